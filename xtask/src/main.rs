@@ -1,0 +1,66 @@
+//! `cargo xtask COMMAND`. Exit 0: all well; 1: the command found problems or failed; 2: bad usage.
+
+use std::process::ExitCode;
+
+use xtask::tidy;
+
+struct Command {
+    name: &'static str,
+    about: &'static str,
+    run: fn() -> ExitCode,
+}
+
+const COMMANDS: &[Command] =
+    &[Command { name: "tidy", about: "check the rules of the house; prints every problem", run: run_tidy }];
+
+const BAD_USAGE: u8 = 2;
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    match args.as_slice() {
+        ["--help" | "-h" | "help", ..] | [_, "--help" | "-h"] => {
+            print!("{}", usage());
+            ExitCode::SUCCESS
+        }
+        [] => refuse("no command given"),
+        [name, rest @ ..] => match COMMANDS.iter().find(|command| command.name == *name) {
+            None => refuse(&format!("unknown command `{name}`")),
+            Some(command) if rest.is_empty() => (command.run)(),
+            Some(_) => refuse(&format!("`{name}` takes no arguments, saw `{}`", rest.join(" "))),
+        },
+    }
+}
+
+fn usage() -> String {
+    let mut text = String::from("usage: cargo xtask COMMAND\n\ncommands:\n");
+    for command in COMMANDS {
+        text.push_str(&format!("  {:<8} {}\n", command.name, command.about));
+    }
+    text
+}
+
+fn refuse(why: &str) -> ExitCode {
+    eprint!("error: {why}\n\n{}", usage());
+    ExitCode::from(BAD_USAGE)
+}
+
+fn run_tidy() -> ExitCode {
+    match tidy::run(&xtask::workspace_root()) {
+        Ok(problems) if problems.is_empty() => {
+            println!("tidy: no problems");
+            ExitCode::SUCCESS
+        }
+        Ok(problems) => {
+            for problem in &problems {
+                println!("{problem}");
+            }
+            eprintln!("tidy: {} to fix", problems.len());
+            ExitCode::FAILURE
+        }
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Time is an argument: library code neither asks what time it is nor waits for it to pass.
+//!
+//! Clippy refuses the same calls by their resolved name, so it sees through renames; this check
+//! sees code that the current build leaves out, and names the files that may.
+
+use proc_macro2::{Delimiter, TokenTree};
+
+use super::Problem;
+use super::source::{Source, as_group, is_mark, line};
+
+const GUARDED: &str = "crates/";
+
+/// Where the clock is read, for everybody else.
+const CLOCK: &[&str] = &["crates/limiter/src/clock.rs", "crates/limiter/src/clock/"];
+
+const FORBIDDEN_ENDS: &[&[&str]] = &[
+    &["Instant", "now"],
+    &["SystemTime", "now"],
+    &["thread", "sleep"],
+    &["time", "sleep"],
+    &["time", "sleep_until"],
+];
+
+const FORBIDDEN_CRATES: &[&str] = &["quanta"];
+
+/// Finds reads of the clock, and real waiting.
+pub fn check(source: &Source) -> Vec<Problem> {
+    let path = &source.path;
+    if !path.starts_with(GUARDED) || CLOCK.iter().any(|clock| path.starts_with(clock)) {
+        return Vec::new();
+    }
+    let level: Vec<TokenTree> = source.tokens.clone().into_iter().collect();
+    let mut paths = Vec::new();
+    collect(&level, &[], &mut paths);
+    let mut problems: Vec<Problem> = paths
+        .iter()
+        .filter(|(segments, _)| is_forbidden(segments))
+        .map(|(segments, line)| {
+            Problem::new(
+                path,
+                *line,
+                format!("`{}`", segments.join("::")),
+                "behaviour must depend on the time it is given, so that tests decide what time it is",
+                "take `now` as an argument, or use the `Clock` of the limiter",
+            )
+        })
+        .collect();
+    problems.dedup();
+    problems
+}
+
+fn is_forbidden(segments: &[String]) -> bool {
+    let ends_in =
+        |end: &&[&str]| segments.len() >= end.len() && segments[segments.len() - end.len()..] == **end;
+    let is_crate = segments.len() > 1 && FORBIDDEN_CRATES.contains(&segments[0].as_str());
+    is_crate || FORBIDDEN_ENDS.iter().any(ends_in)
+}
+
+/// Gathers every path `a::b::c` with its line; `use a::{b, c::d}` counts as `a::b` and `a::c::d`.
+fn collect(level: &[TokenTree], prefix: &[String], paths: &mut Vec<(Vec<String>, usize)>) {
+    let mut at = 0;
+    while let Some(token) = level.get(at) {
+        at += 1;
+        match token {
+            TokenTree::Group(group) => {
+                let inner: Vec<TokenTree> = group.stream().into_iter().collect();
+                collect(&inner, &[], paths);
+            }
+            TokenTree::Ident(first) => {
+                let mut segments = prefix.to_vec();
+                segments.push(first.to_string());
+                while is_mark(level.get(at), ':') && is_mark(level.get(at + 1), ':') {
+                    let Some(TokenTree::Ident(next)) = level.get(at + 2) else {
+                        break;
+                    };
+                    segments.push(next.to_string());
+                    at += 3;
+                }
+                let tree = as_group(level.get(at + 2), Delimiter::Brace);
+                match tree.filter(|_| is_mark(level.get(at), ':') && is_mark(level.get(at + 1), ':')) {
+                    Some(tree) => {
+                        let inner: Vec<TokenTree> = tree.stream().into_iter().collect();
+                        collect(&inner, &segments, paths);
+                        at += 3;
+                    }
+                    None => paths.push((segments, line(token))),
+                }
+            }
+            TokenTree::Punct(_) | TokenTree::Literal(_) => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::source::source;
+    use super::*;
+
+    fn found(text: &str) -> Vec<String> {
+        let problems = check(&source("crates/core/src/a.rs", text));
+        problems.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn reading_the_clock_is_found_with_its_line() {
+        let found = found("use std::time::Instant;\nfn a() {\n    let t = Instant::now();\n}\n");
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].starts_with("crates/core/src/a.rs:3: `Instant::now`"), "{found:?}");
+    }
+
+    #[test]
+    fn every_way_in_is_found() {
+        for text in [
+            "fn a() { std::time::SystemTime::now(); }",
+            "fn a() { b.get_or_insert_with(Instant::now) }",
+            "fn a() { assert!(c < Instant::now()); }",
+            "fn a() { std::thread::sleep(b) }",
+            "use std::thread::sleep;",
+            "use std::{fmt, thread::{sleep, spawn}};",
+            "async fn a() { tokio::time::sleep(b).await }",
+            "use quanta::Clock;",
+            "use quanta::{Clock, Upkeep as Up};",
+            "struct A(quanta::Instant);",
+        ] {
+            assert!(!found(text).is_empty(), "{text}");
+        }
+    }
+
+    #[test]
+    fn comments_strings_and_likenesses_are_fine() {
+        let text = "//! Instant::now\n/// thread::sleep\nconst A: &str = \"Instant::now\";\n\
+                    fn a(now: Instant, quanta: u64) { b.now(); Manual::now(); quanta + sleep }";
+        assert_eq!(found(text), Vec::<String>::new());
+    }
+
+    #[test]
+    fn the_clock_itself_and_the_benchmarks_may() {
+        for path in ["crates/limiter/src/clock.rs", "crates/limiter/src/clock/tsc.rs", "bench/src/main.rs"] {
+            assert_eq!(check(&source(path, "fn a() { Instant::now(); }")), [], "{path}");
+        }
+        assert!(!check(&source("crates/a/tests/b.rs", "fn a() { Instant::now(); }")).is_empty());
+    }
+}

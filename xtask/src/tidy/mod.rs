@@ -1,0 +1,71 @@
+//! The rules that a compiler does not check. Every check reports all it finds, never just the first.
+
+use std::io;
+use std::path::Path;
+
+pub mod clock;
+pub mod edges;
+pub mod exceptions;
+pub mod files;
+pub mod itself;
+pub mod problem;
+pub mod sizes;
+pub mod source;
+pub mod unsafety;
+pub mod unwrap;
+pub mod words;
+
+pub use problem::Problem;
+
+use files::TextFile;
+use source::Source;
+
+/// Why the checks could not be run at all.
+#[derive(Debug, thiserror::Error)]
+pub enum TidyError {
+    /// `git` is missing, or the directory is not a checkout.
+    #[error("could not list the files with `git ls-files`: {0}; run it in a git checkout")]
+    List(String),
+    /// A listed file could not be read.
+    #[error("could not read {path}: {source}")]
+    Read {
+        /// The file, relative to the root.
+        path: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// `cargo metadata` failed.
+    #[error("could not read the workspace: {0}")]
+    Metadata(#[from] cargo_metadata::Error),
+}
+
+/// Runs every check on the workspace at `root`; problems come in order of file and line.
+pub fn run(root: &Path) -> Result<Vec<Problem>, TidyError> {
+    let mut problems = edges::check(&edges::packages(root)?);
+    problems.extend(check_files(&files::tracked(root)?));
+    problems.sort();
+    problems.dedup();
+    Ok(problems)
+}
+
+fn check_files(texts: &[TextFile]) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for text in texts {
+        problems.extend(words::check(text));
+        problems.extend(itself::check(text));
+    }
+    let mut sources = Vec::new();
+    for text in texts.iter().filter(|text| text.path.ends_with(".rs")) {
+        match Source::parse(text) {
+            Ok(source) => sources.push(source),
+            Err(problem) => problems.push(problem),
+        }
+    }
+    for source in &sources {
+        problems.extend(clock::check(source));
+        problems.extend(unsafety::check(source));
+    }
+    problems.extend(unwrap::check(&sources));
+    problems.extend(sizes::check(&sources, exceptions::EXCEPTIONS));
+    problems
+}

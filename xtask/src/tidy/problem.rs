@@ -1,0 +1,44 @@
+//! One broken rule, in the form editors can jump to.
+
+use std::fmt;
+
+/// Where a rule is broken, what was seen, why that matters, and what to do about it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Problem {
+    file: String,
+    line: usize,
+    what: String,
+    why: &'static str,
+    fix: String,
+}
+
+impl Problem {
+    /// A problem at `file:line`; `file` is relative to the root of the workspace.
+    pub fn new(
+        file: &str,
+        line: usize,
+        what: impl Into<String>,
+        why: &'static str,
+        fix: impl Into<String>,
+    ) -> Problem {
+        Problem { file: file.to_owned(), line, what: what.into(), why, fix: fix.into() }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Problem { file, line, what, why, fix } = self;
+        write!(f, "{file}:{line}: {what}; {why}; {fix}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_as_place_what_why_and_fix() {
+        let problem = Problem::new("a/b.rs", 7, "a thing", "it hurts", "remove it");
+        assert_eq!(problem.to_string(), "a/b.rs:7: a thing; it hurts; remove it");
+    }
+}

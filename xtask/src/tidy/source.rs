@@ -1,0 +1,110 @@
+//! A Rust file as tokens.
+//!
+//! Tokens rather than a syntax tree: comments and strings are already out of the way, and the
+//! bodies of macros (`proptest!` above all) are looked into like any other code.
+
+use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
+
+use super::Problem;
+use super::files::TextFile;
+
+/// A Rust file, taken apart.
+#[derive(Debug)]
+pub struct Source {
+    /// Relative to the root, with forward slashes.
+    pub path: String,
+    /// How many lines the file has.
+    pub lines: usize,
+    /// All of its tokens.
+    pub tokens: TokenStream,
+}
+
+impl Source {
+    /// Takes a file apart, or says where that fails.
+    pub fn parse(file: &TextFile) -> Result<Source, Problem> {
+        let tokens = file.text.parse::<TokenStream>().map_err(|error| {
+            Problem::new(
+                &file.path,
+                error.span().start().line,
+                "not Rust that can be read",
+                "what cannot be read cannot be checked",
+                "make it compile, or give it another extension",
+            )
+        })?;
+        Ok(Source { path: file.path.clone(), lines: file.text.lines().count(), tokens })
+    }
+
+    /// True if one of the components of the path, less its `.rs`, is in `names`.
+    pub fn is_below(&self, names: &[&str]) -> bool {
+        self.path.split('/').any(|part| names.contains(&part.strip_suffix(".rs").unwrap_or(part)))
+    }
+}
+
+/// Shows `see` the tokens of the file level by level: the file, then what each bracket holds.
+pub fn each_level(tokens: &TokenStream, see: &mut impl FnMut(&[TokenTree])) {
+    let level: Vec<TokenTree> = tokens.clone().into_iter().collect();
+    see(&level);
+    for token in &level {
+        if let TokenTree::Group(group) = token {
+            each_level(&group.stream(), see);
+        }
+    }
+}
+
+/// The line a token starts on.
+pub fn line(token: &TokenTree) -> usize {
+    token.span().start().line
+}
+
+/// True if the token is the identifier or keyword `word`.
+pub fn is_word(token: Option<&TokenTree>, word: &str) -> bool {
+    matches!(token, Some(TokenTree::Ident(ident)) if ident == word)
+}
+
+/// True if the token is the punctuation mark `mark`.
+pub fn is_mark(token: Option<&TokenTree>, mark: char) -> bool {
+    matches!(token, Some(TokenTree::Punct(punct)) if punct.as_char() == mark)
+}
+
+/// The token as a group with this delimiter.
+pub fn as_group(token: Option<&TokenTree>, delimiter: Delimiter) -> Option<&Group> {
+    match token {
+        Some(TokenTree::Group(group)) if group.delimiter() == delimiter => Some(group),
+        _ => None,
+    }
+}
+
+/// Where the item that begins at `at` ends: its body, or its semicolon.
+pub fn item_end(level: &[TokenTree], at: usize) -> Option<usize> {
+    (at..level.len()).find(|&at| is_mark(level.get(at), ';') || is_body(level, at))
+}
+
+fn is_body(level: &[TokenTree], at: usize) -> bool {
+    // Braces that are a const argument, as in `Ring<{ N }, T>`, are no body.
+    let is_argument = is_mark(level.get(at + 1), '>') || is_mark(level.get(at + 1), ',');
+    as_group(level.get(at), Delimiter::Brace).is_some() && !is_argument
+}
+
+#[cfg(test)]
+pub(super) fn source(path: &str, text: &str) -> Source {
+    Source::parse(&TextFile::new(path, text)).expect("the test's own code is Rust")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_read_is_a_problem_with_its_line() {
+        let broken = TextFile::new("a.rs", "fn a() {}\nfn b() { )\n");
+        let problem = Source::parse(&broken).expect_err("the brackets do not match");
+        assert!(problem.to_string().starts_with("a.rs:2: "), "{problem}");
+    }
+
+    #[test]
+    fn components_count_whole_and_without_extension() {
+        assert!(source("crates/a/src/testing.rs", "").is_below(&["testing"]));
+        assert!(source("crates/a/tests/b.rs", "").is_below(&["tests"]));
+        assert!(!source("crates/a/src/contests.rs", "").is_below(&["tests"]));
+    }
+}
