@@ -1,0 +1,92 @@
+//! The fixed window: one counter a window, forgotten at its end.
+//!
+//! Simple, and known for admitting up to twice the limit around a boundary;
+//! prefer a token bucket or a sliding window where that matters. See
+//! [`WindowQuota`] for the word.
+
+use crate::window::Counts;
+use crate::{Cost, Decision, Nanos, Outcome, WindowQuota};
+
+/// Counts `cost` if the window has room for it. A denial, and a cost of zero,
+/// leaves the state as it is (`None`).
+pub fn take(state: u64, quota: &WindowQuota, cost: Cost, now: Nanos) -> (Decision, Option<u64>) {
+    let counts = read(state, quota, now);
+    let outcome = judge(&counts, quota, cost, now);
+    if outcome != Outcome::Allowed || cost == Cost::ZERO {
+        return (standing(&counts, quota, outcome, now), None);
+    }
+    let counts = Counts { now: counts.now + cost.get(), ..counts };
+    (standing(&counts, quota, outcome, now), Some(counts.word(quota)))
+}
+
+/// What [`take`] would say, with nothing counted.
+pub fn peek(state: u64, quota: &WindowQuota, cost: Cost, now: Nanos) -> Decision {
+    let counts = read(state, quota, now);
+    standing(&counts, quota, judge(&counts, quota, cost, now), now)
+}
+
+/// Gives `cost` back, never below zero.
+pub fn refund(state: u64, quota: &WindowQuota, cost: Cost, now: Nanos) -> u64 {
+    read(state, quota, now).refund(cost.get()).word(quota)
+}
+
+/// Takes back a charge made at `charged_at` as if it had not been made.
+pub fn hand_back(state: u64, quota: &WindowQuota, cost: Cost, charged_at: Nanos, now: Nanos) -> u64 {
+    read(state, quota, now).hand_back(quota, cost.get(), charged_at).word(quota)
+}
+
+/// Does nothing count any more? Then forgetting it loses nothing.
+pub fn is_idle(state: u64, quota: &WindowQuota, now: Nanos) -> bool {
+    read(state, quota, now).now == 0
+}
+
+/// What lies before this window does not count.
+fn read(state: u64, quota: &WindowQuota, now: Nanos) -> Counts {
+    Counts { before: 0, ..Counts::read(state, quota, now) }
+}
+
+fn judge(counts: &Counts, quota: &WindowQuota, cost: Cost, now: Nanos) -> Outcome {
+    if cost.get() > quota.limit() {
+        Outcome::Never
+    } else if cost == Cost::ZERO || counts.now.saturating_add(cost.get()) <= quota.limit() {
+        Outcome::Allowed
+    } else {
+        Outcome::Denied { retry_after: counts.end(quota).saturating_sub(now) }
+    }
+}
+
+fn standing(counts: &Counts, quota: &WindowQuota, outcome: Outcome, now: Nanos) -> Decision {
+    Decision {
+        outcome,
+        limit: quota.limit(),
+        remaining: quota.limit().saturating_sub(counts.now),
+        reset_after: counts.end(quota).saturating_sub(now),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_is_forgotten_at_its_end() {
+        let quota = WindowQuota::new(10, Nanos::SECOND).unwrap();
+        let at = |millis| Nanos::from_secs(1_000).saturating_add(Nanos::from_millis(millis));
+        let (first, state) = take(0, &quota, Cost::new(10), at(250));
+        assert_eq!((first.remaining, first.reset_after), (0, Nanos::from_millis(750)));
+        let state = state.unwrap();
+        let denied = take(state, &quota, Cost::ONE, at(999)).0;
+        assert_eq!(denied.retry_after(), Some(Nanos::MILLISECOND));
+        assert!(is_idle(state, &quota, at(1_000)));
+        assert!(take(state, &quota, Cost::new(10), at(1_000)).0.is_allowed());
+        assert!(take(state, &quota, Cost::new(11), at(1_000)).0.is_never());
+    }
+
+    #[test]
+    fn a_step_back_over_a_boundary_never_refills() {
+        let quota = WindowQuota::new(10, Nanos::SECOND).unwrap();
+        let (_, state) = take(0, &quota, Cost::new(10), Nanos::from_secs(1_000));
+        let back = peek(state.unwrap(), &quota, Cost::ONE, Nanos::from_secs(900));
+        assert_eq!(back.retry_after(), Some(Nanos::from_secs(101)));
+    }
+}

@@ -1,0 +1,62 @@
+//! The arithmetic of Tidegate: what a limit is and how it decides, exactly.
+//!
+//! Nothing here reads a clock, waits, allocates while deciding (the growing
+//! sliding log apart) or talks to anything. Each algorithm is a pure function
+//! of its state, its numbers, a [`Cost`] and `now`; stores and servers are
+//! built around it. To limit something, start with the crate `tidegate`; come
+//! here to see what it promises, or to build a store of your own.
+//!
+//! ```
+//! use tidegate_core::{Cost, Nanos, Quota, token_bucket};
+//!
+//! // Ten a second, bursts of fifty.
+//! let quota = Quota::new(10, Nanos::SECOND, 50)?;
+//! let now = Nanos::from_secs(1_800_000_000);
+//!
+//! // An untouched bucket is the word zero, and full.
+//! let (decision, next) = token_bucket::take(0, &quota, Cost::new(50), now);
+//! assert!(decision.is_allowed());
+//!
+//! // Now it is empty; the next token comes in a tenth of a second.
+//! let state = next.expect("an admitted cost changes the state");
+//! let (decision, next) = token_bucket::take(state, &quota, Cost::ONE, now);
+//! assert_eq!(decision.retry_after(), Some(Nanos::from_millis(100)));
+//! assert_eq!(next, None, "a denial changes nothing");
+//! # Ok::<(), tidegate_core::QuotaError>(())
+//! ```
+//!
+//! # Promises
+//!
+//! With capacity *B* and rate *R*, on a clock rounded down to the quota's own
+//! tick (see [`Quota`]):
+//!
+//! - over any span the admitted cost is at most *B + R·t*, and a cost that the
+//!   bucket holds is never denied;
+//! - a denial changes nothing, and tokens never go below zero;
+//! - waiting exactly [`Decision::retry_after`], with no other consumption, is
+//!   admitted; a cost above the capacity says so instead of naming a wait;
+//! - a clock that steps back never refills anything.
+
+mod cost;
+mod decision;
+mod error;
+pub mod fixed_window;
+mod limit;
+mod quota;
+mod rate;
+mod reciprocal;
+pub mod sliding_log;
+pub mod sliding_window;
+mod time;
+pub mod token_bucket;
+mod window;
+
+pub use cost::Cost;
+pub use decision::{Decision, Outcome, tightest};
+pub use error::QuotaError;
+pub use limit::{Algorithm, Carry, Limit, Meter};
+pub use quota::Quota;
+pub use rate::Rate;
+pub use sliding_log::LogQuota;
+pub use time::Nanos;
+pub use window::WindowQuota;

@@ -1,0 +1,248 @@
+//! One limit, whichever algorithm it uses.
+
+use core::fmt;
+
+use crate::window::Counts;
+use crate::{Cost, Decision, LogQuota, Nanos, Quota, WindowQuota};
+use crate::{fixed_window, sliding_window, token_bucket};
+
+/// How a limit counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Algorithm {
+    /// A sustained rate with bursts.
+    TokenBucket,
+    /// A count over this window and the fading one before it.
+    SlidingWindow,
+    /// Every admitted request remembered.
+    SlidingLog,
+    /// A counter per window.
+    FixedWindow,
+}
+
+/// What happens to the tokens when a limit's numbers are edited. A full bucket
+/// stays full whichever is chosen.
+///
+/// Window algorithms count what was used: `AsIs` keeps the counts, at most the
+/// new limit; `Proportional` keeps their share of the limit. A changed
+/// algorithm, and a changed window length of a window algorithm, start anew.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Carry {
+    /// As many tokens as before, at most the new capacity.
+    #[default]
+    AsIs,
+    /// The same share of the capacity, rounded down.
+    Proportional,
+    /// Start full.
+    Reset,
+}
+
+/// A limit whose state is one 64-bit word, zero for an untouched key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Meter {
+    /// See [`token_bucket`].
+    TokenBucket(Quota),
+    /// See [`sliding_window`].
+    SlidingWindow(WindowQuota),
+    /// See [`fixed_window`].
+    FixedWindow(WindowQuota),
+}
+
+impl Meter {
+    /// Takes `cost` if it is there; `None` leaves the state as it is.
+    #[inline]
+    pub fn take(&self, state: u64, cost: Cost, now: Nanos) -> (Decision, Option<u64>) {
+        match self {
+            Meter::TokenBucket(quota) => token_bucket::take(state, quota, cost, now),
+            Meter::SlidingWindow(quota) => sliding_window::take(state, quota, cost, now),
+            Meter::FixedWindow(quota) => fixed_window::take(state, quota, cost, now),
+        }
+    }
+
+    /// What [`Meter::take`] would say, with nothing taken.
+    #[inline]
+    pub fn peek(&self, state: u64, cost: Cost, now: Nanos) -> Decision {
+        match self {
+            Meter::TokenBucket(quota) => token_bucket::peek(state, quota, cost, now),
+            Meter::SlidingWindow(quota) => sliding_window::peek(state, quota, cost, now),
+            Meter::FixedWindow(quota) => fixed_window::peek(state, quota, cost, now),
+        }
+    }
+
+    /// Puts `cost` back, never above the capacity.
+    pub fn refund(&self, state: u64, cost: Cost, now: Nanos) -> u64 {
+        match self {
+            Meter::TokenBucket(quota) => token_bucket::refund(state, quota, cost, now),
+            Meter::SlidingWindow(quota) => sliding_window::refund(state, quota, cost, now),
+            Meter::FixedWindow(quota) => fixed_window::refund(state, quota, cost, now),
+        }
+    }
+
+    /// Takes back a charge made at `charged_at` as if it had not been made.
+    pub fn hand_back(&self, state: u64, cost: Cost, charged_at: Nanos, now: Nanos) -> u64 {
+        match self {
+            Meter::TokenBucket(quota) => token_bucket::hand_back(state, quota, cost, charged_at, now),
+            Meter::SlidingWindow(quota) => sliding_window::hand_back(state, quota, cost, charged_at, now),
+            Meter::FixedWindow(quota) => fixed_window::hand_back(state, quota, cost, charged_at, now),
+        }
+    }
+
+    /// Is nothing used? Then forgetting the state loses nothing.
+    #[inline]
+    pub fn is_idle(&self, state: u64, now: Nanos) -> bool {
+        match self {
+            Meter::TokenBucket(quota) => token_bucket::is_full(state, quota, now),
+            Meter::SlidingWindow(quota) => sliding_window::is_idle(state, quota, now),
+            Meter::FixedWindow(quota) => fixed_window::is_idle(state, quota, now),
+        }
+    }
+
+    /// Carries a state over to the meter that replaces this one at `at`.
+    pub fn carry(&self, state: u64, to: &Meter, carry: Carry, at: Nanos) -> u64 {
+        match (self, to, carry) {
+            (_, _, Carry::Reset) => 0,
+            (Meter::TokenBucket(from), Meter::TokenBucket(to), Carry::AsIs) => {
+                token_bucket::carry_as_is(state, from, to, at)
+            }
+            (Meter::TokenBucket(from), Meter::TokenBucket(to), Carry::Proportional) => {
+                token_bucket::carry_proportional(state, from, to, at)
+            }
+            (Meter::SlidingWindow(from), Meter::SlidingWindow(to), _)
+            | (Meter::FixedWindow(from), Meter::FixedWindow(to), _) => {
+                carry_counts(state, from, to, carry, at)
+            }
+            _ => 0,
+        }
+    }
+}
+
+fn carry_counts(state: u64, from: &WindowQuota, to: &WindowQuota, carry: Carry, at: Nanos) -> u64 {
+    if from.length() != to.length() {
+        return 0;
+    }
+    let counts = Counts::read(state, from, at);
+    let counts = match carry {
+        Carry::Proportional => counts.scaled(from.limit(), to.limit()),
+        Carry::AsIs | Carry::Reset => counts.capped(to.limit()),
+    };
+    counts.word(to)
+}
+
+/// A limit of any algorithm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// One whose state is a word.
+    Meter(Meter),
+    /// A [`sliding_log`](crate::sliding_log), whose state is a list.
+    Log(LogQuota),
+}
+
+impl Limit {
+    /// A token bucket.
+    pub const fn token_bucket(quota: Quota) -> Limit {
+        Limit::Meter(Meter::TokenBucket(quota))
+    }
+
+    /// A sliding window.
+    pub const fn sliding_window(quota: WindowQuota) -> Limit {
+        Limit::Meter(Meter::SlidingWindow(quota))
+    }
+
+    /// A fixed window.
+    pub const fn fixed_window(quota: WindowQuota) -> Limit {
+        Limit::Meter(Meter::FixedWindow(quota))
+    }
+
+    /// A sliding log.
+    pub const fn sliding_log(quota: LogQuota) -> Limit {
+        Limit::Log(quota)
+    }
+
+    /// How it counts.
+    pub const fn algorithm(&self) -> Algorithm {
+        match self {
+            Limit::Meter(Meter::TokenBucket(_)) => Algorithm::TokenBucket,
+            Limit::Meter(Meter::SlidingWindow(_)) => Algorithm::SlidingWindow,
+            Limit::Meter(Meter::FixedWindow(_)) => Algorithm::FixedWindow,
+            Limit::Log(_) => Algorithm::SlidingLog,
+        }
+    }
+
+    /// The most that can be taken at once.
+    pub const fn capacity(&self) -> u32 {
+        match self {
+            Limit::Meter(Meter::TokenBucket(quota)) => quota.capacity(),
+            Limit::Meter(Meter::SlidingWindow(quota) | Meter::FixedWindow(quota)) => quota.limit(),
+            Limit::Log(quota) => quota.limit(),
+        }
+    }
+}
+
+impl From<Quota> for Meter {
+    fn from(quota: Quota) -> Meter {
+        Meter::TokenBucket(quota)
+    }
+}
+
+impl From<Quota> for Limit {
+    fn from(quota: Quota) -> Limit {
+        Limit::token_bucket(quota)
+    }
+}
+
+impl From<LogQuota> for Limit {
+    fn from(quota: LogQuota) -> Limit {
+        Limit::Log(quota)
+    }
+}
+
+impl From<Meter> for Limit {
+    fn from(meter: Meter) -> Limit {
+        Limit::Meter(meter)
+    }
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Limit::Meter(Meter::TokenBucket(quota)) => write!(f, "token bucket, {quota}"),
+            Limit::Meter(Meter::SlidingWindow(quota)) => write!(f, "sliding window, {quota}"),
+            Limit::Meter(Meter::FixedWindow(quota)) => write!(f, "fixed window, {quota}"),
+            Limit::Log(quota) => write!(f, "sliding log, {quota}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Nanos = Nanos::from_secs(1_800_000_000);
+
+    fn windows(limit: u32) -> Meter {
+        Meter::SlidingWindow(WindowQuota::new(limit, Nanos::MINUTE).unwrap())
+    }
+
+    #[test]
+    fn windows_keep_what_was_used() {
+        let (old, new) = (windows(100), windows(200));
+        let state = old.take(0, Cost::new(80), NOW).1.unwrap();
+        let left = |meter: &Meter, state| meter.peek(state, Cost::ONE, NOW).remaining;
+        assert_eq!(left(&new, old.carry(state, &new, Carry::AsIs, NOW)), 120);
+        assert_eq!(left(&new, old.carry(state, &new, Carry::Proportional, NOW)), 40);
+        assert_eq!(left(&new, old.carry(state, &new, Carry::Reset, NOW)), 200);
+        let less = windows(50);
+        assert_eq!(left(&less, old.carry(state, &less, Carry::AsIs, NOW)), 0);
+    }
+
+    #[test]
+    fn another_algorithm_or_length_starts_anew() {
+        let old = windows(100);
+        let state = old.take(0, Cost::new(80), NOW).1.unwrap();
+        let hour = Meter::SlidingWindow(WindowQuota::new(100, Nanos::HOUR).unwrap());
+        let fixed = Meter::FixedWindow(WindowQuota::new(100, Nanos::MINUTE).unwrap());
+        let bucket = Meter::TokenBucket(Quota::per_minute(100).unwrap());
+        for other in [hour, fixed, bucket] {
+            assert_eq!(old.carry(state, &other, Carry::AsIs, NOW), 0);
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! The numbers of a token bucket, checked once so that deciding cannot fail.
+
+use core::fmt;
+
+use crate::reciprocal::{div_floor, fraction, reciprocal, scale_ceil, scale_floor};
+use crate::{Nanos, QuotaError, Rate};
+
+/// A sustained rate and the burst on top of it: what a token bucket enforces.
+///
+/// Over any span of `t` the bucket admits at most `capacity + rate·t`, and it
+/// never denies a cost that it holds.
+///
+/// # Its own tick
+///
+/// A third of a second is no whole number of nanoseconds, so a bucket of three
+/// per second that counted in nanoseconds would drift. Each quota therefore
+/// counts time in a tick of its own, chosen so that *a token is a whole number
+/// of ticks*: with the rate `n` tokens per `w` nanoseconds in lowest terms, the
+/// tick is 1/n ns where instants then still fit 64 bits; otherwise a token is
+/// `ceil(w/n)` ticks, each a little shorter than a nanosecond. `now` is rounded
+/// down to that tick, and from there on everything is exact.
+#[derive(Clone, Copy, Debug)]
+pub struct Quota {
+    rate: Rate,
+    capacity: u32,
+    /// Ticks in one token.
+    token: u64,
+    /// Ticks in a full bucket: `capacity · token`.
+    span: u64,
+    /// Ticks in a nanosecond: the whole part, and the rest rounded up.
+    ticks_whole: u64,
+    ticks_part: u128,
+    /// Nanoseconds in a tick, rounded down.
+    nanos_per_tick: u128,
+    /// For counting whole tokens.
+    per_token: u128,
+}
+
+impl Quota {
+    /// The longest time that an empty bucket may take to fill.
+    pub const FILL_MAX: Nanos = Nanos::new(200 * Nanos::YEAR.get());
+
+    /// A bucket of `capacity` tokens, refilled by `tokens` per `window`.
+    ///
+    /// ```
+    /// use tidegate_core::{Nanos, Quota};
+    /// // 6,000 a minute, 600 of them at once.
+    /// let quota = Quota::new(6_000, Nanos::MINUTE, 600)?;
+    /// assert_eq!(quota.capacity(), 600);
+    /// # Ok::<(), tidegate_core::QuotaError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When a number is zero or out of range; see [`Rate::new`]. The bucket
+    /// must fill within [`Quota::FILL_MAX`].
+    pub const fn new(tokens: u64, window: Nanos, capacity: u32) -> Result<Quota, QuotaError> {
+        match Rate::new(tokens, window) {
+            Ok(rate) => Quota::from_rate(rate, capacity),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The same from a [`Rate`].
+    ///
+    /// # Errors
+    /// When the capacity is zero or takes longer than [`Quota::FILL_MAX`] to
+    /// fill.
+    pub const fn from_rate(rate: Rate, capacity: u32) -> Result<Quota, QuotaError> {
+        if capacity == 0 {
+            return Err(QuotaError::ZeroCapacity);
+        }
+        let (n, w) = (rate.tokens(), rate.nanos());
+        let fill = (capacity as u128 * w as u128).div_ceil(n as u128);
+        if fill > Quota::FILL_MAX.get() as u128 {
+            return Err(QuotaError::TooLongToFill { capacity });
+        }
+        let last_instant = fill + Nanos::END.get() as u128;
+        let scale = if last_instant * n as u128 <= u64::MAX as u128 {
+            Scale { token: w, ticks_whole: n, ticks_part: 0, nanos_per_tick: inverse(1, n) }
+        } else {
+            Scale::stretched(n, w)
+        };
+        Ok(Quota {
+            rate,
+            capacity,
+            token: scale.token,
+            span: scale.token * capacity as u64,
+            ticks_whole: scale.ticks_whole,
+            ticks_part: scale.ticks_part,
+            nanos_per_tick: scale.nanos_per_tick,
+            per_token: reciprocal(scale.token),
+        })
+    }
+
+    /// `rate` tokens a second with a burst of as many.
+    ///
+    /// # Errors
+    /// As [`Quota::new`].
+    pub const fn per_second(rate: u32) -> Result<Quota, QuotaError> {
+        Quota::new(rate as u64, Nanos::SECOND, rate)
+    }
+
+    /// `rate` tokens a minute with a burst of as many.
+    ///
+    /// # Errors
+    /// As [`Quota::new`].
+    pub const fn per_minute(rate: u32) -> Result<Quota, QuotaError> {
+        Quota::new(rate as u64, Nanos::MINUTE, rate)
+    }
+
+    /// `rate` tokens an hour with a burst of as many.
+    ///
+    /// # Errors
+    /// As [`Quota::new`].
+    pub const fn per_hour(rate: u32) -> Result<Quota, QuotaError> {
+        Quota::new(rate as u64, Nanos::HOUR, rate)
+    }
+
+    /// The same rate with another burst.
+    ///
+    /// # Errors
+    /// As [`Quota::from_rate`].
+    pub const fn with_capacity(self, capacity: u32) -> Result<Quota, QuotaError> {
+        Quota::from_rate(self.rate, capacity)
+    }
+
+    /// The sustained rate.
+    pub const fn rate(&self) -> Rate {
+        self.rate
+    }
+
+    /// The most that can be taken at once.
+    pub const fn capacity(&self) -> u32 {
+        self.capacity
+    }
+
+    /// Ticks in one token.
+    #[inline(always)]
+    pub(crate) const fn token(&self) -> u64 {
+        self.token
+    }
+
+    /// Ticks from empty to full.
+    #[inline(always)]
+    pub(crate) const fn span(&self) -> u64 {
+        self.span
+    }
+
+    /// `now` in ticks, rounded down.
+    #[inline(always)]
+    pub(crate) const fn ticks_at(&self, now: Nanos) -> u64 {
+        let now = if now.get() < Nanos::END.get() { now.get() } else { Nanos::END.get() };
+        now * self.ticks_whole + scale_floor(now, self.ticks_part)
+    }
+
+    /// A span of ticks in nanoseconds, rounded up.
+    #[inline(always)]
+    pub(crate) const fn nanos_of(&self, ticks: u64) -> Nanos {
+        Nanos::new(scale_ceil(ticks, self.nanos_per_tick))
+    }
+
+    /// Whole tokens in a level of ticks, which is at most the span.
+    #[inline(always)]
+    pub(crate) const fn tokens_in(&self, level: u64) -> u32 {
+        div_floor(level, self.per_token) as u32
+    }
+}
+
+/// How a quota counts time.
+struct Scale {
+    token: u64,
+    ticks_whole: u64,
+    ticks_part: u128,
+    nanos_per_tick: u128,
+}
+
+impl Scale {
+    /// A token of `c = ceil(w/n)` ticks: `w` nanoseconds are `n·c` ticks, at
+    /// least `w` of them and fewer than `w + n ≤ 2w`, so that instants need one
+    /// bit more than nanoseconds do: (90 + 200) years twice over is below 2⁶⁴.
+    const fn stretched(n: u64, w: u64) -> Scale {
+        let token = w.div_ceil(n);
+        let ticks = n * token;
+        let (part, cut) = fraction(ticks - w, w);
+        Scale { token, ticks_whole: 1, ticks_part: part + cut as u128, nanos_per_tick: inverse(w, ticks) }
+    }
+}
+
+const _: () = assert!(
+    2 * (Nanos::END.get() as u128 + Quota::FILL_MAX.get() as u128) <= u64::MAX as u128,
+    "every instant of every quota fits 64 bits"
+);
+
+/// `num / den` as a fraction rounded down; one whole is all ones.
+const fn inverse(num: u64, den: u64) -> u128 {
+    if num == den { u128::MAX } else { fraction(num, den).0 }
+}
+
+impl PartialEq for Quota {
+    /// The same rate and capacity; the rest follows from them.
+    fn eq(&self, other: &Quota) -> bool {
+        self.rate == other.rate && self.capacity == other.capacity
+    }
+}
+
+impl Eq for Quota {}
+
+impl fmt::Display for Quota {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, burst {}", self.rate, self.capacity)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_a_whole_number_of_ticks() {
+        let three = Quota::new(3, Nanos::SECOND, 3).unwrap();
+        assert_eq!((three.token, three.ticks_whole), (1_000_000_000, 3), "thirds of a nanosecond");
+        let odd = Quota::new(999_983, Nanos::SECOND, 10).unwrap();
+        assert_eq!((odd.token, odd.ticks_whole), (1_001, 1), "a little under a nanosecond");
+        let one_second = odd.ticks_at(Nanos::SECOND);
+        assert_eq!(one_second, 1_001 * 999_983, "a second refills exactly the rate");
+    }
+
+    #[test]
+    fn quotas_out_of_range_are_refused() {
+        assert_eq!(Quota::per_second(0), Err(QuotaError::ZeroRate));
+        assert_eq!(Quota::new(1, Nanos::SECOND, 0), Err(QuotaError::ZeroCapacity));
+        let year = Nanos::new(366 * Nanos::DAY.get());
+        assert!(Quota::new(1, year, 199).is_ok());
+        assert_eq!(Quota::new(1, year, 200), Err(QuotaError::TooLongToFill { capacity: 200 }));
+        assert!(Quota::new(1, Nanos::SECOND, u32::MAX).is_ok());
+    }
+
+    #[test]
+    fn the_largest_instants_fit() {
+        // The rate closest to one tick per nanosecond whose tick is stretched most.
+        let fastest = Quota::new(999_999_999, Nanos::SECOND, u32::MAX).unwrap();
+        let slowest = Quota::new(7, Nanos::new(2_558 * Nanos::DAY.get() + 1), 199).unwrap();
+        for quota in [fastest, slowest, Quota::per_second(1).unwrap()] {
+            assert!(quota.ticks_at(Nanos::MAX).checked_add(quota.span()).is_some(), "{quota}");
+            assert_eq!(quota.ticks_at(Nanos::MAX), quota.ticks_at(Nanos::END));
+        }
+    }
+}

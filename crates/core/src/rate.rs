@@ -1,0 +1,118 @@
+//! How fast a limit gives back: tokens per time, as an exact fraction.
+
+use core::cmp::Ordering;
+use core::fmt;
+
+use crate::{Nanos, QuotaError};
+
+/// A rate of `tokens` per `window`, kept in lowest terms: 60 per minute *is*
+/// one per second, and rates over different windows compare exactly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Rate {
+    tokens: u64,
+    nanos: u64,
+}
+
+impl Rate {
+    /// The slowest: one token in 366 days.
+    pub const SLOWEST: Rate = Rate { tokens: 1, nanos: 366 * Nanos::DAY.get() };
+    /// The fastest: 10⁹ tokens a second.
+    pub const FASTEST: Rate = Rate { tokens: 1, nanos: 1 };
+    /// The longest window a rate may be written over: 200 years.
+    pub const WINDOW_MAX: Nanos = Nanos::new(200 * Nanos::YEAR.get());
+
+    /// `tokens` per `window`.
+    ///
+    /// # Errors
+    /// When either is zero, the window is longer than [`Rate::WINDOW_MAX`], or
+    /// the rate lies outside [`Rate::SLOWEST`] to [`Rate::FASTEST`].
+    pub const fn new(tokens: u64, window: Nanos) -> Result<Rate, QuotaError> {
+        let nanos = window.get();
+        if tokens == 0 {
+            return Err(QuotaError::ZeroRate);
+        }
+        if nanos == 0 {
+            return Err(QuotaError::ZeroWindow);
+        }
+        if nanos > Rate::WINDOW_MAX.get() {
+            return Err(QuotaError::WindowTooLong { window });
+        }
+        if tokens > nanos {
+            return Err(QuotaError::TooFast { tokens, window });
+        }
+        if (nanos as u128) > (tokens as u128) * (Rate::SLOWEST.nanos as u128) {
+            return Err(QuotaError::TooSlow { tokens, window });
+        }
+        let common = greatest_common_divisor(tokens, nanos);
+        Ok(Rate { tokens: tokens / common, nanos: nanos / common })
+    }
+
+    /// Tokens per [`Rate::nanos`], in lowest terms.
+    pub const fn tokens(self) -> u64 {
+        self.tokens
+    }
+
+    /// Nanoseconds for [`Rate::tokens`], in lowest terms.
+    pub const fn nanos(self) -> u64 {
+        self.nanos
+    }
+}
+
+impl PartialOrd for Rate {
+    fn partial_cmp(&self, other: &Rate) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Rate {
+    /// Slower is less; compared as fractions, with nothing rounded.
+    fn cmp(&self, other: &Rate) -> Ordering {
+        let cross = |a: &Rate, b: &Rate| u128::from(a.tokens) * u128::from(b.nanos);
+        cross(self, other).cmp(&cross(other, self))
+    }
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} per {}", self.tokens, Nanos::new(self.nanos))
+    }
+}
+
+const fn greatest_common_divisor(mut a: u64, mut b: u64) -> u64 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_rates_are_equal_however_they_are_written() {
+        let minute = Rate::new(60, Nanos::MINUTE).unwrap();
+        assert_eq!(minute, Rate::new(1, Nanos::SECOND).unwrap());
+        assert_eq!(minute.to_string(), "1 per 1s");
+    }
+
+    #[test]
+    fn rates_compare_across_windows() {
+        let a = Rate::new(1_000, Nanos::MINUTE).unwrap();
+        let b = Rate::new(17, Nanos::SECOND).unwrap();
+        assert!(a < b, "16.67 a second is slower than 17");
+        assert!(Rate::SLOWEST < Rate::FASTEST);
+    }
+
+    #[test]
+    fn the_range_is_kept() {
+        assert_eq!(Rate::new(1, Nanos::new(366 * Nanos::DAY.get())), Ok(Rate::SLOWEST));
+        assert_eq!(Rate::new(1_000_000_000, Nanos::SECOND), Ok(Rate::FASTEST));
+        assert_eq!(Rate::new(0, Nanos::SECOND), Err(QuotaError::ZeroRate));
+        assert_eq!(Rate::new(1, Nanos::ZERO), Err(QuotaError::ZeroWindow));
+        assert!(matches!(Rate::new(1_000_000_001, Nanos::SECOND), Err(QuotaError::TooFast { .. })));
+        let slow = Nanos::new(366 * Nanos::DAY.get() + 1);
+        assert!(matches!(Rate::new(1, slow), Err(QuotaError::TooSlow { .. })));
+        assert!(matches!(Rate::new(1 << 40, Nanos::MAX), Err(QuotaError::WindowTooLong { .. })));
+    }
+}

@@ -1,0 +1,269 @@
+//! The sliding log: every admitted cost with its instant, exact over any span.
+//!
+//! What was admitted at `s` counts until `s + window`, so the cost admitted in
+//! any `(t − window, t]` is at most the limit. The price is memory: 16 bytes
+//! for each instant at which something was admitted and still counts, at most
+//! `limit` of them, 160 kB for the largest limit.
+
+use core::fmt;
+use std::collections::VecDeque;
+
+use crate::{Cost, Decision, Nanos, Outcome, QuotaError, Rate};
+
+/// At most `limit` in any span of `window`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogQuota {
+    limit: u32,
+    window: Nanos,
+}
+
+impl LogQuota {
+    /// The largest limit: each admitted request is remembered.
+    pub const LIMIT_MAX: u32 = 10_000;
+
+    /// At most `limit` in any span of `window`.
+    ///
+    /// # Errors
+    /// When a number is zero, the limit is above [`LogQuota::LIMIT_MAX`], or the
+    /// rate is out of range; see [`Rate::new`].
+    pub const fn new(limit: u32, window: Nanos) -> Result<LogQuota, QuotaError> {
+        if limit > LogQuota::LIMIT_MAX {
+            return Err(QuotaError::LimitTooLarge { limit, max: LogQuota::LIMIT_MAX });
+        }
+        match Rate::new(limit as u64, window) {
+            Ok(_) => Ok(LogQuota { limit, window }),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The most that any window admits.
+    pub const fn limit(&self) -> u32 {
+        self.limit
+    }
+
+    /// How long an admitted cost counts.
+    pub const fn window(&self) -> Nanos {
+        self.window
+    }
+}
+
+impl fmt::Display for LogQuota {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} in any {}", self.limit, self.window)
+    }
+}
+
+/// What was admitted at one instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Entry {
+    at: Nanos,
+    tokens: u32,
+}
+
+/// May a log take one more entry, or must it make do with those it has?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Room {
+    /// It may grow.
+    Grow,
+    /// It may not: the newest entry takes the cost and counts from now, which
+    /// can only deny more, never admit more.
+    Full,
+}
+
+/// The admitted costs that may still count, oldest first.
+#[derive(Clone, Debug, Default)]
+pub struct Log {
+    entries: VecDeque<Entry>,
+    total: u64,
+}
+
+impl Log {
+    /// How many entries it holds, 16 bytes each.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Does it hold nothing? Then forgetting it loses nothing.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Counts `cost` if there is room for it; otherwise only forgets what no
+    /// longer counts.
+    pub fn take(&mut self, quota: &LogQuota, cost: Cost, now: Nanos, room: Room) -> Decision {
+        self.forget(quota, now);
+        let outcome = self.judge(quota, cost, now, 0);
+        if outcome == Outcome::Allowed && cost > Cost::ZERO {
+            self.push(cost.get(), now, room);
+        }
+        self.standing(quota, outcome, now, 0)
+    }
+
+    /// What [`Log::take`] would say, with nothing counted.
+    pub fn peek(&self, quota: &LogQuota, cost: Cost, now: Nanos) -> Decision {
+        let expired = self.expired(quota, now);
+        self.standing(quota, self.judge(quota, cost, now, expired), now, expired)
+    }
+
+    /// Gives `cost` back from the newest entries, never below zero.
+    pub fn refund(&mut self, cost: Cost) {
+        let mut tokens = cost.get();
+        while let Some(newest) = self.entries.back_mut().filter(|_| tokens > 0) {
+            let given = newest.tokens.min(tokens);
+            newest.tokens -= given;
+            tokens -= given;
+            self.total -= u64::from(given);
+            if newest.tokens == 0 {
+                self.entries.pop_back();
+            }
+        }
+    }
+
+    /// Takes back a charge made at `charged_at`, if it can still be told apart.
+    pub fn hand_back(&mut self, cost: Cost, charged_at: Nanos) {
+        let found = self.entries.iter().rposition(|e| e.at == charged_at && e.tokens >= cost.get());
+        if let Some(index) = found {
+            self.entries[index].tokens -= cost.get();
+            self.total -= u64::from(cost.get());
+            if self.entries[index].tokens == 0 {
+                self.entries.remove(index);
+            }
+        }
+    }
+
+    /// Forgets what no longer counts.
+    pub fn forget(&mut self, quota: &LogQuota, now: Nanos) {
+        for _ in 0..self.expired(quota, now) {
+            let entry = self.entries.pop_front().expect("expired entries are in the log");
+            self.total -= u64::from(entry.tokens);
+        }
+    }
+
+    /// Multiplies every cost by `to / from`, the running sum rounded up.
+    pub fn scale(&mut self, from: u32, to: u32) {
+        let (mut before, mut after) = (0_u64, 0_u64);
+        for entry in &mut self.entries {
+            before += u64::from(entry.tokens);
+            let sum = (before * u64::from(to)).div_ceil(u64::from(from));
+            entry.tokens = (sum - after) as u32;
+            after = sum;
+        }
+        self.total = after;
+        self.entries.retain(|entry| entry.tokens > 0);
+    }
+
+    /// When the newest entry stops counting; `now` if there is none.
+    pub fn empty_at(&self, quota: &LogQuota, now: Nanos) -> Nanos {
+        self.entries.back().map_or(now, |newest| newest.at.saturating_add(quota.window)).max(now)
+    }
+
+    /// A clock that has stepped back counts from the newest entry on: nothing
+    /// stops counting earlier for it.
+    fn push(&mut self, tokens: u32, now: Nanos, room: Room) {
+        self.total += u64::from(tokens);
+        match self.entries.back_mut() {
+            Some(newest) if newest.at >= now || room == Room::Full => {
+                newest.at = newest.at.max(now);
+                newest.tokens += tokens;
+            }
+            _ => self.entries.push_back(Entry { at: now, tokens }),
+        }
+    }
+
+    /// How many of the oldest entries no longer count.
+    fn expired(&self, quota: &LogQuota, now: Nanos) -> usize {
+        self.entries.iter().take_while(|e| e.at.saturating_add(quota.window) <= now).count()
+    }
+
+    fn counted(&self, expired: usize) -> u64 {
+        let gone: u64 = self.entries.iter().take(expired).map(|e| u64::from(e.tokens)).sum();
+        self.total - gone
+    }
+
+    fn judge(&self, quota: &LogQuota, cost: Cost, now: Nanos, expired: usize) -> Outcome {
+        if cost.get() > quota.limit {
+            return Outcome::Never;
+        }
+        let room = u64::from(quota.limit - cost.get());
+        let mut counted = self.counted(expired);
+        if cost == Cost::ZERO || counted <= room {
+            return Outcome::Allowed;
+        }
+        let mut retry_after = Nanos::ZERO;
+        for entry in self.entries.iter().skip(expired) {
+            counted -= u64::from(entry.tokens);
+            if counted <= room {
+                retry_after = entry.at.saturating_add(quota.window).saturating_sub(now);
+                break;
+            }
+        }
+        Outcome::Denied { retry_after }
+    }
+
+    fn standing(&self, quota: &LogQuota, outcome: Outcome, now: Nanos, expired: usize) -> Decision {
+        let left = u64::from(quota.limit).saturating_sub(self.counted(expired));
+        Decision {
+            outcome,
+            limit: quota.limit,
+            remaining: left as u32,
+            reset_after: self.empty_at(quota, now).saturating_sub(now),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn quota() -> LogQuota {
+        LogQuota::new(3, Nanos::SECOND).unwrap()
+    }
+
+    fn at(millis: u64) -> Nanos {
+        Nanos::from_millis(1_000_000 + millis)
+    }
+
+    #[test]
+    fn what_was_admitted_stops_counting_one_window_later() {
+        let mut log = Log::default();
+        for millis in [0, 100, 200] {
+            assert!(log.take(&quota(), Cost::ONE, at(millis), Room::Grow).is_allowed());
+        }
+        let denied = log.take(&quota(), Cost::new(2), at(999), Room::Grow);
+        assert_eq!(denied.retry_after(), Some(Nanos::from_millis(101)));
+        assert_eq!(denied.reset_after, Nanos::from_millis(201));
+        assert!(log.take(&quota(), Cost::new(2), at(1_100), Room::Grow).is_allowed());
+        assert_eq!(log.len(), 2);
+    }
+
+    #[test]
+    fn a_log_without_room_only_denies_more() {
+        let mut log = Log::default();
+        log.take(&quota(), Cost::ONE, at(0), Room::Grow);
+        log.take(&quota(), Cost::ONE, at(900), Room::Full);
+        assert_eq!(log.len(), 1);
+        assert_eq!(log.peek(&quota(), Cost::ONE, at(1_000)).remaining, 1, "the first counts on");
+    }
+
+    #[test]
+    fn a_charge_can_be_handed_back_or_refunded() {
+        let mut log = Log::default();
+        log.take(&quota(), Cost::ONE, at(0), Room::Grow);
+        log.take(&quota(), Cost::new(2), at(1), Room::Grow);
+        log.hand_back(Cost::ONE, at(0));
+        assert_eq!(log.peek(&quota(), Cost::ONE, at(1)).remaining, 1);
+        log.refund(Cost::MAX);
+        assert!(log.is_empty());
+        log.hand_back(Cost::ONE, at(1));
+        assert_eq!(log.peek(&quota(), Cost::ONE, at(1)).remaining, 3);
+    }
+
+    #[test]
+    fn scaling_keeps_the_share() {
+        let mut log = Log::default();
+        log.take(&quota(), Cost::new(2), at(0), Room::Grow);
+        log.scale(3, 10);
+        let ten = LogQuota::new(10, Nanos::SECOND).unwrap();
+        assert_eq!(log.peek(&ten, Cost::ONE, at(0)).remaining, 3, "a third, rounded down");
+    }
+}

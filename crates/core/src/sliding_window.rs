@@ -1,0 +1,152 @@
+//! The sliding window: the count of this window plus what the one before it
+//! still weighs.
+//!
+//! A cost is admitted iff `before·(1 − progress) + now + cost ≤ limit`,
+//! compared as integers with nothing rounded. See [`WindowQuota`] for the word.
+
+use crate::window::Counts;
+use crate::{Cost, Decision, Nanos, Outcome, WindowQuota};
+
+/// Counts `cost` if the window has room for it. A denial, and a cost of zero,
+/// leaves the state as it is (`None`).
+pub fn take(state: u64, quota: &WindowQuota, cost: Cost, now: Nanos) -> (Decision, Option<u64>) {
+    let counts = Counts::read(state, quota, now);
+    let outcome = judge(&counts, quota, cost, now);
+    if outcome != Outcome::Allowed || cost == Cost::ZERO {
+        return (standing(&counts, quota, outcome, now), None);
+    }
+    let counts = Counts { now: counts.now + cost.get(), ..counts };
+    (standing(&counts, quota, outcome, now), Some(counts.word(quota)))
+}
+
+/// What [`take`] would say, with nothing counted.
+pub fn peek(state: u64, quota: &WindowQuota, cost: Cost, now: Nanos) -> Decision {
+    let counts = Counts::read(state, quota, now);
+    standing(&counts, quota, judge(&counts, quota, cost, now), now)
+}
+
+/// Gives `cost` back from the newest counts, never below zero.
+pub fn refund(state: u64, quota: &WindowQuota, cost: Cost, now: Nanos) -> u64 {
+    Counts::read(state, quota, now).refund(cost.get()).word(quota)
+}
+
+/// Takes back a charge made at `charged_at` as if it had not been made.
+pub fn hand_back(state: u64, quota: &WindowQuota, cost: Cost, charged_at: Nanos, now: Nanos) -> u64 {
+    Counts::read(state, quota, now).hand_back(quota, cost.get(), charged_at).word(quota)
+}
+
+/// Does nothing count any more? Then forgetting it loses nothing.
+pub fn is_idle(state: u64, quota: &WindowQuota, now: Nanos) -> bool {
+    let counts = Counts::read(state, quota, now);
+    counts.before == 0 && counts.now == 0
+}
+
+fn judge(counts: &Counts, quota: &WindowQuota, cost: Cost, now: Nanos) -> Outcome {
+    if cost == Cost::ZERO {
+        return Outcome::Allowed;
+    }
+    if cost.get() > quota.limit() {
+        return Outcome::Never;
+    }
+    let length = u128::from(quota.length().get());
+    let left = quota.length().get() - counts.elapsed;
+    let weight = u128::from(counts.before) * u128::from(left);
+    let wanted = u128::from(counts.now) + u128::from(cost.get());
+    if weight + wanted * length <= u128::from(quota.limit()) * length {
+        return Outcome::Allowed;
+    }
+    Outcome::Denied { retry_after: admits_at(counts, quota, cost).saturating_sub(now) }
+}
+
+/// The first instant at which a denied cost fits, if nothing else is counted.
+fn admits_at(counts: &Counts, quota: &WindowQuota, cost: Cost) -> Nanos {
+    let room = quota.limit() - cost.get();
+    if counts.now <= room {
+        // It fits once the window before has faded enough.
+        let faded = fades_to(counts.before, room - counts.now, quota.length().get());
+        counts.start(quota).saturating_add(Nanos::new(faded))
+    } else {
+        // It fits in the next window, once this one has faded enough.
+        let faded = fades_to(counts.now, room, quota.length().get());
+        counts.end(quota).saturating_add(Nanos::new(faded))
+    }
+}
+
+/// How far into a window `before` weighs at most `room`, for `before > room`:
+/// `length − floor(room·length / before)`, by 64-bit divisions alone.
+fn fades_to(before: u32, room: u32, length: u64) -> u64 {
+    let (before, room) = (u64::from(before), u64::from(room));
+    length - (room * (length / before) + room * (length % before) / before)
+}
+
+fn standing(counts: &Counts, quota: &WindowQuota, outcome: Outcome, now: Nanos) -> Decision {
+    // What is left, rounded down: the weight before is rounded up, as what has
+    // faded of it is rounded down.
+    let faded = quota.share(counts.before, counts.elapsed);
+    let used = counts.now + (counts.before - faded);
+    let empty_at = match (counts.now, counts.before) {
+        (0, 0) => now,
+        (0, _) => counts.end(quota),
+        _ => counts.end(quota).saturating_add(quota.length()),
+    };
+    Decision {
+        outcome,
+        limit: quota.limit(),
+        remaining: quota.limit().saturating_sub(used),
+        reset_after: empty_at.saturating_sub(now),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn quota() -> WindowQuota {
+        WindowQuota::new(100, Nanos::MINUTE).unwrap()
+    }
+
+    fn at(millis: u64) -> Nanos {
+        Nanos::from_secs(60_000_000).saturating_add(Nanos::from_millis(millis))
+    }
+
+    #[test]
+    fn the_window_before_fades() {
+        let (_, state) = take(0, &quota(), Cost::new(100), at(0));
+        let state = state.unwrap();
+        assert_eq!(peek(state, &quota(), Cost::ONE, at(60_000)).remaining, 0);
+        assert_eq!(peek(state, &quota(), Cost::ONE, at(90_000)).remaining, 50);
+        assert!(is_idle(state, &quota(), at(120_000)));
+        assert!(!is_idle(state, &quota(), at(119_999)));
+    }
+
+    #[test]
+    fn the_limit_itself_is_admitted_and_one_more_is_not() {
+        let (first, state) = take(0, &quota(), Cost::new(100), at(0));
+        assert_eq!((first.is_allowed(), first.remaining), (true, 0));
+        let (second, none) = take(state.unwrap(), &quota(), Cost::ONE, at(1));
+        assert_eq!((second.is_allowed(), none), (false, None));
+        // The next window must have faded by one in a hundred.
+        assert_eq!(second.retry_after(), Some(Nanos::from_millis(60_599)));
+        assert_eq!(second.reset_after, Nanos::from_millis(119_999));
+    }
+
+    #[test]
+    fn a_step_back_over_a_boundary_never_refills() {
+        let (_, state) = take(0, &quota(), Cost::new(60), at(0));
+        let (_, state) = take(state.unwrap(), &quota(), Cost::new(40), at(60_000));
+        let back = peek(state.unwrap(), &quota(), Cost::ONE, at(30_000));
+        assert_eq!((back.is_allowed(), back.remaining), (false, 0));
+        let wait = back.retry_after().unwrap();
+        let then = at(30_000).saturating_add(wait);
+        assert!(peek(state.unwrap(), &quota(), Cost::ONE, then).is_allowed());
+    }
+
+    #[test]
+    fn refunds_come_from_the_newest() {
+        let (_, state) = take(0, &quota(), Cost::new(40), at(0));
+        let (_, state) = take(state.unwrap(), &quota(), Cost::new(10), at(60_000));
+        let state = refund(state.unwrap(), &quota(), Cost::new(15), at(60_000));
+        assert_eq!(peek(state, &quota(), Cost::ONE, at(60_000)).remaining, 65);
+        assert_eq!(refund(state, &quota(), Cost::MAX, at(60_000)), 0);
+    }
+}

@@ -1,0 +1,282 @@
+//! The token bucket in one word.
+//!
+//! The state is the instant at which the bucket will be full again, in the
+//! quota's own ticks. Zero, or any instant that has passed, is a full bucket:
+//! an untouched key needs no entry and a full bucket carries no information.
+//!
+//! Every function is pure: the same state, quota, cost and `now` give the same
+//! answer. A `now` that steps back is read as it stands: the bucket looks
+//! emptier until time catches up, and is never refilled by it.
+
+use crate::{Cost, Decision, Nanos, Outcome, Quota};
+
+/// Takes `cost` if the bucket holds it. A denial, and a cost of zero, leaves
+/// the state as it is (`None`).
+#[inline]
+pub fn take(state: u64, quota: &Quota, cost: Cost, now: Nanos) -> (Decision, Option<u64>) {
+    let now = quota.ticks_at(now);
+    let missing = state.saturating_sub(now);
+    match room_for(quota, cost) {
+        Some(room) if missing <= room => {
+            let missing = missing + (quota.span() - room);
+            (standing(quota, Outcome::Allowed, missing), (cost > Cost::ZERO).then_some(now + missing))
+        }
+        Some(_) if cost == Cost::ZERO => (standing(quota, Outcome::Allowed, missing), None),
+        Some(room) => (standing(quota, wait(quota, missing - room), missing), None),
+        None => (standing(quota, Outcome::Never, missing), None),
+    }
+}
+
+/// What [`take`] would say, with nothing taken: `remaining` and `reset_after`
+/// describe the bucket as it is.
+#[inline]
+pub fn peek(state: u64, quota: &Quota, cost: Cost, now: Nanos) -> Decision {
+    let missing = state.saturating_sub(quota.ticks_at(now));
+    let outcome = match room_for(quota, cost) {
+        Some(room) if missing <= room || cost == Cost::ZERO => Outcome::Allowed,
+        Some(room) => wait(quota, missing - room),
+        None => Outcome::Never,
+    };
+    standing(quota, outcome, missing)
+}
+
+/// Puts `cost` tokens back, never above the capacity.
+#[inline]
+pub fn refund(state: u64, quota: &Quota, cost: Cost, now: Nanos) -> u64 {
+    let now = quota.ticks_at(now);
+    if state <= now { state } else { state.saturating_sub(ticks_of(quota, cost)).max(now) }
+}
+
+/// Hands back a charge of `cost` made at `charged_at` as if it had not been
+/// made.
+///
+/// A plain refund would not do: a bucket that has been full since has already
+/// made the charge good, and a refund on top would admit it twice. What time
+/// may have made good is therefore left out.
+pub fn hand_back(state: u64, quota: &Quota, cost: Cost, charged_at: Nanos, now: Nanos) -> u64 {
+    let age = quota.ticks_at(now).saturating_sub(quota.ticks_at(charged_at));
+    state.saturating_sub(ticks_of(quota, cost).saturating_sub(age))
+}
+
+/// Is the bucket full? Then forgetting it loses nothing.
+#[inline]
+pub fn is_full(state: u64, quota: &Quota, now: Nanos) -> bool {
+    state <= quota.ticks_at(now)
+}
+
+/// Carries the tokens over to another quota that takes effect at `at`: as many
+/// tokens, at most the new capacity. A full bucket stays full.
+pub fn carry_as_is(state: u64, from: &Quota, to: &Quota, at: Nanos) -> u64 {
+    let level = |level: i128| floor_ratio(level, to.token(), from.token());
+    carry(state, from, to, at, level)
+}
+
+/// Carries the same share of the capacity over to another quota, rounded down.
+pub fn carry_proportional(state: u64, from: &Quota, to: &Quota, at: Nanos) -> u64 {
+    let level = |level: i128| floor_ratio(level, to.span(), from.span());
+    carry(state, from, to, at, level)
+}
+
+/// The level may be below zero where the clock has stepped back since the last
+/// charge; what is owed to that is carried too, or the edit would forgive it.
+fn carry(state: u64, from: &Quota, to: &Quota, at: Nanos, convert: impl Fn(i128) -> i128) -> u64 {
+    let missing = state.saturating_sub(from.ticks_at(at));
+    if missing == 0 {
+        return 0;
+    }
+    let level = convert(i128::from(from.span()) - i128::from(missing));
+    let missing = u64::try_from((i128::from(to.span()) - level).max(0)).unwrap_or(u64::MAX);
+    if missing == 0 { 0 } else { to.ticks_at(at).saturating_add(missing) }
+}
+
+/// `floor(x · num / den)` for a signed `x` of at most 65 bits, saturating.
+fn floor_ratio(x: i128, num: u64, den: u64) -> i128 {
+    let (num, den) = (i128::from(num), i128::from(den));
+    let (whole, rest) = (x.div_euclid(den), x.rem_euclid(den));
+    whole.saturating_mul(num).saturating_add(rest * num / den)
+}
+
+/// How many ticks may be missing for `cost` still to be there; `None` if the
+/// bucket never holds so much.
+#[inline(always)]
+fn room_for(quota: &Quota, cost: Cost) -> Option<u64> {
+    (cost.get() <= quota.capacity()).then(|| quota.span() - ticks_of_held(quota, cost))
+}
+
+#[inline(always)]
+fn ticks_of_held(quota: &Quota, cost: Cost) -> u64 {
+    u64::from(cost.get()) * quota.token()
+}
+
+/// A cost in ticks, at most the span: nothing above it can be given back.
+#[inline]
+fn ticks_of(quota: &Quota, cost: Cost) -> u64 {
+    u64::from(cost.get().min(quota.capacity())) * quota.token()
+}
+
+#[inline(always)]
+fn wait(quota: &Quota, ticks: u64) -> Outcome {
+    Outcome::Denied { retry_after: quota.nanos_of(ticks) }
+}
+
+#[inline(always)]
+fn standing(quota: &Quota, outcome: Outcome, missing: u64) -> Decision {
+    Decision {
+        outcome,
+        limit: quota.capacity(),
+        remaining: quota.tokens_in(quota.span().saturating_sub(missing)),
+        reset_after: quota.nanos_of(missing),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const START: Nanos = Nanos::from_secs(1_800_000_000);
+
+    fn after(nanos: u64) -> Nanos {
+        START.saturating_add(Nanos::new(nanos))
+    }
+
+    fn quota(rate: u64, capacity: u32) -> Quota {
+        Quota::new(rate, Nanos::SECOND, capacity).unwrap()
+    }
+
+    /// Takes one token at a time at one instant until denied.
+    fn drain(state: &mut u64, quota: &Quota, now: Nanos) -> u32 {
+        let mut admitted = 0;
+        while let (_, Some(next)) = take(*state, quota, Cost::ONE, now) {
+            *state = next;
+            admitted += 1;
+        }
+        admitted
+    }
+
+    #[test]
+    fn three_per_second_is_exact_on_the_tick() {
+        let quota = quota(3, 2);
+        let mut state = 0;
+        assert_eq!(drain(&mut state, &quota, START), 2);
+        // Thirds of a second do not fall on a nanosecond; whole seconds do.
+        for second in 1..=1_000 {
+            for third in 1..=3_u64 {
+                let due = (second - 1) * 1_000_000_000 + (third * 1_000_000_000).div_ceil(3);
+                let early = take(state, &quota, Cost::ONE, after(due - 1)).0;
+                assert_eq!(early.retry_after(), Some(Nanos::new(1)), "second {second} third {third}");
+                let (decision, next) = take(state, &quota, Cost::ONE, after(due));
+                assert!(decision.is_allowed(), "second {second} third {third}: denied on the tick");
+                state = next.unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn never_more_than_the_burst_however_long_the_key_was_idle() {
+        // BUG-1: a drained key of burst 10 that was idle for 12, 15 or 17 s
+        // must admit 10, not 12, 15 or 17.
+        let quota = quota(1, 10);
+        for idle in [0, 1, 8, 9, 12, 15, 17, 20, 100] {
+            let mut state = 0;
+            assert_eq!(drain(&mut state, &quota, START), 10);
+            let now = after(idle * 1_000_000_000);
+            assert_eq!(drain(&mut state, &quota, now), idle.min(10) as u32, "idle {idle} s");
+        }
+    }
+
+    #[test]
+    fn a_wait_below_a_second_is_not_told_as_none() {
+        // BUG-2: denied with a retry of 0 because seconds were rounded down.
+        let quota = quota(10, 1);
+        let (_, state) = take(0, &quota, Cost::ONE, START);
+        let denied = take(state.unwrap(), &quota, Cost::ONE, START).0;
+        assert_eq!(denied.retry_after(), Some(Nanos::from_millis(100)));
+        assert_eq!(denied.retry_after().unwrap().as_secs_ceil(), 1);
+    }
+
+    #[test]
+    fn a_cost_above_the_capacity_has_no_retry() {
+        // BUG-2, BUG-5: a finite wait for what can never succeed.
+        let quota = quota(10, 5);
+        let (decision, state) = take(0, &quota, Cost::new(6), START);
+        assert!(decision.is_never());
+        assert_eq!((decision.retry_after(), decision.remaining, state), (None, 5, None));
+    }
+
+    #[test]
+    fn a_clock_that_steps_back_neither_refills_nor_goes_negative() {
+        // BUG-4: a step of −60 s drove the tokens to −501.
+        let quota = quota(10, 50);
+        let mut state = 0;
+        assert_eq!(drain(&mut state, &quota, START), 50);
+        let back = START.saturating_sub(Nanos::MINUTE);
+        let denied = take(state, &quota, Cost::ONE, back).0;
+        assert_eq!((denied.is_allowed(), denied.remaining), (false, 0));
+        assert_eq!(denied.retry_after(), Some(Nanos::from_millis(60_100)));
+        assert_eq!(drain(&mut state, &quota, START), 0, "nothing was handed out by the step");
+    }
+
+    #[test]
+    fn raising_the_capacity_does_not_refill() {
+        // BUG-13: a burst raised above what remains must not fill the bucket,
+        // and a refund is capped.
+        let (small, large) = (quota(1, 10), quota(1, 100));
+        let (_, state) = take(0, &small, Cost::new(7), START);
+        let carried = carry_as_is(state.unwrap(), &small, &large, START);
+        assert_eq!(peek(carried, &large, Cost::ONE, START).remaining, 3);
+        let share = carry_proportional(state.unwrap(), &small, &large, START);
+        assert_eq!(peek(share, &large, Cost::ONE, START).remaining, 30);
+        assert_eq!(carry_as_is(0, &small, &large, START), 0, "full stays full");
+        let refunded = refund(carried, &large, Cost::MAX, START);
+        assert_eq!(peek(refunded, &large, Cost::ONE, START).remaining, 100);
+    }
+
+    #[test]
+    fn lowering_the_capacity_takes_effect_at_once() {
+        let (large, small) = (quota(10, 100), quota(1, 5));
+        let (_, state) = take(0, &large, Cost::new(40), START);
+        let mut carried = carry_as_is(state.unwrap(), &large, &small, START);
+        assert_eq!(drain(&mut carried, &small, START), 5);
+    }
+
+    #[test]
+    fn handing_back_is_aged() {
+        let quota = quota(1, 10);
+        let (_, charged) = take(0, &quota, Cost::new(4), START);
+        let charged = charged.unwrap();
+        let at_once = hand_back(charged, &quota, Cost::new(4), START, START);
+        assert!(is_full(at_once, &quota, START));
+        // Five seconds later the charge has been made good and others have come.
+        let later = after(5_000_000_000);
+        let (_, others) = take(charged, &quota, Cost::new(10), later);
+        let back = hand_back(others.unwrap(), &quota, Cost::new(4), START, later);
+        assert_eq!(peek(back, &quota, Cost::ONE, later).remaining, 0, "admitted twice");
+    }
+
+    #[test]
+    fn the_extremes_do_not_overflow() {
+        let year = Nanos::new(366 * Nanos::DAY.get());
+        let extremes = [
+            Quota::new(1, year, 199).unwrap(),
+            Quota::new(1_000_000_000, Nanos::SECOND, u32::MAX).unwrap(),
+            Quota::new(999_983, Nanos::SECOND, u32::MAX).unwrap(),
+            Quota::new(999_999_999, Nanos::SECOND, u32::MAX).unwrap(),
+            Quota::new(3, Nanos::SECOND, u32::MAX).unwrap(),
+        ];
+        for quota in &extremes {
+            for now in [Nanos::ZERO, START, Nanos::END, Nanos::MAX] {
+                let all = Cost::new(quota.capacity());
+                let (decision, state) = take(0, quota, all, now);
+                assert!(decision.is_allowed(), "{quota}");
+                assert_eq!(decision.remaining, 0);
+                let state = state.unwrap();
+                let (denied, none) = take(state, quota, Cost::ONE, now);
+                assert!(none.is_none() && !denied.is_allowed());
+                assert!(take(state, quota, all, Nanos::ZERO).1.is_none(), "{quota}: step to zero");
+                assert!(take(u64::MAX, quota, all, now).1.is_none(), "{quota}: farthest state");
+                let refunded = refund(state, quota, all, now);
+                assert_eq!(peek(refunded, quota, all, now).remaining, quota.capacity());
+            }
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! Counting in aligned windows: the numbers, and the word they share.
+
+use core::fmt;
+
+use crate::reciprocal::{div_floor, portion, reciprocal};
+use crate::{Nanos, QuotaError, Rate};
+
+/// At most `limit` per window of a given length: what `sliding_window` and
+/// `fixed_window` enforce. Windows begin at multiples of their length.
+///
+/// # The word
+///
+/// Both algorithms keep `window number | count before | count now` in 64 bits.
+/// A count takes as many bits as the limit needs (20 at most), the number has
+/// the rest, at least 24. Where every window up to [`Nanos::END`] can be told
+/// apart, any step back of the clock is recognised. Where it cannot (a limit of
+/// 10⁶ over windows shorter than some five minutes), the number wraps: a step
+/// back of up to a minute is recognised, and a count that nobody touched for a
+/// whole turn of 2²⁴ windows or more may be taken for a current one, which can
+/// only deny, and only for a minute.
+#[derive(Clone, Copy, Debug)]
+pub struct WindowQuota {
+    limit: u32,
+    length: Nanos,
+    count_bits: u32,
+    /// How many windows a stored number may lie ahead of `now`.
+    steps_back: u64,
+    per_length: u128,
+}
+
+impl WindowQuota {
+    /// The largest limit: two counts and a window number must fit a word.
+    pub const LIMIT_MAX: u32 = 1_000_000;
+
+    /// At most `limit` in each window of `length`.
+    ///
+    /// # Errors
+    /// When a number is zero, the limit is above [`WindowQuota::LIMIT_MAX`], or
+    /// the rate is out of range; see [`Rate::new`].
+    pub const fn new(limit: u32, length: Nanos) -> Result<WindowQuota, QuotaError> {
+        if limit > WindowQuota::LIMIT_MAX {
+            return Err(QuotaError::LimitTooLarge { limit, max: WindowQuota::LIMIT_MAX });
+        }
+        if let Err(error) = Rate::new(limit as u64, length) {
+            return Err(error);
+        }
+        let count_bits = 32 - limit.leading_zeros();
+        let half_turn = 1_u64 << (63 - 2 * count_bits);
+        let steps_back = if Nanos::END.get() / length.get() < half_turn {
+            half_turn - 1
+        } else {
+            Nanos::MINUTE.get().div_ceil(length.get())
+        };
+        let per_length = reciprocal(length.get());
+        Ok(WindowQuota { limit, length, count_bits, steps_back, per_length })
+    }
+
+    /// The most that a window admits.
+    pub const fn limit(&self) -> u32 {
+        self.limit
+    }
+
+    /// How long a window is.
+    pub const fn length(&self) -> Nanos {
+        self.length
+    }
+
+    /// Which window `now` lies in, and how far into it.
+    const fn position(&self, now: Nanos) -> (u64, u64) {
+        let now = if now.get() < Nanos::END.get() { now.get() } else { Nanos::END.get() };
+        let number = div_floor(now, self.per_length);
+        (number, now - number * self.length.get())
+    }
+
+    const fn number_mask(&self) -> u64 {
+        u64::MAX >> (2 * self.count_bits)
+    }
+
+    /// `floor(count · part / length)` for a `part` within the window: an
+    /// estimate by the reciprocal, at most one too low, then put right.
+    pub(crate) fn share(&self, count: u32, part: u64) -> u32 {
+        let (count, length) = (u128::from(count), u128::from(self.length.get()));
+        let estimate = (count * u128::from(portion(part, self.per_length))) >> 64;
+        let short = (estimate + 1) * length <= count * u128::from(part);
+        estimate as u32 + u32::from(short)
+    }
+}
+
+impl PartialEq for WindowQuota {
+    /// The same limit and length; the rest follows from them.
+    fn eq(&self, other: &WindowQuota) -> bool {
+        self.limit == other.limit && self.length == other.length
+    }
+}
+
+impl Eq for WindowQuota {}
+
+impl fmt::Display for WindowQuota {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} per {}", self.limit, self.length)
+    }
+}
+
+/// The counts that matter at an instant. Where the clock has stepped back
+/// behind the stored window, they stand at that window's start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub(crate) number: u64,
+    /// Nanoseconds since the window began.
+    pub(crate) elapsed: u64,
+    pub(crate) before: u32,
+    pub(crate) now: u32,
+}
+
+impl Counts {
+    /// Reads a word as of `now`: counts of windows that have passed move on or
+    /// drop out.
+    pub(crate) fn read(word: u64, quota: &WindowQuota, now: Nanos) -> Counts {
+        let (number, elapsed) = quota.position(now);
+        let count_mask = (1_u64 << quota.count_bits) - 1;
+        let current = (word & count_mask) as u32;
+        let before = (word >> quota.count_bits & count_mask) as u32;
+        let fresh = Counts { number, elapsed, before: 0, now: 0 };
+        if current == 0 && before == 0 {
+            return fresh;
+        }
+        let stored = word >> (2 * quota.count_bits);
+        let ahead = stored.wrapping_sub(number) & quota.number_mask();
+        match number.wrapping_sub(stored) & quota.number_mask() {
+            0 => Counts { before, now: current, ..fresh },
+            1 => Counts { before: current, ..fresh },
+            _ if ahead <= quota.steps_back => {
+                Counts { number: number + ahead, elapsed: 0, before, now: current }
+            }
+            _ => fresh,
+        }
+    }
+
+    /// The word for these counts; no counts at all are zero.
+    pub(crate) fn word(&self, quota: &WindowQuota) -> u64 {
+        debug_assert!(self.before <= quota.limit && self.now <= quota.limit, "counts fit their bits");
+        if self.before == 0 && self.now == 0 {
+            return 0;
+        }
+        let number = self.number & quota.number_mask();
+        let counts = u64::from(self.before) << quota.count_bits | u64::from(self.now);
+        number << (2 * quota.count_bits) | counts
+    }
+
+    /// When the window begins.
+    pub(crate) fn start(&self, quota: &WindowQuota) -> Nanos {
+        Nanos::new(self.number * quota.length.get())
+    }
+
+    /// When the window ends.
+    pub(crate) fn end(&self, quota: &WindowQuota) -> Nanos {
+        self.start(quota).saturating_add(quota.length)
+    }
+
+    /// Gives back from the newest counts.
+    pub(crate) fn refund(self, tokens: u32) -> Counts {
+        let now = self.now.saturating_sub(tokens);
+        let rest = tokens - (self.now - now);
+        Counts { now, before: self.before.saturating_sub(rest), ..self }
+    }
+
+    /// Takes back a charge made at `charged_at` from the window it was counted
+    /// in, if that still counts.
+    pub(crate) fn hand_back(self, quota: &WindowQuota, tokens: u32, charged_at: Nanos) -> Counts {
+        let (charged, _) = quota.position(charged_at);
+        if self.number == charged {
+            Counts { now: self.now.saturating_sub(tokens), ..self }
+        } else if self.number == charged + 1 {
+            Counts { before: self.before.saturating_sub(tokens), ..self }
+        } else {
+            self
+        }
+    }
+
+    /// The same counts under another limit, each at most that limit.
+    pub(crate) fn capped(self, limit: u32) -> Counts {
+        Counts { before: self.before.min(limit), now: self.now.min(limit), ..self }
+    }
+
+    /// The same shares of another limit, the counts rounded up.
+    pub(crate) fn scaled(self, from: u32, to: u32) -> Counts {
+        let scale = |count: u32| (u64::from(count) * u64::from(to)).div_ceil(u64::from(from)) as u32;
+        Counts { before: scale(self.before), now: scale(self.now), ..self }.capped(to)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn limits_out_of_range_are_refused() {
+        assert_eq!(
+            WindowQuota::new(1_000_001, Nanos::SECOND),
+            Err(QuotaError::LimitTooLarge { limit: 1_000_001, max: 1_000_000 })
+        );
+        assert_eq!(WindowQuota::new(0, Nanos::SECOND), Err(QuotaError::ZeroRate));
+        assert!(WindowQuota::new(1_000_000, Nanos::MILLISECOND).is_ok());
+        assert!(WindowQuota::new(1, Nanos::new(366 * Nanos::DAY.get())).is_ok());
+    }
+
+    #[test]
+    fn a_long_idle_key_is_forgotten_even_where_the_number_wraps() {
+        let quota = WindowQuota::new(1_000_000, Nanos::MILLISECOND).unwrap();
+        let start = Nanos::from_secs(1_800_000_000);
+        let used = Counts { number: 1_800_000_000_000, elapsed: 0, before: 7, now: 9 };
+        let word = used.word(&quota);
+        assert_eq!(Counts::read(word, &quota, start).now, 9);
+        // Less than a turn, and half a turn, later.
+        for idle in [1_000, 3_600_000, 1 << 23, (1 << 24) - 60_001] {
+            let counts = Counts::read(word, &quota, start.saturating_add(Nanos::from_millis(idle)));
+            assert_eq!((counts.before, counts.now), (0, 0), "idle {idle} ms");
+        }
+        let back = Counts::read(word, &quota, start.saturating_sub(Nanos::MINUTE));
+        assert_eq!(back, used, "a minute back is recognised");
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(4_096))]
+
+        #[test]
+        fn share_is_exact(limit in 1_u32..=1_000_000, length in 1_000_000_u64..3_000_000_000_000_000, part in any::<u64>()) {
+            let quota = WindowQuota::new(limit, Nanos::new(length)).unwrap();
+            for part in [part % (length + 1), 0, 1, length - 1, length] {
+                let exact = u128::from(limit) * u128::from(part) / u128::from(length);
+                prop_assert_eq!(u128::from(quota.share(limit, part)), exact);
+            }
+        }
+
+        #[test]
+        fn a_word_reads_back(limit in 1_u32..=1_000_000, length in 1_u64..100_000, now in 0_u64..2_000_000_000, a in any::<u32>(), b in any::<u32>()) {
+            let quota = WindowQuota::new(limit, Nanos::from_millis(length)).unwrap();
+            let now = Nanos::from_secs(now);
+            let (number, elapsed) = quota.position(now);
+            let counts = Counts { number, elapsed, before: a % (limit + 1), now: b % (limit + 1) };
+            prop_assert_eq!(Counts::read(counts.word(&quota), &quota, now), counts);
+        }
+    }
+}
