@@ -1,0 +1,122 @@
+//! One limit for one thing: a word and a clock.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tidegate_core::{Cost, Decision, Meter, Nanos};
+
+use crate::charge::all_or_nothing;
+use crate::{Clock, MonotonicClock, Verdict};
+
+/// A single token bucket (or window), shared by everybody who has it.
+///
+/// ```
+/// use tidegate::{Bucket, Cost, Nanos, Quota};
+///
+/// // Ten a second, up to fifty at once.
+/// let bucket = Bucket::new(Quota::new(10, Nanos::SECOND, 50)?);
+///
+/// let decision = bucket.take(Cost::new(50));
+/// assert!(decision.is_allowed());
+/// assert_eq!(decision.remaining, 0);
+///
+/// let decision = bucket.take(Cost::ONE);
+/// assert!(!decision.is_allowed());
+/// let wait = decision.retry_after().expect("one is not above the capacity");
+/// assert!(wait <= Nanos::from_millis(100));
+/// # Ok::<(), tidegate::QuotaError>(())
+/// ```
+#[derive(Debug)]
+pub struct Bucket<C = MonotonicClock> {
+    state: AtomicU64,
+    meter: Meter,
+    clock: C,
+}
+
+impl Bucket {
+    /// A full bucket on the monotonic clock.
+    pub fn new(meter: impl Into<Meter>) -> Bucket {
+        Bucket::with_clock(meter, MonotonicClock::new())
+    }
+}
+
+impl<C: Clock> Bucket<C> {
+    /// A full bucket on a clock of yours.
+    pub fn with_clock(meter: impl Into<Meter>, clock: C) -> Bucket<C> {
+        Bucket { state: AtomicU64::new(0), meter: meter.into(), clock }
+    }
+
+    /// Takes `cost` if it is there; otherwise changes nothing.
+    #[inline]
+    pub fn take(&self, cost: Cost) -> Decision {
+        self.take_at(cost, self.clock.now())
+    }
+
+    /// What [`Bucket::take`] would say, with nothing taken.
+    pub fn peek(&self, cost: Cost) -> Decision {
+        self.peek_at(cost, self.clock.now())
+    }
+
+    /// Puts `cost` back, never above the capacity.
+    pub fn refund(&self, cost: Cost) {
+        let now = self.clock.now();
+        self.update(|state| ((), Some(self.meter.refund(state, cost, now))));
+    }
+
+    /// Takes from several buckets at once, or from none of them.
+    ///
+    /// ```
+    /// use tidegate::{Bucket, Cost, Quota};
+    ///
+    /// let per_second = Bucket::new(Quota::per_second(5)?);
+    /// let per_hour = Bucket::new(Quota::per_hour(3)?);
+    /// let take = || Bucket::take_all(&[(&per_second, Cost::ONE), (&per_hour, Cost::ONE)]);
+    ///
+    /// assert!((0..3).all(|_| take().allowed));
+    /// assert!(!take().allowed, "the hour is used up");
+    /// assert_eq!(per_second.peek(Cost::ONE).remaining, 2, "and the second was not charged for it");
+    /// # Ok::<(), tidegate::QuotaError>(())
+    /// ```
+    pub fn take_all(charges: &[(&Bucket<C>, Cost)]) -> Verdict {
+        let now: Vec<Nanos> = charges.iter().map(|(bucket, _)| bucket.clock.now()).collect();
+        all_or_nothing(
+            charges.len(),
+            |_| true,
+            |i| charges[i].0.peek_at(charges[i].1, now[i]),
+            |i| charges[i].0.take_at(charges[i].1, now[i]),
+            |i| charges[i].0.hand_back(charges[i].1, now[i]),
+        )
+    }
+
+    /// The clock it was made with.
+    pub fn clock(&self) -> &C {
+        &self.clock
+    }
+
+    #[inline]
+    fn take_at(&self, cost: Cost, now: Nanos) -> Decision {
+        self.update(|state| self.meter.take(state, cost, now))
+    }
+
+    fn peek_at(&self, cost: Cost, now: Nanos) -> Decision {
+        self.meter.peek(self.state.load(Ordering::Acquire), cost, now)
+    }
+
+    fn hand_back(&self, cost: Cost, charged_at: Nanos) {
+        let now = self.clock.now().max(charged_at);
+        self.update(|state| ((), Some(self.meter.hand_back(state, cost, charged_at, now))));
+    }
+
+    /// Applies a pure step to the word until nobody interferes.
+    #[inline]
+    fn update<T>(&self, step: impl Fn(u64) -> (T, Option<u64>)) -> T {
+        let mut seen = self.state.load(Ordering::Acquire);
+        loop {
+            let (answer, next) = step(seen);
+            let Some(next) = next else { return answer };
+            match self.state.compare_exchange_weak(seen, next, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return answer,
+                Err(other) => seen = other,
+            }
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! Where `now` comes from. This is the one file that reads a clock.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use tidegate_core::Nanos;
+
+/// A source of `now`: nanoseconds since the Unix epoch.
+///
+/// A clock should not step back. One that does never refills a bucket; it only
+/// makes buckets look emptier until it has caught up.
+pub trait Clock: Send + Sync {
+    /// This instant.
+    fn now(&self) -> Nanos;
+}
+
+impl<C: Clock + ?Sized> Clock for &C {
+    fn now(&self) -> Nanos {
+        (**self).now()
+    }
+}
+
+impl<C: Clock + ?Sized> Clock for Arc<C> {
+    fn now(&self) -> Nanos {
+        (**self).now()
+    }
+}
+
+/// The default: a monotonic clock, set by the wall clock once, when it is made.
+///
+/// It counts the processor's time-stamp counter where that is steady, and falls
+/// back to the system's monotonic clock where it is not. Changes of the wall
+/// clock after that do not reach it.
+#[derive(Clone, Debug)]
+pub struct MonotonicClock {
+    counter: quanta::Clock,
+    counter_at_start: u64,
+    start: Nanos,
+}
+
+impl MonotonicClock {
+    /// A clock that shows the wall clock's time now, and is steady from here on.
+    /// The first one in a process takes some milliseconds to calibrate.
+    #[expect(clippy::disallowed_methods, reason = "the anchor to wall time, read once")]
+    pub fn new() -> MonotonicClock {
+        let counter = quanta::Clock::new();
+        let counter_at_start = counter.raw();
+        // A wall clock before 1970 reads as the epoch.
+        let start = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        MonotonicClock { counter, counter_at_start, start: Nanos::from(start) }
+    }
+}
+
+impl Default for MonotonicClock {
+    fn default() -> MonotonicClock {
+        MonotonicClock::new()
+    }
+}
+
+impl Clock for MonotonicClock {
+    #[inline]
+    fn now(&self) -> Nanos {
+        let elapsed = self.counter.delta_as_nanos(self.counter_at_start, self.counter.raw());
+        self.start.saturating_add(Nanos::new(elapsed))
+    }
+}
+
+/// A clock that stands still until it is told to move: for tests, ours and
+/// yours. Clones show the same time.
+///
+/// ```
+/// use tidegate::{Bucket, Cost, ManualClock, Nanos, Quota};
+///
+/// let clock = ManualClock::default();
+/// let bucket = Bucket::with_clock(Quota::per_second(1)?, clock.clone());
+/// assert!(bucket.take(Cost::ONE).is_allowed());
+/// assert!(!bucket.take(Cost::ONE).is_allowed());
+/// clock.advance(Nanos::SECOND);
+/// assert!(bucket.take(Cost::ONE).is_allowed());
+/// # Ok::<(), tidegate::QuotaError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct ManualClock {
+    shared: Arc<Manual>,
+}
+
+#[derive(Debug)]
+struct Manual {
+    now: AtomicU64,
+    #[cfg(feature = "async")]
+    sleepers: std::sync::Mutex<Vec<(Nanos, std::task::Waker)>>,
+}
+
+impl ManualClock {
+    /// A clock that shows `start`.
+    pub fn new(start: Nanos) -> ManualClock {
+        let shared = Manual {
+            now: AtomicU64::new(start.get()),
+            #[cfg(feature = "async")]
+            sleepers: std::sync::Mutex::default(),
+        };
+        ManualClock { shared: Arc::new(shared) }
+    }
+
+    /// Moves it forward.
+    pub fn advance(&self, span: Nanos) {
+        self.set(self.now().saturating_add(span));
+    }
+
+    /// Moves it to an instant, which may lie in its past.
+    pub fn set(&self, now: Nanos) {
+        self.shared.now.store(now.get(), Ordering::SeqCst);
+        #[cfg(feature = "async")]
+        self.wake_sleepers(now);
+    }
+}
+
+impl Default for ManualClock {
+    /// Starts at 1,800,000,000 seconds, in January 2027.
+    fn default() -> ManualClock {
+        ManualClock::new(Nanos::from_secs(1_800_000_000))
+    }
+}
+
+impl Clock for ManualClock {
+    fn now(&self) -> Nanos {
+        Nanos::new(self.shared.now.load(Ordering::SeqCst))
+    }
+}
+
+#[cfg(feature = "async")]
+pub use sleep::Sleep;
+
+#[cfg(feature = "async")]
+mod sleep {
+    use std::future::{Future, poll_fn};
+    use std::sync::PoisonError;
+    use std::task::{Poll, Waker};
+
+    use super::{Clock, ManualClock, MonotonicClock, Nanos};
+
+    /// A clock that one can wait on.
+    pub trait Sleep: Clock {
+        /// Resolves once the clock has moved on by `span`.
+        fn sleep(&self, span: Nanos) -> impl Future<Output = ()> + Send;
+    }
+
+    impl Sleep for MonotonicClock {
+        fn sleep(&self, span: Nanos) -> impl Future<Output = ()> + Send {
+            tokio::time::sleep(span.into())
+        }
+    }
+
+    impl Sleep for ManualClock {
+        fn sleep(&self, span: Nanos) -> impl Future<Output = ()> + Send {
+            let due = self.now().saturating_add(span);
+            poll_fn(move |context| {
+                self.add_sleeper(due, context.waker());
+                // Looked at after joining, so that a clock moved meanwhile wakes us.
+                if self.now() < due { Poll::Pending } else { Poll::Ready(()) }
+            })
+        }
+    }
+
+    impl ManualClock {
+        fn add_sleeper(&self, due: Nanos, waker: &Waker) {
+            let sleepers = &self.shared.sleepers;
+            sleepers.lock().unwrap_or_else(PoisonError::into_inner).push((due, waker.clone()));
+        }
+
+        pub(super) fn wake_sleepers(&self, now: Nanos) {
+            let sleepers = &self.shared.sleepers;
+            let mut sleepers = sleepers.lock().unwrap_or_else(PoisonError::into_inner);
+            for (_, waker) in sleepers.extract_if(.., |(due, _)| *due <= now) {
+                waker.wake();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_monotonic_clock_shows_wall_time_and_does_not_step_back() {
+        let clock = MonotonicClock::new();
+        let mut last = clock.now();
+        assert!(last > Nanos::from_secs(1_700_000_000), "anchored to the wall clock");
+        for _ in 0..10_000 {
+            let now = clock.now();
+            assert!(now >= last);
+            last = now;
+        }
+    }
+
+    #[test]
+    fn clones_of_a_manual_clock_show_the_same_time() {
+        let clock = ManualClock::default();
+        let other = clock.clone();
+        clock.advance(Nanos::SECOND);
+        assert_eq!(other.now(), Nanos::from_secs(1_800_000_001));
+        other.set(Nanos::ZERO);
+        assert_eq!(clock.now(), Nanos::ZERO);
+    }
+}

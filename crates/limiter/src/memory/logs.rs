@@ -1,0 +1,215 @@
+//! Sliding logs: exact, and therefore larger than a word.
+//!
+//! Logs live in a few locked maps with a fixed budget of 16-byte entries. Each
+//! new key looks at two old ones and forgets those that no longer count. When
+//! the budget is spent, a known key makes do with the entries it has, and a new
+//! one shares the overflow log of its limit; both can only deny more.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tidegate_core::sliding_log::{Log, Room};
+use tidegate_core::{Carry, Cost, Decision, Limit, LogQuota, Nanos};
+
+use super::overflow::Debtors;
+use super::registry::{Registry, Version};
+
+const SHARDS: usize = 64;
+/// What a key costs beside its entries, in entries.
+const KEY_COST: usize = 8;
+/// What an overflow log may hold.
+const OVERFLOW_ENTRIES: usize = 256;
+
+/// The logs of a memory store.
+#[derive(Debug)]
+pub(crate) struct Logs {
+    shards: Box<[Mutex<Shard>]>,
+    used: AtomicUsize,
+    budget: usize,
+}
+
+#[derive(Debug, Default)]
+struct Shard {
+    logs: HashMap<u64, KeptLog>,
+    /// Every key of `logs` once, in the order in which to look at them.
+    hand: VecDeque<u64>,
+}
+
+/// A log and the version of the limit that it was last counted under; zero
+/// before the first.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct KeptLog {
+    log: Log,
+    version: u32,
+}
+
+/// What logs must know of the rest of the store.
+pub(crate) struct Logging<'a> {
+    pub(crate) registry: &'a Registry,
+    pub(crate) debtors: &'a Debtors,
+}
+
+/// A key of a limit that keeps logs.
+pub(crate) struct LogKey<'a> {
+    pub(crate) hash: u64,
+    pub(crate) version: &'a Version,
+    pub(crate) quota: &'a LogQuota,
+    pub(crate) now: Nanos,
+}
+
+impl KeptLog {
+    /// Brings the log to the version of `key`, edit by edit, and says which
+    /// numbers now apply; a log that is already newer stays.
+    fn bring_up<'a>(&mut self, registry: &'a Registry, key: &LogKey<'a>) -> &'a LogQuota {
+        if self.version == 0 {
+            self.version = key.version.number;
+        }
+        for (old, new) in registry.edits(self.version, key.version) {
+            match (&old.limit, &new.limit, new.carry) {
+                (Limit::Log(from), Limit::Log(to), Carry::AsIs) if from.window() == to.window() => {}
+                (Limit::Log(from), Limit::Log(to), Carry::Proportional) if from.window() == to.window() => {
+                    self.log.forget(from, new.since);
+                    self.log.scale(from.limit(), to.limit());
+                }
+                _ => self.log = Log::default(),
+            }
+            self.version = new.number;
+        }
+        match &registry.get(self.version).limit {
+            Limit::Log(quota) => quota,
+            Limit::Meter(_) => key.quota,
+        }
+    }
+}
+
+impl Logs {
+    pub(crate) fn new(budget: usize) -> Logs {
+        let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
+        Logs { shards, used: AtomicUsize::new(0), budget }
+    }
+
+    /// How many keys have a log.
+    pub(crate) fn keys(&self) -> usize {
+        (0..SHARDS as u64).map(|shard| self.shard(shard).logs.len()).sum()
+    }
+
+    pub(crate) fn take(&self, with: &Logging<'_>, key: &LogKey<'_>, cost: Cost) -> Decision {
+        let mut shard = self.shard(key.hash);
+        if let Some(kept) = shard.logs.get_mut(&key.hash) {
+            let room = if self.used.load(Ordering::Relaxed) < self.budget { Room::Grow } else { Room::Full };
+            return self.resize(kept, |kept| {
+                let quota = kept.bring_up(with.registry, key);
+                kept.log.take(quota, cost, key.now, room)
+            });
+        }
+        if with.debtors.may_owe(key.hash, key.now) {
+            return take_shared(with, key, cost);
+        }
+        let mut kept = KeptLog { log: Log::default(), version: key.version.number };
+        let decision = kept.log.peek(key.quota, cost, key.now);
+        if !decision.is_allowed() || cost == Cost::ZERO {
+            return decision;
+        }
+        self.sweep(&mut shard, with.registry, key.now);
+        if !self.reserve(KEY_COST + 1) {
+            return take_shared(with, key, cost);
+        }
+        let decision = kept.log.take(key.quota, cost, key.now, Room::Grow);
+        shard.logs.insert(key.hash, kept);
+        shard.hand.push_back(key.hash);
+        decision
+    }
+
+    pub(crate) fn peek(&self, with: &Logging<'_>, key: &LogKey<'_>, cost: Cost) -> Decision {
+        let shard = self.shard(key.hash);
+        let mut kept = match shard.logs.get(&key.hash) {
+            Some(kept) => kept.clone(),
+            None if with.debtors.may_owe(key.hash, key.now) || !self.has_room() => {
+                key.version.identity.overflow.log().clone()
+            }
+            None => KeptLog::default(),
+        };
+        let quota = kept.bring_up(with.registry, key);
+        kept.log.peek(quota, cost, key.now)
+    }
+
+    pub(crate) fn refund(&self, with: &Logging<'_>, key: &LogKey<'_>, cost: Cost) {
+        self.amend(with, key, |kept| {
+            let quota = kept.bring_up(with.registry, key);
+            kept.log.forget(quota, key.now);
+            kept.log.refund(cost);
+        });
+    }
+
+    /// Takes back a charge that was made at the key's `now`.
+    pub(crate) fn hand_back(&self, with: &Logging<'_>, key: &LogKey<'_>, cost: Cost) {
+        self.amend(with, key, |kept| kept.log.hand_back(cost, key.now));
+    }
+
+    /// Gives something back to the key's own log or to the one it drew on.
+    fn amend(&self, with: &Logging<'_>, key: &LogKey<'_>, act: impl FnOnce(&mut KeptLog)) {
+        match self.shard(key.hash).logs.get_mut(&key.hash) {
+            Some(kept) => self.resize(kept, act),
+            None if with.debtors.may_owe(key.hash, key.now) => act(&mut key.version.identity.overflow.log()),
+            None => {}
+        }
+    }
+
+    /// Looks at the two oldest keys and forgets those that no longer count.
+    fn sweep(&self, shard: &mut Shard, registry: &Registry, now: Nanos) {
+        for _ in 0..2 {
+            let Some(hash) = shard.hand.pop_front() else { return };
+            let kept = shard.logs.get_mut(&hash).expect("every key under the hand has a log");
+            let idle = match &registry.get(kept.version).limit {
+                Limit::Log(quota) => self.resize(kept, |kept| {
+                    kept.log.forget(quota, now);
+                    kept.log.is_empty()
+                }),
+                Limit::Meter(_) => true,
+            };
+            if idle {
+                let kept = shard.logs.remove(&hash).expect("just seen");
+                self.used.fetch_sub(KEY_COST + kept.log.len(), Ordering::Relaxed);
+            } else {
+                shard.hand.push_back(hash);
+            }
+        }
+    }
+
+    /// Keeps the count of entries true to what `act` does.
+    fn resize<T>(&self, kept: &mut KeptLog, act: impl FnOnce(&mut KeptLog) -> T) -> T {
+        let before = kept.log.len();
+        let answer = act(kept);
+        self.used.fetch_add(kept.log.len(), Ordering::Relaxed);
+        self.used.fetch_sub(before, Ordering::Relaxed);
+        answer
+    }
+
+    /// Would a new key find room?
+    fn has_room(&self) -> bool {
+        self.used.load(Ordering::Relaxed) + KEY_COST < self.budget
+    }
+
+    fn reserve(&self, entries: usize) -> bool {
+        let reserve = |used: usize| used.checked_add(entries).filter(|&used| used <= self.budget);
+        self.used.try_update(Ordering::Relaxed, Ordering::Relaxed, reserve).is_ok()
+    }
+
+    fn shard(&self, hash: u64) -> MutexGuard<'_, Shard> {
+        let shard = &self.shards[(hash % SHARDS as u64) as usize];
+        shard.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Draws on the log that keys without one of their own share.
+fn take_shared(with: &Logging<'_>, key: &LogKey<'_>, cost: Cost) -> Decision {
+    let mut shared = key.version.identity.overflow.log();
+    let quota = shared.bring_up(with.registry, key);
+    let room = if shared.log.len() < OVERFLOW_ENTRIES { Room::Grow } else { Room::Full };
+    let decision = shared.log.take(quota, cost, key.now, room);
+    if decision.is_allowed() && cost > Cost::ZERO {
+        with.debtors.owes(key.hash, shared.log.empty_at(quota, key.now));
+    }
+    decision
+}

@@ -1,0 +1,245 @@
+//! The memory store: every decision one cache miss, no lock, no growth.
+//!
+//! - [`slot`] is one key's state in one atomic word, [`probe`] the protocol by
+//!   which keys share slots, [`table`] the slots themselves, [`words`] what is
+//!   done with them.
+//! - [`registry`] knows the limits, [`overflow`] serves keys that find no slot,
+//!   [`logs`] keeps what does not fit a word.
+
+mod logs;
+mod overflow;
+mod probe;
+mod registry;
+mod slot;
+mod table;
+mod words;
+
+#[cfg(test)]
+mod model_tests;
+
+use std::convert::Infallible;
+use std::future::{Future, ready};
+use std::hash::Hash;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use smallvec::SmallVec;
+use tidegate_core::{Carry, Cost, Decision, Limit, LogQuota, Nanos};
+
+use crate::charge::all_or_nothing;
+use crate::{Charge, Clock, Intent, LimitError, LimitRef, MonotonicClock, Role, Store, Verdict};
+use logs::{LogKey, Logging, Logs};
+use overflow::Debtors;
+use registry::Registry;
+use table::Table;
+
+pub(crate) use registry::Version;
+
+/// How large a [`Memory`] may grow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryOptions {
+    /// How many keys can be told apart at once, over all limits. Each takes 23
+    /// bytes, reserved at start and used when touched. Beyond it, keys whose
+    /// limit is idle make way; if there are none, new keys share.
+    pub max_keys: usize,
+    /// How many 16-byte entries all sliding logs may hold together; each key
+    /// counts for eight more. Memory is at most twice that while logs grow.
+    pub max_log_entries: usize,
+}
+
+impl Default for MemoryOptions {
+    /// One million keys and one million log entries.
+    fn default() -> MemoryOptions {
+        MemoryOptions { max_keys: 1_000_000, max_log_entries: 1_000_000 }
+    }
+}
+
+/// What a [`Memory`] has been through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryStats {
+    /// Keys that have a slot or a log now; some may be idle.
+    pub keys: u64,
+    /// Idle keys whose slot went to another.
+    pub evictions: u64,
+    /// Charges that went to an overflow bucket for want of a slot.
+    pub overflows: u64,
+    /// Bytes reserved for slots.
+    pub bytes: usize,
+}
+
+/// A [`Store`] in this process's memory.
+///
+/// Its size is set at start. A key whose limit is idle carries no information,
+/// so its slot can go to another without loss; when no such slot is near, new
+/// keys of a limit share one bucket. A flood of keys can therefore neither grow
+/// memory nor refill anybody's bucket.
+#[derive(Debug)]
+pub struct Memory<C = MonotonicClock> {
+    table: Table,
+    logs: Logs,
+    registry: Registry,
+    debtors: Debtors,
+    clock: C,
+}
+
+/// A key of one limit, hashed.
+#[derive(Clone, Copy)]
+pub(crate) struct Key<'a> {
+    pub(crate) version: &'a Arc<Version>,
+    pub(crate) hash: u64,
+}
+
+impl<'a> Key<'a> {
+    fn logged(self, quota: &'a LogQuota, now: Nanos) -> LogKey<'a> {
+        LogKey { hash: self.hash, version: self.version, quota, now }
+    }
+
+    #[inline]
+    pub(crate) fn new<K: Hash + ?Sized>(version: &'a Arc<Version>, key: &K) -> Key<'a> {
+        Key { version, hash: version.identity.hash(key) }
+    }
+}
+
+impl Memory {
+    /// A store of the given size on the monotonic clock.
+    pub fn new(options: MemoryOptions) -> Memory {
+        Memory::with_clock(options, MonotonicClock::new())
+    }
+}
+
+impl<C: Clock> Memory<C> {
+    /// A store of the given size on a clock of yours. The clock is read when a
+    /// charge is handed back; otherwise `now` comes with each call.
+    pub fn with_clock(options: MemoryOptions, clock: C) -> Memory<C> {
+        Memory {
+            table: Table::new(options.max_keys),
+            logs: Logs::new(options.max_log_entries),
+            registry: Registry::new(),
+            debtors: Debtors::new(),
+            clock,
+        }
+    }
+
+    /// The clock it was made with.
+    pub fn clock(&self) -> &C {
+        &self.clock
+    }
+
+    /// What the store knows of a limit that it named.
+    pub(crate) fn version(&self, limit: &LimitRef) -> &Arc<Version> {
+        self.registry.get(limit.id())
+    }
+
+    /// Its numbers.
+    pub fn stats(&self) -> MemoryStats {
+        MemoryStats {
+            keys: self.table.ledger.keys.load(Ordering::Relaxed) + self.logs.keys() as u64,
+            evictions: self.table.ledger.evictions.load(Ordering::Relaxed),
+            overflows: self.debtors.charges.load(Ordering::Relaxed),
+            bytes: self.table.bytes(),
+        }
+    }
+
+    /// [`Store::charge`], which a store in memory answers at once.
+    pub fn charge_now(&self, intent: Intent, charges: &[Charge<'_>], now: Nanos) -> Verdict {
+        let key = |charge: &Charge<'_>| Key::new(self.version(charge.limit), charge.key);
+        let keys: SmallVec<[Key<'_>; 8]> = charges.iter().map(key).collect();
+        self.apply(intent, &keys, |i| (charges[i].cost, charges[i].role), now)
+    }
+
+    /// Charges hashed keys. What `ask` says is that key's cost and role.
+    pub(crate) fn apply(
+        &self,
+        intent: Intent,
+        keys: &[Key<'_>],
+        ask: impl Fn(usize) -> (Cost, Role),
+        now: Nanos,
+    ) -> Verdict {
+        if keys.len() > 1 {
+            keys.iter().for_each(|&key| self.prefetch(key));
+        }
+        let peek = |i: usize| self.peek(keys[i], ask(i).0, now);
+        let binding = |i: usize| ask(i).1 == Role::Binding;
+        match intent {
+            Intent::Take => all_or_nothing(
+                keys.len(),
+                binding,
+                peek,
+                |i| self.take(keys[i], ask(i).0, now),
+                |i| self.hand_back(keys[i], ask(i).0, now),
+            ),
+            Intent::Peek => {
+                let decisions: SmallVec<[Decision; 8]> = (0..keys.len()).map(peek).collect();
+                let allowed = (0..keys.len()).all(|i| !binding(i) || decisions[i].is_allowed());
+                Verdict { allowed, decisions }
+            }
+            Intent::Refund => {
+                (0..keys.len()).for_each(|i| self.refund(keys[i], ask(i).0, now));
+                let decisions = (0..keys.len()).map(|i| self.peek(keys[i], Cost::ZERO, now)).collect();
+                Verdict { allowed: true, decisions }
+            }
+        }
+    }
+
+    /// Starts to fetch the key's slots into the cache.
+    #[inline]
+    pub(crate) fn prefetch(&self, key: Key<'_>) {
+        self.table.prefetch(key.hash);
+    }
+
+    /// Takes `cost` from one limit.
+    #[inline]
+    pub(crate) fn take(&self, key: Key<'_>, cost: Cost, now: Nanos) -> Decision {
+        match &key.version.limit {
+            Limit::Meter(meter) => self.take_word(key, meter, cost, now),
+            Limit::Log(quota) => self.logs.take(&self.logging(), &key.logged(quota, now), cost),
+        }
+    }
+
+    /// What [`Memory::take`] would say, with nothing taken.
+    pub(crate) fn peek(&self, key: Key<'_>, cost: Cost, now: Nanos) -> Decision {
+        match &key.version.limit {
+            Limit::Meter(_) => self.peek_word(key, cost, now),
+            Limit::Log(quota) => self.logs.peek(&self.logging(), &key.logged(quota, now), cost),
+        }
+    }
+
+    /// Gives `cost` back to one limit.
+    pub(crate) fn refund(&self, key: Key<'_>, cost: Cost, now: Nanos) {
+        match &key.version.limit {
+            Limit::Meter(_) => self.refund_word(key, cost, now),
+            Limit::Log(quota) => self.logs.refund(&self.logging(), &key.logged(quota, now), cost),
+        }
+    }
+
+    /// Takes back a charge made at `charged_at`.
+    fn hand_back(&self, key: Key<'_>, cost: Cost, charged_at: Nanos) {
+        match &key.version.limit {
+            Limit::Meter(_) => self.hand_back_word(key, cost, charged_at),
+            Limit::Log(quota) => {
+                self.logs.hand_back(&self.logging(), &key.logged(quota, charged_at), cost);
+            }
+        }
+    }
+
+    fn logging(&self) -> Logging<'_> {
+        Logging { registry: &self.registry, debtors: &self.debtors }
+    }
+}
+
+impl<C: Clock> Store for Memory<C> {
+    type Error = Infallible;
+
+    fn limit(&self, name: &str, limit: Limit, carry: Carry, now: Nanos) -> Result<LimitRef, LimitError> {
+        self.registry.name(name, limit, carry, now)
+    }
+
+    fn charge(
+        &self,
+        intent: Intent,
+        charges: &[Charge<'_>],
+        now: Nanos,
+    ) -> impl Future<Output = Result<Verdict, Infallible>> + Send {
+        ready(Ok(self.charge_now(intent, charges, now)))
+    }
+}

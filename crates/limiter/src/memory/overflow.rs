@@ -1,0 +1,80 @@
+//! What keys share when the table has no slot for them.
+//!
+//! A key without a slot draws on one bucket that all such keys of its limit
+//! share, so that a flood of keys can neither grow memory nor take anybody's
+//! place. When such a key gets a slot later, it must not start full: what it took
+//! from the shared bucket would be granted twice. [`Debtors`] remembers, within
+//! fixed memory, which keys may still owe something.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use portable_atomic::AtomicU128;
+use tidegate_core::Nanos;
+
+use super::logs::KeptLog;
+use super::probe::Ledger;
+
+/// The shared bucket of a limit.
+#[derive(Debug, Default)]
+pub(crate) struct Overflow {
+    /// A slot like any other, its key the same for all.
+    pub(crate) slot: AtomicU128,
+    pub(crate) ledger: Ledger,
+    /// The same for a limit that keeps a log.
+    log: Mutex<KeptLog>,
+}
+
+impl Overflow {
+    pub(crate) fn log(&self) -> MutexGuard<'_, KeptLog> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+const CELLS: usize = 4_096;
+
+/// Until when keys may owe their overflow bucket something: by hash, so several
+/// keys share a cell, which can only make one wait for another.
+#[derive(Debug)]
+pub(crate) struct Debtors {
+    cells: Box<[AtomicU64]>,
+    /// How many charges went to an overflow bucket.
+    pub(crate) charges: AtomicU64,
+}
+
+impl Debtors {
+    pub(crate) fn new() -> Debtors {
+        Debtors { cells: (0..CELLS).map(|_| AtomicU64::new(0)).collect(), charges: AtomicU64::new(0) }
+    }
+
+    /// The key drew on its overflow bucket, which will be full at `until`.
+    pub(crate) fn owes(&self, hash: u64, until: Nanos) {
+        self.charges.fetch_add(1, Ordering::Relaxed);
+        self.cell(hash).fetch_max(until.get(), Ordering::Relaxed);
+    }
+
+    /// May the key still owe something? Once the bucket that it drew on would be
+    /// full, so would its own.
+    pub(crate) fn may_owe(&self, hash: u64, now: Nanos) -> bool {
+        self.cell(hash).load(Ordering::Relaxed) > now.get()
+    }
+
+    fn cell(&self, hash: u64) -> &AtomicU64 {
+        &self.cells[(hash % CELLS as u64) as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_debt_is_remembered_until_it_is_made_good() {
+        let debtors = Debtors::new();
+        debtors.owes(7, Nanos::from_secs(10));
+        debtors.owes(7, Nanos::from_secs(5));
+        assert!(debtors.may_owe(7, Nanos::from_secs(9)));
+        assert!(!debtors.may_owe(7, Nanos::from_secs(10)));
+        assert!(!debtors.may_owe(8, Nanos::from_secs(9)));
+    }
+}

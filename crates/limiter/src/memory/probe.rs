@@ -1,0 +1,289 @@
+//! The protocol by which keys share the slots of one probe window.
+//!
+//! A key lives in one of a fixed few neighbouring slots, its window. Three rules
+//! keep it in at most one of them without any lock:
+//!
+//! 1. **A search ends at the first empty slot.** A slot that was used is never
+//!    empty again, and a key is put into the first free slot, so nothing of it
+//!    lies beyond an empty one.
+//! 2. **Claim, look again, then hold.** A new key first puts a claim into a free
+//!    slot: empty, given up, or held by a key whose limit is idle, which loses
+//!    nothing. A claim holds no tokens. Then it looks through its window once
+//!    more. If the key is held elsewhere, or claimed in an earlier slot, this
+//!    claim is given up; a claim in a later slot is struck out. Only then does
+//!    the claim become a holder, its first charge included, in one exchange.
+//! 3. **No two claims are equal** (each has a number of its own), so a claim that
+//!    was struck out and made again is not mistaken for the old one.
+//!
+//! Why at most one holds: take two slots, *i* before *j*, that both became
+//! holders of one key. Each was seen as a claim before the window was looked
+//! through again, with a fence in between, so at least one of the two looks saw
+//! the other's slot. The look made for *j* gives *j* up if it sees *i*. The look
+//! made for *i* strikes *j* out if that is still a claim, and gives *i* up if it
+//! already holds. Either way one of the two exchanges fails.
+//!
+//! Whoever meets a claim of its own key finishes it with its own charge, so a
+//! thread that was stopped in the middle holds up nobody.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::slot::{Entry, Slot, Tag};
+use crate::Nanos;
+
+/// What the protocol must know about limits.
+pub(crate) trait Rules {
+    /// May the entry be forgotten without loss?
+    fn is_idle(&self, entry: Entry) -> bool;
+
+    /// The entry under the version that is to be used for `tag`: the tag's own
+    /// or, if the entry is newer than that, the entry's.
+    fn adopt(&self, entry: Entry, tag: Tag) -> Entry;
+
+    /// What a key starts with: usually `tag` and nothing used.
+    fn first(&self, tag: Tag) -> Entry;
+}
+
+/// Numbers of a table, and what its claims need.
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    pub(crate) keys: AtomicU64,
+    pub(crate) evictions: AtomicU64,
+    claims: AtomicU64,
+    /// The latest instant at which an idle key was forgotten. A new key starts no
+    /// earlier, or a thread with an older `now` could see the forgotten one
+    /// fuller than it was.
+    forgotten_at: AtomicU64,
+}
+
+impl Ledger {
+    fn next_claim(&self, tag: Tag) -> Entry {
+        // Wide enough never to repeat, and 32 bits are for the models.
+        Entry::claim(tag, self.claims.fetch_add(1, Ordering::Relaxed))
+    }
+
+    fn start_of(&self, now: Nanos) -> Nanos {
+        now.max(Nanos::new(self.forgotten_at.load(Ordering::Relaxed)))
+    }
+
+    /// Before an idle key is forgotten: whoever misses it must see this too,
+    /// which the exchange that follows sees to.
+    fn will_forget(&self, now: Nanos) {
+        self.forgotten_at.fetch_max(now.get(), Ordering::Relaxed);
+    }
+
+    fn has_forgotten(&self) {
+        self.evictions.fetch_add(1, Ordering::Relaxed);
+        self.keys.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A key in its window.
+pub(crate) struct Probe<'a, S, R> {
+    pub(crate) slots: &'a [S],
+    pub(crate) tag: Tag,
+    pub(crate) now: Nanos,
+    pub(crate) rules: &'a R,
+    pub(crate) ledger: &'a Ledger,
+}
+
+/// Where a search ended.
+enum Found {
+    Held(usize, Entry),
+    Claimed(usize, Entry),
+    Absent,
+}
+
+/// Where a new key may go.
+enum Free {
+    Slot(usize, Entry),
+    /// The key itself is there after all: somebody else was faster.
+    Arrived,
+    None,
+}
+
+/// There is no slot for the key.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct NoRoom;
+
+impl<S: Slot, R: Rules> Probe<'_, S, R> {
+    /// Applies `act` to the key's state: it gets the version the state is
+    /// written in, the state and `now`, and returns its answer and the state to
+    /// store, if any. It may be called again after a lost race. A key that is not
+    /// there starts from [`Rules::first`] and is stored only if `act` stores
+    /// something.
+    #[inline]
+    pub(crate) fn update<T>(&self, act: impl Fn(u32, u64, Nanos) -> (T, Option<u64>)) -> Result<T, NoRoom> {
+        loop {
+            let done = match self.find() {
+                Found::Held(index, entry) => self.update_held(index, entry, &act),
+                Found::Claimed(index, claim) => self.hold(index, claim, &act),
+                Found::Absent => self.insert(&act)?,
+            };
+            if let Some(answer) = done {
+                return Ok(answer);
+            }
+        }
+    }
+
+    /// The same for a key that holds a slot; `false` if there is none.
+    pub(crate) fn amend(&self, act: impl Fn(u32, u64, Nanos) -> u64) -> bool {
+        let act = |version, state, now| ((), Some(act(version, state, now)));
+        loop {
+            match self.find() {
+                Found::Held(index, entry) => {
+                    if self.update_held(index, entry, act).is_some() {
+                        return true;
+                    }
+                }
+                Found::Claimed(..) | Found::Absent => return false,
+            }
+        }
+    }
+
+    /// What the key's slot holds, under the version to be used.
+    pub(crate) fn look(&self) -> Option<Entry> {
+        match self.find() {
+            Found::Held(_, entry) => Some(self.rules.adopt(entry, self.tag)),
+            Found::Claimed(..) | Found::Absent => None,
+        }
+    }
+
+    /// Is the key there, or about to be?
+    pub(crate) fn is_present(&self) -> bool {
+        S::fence();
+        !matches!(self.find(), Found::Absent)
+    }
+
+    /// Would a new key find a slot?
+    pub(crate) fn has_room(&self) -> bool {
+        !matches!(self.find_free(), Free::None)
+    }
+
+    #[inline]
+    fn find(&self) -> Found {
+        let mut claimed = None;
+        for (index, slot) in self.slots.iter().enumerate() {
+            let entry = slot.get();
+            if entry.is_of(self.tag) {
+                if !entry.is_claim() {
+                    return Found::Held(index, entry);
+                }
+                claimed = claimed.or(Some((index, entry)));
+            } else if entry.is_empty() {
+                break;
+            }
+        }
+        claimed.map_or(Found::Absent, |(index, entry)| Found::Claimed(index, entry))
+    }
+
+    /// `None` if the slot went to somebody else meanwhile.
+    #[inline]
+    fn update_held<T>(
+        &self,
+        index: usize,
+        mut seen: Entry,
+        act: impl Fn(u32, u64, Nanos) -> (T, Option<u64>),
+    ) -> Option<T> {
+        loop {
+            let entry = if seen.tag == self.tag { seen } else { self.rules.adopt(seen, self.tag) };
+            let (answer, next) = act(entry.tag.version(), entry.state, self.now);
+            let Some(state) = next else { return Some(answer) };
+            match self.slots[index].replace(seen, Entry { state, ..entry }) {
+                Ok(()) => return Some(answer),
+                Err(other) if other.is_of(self.tag) && !other.is_claim() => seen = other,
+                Err(_) => return None,
+            }
+        }
+    }
+
+    /// `Ok(None)` if a race was lost on the way.
+    #[cold]
+    fn insert<T>(&self, act: impl Fn(u32, u64, Nanos) -> (T, Option<u64>)) -> Result<Option<T>, NoRoom> {
+        if let (_, answer, None) = self.act_first(&act) {
+            return Ok(Some(answer));
+        }
+        let (index, seen) = match self.find_free() {
+            Free::Slot(index, seen) => (index, seen),
+            Free::Arrived => return Ok(None),
+            Free::None => return Err(NoRoom),
+        };
+        let forgets = !(seen.is_empty() || seen.is_dead() || seen.is_claim());
+        if forgets {
+            self.ledger.will_forget(self.now);
+        }
+        let claim = self.ledger.next_claim(self.tag);
+        if self.slots[index].replace(seen, claim).is_err() {
+            return Ok(None);
+        }
+        if forgets {
+            self.ledger.has_forgotten();
+        }
+        Ok(self.hold(index, claim, act))
+    }
+
+    /// The first slot that nobody needs. A claim of another key only if there is
+    /// no other, since that key is about to need it, and only in one direction:
+    /// two keys that took each other's claims could do so for ever.
+    fn find_free(&self) -> Free {
+        let mut claimed = Free::None;
+        for (index, slot) in self.slots.iter().enumerate() {
+            let entry = slot.get();
+            if entry.is_of(self.tag) {
+                return Free::Arrived;
+            }
+            if entry.is_claim() {
+                if matches!(claimed, Free::None) && self.tag.goes_before(entry.tag) {
+                    claimed = Free::Slot(index, entry);
+                }
+            } else if entry.is_empty() || entry.is_dead() || self.rules.is_idle(entry) {
+                return Free::Slot(index, entry);
+            }
+        }
+        claimed
+    }
+
+    /// Makes a claim the key's one holder, `act` included; `None` if a race was
+    /// lost on the way.
+    fn hold<T>(
+        &self,
+        index: usize,
+        claim: Entry,
+        act: impl Fn(u32, u64, Nanos) -> (T, Option<u64>),
+    ) -> Option<T> {
+        S::fence();
+        self.clear_others(index, claim)?;
+        let (tag, answer, next) = self.act_first(&act);
+        let Some(state) = next else { return Some(answer) };
+        self.slots[index].replace(claim, Entry { tag, state }).ok()?;
+        self.ledger.keys.fetch_add(1, Ordering::Relaxed);
+        Some(answer)
+    }
+
+    fn act_first<T>(&self, act: impl Fn(u32, u64, Nanos) -> (T, Option<u64>)) -> (Tag, T, Option<u64>) {
+        let first = self.rules.first(self.tag);
+        let (answer, next) = act(first.tag.version(), first.state, self.ledger.start_of(self.now));
+        (first.tag, answer, next)
+    }
+
+    /// Strikes out later claims of the same key; `None`, with this claim given
+    /// up, if there is a holder or an earlier claim.
+    fn clear_others(&self, index: usize, claim: Entry) -> Option<()> {
+        for (other, slot) in self.slots.iter().enumerate().filter(|&(other, _)| other != index) {
+            let entry = slot.get();
+            if entry.is_empty() {
+                break;
+            }
+            if !entry.is_of(self.tag) {
+                continue;
+            }
+            if entry.is_claim() && other > index {
+                slot.replace(entry, Entry::DEAD).ok()?;
+            } else {
+                // Whoever changed it first has given it up already.
+                let _ = self.slots[index].replace(claim, Entry::DEAD);
+                return None;
+            }
+        }
+        Some(())
+    }
+}

@@ -1,0 +1,196 @@
+//! A slot of the table: who, and in what state, in one atomic word.
+
+use portable_atomic::AtomicU128;
+use std::sync::atomic::{Ordering, fence};
+
+/// Who holds a slot and how its state is to be read: 43 bits of the key's
+/// fingerprint, one bit that marks a claim, and the 20-bit number of the limit's
+/// version that the state is written in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Tag(u64);
+
+pub(crate) const VERSION_BITS: u32 = 20;
+const VERSION_MASK: u64 = (1 << VERSION_BITS) - 1;
+const CLAIM: u64 = 1 << VERSION_BITS;
+
+impl Tag {
+    /// The tag of a key, by its hash, under a limit's version (not zero).
+    #[inline]
+    pub(crate) fn new(hash: u64, version: u32) -> Tag {
+        debug_assert!(version != 0 && u64::from(version) <= VERSION_MASK);
+        Tag(hash << (VERSION_BITS + 1) | u64::from(version))
+    }
+
+    /// The limit's version that the state is written in.
+    #[inline]
+    pub(crate) fn version(self) -> u32 {
+        (self.0 & VERSION_MASK) as u32
+    }
+
+    /// The same key under another version.
+    pub(crate) fn with_version(self, version: u32) -> Tag {
+        Tag(self.0 & !VERSION_MASK | u64::from(version))
+    }
+
+    /// Some order of keys, the same for everybody.
+    pub(crate) fn goes_before(self, other: Tag) -> bool {
+        self.0 < other.0
+    }
+
+    /// The same key?
+    #[inline]
+    fn same_key(self, other: Tag) -> bool {
+        (self.0 ^ other.0) >> (VERSION_BITS + 1) == 0
+    }
+}
+
+/// What a slot holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) tag: Tag,
+    pub(crate) state: u64,
+}
+
+impl Entry {
+    /// Never used. A slot that was used is never empty again, so that a search
+    /// may stop here.
+    #[cfg(test)]
+    pub(crate) const EMPTY: Entry = Entry { tag: Tag(0), state: 0 };
+    /// Given up: free to take, but not an end to searches.
+    pub(crate) const DEAD: Entry = Entry { tag: Tag(CLAIM), state: 0 };
+
+    /// A claim of `tag`'s key: it holds nothing yet, and no two are equal.
+    pub(crate) fn claim(tag: Tag, nonce: u64) -> Entry {
+        Entry { tag: Tag(tag.0 | CLAIM), state: nonce }
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(self) -> bool {
+        self.tag.0 == 0
+    }
+
+    pub(crate) fn is_dead(self) -> bool {
+        self == Entry::DEAD
+    }
+
+    pub(crate) fn is_claim(self) -> bool {
+        self.tag.0 & CLAIM != 0 && self.tag.version() != 0
+    }
+
+    /// Is this the key of `tag`, as holder or as claim?
+    #[inline]
+    pub(crate) fn is_of(self, tag: Tag) -> bool {
+        self.tag.same_key(tag) && self.tag.version() != 0
+    }
+}
+
+/// An atomic [`Entry`]. The table uses 128 bits; the model checker, which has no
+/// such atomic, 64.
+pub(crate) trait Slot {
+    fn get(&self) -> Entry;
+
+    /// Replaces `seen` by `next`, or tells what is there instead.
+    fn replace(&self, seen: Entry, next: Entry) -> Result<(), Entry>;
+
+    /// Orders what this thread wrote before what it reads next, for everybody.
+    fn fence();
+}
+
+fn pack(entry: Entry) -> u128 {
+    u128::from(entry.tag.0) << 64 | u128::from(entry.state)
+}
+
+fn unpack(word: u128) -> Entry {
+    Entry { tag: Tag((word >> 64) as u64), state: word as u64 }
+}
+
+impl Slot for AtomicU128 {
+    #[inline]
+    fn get(&self) -> Entry {
+        unpack(AtomicU128::load(self, Ordering::Acquire))
+    }
+
+    #[inline]
+    fn replace(&self, seen: Entry, next: Entry) -> Result<(), Entry> {
+        self.compare_exchange(pack(seen), pack(next), Ordering::AcqRel, Ordering::Acquire)
+            .map(drop)
+            .map_err(unpack)
+    }
+
+    fn fence() {
+        fence(Ordering::SeqCst);
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod model {
+    //! The same slot in 64 bits, for the model checker: the low half of the tag
+    //! and of the state, which the models keep small.
+
+    use loom::sync::atomic::{AtomicU64, Ordering, fence};
+
+    use super::{Entry, Slot, Tag};
+
+    pub(crate) struct SmallSlot(AtomicU64);
+
+    impl SmallSlot {
+        pub(crate) fn new(entry: Entry) -> SmallSlot {
+            SmallSlot(AtomicU64::new(pack(entry)))
+        }
+    }
+
+    fn pack(entry: Entry) -> u64 {
+        let half = |word| u64::from(u32::try_from(word).expect("models keep tags and states small"));
+        half(entry.tag.0) << 32 | half(entry.state)
+    }
+
+    fn unpack(word: u64) -> Entry {
+        Entry { tag: Tag(word >> 32), state: word & 0xffff_ffff }
+    }
+
+    impl Slot for SmallSlot {
+        fn get(&self) -> Entry {
+            unpack(self.0.load(Ordering::Acquire))
+        }
+
+        fn replace(&self, seen: Entry, next: Entry) -> Result<(), Entry> {
+            self.0
+                .compare_exchange(pack(seen), pack(next), Ordering::AcqRel, Ordering::Acquire)
+                .map(drop)
+                .map_err(unpack)
+        }
+
+        fn fence() {
+            fence(Ordering::SeqCst);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tag_tells_key_version_and_claim_apart() {
+        let tag = Tag::new(0xdead_beef, 7);
+        assert_eq!(tag.version(), 7);
+        let newer = Entry { tag: tag.with_version(8), state: 1 };
+        assert!(newer.is_of(tag) && !newer.is_claim());
+        let claim = Entry::claim(tag, 1);
+        assert!(claim.is_of(tag) && claim.is_claim() && claim != Entry::claim(tag, 2));
+        assert!(!Entry { tag: Tag::new(0xdead_beee, 7), state: 1 }.is_of(tag));
+    }
+
+    #[test]
+    fn nobody_holds_an_empty_or_a_dead_slot() {
+        let zero = Tag::new(0, 1);
+        for entry in [Entry::EMPTY, Entry::DEAD] {
+            assert!(!entry.is_of(zero) && !entry.is_claim());
+        }
+        assert!(Entry::DEAD.is_dead() && !Entry::DEAD.is_empty());
+        assert_eq!(
+            unpack(pack(Entry::claim(Tag::new(u64::MAX, 3), 9))),
+            Entry::claim(Tag::new(u64::MAX, 3), 9)
+        );
+    }
+}

@@ -1,0 +1,178 @@
+//! Charging limits whose state is one word: in the key's slot, or in the bucket
+//! that keys without a slot share.
+
+use std::sync::Arc;
+
+use portable_atomic::AtomicU128;
+use tidegate_core::{Cost, Decision, Meter, Nanos};
+
+use super::overflow::Debtors;
+use super::probe::{NoRoom, Probe, Rules};
+use super::registry::{Registry, Version};
+use super::slot::{Entry, Slot, Tag};
+use super::{Key, Memory};
+use crate::Clock;
+
+/// What the protocol must know, for one key at one instant.
+pub(super) struct KeyRules<'a> {
+    registry: &'a Registry,
+    debtors: &'a Debtors,
+    version: &'a Arc<Version>,
+    hash: u64,
+    now: Nanos,
+}
+
+impl KeyRules<'_> {
+    /// The meter of a version; `own` is that of the key's.
+    #[inline]
+    fn meter<'m>(&'m self, version: u32, own: &'m Meter) -> &'m Meter {
+        if version == self.version.number { own } else { self.registry.meter(version) }
+    }
+
+    /// The shared bucket as it stands.
+    fn shared_entry(&self, tag: Tag) -> Entry {
+        let entry = self.version.identity.overflow.slot.get();
+        if entry.is_empty() || entry.is_claim() { Entry { tag, state: 0 } } else { self.adopt(entry, tag) }
+    }
+}
+
+impl Rules for KeyRules<'_> {
+    fn is_idle(&self, entry: Entry) -> bool {
+        let newest = self.registry.newest(entry.tag.version());
+        let (version, state) = self.registry.bring_up(entry.tag.version(), entry.state, newest);
+        match self.registry.get(version).meter() {
+            Some(meter) => meter.is_idle(state, self.now),
+            // The limit has become one that keeps logs.
+            None => true,
+        }
+    }
+
+    fn adopt(&self, entry: Entry, tag: Tag) -> Entry {
+        let (version, state) = self.registry.bring_up(entry.tag.version(), entry.state, self.version);
+        Entry { tag: tag.with_version(version), state }
+    }
+
+    /// A key that drew on the shared bucket starts as empty as that is, or what
+    /// it drew would be granted twice.
+    fn first(&self, tag: Tag) -> Entry {
+        if self.debtors.may_owe(self.hash, self.now) {
+            self.shared_entry(tag)
+        } else {
+            Entry { tag, state: 0 }
+        }
+    }
+}
+
+/// What the protocol must know of a shared bucket: it starts full.
+struct SharedRules<'a>(&'a KeyRules<'a>);
+
+impl Rules for SharedRules<'_> {
+    fn is_idle(&self, entry: Entry) -> bool {
+        self.0.is_idle(entry)
+    }
+
+    fn adopt(&self, entry: Entry, tag: Tag) -> Entry {
+        self.0.adopt(entry, tag)
+    }
+
+    fn first(&self, tag: Tag) -> Entry {
+        Entry { tag, state: 0 }
+    }
+}
+
+impl<C: Clock> Memory<C> {
+    #[inline]
+    pub(super) fn take_word(&self, key: Key<'_>, meter: &Meter, cost: Cost, now: Nanos) -> Decision {
+        let rules = self.rules(key, now);
+        let act = |version, state, now| rules.meter(version, meter).take(state, cost, now);
+        loop {
+            match self.probe(key, &rules).update(act) {
+                Ok(decision) => return decision,
+                Err(NoRoom) => {
+                    if let Some(decision) = self.take_shared(key, &rules, cost) {
+                        return decision;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Draws on the shared bucket. `None` if the key has got a slot meanwhile:
+    /// then what was drawn is handed back, and the slot decides. A key that gets
+    /// its slot after this sees what was drawn.
+    #[cold]
+    fn take_shared(&self, key: Key<'_>, rules: &KeyRules<'_>, cost: Cost) -> Option<Decision> {
+        let act = |version, state, now| self.registry.meter(version).take(state, cost, now);
+        let shared = SharedRules(rules);
+        let decision = shared_bucket(&shared).update(act).expect("the one slot is its key's own");
+        if decision.is_allowed() && cost > Cost::ZERO {
+            self.debtors.owes(key.hash, rules.now.saturating_add(decision.reset_after));
+            if self.probe(key, rules).is_present() {
+                let (charged_at, now) = (rules.now, self.clock.now().max(rules.now));
+                shared_bucket(&shared).amend(|version, state, _| {
+                    self.registry.meter(version).hand_back(state, cost, charged_at, now)
+                });
+                return None;
+            }
+        }
+        Some(decision)
+    }
+
+    pub(super) fn peek_word(&self, key: Key<'_>, cost: Cost, now: Nanos) -> Decision {
+        let rules = self.rules(key, now);
+        let probe = self.probe(key, &rules);
+        let entry = probe.look().unwrap_or_else(|| {
+            if probe.has_room() { rules.first(probe.tag) } else { rules.shared_entry(probe.tag) }
+        });
+        self.registry.meter(entry.tag.version()).peek(entry.state, cost, now)
+    }
+
+    pub(super) fn refund_word(&self, key: Key<'_>, cost: Cost, now: Nanos) {
+        self.amend(key, now, |meter, state| meter.refund(state, cost, now));
+    }
+
+    pub(super) fn hand_back_word(&self, key: Key<'_>, cost: Cost, charged_at: Nanos) {
+        let now = self.clock.now().max(charged_at);
+        self.amend(key, now, |meter, state| meter.hand_back(state, cost, charged_at, now));
+    }
+
+    /// Gives something back to the key's own slot or to the bucket it drew on. A
+    /// key that has neither is idle: there is nothing to give back to.
+    fn amend(&self, key: Key<'_>, now: Nanos, act: impl Fn(&Meter, u64) -> u64) {
+        let rules = self.rules(key, now);
+        let act = |version, state, _| act(self.registry.meter(version), state);
+        if !self.probe(key, &rules).amend(act) && self.debtors.may_owe(key.hash, now) {
+            shared_bucket(&SharedRules(&rules)).amend(act);
+        }
+    }
+
+    #[inline]
+    fn rules<'a>(&'a self, key: Key<'a>, now: Nanos) -> KeyRules<'a> {
+        let (registry, debtors) = (&self.registry, &self.debtors);
+        KeyRules { registry, debtors, version: key.version, hash: key.hash, now }
+    }
+
+    #[inline]
+    fn probe<'a>(&'a self, key: Key<'_>, rules: &'a KeyRules<'a>) -> Probe<'a, AtomicU128, KeyRules<'a>> {
+        Probe {
+            slots: self.table.window(key.hash),
+            tag: Tag::new(key.hash, key.version.number),
+            now: rules.now,
+            rules,
+            ledger: &self.table.ledger,
+        }
+    }
+}
+
+/// The bucket that keys without a slot share: a window of one slot, whose key is
+/// the same for all.
+fn shared_bucket<'a>(rules: &'a SharedRules<'a>) -> Probe<'a, AtomicU128, SharedRules<'a>> {
+    let overflow = &rules.0.version.identity.overflow;
+    Probe {
+        slots: std::slice::from_ref(&overflow.slot),
+        tag: Tag::new(0, rules.0.version.number),
+        now: rules.0.now,
+        rules,
+        ledger: &overflow.ledger,
+    }
+}
