@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use smallvec::SmallVec;
 use tidegate_core::{Cost, Decision, Meter, Nanos};
 
 use crate::charge::all_or_nothing;
@@ -77,7 +78,7 @@ impl<C: Clock> Bucket<C> {
     /// # Ok::<(), tidegate::QuotaError>(())
     /// ```
     pub fn take_all(charges: &[(&Bucket<C>, Cost)]) -> Verdict {
-        let now: Vec<Nanos> = charges.iter().map(|(bucket, _)| bucket.clock.now()).collect();
+        let now: SmallVec<[Nanos; 8]> = charges.iter().map(|(bucket, _)| bucket.clock.now()).collect();
         all_or_nothing(
             charges.len(),
             |_| true,

@@ -98,6 +98,8 @@ impl<K: Hash + ?Sized, C: Clock> Keyed<K, C> {
         match self.limits.as_slice() {
             [limit] => {
                 let key = Key::new(limit, key);
+                // The slot is on its way while the clock is read.
+                self.memory.prefetch(key);
                 self.memory.take(key, cost, self.memory.clock().now())
             }
             _ => tightest(&self.take_all(key, cost)),

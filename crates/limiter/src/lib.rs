@@ -1,10 +1,116 @@
-//! lib
+//! Rate limiting to embed: exact, lock-free, of fixed size.
+//!
+//! # A bucket
+//!
+//! A [`Quota`] is a sustained rate and the burst on top of it. A [`Bucket`]
+//! enforces one for everybody who shares it:
+//!
+//! ```
+//! use tidegate::{Bucket, Cost, Nanos, Quota};
+//!
+//! // 6,000 a minute, up to 600 of them at once.
+//! let quota = Quota::new(6_000, Nanos::MINUTE, 600)?;
+//! let bucket = Bucket::new(quota);
+//!
+//! let decision = bucket.take(Cost::new(10));
+//! assert!(decision.is_allowed());
+//! assert_eq!(decision.limit, 600);
+//! # Ok::<(), tidegate::QuotaError>(())
+//! ```
+//!
+//! The [`Decision`] is all a client must be told: what is left, when it is all
+//! back, and, when denied, how long to wait. That wait is a promise: whoever
+//! waits exactly so long, with nobody else in between, is admitted. A cost above
+//! the capacity is [`Outcome::Never`], not a wait that leads nowhere.
+//!
+//! # A bucket for each key
+//!
+//! [`Keyed`] keeps the same limits for each user, address or any other hashable
+//! key, in memory that is fixed when it is made:
+//!
+//! ```
+//! use std::net::{IpAddr, Ipv4Addr};
+//! use tidegate::{Cost, Keyed, MemoryOptions, MonotonicClock, Quota};
+//!
+//! let options = MemoryOptions { max_keys: 100_000, ..MemoryOptions::default() };
+//! let per_address: Keyed<IpAddr> =
+//!     Keyed::with(Quota::per_minute(60)?, options, MonotonicClock::new()).and(Quota::per_hour(600)?)?;
+//!
+//! let client = IpAddr::from(Ipv4Addr::LOCALHOST);
+//! let decision = per_address.take(&client, Cost::ONE);
+//! assert_eq!(decision.remaining, 59, "the tighter of the two limits answers");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Other algorithms
+//!
+//! Everything that takes a [`Limit`] takes any of them: a [`Quota`] is a token
+//! bucket, [`Limit::sliding_window`] and [`Limit::fixed_window`] count in
+//! windows, and a [`LogQuota`] remembers every request.
+//!
+//! ```
+//! use tidegate::{Cost, Keyed, Limit, Nanos, WindowQuota};
+//!
+//! let logins: Keyed<str> = Keyed::new(Limit::sliding_window(WindowQuota::new(5, Nanos::MINUTE)?));
+//! assert!((0..5).all(|_| logins.take("alice", Cost::ONE).is_allowed()));
+//! assert!(!logins.take("alice", Cost::ONE).is_allowed());
+//! # Ok::<(), tidegate::QuotaError>(())
+//! ```
+//!
+//! # Several limits at once
+//!
+//! Limits over different keys (this user, this tenant, everybody) are charged
+//! together through a [`Store`]: all of them, or none.
+//!
+//! ```
+//! use tidegate::{Carry, Charge, Clock, Cost, Intent, Memory, MemoryOptions, Quota, Store};
+//!
+//! let store = Memory::new(MemoryOptions::default());
+//! let now = store.clock().now();
+//! let per_user = store.limit("per-user", Quota::per_second(10)?.into(), Carry::AsIs, now)?;
+//! let overall = store.limit("overall", Quota::per_second(1_000)?.into(), Carry::AsIs, now)?;
+//!
+//! let charges = [Charge::new(&per_user, b"alice", Cost::ONE), Charge::new(&overall, b"", Cost::ONE)];
+//! let verdict = store.charge_now(Intent::Take, &charges, now);
+//! assert!(verdict.allowed);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Time
+//!
+//! Everything takes its time from a [`Clock`]. The default is monotonic and costs
+//! a few nanoseconds; tests use a [`ManualClock`] and never sleep. A clock that
+//! steps back refills nothing.
+//!
+//! # What it costs, and what happens under attack
+//!
+//! A key takes 23 bytes and a decision one cache miss. Keys are not stored: the
+//! slot holds a fingerprint of 43 bits under a secret that is new in each process,
+//! and its place in the table tells some twenty bits more. Should two keys ever
+//! agree in all of that, they share a budget; neither gets more than it.
+//!
+//! A key whose bucket is full carries no information, so its slot may go to
+//! another without loss. When more than `max_keys` are in use at once, those that
+//! find no slot share one bucket per limit: a flood of keys can neither grow
+//! memory nor refill anybody. [`Keyed::stats`] counts all of it. A restart starts
+//! everybody full: nothing is kept on disk.
+//!
+//! # Features
+//!
+//! - `async`: [`Bucket::take_within`] and [`Keyed::take_within`] wait for tokens,
+//!   up to a deadline, on a tokio runtime.
+//! - `testing`: the conformance suite for stores, in `tidegate::testing`.
+
 mod bucket;
 mod charge;
 mod clock;
 mod keyed;
 mod memory;
 mod store;
+#[cfg(feature = "testing")]
+pub mod testing;
+#[cfg(feature = "async")]
+mod wait;
 
 pub use bucket::Bucket;
 pub use charge::{Charge, Intent, Role, Verdict};
@@ -18,3 +124,12 @@ pub use tidegate_core::{
     Algorithm, Carry, Cost, Decision, Limit, LogQuota, Meter, Nanos, Outcome, Quota, QuotaError, Rate,
     WindowQuota,
 };
+
+/// The examples of the README files are tested like those here.
+#[cfg(doctest)]
+mod readme {
+    #[doc = include_str!("../README.md")]
+    struct Crate;
+    #[doc = include_str!("../../../README.md")]
+    struct Project;
+}

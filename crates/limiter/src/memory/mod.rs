@@ -115,7 +115,7 @@ impl<C: Clock> Memory<C> {
             table: Table::new(options.max_keys),
             logs: Logs::new(options.max_log_entries),
             registry: Registry::new(),
-            debtors: Debtors::new(),
+            debtors: Debtors::new(options.max_keys),
             clock,
         }
     }

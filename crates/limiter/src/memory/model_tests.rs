@@ -9,7 +9,7 @@ use std::sync::Arc;
 use loom::thread;
 use tidegate_core::{Cost, Decision, Meter, Nanos, Quota};
 
-use super::probe::{Ledger, NoRoom, Probe, Rules};
+use super::probe::{Ledger, NoRoom, Probe, Rules, Window};
 use super::slot::model::SmallSlot;
 use super::slot::{Entry, Slot, Tag};
 use crate::charge::all_or_nothing;
@@ -17,6 +17,16 @@ use crate::charge::all_or_nothing;
 /// When the models begin; a bucket of these is full again 1,000 ns after a take.
 const NOW: Nanos = Nanos::new(10_000);
 const LATER: Nanos = Nanos::new(10_500);
+
+struct OneLine<'a>(&'a [SmallSlot]);
+
+impl Window for OneLine<'_> {
+    type Slot = SmallSlot;
+
+    fn line(&self, index: usize) -> Option<&[SmallSlot]> {
+        (index == 0).then_some(self.0)
+    }
+}
 
 struct World {
     slots: Vec<SmallSlot>,
@@ -62,9 +72,9 @@ impl World {
         })
     }
 
-    fn probe<T>(&self, key: u64, now: Nanos, act: impl FnOnce(Probe<'_, SmallSlot, Single<'_>>) -> T) -> T {
+    fn probe<T>(&self, key: u64, now: Nanos, act: impl FnOnce(Probe<'_, OneLine<'_>, Single<'_>>) -> T) -> T {
         let rules = Single { meter: &self.meter, now };
-        act(Probe { slots: &self.slots, tag: tag(key), now, rules: &rules, ledger: &self.ledger })
+        act(Probe { window: OneLine(&self.slots), tag: tag(key), now, rules: &rules, ledger: &self.ledger })
     }
 
     fn take(&self, key: u64, now: Nanos) -> Result<Decision, NoRoom> {

@@ -31,7 +31,8 @@ impl Overflow {
     }
 }
 
-const CELLS: usize = 4_096;
+/// The fewest and the most cells; one for every sixteen keys in between.
+const CELLS: (usize, usize) = (64, 65_536);
 
 /// Until when keys may owe their overflow bucket something: by hash, so several
 /// keys share a cell, which can only make one wait for another.
@@ -43,8 +44,9 @@ pub(crate) struct Debtors {
 }
 
 impl Debtors {
-    pub(crate) fn new() -> Debtors {
-        Debtors { cells: (0..CELLS).map(|_| AtomicU64::new(0)).collect(), charges: AtomicU64::new(0) }
+    pub(crate) fn new(max_keys: usize) -> Debtors {
+        let cells = (max_keys / 16).clamp(CELLS.0, CELLS.1);
+        Debtors { cells: (0..cells).map(|_| AtomicU64::new(0)).collect(), charges: AtomicU64::new(0) }
     }
 
     /// The key drew on its overflow bucket, which will be full at `until`.
@@ -60,7 +62,7 @@ impl Debtors {
     }
 
     fn cell(&self, hash: u64) -> &AtomicU64 {
-        &self.cells[(hash % CELLS as u64) as usize]
+        &self.cells[(hash % self.cells.len() as u64) as usize]
     }
 }
 
@@ -70,7 +72,7 @@ mod tests {
 
     #[test]
     fn a_debt_is_remembered_until_it_is_made_good() {
-        let debtors = Debtors::new();
+        let debtors = Debtors::new(1_000);
         debtors.owes(7, Nanos::from_secs(10));
         debtors.owes(7, Nanos::from_secs(5));
         assert!(debtors.may_owe(7, Nanos::from_secs(9)));

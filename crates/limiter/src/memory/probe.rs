@@ -1,7 +1,7 @@
 //! The protocol by which keys share the slots of one probe window.
 //!
-//! A key lives in one of a fixed few neighbouring slots, its window. Three rules
-//! keep it in at most one of them without any lock:
+//! A key lives in one of a fixed few slots, its window, which it searches in a
+//! fixed order. Three rules keep it in at most one of them without any lock:
 //!
 //! 1. **A search ends at the first empty slot.** A slot that was used is never
 //!    empty again, and a key is put into the first free slot, so nothing of it
@@ -77,9 +77,29 @@ impl Ledger {
     }
 }
 
+/// The slots that a key may live in, line by line in the order of the search; no
+/// slot twice.
+pub(crate) trait Window {
+    type Slot: Slot;
+
+    fn line(&self, index: usize) -> Option<&[Self::Slot]>;
+
+    /// Called before a search goes on to far lines.
+    fn prefetch_far(&self) {}
+}
+
+/// Lines that are near: the first, and its neighbour.
+const NEAR_LINES: usize = 2;
+
+/// A slot and its place in the order of the search.
+struct Spot<'a, S> {
+    order: usize,
+    slot: &'a S,
+}
+
 /// A key in its window.
-pub(crate) struct Probe<'a, S, R> {
-    pub(crate) slots: &'a [S],
+pub(crate) struct Probe<'a, W, R> {
+    pub(crate) window: W,
     pub(crate) tag: Tag,
     pub(crate) now: Nanos,
     pub(crate) rules: &'a R,
@@ -87,15 +107,15 @@ pub(crate) struct Probe<'a, S, R> {
 }
 
 /// Where a search ended.
-enum Found {
-    Held(usize, Entry),
-    Claimed(usize, Entry),
+enum Found<'a, S> {
+    Held(&'a S, Entry),
+    Claimed(Spot<'a, S>, Entry),
     Absent,
 }
 
 /// Where a new key may go.
-enum Free {
-    Slot(usize, Entry),
+enum Free<'a, S> {
+    Slot(Spot<'a, S>, Entry),
     /// The key itself is there after all: somebody else was faster.
     Arrived,
     None,
@@ -105,7 +125,7 @@ enum Free {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct NoRoom;
 
-impl<S: Slot, R: Rules> Probe<'_, S, R> {
+impl<W: Window, R: Rules> Probe<'_, W, R> {
     /// Applies `act` to the key's state: it gets the version the state is
     /// written in, the state and `now`, and returns its answer and the state to
     /// store, if any. It may be called again after a lost race. A key that is not
@@ -115,8 +135,8 @@ impl<S: Slot, R: Rules> Probe<'_, S, R> {
     pub(crate) fn update<T>(&self, act: impl Fn(u32, u64, Nanos) -> (T, Option<u64>)) -> Result<T, NoRoom> {
         loop {
             let done = match self.find() {
-                Found::Held(index, entry) => self.update_held(index, entry, &act),
-                Found::Claimed(index, claim) => self.hold(index, claim, &act),
+                Found::Held(slot, entry) => self.update_held(slot, entry, &act),
+                Found::Claimed(spot, claim) => self.hold(&spot, claim, &act),
                 Found::Absent => self.insert(&act)?,
             };
             if let Some(answer) = done {
@@ -130,8 +150,8 @@ impl<S: Slot, R: Rules> Probe<'_, S, R> {
         let act = |version, state, now| ((), Some(act(version, state, now)));
         loop {
             match self.find() {
-                Found::Held(index, entry) => {
-                    if self.update_held(index, entry, act).is_some() {
+                Found::Held(slot, entry) => {
+                    if self.update_held(slot, entry, act).is_some() {
                         return true;
                     }
                 }
@@ -150,7 +170,7 @@ impl<S: Slot, R: Rules> Probe<'_, S, R> {
 
     /// Is the key there, or about to be?
     pub(crate) fn is_present(&self) -> bool {
-        S::fence();
+        W::Slot::fence();
         !matches!(self.find(), Found::Absent)
     }
 
@@ -160,27 +180,43 @@ impl<S: Slot, R: Rules> Probe<'_, S, R> {
     }
 
     #[inline]
-    fn find(&self) -> Found {
-        let mut claimed = None;
-        for (index, slot) in self.slots.iter().enumerate() {
-            let entry = slot.get();
-            if entry.is_of(self.tag) {
-                if !entry.is_claim() {
-                    return Found::Held(index, entry);
+    fn find(&self) -> Found<'_, W::Slot> {
+        let mut claimed = Found::Absent;
+        let mut order = 0;
+        for index in 0.. {
+            if index == NEAR_LINES {
+                self.window.prefetch_far();
+            }
+            let Some(line) = self.window.line(index) else { break };
+            for slot in line {
+                let entry = slot.get();
+                if entry.is_of(self.tag) {
+                    if !entry.is_claim() {
+                        return Found::Held(slot, entry);
+                    }
+                    if matches!(claimed, Found::Absent) {
+                        claimed = Found::Claimed(Spot { order, slot }, entry);
+                    }
+                } else if entry.is_empty() {
+                    return claimed;
                 }
-                claimed = claimed.or(Some((index, entry)));
-            } else if entry.is_empty() {
-                break;
+                order += 1;
             }
         }
-        claimed.map_or(Found::Absent, |(index, entry)| Found::Claimed(index, entry))
+        claimed
+    }
+
+    /// Every slot of the window in the order of the search.
+    fn spots(&self) -> impl Iterator<Item = Spot<'_, W::Slot>> {
+        let lines = (0..).map_while(|index| self.window.line(index));
+        lines.flatten().enumerate().map(|(order, slot)| Spot { order, slot })
     }
 
     /// `None` if the slot went to somebody else meanwhile.
     #[inline]
     fn update_held<T>(
         &self,
-        index: usize,
+        slot: &W::Slot,
         mut seen: Entry,
         act: impl Fn(u32, u64, Nanos) -> (T, Option<u64>),
     ) -> Option<T> {
@@ -188,7 +224,7 @@ impl<S: Slot, R: Rules> Probe<'_, S, R> {
             let entry = if seen.tag == self.tag { seen } else { self.rules.adopt(seen, self.tag) };
             let (answer, next) = act(entry.tag.version(), entry.state, self.now);
             let Some(state) = next else { return Some(answer) };
-            match self.slots[index].replace(seen, Entry { state, ..entry }) {
+            match slot.replace(seen, Entry { state, ..entry }) {
                 Ok(()) => return Some(answer),
                 Err(other) if other.is_of(self.tag) && !other.is_claim() => seen = other,
                 Err(_) => return None,
@@ -202,8 +238,8 @@ impl<S: Slot, R: Rules> Probe<'_, S, R> {
         if let (_, answer, None) = self.act_first(&act) {
             return Ok(Some(answer));
         }
-        let (index, seen) = match self.find_free() {
-            Free::Slot(index, seen) => (index, seen),
+        let (spot, seen) = match self.find_free() {
+            Free::Slot(spot, seen) => (spot, seen),
             Free::Arrived => return Ok(None),
             Free::None => return Err(NoRoom),
         };
@@ -212,31 +248,31 @@ impl<S: Slot, R: Rules> Probe<'_, S, R> {
             self.ledger.will_forget(self.now);
         }
         let claim = self.ledger.next_claim(self.tag);
-        if self.slots[index].replace(seen, claim).is_err() {
+        if spot.slot.replace(seen, claim).is_err() {
             return Ok(None);
         }
         if forgets {
             self.ledger.has_forgotten();
         }
-        Ok(self.hold(index, claim, act))
+        Ok(self.hold(&spot, claim, act))
     }
 
     /// The first slot that nobody needs. A claim of another key only if there is
     /// no other, since that key is about to need it, and only in one direction:
     /// two keys that took each other's claims could do so for ever.
-    fn find_free(&self) -> Free {
+    fn find_free(&self) -> Free<'_, W::Slot> {
         let mut claimed = Free::None;
-        for (index, slot) in self.slots.iter().enumerate() {
-            let entry = slot.get();
+        for spot in self.spots() {
+            let entry = spot.slot.get();
             if entry.is_of(self.tag) {
                 return Free::Arrived;
             }
             if entry.is_claim() {
                 if matches!(claimed, Free::None) && self.tag.goes_before(entry.tag) {
-                    claimed = Free::Slot(index, entry);
+                    claimed = Free::Slot(spot, entry);
                 }
             } else if entry.is_empty() || entry.is_dead() || self.rules.is_idle(entry) {
-                return Free::Slot(index, entry);
+                return Free::Slot(spot, entry);
             }
         }
         claimed
@@ -246,15 +282,15 @@ impl<S: Slot, R: Rules> Probe<'_, S, R> {
     /// lost on the way.
     fn hold<T>(
         &self,
-        index: usize,
+        spot: &Spot<'_, W::Slot>,
         claim: Entry,
         act: impl Fn(u32, u64, Nanos) -> (T, Option<u64>),
     ) -> Option<T> {
-        S::fence();
-        self.clear_others(index, claim)?;
+        W::Slot::fence();
+        self.clear_others(spot, claim)?;
         let (tag, answer, next) = self.act_first(&act);
         let Some(state) = next else { return Some(answer) };
-        self.slots[index].replace(claim, Entry { tag, state }).ok()?;
+        spot.slot.replace(claim, Entry { tag, state }).ok()?;
         self.ledger.keys.fetch_add(1, Ordering::Relaxed);
         Some(answer)
     }
@@ -267,20 +303,20 @@ impl<S: Slot, R: Rules> Probe<'_, S, R> {
 
     /// Strikes out later claims of the same key; `None`, with this claim given
     /// up, if there is a holder or an earlier claim.
-    fn clear_others(&self, index: usize, claim: Entry) -> Option<()> {
-        for (other, slot) in self.slots.iter().enumerate().filter(|&(other, _)| other != index) {
-            let entry = slot.get();
+    fn clear_others(&self, own: &Spot<'_, W::Slot>, claim: Entry) -> Option<()> {
+        for other in self.spots().filter(|other| other.order != own.order) {
+            let entry = other.slot.get();
             if entry.is_empty() {
                 break;
             }
             if !entry.is_of(self.tag) {
                 continue;
             }
-            if entry.is_claim() && other > index {
-                slot.replace(entry, Entry::DEAD).ok()?;
+            if entry.is_claim() && other.order > own.order {
+                other.slot.replace(entry, Entry::DEAD).ok()?;
             } else {
                 // Whoever changed it first has given it up already.
-                let _ = self.slots[index].replace(claim, Entry::DEAD);
+                let _ = own.slot.replace(claim, Entry::DEAD);
                 return None;
             }
         }

@@ -7,9 +7,10 @@ use portable_atomic::AtomicU128;
 use tidegate_core::{Cost, Decision, Meter, Nanos};
 
 use super::overflow::Debtors;
-use super::probe::{NoRoom, Probe, Rules};
+use super::probe::{NoRoom, Probe, Rules, Window};
 use super::registry::{Registry, Version};
 use super::slot::{Entry, Slot, Tag};
+use super::table::TableWindow;
 use super::{Key, Memory};
 use crate::Clock;
 
@@ -153,9 +154,13 @@ impl<C: Clock> Memory<C> {
     }
 
     #[inline]
-    fn probe<'a>(&'a self, key: Key<'_>, rules: &'a KeyRules<'a>) -> Probe<'a, AtomicU128, KeyRules<'a>> {
+    fn probe<'a>(
+        &'a self,
+        key: Key<'_>,
+        rules: &'a KeyRules<'a>,
+    ) -> Probe<'a, TableWindow<'a>, KeyRules<'a>> {
         Probe {
-            slots: self.table.window(key.hash),
+            window: self.table.window(key.hash),
             tag: Tag::new(key.hash, key.version.number),
             now: rules.now,
             rules,
@@ -164,12 +169,22 @@ impl<C: Clock> Memory<C> {
     }
 }
 
-/// The bucket that keys without a slot share: a window of one slot, whose key is
-/// the same for all.
-fn shared_bucket<'a>(rules: &'a SharedRules<'a>) -> Probe<'a, AtomicU128, SharedRules<'a>> {
+/// A window of one slot.
+struct OneSlot<'a>(&'a AtomicU128);
+
+impl Window for OneSlot<'_> {
+    type Slot = AtomicU128;
+
+    fn line(&self, index: usize) -> Option<&[AtomicU128]> {
+        (index == 0).then(|| std::slice::from_ref(self.0))
+    }
+}
+
+/// The bucket that keys without a slot share, as a key that is the same for all.
+fn shared_bucket<'a>(rules: &'a SharedRules<'a>) -> Probe<'a, OneSlot<'a>, SharedRules<'a>> {
     let overflow = &rules.0.version.identity.overflow;
     Probe {
-        slots: std::slice::from_ref(&overflow.slot),
+        window: OneSlot(&overflow.slot),
         tag: Tag::new(0, rules.0.version.number),
         now: rules.0.now,
         rules,

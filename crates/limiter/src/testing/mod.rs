@@ -1,0 +1,100 @@
+//! The conformance suite: what every [`Store`] must do, as tests to run on yours.
+//!
+//! ```
+//! use std::future::Future;
+//! use tidegate::testing::{Harness, block_on_ready, conformance};
+//! use tidegate::{ManualClock, Memory, MemoryOptions};
+//!
+//! struct InMemory;
+//!
+//! impl Harness for InMemory {
+//!     type Store = Memory<ManualClock>;
+//!
+//!     fn store(&self, max_keys: usize) -> Self::Store {
+//!         Memory::with_clock(MemoryOptions { max_keys, ..MemoryOptions::default() }, ManualClock::default())
+//!     }
+//!
+//!     fn run<F: Future>(&self, future: F) -> F::Output {
+//!         block_on_ready(future)
+//!     }
+//! }
+//!
+//! conformance(&InMemory);
+//! ```
+//!
+//! A check that fails panics and says what it found. Every instant the suite
+//! uses is a whole number of microseconds.
+
+mod bench;
+mod carrying;
+mod deciding;
+mod keys;
+mod together;
+
+use std::future::Future;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
+use crate::{Charge, Store};
+
+/// How the suite makes stores and runs their futures.
+pub trait Harness: Sync {
+    /// The store under test.
+    type Store: Store;
+
+    /// A new, empty store that goes by the `now` of each call, and keeps about
+    /// `max_keys` keys if it is bounded.
+    fn store(&self, max_keys: usize) -> Self::Store;
+
+    /// Runs a future to its end; called from several threads at once.
+    fn run<F: Future>(&self, future: F) -> F::Output;
+}
+
+/// For stores that never wait: polls once.
+///
+/// # Panics
+/// When the future does wait.
+pub fn block_on_ready<F: Future>(future: F) -> F::Output {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => output,
+        Poll::Pending => panic!("a store that never waits was waiting"),
+    }
+}
+
+/// Runs every check on fresh stores.
+///
+/// # Panics
+/// When one of them fails.
+pub fn conformance<H: Harness>(harness: &H) {
+    for (name, check) in checks::<H>() {
+        eprintln!("conformance: {name}");
+        check(harness);
+    }
+}
+
+type Check<H> = (&'static str, fn(&H));
+
+fn checks<H: Harness>() -> Vec<Check<H>> {
+    vec![
+        ("the burst is exact", deciding::exact_burst),
+        ("the refill is exact", deciding::exact_refill),
+        ("a denial changes nothing", deciding::denied_changes_nothing),
+        ("the retry promise is kept", deciding::retry_promise),
+        ("a cost above the capacity is never admitted", deciding::cost_above_capacity),
+        ("a peek takes nothing", deciding::peek_takes_nothing),
+        ("a refund is capped", deciding::refund_is_capped),
+        ("a step back of the clock refills nothing", deciding::step_back),
+        ("several limits are charged together or not at all", together::all_or_nothing),
+        ("so they are when many race", together::all_or_nothing_in_a_race),
+        ("one bucket twice in a request is charged twice", together::same_bucket_twice),
+        ("an advisory charge refuses nothing", together::advisory),
+        ("an edit carries the tokens over", carrying::edits),
+        ("an edit hands out no token over time", carrying::edits_at_their_time),
+        ("an old handle does not undo an edit", carrying::old_handle),
+        ("a full bucket stays full", carrying::full_stays_full),
+        ("hostile keys are told apart", keys::hostile_keys),
+        ("limits are told apart", keys::limits_apart),
+        ("a flood of keys refills nobody", keys::flood_refills_nobody),
+        ("a key that overflowed is not granted twice", keys::overflow_is_not_granted_twice),
+    ]
+}

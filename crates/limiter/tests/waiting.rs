@@ -1,0 +1,78 @@
+//! Waiting for tokens, on a clock that only moves when told.
+
+use std::future::Future;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
+use tidegate::{Bucket, Clock, Cost, Keyed, ManualClock, MemoryOptions, Nanos, Outcome, Quota};
+
+fn poll<F: Future>(future: std::pin::Pin<&mut F>) -> Poll<F::Output> {
+    future.poll(&mut Context::from_waker(Waker::noop()))
+}
+
+fn one_a_second(clock: &ManualClock) -> Bucket<ManualClock> {
+    let bucket = Bucket::with_clock(Quota::per_second(1).unwrap(), clock.clone());
+    assert!(bucket.take(Cost::ONE).is_allowed());
+    bucket
+}
+
+#[test]
+fn waits_exactly_until_the_token_is_there() {
+    let clock = ManualClock::default();
+    let bucket = one_a_second(&clock);
+    let mut waiting = pin!(bucket.take_within(Cost::ONE, Nanos::from_secs(2)));
+    assert!(poll(waiting.as_mut()).is_pending());
+    clock.advance(Nanos::from_millis(999));
+    assert!(poll(waiting.as_mut()).is_pending());
+    clock.advance(Nanos::from_millis(1));
+    assert!(matches!(poll(waiting), Poll::Ready(Ok(decision)) if decision.is_allowed()));
+}
+
+#[test]
+fn gives_up_at_once_when_the_wait_is_too_long() {
+    let clock = ManualClock::default();
+    let bucket = one_a_second(&clock);
+    let hasty = pin!(bucket.take_within(Cost::ONE, Nanos::from_millis(999)));
+    assert!(matches!(poll(hasty), Poll::Ready(Err(denied)) if denied.retry_after() == Some(Nanos::SECOND)));
+    let hopeless = pin!(bucket.take_within(Cost::new(2), Nanos::from_secs(100)));
+    assert!(matches!(poll(hopeless), Poll::Ready(Err(denied)) if denied.outcome == Outcome::Never));
+}
+
+#[test]
+fn somebody_faster_only_makes_it_wait_within_its_patience() {
+    let clock = ManualClock::default();
+    let bucket = one_a_second(&clock);
+    let mut waiting = pin!(bucket.take_within(Cost::ONE, Nanos::from_millis(1_500)));
+    assert!(poll(waiting.as_mut()).is_pending());
+    clock.advance(Nanos::SECOND);
+    assert!(bucket.take(Cost::ONE).is_allowed(), "somebody is faster");
+    assert!(matches!(poll(waiting), Poll::Ready(Err(_))), "the next token comes after the deadline");
+}
+
+#[test]
+fn dropping_the_wait_takes_nothing() {
+    let clock = ManualClock::default();
+    let bucket = one_a_second(&clock);
+    {
+        let mut waiting = pin!(bucket.take_within(Cost::ONE, Nanos::from_secs(2)));
+        assert!(poll(waiting.as_mut()).is_pending());
+    }
+    clock.advance(Nanos::SECOND);
+    assert!(bucket.take(Cost::ONE).is_allowed());
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_keyed_limiter_waits_for_its_own_key_and_is_woken_by_the_clock() {
+    let clock = ManualClock::default();
+    let quota = Quota::per_second(1).unwrap();
+    let keyed: Keyed<str, _> =
+        Keyed::with(quota, MemoryOptions { max_keys: 10, ..Default::default() }, clock.clone());
+    keyed.take("alice", Cost::ONE);
+    let start = clock.now();
+    let (waited, ()) = tokio::join!(keyed.take_within("alice", Cost::ONE, Nanos::from_secs(5)), async {
+        assert!(keyed.take_within("bob", Cost::ONE, Nanos::ZERO).await.is_ok(), "bob need not wait");
+        clock.advance(Nanos::SECOND);
+    });
+    assert!(waited.is_ok());
+    assert_eq!(clock.now().saturating_sub(start), Nanos::SECOND);
+}
