@@ -46,6 +46,7 @@ fn read(state: u64, quota: &WindowQuota, now: Nanos) -> Counts {
 }
 
 fn judge(counts: &Counts, quota: &WindowQuota, cost: Cost, now: Nanos) -> Outcome {
+    let now = now.min(Nanos::END);
     if cost.get() > quota.limit() {
         Outcome::Never
     } else if cost == Cost::ZERO || counts.now.saturating_add(cost.get()) <= quota.limit() {
@@ -56,6 +57,7 @@ fn judge(counts: &Counts, quota: &WindowQuota, cost: Cost, now: Nanos) -> Outcom
 }
 
 fn standing(counts: &Counts, quota: &WindowQuota, outcome: Outcome, now: Nanos) -> Decision {
+    let now = now.min(Nanos::END);
     Decision {
         outcome,
         limit: quota.limit(),

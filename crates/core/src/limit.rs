@@ -106,9 +106,11 @@ impl Meter {
             (Meter::TokenBucket(from), Meter::TokenBucket(to), Carry::Proportional) => {
                 token_bucket::carry_proportional(state, from, to, at)
             }
-            (Meter::SlidingWindow(from), Meter::SlidingWindow(to), _)
-            | (Meter::FixedWindow(from), Meter::FixedWindow(to), _) => {
+            (Meter::SlidingWindow(from), Meter::SlidingWindow(to), _) => {
                 carry_counts(state, from, to, carry, at)
+            }
+            (Meter::FixedWindow(from), Meter::FixedWindow(to), _) => {
+                carry_counts(fixed_window::refund(state, from, Cost::ZERO, at), from, to, carry, at)
             }
             _ => 0,
         }

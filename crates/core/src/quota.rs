@@ -74,8 +74,8 @@ impl Quota {
         if fill > Quota::FILL_MAX.get() as u128 {
             return Err(QuotaError::TooLongToFill { capacity });
         }
-        let last_instant = fill + Nanos::END.get() as u128;
-        let scale = if last_instant * n as u128 <= u64::MAX as u128 {
+        let last_tick = capacity as u128 * w as u128 + Nanos::END.get() as u128 * n as u128;
+        let scale = if last_tick <= u64::MAX as u128 {
             Scale { token: w, ticks_whole: n, ticks_part: 0, nanos_per_tick: inverse(1, n) }
         } else {
             Scale::stretched(n, w)

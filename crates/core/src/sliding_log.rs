@@ -65,8 +65,8 @@ struct Entry {
 pub enum Room {
     /// It may grow.
     Grow,
-    /// It may not: the newest entry takes the cost and counts from now, which
-    /// can only deny more, never admit more.
+    /// It may not: the newest entry, if there is one, takes the cost and counts
+    /// from now, which can only deny more, never admit more.
     Full,
 }
 
@@ -91,6 +91,7 @@ impl Log {
     /// Counts `cost` if there is room for it; otherwise only forgets what no
     /// longer counts.
     pub fn take(&mut self, quota: &LogQuota, cost: Cost, now: Nanos, room: Room) -> Decision {
+        let now = now.min(Nanos::END);
         self.forget(quota, now);
         let outcome = self.judge(quota, cost, now, 0);
         if outcome == Outcome::Allowed && cost > Cost::ZERO {
@@ -101,6 +102,7 @@ impl Log {
 
     /// What [`Log::take`] would say, with nothing counted.
     pub fn peek(&self, quota: &LogQuota, cost: Cost, now: Nanos) -> Decision {
+        let now = now.min(Nanos::END);
         let expired = self.expired(quota, now);
         self.standing(quota, self.judge(quota, cost, now, expired), now, expired)
     }
@@ -121,6 +123,7 @@ impl Log {
 
     /// Takes back a charge made at `charged_at`, if it can still be told apart.
     pub fn hand_back(&mut self, cost: Cost, charged_at: Nanos) {
+        let charged_at = charged_at.min(Nanos::END);
         let found = self.entries.iter().rposition(|e| e.at == charged_at && e.tokens >= cost.get());
         if let Some(index) = found {
             self.entries[index].tokens -= cost.get();
@@ -133,6 +136,7 @@ impl Log {
 
     /// Forgets what no longer counts.
     pub fn forget(&mut self, quota: &LogQuota, now: Nanos) {
+        let now = now.min(Nanos::END);
         for _ in 0..self.expired(quota, now) {
             let entry = self.entries.pop_front().expect("expired entries are in the log");
             self.total -= u64::from(entry.tokens);

@@ -42,6 +42,7 @@ pub fn is_idle(state: u64, quota: &WindowQuota, now: Nanos) -> bool {
 }
 
 fn judge(counts: &Counts, quota: &WindowQuota, cost: Cost, now: Nanos) -> Outcome {
+    let now = now.min(Nanos::END);
     if cost == Cost::ZERO {
         return Outcome::Allowed;
     }
@@ -80,6 +81,7 @@ fn fades_to(before: u32, room: u32, length: u64) -> u64 {
 }
 
 fn standing(counts: &Counts, quota: &WindowQuota, outcome: Outcome, now: Nanos) -> Decision {
+    let now = now.min(Nanos::END);
     // What is left, rounded down: the weight before is rounded up, as what has
     // faded of it is rounded down.
     let faded = quota.share(counts.before, counts.elapsed);

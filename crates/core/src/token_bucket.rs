@@ -52,7 +52,8 @@ pub fn refund(state: u64, quota: &Quota, cost: Cost, now: Nanos) -> u64 {
 ///
 /// A plain refund would not do: a bucket that has been full since has already
 /// made the charge good, and a refund on top would admit it twice. What time
-/// may have made good is therefore left out.
+/// may have made good is therefore left out. `now` must not lie before what the
+/// bucket has seen since the charge, or its age would be told too low.
 pub fn hand_back(state: u64, quota: &Quota, cost: Cost, charged_at: Nanos, now: Nanos) -> u64 {
     let age = quota.ticks_at(now).saturating_sub(quota.ticks_at(charged_at));
     state.saturating_sub(ticks_of(quota, cost).saturating_sub(age))
@@ -67,33 +68,30 @@ pub fn is_full(state: u64, quota: &Quota, now: Nanos) -> bool {
 /// Carries the tokens over to another quota that takes effect at `at`: as many
 /// tokens, at most the new capacity. A full bucket stays full.
 pub fn carry_as_is(state: u64, from: &Quota, to: &Quota, at: Nanos) -> u64 {
-    let level = |level: i128| floor_ratio(level, to.token(), from.token());
-    carry(state, from, to, at, level)
+    carry(state, from, to, at, to.token(), from.token())
 }
 
 /// Carries the same share of the capacity over to another quota, rounded down.
 pub fn carry_proportional(state: u64, from: &Quota, to: &Quota, at: Nanos) -> u64 {
-    let level = |level: i128| floor_ratio(level, to.span(), from.span());
-    carry(state, from, to, at, level)
+    carry(state, from, to, at, to.span(), from.span())
 }
 
-/// The level may be below zero where the clock has stepped back since the last
-/// charge; what is owed to that is carried too, or the edit would forgive it.
-fn carry(state: u64, from: &Quota, to: &Quota, at: Nanos, convert: impl Fn(i128) -> i128) -> u64 {
+/// Where the clock has stepped back, the bucket is empty until time catches up,
+/// and so is the new one: what is owed is time, not tokens of either quota.
+fn carry(state: u64, from: &Quota, to: &Quota, at: Nanos, num: u64, den: u64) -> u64 {
     let missing = state.saturating_sub(from.ticks_at(at));
     if missing == 0 {
         return 0;
     }
-    let level = convert(i128::from(from.span()) - i128::from(missing));
-    let missing = u64::try_from((i128::from(to.span()) - level).max(0)).unwrap_or(u64::MAX);
-    if missing == 0 { 0 } else { to.ticks_at(at).saturating_add(missing) }
-}
-
-/// `floor(x · num / den)` for a signed `x` of at most 65 bits, saturating.
-fn floor_ratio(x: i128, num: u64, den: u64) -> i128 {
-    let (num, den) = (i128::from(num), i128::from(den));
-    let (whole, rest) = (x.div_euclid(den), x.rem_euclid(den));
-    whole.saturating_mul(num).saturating_add(rest * num / den)
+    let Some(level) = from.span().checked_sub(missing) else {
+        let empty_until = from.nanos_of(state - from.span());
+        return to.ticks_at(empty_until) + to.span();
+    };
+    let level = u128::from(level) * u128::from(num) / u128::from(den);
+    match u128::from(to.span()).saturating_sub(level) as u64 {
+        0 => 0,
+        missing => to.ticks_at(at) + missing,
+    }
 }
 
 /// How many ticks may be missing for `cost` still to be there; `None` if the
@@ -108,10 +106,10 @@ fn ticks_of_held(quota: &Quota, cost: Cost) -> u64 {
     u64::from(cost.get()) * quota.token()
 }
 
-/// A cost in ticks, at most the span: nothing above it can be given back.
+/// A cost in ticks, be it above the capacity.
 #[inline]
 fn ticks_of(quota: &Quota, cost: Cost) -> u64 {
-    u64::from(cost.get().min(quota.capacity())) * quota.token()
+    u64::from(cost.get()).saturating_mul(quota.token())
 }
 
 #[inline(always)]

@@ -14,17 +14,17 @@ use crate::{Nanos, QuotaError, Rate};
 /// A count takes as many bits as the limit needs (20 at most), the number has
 /// the rest, at least 24. Where every window up to [`Nanos::END`] can be told
 /// apart, any step back of the clock is recognised. Where it cannot (a limit of
-/// 10⁶ over windows shorter than some five minutes), the number wraps: a step
+/// 10⁶ over windows shorter than some three minutes), the number wraps: a step
 /// back of up to a minute is recognised, and a count that nobody touched for a
 /// whole turn of 2²⁴ windows or more may be taken for a current one, which can
-/// only deny, and only for a minute.
+/// only deny, and for no longer than a minute and two windows.
 #[derive(Clone, Copy, Debug)]
 pub struct WindowQuota {
     limit: u32,
     length: Nanos,
     count_bits: u32,
-    /// How many windows a stored number may lie ahead of `now`.
-    steps_back: u64,
+    /// How many windows a stored number that wraps may lie ahead of `now`.
+    steps_back: Option<u64>,
     per_length: u128,
 }
 
@@ -45,11 +45,11 @@ impl WindowQuota {
             return Err(error);
         }
         let count_bits = 32 - limit.leading_zeros();
-        let half_turn = 1_u64 << (63 - 2 * count_bits);
-        let steps_back = if Nanos::END.get() / length.get() < half_turn {
-            half_turn - 1
+        let last_number = Nanos::END.get() / length.get();
+        let steps_back = if last_number <= u64::MAX >> (2 * count_bits) {
+            None
         } else {
-            Nanos::MINUTE.get().div_ceil(length.get())
+            Some(Nanos::MINUTE.get().div_ceil(length.get()))
         };
         let per_length = reciprocal(length.get());
         Ok(WindowQuota { limit, length, count_bits, steps_back, per_length })
@@ -126,12 +126,14 @@ impl Counts {
         }
         let stored = word >> (2 * quota.count_bits);
         let ahead = stored.wrapping_sub(number) & quota.number_mask();
+        let stepped_back = match quota.steps_back {
+            None => stored > number,
+            Some(most) => ahead <= most,
+        };
         match number.wrapping_sub(stored) & quota.number_mask() {
             0 => Counts { before, now: current, ..fresh },
+            _ if stepped_back => Counts { number: number + ahead, elapsed: 0, before, now: current },
             1 => Counts { before: current, ..fresh },
-            _ if ahead <= quota.steps_back => {
-                Counts { number: number + ahead, elapsed: 0, before, now: current }
-            }
             _ => fresh,
         }
     }

@@ -1,6 +1,6 @@
 //! What a store is asked, and what it answers.
 
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 use tidegate_core::{Cost, Decision, tightest};
 
 use crate::LimitRef;
@@ -83,6 +83,10 @@ pub(crate) fn all_or_nothing(
     let look = || (0..charges).map(&peek).collect::<SmallVec<[Decision; 8]>>();
     let refuses = |index: usize, decision: &Decision| binding(index) && !decision.is_allowed();
 
+    if charges == 1 {
+        let decision = take(0);
+        return Verdict { allowed: !refuses(0, &decision), decisions: smallvec![decision] };
+    }
     let mut decisions = look();
     if decisions.iter().enumerate().any(|(index, decision)| refuses(index, decision)) {
         return Verdict { allowed: false, decisions };

@@ -133,7 +133,7 @@ impl<C: Clock> Memory<C> {
     /// Its numbers.
     pub fn stats(&self) -> MemoryStats {
         MemoryStats {
-            keys: self.table.ledger.keys.load(Ordering::Relaxed) + self.logs.keys() as u64,
+            keys: self.table.ledger.keys() + self.logs.keys() as u64,
             evictions: self.table.ledger.evictions.load(Ordering::Relaxed),
             overflows: self.debtors.charges.load(Ordering::Relaxed),
             bytes: self.table.bytes(),

@@ -25,7 +25,7 @@
 //! Whoever meets a claim of its own key finishes it with its own charge, so a
 //! thread that was stopped in the middle holds up nobody.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use super::slot::{Entry, Slot, Tag};
 use crate::Nanos;
@@ -46,7 +46,8 @@ pub(crate) trait Rules {
 /// Numbers of a table, and what its claims need.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
-    pub(crate) keys: AtomicU64,
+    /// Signed, for a key may be uncounted before whoever put it there counts it.
+    keys: AtomicI64,
     pub(crate) evictions: AtomicU64,
     claims: AtomicU64,
     /// The latest instant at which an idle key was forgotten. A new key starts no
@@ -56,8 +57,12 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
+    /// Keys that hold a slot.
+    pub(crate) fn keys(&self) -> u64 {
+        self.keys.load(Ordering::Relaxed).max(0) as u64
+    }
+
     fn next_claim(&self, tag: Tag) -> Entry {
-        // Wide enough never to repeat, and 32 bits are for the models.
         Entry::claim(tag, self.claims.fetch_add(1, Ordering::Relaxed))
     }
 
@@ -289,7 +294,11 @@ impl<W: Window, R: Rules> Probe<'_, W, R> {
         W::Slot::fence();
         self.clear_others(spot, claim)?;
         let (tag, answer, next) = self.act_first(&act);
-        let Some(state) = next else { return Some(answer) };
+        let Some(state) = next else {
+            // Nothing to hold after all. If this fails, the claim is already gone.
+            let _ = spot.slot.replace(claim, Entry::DEAD);
+            return Some(answer);
+        };
         spot.slot.replace(claim, Entry { tag, state }).ok()?;
         self.ledger.keys.fetch_add(1, Ordering::Relaxed);
         Some(answer)

@@ -16,6 +16,9 @@ use super::overflow::Overflow;
 use super::slot::VERSION_BITS;
 use crate::{LimitError, LimitRef};
 
+/// Versions are stored in chunks, so that they need not be moved to grow.
+type Chunk = Box<[OnceLock<Arc<Version>>]>;
+
 const CHUNK: usize = 1 << 10;
 const CHUNKS: usize = 1 << (VERSION_BITS - 10);
 
@@ -74,7 +77,7 @@ impl Version {
 /// The versions by number, and the newest of each name.
 #[derive(Debug)]
 pub(crate) struct Registry {
-    chunks: Box<[OnceLock<Box<[OnceLock<Arc<Version>>]>>]>,
+    chunks: Box<[OnceLock<Chunk>]>,
     names: Mutex<Names>,
 }
 

@@ -164,7 +164,10 @@ mod tests {
             for hash in hashes {
                 let window = table.window(hash);
                 let lines: Vec<_> = (0..).map_while(|index| window.line(index)).collect();
-                assert!(lines.iter().all(|line| line.as_ptr() as usize % 64 == 0), "{max_keys} keys");
+                assert!(
+                    lines.iter().all(|line| (line.as_ptr() as usize).is_multiple_of(64)),
+                    "{max_keys} keys"
+                );
                 assert_eq!(lines.len(), if table.pairs == 1 { 2 } else { WINDOW_LINES });
                 let starts: HashSet<_> = lines.iter().map(|line| line.as_ptr() as usize).collect();
                 assert_eq!(starts.len(), lines.len(), "{max_keys} keys, hash {hash:x}: a line twice");

@@ -1,0 +1,28 @@
+//! Properties of every algorithm, judged by naive exact models.
+//!
+//! The models (see [`model`]) are written from what the algorithms promise, in
+//! big rationals and plain histories, and share no code with the crate. Random
+//! runs of charges, refunds and clock steps must agree with them in every
+//! number of every decision; what is promised over a whole run is checked on
+//! the run itself.
+
+mod bucket;
+mod carry;
+mod exact;
+mod handing_back;
+mod log;
+mod model;
+mod quotas;
+mod real;
+mod refusal;
+mod run;
+mod steps;
+mod windows;
+
+use proptest::prelude::ProptestConfig;
+
+/// So many random cases. A failure is printed and becomes a test of its own;
+/// nothing is written beside the sources.
+fn cases(cases: u32) -> ProptestConfig {
+    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
+}

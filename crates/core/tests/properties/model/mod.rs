@@ -1,0 +1,32 @@
+//! What each algorithm promises, said as naively and exactly as possible.
+
+mod bucket;
+mod log;
+mod window;
+
+use tidegate_core::{Cost, Decision, Nanos};
+
+pub(crate) use bucket::Bucket;
+pub(crate) use log::Log;
+pub(crate) use window::{Kind, Windows};
+
+/// What can be done to a limit, be it the real one or its model.
+pub(crate) trait Limiter {
+    fn take(&mut self, cost: Cost, now: Nanos) -> Decision;
+    fn peek(&self, cost: Cost, now: Nanos) -> Decision;
+    fn refund(&mut self, cost: Cost, now: Nanos);
+    fn hand_back(&mut self, cost: Cost, charged_at: Nanos, now: Nanos);
+    fn is_idle(&self, now: Nanos) -> bool;
+}
+
+/// A model, which also knows what its clock means.
+pub(crate) trait Model: Limiter {
+    /// Would a charge at `now` be counted at `now`? Behind a clock that has
+    /// stepped back, windows and logs count it later.
+    fn is_on_time(&self, now: Nanos) -> bool;
+
+    /// By how many nanoseconds an earlier retry than the one told must fail.
+    fn retry_slack(&self) -> u64 {
+        1
+    }
+}
