@@ -48,18 +48,37 @@ pub enum Meter {
 }
 
 impl Meter {
-    /// Takes `cost` if it is there; `None` leaves the state as it is.
-    #[inline]
-    pub fn take(&self, state: u64, cost: Cost, now: Nanos) -> (Decision, Option<u64>) {
+    /// The state after taking `cost`, or `None` if it is not there. A cost of
+    /// zero leaves the state as it is.
+    #[inline(always)]
+    pub fn charge(&self, state: u64, cost: Cost, now: Nanos) -> Option<u64> {
         match self {
-            Meter::TokenBucket(quota) => token_bucket::take(state, quota, cost, now),
-            Meter::SlidingWindow(quota) => sliding_window::take(state, quota, cost, now),
-            Meter::FixedWindow(quota) => fixed_window::take(state, quota, cost, now),
+            Meter::TokenBucket(quota) => token_bucket::charge(state, quota, cost, now),
+            Meter::SlidingWindow(quota) => sliding_window::charge(state, quota, cost, now),
+            Meter::FixedWindow(quota) => fixed_window::charge(state, quota, cost, now),
+        }
+    }
+
+    /// The decision on a [`Meter::charge`], from its outcome: `Ok` with the state
+    /// after it, `Err` with the state that did not hold the cost.
+    #[inline(always)]
+    pub fn decision(&self, charged: Result<u64, u64>, cost: Cost, now: Nanos) -> Decision {
+        match charged {
+            Ok(state) => self.peek(state, Cost::ZERO, now),
+            Err(state) => self.peek(state, cost, now),
+        }
+    }
+
+    /// Takes `cost` if it is there; `None` leaves the state as it is.
+    pub fn take(&self, state: u64, cost: Cost, now: Nanos) -> (Decision, Option<u64>) {
+        match self.charge(state, cost, now) {
+            Some(next) => (self.decision(Ok(next), cost, now), (next != state).then_some(next)),
+            None => (self.decision(Err(state), cost, now), None),
         }
     }
 
     /// What [`Meter::take`] would say, with nothing taken.
-    #[inline]
+    #[inline(always)]
     pub fn peek(&self, state: u64, cost: Cost, now: Nanos) -> Decision {
         match self {
             Meter::TokenBucket(quota) => token_bucket::peek(state, quota, cost, now),

@@ -27,6 +27,8 @@ pub struct Quota {
     token: u64,
     /// Ticks in a full bucket: `capacity · token`.
     span: u64,
+    /// Most rates divide into whole nanoseconds; theirs need no conversion.
+    tick_is_nano: bool,
     /// Ticks in a nanosecond: the whole part, and the rest rounded up.
     ticks_whole: u64,
     ticks_part: u128,
@@ -85,6 +87,7 @@ impl Quota {
             capacity,
             token: scale.token,
             span: scale.token * capacity as u64,
+            tick_is_nano: n == 1,
             ticks_whole: scale.ticks_whole,
             ticks_part: scale.ticks_part,
             nanos_per_tick: scale.nanos_per_tick,
@@ -150,13 +153,13 @@ impl Quota {
     #[inline(always)]
     pub(crate) const fn ticks_at(&self, now: Nanos) -> u64 {
         let now = if now.get() < Nanos::END.get() { now.get() } else { Nanos::END.get() };
-        now * self.ticks_whole + scale_floor(now, self.ticks_part)
+        if self.tick_is_nano { now } else { now * self.ticks_whole + scale_floor(now, self.ticks_part) }
     }
 
     /// A span of ticks in nanoseconds, rounded up.
     #[inline(always)]
     pub(crate) const fn nanos_of(&self, ticks: u64) -> Nanos {
-        Nanos::new(scale_ceil(ticks, self.nanos_per_tick))
+        Nanos::new(if self.tick_is_nano { ticks } else { scale_ceil(ticks, self.nanos_per_tick) })
     }
 
     /// Whole tokens in a level of ticks, which is at most the span.

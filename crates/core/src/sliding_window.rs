@@ -7,19 +7,29 @@
 use crate::window::Counts;
 use crate::{Cost, Decision, Nanos, Outcome, WindowQuota};
 
+/// The state after counting `cost`, or `None` if the window has no room for it.
+/// A cost of zero always fits and leaves the state as it is.
+#[inline(never)]
+pub fn charge(state: u64, quota: &WindowQuota, cost: Cost, now: Nanos) -> Option<u64> {
+    let counts = Counts::read(state, quota, now);
+    match judge(&counts, quota, cost, now) {
+        Outcome::Allowed if cost == Cost::ZERO => Some(state),
+        Outcome::Allowed => Some(Counts { now: counts.now + cost.get(), ..counts }.word(quota)),
+        Outcome::Denied { .. } | Outcome::Never => None,
+    }
+}
+
 /// Counts `cost` if the window has room for it. A denial, and a cost of zero,
 /// leaves the state as it is (`None`).
 pub fn take(state: u64, quota: &WindowQuota, cost: Cost, now: Nanos) -> (Decision, Option<u64>) {
-    let counts = Counts::read(state, quota, now);
-    let outcome = judge(&counts, quota, cost, now);
-    if outcome != Outcome::Allowed || cost == Cost::ZERO {
-        return (standing(&counts, quota, outcome, now), None);
+    match charge(state, quota, cost, now) {
+        Some(next) => (peek(next, quota, Cost::ZERO, now), (next != state).then_some(next)),
+        None => (peek(state, quota, cost, now), None),
     }
-    let counts = Counts { now: counts.now + cost.get(), ..counts };
-    (standing(&counts, quota, outcome, now), Some(counts.word(quota)))
 }
 
 /// What [`take`] would say, with nothing counted.
+#[inline(never)]
 pub fn peek(state: u64, quota: &WindowQuota, cost: Cost, now: Nanos) -> Decision {
     let counts = Counts::read(state, quota, now);
     standing(&counts, quota, judge(&counts, quota, cost, now), now)

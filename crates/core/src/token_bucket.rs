@@ -10,34 +10,76 @@
 
 use crate::{Cost, Decision, Nanos, Outcome, Quota};
 
+/// A quota at an instant: the same functions, with `now` converted once.
+#[derive(Clone, Copy, Debug)]
+pub struct Moment<'q> {
+    quota: &'q Quota,
+    now: u64,
+}
+
+impl<'q> Moment<'q> {
+    /// The quota at `now`.
+    #[inline(always)]
+    pub fn new(quota: &'q Quota, now: Nanos) -> Moment<'q> {
+        Moment { quota, now: quota.ticks_at(now) }
+    }
+
+    /// See [`charge`].
+    #[inline(always)]
+    pub fn charge(self, state: u64, cost: Cost) -> Option<u64> {
+        if cost == Cost::ZERO {
+            return Some(state);
+        }
+        let room = room_for(self.quota, cost)?;
+        let missing = state.saturating_sub(self.now);
+        (missing <= room).then(|| self.now + missing + (self.quota.span() - room))
+    }
+
+    /// See [`peek`].
+    #[inline(always)]
+    pub fn peek(self, state: u64, cost: Cost) -> Decision {
+        let missing = state.saturating_sub(self.now);
+        let outcome = match room_for(self.quota, cost) {
+            Some(room) if missing <= room || cost == Cost::ZERO => Outcome::Allowed,
+            Some(room) => wait(self.quota, missing - room),
+            None => Outcome::Never,
+        };
+        standing(self.quota, outcome, missing)
+    }
+
+    /// The decision on a [`charge`], from its outcome: `Ok` with the state after
+    /// it, `Err` with the state that did not hold the cost.
+    #[inline(always)]
+    pub fn decision(self, charged: Result<u64, u64>, cost: Cost) -> Decision {
+        match charged {
+            Ok(state) => self.peek(state, Cost::ZERO),
+            Err(state) => self.peek(state, cost),
+        }
+    }
+}
+
+/// The state after taking `cost`, or `None` if the bucket does not hold it.
+/// A cost of zero is always held and leaves the state as it is.
+#[inline(always)]
+pub fn charge(state: u64, quota: &Quota, cost: Cost, now: Nanos) -> Option<u64> {
+    Moment::new(quota, now).charge(state, cost)
+}
+
 /// Takes `cost` if the bucket holds it. A denial, and a cost of zero, leaves
 /// the state as it is (`None`).
-#[inline]
 pub fn take(state: u64, quota: &Quota, cost: Cost, now: Nanos) -> (Decision, Option<u64>) {
-    let now = quota.ticks_at(now);
-    let missing = state.saturating_sub(now);
-    match room_for(quota, cost) {
-        Some(room) if missing <= room => {
-            let missing = missing + (quota.span() - room);
-            (standing(quota, Outcome::Allowed, missing), (cost > Cost::ZERO).then_some(now + missing))
-        }
-        Some(_) if cost == Cost::ZERO => (standing(quota, Outcome::Allowed, missing), None),
-        Some(room) => (standing(quota, wait(quota, missing - room), missing), None),
-        None => (standing(quota, Outcome::Never, missing), None),
+    let moment = Moment::new(quota, now);
+    match moment.charge(state, cost) {
+        Some(next) => (moment.decision(Ok(next), cost), (next != state).then_some(next)),
+        None => (moment.decision(Err(state), cost), None),
     }
 }
 
 /// What [`take`] would say, with nothing taken: `remaining` and `reset_after`
 /// describe the bucket as it is.
-#[inline]
+#[inline(always)]
 pub fn peek(state: u64, quota: &Quota, cost: Cost, now: Nanos) -> Decision {
-    let missing = state.saturating_sub(quota.ticks_at(now));
-    let outcome = match room_for(quota, cost) {
-        Some(room) if missing <= room || cost == Cost::ZERO => Outcome::Allowed,
-        Some(room) => wait(quota, missing - room),
-        None => Outcome::Never,
-    };
-    standing(quota, outcome, missing)
+    Moment::new(quota, now).peek(state, cost)
 }
 
 /// Puts `cost` tokens back, never above the capacity.

@@ -143,27 +143,25 @@ impl<K: Hash + ?Sized, C: Clock> Keyed<K, C> {
     ) where
         K: 'k,
     {
-        let mut requests = requests.into_iter().peekable();
+        let [limit] = self.limits.as_slice() else {
+            // Several limits for a key are fetched ahead of each request.
+            return requests.into_iter().for_each(|(key, cost)| each(tightest(&self.take_all(key, cost))));
+        };
+        let mut requests = requests.into_iter();
         let mut batch = SmallVec::<[(Key<'_>, Cost); BATCH]>::new();
-        while requests.peek().is_some() {
+        loop {
             batch.clear();
-            for (key, cost) in requests.by_ref().take(BATCH / self.limits.len().min(BATCH)) {
-                for limit in &self.limits {
-                    let key = Key::new(limit, key);
-                    self.memory.prefetch(key);
-                    batch.push((key, cost));
-                }
+            for (key, cost) in requests.by_ref().take(BATCH) {
+                let key = Key::new(limit, key);
+                self.memory.prefetch(key);
+                batch.push((key, cost));
+            }
+            if batch.is_empty() {
+                return;
             }
             let now = self.memory.clock().now();
-            for charges in batch.chunks_exact(self.limits.len()) {
-                each(match charges {
-                    [(key, cost)] => self.memory.take(*key, *cost, now),
-                    _ => {
-                        let keys: SmallVec<[Key<'_>; 8]> = charges.iter().map(|(key, _)| *key).collect();
-                        let ask = |_| (charges[0].1, Role::Binding);
-                        tightest(&self.memory.apply(Intent::Take, &keys, ask, now))
-                    }
-                });
+            for &(key, cost) in &batch {
+                each(self.memory.take(key, cost, now));
             }
         }
     }

@@ -188,7 +188,7 @@ impl<C: Clock> Memory<C> {
     }
 
     /// Takes `cost` from one limit.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn take(&self, key: Key<'_>, cost: Cost, now: Nanos) -> Decision {
         match &key.version.limit {
             Limit::Meter(meter) => self.take_word(key, meter, cost, now),

@@ -78,7 +78,9 @@ impl World {
     }
 
     fn take(&self, key: u64, now: Nanos) -> Result<Decision, NoRoom> {
-        self.probe(key, now, |probe| probe.update(|_, state, now| self.meter.take(state, Cost::ONE, now)))
+        let charge = |_, state, now| self.meter.charge(state, Cost::ONE, now);
+        let settled = self.probe(key, now, |probe| probe.update(charge))?;
+        Ok(self.meter.decision(settled.state, Cost::ONE, settled.now))
     }
 
     fn takes(&self, key: u64, now: Nanos) -> bool {

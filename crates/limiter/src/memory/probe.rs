@@ -126,33 +126,57 @@ enum Free<'a, S> {
     None,
 }
 
+/// What an update came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Settled {
+    /// The version that the state is written in.
+    pub(crate) version: u32,
+    /// `Ok` with the state stored, `Err` with the one that was left alone.
+    pub(crate) state: Result<u64, u64>,
+    /// The `now` that it was decided at.
+    pub(crate) now: Nanos,
+}
+
 /// There is no slot for the key.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct NoRoom;
 
 impl<W: Window, R: Rules> Probe<'_, W, R> {
     /// Applies `act` to the key's state: it gets the version the state is
-    /// written in, the state and `now`, and returns its answer and the state to
-    /// store, if any. It may be called again after a lost race. A key that is not
-    /// there starts from [`Rules::first`] and is stored only if `act` stores
-    /// something.
-    #[inline]
-    pub(crate) fn update<T>(&self, act: impl Fn(u32, u64, Nanos) -> (T, Option<u64>)) -> Result<T, NoRoom> {
+    /// written in, the state and `now`, and returns the state to store, if any.
+    /// It may be called again after a lost race. A key that is not there starts
+    /// from [`Rules::first`] and gets a slot only if that changes.
+    #[inline(always)]
+    pub(crate) fn update(&self, act: impl Fn(u32, u64, Nanos) -> Option<u64>) -> Result<Settled, NoRoom> {
+        // Nearly always the key is in its first line, under the version in use.
+        for slot in self.window.line(0).unwrap_or_default() {
+            let seen = slot.get();
+            if seen.tag == self.tag
+                && let Some(settled) = self.update_held(slot, seen, &act)
+            {
+                return Ok(settled);
+            }
+        }
+        self.search_and_update(&act)
+    }
+
+    #[inline(never)]
+    fn search_and_update(&self, act: &impl Fn(u32, u64, Nanos) -> Option<u64>) -> Result<Settled, NoRoom> {
         loop {
             let done = match self.find() {
-                Found::Held(slot, entry) => self.update_held(slot, entry, &act),
-                Found::Claimed(spot, claim) => self.hold(&spot, claim, &act),
-                Found::Absent => self.insert(&act)?,
+                Found::Held(slot, entry) => self.update_held(slot, entry, act),
+                Found::Claimed(spot, claim) => self.hold(&spot, claim, act),
+                Found::Absent => self.insert(act)?,
             };
-            if let Some(answer) = done {
-                return Ok(answer);
+            if let Some(settled) = done {
+                return Ok(settled);
             }
         }
     }
 
     /// The same for a key that holds a slot; `false` if there is none.
     pub(crate) fn amend(&self, act: impl Fn(u32, u64, Nanos) -> u64) -> bool {
-        let act = |version, state, now| ((), Some(act(version, state, now)));
+        let act = |version, state, now| Some(act(version, state, now));
         loop {
             match self.find() {
                 Found::Held(slot, entry) => {
@@ -184,7 +208,6 @@ impl<W: Window, R: Rules> Probe<'_, W, R> {
         !matches!(self.find_free(), Free::None)
     }
 
-    #[inline]
     fn find(&self) -> Found<'_, W::Slot> {
         let mut claimed = Found::Absent;
         let mut order = 0;
@@ -218,19 +241,22 @@ impl<W: Window, R: Rules> Probe<'_, W, R> {
     }
 
     /// `None` if the slot went to somebody else meanwhile.
-    #[inline]
-    fn update_held<T>(
+    #[inline(always)]
+    fn update_held(
         &self,
         slot: &W::Slot,
         mut seen: Entry,
-        act: impl Fn(u32, u64, Nanos) -> (T, Option<u64>),
-    ) -> Option<T> {
+        act: impl Fn(u32, u64, Nanos) -> Option<u64>,
+    ) -> Option<Settled> {
         loop {
             let entry = if seen.tag == self.tag { seen } else { self.rules.adopt(seen, self.tag) };
-            let (answer, next) = act(entry.tag.version(), entry.state, self.now);
-            let Some(state) = next else { return Some(answer) };
+            let (version, now) = (entry.tag.version(), self.now);
+            let next = act(version, entry.state, now);
+            let Some(state) = next.filter(|&state| state != entry.state) else {
+                return Some(Settled { version, state: next.ok_or(entry.state), now });
+            };
             match slot.replace(seen, Entry { state, ..entry }) {
-                Ok(()) => return Some(answer),
+                Ok(()) => return Some(Settled { version, state: Ok(state), now }),
                 Err(other) if other.is_of(self.tag) && !other.is_claim() => seen = other,
                 Err(_) => return None,
             }
@@ -239,9 +265,9 @@ impl<W: Window, R: Rules> Probe<'_, W, R> {
 
     /// `Ok(None)` if a race was lost on the way.
     #[cold]
-    fn insert<T>(&self, act: impl Fn(u32, u64, Nanos) -> (T, Option<u64>)) -> Result<Option<T>, NoRoom> {
-        if let (_, answer, None) = self.act_first(&act) {
-            return Ok(Some(answer));
+    fn insert(&self, act: impl Fn(u32, u64, Nanos) -> Option<u64>) -> Result<Option<Settled>, NoRoom> {
+        if let (settled, None) = self.act_first(&act) {
+            return Ok(Some(settled));
         }
         let (spot, seen) = match self.find_free() {
             Free::Slot(spot, seen) => (spot, seen),
@@ -285,29 +311,33 @@ impl<W: Window, R: Rules> Probe<'_, W, R> {
 
     /// Makes a claim the key's one holder, `act` included; `None` if a race was
     /// lost on the way.
-    fn hold<T>(
+    #[cold]
+    fn hold(
         &self,
         spot: &Spot<'_, W::Slot>,
         claim: Entry,
-        act: impl Fn(u32, u64, Nanos) -> (T, Option<u64>),
-    ) -> Option<T> {
+        act: impl Fn(u32, u64, Nanos) -> Option<u64>,
+    ) -> Option<Settled> {
         W::Slot::fence();
         self.clear_others(spot, claim)?;
-        let (tag, answer, next) = self.act_first(&act);
-        let Some(state) = next else {
+        let (settled, stores) = self.act_first(&act);
+        let Some(entry) = stores else {
             // Nothing to hold after all. If this fails, the claim is already gone.
             let _ = spot.slot.replace(claim, Entry::DEAD);
-            return Some(answer);
+            return Some(settled);
         };
-        spot.slot.replace(claim, Entry { tag, state }).ok()?;
+        spot.slot.replace(claim, entry).ok()?;
         self.ledger.keys.fetch_add(1, Ordering::Relaxed);
-        Some(answer)
+        Some(settled)
     }
 
-    fn act_first<T>(&self, act: impl Fn(u32, u64, Nanos) -> (T, Option<u64>)) -> (Tag, T, Option<u64>) {
+    /// What `act` does to a new key, and the entry to store for it, if any.
+    fn act_first(&self, act: impl Fn(u32, u64, Nanos) -> Option<u64>) -> (Settled, Option<Entry>) {
         let first = self.rules.first(self.tag);
-        let (answer, next) = act(first.tag.version(), first.state, self.ledger.start_of(self.now));
-        (first.tag, answer, next)
+        let (version, now) = (first.tag.version(), self.ledger.start_of(self.now));
+        let next = act(version, first.state, now);
+        let stores = next.filter(|&state| state != first.state).map(|state| Entry { state, ..first });
+        (Settled { version, state: next.ok_or(first.state), now }, stores)
     }
 
     /// Strikes out later claims of the same key; `None`, with this claim given

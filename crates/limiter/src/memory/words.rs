@@ -7,7 +7,7 @@ use portable_atomic::AtomicU128;
 use tidegate_core::{Cost, Decision, Meter, Nanos};
 
 use super::overflow::Debtors;
-use super::probe::{NoRoom, Probe, Rules, Window};
+use super::probe::{NoRoom, Probe, Rules, Settled, Window};
 use super::registry::{Registry, Version};
 use super::slot::{Entry, Slot, Tag};
 use super::table::TableWindow;
@@ -82,41 +82,45 @@ impl Rules for SharedRules<'_> {
 }
 
 impl<C: Clock> Memory<C> {
-    #[inline]
+    #[inline(always)]
     pub(super) fn take_word(&self, key: Key<'_>, meter: &Meter, cost: Cost, now: Nanos) -> Decision {
         let rules = self.rules(key, now);
-        let act = |version, state, now| rules.meter(version, meter).take(state, cost, now);
-        loop {
-            match self.probe(key, &rules).update(act) {
-                Ok(decision) => return decision,
+        let charge = |version, state, now| rules.meter(version, meter).charge(state, cost, now);
+        let settled = loop {
+            match self.probe(key, &rules).update(charge) {
+                Ok(settled) => break settled,
                 Err(NoRoom) => {
-                    if let Some(decision) = self.take_shared(key, &rules, cost) {
-                        return decision;
+                    if let Some(settled) = self.take_shared(key, &rules, cost) {
+                        break settled;
                     }
                 }
             }
-        }
+        };
+        rules.meter(settled.version, meter).decision(settled.state, cost, settled.now)
     }
 
     /// Draws on the shared bucket. `None` if the key has got a slot meanwhile:
     /// then what was drawn is handed back, and the slot decides. A key that gets
     /// its slot after this sees what was drawn.
     #[cold]
-    fn take_shared(&self, key: Key<'_>, rules: &KeyRules<'_>, cost: Cost) -> Option<Decision> {
-        let act = |version, state, now| self.registry.meter(version).take(state, cost, now);
+    fn take_shared(&self, key: Key<'_>, rules: &KeyRules<'_>, cost: Cost) -> Option<Settled> {
+        let charge = |version, state, now| self.registry.meter(version).charge(state, cost, now);
         let shared = SharedRules(rules);
-        let decision = shared_bucket(&shared).update(act).expect("the one slot is its key's own");
-        if decision.is_allowed() && cost > Cost::ZERO {
-            self.debtors.owes(key.hash, rules.now.saturating_add(decision.reset_after));
+        let settled = shared_bucket(&shared).update(charge).expect("the one slot is its key's own");
+        if let Ok(state) = settled.state
+            && cost > Cost::ZERO
+        {
+            let full_after = self.registry.meter(settled.version).peek(state, cost, settled.now).reset_after;
+            self.debtors.owes(key.hash, settled.now.saturating_add(full_after));
             if self.probe(key, rules).is_present() {
-                let (charged_at, now) = (rules.now, self.clock.now().max(rules.now));
+                let (charged_at, now) = (settled.now, self.clock.now().max(settled.now));
                 shared_bucket(&shared).amend(|version, state, _| {
                     self.registry.meter(version).hand_back(state, cost, charged_at, now)
                 });
                 return None;
             }
         }
-        Some(decision)
+        Some(settled)
     }
 
     pub(super) fn peek_word(&self, key: Key<'_>, cost: Cost, now: Nanos) -> Decision {
