@@ -153,7 +153,7 @@ impl<K: Hash + ?Sized, C: Clock> Keyed<K, C> {
             batch.clear();
             for (key, cost) in requests.by_ref().take(BATCH) {
                 let key = Key::new(limit, key);
-                self.memory.prefetch(key);
+                self.memory.prefetch_ahead(key);
                 batch.push((key, cost));
             }
             if batch.is_empty() {

@@ -204,6 +204,7 @@ impl Logs {
 
 /// Draws on the log that keys without one of their own share.
 fn take_shared(with: &Logging<'_>, key: &LogKey<'_>, cost: Cost) -> Decision {
+    with.debtors.count_overflow();
     let mut shared = key.version.identity.overflow.log();
     let quota = shared.bring_up(with.registry, key);
     let room = if shared.log.len() < OVERFLOW_ENTRIES { Room::Grow } else { Room::Full };

@@ -61,8 +61,11 @@ pub struct MemoryStats {
     pub keys: u64,
     /// Idle keys whose slot went to another.
     pub evictions: u64,
-    /// Charges that went to an overflow bucket for want of a slot.
+    /// Charges that found no room of their own and went to an overflow bucket,
+    /// admitted or not.
     pub overflows: u64,
+    /// How many keys could have a slot at once.
+    pub slots: usize,
     /// Bytes reserved for slots.
     pub bytes: usize,
 }
@@ -135,7 +138,8 @@ impl<C: Clock> Memory<C> {
         MemoryStats {
             keys: self.table.ledger.keys() + self.logs.keys() as u64,
             evictions: self.table.ledger.evictions.load(Ordering::Relaxed),
-            overflows: self.debtors.charges.load(Ordering::Relaxed),
+            overflows: self.debtors.overflows(),
+            slots: self.table.slots(),
             bytes: self.table.bytes(),
         }
     }
@@ -156,7 +160,7 @@ impl<C: Clock> Memory<C> {
         now: Nanos,
     ) -> Verdict {
         if keys.len() > 1 {
-            keys.iter().for_each(|&key| self.prefetch(key));
+            keys.iter().for_each(|&key| self.prefetch_ahead(key));
         }
         let peek = |i: usize| self.peek(keys[i], ask(i).0, now);
         let binding = |i: usize| ask(i).1 == Role::Binding;
@@ -181,10 +185,16 @@ impl<C: Clock> Memory<C> {
         }
     }
 
-    /// Starts to fetch the key's slots into the cache.
+    /// Starts to fetch the key's slot into the cache.
     #[inline]
     pub(crate) fn prefetch(&self, key: Key<'_>) {
         self.table.prefetch(key.hash);
+    }
+
+    /// The same, a little more of it, for when other keys come first.
+    #[inline]
+    pub(crate) fn prefetch_ahead(&self, key: Key<'_>) {
+        self.table.prefetch_pair(key.hash);
     }
 
     /// Takes `cost` from one limit.

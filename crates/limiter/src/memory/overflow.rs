@@ -39,19 +39,28 @@ const CELLS: (usize, usize) = (64, 65_536);
 #[derive(Debug)]
 pub(crate) struct Debtors {
     cells: Box<[AtomicU64]>,
-    /// How many charges went to an overflow bucket.
-    pub(crate) charges: AtomicU64,
+    /// How many charges found no room of their own.
+    overflows: AtomicU64,
 }
 
 impl Debtors {
     pub(crate) fn new(max_keys: usize) -> Debtors {
         let cells = (max_keys / 16).clamp(CELLS.0, CELLS.1);
-        Debtors { cells: (0..cells).map(|_| AtomicU64::new(0)).collect(), charges: AtomicU64::new(0) }
+        Debtors { cells: (0..cells).map(|_| AtomicU64::new(0)).collect(), overflows: AtomicU64::new(0) }
+    }
+
+    /// A charge finds no room of its own.
+    pub(crate) fn count_overflow(&self) {
+        self.overflows.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many charges found no room of their own.
+    pub(crate) fn overflows(&self) -> u64 {
+        self.overflows.load(Ordering::Relaxed)
     }
 
     /// The key drew on its overflow bucket, which will be full at `until`.
     pub(crate) fn owes(&self, hash: u64, until: Nanos) {
-        self.charges.fetch_add(1, Ordering::Relaxed);
         self.cell(hash).fetch_max(until.get(), Ordering::Relaxed);
     }
 

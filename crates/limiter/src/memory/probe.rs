@@ -149,13 +149,17 @@ impl<W: Window, R: Rules> Probe<'_, W, R> {
     #[inline(always)]
     pub(crate) fn update(&self, act: impl Fn(u32, u64, Nanos) -> Option<u64>) -> Result<Settled, NoRoom> {
         // Nearly always the key is in its first line, under the version in use.
-        for slot in self.window.line(0).unwrap_or_default() {
+        // Where in the line nobody can predict, so all of it is compared.
+        let line = self.window.line(0).unwrap_or_default();
+        let mut own = None;
+        for slot in line {
             let seen = slot.get();
-            if seen.tag == self.tag
-                && let Some(settled) = self.update_held(slot, seen, &act)
-            {
-                return Ok(settled);
-            }
+            own = if seen.tag == self.tag { Some((slot, seen.state)) } else { own };
+        }
+        if let Some((slot, state)) = own
+            && let Some(settled) = self.update_held(slot, Entry { tag: self.tag, state }, &act)
+        {
+            return Ok(settled);
         }
         self.search_and_update(&act)
     }

@@ -72,6 +72,16 @@ impl Version {
             Limit::Log(_) => None,
         }
     }
+
+    /// The version that edits have led to.
+    #[inline]
+    pub(crate) fn newest(&self) -> &Version {
+        let mut version = self;
+        while let Some(next) = version.next.get() {
+            version = next;
+        }
+        version
+    }
 }
 
 /// The versions by number, and the newest of each name.
@@ -178,15 +188,6 @@ impl Registry {
             (new.number, word)
         })
     }
-
-    /// The newest version of the limit that `number` is a version of.
-    pub(crate) fn newest(&self, number: u32) -> &Arc<Version> {
-        let mut version = self.get(number);
-        while let Some(next) = version.next.get() {
-            version = next;
-        }
-        version
-    }
 }
 
 #[cfg(test)]
@@ -207,7 +208,7 @@ mod tests {
         assert_eq!(name("a", 10), first);
         let edited = name("a", 20);
         assert_ne!(edited, first);
-        assert_eq!(registry.newest(first).number, edited);
+        assert_eq!(registry.get(first).newest().number, edited);
         assert_ne!(name("b", 10), first, "another name has a state of its own");
         let hashes = [first, edited].map(|number| registry.get(number).identity.hash("key"));
         assert_eq!(hashes[0], hashes[1], "an edit keeps the keys where they are");

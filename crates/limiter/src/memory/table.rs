@@ -60,6 +60,19 @@ impl Table {
         self.prefetch_line(window.home, window.flip);
     }
 
+    /// The same for the line beside it too, where there is time for both.
+    #[inline]
+    pub(crate) fn prefetch_pair(&self, hash: u64) {
+        let window = self.window(hash);
+        self.prefetch_line(window.home, window.flip);
+        self.prefetch_line(window.home, window.flip ^ 1);
+    }
+
+    /// How many slots there are.
+    pub(crate) fn slots(&self) -> usize {
+        self.pairs as usize * PAIR
+    }
+
     /// Bytes that the slots take.
     pub(crate) fn bytes(&self) -> usize {
         size_of_val(&*self.slots)
@@ -130,8 +143,36 @@ fn zeroed_slots(count: usize) -> Box<[AtomicU128]> {
     let slots = Box::<[AtomicU128]>::new_zeroed_slice(count);
     // SAFETY: `AtomicU128` has the same in-memory representation as `u128`, for
     // which all zero bits are the valid value 0.
-    unsafe { slots.assume_init() }
+    let slots = unsafe { slots.assume_init() };
+    if size_of_val(&*slots) <= HUGE_PAGES_MAX {
+        ask_for_huge_pages(&slots);
+    }
+    slots
 }
+
+/// The largest table that asks for huge pages. They spare a decision the walk
+/// through page tables, but are used up two megabytes at a time, which a large
+/// table with few keys should not do.
+const HUGE_PAGES_MAX: usize = 128 << 20;
+
+/// A system that has none, or will not, leaves all as it is.
+#[cfg(target_os = "linux")]
+fn ask_for_huge_pages(slots: &[AtomicU128]) {
+    // The advice is for whole pages, so that what shares the first or last page
+    // with the slots is left alone; a page is 64 KiB at most.
+    const PAGE: usize = 64 << 10;
+    let start = slots.as_ptr().addr().next_multiple_of(PAGE);
+    let end = slots.as_ptr_range().end.addr() / PAGE * PAGE;
+    if start < end {
+        let pages = slots.as_ptr().with_addr(start).cast_mut().cast();
+        // SAFETY: the range lies within the slots, which are ours, and the
+        // advice changes how memory is mapped but not what it holds.
+        unsafe { libc::madvise(pages, end - start, libc::MADV_HUGEPAGE) };
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn ask_for_huge_pages(_: &[AtomicU128]) {}
 
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]

@@ -39,13 +39,17 @@ impl KeyRules<'_> {
 
 impl Rules for KeyRules<'_> {
     fn is_idle(&self, entry: Entry) -> bool {
-        let newest = self.registry.newest(entry.tag.version());
-        let (version, state) = self.registry.bring_up(entry.tag.version(), entry.state, newest);
-        match self.registry.get(version).meter() {
-            Some(meter) => meter.is_idle(state, self.now),
-            // The limit has become one that keeps logs.
-            None => true,
-        }
+        let number = entry.tag.version();
+        let own = number == self.version.number;
+        let version = if own { self.version } else { self.registry.get(number) };
+        let newest = version.newest();
+        let (_, state) = if newest.number == number {
+            (number, entry.state)
+        } else {
+            self.registry.bring_up(number, entry.state, newest)
+        };
+        // A limit that has become one that keeps logs leaves nothing here.
+        newest.meter().is_none_or(|meter| meter.is_idle(state, self.now))
     }
 
     fn adopt(&self, entry: Entry, tag: Tag) -> Entry {
@@ -104,6 +108,7 @@ impl<C: Clock> Memory<C> {
     /// its slot after this sees what was drawn.
     #[cold]
     fn take_shared(&self, key: Key<'_>, rules: &KeyRules<'_>, cost: Cost) -> Option<Settled> {
+        self.debtors.count_overflow();
         let charge = |version, state, now| self.registry.meter(version).charge(state, cost, now);
         let shared = SharedRules(rules);
         let settled = shared_bucket(&shared).update(charge).expect("the one slot is its key's own");

@@ -1,0 +1,26 @@
+//! The `ratelimit` crate: a single bucket; it has no form with keys.
+
+use std::hint::black_box;
+use std::time::Duration;
+
+use ratelimit::Ratelimiter;
+
+use super::{Apart, Quota, prepare};
+use crate::rounds::{Contender, Expected};
+
+/// A single bucket.
+pub(crate) fn hot(expected: Expected) -> Contender<'static> {
+    let quota = Quota::of_bucket(expected);
+    let limiter = Ratelimiter::builder(quota.tokens.into())
+        .period(Duration::from_secs(quota.seconds.into()))
+        .max_tokens(quota.burst.into())
+        .initial_available(quota.burst.into())
+        .build()
+        .expect("the quotas here are within range");
+    let limiter = Apart(limiter);
+    prepare(expected, || limiter.0.try_wait().is_ok());
+    Contender::new("ratelimit", move |share| {
+        let limiter = &limiter.0;
+        share.each_time(|| black_box(&limiter.try_wait()).is_ok())
+    })
+}

@@ -1,0 +1,41 @@
+//! A single bucket that everybody wants.
+
+use super::BenchError;
+use super::bars;
+use super::cases::{Case, Work};
+use super::setup::Setup;
+use crate::contenders::{governor, ours, pingora, ratelimit, throttlecrab};
+use crate::report::Report;
+use crate::rounds::{Contender, Expected, Plan};
+
+/// A bucket needs no memory brought back, only the processor's predictors.
+const WARM_UP: usize = 10_000;
+/// A few nanoseconds an operation: more rounds than elsewhere, each over soon.
+const ROUNDS: usize = 5;
+
+/// These rounds are short, so there can be more of them.
+const ROUNDS_TIMES: usize = 3;
+
+/// Measures the single bucket.
+pub(crate) fn run(setup: &Setup, report: &mut Report) -> Result<(), BenchError> {
+    for expected in [Expected::Allowing, Expected::Denying] {
+        let contenders = [
+            ours::hot(expected),
+            ours::hot_odd(expected),
+            governor::hot(expected),
+            governor::hot_with_state(expected),
+            ratelimit::hot(expected),
+            throttlecrab::hot(expected),
+            pingora::hot(expected),
+        ];
+        let contenders: Vec<&Contender<'_>> = contenders.iter().collect();
+        for threads in [1, 2] {
+            let rounds = ROUNDS_TIMES * setup.rounds;
+            let plan = Plan { rounds, threads, ops: setup.ops, warm_up: WARM_UP, sequences: &[] };
+            let case = Case::run(Work::Hot, expected, &contenders, &plan)?;
+            case.tell(report);
+            report.bars.extend(bars::of_case(&case));
+        }
+    }
+    Ok(())
+}

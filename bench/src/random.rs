@@ -1,0 +1,124 @@
+//! Which keys are asked for, and how often: drawn before anything is timed, always the same.
+
+/// A small generator, good enough to pick keys: a counter, mixed.
+#[derive(Clone, Debug)]
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) fn new(seed: u64) -> Random {
+        Random(seed)
+    }
+
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        for (shift, factor) in [(30, 0xbf58_476d_1ce4_e5b9), (27, 0x94d0_49bb_1331_11eb)] {
+            mixed = (mixed ^ (mixed >> shift)).wrapping_mul(factor);
+        }
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number below `end`, by multiplication: no division, and no bias that matters here.
+    pub(crate) fn below(&mut self, end: u32) -> u32 {
+        (((self.next() >> 32) * u64::from(end)) >> 32) as u32
+    }
+
+    /// A number in `[0, 1)`.
+    pub(crate) fn unit(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+}
+
+/// `count` numbers below `keys`, each as likely as any other.
+pub(crate) fn uniform(keys: u32, count: usize, seed: u64) -> Vec<u32> {
+    let mut random = Random::new(seed);
+    (0..count).map(|_| random.below(keys)).collect()
+}
+
+/// Numbers below some end of which a few are drawn very often: the k-th most popular has a share in
+/// proportion to 1/k.
+#[derive(Debug)]
+pub(crate) struct Zipf {
+    /// What the popular ones up to each rank add up to.
+    sums: Vec<f64>,
+    /// The number at each rank; popular ones must not be neighbours, since they would share cache
+    /// lines where the number is a place in memory.
+    by_rank: Vec<u32>,
+}
+
+impl Zipf {
+    pub(crate) fn new(keys: u32) -> Zipf {
+        let mut sum = 0.0;
+        let sums = (1..=keys).map(|rank| {
+            sum += 1.0 / f64::from(rank);
+            sum
+        });
+        Zipf { sums: sums.collect(), by_rank: shuffled(keys) }
+    }
+
+    pub(crate) fn draw(&self, count: usize, seed: u64) -> Vec<u32> {
+        let mut random = Random::new(seed);
+        (0..count).map(|_| self.by_rank[self.rank(random.unit())]).collect()
+    }
+
+    /// The rank, from zero, that a point in `[0, 1)` falls on.
+    fn rank(&self, point: f64) -> usize {
+        let target = point * self.sums.last().copied().unwrap_or_default();
+        self.sums.partition_point(|&sum| sum <= target).min(self.sums.len() - 1)
+    }
+}
+
+fn shuffled(end: u32) -> Vec<u32> {
+    let mut numbers: Vec<u32> = (0..end).collect();
+    let mut random = Random::new(u64::from(end));
+    for last in (1..end).rev() {
+        numbers.swap(last as usize, random.below(last + 1) as usize);
+    }
+    numbers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn uniform_reaches_everything_alike() {
+        let mut counts = [0_u32; 10];
+        uniform(10, 100_000, 1).iter().for_each(|&number| counts[number as usize] += 1);
+        assert!(counts.iter().all(|count| (9_500..10_500).contains(count)), "{counts:?}");
+        assert_eq!(uniform(10, 100, 7), uniform(10, 100, 7), "the same in every run");
+        assert_ne!(uniform(10, 100, 7), uniform(10, 100, 8));
+    }
+
+    #[test]
+    fn zipf_gives_each_rank_its_share() {
+        let zipf = Zipf::new(1_000);
+        let drawn = 1_000_000;
+        let mut counts = vec![0_u32; 1_000];
+        zipf.draw(drawn, 3).iter().for_each(|&number| counts[number as usize] += 1);
+        let harmonic: f64 = (1..=1_000).map(|rank| 1.0 / f64::from(rank)).sum();
+        for rank in [1, 2, 10, 100] {
+            let expected = drawn as f64 / f64::from(rank) / harmonic;
+            let seen = f64::from(counts[zipf.by_rank[rank as usize - 1] as usize]);
+            assert!((seen / expected - 1.0).abs() < 0.1, "rank {rank}: {seen} of {expected}");
+        }
+        assert!(counts.iter().all(|&count| count > 0), "and leaves nobody out");
+    }
+
+    #[test]
+    fn zipf_has_a_place_for_every_point() {
+        let zipf = Zipf::new(3);
+        assert_eq!(zipf.rank(0.0), 0);
+        assert_eq!(zipf.rank(0.54), 0, "the first has 6 of 11");
+        assert_eq!(zipf.rank(0.55), 1);
+        assert_eq!(zipf.rank(1.0), 2, "rounding must not lead out of the table");
+    }
+
+    #[test]
+    fn shuffling_keeps_every_number() {
+        let mut numbers = shuffled(1_000);
+        assert!(!numbers.is_sorted());
+        numbers.sort_unstable();
+        assert!(numbers.into_iter().eq(0..1_000));
+    }
+}

@@ -1,0 +1,25 @@
+//! How much memory this process really has.
+
+use std::fs;
+
+/// Bytes of memory that are resident now; `None` where the system does not say.
+pub(crate) fn bytes() -> Option<u64> {
+    parse(&fs::read_to_string("/proc/self/status").ok()?)
+}
+
+fn parse(status: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kibibytes * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_resident_line_is_read() {
+        assert_eq!(parse("VmHWM:\t  9000 kB\nVmRSS:\t    4312 kB\nRssAnon:\t 1 kB\n"), Some(4312 * 1024));
+        assert_eq!(parse("VmHWM:\t  9000 kB\n"), None);
+    }
+}

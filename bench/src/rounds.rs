@@ -1,0 +1,284 @@
+//! Every contender in turn, round after round, so that whatever else the machine does hits all alike.
+
+use std::fmt;
+use std::ops::AddAssign;
+use std::sync::Barrier;
+use std::thread;
+
+use serde::Serialize;
+
+use crate::keys::{BLOCK, KeyBlock};
+use crate::statistics::{median, median_ratio};
+use crate::stopwatch::Stopwatch;
+
+/// What the limiters are made to answer, to be checked by counting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Expected {
+    Allowing,
+    Denying,
+}
+
+impl fmt::Display for Expected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Expected::Allowing => "allowing",
+            Expected::Denying => "denying",
+        })
+    }
+}
+
+/// What was answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Counts {
+    pub(crate) allowed: u64,
+    pub(crate) denied: u64,
+}
+
+impl Counts {
+    #[inline]
+    pub(crate) fn count(&mut self, allowed: bool) {
+        self.allowed += u64::from(allowed);
+        self.denied += u64::from(!allowed);
+    }
+
+    /// Did everybody get the answer that the case is about?
+    pub(crate) fn all_are(&self, expected: Expected) -> bool {
+        match expected {
+            Expected::Allowing => self.denied == 0,
+            Expected::Denying => self.allowed == 0,
+        }
+    }
+}
+
+impl AddAssign for Counts {
+    fn add_assign(&mut self, other: Counts) {
+        self.allowed += other.allowed;
+        self.denied += other.denied;
+    }
+}
+
+/// What one thread does at a stretch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Share<'a> {
+    /// The keys to ask for; empty where there are none.
+    indexes: &'a [u32],
+    ops: usize,
+    /// Is there no other thread?
+    pub(crate) alone: bool,
+}
+
+impl Share<'_> {
+    /// Asks a limiter without keys.
+    #[inline]
+    pub(crate) fn each_time(&self, mut ask: impl FnMut() -> bool) -> Counts {
+        let mut counts = Counts::default();
+        for _ in 0..self.ops {
+            counts.count(ask());
+        }
+        counts
+    }
+
+    /// Asks for each key.
+    #[inline]
+    pub(crate) fn each_key(&self, mut ask: impl FnMut(&String) -> bool) -> Counts {
+        let mut counts = Counts::default();
+        self.each_block(|keys| keys.iter().for_each(|key| counts.count(ask(key))));
+        counts
+    }
+
+    /// Writes the keys block by block and hands them on.
+    #[inline]
+    pub(crate) fn each_block(&self, mut ask: impl FnMut(&[String])) {
+        let mut block = KeyBlock::new();
+        for indexes in self.indexes.chunks(BLOCK) {
+            ask(block.write(indexes));
+        }
+    }
+
+    /// Does something with each index itself.
+    #[inline]
+    pub(crate) fn each_index(&self, mut ask: impl FnMut(u32) -> bool) -> Counts {
+        let mut counts = Counts::default();
+        for &index in self.indexes {
+            counts.count(ask(index));
+        }
+        counts
+    }
+}
+
+/// One that is measured.
+pub(crate) struct Contender<'a> {
+    pub(crate) name: &'static str,
+    /// Does it promise the answers that are expected of it?
+    pub(crate) exact: bool,
+    run: Box<dyn Fn(&Share<'_>) -> Counts + Sync + 'a>,
+}
+
+impl<'a> Contender<'a> {
+    pub(crate) fn new(name: &'static str, run: impl Fn(&Share<'_>) -> Counts + Sync + 'a) -> Contender<'a> {
+        Contender { name, exact: true, run: Box::new(run) }
+    }
+
+    /// One whose answers are estimates.
+    pub(crate) fn estimating(self) -> Contender<'a> {
+        Contender { exact: false, ..self }
+    }
+}
+
+/// How a case is measured.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plan<'a> {
+    pub(crate) rounds: usize,
+    pub(crate) threads: usize,
+    /// Timed operations of each thread in a round.
+    pub(crate) ops: usize,
+    /// Operations before them that are not timed: they bring the contender's memory back into the
+    /// cache, from which the one before has driven it.
+    pub(crate) warm_up: usize,
+    /// For each thread the keys to ask for; none where there is one bucket only.
+    pub(crate) sequences: &'a [Vec<u32>],
+}
+
+impl Plan<'_> {
+    /// What a thread does in a round: first the warm-up, then what is timed. Rounds differ, or the
+    /// processor would learn them by heart.
+    fn shares(&self, thread: usize, round: usize) -> [Share<'_>; 2] {
+        let alone = self.threads == 1;
+        let Some(sequence) = self.sequences.get(thread) else {
+            return [self.warm_up, self.ops].map(|ops| Share { indexes: &[], ops, alone });
+        };
+        let length = (self.warm_up + self.ops).min(sequence.len());
+        let start = (round * length) % (sequence.len() - length + 1);
+        let (warm_up, timed) = sequence[start..start + length].split_at(self.warm_up.min(length));
+        [warm_up, timed].map(|indexes| Share { indexes, ops: indexes.len(), alone })
+    }
+}
+
+/// What one contender did in each round.
+#[derive(Debug)]
+pub(crate) struct Lane {
+    pub(crate) name: &'static str,
+    pub(crate) exact: bool,
+    pub(crate) counts: Counts,
+    /// Nanoseconds that a thread took for an operation, round by round.
+    rounds: Vec<f64>,
+}
+
+impl Lane {
+    pub(crate) fn median_nanos(&self) -> f64 {
+        median(&self.rounds).unwrap_or(f64::NAN)
+    }
+
+    /// How many times as long as `other` it took.
+    pub(crate) fn times(&self, other: &Lane) -> Option<f64> {
+        median_ratio(&self.rounds, &other.rounds)
+    }
+}
+
+/// Measures all contenders by the plan.
+pub(crate) fn measure(contenders: &[&Contender<'_>], plan: &Plan<'_>) -> Vec<Lane> {
+    let lane = |c: &&Contender<'_>| Lane {
+        name: c.name,
+        exact: c.exact,
+        counts: Counts::default(),
+        rounds: Vec::new(),
+    };
+    let mut lanes: Vec<Lane> = contenders.iter().map(lane).collect();
+    for round in 0..plan.rounds {
+        // Each round begins with another, so that nobody always follows the same one.
+        for turn in 0..contenders.len() {
+            let index = (round + turn) % contenders.len();
+            let (nanos, counts) = run_once(contenders[index], plan, round);
+            lanes[index].rounds.push(nanos);
+            lanes[index].counts += counts;
+        }
+    }
+    lanes
+}
+
+/// Nanoseconds per operation by the slowest thread, and what was answered.
+fn run_once(contender: &Contender<'_>, plan: &Plan<'_>, round: usize) -> (f64, Counts) {
+    let ready = Barrier::new(plan.threads);
+    let work = |thread: usize| {
+        let [warm_up, timed] = plan.shares(thread, round);
+        (contender.run)(&warm_up);
+        ready.wait();
+        let watch = Stopwatch::start();
+        let counts = (contender.run)(&timed);
+        (watch.nanos() / timed.ops.max(1) as f64, counts)
+    };
+    let mut slowest = 0.0_f64;
+    let mut total = Counts::default();
+    thread::scope(|scope| {
+        let work = &work;
+        let threads: Vec<_> = (0..plan.threads).map(|thread| scope.spawn(move || work(thread))).collect();
+        for thread in threads {
+            let (nanos, counts) = thread.join().expect("a contender does not panic");
+            slowest = slowest.max(nanos);
+            total += counts;
+        }
+    });
+    (slowest, total)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(threads: usize, sequences: &[Vec<u32>]) -> Plan<'_> {
+        Plan { rounds: 3, threads, ops: 40, warm_up: 10, sequences }
+    }
+
+    #[test]
+    fn every_contender_runs_in_every_round_on_every_thread() {
+        let sequences = [vec![1; 200], vec![2; 200]];
+        let odd = Contender::new("odd", |share| share.each_index(|index| index % 2 == 1));
+        let none = Contender::new("none", |share| share.each_key(|_| false));
+        let lanes = measure(&[&odd, &none], &plan(2, &sequences));
+        assert_eq!(lanes[0].counts, Counts { allowed: 120, denied: 120 });
+        assert_eq!(lanes[1].counts, Counts { allowed: 0, denied: 240 });
+        assert!(lanes.iter().all(|lane| lane.rounds.len() == 3 && lane.median_nanos() > 0.0));
+        assert!(lanes[0].times(&lanes[1]).is_some());
+    }
+
+    #[test]
+    fn keys_come_in_the_order_of_the_sequence() {
+        let sequence = [(0..100).collect::<Vec<u32>>()];
+        let plan = plan(1, &sequence);
+        let [warm_up, timed] = plan.shares(0, 0);
+        let mut seen = Vec::new();
+        for share in [warm_up, timed] {
+            share.each_key(|key| {
+                seen.push(key.clone());
+                true
+            });
+        }
+        assert!(seen.into_iter().eq((0..50).map(crate::keys::key)));
+    }
+
+    #[test]
+    fn rounds_differ_and_short_sequences_do() {
+        let sequence = [(0..120).collect::<Vec<u32>>()];
+        let starts: Vec<u32> =
+            (0..3).map(|round| plan(1, &sequence).shares(0, round)[0].indexes[0]).collect();
+        assert_eq!(starts, [0, 50, 29]);
+        let short = [vec![5; 20]];
+        assert_eq!(plan(1, &short).shares(0, 4).map(|share| share.ops), [10, 10]);
+    }
+
+    #[test]
+    fn without_keys_there_is_still_something_to_do() {
+        let counts = plan(1, &[]).shares(0, 4).map(|share| share.each_time(|| true).allowed);
+        assert_eq!(counts, [10, 40]);
+    }
+
+    #[test]
+    fn unexpected_answers_are_noticed() {
+        let mut counts = Counts::default();
+        counts.count(true);
+        assert!(counts.all_are(Expected::Allowing) && !counts.all_are(Expected::Denying));
+        counts.count(false);
+        assert!(!counts.all_are(Expected::Allowing) && !counts.all_are(Expected::Denying));
+    }
+}

@@ -1,0 +1,51 @@
+//! What reads the time here, and nothing else does.
+
+use std::time::{Instant, SystemTime};
+
+/// Measures spans of milliseconds and more.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stopwatch(Instant);
+
+impl Stopwatch {
+    /// Starts now.
+    #[expect(clippy::disallowed_methods, reason = "measuring is what this program is for")]
+    pub(crate) fn start() -> Stopwatch {
+        Stopwatch(Instant::now())
+    }
+
+    /// Nanoseconds since the start.
+    pub(crate) fn nanos(self) -> f64 {
+        self.0.elapsed().as_nanos() as f64
+    }
+
+    /// Seconds since the start.
+    pub(crate) fn seconds(self) -> f64 {
+        self.0.elapsed().as_secs_f64()
+    }
+}
+
+/// Measures single calls: reading the processor's counter disturbs them less than a system clock.
+#[derive(Clone, Debug)]
+pub(crate) struct FineWatch(quanta::Clock);
+
+impl FineWatch {
+    /// Calibrates, which takes some milliseconds.
+    pub(crate) fn new() -> FineWatch {
+        FineWatch(quanta::Clock::new())
+    }
+
+    /// Nanoseconds that `call` takes, and what it returns.
+    #[inline]
+    pub(crate) fn time<T>(&self, call: impl FnOnce() -> T) -> (u64, T) {
+        let start = self.0.raw();
+        let answer = call();
+        (self.0.delta_as_nanos(start, self.0.raw()), answer)
+    }
+}
+
+/// The wall clock, for limiters that want to be told.
+#[expect(clippy::disallowed_methods, reason = "some peers take the wall clock's time as an argument")]
+#[inline]
+pub(crate) fn wall_clock() -> SystemTime {
+    SystemTime::now()
+}
