@@ -10,8 +10,6 @@ use crate::rounds::{Contender, Expected, Plan};
 
 /// A bucket needs no memory brought back, only the processor's predictors.
 const WARM_UP: usize = 10_000;
-/// A few nanoseconds an operation: more rounds than elsewhere, each over soon.
-const ROUNDS: usize = 5;
 
 /// These rounds are short, so there can be more of them.
 const ROUNDS_TIMES: usize = 3;

@@ -37,7 +37,9 @@ pub enum Carry {
 }
 
 /// A limit whose state is one 64-bit word, zero for an untouched key.
+// The plain tag costs a word and saves every decision some unpacking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
 pub enum Meter {
     /// See [`token_bucket`].
     TokenBucket(Quota),

@@ -139,7 +139,7 @@ impl<C: Clock> Memory<C> {
             keys: self.table.ledger.keys() + self.logs.keys() as u64,
             evictions: self.table.ledger.evictions.load(Ordering::Relaxed),
             overflows: self.debtors.overflows(),
-            slots: self.table.slots(),
+            slots: self.table.slot_count(),
             bytes: self.table.bytes(),
         }
     }

@@ -146,36 +146,31 @@ impl<W: Window, R: Rules> Probe<'_, W, R> {
     /// written in, the state and `now`, and returns the state to store, if any.
     /// It may be called again after a lost race. A key that is not there starts
     /// from [`Rules::first`] and gets a slot only if that changes.
-    #[inline(always)]
     pub(crate) fn update(&self, act: impl Fn(u32, u64, Nanos) -> Option<u64>) -> Result<Settled, NoRoom> {
-        // Nearly always the key is in its first line, under the version in use.
-        // Where in the line nobody can predict, so all of it is compared.
-        let line = self.window.line(0).unwrap_or_default();
-        let mut own = None;
-        for slot in line {
-            let seen = slot.get();
-            own = if seen.tag == self.tag { Some((slot, seen.state)) } else { own };
-        }
-        if let Some((slot, state)) = own
-            && let Some(settled) = self.update_held(slot, Entry { tag: self.tag, state }, &act)
-        {
-            return Ok(settled);
-        }
-        self.search_and_update(&act)
-    }
-
-    #[inline(never)]
-    fn search_and_update(&self, act: &impl Fn(u32, u64, Nanos) -> Option<u64>) -> Result<Settled, NoRoom> {
         loop {
             let done = match self.find() {
-                Found::Held(slot, entry) => self.update_held(slot, entry, act),
-                Found::Claimed(spot, claim) => self.hold(&spot, claim, act),
-                Found::Absent => self.insert(act)?,
+                Found::Held(slot, entry) => self.update_held(slot, entry, &act),
+                Found::Claimed(spot, claim) => self.hold(&spot, claim, &act),
+                Found::Absent => self.insert(&act)?,
             };
             if let Some(settled) = done {
                 return Ok(settled);
             }
         }
+    }
+
+    /// The same for a key that is where nearly all are: in its first line, under
+    /// the version in use. `None` if it is not, or no longer.
+    #[inline(always)]
+    pub(crate) fn update_at_home(&self, act: impl Fn(u32, u64, Nanos) -> Option<u64>) -> Option<Settled> {
+        // Where in the line nobody can predict, so all of it is compared.
+        let mut own = None;
+        for slot in self.window.line(0)? {
+            let seen = slot.get();
+            own = if seen.tag == self.tag { Some((slot, seen.state)) } else { own };
+        }
+        let (slot, state) = own?;
+        self.update_held(slot, Entry { tag: self.tag, state }, act)
     }
 
     /// The same for a key that holds a slot; `false` if there is none.

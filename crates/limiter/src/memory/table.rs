@@ -8,6 +8,7 @@
 //!
 //! This is the one file with `unsafe`; each use says why it holds.
 
+use memmap2::MmapMut;
 use portable_atomic::AtomicU128;
 
 use super::probe::{Ledger, Window};
@@ -22,10 +23,11 @@ const WINDOW_LINES: usize = 10;
 /// The table of a memory store.
 #[derive(Debug)]
 pub(crate) struct Table {
-    slots: Box<[AtomicU128]>,
-    /// The first slot that begins a pair of lines.
-    first: usize,
-    /// How many pairs: neither even nor a multiple of three, see [`TableWindow::far_pair`].
+    /// Memory from the system itself: it begins a page, is zero, and is handed
+    /// out only when touched, which recycled memory would not be.
+    memory: MmapMut,
+    /// How many pairs: neither even nor a multiple of three, see
+    /// [`TableWindow::far_pair`].
     pairs: u64,
     pub(crate) ledger: Ledger,
 }
@@ -33,6 +35,9 @@ pub(crate) struct Table {
 impl Table {
     /// A table for `max_keys`, which then fill seven slots of ten: the rest stays
     /// free, so that keys find a place near where they belong.
+    ///
+    /// # Panics
+    /// When the system cannot reserve so much memory.
     pub(crate) fn new(max_keys: usize) -> Table {
         assert!(
             AtomicU128::is_lock_free(),
@@ -42,9 +47,24 @@ impl Table {
         while pairs.is_multiple_of(2) || pairs.is_multiple_of(3) {
             pairs += 1;
         }
-        let slots = zeroed_slots(pairs.saturating_add(1).saturating_mul(PAIR));
-        let first = slots.as_ptr().align_offset(size_of::<[AtomicU128; PAIR]>()).min(PAIR);
-        Table { slots, first, pairs: pairs as u64, ledger: Ledger::default() }
+        let bytes = pairs.saturating_mul(size_of::<[AtomicU128; PAIR]>());
+        let memory = MmapMut::map_anon(bytes).unwrap_or_else(|error| {
+            panic!("cannot reserve {bytes} bytes for {max_keys} keys, try fewer `max_keys`: {error}")
+        });
+        ask_for_huge_pages(&memory);
+        Table { memory, pairs: pairs as u64, ledger: Ledger::default() }
+    }
+
+    #[inline(always)]
+    fn slots(&self) -> &[AtomicU128] {
+        // SAFETY: the memory begins a page, so it is aligned; it is as long as
+        // its number of bytes says and lives as long as `self`. Zero bits, with
+        // which it begins, are a valid `AtomicU128`, as all bits are. Nobody else
+        // reads or writes it, and through this it is written atomically alone.
+        unsafe {
+            let slots = self.memory.as_ptr().cast::<AtomicU128>();
+            std::slice::from_raw_parts(slots, self.memory.len() / size_of::<AtomicU128>())
+        }
     }
 
     /// The slots that a key of this hash may live in.
@@ -69,19 +89,19 @@ impl Table {
     }
 
     /// How many slots there are.
-    pub(crate) fn slots(&self) -> usize {
-        self.pairs as usize * PAIR
+    pub(crate) fn slot_count(&self) -> usize {
+        self.slots().len()
     }
 
     /// Bytes that the slots take.
     pub(crate) fn bytes(&self) -> usize {
-        size_of_val(&*self.slots)
+        self.memory.len()
     }
 
     #[inline]
     fn line(&self, pair: u64, half: u64) -> &[AtomicU128] {
-        let start = self.first + pair as usize * PAIR + half as usize * LINE;
-        &self.slots[start..start + LINE]
+        let start = pair as usize * PAIR + half as usize * LINE;
+        &self.slots()[start..start + LINE]
     }
 
     #[inline]
@@ -138,41 +158,20 @@ fn scale(hash: u64, range: u64) -> u64 {
     ((u128::from(hash) * u128::from(range)) >> 64) as u64
 }
 
-/// Slots of zero bits, in memory that the system hands out only when touched.
-fn zeroed_slots(count: usize) -> Box<[AtomicU128]> {
-    let slots = Box::<[AtomicU128]>::new_zeroed_slice(count);
-    // SAFETY: `AtomicU128` has the same in-memory representation as `u128`, for
-    // which all zero bits are the valid value 0.
-    let slots = unsafe { slots.assume_init() };
-    if size_of_val(&*slots) <= HUGE_PAGES_MAX {
-        ask_for_huge_pages(&slots);
-    }
-    slots
-}
-
 /// The largest table that asks for huge pages. They spare a decision the walk
 /// through page tables, but are used up two megabytes at a time, which a large
 /// table with few keys should not do.
 const HUGE_PAGES_MAX: usize = 128 << 20;
 
 /// A system that has none, or will not, leaves all as it is.
-#[cfg(target_os = "linux")]
-fn ask_for_huge_pages(slots: &[AtomicU128]) {
-    // The advice is for whole pages, so that what shares the first or last page
-    // with the slots is left alone; a page is 64 KiB at most.
-    const PAGE: usize = 64 << 10;
-    let start = slots.as_ptr().addr().next_multiple_of(PAGE);
-    let end = slots.as_ptr_range().end.addr() / PAGE * PAGE;
-    if start < end {
-        let pages = slots.as_ptr().with_addr(start).cast_mut().cast();
-        // SAFETY: the range lies within the slots, which are ours, and the
-        // advice changes how memory is mapped but not what it holds.
-        unsafe { libc::madvise(pages, end - start, libc::MADV_HUGEPAGE) };
+fn ask_for_huge_pages(memory: &MmapMut) {
+    #[cfg(target_os = "linux")]
+    if memory.len() <= HUGE_PAGES_MAX {
+        let _ = memory.advise(memmap2::Advice::HugePage);
     }
+    #[cfg(not(target_os = "linux"))]
+    let _ = (memory, HUGE_PAGES_MAX);
 }
-
-#[cfg(not(target_os = "linux"))]
-fn ask_for_huge_pages(_: &[AtomicU128]) {}
 
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]

@@ -90,17 +90,26 @@ impl<C: Clock> Memory<C> {
     pub(super) fn take_word(&self, key: Key<'_>, meter: &Meter, cost: Cost, now: Nanos) -> Decision {
         let rules = self.rules(key, now);
         let charge = |version, state, now| rules.meter(version, meter).charge(state, cost, now);
+        match self.probe(key, &rules).update_at_home(charge) {
+            Some(settled) => rules.meter(settled.version, meter).decision(settled.state, cost, settled.now),
+            None => self.take_anywhere(key, &rules, cost),
+        }
+    }
+
+    #[inline(never)]
+    fn take_anywhere(&self, key: Key<'_>, rules: &KeyRules<'_>, cost: Cost) -> Decision {
+        let charge = |version, state, now| self.registry.meter(version).charge(state, cost, now);
         let settled = loop {
-            match self.probe(key, &rules).update(charge) {
+            match self.probe(key, rules).update(charge) {
                 Ok(settled) => break settled,
                 Err(NoRoom) => {
-                    if let Some(settled) = self.take_shared(key, &rules, cost) {
+                    if let Some(settled) = self.take_shared(key, rules, cost) {
                         break settled;
                     }
                 }
             }
         };
-        rules.meter(settled.version, meter).decision(settled.state, cost, settled.now)
+        self.registry.meter(settled.version).decision(settled.state, cost, settled.now)
     }
 
     /// Draws on the shared bucket. `None` if the key has got a slot meanwhile:
