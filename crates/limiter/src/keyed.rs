@@ -148,20 +148,21 @@ impl<K: Hash + ?Sized, C: Clock> Keyed<K, C> {
             return requests.into_iter().for_each(|(key, cost)| each(tightest(&self.take_all(key, cost))));
         };
         let mut requests = requests.into_iter();
-        let mut batch = SmallVec::<[(Key<'_>, Cost); BATCH]>::new();
+        let mut batch = [(0, Cost::ZERO); BATCH];
         loop {
-            batch.clear();
-            for (key, cost) in requests.by_ref().take(BATCH) {
+            let mut size = 0;
+            for (place, (key, cost)) in batch.iter_mut().zip(requests.by_ref()) {
                 let key = Key::new(limit, key);
                 self.memory.prefetch_ahead(key);
-                batch.push((key, cost));
-            }
-            if batch.is_empty() {
-                return;
+                *place = (key.hash, cost);
+                size += 1;
             }
             let now = self.memory.clock().now();
-            for &(key, cost) in &batch {
-                each(self.memory.take(key, cost, now));
+            for &(hash, cost) in &batch[..size] {
+                each(self.memory.take(Key { version: limit, hash }, cost, now));
+            }
+            if size < BATCH {
+                return;
             }
         }
     }
