@@ -125,6 +125,15 @@ pub use tidegate_core::{
     WindowQuota,
 };
 
+/// Everything here may be shared between threads, whatever the key.
+const _: () = {
+    const fn shared<T: Send + Sync>() {}
+    shared::<Bucket>();
+    shared::<Keyed<str>>();
+    shared::<Keyed<std::rc::Rc<str>>>();
+    shared::<Memory>();
+};
+
 /// The examples of the README files are tested like those here.
 #[cfg(doctest)]
 mod readme {
