@@ -64,7 +64,7 @@ fn held(key: u64, full_at: u64) -> Entry {
 
 impl World {
     fn new(capacity: u32, slots: &[Entry]) -> Arc<World> {
-        let quota = Quota::new(1, Nanos::new(1_000), capacity).unwrap();
+        let quota = Quota::new(1, Nanos::new(1_000), capacity).expect("the models' quotas are in range");
         Arc::new(World {
             slots: slots.iter().map(|&entry| SmallSlot::new(entry)).collect(),
             meter: Meter::TokenBucket(quota),
@@ -123,7 +123,7 @@ fn explore<T: 'static>(
         let (first, others) = threads.split_first().expect("a model has a thread");
         let others: Vec<_> = others.iter().map(spawn).collect();
         let mut answers = vec![first(&world)];
-        answers.extend(others.into_iter().map(|thread| thread.join().unwrap()));
+        answers.extend(others.into_iter().map(|thread| thread.join().expect("a model's thread ends")));
         check(&world, answers);
     });
 }
