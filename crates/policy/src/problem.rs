@@ -1,0 +1,107 @@
+//! What is wrong with a document, said so that it can be put right.
+
+use std::fmt;
+
+use crate::Span;
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Severity {
+    /// The document cannot be used.
+    Error,
+    /// It can be used, and probably does not say what was meant.
+    Warning,
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+        })
+    }
+}
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// How bad it is.
+    pub severity: Severity,
+    /// Where, as a path through the document: `limits[3].sustained.rate`.
+    pub path: String,
+    /// Where, as a place in the text.
+    pub at: Span,
+    /// What is wrong, in one sentence without a full stop: "unknown field `burts`".
+    pub message: String,
+    /// What was seen there, as written, shortened.
+    pub saw: String,
+    /// What is wanted instead.
+    pub want: String,
+    /// How to put it right, if there is more to say.
+    pub hint: Option<String>,
+}
+
+impl Problem {
+    /// An error; add the rest with [`Problem::saw`] and its like.
+    pub fn error(at: Span, path: impl Into<String>, message: impl Into<String>) -> Problem {
+        Problem {
+            severity: Severity::Error,
+            path: path.into(),
+            at,
+            message: message.into(),
+            saw: String::new(),
+            want: String::new(),
+            hint: None,
+        }
+    }
+
+    /// A warning.
+    pub fn warning(at: Span, path: impl Into<String>, message: impl Into<String>) -> Problem {
+        Problem { severity: Severity::Warning, ..Problem::error(at, path, message) }
+    }
+
+    /// With what was seen.
+    #[must_use]
+    pub fn saw(self, saw: impl Into<String>) -> Problem {
+        Problem { saw: saw.into(), ..self }
+    }
+
+    /// With what is wanted.
+    #[must_use]
+    pub fn want(self, want: impl Into<String>) -> Problem {
+        Problem { want: want.into(), ..self }
+    }
+
+    /// With a hint.
+    #[must_use]
+    pub fn hint(self, hint: impl Into<String>) -> Problem {
+        Problem { hint: Some(hint.into()), ..self }
+    }
+
+    /// Does it keep the document from being used?
+    pub fn is_error(&self) -> bool {
+        self.severity == Severity::Error
+    }
+}
+
+impl fmt::Display for Problem {
+    /// One line: `policy line 12, column 5: limits[3]: unknown field ...`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Problem { severity, path, at, message, .. } = self;
+        write!(f, "{severity}: line {}, column {}: ", at.line, at.column)?;
+        if !path.is_empty() {
+            write!(f, "{path}: ")?;
+        }
+        f.write_str(message)?;
+        if !self.saw.is_empty() {
+            write!(f, "; saw {}", self.saw)?;
+        }
+        if !self.want.is_empty() {
+            write!(f, "; want {}", self.want)?;
+        }
+        match &self.hint {
+            Some(hint) => write!(f, "; hint: {hint}"),
+            None => Ok(()),
+        }
+    }
+}
