@@ -106,6 +106,8 @@ mod charge;
 mod clock;
 mod keyed;
 mod memory;
+#[cfg(feature = "policy")]
+pub mod policy;
 mod store;
 #[cfg(feature = "testing")]
 pub mod testing;

@@ -1,0 +1,1 @@
+//! The pieces an engine for a whole policy is made of.
