@@ -1,0 +1,156 @@
+use proptest::prelude::*;
+
+use super::*;
+
+const ALLOWED: Standing<'static> = Standing {
+    name: "per-user",
+    limit: 50,
+    remaining: 49,
+    reset_after: Nanos::from_millis(1_100),
+    window_secs: 5,
+    retry_after_secs: None,
+    denied: false,
+    now: Nanos::from_millis(1_700_000_000_300),
+};
+
+const DENIED: Standing<'static> = Standing {
+    remaining: 0,
+    reset_after: Nanos::from_secs(5),
+    retry_after_secs: Some(1),
+    denied: true,
+    ..ALLOWED
+};
+
+const REFUSED: Refused<'static> =
+    Refused { retry_after_secs: Some(1), rule: Some("per-user"), reason: "token_bucket_exceeded" };
+
+const ALL: [Family; 3] = [Family::XRateLimit, Family::RateLimit03, Family::Ietf];
+
+fn standing(standing: &Standing<'_>, families: &[Family]) -> Vec<String> {
+    written(Some(standing), None, families, true)
+}
+
+fn written(
+    standing: Option<&Standing<'_>>,
+    refused: Option<&Refused<'_>>,
+    families: &[Family],
+    response_headers: bool,
+) -> Vec<String> {
+    let mut lines = Vec::new();
+    write(standing, refused, families, response_headers, |name, value| {
+        lines.push(format!("{name}: {value}"))
+    });
+    lines
+}
+
+#[test]
+fn an_allowed_request_is_told_when_all_is_back() {
+    assert_eq!(
+        standing(&ALLOWED, &ALL),
+        [
+            "X-RateLimit-Limit: 50",
+            "X-RateLimit-Remaining: 49",
+            "X-RateLimit-Reset: 1700000002",
+            "RateLimit-Limit: 50",
+            "RateLimit-Remaining: 49",
+            "RateLimit-Reset: 2",
+            "RateLimit-Policy: \"per-user\";q=50;w=5",
+            "RateLimit: \"per-user\";r=49;t=2",
+        ]
+    );
+    let full = Standing { remaining: 50, reset_after: Nanos::ZERO, ..ALLOWED };
+    assert_eq!(standing(&full, &[Family::Ietf])[1], "RateLimit: \"per-user\";r=50;t=0");
+}
+
+#[test]
+fn a_denied_one_is_told_what_retry_after_says() {
+    assert_eq!(
+        written(Some(&DENIED), Some(&REFUSED), &ALL, true),
+        [
+            "Retry-After: 1",
+            "Cache-Control: no-store",
+            "X-RateLimit-Rule: per-user",
+            "X-RateLimit-Reason: token_bucket_exceeded",
+            "X-RateLimit-Limit: 50",
+            "X-RateLimit-Remaining: 0",
+            "X-RateLimit-Reset: 1700000006",
+            "RateLimit-Limit: 50",
+            "RateLimit-Remaining: 0",
+            "RateLimit-Reset: 1",
+            "RateLimit-Policy: \"per-user\";q=50;w=5",
+            "RateLimit: \"per-user\";r=0;t=1",
+        ]
+    );
+}
+
+#[test]
+fn what_can_never_succeed_is_not_told_to_wait() {
+    let never = Standing { retry_after_secs: None, ..DENIED };
+    let refused = Refused { retry_after_secs: None, reason: "cost_exceeds_capacity", ..REFUSED };
+    let lines = written(Some(&never), Some(&refused), &[Family::Ietf], true);
+    assert!(!lines.iter().any(|line| line.starts_with("Retry-After")), "{lines:?}");
+    assert_eq!(lines.last().unwrap(), "RateLimit: \"per-user\";r=0");
+    assert_eq!(standing(&never, &[Family::RateLimit03])[2], "RateLimit-Reset: 5");
+}
+
+#[test]
+fn only_the_families_asked_for_are_written() {
+    assert_eq!(standing(&ALLOWED, &[]), [""; 0]);
+    assert_eq!(standing(&ALLOWED, &[Family::XRateLimit]).len(), 3);
+    assert_eq!(standing(&ALLOWED, &[Family::Ietf, Family::XRateLimit])[0][..16], *"RateLimit-Policy");
+}
+
+#[test]
+fn without_response_headers_only_the_refusal_is_left() {
+    let bare = written(Some(&DENIED), Some(&REFUSED), &ALL, false);
+    assert_eq!(bare, ["Retry-After: 1", "Cache-Control: no-store"]);
+    assert_eq!(written(Some(&ALLOWED), None, &ALL, false), [""; 0]);
+}
+
+#[test]
+fn a_refusal_without_a_limit_says_why() {
+    let refused = Refused { retry_after_secs: None, rule: None, reason: "unknown_tenant" };
+    let lines = written(None, Some(&refused), &ALL, true);
+    assert_eq!(lines, ["Cache-Control: no-store", "X-RateLimit-Reason: unknown_tenant"]);
+}
+
+#[test]
+fn names_are_escaped_and_numbers_kept_in_range() {
+    let odd = Standing {
+        name: "a\"b\\c\r\nd☃",
+        limit: u32::MAX,
+        remaining: u32::MAX,
+        window_secs: u64::MAX,
+        retry_after_secs: Some(u64::MAX),
+        denied: true,
+        ..ALLOWED
+    };
+    assert_eq!(
+        standing(&odd, &[Family::Ietf]),
+        [
+            r#"RateLimit-Policy: "a\"b\\c??d?";q=4294967295;w=999999999999999"#,
+            r#"RateLimit: "a\"b\\c??d?";r=4294967295;t=999999999999999"#,
+        ]
+    );
+    let refused = Refused { rule: Some("a\r\nSet-Cookie: x"), ..REFUSED };
+    assert_eq!(written(None, Some(&refused), &[], true)[2], "X-RateLimit-Rule: a??Set-Cookie: x");
+    let more_than_all = Standing { remaining: 51, window_secs: 0, ..ALLOWED };
+    let lines = standing(&more_than_all, &[Family::Ietf]);
+    assert_eq!(lines, ["RateLimit-Policy: \"per-user\";q=50;w=1", "RateLimit: \"per-user\";r=50;t=2"]);
+}
+
+proptest! {
+    #[test]
+    fn any_standing_fits(
+        name in prop_oneof![any::<String>(), "[\\\\\"]{0,400}"],
+        limit: u32, remaining: u32, reset: u64, window_secs: u64, now: u64,
+        retry_after_secs: Option<u64>, denied: bool,
+    ) {
+        let (reset_after, now) = (Nanos::new(reset), Nanos::new(now));
+        let any = Standing { name: &name, limit, remaining, reset_after, window_secs, retry_after_secs, denied, now };
+        let refused = Refused { retry_after_secs, rule: Some(&name), reason: &name };
+        for line in written(Some(&any), Some(&refused), &ALL, true) {
+            prop_assert!(line.bytes().all(|byte| (b' '..=b'~').contains(&byte)), "{line}");
+        }
+    }
+}
