@@ -58,30 +58,51 @@ impl Decision {
             Outcome::Never => None,
         }
     }
+
+    /// The same told `delay` before its instant: waits are that much longer.
+    #[must_use]
+    pub const fn told_ahead(self, delay: Nanos) -> Decision {
+        let outcome = match self.outcome {
+            Outcome::Denied { retry_after } => {
+                Outcome::Denied { retry_after: retry_after.saturating_add(delay) }
+            }
+            Outcome::Allowed | Outcome::Never => self.outcome,
+        };
+        Decision { outcome, reset_after: self.reset_after.saturating_add(delay), ..self }
+    }
 }
 
-/// Which of several decisions speaks for all: if any denies, the one with the
-/// longest wait (never is the longest); else the one with the smallest share
-/// remaining. Ties go to the first; `None` only where there is none.
+impl Decision {
+    /// Does it speak before the other where both are asked? If any denies, the one
+    /// with the longer wait does (never is the longest); else the one with the
+    /// smaller share remaining.
+    pub fn is_tighter_than(&self, other: &Decision) -> bool {
+        match (self.outcome, other.outcome) {
+            (Outcome::Allowed, Outcome::Allowed) => self.has_less_left_than(other),
+            (Outcome::Allowed, _) | (_, Outcome::Never) => false,
+            (_, Outcome::Allowed) | (Outcome::Never, _) => true,
+            (Outcome::Denied { retry_after: mine }, Outcome::Denied { retry_after: other }) => mine > other,
+        }
+    }
+
+    /// Is a smaller share remaining?
+    #[inline]
+    pub fn has_less_left_than(&self, other: &Decision) -> bool {
+        u64::from(self.remaining) * u64::from(other.limit)
+            < u64::from(other.remaining) * u64::from(self.limit)
+    }
+}
+
+/// Which of several decisions speaks for all: the tightest, ties go to the first;
+/// `None` only where there is none.
 pub fn tightest<'a>(decisions: impl IntoIterator<Item = &'a Decision>) -> Option<usize> {
     let mut best: Option<(usize, &Decision)> = None;
     for (index, decision) in decisions.into_iter().enumerate() {
-        if best.is_none_or(|(_, held)| is_tighter(decision, held)) {
+        if best.is_none_or(|(_, held)| decision.is_tighter_than(held)) {
             best = Some((index, decision));
         }
     }
     best.map(|(index, _)| index)
-}
-
-fn is_tighter(a: &Decision, b: &Decision) -> bool {
-    match (a.outcome, b.outcome) {
-        (Outcome::Allowed, Outcome::Allowed) => {
-            u64::from(a.remaining) * u64::from(b.limit) < u64::from(b.remaining) * u64::from(a.limit)
-        }
-        (Outcome::Allowed, _) | (_, Outcome::Never) => false,
-        (_, Outcome::Allowed) | (Outcome::Never, _) => true,
-        (Outcome::Denied { retry_after: a }, Outcome::Denied { retry_after: b }) => a > b,
-    }
 }
 
 #[cfg(test)]

@@ -56,4 +56,16 @@ pub enum QuotaError {
         /// The most the algorithm counts.
         max: u32,
     },
+    /// A trusted client's capacity above 2³²−1.
+    #[error("a capacity of {capacity} for trusted clients is above 4294967295; lower the capacity")]
+    CapacityTooLarge {
+        /// The capacity that came out.
+        capacity: u64,
+    },
+    /// Trust above the whole of it.
+    #[error("a trust of {hundredths} hundredths is above 100")]
+    TrustTooHigh {
+        /// The trust that was asked for.
+        hundredths: u8,
+    },
 }

@@ -14,7 +14,7 @@ pub fn charge(state: u64, quota: &WindowQuota, cost: Cost, now: Nanos) -> Option
     let counts = read(state, quota, now);
     match judge(&counts, quota, cost, now) {
         Outcome::Allowed if cost == Cost::ZERO => Some(state),
-        Outcome::Allowed => Some(Counts { now: counts.now + cost.get(), ..counts }.word(quota)),
+        Outcome::Allowed => Some(counted(counts, cost).word(quota)),
         Outcome::Denied { .. } | Outcome::Never => None,
     }
 }
@@ -35,6 +35,21 @@ pub fn peek(state: u64, quota: &WindowQuota, cost: Cost, now: Nanos) -> Decision
     standing(&counts, quota, judge(&counts, quota, cost, now), now)
 }
 
+/// [`charge`] as of `at`, which is not before `now`, made at `now`: a reservation.
+/// What is used now is kept beside it until then.
+pub fn charge_ahead(state: u64, quota: &WindowQuota, cost: Cost, now: Nanos, at: Nanos) -> Option<u64> {
+    let (here, then) = (read(state, quota, now), read(state, quota, at));
+    match judge(&then, quota, cost, at) {
+        Outcome::Allowed if cost == Cost::ZERO => Some(state),
+        Outcome::Allowed => {
+            let counts = counted(then, cost);
+            let kept = if here.number < then.number { used(&here) } else { here.before };
+            Some(Counts { before: counts.before.max(kept), ..counts }.word(quota))
+        }
+        Outcome::Denied { .. } | Outcome::Never => None,
+    }
+}
+
 /// Gives `cost` back, never below zero.
 pub fn refund(state: u64, quota: &WindowQuota, cost: Cost, now: Nanos) -> u64 {
     read(state, quota, now).refund(cost.get()).word(quota)
@@ -42,25 +57,40 @@ pub fn refund(state: u64, quota: &WindowQuota, cost: Cost, now: Nanos) -> u64 {
 
 /// Takes back a charge made at `charged_at` as if it had not been made.
 pub fn hand_back(state: u64, quota: &WindowQuota, cost: Cost, charged_at: Nanos, now: Nanos) -> u64 {
-    read(state, quota, now).hand_back(quota, cost.get(), charged_at).word(quota)
+    read(state, quota, now).hand_back(quota, cost.get(), charged_at, now).word(quota)
 }
 
 /// Does nothing count any more? Then forgetting it loses nothing.
 pub fn is_idle(state: u64, quota: &WindowQuota, now: Nanos) -> bool {
-    read(state, quota, now).now == 0
+    used(&read(state, quota, now)) == 0
 }
 
-/// What lies before this window does not count.
+/// What lies before the window does not count, unless a reservation has been made
+/// in a window that is still to come.
 fn read(state: u64, quota: &WindowQuota, now: Nanos) -> Counts {
-    Counts { before: 0, ..Counts::read(state, quota, now) }
+    let counts = Counts::read(state, quota, now);
+    if counts.before == 0 || counts.is_ahead_of(quota, now) { counts } else { Counts { before: 0, ..counts } }
+}
+
+/// Where both windows count, the fuller one decides.
+fn used(counts: &Counts) -> u32 {
+    counts.now.max(counts.before)
+}
+
+/// Where both windows count, a cost is counted in both.
+fn counted(counts: Counts, cost: Cost) -> Counts {
+    let before = if counts.before == 0 { 0 } else { counts.before + cost.get() };
+    Counts { before, now: counts.now + cost.get(), ..counts }
 }
 
 fn judge(counts: &Counts, quota: &WindowQuota, cost: Cost, now: Nanos) -> Outcome {
     let now = now.min(Nanos::END);
     if cost.get() > quota.limit() {
         Outcome::Never
-    } else if cost == Cost::ZERO || counts.now.saturating_add(cost.get()) <= quota.limit() {
+    } else if cost == Cost::ZERO || used(counts).saturating_add(cost.get()) <= quota.limit() {
         Outcome::Allowed
+    } else if counts.now.saturating_add(cost.get()) <= quota.limit() {
+        Outcome::Denied { retry_after: counts.start(quota).saturating_sub(now) }
     } else {
         Outcome::Denied { retry_after: counts.end(quota).saturating_sub(now) }
     }
@@ -71,7 +101,7 @@ fn standing(counts: &Counts, quota: &WindowQuota, outcome: Outcome, now: Nanos) 
     Decision {
         outcome,
         limit: quota.limit(),
-        remaining: quota.limit().saturating_sub(counts.now),
+        remaining: quota.limit().saturating_sub(used(counts)),
         reset_after: counts.end(quota).saturating_sub(now),
     }
 }

@@ -37,6 +37,7 @@
 //!   admitted; a cost above the capacity says so instead of naming a wait;
 //! - a clock that steps back never refills anything.
 
+mod ahead;
 mod cost;
 mod decision;
 mod error;
@@ -49,6 +50,7 @@ pub mod sliding_log;
 pub mod sliding_window;
 mod time;
 pub mod token_bucket;
+mod trust;
 mod window;
 
 pub use cost::Cost;

@@ -180,6 +180,15 @@ impl Limit {
         Limit::Log(quota)
     }
 
+    /// The meter, if its state is a word.
+    #[inline]
+    pub const fn meter(&self) -> Option<&Meter> {
+        match self {
+            Limit::Meter(meter) => Some(meter),
+            Limit::Log(_) => None,
+        }
+    }
+
     /// How it counts.
     pub const fn algorithm(&self) -> Algorithm {
         match self {

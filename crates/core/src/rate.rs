@@ -20,6 +20,9 @@ impl Rate {
     pub const FASTEST: Rate = Rate { tokens: 1, nanos: 1 };
     /// The longest window a rate may be written over: 200 years.
     pub const WINDOW_MAX: Nanos = Nanos::new(200 * Nanos::YEAR.get());
+    /// The most nanoseconds a rate may have in lowest terms: a quota's ticks in
+    /// that time, up to twice as many, must fit a word.
+    const COUNTED_MAX: u64 = u64::MAX / 2;
 
     /// `tokens` per `window`.
     ///
@@ -45,6 +48,30 @@ impl Rate {
         }
         let common = greatest_common_divisor(tokens, nanos);
         Ok(Rate { tokens: tokens / common, nanos: nanos / common })
+    }
+
+    /// This many times `num / den`, exactly, for a factor of at least one.
+    ///
+    /// # Errors
+    /// When the rate becomes too fast, or its window, in lowest terms, too long
+    /// to count in.
+    pub(crate) const fn times(self, num: u64, den: u64) -> Result<Rate, QuotaError> {
+        let common = greatest_common_divisor(num, den);
+        let (num, den) = (num / common, den / common);
+        // Both fractions are in lowest terms: what they share lies across.
+        let (above, below) =
+            (greatest_common_divisor(self.tokens, den), greatest_common_divisor(self.nanos, num));
+        let nanos = (self.nanos / below) as u128 * (den / above) as u128;
+        if nanos > Rate::COUNTED_MAX as u128 {
+            return Err(QuotaError::WindowTooLong { window: Nanos::MAX });
+        }
+        let tokens = (self.tokens / above) as u128 * (num / below) as u128;
+        let nanos = nanos as u64;
+        let tokens = if tokens > u64::MAX as u128 { u64::MAX } else { tokens as u64 };
+        if tokens > nanos {
+            return Err(QuotaError::TooFast { tokens, window: Nanos::new(nanos) });
+        }
+        Ok(Rate { tokens, nanos })
     }
 
     /// Tokens per [`Rate::nanos`], in lowest terms.

@@ -91,13 +91,26 @@ impl Log {
     /// Counts `cost` if there is room for it; otherwise only forgets what no
     /// longer counts.
     pub fn take(&mut self, quota: &LogQuota, cost: Cost, now: Nanos, room: Room) -> Decision {
-        let now = now.min(Nanos::END);
+        self.take_ahead(quota, cost, now, now, room)
+    }
+
+    /// [`Log::take`] as of `at`, which is not before `now`, made at `now`: a
+    /// reservation, which counts from now on. The decision's waits begin at `at`.
+    pub fn take_ahead(
+        &mut self,
+        quota: &LogQuota,
+        cost: Cost,
+        now: Nanos,
+        at: Nanos,
+        room: Room,
+    ) -> Decision {
+        let at = at.min(Nanos::END);
         self.forget(quota, now);
-        let outcome = self.judge(quota, cost, now, 0);
+        let outcome = self.judge(quota, cost, at, self.expired(quota, at));
         if outcome == Outcome::Allowed && cost > Cost::ZERO {
-            self.push(cost.get(), now, room);
+            self.push(cost.get(), at, room);
         }
-        self.standing(quota, outcome, now, 0)
+        self.standing(quota, outcome, at, self.expired(quota, at))
     }
 
     /// What [`Log::take`] would say, with nothing counted.

@@ -35,6 +35,33 @@ pub fn peek(state: u64, quota: &WindowQuota, cost: Cost, now: Nanos) -> Decision
     standing(&counts, quota, judge(&counts, quota, cost, now), now)
 }
 
+/// [`charge`] as of `at`, which is not before `now`, made at `now`: a reservation.
+/// Whoever asks before `at` finds no more room for it.
+pub fn charge_ahead(state: u64, quota: &WindowQuota, cost: Cost, now: Nanos, at: Nanos) -> Option<u64> {
+    let counts = read_ahead(state, quota, now, at);
+    match judge(&counts, quota, cost, at) {
+        Outcome::Allowed if cost == Cost::ZERO => Some(state),
+        Outcome::Allowed => Some(Counts { now: counts.now + cost.get(), ..counts }.word(quota)),
+        Outcome::Denied { .. } | Outcome::Never => None,
+    }
+}
+
+/// What [`charge_ahead`] would say, with nothing counted; its waits begin at `at`.
+pub fn peek_ahead(state: u64, quota: &WindowQuota, cost: Cost, now: Nanos, at: Nanos) -> Decision {
+    let counts = read_ahead(state, quota, now, at);
+    standing(&counts, quota, judge(&counts, quota, cost, at), at)
+}
+
+/// The counts as of `at`. The word has no room for what fades until a later
+/// window begins, so all that counts now is taken to fade in that window.
+fn read_ahead(state: u64, quota: &WindowQuota, now: Nanos, at: Nanos) -> Counts {
+    let (here, then) = (Counts::read(state, quota, now), Counts::read(state, quota, at));
+    if here.number == then.number {
+        return then;
+    }
+    Counts { before: then.before.max(used(&here, quota).min(quota.limit())), ..then }
+}
+
 /// Gives `cost` back from the newest counts, never below zero.
 pub fn refund(state: u64, quota: &WindowQuota, cost: Cost, now: Nanos) -> u64 {
     Counts::read(state, quota, now).refund(cost.get()).word(quota)
@@ -42,7 +69,7 @@ pub fn refund(state: u64, quota: &WindowQuota, cost: Cost, now: Nanos) -> u64 {
 
 /// Takes back a charge made at `charged_at` as if it had not been made.
 pub fn hand_back(state: u64, quota: &WindowQuota, cost: Cost, charged_at: Nanos, now: Nanos) -> u64 {
-    Counts::read(state, quota, now).hand_back(quota, cost.get(), charged_at).word(quota)
+    Counts::read(state, quota, now).hand_back(quota, cost.get(), charged_at, now).word(quota)
 }
 
 /// Does nothing count any more? Then forgetting it loses nothing.
@@ -90,12 +117,14 @@ fn fades_to(before: u32, room: u32, length: u64) -> u64 {
     length - (room * (length / before) + room * (length % before) / before)
 }
 
+/// What counts, rounded up: the weight before is rounded up, as what has faded of
+/// it is rounded down.
+fn used(counts: &Counts, quota: &WindowQuota) -> u32 {
+    counts.now + (counts.before - quota.share(counts.before, counts.elapsed))
+}
+
 fn standing(counts: &Counts, quota: &WindowQuota, outcome: Outcome, now: Nanos) -> Decision {
     let now = now.min(Nanos::END);
-    // What is left, rounded down: the weight before is rounded up, as what has
-    // faded of it is rounded down.
-    let faded = quota.share(counts.before, counts.elapsed);
-    let used = counts.now + (counts.before - faded);
     let empty_at = match (counts.now, counts.before) {
         (0, 0) => now,
         (0, _) => counts.end(quota),
@@ -104,7 +133,7 @@ fn standing(counts: &Counts, quota: &WindowQuota, outcome: Outcome, now: Nanos) 
     Decision {
         outcome,
         limit: quota.limit(),
-        remaining: quota.limit().saturating_sub(used),
+        remaining: quota.limit().saturating_sub(used(counts, quota)),
         reset_after: empty_at.saturating_sub(now),
     }
 }

@@ -95,10 +95,16 @@ pub fn refund(state: u64, quota: &Quota, cost: Cost, now: Nanos) -> u64 {
 /// A plain refund would not do: a bucket that has been full since has already
 /// made the charge good, and a refund on top would admit it twice. What time
 /// may have made good is therefore left out. `now` must not lie before what the
-/// bucket has seen since the charge, or its age would be told too low.
+/// bucket has seen since the charge, or its age would be told too low. Where it
+/// does, because others have taken places behind the charge, nothing is handed
+/// back: their places stay where they are, and a gap before them is nothing that
+/// the state could tell.
 pub fn hand_back(state: u64, quota: &Quota, cost: Cost, charged_at: Nanos, now: Nanos) -> u64 {
-    let age = quota.ticks_at(now).saturating_sub(quota.ticks_at(charged_at));
-    state.saturating_sub(ticks_of(quota, cost).saturating_sub(age))
+    let (charged_at, now) = (quota.ticks_at(charged_at), quota.ticks_at(now));
+    if state > now.max(charged_at) + quota.span() {
+        return state;
+    }
+    state.saturating_sub(ticks_of(quota, cost).saturating_sub(now.saturating_sub(charged_at)))
 }
 
 /// Is the bucket full? Then forgetting it loses nothing.

@@ -72,6 +72,16 @@ impl WindowQuota {
         (number, now - number * self.length.get())
     }
 
+    /// How far ahead of `now` something may be counted and still be seen from
+    /// there: half of what is recognised where the number wraps, so that the
+    /// clock may step back too.
+    pub(crate) const fn ahead_max(&self) -> Nanos {
+        match self.steps_back {
+            None => Nanos::END,
+            Some(_) => Nanos::new(Nanos::MINUTE.get() / 2),
+        }
+    }
+
     const fn number_mask(&self) -> u64 {
         u64::MAX >> (2 * self.count_bits)
     }
@@ -166,13 +176,19 @@ impl Counts {
         Counts { now, before: self.before.saturating_sub(rest), ..self }
     }
 
+    /// Is the window they stand in still to come?
+    pub(crate) fn is_ahead_of(&self, quota: &WindowQuota, now: Nanos) -> bool {
+        self.number > quota.position(now).0
+    }
+
     /// Takes back a charge made at `charged_at` from the window it was counted
-    /// in, if that still counts.
-    pub(crate) fn hand_back(self, quota: &WindowQuota, tokens: u32, charged_at: Nanos) -> Counts {
+    /// in, if that still counts. While this window is still to come, the one
+    /// before it stands for more than was counted in it.
+    pub(crate) fn hand_back(self, quota: &WindowQuota, tokens: u32, charged_at: Nanos, now: Nanos) -> Counts {
         let (charged, _) = quota.position(charged_at);
         if self.number == charged {
             Counts { now: self.now.saturating_sub(tokens), ..self }
-        } else if self.number == charged + 1 {
+        } else if self.number == charged + 1 && !self.is_ahead_of(quota, now) {
             Counts { before: self.before.saturating_sub(tokens), ..self }
         } else {
             self

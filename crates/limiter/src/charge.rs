@@ -1,7 +1,7 @@
 //! What a store is asked, and what it answers.
 
 use smallvec::{SmallVec, smallvec};
-use tidegate_core::{Cost, Decision, tightest};
+use tidegate_core::{Cost, Decision, Nanos, tightest};
 
 use crate::LimitRef;
 
@@ -16,17 +16,71 @@ pub struct Charge<'a> {
     pub cost: Cost,
     /// Whether it may refuse the request.
     pub role: Role,
+    /// How much later it is counted; see [`Charge::delayed`].
+    pub delay: Nanos,
 }
 
 impl<'a> Charge<'a> {
     /// A charge that must be admitted.
     pub fn new(limit: &'a LimitRef, key: &'a [u8], cost: Cost) -> Charge<'a> {
-        Charge { limit, key, cost, role: Role::Binding }
+        Charge { limit, key, cost, role: Role::Binding, delay: Nanos::ZERO }
     }
 
     /// A charge that is made if it fits and refuses nothing if it does not.
     pub fn advisory(limit: &'a LimitRef, key: &'a [u8], cost: Cost) -> Charge<'a> {
-        Charge { limit, key, cost, role: Role::Advisory }
+        Charge { limit, key, cost, role: Role::Advisory, delay: Nanos::ZERO }
+    }
+
+    /// The same charge made as of `delay` later: a reservation. It is admitted if
+    /// the cost will be there then, and until then nobody else gets it. What is
+    /// left is told as of then; waits are counted from now, so that a denial
+    /// tells the delay to try next.
+    ///
+    /// Delay a charge by the wait that its own limit told, and by no more: a
+    /// longer delay keeps others waiting for the difference, and can be handed
+    /// back only in part. Where a limit cannot see so far ahead (half a minute is
+    /// what all of them can), the delay is cut.
+    ///
+    /// ```
+    /// use tidegate::{Carry, Charge, Clock, Cost, Intent, Memory, MemoryOptions, Quota, Store};
+    ///
+    /// let store = Memory::new(MemoryOptions::default());
+    /// let now = store.clock().now();
+    /// let limit = store.limit("jobs", Quota::per_second(1)?.into(), Carry::AsIs, now)?;
+    /// let charge = Charge::new(&limit, b"alice", Cost::ONE);
+    /// assert!(store.charge_now(Intent::Take, &[charge], now).allowed);
+    ///
+    /// // The next one is told to wait, and takes its place in the queue.
+    /// let denied = store.charge_now(Intent::Take, &[charge], now);
+    /// let wait = denied.decisions[0].retry_after().expect("one is not above the capacity");
+    /// let reserved = charge.delayed(wait);
+    /// assert!(store.charge_now(Intent::Take, &[reserved], now).allowed);
+    ///
+    /// // It gives up before its time has come.
+    /// store.charge_now(Intent::HandBack, &[reserved], now);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn delayed(self, delay: Nanos) -> Charge<'a> {
+        Charge { delay, ..self }
+    }
+
+    pub(crate) fn ask(&self) -> Ask {
+        Ask { cost: self.cost, delay: self.delay }
+    }
+}
+
+/// What is asked of one limit: a cost, as of now or of so much later.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ask {
+    pub(crate) cost: Cost,
+    pub(crate) delay: Nanos,
+}
+
+impl Ask {
+    /// A cost as of now.
+    pub(crate) fn now(cost: Cost) -> Ask {
+        Ask { cost, delay: Nanos::ZERO }
     }
 }
 
@@ -48,6 +102,13 @@ pub enum Intent {
     Peek,
     /// Give the costs back, never above a capacity.
     Refund,
+    /// Take back charges that were admitted, as if they had not been made; the
+    /// instant that comes with them is the one they were made at. What time has
+    /// made good since is not given twice, so later there is less to give back.
+    /// Of a reservation whose time has not come everything is given back, unless
+    /// others have taken places behind it, which they keep. Name only charges
+    /// that were taken, with the delay they had, and each once.
+    HandBack,
 }
 
 /// The answer to several charges: admitted as a whole or not at all.

@@ -121,7 +121,7 @@ pub use clock::Sleep;
 pub use clock::{Clock, ManualClock, MonotonicClock};
 pub use keyed::Keyed;
 pub use memory::{Memory, MemoryOptions, MemoryStats};
-pub use store::{LimitError, LimitRef, Store};
+pub use store::{LimitError, LimitRef, NamedLimit, Store};
 pub use tidegate_core::{
     Algorithm, Carry, Cost, Decision, Limit, LogQuota, Meter, Nanos, Outcome, Quota, QuotaError, Rate,
     WindowQuota,

@@ -4,7 +4,7 @@ use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 
-use tidegate_core::{Carry, Limit, Nanos};
+use tidegate_core::{Carry, Limit, Nanos, QuotaError};
 
 use crate::{Charge, Intent, Verdict};
 
@@ -17,16 +17,41 @@ pub trait Store: Send + Sync {
     /// How it fails.
     type Error: std::error::Error + Send + Sync + 'static;
 
-    /// Names a limit. The state belongs to the name: naming it again with other
-    /// numbers is an edit that takes effect at `now` and carries the tokens over
-    /// as `carry` says; naming it again with the same changes nothing.
+    /// Names limits, in their order. The state belongs to a name: naming it again
+    /// with other numbers is an edit that takes effect at `now` and carries the
+    /// tokens over as it says; naming it again with the same changes nothing.
+    ///
+    /// # Errors
+    /// When the store can hold no more limits; then none of them was named.
+    fn limits(&self, limits: &[NamedLimit<'_>], now: Nanos) -> Result<Vec<LimitRef>, LimitError>;
+
+    /// Names one limit.
     ///
     /// # Errors
     /// When the store can hold no more limits.
-    fn limit(&self, name: &str, limit: Limit, carry: Carry, now: Nanos) -> Result<LimitRef, LimitError>;
+    fn limit(&self, name: &str, limit: Limit, carry: Carry, now: Nanos) -> Result<LimitRef, LimitError> {
+        let mut named = self.limits(&[NamedLimit { name, limit, carry }], now)?;
+        Ok(named.pop().expect("one limit was named"))
+    }
+
+    /// The same limit, the same state, for somebody trusted by so many hundredths
+    /// (see [`Limit::trusted`]); by none, the limit itself. Asking again gives
+    /// the same answer, cheaply.
+    ///
+    /// A key that was last charged at one trust and is charged at another keeps
+    /// its tokens, at most the new capacity, as of that charge; if nothing of it
+    /// is used, nothing of it is used. An edit of the limit reaches keys at
+    /// whatever trust they were charged. A denial leaves a key at the trust it is
+    /// kept at, and the wait that it tells is long enough for that too.
+    ///
+    /// # Errors
+    /// When the scaled numbers are out of range, or the store can hold no more.
+    fn variant(&self, limit: &LimitRef, trust: u8) -> Result<LimitRef, LimitError>;
 
     /// Charges all limits or none. `now` is the caller's; a store that has a
-    /// clock of its own, shared with others, goes by that one.
+    /// clock of its own, shared with others, goes by that one. For
+    /// [`Intent::HandBack`] it is when the charges were made, and the store's
+    /// own clock, if it is later, tells how long ago that is.
     ///
     /// # Errors
     /// When the store cannot tell; then nothing may be assumed to be taken.
@@ -38,6 +63,17 @@ pub trait Store: Send + Sync {
     ) -> impl Future<Output = Result<Verdict, Self::Error>> + Send;
 }
 
+/// A limit to be named.
+#[derive(Clone, Copy, Debug)]
+pub struct NamedLimit<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its numbers.
+    pub limit: Limit,
+    /// What an edit does with the tokens.
+    pub carry: Carry,
+}
+
 /// A limit that a store knows; cheap to clone.
 #[derive(Clone)]
 pub struct LimitRef(Arc<Named>);
@@ -46,12 +82,20 @@ struct Named {
     name: Box<str>,
     limit: Limit,
     id: u32,
+    trust: u8,
 }
 
 impl LimitRef {
     /// For stores: a limit under its name and the store's own number for it.
     pub fn new(name: &str, limit: Limit, id: u32) -> LimitRef {
-        LimitRef(Arc::new(Named { name: name.into(), limit, id }))
+        LimitRef(Arc::new(Named { name: name.into(), limit, id, trust: 0 }))
+    }
+
+    /// For stores: the same limit at some trust, with the numbers and the id that
+    /// it has there.
+    #[must_use]
+    pub fn at_trust(&self, trust: u8, limit: Limit, id: u32) -> LimitRef {
+        LimitRef(Arc::new(Named { name: self.0.name.clone(), limit, id, trust }))
     }
 
     /// Its name.
@@ -59,7 +103,7 @@ impl LimitRef {
         &self.0.name
     }
 
-    /// Its numbers.
+    /// Its numbers, scaled by the trust.
     pub fn limit(&self) -> &Limit {
         &self.0.limit
     }
@@ -67,6 +111,11 @@ impl LimitRef {
     /// The store's own number for it.
     pub fn id(&self) -> u32 {
         self.0.id
+    }
+
+    /// The trust that its numbers are scaled by, in hundredths.
+    pub fn trust(&self) -> u8 {
+        self.0.trust
     }
 }
 
@@ -81,9 +130,14 @@ impl fmt::Debug for LimitRef {
 #[non_exhaustive]
 pub enum LimitError {
     /// The store is out of numbers.
-    #[error("a store holds at most {max} limits, every edit of one counted; use fewer, or a new store")]
+    #[error(
+        "a store holds at most {max} limits, every edit and every trust of one counted; use fewer, or a new store"
+    )]
     TooMany {
         /// How many it holds.
         max: u32,
     },
+    /// The limit cannot be scaled by that trust.
+    #[error("the limit cannot be scaled by that trust: {0}")]
+    Trust(#[from] QuotaError),
 }

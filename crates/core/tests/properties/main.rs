@@ -15,8 +15,10 @@ mod model;
 mod quotas;
 mod real;
 mod refusal;
+mod reservations;
 mod run;
 mod steps;
+mod trust;
 mod windows;
 
 use proptest::prelude::ProptestConfig;

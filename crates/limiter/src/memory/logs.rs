@@ -12,8 +12,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tidegate_core::sliding_log::{Log, Room};
 use tidegate_core::{Carry, Cost, Decision, Limit, LogQuota, Nanos};
 
+use super::bring_up::Edit;
 use super::overflow::Debtors;
-use super::registry::{Registry, Version};
+use super::registry::Registry;
+use super::version::Version;
+use crate::charge::Ask;
 
 const SHARDS: usize = 64;
 /// What a key costs beside its entries, in entries.
@@ -60,23 +63,27 @@ pub(crate) struct LogKey<'a> {
 
 impl KeptLog {
     /// Brings the log to the version of `key`, edit by edit, and says which
-    /// numbers now apply; a log that is already newer stays.
+    /// numbers now apply; a log that is already newer stays. A change of trust
+    /// leaves what was admitted as it is.
     fn bring_up<'a>(&mut self, registry: &'a Registry, key: &LogKey<'a>) -> &'a LogQuota {
-        if self.version == 0 {
+        if self.version == 0 || self.version == key.version.number {
             self.version = key.version.number;
+            return key.quota;
         }
-        for (old, new) in registry.edits(self.version, key.version) {
-            match (&old.limit, &new.limit, new.carry) {
+        let found = registry.get(self.version);
+        for Edit { before, after, made } in registry.edits(found, key.version) {
+            match (&before, &after, made.carry) {
                 (Limit::Log(from), Limit::Log(to), Carry::AsIs) if from.window() == to.window() => {}
                 (Limit::Log(from), Limit::Log(to), Carry::Proportional) if from.window() == to.window() => {
-                    self.log.forget(from, new.since);
+                    self.log.forget(from, made.since);
                     self.log.scale(from.limit(), to.limit());
                 }
                 _ => self.log = Log::default(),
             }
-            self.version = new.number;
         }
-        match &registry.get(self.version).limit {
+        let target = registry.target(found, key.version);
+        self.version = target.number;
+        match &target.limit {
             Limit::Log(quota) => quota,
             Limit::Meter(_) => key.quota,
         }
@@ -94,34 +101,40 @@ impl Logs {
         (0..SHARDS as u64).map(|shard| self.shard(shard).logs.len()).sum()
     }
 
-    pub(crate) fn take(&self, with: &Logging<'_>, key: &LogKey<'_>, cost: Cost) -> Decision {
+    pub(crate) fn take(&self, with: &Logging<'_>, key: &LogKey<'_>, ask: Ask) -> Decision {
+        self.take_as_of(with, key, ask).told_ahead(ask.delay)
+    }
+
+    /// A decision whose waits begin when the charge is counted.
+    fn take_as_of(&self, with: &Logging<'_>, key: &LogKey<'_>, ask: Ask) -> Decision {
+        let (cost, at) = (ask.cost, key.now.saturating_add(ask.delay));
         let mut shard = self.shard(key.hash);
         if let Some(kept) = shard.logs.get_mut(&key.hash) {
             let room = if self.used.load(Ordering::Relaxed) < self.budget { Room::Grow } else { Room::Full };
             return self.resize(kept, |kept| {
                 let quota = kept.bring_up(with.registry, key);
-                kept.log.take(quota, cost, key.now, room)
+                kept.log.take_ahead(quota, cost, key.now, at, room)
             });
         }
         if with.debtors.may_owe(key.hash, key.now) {
-            return take_shared(with, key, cost);
+            return take_shared(with, key, ask);
         }
         let mut kept = KeptLog { log: Log::default(), version: key.version.number };
-        let decision = kept.log.peek(key.quota, cost, key.now);
+        let decision = kept.log.peek(key.quota, cost, at);
         if !decision.is_allowed() || cost == Cost::ZERO {
             return decision;
         }
         self.sweep(&mut shard, with.registry, key.now);
         if !self.reserve(KEY_COST + 1) {
-            return take_shared(with, key, cost);
+            return take_shared(with, key, ask);
         }
-        let decision = kept.log.take(key.quota, cost, key.now, Room::Grow);
+        let decision = kept.log.take_ahead(key.quota, cost, key.now, at, Room::Grow);
         shard.logs.insert(key.hash, kept);
         shard.hand.push_back(key.hash);
         decision
     }
 
-    pub(crate) fn peek(&self, with: &Logging<'_>, key: &LogKey<'_>, cost: Cost) -> Decision {
+    pub(crate) fn peek(&self, with: &Logging<'_>, key: &LogKey<'_>, ask: Ask) -> Decision {
         let shard = self.shard(key.hash);
         let mut kept = match shard.logs.get(&key.hash) {
             Some(kept) => kept.clone(),
@@ -131,7 +144,7 @@ impl Logs {
             None => KeptLog::default(),
         };
         let quota = kept.bring_up(with.registry, key);
-        kept.log.peek(quota, cost, key.now)
+        kept.log.peek(quota, ask.cost, key.now.saturating_add(ask.delay)).told_ahead(ask.delay)
     }
 
     pub(crate) fn refund(&self, with: &Logging<'_>, key: &LogKey<'_>, cost: Cost) {
@@ -142,9 +155,10 @@ impl Logs {
         });
     }
 
-    /// Takes back a charge that was made at the key's `now`.
-    pub(crate) fn hand_back(&self, with: &Logging<'_>, key: &LogKey<'_>, cost: Cost) {
-        self.amend(with, key, |kept| kept.log.hand_back(cost, key.now));
+    /// Takes back a charge that was made at `charged_at`.
+    pub(crate) fn hand_back(&self, with: &Logging<'_>, key: &LogKey<'_>, ask: Ask, charged_at: Nanos) {
+        let counted_at = charged_at.saturating_add(ask.delay);
+        self.amend(with, key, |kept| kept.log.hand_back(ask.cost, counted_at));
     }
 
     /// Gives something back to the key's own log or to the one it drew on.
@@ -203,14 +217,15 @@ impl Logs {
 }
 
 /// Draws on the log that keys without one of their own share.
-fn take_shared(with: &Logging<'_>, key: &LogKey<'_>, cost: Cost) -> Decision {
+fn take_shared(with: &Logging<'_>, key: &LogKey<'_>, ask: Ask) -> Decision {
+    let (cost, at) = (ask.cost, key.now.saturating_add(ask.delay));
     with.debtors.count_overflow();
     let mut shared = key.version.identity.overflow.log();
     let quota = shared.bring_up(with.registry, key);
     let room = if shared.log.len() < OVERFLOW_ENTRIES { Room::Grow } else { Room::Full };
-    let decision = shared.log.take(quota, cost, key.now, room);
+    let decision = shared.log.take_ahead(quota, cost, key.now, at, room);
     if decision.is_allowed() && cost > Cost::ZERO {
-        with.debtors.owes(key.hash, shared.log.empty_at(quota, key.now));
+        with.debtors.owes(key.hash, shared.log.empty_at(quota, at));
     }
     decision
 }

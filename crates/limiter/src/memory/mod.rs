@@ -3,15 +3,19 @@
 //! - [`slot`] is one key's state in one atomic word, [`probe`] the protocol by
 //!   which keys share slots, [`table`] the slots themselves, [`words`] what is
 //!   done with them.
-//! - [`registry`] knows the limits, [`overflow`] serves keys that find no slot,
+//! - [`registry`] knows the limits, each [`version`] of them, [`bring_up`] what
+//!   leads from one to another.
+//! - [`overflow`] serves keys that find no slot,
 //!   [`logs`] keeps what does not fit a word.
 
+mod bring_up;
 mod logs;
 mod overflow;
 mod probe;
 mod registry;
 mod slot;
 mod table;
+mod version;
 mod words;
 
 #[cfg(test)]
@@ -24,16 +28,16 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use smallvec::SmallVec;
-use tidegate_core::{Carry, Cost, Decision, Limit, LogQuota, Nanos};
+use tidegate_core::{Cost, Decision, Limit, LogQuota, Nanos};
 
-use crate::charge::all_or_nothing;
-use crate::{Charge, Clock, Intent, LimitError, LimitRef, MonotonicClock, Role, Store, Verdict};
+use crate::charge::{Ask, all_or_nothing};
+use crate::{Charge, Clock, Intent, LimitError, LimitRef, MonotonicClock, NamedLimit, Role, Store, Verdict};
 use logs::{LogKey, Logging, Logs};
 use overflow::Debtors;
 use registry::Registry;
 use table::Table;
 
-pub(crate) use registry::Version;
+pub(crate) use version::Version;
 
 /// How large a [`Memory`] may grow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,6 +137,11 @@ impl<C: Clock> Memory<C> {
         self.registry.get(limit.id())
     }
 
+    /// How many charges found no room of their own so far; see [`MemoryStats`].
+    pub fn overflows(&self) -> u64 {
+        self.debtors.overflows()
+    }
+
     /// Its numbers.
     pub fn stats(&self) -> MemoryStats {
         MemoryStats {
@@ -148,7 +157,7 @@ impl<C: Clock> Memory<C> {
     pub fn charge_now(&self, intent: Intent, charges: &[Charge<'_>], now: Nanos) -> Verdict {
         let key = |charge: &Charge<'_>| Key::new(self.version(charge.limit), charge.key);
         let keys: SmallVec<[Key<'_>; 8]> = charges.iter().map(key).collect();
-        self.apply(intent, &keys, |i| (charges[i].cost, charges[i].role), now)
+        self.apply_asked(intent, &keys, |i| (charges[i].ask(), charges[i].role), now)
     }
 
     /// Charges hashed keys. What `ask` says is that key's cost and role.
@@ -159,17 +168,35 @@ impl<C: Clock> Memory<C> {
         ask: impl Fn(usize) -> (Cost, Role),
         now: Nanos,
     ) -> Verdict {
+        let ask = |i: usize| {
+            let (cost, role) = ask(i);
+            (Ask::now(cost), role)
+        };
+        self.apply_asked(intent, keys, ask, now)
+    }
+
+    fn apply_asked(
+        &self,
+        intent: Intent,
+        keys: &[Key<'_>],
+        ask: impl Fn(usize) -> (Ask, Role),
+        now: Nanos,
+    ) -> Verdict {
         if keys.len() > 1 {
             keys.iter().for_each(|&key| self.prefetch_ahead(key));
         }
         let peek = |i: usize| self.peek(keys[i], ask(i).0, now);
         let binding = |i: usize| ask(i).1 == Role::Binding;
+        let standing = |now: Nanos| Verdict {
+            allowed: true,
+            decisions: keys.iter().map(|&key| self.peek(key, Ask::now(Cost::ZERO), now)).collect(),
+        };
         match intent {
             Intent::Take => all_or_nothing(
                 keys.len(),
                 binding,
                 peek,
-                |i| self.take(keys[i], ask(i).0, now),
+                |i| self.take_asked(keys[i], ask(i).0, now),
                 |i| self.hand_back(keys[i], ask(i).0, now),
             ),
             Intent::Peek => {
@@ -178,9 +205,12 @@ impl<C: Clock> Memory<C> {
                 Verdict { allowed, decisions }
             }
             Intent::Refund => {
-                (0..keys.len()).for_each(|i| self.refund(keys[i], ask(i).0, now));
-                let decisions = (0..keys.len()).map(|i| self.peek(keys[i], Cost::ZERO, now)).collect();
-                Verdict { allowed: true, decisions }
+                (0..keys.len()).for_each(|i| self.refund(keys[i], ask(i).0.cost, now));
+                standing(now)
+            }
+            Intent::HandBack => {
+                (0..keys.len()).rev().for_each(|i| self.hand_back(keys[i], ask(i).0, now));
+                standing(self.clock.now().max(now))
             }
         }
     }
@@ -202,15 +232,26 @@ impl<C: Clock> Memory<C> {
     pub(crate) fn take(&self, key: Key<'_>, cost: Cost, now: Nanos) -> Decision {
         match &key.version.limit {
             Limit::Meter(meter) => self.take_word(key, meter, cost, now),
-            Limit::Log(quota) => self.logs.take(&self.logging(), &key.logged(quota, now), cost),
+            Limit::Log(quota) => self.logs.take(&self.logging(), &key.logged(quota, now), Ask::now(cost)),
         }
     }
 
-    /// What [`Memory::take`] would say, with nothing taken.
-    pub(crate) fn peek(&self, key: Key<'_>, cost: Cost, now: Nanos) -> Decision {
+    /// The same as of then or later.
+    fn take_asked(&self, key: Key<'_>, ask: Ask, now: Nanos) -> Decision {
+        if ask.delay == Nanos::ZERO {
+            return self.take(key, ask.cost, now);
+        }
         match &key.version.limit {
-            Limit::Meter(_) => self.peek_word(key, cost, now),
-            Limit::Log(quota) => self.logs.peek(&self.logging(), &key.logged(quota, now), cost),
+            Limit::Meter(_) => self.take_word_ahead(key, ask, now),
+            Limit::Log(quota) => self.logs.take(&self.logging(), &key.logged(quota, now), ask),
+        }
+    }
+
+    /// What a take would say, with nothing taken.
+    fn peek(&self, key: Key<'_>, ask: Ask, now: Nanos) -> Decision {
+        match &key.version.limit {
+            Limit::Meter(_) => self.peek_word(key, ask, now),
+            Limit::Log(quota) => self.logs.peek(&self.logging(), &key.logged(quota, now), ask),
         }
     }
 
@@ -223,11 +264,12 @@ impl<C: Clock> Memory<C> {
     }
 
     /// Takes back a charge made at `charged_at`.
-    fn hand_back(&self, key: Key<'_>, cost: Cost, charged_at: Nanos) {
+    fn hand_back(&self, key: Key<'_>, ask: Ask, charged_at: Nanos) {
+        let now = self.clock.now().max(charged_at);
         match &key.version.limit {
-            Limit::Meter(_) => self.hand_back_word(key, cost, charged_at),
+            Limit::Meter(_) => self.hand_back_word(key, ask, charged_at, now),
             Limit::Log(quota) => {
-                self.logs.hand_back(&self.logging(), &key.logged(quota, charged_at), cost);
+                self.logs.hand_back(&self.logging(), &key.logged(quota, now), ask, charged_at);
             }
         }
     }
@@ -240,8 +282,12 @@ impl<C: Clock> Memory<C> {
 impl<C: Clock> Store for Memory<C> {
     type Error = Infallible;
 
-    fn limit(&self, name: &str, limit: Limit, carry: Carry, now: Nanos) -> Result<LimitRef, LimitError> {
-        self.registry.name(name, limit, carry, now)
+    fn limits(&self, limits: &[NamedLimit<'_>], now: Nanos) -> Result<Vec<LimitRef>, LimitError> {
+        self.registry.name_all(limits, now)
+    }
+
+    fn variant(&self, limit: &LimitRef, trust: u8) -> Result<LimitRef, LimitError> {
+        self.registry.variant(limit.id(), trust)
     }
 
     fn charge(

@@ -39,7 +39,8 @@ pub(crate) trait Rules {
     /// or, if the entry is newer than that, the entry's.
     fn adopt(&self, entry: Entry, tag: Tag) -> Entry;
 
-    /// What a key starts with: usually `tag` and nothing used.
+    /// What a key starts with: usually `tag` and nothing used. If it is another
+    /// version's, it is adopted like any entry.
     fn first(&self, tag: Tag) -> Entry;
 }
 
@@ -135,6 +136,8 @@ pub(crate) struct Settled {
     pub(crate) state: Result<u64, u64>,
     /// The `now` that it was decided at.
     pub(crate) now: Nanos,
+    /// What was there before, under the version it was written in.
+    pub(crate) found: Entry,
 }
 
 /// There is no slot for the key.
@@ -160,17 +163,29 @@ impl<W: Window, R: Rules> Probe<'_, W, R> {
     }
 
     /// The same for a key that is where nearly all are: in its first line, under
-    /// the version in use. `None` if it is not, or no longer.
+    /// the version in use. `Ok` with the state stored, `Err` with the one that was
+    /// left alone; `None` if the key is not there, or no longer.
     #[inline(always)]
-    pub(crate) fn update_at_home(&self, act: impl Fn(u32, u64, Nanos) -> Option<u64>) -> Option<Settled> {
+    pub(crate) fn update_at_home(&self, act: impl Fn(u64) -> Option<u64>) -> Option<Result<u64, u64>> {
         // Where in the line nobody can predict, so all of it is compared.
         let mut own = None;
         for slot in self.window.line(0)? {
             let seen = slot.get();
             own = if seen.tag == self.tag { Some((slot, seen.state)) } else { own };
         }
-        let (slot, state) = own?;
-        self.update_held(slot, Entry { tag: self.tag, state }, act)
+        let (slot, mut seen) = own?;
+        let entry = |state| Entry { tag: self.tag, state };
+        loop {
+            let Some(state) = act(seen) else { return Some(Err(seen)) };
+            if state == seen {
+                return Some(Ok(state));
+            }
+            match slot.replace(entry(seen), entry(state)) {
+                Ok(()) => return Some(Ok(state)),
+                Err(other) if other.tag == self.tag => seen = other.state,
+                Err(_) => return None,
+            }
+        }
     }
 
     /// The same for a key that holds a slot; `false` if there is none.
@@ -188,10 +203,16 @@ impl<W: Window, R: Rules> Probe<'_, W, R> {
         }
     }
 
-    /// What the key's slot holds, under the version to be used.
+    /// An entry of the key under the version to be used.
+    #[inline]
+    pub(crate) fn adopt(&self, entry: Entry) -> Entry {
+        if entry.tag == self.tag { entry } else { self.rules.adopt(entry, self.tag) }
+    }
+
+    /// What the key's slot holds, under the version it is written in.
     pub(crate) fn look(&self) -> Option<Entry> {
         match self.find() {
-            Found::Held(_, entry) => Some(self.rules.adopt(entry, self.tag)),
+            Found::Held(_, entry) => Some(entry),
             Found::Claimed(..) | Found::Absent => None,
         }
     }
@@ -240,7 +261,6 @@ impl<W: Window, R: Rules> Probe<'_, W, R> {
     }
 
     /// `None` if the slot went to somebody else meanwhile.
-    #[inline(always)]
     fn update_held(
         &self,
         slot: &W::Slot,
@@ -248,14 +268,14 @@ impl<W: Window, R: Rules> Probe<'_, W, R> {
         act: impl Fn(u32, u64, Nanos) -> Option<u64>,
     ) -> Option<Settled> {
         loop {
-            let entry = if seen.tag == self.tag { seen } else { self.rules.adopt(seen, self.tag) };
+            let entry = self.adopt(seen);
             let (version, now) = (entry.tag.version(), self.now);
             let next = act(version, entry.state, now);
             let Some(state) = next.filter(|&state| state != entry.state) else {
-                return Some(Settled { version, state: next.ok_or(entry.state), now });
+                return Some(Settled { version, state: next.ok_or(entry.state), now, found: seen });
             };
             match slot.replace(seen, Entry { state, ..entry }) {
-                Ok(()) => return Some(Settled { version, state: Ok(state), now }),
+                Ok(()) => return Some(Settled { version, state: Ok(state), now, found: seen }),
                 Err(other) if other.is_of(self.tag) && !other.is_claim() => seen = other,
                 Err(_) => return None,
             }
@@ -332,11 +352,12 @@ impl<W: Window, R: Rules> Probe<'_, W, R> {
 
     /// What `act` does to a new key, and the entry to store for it, if any.
     fn act_first(&self, act: impl Fn(u32, u64, Nanos) -> Option<u64>) -> (Settled, Option<Entry>) {
-        let first = self.rules.first(self.tag);
+        let found = self.rules.first(self.tag);
+        let first = self.adopt(found);
         let (version, now) = (first.tag.version(), self.ledger.start_of(self.now));
         let next = act(version, first.state, now);
         let stores = next.filter(|&state| state != first.state).map(|state| Entry { state, ..first });
-        (Settled { version, state: next.ok_or(first.state), now }, stores)
+        (Settled { version, state: next.ok_or(first.state), now, found }, stores)
     }
 
     /// Strikes out later claims of the same key; `None`, with this claim given

@@ -4,17 +4,18 @@
 //! entry can be read by anybody: by the key that returns after an edit, and by a
 //! neighbour that looks for an idle key to replace. Versions are only added, and
 //! reading one takes no lock.
+//!
+//! An edit makes a new generation of a limit, with a plain version; its variants
+//! for trusted keys are versions too, made when first asked for.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher, Hash, Hasher, RandomState};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use siphasher::sip::SipHasher13;
-use tidegate_core::{Carry, Limit, Meter, Nanos};
+use tidegate_core::{Limit, Meter, Nanos};
 
-use super::overflow::Overflow;
 use super::slot::VERSION_BITS;
-use crate::{LimitError, LimitRef};
+use super::version::{Identity, Version};
+use crate::{LimitError, LimitRef, NamedLimit};
 
 /// Versions are stored in chunks, so that they need not be moved to grow.
 type Chunk = Box<[OnceLock<Arc<Version>>]>;
@@ -25,65 +26,6 @@ const CHUNKS: usize = 1 << (VERSION_BITS - 10);
 /// The most versions: every number but zero.
 pub(crate) const VERSIONS_MAX: u32 = (1 << VERSION_BITS) - 1;
 
-/// What stays the same through all edits of a limit.
-#[derive(Debug)]
-pub(crate) struct Identity {
-    /// A limit hashes its keys under random numbers of its own, so that nobody
-    /// outside can aim two keys at one slot, and one key has a slot per limit.
-    hash_keys: (u64, u64),
-    pub(crate) overflow: Overflow,
-}
-
-impl Identity {
-    fn new() -> Identity {
-        let random = || RandomState::new().hash_one(0_u64);
-        Identity { hash_keys: (random(), random()), overflow: Overflow::default() }
-    }
-
-    /// The key's hash, by SipHash-1-3: the fingerprint *is* the identity, so it
-    /// must not be forgeable.
-    #[inline]
-    pub(crate) fn hash<K: Hash + ?Sized>(&self, key: &K) -> u64 {
-        let mut hasher = SipHasher13::new_with_keys(self.hash_keys.0, self.hash_keys.1);
-        key.hash(&mut hasher);
-        hasher.finish()
-    }
-}
-
-/// One version of a limit: what an edit replaces.
-#[derive(Debug)]
-pub(crate) struct Version {
-    pub(crate) number: u32,
-    pub(crate) limit: Limit,
-    pub(crate) identity: Arc<Identity>,
-    /// How many edits came before it.
-    generation: u32,
-    /// From when on it applies, and what it did with the tokens then.
-    pub(crate) since: Nanos,
-    pub(crate) carry: Carry,
-    next: OnceLock<Arc<Version>>,
-}
-
-impl Version {
-    /// The meter of a limit whose state is a word.
-    pub(crate) fn meter(&self) -> Option<&Meter> {
-        match &self.limit {
-            Limit::Meter(meter) => Some(meter),
-            Limit::Log(_) => None,
-        }
-    }
-
-    /// The version that edits have led to.
-    #[inline]
-    pub(crate) fn newest(&self) -> &Version {
-        let mut version = self;
-        while let Some(next) = version.next.get() {
-            version = next;
-        }
-        version
-    }
-}
-
 /// The versions by number, and the newest of each name.
 #[derive(Debug)]
 pub(crate) struct Registry {
@@ -93,8 +35,22 @@ pub(crate) struct Registry {
 
 #[derive(Debug, Default)]
 struct Names {
-    newest: HashMap<Box<str>, (LimitRef, Arc<Version>)>,
+    newest: HashMap<Box<str>, Arc<Version>>,
     numbers_used: u32,
+}
+
+impl Names {
+    fn next_number(&mut self) -> Result<u32, LimitError> {
+        self.check_room(1)?;
+        self.numbers_used += 1;
+        Ok(self.numbers_used)
+    }
+
+    /// Are there so many numbers left?
+    fn check_room(&self, numbers: usize) -> Result<(), LimitError> {
+        let left = (VERSIONS_MAX - self.numbers_used) as usize;
+        if numbers <= left { Ok(()) } else { Err(LimitError::TooMany { max: VERSIONS_MAX }) }
+    }
 }
 
 impl Registry {
@@ -118,41 +74,94 @@ impl Registry {
         self.get(number).meter().expect("only meters keep their state in slots")
     }
 
-    /// Names a limit, or edits it.
-    pub(crate) fn name(
+    /// Names limits, or edits them: all of them, or none.
+    pub(crate) fn name_all(
         &self,
-        name: &str,
-        limit: Limit,
-        carry: Carry,
+        limits: &[NamedLimit<'_>],
         now: Nanos,
-    ) -> Result<LimitRef, LimitError> {
-        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = names.newest.get(name).map(|(limit_ref, version)| (limit_ref.clone(), version.clone()));
-        if let Some((known, _)) = before.as_ref().filter(|(known, _)| *known.limit() == limit) {
-            return Ok(known.clone());
+    ) -> Result<Vec<LimitRef>, LimitError> {
+        let mut names = self.lock();
+        let is_new = |named: &&NamedLimit<'_>| {
+            names.newest.get(named.name).is_none_or(|known| known.limit != named.limit)
+        };
+        names.check_room(limits.iter().filter(is_new).count())?;
+        limits.iter().map(|named| self.name_in(&mut names, named, now)).collect()
+    }
+
+    fn name_in(&self, names: &mut Names, named: &NamedLimit<'_>, now: Nanos) -> Result<LimitRef, LimitError> {
+        let NamedLimit { name, limit, carry } = *named;
+        let previous = names.newest.get(name).cloned();
+        if let Some(known) = previous.as_ref().filter(|known| known.limit == limit) {
+            return Ok(known.handle.clone());
         }
-        if names.numbers_used == VERSIONS_MAX {
-            return Err(LimitError::TooMany { max: VERSIONS_MAX });
-        }
-        names.numbers_used += 1;
-        let number = names.numbers_used;
-        let previous = before.as_ref().map(|(_, version)| version);
+        let number = names.next_number()?;
+        let identity = previous.as_ref().map(|version| version.identity.clone());
         let version = Arc::new(Version {
             number,
             limit,
-            identity: previous.map_or_else(|| Arc::new(Identity::new()), |v| v.identity.clone()),
-            generation: previous.map_or(0, |v| v.generation + 1),
+            identity: identity.unwrap_or_else(|| Arc::new(Identity::new())),
+            generation: previous.as_ref().map_or(0, |version| version.generation + 1),
+            trust: 0,
+            plain: number,
             since: now,
             carry,
+            handle: LimitRef::new(name, limit, number),
             next: OnceLock::new(),
+            variants: OnceLock::new(),
         });
         self.store(&version);
         if let Some(previous) = previous {
             previous.next.set(version.clone()).expect("only the newest version is edited");
         }
-        let limit_ref = LimitRef::new(name, limit, number);
-        names.newest.insert(name.into(), (limit_ref.clone(), version));
-        Ok(limit_ref)
+        let handle = version.handle.clone();
+        names.newest.insert(name.into(), version);
+        Ok(handle)
+    }
+
+    /// The version of a number at some trust; takes a lock only the first time.
+    pub(crate) fn variant(&self, number: u32, trust: u8) -> Result<LimitRef, LimitError> {
+        let plain = self.plain(self.get(number));
+        if trust == 0 {
+            return Ok(plain.handle.clone());
+        }
+        if let Some(known) = plain.known_variant(trust) {
+            return Ok(known.clone());
+        }
+        let limit = plain.limit.trusted(trust)?;
+        let mut names = self.lock();
+        let variants =
+            plain.variants.get_or_init(|| (0..Limit::TRUST_MAX).map(|_| OnceLock::new()).collect());
+        let place = &variants[usize::from(trust) - 1];
+        if let Some(known) = place.get() {
+            return Ok(known.clone());
+        }
+        let number = names.next_number()?;
+        let handle = plain.handle.at_trust(trust, limit, number);
+        self.store(&Arc::new(Version {
+            number,
+            limit,
+            identity: plain.identity.clone(),
+            generation: plain.generation,
+            trust,
+            plain: plain.number,
+            since: plain.since,
+            carry: plain.carry,
+            handle: handle.clone(),
+            next: OnceLock::new(),
+            variants: OnceLock::new(),
+        }));
+        place.set(handle.clone()).expect("variants are made under the lock");
+        Ok(handle)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Names> {
+        self.names.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The plain version of the same generation.
+    #[inline]
+    pub(super) fn plain<'a>(&'a self, version: &'a Version) -> &'a Version {
+        if version.trust == 0 { version } else { self.get(version.plain) }
     }
 
     fn store(&self, version: &Arc<Version>) {
@@ -160,40 +169,26 @@ impl Registry {
         let versions = self.chunks[chunk].get_or_init(|| (0..CHUNK).map(|_| OnceLock::new()).collect());
         versions[place].set(version.clone()).expect("a number is given out once");
     }
+}
 
-    /// The edits that lead from version `from` to `to`, oldest first. None if
-    /// `from` is already as new: a request under way since before an edit must
-    /// not undo it.
-    pub(crate) fn edits(
+#[cfg(test)]
+impl Registry {
+    /// Names one limit.
+    pub(crate) fn name(
         &self,
-        from: u32,
-        to: &Version,
-    ) -> impl Iterator<Item = (&Version, &Version)> + use<'_> {
-        let generation = to.generation;
-        let mut old = &**self.get(from);
-        std::iter::from_fn(move || {
-            let new = old.next.get().filter(|new| new.generation <= generation)?;
-            Some((std::mem::replace(&mut old, new), &**new))
-        })
-    }
-
-    /// Brings a word from the version it is written in to `wanted`, each edit as
-    /// of its own instant.
-    pub(crate) fn bring_up(&self, from: u32, word: u64, wanted: &Version) -> (u32, u64) {
-        self.edits(from, wanted).fold((from, word), |(_, word), (old, new)| {
-            let word = match (old.meter(), new.meter()) {
-                (Some(from), Some(to)) => from.carry(word, to, new.carry, new.since),
-                _ => 0,
-            };
-            (new.number, word)
-        })
+        name: &str,
+        limit: Limit,
+        carry: tidegate_core::Carry,
+        now: Nanos,
+    ) -> Result<LimitRef, LimitError> {
+        self.name_all(&[NamedLimit { name, limit, carry }], now).map(|mut named| named.remove(0))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tidegate_core::{Cost, Quota};
+    use tidegate_core::{Carry, Quota, QuotaError};
 
     fn limit(capacity: u32) -> Limit {
         Quota::new(1, Nanos::SECOND, capacity).unwrap().into()
@@ -208,31 +203,40 @@ mod tests {
         assert_eq!(name("a", 10), first);
         let edited = name("a", 20);
         assert_ne!(edited, first);
-        assert_eq!(registry.get(first).newest().number, edited);
+        let followed = registry.get(first).newest().number;
+        assert_eq!(followed, edited);
         assert_ne!(name("b", 10), first, "another name has a state of its own");
         let hashes = [first, edited].map(|number| registry.get(number).identity.hash("key"));
         assert_eq!(hashes[0], hashes[1], "an edit keeps the keys where they are");
     }
 
     #[test]
-    fn a_word_is_carried_edit_by_edit_each_at_its_time() {
+    fn a_variant_is_made_once_a_generation() {
         let registry = Registry::new();
-        let at = Nanos::from_secs;
-        let slow = Quota::new(1, Nanos::SECOND, 100).unwrap();
-        let fast = Quota::new(10, Nanos::SECOND, 100).unwrap();
-        let edit = |quota: Quota, now| registry.name("a", quota.into(), Carry::AsIs, now).unwrap().id();
-        let first = edit(slow, at(100));
-        let drained = tidegate_core::token_bucket::take(0, &slow, Cost::new(100), at(100)).1.unwrap();
-        edit(fast, at(110));
-        let last = edit(slow, at(113));
-        let (number, word) = registry.bring_up(first, drained, registry.get(last));
-        assert_eq!(number, last);
-        // 10 s at 1, 3 s at 10, then 2 s at 1 again.
-        let left = tidegate_core::token_bucket::peek(word, &slow, Cost::ONE, at(115)).remaining;
-        assert_eq!(left, 42);
-        let (number, word) = registry.bring_up(last, word, registry.get(first));
-        assert_eq!(number, last, "a newer word is not taken back");
-        assert_eq!(tidegate_core::token_bucket::peek(word, &slow, Cost::ONE, at(115)).remaining, 42);
+        let name = |capacity| registry.name("a", limit(capacity), Carry::AsIs, Nanos::ZERO).unwrap();
+        let variant = |of: &LimitRef, trust| registry.variant(of.id(), trust).unwrap();
+        let plain = name(10);
+        let trusted = variant(&plain, 50);
+        assert_eq!((trusted.name(), trusted.trust(), trusted.limit().capacity()), ("a", 50, 15));
+        assert_eq!(variant(&plain, 50).id(), trusted.id());
+        assert_eq!(variant(&trusted, 50).id(), trusted.id(), "of the limit, not of its variant");
+        assert_eq!(variant(&trusted, 0).id(), plain.id());
+        assert_ne!(variant(&plain, 51).id(), trusted.id());
+        let edited = name(20);
+        assert_ne!(variant(&edited, 50).id(), trusted.id());
+        assert_eq!(variant(&plain, 50).id(), trusted.id());
+        let too_much = registry.variant(plain.id(), 101).unwrap_err();
+        assert_eq!(too_much, QuotaError::TrustTooHigh { hundredths: 101 }.into());
+    }
+
+    #[test]
+    fn naming_several_is_all_or_nothing() {
+        let registry = Registry::new();
+        registry.lock().numbers_used = VERSIONS_MAX - 1;
+        let named = |name| NamedLimit { name, limit: limit(1), carry: Carry::AsIs };
+        assert!(registry.name_all(&[named("a"), named("b")], Nanos::ZERO).is_err());
+        assert_eq!(registry.lock().newest.len(), 0, "not even the first");
+        assert!(registry.name_all(&[named("a")], Nanos::ZERO).is_ok());
     }
 
     #[test]

@@ -4,15 +4,17 @@
 use std::sync::Arc;
 
 use portable_atomic::AtomicU128;
-use tidegate_core::{Cost, Decision, Meter, Nanos};
+use tidegate_core::{Cost, Decision, Meter, Nanos, Outcome};
 
 use super::overflow::Debtors;
 use super::probe::{NoRoom, Probe, Rules, Settled, Window};
-use super::registry::{Registry, Version};
+use super::registry::Registry;
 use super::slot::{Entry, Slot, Tag};
 use super::table::TableWindow;
+use super::version::Version;
 use super::{Key, Memory};
 use crate::Clock;
+use crate::charge::Ask;
 
 /// What the protocol must know, for one key at one instant.
 pub(super) struct KeyRules<'a> {
@@ -24,36 +26,27 @@ pub(super) struct KeyRules<'a> {
 }
 
 impl KeyRules<'_> {
-    /// The meter of a version; `own` is that of the key's.
-    #[inline]
-    fn meter<'m>(&'m self, version: u32, own: &'m Meter) -> &'m Meter {
-        if version == self.version.number { own } else { self.registry.meter(version) }
-    }
-
-    /// The shared bucket as it stands.
+    /// The shared bucket as it stands, as an entry of the key.
     fn shared_entry(&self, tag: Tag) -> Entry {
         let entry = self.version.identity.overflow.slot.get();
-        if entry.is_empty() || entry.is_claim() { Entry { tag, state: 0 } } else { self.adopt(entry, tag) }
+        if entry.is_empty() || entry.is_claim() {
+            Entry { tag, state: 0 }
+        } else {
+            Entry { tag: tag.with_version(entry.tag.version()), ..entry }
+        }
     }
 }
 
 impl Rules for KeyRules<'_> {
     fn is_idle(&self, entry: Entry) -> bool {
         let number = entry.tag.version();
-        let own = number == self.version.number;
-        let version = if own { self.version } else { self.registry.get(number) };
-        let newest = version.newest();
-        let (_, state) = if newest.number == number {
-            (number, entry.state)
-        } else {
-            self.registry.bring_up(number, entry.state, newest)
-        };
-        // A limit that has become one that keeps logs leaves nothing here.
-        newest.meter().is_none_or(|meter| meter.is_idle(state, self.now))
+        let version = if number == self.version.number { self.version } else { self.registry.get(number) };
+        self.registry.is_idle(version, entry.state, self.now)
     }
 
     fn adopt(&self, entry: Entry, tag: Tag) -> Entry {
-        let (version, state) = self.registry.bring_up(entry.tag.version(), entry.state, self.version);
+        let (version, state) =
+            self.registry.bring_up(entry.tag.version(), entry.state, self.version, self.now);
         Entry { tag: tag.with_version(version), state }
     }
 
@@ -89,47 +82,78 @@ impl<C: Clock> Memory<C> {
     #[inline(always)]
     pub(super) fn take_word(&self, key: Key<'_>, meter: &Meter, cost: Cost, now: Nanos) -> Decision {
         let rules = self.rules(key, now);
-        let charge = |version, state, now| rules.meter(version, meter).charge(state, cost, now);
-        match self.probe(key, &rules).update_at_home(charge) {
-            Some(settled) => rules.meter(settled.version, meter).decision(settled.state, cost, settled.now),
-            None => self.take_anywhere(key, &rules, cost),
+        match self.probe(key, &rules).update_at_home(|state| meter.charge(state, cost, now)) {
+            Some(charged) => meter.decision(charged, cost, now),
+            None => self.take_anywhere(key, &rules, Ask::now(cost)),
         }
     }
 
+    /// The same as of later. Only the arithmetic of the meter knows of the delay:
+    /// slots, neighbours and debts go by the real `now`.
+    pub(super) fn take_word_ahead(&self, key: Key<'_>, ask: Ask, now: Nanos) -> Decision {
+        self.take_anywhere(key, &self.rules(key, now), ask)
+    }
+
+    /// The decision on a charge that may have met another version.
     #[inline(never)]
-    fn take_anywhere(&self, key: Key<'_>, rules: &KeyRules<'_>, cost: Cost) -> Decision {
-        let charge = |version, state, now| self.registry.meter(version).charge(state, cost, now);
+    fn decision(&self, settled: Settled, ask: Ask) -> Decision {
+        let Settled { version, state, now, found } = settled;
+        let decision = self.registry.meter(version).decision_ahead(state, ask.cost, now, ask.delay);
+        if state.is_ok() { decision } else { self.as_found(decision, found, version, ask.cost, now) }
+    }
+
+    /// A denial writes nothing, so a key found at another trust stays there: the
+    /// wait must be long enough for that too.
+    fn as_found(&self, decision: Decision, found: Entry, version: u32, cost: Cost, now: Nanos) -> Decision {
+        let Outcome::Denied { retry_after } = decision.outcome else { return decision };
+        let found = (found.tag.version(), found.state);
+        let Some(unchanged) = self.registry.as_found(found, version, cost, now) else { return decision };
+        let wait = unchanged.retry_after().unwrap_or(Nanos::ZERO);
+        Decision {
+            outcome: Outcome::Denied { retry_after: retry_after.max(wait) },
+            reset_after: decision.reset_after.max(unchanged.reset_after),
+            ..decision
+        }
+    }
+
+    /// What a charge does to a word.
+    fn charge(&self, version: u32, state: u64, ask: Ask, now: Nanos) -> Option<u64> {
+        self.registry.meter(version).charge_ahead(state, ask.cost, now, ask.delay)
+    }
+
+    #[inline(never)]
+    fn take_anywhere(&self, key: Key<'_>, rules: &KeyRules<'_>, ask: Ask) -> Decision {
+        let charge = |version, state, now| self.charge(version, state, ask, now);
         let settled = loop {
             match self.probe(key, rules).update(charge) {
                 Ok(settled) => break settled,
                 Err(NoRoom) => {
-                    if let Some(settled) = self.take_shared(key, rules, cost) {
+                    if let Some(settled) = self.take_shared(key, rules, ask) {
                         break settled;
                     }
                 }
             }
         };
-        self.registry.meter(settled.version).decision(settled.state, cost, settled.now)
+        self.decision(settled, ask)
     }
 
     /// Draws on the shared bucket. `None` if the key has got a slot meanwhile:
     /// then what was drawn is handed back, and the slot decides. A key that gets
     /// its slot after this sees what was drawn.
     #[cold]
-    fn take_shared(&self, key: Key<'_>, rules: &KeyRules<'_>, cost: Cost) -> Option<Settled> {
+    fn take_shared(&self, key: Key<'_>, rules: &KeyRules<'_>, ask: Ask) -> Option<Settled> {
         self.debtors.count_overflow();
-        let charge = |version, state, now| self.registry.meter(version).charge(state, cost, now);
+        let charge = |version, state, now| self.charge(version, state, ask, now);
         let shared = SharedRules(rules);
         let settled = shared_bucket(&shared).update(charge).expect("the one slot is its key's own");
-        if let Ok(state) = settled.state
-            && cost > Cost::ZERO
-        {
-            let full_after = self.registry.meter(settled.version).peek(state, cost, settled.now).reset_after;
-            self.debtors.owes(key.hash, settled.now.saturating_add(full_after));
+        if settled.state.is_ok() && ask.cost > Cost::ZERO {
+            let charged_at = settled.now;
+            let full_after = self.decision(settled, ask).reset_after;
+            self.debtors.owes(key.hash, charged_at.saturating_add(full_after));
             if self.probe(key, rules).is_present() {
-                let (charged_at, now) = (settled.now, self.clock.now().max(settled.now));
+                let now = self.clock.now().max(charged_at);
                 shared_bucket(&shared).amend(|version, state, _| {
-                    self.registry.meter(version).hand_back(state, cost, charged_at, now)
+                    self.handed_back(key.version, version, state, ask, (charged_at, now))
                 });
                 return None;
             }
@@ -137,29 +161,50 @@ impl<C: Clock> Memory<C> {
         Some(settled)
     }
 
-    pub(super) fn peek_word(&self, key: Key<'_>, cost: Cost, now: Nanos) -> Decision {
+    pub(super) fn peek_word(&self, key: Key<'_>, ask: Ask, now: Nanos) -> Decision {
         let rules = self.rules(key, now);
         let probe = self.probe(key, &rules);
-        let entry = probe.look().unwrap_or_else(|| {
+        let found = probe.look().unwrap_or_else(|| {
             if probe.has_room() { rules.first(probe.tag) } else { rules.shared_entry(probe.tag) }
         });
-        self.registry.meter(entry.tag.version()).peek(entry.state, cost, now)
+        let entry = probe.adopt(found);
+        let version = entry.tag.version();
+        let decision = self.registry.meter(version).peek_ahead(entry.state, ask.cost, now, ask.delay);
+        self.as_found(decision, found, version, ask.cost, now)
     }
 
     pub(super) fn refund_word(&self, key: Key<'_>, cost: Cost, now: Nanos) {
-        self.amend(key, now, |meter, state| meter.refund(state, cost, now));
+        self.amend(key, now, |version, state| self.registry.meter(version).refund(state, cost, now));
     }
 
-    pub(super) fn hand_back_word(&self, key: Key<'_>, cost: Cost, charged_at: Nanos) {
-        let now = self.clock.now().max(charged_at);
-        self.amend(key, now, |meter, state| meter.hand_back(state, cost, charged_at, now));
+    pub(super) fn hand_back_word(&self, key: Key<'_>, ask: Ask, charged_at: Nanos, now: Nanos) {
+        self.amend(key, now, |version, state| {
+            self.handed_back(key.version, version, state, ask, (charged_at, now))
+        });
+    }
+
+    /// A word without a charge that was made at one instant under one version, and
+    /// is handed back at another under another.
+    fn handed_back(
+        &self,
+        charged: &Version,
+        version: u32,
+        state: u64,
+        ask: Ask,
+        (charged_at, now): (Nanos, Nanos),
+    ) -> u64 {
+        if !self.registry.keeps_tokens(charged, self.registry.get(version)) {
+            return state;
+        }
+        let meter = self.registry.meter(version);
+        meter.hand_back(state, ask.cost, meter.as_of(charged_at, ask.delay), now)
     }
 
     /// Gives something back to the key's own slot or to the bucket it drew on. A
     /// key that has neither is idle: there is nothing to give back to.
-    fn amend(&self, key: Key<'_>, now: Nanos, act: impl Fn(&Meter, u64) -> u64) {
+    fn amend(&self, key: Key<'_>, now: Nanos, act: impl Fn(u32, u64) -> u64) {
         let rules = self.rules(key, now);
-        let act = |version, state, _| act(self.registry.meter(version), state);
+        let act = |version, state, _| act(version, state);
         if !self.probe(key, &rules).amend(act) && self.debtors.may_owe(key.hash, now) {
             shared_bucket(&SharedRules(&rules)).amend(act);
         }

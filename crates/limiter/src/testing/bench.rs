@@ -44,6 +44,16 @@ pub(super) fn ten_a_minute() -> [Limit; 4] {
     ]
 }
 
+/// One limit of each algorithm, all of 10 an hour, the bucket first.
+pub(super) fn ten_an_hour() -> [Limit; 4] {
+    [
+        bucket(10, Nanos::HOUR, 10),
+        sliding_window(10, Nanos::HOUR),
+        fixed_window(10, Nanos::HOUR),
+        sliding_log(10, Nanos::HOUR),
+    ]
+}
+
 pub(super) struct Bench<'h, H: Harness> {
     harness: &'h H,
     store: H::Store,
@@ -64,6 +74,14 @@ impl<'h, H: Harness> Bench<'h, H> {
 
     pub(super) fn edit(&self, name: &str, limit: Limit, carry: Carry, now: Nanos) -> LimitRef {
         self.store.limit(name, limit, carry, now).expect("a new store has room for limits")
+    }
+
+    pub(super) fn store(&self) -> &H::Store {
+        &self.store
+    }
+
+    pub(super) fn variant(&self, limit: &LimitRef, trust: u8) -> LimitRef {
+        self.store.variant(limit, trust).expect("the suite's quotas can be scaled")
     }
 
     pub(super) fn charge(&self, intent: Intent, charges: &[Charge<'_>], now: Nanos) -> Verdict {

@@ -29,7 +29,9 @@ mod bench;
 mod carrying;
 mod deciding;
 mod keys;
+mod reserving;
 mod together;
+mod trusting;
 
 use std::future::Future;
 use std::pin::pin;
@@ -92,6 +94,17 @@ fn checks<H: Harness>() -> Vec<Check<H>> {
         ("an edit hands out no token over time", carrying::edits_at_their_time),
         ("an old handle does not undo an edit", carrying::old_handle),
         ("a full bucket stays full", carrying::full_stays_full),
+        ("trust scales a limit", trusting::scaled),
+        ("all levels of trust share one state", trusting::one_state),
+        ("asking at another trust changes nothing", trusting::asking_changes_nothing),
+        ("an edit reaches keys at any trust", trusting::edits),
+        ("the retry promise is kept across a change of trust", trusting::retry_promise),
+        ("what is reserved nobody else gets", reserving::denies_others),
+        ("places in a queue are exact", reserving::exact_places),
+        ("a place given up was never taken", reserving::handed_back),
+        ("a place given up moves nobody", reserving::handed_back_from_the_middle),
+        ("places are taken together or not at all", reserving::all_or_nothing),
+        ("a charge as of later makes it later for nobody", reserving::time_stays),
         ("hostile keys are told apart", keys::hostile_keys),
         ("limits are told apart", keys::limits_apart),
         ("a flood of keys refills nobody", keys::flood_refills_nobody),

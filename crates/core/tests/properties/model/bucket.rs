@@ -134,6 +134,10 @@ impl Limiter for Bucket {
     }
 
     fn hand_back(&mut self, cost: Cost, charged_at: Nanos, now: Nanos) {
+        // Empty for longer than that: others have places behind it.
+        if self.level_at(now.max(charged_at)) < Exact::zero() {
+            return;
+        }
         let age = (self.clock(now) - self.clock(charged_at)).max(Exact::zero());
         self.level += (whole(cost.get()) - age * &self.rate).max(Exact::zero());
     }

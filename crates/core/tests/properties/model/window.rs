@@ -194,7 +194,9 @@ impl Limiter for Windows {
 
     fn hand_back(&mut self, cost: Cost, charged_at: Nanos, now: Nanos) {
         let (at, charged) = (self.clock(now), self.window(read(charged_at)));
-        if self.counting(at).contains(&charged) {
+        // Behind the window that was last changed, the one before it is left alone.
+        let behind = self.window(at) > self.window(read(now));
+        if self.counting(at).contains(&charged) && (charged == self.window(at) || !behind) {
             self.give_back(cost.get(), charged..=charged);
         }
         self.note_change(at);

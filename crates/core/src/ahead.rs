@@ -1,0 +1,193 @@
+//! Charges made now as of a later instant: reservations.
+//!
+//! Whoever is told to wait may take its place at once: the cost is charged as of
+//! the instant at which it will be there. Until then the limit reads as used up,
+//! for others as for a clock that has stepped back, and their waits begin behind
+//! the reservation. None of this admits more than the limit, whatever the delay.
+//!
+//! Delay a charge by the wait that its own limit told, and by no more: a longer
+//! delay keeps others waiting for the difference, and a bucket that is full
+//! before the later instant does not remember for whom. So only of charges
+//! delayed no longer than they must be does [`Meter::hand_back`] leave exactly,
+//! and never more than, what would be there without them.
+
+use crate::{Cost, Decision, Meter, Nanos, fixed_window, sliding_window, token_bucket};
+
+impl Meter {
+    /// The instant that a charge made at `now` is counted at: `delay` later, or
+    /// as far ahead as the algorithm can see.
+    pub fn as_of(&self, now: Nanos, delay: Nanos) -> Nanos {
+        now.saturating_add(self.cut(delay))
+    }
+
+    fn cut(&self, delay: Nanos) -> Nanos {
+        match self {
+            Meter::TokenBucket(_) => delay,
+            Meter::SlidingWindow(quota) | Meter::FixedWindow(quota) => delay.min(quota.ahead_max()),
+        }
+    }
+
+    /// [`Meter::charge`] as of `delay` later. Handing it back is
+    /// [`Meter::hand_back`] with [`Meter::as_of`] as the instant of the charge.
+    pub fn charge_ahead(&self, state: u64, cost: Cost, now: Nanos, delay: Nanos) -> Option<u64> {
+        if delay == Nanos::ZERO {
+            return self.charge(state, cost, now);
+        }
+        let at = self.as_of(now, delay);
+        match self {
+            Meter::TokenBucket(quota) => token_bucket::charge(state, quota, cost, at),
+            Meter::SlidingWindow(quota) => sliding_window::charge_ahead(state, quota, cost, now, at),
+            Meter::FixedWindow(quota) => fixed_window::charge_ahead(state, quota, cost, now, at),
+        }
+    }
+
+    /// What [`Meter::charge_ahead`] would say, with nothing taken: what is left as
+    /// of then, and waits that begin now.
+    pub fn peek_ahead(&self, state: u64, cost: Cost, now: Nanos, delay: Nanos) -> Decision {
+        if delay == Nanos::ZERO {
+            return self.peek(state, cost, now);
+        }
+        let at = self.as_of(now, delay);
+        let decision = match self {
+            Meter::SlidingWindow(quota) => sliding_window::peek_ahead(state, quota, cost, now, at),
+            Meter::TokenBucket(_) | Meter::FixedWindow(_) => self.peek(state, cost, at),
+        };
+        decision.told_ahead(self.cut(delay))
+    }
+
+    /// The decision on a [`Meter::charge_ahead`], from its outcome, as
+    /// [`Meter::decision`] makes it.
+    pub fn decision_ahead(
+        &self,
+        charged: Result<u64, u64>,
+        cost: Cost,
+        now: Nanos,
+        delay: Nanos,
+    ) -> Decision {
+        match charged {
+            Ok(state) => self.peek(state, Cost::ZERO, self.as_of(now, delay)).told_ahead(self.cut(delay)),
+            Err(state) => self.peek_ahead(state, cost, now, delay),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sliding_log::{Log, Room};
+    use crate::{LogQuota, Quota, WindowQuota};
+
+    fn at(millis: u64) -> Nanos {
+        Nanos::from_secs(60_000_000).saturating_add(Nanos::from_millis(millis))
+    }
+
+    fn span(millis: u64) -> Nanos {
+        Nanos::from_millis(millis)
+    }
+
+    fn windows(limit: u32) -> WindowQuota {
+        WindowQuota::new(limit, Nanos::MINUTE).unwrap()
+    }
+
+    /// Takes its place at the wait it is told, until the limit admits it.
+    fn reserve(meter: &Meter, state: &mut u64, cost: u32, now: Nanos) -> Nanos {
+        let mut delay = Nanos::ZERO;
+        loop {
+            match meter.charge_ahead(*state, Cost::new(cost), now, delay) {
+                Some(next) => {
+                    *state = next;
+                    return delay;
+                }
+                None => {
+                    let told = meter.peek_ahead(*state, Cost::new(cost), now, delay).retry_after().unwrap();
+                    assert!(told > delay, "{told} after {delay}");
+                    delay = told;
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn reservations_queue_up_in_a_bucket() {
+        let meter = Meter::from(Quota::new(10, Nanos::SECOND, 5).unwrap());
+        let mut state = meter.charge(0, Cost::new(5), at(0)).unwrap();
+        assert_eq!(reserve(&meter, &mut state, 2, at(0)), span(200));
+        assert_eq!(reserve(&meter, &mut state, 5, at(0)), span(700));
+        let others = meter.peek(state, Cost::ONE, at(0));
+        assert_eq!((others.remaining, others.retry_after()), (0, Some(span(800))));
+        assert_eq!(meter.peek(state, Cost::ONE, at(750)).retry_after(), Some(span(50)));
+        assert!(meter.charge(state, Cost::ONE, at(800)).is_some());
+        assert!(!meter.is_idle(state, at(1_199)) && meter.is_idle(state, at(1_200)));
+    }
+
+    #[test]
+    fn a_reservation_handed_back_in_time_was_never_made() {
+        let bucket = Meter::from(Quota::new(10, Nanos::SECOND, 5).unwrap());
+        let meters = [bucket, Meter::SlidingWindow(windows(5)), Meter::FixedWindow(windows(5))];
+        for meter in meters {
+            let used = meter.charge(0, Cost::new(5), at(100)).unwrap();
+            let mut state = used;
+            let delay = reserve(&meter, &mut state, 2, at(200));
+            let back = meter.hand_back(state, Cost::new(2), meter.as_of(at(200), delay), at(300));
+            for later in [300, 60_000, 90_000, 120_000] {
+                let (left, before) =
+                    (meter.peek(back, Cost::ONE, at(later)), meter.peek(used, Cost::ONE, at(later)));
+                assert_eq!(left.remaining, before.remaining, "{meter:?} at {later}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_counts_now_is_not_forgotten_for_a_later_window() {
+        for meter in [Meter::SlidingWindow(windows(10)), Meter::FixedWindow(windows(10))] {
+            let state = meter.charge(0, Cost::new(10), at(59_000)).unwrap();
+            // One in the next window, or two windows on.
+            for delay in [60_000, 120_000] {
+                let state = meter.charge_ahead(state, Cost::ONE, at(59_500), span(delay)).unwrap();
+                let denied = meter.peek(state, Cost::ONE, at(59_600));
+                assert_eq!((denied.is_allowed(), denied.remaining), (false, 0), "{meter:?}, {delay}");
+                let then = at(59_600).saturating_add(denied.retry_after().unwrap());
+                assert!(meter.charge(state, Cost::ONE, then).is_some(), "{meter:?}, {delay}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_fixed_window_is_full_for_those_before_and_after_a_reservation() {
+        let meter = Meter::FixedWindow(windows(10));
+        let mut state = meter.charge(0, Cost::new(7), at(0)).unwrap();
+        assert_eq!(reserve(&meter, &mut state, 9, at(1_000)), span(59_000));
+        let left = |state, millis| meter.peek(state, Cost::ONE, at(millis)).remaining;
+        assert_eq!((left(state, 1_000), left(state, 60_000), left(state, 120_000)), (1, 1, 10));
+        let state = meter.charge(state, Cost::ONE, at(2_000)).unwrap();
+        let denied = meter.peek(state, Cost::ONE, at(2_000));
+        assert_eq!(denied.retry_after(), Some(span(118_000)), "the next window is taken too");
+    }
+
+    #[test]
+    fn where_the_number_wraps_a_reservation_is_cut_to_what_is_seen() {
+        let quota = WindowQuota::new(1_000_000, Nanos::SECOND).unwrap();
+        for meter in [Meter::SlidingWindow(quota), Meter::FixedWindow(quota)] {
+            let all = Cost::new(1_000_000);
+            let state = meter.charge_ahead(0, all, at(0), Nanos::HOUR).unwrap();
+            assert_eq!(meter.as_of(at(0), Nanos::HOUR), at(30_000));
+            for earlier in [at(0), at(29_000), at(0).saturating_sub(span(29_000))] {
+                assert!(!meter.peek(state, Cost::ONE, earlier).is_allowed(), "{meter:?} at {earlier}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_log_keeps_what_still_counts_now() {
+        let quota = LogQuota::new(3, Nanos::SECOND).unwrap();
+        let mut log = Log::default();
+        log.take(&quota, Cost::new(3), at(0), Room::Grow);
+        let reserved = log.take_ahead(&quota, Cost::new(2), at(500), at(1_000), Room::Grow);
+        assert_eq!((reserved.is_allowed(), reserved.remaining), (true, 1));
+        let denied = log.take(&quota, Cost::ONE, at(600), Room::Grow);
+        assert_eq!((denied.remaining, denied.retry_after()), (0, Some(span(400))));
+        assert_eq!(log.peek(&quota, Cost::new(2), at(600)).retry_after(), Some(span(1_400)));
+        log.hand_back(Cost::new(2), at(1_000));
+        assert_eq!(log.peek(&quota, Cost::new(3), at(600)).retry_after(), Some(span(400)));
+    }
+}
