@@ -36,7 +36,7 @@ pub enum Descriptor {
 }
 
 /// The descriptors that have no argument.
-pub const PLAIN: &[(&str, Descriptor)] = &[
+pub(crate) const PLAIN: &[(&str, Descriptor)] = &[
     ("tenant", Descriptor::Tenant),
     ("user", Descriptor::User),
     ("client", Descriptor::Client),
@@ -50,10 +50,10 @@ pub const PLAIN: &[(&str, Descriptor)] = &[
 ];
 
 /// What stands before the colon of those that have one.
-pub const PREFIXES: &[&str] = &["header", "query", "jwt", "descriptor"];
+pub(crate) const PREFIXES: &[&str] = &["header", "query", "jwt", "descriptor"];
 
 /// The longest name after the colon.
-pub const ARGUMENT_MAX: usize = 128;
+pub(crate) const ARGUMENT_MAX: usize = 128;
 
 impl Descriptor {
     /// Reads what a document says; `None` if it is no descriptor.

@@ -25,6 +25,20 @@ pub struct Document {
     pub bursts: Vec<BurstEntry>,
     /// `adaptive.trust`
     pub trust: bool,
+    /// The names of limits and detectors, those of entries that could not be
+    /// read included.
+    pub names: Vec<Named>,
+    /// The ids of tenants, likewise.
+    pub tenant_ids: Vec<Named>,
+}
+
+/// A name, and the path of the field that gives it: `limits[3].name`.
+#[derive(Clone, Debug)]
+pub struct Named {
+    /// The path.
+    pub path: String,
+    /// The name.
+    pub name: Spanned<String>,
 }
 
 /// `defaults`
@@ -47,6 +61,8 @@ pub struct Defaults {
 /// An entry of `limits`.
 #[derive(Clone, Debug)]
 pub struct LimitEntry {
+    /// Where it stands, as a path: `limits[3]`.
+    pub path: String,
     /// The whole entry.
     pub at: Span,
     /// `name`
@@ -226,12 +242,14 @@ pub struct Jitter(pub u32);
 /// An entry of `routes`.
 #[derive(Clone, Debug)]
 pub struct RouteEntry {
+    /// Where it stands, as a path: `limits[3]`.
+    pub path: String,
     /// The whole entry.
     pub at: Span,
     /// `enabled`
     pub enabled: bool,
     /// `path`
-    pub path: Spanned<Pattern>,
+    pub pattern: Spanned<Pattern>,
     /// `methods`, in upper case; empty for any.
     pub methods: Vec<Spanned<String>>,
     /// `cost`
@@ -241,6 +259,8 @@ pub struct RouteEntry {
 /// An entry of `tenants`.
 #[derive(Clone, Debug)]
 pub struct TenantEntry {
+    /// Where it stands, as a path: `limits[3]`.
+    pub path: String,
     /// The whole entry.
     pub at: Span,
     /// `id`
@@ -308,6 +328,8 @@ pub enum BudgetMode {
 /// An entry of `allow` or `block`.
 #[derive(Clone, Debug)]
 pub struct GateEntry {
+    /// Where it stands, as a path: `limits[3]`.
+    pub path: String,
     /// The whole entry.
     pub at: Span,
     /// `enabled`
@@ -323,6 +345,8 @@ pub struct GateEntry {
 /// An entry of `bursts`.
 #[derive(Clone, Debug)]
 pub struct BurstEntry {
+    /// Where it stands, as a path: `limits[3]`.
+    pub path: String,
     /// The whole entry.
     pub at: Span,
     /// `name`

@@ -1,13 +1,45 @@
 //! The policy: a document, checked and compiled to an immutable rule set.
 
+mod compile;
 mod descriptor;
 pub mod document;
+mod facts;
+mod gate;
+mod judge;
+mod matching;
+mod nearest;
 pub mod node;
+mod numbers;
 mod path;
+mod policy;
 mod problem;
+mod read;
+mod reference;
+mod request;
+mod rule;
+mod ruleset;
+mod schema;
+mod shape;
 mod span;
+mod tenants;
+mod text;
 
+pub use compile::{ENTRIES_MAX, compile};
 pub use descriptor::Descriptor;
+pub use facts::{Facts, KeyBytes};
+pub use gate::{Gate, GateRule};
+pub use judge::{Judgement, Standing};
+pub use matching::Condition;
+pub use nearest::nearest;
+pub use numbers::Numbers;
 pub use path::{Pattern, PatternError, Segment, normalise};
+pub use policy::{Policy, PolicyError};
 pub use problem::{Problem, Severity};
+pub use read::{read, read_node};
+pub use reference::reference;
+pub use request::{Pairs, Request, Trust};
+pub use rule::{CostRule, Group, Rule, Strategy, Tier};
+pub use ruleset::{Detector, Item, Plan, RuleSet};
+pub use schema::json_schema;
 pub use span::{Span, Spanned};
+pub use tenants::{Tenant, Tenants};

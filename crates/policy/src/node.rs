@@ -2,6 +2,8 @@
 
 use crate::{Span, Spanned};
 
+pub use crate::text::{DEPTH_MAX, NODES_MAX, TEXT_BYTES_MAX, parse};
+
 /// A value of a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {

@@ -1,7 +1,7 @@
 //! Paths and the patterns that match them.
 
 use std::borrow::Cow;
-use std::fmt;
+use std::fmt::{self, Write};
 
 /// A pattern for paths: literal segments, `*` for one segment, a final `**` for
 /// any depth, none included.
@@ -43,7 +43,7 @@ pub enum PatternError {
 }
 
 /// The longest pattern.
-pub const PATTERN_BYTES_MAX: usize = 1024;
+pub(crate) const PATTERN_BYTES_MAX: usize = 1024;
 
 impl Pattern {
     /// Reads a pattern.
@@ -124,7 +124,7 @@ impl fmt::Display for Pattern {
 
 /// The segments of a normal path; none for `/`. A slash at the end is not told
 /// from its absence.
-pub fn segments_of(path: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn segments_of(path: &str) -> impl Iterator<Item = &str> {
     path.split('/').filter(|segment| !segment.is_empty())
 }
 
@@ -132,6 +132,10 @@ pub fn segments_of(path: &str) -> impl Iterator<Item = &str> {
 /// percent-decoded, empty and dot segments resolved, so that `//login` and
 /// `/%6cogin` are `/login`.
 pub fn normalise(path: &str) -> Cow<'_, str> {
+    // Most paths are, and then they are read once and not copied.
+    if is_normal(path) {
+        return Cow::Borrowed(path);
+    }
     let path = path.split(['?', '#']).next().unwrap_or_default();
     if is_normal(path) {
         return Cow::Borrowed(path);
@@ -158,13 +162,18 @@ pub fn normalise(path: &str) -> Cow<'_, str> {
     Cow::Owned(normal)
 }
 
-/// Most paths are already normal, and then nothing is copied.
+/// Is there nothing to drop, to decode or to resolve?
 fn is_normal(path: &str) -> bool {
-    let bytes = path.as_bytes();
-    bytes.first() == Some(&b'/')
-        && (bytes.len() == 1 || bytes.last() != Some(&b'/'))
-        && !bytes.contains(&b'%')
-        && !bytes.windows(2).any(|pair| pair[0] == b'/' && (pair[1] == b'/' || pair[1] == b'.'))
+    let [b'/', rest @ ..] = path.as_bytes() else { return false };
+    let mut previous = b'/';
+    for &byte in rest {
+        match byte {
+            b'%' | b'?' | b'#' | 0x80.. => return false,
+            b'/' | b'.' if previous == b'/' => return false,
+            _ => previous = byte,
+        }
+    }
+    rest.is_empty() || previous != b'/'
 }
 
 /// Decodes `%41` and its like where that cannot change the meaning; other
@@ -173,7 +182,7 @@ fn decode_unreserved(path: &str) -> String {
     let mut decoded = String::with_capacity(path.len());
     let mut rest = path;
     while let Some(escape) = rest.find('%') {
-        decoded.push_str(&rest[..escape]);
+        push_encoded(&mut decoded, &rest[..escape]);
         let code =
             rest.get(escape + 1..escape + 3).filter(|code| code.bytes().all(|b| b.is_ascii_hexdigit()));
         let Some(code) = code else {
@@ -190,6 +199,20 @@ fn decode_unreserved(path: &str) -> String {
         }
         rest = &rest[escape + 3..];
     }
-    decoded.push_str(rest);
+    push_encoded(&mut decoded, rest);
     decoded
+}
+
+/// What is not ASCII is written as its escapes, so that both spellings are one.
+fn push_encoded(decoded: &mut String, text: &str) {
+    for char in text.chars() {
+        if char.is_ascii() {
+            decoded.push(char);
+        } else {
+            let mut bytes = [0; 4];
+            for byte in char.encode_utf8(&mut bytes).bytes() {
+                write!(decoded, "%{byte:02X}").expect("writing to memory does not fail");
+            }
+        }
+    }
 }

@@ -4,6 +4,9 @@ use std::fmt;
 
 use crate::Span;
 
+/// How much of what was seen is repeated.
+const SAW_MAX: usize = 60;
+
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
@@ -78,6 +81,24 @@ impl Problem {
         Problem { hint: Some(hint.into()), ..self }
     }
 
+    /// Fills in what was left open, from the text and from the rest: every
+    /// problem says what was seen, what is wanted and what to do.
+    pub(crate) fn complete(&mut self, lines: &[&str]) {
+        let line = (self.at.line as usize).checked_sub(1).and_then(|line| lines.get(line));
+        if let (true, Some(line)) = (self.saw.is_empty(), line) {
+            let length = (self.at.length as usize).min(SAW_MAX);
+            let seen: String =
+                line.chars().skip((self.at.column as usize).saturating_sub(1)).take(length).collect();
+            self.saw = seen.split(" #").next().unwrap_or_default().trim_end().to_owned();
+        }
+        if self.hint.is_none() && !self.want.is_empty() {
+            self.hint = Some(format!("use {}", self.want));
+        }
+        if let (true, Some(hint)) = (self.want.is_empty(), &self.hint) {
+            self.want = hint.clone();
+        }
+    }
+
     /// Does it keep the document from being used?
     pub fn is_error(&self) -> bool {
         self.severity == Severity::Error
@@ -85,7 +106,7 @@ impl Problem {
 }
 
 impl fmt::Display for Problem {
-    /// One line: `policy line 12, column 5: limits[3]: unknown field ...`.
+    /// One line: `error: line 12, column 5: limits[3].burts: unknown field …`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Problem { severity, path, at, message, .. } = self;
         write!(f, "{severity}: line {}, column {}: ", at.line, at.column)?;

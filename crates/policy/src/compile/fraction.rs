@@ -1,0 +1,56 @@
+//! Adding up rates over different windows without rounding.
+
+/// An exact fraction, as far as 128 bits go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Fraction {
+    num: u128,
+    den: u128,
+}
+
+impl Fraction {
+    pub(super) fn new(num: u128, den: u128) -> Fraction {
+        let divisor = gcd(num, den).max(1);
+        Fraction { num: num / divisor, den: den / divisor }
+    }
+
+    pub(super) fn sum(terms: impl Iterator<Item = Fraction>) -> Fraction {
+        terms.fold(Fraction::new(0, 1), |a, b| a.plus(b))
+    }
+
+    /// Windows so odd that the sum outgrows 128 bits are rounded up to whole
+    /// tokens.
+    fn plus(self, other: Fraction) -> Fraction {
+        let exact = || {
+            let num = self.num.checked_mul(other.den)?.checked_add(other.num.checked_mul(self.den)?)?;
+            Some(Fraction::new(num, self.den.checked_mul(other.den)?))
+        };
+        exact().unwrap_or_else(|| Fraction::new(self.ceil().saturating_add(other.ceil()), 1))
+    }
+
+    pub(super) fn ceil(self) -> u128 {
+        self.num.div_ceil(self.den)
+    }
+
+    pub(super) fn floor(self) -> u128 {
+        self.num / self.den
+    }
+}
+
+impl PartialOrd for Fraction {
+    fn partial_cmp(&self, other: &Fraction) -> Option<std::cmp::Ordering> {
+        let (whole, rest) = (self.floor(), self.num % self.den);
+        let (other_whole, other_rest) = (other.floor(), other.num % other.den);
+        let parts = || {
+            let (mine, theirs) = (rest.checked_mul(other.den)?, other_rest.checked_mul(self.den)?);
+            Some(mine.cmp(&theirs))
+        };
+        match whole.cmp(&other_whole) {
+            std::cmp::Ordering::Equal => parts().or(Some(std::cmp::Ordering::Equal)),
+            unequal => Some(unequal),
+        }
+    }
+}
+
+fn gcd(a: u128, b: u128) -> u128 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}

@@ -1,0 +1,85 @@
+//! `limits`.
+
+use std::collections::HashMap;
+
+use super::{Compiler, overlap, terms};
+use crate::Descriptor;
+use crate::document::LimitEntry;
+use crate::matching::Condition;
+use crate::rule::{Group, Rule, Tier};
+
+impl Compiler<'_> {
+    pub(super) fn limits(&mut self, entries: &[LimitEntry]) -> Vec<Rule> {
+        let groups = group_numbers(entries);
+        let rules: Vec<Rule> = entries.iter().filter_map(|entry| self.limit(entry, &groups)).collect();
+        self.check_hidden(entries, &rules);
+        rules
+    }
+
+    fn limit(&mut self, entry: &LimitEntry, groups: &HashMap<&str, u32>) -> Option<Rule> {
+        let terms = &entry.terms;
+        let cost = self.cost(&entry.path, terms.cost.as_ref());
+        let numbers = self.numbers(&entry.path, terms)?;
+        let limit = numbers.limit(terms::algorithm(terms)).ok()?;
+        let written = entry.key.as_deref().unwrap_or_default();
+        let key: Box<[Descriptor]> = written.iter().map(|descriptor| descriptor.value.clone()).collect();
+        let adaptive = self.trust && key.iter().any(names_a_caller);
+        if adaptive {
+            let at = terms.sustained.as_ref().map_or(entry.at, |sustained| sustained.at);
+            self.check_trust(at, &format!("{}.sustained", entry.path), &limit, numbers);
+        }
+        let group = entry.group.as_ref().and_then(|group| {
+            let number = *groups.get(group.value.as_str())?;
+            Some(Group { name: group.value.as_str().into(), number })
+        });
+        Some(Rule {
+            name: entry.name.value.as_str().into(),
+            at: entry.at,
+            tier: Tier::of(&key),
+            enabled: entry.enabled,
+            group,
+            conditions: entry.conditions.iter().map(Condition::new).collect(),
+            key,
+            limit,
+            numbers,
+            carry: terms.carry,
+            cost,
+            strategy: terms::strategy(&terms.strategy),
+            mode: self.mode(terms.mode),
+            headers: self.families(terms.headers.as_ref(), terms.response_headers),
+            retry_jitter: terms.retry_jitter.or(self.defaults.retry_jitter).unwrap_or_default(),
+            on_store_error: terms.on_store_error.or(self.defaults.on_store_error).unwrap_or_default(),
+            adaptive,
+        })
+    }
+
+    /// Limits that can never apply, since an earlier one of their group always
+    /// comes first.
+    fn check_hidden(&mut self, entries: &[LimitEntry], rules: &[Rule]) {
+        let by_name: HashMap<&str, &LimitEntry> =
+            entries.iter().map(|entry| (entry.name.value.as_str(), entry)).collect();
+        for (hidden, by) in overlap::hidden(rules) {
+            let Some(entry) = by_name.get(&*hidden.name) else { continue };
+            let message =
+                format!("can never apply: `{}` on line {} is before it in its group", by.name, by.at.line);
+            let problem = crate::Problem::warning(entry.at, entry.path.as_str(), message);
+            let hint = "move it above that one, give it another group, or remove it";
+            self.report(problem.saw(format!("`{}`", hidden.name)).hint(hint));
+        }
+    }
+}
+
+/// Trust is about a caller; a limit that is not for one is not scaled.
+fn names_a_caller(descriptor: &Descriptor) -> bool {
+    matches!(descriptor, Descriptor::User | Descriptor::Client | Descriptor::Ip | Descriptor::Header(_))
+}
+
+/// Groups that have several members, numbered.
+fn group_numbers(entries: &[LimitEntry]) -> HashMap<&str, u32> {
+    let mut numbers = HashMap::new();
+    for group in entries.iter().filter_map(|entry| entry.group.as_ref()) {
+        let next = numbers.len() as u32;
+        numbers.entry(group.value.as_str()).or_insert(next);
+    }
+    numbers
+}

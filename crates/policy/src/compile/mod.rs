@@ -1,0 +1,166 @@
+//! From what was written to a rule set, with every problem reported.
+
+mod fraction;
+mod gates;
+mod limits;
+mod overlap;
+mod tenants;
+mod terms;
+
+use std::collections::HashMap;
+
+use tidegate_core::{Cost, Nanos};
+
+use crate::document::{Defaults, Document, Family, Mode, Named, RouteEntry};
+use crate::matching::Index;
+use crate::ruleset::{Detector, Route, Routes, RuleSet};
+use crate::{Problem, Span, Spanned};
+
+/// The most limits, tenants and entries of each other kind.
+pub const ENTRIES_MAX: usize = 100_000;
+
+/// The most problems that are told.
+const PROBLEMS_MAX: usize = 2_000;
+
+/// Compiles a document as of `now`: what is expired by then is warned of. The
+/// rule set is sound if no problem is an error.
+pub fn compile(document: &Document, now: Nanos) -> (RuleSet, Vec<Problem>) {
+    let mut compiler = Compiler { defaults: &document.defaults, trust: document.trust, problems: Vec::new() };
+    compiler.check_counts(document);
+    let mut rules = compiler.limits(&document.limits);
+    let limit_count = rules.len();
+    let tenants = compiler.tenants(document, &mut rules);
+    compiler.check_names(document);
+    let filed = |number: &u32| rules[*number as usize].enabled;
+    let numbers = 0..limit_count as u32;
+    let index = Index::new(numbers.filter(filed).map(|number| (number, &*rules[number as usize].conditions)));
+    let rule_set = RuleSet {
+        index,
+        limit_count,
+        rules: rules.into(),
+        routes: compiler.routes(document),
+        tenants,
+        allow: compiler.gate("allow", &document.allow, now),
+        block: compiler.gate("block", &document.block, now),
+        detectors: detectors(document),
+        trust: document.trust,
+        shadow: document.defaults.mode == Some(Mode::Shadow),
+        deny_unknown_tenants: document.defaults.deny_unknown_tenants,
+        response_headers: document.defaults.response_headers.unwrap_or(true),
+    };
+    let mut problems = compiler.problems;
+    problems.sort_by_key(|problem| problem.at);
+    (rule_set, problems)
+}
+
+/// What the parts of a compilation share.
+struct Compiler<'a> {
+    defaults: &'a Defaults,
+    trust: bool,
+    problems: Vec<Problem>,
+}
+
+impl Compiler<'_> {
+    /// Keeps a problem; nobody reads more than so many.
+    fn report(&mut self, problem: Problem) {
+        if self.problems.len() < PROBLEMS_MAX {
+            self.problems.push(problem);
+        }
+    }
+
+    fn check_counts(&mut self, document: &Document) {
+        let kinds = [
+            ("limits", document.limits.len()),
+            ("routes", document.routes.len()),
+            ("tenants", document.tenants.len()),
+            ("allow", document.allow.len()),
+            ("block", document.block.len()),
+            ("bursts", document.bursts.len()),
+        ];
+        for (kind, count) in kinds {
+            if count > ENTRIES_MAX {
+                let problem = Problem::error(Span::default(), kind, format!("too many {kind}"));
+                self.report(problem.saw(count.to_string()).want(format!("at most {ENTRIES_MAX}")));
+            }
+        }
+    }
+
+    /// Limits and detectors are told apart by name, in decisions and metrics, and
+    /// tenants by id.
+    fn check_names(&mut self, document: &Document) {
+        for (what, names) in [("name", &document.names), ("id", &document.tenant_ids)] {
+            let mut seen: HashMap<&str, Span> = HashMap::new();
+            for Named { path, name } in names {
+                match seen.get(name.value.as_str()) {
+                    Some(first) => self.report(twice(what, path, name, *first)),
+                    None => _ = seen.insert(&name.value, name.at),
+                }
+            }
+        }
+    }
+
+    fn routes(&mut self, document: &Document) -> Routes {
+        let used = document.routes.iter().filter(|entry| entry.enabled);
+        let routes: Vec<Route> = used
+            .map(|entry| Route {
+                pattern: entry.pattern.value.clone(),
+                methods: entry.methods.iter().map(|method| method.value.as_str().into()).collect(),
+                cost: entry.cost.map(Cost::new),
+            })
+            .collect();
+        self.check_routes(document);
+        Routes::new(routes)
+    }
+
+    /// A route that an earlier one hides never applies.
+    fn check_routes(&mut self, document: &Document) {
+        let routes: Vec<_> = document.routes.iter().filter(|entry| entry.enabled).collect();
+        let methods_hide = |earlier: &RouteEntry, later: &RouteEntry| {
+            let among_earlier = |m: &Spanned<String>| earlier.methods.iter().any(|e| e.value == m.value);
+            earlier.methods.is_empty()
+                || (!later.methods.is_empty() && later.methods.iter().all(among_earlier))
+        };
+        let hides = |earlier: &RouteEntry, later: &RouteEntry| {
+            earlier.pattern.value.covers(&later.pattern.value) && methods_hide(earlier, later)
+        };
+        for (place, later) in routes.iter().enumerate().take(overlap::COMPARED_MAX) {
+            if let Some(earlier) = routes[..place].iter().find(|earlier| hides(earlier, later)) {
+                let (path, line) = (format!("{}.path", later.path), earlier.pattern.at.line);
+                let message =
+                    format!("never applies: `{}` on line {line} comes first", earlier.pattern.value);
+                let problem = Problem::warning(later.pattern.at, path, message);
+                self.report(
+                    problem.saw(later.pattern.value.as_str()).hint("move it above that one, or remove it"),
+                );
+            }
+        }
+    }
+
+    /// The header families of an entry; none if its headers are off.
+    fn families(&self, headers: Option<&Vec<Family>>, response_headers: Option<bool>) -> Box<[Family]> {
+        if !response_headers.or(self.defaults.response_headers).unwrap_or(true) {
+            return Box::default();
+        }
+        let chosen = headers.or(self.defaults.headers.as_ref());
+        chosen.map_or_else(|| Box::from([Family::XRateLimit]), |families| families.clone().into())
+    }
+}
+
+fn detectors(document: &Document) -> Box<[Detector]> {
+    let used = document.bursts.iter().filter(|entry| entry.enabled);
+    used.map(|entry| Detector {
+        name: entry.name.value.as_str().into(),
+        key: entry.key.iter().map(|descriptor| descriptor.value.clone()).collect(),
+        window: entry.window,
+        threshold: entry.threshold,
+        penalty: entry.penalty,
+    })
+    .collect()
+}
+
+/// The same name again.
+fn twice(what: &str, path: &str, name: &Spanned<String>, first: Span) -> Problem {
+    let message = format!("the {what} `{}` is already used on line {}", name.value, first.line);
+    let want = format!("one {what} each: state and metrics belong to it");
+    Problem::error(name.at, path, message).saw(format!("`{}`", name.value)).want(want)
+}

@@ -1,0 +1,52 @@
+//! Limits that another one of their group always comes before.
+
+use std::collections::HashMap;
+
+use crate::Condition;
+use crate::rule::Rule;
+
+/// How many limits of a group are compared with each other, so that checking a
+/// document takes no more than a moment.
+pub(super) const COMPARED_MAX: usize = 1_000;
+
+/// How many comparisons of values are made in all.
+const COMPARISONS_MAX: usize = 5_000_000;
+
+/// Each rule that can never apply, with the one that hides it.
+pub(super) fn hidden(rules: &[Rule]) -> Vec<(&Rule, &Rule)> {
+    let mut groups: HashMap<u32, Vec<&Rule>> = HashMap::new();
+    let mut found = Vec::new();
+    let mut left = COMPARISONS_MAX;
+    for rule in rules.iter().filter(|rule| rule.enabled) {
+        let Some(group) = &rule.group else { continue };
+        let earlier = groups.entry(group.number).or_default();
+        let mut hides = |earlier: &&&Rule| {
+            left = left.saturating_sub(values(earlier).saturating_mul(values(rule)));
+            left > 0 && hides(earlier, rule)
+        };
+        if let Some(by) = earlier.iter().find(&mut hides) {
+            found.push((rule, *by));
+        }
+        if !rule.is_shadow() && earlier.len() < COMPARED_MAX {
+            earlier.push(rule);
+        }
+    }
+    found
+}
+
+/// How many values its conditions have, and one.
+fn values(rule: &Rule) -> usize {
+    1 + rule.conditions.iter().map(Condition::size).sum::<usize>()
+}
+
+/// Does `earlier` apply wherever `later` would?
+fn hides(earlier: &Rule, later: &Rule) -> bool {
+    let matches =
+        earlier.conditions.iter().all(|mine| later.conditions.iter().any(|theirs| mine.covers(theirs)));
+    // What `later` needs to apply is there; so must be what `earlier` needs.
+    let has_key = earlier.key.iter().all(|descriptor| {
+        later.key.contains(descriptor)
+            || later.conditions.iter().any(|condition| condition.descriptor() == *descriptor)
+    });
+    matches && has_key
+}

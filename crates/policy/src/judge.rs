@@ -1,0 +1,71 @@
+//! Why each limit applies to a request or does not: the slow, telling twin of
+//! [`RuleSet::plan`].
+
+use crate::{Condition, Descriptor, Facts, Rule, RuleSet};
+
+/// A limit of the policy, and what came of it.
+#[derive(Clone, Debug)]
+pub struct Judgement<'r> {
+    /// The number of the rule.
+    pub number: u32,
+    /// The limit.
+    pub rule: &'r Rule,
+    /// What came of it.
+    pub standing: Standing<'r>,
+}
+
+/// Whether a limit applies.
+#[derive(Clone, Debug)]
+pub enum Standing<'r> {
+    /// It does.
+    Applies,
+    /// It is switched off.
+    Disabled,
+    /// A condition does not hold.
+    Unmet {
+        /// The condition.
+        condition: &'r Condition,
+        /// What the request has there.
+        saw: Option<String>,
+    },
+    /// The request lacks a part of its key.
+    NoKey(&'r Descriptor),
+    /// An earlier one of its group applies.
+    GroupTaken {
+        /// By which rule.
+        by: &'r Rule,
+    },
+}
+
+impl RuleSet {
+    /// Every limit of `limits`, in order, with whether it applies.
+    pub fn judge<'r>(&'r self, facts: &Facts<'_, '_>) -> Vec<Judgement<'r>> {
+        let mut taken: Vec<(u32, &Rule)> = Vec::new();
+        let judge = |(number, rule): (u32, &'r Rule)| {
+            let standing = standing(rule, facts, &taken);
+            if let (Standing::Applies, Some(group), false) = (&standing, &rule.group, rule.is_shadow()) {
+                taken.push((group.number, rule));
+            }
+            Judgement { number, rule, standing }
+        };
+        (0..).zip(self.limits()).map(judge).collect()
+    }
+}
+
+fn standing<'r>(rule: &'r Rule, facts: &Facts<'_, '_>, taken: &[(u32, &'r Rule)]) -> Standing<'r> {
+    if !rule.enabled {
+        return Standing::Disabled;
+    }
+    if let Some(condition) = rule.conditions.iter().find(|condition| !condition.holds(facts)) {
+        let saw = facts.value(&condition.descriptor()).map(|value| value.into_owned());
+        return Standing::Unmet { condition, saw };
+    }
+    let by = rule.group.as_ref().and_then(|group| taken.iter().find(|(number, _)| *number == group.number));
+    if let Some((_, by)) = by {
+        return Standing::GroupTaken { by };
+    }
+    match rule.key.iter().find(|descriptor| facts.value(descriptor).is_none()) {
+        Some(missing) => Standing::NoKey(missing),
+        None => Standing::Applies,
+    }
+}

@@ -1,0 +1,268 @@
+//! What someone probably meant who wrote something else.
+
+use crate::descriptor::{PLAIN, PREFIXES};
+use crate::nearest::nearest;
+use crate::node::{Kind, Node};
+
+use super::value::WINDOWS;
+use super::{NAME_MAX, Object, Shape, Word};
+
+/// For a field that an object does not have.
+pub(super) fn field(seen: &str, object: &Object) -> Option<String> {
+    if let Some(field) = object.fields().find(|field| field.also.contains(&seen)) {
+        return Some(format!("did you mean `{}`?", field.name));
+    }
+    let inside = object.fields().find_map(|field| match &field.shape {
+        Shape::Object(child) | Shape::ObjectOr(child, _) if !child.descriptors => {
+            child.fields().any(|field| field.name == seen).then_some(field.name)
+        }
+        _ => None,
+    });
+    if let Some(inside) = inside {
+        return Some(format!("`{seen}` belongs inside `{inside}`"));
+    }
+    let descriptors = PLAIN.iter().map(|(name, _)| *name).chain(["methods"]).filter(|_| object.descriptors);
+    let known = object.fields().map(|field| field.name).chain(descriptors);
+    if let Some(name) = nearest(seen, known) {
+        return Some(format!("did you mean `{name}`?"));
+    }
+    if object.descriptors {
+        return descriptor(seen);
+    }
+    let conditions =
+        object.fields().find(|field| matches!(field.shape, Shape::Object(child) if child.descriptors));
+    match conditions {
+        Some(field) if super::condition(seen).is_some() => {
+            Some(format!("conditions belong inside `{}`: `{}: {{ {seen}: … }}`", field.name, field.name))
+        }
+        _ => None,
+    }
+}
+
+/// For a scalar where a map belongs.
+pub(super) fn object(node: &Node, field: &str, object: &Object) -> Option<String> {
+    let seen = node.scalar()?;
+    if let Some((name, value)) = seen.split_once(':')
+        && object.fields().any(|field| field.name == name)
+    {
+        return Some(format!("write a space after the colon: `{name}: {value}`"));
+    }
+    let inside = object.shorthand?;
+    let value = if is_shorthand(node, object) { written(node) } else { "…".to_owned() };
+    let map = format!("{{ {inside}: {value} }}");
+    Some(if field.is_empty() { format!("write `{map}`") } else { format!("write `{field}: {map}`") })
+}
+
+/// Could the scalar be the one field that the map is often written for?
+pub(super) fn is_shorthand(node: &Node, object: &Object) -> bool {
+    let shape = object.shorthand.and_then(|name| object.shape_of(name));
+    shape.is_some_and(|shape| super::value::fits(node, shape))
+}
+
+/// For something else where a list belongs.
+pub(super) fn list(node: &Node, field: &str) -> Option<String> {
+    match &node.kind {
+        Kind::Map(entries) if entries.is_empty() => Some(format!("write `{field}: []`")),
+        Kind::Map(_) => Some("begin each entry with `- `".into()),
+        Kind::Null => Some(format!("write `{field}: []` if there are none")),
+        Kind::Text(text) => {
+            let items: Vec<&str> = text.split([',', ' ', '+']).filter(|item| !item.is_empty()).collect();
+            Some(format!("write `{field}: [{}]`", items.join(", ")))
+        }
+        _ => Some(format!("write `{field}: [{}]`", node.scalar()?)),
+    }
+}
+
+/// For a word that is not among those known.
+pub(super) fn word(seen: &str, words: &[Word]) -> Option<String> {
+    let folded = seen.to_ascii_lowercase();
+    let meant = words.iter().find(|word| word.also.contains(&folded.as_str())).map(|word| word.name);
+    let meant = meant.or_else(|| nearest(seen, words.iter().map(|word| word.name)))?;
+    Some(format!("did you mean `{meant}`?"))
+}
+
+/// For a descriptor that is none.
+pub(super) fn descriptor(seen: &str) -> Option<String> {
+    let also = [
+        ("user_id", "user"),
+        ("tenant_id", "tenant"),
+        ("client_id", "client"),
+        ("api_key", "header:x-api-key"),
+        ("remote_address", "ip"),
+        ("address", "ip"),
+        ("endpoint", "route"),
+        ("url", "path"),
+    ];
+    if let Some((_, meant)) = also.iter().find(|(name, _)| *name == seen) {
+        return Some(format!("did you mean `{meant}`?"));
+    }
+    if let Some((prefix, argument)) = seen.split_once([':', '.', '='])
+        && let Some(meant) = nearest(prefix, PREFIXES.iter().copied().chain(["headers"]))
+    {
+        let meant = meant.trim_end_matches('s');
+        let argument = if argument.is_empty() { "<name>" } else { argument };
+        return Some(format!("did you mean `{meant}:{argument}`?"));
+    }
+    if PREFIXES.contains(&seen) {
+        return Some(format!("say which: `{seen}:<name>`"));
+    }
+    match nearest(seen, PLAIN.iter().map(|(name, _)| *name)) {
+        Some(meant) => Some(format!("did you mean `{meant}`?")),
+        None => Some("anything else of a request is `header:…`, `query:…`, `jwt:…` or `descriptor:…`".into()),
+    }
+}
+
+/// For something that is no whole number.
+pub(super) fn integer(node: &Node) -> Option<String> {
+    match &node.kind {
+        Kind::Text(text) => {
+            let digits: String = text.chars().filter(|c| !matches!(c, '_' | ',' | ' ' | '\'')).collect();
+            if !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit() || b == b'.') {
+                return Some(format!("write it as a plain number: `{digits}`"));
+            }
+            let end = text.find(|c: char| !c.is_ascii_digit()).filter(|end| *end > 0)?;
+            Some(format!("write the number alone: `{}`", &text[..end]))
+        }
+        Kind::Number(text) if text.starts_with('-') => Some("it cannot be negative".into()),
+        Kind::Number(_) => Some("write it in decimal digits, without a fraction or an exponent".into()),
+        _ => None,
+    }
+}
+
+/// For something that is neither true nor false.
+pub(super) fn flag(node: &Node) -> Option<String> {
+    let flag = match node.scalar()?.to_ascii_lowercase().as_str() {
+        "yes" | "on" | "1" | "true" | "y" | "enabled" => "true",
+        "no" | "off" | "0" | "false" | "n" | "disabled" => "false",
+        _ => return None,
+    };
+    Some(format!("write `{flag}`"))
+}
+
+/// For something that is no duration.
+pub(super) fn duration(node: &Node) -> Option<String> {
+    let meant = as_duration(node.scalar()?)?;
+    Some(format!("write it as `{meant}`"))
+}
+
+/// For something that is no window.
+pub(super) fn window(node: &Node) -> Option<String> {
+    let seen = node.scalar()?;
+    let seen = seen.strip_prefix("per").map_or(seen, |rest| rest.trim_start_matches([' ', '_', '-']));
+    if let Some((word, _)) = WINDOWS.iter().find(|(word, _)| seen == format!("{word}s") || seen == *word) {
+        return Some(format!("write it as `{word}`"));
+    }
+    if let Some(word) = unit(seen).and_then(unit_word) {
+        return Some(format!("write it as `{word}`"));
+    }
+    if let Some(meant) = as_duration(seen) {
+        return Some(format!("write it as `{meant}`"));
+    }
+    let word = nearest(seen, WINDOWS.iter().map(|(word, _)| *word))?;
+    Some(format!("did you mean `{word}`?"))
+}
+
+/// `10 sec` → `10s`, `1.5s` → `1500ms`, `5` → `5s`, `minute` → `1m`.
+fn as_duration(seen: &str) -> Option<String> {
+    let seen = seen.trim();
+    let end = seen.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(seen.len());
+    let (number, word) = seen.split_at(end);
+    let number = if number.is_empty() { "1" } else { number };
+    let word = word.trim().to_ascii_lowercase();
+    let unit = if word.is_empty() { "s" } else { unit(&word)? };
+    match number.split_once('.') {
+        None => Some(format!("{number}{unit}")),
+        Some((whole, fraction)) => {
+            let (smaller, factor) = match unit {
+                "s" => ("ms", 1_000),
+                "m" => ("s", 60),
+                "h" => ("m", 60),
+                "d" => ("h", 24),
+                _ => return None,
+            };
+            let scale = 10_u64.checked_pow(u32::try_from(fraction.len()).ok()?)?;
+            let parts = whole.parse::<u64>().ok()?.checked_mul(scale)?.checked_add(fraction.parse().ok()?)?;
+            let total = parts.checked_mul(factor)?;
+            (total % scale == 0).then(|| format!("{}{smaller}", total / scale))
+        }
+    }
+}
+
+fn unit(word: &str) -> Option<&'static str> {
+    match word {
+        "ms" | "msec" | "msecs" | "millis" | "millisecond" | "milliseconds" => Some("ms"),
+        "s" | "sec" | "secs" | "second" | "seconds" => Some("s"),
+        "m" | "min" | "mins" | "minute" | "minutes" => Some("m"),
+        "h" | "hr" | "hrs" | "hour" | "hours" => Some("h"),
+        "d" | "day" | "days" => Some("d"),
+        _ => None,
+    }
+}
+
+fn unit_word(unit: &str) -> Option<&'static str> {
+    match unit {
+        "s" => Some("second"),
+        "m" => Some("minute"),
+        "h" => Some("hour"),
+        "d" => Some("day"),
+        _ => None,
+    }
+}
+
+/// For a text that is no name.
+pub(super) fn name(seen: &str) -> Option<String> {
+    if seen.len() > NAME_MAX {
+        return Some(format!("use at most {NAME_MAX} characters"));
+    }
+    let meant: String = seen
+        .trim()
+        .chars()
+        .map(|c| if super::is_name(c.encode_utf8(&mut [0; 4])) { c } else { '-' })
+        .collect();
+    (!meant.is_empty() && meant.chars().any(char::is_alphanumeric)).then(|| format!("for instance `{meant}`"))
+}
+
+/// For a text that is no path.
+pub(super) fn path(seen: &str) -> Option<String> {
+    let is_glob = seen.contains("**/")
+        || seen.split('/').any(|part| part.len() > 1 && part != "**" && part.contains('*'));
+    if is_glob {
+        return Some("use `*` for one segment, and `**` at the end for any depth".into());
+    }
+    let absolute = format!("/{seen}");
+    let relative = !seen.is_empty() && !seen.starts_with('/') && !seen.contains("://");
+    (relative && crate::Pattern::parse(&absolute).is_ok()).then(|| format!("write it as `{absolute}`"))
+}
+
+/// For a text that is no network.
+pub(super) fn network(seen: &str) -> Option<String> {
+    if let Some(stem) = seen.strip_suffix(".*") {
+        let octets = stem.split('.').filter(|part| *part != "*").collect::<Vec<_>>();
+        if (1..=3).contains(&octets.len()) && octets.iter().all(|octet| octet.parse::<u8>().is_ok()) {
+            let zeros = ".0".repeat(4 - octets.len());
+            return Some(format!("write it as `{}{zeros}/{}`", octets.join("."), octets.len() * 8));
+        }
+    }
+    Some("for instance `10.0.0.0/8`, `192.0.2.7` or `2001:db8::/32`".into())
+}
+
+/// For a text that is no point in time.
+pub(super) fn instant(seen: &str) -> Option<String> {
+    let fits = |text: &str| text.parse::<jiff::Timestamp>().is_ok();
+    [format!("{seen}T00:00:00Z"), format!("{seen}Z"), format!("{}Z", seen.replacen(' ', "T", 1))]
+        .into_iter()
+        .find(|meant| fits(meant))
+        .map(|meant| format!("write it as `{meant}`"))
+        .or_else(|| Some("for instance `2030-01-31T12:00:00Z`".into()))
+}
+
+/// A scalar as it could be written.
+fn written(node: &Node) -> String {
+    match &node.kind {
+        Kind::Text(text) if text.chars().all(|c| c.is_ascii_alphanumeric() || "-_./*".contains(c)) => {
+            text.clone()
+        }
+        Kind::Text(text) => crate::text::shorten(text),
+        _ => node.scalar().unwrap_or_default().to_owned(),
+    }
+}

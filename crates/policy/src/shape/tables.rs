@@ -1,0 +1,303 @@
+//! The tables: the document itself, its defaults, and limits.
+
+use super::entries::{BURST, GATE, ROUTE, TENANT};
+use super::{DESCRIPTION_MAX, Field, Object, Shape, Source, WAIT_MAX, Word};
+
+/// Every object, in the order of the reference.
+pub(crate) static OBJECTS: &[&Object] = &[
+    &POLICY,
+    &DEFAULTS,
+    &LIMIT,
+    &MATCH,
+    &SUSTAINED,
+    &BURST_SIZE,
+    &COST,
+    &QUEUE,
+    &DEGRADE,
+    &ROUTE,
+    &TENANT,
+    &super::entries::RATE_LIMIT,
+    &super::entries::BUDGET,
+    &GATE,
+    &BURST,
+    &ADAPTIVE,
+];
+
+const COST_MAX: u64 = u32::MAX as u64;
+/// The highest rate that can be written.
+pub(super) const RATE_MAX: u64 = 1_000_000_000_000_000_000;
+
+pub(crate) static POLICY: Object = Object {
+    name: "policy",
+    about: "The whole document.",
+    fields: &[&[
+        Field::new("version", Shape::Integer(1, 1), "The version of this format.").required(),
+        Field::new("defaults", Shape::Object(&DEFAULTS), "What entries that do not say otherwise get."),
+        Field::new("limits", Shape::List(&Shape::Object(&LIMIT)), "The limits.").or("[]").also(&[
+            "rules",
+            "rate_limits",
+            "ratelimits",
+            "limit",
+        ]),
+        Field::new("routes", Shape::List(&Shape::Object(&ROUTE)), "Costs by route; the first match counts.")
+            .or("[]"),
+        Field::new("tenants", Shape::List(&Shape::Object(&TENANT)), "The tenants and their budgets.")
+            .or("[]"),
+        Field::new("allow", Shape::List(&Shape::Object(&GATE)), "Who bypasses every limit.")
+            .or("[]")
+            .also(&["allowlist", "allow_list", "whitelist", "bypass"]),
+        Field::new("block", Shape::List(&Shape::Object(&GATE)), "Who is refused before any limit is asked.")
+            .or("[]")
+            .also(&["blocklist", "block_list", "denylist", "deny", "blacklist"]),
+        Field::new("bursts", Shape::List(&Shape::Object(&BURST)), "Detectors of bursts.").or("[]"),
+        Field::new("adaptive", Shape::Object(&ADAPTIVE), "Limits that follow the trust in a client."),
+    ]],
+    descriptors: false,
+    shorthand: None,
+};
+
+pub(crate) static DEFAULTS: Object = Object {
+    name: "defaults",
+    about: "What holds for limits that do not say otherwise.",
+    fields: &[
+        ANSWERS,
+        &[Field::new(
+            "unknown_tenant",
+            Shape::Word(UNKNOWN_TENANT),
+            "What happens to a tenant that `tenants` does not list.",
+        )
+        .or("allow")],
+    ],
+    descriptors: false,
+    shorthand: None,
+};
+
+static UNKNOWN_TENANT: &[Word] = &[
+    Word::new("allow", "it has no tenant limits, and is counted").also(&["open", "ignore"]),
+    Word::new("deny", "its requests are refused").also(&["block", "reject", "closed"]),
+];
+
+pub(crate) static LIMIT: Object = Object {
+    name: "limit",
+    about: "One limit: whom it counts, how much they may, and what happens beyond.",
+    fields: &[
+        &[
+            Field::new(
+                "name",
+                Shape::Name { reserved: true },
+                "Its name; unique. Its counters belong to it.",
+            )
+            .required()
+            .also(&["id"]),
+            Field::new(
+                "group",
+                Shape::Name { reserved: false },
+                "Of the limits in a group the first that matches applies.",
+            )
+            .or("a group of its own"),
+            Field::new("match", Shape::Object(&MATCH), "Which requests it is for; all conditions must hold.")
+                .or("every request")
+                .also(&["when", "if", "where", "matches"]),
+            Field::new("key", KEY, "What gets a bucket of its own; `[]` is one bucket for all.")
+                .also(&["keys", "by"]),
+            Field::new("scope", Shape::Word(SCOPES), "Short for a `key` of one descriptor."),
+            Field::new("sustained", Shape::Object(&SUSTAINED), "How much, over time.")
+                .required()
+                .also(&["limit"]),
+        ],
+        TERMS,
+        ANSWERS,
+        ENTRY,
+    ],
+    descriptors: false,
+    shorthand: None,
+};
+
+/// What any entry of a list may say.
+pub(super) static ENTRY: &[Field] = &[
+    Field::new("description", Shape::Text(DESCRIPTION_MAX), "A remark for people.")
+        .also(&["comment", "note"]),
+    Field::new("enabled", Shape::Flag, "Does the entry count?").or("true").also(&["active"]),
+];
+
+/// What a limit and a tenant's rate limit have in common.
+pub(super) static TERMS: &[Field] = &[
+    Field::new("algorithm", Shape::Word(ALGORITHMS), "How it counts.").or("token_bucket").also(&["type"]),
+    Field::new("burst", Shape::Object(&BURST_SIZE), "How much at once; for token buckets.").or("the rate"),
+    Field::new("preset", Shape::Word(PRESETS), "A usual burst, instead of `burst`."),
+    Field::new("carry", Shape::Word(CARRY), "What becomes of the tokens when the numbers are edited.")
+        .or("as_is"),
+    Field::new("cost", Shape::ObjectOr(&COST, &Shape::Integer(1, COST_MAX)), "What a request costs.")
+        .or("1")
+        .also(&["weight"]),
+    Field::new("strategy", Shape::Word(STRATEGIES), "What happens to a request beyond the limit.")
+        .or("reject"),
+    Field::new("queue", Shape::Object(&QUEUE), "How requests wait, with `strategy: queue`."),
+    Field::new("degrade", Shape::Object(&DEGRADE), "How requests are marked, with `strategy: degrade`."),
+];
+
+/// What a limit and the defaults have in common.
+pub(super) static ANSWERS: &[Field] = &[
+    Field::new("mode", Shape::Word(MODES), "Does it refuse, or only watch?").or("enforce"),
+    Field::new(
+        "headers",
+        Shape::OneOrMore(&Shape::Word(FAMILIES)),
+        "Which families of headers answers carry.",
+    )
+    .or("[x-ratelimit]"),
+    Field::new("response_headers", Shape::Flag, "`false` removes all headers but `Retry-After`.").or("true"),
+    Field::new("retry_jitter", Shape::Decimal(0, 500_000), "The share that may be added to `Retry-After`.")
+        .or("0"),
+    Field::new(
+        "on_store_error",
+        Shape::Word(STORE_ERRORS),
+        "What happens while the store cannot be reached.",
+    )
+    .or("local")
+    .also(&["on_error", "fallback_on_error", "fail_mode"]),
+];
+
+pub(super) static MATCH: Object = Object {
+    name: "match",
+    about: "Conditions on a request: each names a descriptor and a value, or a list of which any will do.",
+    fields: &[],
+    descriptors: true,
+    shorthand: Some("path"),
+};
+
+pub(super) static SUSTAINED: Object = Object {
+    name: "sustained",
+    about: "A rate: so much a window.",
+    fields: &[&[
+        Field::new("rate", Shape::Integer(1, RATE_MAX), "How much a window.")
+            .required()
+            .also(&["limit", "requests", "count", "tokens", "max", "rps"]),
+        Field::new("window", Shape::Window, "How long the window is, at most 200 years.")
+            .or("second")
+            .also(&["per", "period", "interval", "duration", "unit", "every"]),
+    ]],
+    descriptors: false,
+    shorthand: Some("rate"),
+};
+
+pub(super) static BURST_SIZE: Object = Object {
+    name: "burst",
+    about: "How much may be taken at once: one of the two fields; the rate without them.",
+    fields: &[&[
+        Field::new("capacity", Shape::Integer(1, COST_MAX), "That much.")
+            .also(&["size", "max", "tokens", "limit"]),
+        Field::new("allowance", Shape::Decimal(1, 1_000_000_000), "That many times the rate, rounded down.")
+            .also(&["factor", "multiplier", "burst_allowance"]),
+    ]],
+    descriptors: false,
+    shorthand: Some("capacity"),
+};
+
+pub(super) static COST: Object = Object {
+    name: "cost",
+    about: "A cost that the request names itself.",
+    fields: &[&[
+        Field::new(
+            "from",
+            Shape::Descriptor(Source::Carried),
+            "Where it stands: usually a header or a query.",
+        )
+        .required(),
+        Field::new("default", Shape::Integer(1, COST_MAX), "What counts if that is no whole number above 0.")
+            .or("1"),
+        Field::new("max", Shape::Integer(1, COST_MAX), "The most that counts.").or("4294967295"),
+    ]],
+    descriptors: false,
+    shorthand: Some("from"),
+};
+
+pub(super) static QUEUE: Object = Object {
+    name: "queue",
+    about: "How requests wait for tokens.",
+    fields: &[&[
+        Field::new("max_depth", Shape::Integer(1, 10_000), "How many may wait for one bucket.")
+            .or("100")
+            .also(&["depth", "size"]),
+        Field::new("max_wait", Shape::Duration(WAIT_MAX), "How long they may wait, at most an hour.")
+            .or("2s")
+            .also(&["timeout", "wait"]),
+    ]],
+    descriptors: false,
+    shorthand: Some("max_depth"),
+};
+
+pub(super) static DEGRADE: Object = Object {
+    name: "degrade",
+    about: "How requests beyond the limit are marked.",
+    fields: &[&[Field::new("tag", Shape::Name { reserved: false }, "The mark.").or("degraded")]],
+    descriptors: false,
+    shorthand: Some("tag"),
+};
+
+static ADAPTIVE: Object = Object {
+    name: "adaptive",
+    about: "Limits that follow the trust in a client.",
+    fields: &[&[
+        Field::new("trust", Shape::Flag, "Does a request's `trust` scale capacity and rate?").or("false")
+    ]],
+    descriptors: false,
+    shorthand: Some("trust"),
+};
+
+static ALGORITHMS: &[Word] = &[
+    Word::new("token_bucket", "a sustained rate with bursts").also(&["gcra", "leaky_bucket", "bucket"]),
+    Word::new("sliding_window", "a count over this window and the fading one before it").also(&["sliding"]),
+    Word::new("sliding_log", "every admitted request remembered").also(&["log"]),
+    Word::new("fixed_window", "a counter per window").also(&["fixed", "window", "counter"]),
+];
+
+static PRESETS: &[Word] = &[
+    Word::new("interactive", "a burst of five times the rate"),
+    Word::new("strict", "a burst of the rate"),
+    Word::new("batch", "a burst of ten times the rate"),
+    Word::new("llm_tools", "a burst of the rate; the cost must come from the request").also(&["llm"]),
+];
+
+static CARRY: &[Word] = &[
+    Word::new("as_is", "the same tokens, at most the new capacity").also(&["keep"]),
+    Word::new("proportional", "the same share of the capacity, rounded down"),
+    Word::new("reset", "starts full").also(&["restart"]),
+];
+
+static STRATEGIES: &[Word] = &[
+    Word::new("reject", "it is refused").also(&["deny", "block", "refuse"]),
+    Word::new("queue", "it waits, within bounds").also(&["wait", "delay"]),
+    Word::new("degrade", "it is admitted and marked").also(&["tag", "mark"]),
+];
+
+static MODES: &[Word] = &[
+    Word::new("enforce", "it refuses").also(&["on", "active", "enforced"]),
+    Word::new("shadow", "it only watches").also(&["dry_run", "dry-run", "monitor", "observe", "log"]),
+];
+
+static FAMILIES: &[Word] = &[
+    Word::new("x-ratelimit", "`X-RateLimit-*`, the reset in seconds of the epoch")
+        .also(&["x_ratelimit", "legacy"]),
+    Word::new("ratelimit-03", "`RateLimit-*`, the reset in seconds from now")
+        .also(&["draft-03", "ratelimit"]),
+    Word::new("ietf", "`RateLimit-Policy` and `RateLimit`").also(&["draft", "rfc"]),
+];
+
+static STORE_ERRORS: &[Word] = &[
+    Word::new("local", "a local bucket with this node's share").also(&["local_only", "fallback"]),
+    Word::new("open", "requests are admitted").also(&["fail_open", "allow"]),
+    Word::new("closed", "requests are refused").also(&["fail_closed", "deny", "close"]),
+];
+
+pub(super) static SCOPES: &[Word] = &[
+    Word::new("global", "one bucket for all").also(&["all", "none", "per_service"]),
+    Word::new("tenant", "a bucket for each tenant").also(&["per_tenant"]),
+    Word::new("user", "a bucket for each user").also(&["per_user", "user_id"]),
+    Word::new("ip", "a bucket for each address").also(&["per_ip", "address", "remote_address"]),
+    Word::new("route", "a bucket for each route").also(&["per_route", "path"]),
+    Word::new("client", "a bucket for each client").also(&["per_client", "client_id", "api_key"]),
+    Word::new("endpoint", "the same as `route`").also(&["per_endpoint"]),
+];
+
+/// A key.
+pub(super) const KEY: Shape = Shape::List(&Shape::Descriptor(Source::Any));

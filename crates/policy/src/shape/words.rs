@@ -1,0 +1,101 @@
+//! Shapes in words: what is wanted, and what it could look like.
+
+use super::value::WINDOWS;
+use super::{NAME_PATTERN, Shape, Source};
+
+impl Shape {
+    /// What is wanted: "a whole number from 1 to 100".
+    pub(crate) fn wanted(&self) -> String {
+        match self {
+            Shape::Name { .. } => format!("a name: {NAME_PATTERN}"),
+            Shape::Text(max) => format!("text of at most {max} bytes"),
+            Shape::Scalar => "a value".into(),
+            Shape::Integer(min, max) if min == max => format!("the number {min}"),
+            Shape::Integer(min, max) => format!("a whole number from {min} to {max}"),
+            Shape::Decimal(min, max) => {
+                format!("a number from {} to {}", decimal_text(*min), decimal_text(*max))
+            }
+            Shape::Flag => "true or false".into(),
+            Shape::Duration(max) => {
+                format!("a duration such as `10s` (ms, s, m, h, d), at most {}", duration_text(*max))
+            }
+            Shape::Window => {
+                let words: Vec<&str> = WINDOWS.iter().map(|(word, _)| *word).collect();
+                format!("{}, or a duration such as `30s`, at most 73050d", words.join(", "))
+            }
+            Shape::Word(words) => {
+                let words: Vec<&str> = words.iter().map(|word| word.name).collect();
+                format!("one of {}", words.join(", "))
+            }
+            Shape::Descriptor(Source::Any) => "a descriptor such as `user` or `header:x-api-key`".into(),
+            Shape::Descriptor(Source::Carried) => {
+                "a descriptor such as `header:x-cost` or `query:cost`".into()
+            }
+            Shape::Path => "a path such as `/api/*/items` or `/api/**`".into(),
+            Shape::Method => "a method in upper case, such as `GET`".into(),
+            Shape::Cidr => "a network such as `10.0.0.0/8`, or an address".into(),
+            Shape::Instant => "a point in time such as `2030-01-31T12:00:00Z`".into(),
+            Shape::List(item) => format!("a list, each {}", item.wanted()),
+            Shape::OneOrMore(item) => format!("{}, or a list of these", item.wanted()),
+            Shape::Object(object) => format!("a map ({})", object.field_names()),
+            Shape::ObjectOr(object, other) => {
+                format!("{}, or a map ({})", other.wanted(), object.field_names())
+            }
+        }
+    }
+
+    /// What it could look like.
+    pub(crate) fn example(&self) -> String {
+        match self {
+            Shape::Name { .. } => "per-user".into(),
+            Shape::Text(_) | Shape::Scalar => "text".into(),
+            Shape::Integer(min, max) if min == max => min.to_string(),
+            Shape::Integer(..) => "10".into(),
+            Shape::Decimal(min, _) => decimal_text(*min),
+            Shape::Flag => "true".into(),
+            Shape::Duration(_) => "10s".into(),
+            Shape::Window => "second".into(),
+            Shape::Word(words) => words.first().map_or("…", |word| word.name).into(),
+            Shape::Descriptor(Source::Any) => "user".into(),
+            Shape::Descriptor(Source::Carried) => "\"header:x-cost\"".into(),
+            Shape::Path => "/api/**".into(),
+            Shape::Method => "GET".into(),
+            Shape::Cidr => "10.0.0.0/8".into(),
+            Shape::Instant => "2030-01-31T12:00:00Z".into(),
+            Shape::List(item) | Shape::OneOrMore(item) => format!("[{}]", item.example()),
+            Shape::ObjectOr(_, other) => other.example(),
+            Shape::Object(object) => {
+                let fields =
+                    object.fields().take(2).map(|field| format!("{}: {}", field.name, field.shape.example()));
+                format!("{{ {} }}", fields.collect::<Vec<_>>().join(", "))
+            }
+        }
+    }
+}
+
+impl super::Object {
+    /// Its fields, for people.
+    fn field_names(&self) -> String {
+        let mut names: Vec<&str> = self.fields().map(|field| field.name).collect();
+        if self.descriptors {
+            names.insert(0, "descriptors");
+        }
+        names.join(", ")
+    }
+}
+
+/// Millionths as a decimal number.
+pub(crate) fn decimal_text(millionths: u64) -> String {
+    let (whole, fraction) = (millionths / 1_000_000, millionths % 1_000_000);
+    if fraction == 0 {
+        return whole.to_string();
+    }
+    format!("{whole}.{}", format!("{fraction:06}").trim_end_matches('0'))
+}
+
+/// Milliseconds in the largest unit that fits.
+pub(crate) fn duration_text(millis: u64) -> String {
+    let units = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s")];
+    let fitting = units.iter().find(|(unit, _)| millis.is_multiple_of(*unit));
+    fitting.map_or_else(|| format!("{millis}ms"), |(unit, name)| format!("{}{name}", millis / unit))
+}

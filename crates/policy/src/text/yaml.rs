@@ -1,0 +1,198 @@
+//! YAML, by the events of its parser.
+
+use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError, Span as Range};
+
+use crate::node::{Kind, Node};
+use crate::{Problem, Span, Spanned};
+
+use super::tree::{Fatal, Tree, shorten};
+use super::{advice, scalar};
+
+/// Reads one document.
+pub(super) fn scan(text: &str) -> (Option<Node>, Vec<Problem>) {
+    let mut tree = Tree::default();
+    let end = walk(text, &mut tree);
+    tree.finish(end)
+}
+
+fn walk(text: &str, tree: &mut Tree) -> Result<(), Fatal> {
+    printable(text)?;
+    let mut documents = 0;
+    let end = end_of(text);
+    for event in Parser::new_from_str(text) {
+        let (event, range) = event.map_err(|error| Box::new(syntax(text, tree, &error, end)))?;
+        let range = Range::new(until(end, range.start), until(end, range.end));
+        match event {
+            Event::Nothing | Event::StreamStart | Event::DocumentEnd | Event::StreamEnd => {}
+            Event::DocumentStart(_) if documents == 0 => documents = 1,
+            Event::DocumentStart(_) => {
+                let problem = Problem::error(span(range), "", "a second document begins here");
+                let hint = "remove the `---`, or keep each document in a file of its own";
+                return Err(problem.want("one document in a file").hint(hint).into());
+            }
+            Event::Alias(_) => {
+                tree.problem(refused(range, tree, "aliases"));
+                if tree.wants_key() {
+                    tree.key(Spanned::new(String::new(), span(range)));
+                } else {
+                    tree.value(Node { kind: Kind::Null, at: span(range) })?;
+                }
+            }
+            Event::Scalar(text, style, anchor, tag) => {
+                properties(tree, range, anchor, tag.is_some());
+                on_scalar(tree, text.into_owned(), style, range)?;
+            }
+            Event::SequenceStart(anchor, tag) => {
+                properties(tree, range, anchor, tag.is_some());
+                simple_key(tree, range)?;
+                tree.open_list(first_character(range))?;
+            }
+            Event::MappingStart(anchor, tag) => {
+                properties(tree, range, anchor, tag.is_some());
+                simple_key(tree, range)?;
+                tree.open_map(first_character(range))?;
+            }
+            Event::SequenceEnd | Event::MappingEnd => {
+                let (line, column) = place(range.end);
+                tree.close(line, column)?;
+            }
+        }
+    }
+    if !tree.is_complete() {
+        tree.value(Node { kind: Kind::Null, at: Span { line: 1, column: 1, length: 1 } })?;
+    }
+    Ok(())
+}
+
+/// The parser lets control characters through that YAML does not have. A
+/// carriage return alone ends a line for it and for hardly any editor: what looks
+/// like part of a comment would count.
+fn printable(text: &str) -> Result<(), Fatal> {
+    let bytes = text.as_bytes();
+    let is_refused = |index: &usize| match bytes[*index] {
+        b'\t' | b'\n' => false,
+        b'\r' => bytes.get(index + 1) != Some(&b'\n'),
+        byte => byte < b' ',
+    };
+    let Some(index) = (0..bytes.len()).find(is_refused) else { return Ok(()) };
+    let before = &text[..index];
+    let line = before.matches('\n').count() + 1;
+    let column = before.rsplit('\n').next().unwrap_or_default().chars().count();
+    let at = span_at(Marker::new(index, line, column));
+    Err(Problem::error(at, "", "this is not valid YAML: a control character")
+        .saw(format!("{:?}", char::from(bytes[index])))
+        .hint("write it as an escape in double quotes")
+        .into())
+}
+
+/// Only text can be a key.
+fn simple_key(tree: &Tree, range: Range) -> Result<(), Fatal> {
+    if !tree.wants_key() {
+        return Ok(());
+    }
+    Err(Problem::error(span(range), tree.path(), "a list or a map cannot be a key")
+        .want("text before the colon")
+        .hint("quote text that begins with a bracket or a brace")
+        .into())
+}
+
+fn on_scalar(tree: &mut Tree, text: String, style: ScalarStyle, range: Range) -> Result<(), Fatal> {
+    let mut at = span(range);
+    let kind = match style {
+        ScalarStyle::Plain => scalar::resolve(&text),
+        _ => Kind::Text(text.clone()),
+    };
+    if style == ScalarStyle::Plain && text.is_empty() {
+        // Nothing stands nowhere; the key that has no value is what people look for.
+        at = tree.pending_key().map_or(at, |key| key.at);
+    }
+    if style == ScalarStyle::Plain && text == "<<" && tree.wants_key() {
+        tree.problem(refused(range, tree, "merge keys"));
+    }
+    key_or_value(tree, kind, text, at)
+}
+
+fn key_or_value(tree: &mut Tree, kind: Kind, text: String, at: Span) -> Result<(), Fatal> {
+    if !tree.wants_key() {
+        return tree.value(Node { kind, at });
+    }
+    if kind == Kind::Null && text.is_empty() {
+        tree.problem(Problem::error(at, tree.path(), "a key is missing").want("text before the colon"));
+    } else if !matches!(kind, Kind::Text(_)) {
+        let quoted = shorten(&text);
+        tree.problem(
+            Problem::error(at, tree.path(), "a key is not text")
+                .saw(text.clone())
+                .want("text before the colon")
+                .hint(format!("quote it: {quoted}")),
+        );
+    }
+    tree.key(Spanned::new(text, at));
+    Ok(())
+}
+
+fn properties(tree: &mut Tree, range: Range, anchor: usize, tagged: bool) {
+    if anchor > 0 {
+        tree.problem(refused(range, tree, "anchors"));
+    }
+    if tagged {
+        tree.problem(refused(range, tree, "tags"));
+    }
+}
+
+fn refused(range: Range, tree: &Tree, what: &str) -> Problem {
+    let hint = match what {
+        "tags" => "remove what begins with `!`, or quote it if it is text",
+        "aliases" => "write the value out, or quote text that begins with `*`",
+        "anchors" => "write the value out, or quote text that begins with `&`",
+        _ => "write the members out",
+    };
+    Problem::error(span(range), tree.path(), format!("{what} are not supported")).hint(hint)
+}
+
+fn syntax(text: &str, tree: &Tree, error: &ScanError, end: Marker) -> Problem {
+    let at = span_at(until(end, *error.marker()));
+    let problem = if error.info().contains("unknown anchor") {
+        Problem::error(at, tree.path(), "aliases are not supported")
+    } else {
+        Problem::error(at, tree.path(), format!("this is not valid YAML: {}", error.info()))
+    };
+    match advice::hint(text, error.info(), at.line) {
+        Some(hint) => problem.hint(hint),
+        None => problem,
+    }
+}
+
+/// Behind the last character.
+fn end_of(text: &str) -> Marker {
+    let line = text.bytes().filter(|byte| *byte == b'\n').count() + 1;
+    let column = text.rsplit('\n').next().unwrap_or_default().chars().count();
+    Marker::new(text.len(), line, column)
+}
+
+/// The parser puts some things on a line after the last; people look for them on it.
+fn until(end: Marker, marker: Marker) -> Marker {
+    if marker.line() > end.line() { end } else { marker }
+}
+
+/// Line and column from one; the parser counts columns from zero.
+fn place(marker: Marker) -> (u32, u32) {
+    let number = |n: usize| u32::try_from(n).expect("a text has less than 2³² characters");
+    (number(marker.line()).max(1), number(marker.col()) + 1)
+}
+
+fn span(range: Range) -> Span {
+    let (line, column) = place(range.start);
+    let (last, end) = place(range.end);
+    let length = if last == line { end.saturating_sub(column).max(1) } else { 1 };
+    Span { line, column, length }
+}
+
+fn span_at(marker: Marker) -> Span {
+    let (line, column) = place(marker);
+    Span { line, column, length: 1 }
+}
+
+fn first_character(range: Range) -> Span {
+    span_at(range.start)
+}

@@ -1,0 +1,160 @@
+//! The index finds exactly what looking at every limit finds.
+
+use proptest::prelude::*;
+use tidegate_policy::{Policy, Request, Standing};
+
+const PATHS: &[&str] = &["/", "/a", "/a/b", "/a/*", "/a/**", "/*/b", "/**", "/a/*/c", "/A"];
+const PLANS: &[&str] = &["free", "pro", "[free, pro]"];
+const METHODS: &[&str] = &["GET", "[GET, POST]", "DELETE"];
+const NETWORKS: &[&str] = &["10.0.0.0/8", "10.1.0.0/16", "\"::/0\"", "[192.0.2.1, 10.0.0.0/8]"];
+const KEYS: &[&str] = &["[]", "[user]", "[ip]", "[user, route]", "[\"header:x-key\"]", "[tenant]"];
+
+/// Conditions, key, group, shadow, enabled.
+type Limit = (Vec<String>, &'static str, Option<u8>, bool, bool);
+
+fn condition() -> impl Strategy<Value = String> {
+    let one = |name: &'static str, values: &'static [&'static str]| {
+        prop::sample::select(values).prop_map(move |value| format!("{name}: {value}"))
+    };
+    prop_oneof![
+        one("path", PATHS),
+        one("plan", PLANS),
+        one("methods", METHODS),
+        one("ip", NETWORKS),
+        one("\"header:x-key\"", &["k", "[k, j]"]),
+        one("\"jwt:role\"", &["member", "[admin, member]"]),
+        one("host", &["Example.com", "other.org"]),
+        one("\"query:q\"", &["cats", "dogs"]),
+        one("\"descriptor:generic_key\"", &["x"]),
+    ]
+}
+
+prop_compose! {
+    fn limit()(
+        conditions in prop::collection::vec(condition(), 0..3),
+        key in prop::sample::select(KEYS),
+        group in prop::option::of(0..3_u8),
+        shadow in prop::bool::weighted(0.2),
+        enabled in prop::bool::weighted(0.9),
+    ) -> Limit {
+        (conditions, key, group, shadow, enabled)
+    }
+}
+
+fn policy(limits: &[Limit]) -> String {
+    let mut text =
+        String::from("version: 1\nroutes: [{ path: /a/*, methods: GET }, { path: /a/** }]\nlimits:\n");
+    for (number, (conditions, key, group, shadow, enabled)) in limits.iter().enumerate() {
+        let mut seen: Vec<&str> = Vec::new();
+        let mut kept = Vec::new();
+        for condition in conditions {
+            let name = condition.split(": ").next().expect("it has a name");
+            if !seen.contains(&name) {
+                seen.push(name);
+                kept.push(condition.as_str());
+            }
+        }
+        text += &format!(
+            "  - name: l{number}\n    key: {key}\n    sustained: {{ rate: 1 }}\n    enabled: {enabled}\n"
+        );
+        text += &format!("    match: {{ {} }}\n", kept.join(", "));
+        if let Some(group) = group {
+            text += &format!("    group: g{group}\n");
+        }
+        if *shadow {
+            text += "    mode: shadow\n";
+        }
+    }
+    text + if limits.is_empty() { "    []\n" } else { "" }
+}
+
+prop_compose! {
+    fn request()(
+        user in prop::option::of(prop::sample::select(&["1", "2"][..])),
+        tenant in prop::option::of(prop::sample::select(&["t"][..])),
+        plan in prop::option::of(prop::sample::select(&["free", "pro", "gold"][..])),
+        method in prop::option::of(prop::sample::select(&["GET", "get", "POST"][..])),
+        path in prop::option::of(prop::sample::select(
+            &["/", "/a", "//a/b", "/a/%62", "/a/x/c", "/a/b/../b?q=cats", "/q/b/", "/A"][..])),
+        ip in prop::option::of(prop::sample::select(&["10.1.2.3", "192.0.2.1", "::ffff:10.9.9.9", "2001:db8::1"][..])),
+        host in prop::option::of(prop::sample::select(&["EXAMPLE.com", "nowhere"][..])),
+        header in prop::collection::vec(prop::sample::select(&[("X-Key", "k"), ("x-key", "j"), ("x-other", "k")][..]), 0..3),
+        role in prop::option::of(prop::sample::select(&["member", "guest"][..])),
+        generic in any::<bool>(),
+    ) -> Request<'static> {
+        let mut request = Request::new();
+        request.user = user.map(Into::into);
+        request.tenant = tenant.map(Into::into);
+        request.plan = plan.map(Into::into);
+        request.method = method.map(Into::into);
+        request.path = path.map(Into::into);
+        request.host = host.map(Into::into);
+        request.ip = ip.map(|ip| ip.parse().expect("it is an address"));
+        for (name, value) in header {
+            request = request.header(name, value);
+        }
+        if let Some(role) = role {
+            request = request.claim("role", role);
+        }
+        if generic { request.descriptor("generic_key", "x") } else { request }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    #[test]
+    fn the_index_finds_what_every_limit_says(limits in prop::collection::vec(limit(), 0..12), request in request()) {
+        let text = policy(&limits);
+        let policy = Policy::parse(&text).map_err(|error| TestCaseError::fail(format!("{text}\n{error}")))?;
+        let facts = policy.rules.facts(&request);
+        let planned: Vec<u32> = policy.rules.plan(&facts).items().iter().map(|item| item.rule).collect();
+        let judged = policy.rules.judge(&facts);
+        let applying = judged.iter().filter(|judged| matches!(judged.standing, Standing::Applies));
+        prop_assert_eq!(planned, applying.map(|judged| judged.number).collect::<Vec<_>>(), "{}\n{:?}", text, request);
+    }
+}
+
+/// The keys of a request that meets one limit.
+fn key(key: &str, request: &Request<'_>) -> Option<String> {
+    let text = format!("version: 1\nlimits: [{{ name: l, key: {key}, sustained: {{ rate: 1 }} }}]\n");
+    let policy = Policy::parse(&text).unwrap();
+    let facts = policy.rules.facts(request);
+    let plan = policy.rules.plan(&facts);
+    plan.items().first().map(|item| String::from_utf8(plan.key(item).to_vec()).unwrap())
+}
+
+#[test]
+fn spellings_of_one_thing_are_one_key() {
+    let path = |path: &'static str| key("[path]", &Request::new().path(path));
+    for spelling in
+        ["/login", "//login", "/./login", "/x/../login", "/%6Cogin", "/login/", "/login?next=/", "login"]
+    {
+        assert_eq!(path(spelling).as_deref(), Some("/login"), "{spelling}");
+    }
+    assert_eq!(path("/a%2fb").as_deref(), Some("/a%2Fb"), "an encoded slash is no slash");
+    assert_eq!(path("/%zz").as_deref(), Some("/%zz"));
+    assert_eq!(path("/%c3%a9").as_deref(), Some("/%C3%A9"));
+    assert_eq!(path("/é"), path("/%c3%a9"), "both spellings are one path");
+    let ip = |ip: &str| key("[ip]", &Request::new().ip(ip.parse::<std::net::IpAddr>().unwrap()));
+    assert_eq!(ip("2001:db8:1:2:3::4"), ip("2001:db8:1:2:ffff::"), "one /64 is one client");
+    assert_ne!(ip("2001:db8:1:2::1"), ip("2001:db8:1:3::1"));
+    assert_eq!(ip("::ffff:203.0.113.7"), ip("203.0.113.7"));
+    assert_eq!(key("[host]", &Request::new().host("API.example.com")).as_deref(), Some("api.example.com"));
+    assert_eq!(key("[method]", &Request::new().method("get")).as_deref(), Some("GET"));
+    let query = |query: &'static str| key("[\"query:q\"]", &Request::new().query(query));
+    assert_eq!(query("a=1&q=two+words%21").as_deref(), Some("two words!"));
+    assert_eq!(query("a=1"), None);
+}
+
+#[test]
+fn parts_of_a_key_do_not_run_together() {
+    let two = |user: &'static str, client: &'static str| {
+        key("[user, client]", &Request::new().user(user).client(client)).unwrap()
+    };
+    let keys =
+        [two("a", "bc"), two("ab", "c"), two("a\u{1f}b", "c"), two("a", "b\u{1f}c"), two("a\u{1b}_b", "c")];
+    for (place, key) in keys.iter().enumerate() {
+        assert!(!keys[..place].contains(key), "{key:?}");
+    }
+}
