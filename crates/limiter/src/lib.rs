@@ -76,6 +76,26 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! # A whole policy
+//!
+//! With the feature `policy`, limits come from a document: groups, tenants with
+//! budgets, costs by route, gates, burst detection, trust. See the module `policy`.
+//!
+#![cfg_attr(feature = "policy", doc = "```")]
+#![cfg_attr(not(feature = "policy"), doc = "```ignore")]
+//! use tidegate::policy::{Limiter, Policy, Request};
+//!
+//! let policy = Policy::parse(
+//!     "version: 1\n\
+//!      limits:\n\
+//!      - { name: per-user, key: [user], sustained: { rate: 10 }, burst: { capacity: 50 } }\n",
+//! )?;
+//! let limiter = Limiter::new(policy)?;
+//! let decision = limiter.check(&Request::new().user("42").path("/api/videos"));
+//! assert!(decision.is_allowed());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! # Time
 //!
 //! Everything takes its time from a [`Clock`]. The default is monotonic and costs
@@ -99,6 +119,8 @@
 //!
 //! - `async`: [`Bucket::take_within`] and [`Keyed::take_within`] wait for tokens,
 //!   up to a deadline, on a tokio runtime.
+//! - `policy`: the policy-driven limiter, in `tidegate::policy`; with `async` it
+//!   can also wait in queues.
 //! - `testing`: the conformance suite for stores, in `tidegate::testing`.
 
 mod bucket;

@@ -139,9 +139,10 @@ impl BurstWatch {
 /// What is known of a key.
 #[derive(Clone, Copy, Debug, Default)]
 struct State {
-    /// The end of the window that was counted last: with the window's length in
-    /// it, the count means the same after an edit of the detector.
+    /// The window that was counted last: its end and its length. After an edit of
+    /// the length a new count begins; the penalty stays.
     window_end: Nanos,
+    window: Nanos,
     /// When the penalty ends, if there is one.
     penalty_until: Nanos,
     count: u32,
@@ -155,11 +156,12 @@ impl State {
     /// Counts a request and escalates if it is the one that crosses.
     fn count(&mut self, detector: &Detector, now: Nanos) -> Option<Action> {
         let window_end = detector.window_end(now);
-        if window_end < self.window_end {
+        if self.window == detector.window && window_end < self.window_end {
             return None;
         }
-        if window_end > self.window_end {
-            (self.window_end, self.count, self.crossed) = (window_end, 0, false);
+        if self.window != detector.window || window_end > self.window_end {
+            (self.window_end, self.window) = (window_end, detector.window);
+            (self.count, self.crossed) = (0, false);
         }
         self.count = self.count.saturating_add(1);
         if self.crossed || self.count <= detector.threshold {
