@@ -1,3 +1,7 @@
 //! The `tidegate` binary.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    tidegate_server::run()
+}

@@ -1,0 +1,52 @@
+//! `tidegate explain`
+
+use std::io::ErrorKind;
+
+use tidegate::policy::Limiter;
+use tidegate::{ManualClock, MemoryOptions, Nanos};
+
+use super::{explained, load_policy, now, print};
+use crate::cli::{Explain, Format};
+use crate::exit::{Failure, read_text, shown};
+use crate::paint::Paint;
+use crate::wire;
+
+pub(super) fn run(args: &Explain) -> Result<(), Failure> {
+    if args.policy == "-" && args.request == "-" {
+        return Err(Failure::Usage("only one of --policy and --request can be standard input".to_owned()));
+    }
+    let at = args.at_ms.map_or_else(now, Nanos::from_millis);
+    let policy = load_policy(&args.policy, at, false)?;
+    let text = request_text(&args.request)?;
+    let request = wire::request(&text)
+        .map_err(|error| Failure::Usage(format!("--request, column {}: {error}", error.column)))?;
+    let clock = ManualClock::new(at);
+    let options = MemoryOptions { max_keys: 1_000, ..MemoryOptions::default() };
+    let limiter = Limiter::in_memory(policy, options, clock)
+        .map_err(|error| Failure::Running(format!("{}: {error}", shown(&args.policy))))?;
+    for _ in 0..args.after {
+        limiter.check(&request);
+    }
+    let mut explanation = limiter.explain(&request);
+    // This world is ours alone: the decision is really made, queues included.
+    explanation.decision = limiter.reserve_at(&request, at);
+    match args.format {
+        Format::Text => print(&explained::text(&explanation, args.after, Paint::stdout())),
+        Format::Json => print(&explained::json(&explanation)),
+    }
+}
+
+/// What was given: JSON as it is, or a file that holds it.
+fn request_text(given: &str) -> Result<String, Failure> {
+    if given.trim_start().starts_with('{') {
+        return Ok(given.to_owned());
+    }
+    if given != "-"
+        && let Err(error) = std::fs::metadata(given)
+        && error.kind() == ErrorKind::NotFound
+    {
+        let hint = "write JSON such as '{\"user\":\"42\",\"path\":\"/api\"}', the name of a file, or -";
+        return Err(Failure::Usage(format!("--request: `{given}` is neither JSON nor a file; {hint}")));
+    }
+    read_text(given)
+}

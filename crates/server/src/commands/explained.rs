@@ -1,0 +1,372 @@
+//! An explanation as people read it, and as machines do.
+
+use std::fmt::Write;
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use tidegate::policy::{
+    Decision, ExplainedBucket, ExplainedDetector, ExplainedLimit, ExplainedTenant, Explanation,
+};
+use tidegate_policy::Strategy;
+use tidegate_policy::document::{BudgetMode, Sharing};
+
+use crate::paint::{Paint, Tone, printable};
+
+/// The explanation as text. `after` is how many equal requests came before.
+pub(super) fn text(explanation: &Explanation, after: u32, paint: Paint) -> String {
+    let mut out = String::new();
+    let is_admitted = explanation.decision.is_allowed();
+    Text { out: &mut out, paint, is_admitted }
+        .all(explanation, after)
+        .expect("writing to memory does not fail");
+    out
+}
+
+struct Text<'a> {
+    out: &'a mut String,
+    paint: Paint,
+    /// Where the request is refused, nothing is taken.
+    is_admitted: bool,
+}
+
+impl Text<'_> {
+    fn all(&mut self, explanation: &Explanation, after: u32) -> std::fmt::Result {
+        self.verdict(&explanation.decision, after)?;
+        self.request(explanation)?;
+        self.gate(explanation)?;
+        if !explanation.detectors.is_empty() {
+            self.heading("burst detectors")?;
+            for detector in &explanation.detectors {
+                self.detector(detector)?;
+            }
+        }
+        if !explanation.limits.is_empty() {
+            self.heading("limits")?;
+            for limit in &explanation.limits {
+                self.limit(limit)?;
+            }
+        }
+        if let Some(id) = &explanation.unknown_tenant {
+            self.heading("tenants")?;
+            writeln!(self.out, "  the policy does not know the tenant `{}`", printable(id))?;
+        }
+        if !explanation.tenants.is_empty() {
+            self.heading("tenants, from the root down")?;
+            for tenant in &explanation.tenants {
+                self.tenant(tenant)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn heading(&mut self, text: &str) -> std::fmt::Result {
+        writeln!(self.out, "\n{}", self.paint.tone(Tone::Strong, text))
+    }
+
+    fn verdict(&mut self, decision: &Decision, after: u32) -> std::fmt::Result {
+        let word = match decision.is_allowed() {
+            true if decision.queued().is_some() => self.paint.tone(Tone::Warn, "ALLOWED, queued"),
+            true if decision.degraded().is_some() => self.paint.tone(Tone::Warn, "ALLOWED, degraded"),
+            true => self.paint.tone(Tone::Good, "ALLOWED"),
+            false => self.paint.tone(Tone::Bad, "DENIED"),
+        };
+        write!(self.out, "{word}")?;
+        if let Some(rule) = decision.violated_rule() {
+            write!(self.out, " by {}", self.paint.tone(Tone::Name, rule))?;
+        }
+        if let Some(tag) = decision.degraded() {
+            write!(self.out, " as `{tag}`")?;
+        }
+        write!(self.out, ": {}", decision.reason())?;
+        if let Some(wait) = decision.queued() {
+            write!(self.out, "; it waits for {} ms", wait.as_millis_ceil())?;
+        }
+        match (decision.is_allowed(), decision.retry_after(), decision.retry_after_secs()) {
+            (false, Some(wait), Some(secs)) => {
+                write!(self.out, "; retry after {} ms (Retry-After: {secs})", wait.as_millis_ceil())?;
+            }
+            (false, ..) => write!(self.out, "; no wait will do")?,
+            (true, ..) => {}
+        }
+        let shadow: Vec<&str> = decision.shadow_denied().collect();
+        if !shadow.is_empty() {
+            write!(self.out, "; shadow limits would deny: {}", shadow.join(", "))?;
+        }
+        writeln!(self.out)?;
+        if let Some(speaker) = decision.tightest() {
+            let (name, state) = (&speaker.rule.name, speaker.decision);
+            let reset = state.reset_after.as_millis_ceil();
+            let line = format!(
+                "the tightest limit is {name}: limit {}, remaining {}, reset after {reset} ms",
+                state.limit, state.remaining
+            );
+            writeln!(self.out, "{}", self.paint.tone(Tone::Faint, line))?;
+        }
+        match after {
+            0 => Ok(()),
+            1 => writeln!(self.out, "as the second of two equal requests at one instant"),
+            _ => writeln!(self.out, "after {after} equal requests at the same instant"),
+        }
+    }
+
+    fn request(&mut self, explanation: &Explanation) -> std::fmt::Result {
+        self.heading("request")?;
+        match &explanation.path {
+            Some(path) => writeln!(self.out, "  path   {}", printable(path))?,
+            None => writeln!(self.out, "  path   none")?,
+        }
+        match &explanation.route {
+            Some((route, Some(cost))) => writeln!(self.out, "  route  {route}, which costs {cost}")?,
+            Some((route, None)) => writeln!(self.out, "  route  {route}")?,
+            None => {}
+        }
+        writeln!(self.out, "  cost   what each limit says, times {}", explanation.cost)
+    }
+
+    fn gate(&mut self, explanation: &Explanation) -> std::fmt::Result {
+        let Some(gate) = &explanation.gate else { return Ok(()) };
+        self.heading("before any limit")?;
+        let reason = gate.reason.as_deref().map(|reason| format!(" ({reason})")).unwrap_or_default();
+        let conditions = gate.conditions.join(", ");
+        writeln!(self.out, "  line {} of `{}` names it: {conditions}{reason}", gate.line, gate.list)
+    }
+
+    fn detector(&mut self, detector: &ExplainedDetector) -> std::fmt::Result {
+        let (tone, mark) = match (&detector.missing, detector.blocked_for) {
+            (Some(_), _) => (Tone::Faint, "·"),
+            (None, Some(_)) => (Tone::Bad, "✗"),
+            (None, None) => (Tone::Good, "✓"),
+        };
+        let name = self.paint.tone(Tone::Name, &detector.name);
+        let ExplainedDetector { threshold, window, penalty, .. } = detector;
+        let about =
+            format!("more than {threshold} in {window} warns for {penalty}, again blocks for twice that");
+        writeln!(
+            self.out,
+            "  {} {name}  {}",
+            self.paint.tone(tone, mark),
+            self.paint.tone(Tone::Faint, about)
+        )?;
+        match (&detector.missing, detector.blocked_for) {
+            (Some(missing), _) => writeln!(self.out, "      does not watch it: the request has no {missing}"),
+            (None, Some(left)) => {
+                writeln!(
+                    self.out,
+                    "      watches {}; blocked for another {} ms",
+                    parts(&detector.key),
+                    left.as_millis_ceil()
+                )
+            }
+            (None, None) => writeln!(self.out, "      watches {}; no block", parts(&detector.key)),
+        }
+    }
+
+    fn limit(&mut self, limit: &ExplainedLimit) -> std::fmt::Result {
+        let mark = self.mark(limit.bucket.as_ref());
+        let name = self.paint.tone(Tone::Name, &limit.name);
+        let about = self.paint.tone(Tone::Faint, format!("line {}, {}", limit.line, limit.tier));
+        writeln!(self.out, "  {mark} {name}  {about}")?;
+        if let Some(why_not) = &limit.why_not {
+            return writeln!(self.out, "      does not apply: {}", printable(why_not));
+        }
+        let matched = match (limit.conditions.as_slice(), &limit.group) {
+            ([], None) => "applies to every request".to_owned(),
+            ([], Some(group)) => format!("applies: first of the group `{group}` that matches"),
+            (conditions, None) => format!("applies: {}", conditions.join(", ")),
+            (conditions, Some(group)) => format!("applies, first in `{group}`: {}", conditions.join(", ")),
+        };
+        writeln!(self.out, "      {matched}")?;
+        limit.bucket.as_ref().map_or(Ok(()), |bucket| self.bucket(bucket, "one bucket for all"))
+    }
+
+    /// Yes, no, marked, or not concerned.
+    fn mark(&self, bucket: Option<&ExplainedBucket>) -> String {
+        let (tone, mark) = match bucket {
+            None => (Tone::Faint, "·"),
+            Some(bucket) if bucket.answer.is_allowed() => (Tone::Good, "✓"),
+            Some(bucket) if bucket.shadow || matches!(bucket.strategy, Strategy::Degrade { .. }) => {
+                (Tone::Warn, "!")
+            }
+            Some(_) => (Tone::Bad, "✗"),
+        };
+        self.paint.tone(tone, mark).to_string()
+    }
+
+    /// `whole` is what a bucket without a key is.
+    fn bucket(&mut self, bucket: &ExplainedBucket, whole: &str) -> std::fmt::Result {
+        let trust = bucket.trust.map(|trust| format!(", scaled by a trust of 0.{trust:02}"));
+        let trust = trust.map(|text| text.replace("0.100", "1")).unwrap_or_default();
+        writeln!(self.out, "      {}{trust}", bucket.limit)?;
+        let (before, answer, cost) = (&bucket.before, &bucket.answer, bucket.cost);
+        let whose = match bucket.key.as_slice() {
+            [] => whole.to_owned(),
+            key => parts(key),
+        };
+        let from = if bucket.cost_from == cost.to_string() {
+            String::new()
+        } else {
+            format!(" ({})", bucket.cost_from)
+        };
+        writeln!(self.out, "      {whose}; costs {cost}{from}")?;
+        let holds = format!("holds {} of {}", before.remaining, before.limit);
+        match answer.retry_after() {
+            Some(_) if answer.is_allowed() && !self.is_admitted => {
+                writeln!(self.out, "      {holds}, enough for {cost}")?;
+            }
+            Some(_) if answer.is_allowed() => {
+                let left = before.remaining.saturating_sub(cost);
+                writeln!(self.out, "      {holds}, takes {cost}, leaves {left}")?;
+            }
+            Some(wait) => {
+                let short = cost.saturating_sub(before.remaining);
+                let wait = wait.as_millis_ceil();
+                writeln!(self.out, "      {holds}, needs {cost}: short by {short}, there in {wait} ms")?;
+            }
+            None => writeln!(self.out, "      {holds}, and can never hold {cost}")?,
+        }
+        let manner = match (&bucket.strategy, answer.is_allowed()) {
+            _ if bucket.shadow => "only watched: a shadow limit denies nothing",
+            (Strategy::Degrade { .. }, false) => "it does not refuse: the request is marked",
+            (Strategy::Queue { .. }, false) => "it queues: a caller that can wait is served later",
+            _ => return Ok(()),
+        };
+        writeln!(self.out, "      {}", self.paint.tone(Tone::Warn, manner))
+    }
+
+    fn tenant(&mut self, tenant: &ExplainedTenant) -> std::fmt::Result {
+        let mark = self.mark(tenant.bucket.as_ref());
+        let name = self.paint.tone(Tone::Name, &tenant.id);
+        let (sharing, budget) = (sharing(tenant.sharing), budget(tenant.budget));
+        let about = self.paint.tone(Tone::Faint, format!("{sharing}, budget {budget}"));
+        writeln!(self.out, "  {mark} {name}  {about}")?;
+        writeln!(self.out, "      {}", tenant.part)?;
+        let none = || "none".to_owned();
+        writeln!(self.out, "      its own: {}", tenant.own.clone().unwrap_or_else(none))?;
+        if tenant.effective != tenant.own {
+            let effective = tenant.effective.clone().unwrap_or_else(none);
+            writeln!(self.out, "      least down the chain: {effective}")?;
+        }
+        tenant.bucket.as_ref().map_or(Ok(()), |bucket| self.bucket(bucket, "the tenant's bucket"))
+    }
+}
+
+/// `user = 42, route = /api`
+fn parts(key: &[(String, String)]) -> String {
+    let parts: Vec<String> = key.iter().map(|(name, value)| format!("{name} = {value}")).collect();
+    parts.join(", ")
+}
+
+/// The same for machines.
+fn parts_json(key: &[(String, String)]) -> Value {
+    key.iter().map(|(name, value)| json!({ "descriptor": name, "value": value })).collect()
+}
+
+fn sharing(sharing: Sharing) -> &'static str {
+    match sharing {
+        Sharing::Private => "private",
+        Sharing::Inherit => "inherit",
+        Sharing::Enforce => "enforce",
+    }
+}
+
+fn budget(budget: BudgetMode) -> &'static str {
+    match budget {
+        BudgetMode::Unlimited => "unlimited",
+        BudgetMode::Allocated => "allocated",
+        BudgetMode::Shared => "shared",
+    }
+}
+
+/// The explanation for machines.
+pub(super) fn json(explanation: &Explanation) -> String {
+    let decision = RawValue::from_string(explanation.decision.to_json()).expect("a decision is JSON");
+    let limit = |limit: &ExplainedLimit| {
+        json!({
+            "name": limit.name,
+            "tier": limit.tier.as_str(),
+            "line": limit.line,
+            "applies": limit.why_not.is_none(),
+            "why_not": limit.why_not,
+            "match": limit.conditions,
+            "group": limit.group,
+            "bucket": limit.bucket.as_ref().map(bucket_json),
+        })
+    };
+    let tenant = |tenant: &ExplainedTenant| {
+        json!({
+            "id": tenant.id,
+            "sharing": sharing(tenant.sharing),
+            "budget": budget(tenant.budget),
+            "own": tenant.own,
+            "effective": tenant.effective,
+            "part": tenant.part,
+            "bucket": tenant.bucket.as_ref().map(bucket_json),
+        })
+    };
+    let detector = |detector: &ExplainedDetector| {
+        json!({
+            "name": detector.name,
+            "threshold": detector.threshold,
+            "window_ms": detector.window.as_millis_ceil(),
+            "penalty_ms": detector.penalty.as_millis_ceil(),
+            "key": parts_json(&detector.key),
+            "missing": detector.missing,
+            "blocked_for_ms": detector.blocked_for.map(|left| left.as_millis_ceil()),
+        })
+    };
+    let gate = explanation.gate.as_ref().map(|gate| {
+        json!({ "list": gate.list, "line": gate.line, "match": gate.conditions, "reason": gate.reason })
+    });
+    let told = Told {
+        decision: &decision,
+        request: json!({
+            "path": explanation.path,
+            "route": explanation.route.as_ref().map(|(route, _)| route),
+            "route_cost": explanation.route.as_ref().and_then(|(_, cost)| *cost),
+            "cost": explanation.cost,
+        }),
+        gate,
+        bursts: explanation.detectors.iter().map(detector).collect(),
+        limits: explanation.limits.iter().map(limit).collect(),
+        tenants: explanation.tenants.iter().map(tenant).collect(),
+        unknown_tenant: explanation.unknown_tenant.as_deref(),
+    };
+    let mut text = serde_json::to_string_pretty(&told).expect("it is plain JSON");
+    text.push('\n');
+    text
+}
+
+/// In the order in which it is told; the decision as everywhere else.
+#[derive(Serialize)]
+struct Told<'a> {
+    decision: &'a RawValue,
+    request: Value,
+    gate: Option<Value>,
+    bursts: Vec<Value>,
+    limits: Vec<Value>,
+    tenants: Vec<Value>,
+    unknown_tenant: Option<&'a str>,
+}
+
+fn bucket_json(bucket: &ExplainedBucket) -> Value {
+    let state = |decision: &tidegate::Decision| {
+        json!({
+            "allowed": decision.is_allowed(),
+            "limit": decision.limit,
+            "remaining": decision.remaining,
+            "reset_after_ms": decision.reset_after.as_millis_ceil(),
+            "retry_after_ms": decision.retry_after().map(|wait| wait.as_millis_ceil()),
+        })
+    };
+    json!({
+        "key": parts_json(&bucket.key),
+        "limit": bucket.limit,
+        "trust_hundredths": bucket.trust,
+        "cost": bucket.cost,
+        "cost_from": bucket.cost_from,
+        "before": state(&bucket.before),
+        "answer": state(&bucket.answer),
+        "mode": if bucket.shadow { "shadow" } else { "enforce" },
+    })
+}

@@ -1,0 +1,108 @@
+//! `tidegate simulate`
+
+use std::fs::File;
+use std::io::{BufReader, IsTerminal, Read, Write};
+
+use super::load_policy;
+use crate::cli::Simulate;
+use crate::exit::{Failure, shown};
+use crate::simulate::{Progress, SimulateError, run as simulate};
+use tidegate::Nanos;
+
+const BUFFER: usize = 1 << 20;
+
+pub(super) fn run(args: &Simulate) -> Result<(), Failure> {
+    if args.policy == "-" && args.trace == "-" {
+        return Err(Failure::Usage("only one of --policy and --trace can be standard input".to_owned()));
+    }
+    // A trace has a time of its own, so what has expired is not warned of.
+    let policy = load_policy(&args.policy, Nanos::ZERO, args.quiet)?;
+    let (trace, size) = open_trace(&args.trace)?;
+    let out = open_out(&args.out)?;
+    let mut bar = Bar::new(size, args.quiet);
+    let done = simulate(policy, args.max_keys, BufReader::with_capacity(BUFFER, trace), out, |p| bar.show(p));
+    bar.clear();
+    match done {
+        Ok(summary) => {
+            if !args.quiet {
+                eprint!("{}", summary.text());
+            }
+            Ok(())
+        }
+        Err(SimulateError::Write(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        Err(error @ SimulateError::Line { .. }) => {
+            Err(Failure::Usage(format!("{}, {error}", shown(&args.trace))))
+        }
+        Err(error) => Err(Failure::Running(error.to_string())),
+    }
+}
+
+fn open_trace(path: &str) -> Result<(Box<dyn Read>, Option<u64>), Failure> {
+    if path == "-" {
+        return Ok((Box::new(std::io::stdin().lock()), None));
+    }
+    let file = File::open(path).map_err(|error| Failure::Usage(format!("cannot read {path}: {error}")))?;
+    let size = file.metadata().ok().filter(std::fs::Metadata::is_file).map(|metadata| metadata.len());
+    Ok((Box::new(file), size))
+}
+
+fn open_out(path: &str) -> Result<Box<dyn Write>, Failure> {
+    let out: Box<dyn Write> = if path == "-" {
+        Box::new(std::io::stdout().lock())
+    } else {
+        let file = File::create(path);
+        Box::new(file.map_err(|error| Failure::Running(format!("cannot write {path}: {error}")))?)
+    };
+    Ok(out)
+}
+
+/// A progress bar on a terminal, nothing elsewhere.
+struct Bar {
+    size: Option<u64>,
+    shown: bool,
+    on: bool,
+    last_percent: Option<u64>,
+}
+
+const WIDTH: u64 = 30;
+/// Where the size is not known, a report every so many lines.
+const LINES: u64 = 262_144;
+
+impl Bar {
+    fn new(size: Option<u64>, quiet: bool) -> Bar {
+        let on = !quiet && std::io::stderr().is_terminal();
+        Bar { size: size.filter(|size| *size > 0), shown: false, on, last_percent: None }
+    }
+
+    fn show(&mut self, progress: Progress) {
+        if !self.on {
+            return;
+        }
+        let percent = match self.size {
+            Some(size) => (progress.bytes * 100 / size).min(100),
+            None => progress.lines / LINES,
+        };
+        if self.last_percent == Some(percent) {
+            return;
+        }
+        self.last_percent = Some(percent);
+        self.shown = true;
+        let line = match self.size {
+            Some(_) => {
+                let full = (percent * WIDTH / 100) as usize;
+                let bar = format!("{}{}", "█".repeat(full), "░".repeat(WIDTH as usize - full));
+                format!("{bar} {percent:>3} %  {} decisions", progress.lines)
+            }
+            None => format!("{} decisions", progress.lines),
+        };
+        eprint!("\r\x1b[K{line}");
+        // A bar that cannot be shown is no reason to stop.
+        _ = std::io::stderr().flush();
+    }
+
+    fn clear(&self) {
+        if self.shown {
+            eprint!("\r\x1b[K");
+        }
+    }
+}

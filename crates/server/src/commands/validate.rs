@@ -1,0 +1,59 @@
+//! `tidegate validate`
+
+use serde_json::json;
+use tidegate_policy::{Policy, PolicyError, Problem, Span};
+
+use super::{now, print};
+use crate::cli::{Format, Validate};
+use crate::exit::{Failure, read_text, shown};
+use crate::paint::{Paint, Tone};
+use crate::report;
+
+pub(super) fn run(args: &Validate) -> Result<(), Failure> {
+    let now = now();
+    let mut sound = true;
+    let mut files = Vec::new();
+    for path in &args.files {
+        // A file that cannot be read is one more problem; the others are checked.
+        let (text, checked) = match read_text(path) {
+            Ok(text) => (text.clone(), Policy::parse_at(&text, now)),
+            Err(failure) => (String::new(), Err(PolicyError { problems: vec![unreadable(&failure)] })),
+        };
+        let (limits, tenants, problems) = match checked {
+            Ok(policy) => {
+                (policy.rules.limits().len(), policy.rules.tenants().nodes().len(), policy.warnings)
+            }
+            Err(error) => (0, 0, error.problems),
+        };
+        let valid = !problems.iter().any(Problem::is_error);
+        sound &= valid;
+        match args.format {
+            Format::Json => {
+                let problems = report::json(shown(path), &problems);
+                files.push(json!({ "file": shown(path), "valid": valid, "problems": problems }));
+            }
+            Format::Text => {
+                let paint = Paint::stdout();
+                let told = report::text(shown(path), &text, &problems, paint);
+                let verdict =
+                    if valid { paint.tone(Tone::Good, "valid") } else { paint.tone(Tone::Bad, "invalid") };
+                let size = if valid {
+                    format!(", {}, {}", report::count(limits, "limit"), report::count(tenants, "tenant"))
+                } else {
+                    String::new()
+                };
+                print(&format!("{told}{}: {verdict}, {}{size}\n", shown(path), report::counts(&problems)))?;
+            }
+        }
+    }
+    if args.format == Format::Json {
+        let all = json!({ "valid": sound, "files": files });
+        print(&format!("{}\n", serde_json::to_string_pretty(&all).expect("it is plain JSON")))?;
+    }
+    if sound { Ok(()) } else { Err(Failure::Invalid) }
+}
+
+fn unreadable(failure: &Failure) -> Problem {
+    let problem = Problem::error(Span::default(), "", failure.to_string());
+    problem.want("a policy, YAML or JSON").hint("check the name; `-` is standard input")
+}

@@ -1,0 +1,39 @@
+//! How a command ends.
+
+use std::process::ExitCode;
+
+/// Why a command failed. What there is to say has been said or is in it.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    /// Something went wrong while it ran.
+    #[error("{0}")]
+    Running(String),
+    /// It was asked for something that makes no sense.
+    #[error("{0}")]
+    Usage(String),
+    /// A document is invalid, and its problems are already told.
+    #[error("")]
+    Invalid,
+}
+
+impl Failure {
+    /// 1 for what failed while running, 2 for bad usage and invalid documents.
+    pub(crate) fn code(&self) -> ExitCode {
+        match self {
+            Failure::Running(_) => ExitCode::from(1),
+            Failure::Usage(_) | Failure::Invalid => ExitCode::from(2),
+        }
+    }
+}
+
+/// Reads a file, or standard input for `-`.
+pub(crate) fn read_text(path: &str) -> Result<String, Failure> {
+    let read =
+        if path == "-" { std::io::read_to_string(std::io::stdin()) } else { std::fs::read_to_string(path) };
+    read.map_err(|error| Failure::Usage(format!("cannot read {}: {error}", shown(path))))
+}
+
+/// A path as people know it.
+pub(crate) fn shown(path: &str) -> &str {
+    if path == "-" { "standard input" } else { path }
+}

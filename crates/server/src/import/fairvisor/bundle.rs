@@ -1,0 +1,123 @@
+//! Bundles: policies with a selector, kill switches, overrides.
+
+use crate::import::draft::{Block, Conditions, Draft};
+use crate::import::item::{Fields, Item};
+use crate::import::log::Log;
+use crate::import::{each_of, path_pattern};
+
+use super::{Context, descriptor, read_rules};
+
+/// Reads what stands at the top of a bundle.
+pub(super) fn read(bundle: &mut Fields<'_>, draft: &mut Draft, log: &mut Log) {
+    for (name, why) in [
+        ("bundle_version", "versions of a policy are counted by the server"),
+        ("issued_at", "a policy does not say when it was written"),
+        ("expires_at", "a policy does not expire"),
+    ] {
+        bundle.leave(name, why, log);
+    }
+    if let Some(shadow) = bundle.take("global_shadow") {
+        draft.shadow = read_override(&shadow, log);
+    }
+    let spared = bundle.take("kill_switch_override").is_some_and(|item| read_override(&item, log));
+    if let Some(switches) = bundle.take("kill_switches") {
+        for switch in switches.list(log) {
+            let block = log.attempt(&switch, |log| read_switch(&switch, log));
+            draft.blocks.extend(block.map(|block| Block { enabled: !spared, ..block }));
+        }
+    }
+    if let Some(policies) = bundle.take("policies") {
+        each_of(&policies, draft, log, read_policy);
+    }
+}
+
+/// Is the override on? It has no end here.
+fn read_override(item: &Item<'_>, log: &mut Log) -> bool {
+    let Some(mut fields) = Fields::open(item, log) else { return false };
+    let on = fields.flag("enabled", log).unwrap_or(false);
+    fields.leave("reason", "an override has no reason of its own here", log);
+    fields.leave("expires_at", "the override holds until the policy is changed", log);
+    fields.finish(log);
+    on
+}
+
+fn read_switch(item: &Item<'_>, log: &mut Log) -> Option<Block> {
+    let mut fields = Fields::open(item, log)?;
+    let key = fields.need("scope_key", "a descriptor such as header:x-api-key", log);
+    let key = key.and_then(|key| descriptor(&key.text(log)?, &key, log));
+    let value = fields.need("scope_value", "the value that is refused", log);
+    let value = value.and_then(|value| value.text(log));
+    let route = fields.take("route").and_then(|route| exact_path(&route, log));
+    let reason = fields.text("reason", log);
+    let until = fields.text("expires_at", log);
+    fields.finish(log);
+    let mut conditions = vec![(key?, vec![value?])];
+    conditions.extend(route.map(|path| ("path".to_owned(), vec![path])));
+    Some(Block { conditions, reason, until, enabled: true })
+}
+
+fn read_policy(item: &Item<'_>, draft: &mut Draft, log: &mut Log) {
+    let Some(mut policy) = Fields::open(item, log) else { return };
+    let id = policy.text("id", log).unwrap_or_default();
+    let spec = policy.need("spec", "a selector and rules", log);
+    policy.finish(log);
+    let Some(mut spec) = spec.and_then(|spec| Fields::open(&spec, log)) else { return };
+    let mut context = Context { policy: id, ..Context::default() };
+    if let Some(selector) = spec.take("selector") {
+        context.conditions = read_selector(&selector, log);
+    }
+    if let Some(mode) = spec.take("mode") {
+        match mode.text(log).as_deref() {
+            Some("shadow") => context.shadow = true,
+            Some("enforce") | None => {}
+            Some(_) => log.problem(&mode, "this mode is not known", "enforce or shadow"),
+        }
+    }
+    let rules = spec.need("rules", "a list of rules", log);
+    let fallback = spec.take("fallback_limit");
+    let loops = "requests are not compared; a detector in `bursts` counts them by key";
+    spec.leave("loop_detection", loops, log);
+    spec.leave("circuit_breaker", "what was spent is not watched; a limit bounds it instead", log);
+    spec.finish(log);
+    if let Some(rules) = rules {
+        read_rules(&rules, fallback.as_ref(), &context, draft, log);
+    }
+}
+
+fn read_selector(item: &Item<'_>, log: &mut Log) -> Conditions {
+    let Some(mut selector) = Fields::open(item, log) else { return Vec::new() };
+    let mut conditions = Vec::new();
+    let mut paths = Vec::new();
+    if let Some(path) = selector.take("pathExact") {
+        paths.extend(exact_path(&path, log));
+    }
+    let prefix = selector.take("pathPrefix").and_then(|prefix| Some((prefix.text(log)?, prefix)));
+    let everything = matches!(&prefix, Some((prefix, _)) if prefix == "/");
+    if let Some((prefix, place)) = prefix.filter(|_| !everything) {
+        let prefix = prefix.trim_end_matches('/');
+        paths.extend(path_pattern(&format!("{prefix}/**"), &place, log));
+        let why = "a pattern that ends in `**` matches the path before it as well";
+        log.note_once(&place, format!("the prefix `{prefix}/` matches `{prefix}` too"), why);
+    }
+    if !everything && !paths.is_empty() {
+        conditions.push(("path".to_owned(), paths));
+    }
+    for (name, called) in [("methods", "methods"), ("hosts", "host")] {
+        let values = selector.take(name).map(|values| values.texts(log)).unwrap_or_default();
+        if !values.is_empty() {
+            conditions.push((called.to_owned(), values));
+        }
+    }
+    selector.finish(log);
+    conditions
+}
+
+/// A path that means itself: a star would be a wildcard here.
+fn exact_path(item: &Item<'_>, log: &mut Log) -> Option<String> {
+    let path = item.text(log)?;
+    if path.contains('*') {
+        log.problem(item, "a star in an exact path has no counterpart", "a path without stars");
+        return None;
+    }
+    path_pattern(&path, item, log)
+}

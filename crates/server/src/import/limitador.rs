@@ -1,0 +1,170 @@
+//! Limitador's limits: `namespace`, `max_value`, `seconds`, `conditions`, `variables`.
+//!
+//! Every limit of a namespace whose conditions hold applies, each with a counter per window.
+
+use tidegate_policy::Descriptor;
+
+use super::decimal::{Decimal, Window};
+use super::draft::{Draft, Limit};
+use super::each_of;
+use super::item::{Fields, Item};
+use super::log::Log;
+use super::terms::{Cost, Terms, pace};
+
+/// Reads a list of limits, or a map with such a list in `limits`.
+pub(super) fn read(root: &Item<'_>, draft: &mut Draft, log: &mut Log) {
+    if root.is_list() {
+        return each_of(root, draft, log, read_limit);
+    }
+    let Some(mut document) = Fields::open(root, log) else { return };
+    match document.take("limits") {
+        Some(limits) => each_of(&limits, draft, log, read_limit),
+        None => log.problem(root, "there are no limits", "a list of limits"),
+    }
+    document.finish(log);
+}
+
+fn read_limit(item: &Item<'_>, draft: &mut Draft, log: &mut Log) {
+    let Some(mut fields) = Fields::open(item, log) else { return };
+    let namespace = fields.need("namespace", "the domain of the requests", log);
+    let namespace = namespace.and_then(|namespace| namespace.text(log));
+    let terms = read_terms(&mut fields, log);
+    let named = fields.take_any(&["name", "id"]).and_then(|name| Some((name.text(log)?, name)));
+    let conditions = fields.take("conditions");
+    let variables = fields.take("variables");
+    fields.finish(log);
+    let (Some(namespace), Some(terms)) = (namespace, terms) else { return };
+
+    let name = match named {
+        Some((name, place)) => draft.claim(&name, &place, log),
+        None => {
+            let wanted = format!("{namespace}/limit");
+            draft.claim_quietly(&wanted)
+        }
+    };
+    let mut limit = Limit::new(name, terms);
+    if limit.terms.cost != Cost::One {
+        limit.comment = Some("0 requests there: what costs 2 never fits a limit of 1.".to_owned());
+    }
+    limit.conditions.push(("domain".to_owned(), vec![namespace]));
+    for condition in conditions.map(|item| listed(&item, log)).unwrap_or_default() {
+        let Some(text) = condition.text(log) else { continue };
+        match equality(&text) {
+            Some((name, value)) => add_condition(&mut limit, name, value, &condition, log),
+            None => disable(&mut limit, &text, &condition, log),
+        }
+    }
+    for variable in variables.map(|item| listed(&item, log)).unwrap_or_default() {
+        let Some(text) = variable.text(log) else { continue };
+        match descriptor(&text) {
+            Some(name) => limit.key.push(name),
+            None => disable(&mut limit, &text, &variable, log),
+        }
+    }
+    draft.limits.push(limit);
+}
+
+fn listed<'a>(item: &Item<'a>, log: &mut Log) -> Vec<Item<'a>> {
+    if item.is_list() { item.list(log) } else { vec![item.clone()] }
+}
+
+fn read_terms(fields: &mut Fields<'_>, log: &mut Log) -> Option<Terms> {
+    let item = fields.item.clone();
+    let most = fields.need("max_value", "how many requests a window admits", log);
+    let seconds = fields.need("seconds", "the window in seconds", log);
+    let most = most.and_then(|most| Some((most.whole(log)?, most)));
+    let seconds = seconds.and_then(|seconds| Some((seconds.whole(log)?, seconds)));
+    let ((most, place), (seconds, seconds_place)) = (most?, seconds?);
+    let rate = Decimal::from(most.max(1));
+    let pace = pace(rate, Window::of_seconds(seconds), &seconds_place, log)?;
+    let mut terms = Terms::counter(pace, &place, log);
+    if most == 0 {
+        terms.cost = Cost::Fixed(2);
+        log.note(&place, "0 requests become a limit of 1 that a request costs 2 of", "a limit cannot be 0");
+    }
+    terms.checked(&item, log)
+}
+
+/// Two conditions on one name can only hold together if they ask for the same value.
+fn add_condition(limit: &mut Limit, name: String, value: String, item: &Item<'_>, log: &mut Log) {
+    match limit.conditions.iter().find(|(known, _)| *known == name) {
+        None => limit.conditions.push((name, vec![value])),
+        Some((_, values)) if values[..] == [value.clone()] => {}
+        Some(_) => disable(limit, &format!("another value of {name}"), item, log),
+    }
+}
+
+/// Without one of its conditions a limit would apply to more than it did.
+fn disable(limit: &mut Limit, text: &str, item: &Item<'_>, log: &mut Log) {
+    limit.enabled = false;
+    limit.comment = Some(format!("Disabled: `{}` cannot be said here.", text.replace(['\n', '\r'], " ")));
+    let why =
+        "conditions are of the form x == 'y'; the limit comes disabled, so that it never applies to more";
+    log.note(item, format!("`{text}` is left out"), why);
+}
+
+/// Reads `x == "y"` and the older `x == y`, either way round.
+fn equality(text: &str) -> Option<(String, String)> {
+    let (left, right) = text.split_once("==")?;
+    let (left, right) = (left.trim(), right.trim());
+    if let (Some(name), Some(value)) = (descriptor(left), quoted(right)) {
+        return Some((name, value));
+    }
+    Some((descriptor(right)?, quoted(left)?))
+}
+
+/// The text between two quotes of a kind, if there is no more to it.
+fn quoted(text: &str) -> Option<String> {
+    let inner = ["'", "\""].iter().find_map(|quote| text.strip_prefix(quote)?.strip_suffix(quote))?;
+    (!inner.contains(['\'', '"', '\\'])).then(|| inner.to_owned())
+}
+
+/// What a variable is called here: `descriptors[0].user_id`, `descriptors[0]['req.path']` or plain
+/// `user_id`.
+fn descriptor(text: &str) -> Option<String> {
+    let name = match text.strip_prefix("descriptors[0]") {
+        Some(rest) => match rest.strip_prefix('.') {
+            Some(name) => name.to_owned(),
+            None => quoted(rest.strip_prefix('[')?.strip_suffix(']')?.trim())?,
+        },
+        None => text.to_owned(),
+    };
+    let letters = |c: char| c.is_ascii_alphanumeric() || "_.-".contains(c);
+    let fits = name.chars().all(letters) && name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    let called = fits.then(|| format!("descriptor:{name}"));
+    called.filter(|called| Descriptor::parse(called).is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equalities_are_understood_in_every_spelling() {
+        for text in [
+            "descriptors[0].method == 'GET'",
+            "descriptors[0]['method'] == \"GET\"",
+            "descriptors[0][\"method\"]=='GET'",
+            "method == 'GET'",
+            "'GET' == descriptors[0].method",
+        ] {
+            let want = ("descriptor:method".to_owned(), "GET".to_owned());
+            assert_eq!(equality(text), Some(want), "{text}");
+        }
+        assert_eq!(equality("req.method == 'GET'").unwrap().0, "descriptor:req.method");
+    }
+
+    #[test]
+    fn other_conditions_are_not() {
+        for text in [
+            "descriptors[0].method != 'GET'",
+            "descriptors[0].size > 10",
+            "descriptors[1].method == 'GET'",
+            "descriptors[0].a == 'x' || descriptors[0].b == 'y'",
+            "descriptors[0].path.startsWith('/a')",
+            "descriptors[0].a == descriptors[0].b",
+        ] {
+            assert_eq!(equality(text), None, "{text}");
+        }
+    }
+}

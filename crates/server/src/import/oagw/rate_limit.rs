@@ -1,0 +1,222 @@
+//! The `rate_limit` object: flat, as a token bucket, or with two rates.
+
+use crate::import::decimal::{Decimal, Unit, Window};
+use crate::import::item::{Fields, Item};
+use crate::import::log::Log;
+use crate::import::terms::{Algorithm, Cost, Terms, capacity, cost, counted, pace};
+use crate::import::yaml;
+
+/// What the queue is where the document does not say.
+const QUEUE_DEPTH: u64 = 100;
+const QUEUE_WAIT: &str = "5s";
+
+/// A `rate_limit` object.
+pub(super) struct RateLimit<'a> {
+    pub(super) item: Item<'a>,
+    /// `None` if it has no rate of its own.
+    pub(super) terms: Option<Terms>,
+    /// The descriptor to count by; `tenant` unless written.
+    pub(super) scope: String,
+    /// `sharing`, as YAML.
+    pub(super) sharing: Option<(Item<'a>, String)>,
+    /// `budget`, as YAML.
+    pub(super) budget: Option<(Item<'a>, String)>,
+}
+
+/// Reads the object; `None` if it cannot be used, and then the log says why.
+pub(super) fn read<'a>(item: &Item<'a>, log: &mut Log) -> Option<RateLimit<'a>> {
+    let mut fields = Fields::open(item, log)?;
+    let known = log.problems.len();
+    let sharing = word(&mut fields, "sharing", &["private", "inherit", "enforce"], log);
+    let scope = word(&mut fields, "scope", &["global", "tenant", "user", "ip", "route"], log);
+    let budget = fields.take("budget").and_then(|budget| Some((budget.clone(), read_budget(&budget, log)?)));
+    let terms = read_terms(&mut fields, log);
+    fields.finish(log);
+    if log.problems.len() > known {
+        return None;
+    }
+    let scope = scope.map_or_else(|| "tenant".to_owned(), |(_, scope)| scope);
+    Some(RateLimit { item: item.clone(), terms, scope, sharing, budget })
+}
+
+/// Reads an object that has a cost and nothing else, as routes do.
+pub(super) fn read_cost_only(item: &Item<'_>, log: &mut Log) -> Option<u32> {
+    let mut fields = Fields::open(item, log)?;
+    let found = fields.need("cost", "`cost`, or a rate", log);
+    let found = found.and_then(|found| cost(found.positive(log)?, &found, log));
+    fields.finish(log);
+    found
+}
+
+fn word<'a>(
+    fields: &mut Fields<'a>,
+    name: &str,
+    words: &[&str],
+    log: &mut Log,
+) -> Option<(Item<'a>, String)> {
+    let item = fields.take(name)?;
+    let text = item.text(log)?;
+    if !words.contains(&text.as_str()) {
+        log.problem(&item, format!("this {name} is not known"), &words.join(", "));
+        return None;
+    }
+    Some((item, text))
+}
+
+fn read_terms(fields: &mut Fields<'_>, log: &mut Log) -> Option<Terms> {
+    let item = fields.item.clone();
+    let algorithm = word(fields, "algorithm", &["token_bucket", "sliding_window"], log);
+    let (rate, burst) = read_numbers(fields, log);
+    let cost_of = fields.take("cost").and_then(|found| cost(found.positive(log)?, &found, log));
+    let strategy = read_strategy(fields, log);
+    let headers = fields.flag("response_headers", log);
+    let (rate, window, place) = rate?;
+    let sliding = algorithm.is_some_and(|(_, algorithm)| algorithm == "sliding_window");
+    let pace = if sliding { counted(rate, window, &place, log) } else { pace(rate, window, &place, log) };
+    let mut terms = Terms::bucket(pace?, None);
+    terms.cost = cost_of.filter(|&cost| cost > 1).map_or(Cost::One, Cost::Fixed);
+    terms.strategy = strategy;
+    terms.response_headers = headers.unwrap_or(true);
+    match burst {
+        Some((_, place)) if sliding => {
+            let why = "a window has no burst: `sustained` is the whole of its limit";
+            log.note(&place, "the burst is left out", why);
+        }
+        Some((burst, place)) => terms.burst = Some(capacity(burst, &place, log)?),
+        // The capacity is the rate there, which the stretched window must not change.
+        None if rate.whole().is_none() && !sliding => {
+            let whole = u32::try_from(rate.floor().max(1)).unwrap_or(u32::MAX);
+            log.note(&place, format!("the capacity becomes {whole}"), "capacities are whole numbers");
+            terms.burst = Some(whole);
+        }
+        None => {}
+    }
+    if sliding {
+        terms.algorithm = Algorithm::SlidingWindow;
+    }
+    terms.checked(&item, log)
+}
+
+type Rate<'a> = Option<(Decimal, Window, Item<'a>)>;
+type Size<'a> = Option<(Decimal, Item<'a>)>;
+
+/// The numbers, in whichever of the three shapes they come.
+fn read_numbers<'a>(fields: &mut Fields<'a>, log: &mut Log) -> (Rate<'a>, Size<'a>) {
+    let item = fields.item.clone();
+    let shapes = ["sustained", "rate", "tokens_per_second"];
+    if shapes.iter().filter(|name| item.has(name)).count() > 1 {
+        log.problem(&item, "there is more than one rate", "one of `sustained`, `rate`, `tokens_per_second`");
+    }
+    let rate = if let Some(sustained) = fields.take("sustained") {
+        Fields::open(&sustained, log).and_then(|mut inner| {
+            let rate = inner.need("rate", "tokens per window", log);
+            let window = read_window(&mut inner, log);
+            inner.finish(log);
+            let rate = rate?;
+            Some((rate.positive(log)?, window?, rate))
+        })
+    } else if let Some(rate) = fields.take("rate") {
+        let window = read_window(fields, log);
+        rate.positive(log).and_then(|number| Some((number, window?, rate)))
+    } else {
+        let rate = fields.take("tokens_per_second");
+        rate.and_then(|rate| Some((rate.positive(log)?, Window::SECOND, rate)))
+    };
+    let mut burst = fields.take_any(&["capacity", "bucket_capacity"]);
+    if let Some(mut inner) = fields.take("burst").and_then(|found| Fields::open(&found, log)) {
+        burst = inner.take("capacity").or(burst);
+        inner.finish(log);
+    }
+    (rate, burst.and_then(|burst| Some((burst.positive(log)?, burst))))
+}
+
+fn read_window(fields: &mut Fields<'_>, log: &mut Log) -> Option<Window> {
+    let Some(item) = fields.take("window") else { return Some(Window::SECOND) };
+    let unit = Unit::from_word(&item.text(log)?);
+    if unit.is_none() {
+        log.problem(&item, "this window is not known", "second, minute, hour or day");
+    }
+    unit.map(|unit| Window { count: 1, unit })
+}
+
+fn read_strategy(fields: &mut Fields<'_>, log: &mut Log) -> Vec<(&'static str, String)> {
+    let strategy = word(fields, "strategy", &["reject", "queue", "degrade"], log);
+    match strategy {
+        Some((item, strategy)) if strategy == "queue" => {
+            let queue = read_queue(fields, &item, log);
+            vec![("strategy", strategy), ("queue", queue)]
+        }
+        Some((_, strategy)) if strategy == "degrade" => {
+            let why = "an answer is only marked as degraded; what to do then is for the gateway";
+            fields.leave("degrade", why, log);
+            vec![("strategy", strategy), ("degrade", yaml::map(&[("tag", "degraded".to_owned())]))]
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// The bounds of the queue; those that are not given are what the gateway would take.
+fn read_queue(fields: &mut Fields<'_>, strategy: &Item<'_>, log: &mut Log) -> String {
+    let found = fields.take("queue");
+    if found.is_none() {
+        let what = format!("the queue holds {QUEUE_DEPTH} requests for up to {QUEUE_WAIT}");
+        log.note(strategy, what, "a queue has bounds, and the document does not give them");
+    }
+    let (mut depth, mut wait) = (QUEUE_DEPTH, QUEUE_WAIT.to_owned());
+    if let Some(mut queue) = found.and_then(|found| Fields::open(&found, log)) {
+        if let Some(item) = queue.take("max_depth") {
+            depth = item.whole(log).unwrap_or(depth);
+        }
+        if let Some(item) = queue.take_any(&["timeout", "max_wait"]) {
+            let text = item.text(log).unwrap_or_default();
+            // A bare number is seconds.
+            wait = if text.bytes().all(|byte| byte.is_ascii_digit()) { format!("{text}s") } else { text };
+            let number = wait.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+            if !["ms", "s", "m"].contains(&&wait[number.len()..]) || number.parse::<u32>().is_err() {
+                log.problem(&item, "this is no duration", "a duration such as 5s");
+            }
+        }
+        queue.finish(log);
+    }
+    yaml::map(&[("max_depth", depth.to_string()), ("max_wait", wait)])
+}
+
+fn read_budget(item: &Item<'_>, log: &mut Log) -> Option<String> {
+    let mut fields = Fields::open(item, log)?;
+    let mode = word(&mut fields, "mode", &["unlimited", "allocated", "shared"], log);
+    let total = fields.take("total").map(|total| total.whole(log));
+    let ratio = fields.take("overcommit_ratio").map(|ratio| read_ratio(&ratio, log));
+    let mut mode = mode.map(|(_, mode)| mode);
+    if mode.is_none() && fields.item.has("shared_pool") {
+        log.note(
+            item,
+            "the budget becomes `shared`",
+            "its children draw on one pool, first come, first served",
+        );
+        mode = Some("shared".to_owned());
+    }
+    let why =
+        "a child is promised nothing beyond the pool: give it a rate of its own under an `allocated` budget";
+    fields.leave("guaranteed", why, log);
+    fields.leave("shared_pool", "the pool is what `total` says", log);
+    fields.finish(log);
+    let mut members = vec![("mode", mode.unwrap_or_else(|| "unlimited".to_owned()))];
+    if let Some(total) = total {
+        members.push(("total", total?.to_string()));
+    }
+    if let Some(ratio) = ratio {
+        members.push(("overcommit_ratio", ratio?));
+    }
+    Some(yaml::map(&members))
+}
+
+fn read_ratio(item: &Item<'_>, log: &mut Log) -> Option<String> {
+    let number = item.positive(log)?;
+    let text = item.text(log)?;
+    let is_two = number == Decimal::from(2);
+    if number.floor() != 1 && !is_two {
+        log.problem(item, "this ratio is out of range", "1.0 to 2.0");
+        return None;
+    }
+    Some(text)
+}

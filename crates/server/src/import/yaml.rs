@@ -1,0 +1,71 @@
+//! Values as YAML that people like to read, and that no YAML reader can misread.
+
+/// A scalar: plain where nothing can be taken for anything else, else quoted.
+pub(super) fn scalar(text: &str) -> String {
+    let plain_first = |c: char| c.is_ascii_alphabetic() || c == '/';
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_./*-".contains(c);
+    if text.starts_with(plain_first) && text.chars().all(plain) && !is_word(text) {
+        return text.to_owned();
+    }
+    let mut quoted = String::with_capacity(text.len() + 2);
+    quoted.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => quoted.push_str("\\\""),
+            '\\' => quoted.push_str("\\\\"),
+            '\n' => quoted.push_str("\\n"),
+            '\t' => quoted.push_str("\\t"),
+            c if c.is_control() || ('\u{2028}'..='\u{2029}').contains(&c) || c == '\u{feff}' => {
+                quoted.push_str(&format!("\\u{:04x}", u32::from(c)));
+            }
+            c => quoted.push(c),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+/// Words that some reader takes for a truth value, for nothing or for a number.
+fn is_word(text: &str) -> bool {
+    const WORDS: &[&str] = &["true", "false", "null", "yes", "no", "on", "off", "y", "n"];
+    WORDS.iter().any(|word| text.eq_ignore_ascii_case(word))
+}
+
+/// `[a, b]`
+pub(super) fn list<T: AsRef<str>>(items: &[T]) -> String {
+    let items: Vec<String> = items.iter().map(|item| scalar(item.as_ref())).collect();
+    format!("[{}]", items.join(", "))
+}
+
+/// `{ a: b }`, of values that are YAML already.
+pub(super) fn map<K: AsRef<str>>(entries: &[(K, String)]) -> String {
+    let entries: Vec<String> =
+        entries.iter().map(|(key, value)| format!("{}: {value}", scalar(key.as_ref()))).collect();
+    format!("{{ {} }}", entries.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plain_where_it_is_safe() {
+        for text in ["user", "/api/**", "free", "x-api-key", "api.example.com"] {
+            assert_eq!(scalar(text), text);
+        }
+    }
+
+    #[test]
+    fn quoted_where_it_could_be_misread() {
+        for text in ["", "no", "True", "42", "1.5", "10.0.0.0/8", "*", "a: b", "#x", "header:x", "~", "é"] {
+            assert_eq!(scalar(text), format!("\"{text}\""));
+        }
+        assert_eq!(scalar("a\"b\\c\n\u{1}"), r#""a\"b\\c\n\u0001""#);
+    }
+
+    #[test]
+    fn collections_are_on_one_line() {
+        assert_eq!(list(&["user", "header:x"]), r#"[user, "header:x"]"#);
+        assert_eq!(map(&[("jwt:plan", scalar("free"))]), r#"{ "jwt:plan": free }"#);
+    }
+}

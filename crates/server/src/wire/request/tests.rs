@@ -1,0 +1,74 @@
+//! What is a request, what is none, and what is said about it.
+
+use super::*;
+
+fn said(line: &str) -> String {
+    trace_line(line).expect_err(line).to_string()
+}
+
+#[test]
+fn every_member_is_read() {
+    let text = r#"{"at_ms":1.5,"tenant":"t","user":"u","client":"c","ip":"203.0.113.7","plan":"free","method":"GET",
+        "host":"h","path":"/p","query":"q=1","headers":{"a":"1","b":["2",3,true,null]},"jwt":{"sub":"\u0041"},
+        "descriptors":null,"domain":"d","cost":7,"trust":0.29}"#;
+    let line = trace_line(text).unwrap();
+    let pairs = |names: &[(&'static str, &'static str)]| -> Pairs<'static> {
+        names.iter().map(|&(name, value)| (name.into(), value.into())).collect()
+    };
+    let expected = Request {
+        headers: pairs(&[("a", "1"), ("b", "2"), ("b", "3"), ("b", "true")]),
+        ..Request::new().tenant("t").user("u").client("c").plan("free").method("GET").host("h").path("/p")
+    };
+    let expected = expected.query("q=1").domain("d").claim("sub", "A").cost(Cost::new(7));
+    let expected = expected.ip(IpAddr::from([203, 0, 113, 7])).trust(Trust::from_hundredths(29).unwrap());
+    assert_eq!(line.request, expected);
+    assert_eq!((line.at, line.at_text), (Nanos::new(1_500_000), "1.5"));
+}
+
+#[test]
+fn text_without_escapes_is_borrowed() {
+    let line = trace_line(r#"{"at_ms":0,"user":"plain","headers":{"a":"é"},"path":"\/a"}"#).unwrap();
+    assert!(matches!(line.request.user, Some(Cow::Borrowed("plain"))));
+    assert!(matches!(line.request.headers[0], (Cow::Borrowed("a"), Cow::Borrowed("é"))));
+    assert_eq!(line.request.path.as_deref(), Some("/a"));
+}
+
+#[test]
+fn numbers_keep_the_text_they_were_written_in() {
+    let line =
+        trace_line(r#"{"at_ms":0,"headers":{"n":1.50,"big":123456789012345678901234567890}}"#).unwrap();
+    let values: Vec<&str> = line.request.headers.iter().map(|(_, value)| &**value).collect();
+    assert_eq!(values, ["1.50", "123456789012345678901234567890"]);
+}
+
+#[test]
+fn times_are_exact_and_within_range() {
+    let at = |text: &str| trace_line(&format!("{{\"at_ms\":{text}}}")).ok().map(|line| line.at.get());
+    for (text, nanos) in [("0", 0), ("0.1", 100_000), ("0.001", 1_000), ("12.34", 12_340_000)] {
+        assert_eq!(at(text), Some(nanos), "{text}");
+    }
+    for text in ["-1", "1e3", "0.0001", "\"1\"", "null", "18446744073709.551", "18446744073709551615"] {
+        assert_eq!(at(text), None, "{text}");
+    }
+}
+
+#[test]
+fn what_is_wrong_is_named() {
+    for (line, what) in [
+        (r#"{"at_ms":0,"usr":"a"}"#, "unknown member `usr`"),
+        (r#"{"at_ms":0,"user":"a","user":"b"}"#, "`user` is there twice"),
+        (r#"{"at_ms":0,"user":1}"#, "`user`: "),
+        (r#"{"at_ms":0,"ip":"nowhere"}"#, "`ip`: `nowhere` is no address"),
+        (r#"{"at_ms":0,"cost":-1}"#, "`cost`: -1 is not an integer from 0 to 4294967295"),
+        (r#"{"at_ms":0,"trust":2}"#, "`trust`: 2 is not a number from 0 to 1"),
+        (r#"{"at_ms":0,"headers":{"a":{}}}"#, "`headers`: `a`: a value is text"),
+        (r#"{"at_ms":0,"headers":[]}"#, "`headers`: "),
+        (r#"{"user":"a"}"#, "`at_ms` is missing"),
+        ("[]", "a request: a JSON object"),
+        (r#"{"at_ms":0} x"#, "trailing characters"),
+    ] {
+        assert!(said(line).contains(what), "{line}: {}", said(line));
+    }
+    assert!(request(r#"{"at_ms":0}"#).unwrap_err().to_string().contains("unknown member `at_ms`"));
+    assert!(said("{\"at_ms\":0,\"zone\":1}").contains("at_ms"), "what may be there is told");
+}

@@ -1,0 +1,34 @@
+//! Every example is sound and decides as it is kept.
+
+use std::fs;
+
+use tidegate_policy::Policy;
+use tidegate_server::simulate::run_text;
+
+use crate::{compare, examples};
+
+#[test]
+fn every_example_decides_as_kept() {
+    let list = fs::read_to_string(examples().join("README.md")).expect("there is a list");
+    let mut seen = 0;
+    for entry in fs::read_dir(examples()).expect("there are examples") {
+        let directory = entry.expect("it can be listed").path();
+        if !directory.is_dir() {
+            continue;
+        }
+        seen += 1;
+        let name = directory.file_name().and_then(|name| name.to_str()).expect("names are text");
+        assert!(list.contains(&format!("[{name}]({name}/policy.yaml)")), "{name} is not in the list");
+        let read = |file: &str| {
+            fs::read_to_string(directory.join(file)).unwrap_or_else(|e| panic!("{name}/{file}: {e}"))
+        };
+        let (policy, trace) = (read("policy.yaml"), read("trace.jsonl"));
+        Policy::parse(&policy).unwrap_or_else(|problems| panic!("{name}: {problems}"));
+        let decisions = run_text(&policy, &trace).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(decisions.lines().count(), trace.lines().count(), "{name}");
+        assert!(decisions.contains("\"allowed\":true"), "{name} admits something");
+        assert!(decisions.contains("\"allowed\":false") || decisions.contains("queued_ms"), "{name} bites");
+        compare(&directory.join("decisions.jsonl"), &decisions);
+    }
+    assert!(seen >= 15, "only {seen} examples");
+}

@@ -1,0 +1,91 @@
+//! `tidegate explain`
+
+use crate::{document, snapshot, tidegate, tidegate_given, tidegate_in_colour};
+
+/// At a fixed time, so that the same is printed every day.
+fn explain(policy: &str, request: &str, more: &[&str]) -> String {
+    let mut args = vec!["explain", "--policy", policy, "--request", request, "--at-ms", "1800000000000"];
+    args.extend_from_slice(more);
+    let ran = tidegate(&args);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    ran.out
+}
+
+#[test]
+fn a_denial_tells_who_and_how_long() {
+    let request =
+        r#"{"user":"42","plan":"free","method":"GET","path":"//api/%76ideos?q=cats","ip":"203.0.113.7"}"#;
+    snapshot("explain-denied.txt", &explain(&document("explained.yaml"), request, &["--after", "50"]));
+    snapshot(
+        "explain-denied.json",
+        &explain(&document("explained.yaml"), request, &["--after", "50", "--format", "json"]),
+    );
+}
+
+#[test]
+fn an_admission_tells_what_did_not_apply() {
+    let request = r#"{"user":"42","plan":"pro","method":"POST","path":"/api/exports","headers":{"X-Weight":"7"},"trust":0.5}"#;
+    snapshot("explain-allowed.txt", &explain(&document("explained.yaml"), request, &[]));
+}
+
+#[test]
+fn a_tenant_is_told_with_its_chain() {
+    let policy = "examples/tenant-hierarchy/policy.yaml";
+    snapshot("explain-tenant.txt", &explain(policy, r#"{"tenant":"tenant-a1"}"#, &["--after", "100"]));
+}
+
+#[test]
+fn gates_come_first() {
+    let blocked = explain(&document("explained.yaml"), r#"{"user":"666"}"#, &[]);
+    assert!(blocked.starts_with("DENIED by block: blocked; retry after"), "{blocked}");
+    snapshot("explain-blocked.txt", &blocked);
+    let allowed = explain(&document("explained.yaml"), r#"{"ip":"10.1.2.3"}"#, &[]);
+    assert!(allowed.starts_with("ALLOWED: allowlisted"), "{allowed}");
+}
+
+#[test]
+fn a_cost_above_a_capacity_is_told_as_such() {
+    let told =
+        explain(&document("explained.yaml"), r#"{"user":"1","plan":"free","path":"/api/x","cost":51}"#, &[]);
+    assert!(told.contains("cost_exceeds_capacity; no wait will do"), "{told}");
+    assert!(told.contains("can never hold 51"), "{told}");
+}
+
+#[test]
+fn a_request_comes_from_a_file_or_standard_input() {
+    let args = ["explain", "--policy", "examples/quick-start/policy.yaml", "--request", "-"];
+    let ran = tidegate_given(&args, r#"{"user":"42"}"#);
+    assert_eq!((ran.code, ran.out.starts_with("ALLOWED: ok")), (0, true), "{}{}", ran.out, ran.err);
+}
+
+#[test]
+fn what_is_no_request_is_told() {
+    for (request, said) in [
+        (r#"{"usr":"42"}"#, "unknown member `usr`"),
+        (r#"{"user":42}"#, "`user`"),
+        (r#"{"cost":-1}"#, "`cost`: -1 is not an integer from 0 to 4294967295"),
+        (r#"{"cost":1.5}"#, "`cost`: 1.5 is not an integer"),
+        (r#"{"ip":"nowhere"}"#, "`ip`: `nowhere` is no address"),
+        (r#"{"trust":2}"#, "`trust`: 2 is not a number from 0 to 1"),
+        (r#"{"user":"a","user":"b"}"#, "`user` is there twice"),
+        ("no-such-file.json", "neither JSON nor a file"),
+    ] {
+        let ran =
+            tidegate(&["explain", "--policy", "examples/quick-start/policy.yaml", "--request", request]);
+        assert_eq!(ran.code, 2, "{request}");
+        assert!(ran.err.contains(said), "{request}: {}", ran.err);
+    }
+}
+
+#[test]
+fn an_invalid_policy_is_reported() {
+    let ran = tidegate(&["explain", "--policy", &document("mistakes.yaml")]);
+    assert_eq!(ran.code, 2);
+    assert!(ran.err.contains("unknown field"), "{}", ran.err);
+}
+
+#[test]
+fn colours_are_for_terminals() {
+    let args = ["explain", "--policy", "examples/quick-start/policy.yaml", "--request", "{\"user\":\"1\"}"];
+    assert!(tidegate_in_colour(&args).contains("\x1b[32;1mALLOWED"));
+}

@@ -1,0 +1,67 @@
+//! The way to the engine: texts in, decisions out, as the command does it.
+
+use serde_json::Value;
+
+use crate::model::Model;
+
+/// A policy and a trace.
+#[derive(Clone)]
+pub(crate) struct Case {
+    pub(crate) policy: Value,
+    pub(crate) trace: Vec<Value>,
+}
+
+impl std::fmt::Debug for Case {
+    /// As the files that `tidegate simulate` would read.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "policy:\n{:#}\ntrace:\n{}", self.policy, lines(&self.trace))
+    }
+}
+
+impl Case {
+    /// Decides with the engine.
+    pub(crate) fn decided(&self) -> Result<Vec<Value>, String> {
+        let out = run_text(&self.policy.to_string(), &lines(&self.trace))?;
+        out.lines()
+            .map(|line| serde_json::from_str(line).map_err(|error| format!("{error}: {line}")))
+            .collect()
+    }
+
+    /// Decides with the engine and with the model; the first difference is told
+    /// with everything that led to it.
+    pub(crate) fn judged(&self) -> Result<Vec<Value>, String> {
+        let decided = self.decided().map_err(|problems| format!("{self:?}\n{problems}"))?;
+        if decided.len() != self.trace.len() {
+            return Err(format!("{} requests, {} decisions", self.trace.len(), decided.len()));
+        }
+        let mut model = Model::new(&self.policy);
+        for (step, (request, found)) in self.trace.iter().zip(&decided).enumerate() {
+            let expected = model.decide(request);
+            if *found != expected {
+                let until = Case { policy: self.policy.clone(), trace: self.trace[..=step].to_vec() };
+                let parts = differences(found, &expected);
+                return Err(format!("{until:?}\nthe last one: {parts}\nengine: {found}\nmodel:  {expected}"));
+            }
+        }
+        Ok(decided)
+    }
+}
+
+/// The engine's decisions as text.
+pub(crate) fn run_text(policy: &str, trace: &str) -> Result<String, String> {
+    tidegate_server::simulate::run_text(policy, trace)
+}
+
+fn lines(trace: &[Value]) -> String {
+    trace.iter().map(|line| format!("{line}\n")).collect()
+}
+
+/// The members that differ.
+fn differences(found: &Value, expected: &Value) -> String {
+    let (Some(found), Some(expected)) = (found.as_object(), expected.as_object()) else {
+        return "not two objects".to_owned();
+    };
+    let names: std::collections::BTreeSet<&String> = found.keys().chain(expected.keys()).collect();
+    let differing = names.into_iter().filter(|name| found.get(*name) != expected.get(*name));
+    differing.map(|name| format!("`{name}` differs; ")).collect()
+}

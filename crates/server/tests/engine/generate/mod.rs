@@ -1,0 +1,33 @@
+//! Random policies and traces, with numbers so small that limits bite and words
+//! so few that keys collide.
+
+mod limits;
+mod policy;
+mod tenants;
+mod trace;
+
+use proptest::prelude::*;
+use serde_json::{Map, Value};
+
+use crate::engine::Case;
+
+/// A policy and a trace for it.
+pub(crate) fn case() -> impl Strategy<Value = Case> {
+    (policy::policy(), trace::trace()).prop_map(|(policy, trace)| Case { policy, trace })
+}
+
+/// One of a few words.
+fn word(words: &'static [&'static str]) -> impl Strategy<Value = Value> + Clone {
+    prop::sample::select(words).prop_map(Value::from)
+}
+
+/// Present in `percent` of all cases; shrinks to its absence.
+fn sometimes<S: Strategy<Value = Value>>(percent: u32, strategy: S) -> impl Strategy<Value = Option<Value>> {
+    prop::option::weighted(f64::from(percent) / 100.0, strategy)
+}
+
+/// An object of those members that are there.
+fn object<const N: usize>(members: [(&str, Option<Value>); N]) -> Value {
+    let there = members.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+    Value::Object(there.collect::<Map<_, _>>())
+}

@@ -1,0 +1,141 @@
+//! Whole policies, kept to what the documents settle.
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::limits::{PATTERNS, limit, merge, plain_condition, queue};
+use super::tenants::tenants;
+use super::{object, sometimes, word};
+
+/// What else a policy is about: what mixes freely, and what does not.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Flavour {
+    Plain,
+    /// One limit queues; all are token buckets.
+    Queue,
+    /// Requests are trusted more or less.
+    Trust,
+}
+
+/// Any policy.
+pub(super) fn policy() -> impl Strategy<Value = Value> {
+    let flavour =
+        prop_oneof![3 => Just(Flavour::Plain), 2 => Just(Flavour::Queue), 2 => Just(Flavour::Trust)];
+    let lists = (
+        prop::collection::vec(limit(), 0..=8),
+        sometimes(40, prop::collection::vec(route(), 1..=3).prop_map(Value::from)),
+        sometimes(60, tenants()),
+        sometimes(20, prop::collection::vec(gate(), 1..=2).prop_map(Value::from)),
+        sometimes(20, prop::collection::vec(gate(), 1..=2).prop_map(Value::from)),
+        sometimes(30, prop::collection::vec(detector(), 1..=2).prop_map(Value::from)),
+    );
+    let defaults = (sometimes(8, word(&["shadow"])), sometimes(30, word(&["deny", "deny", "allow"])));
+    let queueing = (queue(), prop::bool::weighted(0.3));
+    (flavour, defaults, lists, queueing).prop_map(|(flavour, (mode, unknown_tenant), lists, queueing)| {
+        let (limits, routes, tenants, allow, block, bursts) = lists;
+        let defaults = object([("mode", mode), ("unknown_tenant", unknown_tenant)]);
+        let adaptive = (flavour == Flavour::Trust).then(|| json!({"trust": true}));
+        let mut policy = object([
+            ("version", Some(json!(1))),
+            ("defaults", Some(defaults)),
+            ("limits", Some(Value::from(limits))),
+            ("routes", routes),
+            ("tenants", tenants),
+            ("allow", allow),
+            ("block", block),
+            ("bursts", bursts),
+            ("adaptive", adaptive),
+        ]);
+        settle(&mut policy, flavour);
+        if flavour == Flavour::Queue {
+            add_queue(&mut policy, queueing);
+        }
+        policy
+    })
+}
+
+/// One limit queues. Few others stand beside it and everybody meets it, so that
+/// requests do queue.
+fn add_queue(policy: &mut Value, (queue, prefers_tenant): (Value, bool)) {
+    let limits = policy["limits"].as_array_mut().expect("limits are there");
+    let place = if limits.is_empty() || prefers_tenant { "/tenants/0/rate_limit" } else { "/limits/0" };
+    limits.truncate(if prefers_tenant { 1 } else { 2 });
+    if let Some(Value::Object(terms)) = policy.pointer_mut(place) {
+        for member in ["match", "group", "mode", "enabled", "degrade"] {
+            terms.remove(member);
+        }
+        terms.extend(queue.as_object().expect("an object").clone());
+    }
+}
+
+fn route() -> impl Strategy<Value = Value> {
+    let methods = sometimes(30, word(&["GET", "POST"]).prop_map(|method| json!([method])));
+    let cost = sometimes(80, (1u32..=4).prop_map(|cost| json!(cost)));
+    (word(PATTERNS), methods, cost).prop_map(|(path, methods, cost)| {
+        object([("path", Some(path)), ("methods", methods), ("cost", cost)])
+    })
+}
+
+/// An entry of `allow` or `block`.
+fn gate() -> impl Strategy<Value = Value> {
+    let until =
+        sometimes(60, word(&["1970-01-01T00:00:05Z", "1970-01-01T00:00:20Z", "1970-01-01T00:01:00Z"]));
+    (plain_condition(), until, sometimes(30, word(&["abuse"]))).prop_map(|(condition, until, reason)| {
+        let mut entry = object([("until", until), ("reason", reason)]);
+        merge(&mut entry, condition);
+        entry
+    })
+}
+
+/// An entry of `bursts`, without a name.
+fn detector() -> impl Strategy<Value = Value> {
+    let key = prop_oneof![
+        Just(json!([])),
+        Just(json!(["user"])),
+        Just(json!(["user", "route"])),
+        Just(json!(["ip"]))
+    ];
+    (key, word(&["1s", "5s"]), 1u32..=4, word(&["3s", "10s", "60s"])).prop_map(
+        |(key, window, threshold, penalty)| {
+            json!({"key": key, "window": window, "threshold": threshold, "penalty": penalty})
+        },
+    )
+}
+
+/// Names everything and takes out what the documents leave open.
+fn settle(policy: &mut Value, flavour: Flavour) {
+    let is_shadow = policy["defaults"]["mode"] == "shadow";
+    if let (true, Some(Value::Array(bursts))) = (is_shadow, policy.get_mut("bursts")) {
+        // How several detectors are noted is open.
+        bursts.truncate(1);
+    }
+    name(policy, "limits", "limit");
+    name(policy, "bursts", "detector");
+    for limit in policy["limits"].as_array_mut().expect("limits are there") {
+        settle_terms(limit, flavour);
+    }
+    if let Some(Value::Array(tenants)) = policy.get_mut("tenants") {
+        for limit in tenants.iter_mut().filter_map(|tenant| tenant.get_mut("rate_limit")) {
+            settle_terms(limit, flavour);
+        }
+    }
+}
+
+fn settle_terms(terms: &mut Value, flavour: Flavour) {
+    let terms = terms.as_object_mut().expect("an object");
+    if flavour == Flavour::Queue {
+        terms.remove("algorithm");
+    }
+    // What a log forgets first when its limit shrinks is open.
+    if flavour == Flavour::Trust && terms.get("algorithm") == Some(&json!("sliding_log")) {
+        terms.insert("algorithm".to_owned(), json!("sliding_window"));
+    }
+}
+
+fn name(policy: &mut Value, list: &str, prefix: &str) {
+    if let Some(Value::Array(entries)) = policy.get_mut(list) {
+        for (number, entry) in entries.iter_mut().enumerate() {
+            entry["name"] = json!(format!("{prefix}-{number}"));
+        }
+    }
+}

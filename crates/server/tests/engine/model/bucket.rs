@@ -1,0 +1,142 @@
+//! A token bucket: tokens at an instant, refilled at a rate up to a capacity.
+
+use num_traits::ToPrimitive;
+
+use super::exact::{Exact, ceil, floor, whole};
+use super::meter::Quota;
+
+/// Tokens, and the instant of the last change. With a reservation the instant
+/// lies ahead, and before it the level is below zero in effect.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Bucket {
+    tokens: Exact,
+    at: Exact,
+    quota: Quota,
+}
+
+/// The level, the nanoseconds to full, and the time until the cost is there.
+///
+/// A bucket that was written under other numbers refills by those until it is
+/// charged again, and a denial does not charge. The wait that a denial names is
+/// a promise, so it is the longer of both, and the bucket is not full before.
+pub(crate) fn look(bucket: Option<&Bucket>, quota: &Quota, cost: i128, now: i128) -> (Exact, i128, Exact) {
+    let here = level(bucket, quota, now);
+    let times = |level: &Exact, quota: &Quota| {
+        let until = |tokens: i128| ((whole(tokens) - level) / &quota.rate).max(whole(0));
+        // A bucket that is full at the change is full after it.
+        (ceil(&until(quota.capacity)), until(cost.min(quota.capacity)))
+    };
+    let (mut full_in, mut enough_in) = times(&here, quota);
+    let names_a_wait = here < whole(cost) && cost <= quota.capacity;
+    if let Some(other) = bucket.filter(|bucket| names_a_wait && bucket.quota != *quota) {
+        let (full, enough) = times(&level(bucket, &other.quota, now), &other.quota);
+        (full_in, enough_in) = (full_in.max(full), enough_in.max(enough));
+    }
+    (here, full_in, enough_in)
+}
+
+/// The bucket with the cost taken out.
+pub(crate) fn charge(bucket: Option<&Bucket>, quota: &Quota, cost: i128, now: i128) -> Bucket {
+    let tokens = level(bucket, quota, now) - whole(cost);
+    Bucket { tokens, at: Clock::of(quota).reads(now), quota: quota.clone() }
+}
+
+fn level(bucket: Option<&Bucket>, quota: &Quota, now: i128) -> Exact {
+    // A new bucket is full.
+    let Some(bucket) = bucket else { return whole(quota.capacity) };
+    let elapsed = Clock::of(&bucket.quota).reads(now) - &bucket.at;
+    let full = whole(bucket.quota.capacity);
+    let level = (&bucket.tokens + &bucket.quota.rate * elapsed).min(full.clone());
+    if bucket.quota == *quota {
+        return level;
+    }
+    // Other numbers: a full bucket stays full, others carry their tokens.
+    if level == full {
+        return whole(quota.capacity);
+    }
+    Clock::of(quota).rounds_down(&level).min(whole(quota.capacity))
+}
+
+/// A quota's own clock, of which a token is a whole number of ticks.
+struct Clock {
+    ticks_per_nano: Exact,
+    ticks_per_token: i128,
+}
+
+/// The last instant of all, ninety years after the epoch.
+const END: i128 = 90 * 8_766 * 3_600 * 1_000_000_000;
+
+impl Clock {
+    fn of(quota: &Quota) -> Clock {
+        let tokens = quota.rate.numer().to_i128().expect("a small rate");
+        let nanos = quota.rate.denom().to_i128().expect("a small window");
+        if quota.capacity * nanos + END * tokens <= i128::from(u64::MAX) {
+            return Clock { ticks_per_nano: whole(tokens), ticks_per_token: nanos };
+        }
+        let ticks_per_token = ceil(&Exact::new(nanos.into(), tokens.into()));
+        Clock { ticks_per_nano: Exact::new((tokens * ticks_per_token).into(), nanos.into()), ticks_per_token }
+    }
+
+    /// An instant, rounded down to the tick.
+    fn reads(&self, now: i128) -> Exact {
+        (whole(now) * &self.ticks_per_nano).floor() / &self.ticks_per_nano
+    }
+
+    /// Tokens, rounded down to what a tick brings.
+    fn rounds_down(&self, tokens: &Exact) -> Exact {
+        whole(floor(&(tokens * whole(self.ticks_per_token)))) / whole(self.ticks_per_token)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::exact::{Wait, fraction};
+    use super::super::meter::{self, Algorithm};
+    use super::*;
+
+    fn per_second(rate: i128, capacity: i128) -> Quota {
+        let rate = fraction(rate, 1_000_000_000);
+        Quota { algorithm: Algorithm::TokenBucket, rate, window: 1_000_000_000, capacity }
+    }
+
+    #[test]
+    fn a_third_of_a_second_is_exact() {
+        let quota = per_second(3, 1);
+        let used = meter::charge(None, &quota, 1, 0);
+        let wait = meter::look(Some(&used), &quota, 1, 0).wait;
+        assert_eq!(wait, Wait::For(333_333_334));
+        assert!(!meter::look(Some(&used), &quota, 1, 333_333_333).admits);
+        assert!(meter::look(Some(&used), &quota, 1, 333_333_334).admits);
+    }
+
+    #[test]
+    fn a_stretched_tick_still_refills_exactly() {
+        let quota = per_second(999_983, 10);
+        let used = meter::charge(None, &quota, 10, 0);
+        assert_eq!(meter::look(Some(&used), &quota, 0, 10_000).remaining, 9);
+        assert!(meter::look(Some(&used), &quota, 10, 10_001).admits);
+        let clock = Clock::of(&quota);
+        assert_eq!(clock.reads(1_000_000_000), whole(1_000_000_000));
+        assert!(clock.reads(1_000) <= whole(1_000));
+    }
+
+    #[test]
+    fn tokens_are_carried_and_a_full_bucket_stays_full() {
+        let (small, large) = (per_second(1, 10), per_second(2, 20));
+        let full_again = meter::charge(None, &small, 1, 0);
+        assert_eq!(meter::look(Some(&full_again), &large, 0, 1_000_000_000).remaining, 20);
+        assert_eq!(meter::look(Some(&full_again), &large, 0, 0).remaining, 9);
+        let nearly = meter::charge(None, &large, 1, 0);
+        assert_eq!(meter::look(Some(&nearly), &small, 0, 0).remaining, 10, "capped");
+    }
+
+    #[test]
+    fn a_reservation_reads_as_nothing_left() {
+        let quota = per_second(1, 2);
+        let empty = meter::charge(None, &quota, 2, 0);
+        let reserved = meter::charge(Some(&empty), &quota, 2, 2_000_000_000);
+        let reading = meter::look(Some(&reserved), &quota, 1, 0);
+        assert_eq!((reading.remaining, reading.reset), (0, 4_000_000_000));
+        assert_eq!(reading.wait, Wait::For(3_000_000_000));
+    }
+}

@@ -1,0 +1,273 @@
+//! One request after the other, from its JSON to the decision's.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::exact::Wait;
+use super::gates::{Detectors, gate};
+use super::matching::path_matches;
+use super::meter::{self, Reading, Usage};
+use super::request::Request;
+use super::terms::{self, Applied, Strategy};
+use super::{limits, tenants};
+
+/// A bucket: the limit's name and the values of its key.
+type Bucket = (String, Vec<String>);
+
+/// A policy and everything that happened under it.
+#[derive(Clone, Debug)]
+pub(crate) struct Model {
+    policy: Value,
+    usage: BTreeMap<Bucket, Usage>,
+    /// The instants at which queued requests go ahead.
+    reserved: BTreeMap<Bucket, Vec<i128>>,
+    detectors: Detectors,
+}
+
+/// A limit and what it says.
+type Said = (Applied, Reading);
+
+impl Model {
+    /// Nothing has happened yet.
+    pub(crate) fn new(policy: &Value) -> Model {
+        Model {
+            policy: policy.clone(),
+            usage: BTreeMap::new(),
+            reserved: BTreeMap::new(),
+            detectors: Detectors::default(),
+        }
+    }
+
+    /// Decides a line of a trace.
+    pub(crate) fn decide(&mut self, line: &Value) -> Value {
+        let mut request = Request::new(line);
+        let route_cost = self.take_route(&mut request);
+        let mut decision = self.before_limits(&request, route_cost);
+        decision["at_ms"] = line["at_ms"].clone();
+        decision
+    }
+
+    /// The first route that matches, and its cost if it has one.
+    fn take_route(&self, request: &mut Request<'_>) -> Option<i128> {
+        let path = request.path()?;
+        let method = request.value("method");
+        let route = terms::entries(&self.policy, "routes").into_iter().find(|route| {
+            let methods = route.get("methods").and_then(Value::as_array);
+            let method_fits = methods.is_none_or(|methods| {
+                methods.iter().any(|wanted| Some(wanted.as_str().unwrap()) == method.as_deref())
+            });
+            method_fits && path_matches(route["path"].as_str().unwrap(), &path)
+        })?;
+        request.route = Some(route["path"].as_str().unwrap().to_owned());
+        route.get("cost").map(terms::integer)
+    }
+
+    /// Block, allow, bursts, unknown tenants; then the limits. A policy that is
+    /// all shadow only takes note.
+    fn before_limits(&mut self, request: &Request<'_>, route_cost: Option<i128>) -> Value {
+        let only_notes = terms::whole_shadow(&self.policy);
+        let mut noted = Vec::new();
+        if let Some(wait) = gate(&self.policy, "block", request) {
+            if !only_notes {
+                return refused("blocked", Some("block"), Some("custom"), wait);
+            }
+            noted.push("block".to_owned());
+        }
+        if gate(&self.policy, "allow", request).is_some() {
+            return admitted("allowlisted", None, &noted);
+        }
+        if let Some((detector, wait)) = self.detectors.meet(&self.policy, request) {
+            let name = detector["name"].as_str().unwrap();
+            if !only_notes {
+                return refused("burst_blocked", Some(name), Some(limits::tier(detector)), wait);
+            }
+            noted.push(name.to_owned());
+        }
+        let denies_unknown = self.policy.pointer("/defaults/unknown_tenant") == Some(&json!("deny"));
+        let tenant = request.value("tenant");
+        if denies_unknown
+            && request.cost() > 0
+            && tenant.is_some_and(|tenant| tenants::is_unknown(&self.policy, &tenant))
+        {
+            if !only_notes {
+                return refused("unknown_tenant", None, Some("tenant"), Wait::Never);
+            }
+            noted.push("unknown_tenant".to_owned());
+        }
+        let mut applied = limits::applying(&self.policy, route_cost, request);
+        applied.extend(tenants::applying(&self.policy, route_cost, request));
+        self.weigh(applied, request.at(), noted)
+    }
+
+    /// All limits that apply, at once.
+    fn weigh(&mut self, applied: Vec<Applied>, now: i128, noted: Vec<String>) -> Value {
+        let said: Vec<Said> = applied
+            .into_iter()
+            .map(|limit| {
+                let reading = meter::look(self.usage.get(&bucket(&limit)), &limit.quota, limit.cost, now);
+                (limit, reading)
+            })
+            .collect();
+        let denying = |(limit, reading): &&Said| !limit.shadow && !reading.admits;
+        let vetoing: Vec<&Said> =
+            said.iter().filter(denying).filter(|(limit, _)| limit.strategy != Strategy::Degrade).collect();
+        // What nobody can wait for is all that one who could wait is told.
+        let is_final = |said: &&&Said| said.0.strategy == Strategy::Reject || said.1.wait == Wait::Never;
+        let finals: Vec<&Said> = vetoing.iter().filter(is_final).copied().collect();
+        let Some(worst) = longest_wait(if finals.is_empty() { &vetoing } else { &finals }) else {
+            return self.admit(said, now, &noted);
+        };
+        let Wait::For(wait) = worst.1.wait else {
+            return denied("cost_exceeds_capacity", worst, Wait::Never, &said, &noted);
+        };
+        if vetoing.iter().any(|(limit, _)| limit.strategy == Strategy::Reject) {
+            // By then the queues must have come down to what may be waited for.
+            let until_queued = |(limit, reading): &&Said| match (&limit.strategy, reading.wait) {
+                (Strategy::Queue { max_wait, .. }, Wait::For(wait)) => Wait::For((wait - max_wait).max(0)),
+                _ => Wait::NONE,
+            };
+            let longest = vetoing.iter().map(until_queued).max().unwrap_or(Wait::NONE).max(Wait::For(wait));
+            return denied(worst.0.quota.algorithm.reason(), worst, longest, &said, &noted);
+        }
+        for (limit, _) in &vetoing {
+            let Strategy::Queue { max_depth, max_wait } = limit.strategy else { unreachable!() };
+            let waiting = self.reserved.get(&bucket(limit)).into_iter().flatten().filter(|at| **at > now);
+            if waiting.count() >= max_depth {
+                return denied("queue_full", worst, worst.1.wait, &said, &noted);
+            }
+            if wait > max_wait {
+                return denied("queue_timeout", worst, worst.1.wait, &said, &noted);
+            }
+        }
+        let mut decision = self.admit(said, now, &noted);
+        decision["queued_ms"] = millis(Wait::For(wait));
+        decision
+    }
+
+    /// Charges every limit that admits, and reserves where one makes the request
+    /// wait: a charge as of the instant at which that bucket would admit it.
+    /// Everything is described as of now, after that. Those that neither admit
+    /// nor queue are shadow limits, or degrade.
+    fn admit(&mut self, said: Vec<Said>, now: i128, noted: &[String]) -> Value {
+        let after: Vec<Said> = said
+            .into_iter()
+            .map(|(limit, reading)| {
+                let queues = matches!(limit.strategy, Strategy::Queue { .. }) && !limit.shadow;
+                let at = match reading.wait {
+                    _ if limit.cost == 0 => return (limit, reading),
+                    _ if reading.admits => now,
+                    Wait::For(wait) if queues => now + wait,
+                    _ => return (limit, reading),
+                };
+                let charged = meter::charge(self.usage.get(&bucket(&limit)), &limit.quota, limit.cost, at);
+                let reading = meter::look(Some(&charged), &limit.quota, 0, now);
+                self.usage.insert(bucket(&limit), charged);
+                if at > now {
+                    self.reserved.entry(bucket(&limit)).or_default().push(at);
+                }
+                (limit, reading)
+            })
+            .collect();
+        let enforced: Vec<&Said> = after.iter().filter(|(limit, _)| !limit.shadow).collect();
+        let admitting: Vec<&Said> = enforced.iter().filter(|(_, reading)| reading.admits).copied().collect();
+        let speaking = tightest(&enforced);
+        let reason = if enforced.is_empty() { "no_limit" } else { "ok" };
+        let mut decision = admitted(reason, speaking, &shadow_denied(&after, noted));
+        decision["degraded"] = json!(admitting.len() < enforced.len());
+        decision["limits"] = entries(&after);
+        decision
+    }
+}
+
+fn bucket(limit: &Applied) -> Bucket {
+    (limit.name.clone(), limit.key.clone())
+}
+
+/// The first of those that wait longest.
+fn longest_wait<'a>(said: &[&'a Said]) -> Option<&'a Said> {
+    let longest = said.iter().map(|(_, reading)| reading.wait).max()?;
+    said.iter().copied().find(|(_, reading)| reading.wait == longest)
+}
+
+/// The first of those with the smallest share left, by the printed numbers.
+fn tightest<'a>(said: &[&'a Said]) -> Option<&'a Said> {
+    let tighter = |one: &Said, other: &Said| {
+        one.1.remaining * other.0.quota.capacity < other.1.remaining * one.0.quota.capacity
+    };
+    said.iter().copied().reduce(|best, next| if tighter(next, best) { next } else { best })
+}
+
+fn shadow_denied(said: &[Said], noted: &[String]) -> Vec<String> {
+    let limits = said.iter().filter(|(limit, reading)| limit.shadow && !reading.admits);
+    noted.iter().cloned().chain(limits.map(|(limit, _)| limit.name.clone())).collect()
+}
+
+fn millis(wait: Wait) -> Value {
+    wait.millis().map_or(Value::Null, number)
+}
+
+fn number(value: i128) -> Value {
+    json!(i64::try_from(value).expect("a number that is printed fits"))
+}
+
+fn entries(said: &[Said]) -> Value {
+    said.iter()
+        .map(|(limit, reading)| {
+            let mut entry = json!({
+                "name": limit.name, "tier": limit.tier, "allowed": reading.admits,
+                "limit": number(limit.quota.capacity), "remaining": number(reading.remaining),
+                "reset_after_ms": millis(Wait::For(reading.reset)),
+                "retry_after_ms": if reading.admits { json!(0) } else { millis(reading.wait) },
+            });
+            if limit.shadow {
+                entry["mode"] = json!("shadow");
+            }
+            entry
+        })
+        .collect()
+}
+
+/// An allowed decision, described by the limit that speaks if there is one.
+fn admitted(reason: &str, speaking: Option<&Said>, shadow_denied: &[String]) -> Value {
+    let (limit, remaining, reset) = described(speaking);
+    json!({
+        "allowed": true, "reason": reason, "limit": limit, "remaining": remaining, "reset_after_ms": reset,
+        "retry_after": 0, "retry_after_ms": 0, "violated_rule": null, "violated_tier": null,
+        "degraded": false, "shadow_denied": shadow_denied, "limits": [],
+    })
+}
+
+/// Denied by limits.
+fn denied(reason: &str, worst: &Said, wait: Wait, said: &[Said], noted: &[String]) -> Value {
+    let (limit, _) = worst;
+    let mut decision = refused(reason, Some(&limit.name), Some(limit.tier), wait);
+    let (limit, remaining, reset) = described(Some(worst));
+    decision["limit"] = limit;
+    decision["remaining"] = remaining;
+    decision["reset_after_ms"] = reset;
+    decision["shadow_denied"] = json!(shadow_denied(said, noted));
+    decision["limits"] = entries(said);
+    decision
+}
+
+/// Denied before any limit.
+fn refused(reason: &str, rule: Option<&str>, tier: Option<&str>, wait: Wait) -> Value {
+    let (limit, remaining, reset) = described(None);
+    json!({
+        "allowed": false, "reason": reason, "limit": limit, "remaining": remaining, "reset_after_ms": reset,
+        "retry_after": wait.seconds().map_or(Value::Null, |seconds| number(seconds.max(1))),
+        "retry_after_ms": millis(wait), "violated_rule": rule, "violated_tier": tier,
+        "degraded": false, "shadow_denied": [], "limits": [],
+    })
+}
+
+/// `limit`, `remaining` and `reset_after_ms`.
+fn described(said: Option<&Said>) -> (Value, Value, Value) {
+    match said {
+        None => (json!(-1), json!(-1), Value::Null),
+        Some((limit, reading)) => {
+            (number(limit.quota.capacity), number(reading.remaining), millis(Wait::For(reading.reset)))
+        }
+    }
+}

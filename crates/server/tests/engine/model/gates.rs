@@ -1,0 +1,97 @@
+//! What is looked at before any limit: `block`, `allow` and bursts.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use super::exact::{SECOND, Wait, span};
+use super::limits::key_of;
+use super::matching::all_hold;
+use super::request::Request;
+use super::terms;
+
+/// Of the entries of `allow` or `block` that match and are still active, how long
+/// the longest will be.
+pub(crate) fn gate(policy: &Value, list: &str, request: &Request<'_>) -> Option<Wait> {
+    let waits = terms::entries(policy, list).into_iter().filter_map(|entry| {
+        let until = entry.get("until").map(|until| instant(until.as_str().unwrap()));
+        let active = until.is_none_or(|until| request.at() < until);
+        let wait = until.map_or(Wait::Never, |until| Wait::For(until - request.at()));
+        (active && all_hold(&conditions(entry), request)).then_some(wait)
+    });
+    waits.max()
+}
+
+/// What an entry says beside its own members.
+fn conditions(entry: &Value) -> Value {
+    let own = ["description", "enabled", "reason", "until"];
+    let named = entry.as_object().unwrap().iter().filter(|(name, _)| !own.contains(&name.as_str()));
+    Value::Object(named.map(|(name, value)| (name.clone(), value.clone())).collect::<Map<_, _>>())
+}
+
+/// An instant of the first day of the epoch, where all traces of these tests
+/// take place.
+fn instant(text: &str) -> i128 {
+    let time =
+        text.strip_prefix("1970-01-01T").and_then(|rest| rest.strip_suffix('Z')).expect("the first day");
+    let parts: Vec<i128> = time.split(':').map(|part| part.parse().unwrap()).collect();
+    (parts[0] * 3_600 + parts[1] * 60 + parts[2]) * SECOND
+}
+
+/// What a detector knows about one key.
+#[derive(Clone, Debug, Default)]
+struct Suspect {
+    /// Every request that counted.
+    seen: Vec<i128>,
+    warned_until: i128,
+    blocked_until: i128,
+}
+
+/// All detectors and all keys.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Detectors {
+    suspects: BTreeMap<(String, Vec<String>), Suspect>,
+}
+
+impl Detectors {
+    /// Counts a request, escalates, and says which detector blocks it longest.
+    pub(crate) fn meet<'p>(&mut self, policy: &'p Value, request: &Request<'_>) -> Option<(&'p Value, Wait)> {
+        let now = request.at();
+        let mut longest: Option<(&Value, Wait)> = None;
+        for detector in terms::entries(policy, "bursts") {
+            let name = detector["name"].as_str().unwrap().to_owned();
+            let Some(key) = key_of(detector, request) else { continue };
+            let suspect = self.suspects.entry((name.clone(), key)).or_default();
+            if request.cost() > 0 {
+                suspect.count(detector, now);
+            }
+            let wait = Wait::For(suspect.blocked_until - now);
+            if wait > Wait::NONE && longest.as_ref().is_none_or(|(_, other)| wait > *other) {
+                longest = Some((detector, wait));
+            }
+        }
+        longest
+    }
+}
+
+impl Suspect {
+    /// The request that crosses the threshold escalates, no other does.
+    fn count(&mut self, detector: &Value, now: i128) {
+        let setting = |name: &str, default: &str| {
+            span(detector.get(name).map_or(default, |value| value.as_str().unwrap()))
+        };
+        let (window, penalty) = (setting("window", "10s"), setting("penalty", "300s"));
+        let threshold =
+            detector.get("threshold").map_or(50, |threshold| threshold.as_u64().unwrap() as usize);
+        self.seen.push(now);
+        let in_window = self.seen.iter().filter(|at| **at / window == now / window).count();
+        if in_window != threshold + 1 || self.blocked_until > now {
+            return;
+        }
+        if self.warned_until > now {
+            self.blocked_until = now + 2 * penalty;
+        } else {
+            self.warned_until = now + penalty;
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Which of the policy's limits apply to a request.
+
+use serde_json::Value;
+
+use super::matching::all_hold;
+use super::request::Request;
+use super::terms::{self, Applied};
+
+/// The limits that apply, in document order: in each group the first that
+/// matches and has its key, and every shadow limit before it.
+pub(crate) fn applying(policy: &Value, route_cost: Option<i128>, request: &Request<'_>) -> Vec<Applied> {
+    let mut closed: Vec<&str> = Vec::new();
+    let mut applied = Vec::new();
+    for limit in terms::entries(policy, "limits") {
+        let group = limit.get("group").map(|group| group.as_str().unwrap());
+        if group.is_some_and(|group| closed.contains(&group)) || !all_hold(&limit["match"], request) {
+            continue;
+        }
+        let Some(key) = key_of(limit, request) else { continue };
+        let shadow = terms::shadow(policy, limit);
+        if let (Some(group), false) = (group, shadow) {
+            closed.push(group);
+        }
+        let descriptors = descriptors(limit);
+        let mut quota = terms::quota(limit).expect("a limit has numbers");
+        if policy.pointer("/adaptive/trust") == Some(&Value::Bool(true)) && is_personal(&descriptors) {
+            quota = quota.trusting(request.trust());
+        }
+        applied.push(Applied {
+            name: limit["name"].as_str().unwrap().to_owned(),
+            tier: tier(limit),
+            key,
+            quota,
+            cost: terms::cost(limit, route_cost, request),
+            strategy: terms::strategy(limit),
+            shadow,
+        });
+    }
+    applied
+}
+
+/// The values of an entry's key; `None` if one is missing.
+pub(crate) fn key_of(entry: &Value, request: &Request<'_>) -> Option<Vec<String>> {
+    descriptors(entry).iter().map(|descriptor| request.value(descriptor)).collect()
+}
+
+/// `key`, or what `scope` is short for.
+pub(crate) fn descriptors(entry: &Value) -> Vec<String> {
+    match (entry.get("key"), entry.get("scope").and_then(Value::as_str)) {
+        (Some(key), _) => {
+            key.as_array().unwrap().iter().map(|one| one.as_str().unwrap().to_owned()).collect()
+        }
+        (None, None | Some("global")) => Vec::new(),
+        (None, Some("endpoint")) => vec!["route".to_owned()],
+        (None, Some(scope)) => vec![scope.to_owned()],
+    }
+}
+
+/// Only limits on somebody follow trust.
+fn is_personal(descriptors: &[String]) -> bool {
+    let personal = |one: &String| {
+        ["user", "client", "ip", "ip:address"].contains(&one.as_str()) || one.starts_with("header:")
+    };
+    descriptors.iter().any(personal)
+}
+
+/// The word for whom an entry's key tells apart.
+pub(crate) fn tier(entry: &Value) -> &'static str {
+    match &descriptors(entry)[..] {
+        [] => "global",
+        [one] => match one.as_str() {
+            "tenant" => "tenant",
+            "user" => "user",
+            "ip" | "ip:address" => "ip",
+            "route" => "route",
+            "client" => "client",
+            _ => "custom",
+        },
+        _ => "custom",
+    }
+}

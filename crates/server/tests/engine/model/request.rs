@@ -1,0 +1,172 @@
+//! What a policy can see of a request, straight from its JSON.
+
+use std::net::{IpAddr, Ipv6Addr};
+
+use serde_json::Value;
+
+use super::exact::decimal;
+
+/// A request, and the route that was found for it.
+pub(crate) struct Request<'a> {
+    json: &'a Value,
+    /// The pattern of `routes` that matched.
+    pub(crate) route: Option<String>,
+}
+
+impl<'a> Request<'a> {
+    /// A line of a trace. Its route is not known yet.
+    pub(crate) fn new(json: &'a Value) -> Request<'a> {
+        Request { json, route: None }
+    }
+
+    /// When it came, in nanoseconds.
+    pub(crate) fn at(&self) -> i128 {
+        decimal(&self.json["at_ms"].to_string(), 6)
+    }
+
+    /// What it multiplies costs by.
+    pub(crate) fn cost(&self) -> i128 {
+        self.json.get("cost").map_or(1, |cost| i128::from(cost.as_u64().expect("a cost")))
+    }
+
+    /// Trust in hundredths, cut.
+    pub(crate) fn trust(&self) -> i128 {
+        self.json.get("trust").map_or(0, |trust| decimal(&trust.to_string(), 2))
+    }
+
+    /// The address as it came.
+    pub(crate) fn address(&self) -> Option<IpAddr> {
+        self.text("ip").map(|ip| ip.parse().expect("an address"))
+    }
+
+    /// The path, normal.
+    pub(crate) fn path(&self) -> Option<String> {
+        self.text("path").map(normal_path)
+    }
+
+    /// What a descriptor says, as keys and conditions see it.
+    pub(crate) fn value(&self, descriptor: &str) -> Option<String> {
+        match descriptor {
+            "ip" | "ip:address" => self.address().map(|ip| address_key(ip).to_string()),
+            "path" => self.path(),
+            "route" => self.route.clone().or_else(|| self.path()),
+            "host" => self.text("host").map(str::to_lowercase),
+            "method" => self.text("method").map(str::to_uppercase),
+            _ => match descriptor.split_once(':') {
+                Some(("header", name)) => self.header(name),
+                Some(("query", name)) => self.query(name),
+                Some(("jwt", claim)) => self.member_of("jwt", claim),
+                Some(("descriptor", name)) => self.member_of("descriptors", name),
+                _ => self.text(descriptor).map(str::to_owned),
+            },
+        }
+    }
+
+    fn text(&self, member: &str) -> Option<&'a str> {
+        self.json.get(member).map(|value| value.as_str().expect("a text"))
+    }
+
+    fn member_of(&self, object: &str, name: &str) -> Option<String> {
+        self.json.get(object)?.get(name).map(|value| value.as_str().expect("a text").to_owned())
+    }
+
+    fn header(&self, name: &str) -> Option<String> {
+        let headers = self.json.get("headers")?.as_object().expect("headers are an object");
+        let found = headers.iter().find(|(key, _)| key.eq_ignore_ascii_case(name));
+        found.map(|(_, value)| value.as_str().expect("a text").to_owned())
+    }
+
+    fn query(&self, name: &str) -> Option<String> {
+        let pairs = self.text("query")?.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
+        pairs.map(|(key, value)| (decoded(key), decoded(value))).find(|(key, _)| key == name).map(|(_, v)| v)
+    }
+}
+
+/// Addresses as keys: v4-mapped ones folded, IPv6 cut to /64.
+fn address_key(ip: IpAddr) -> IpAddr {
+    match ip {
+        IpAddr::V4(_) => ip,
+        IpAddr::V6(v6) => match v6.to_ipv4_mapped() {
+            Some(v4) => IpAddr::V4(v4),
+            None => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64)),
+        },
+    }
+}
+
+/// The query dropped, unreserved characters decoded, empty and dot segments
+/// collapsed.
+pub(crate) fn normal_path(path: &str) -> String {
+    let path = path.split('?').next().expect("a split has a first part");
+    let mut kept: Vec<String> = Vec::new();
+    for segment in path.split('/').map(unreserved_decoded) {
+        match segment.as_str() {
+            "" | "." => {}
+            ".." => {
+                kept.pop();
+            }
+            _ => kept.push(segment),
+        }
+    }
+    format!("/{}", kept.join("/"))
+}
+
+fn unreserved_decoded(segment: &str) -> String {
+    let mut out = String::new();
+    let mut rest = segment;
+    while let Some(first) = rest.chars().next() {
+        if let Some(byte) = escape(rest) {
+            if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+                out.push(char::from(byte));
+            } else {
+                out.push_str(&rest[..3].to_uppercase());
+            }
+            rest = &rest[3..];
+        } else {
+            out.push(first);
+            rest = &rest[first.len_utf8()..];
+        }
+    }
+    out
+}
+
+/// A query's name or value: `+` is a space, escapes are bytes.
+fn decoded(text: &str) -> String {
+    let mut bytes = Vec::new();
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        if let Some(byte) = escape(rest) {
+            bytes.push(byte);
+            rest = &rest[3..];
+        } else {
+            let shown = if first == '+' { ' ' } else { first };
+            bytes.extend(shown.to_string().bytes());
+            rest = &rest[first.len_utf8()..];
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// The byte that `%41` and its like at the start of a text stand for.
+fn escape(text: &str) -> Option<u8> {
+    let code = text.strip_prefix('%')?.get(..2)?;
+    u8::from_str_radix(code, 16).ok().filter(|_| code.bytes().all(|b| b.is_ascii_hexdigit()))
+}
+
+#[test]
+fn requests_are_read_as_the_documents_say() {
+    let json = serde_json::json!({
+        "at_ms": 1.5, "ip": "2001:db8:1:2:3::4", "path": "//a/./b/../%63?x=1", "query": "w=1%30&w=3&s=a+b",
+        "headers": {"X-Key": "k"}, "host": "API.Example.com",
+    });
+    let request = Request::new(&json);
+    assert_eq!(request.at(), 1_500_000);
+    assert_eq!(request.value("ip").unwrap(), "2001:db8:1:2::");
+    assert_eq!(request.value("route").unwrap(), "/a/c");
+    assert_eq!(request.value("query:w").unwrap(), "10");
+    assert_eq!(request.value("query:s").unwrap(), "a b");
+    assert_eq!(request.value("header:x-key").unwrap(), "k");
+    assert_eq!(request.value("host").unwrap(), "api.example.com");
+    assert_eq!(request.value("user"), None);
+    let mapped = serde_json::json!({"at_ms": 0, "ip": "::ffff:203.0.113.7"});
+    assert_eq!(Request::new(&mapped).value("ip").unwrap(), "203.0.113.7");
+}

@@ -1,0 +1,143 @@
+//! Random policies and traces: the engine says what the model says.
+
+use std::collections::BTreeMap;
+
+use proptest::strategy::{Strategy, ValueTree};
+use proptest::test_runner::{Config, TestCaseError, TestError, TestRunner};
+use serde_json::{Value, json};
+
+use crate::engine::Case;
+use crate::generate::case;
+use crate::model::Model;
+use crate::model::exact::decimal;
+
+/// Set `TIDEGATE_MODEL_CASES` to look longer.
+fn cases() -> u32 {
+    std::env::var("TIDEGATE_MODEL_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(2_000)
+}
+
+/// Runs a check on random cases, and tells the smallest that fails.
+fn check(cases: u32, test: impl Fn(&Case) -> Result<(), String>) {
+    let config = Config { cases, failure_persistence: None, max_shrink_iters: 4_000, ..Config::default() };
+    let result = TestRunner::new(config).run(&case(), |case| test(&case).map_err(TestCaseError::fail));
+    match result {
+        Ok(()) => {}
+        Err(TestError::Fail(reason, _)) => panic!("{reason}"),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[test]
+fn the_engine_decides_as_the_model_does() {
+    check(cases(), |case| case.judged().map(|_| ()));
+}
+
+/// Waiting exactly as long as a denial says is admitted. Two milliseconds less
+/// are not (a tick of the quota's clock may cost one when waits are rounded). The engine agrees with the model, so asking the model is enough.
+/// With trust it may be longer: see the model's bucket.
+#[test]
+fn a_retry_time_is_a_promise() {
+    check(cases() / 4, |case| {
+        let is_exact =
+            case.policy.get("adaptive").is_none() && !case.policy.to_string().contains("\"queue\"");
+        let mut model = Model::new(&case.policy);
+        for request in &case.trace {
+            let decision = model.decide(request);
+            let by_limits = !decision["limits"].as_array().expect("a list").is_empty();
+            let (Some(wait), false, true) =
+                (decision["retry_after_ms"].as_u64(), is_allowed(&decision), by_limits)
+            else {
+                continue;
+            };
+            let mut later = request.clone();
+            later["at_ms"] = moved(&request["at_ms"], wait);
+            let then = model.clone().decide(&later);
+            if !is_allowed(&then) && then["reason"] != "burst_blocked" {
+                return Err(format!("{request}\n{decision}\nbut then\n{then}"));
+            }
+            later["at_ms"] = moved(&request["at_ms"], wait.saturating_sub(2));
+            if is_exact && wait > 2 && is_allowed(&model.clone().decide(&later)) {
+                return Err(format!("{request}\n{decision}\nwaits too long"));
+            }
+        }
+        Ok(())
+    });
+}
+
+fn is_allowed(decision: &Value) -> bool {
+    decision["allowed"] == true
+}
+
+/// An instant so many milliseconds later, without bending its decimals.
+fn moved(at_ms: &Value, by: u64) -> Value {
+    let micros = decimal(&at_ms.to_string(), 3) + i128::from(by) * 1_000;
+    let text = format!("{}.{:03}", micros / 1_000, micros % 1_000);
+    serde_json::from_str(&text).expect("a decimal is a number")
+}
+
+/// What must happen in a few hundred cases, or the generators test nothing.
+const MUST_HAPPEN: &[&str] = &[
+    "ok",
+    "no_limit",
+    "allowlisted",
+    "blocked",
+    "burst_blocked",
+    "token_bucket_exceeded",
+    "sliding_window_exceeded",
+    "sliding_log_exceeded",
+    "fixed_window_exceeded",
+    "cost_exceeds_capacity",
+    "queue_full",
+    "queue_timeout",
+    "unknown_tenant",
+    "queued",
+    "degraded",
+    "shadow denial",
+    "denied by a tenant",
+    "denied by an aggregate",
+    "limits that change with trust",
+];
+
+#[test]
+fn everything_happens_to_the_generators() {
+    let mut runner = TestRunner::deterministic();
+    let mut seen: BTreeMap<String, u32> = BTreeMap::new();
+    for _ in 0..400 {
+        let case = case().new_tree(&mut runner).expect("no case is refused").current();
+        let mut model = Model::new(&case.policy);
+        let mut sizes: BTreeMap<String, Value> = BTreeMap::new();
+        for request in &case.trace {
+            let decision = model.decide(request);
+            for event in events(request, &decision, &mut sizes) {
+                *seen.entry(event).or_default() += 1;
+            }
+        }
+    }
+    for event in MUST_HAPPEN {
+        let times = seen.get(*event).copied().unwrap_or(0);
+        assert!(times >= 20, "{event} happened {times} times only: {seen:#?}");
+    }
+}
+
+/// What a decision shows. `sizes` remembers what each limit's size was.
+fn events(request: &Value, decision: &Value, sizes: &mut BTreeMap<String, Value>) -> Vec<String> {
+    let mut events = vec![decision["reason"].as_str().expect("a reason").to_owned()];
+    let mut note = |happened: bool, event: &str| {
+        if happened {
+            events.push(event.to_owned());
+        }
+    };
+    note(decision.get("queued_ms").is_some(), "queued");
+    note(decision["degraded"] == true, "degraded");
+    note(decision["shadow_denied"] != json!([]), "shadow denial");
+    if let Some(tenant) = decision["violated_rule"].as_str().and_then(|rule| rule.strip_prefix("tenant:")) {
+        note(true, "denied by a tenant");
+        note(request["tenant"] != tenant, "denied by an aggregate");
+    }
+    for entry in decision["limits"].as_array().expect("a list") {
+        let name = entry["name"].as_str().expect("a name").to_owned();
+        let before = sizes.insert(name, entry["limit"].clone());
+        note(before.is_some_and(|before| before != entry["limit"]), "limits that change with trust");
+    }
+    events
+}
