@@ -1,0 +1,180 @@
+//! From an HTTP request to a request as a policy sees it.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use http::request::Parts;
+use http::{Extensions, HeaderMap, Uri, header};
+use tidegate::policy::Request;
+
+use crate::PeerAddr;
+use crate::forwarded::{ForwardedSource, TrustedProxies, client_address};
+
+type FindPeer = dyn Fn(&Extensions) -> Option<IpAddr> + Send + Sync;
+type Complete = dyn for<'p> Fn(&'p Parts, Request<'p>) -> Request<'p> + Send + Sync;
+
+/// How requests are described.
+#[derive(Clone, Default)]
+pub(crate) struct Describe {
+    pub(crate) trusted: TrustedProxies,
+    pub(crate) source: ForwardedSource,
+    pub(crate) find_peer: Option<Arc<FindPeer>>,
+    pub(crate) complete: Option<Arc<Complete>>,
+}
+
+impl Describe {
+    /// All that can be told of a request. Nearly all of it is borrowed.
+    pub(crate) fn request<'p>(&self, parts: &'p Parts) -> Request<'p> {
+        let uri = whole_uri(parts);
+        let mut request = Request::new().method(parts.method.as_str()).path(uri.path());
+        request.ip = self.client_address(parts);
+        request.host = host(&parts.uri, &parts.headers).map(Into::into);
+        request.query = uri.query().map(Into::into);
+        // All of them: a client must not be able to push one out of sight by
+        // sending many. Servers bound their number. A value that is no text is
+        // shown as far as it is one, so that it does not count as absent.
+        request.headers.extend(
+            parts
+                .headers
+                .iter()
+                .map(|(name, value)| (name.as_str().into(), String::from_utf8_lossy(value.as_bytes()))),
+        );
+        match &self.complete {
+            Some(complete) => complete(parts, request),
+            None => request,
+        }
+    }
+
+    fn client_address(&self, parts: &Parts) -> Option<IpAddr> {
+        let peer = match &self.find_peer {
+            Some(find_peer) => find_peer(&parts.extensions),
+            None => known_peer(&parts.extensions),
+        }?;
+        let Some(name) = self.source.header() else { return Some(peer.to_canonical()) };
+        let lines = parts.headers.get_all(name);
+        let lines = lines.iter().map(|value| value.as_bytes());
+        Some(client_address(peer, &self.trusted, self.source, lines))
+    }
+}
+
+impl fmt::Debug for Describe {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Describe")
+            .field("trusted", &self.trusted)
+            .field("source", &self.source)
+            .finish_non_exhaustive()
+    }
+}
+
+fn known_peer(extensions: &Extensions) -> Option<IpAddr> {
+    let told = extensions.get::<PeerAddr>().map(|peer| peer.0.ip());
+    #[cfg(feature = "axum")]
+    let told = told.or_else(|| {
+        let connection = extensions.get::<axum::extract::ConnectInfo<std::net::SocketAddr>>();
+        connection.map(|peer| peer.0.ip())
+    });
+    told
+}
+
+/// Nested routers of axum cut the path; policies are written for the whole of it.
+fn whole_uri(parts: &Parts) -> &Uri {
+    #[cfg(feature = "axum")]
+    if let Some(original) = parts.extensions.get::<axum::extract::OriginalUri>() {
+        return &original.0;
+    }
+    &parts.uri
+}
+
+/// The host asked for. The URI's goes before that of the header, as RFC 9112
+/// says. Neither a port nor a dot at the end makes it another host.
+fn host<'p>(uri: &'p Uri, headers: &'p HeaderMap) -> Option<&'p str> {
+    let authority = match uri.authority() {
+        Some(authority) => authority.as_str(),
+        None => headers.get(header::HOST)?.to_str().ok()?,
+    };
+    let authority = authority.rsplit_once('@').map_or(authority, |(_user, host)| host);
+    let end = match authority.strip_prefix('[') {
+        Some(bracketed) => bracketed.find(']').map(|place| place + 2),
+        None => authority.find(':'),
+    };
+    let host = &authority[..end.unwrap_or(authority.len())];
+    Some(host.strip_suffix('.').unwrap_or(host))
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    fn parts(request: http::request::Builder) -> Parts {
+        request.body(()).unwrap().into_parts().0
+    }
+
+    #[test]
+    fn everything_that_http_tells_is_told() {
+        let parts = parts(
+            http::Request::builder()
+                .method("POST")
+                .uri("/api/videos?q=cats")
+                .header("host", "API.example.com:8080")
+                .header("x-api-key", "k")
+                .extension(PeerAddr(([203, 0, 113, 7], 4711).into())),
+        );
+        let request = Describe::default().request(&parts);
+        let expected = Request::new()
+            .method("POST")
+            .host("API.example.com")
+            .path("/api/videos")
+            .query("q=cats")
+            .ip([203, 0, 113, 7])
+            .header("host", "API.example.com:8080")
+            .header("x-api-key", "k");
+        assert_eq!(request, expected);
+    }
+
+    #[test]
+    fn the_host_is_told_without_what_does_not_name_it() {
+        for (header, expected) in [
+            ("example.com", "example.com"),
+            ("example.com:443", "example.com"),
+            ("example.com.:443", "example.com"),
+            ("me@example.com", "example.com"),
+            ("[2001:db8::1]:80", "[2001:db8::1]"),
+            ("[2001:db8::1", "[2001:db8::1"),
+            ("", ""),
+        ] {
+            let parts = parts(http::Request::builder().header("host", header));
+            assert_eq!(host(&parts.uri, &parts.headers), Some(expected), "{header}");
+        }
+        let parts = parts(http::Request::builder().uri("http://a.example:80/").header("host", "b.example"));
+        assert_eq!(host(&parts.uri, &parts.headers), Some("a.example"), "the URI goes first");
+    }
+
+    #[test]
+    fn headers_cannot_be_pushed_out_of_sight() {
+        let mut builder = http::Request::builder();
+        for number in 0..500 {
+            builder = builder.header(format!("x-filler-{number}"), "x");
+        }
+        let parts = parts(builder.header("x-api-key", HeaderValue::from_bytes(b"k\xff").unwrap()));
+        let request = Describe::default().request(&parts);
+        let key = request.headers.iter().find(|(name, _)| name == "x-api-key").unwrap();
+        assert_eq!(key.1, "k\u{fffd}", "shown as far as it is text");
+    }
+
+    #[test]
+    fn without_a_peer_there_is_no_address() {
+        let parts = parts(http::Request::builder().header("x-forwarded-for", "203.0.113.7"));
+        assert_eq!(Describe::default().request(&parts).ip, None);
+    }
+
+    #[cfg(feature = "axum")]
+    #[test]
+    fn nested_routers_do_not_hide_the_path() {
+        let original = axum::extract::OriginalUri(Uri::from_static("/api/videos?q=1"));
+        let parts = parts(http::Request::builder().uri("/videos").extension(original));
+        assert_eq!(Describe::default().request(&parts).path.as_deref(), Some("/api/videos"));
+    }
+}

@@ -1,0 +1,137 @@
+//! The layer: what is limited, and how requests are read.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use http::Extensions;
+use http::request::Parts;
+use ipnet::IpNet;
+use tidegate::policy::{Limiter, Request, RuleSet};
+use tidegate::{Clock, LimitError, Memory, MonotonicClock};
+use tower_layer::Layer;
+
+use crate::RateLimit;
+use crate::describe::Describe;
+use crate::forwarded::ForwardedSource;
+
+/// Limits the services it is put around.
+///
+/// All clones and all services made by it share one limiter; keep an `Arc` of it
+/// to change the policy at run time with [`Limiter::swap`].
+pub struct RateLimitLayer<C = MonotonicClock> {
+    limiter: Arc<Limiter<Memory<C>, C>>,
+    describe: Arc<Describe>,
+}
+
+impl RateLimitLayer {
+    /// With a limiter of its own, in this process's memory.
+    ///
+    /// # Errors
+    /// When the policy has more limits than a store can hold.
+    pub fn for_policy(rules: impl Into<RuleSet>) -> Result<RateLimitLayer, LimitError> {
+        Ok(RateLimitLayer::new(Arc::new(Limiter::new(rules)?)))
+    }
+}
+
+impl<C: Clock> RateLimitLayer<C> {
+    /// With a limiter that others may use as well.
+    pub fn new(limiter: Arc<Limiter<Memory<C>, C>>) -> RateLimitLayer<C> {
+        RateLimitLayer { limiter, describe: Arc::default() }
+    }
+
+    /// The proxies whose word about a client's address is believed. Unless this
+    /// is said, that is only this machine: `127.0.0.1/32` and `::1/128`.
+    #[must_use]
+    pub fn trusted_proxies(mut self, networks: impl IntoIterator<Item = IpNet>) -> Self {
+        self.describe_mut().trusted = networks.into_iter().collect();
+        self
+    }
+
+    /// Where trusted proxies tell a client's address: `X-Forwarded-For`, unless
+    /// this says otherwise. Name the one header that your proxy sets; the other
+    /// one is whatever the client wrote.
+    #[must_use]
+    pub fn client_address_from(mut self, source: ForwardedSource) -> Self {
+        self.describe_mut().source = source;
+        self
+    }
+
+    /// Finds the address of the connection in a request's extensions, for servers
+    /// that tell it in a way of their own. Unless this is said, it is that of
+    /// [`PeerAddr`](crate::PeerAddr), or, with the feature `axum`, that of
+    /// `ConnectInfo<SocketAddr>`.
+    ///
+    /// `None` is a request without an address: limits by `ip` do not apply to it.
+    #[must_use]
+    pub fn peer_address(
+        mut self,
+        find: impl Fn(&Extensions) -> Option<IpAddr> + Send + Sync + 'static,
+    ) -> Self {
+        self.describe_mut().find_peer = Some(Arc::new(find));
+        self
+    }
+
+    /// Adds what only the application knows: user, tenant, plan, verified claims,
+    /// trust, cost. It is called once a request, with all that the layer has found
+    /// out by itself, and may change that too.
+    ///
+    /// ```
+    /// # use tidegate_tower::{RateLimitLayer, tidegate::policy::Policy};
+    /// struct Account {
+    ///     id: String,
+    ///     plan: &'static str,
+    /// }
+    ///
+    /// # let policy = Policy::parse("version: 1\nlimits: []\n").unwrap();
+    /// let layer = RateLimitLayer::for_policy(policy)?.with_request(|parts, request| {
+    ///     // Left there by the middleware that checks who asks, which runs before.
+    ///     match parts.extensions.get::<Account>() {
+    ///         Some(account) => request.user(&account.id).plan(account.plan),
+    ///         None => request.plan("anonymous"),
+    ///     }
+    /// });
+    /// # Ok::<(), tidegate_tower::tidegate::LimitError>(())
+    /// ```
+    #[must_use]
+    pub fn with_request(
+        mut self,
+        complete: impl for<'p> Fn(&'p Parts, Request<'p>) -> Request<'p> + Send + Sync + 'static,
+    ) -> Self {
+        self.describe_mut().complete = Some(Arc::new(complete));
+        self
+    }
+
+    /// The limiter.
+    pub fn limiter(&self) -> &Arc<Limiter<Memory<C>, C>> {
+        &self.limiter
+    }
+
+    fn describe_mut(&mut self) -> &mut Describe {
+        Arc::make_mut(&mut self.describe)
+    }
+}
+
+impl<S, C> Layer<S> for RateLimitLayer<C> {
+    type Service = RateLimit<S, C>;
+
+    fn layer(&self, inner: S) -> RateLimit<S, C> {
+        RateLimit::new(inner, Arc::clone(&self.limiter), Arc::clone(&self.describe))
+    }
+}
+
+// By hand, since a derived one would ask for `C: Clone`.
+impl<C> Clone for RateLimitLayer<C> {
+    fn clone(&self) -> Self {
+        RateLimitLayer { limiter: Arc::clone(&self.limiter), describe: Arc::clone(&self.describe) }
+    }
+}
+
+impl<C> fmt::Debug for RateLimitLayer<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RateLimitLayer")
+            .field("limiter", &self.limiter)
+            .field("describe", &self.describe)
+            .finish()
+    }
+}
