@@ -3,10 +3,12 @@
 mod contenders;
 mod inprocess;
 mod keys;
+mod matching;
 mod random;
 mod report;
 mod resident;
 mod rounds;
+mod simulate;
 mod statistics;
 mod stopwatch;
 
@@ -25,15 +27,19 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Inprocess(inprocess::Args),
+    Matching(matching::Args),
+    Simulate(simulate::Args),
     /// Fills one limiter and prints by how many bytes the process grew.
     #[command(hide = true)]
     Fill(inprocess::FillArgs),
 }
 
 fn main() -> ExitCode {
-    let outcome = match Cli::parse().command {
-        Command::Inprocess(args) => inprocess::run(&args),
-        Command::Fill(args) => inprocess::fill(&args),
+    let outcome: Result<ExitCode, Box<dyn std::error::Error>> = match Cli::parse().command {
+        Command::Inprocess(args) => inprocess::run(&args).map_err(Into::into),
+        Command::Matching(args) => matching::run(&args).map_err(Into::into),
+        Command::Simulate(args) => simulate::run(&args).map_err(Into::into),
+        Command::Fill(args) => inprocess::fill(&args).map_err(Into::into),
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("error: {error}");

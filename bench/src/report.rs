@@ -1,5 +1,7 @@
 //! What was measured, as a table for people or as JSON for programs.
 
+use std::process::ExitCode;
+
 use serde::Serialize;
 
 use crate::rounds::{Counts, Expected};
@@ -76,6 +78,16 @@ impl Bar {
 }
 
 impl Report {
+    /// Prints it, for people or as JSON; with `check` a missed bar is a failure.
+    pub(crate) fn finish(&self, json: bool, check: bool) -> Result<ExitCode, serde_json::Error> {
+        if json {
+            println!("{}", serde_json::to_string_pretty(self)?);
+        } else {
+            print!("{}", self.text());
+        }
+        Ok(if check && !self.all_met() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    }
+
     /// Are all bars met that were measured?
     pub(crate) fn all_met(&self) -> bool {
         self.bars.iter().all(|bar| bar.met)

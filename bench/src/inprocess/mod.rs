@@ -72,12 +72,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, BenchError> {
         }
     }
     report.notes = notes::of(&setup);
-    if args.json {
-        println!("{}", serde_json::to_string_pretty(&report)?);
-    } else {
-        print!("{}", report.text());
-    }
-    Ok(if args.check && !report.all_met() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    Ok(report.finish(args.json, args.check)?)
 }
 
 /// Says on the error stream what is going on.

@@ -1,0 +1,148 @@
+//! What it costs to find the limits that apply among many, and what a whole check costs.
+
+mod checks;
+mod shapes;
+
+use std::hint::black_box;
+use std::process::ExitCode;
+
+use clap::builder::RangedU64ValueParser;
+use tidegate::policy::Limiter;
+use tidegate::{LimitError, MemoryOptions, MonotonicClock};
+use tidegate_policy::{Policy, PolicyError};
+
+use crate::report::{Bar, Figure, Report, Side};
+use crate::rounds::{Contender, Plan, measure};
+use crate::stopwatch::Stopwatch;
+use shapes::{APPLYING, Shape};
+
+/// Matching: policies of 10 to 10,000 limits, three of which apply.
+///
+/// Prints what planning and a whole check take in each, then the bars: 10,000 limits must not take
+/// much longer than 10.
+/// Exit 0: done; 1: a bar was missed (with --check) or measuring failed; 2: bad usage.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Exit 1 if a bar is missed
+    #[arg(long)]
+    check: bool,
+    /// Print JSON instead of tables
+    #[arg(long)]
+    json: bool,
+    /// How often each size is measured in each case; the median counts
+    #[arg(long, value_name = "N", default_value_t = 9, value_parser = RangedU64ValueParser::<usize>::new().range(1..=1_000))]
+    rounds: usize,
+}
+
+/// Why there is nothing to report.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum MatchingError {
+    #[error("the policy that was made up is none: {0}")]
+    Policy(#[from] PolicyError),
+    #[error(transparent)]
+    Limits(#[from] LimitError),
+    #[error("{applying} limits apply in the case `{case}`, where {APPLYING} must: its times mean nothing")]
+    Unexpected { case: String, applying: usize },
+    #[error("could not write JSON: {0}")]
+    Json(#[from] serde_json::Error),
+}
+
+/// How many limits a policy has; the names are those of the rows.
+const SIZES: [(usize, &str); 4] =
+    [(10, "10 limits"), (100, "100 limits"), (1_000, "1,000 limits"), (10_000, "10,000 limits")];
+
+/// How many times as long as the smallest the largest may take.
+const GROWTH_MOST: f64 = 1.5;
+
+/// Timed operations in a round, and before them.
+const OPS: usize = 40_000;
+const WARM_UP: usize = 4_000;
+
+/// Few keys: what is measured is not the table's.
+const OPTIONS: MemoryOptions = MemoryOptions { max_keys: 1_000, max_log_entries: 0 };
+
+/// Measures, and prints what came out.
+pub(crate) fn run(args: &Args) -> Result<ExitCode, MatchingError> {
+    let mut report = Report::default();
+    for shape in Shape::ALL {
+        eprintln!("measuring: {shape}");
+        measure_shape(shape, args.rounds, &mut report)?;
+    }
+    eprintln!("measuring: a check and its parts");
+    checks::run(args.rounds, &mut report)?;
+    report
+        .notes
+        .push("the same request is asked over and over, so that what it needs is in the cache at every size");
+    Ok(report.finish(args.json, args.check)?)
+}
+
+/// A policy of one size, in use.
+struct Loaded {
+    name: &'static str,
+    limiter: Limiter,
+    /// The same rules, to plan without deciding.
+    policy: Policy,
+}
+
+impl Loaded {
+    fn load(shape: Shape, (limits, name): (usize, &'static str)) -> Result<(Loaded, f64), MatchingError> {
+        let text = shapes::document(shape, limits);
+        let watch = Stopwatch::start();
+        let limiter = Limiter::in_memory(Policy::parse(&text)?, OPTIONS, MonotonicClock::new())?;
+        let millis = watch.nanos() / 1e6;
+        Ok((Loaded { name, limiter, policy: Policy::parse(&text)? }, millis))
+    }
+}
+
+fn measure_shape(shape: Shape, rounds: usize, report: &mut Report) -> Result<(), MatchingError> {
+    let mut sizes = Vec::new();
+    let mut loading = 0.0;
+    for size in SIZES {
+        let (loaded, millis) = Loaded::load(shape, size)?;
+        let applying = loaded.limiter.check(&shapes::request()).limits().len();
+        if applying != APPLYING {
+            return Err(MatchingError::Unexpected { case: format!("{shape}, {}", loaded.name), applying });
+        }
+        sizes.push(loaded);
+        loading = millis;
+    }
+    let request = &shapes::request();
+    let planning = |loaded: &Loaded| {
+        let rules = &loaded.policy.rules;
+        let count = || black_box(rules.plan(&rules.facts(black_box(request)))).items().len() == APPLYING;
+        count()
+    };
+    tell(shape, "planning", &sizes, planning, rounds, report);
+    let checking = |loaded: &Loaded| loaded.limiter.check(black_box(request)).is_allowed();
+    tell(shape, "check", &sizes, checking, rounds, report);
+    let (what, contender) = (format!("{shape}: loading the document"), SIZES[SIZES.len() - 1].1);
+    report.figures.push(Figure { what, contender, value: loading, unit: "ms" });
+    Ok(())
+}
+
+/// Measures all sizes by turns, and sets a bar for the largest.
+fn tell(
+    shape: Shape,
+    what: &str,
+    sizes: &[Loaded],
+    ask: impl Fn(&Loaded) -> bool + Sync,
+    rounds: usize,
+    report: &mut Report,
+) {
+    let ask = &ask;
+    let contenders: Vec<Contender<'_>> = sizes
+        .iter()
+        .map(|loaded| Contender::new(loaded.name, move |share| share.each_time(|| ask(loaded))))
+        .collect();
+    let plan = Plan { rounds, threads: 1, ops: OPS, warm_up: WARM_UP, sequences: &[] };
+    let lanes = measure(&contenders.iter().collect::<Vec<_>>(), &plan);
+    for lane in &lanes {
+        let what = format!("{shape}: {what}");
+        report.figures.push(Figure { what, contender: lane.name, value: lane.median_nanos(), unit: "ns" });
+    }
+    if let [smallest, .., largest] = &lanes[..] {
+        let name = format!("{shape}: {what}, {}, in {}'s", largest.name, smallest.name);
+        let times = largest.times(smallest).unwrap_or(f64::NAN);
+        report.bars.push(Bar::new(name, times, Side::AtMost, GROWTH_MOST, "x"));
+    }
+}

@@ -1,0 +1,86 @@
+//! A trace as a gateway would log it.
+
+use std::fmt::Write;
+
+use crate::random::{Random, Zipf};
+
+/// How many users there are; a few ask most of the time.
+const USERS: u32 = 20_000;
+
+const ROUTES: [(&str, &str, &str); 8] = [
+    ("GET", "/api/v1/videos", "q=cats&page=2"),
+    ("GET", "/api/v1/videos/8813/comments", "limit=50"),
+    ("POST", "/api/v1/videos/8813/comments", ""),
+    ("GET", "/api/v1/users/me", ""),
+    ("PUT", "/api/v1/users/me/settings", ""),
+    ("POST", "/api/v1/login", ""),
+    ("GET", "/static/app.js", "v=20240611"),
+    ("DELETE", "/api/v1/videos/17", ""),
+];
+
+/// Three limits: some users and the login route are over theirs now and then.
+pub(crate) const POLICY: &str = "\
+version: 1
+limits:
+- { name: per-user, key: [user], sustained: { rate: 10 }, burst: { capacity: 50 } }
+- { name: per-route, key: [route], sustained: { rate: 1000 }, burst: { capacity: 2000 } }
+- { name: overall, key: [], sustained: { rate: 6000 }, burst: { capacity: 10000 } }
+routes:
+- { path: /api/v1/videos/*/comments }
+- { path: /api/v1/videos/* }
+";
+
+/// What a line tells.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Lines {
+    /// What the policy asks for.
+    Plain,
+    /// All that a gateway logs, headers included.
+    Gateway,
+}
+
+/// So many requests, five a millisecond.
+pub(crate) fn lines(count: usize, kind: Lines) -> String {
+    let users = Zipf::new(USERS).draw(count, 7);
+    let mut random = Random::new(11);
+    let mut text = String::with_capacity(count * 320);
+    for (number, user) in users.into_iter().enumerate() {
+        let (method, path, query) = ROUTES[random.below(ROUTES.len() as u32) as usize];
+        let (millis, micros) = (number / 5, number % 5 * 200);
+        let host = random.below(250);
+        write!(
+            text,
+            "{{\"at_ms\":{millis}.{micros:03},\"user\":\"user-{user}\",\"ip\":\"203.0.{}.{host}\",\
+             \"method\":\"{method}\",\"path\":\"{path}\"",
+            user % 250,
+        )
+        .expect("writing to memory does not fail");
+        if let Lines::Gateway = kind {
+            write!(
+                text,
+                ",\"tenant\":\"acme\",\"client\":\"web\",\"host\":\"api.example.com\",\"query\":\"{query}\",\
+                 \"headers\":{{\"user-agent\":\"Mozilla/5.0 (X11; Linux x86_64)\",\
+                 \"accept\":\"application/json\",\"x-request-id\":\"{:016x}\"}}",
+                random.next(),
+            )
+            .expect("writing to memory does not fail");
+        }
+        text.push_str("}\n");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_trace_is_one_and_the_policy_bites() {
+        let trace = lines(20_000, Lines::Gateway);
+        assert_eq!(trace, lines(20_000, Lines::Gateway), "the same in every run");
+        let decisions = tidegate_server::simulate::run_text(POLICY, &trace).unwrap();
+        assert_eq!(decisions.lines().count(), 20_000);
+        let denied = decisions.matches("\"allowed\":false,\"reason\"").count();
+        assert!((200..10_000).contains(&denied), "{denied} denied");
+    }
+}

@@ -1,0 +1,55 @@
+//! Inputs on disk: the examples, what once failed, and what fails now.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::Target;
+
+fn home() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The examples, and what once failed.
+///
+/// # Errors
+/// When a file cannot be read.
+pub fn seeds(target: Target) -> io::Result<Vec<Vec<u8>>> {
+    let mut seeds = vec![Vec::new()];
+    for example in sorted(&home().join("../examples"))? {
+        let file = example.join(target.seed_file());
+        if file.is_file() {
+            seeds.push(fs::read(file)?);
+        }
+    }
+    for (_, known) in known(target)? {
+        seeds.push(known);
+    }
+    Ok(seeds)
+}
+
+/// What once failed, each with its file.
+///
+/// # Errors
+/// When a file cannot be read.
+pub fn known(target: Target) -> io::Result<Vec<(PathBuf, Vec<u8>)>> {
+    let files = sorted(&home().join("corpus").join(target.name()))?;
+    files.into_iter().map(|file| fs::read(&file).map(|input| (file, input))).collect()
+}
+
+fn sorted(directory: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut files: Vec<PathBuf> = match fs::read_dir(directory) {
+        Ok(entries) => entries.map(|entry| entry.map(|entry| entry.path())).collect::<io::Result<_>>()?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+        Err(error) => return Err(error),
+    };
+    files.sort();
+    Ok(files)
+}
+
+/// Where an input that fails is kept. `number` tells it from others.
+pub(crate) fn failure(target: Target, number: &str) -> io::Result<PathBuf> {
+    let directory = home().join("failures");
+    fs::create_dir_all(&directory)?;
+    Ok(directory.join(format!("{}-{number}", target.name())))
+}

@@ -1,0 +1,19 @@
+//! A fuzzer that needs nothing but stable Rust.
+//!
+//! It mutates the examples and keeps what makes a target answer in a new way, so that it gets
+//! further than chance alone. It has no coverage to go by; what it has are strict oracles: a target
+//! that does not panic must still be right.
+
+pub mod corpus;
+mod dictionary;
+mod mutate;
+mod policy;
+mod random;
+mod run;
+mod target;
+mod trace;
+mod watch;
+
+pub use random::Random;
+pub use run::{RunError, Tally, fuzz, try_some};
+pub use target::{Failure, Target};

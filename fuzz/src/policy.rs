@@ -1,0 +1,124 @@
+//! A document: parsed, put into force, asked.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use tidegate::policy::{Decision, Limiter, Policy, Problem, Request, Trust};
+use tidegate::{Cost, ManualClock, Memory, MemoryOptions, Nanos};
+
+use crate::target::{Failure, kind_of};
+
+const BEFORE: &str = include_str!("../../examples/quick-start/policy.yaml");
+
+const OPTIONS: MemoryOptions = MemoryOptions { max_keys: 200, max_log_entries: 2_000 };
+
+type Still = Limiter<Memory<ManualClock>, ManualClock>;
+
+pub(crate) fn try_input(input: &[u8]) -> Result<u64, Failure> {
+    let text = String::from_utf8_lossy(input);
+    let (first, second) = (Policy::parse(&text), Policy::parse(&text));
+    match (first, second) {
+        (Err(error), Err(again)) => {
+            Failure::unless(error == again, || "reading it again gives other problems".to_owned())?;
+            Failure::unless(error.problems.iter().any(Problem::is_error), || {
+                "refused for nothing".to_owned()
+            })?;
+            check_spans(&text, &error.problems)?;
+            Ok(kind_of(error.problems.iter().map(|problem| problem.message.as_str()).take(3)))
+        }
+        (Ok(policy), Ok(again)) => {
+            let same = policy.warnings == again.warnings;
+            Failure::unless(same, || "reading it again gives other warnings".to_owned())?;
+            Failure::unless(!policy.warnings.iter().any(Problem::is_error), || "an error passed".to_owned())?;
+            check_spans(&text, &policy.warnings)?;
+            let warned: Vec<String> = policy.warnings.iter().map(|warning| warning.message.clone()).collect();
+            let tenants: Vec<String> =
+                policy.rules.tenants().nodes().iter().map(|tenant| tenant.id.to_string()).take(5).collect();
+            let (decided, decided_again) = (decide(policy, &tenants)?, decide(again, &tenants)?);
+            Failure::unless(decided == decided_again, || "the same policy decides differently".to_owned())?;
+            Ok(kind_of(warned.iter().chain(&decided).map(String::as_str)))
+        }
+        _ => Err(Failure("read once, it is a policy, and again it is none".to_owned())),
+    }
+}
+
+/// Every problem stands somewhere in the text.
+fn check_spans(text: &str, problems: &[Problem]) -> Result<(), Failure> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let lines: Vec<&str> = text.split('\n').collect();
+    for problem in problems {
+        let at = problem.at;
+        let line = (at.line as usize).checked_sub(1).and_then(|place| lines.get(place));
+        let width = line.map(|line| line.chars().count());
+        // The end of a line is a place too.
+        let inside = width.is_some_and(|width| {
+            at.column >= 1 && at.length >= 1 && at.column as usize + at.length as usize <= width + 2
+        });
+        Failure::unless(inside, || {
+            format!(
+                "a problem stands outside the text of {} lines ({width:?} wide): {at:?}: {problem}",
+                lines.len()
+            )
+        })?;
+        Failure::unless(!problem.message.is_empty(), || "a problem without words".to_owned())?;
+    }
+    Ok(())
+}
+
+/// Swaps the policy in and asks it; what it decided, as JSON.
+fn decide(policy: Policy, tenants: &[String]) -> Result<Vec<String>, Failure> {
+    let before = || Policy::parse(BEFORE).expect("an example is a policy");
+    let limiter: Still = Limiter::in_memory(before(), OPTIONS, ManualClock::default())
+        .map_err(|error| Failure(format!("the policy before it is refused: {error}")))?;
+    let swap = |policy| limiter.swap(policy).map_err(|error| Failure(format!("it cannot be used: {error}")));
+    let mut decided = Vec::new();
+    ask_all(&limiter, tenants, &mut decided)?;
+    swap(policy)?;
+    for pause in [Nanos::ZERO, Nanos::MILLISECOND, Nanos::from_secs(90), Nanos::from_secs(400 * 86_400)] {
+        limiter.clock().advance(pause);
+        ask_all(&limiter, tenants, &mut decided)?;
+    }
+    swap(before())?;
+    ask_all(&limiter, tenants, &mut decided)?;
+    Ok(decided)
+}
+
+fn requests(tenants: &[String]) -> Vec<Request<'_>> {
+    let full = Request::new().tenant("acme").user("42").client("app").plan("free").method("get");
+    let full = full.ip(Ipv4Addr::new(10, 0, 0, 7)).host("API.example.com").path("/api/videos?q=a%20b");
+    let full =
+        full.header("x-weight", "7").header("X-Api-Key", "k").claim("role", "member").descriptor("x", "y");
+    let odd = Request::new().user("\u{1f}\u{1b}é").path("no/slash/../%zz").ip(Ipv6Addr::LOCALHOST);
+    let dear = full.clone().cost(Cost::new(u32::MAX));
+    let free = full.clone().cost(Cost::ZERO).trust(Trust::FULL);
+    let mut requests = vec![Request::new(), full.clone(), odd, dear, free];
+    requests.extend(tenants.iter().map(|tenant| full.clone().tenant(tenant.as_str())));
+    requests
+}
+
+fn ask_all(limiter: &Still, tenants: &[String], decided: &mut Vec<String>) -> Result<(), Failure> {
+    for request in requests(tenants) {
+        let peeked = limiter.peek(&request).to_json();
+        Failure::unless(peeked == limiter.peek(&request).to_json(), || {
+            "a peek changed something".to_owned()
+        })?;
+        let decision = limiter.check(&request);
+        check_decision(&decision)?;
+        decided.push(decision.to_json());
+        decided.push(limiter.refund(&request, Cost::ONE).to_json());
+        limiter.explain(&request);
+    }
+    Ok(())
+}
+
+fn check_decision(decision: &Decision) -> Result<(), Failure> {
+    let json = decision.to_json();
+    let read = serde_json::from_str::<serde_json::Value>(&json);
+    Failure::unless(read.is_ok_and(|value| value.is_object()), || format!("no JSON: {json}"))?;
+    for limit in decision.limits() {
+        Failure::unless(limit.decision.remaining <= limit.decision.limit, || {
+            format!("more than all: {json}")
+        })?;
+    }
+    let waits = decision.retry_after().is_some_and(|wait| wait > Nanos::ZERO);
+    Failure::unless(!decision.is_allowed() || !waits, || format!("admitted, and told to wait: {json}"))
+}

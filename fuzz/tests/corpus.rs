@@ -1,0 +1,34 @@
+//! What once failed stays right, and a short run finds nothing.
+
+use tidegate_fuzz::{Target, corpus, try_some};
+
+const TARGETS: [Target; 2] = [Target::Policy, Target::Trace];
+
+#[test]
+fn nothing_that_once_failed_fails_again() {
+    for target in TARGETS {
+        for (file, input) in corpus::known(target).expect("the corpus can be read") {
+            let tried = target.try_input(&input);
+            assert!(tried.is_ok(), "{}: {tried:?}", file.display());
+        }
+    }
+}
+
+#[test]
+fn the_examples_are_sound() {
+    for target in TARGETS {
+        let seeds = corpus::seeds(target).expect("the examples can be read");
+        assert!(seeds.len() > 10, "the examples are there");
+        for seed in seeds {
+            assert_eq!(target.try_input(&seed).err(), None, "{}", String::from_utf8_lossy(&seed));
+        }
+    }
+}
+
+#[test]
+fn a_few_hundred_inputs_find_nothing() {
+    for target in TARGETS {
+        let tried = try_some(target, 300, 4_711);
+        assert!(tried.is_ok(), "{}: {tried:?}", target.name());
+    }
+}
