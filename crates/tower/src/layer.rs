@@ -83,7 +83,7 @@ impl<C: Clock> RateLimitLayer<C> {
     ///     plan: &'static str,
     /// }
     ///
-    /// # let policy = Policy::parse("version: 1\nlimits: []\n").unwrap();
+    /// # let policy = Policy::parse("version: 1\nlimits: []\n").expect("it is a policy");
     /// let layer = RateLimitLayer::for_policy(policy)?.with_request(|parts, request| {
     ///     // Left there by the middleware that checks who asks, which runs before.
     ///     match parts.extensions.get::<Account>() {
