@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use tidegate_core::{Algorithm, Limit, LogQuota, Nanos, Quota, QuotaError, Rate, WindowQuota};
+use tidegate_core::{Algorithm, Limit, LogQuota, Nanos, Quota, QuotaError, WindowQuota};
 
 /// A rate per window, and a burst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,14 +16,6 @@ pub struct Numbers {
 }
 
 impl Numbers {
-    /// The rate as an exact fraction, to compare it over different windows.
-    ///
-    /// # Errors
-    /// When it is out of range.
-    pub fn exact_rate(&self) -> Result<Rate, QuotaError> {
-        Rate::new(self.rate, self.window)
-    }
-
     /// The lesser rate with its window, and the lesser burst; of equal rates the
     /// first.
     #[must_use]

@@ -68,10 +68,3 @@ impl Tenants {
         chain
     }
 }
-
-impl Tenant {
-    /// The rules that a request of this tenant is charged to, from the root down.
-    pub fn charged_rules(&self) -> impl Iterator<Item = u32> + '_ {
-        self.charges.iter().map(|charge| charge.rule)
-    }
-}

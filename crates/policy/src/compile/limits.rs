@@ -18,7 +18,6 @@ impl Compiler<'_> {
 
     fn limit(&mut self, entry: &LimitEntry, groups: &HashMap<&str, u32>) -> Option<Rule> {
         let terms = &entry.terms;
-        let cost = self.cost(&entry.path, terms.cost.as_ref());
         let numbers = self.numbers(&entry.path, terms)?;
         let limit = numbers.limit(terms::algorithm(terms)).ok()?;
         let written = entry.key.as_deref().unwrap_or_default();
@@ -43,7 +42,7 @@ impl Compiler<'_> {
             limit,
             numbers,
             carry: terms.carry,
-            cost,
+            cost: terms::cost(terms.cost.as_ref()),
             strategy: terms::strategy(&terms.strategy),
             mode: self.mode(terms.mode),
             headers: self.families(terms.headers.as_ref(), terms.response_headers),

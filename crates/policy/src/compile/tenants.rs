@@ -12,6 +12,7 @@ use crate::document::{Budget, BudgetMode, Document, Mode, Sharing, TenantEntry, 
 use crate::nearest::nearest;
 use crate::numbers::{Numbers, Window};
 use crate::rule::{Rule, Tier};
+use crate::shape::RESERVED;
 use crate::tenants::{Tenant, TenantCharge, Tenants};
 
 /// The most generations of tenants.
@@ -19,9 +20,6 @@ const DEPTH_MAX: usize = 64;
 
 /// How many times it is guessed what was meant.
 const GUESSES_MAX: usize = 20;
-
-/// What the name of a tenant's limit begins with.
-pub(crate) const PREFIX: &str = "tenant:";
 
 impl Compiler<'_> {
     pub(super) fn tenants(&mut self, document: &Document, rules: &mut Vec<Rule>) -> Tenants {
@@ -235,7 +233,7 @@ impl Compiler<'_> {
         };
         let scope = limit_of(entry).and_then(|limit| limit.scope.as_ref());
         Some(Rule {
-            name: format!("{PREFIX}{}", entry.id.value).into(),
+            name: format!("{RESERVED}{}", entry.id.value).into(),
             at: entry.at,
             tier: Tier::Tenant,
             enabled: true,
@@ -245,7 +243,7 @@ impl Compiler<'_> {
             limit,
             numbers,
             carry: own_terms.carry,
-            cost: self.cost(&path, own_terms.cost.as_ref()),
+            cost: terms::cost(own_terms.cost.as_ref()),
             strategy: terms::strategy(&own_terms.strategy),
             mode: self.mode(own_terms.mode),
             headers: self.families(own_terms.headers.as_ref(), own_terms.response_headers),

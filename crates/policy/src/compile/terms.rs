@@ -77,25 +77,6 @@ impl Compiler<'_> {
         }
     }
 
-    pub(super) fn cost(&mut self, path: &str, entry: Option<&CostEntry>) -> CostRule {
-        match entry {
-            None => CostRule::Fixed(Cost::ONE),
-            Some(CostEntry::Fixed(cost)) => CostRule::Fixed(Cost::new(cost.value)),
-            Some(CostEntry::From { from, default, max }) => {
-                if default > max {
-                    let problem =
-                        Problem::error(from.at, format!("{path}.cost"), "the default is above the max");
-                    self.report(problem.saw(format!("default {default}, max {max}")).want("default ≤ max"));
-                }
-                CostRule::From {
-                    descriptor: from.value.clone(),
-                    default: Cost::new(*default),
-                    max: Cost::new(*max),
-                }
-            }
-        }
-    }
-
     pub(super) fn mode(&self, mode: Option<Mode>) -> Mode {
         // A policy that is shadow as a whole has no enforced part.
         match (self.defaults.mode, mode) {
@@ -107,6 +88,18 @@ impl Compiler<'_> {
 
 pub(super) fn algorithm(terms: &Terms) -> Algorithm {
     terms.algorithm.as_ref().map_or(Algorithm::TokenBucket, |algorithm| algorithm.value)
+}
+
+pub(super) fn cost(entry: Option<&CostEntry>) -> CostRule {
+    match entry {
+        None => CostRule::Fixed(Cost::ONE),
+        Some(CostEntry::Fixed(cost)) => CostRule::Fixed(Cost::new(cost.value)),
+        Some(CostEntry::From { from, default, max }) => CostRule::From {
+            descriptor: from.value.clone(),
+            default: Cost::new(*default),
+            max: Cost::new(*max),
+        },
+    }
 }
 
 pub(super) fn strategy(entry: &StrategyEntry) -> Strategy {
