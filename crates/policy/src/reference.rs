@@ -7,12 +7,18 @@ use crate::shape::{Field, NAME_PATTERN, OBJECTS, Object, Shape};
 
 /// The page, as Markdown; the same text every time.
 pub fn reference() -> String {
-    let mut page = String::from(INTRODUCTION);
-    for object in OBJECTS {
-        section(&mut page, object).expect("writing to a string does not fail");
-    }
+    let mut page = format!("{INTRODUCTION}{}", sections(OBJECTS));
     notes(&mut page).expect("writing to a string does not fail");
     page
+}
+
+/// A section for each object.
+pub(crate) fn sections(objects: &[&Object]) -> String {
+    let mut text = String::new();
+    for object in objects {
+        section(&mut text, object).expect("writing to a string does not fail");
+    }
+    text
 }
 
 const INTRODUCTION: &str = "\

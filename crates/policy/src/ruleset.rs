@@ -27,6 +27,7 @@ pub struct RuleSet {
     pub(crate) detectors: Box<[Detector]>,
     pub(crate) trust: bool,
     pub(crate) shadow: bool,
+    pub(crate) queues: bool,
     pub(crate) deny_unknown_tenants: bool,
     pub(crate) response_headers: bool,
 }
@@ -160,6 +161,11 @@ impl RuleSet {
     /// Does trust scale limits?
     pub fn uses_trust(&self) -> bool {
         self.trust
+    }
+
+    /// Does any limit make requests wait?
+    pub fn has_queues(&self) -> bool {
+        self.queues
     }
 
     /// Is the whole policy only watched?

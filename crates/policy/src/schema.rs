@@ -135,6 +135,8 @@ fn shape_schema(shape: &Shape) -> Members {
         Shape::Method => pattern("^[A-Z0-9_-]{1,32}$".into()),
         Shape::Cidr => pattern("^[0-9A-Fa-f:.]+(/[0-9]{1,3})?$".into()),
         Shape::Instant => vec![typed("string"), ("format".into(), text("date-time"))],
+        Shape::Listen => pattern("^(off|.+:[0-9]{1,5})$".into()),
+        Shape::Secret(max) => vec![scalars(), ("minLength".into(), raw(1)), ("maxLength".into(), raw(max))],
         Shape::List(item) => {
             vec![typed("array"), ("items".into(), Json::Map(shape_schema(item)))]
         }

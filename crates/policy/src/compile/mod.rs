@@ -14,7 +14,7 @@ use tidegate_core::{Cost, Nanos};
 use crate::document::{Defaults, Document, Family, Mode, Named, RouteEntry};
 use crate::matching::Index;
 use crate::ruleset::{Detector, Route, Routes, RuleSet};
-use crate::{Problem, Span, Spanned};
+use crate::{Problem, Span, Spanned, Strategy};
 
 /// The most limits, tenants and entries of each other kind.
 pub const ENTRIES_MAX: usize = 100_000;
@@ -37,6 +37,7 @@ pub fn compile(document: &Document, now: Nanos) -> (RuleSet, Vec<Problem>) {
     let rule_set = RuleSet {
         index,
         limit_count,
+        queues: rules.iter().any(|rule| matches!(rule.strategy, Strategy::Queue { .. })),
         rules: rules.into(),
         routes: compiler.routes(document),
         tenants,

@@ -100,6 +100,8 @@ impl Checker<'_> {
         if self.problems.is_full() {
             return false;
         }
+        // `token:value` without a space is one name, and half of it a secret.
+        let name = if object.holds_secrets() { name.split(':').next().unwrap_or_default() } else { name };
         let message = match shorten(name) {
             _ if name.len() <= 60 && !name.contains(char::is_control) => format!("unknown field `{name}`"),
             short => format!("unknown field {short}"),
@@ -125,7 +127,8 @@ impl Checker<'_> {
     }
 
     fn fault(&mut self, node: &Node, shape: &Shape, place: &Place<'_>, fault: value::Fault) -> bool {
-        let problem = Problems::error(node.at, place, fault.message).saw(saw(node)).want(shape.wanted());
+        let seen = if matches!(shape, Shape::Secret(_)) { "a secret".to_owned() } else { saw(node) };
+        let problem = Problems::error(node.at, place, fault.message).saw(seen).want(shape.wanted());
         self.tell(Problem { hint: fault.hint, ..problem })
     }
 
@@ -134,7 +137,9 @@ impl Checker<'_> {
             Kind::Null => "there is nothing here".to_owned(),
             _ => format!("{} does not belong here", node.kind_name()),
         };
-        let problem = Problems::error(node.at, place, message).saw(saw(node)).want(shape.wanted());
+        let holds_secrets = matches!(shape, Shape::Object(object) if object.holds_secrets());
+        let seen = if holds_secrets { node.kind_name().to_owned() } else { saw(node) };
+        let problem = Problems::error(node.at, place, message).saw(seen).want(shape.wanted());
         self.tell(Problem { hint, ..problem })
     }
 

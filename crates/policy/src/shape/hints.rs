@@ -246,6 +246,23 @@ pub(super) fn network(seen: &str) -> Option<String> {
     Some("for instance `10.0.0.0/8`, `192.0.2.7` or `2001:db8::/32`".into())
 }
 
+/// For a text that is no address to listen on.
+pub(super) fn listen(seen: &str) -> Option<String> {
+    let (host, port) = seen.rsplit_once(':').unwrap_or(("127.0.0.1", seen));
+    let host = match host.trim_start_matches("http://") {
+        "localhost" => "127.0.0.1",
+        "" | "*" => "0.0.0.0",
+        other => other,
+    };
+    let meant = format!("{host}:{port}");
+    match seen {
+        "false" | "none" | "no" | "disabled" | "-" => Some("write `off`".into()),
+        _ if meant.parse::<std::net::SocketAddr>().is_ok() => Some(format!("write it as `{meant}`")),
+        _ if seen.parse::<std::net::IpAddr>().is_ok() => Some("add a port, as in `127.0.0.1:8080`".into()),
+        _ => Some("write numbers, not a name: `127.0.0.1:8080`, or `\"[::1]:8080\"` in quotes".into()),
+    }
+}
+
 /// For a text that is no point in time.
 pub(super) fn instant(seen: &str) -> Option<String> {
     let fits = |text: &str| text.parse::<jiff::Timestamp>().is_ok();

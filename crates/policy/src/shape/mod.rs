@@ -16,29 +16,35 @@ mod tests;
 pub(crate) use entries::GATE;
 pub(crate) use problems::{Place, Problems};
 pub(crate) use tables::{OBJECTS, POLICY};
-pub(crate) use value::{cidr, decimal, descriptor, duration, instant, integer, window};
+pub(crate) use value::{cidr, decimal, descriptor, duration, instant, integer, listen, window};
 pub(crate) use words::{decimal_text, duration_text};
 
 use crate::descriptor::Descriptor;
 
 /// A map of the document.
-pub(crate) struct Object {
+#[derive(Debug)]
+pub struct Object {
     /// What it is called in the schema and in the reference: `limit`.
-    pub(crate) name: &'static str,
+    pub name: &'static str,
     /// What it is, in one sentence.
-    pub(crate) about: &'static str,
+    pub about: &'static str,
     /// Its fields, in groups, since some objects share theirs.
-    pub(crate) fields: &'static [&'static [Field]],
+    pub fields: &'static [&'static [Field]],
     /// Are descriptors fields of it as well?
-    pub(crate) descriptors: bool,
+    pub descriptors: bool,
     /// The field that someone who writes a lone scalar has in mind.
-    pub(crate) shorthand: Option<&'static str>,
+    pub shorthand: Option<&'static str>,
 }
 
 impl Object {
     /// All its fields.
     pub(crate) fn fields(&self) -> impl Iterator<Item = &'static Field> + Clone {
         self.fields.iter().flat_map(|group| group.iter())
+    }
+
+    /// Is one of its fields a secret?
+    pub(crate) fn holds_secrets(&self) -> bool {
+        self.fields().any(|field| matches!(field.shape, Shape::Secret(_)))
     }
 
     /// What stands under a name, be it a field or a descriptor.
@@ -52,42 +58,51 @@ impl Object {
 }
 
 /// A member of a map.
-pub(crate) struct Field {
+#[derive(Debug)]
+pub struct Field {
     /// Its name.
-    pub(crate) name: &'static str,
+    pub name: &'static str,
     /// What it takes.
-    pub(crate) shape: Shape,
+    pub shape: Shape,
     /// What holds if it is not written, as it would be written or in words.
-    pub(crate) default: Option<&'static str>,
+    pub default: Option<&'static str>,
     /// Must it be written?
-    pub(crate) required: bool,
+    pub required: bool,
     /// What it is for, in one sentence.
-    pub(crate) about: &'static str,
+    pub about: &'static str,
     /// What people write when they mean it.
-    pub(crate) also: &'static [&'static str],
+    pub also: &'static [&'static str],
 }
 
 impl Field {
-    const fn new(name: &'static str, shape: Shape, about: &'static str) -> Field {
+    /// A field that need not be written.
+    pub const fn new(name: &'static str, shape: Shape, about: &'static str) -> Field {
         Field { name, shape, default: None, required: false, about, also: &[] }
     }
 
-    const fn required(self) -> Field {
+    /// It must be written.
+    #[must_use]
+    pub const fn required(self) -> Field {
         Field { required: true, ..self }
     }
 
-    const fn or(self, default: &'static str) -> Field {
+    /// What holds without it.
+    #[must_use]
+    pub const fn or(self, default: &'static str) -> Field {
         Field { default: Some(default), ..self }
     }
 
-    const fn also(self, also: &'static [&'static str]) -> Field {
+    /// What people write when they mean it.
+    #[must_use]
+    pub const fn also(self, also: &'static [&'static str]) -> Field {
         Field { also, ..self }
     }
 }
 
 /// What a value looks like.
-pub(crate) enum Shape {
-    /// A name: see [`is_name`]. `reserved` is for names that a limit or a
+#[derive(Debug)]
+pub enum Shape {
+    /// A name: see `is_name`. `reserved` is for names that a limit or a
     /// detector goes by, where `tenant:` is taken.
     Name {
         /// Is the beginning `tenant:` taken?
@@ -119,6 +134,10 @@ pub(crate) enum Shape {
     Cidr,
     /// A point in time, by RFC 3339.
     Instant,
+    /// An address and a port to listen on, or `off`.
+    Listen,
+    /// Text that is never shown again, of so many bytes at most.
+    Secret(usize),
     /// A list of these.
     List(&'static Shape),
     /// One of these, or a list of them.
@@ -130,8 +149,8 @@ pub(crate) enum Shape {
 }
 
 /// What a place wants of a descriptor; it takes all of them.
-#[derive(Clone, Copy, PartialEq)]
-pub(crate) enum Source {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
     /// That it tells callers apart.
     Any,
     /// That it holds a number, as a header or a query may.
@@ -139,21 +158,25 @@ pub(crate) enum Source {
 }
 
 /// A word that a field takes.
-pub(crate) struct Word {
+#[derive(Debug)]
+pub struct Word {
     /// The word.
-    pub(crate) name: &'static str,
+    pub name: &'static str,
     /// What it means.
-    pub(crate) about: &'static str,
+    pub about: &'static str,
     /// What people write when they mean it.
-    pub(crate) also: &'static [&'static str],
+    pub also: &'static [&'static str],
 }
 
 impl Word {
-    const fn new(name: &'static str, about: &'static str) -> Word {
+    /// A word and what it means.
+    pub const fn new(name: &'static str, about: &'static str) -> Word {
         Word { name, about, also: &[] }
     }
 
-    const fn also(self, also: &'static [&'static str]) -> Word {
+    /// What people write when they mean it.
+    #[must_use]
+    pub const fn also(self, also: &'static [&'static str]) -> Word {
         Word { also, ..self }
     }
 }

@@ -1,6 +1,8 @@
 //! Scalars: what is written → a value, or what is wrong with it. Numbers are
 //! read exactly; nothing here goes through floating point.
 
+use std::net::SocketAddr;
+
 use ipnet::IpNet;
 use tidegate_core::Nanos;
 
@@ -47,6 +49,8 @@ pub(super) fn check(node: &Node, shape: &Shape) -> Result<(), Fault> {
         Shape::Method => method(node),
         Shape::Cidr => cidr(node).map(drop),
         Shape::Instant => instant(node).map(drop),
+        Shape::Listen => listen(node).map(drop),
+        Shape::Secret(max) => secret(node, *max),
         Shape::List(_) | Shape::OneOrMore(_) | Shape::Object(_) | Shape::ObjectOr(..) => {
             Err(Fault::new("a list or a map belongs here", None))
         }
@@ -234,6 +238,25 @@ pub(crate) fn cidr(node: &Node) -> Result<IpNet, Fault> {
         return Err(Fault::new(format!("{} has bits beyond its prefix", saw(node)), Some(hint)));
     }
     Ok(network)
+}
+
+/// Where to listen; `None` is off.
+pub(crate) fn listen(node: &Node) -> Result<Option<SocketAddr>, Fault> {
+    let seen = node.scalar().unwrap_or_default();
+    match seen {
+        "off" => Ok(None),
+        _ => seen.parse().map(Some).map_err(|_| Fault::not(node, "an address", hints::listen(seen))),
+    }
+}
+
+/// What is wrong with a secret does not repeat it.
+fn secret(node: &Node, max: usize) -> Result<(), Fault> {
+    match node.scalar() {
+        Some("") => Err(Fault::new("the secret is empty", None)),
+        Some(text) if text.len() <= max => Ok(()),
+        Some(text) => Err(Fault::new(format!("the secret is too long: {} bytes", text.len()), None)),
+        None => Err(Fault::new(format!("{} is no secret", node.kind_name()), None)),
+    }
 }
 
 /// A point in time since the epoch.

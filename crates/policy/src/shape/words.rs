@@ -35,6 +35,8 @@ impl Shape {
             Shape::Method => "a method in upper case, such as `GET`".into(),
             Shape::Cidr => "a network such as `10.0.0.0/8`, or an address".into(),
             Shape::Instant => "a point in time such as `2030-01-31T12:00:00Z`".into(),
+            Shape::Listen => "an address such as `127.0.0.1:8080`, or `off`".into(),
+            Shape::Secret(max) => format!("a secret, text of 1 to {max} bytes"),
             Shape::List(item) => format!("a list, each {}", item.wanted()),
             Shape::OneOrMore(item) => format!("{}, or a list of these", item.wanted()),
             Shape::Object(object) => format!("a map ({})", object.field_names()),
@@ -62,6 +64,8 @@ impl Shape {
             Shape::Method => "GET".into(),
             Shape::Cidr => "10.0.0.0/8".into(),
             Shape::Instant => "2030-01-31T12:00:00Z".into(),
+            Shape::Listen => "127.0.0.1:8080".into(),
+            Shape::Secret(_) => "…".into(),
             Shape::List(item) | Shape::OneOrMore(item) => format!("[{}]", item.example()),
             Shape::ObjectOr(_, other) => other.example(),
             Shape::Object(object) => {
