@@ -142,7 +142,7 @@ pub use charge::{Charge, Intent, Role, Verdict};
 pub use clock::Sleep;
 pub use clock::{Clock, ManualClock, MonotonicClock};
 pub use keyed::Keyed;
-pub use memory::{Memory, MemoryOptions, MemoryStats};
+pub use memory::{Memory, MemoryError, MemoryOptions, MemoryStats};
 pub use store::{LimitError, LimitRef, NamedLimit, Store};
 pub use tidegate_core::{
     Algorithm, Carry, Cost, Decision, Limit, LogQuota, Meter, Nanos, Outcome, Quota, QuotaError, Rate,

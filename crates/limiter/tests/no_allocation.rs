@@ -4,8 +4,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use tidegate::policy::{Limiter, Policy, Request};
-use tidegate::{Cost, ManualClock, Memory, MemoryOptions, Nanos};
+use tidegate::policy::{Limiter, Policy, Request, Throttle, ThrottleLimit};
+use tidegate::{Clock, Cost, ManualClock, Memory, MemoryOptions, Nanos};
 
 type Still = Limiter<Memory<ManualClock>, ManualClock>;
 
@@ -144,6 +144,24 @@ fn a_peek_and_a_refund_allocate_nothing() {
         limiter.refund(&request, Cost::ONE);
     });
     assert_eq!(cost.count_total, 0);
+}
+
+#[test]
+fn buckets_without_a_policy_allocate_nothing_once_their_numbers_are_known() {
+    let clock = ManualClock::default();
+    let throttle = Throttle::new(MemoryOptions::default(), clock.clone());
+    let limit = ThrottleLimit { capacity: 20, rate: 1, window: Nanos::SECOND };
+    throttle.check(b"warm-up", limit, Cost::ONE).expect("good numbers");
+    let (mut left, now) = (0, clock.now());
+    let cost = allocation_counter::measure(|| {
+        for _ in 0..30 {
+            let told = throttle.take(b"bob", limit, Cost::ONE, now);
+            left += told.map_or(0, |told| told.remaining);
+            drop(throttle.check(b"alice", limit, Cost::ONE));
+        }
+    });
+    assert_eq!((cost.count_total, left), (0, 19 * 20 / 2));
+    assert_eq!((throttle.counters().allowed, throttle.counters().denied), (1 + 20 + 20, 10 + 10));
 }
 
 /// The exceptions. Should one of them stop to allocate, it belongs above.

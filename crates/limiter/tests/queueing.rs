@@ -27,7 +27,7 @@ fn limiter(policy: &str) -> (Manual, ManualClock) {
     (Limiter::in_memory(policy, options, clock.clone()).unwrap(), clock)
 }
 
-fn poll<F: Future>(future: std::pin::Pin<&mut F>) -> Option<F::Output> {
+fn poll<F: Future + ?Sized>(future: std::pin::Pin<&mut F>) -> Option<F::Output> {
     match future.poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => Some(output),
         Poll::Pending => None,
@@ -191,4 +191,198 @@ fn an_edit_that_starts_anew_is_not_paid_twice() {
     }
     drop(reservation);
     assert!(!limiter.check(&request).is_allowed(), "what is gone is not given back");
+}
+
+/// One a second for all, whoever asks.
+const SHARED: &str = "
+version: 1
+limits:
+  - name: jobs
+    key: []
+    sustained: { rate: 1 }
+    strategy: queue
+    queue: { max_depth: 1000, max_wait: 1000s }
+";
+
+type Waiting<'l> =
+    Vec<(&'static str, std::pin::Pin<Box<dyn Future<Output = tidegate::policy::Decision> + 'l>>)>;
+
+/// Requests of these tenants, in line.
+fn lined_up<'l>(limiter: &'l Manual, tenants: &[&'static str]) -> Waiting<'l> {
+    let wait = |tenant: &&'static str| {
+        let tenant = *tenant;
+        let mut future: std::pin::Pin<Box<dyn Future<Output = _> + 'l>> = Box::pin(async move {
+            let request = if tenant.is_empty() { Request::new() } else { Request::new().tenant(tenant) };
+            limiter.admit(&request).await
+        });
+        assert!(poll(future.as_mut()).is_none(), "it has to wait");
+        (tenant, future)
+    };
+    tenants.iter().map(wait).collect()
+}
+
+/// Who is through; the others stay.
+fn through<'l>(waiting: &mut Waiting<'l>) -> Vec<(&'static str, tidegate::policy::Decision)> {
+    let mut done = Vec::new();
+    // Twice: whoever looks at the clock may come after those whom it concerns.
+    for _ in 0..2 {
+        for (tenant, mut future) in std::mem::take(waiting) {
+            match poll(future.as_mut()) {
+                Some(decision) => done.push((tenant, decision)),
+                None => waiting.push((tenant, future)),
+            }
+        }
+    }
+    done
+}
+
+/// Who is served, second by second.
+fn served(clock: &ManualClock, waiting: &mut Waiting<'_>, seconds: u64) -> Vec<&'static str> {
+    let mut order = Vec::new();
+    for _ in 0..seconds {
+        clock.advance(Nanos::SECOND);
+        let now = through(waiting);
+        assert!(now.len() <= 1, "one a second");
+        assert!(now.iter().all(|(_, decision)| decision.is_allowed()));
+        order.extend(now.into_iter().map(|(tenant, _)| tenant));
+    }
+    order
+}
+
+#[test]
+fn tenants_are_served_in_turn() {
+    let (limiter, clock) = limiter(SHARED);
+    limiter.check(&Request::new());
+    let mut waiting = lined_up(&limiter, &["a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "b"]);
+    assert_eq!(served(&clock, &mut waiting, 3), ["a", "b", "a"]);
+    waiting.extend(lined_up(&limiter, &["c", "", "c", ""]));
+    assert_eq!(served(&clock, &mut waiting, 6), ["a", "c", "", "a", "c", ""]);
+    assert_eq!(served(&clock, &mut waiting, 6), ["a"; 6]);
+    assert!(waiting.is_empty());
+    assert_eq!(limiter.queue_waits().snapshot().count(), 15);
+    assert_eq!(limiter.limit_counters()[0].1.queued, 15);
+    assert!(!limiter.check(&Request::new()).is_allowed(), "the last second is used up");
+    clock.advance(Nanos::SECOND);
+    assert!(limiter.check(&Request::new()).is_allowed(), "and nothing was lost");
+}
+
+#[test]
+fn who_is_overtaken_for_too_long_is_refused_and_gives_its_place_back() {
+    let (limiter, clock) =
+        limiter(&SHARED.replace("1000s", "3s").replace("rate: 1 }", "rate: 1 }\n    burst: { capacity: 2 }"));
+    limiter.check(&Request::new().cost(tidegate::Cost::new(2)));
+    let mut waiting = lined_up(&limiter, &["a", "a", "a"]);
+    clock.advance(Nanos::from_millis(500));
+    let late = poll(pin!(limiter.admit(&Request::new().tenant("b")))).unwrap();
+    assert_eq!((late.reason(), late.retry_after()), (Reason::QueueTimeout, Some(Nanos::from_millis(3_500))));
+    clock.advance(Nanos::from_millis(500));
+    waiting.extend(lined_up(&limiter, &["b"]));
+    assert_eq!(through(&mut waiting).len(), 1);
+    clock.advance(Nanos::SECOND);
+    assert_eq!(through(&mut waiting)[0].0, "b", "it is its turn");
+    clock.advance(Nanos::SECOND);
+    let now = through(&mut waiting);
+    let told: Vec<_> = now.iter().map(|(_, decision)| decision.reason()).collect();
+    assert_eq!(told, [Reason::Ok, Reason::QueueTimeout]);
+    let refused = &now[1].1;
+    assert_eq!(
+        (refused.status(), refused.retry_after()),
+        (503, Some(Nanos::SECOND)),
+        "its place is free again"
+    );
+    assert_eq!(limiter.decided(Reason::QueueTimeout), 2);
+    clock.advance(Nanos::SECOND);
+    assert!(limiter.check(&Request::new()).is_allowed());
+}
+
+#[test]
+fn when_one_leaves_the_middle_those_behind_move_up() {
+    let (limiter, clock) = limiter(SHARED);
+    limiter.check(&Request::new());
+    let mut waiting = lined_up(&limiter, &["a", "b", "c", "d"]);
+    drop(waiting.remove(1));
+    assert_eq!(served(&clock, &mut waiting, 3), ["a", "c", "d"]);
+    clock.advance(Nanos::SECOND);
+    assert!(limiter.check(&Request::new()).is_allowed(), "the last place was handed back");
+    assert!(!limiter.check(&Request::new()).is_allowed());
+}
+
+#[test]
+fn a_thousand_wait_and_each_is_served_in_its_turn() {
+    let (limiter, clock) = limiter(SHARED);
+    limiter.check(&Request::new());
+    let tenants: Vec<&'static str> = ["a"; 900].into_iter().chain(["b"; 100]).collect();
+    let mut waiting = lined_up(&limiter, &tenants);
+    let full = poll(pin!(limiter.admit(&Request::new()))).unwrap();
+    assert_eq!(full.reason(), Reason::QueueFull);
+    assert_eq!(served(&clock, &mut waiting, 200), ["a", "b"].repeat(100));
+    clock.advance(Nanos::from_secs(800));
+    let rest = through(&mut waiting);
+    assert!(rest.len() == 800 && rest.iter().all(|(_, decision)| decision.is_allowed()));
+}
+
+#[test]
+fn costs_of_different_size_are_never_served_before_the_bucket_allows() {
+    let (limiter, clock) = limiter(&SHARED.replace("rate: 1 }", "rate: 1 }\n    burst: { capacity: 5 }"));
+    let with =
+        |tenant: &'static str, cost: u32| Request::new().tenant(tenant).cost(tidegate::Cost::new(cost));
+    limiter.check(&with("a", 5));
+    let (first, second, third) = (with("a", 4), with("a", 1), with("b", 2));
+    let (mut first, mut second, mut third) =
+        (pin!(limiter.admit(&first)), pin!(limiter.admit(&second)), pin!(limiter.admit(&third)));
+    assert!(
+        poll(first.as_mut()).is_none() && poll(second.as_mut()).is_none() && poll(third.as_mut()).is_none()
+    );
+    clock.advance(Nanos::from_secs(4));
+    assert!(poll(first.as_mut()).is_some());
+    clock.advance(Nanos::from_secs(2));
+    assert!(poll(third.as_mut()).is_none() && poll(second.as_mut()).is_none(), "the slots are at 5 and at 7");
+    clock.advance(Nanos::from_secs(1));
+    assert_eq!(poll(third.as_mut()).unwrap().queued(), Some(Nanos::from_secs(7)));
+    assert!(poll(second.as_mut()).is_some());
+}
+
+#[test]
+fn who_waits_in_two_lines_goes_when_both_let_it_go() {
+    let two = format!(
+        "{SHARED}  - {{ name: slow, key: [user], sustained: {{ rate: 1, window: 4s }}, strategy: queue, queue: {{ max_wait: 100s }} }}\n"
+    );
+    let (limiter, clock) = limiter(&two);
+    let (one, two) = (Request::new().user("1").tenant("a"), Request::new().user("2").tenant("b"));
+    limiter.check(&one);
+    let (mut slow, mut quick) = (pin!(limiter.admit(&one)), pin!(limiter.admit(&two)));
+    assert!(poll(slow.as_mut()).is_none() && poll(quick.as_mut()).is_none());
+    clock.advance(Nanos::from_secs(2));
+    assert!(poll(slow.as_mut()).is_none(), "its own bucket is not ready");
+    assert!(poll(quick.as_mut()).is_some(), "which is no concern of others");
+    clock.advance(Nanos::from_secs(2));
+    assert_eq!(poll(slow.as_mut()).unwrap().queued(), Some(Nanos::from_secs(4)));
+}
+
+#[tokio::test]
+async fn those_who_wait_wake_each_other() {
+    let (limiter, clock) = limiter(SHARED);
+    limiter.check(&Request::new());
+    let limiter = std::sync::Arc::new(limiter);
+    let order = std::sync::Arc::new(std::sync::Mutex::new(String::new()));
+    let ask = |tenant: &'static str| {
+        let (limiter, order) = (limiter.clone(), order.clone());
+        async move {
+            assert!(limiter.admit(&Request::new().tenant(tenant)).await.is_allowed());
+            order.lock().unwrap().push_str(tenant);
+        }
+    };
+    let tasks: Vec<_> = ["a", "a", "a", "b", "b", "c"].map(|tenant| tokio::spawn(ask(tenant))).into();
+    for _ in 0..6 {
+        tokio::task::yield_now().await;
+        clock.advance(Nanos::SECOND);
+        // Nobody is polled but by a wake-up: first who looks at the clock, then whom it calls.
+        for _ in 0..4 {
+            tokio::task::yield_now().await;
+        }
+    }
+    for task in tasks {
+        task.await.unwrap();
+    }
+    assert_eq!(*order.lock().unwrap(), "abcaba");
 }

@@ -4,7 +4,8 @@ use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-use tidegate::{Bucket, Clock, Cost, Keyed, ManualClock, MemoryOptions, Nanos, Outcome, Quota};
+use tidegate::policy::{Limiter, Policy, Request};
+use tidegate::{Bucket, Clock, Cost, Keyed, ManualClock, MemoryOptions, Nanos, Outcome, Quota, Sleep};
 
 fn poll<F: Future>(future: std::pin::Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(Waker::noop()))
@@ -75,4 +76,43 @@ async fn a_keyed_limiter_waits_for_its_own_key_and_is_woken_by_the_clock() {
     });
     assert!(waited.is_ok());
     assert_eq!(clock.now().saturating_sub(start), Nanos::SECOND);
+}
+
+/// A clock whose naps end when they have hardly begun.
+#[derive(Clone)]
+struct Restless(ManualClock);
+
+impl Clock for Restless {
+    fn now(&self) -> Nanos {
+        self.0.now()
+    }
+}
+
+impl Sleep for Restless {
+    fn sleep(&self, _: Nanos) -> impl Future<Output = ()> + Send {
+        let mut asked = false;
+        std::future::poll_fn(move |_| {
+            if std::mem::replace(&mut asked, true) { Poll::Ready(()) } else { Poll::Pending }
+        })
+    }
+}
+
+#[test]
+fn a_nap_that_ends_early_lets_nobody_go_early() {
+    let clock = Restless(ManualClock::default());
+    let policy = "version: 1\nlimits: [{ name: jobs, key: [user], sustained: { rate: 1 }, strategy: queue, \
+                  queue: { max_depth: 2, max_wait: 3s } }]\n";
+    let policy = Policy::parse(policy).unwrap_or_else(|error| panic!("{error}"));
+    let limiter = Limiter::in_memory(policy, MemoryOptions::default(), clock.clone()).unwrap();
+    let request = Request::new().user("1");
+    limiter.check(&request);
+    let mut waiting = pin!(limiter.admit(&request));
+    for _ in 0..9 {
+        assert!(poll(waiting.as_mut()).is_pending());
+        clock.0.advance(Nanos::from_millis(111));
+    }
+    assert!(poll(waiting.as_mut()).is_pending(), "999 ms are not a second");
+    clock.0.advance(Nanos::from_millis(1));
+    let Poll::Ready(decision) = poll(waiting) else { panic!("a second is over") };
+    assert_eq!(decision.queued(), Some(Nanos::SECOND));
 }

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{Extensions, HeaderMap, Response, StatusCode};
 use tidegate::policy::{Decision, problem_body};
-use tidegate_policy::Strategy;
 
 use crate::{Degraded, Standing};
 
@@ -37,7 +36,9 @@ impl Answer {
         let (headers, standing) = (headers(decision), Standing::of(decision));
         if decision.is_allowed() {
             let degraded = decision.degraded().map(|tag| Degraded(Arc::from(tag)));
-            let degraded_header = degraded_header(decision);
+            let told = decision.degraded_to_tell();
+            // A mark need not be something that a header can carry.
+            let degraded_header = told.and_then(|tag| HeaderValue::from_str(tag).ok());
             return Answer::Pass(Pass { headers, standing, degraded, degraded_header });
         }
         let mut response = if is_grpc(asked) { grpc_refusal(decision) } else { http_refusal(decision) };
@@ -76,21 +77,12 @@ impl Pass {
 fn headers(decision: &Decision) -> Vec<(HeaderName, HeaderValue)> {
     let mut headers = Vec::with_capacity(8);
     decision.headers(|name, value| {
-        let name = HeaderName::from_bytes(name.as_bytes()).expect("a name of ours");
-        headers.push((name, HeaderValue::from_str(value).expect("only visible ASCII is written")));
+        headers.push((
+            HeaderName::from_static(name),
+            HeaderValue::from_str(value).expect("only visible ASCII is written"),
+        ));
     });
     headers
-}
-
-/// The mark of a degraded request, unless the limit that marks it has its headers
-/// off, or the mark is nothing that a header can carry.
-fn degraded_header(decision: &Decision) -> Option<HeaderValue> {
-    let tag = decision.degraded()?;
-    let marks = |strategy: &Strategy| matches!(strategy, Strategy::Degrade { tag: own } if **own == *tag);
-    let mut marking =
-        decision.limits().filter(|limit| !limit.decision.is_allowed() && marks(&limit.rule.strategy));
-    let speaks = marking.any(|limit| !limit.rule.headers.is_empty());
-    HeaderValue::from_str(tag).ok().filter(|_| speaks)
 }
 
 fn http_refusal(decision: &Decision) -> Response<String> {

@@ -4,11 +4,12 @@ mod common;
 
 use std::convert::Infallible;
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::task::Poll;
 
 use common::{TestLayer, get, header, layer, poll, read};
 use http::{Request, Response, StatusCode};
-use tidegate::{ManualClock, Nanos};
+use tidegate::{Clock, ManualClock, MemoryOptions, Nanos, Sleep};
 use tidegate_tower::{ResponseFuture, Standing};
 use tower::{Layer, Service, service_fn};
 
@@ -74,12 +75,29 @@ fn a_client_that_goes_away_gives_its_place_back() {
     assert_eq!(finish(next).status(), StatusCode::OK, "and the first token is its own");
 }
 
+/// The clock of a runtime.
+#[derive(Clone)]
+struct RuntimeClock(tokio::time::Instant);
+
+impl Clock for RuntimeClock {
+    fn now(&self) -> Nanos {
+        let nanos = u64::try_from(self.0.elapsed().as_nanos()).unwrap();
+        Nanos::from_secs(1_000).saturating_add(Nanos::new(nanos))
+    }
+}
+
+impl Sleep for RuntimeClock {
+    fn sleep(&self, span: Nanos) -> impl Future<Output = ()> + Send {
+        tokio::time::sleep(span.into())
+    }
+}
+
 /// The same on tokio's clock, which moves by itself when all wait.
 #[tokio::test(start_paused = true)]
 async fn waiting_works_on_a_runtime() {
     use std::time::Duration;
 
-    use tidegate::policy::Policy;
+    use tidegate::policy::{Limiter, Policy};
     use tidegate_tower::RateLimitLayer;
     use tokio::time::timeout;
 
@@ -89,7 +107,9 @@ async fn waiting_works_on_a_runtime() {
          - { name: all, scope: global, strategy: queue, queue: { max_depth: 1, max_wait: 2m },\n    \
          sustained: { rate: 1, window: minute } }\n",
     );
-    let layer = RateLimitLayer::for_policy(policy.unwrap()).unwrap();
+    let clock = RuntimeClock(tokio::time::Instant::now());
+    let limiter = Limiter::in_memory(policy.unwrap(), MemoryOptions::default(), clock).unwrap();
+    let layer = RateLimitLayer::new(Arc::new(limiter));
     let ask = || layer.layer(common::echo()).call(get("/").body(String::new()).unwrap());
     assert_eq!(ask().await.unwrap().status(), StatusCode::OK);
     assert!(timeout(Duration::from_secs(30), ask()).await.is_err(), "it waits, and is given up");

@@ -58,6 +58,25 @@ impl Default for MemoryOptions {
     }
 }
 
+/// Why there is no [`Memory`].
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MemoryError {
+    /// The system does not reserve so much.
+    #[error("cannot reserve {bytes} bytes for {max_keys} keys, try fewer `max_keys`: {source}")]
+    Reserve {
+        /// How much was asked for.
+        bytes: usize,
+        /// What for.
+        max_keys: usize,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// The processor lacks what slots need.
+    #[error("this processor has no 128-bit compare-and-swap, which the memory store needs")]
+    Processor,
+}
+
 /// What a [`Memory`] has been through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryStats {
@@ -109,6 +128,9 @@ impl<'a> Key<'a> {
 
 impl Memory {
     /// A store of the given size on the monotonic clock.
+    ///
+    /// # Panics
+    /// Where [`Memory::try_with_clock`] fails.
     pub fn new(options: MemoryOptions) -> Memory {
         Memory::with_clock(options, MonotonicClock::new())
     }
@@ -117,14 +139,37 @@ impl Memory {
 impl<C: Clock> Memory<C> {
     /// A store of the given size on a clock of yours. The clock is read when a
     /// charge is handed back; otherwise `now` comes with each call.
+    ///
+    /// # Panics
+    /// Where [`Memory::try_with_clock`] fails.
     pub fn with_clock(options: MemoryOptions, clock: C) -> Memory<C> {
-        Memory {
-            table: Table::new(options.max_keys),
+        Memory::try_with_clock(options, clock).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// The same, for sizes that may be too much for the system.
+    ///
+    /// # Errors
+    /// When the memory cannot be reserved.
+    pub fn try_with_clock(options: MemoryOptions, clock: C) -> Result<Memory<C>, MemoryError> {
+        Ok(Memory {
+            table: Table::new(options.max_keys)?,
             logs: Logs::new(options.max_log_entries),
             registry: Registry::new(),
             debtors: Debtors::new(options.max_keys),
             clock,
-        }
+        })
+    }
+
+    /// Forgets limits whose keys are all idle at `now`, and that have neither
+    /// edits, variants nor logs. What was known of them must not be used again:
+    /// their numbers are others' from now on.
+    #[cfg_attr(not(feature = "policy"), expect(dead_code, reason = "only ad-hoc limits are forgotten"))]
+    pub(crate) fn forget(&mut self, versions: &[u32], now: Nanos) {
+        let highest = versions.iter().copied().max().unwrap_or_default();
+        let mut dead = vec![false; highest as usize + 1];
+        versions.iter().for_each(|&version| dead[version as usize] = true);
+        self.table.forget(|version| dead.get(version as usize).is_some_and(|dead| *dead), now);
+        self.registry.forget(versions);
     }
 
     /// The clock it was made with.
@@ -248,7 +293,7 @@ impl<C: Clock> Memory<C> {
     }
 
     /// What a take would say, with nothing taken.
-    fn peek(&self, key: Key<'_>, ask: Ask, now: Nanos) -> Decision {
+    pub(crate) fn peek(&self, key: Key<'_>, ask: Ask, now: Nanos) -> Decision {
         match &key.version.limit {
             Limit::Meter(_) => self.peek_word(key, ask, now),
             Limit::Log(quota) => self.logs.peek(&self.logging(), &key.logged(quota, now), ask),
@@ -264,7 +309,7 @@ impl<C: Clock> Memory<C> {
     }
 
     /// Takes back a charge made at `charged_at`.
-    fn hand_back(&self, key: Key<'_>, ask: Ask, charged_at: Nanos) {
+    pub(crate) fn hand_back(&self, key: Key<'_>, ask: Ask, charged_at: Nanos) {
         let now = self.clock.now().max(charged_at);
         match &key.version.limit {
             Limit::Meter(_) => self.hand_back_word(key, ask, charged_at, now),

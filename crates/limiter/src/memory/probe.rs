@@ -73,11 +73,11 @@ impl Ledger {
 
     /// Before an idle key is forgotten: whoever misses it must see this too,
     /// which the exchange that follows sees to.
-    fn will_forget(&self, now: Nanos) {
+    pub(super) fn will_forget(&self, now: Nanos) {
         self.forgotten_at.fetch_max(now.get(), Ordering::Relaxed);
     }
 
-    fn has_forgotten(&self) {
+    pub(super) fn has_forgotten(&self) {
         self.evictions.fetch_add(1, Ordering::Relaxed);
         self.keys.fetch_sub(1, Ordering::Relaxed);
     }

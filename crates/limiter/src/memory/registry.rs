@@ -3,7 +3,8 @@
 //! A slot names the version of the limit that its state is written in, so any
 //! entry can be read by anybody: by the key that returns after an edit, and by a
 //! neighbour that looks for an idle key to replace. Versions are only added, and
-//! reading one takes no lock.
+//! reading one takes no lock. Only whoever has the store to itself can forget
+//! limits, and then their numbers are used again.
 //!
 //! An edit makes a new generation of a limit, with a plain version; its variants
 //! for trusted keys are versions too, made when first asked for.
@@ -37,18 +38,23 @@ pub(crate) struct Registry {
 struct Names {
     newest: HashMap<Box<str>, Arc<Version>>,
     numbers_used: u32,
+    /// Numbers of limits that were forgotten, to be given out again.
+    given_up: Vec<u32>,
 }
 
 impl Names {
     fn next_number(&mut self) -> Result<u32, LimitError> {
         self.check_room(1)?;
+        if let Some(number) = self.given_up.pop() {
+            return Ok(number);
+        }
         self.numbers_used += 1;
         Ok(self.numbers_used)
     }
 
     /// Are there so many numbers left?
     fn check_room(&self, numbers: usize) -> Result<(), LimitError> {
-        let left = (VERSIONS_MAX - self.numbers_used) as usize;
+        let left = (VERSIONS_MAX - self.numbers_used) as usize + self.given_up.len();
         if numbers <= left { Ok(()) } else { Err(LimitError::TooMany { max: VERSIONS_MAX }) }
     }
 }
@@ -152,6 +158,19 @@ impl Registry {
         }));
         place.set(handle.clone()).expect("variants are made under the lock");
         Ok(handle)
+    }
+
+    /// Forgets limits that were never edited and have no variants. Their numbers
+    /// are given out again, so nothing may be written in them any more.
+    pub(crate) fn forget(&mut self, numbers: &[u32]) {
+        let names = self.names.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for &number in numbers {
+            let (chunk, place) = (number as usize / CHUNK, number as usize % CHUNK);
+            let version = self.chunks[chunk].get_mut().and_then(|versions| versions[place].take());
+            let version = version.expect("only what is known is forgotten");
+            names.newest.remove(version.handle.name());
+            names.given_up.push(number);
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Names> {

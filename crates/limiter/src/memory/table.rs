@@ -11,7 +11,10 @@
 use memmap2::MmapMut;
 use portable_atomic::AtomicU128;
 
+use super::MemoryError;
 use super::probe::{Ledger, Window};
+use super::slot::{Entry, Slot};
+use crate::Nanos;
 
 /// Slots in a cache line.
 const LINE: usize = 4;
@@ -36,23 +39,22 @@ impl Table {
     /// A table for `max_keys`, which then fill seven slots of ten: the rest stays
     /// free, so that keys find a place near where they belong.
     ///
-    /// # Panics
-    /// When the system cannot reserve so much memory.
-    pub(crate) fn new(max_keys: usize) -> Table {
-        assert!(
-            AtomicU128::is_lock_free(),
-            "this processor has no 128-bit compare-and-swap, which the memory store needs"
-        );
+    /// # Errors
+    /// When the system cannot reserve so much memory, or the processor cannot
+    /// exchange a slot at once.
+    pub(crate) fn new(max_keys: usize) -> Result<Table, MemoryError> {
+        if !AtomicU128::is_lock_free() {
+            return Err(MemoryError::Processor);
+        }
         let mut pairs = max_keys.max(1).saturating_mul(10).div_ceil(7).div_ceil(PAIR);
         while pairs.is_multiple_of(2) || pairs.is_multiple_of(3) {
             pairs += 1;
         }
         let bytes = pairs.saturating_mul(size_of::<[AtomicU128; PAIR]>());
-        let memory = MmapMut::map_anon(bytes).unwrap_or_else(|error| {
-            panic!("cannot reserve {bytes} bytes for {max_keys} keys, try fewer `max_keys`: {error}")
-        });
+        let memory =
+            MmapMut::map_anon(bytes).map_err(|source| MemoryError::Reserve { bytes, max_keys, source })?;
         ask_for_huge_pages(&memory);
-        Table { memory, pairs: pairs as u64, ledger: Ledger::default() }
+        Ok(Table { memory, pairs: pairs as u64, ledger: Ledger::default() })
     }
 
     #[inline(always)]
@@ -86,6 +88,22 @@ impl Table {
         let window = self.window(hash);
         self.prefetch_line(window.home, window.flip);
         self.prefetch_line(window.home, window.flip ^ 1);
+    }
+
+    /// Gives up the slots of versions whose keys are all idle at `now`, claims
+    /// included; goes through the whole table.
+    pub(crate) fn forget(&mut self, is_dead: impl Fn(u32) -> bool, now: Nanos) {
+        self.ledger.will_forget(now);
+        for slot in self.slots() {
+            let entry = slot.get();
+            if entry.is_empty() || entry.is_dead() || !is_dead(entry.tag.version()) {
+                continue;
+            }
+            slot.replace(entry, Entry::DEAD).expect("whoever may change the table is alone with it");
+            if !entry.is_claim() {
+                self.ledger.has_forgotten();
+            }
+        }
     }
 
     /// How many slots there are.
@@ -198,7 +216,7 @@ mod tests {
     #[test]
     fn every_line_is_a_cache_line_and_no_slot_is_searched_twice() {
         for max_keys in [0, 1, 5, 6, 20, 28, 40, 1_000, 100_003] {
-            let table = Table::new(max_keys);
+            let table = Table::new(max_keys).unwrap();
             let random = RandomState::new();
             let hashes = (0..2_000).map(|i| random.hash_one(i)).chain([0, 1, u64::MAX, u64::MAX - 1]);
             for hash in hashes {
@@ -219,6 +237,6 @@ mod tests {
 
     #[test]
     fn a_key_costs_under_24_bytes() {
-        assert!(Table::new(4_000_000).bytes() < 4_000_000 * 24);
+        assert!(Table::new(4_000_000).unwrap().bytes() < 4_000_000 * 24);
     }
 }

@@ -1,11 +1,46 @@
 //! What a limiter has to tell about itself.
 
+use std::ops::Deref;
+use std::sync::Arc;
+
+use arc_swap::Guard;
+use tidegate_policy::RuleSet;
+
+use super::active::Active;
 use super::counters::{RuleSnapshot, TrustHistogram};
 use super::decision::Reason;
+use super::durations::DurationHistogram;
 use super::limiter::Limiter;
 use super::stats::BusyKey;
 
+/// The policy that was in force when it was asked for. Keep it no longer than it
+/// takes to read.
+pub struct RulesInForce(Guard<Arc<Active>>);
+
+impl Deref for RulesInForce {
+    type Target = RuleSet;
+
+    fn deref(&self) -> &RuleSet {
+        &self.0.rules
+    }
+}
+
 impl<S, C> Limiter<S, C> {
+    /// The policy in force.
+    pub fn rules(&self) -> RulesInForce {
+        RulesInForce(self.active.load())
+    }
+
+    /// How long those who were admitted after a wait have waited in queues.
+    pub fn queue_waits(&self) -> &DurationHistogram {
+        &self.stats.queue_waits
+    }
+
+    /// How long those who were refused were told to wait, where a wait will do.
+    pub fn retry_waits(&self) -> &DurationHistogram {
+        &self.stats.retry_waits
+    }
+
     /// How many requests burst detectors could not watch, for want of room.
     pub fn untracked_bursts(&self) -> u64 {
         self.bursts.untracked()

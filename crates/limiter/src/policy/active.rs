@@ -74,6 +74,12 @@ impl Active {
         Ok(Active { rules, version, bound, detectors })
     }
 
+    /// The number that a rule's limit has in the store: rules that share their
+    /// state have the same.
+    pub(crate) fn limit_id(&self, rule: u32) -> u32 {
+        self.bound[rule as usize].limit.id()
+    }
+
     /// What the store is to be asked, one charge an item.
     pub(crate) fn charges<'p, S: Store>(
         &'p self,

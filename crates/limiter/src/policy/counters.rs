@@ -131,7 +131,8 @@ impl Default for RuleCounters {
 
 impl RuleCounters {
     const RATIOS: usize = RuleOutcome::ALL.len();
-    const WORDS: usize = Self::RATIOS + RatioHistogram::BOUNDS_PERCENT.len();
+    const RATIO_SUM: usize = Self::RATIOS + RatioHistogram::BOUNDS_PERCENT.len();
+    const WORDS: usize = Self::RATIO_SUM + 1;
 
     /// All zero.
     pub fn new() -> RuleCounters {
@@ -149,6 +150,7 @@ impl RuleCounters {
     #[inline]
     pub fn count_remaining(&self, remaining: u32, limit: u32) {
         self.totals.add(Self::RATIOS + RatioHistogram::bucket(remaining, limit));
+        self.totals.add_many(Self::RATIO_SUM, RatioHistogram::millionths(remaining, limit));
     }
 
     /// The sums as of now.
@@ -161,7 +163,7 @@ impl RuleCounters {
             shadow_denied: of(RuleOutcome::ShadowDenied),
             degraded: of(RuleOutcome::Degraded),
             queued: of(RuleOutcome::Queued),
-            remaining: RatioHistogram { counts },
+            remaining: RatioHistogram { counts, sum_millionths: self.totals.get(Self::RATIO_SUM) },
         }
     }
 }
@@ -200,6 +202,7 @@ impl RuleSnapshot {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RatioHistogram {
     counts: [u64; RatioHistogram::BOUNDS_PERCENT.len()],
+    sum_millionths: u64,
 }
 
 impl RatioHistogram {
@@ -217,6 +220,17 @@ impl RatioHistogram {
         let hundredfold = u64::from(remaining.min(limit)) * 100;
         let is_below = |bound: &&u32| u64::from(**bound) * u64::from(limit) < hundredfold;
         Self::BOUNDS_PERCENT.iter().filter(is_below).count()
+    }
+
+    /// The share in millionths, rounded down.
+    #[inline]
+    fn millionths(remaining: u32, limit: u32) -> u64 {
+        if limit == 0 { 1_000_000 } else { u64::from(remaining.min(limit)) * 1_000_000 / u64::from(limit) }
+    }
+
+    /// The sum of all shares, in millionths.
+    pub fn sum_millionths(&self) -> u64 {
+        self.sum_millionths
     }
 
     /// How many there are in each bucket, by its upper bound in percent.

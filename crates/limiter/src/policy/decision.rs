@@ -168,6 +168,32 @@ impl Ruling {
     }
 }
 
+#[cfg(feature = "async")]
+impl Ruling {
+    /// Its turn has come, so much later: what is told is as of then.
+    pub(crate) fn serve_after(&mut self, waited: Nanos) {
+        self.at = self.at.saturating_add(waited);
+        self.queued = Some(waited);
+        for standing in &mut self.standings {
+            let told = &mut standing.decision;
+            told.reset_after = told.reset_after.saturating_sub(waited);
+        }
+    }
+
+    /// What limits say, where the time in a queue has run out. What was decided
+    /// without limits stays, and so does what no limit speaks for: after a change
+    /// of the policy there may be only some that watch, and those refuse nobody.
+    pub(crate) fn time_out(&mut self) {
+        let Some(standing) = self.speaker.and_then(|place| self.standings.get(place)) else { return };
+        if self.allowed {
+            self.refuser = Some(Refuser::Rule(standing.rule));
+            self.retry_after = Some(Nanos::new(1));
+            self.retry_after_secs = Some(1);
+        }
+        (self.allowed, self.reason, self.degraded_by) = (false, Reason::QueueTimeout, None);
+    }
+}
+
 /// What is decided about a request.
 ///
 /// It holds on to the policy that it was made under, so that names can be told;
@@ -194,6 +220,17 @@ impl Decision {
     /// The policy that it was made under.
     pub(crate) fn policy(&self) -> Arc<Active> {
         Arc::clone(&self.set)
+    }
+
+    /// The same, held in a way that is cheap for others while it is long.
+    #[cfg(feature = "async")]
+    pub(crate) fn settled(self) -> Decision {
+        Decision { set: Guard::from_inner(Guard::into_inner(self.set)), ruling: self.ruling }
+    }
+
+    #[cfg(feature = "async")]
+    pub(crate) fn ruling_mut(&mut self) -> (&Active, &mut Ruling) {
+        (&self.set, &mut self.ruling)
     }
 
     /// Do answers that no limit has a part in have headers?
@@ -275,6 +312,19 @@ impl Decision {
         }
     }
 
+    /// The mark that the answer's headers may tell: that of the first limit that
+    /// marks the request and has its headers on.
+    pub fn degraded_to_tell(&self) -> Option<&str> {
+        self.ruling.degraded_by?;
+        let mut marking = self.limits().filter(|limit| !limit.decision.is_allowed());
+        marking.find_map(|limit| match &limit.rule.strategy {
+            Strategy::Degrade { tag } if !limit.rule.is_shadow() && !limit.rule.headers.is_empty() => {
+                Some(&**tag)
+            }
+            _ => None,
+        })
+    }
+
     /// How long the request has to wait, or had to, in a queue.
     pub fn queued(&self) -> Option<Nanos> {
         self.ruling.queued
@@ -298,5 +348,25 @@ impl Decision {
 impl fmt::Debug for Decision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.to_json())
+    }
+}
+
+#[cfg(all(test, feature = "async"))]
+mod tests {
+    use super::*;
+    use tidegate_core::{Cost, Quota, token_bucket};
+
+    #[test]
+    fn a_limit_that_only_watches_does_not_refuse_who_has_waited_too_long() {
+        let quota = Quota::per_second(1).unwrap();
+        let decision = token_bucket::peek(0, &quota, Cost::ONE, Nanos::SECOND);
+        let mut ruling = Ruling::admitted(Nanos::SECOND, Reason::Ok);
+        ruling.standings.push(RuleStanding { rule: 0, decision, queued: false });
+        ruling.time_out();
+        assert_eq!((ruling.allowed, ruling.reason, ruling.refuser), (true, Reason::Ok, None));
+        ruling.speaker = Some(0);
+        ruling.time_out();
+        let refused = (false, Reason::QueueTimeout, Some(Refuser::Rule(0)));
+        assert_eq!((ruling.allowed, ruling.reason, ruling.refuser), refused);
     }
 }

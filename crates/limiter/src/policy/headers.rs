@@ -1,7 +1,7 @@
 //! Response headers: where a limit stands, in the families that clients read.
 //!
 //! Names and values go to the caller one by one, values written in a buffer on
-//! the stack. The fields of [`Family::Ietf`] have the syntax of
+//! the stack. Names are in lower case, as HTTP/2 wants them; HTTP/1 does not care. The fields of [`Family::Ietf`] have the syntax of
 //! draft-ietf-httpapi-ratelimit-headers, revision 11.
 
 use tidegate_core::Nanos;
@@ -91,33 +91,33 @@ pub fn write_refusal(
     sink: &mut impl FnMut(&'static str, &str),
 ) {
     if let Some(secs) = refused.retry_after_secs {
-        sink("Retry-After", Line::default().integer(secs).as_str());
+        sink("retry-after", Line::default().integer(secs).as_str());
     }
-    sink("Cache-Control", "no-store");
+    sink("cache-control", "no-store");
     if !response_headers {
         return;
     }
     if let Some(rule) = refused.rule {
-        sink("X-RateLimit-Rule", Line::default().text(rule).as_str());
+        sink("x-ratelimit-rule", Line::default().text(rule).as_str());
     }
-    sink("X-RateLimit-Reason", Line::default().text(refused.reason).as_str());
+    sink("x-ratelimit-reason", Line::default().text(refused.reason).as_str());
 }
 
 /// The reset is the second, counted from the epoch, at which all is back.
 fn write_x_ratelimit(standing: &Standing<'_>, sink: &mut impl FnMut(&'static str, &str)) {
     let reset_at = standing.now.saturating_add(standing.reset_after).as_secs_ceil();
-    sink("X-RateLimit-Limit", Line::default().integer(standing.limit.into()).as_str());
-    sink("X-RateLimit-Remaining", Line::default().integer(remaining(standing)).as_str());
-    sink("X-RateLimit-Reset", Line::default().integer(reset_at).as_str());
+    sink("x-ratelimit-limit", Line::default().integer(standing.limit.into()).as_str());
+    sink("x-ratelimit-remaining", Line::default().integer(remaining(standing)).as_str());
+    sink("x-ratelimit-reset", Line::default().integer(reset_at).as_str());
 }
 
 /// The reset is a number of seconds from now. A request that will never be
 /// admitted has no time to wait; there it is the time until all is back.
 fn write_ratelimit_03(standing: &Standing<'_>, sink: &mut impl FnMut(&'static str, &str)) {
     let reset = wait(standing).unwrap_or(standing.reset_after.as_secs_ceil());
-    sink("RateLimit-Limit", Line::default().integer(standing.limit.into()).as_str());
-    sink("RateLimit-Remaining", Line::default().integer(remaining(standing)).as_str());
-    sink("RateLimit-Reset", Line::default().integer(reset).as_str());
+    sink("ratelimit-limit", Line::default().integer(standing.limit.into()).as_str());
+    sink("ratelimit-remaining", Line::default().integer(remaining(standing)).as_str());
+    sink("ratelimit-reset", Line::default().integer(reset).as_str());
 }
 
 fn write_ietf(standing: &Standing<'_>, sink: &mut impl FnMut(&'static str, &str)) {
@@ -125,14 +125,14 @@ fn write_ietf(standing: &Standing<'_>, sink: &mut impl FnMut(&'static str, &str)
     policy.quoted(standing.name).raw(";q=").integer(standing.limit.into());
     // A window of zero is no window: the draft forbids it.
     policy.raw(";w=").integer(standing.window_secs.max(1));
-    sink("RateLimit-Policy", policy.as_str());
+    sink("ratelimit-policy", policy.as_str());
 
     let mut state = Line::default();
     state.quoted(standing.name).raw(";r=").integer(remaining(standing));
     if let Some(secs) = wait(standing) {
         state.raw(";t=").integer(secs);
     }
-    sink("RateLimit", state.as_str());
+    sink("ratelimit", state.as_str());
 }
 
 /// Never more than the limit, whatever the caller says.

@@ -16,7 +16,7 @@ use super::decision::{Decision, Reason, Refuser, RuleStanding, Ruling};
 use super::jitter;
 use super::queue::Rooms;
 use super::settle::{Caller, settle};
-use super::stats::Stats;
+use super::stats::{Counted, Stats};
 use super::waiting::Reserved;
 use crate::{Clock, Intent, LimitError, Memory, MemoryOptions, MonotonicClock, Store, Verdict};
 
@@ -59,15 +59,35 @@ pub struct Limiter<S = Memory, C = MonotonicClock> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ask {
     Check,
+    /// A place in a queue will do, and is counted as an admission.
     Reserve,
+    /// The same, but a place in a queue is counted by whoever waits there.
+    #[cfg_attr(not(feature = "async"), allow(dead_code, reason = "without it nobody can wait in a line"))]
+    Admit,
     Peek,
 }
 
 impl Ask {
     fn intent(self) -> Intent {
         match self {
-            Ask::Check | Ask::Reserve => Intent::Take,
+            Ask::Check | Ask::Reserve | Ask::Admit => Intent::Take,
             Ask::Peek => Intent::Peek,
+        }
+    }
+
+    fn caller(self) -> Caller {
+        match self {
+            Ask::Reserve | Ask::Admit => Caller::Waits,
+            Ask::Check | Ask::Peek => Caller::DoesNotWait,
+        }
+    }
+
+    /// Is a decision counted when it is made?
+    fn counts(self, ruling: &Ruling) -> bool {
+        match self {
+            Ask::Check | Ask::Reserve => true,
+            Ask::Admit => ruling.queued.is_none(),
+            Ask::Peek => false,
         }
     }
 }
@@ -82,7 +102,18 @@ pub(super) enum Opening {
     Open,
 }
 
-type ShadowDenied = SmallVec<[Refuser; 4]>;
+pub(super) type ShadowDenied = SmallVec<[Refuser; 4]>;
+
+impl Opening {
+    /// The ruling, where the limits have no part in it.
+    pub(super) fn ruling(self, now: Nanos) -> Option<Ruling> {
+        match self {
+            Opening::Admitted(reason) => Some(Ruling::admitted(now, reason)),
+            Opening::Refused(reason, refuser, until) => Some(Ruling::refused(now, reason, refuser, until)),
+            Opening::Open => None,
+        }
+    }
+}
 
 impl Limiter {
     /// In this process's memory, with the default size, on the monotonic clock.
@@ -246,15 +277,20 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         ruling: &mut Ruling,
         ask: Ask,
     ) {
-        if let (Some(Refuser::Rule(number)), Some(wait)) = (ruling.refuser, ruling.retry_after) {
-            let jitter = set.rules.rule(number).retry_jitter.0;
-            if jitter > 0 {
-                let seconds = jitter::retry_after_secs(wait, jitter, identity_of(facts));
-                ruling.retry_after_secs = Some(seconds);
-            }
+        spread_retries(set, facts, ruling);
+        if ask.counts(ruling) {
+            self.stats.count(set, facts, plan, ruling, Counted::default());
         }
-        if ask != Ask::Peek {
-            self.stats.count(set, facts, plan, ruling);
+    }
+}
+
+/// The seconds of `Retry-After`, with the jitter that the refusing limit asks for.
+pub(super) fn spread_retries(set: &Active, facts: &Facts<'_, '_>, ruling: &mut Ruling) {
+    if let (Some(Refuser::Rule(number)), Some(wait)) = (ruling.refuser, ruling.retry_after) {
+        let jitter = set.rules.rule(number).retry_jitter.0;
+        if jitter > 0 {
+            let seconds = jitter::retry_after_secs(wait, jitter, identity_of(facts));
+            ruling.retry_after_secs = Some(seconds);
         }
     }
 }
@@ -318,12 +354,8 @@ impl<C: Clock> Limiter<Memory<C>, C> {
         let set = self.active.load();
         let facts = set.rules.facts(request);
         let (mut plan, mut shadow_denied) = (Plan::default(), ShadowDenied::new());
-        let closed = match self.open(&set, &facts, (ask, now), &mut plan, &mut shadow_denied) {
-            Opening::Admitted(reason) => Some(Ruling::admitted(now, reason)),
-            Opening::Refused(reason, refuser, until) => Some(Ruling::refused(now, reason, refuser, until)),
-            Opening::Open => None,
-        };
-        if let Some(mut ruling) = closed {
+        let opening = self.open(&set, &facts, (ask, now), &mut plan, &mut shadow_denied);
+        if let Some(mut ruling) = opening.ruling(now) {
             ruling.shadow_denied = shadow_denied;
             self.close(&set, &facts, None, &mut ruling, ask);
             drop(facts);
@@ -331,10 +363,9 @@ impl<C: Clock> Limiter<Memory<C>, C> {
         }
         let mut charges = set.charges(&plan, request.trust, &self.store);
         let verdict = self.store.charge_now(ask.intent(), &charges, now);
-        let caller = if ask == Ask::Reserve { Caller::Waits } else { Caller::DoesNotWait };
-        let mut ruling = settle(&set.rules, &plan, &verdict, now, caller);
+        let mut ruling = settle(&set.rules, &plan, &verdict, now, ask.caller());
         let mut places = None;
-        if !ruling.allowed && ask == Ask::Reserve {
+        if !ruling.allowed && ask.caller() == Caller::Waits {
             places = self.queue_up(&set, &plan, &mut charges, &mut ruling);
         }
         let delays: Option<SmallVec<[Nanos; 8]>> =

@@ -33,28 +33,39 @@
 
 mod account;
 mod active;
+#[cfg(feature = "async")]
+mod admitting;
 pub mod bursts;
 pub mod counters;
 mod decision;
+pub mod durations;
 mod explain;
 pub mod headers;
 pub mod hot_keys;
 pub mod jitter;
+mod joint;
 mod json;
 mod limiter;
+#[cfg_attr(not(feature = "async"), allow(dead_code, reason = "without it nobody can wait in a line"))]
+mod line;
 pub mod problem_body;
+#[cfg_attr(not(feature = "async"), allow(dead_code, reason = "without it nobody can wait in a line"))]
 mod queue;
 mod respond;
 mod settle;
 mod stats;
+mod throttle;
 pub mod trust_score;
 mod waiting;
 
+pub use account::RulesInForce;
 pub use decision::{Decision, LimitStanding, Reason};
 pub use explain::{
     ExplainedBucket, ExplainedDetector, ExplainedGate, ExplainedLimit, ExplainedTenant, Explanation,
 };
+pub use joint::Joint;
 pub use limiter::{BURST_KEYS_MAX, Limiter};
 pub use stats::BusyKey;
+pub use throttle::{Throttle, ThrottleError, ThrottleLimit};
 pub use tidegate_policy::{Policy, PolicyError, Problem, Request, RuleSet, Trust};
 pub use waiting::Reservation;

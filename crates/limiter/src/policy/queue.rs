@@ -1,16 +1,19 @@
 //! Who waits for which bucket.
 //!
 //! A request that a `queue` limit denies reserves its cost as of the instant at
-//! which the bucket will hold it, so that those who come first are served first
-//! and nobody else can take what they wait for. What is kept here is only how
-//! many wait, to bound it.
+//! which the bucket will hold it, so that nobody else can take what it waits for.
+//! A place is held until that instant, or, for those who really wait, is one in
+//! the bucket's [`Line`], which serves tenants in turn. Places are counted, to
+//! bound them.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
 
 use tidegate_core::Nanos;
 
-use super::jitter::identity;
+use super::line::{Line, Slot, Spare, Turn, Wakers};
 
 /// Rooms are spread over this many locks.
 const SHARDS: usize = 16;
@@ -22,6 +25,9 @@ const ROOMS_MAX: usize = 4_096;
 #[derive(Debug, Default)]
 pub(crate) struct Rooms {
     shards: [Mutex<Shard>; SHARDS],
+    /// Of this process alone, so that nobody outside can choose who shares a room
+    /// or a shard.
+    secret: RandomState,
 }
 
 #[derive(Debug, Default)]
@@ -31,12 +37,14 @@ struct Shard {
     full_until: Nanos,
 }
 
-/// When those who wait will be served.
+/// Those who have a place.
 #[derive(Debug, Default)]
 struct Room {
+    /// When those who hold a place until then will be served.
     due: Vec<Nanos>,
     /// The earliest of them: before it there is nobody to strike out.
     first: Nanos,
+    line: Line,
 }
 
 impl Room {
@@ -46,24 +54,40 @@ impl Room {
             self.due.retain(|due| *due > now);
             self.first = self.due.iter().copied().min().unwrap_or(Nanos::MAX);
         }
-        self.due.len()
+        self.due.len() + self.line.waiting()
     }
 
+    fn strike(&mut self, due: Nanos) {
+        if let Some(place) = self.due.iter().position(|taken| *taken == due) {
+            self.due.swap_remove(place);
+        }
+    }
+
+    /// Until when there may be somebody.
     fn last(&self) -> Nanos {
-        self.due.iter().copied().max().unwrap_or_default()
+        let held = self.due.iter().copied().max().unwrap_or_default();
+        if self.line.is_empty() { held } else { Nanos::MAX }
     }
 }
 
-/// Which bucket: a number for its limit, and a hash of its key.
+/// Which bucket: a number for its limit, and a keyed hash of its key.
 pub(crate) type RoomKey = (u32, u64);
 
-/// The room of a bucket. Two keys of one hash would share a room, and so the
-/// depth of a queue, but never tokens.
-pub(crate) fn room_of(limit: u32, key: &[u8]) -> RoomKey {
-    (limit, identity(std::iter::once(key)))
+/// A place in a line.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ticket {
+    room: RoomKey,
+    number: u64,
 }
 
 impl Rooms {
+    /// The room of a bucket. Two keys of one hash would share a room: the depth of
+    /// its queue, and its line, in which one may go on what the other reserved. In
+    /// 64 bits under a secret that does not happen, by chance or on purpose.
+    pub(crate) fn room_of(&self, limit: u32, key: &[u8]) -> RoomKey {
+        (limit, self.secret.hash_one(key))
+    }
+
     /// Are all places taken?
     pub(crate) fn is_full(&self, room: RoomKey, max_depth: u32, now: Nanos) -> bool {
         let mut shard = self.shard(room);
@@ -89,13 +113,48 @@ impl Rooms {
     pub(crate) fn leave(&self, key: RoomKey, due: Nanos) {
         let mut shard = self.shard(key);
         let Some(room) = shard.rooms.get_mut(&key) else { return };
-        if let Some(place) = room.due.iter().position(|taken| *taken == due) {
-            room.due.swap_remove(place);
-        }
-        if room.due.is_empty() {
-            shard.rooms.remove(&key);
-            shard.full_until = Nanos::ZERO;
-        }
+        room.strike(due);
+        shard.forget_if_empty(key);
+    }
+
+    /// Goes from a place held until the slot is due to one in the line.
+    pub(crate) fn line_up(&self, key: RoomKey, tenant: u64, slot: Slot) -> Ticket {
+        let mut shard = self.shard(key);
+        let room = shard.rooms.entry(key).or_default();
+        room.strike(slot.due());
+        Ticket { room: key, number: room.line.join(tenant, slot) }
+    }
+
+    /// Whose turn it is at `now`.
+    pub(crate) fn look(&self, ticket: Ticket, now: Nanos) -> Turn {
+        let look = |line: &mut Line, wakers: &mut Wakers| line.look(ticket.number, now, wakers);
+        self.in_line(ticket, look).unwrap_or(Turn::Now)
+    }
+
+    /// Calls on `waker` from now on; has something happened already?
+    pub(crate) fn listen(&self, ticket: Ticket, waker: &Waker) -> bool {
+        self.in_line(ticket, |line, _| line.listen(ticket.number, waker)).unwrap_or(true)
+    }
+
+    /// Goes, having been let go.
+    pub(crate) fn finish(&self, ticket: Ticket) {
+        self.in_line(ticket, |line, _| line.finish(ticket.number));
+    }
+
+    /// Leaves the line without going. What nobody behind needs is returned.
+    pub(crate) fn quit(&self, ticket: Ticket, now: Nanos) -> Spare {
+        self.in_line(ticket, |line, wakers| line.quit(ticket.number, now, wakers)).unwrap_or_default()
+    }
+
+    /// Does something with a line, and wakes whom it concerns when the lock is free.
+    fn in_line<R>(&self, ticket: Ticket, act: impl FnOnce(&mut Line, &mut Wakers) -> R) -> Option<R> {
+        let mut wakers = Wakers::new();
+        let mut shard = self.shard(ticket.room);
+        let said = act(&mut shard.rooms.get_mut(&ticket.room)?.line, &mut wakers);
+        shard.forget_if_empty(ticket.room);
+        drop(shard);
+        wakers.into_iter().for_each(Waker::wake);
+        Some(said)
     }
 
     fn shard(&self, room: RoomKey) -> MutexGuard<'_, Shard> {
@@ -105,6 +164,13 @@ impl Rooms {
 }
 
 impl Shard {
+    fn forget_if_empty(&mut self, key: RoomKey) {
+        if self.rooms.get(&key).is_some_and(|room| room.due.is_empty() && room.line.is_empty()) {
+            self.rooms.remove(&key);
+            self.full_until = Nanos::ZERO;
+        }
+    }
+
     /// Forgets empty rooms; is there place for another? A full shard is looked
     /// through again only when somebody in it has been served.
     fn sweep(&mut self, now: Nanos) -> bool {
@@ -124,14 +190,22 @@ mod tests {
     #[test]
     fn places_are_few_and_come_free() {
         let rooms = Rooms::default();
-        let (room, at) = (room_of(1, b"alice"), Nanos::from_secs);
+        let (room, at) = (rooms.room_of(1, b"alice"), Nanos::from_secs);
         assert!(rooms.enter(room, 2, at(5), at(1)));
         assert!(rooms.enter(room, 2, at(6), at(1)));
         assert!(!rooms.enter(room, 2, at(7), at(1)), "two places");
-        assert!(rooms.enter(room_of(1, b"bob"), 2, at(7), at(1)), "of each bucket");
+        assert!(rooms.enter(rooms.room_of(1, b"bob"), 2, at(7), at(1)), "of each bucket");
         assert!(rooms.enter(room, 2, at(7), at(5)), "the first has been served");
         rooms.leave(room, at(6));
         assert!(rooms.enter(room, 2, at(8), at(5)), "one has gone away");
         assert!(!rooms.enter(room, 2, at(9), at(5)));
+    }
+
+    #[test]
+    fn who_shares_a_room_cannot_be_foreseen() {
+        let room = |rooms: &Rooms| rooms.room_of(1, b"alice");
+        let rooms: [Rooms; 2] = Default::default();
+        assert_eq!(room(&rooms[0]), room(&rooms[0]));
+        assert_ne!(room(&rooms[0]), room(&rooms[1]), "each has a secret of its own");
     }
 }

@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tidegate_core::Cost;
+use tidegate_core::{Cost, Nanos};
 use tidegate_policy::{Facts, Plan, RuleSet};
 
 use super::active::{Active, Watched};
 use super::counters::{RuleCounters, RuleOutcome, RuleSnapshot, Totals, TrustHistogram};
 use super::decision::{Reason, Ruling};
+use super::durations::DurationHistogram;
 use super::hot_keys::{HotKey, HotKeys};
 use super::settle::degrades;
 use crate::policy::bursts::Action;
@@ -28,6 +29,8 @@ pub(crate) struct Stats {
     pub(crate) burst_actions: Totals,
     pub(crate) unknown_tenants: Totals,
     pub(crate) trust: TrustHistogram,
+    pub(crate) queue_waits: DurationHistogram,
+    pub(crate) retry_waits: DurationHistogram,
     consumers: HotKeys,
     denied: HotKeys,
     names: Mutex<Names>,
@@ -38,6 +41,22 @@ pub(crate) struct Stats {
 struct Names {
     known: HashMap<Box<str>, Watched>,
     given: u32,
+}
+
+/// What there is to count in a decision that is one of several.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Counted<'a> {
+    /// Was it charged, if it was allowed?
+    pub(crate) charged: bool,
+    /// The items whose bucket is counted with another decision.
+    pub(crate) elsewhere: &'a [bool],
+}
+
+impl Default for Counted<'_> {
+    /// Of a decision that stands alone, everything.
+    fn default() -> Self {
+        Counted { charged: true, elsewhere: &[] }
+    }
 }
 
 /// A key that was much used or much denied.
@@ -60,6 +79,8 @@ impl Stats {
             burst_actions: Totals::new(2),
             unknown_tenants: Totals::new(1),
             trust: TrustHistogram::new(),
+            queue_waits: DurationHistogram::new(),
+            retry_waits: DurationHistogram::new(),
             consumers: HotKeys::new(HOT_KEYS),
             denied: HotKeys::new(HOT_KEYS),
             names: Mutex::default(),
@@ -91,13 +112,23 @@ impl Stats {
     }
 
     /// Counts a decision that was made, not one that was only looked at.
-    pub(crate) fn count(&self, set: &Active, facts: &Facts<'_, '_>, plan: Option<&Plan>, ruling: &Ruling) {
-        self.reasons.add(ruling.reason as usize);
+    pub(crate) fn count(
+        &self,
+        set: &Active,
+        facts: &Facts<'_, '_>,
+        plan: Option<&Plan>,
+        ruling: &Ruling,
+        scope: Counted<'_>,
+    ) {
+        self.count_reason(ruling.reason, ruling.retry_after.filter(|_| !ruling.allowed));
         if let Some(trust) = facts.request.trust {
             self.trust.count(trust.hundredths());
         }
         let Some(plan) = plan else { return };
-        for (item, standing) in plan.items().iter().zip(&ruling.standings) {
+        for (place, (item, standing)) in plan.items().iter().zip(&ruling.standings).enumerate() {
+            if scope.elsewhere.get(place).is_some_and(|elsewhere| *elsewhere) {
+                continue;
+            }
             let rule = set.rules.rule(item.rule);
             let watched = &set.bound[item.rule as usize].watched;
             let decision = &standing.decision;
@@ -114,11 +145,19 @@ impl Stats {
             if rule.is_shadow() || plan.key(item).is_empty() {
                 continue;
             }
-            if ruling.allowed && decision.is_allowed() && item.cost > Cost::ZERO {
+            if scope.charged && ruling.allowed && decision.is_allowed() && item.cost > Cost::ZERO {
                 self.consumers.record(watched.id, plan.key(item), item.cost.get().into());
             } else if outcome == RuleOutcome::Denied {
                 self.denied.record(watched.id, plan.key(item), 1);
             }
+        }
+    }
+
+    /// Counts a decision as such, and the wait that a refusal tells.
+    pub(crate) fn count_reason(&self, reason: Reason, retry_after: Option<Nanos>) {
+        self.reasons.add(reason as usize);
+        if let Some(wait) = retry_after {
+            self.retry_waits.record(wait);
         }
     }
 

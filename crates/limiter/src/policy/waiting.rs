@@ -9,7 +9,7 @@ use tidegate_policy::{Plan, Request, Strategy, Trust};
 use super::active::{Active, Charges};
 use super::decision::{Decision, Reason, Ruling};
 use super::limiter::{Ask, Limiter};
-use super::queue::{RoomKey, room_of};
+use super::queue::RoomKey;
 use super::settle::{Caller, can_be_waited_for, refuses, settle};
 use crate::{Clock, Intent, Memory};
 
@@ -17,7 +17,18 @@ use crate::{Clock, Intent, Memory};
 const ATTEMPTS: usize = 16;
 
 /// Places that a request has taken in queues.
-pub(super) type Places = SmallVec<[(RoomKey, Nanos); 2]>;
+pub(super) type Places = SmallVec<[Place; 2]>;
+
+/// A place in the queue of one limit, held until its time has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    /// The limit's place in the plan.
+    pub(super) item: usize,
+    pub(super) room: RoomKey,
+    pub(super) due: Nanos,
+    /// How long the limit lets anybody wait.
+    pub(super) max_wait: Nanos,
+}
 
 /// What a request that waits has reserved, so that it can be given back.
 #[derive(Debug)]
@@ -86,7 +97,7 @@ impl<C: Clock> Limiter<Memory<C>, C> {
             (0..standings.len()).filter(|&item| refuses(rules, &standings[item])).collect();
         let wait_of = |item: usize| standings[item].decision.retry_after().unwrap_or(Nanos::MAX);
         let room = |item: usize, charges: &Charges<'_>| {
-            room_of(set.bound[standings[item].rule as usize].watched.id, charges[item].key)
+            self.rooms.room_of(set.bound[standings[item].rule as usize].watched.id, charges[item].key)
         };
         if !refusing.iter().all(|&item| can_be_waited_for(rules, &standings[item])) {
             return Err(Refusal::Final);
@@ -96,10 +107,9 @@ impl<C: Clock> Limiter<Memory<C>, C> {
             let Strategy::Queue { max_depth, max_wait } = rules.rule(standings[item].rule).strategy else {
                 return Err(Refusal::Final);
             };
-            let (room, held) = (room(item, charges), now.saturating_add(charges[item].delay));
-            if let Some(place) = places.iter().position(|place| *place == (room, held)) {
-                self.rooms.leave(room, held);
-                places.swap_remove(place);
+            let room = room(item, charges);
+            if let Some(held) = places.iter().position(|place| place.item == item) {
+                self.rooms.leave(room, places.swap_remove(held).due);
             }
             if self.rooms.is_full(room, max_depth, now) {
                 return Err(Refusal::Queue(Reason::QueueFull));
@@ -111,22 +121,22 @@ impl<C: Clock> Limiter<Memory<C>, C> {
             if !self.rooms.enter(room, max_depth, due, now) {
                 return Err(Refusal::Queue(Reason::QueueFull));
             }
-            places.push((room, due));
+            places.push(Place { item, room, due, max_wait });
             charges[item].delay = wait_of(item);
         }
         Ok(())
     }
 
     fn leave(&self, places: &mut Places) {
-        places.drain(..).for_each(|(room, due)| self.rooms.leave(room, due));
+        places.drain(..).for_each(|place| self.rooms.leave(place.room, place.due));
     }
 
-    /// Gives up a reservation whose time has not come.
-    fn give_back(&self, set: &Active, reserved: &Reserved) {
+    /// Gives up what a reservation has taken, as far as `gives` an item's charge back.
+    pub(super) fn give_back(&self, set: &Active, reserved: &Reserved, gives: impl Fn(usize) -> bool) {
         let charges = set.charges(&reserved.plan, reserved.trust, &self.store);
-        let taken = charges.into_iter().zip(&reserved.taken);
+        let taken = charges.into_iter().zip(&reserved.taken).enumerate().filter(|(item, _)| gives(*item));
         let taken: Charges<'_> =
-            taken.filter_map(|(charge, taken)| Some(charge.delayed((*taken)?))).collect();
+            taken.filter_map(|(_, (charge, taken))| Some(charge.delayed((*taken)?))).collect();
         self.store.charge_now(Intent::HandBack, &taken, reserved.at);
     }
 }
@@ -153,6 +163,8 @@ pub struct Reservation<'l, C: Clock> {
 impl<C: Clock> Reservation<'_, C> {
     /// Its time has come: what was reserved is used.
     pub fn served(mut self) {
+        let waited = self.limiter.clock.now().saturating_sub(self.reserved.at);
+        self.limiter.stats.queue_waits.record(waited);
         self.served = true;
     }
 }
@@ -161,7 +173,7 @@ impl<C: Clock> Drop for Reservation<'_, C> {
     fn drop(&mut self) {
         self.limiter.leave(&mut self.reserved.places);
         if !self.served {
-            self.limiter.give_back(&self.set, &self.reserved);
+            self.limiter.give_back(&self.set, &self.reserved, |_| true);
         }
     }
 }
@@ -169,27 +181,13 @@ impl<C: Clock> Drop for Reservation<'_, C> {
 impl<C: Clock> Limiter<Memory<C>, C> {
     /// Decides a request; where a `queue` limit makes it wait, its cost is
     /// reserved and [`Decision::queued`] says for how long. Wait that long, then
-    /// call [`Reservation::served`]; with the feature `async`,
-    /// [`Limiter::admit`] does both.
+    /// call [`Reservation::served`]. Reservations are served in the order in which
+    /// they were made; with the feature `async`, [`Limiter::admit`] waits, and
+    /// serves tenants in turn.
     pub fn reserve(&self, request: &Request<'_>) -> (Decision, Option<Reservation<'_, C>>) {
         let (decision, reserved) = self.decide(request, Ask::Reserve, self.clock.now());
         let hold = |reserved| Reservation { limiter: self, set: decision.policy(), reserved, served: false };
         let reservation = reserved.map(hold);
         (decision, reservation)
-    }
-}
-
-#[cfg(feature = "async")]
-impl<C: crate::Sleep> Limiter<Memory<C>, C> {
-    /// Decides a request; where a `queue` limit makes it wait, resolves when its
-    /// time has come. First come, first served. Dropping the future before that
-    /// gives the place and the reserved cost back.
-    pub async fn admit(&self, request: &Request<'_>) -> Decision {
-        let (decision, reservation) = self.reserve(request);
-        if let (Some(wait), Some(reservation)) = (decision.queued(), reservation) {
-            self.clock.sleep(wait).await;
-            reservation.served();
-        }
-        decision
     }
 }

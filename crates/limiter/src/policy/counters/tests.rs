@@ -48,6 +48,15 @@ fn a_share_on_a_bound_belongs_below_it() {
 }
 
 #[test]
+fn shares_are_summed_in_millionths() {
+    let counters = RuleCounters::new();
+    [(0, 10), (5, 10), (1, 3), (9, 3), (1, 0)]
+        .into_iter()
+        .for_each(|(remaining, limit)| counters.count_remaining(remaining, limit));
+    assert_eq!(counters.snapshot().remaining.sum_millionths(), 500_000 + 333_333 + 1_000_000 + 1_000_000);
+}
+
+#[test]
 fn odd_shares_have_a_bucket_too() {
     let last = RatioHistogram::BOUNDS_PERCENT.len() - 1;
     assert_eq!(RatioHistogram::bucket(0, 0), last);

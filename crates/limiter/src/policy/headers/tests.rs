@@ -48,18 +48,18 @@ fn an_allowed_request_is_told_when_all_is_back() {
     assert_eq!(
         standing(&ALLOWED, &ALL),
         [
-            "X-RateLimit-Limit: 50",
-            "X-RateLimit-Remaining: 49",
-            "X-RateLimit-Reset: 1700000002",
-            "RateLimit-Limit: 50",
-            "RateLimit-Remaining: 49",
-            "RateLimit-Reset: 2",
-            "RateLimit-Policy: \"per-user\";q=50;w=5",
-            "RateLimit: \"per-user\";r=49;t=2",
+            "x-ratelimit-limit: 50",
+            "x-ratelimit-remaining: 49",
+            "x-ratelimit-reset: 1700000002",
+            "ratelimit-limit: 50",
+            "ratelimit-remaining: 49",
+            "ratelimit-reset: 2",
+            "ratelimit-policy: \"per-user\";q=50;w=5",
+            "ratelimit: \"per-user\";r=49;t=2",
         ]
     );
     let full = Standing { remaining: 50, reset_after: Nanos::ZERO, ..ALLOWED };
-    assert_eq!(standing(&full, &[Family::Ietf])[1], "RateLimit: \"per-user\";r=50;t=0");
+    assert_eq!(standing(&full, &[Family::Ietf])[1], "ratelimit: \"per-user\";r=50;t=0");
 }
 
 #[test]
@@ -67,18 +67,18 @@ fn a_denied_one_is_told_what_retry_after_says() {
     assert_eq!(
         written(Some(&DENIED), Some(&REFUSED), &ALL, true),
         [
-            "Retry-After: 1",
-            "Cache-Control: no-store",
-            "X-RateLimit-Rule: per-user",
-            "X-RateLimit-Reason: token_bucket_exceeded",
-            "X-RateLimit-Limit: 50",
-            "X-RateLimit-Remaining: 0",
-            "X-RateLimit-Reset: 1700000006",
-            "RateLimit-Limit: 50",
-            "RateLimit-Remaining: 0",
-            "RateLimit-Reset: 1",
-            "RateLimit-Policy: \"per-user\";q=50;w=5",
-            "RateLimit: \"per-user\";r=0;t=1",
+            "retry-after: 1",
+            "cache-control: no-store",
+            "x-ratelimit-rule: per-user",
+            "x-ratelimit-reason: token_bucket_exceeded",
+            "x-ratelimit-limit: 50",
+            "x-ratelimit-remaining: 0",
+            "x-ratelimit-reset: 1700000006",
+            "ratelimit-limit: 50",
+            "ratelimit-remaining: 0",
+            "ratelimit-reset: 1",
+            "ratelimit-policy: \"per-user\";q=50;w=5",
+            "ratelimit: \"per-user\";r=0;t=1",
         ]
     );
 }
@@ -88,22 +88,22 @@ fn what_can_never_succeed_is_not_told_to_wait() {
     let never = Standing { retry_after_secs: None, ..DENIED };
     let refused = Refused { retry_after_secs: None, reason: "cost_exceeds_capacity", ..REFUSED };
     let lines = written(Some(&never), Some(&refused), &[Family::Ietf], true);
-    assert!(!lines.iter().any(|line| line.starts_with("Retry-After")), "{lines:?}");
-    assert_eq!(lines.last().unwrap(), "RateLimit: \"per-user\";r=0");
-    assert_eq!(standing(&never, &[Family::RateLimit03])[2], "RateLimit-Reset: 5");
+    assert!(!lines.iter().any(|line| line.starts_with("retry-after")), "{lines:?}");
+    assert_eq!(lines.last().unwrap(), "ratelimit: \"per-user\";r=0");
+    assert_eq!(standing(&never, &[Family::RateLimit03])[2], "ratelimit-reset: 5");
 }
 
 #[test]
 fn only_the_families_asked_for_are_written() {
     assert_eq!(standing(&ALLOWED, &[]), [""; 0]);
     assert_eq!(standing(&ALLOWED, &[Family::XRateLimit]).len(), 3);
-    assert_eq!(standing(&ALLOWED, &[Family::Ietf, Family::XRateLimit])[0][..16], *"RateLimit-Policy");
+    assert_eq!(standing(&ALLOWED, &[Family::Ietf, Family::XRateLimit])[0][..16], *"ratelimit-policy");
 }
 
 #[test]
 fn without_response_headers_only_the_refusal_is_left() {
     let bare = written(Some(&DENIED), Some(&REFUSED), &ALL, false);
-    assert_eq!(bare, ["Retry-After: 1", "Cache-Control: no-store"]);
+    assert_eq!(bare, ["retry-after: 1", "cache-control: no-store"]);
     assert_eq!(written(Some(&ALLOWED), None, &ALL, false), [""; 0]);
 }
 
@@ -111,7 +111,7 @@ fn without_response_headers_only_the_refusal_is_left() {
 fn a_refusal_without_a_limit_says_why() {
     let refused = Refused { retry_after_secs: None, rule: None, reason: "unknown_tenant" };
     let lines = written(None, Some(&refused), &ALL, true);
-    assert_eq!(lines, ["Cache-Control: no-store", "X-RateLimit-Reason: unknown_tenant"]);
+    assert_eq!(lines, ["cache-control: no-store", "x-ratelimit-reason: unknown_tenant"]);
 }
 
 #[test]
@@ -128,15 +128,15 @@ fn names_are_escaped_and_numbers_kept_in_range() {
     assert_eq!(
         standing(&odd, &[Family::Ietf]),
         [
-            r#"RateLimit-Policy: "a\"b\\c??d?";q=4294967295;w=999999999999999"#,
-            r#"RateLimit: "a\"b\\c??d?";r=4294967295;t=999999999999999"#,
+            r#"ratelimit-policy: "a\"b\\c??d?";q=4294967295;w=999999999999999"#,
+            r#"ratelimit: "a\"b\\c??d?";r=4294967295;t=999999999999999"#,
         ]
     );
     let refused = Refused { rule: Some("a\r\nSet-Cookie: x"), ..REFUSED };
-    assert_eq!(written(None, Some(&refused), &[], true)[2], "X-RateLimit-Rule: a??Set-Cookie: x");
+    assert_eq!(written(None, Some(&refused), &[], true)[2], "x-ratelimit-rule: a??Set-Cookie: x");
     let more_than_all = Standing { remaining: 51, window_secs: 0, ..ALLOWED };
     let lines = standing(&more_than_all, &[Family::Ietf]);
-    assert_eq!(lines, ["RateLimit-Policy: \"per-user\";q=50;w=1", "RateLimit: \"per-user\";r=50;t=2"]);
+    assert_eq!(lines, ["ratelimit-policy: \"per-user\";q=50;w=1", "ratelimit: \"per-user\";r=50;t=2"]);
 }
 
 proptest! {
