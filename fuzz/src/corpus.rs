@@ -16,10 +16,13 @@ fn home() -> &'static Path {
 /// When a file cannot be read.
 pub fn seeds(target: Target) -> io::Result<Vec<Vec<u8>>> {
     let mut seeds = vec![Vec::new()];
-    for example in sorted(&home().join("../examples"))? {
-        let file = example.join(target.seed_file());
-        if file.is_file() {
-            seeds.push(fs::read(file)?);
+    seeds.extend(target.seeds().iter().map(|seed| seed.as_bytes().to_vec()));
+    if let Some(name) = target.seed_file() {
+        for example in sorted(&home().join("../examples"))? {
+            let file = example.join(name);
+            if file.is_file() {
+                seeds.push(fs::read(file)?);
+            }
         }
     }
     for (_, known) in known(target)? {

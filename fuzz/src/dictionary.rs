@@ -129,6 +129,7 @@ pub(crate) const TRACE: &[&str] = &[
     "\"query\":\"q=%41+b\",",
     "\"headers\":{\"x-api-key\":\"k\"},",
     "\"headers\":{\"X-Weight\":[1,\"2\",true,null]},",
+    "\"headers\":{\"\\u0061\":[1,1,1,1,1,1,1,1]},",
     "\"jwt\":{\"sub\":\"42\"},",
     "\"descriptors\":{\"a\":\"b\"},",
     "\"domain\":\"edge\",",

@@ -4,15 +4,20 @@
 //! further than chance alone. It has no coverage to go by; what it has are strict oracles: a target
 //! that does not panic must still be right.
 
+mod bodies;
 pub mod corpus;
+mod cost;
 mod dictionary;
+mod forwarded;
 mod mutate;
 mod policy;
 mod random;
+mod resp;
 mod run;
 mod target;
 mod trace;
 mod watch;
+mod wire_words;
 
 pub use random::Random;
 pub use run::{RunError, Tally, fuzz, try_some};

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Parser;
 use tidegate_fuzz::{Random, Target, fuzz};
 
-/// Mutates documents or traces until the time is up or something fails.
+/// Mutates what others write until the time is up or something fails.
 ///
 /// Exit 0: nothing failed; 1: something did; 2: bad usage.
 #[derive(Debug, Parser)]

@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use clap::ValueEnum;
 
-use crate::{dictionary, policy, trace};
+use crate::{bodies, cost, dictionary, forwarded, policy, resp, trace, wire_words};
 
 /// Something that reads what others wrote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -13,6 +13,14 @@ pub enum Target {
     Policy,
     /// The trace reader, and the engine behind it
     Trace,
+    /// The commands of Redis clients, and the answers to them
+    Resp,
+    /// `X-Forwarded-For` and `Forwarded`
+    Forwarded,
+    /// Requests as JSON
+    Bodies,
+    /// Costs in headers, fields and members
+    Cost,
 }
 
 /// What an input did wrong, in words.
@@ -28,26 +36,49 @@ impl Failure {
 }
 
 impl Target {
+    /// All of them.
+    pub const ALL: [Target; 6] =
+        [Target::Policy, Target::Trace, Target::Resp, Target::Forwarded, Target::Bodies, Target::Cost];
+
     /// Its name on the command line and in the corpus.
     pub fn name(self) -> &'static str {
         match self {
             Target::Policy => "policy",
             Target::Trace => "trace",
+            Target::Resp => "resp",
+            Target::Forwarded => "forwarded",
+            Target::Bodies => "bodies",
+            Target::Cost => "cost",
         }
     }
 
     /// The example files that are its seeds.
-    pub(crate) fn seed_file(self) -> &'static str {
+    pub(crate) fn seed_file(self) -> Option<&'static str> {
         match self {
-            Target::Policy => "policy.yaml",
-            Target::Trace => "trace.jsonl",
+            Target::Policy => Some("policy.yaml"),
+            Target::Trace => Some("trace.jsonl"),
+            Target::Resp | Target::Forwarded | Target::Bodies | Target::Cost => None,
+        }
+    }
+
+    /// Seeds that are no files.
+    pub(crate) fn seeds(self) -> &'static [&'static str] {
+        match self {
+            Target::Policy | Target::Trace => &[],
+            Target::Resp => wire_words::COMMANDS,
+            Target::Forwarded => wire_words::FORWARDED_LINES,
+            Target::Bodies => wire_words::REQUESTS,
+            Target::Cost => wire_words::COSTS,
         }
     }
 
     pub(crate) fn words(self) -> &'static [&'static str] {
         match self {
             Target::Policy => dictionary::POLICY,
-            Target::Trace => dictionary::TRACE,
+            Target::Trace | Target::Bodies => dictionary::TRACE,
+            Target::Resp => wire_words::RESP,
+            Target::Forwarded => wire_words::FORWARDED,
+            Target::Cost => wire_words::COST,
         }
     }
 
@@ -59,6 +90,10 @@ impl Target {
         let tried = catch_unwind(AssertUnwindSafe(|| match self {
             Target::Policy => policy::try_input(input),
             Target::Trace => trace::try_input(input),
+            Target::Resp => resp::try_input(input),
+            Target::Forwarded => forwarded::try_input(input),
+            Target::Bodies => bodies::try_input(input),
+            Target::Cost => cost::try_input(input),
         }));
         tried.unwrap_or_else(|panic| {
             let said = panic.downcast_ref::<String>().map(String::as_str);

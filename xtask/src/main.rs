@@ -13,7 +13,7 @@ struct Command {
 const COMMANDS: &[Command] = &[
     Command {
         name: "gen",
-        about: "rewrite the reference pages from the code; tests check them",
+        about: "rewrite the reference pages and the code of the protos; tests check them",
         run: run_gen,
     },
     Command { name: "tidy", about: "check the rules of the house; prints every problem", run: run_tidy },
@@ -51,25 +51,35 @@ fn refuse(why: &str) -> ExitCode {
     ExitCode::from(BAD_USAGE)
 }
 
-/// The pages are written by the tests that check them, so that the house's tools
-/// need not be built with the whole server.
+/// What is generated is written by the tests that check it, so that the house's tools
+/// need not be built with the whole server and a compiler of protos.
 fn run_gen() -> ExitCode {
+    let pages = ["-p", "tidegate-server", "--test", "commands", "reference::"];
+    let protos = ["-p", "xtask", "--test", "protos"];
+    for (test, what) in
+        [(&protos[..], "crates/server/src/grpc/proto is current"), (&pages[..], "docs/reference is current")]
+    {
+        if let Err(why) = bless(test) {
+            eprintln!("error: {why}");
+            return ExitCode::FAILURE;
+        }
+        println!("gen: {what}");
+    }
+    ExitCode::SUCCESS
+}
+
+fn bless(test: &[&str]) -> Result<(), String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let ran = std::process::Command::new(cargo)
-        .args(["test", "--quiet", "-p", "tidegate-server", "--test", "commands", "reference::"])
+        .args(["test", "--quiet"])
+        .args(test)
         .current_dir(xtask::workspace_root())
         .env("TIDEGATE_BLESS", "1")
         .status();
     match ran {
-        Ok(status) if status.success() => {
-            println!("gen: docs/reference is current");
-            ExitCode::SUCCESS
-        }
-        Ok(_) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("error: cannot run cargo: {error}");
-            ExitCode::FAILURE
-        }
+        Ok(status) if status.success() => Ok(()),
+        Ok(_) => Err(format!("`cargo test {}` failed", test.join(" "))),
+        Err(error) => Err(format!("cannot run cargo: {error}")),
     }
 }
 

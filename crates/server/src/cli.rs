@@ -26,6 +26,10 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Run the server
+    Serve(Serve),
+    /// Ask a running server for a decision
+    Check(Check),
     /// Check policies and tell everything that is wrong with them
     Validate(Validate),
     /// Spell out one decision: which limits apply, why the others do not, and the arithmetic
@@ -50,6 +54,71 @@ pub(crate) enum Format {
     /// For machines
     Json,
 }
+
+#[derive(Debug, Args)]
+#[command(after_help = SERVE_HELP)]
+pub(crate) struct Serve {
+    /// The settings; defaults unless given
+    #[arg(long, value_name = "FILE", env = "TIDEGATE_CONFIG", hide_env_values = true)]
+    pub(crate) config: Option<String>,
+    /// The policy; an embedded one unless given. It is watched, and reloaded when it changes
+    #[arg(long, value_name = "FILE", env = "TIDEGATE_POLICY", hide_env_values = true)]
+    pub(crate) policy: Option<String>,
+    /// Where to decide by HTTP: an address, or `off`
+    #[arg(long, value_name = "ADDRESS", env = "TIDEGATE_HTTP", hide_env_values = true)]
+    pub(crate) http: Option<String>,
+    /// Where to decide by gRPC: an address, or `off`
+    #[arg(long, value_name = "ADDRESS", env = "TIDEGATE_GRPC", hide_env_values = true)]
+    pub(crate) grpc: Option<String>,
+    /// Where to decide by the Redis protocol: an address, or `off`
+    #[arg(long, value_name = "ADDRESS", env = "TIDEGATE_RESP", hide_env_values = true)]
+    pub(crate) resp: Option<String>,
+    /// Where to tell health and metrics: an address, or `off`
+    #[arg(long, value_name = "ADDRESS", env = "TIDEGATE_ADMIN", hide_env_values = true)]
+    pub(crate) admin: Option<String>,
+    /// Threads that answer; one fewer than there are cores unless given
+    #[arg(long, value_name = "COUNT", env = "TIDEGATE_WORKERS", hide_env_values = true, value_parser = clap::value_parser!(u16).range(1..=1_024))]
+    pub(crate) workers: Option<u16>,
+}
+
+const SERVE_HELP: &str = "\
+A flag beats the environment, and both beat the settings file. Secrets are not flags: use the file, or
+TIDEGATE_HTTP_TOKEN and TIDEGATE_RESP_PASSWORD. TIDEGATE_KILL_SWITCH=allow admits every request.
+
+SIGHUP reloads the policy; SIGTERM and SIGINT drain connections for up to 10 seconds and stop.";
+
+#[derive(Debug, Args)]
+#[command(after_help = CHECK_HELP)]
+pub(crate) struct Check {
+    /// Where the server decides by HTTP
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "TIDEGATE_SERVER",
+        hide_env_values = true,
+        default_value = "http://127.0.0.1:8080"
+    )]
+    pub(crate) server: String,
+    /// What the request says: `user=42`, `path=/api`, `header:x-api-key=k`, `cost=3`
+    #[arg(value_name = "NAME=VALUE")]
+    pub(crate) fields: Vec<String>,
+    /// Only look: nothing is charged
+    #[arg(long)]
+    pub(crate) peek: bool,
+    /// Certificates to trust for https, PEM; those of the system unless given
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ca: Option<std::path::PathBuf>,
+    /// How to tell it
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+}
+
+const CHECK_HELP: &str = "\
+Names: tenant, user, client, ip, plan, method, host, path, query, domain, header:<name>, query:<name>,
+jwt:<claim>, descriptor:<name>, cost, trust.
+
+Exit status: 0 allowed, 1 denied or no answer, 2 bad usage. With `--format json` the decision is printed
+as the server says it, so that a script can tell a denial from a failure by whether there is one.";
 
 #[derive(Debug, Args)]
 pub(crate) struct Validate {

@@ -1,5 +1,6 @@
 //! How a command ends.
 
+use std::io::Write;
 use std::process::ExitCode;
 
 /// Why a command failed. What there is to say has been said or is in it.
@@ -11,6 +12,9 @@ pub(crate) enum Failure {
     /// It was asked for something that makes no sense.
     #[error("{0}")]
     Usage(String),
+    /// The answer was no, and it is printed.
+    #[error("")]
+    Denied,
     /// A document is invalid, and its problems are already told.
     #[error("")]
     Invalid,
@@ -20,10 +24,15 @@ impl Failure {
     /// 1 for what failed while running, 2 for bad usage and invalid documents.
     pub(crate) fn code(&self) -> ExitCode {
         match self {
-            Failure::Running(_) => ExitCode::from(1),
+            Failure::Running(_) | Failure::Denied => ExitCode::from(1),
             Failure::Usage(_) | Failure::Invalid => ExitCode::from(2),
         }
     }
+}
+
+/// Writes to standard error. That nobody listens any more is no reason to fail in another way.
+pub(crate) fn complain(said: std::fmt::Arguments<'_>) {
+    let _said = std::io::stderr().write_fmt(said);
 }
 
 /// Reads a file, or standard input for `-`.

@@ -40,6 +40,12 @@ impl Paint {
         Paint(wanted(std::io::stderr().is_terminal()))
     }
 
+    /// For nobody's terminal.
+    #[cfg(test)]
+    pub(crate) fn never() -> Paint {
+        Paint(false)
+    }
+
     /// The text in a tone.
     pub(crate) fn tone<T: fmt::Display>(self, tone: Tone, text: T) -> Painted<T> {
         Painted { code: self.0.then_some(code(tone)), text }

@@ -17,7 +17,11 @@ pub struct Page {
 pub fn pages() -> Vec<Page> {
     vec![
         Page { name: "commands.md", text: commands() },
+        Page { name: "metrics.md", text: crate::observe::families::reference() },
+        Page { name: "http.md", text: crate::http::page() },
         Page { name: "policy.md", text: tidegate_policy::reference() },
+        Page { name: "limits.md", text: crate::bounds_page::reference() },
+        Page { name: "settings.md", text: crate::settings::reference() },
         Page { name: "policy.schema.json", text: tidegate_policy::json_schema() },
     ]
 }

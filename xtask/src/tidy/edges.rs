@@ -33,7 +33,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "tidegate-server",
         ],
     ),
-    ("tidegate-fuzz", &["tidegate-core", "tidegate-policy", "tidegate", "tidegate-server"]),
+    ("tidegate-fuzz", &["tidegate-core", "tidegate-policy", "tidegate", "tidegate-tower", "tidegate-server"]),
     ("xtask", &[]),
 ];
 

@@ -2,7 +2,7 @@
 
 use super::print;
 use crate::cli::Import;
-use crate::exit::{Failure, read_text, shown};
+use crate::exit::{Failure, complain, read_text, shown};
 use crate::import::{Format, import};
 use crate::paint::{Paint, Tone};
 use crate::report;
@@ -15,13 +15,13 @@ pub(super) fn run(args: &Import) -> Result<(), Failure> {
     match import(format, shown(&args.file), &text) {
         Ok(imported) => {
             for note in &imported.notes {
-                eprintln!("{}: {note}", paint.tone(Tone::Warn, "note"));
+                complain(format_args!("{}: {note}\n", paint.tone(Tone::Warn, "note")));
             }
             print(&imported.policy)
         }
         Err(problems) => {
-            eprint!("{}", report::text(shown(&args.file), &text, &problems, paint));
-            eprintln!("{}: {}", shown(&args.file), report::counts(&problems));
+            complain(format_args!("{}", report::text(shown(&args.file), &text, &problems, paint)));
+            complain(format_args!("{}: {}\n", shown(&args.file), report::counts(&problems)));
             Err(Failure::Invalid)
         }
     }

@@ -1,8 +1,11 @@
 //! What each command does.
 
+mod ask;
+mod check;
 mod explain;
 mod explained;
 mod import;
+mod serve;
 mod simulate;
 mod validate;
 
@@ -14,7 +17,7 @@ use tidegate::{Clock, MonotonicClock, Nanos};
 use tidegate_policy::Policy;
 
 use crate::cli::{Cli, Command, command};
-use crate::exit::{Failure, read_text, shown};
+use crate::exit::{Failure, complain, read_text, shown};
 use crate::paint::{Paint, Tone, printable};
 use crate::report;
 
@@ -22,6 +25,8 @@ use crate::report;
 pub fn run() -> ExitCode {
     let Cli { command } = Cli::parse();
     let done = match command {
+        Command::Serve(args) => serve::run(&args),
+        Command::Check(args) => check::run(&args),
         Command::Validate(args) => validate::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Simulate(args) => simulate::run(&args),
@@ -34,7 +39,11 @@ pub fn run() -> ExitCode {
         Err(failure) => {
             let said = failure.to_string();
             if !said.is_empty() {
-                eprintln!("{}: {}", Paint::stderr().tone(Tone::Bad, "error"), printable(&said));
+                complain(format_args!(
+                    "{}: {}\n",
+                    Paint::stderr().tone(Tone::Bad, "error"),
+                    printable(&said)
+                ));
             }
             failure.code()
         }
@@ -72,13 +81,13 @@ fn load_policy(path: &str, now: Nanos, quiet: bool) -> Result<Policy, Failure> {
             if !quiet && !policy.warnings.is_empty() {
                 let (path, counts) = (shown(path), report::counts(&policy.warnings));
                 let note = format!("{path}: {counts}; `tidegate validate {path}` tells more");
-                eprintln!("{}", paint.tone(Tone::Faint, note));
+                complain(format_args!("{}\n", paint.tone(Tone::Faint, note)));
             }
             Ok(policy)
         }
         Err(error) => {
-            eprint!("{}", report::text(shown(path), &text, &error.problems, paint));
-            eprintln!("{}: {}", shown(path), report::counts(&error.problems));
+            complain(format_args!("{}", report::text(shown(path), &text, &error.problems, paint)));
+            complain(format_args!("{}: {}\n", shown(path), report::counts(&error.problems)));
             Err(Failure::Invalid)
         }
     }

@@ -5,7 +5,7 @@ use std::io::{BufReader, IsTerminal, Read, Write};
 
 use super::load_policy;
 use crate::cli::Simulate;
-use crate::exit::{Failure, shown};
+use crate::exit::{Failure, complain, shown};
 use crate::simulate::{Progress, SimulateError, run as simulate};
 use tidegate::Nanos;
 
@@ -25,7 +25,7 @@ pub(super) fn run(args: &Simulate) -> Result<(), Failure> {
     match done {
         Ok(summary) => {
             if !args.quiet {
-                eprint!("{}", summary.text());
+                complain(format_args!("{}", summary.text()));
             }
             Ok(())
         }
@@ -95,14 +95,14 @@ impl Bar {
             }
             None => format!("{} decisions", progress.lines),
         };
-        eprint!("\r\x1b[K{line}");
+        complain(format_args!("\r\x1b[K{line}"));
         // A bar that cannot be shown is no reason to stop.
         _ = std::io::stderr().flush();
     }
 
     fn clear(&self) {
         if self.shown {
-            eprint!("\r\x1b[K");
+            complain(format_args!("\r\x1b[K"));
         }
     }
 }

@@ -1,5 +1,17 @@
-//! The JSON that people and scripts write and read.
+//! What people and scripts write and read: requests as JSON, and field by field.
 
+mod batch;
+mod error;
+mod fields;
+mod pairs;
+mod refund;
 mod request;
+mod throttle;
 
-pub use request::{RequestError, TraceLine, request, trace_line};
+pub use batch::batch;
+pub use error::RequestError;
+pub use fields::{FieldError, Fields};
+pub(crate) use pairs::each_value;
+pub use refund::{Refund, refund};
+pub use request::{TraceLine, request, trace_line};
+pub use throttle::{AdHoc, throttle};

@@ -8,16 +8,10 @@ use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, Visitor};
 use serde::{Deserialize, de};
 use serde_json::value::RawValue;
 use tidegate::{Cost, Nanos};
-use tidegate_policy::{Pairs, Request, Trust};
+use tidegate_policy::{Request, Trust};
 
-/// Why a text is no request: names the member that is wrong.
-#[derive(Debug, thiserror::Error)]
-#[error("{message}")]
-pub struct RequestError {
-    message: String,
-    /// Where in the line it was noticed, from one.
-    pub column: usize,
-}
+use super::RequestError;
+use super::pairs::PairList;
 
 /// A line of a trace: a request, and when it came.
 #[derive(Debug)]
@@ -77,14 +71,18 @@ fn read<'a>(text: &'a str, with_time: bool, request: &mut Request<'a>) -> Result
     let mut json = serde_json::Deserializer::from_str(text);
     let mut at = None;
     let members = Members { request, at: &mut at, with_time };
-    match members.deserialize(&mut json).and_then(|()| json.end()) {
-        Ok(()) => Ok(at),
-        Err(error) => {
-            let said = error.to_string();
-            // The place is told apart from the message.
-            let message = said.split(" at line ").next().unwrap_or_default().to_owned();
-            Err(RequestError { message, column: error.column().max(1) })
-        }
+    members.deserialize(&mut json).and_then(|()| json.end()).map_err(|error| RequestError::of(&error))?;
+    Ok(at)
+}
+
+/// A request within something else, read to where it belongs.
+pub(super) struct Within<'m, 'de>(pub(super) &'m mut Request<'de>);
+
+impl<'de> DeserializeSeed<'de> for Within<'_, 'de> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<(), D::Error> {
+        Members { request: self.0, at: &mut None, with_time: false }.deserialize(json)
     }
 }
 
@@ -188,20 +186,33 @@ impl<'de> Members<'_, 'de> {
             Member::Ip => request.ip = text(map, name)?.map(address).transpose()?,
             Member::Cost => request.cost = value(map, name, cost)?,
             Member::Trust => request.trust = Some(value(map, name, trust)?),
-            Member::Headers => pairs(map, name, &mut request.headers)?,
-            Member::Jwt => pairs(map, name, &mut request.jwt)?,
-            Member::Descriptors => pairs(map, name, &mut request.descriptors)?,
+            Member::Headers | Member::Jwt | Member::Descriptors => pairs(map, member, name, request)?,
             Member::AtMs => *self.at = Some(value(map, name, at_ms)?),
         }
         Ok(())
     }
 }
 
+fn pairs<'de, M: MapAccess<'de>>(
+    map: &mut M,
+    member: Member,
+    name: &str,
+    request: &mut Request<'de>,
+) -> Result<(), M::Error> {
+    let there = request.headers.len() + request.jwt.len() + request.descriptors.len();
+    let into = match member {
+        Member::Headers => &mut request.headers,
+        Member::Jwt => &mut request.jwt,
+        _ => &mut request.descriptors,
+    };
+    map.next_value_seed(PairList::new(into, there)).map_err(|e| at(name, &e))
+}
+
 fn unknown<E: Error>(name: &str, with_time: bool) -> E {
     let time = if with_time { ", at_ms" } else { "" };
     let near = tidegate_policy::nearest(name, MEMBERS.iter().copied());
     let hint = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
-    E::custom(format!("unknown member `{name}`; a request has {}{time}{hint}", MEMBERS.join(", ")))
+    E::custom(format!("unknown member `{}`; a request has {}{time}{hint}", cut(name), MEMBERS.join(", ")))
 }
 
 fn text<'de, M: MapAccess<'de>>(map: &mut M, name: &str) -> Result<Option<Cow<'de, str>>, M::Error> {
@@ -209,27 +220,36 @@ fn text<'de, M: MapAccess<'de>>(map: &mut M, name: &str) -> Result<Option<Cow<'d
 }
 
 fn address<E: Error>(text: Cow<'_, str>) -> Result<IpAddr, E> {
-    let wrong = || E::custom(format!("`ip`: `{text}` is no address; write it as 203.0.113.7"));
+    let wrong = || E::custom(format!("`ip`: `{}` is no address; write it as 203.0.113.7", cut(&text)));
     text.parse().map_err(|_| wrong())
 }
 
 /// An error within a member.
-fn at<E: Error>(name: &str, error: &impl fmt::Display) -> E {
+pub(super) fn at<E: Error>(name: &str, error: &impl fmt::Display) -> E {
     let said = error.to_string();
     E::custom(format!("`{name}`: {}", said.split(" at line ").next().unwrap_or_default()))
 }
 
 /// A number, read from its text so that nothing is rounded.
-fn value<'de, M: MapAccess<'de>, T>(
+pub(super) fn value<'de, M: MapAccess<'de>, T>(
     map: &mut M,
     name: &str,
     parse: impl FnOnce(&'de str) -> Result<T, &'static str>,
 ) -> Result<T, M::Error> {
     let text = map.next_value::<&RawValue>().map_err(|e| at(name, &e))?.get();
-    parse(text).map_err(|want| M::Error::custom(format!("`{name}`: {text} is not {want}")))
+    parse(text).map_err(|want| M::Error::custom(format!("`{name}`: {} is not {want}", cut(text))))
 }
 
-fn cost(text: &str) -> Result<Cost, &'static str> {
+/// As much of what was written as it takes to see which it was.
+pub(super) fn cut(text: &str) -> Cow<'_, str> {
+    const LETTERS_SHOWN: usize = 40;
+    match text.char_indices().nth(LETTERS_SHOWN) {
+        Some((end, _)) => Cow::Owned(format!("{}…", &text[..end])),
+        None => Cow::Borrowed(text),
+    }
+}
+
+pub(super) fn cost(text: &str) -> Result<Cost, &'static str> {
     text.parse::<u32>().map(Cost::new).map_err(|_| "an integer from 0 to 4294967295")
 }
 
@@ -252,12 +272,8 @@ fn at_ms(text: &str) -> Result<(Nanos, &str), &'static str> {
     at.map(|at| (at, text)).ok_or("a time before 2060, in milliseconds since the epoch")
 }
 
-fn pairs<'de, M: MapAccess<'de>>(map: &mut M, name: &str, into: &mut Pairs<'de>) -> Result<(), M::Error> {
-    map.next_value_seed(PairList(into)).map_err(|e| at(name, &e))
-}
-
 /// Text, borrowed if it has no escapes.
-struct Text<'a>(Cow<'a, str>);
+pub(super) struct Text<'a>(pub(super) Cow<'a, str>);
 
 impl<'de> Deserialize<'de> for Text<'de> {
     fn deserialize<D: Deserializer<'de>>(json: D) -> Result<Self, D::Error> {
@@ -279,69 +295,6 @@ impl<'de> Deserialize<'de> for Text<'de> {
         }
         json.deserialize_str(TextVisitor)
     }
-}
-
-/// A map of names to values, read to where it belongs; a list of values is the name several times.
-struct PairList<'m, 'de>(&'m mut Pairs<'de>);
-
-impl<'de> DeserializeSeed<'de> for PairList<'_, 'de> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<(), D::Error> {
-        json.deserialize_option(self)
-    }
-}
-
-impl<'de> Visitor<'de> for PairList<'_, 'de> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object of names and values")
-    }
-
-    fn visit_none<E: de::Error>(self) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_some<D: Deserializer<'de>>(self, json: D) -> Result<(), D::Error> {
-        json.deserialize_map(self)
-    }
-
-    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<(), M::Error> {
-        while let Some(Text(name)) = map.next_key::<Text<'de>>()? {
-            let raw = map.next_value::<&'de RawValue>().map_err(|e| at(&name, &e))?.get();
-            each_value(raw, &mut |value| self.0.push((name.clone(), value)))
-                .map_err(|problem| M::Error::custom(format!("`{name}`: {problem}")))?;
-        }
-        Ok(())
-    }
-}
-
-/// Shows a value, or several: text, numbers and truth values, each as its text.
-fn each_value<'a>(raw: &'a str, show: &mut impl FnMut(Cow<'a, str>)) -> Result<(), String> {
-    if !raw.starts_with('[') {
-        return one_value(raw, show);
-    }
-    for item in serde_json::from_str::<Vec<&RawValue>>(raw).map_err(|e| e.to_string())? {
-        one_value(item.get(), show)?;
-    }
-    Ok(())
-}
-
-fn one_value<'a>(raw: &'a str, show: &mut impl FnMut(Cow<'a, str>)) -> Result<(), String> {
-    match raw.as_bytes() {
-        // Most have no escapes, and what is between the quotes has been checked.
-        [b'"', between @ .., b'"'] if !between.contains(&b'\\') => {
-            show(Cow::Borrowed(&raw[1..raw.len() - 1]));
-        }
-        [b'"', ..] => show(serde_json::from_str::<Text<'_>>(raw).map_err(|e| e.to_string())?.0),
-        [b'{' | b'[', ..] => {
-            return Err("a value is text, a number, true, false, or a list of them".to_owned());
-        }
-        b"null" => {}
-        _ => show(Cow::Borrowed(raw)),
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! What is a request, what is none, and what is said about it.
 
+use tidegate_policy::Pairs;
+
 use super::*;
 
 fn said(line: &str) -> String {
@@ -71,4 +73,16 @@ fn what_is_wrong_is_named() {
     }
     assert!(request(r#"{"at_ms":0}"#).unwrap_err().to_string().contains("unknown member `at_ms`"));
     assert!(said("{\"at_ms\":0,\"zone\":1}").contains("at_ms"), "what may be there is told");
+}
+
+#[test]
+fn what_is_unknown_is_not_sent_back_whole() {
+    let long = "n".repeat(60_000);
+    for text in [format!("{{\"{long}\":1}}"), format!("{{\"ip\":\"{long}\"}}")] {
+        let error = request(&text).unwrap_err();
+        assert!(error.to_string().len() < 300 && error.field().is_some(), "{error}");
+    }
+    assert!(crate::wire::batch(&format!("{{\"{long}\":1}}")).unwrap_err().to_string().len() < 300);
+    assert!(crate::wire::refund(&format!("{{\"{long}\":1}}")).unwrap_err().to_string().len() < 300);
+    assert!(crate::wire::throttle(&format!("{{\"{long}\":1}}")).unwrap_err().to_string().len() < 300);
 }

@@ -1,0 +1,24 @@
+//! `/readyz`.
+
+use http::StatusCode;
+use serde_json::{Value, json};
+
+use super::answer::{Answer, object};
+use crate::node::Node;
+use crate::observe::{Readiness, Trouble};
+
+/// May requests come here, and is all as it should be?
+pub(super) fn ready(node: &Node) -> Answer {
+    let readiness = Readiness::of(node);
+    let status = if readiness.is_ready() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    let told = |troubles: &[Trouble]| -> Vec<Value> {
+        troubles.iter().map(|trouble| json!({ "reason": trouble.what, "detail": trouble.detail })).collect()
+    };
+    let body = json!({
+        "status": readiness.status(),
+        "unready": told(&readiness.unready),
+        "degraded": told(&readiness.degraded),
+        "policy_version": node.limiter.version(),
+    });
+    object(status, &body)
+}

@@ -1,0 +1,165 @@
+//! The reference page of everything that is bounded, from the constants themselves.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use crate::bounds::*;
+
+/// The page, as Markdown.
+pub(crate) fn reference() -> String {
+    let mut page = String::from(INTRODUCTION);
+    for (title, rows) in sections() {
+        write!(page, "\n## {title}\n\n| what | at most |\n|---|---|\n")
+            .expect("writing to memory does not fail");
+        for (what, most) in rows {
+            writeln!(page, "| {what} | {most} |").expect("writing to memory does not fail");
+        }
+    }
+    page
+}
+
+const INTRODUCTION: &str = "\
+# Limits of the server
+
+Whatever a client can make the server hold or do is bounded. What is beyond is refused with an error that
+says so, and the others go on being answered.
+";
+
+type Row = (&'static str, String);
+
+fn sections() -> [(&'static str, Vec<Row>); 5] {
+    [
+        ("Connections", connections()),
+        ("HTTP", http()),
+        ("gRPC", grpc()),
+        ("The Redis protocol", resp()),
+        ("Files and shutdown", files()),
+    ]
+}
+
+fn connections() -> Vec<Row> {
+    vec![
+        (
+            "connections that ask for decisions, at once; fewer if the system allows fewer files",
+            number(CONNECTIONS_MAX),
+        ),
+        (
+            "of these, from one address, or one /64 of IPv6, that is neither loopback nor a trusted proxy",
+            number(CONNECTIONS_PER_ADDRESS_MAX),
+        ),
+        ("connections to `admin`, at once; they do not count above", number(ADMIN_CONNECTIONS_MAX)),
+        ("of these, from one address as above", number(ADMIN_CONNECTIONS_PER_ADDRESS_MAX)),
+        ("connections that wait in the kernel", BACKLOG.to_string()),
+        ("a TLS handshake", seconds(HANDSHAKE_TIMEOUT)),
+        ("until the first byte comes, but on `resp`", seconds(HEAD_TIMEOUT)),
+        ("until a quiet connection is asked by TCP whether its other end is there", seconds(KEEPALIVE_TIME)),
+    ]
+}
+
+fn http() -> Vec<Row> {
+    vec![
+        ("until the head of a request is there", seconds(HEAD_TIMEOUT)),
+        ("until its body is there", seconds(BODY_TIMEOUT)),
+        ("without a request, on a connection that is kept", seconds(IDLE_TIMEOUT)),
+        ("headers of a request", number(HEADERS_MAX)),
+        ("the head of a request", bytes(HEAD_BYTES_MAX)),
+        ("the headers of an HTTP/2 request", bytes(HTTP2_HEAD_BYTES_MAX as usize)),
+        ("the body of a request", bytes(BODY_BYTES_MAX)),
+        ("the body of a batch", bytes(BATCH_BYTES_MAX)),
+        ("requests of a batch", number(BATCH_MAX)),
+        ("all bodies together, of which the rest is still to come", bytes(BODIES_BYTES_MAX)),
+        ("the name of a header, claim or descriptor in a body", bytes(NAME_BYTES_MAX)),
+        ("its value", bytes(VALUE_BYTES_MAX)),
+        (
+            "headers, claims and descriptors of a request in a body, counted by their values",
+            number(PAIRS_MAX),
+        ),
+        ("requests at once on one HTTP/2 connection", STREAMS_MAX.to_string()),
+        ("requests that were taken back before they were looked at", number(PENDING_RESETS_MAX)),
+        ("until a quiet HTTP/2 connection is asked whether it is alive", seconds(PING_INTERVAL)),
+        ("until it answers", seconds(PING_TIMEOUT)),
+    ]
+}
+
+fn grpc() -> Vec<Row> {
+    vec![
+        ("a message", bytes(BODY_BYTES_MAX)),
+        ("descriptors of a rate limit request", number(DESCRIPTORS_MAX)),
+        ("entries of a descriptor", number(DESCRIPTOR_ENTRIES_MAX)),
+        (
+            "the age of a connection, give or take a tenth; it is then asked to reconnect",
+            seconds(GRPC_CONNECTION_AGE),
+        ),
+    ]
+}
+
+fn resp() -> Vec<Row> {
+    vec![
+        ("arguments of a command", number(RESP_ARGS_MAX)),
+        ("an argument", bytes(RESP_ARG_BYTES_MAX)),
+        ("commands that are read before they are answered", bytes(RESP_BUFFER_MAX)),
+        ("one command", bytes(RESP_COMMAND_BYTES_MAX)),
+        ("commands that are answered before the answers are sent", number(RESP_PIPELINE_MAX)),
+        ("answers that are collected before they are sent, beside the last", bytes(RESP_ANSWER_BYTES_MAX)),
+        ("until a client that is sent away must have read why", seconds(RESP_LINGER)),
+        ("wrong passwords on one connection", RESP_AUTH_ATTEMPTS_MAX.to_string()),
+        ("until the password must have come, where one is set", seconds(RESP_AUTH_TIMEOUT)),
+    ]
+}
+
+fn files() -> Vec<Row> {
+    vec![
+        ("between two looks at the files that are watched", seconds(WATCH_INTERVAL)),
+        ("from being told to stop until connections are asked to end", seconds(DRAIN_NOTICE)),
+        ("from being told to stop until the end", seconds(DRAIN_TIMEOUT)),
+    ]
+}
+
+fn number(number: usize) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+fn seconds(span: Duration) -> String {
+    match span.subsec_millis() {
+        0 => format!("{} s", span.as_secs()),
+        _ => format!("{} ms", span.as_millis()),
+    }
+}
+
+fn bytes(bytes: usize) -> String {
+    match bytes {
+        mib if mib.is_multiple_of(1 << 20) => format!("{} MiB", mib >> 20),
+        kib if kib.is_multiple_of(1 << 10) => format!("{} KiB", kib >> 10),
+        bytes => format!("{} bytes", number(bytes)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_bound_is_told() {
+        let page = reference();
+        for row in
+            ["| 16,384 |", "| 64 KiB |", "| 1 MiB |", "| 250 ms |", "| 256 bytes |", "| 75 s |", "| 1,000 |"]
+        {
+            assert!(page.contains(row), "{row}");
+        }
+        // Not what a client can make the server do, or said with another.
+        let untold = ["OTHER_FILES_MAX", "KEEPALIVE_INTERVAL", "ACCEPT_PAUSE_MAX", "CHECK_TIMEOUT"];
+        let rows = include_str!("bounds_page.rs").split("#[cfg(test)]").next().unwrap();
+        let names = include_str!("bounds.rs").lines().filter_map(|line| line.strip_prefix("pub const "));
+        for name in names.map(|line| line.split(':').next().unwrap()) {
+            assert!(rows.contains(name) || untold.contains(&name), "`{name}` has no row in the reference");
+        }
+    }
+}

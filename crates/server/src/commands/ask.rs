@@ -1,0 +1,226 @@
+//! One question to a server by HTTP, with or without TLS.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use http::{Request, StatusCode, Uri};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Bytes;
+use hyper_util::rt::TokioIo;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{WebPkiServerVerifier, verify_server_name};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
+use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+
+use crate::bounds::{BODY_BYTES_MAX, CHECK_TIMEOUT};
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum AskError {
+    #[error("`{0}` is no address of a server; write it as http://127.0.0.1:8080")]
+    Address(String),
+    #[error(
+        "nothing listens on {at}; is the server running there? `tidegate serve` starts one, and prints its addresses"
+    )]
+    NobodyThere { at: String },
+    #[error("cannot reach {at}: {error}")]
+    Unreachable { at: String, error: std::io::Error },
+    #[error("{at} did not answer within {} seconds", CHECK_TIMEOUT.as_secs())]
+    TooSlow { at: String },
+    #[error("no TLS with {at}: {error}")]
+    Tls { at: String, error: String },
+    #[error("{file}: {why}")]
+    Trust { file: String, why: String },
+    #[error("{at} does not speak HTTP as expected: {error}")]
+    Http { at: String, error: String },
+}
+
+/// A server's address.
+#[derive(Debug)]
+pub(super) struct Target {
+    secure: bool,
+    host: String,
+    port: u16,
+    path: String,
+}
+
+impl Target {
+    /// From what people write.
+    pub(super) fn parse(server: &str) -> Result<Target, AskError> {
+        let wrong = || AskError::Address(server.to_owned());
+        let with_scheme = if server.contains("://") { server.to_owned() } else { format!("http://{server}") };
+        let uri: Uri = with_scheme.parse().map_err(|_| wrong())?;
+        let secure = match uri.scheme_str() {
+            Some("http") => false,
+            Some("https") => true,
+            _ => return Err(wrong()),
+        };
+        let host = uri.host().filter(|host| !host.is_empty()).ok_or_else(wrong)?;
+        let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+        let port = uri.port_u16().unwrap_or(if secure { 443 } else { 80 });
+        Ok(Target { secure, host, port, path: uri.path().trim_end_matches('/').to_owned() })
+    }
+
+    /// Host and port, as a header has them.
+    fn authority(&self) -> String {
+        match self.host.contains(':') {
+            true => format!("[{}]:{}", self.host, self.port),
+            false => format!("{}:{}", self.host, self.port),
+        }
+    }
+
+    /// Posts a body and gives the answer.
+    pub(super) async fn post(
+        &self,
+        path: &str,
+        body: String,
+        ca: Option<&Path>,
+    ) -> Result<(StatusCode, Bytes), AskError> {
+        let at = self.authority();
+        let answer = async {
+            let stream = TcpStream::connect((self.host.as_str(), self.port)).await.map_err(|error| {
+                match error.kind() {
+                    std::io::ErrorKind::ConnectionRefused => AskError::NobodyThere { at: at.clone() },
+                    _ => AskError::Unreachable { at: at.clone(), error },
+                }
+            })?;
+            if !self.secure {
+                return self.exchange(stream, path, body).await;
+            }
+            let tls = |error: String| AskError::Tls { at: at.clone(), error };
+            let name = ServerName::try_from(self.host.clone()).map_err(|error| tls(error.to_string()))?;
+            let connector = TlsConnector::from(Arc::new(trust(ca)?));
+            let stream = connector.connect(name, stream).await.map_err(|error| tls(error.to_string()))?;
+            self.exchange(stream, path, body).await
+        };
+        timeout(CHECK_TIMEOUT, answer).await.map_err(|_| AskError::TooSlow { at: at.clone() })?
+    }
+
+    async fn exchange<I>(&self, stream: I, path: &str, body: String) -> Result<(StatusCode, Bytes), AskError>
+    where
+        I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let at = self.authority();
+        let http = |error: String| AskError::Http { at: at.clone(), error };
+        let handshake = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
+        let (mut sender, connection) = handshake.map_err(|error| http(error.to_string()))?;
+        let connection = tokio::spawn(connection);
+        let request = Request::post(format!("{}{path}", self.path))
+            .header("host", &at)
+            .header("content-type", "application/json")
+            .header("connection", "close")
+            .body(Full::new(Bytes::from(body)))
+            .map_err(|error| http(error.to_string()))?;
+        let response = sender.send_request(request).await.map_err(|error| http(error.to_string()))?;
+        let status = response.status();
+        let body = Limited::new(response.into_body(), BODY_BYTES_MAX * 16).collect().await;
+        let body = body.map_err(|error| http(error.to_string()))?.to_bytes();
+        connection.abort();
+        Ok((status, body))
+    }
+}
+
+/// Whom to trust: the certificates of a file, or those of the system.
+fn trust(ca: Option<&Path>) -> Result<ClientConfig, AskError> {
+    let (mut roots, mut pinned) = (RootCertStore::empty(), Vec::new());
+    let file = ca.map_or_else(|| "the system's certificates".to_owned(), |file| file.display().to_string());
+    let wrong = |why: String| AskError::Trust { file: file.clone(), why };
+    match ca {
+        Some(path) => {
+            let found = CertificateDer::pem_file_iter(path).map_err(|error| wrong(error.to_string()))?;
+            for certificate in found {
+                let certificate = certificate.map_err(|error| wrong(error.to_string()))?;
+                roots.add(certificate.clone()).map_err(|error| wrong(error.to_string()))?;
+                pinned.push(certificate);
+            }
+        }
+        None => _ = roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs),
+    }
+    if roots.is_empty() {
+        return Err(wrong("there is no certificate to trust; name one with --ca FILE".to_owned()));
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder =
+        ClientConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions();
+    let builder = builder.map_err(|error| wrong(error.to_string()))?;
+    let named = Arc::new(roots);
+    let usual = WebPkiServerVerifier::builder_with_provider(Arc::clone(&named), provider).build();
+    let usual = usual.map_err(|error| wrong(error.to_string()))?;
+    let verifier = Arc::new(NamedOrSigned { usual, named: pinned });
+    Ok(builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth())
+}
+
+/// Trusts what the certificates sign, as usual, and those that `--ca` names themselves: a certificate that
+/// a server signed for itself is often one that could sign others, and the usual rules refuse such a one.
+#[derive(Debug)]
+struct NamedOrSigned {
+    usual: Arc<WebPkiServerVerifier>,
+    named: Vec<CertificateDer<'static>>,
+}
+
+impl ServerCertVerifier for NamedOrSigned {
+    fn verify_server_cert(
+        &self,
+        shown: &CertificateDer<'_>,
+        between: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        if self.named.iter().any(|named| named == shown) {
+            let parsed = ParsedCertificate::try_from(shown)?;
+            return verify_server_name(&parsed, name).map(|()| ServerCertVerified::assertion());
+        }
+        self.usual.verify_server_cert(shown, between, name, ocsp, now)
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.usual.verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.usual.verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.usual.supported_verify_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read_as_people_write_them() {
+        for (text, secure, authority) in [
+            ("http://127.0.0.1:8080", false, "127.0.0.1:8080"),
+            ("127.0.0.1:8080", false, "127.0.0.1:8080"),
+            ("localhost:1/", false, "localhost:1"),
+            ("https://example.com", true, "example.com:443"),
+            ("http://[::1]:9", false, "[::1]:9"),
+        ] {
+            let target = Target::parse(text).unwrap();
+            assert_eq!((target.secure, target.authority().as_str()), (secure, authority), "{text}");
+        }
+        for text in ["redis://127.0.0.1:6380", "http://", "", "http://a b"] {
+            assert!(matches!(Target::parse(text), Err(AskError::Address(_))), "{text}");
+        }
+    }
+}

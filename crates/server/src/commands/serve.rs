@@ -1,0 +1,136 @@
+//! `tidegate serve`.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tidegate::Clock;
+use tidegate_policy::{Problem, RuleSet};
+
+use super::{now, print};
+use crate::cli::Serve;
+use crate::exit::{Failure, complain};
+use crate::identity::Identity;
+use crate::node::Node;
+use crate::observe::{Traces, logs, tell_panics};
+use crate::paint::Paint;
+use crate::report;
+use crate::serve::policy_file::{self, QUICK_START};
+use crate::serve::reload::{PolicyFile, Reload};
+use crate::serve::watch::Watched;
+use crate::serve::{self, Banner, Tls};
+use crate::settings::{self, Given, Settings};
+
+pub(super) fn run(args: &Serve) -> Result<(), Failure> {
+    let (settings, said) = settings(args)?;
+    let kill_switch = std::env::var("TIDEGATE_KILL_SWITCH").ok();
+    let kill_switch = settings::kill_switch_from(kill_switch.as_deref()).map_err(usage)?;
+    // What is watched is looked at before it is read, so that no change goes unnoticed in between.
+    let jwks = Reload::watch_jwks(settings.jwt.as_ref());
+    let tls_watched = settings.tls.as_ref().map(|tls| Watched::new(vec![tls.cert.clone(), tls.key.clone()]));
+    let (rules, policy, warnings) = policy(&settings)?;
+    let tls =
+        settings.tls.as_ref().map(Tls::load).transpose().map_err(|error| usage(format!("tls: {error}")))?;
+    let tls = tls.map(Arc::new);
+    let identity = Identity::new(&settings).map_err(usage)?;
+    logs::init(&settings).map_err(usage)?;
+    for (file, problems) in said.into_iter().chain(warnings) {
+        tracing::warn!(warnings = policy_file::in_a_line(&file, &problems), "{file} has warnings");
+    }
+    let bound = serve::bind(&settings).map_err(running)?;
+    let banner = Banner::new(&settings, &rules, &bound, kill_switch);
+    let traces = settings.otlp.as_deref().map(Traces::to).transpose().map_err(usage)?.unwrap_or_default();
+    let mut node = Node::new(settings, rules, identity).map_err(running)?;
+    node.traces = traces;
+    let node = Arc::new(node);
+    tell_panics(&node);
+    node.limiter.set_kill_switch(kill_switch);
+    if kill_switch {
+        tracing::warn!("TIDEGATE_KILL_SWITCH=allow: every request is admitted");
+    }
+    let watched_tls = tls_watched.zip(tls.clone());
+    Reload::new(Arc::clone(&node), policy, watched_tls, jwks).start().map_err(running)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(running)?;
+    let started = node.limiter.clock().now();
+    let announce = || {
+        // That nobody reads it is no reason to stop.
+        let _printed = print(&banner.to_string());
+        tracing::info!(
+            version = env!("CARGO_PKG_VERSION"),
+            policy_version = node.limiter.version(),
+            "serving"
+        );
+    };
+    let ended = runtime.block_on(serve::run(Arc::clone(&node), bound, tls, announce)).map_err(running);
+    node.traces.shutdown();
+    let ran = node.limiter.clock().now().saturating_sub(started);
+    tracing::info!(ran = %ran, "ended");
+    logs::flush();
+    ended
+}
+
+fn usage(error: impl std::fmt::Display) -> Failure {
+    Failure::Usage(error.to_string())
+}
+
+fn running(error: impl std::fmt::Display) -> Failure {
+    Failure::Running(error.to_string())
+}
+
+/// The problems of a file.
+type Said = Option<(String, Vec<Problem>)>;
+
+/// File, environment and flags, in this order; the last word counts.
+fn settings(args: &Serve) -> Result<(Settings, Said), Failure> {
+    let config = args.config.as_deref().filter(|file| !file.is_empty());
+    let (file, said) = match config {
+        None => (Settings::default(), None),
+        Some(path) => {
+            let text = policy_file::read(Path::new(path))
+                .map_err(|error| unreadable("settings", Path::new(path), &error))?;
+            let home = Path::new(path).parent().unwrap_or(Path::new(""));
+            match settings::read(&text, home) {
+                Ok((settings, warnings)) => {
+                    (settings, (!warnings.is_empty()).then(|| (path.to_owned(), warnings)))
+                }
+                Err(problems) => return Err(tell(path, &settings::masked(&text), &problems)),
+            }
+        }
+    };
+    let secret = |name: &str| std::env::var(name).ok();
+    let given = Given {
+        listen: [args.http.clone(), args.grpc.clone(), args.resp.clone(), args.admin.clone()],
+        policy: args.policy.as_ref().map(PathBuf::from),
+        workers: args.workers.map(usize::from),
+        // Not flags: what a process was started with can be seen by others.
+        http_token: secret("TIDEGATE_HTTP_TOKEN"),
+        resp_password: secret("TIDEGATE_RESP_PASSWORD"),
+    };
+    Ok((file.with(given).map_err(usage)?, said))
+}
+
+/// The rules to serve, the file they are from, and what is to be said about them.
+fn policy(settings: &Settings) -> Result<(RuleSet, Option<PolicyFile>, Said), Failure> {
+    let Some(path) = settings.policy.clone() else {
+        let compiled = policy_file::compile(QUICK_START, settings.nodes, now());
+        let (rules, warnings) = compiled.map_err(|problems| tell("quick start", QUICK_START, &problems))?;
+        return Ok((rules, None, (!warnings.is_empty()).then(|| ("quick start".to_owned(), warnings))));
+    };
+    let watched = Watched::new(vec![path.clone()]);
+    let text = policy_file::read(&path).map_err(|error| unreadable("policy", &path, &error))?;
+    let name = path.display().to_string();
+    let compiled = policy_file::compile(&text, settings.nodes, now());
+    let (rules, warnings) = compiled.map_err(|problems| tell(&name, &text, &problems))?;
+    let said = (!warnings.is_empty()).then_some((name, warnings));
+    Ok((rules, Some(PolicyFile { path, watched, text }), said))
+}
+
+fn unreadable(what: &str, path: &Path, error: &std::io::Error) -> Failure {
+    usage(format!("cannot read the {what} {}: {error}", path.display()))
+}
+
+/// Tells everything that is wrong with a document.
+fn tell(file: &str, text: &str, problems: &[Problem]) -> Failure {
+    complain(format_args!("{}", report::text(file, text, problems, Paint::stderr())));
+    complain(format_args!("{file}: {}\n", report::counts(problems)));
+    Failure::Invalid
+}

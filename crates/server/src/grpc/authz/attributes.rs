@@ -1,0 +1,109 @@
+//! What Envoy says of a request, as the engine's request.
+
+use std::borrow::Cow;
+use std::net::{IpAddr, Ipv4Addr};
+
+use tidegate::Clock;
+use tidegate::policy::Request;
+
+use crate::grpc::proto::envoy::config::core::v3::HeaderValue;
+use crate::grpc::proto::envoy::config::core::v3::address::Address;
+use crate::grpc::proto::envoy::service::auth::v3::AttributeContext;
+use crate::grpc::proto::envoy::service::auth::v3::attribute_context::{HttpRequest, Peer};
+use crate::identity::Who;
+use crate::identity::client_request::{host, is_of_the_client};
+use crate::node::Node;
+
+/// What is told of the request: method, host, path, headers, and what the configuration of the route adds,
+/// as descriptors.
+pub(super) fn request(attributes: &AttributeContext) -> Request<'_> {
+    let mut request = Request::new();
+    if let Some(http) = http(attributes) {
+        request.method = stated(&http.method);
+        request.host = host(&http.host).map(Cow::from);
+        request.path = stated(&http.path);
+        request.query = stated(&http.query);
+        let headers = headers(http).filter(|(name, _)| is_of_the_client(name));
+        request.headers.extend(headers.map(|(name, value)| (name.into(), value)));
+    }
+    let extensions = attributes.context_extensions.iter();
+    request.descriptors.extend(extensions.map(|(name, value)| (name.into(), value.into())));
+    request
+}
+
+/// Who asks: who is connected to Envoy, or whom trusted proxies before it name; and whether that address is
+/// known at all.
+pub(super) fn who(node: &Node, attributes: &AttributeContext) -> (Who, bool) {
+    let told: Vec<(&str, Cow<'_, str>)> = http(attributes).into_iter().flat_map(headers).collect();
+    let told = told.iter().map(|(name, value)| (*name, value.as_bytes()));
+    let peer = attributes.source.as_ref().and_then(address);
+    let nobody = IpAddr::from(Ipv4Addr::UNSPECIFIED);
+    let who = node.identity.who(told, peer.unwrap_or(nobody), node.limiter.clock().now());
+    (who, peer.is_some())
+}
+
+fn http(attributes: &AttributeContext) -> Option<&HttpRequest> {
+    attributes.request.as_ref()?.http.as_ref()
+}
+
+fn stated(text: &str) -> Option<Cow<'_, str>> {
+    (!text.is_empty()).then_some(Cow::from(text))
+}
+
+/// The headers, in whichever of the two forms they came.
+fn headers(http: &HttpRequest) -> impl Iterator<Item = (&str, Cow<'_, str>)> {
+    let joined = http.headers.iter().map(|(name, value)| (name.as_str(), Cow::from(value.as_str())));
+    let single = http.header_map.iter().flat_map(|map| &map.headers);
+    joined.chain(single.map(|header| (header.key.as_str(), value(header))))
+}
+
+fn value(header: &HeaderValue) -> Cow<'_, str> {
+    if header.raw_value.is_empty() {
+        Cow::from(header.value.as_str())
+    } else {
+        String::from_utf8_lossy(&header.raw_value)
+    }
+}
+
+fn address(peer: &Peer) -> Option<IpAddr> {
+    let Address::SocketAddress(socket) = peer.address.as_ref()?.address.as_ref()?;
+    socket.address.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::grpc::proto::envoy::config::core::v3::HeaderMap;
+    use crate::grpc::proto::envoy::service::auth::v3::attribute_context::Request as AttributeRequest;
+
+    #[test]
+    fn headers_come_in_either_form() {
+        let single = |key: &str, value: &str, raw: &'static [u8]| HeaderValue {
+            key: key.into(),
+            value: value.into(),
+            raw_value: raw.into(),
+        };
+        let map = HeaderMap { headers: vec![single("a", "1", b""), single("b", "", b"\xff2")] };
+        let http = HttpRequest {
+            headers: [("c".to_owned(), "3".to_owned())].into(),
+            header_map: Some(map),
+            ..HttpRequest::default()
+        };
+        let mut found: Vec<_> = headers(&http).collect();
+        found.sort();
+        assert_eq!(found, [("a", "1".into()), ("b", "\u{fffd}2".into()), ("c", "3".into())]);
+    }
+
+    #[test]
+    fn the_headers_are_those_of_the_client() {
+        let names = ["x-api-key", "x-forwarded-for", "x-original-uri", "forwarded", "te", ":path"];
+        let http = HttpRequest {
+            headers: names.iter().map(|name| ((*name).to_owned(), "1".to_owned())).collect(),
+            ..HttpRequest::default()
+        };
+        let request = AttributeRequest { http: Some(http) };
+        let attributes = AttributeContext { request: Some(request), ..AttributeContext::default() };
+        let told = super::request(&attributes).headers;
+        assert_eq!(told.iter().map(|(name, _)| &**name).collect::<Vec<_>>(), ["x-api-key"]);
+    }
+}

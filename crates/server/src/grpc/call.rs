@@ -1,0 +1,202 @@
+//! One call: what is asked for, and by which means it is answered.
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use h2::RecvStream;
+use h2::server::SendResponse;
+use http::header::CONTENT_TYPE;
+use http::request::Parts;
+use http::{HeaderMap, Method as HttpMethod, Request, StatusCode};
+use tokio::time::timeout;
+
+use super::body::Body;
+use super::error::CallError;
+use super::{authz, health, reflection, reply, rls};
+use crate::bounds::BODY_TIMEOUT;
+use crate::node::Node;
+use crate::observe::{Origin, Protocol};
+use crate::serve::Peer;
+
+/// What can be asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Method {
+    ShouldRateLimit,
+    Authorize,
+    HealthCheck,
+    HealthWatch,
+    Reflect,
+}
+
+impl Method {
+    fn of(path: &str) -> Option<Method> {
+        Some(match path {
+            "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit" => Method::ShouldRateLimit,
+            "/envoy.service.auth.v3.Authorization/Check" => Method::Authorize,
+            "/grpc.health.v1.Health/Check" => Method::HealthCheck,
+            "/grpc.health.v1.Health/Watch" => Method::HealthWatch,
+            // The two differ in nothing but their names.
+            "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"
+            | "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo" => Method::Reflect,
+            _ => return None,
+        })
+    }
+}
+
+/// A call that is not answered yet.
+#[derive(Debug)]
+pub(super) struct Call {
+    method: Method,
+    peer: Peer,
+    head: Parts,
+    body: Body,
+    respond: SendResponse<Bytes>,
+}
+
+impl Call {
+    /// Looks at a call that has just come. What cannot be answered is refused.
+    pub(super) fn open(
+        request: Request<RecvStream>,
+        respond: SendResponse<Bytes>,
+        peer: Peer,
+    ) -> Option<Call> {
+        let (head, body) = request.into_parts();
+        if head.method != HttpMethod::POST {
+            reply::refuse(respond, StatusCode::METHOD_NOT_ALLOWED);
+            return None;
+        }
+        if !is_grpc(&head.headers) {
+            reply::refuse(respond, StatusCode::UNSUPPORTED_MEDIA_TYPE);
+            return None;
+        }
+        let Some(method) = Method::of(head.uri.path()) else {
+            reply::fail(respond, &CallError::UnknownMethod(head.uri.path().to_owned()));
+            return None;
+        };
+        if head.headers.get("grpc-encoding").is_some_and(|encoding| encoding != "identity") {
+            reply::fail(respond, &CallError::Compressed);
+            return None;
+        }
+        Some(Call { method, peer, head, body: Body::new(body), respond })
+    }
+
+    /// Answers at once, if that can be done; else gives the call back, to be waited for.
+    pub(super) fn answer_now(mut self, node: &Node, cx: &mut Context<'_>) -> Option<Call> {
+        if !matches!(self.method, Method::ShouldRateLimit | Method::HealthCheck) {
+            return Some(self);
+        }
+        let Poll::Ready(message) = self.body.poll_only(cx) else { return Some(self) };
+        let answer = message.and_then(|message| self.decide(node, message));
+        reply::answer(self.respond, answer);
+        None
+    }
+
+    /// Answers, however long that takes.
+    pub(super) async fn answer(mut self, node: Arc<Node>) {
+        if self.method == Method::Reflect {
+            return reflection::converse(self.body, self.respond).await;
+        }
+        let message = match timeout(BODY_TIMEOUT, self.body.only()).await {
+            Ok(Ok(message)) => message,
+            Ok(Err(error)) => return reply::fail(self.respond, &error),
+            Err(_) => return reply::fail(self.respond, &CallError::TooSlow),
+        };
+        match self.method {
+            Method::Authorize => self.authorize(&node, message).await,
+            Method::HealthWatch => health::watch(&node, message, self.respond).await,
+            Method::ShouldRateLimit | Method::HealthCheck | Method::Reflect => {
+                let answer = self.decide(&node, message);
+                reply::answer(self.respond, answer);
+            }
+        }
+    }
+
+    /// The answer to a call that nobody waits for.
+    fn decide(&self, node: &Node, message: Bytes) -> Result<Bytes, CallError> {
+        match self.method {
+            Method::ShouldRateLimit => {
+                let origin = origin(node, &self.head, Protocol::Rls);
+                rls::should_rate_limit(node, origin, self.peer, message)
+            }
+            Method::HealthCheck => health::check(node, message),
+            Method::Authorize | Method::HealthWatch | Method::Reflect => {
+                unreachable!("these are answered in time")
+            }
+        }
+    }
+
+    /// A queue may make it wait: no longer than the client does. A client that goes away frees its place.
+    async fn authorize(self, node: &Node, message: Bytes) {
+        let Call { head, peer, mut respond, .. } = self;
+        let patience = patience(&head.headers).unwrap_or(Duration::MAX);
+        let check = authz::check(node, origin(node, &head, Protocol::ExtAuthz), peer, message);
+        let answer = tokio::select! {
+            biased;
+            answer = timeout(patience, check) => answer,
+            _gone = std::future::poll_fn(|cx| respond.poll_reset(cx)) => return,
+        };
+        reply::answer(respond, answer.unwrap_or(Err(CallError::Deadline)));
+    }
+}
+
+/// Nobody looks for a trace unless somebody wants spans.
+fn origin<'h>(node: &Node, head: &'h Parts, protocol: Protocol) -> Origin<'h> {
+    let told = if node.traces.is_on() { head.headers.get("traceparent") } else { None };
+    let traceparent = told.and_then(|value| value.to_str().ok());
+    Origin { protocol, traceparent }
+}
+
+/// `application/grpc`, perhaps with `+proto`.
+fn is_grpc(headers: &HeaderMap) -> bool {
+    let kind = headers.get(CONTENT_TYPE).map_or(&b""[..], |kind| kind.as_bytes());
+    let rest = kind.strip_prefix(b"application/grpc");
+    rest.is_some_and(|rest| matches!(rest, b"" | b"+proto") || rest.starts_with(b";"))
+}
+
+/// How long the client waits, as `grpc-timeout` says it: up to eight digits and a unit.
+fn patience(headers: &HeaderMap) -> Option<Duration> {
+    let text = headers.get("grpc-timeout")?.to_str().ok()?;
+    let (number, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
+    let number: u64 = number.parse::<u32>().ok()?.into();
+    Some(match unit {
+        "H" => Duration::from_secs(number.saturating_mul(3_600)),
+        "M" => Duration::from_secs(number.saturating_mul(60)),
+        "S" => Duration::from_secs(number),
+        "m" => Duration::from_millis(number),
+        "u" => Duration::from_micros(number),
+        "n" => Duration::from_nanos(number),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_timeout_is_a_number_and_a_unit() {
+        let patience = |text: &'static str| {
+            patience(&HeaderMap::from_iter([(
+                http::HeaderName::from_static("grpc-timeout"),
+                http::HeaderValue::from_static(text),
+            )]))
+        };
+        assert_eq!(patience("20m"), Some(Duration::from_millis(20)));
+        assert_eq!(patience("99999999H"), Some(Duration::from_secs(99_999_999 * 3_600)));
+        for text in ["", "m", "20", "20x", "-1S", "1.5S", "99999999999S"] {
+            assert_eq!(patience(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn only_grpc_is_grpc() {
+        let is_grpc = |kind: &'static str| {
+            is_grpc(&HeaderMap::from_iter([(CONTENT_TYPE, http::HeaderValue::from_static(kind))]))
+        };
+        assert!(is_grpc("application/grpc") && is_grpc("application/grpc+proto"));
+        assert!(!is_grpc("application/grpc-web") && !is_grpc("application/json"));
+        assert!(!is_grpc("application/grpc+json"));
+    }
+}

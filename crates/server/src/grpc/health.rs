@@ -1,0 +1,62 @@
+//! `grpc.health.v1.Health`: does the server take requests?
+
+use bytes::Bytes;
+use h2::server::SendResponse;
+use prost::Message;
+
+use super::error::CallError;
+use super::proto::grpc::health::v1::health_check_response::ServingStatus;
+use super::proto::grpc::health::v1::{HealthCheckRequest, HealthCheckResponse};
+use super::{frame, reply};
+use crate::lifecycle::Phase;
+use crate::node::Node;
+
+/// Those whose health can be asked for; the empty name is the server.
+const SERVICES: [&str; 3] =
+    ["", "envoy.service.ratelimit.v3.RateLimitService", "envoy.service.auth.v3.Authorization"];
+
+/// How it is now.
+pub(super) fn check(node: &Node, message: Bytes) -> Result<Bytes, CallError> {
+    let asked = HealthCheckRequest::decode(message)?;
+    if !SERVICES.contains(&asked.service.as_str()) {
+        return Err(CallError::UnknownService(asked.service));
+    }
+    Ok(answer(status(node.lifecycle.phase())))
+}
+
+/// How it is now, and again whenever that changes. Before the server ends, the client is told to look
+/// elsewhere.
+pub(super) async fn watch(node: &Node, message: Bytes, respond: SendResponse<Bytes>) {
+    let asked = match HealthCheckRequest::decode(message) {
+        Ok(asked) => asked,
+        Err(error) => return reply::fail(respond, &error.into()),
+    };
+    let known = SERVICES.contains(&asked.service.as_str());
+    let Some(mut stream) = reply::open(respond) else { return };
+    let mut phases = node.lifecycle.phases();
+    loop {
+        let phase = *phases.borrow_and_update();
+        let told = if known { status(phase) } else { ServingStatus::ServiceUnknown };
+        if stream.send_data(answer(told), false).is_err() {
+            return;
+        }
+        if phase == Phase::Draining {
+            return reply::close(stream, Some(&CallError::ShuttingDown));
+        }
+        tokio::select! {
+            _changed = phases.changed() => {}
+            _gone = std::future::poll_fn(|cx| stream.poll_reset(cx)) => return,
+        }
+    }
+}
+
+fn status(phase: Phase) -> ServingStatus {
+    match phase {
+        Phase::Serving => ServingStatus::Serving,
+        Phase::Starting | Phase::Draining => ServingStatus::NotServing,
+    }
+}
+
+fn answer(status: ServingStatus) -> Bytes {
+    frame::encode(&HealthCheckResponse { status: status.into() })
+}

@@ -1,0 +1,63 @@
+//! Answers as a stream carries them: headers, messages, trailers. A client that is gone is told nothing,
+//! so what fails here is ignored.
+
+use bytes::Bytes;
+use h2::SendStream;
+use h2::server::SendResponse;
+use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use http::{HeaderMap, Response, StatusCode};
+
+use super::error::CallError;
+
+const STATUS: HeaderName = HeaderName::from_static("grpc-status");
+const GRPC: HeaderValue = HeaderValue::from_static("application/grpc");
+
+/// Answers with one message, or with why there is none.
+pub(super) fn answer(respond: SendResponse<Bytes>, answer: Result<Bytes, CallError>) {
+    match answer {
+        Ok(message) => {
+            if let Some(mut stream) = open(respond) {
+                let _sent = stream.send_data(message, false);
+                close(stream, None);
+            }
+        }
+        Err(error) => fail(respond, &error),
+    }
+}
+
+/// Begins an answer of several messages; `None` if the client is gone.
+pub(super) fn open(mut respond: SendResponse<Bytes>) -> Option<SendStream<Bytes>> {
+    respond.send_response(head(), false).ok()
+}
+
+/// Ends an answer.
+pub(super) fn close(mut stream: SendStream<Bytes>, error: Option<&CallError>) {
+    let mut trailers = HeaderMap::with_capacity(2);
+    match error {
+        None => {
+            trailers.insert(STATUS, HeaderValue::from_static("0"));
+        }
+        Some(error) => error.tell(&mut trailers),
+    }
+    let _sent = stream.send_trailers(trailers);
+}
+
+/// Answers with nothing but why.
+pub(super) fn fail(mut respond: SendResponse<Bytes>, error: &CallError) {
+    let mut head = head();
+    error.tell(head.headers_mut());
+    let _sent = respond.send_response(head, true);
+}
+
+/// Answers somebody who does not speak gRPC.
+pub(super) fn refuse(mut respond: SendResponse<Bytes>, status: StatusCode) {
+    let mut head = Response::new(());
+    *head.status_mut() = status;
+    let _sent = respond.send_response(head, true);
+}
+
+fn head() -> Response<()> {
+    let mut head = Response::new(());
+    head.headers_mut().insert(CONTENT_TYPE, GRPC);
+    head
+}

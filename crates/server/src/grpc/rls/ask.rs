@@ -1,0 +1,228 @@
+//! Descriptors as requests of the engine.
+
+use std::borrow::Cow;
+
+use tidegate::Cost;
+use tidegate::policy::{Request, ThrottleLimit};
+
+use super::units;
+use crate::bounds::{DESCRIPTOR_ENTRIES_MAX, DESCRIPTORS_MAX};
+use crate::grpc::error::CallError;
+use crate::grpc::proto::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
+use crate::grpc::proto::envoy::service::ratelimit::v3::RateLimitRequest;
+use crate::grpc::proto::envoy::service::ratelimit::v3::rate_limit_response::rate_limit::Unit;
+
+/// What a descriptor asks.
+#[derive(Debug)]
+pub(super) struct Ask<'a> {
+    pub(super) request: Request<'a>,
+    pub(super) means: Means,
+}
+
+/// By what it is decided.
+#[derive(Debug)]
+pub(super) enum Means {
+    /// By the policy.
+    Policy,
+    /// By a limit that it brings along.
+    Own(Own),
+    /// It brings along a limit that admits nothing.
+    Closed,
+    /// It hands this back to the limits of the policy.
+    GiveBack(Cost),
+    /// It hands this back to a limit that it brings along.
+    GiveBackOwn(Own, Cost),
+    /// It would hand something back to a limit that admits nothing.
+    Nothing,
+}
+
+/// A limit that a descriptor brings along.
+#[derive(Debug)]
+pub(super) struct Own {
+    pub(super) limit: ThrottleLimit,
+    /// The domain and the entries, so that the bucket is its own.
+    pub(super) key: Vec<u8>,
+    pub(super) unit: Unit,
+}
+
+/// What is asked for each descriptor, in their order.
+pub(super) fn read(asked: &RateLimitRequest) -> Result<Vec<Ask<'_>>, CallError> {
+    if asked.domain.is_empty() {
+        return Err(CallError::NoDomain);
+    }
+    match asked.descriptors.len() {
+        0 => return Err(CallError::NoDescriptors),
+        1..=DESCRIPTORS_MAX => {}
+        many => return Err(CallError::TooManyDescriptors(many)),
+    }
+    let numbered = asked.descriptors.iter().enumerate();
+    numbered.map(|(place, descriptor)| read_one(asked, place, descriptor)).collect()
+}
+
+fn read_one<'a>(
+    asked: &'a RateLimitRequest,
+    place: usize,
+    descriptor: &'a RateLimitDescriptor,
+) -> Result<Ask<'a>, CallError> {
+    let entries = descriptor.entries.len();
+    if entries > DESCRIPTOR_ENTRIES_MAX {
+        return Err(CallError::TooManyEntries { place, entries });
+    }
+    let hits = match descriptor.hits_addend {
+        Some(hits) => Cost::new(u32::try_from(hits).unwrap_or(u32::MAX)),
+        None => Cost::new(asked.hits_addend.max(1)),
+    };
+    let give_back = descriptor.is_negative_hits;
+    let means = match &descriptor.limit {
+        None if give_back => Means::GiveBack(hits),
+        None => Means::Policy,
+        Some(limit) if limit.requests_per_unit == 0 && give_back => Means::Nothing,
+        Some(limit) if limit.requests_per_unit == 0 => Means::Closed,
+        Some(limit) => {
+            let (unit, window) = units::of(limit.unit()).ok_or(CallError::UnknownUnit(place))?;
+            let (capacity, rate) = (limit.requests_per_unit, u64::from(limit.requests_per_unit));
+            let limit = ThrottleLimit { capacity, rate, window };
+            let own = Own { limit, key: key(&asked.domain, descriptor), unit };
+            if give_back { Means::GiveBackOwn(own, hits) } else { Means::Own(own) }
+        }
+    };
+    Ok(Ask { request: request(&asked.domain, descriptor, hits), means })
+}
+
+/// The entries as facts: each under its own name, and those with a meaning under that too. Of two
+/// entries with one name the first has the meaning.
+fn request<'a>(domain: &'a str, descriptor: &'a RateLimitDescriptor, hits: Cost) -> Request<'a> {
+    let mut request = Request::new().domain(domain).cost(hits);
+    for entry in &descriptor.entries {
+        let value = || Some(Cow::from(entry.value.as_str()));
+        let place = match entry.key.as_str() {
+            "user_id" => Some(&mut request.user),
+            "tenant" => Some(&mut request.tenant),
+            "path" => Some(&mut request.path),
+            "method" => Some(&mut request.method),
+            "plan" => Some(&mut request.plan),
+            "client_id" => Some(&mut request.client),
+            "remote_address" => {
+                request.ip = request.ip.or_else(|| entry.value.parse().ok());
+                None
+            }
+            _ => None,
+        };
+        if let Some(place @ None) = place {
+            *place = value();
+        }
+        request.descriptors.push((entry.key.as_str().into(), entry.value.as_str().into()));
+    }
+    request
+}
+
+/// Every text with its length before it, so that no two differ and look alike.
+fn key(domain: &str, descriptor: &RateLimitDescriptor) -> Vec<u8> {
+    let mut key = Vec::with_capacity(128);
+    let mut put = |text: &str| {
+        key.extend_from_slice(&u32::try_from(text.len()).unwrap_or(u32::MAX).to_be_bytes());
+        key.extend_from_slice(text.as_bytes());
+    };
+    put(domain);
+    for entry in &descriptor.entries {
+        put(&entry.key);
+        put(&entry.value);
+    }
+    key
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::grpc::proto::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::{
+        Entry, RateLimitOverride,
+    };
+    use crate::grpc::proto::envoy::r#type::v3::RateLimitUnit;
+    use tidegate::Nanos;
+
+    fn descriptor(entries: &[(&str, &str)]) -> RateLimitDescriptor {
+        let entry = |(key, value): &(&str, &str)| Entry { key: (*key).into(), value: (*value).into() };
+        RateLimitDescriptor { entries: entries.iter().map(entry).collect(), ..Default::default() }
+    }
+
+    fn asking(descriptors: Vec<RateLimitDescriptor>) -> RateLimitRequest {
+        RateLimitRequest { domain: "edge".into(), descriptors, hits_addend: 0 }
+    }
+
+    #[test]
+    fn known_names_have_their_meaning_and_all_are_descriptors() {
+        let asked = asking(vec![descriptor(&[
+            ("remote_address", "203.0.113.7"),
+            ("user_id", "42"),
+            ("user_id", "43"),
+            ("tenant", "t"),
+            ("path", "/api"),
+            ("method", "GET"),
+            ("plan", "free"),
+            ("client_id", "app"),
+            ("generic_key", "x"),
+        ])]);
+        let asks = read(&asked).expect("it is sound");
+        let request = &asks[0].request;
+        assert_eq!(request.ip, Some([203, 0, 113, 7].into()));
+        assert_eq!(request.user.as_deref(), Some("42"), "the first counts");
+        let texts = [&request.tenant, &request.path, &request.method, &request.plan, &request.client];
+        assert_eq!(texts.map(|text| text.as_deref()), ["t", "/api", "GET", "free", "app"].map(Some));
+        assert_eq!(request.domain.as_deref(), Some("edge"));
+        assert_eq!(request.descriptors.len(), 9);
+        assert_eq!(request.cost, Cost::ONE);
+    }
+
+    #[test]
+    fn an_address_that_is_none_is_a_descriptor_only() {
+        let asked = asking(vec![descriptor(&[("remote_address", "10.0.0.0/24")])]);
+        let asks = read(&asked).expect("it is sound");
+        assert_eq!((asks[0].request.ip, asks[0].request.descriptors.len()), (None, 1));
+    }
+
+    #[test]
+    fn hits_come_from_the_descriptor_or_the_request() {
+        let hits = |own: Option<u64>, common: u32| {
+            let mut asked = asking(vec![descriptor(&[("a", "b")])]);
+            asked.hits_addend = common;
+            asked.descriptors[0].hits_addend = own;
+            read(&asked).expect("it is sound")[0].request.cost.get()
+        };
+        assert_eq!(hits(None, 0), 1);
+        assert_eq!(hits(None, 7), 7);
+        assert_eq!(hits(Some(0), 7), 0, "zero only asks");
+        assert_eq!(hits(Some(3), 7), 3);
+        assert_eq!(hits(Some(u64::MAX), 0), u32::MAX);
+    }
+
+    #[test]
+    fn a_limit_brought_along_is_a_bucket_of_its_own() {
+        let with = |rpu, unit: RateLimitUnit, entries: &[(&str, &str)]| {
+            let limit = RateLimitOverride { requests_per_unit: rpu, unit: unit.into() };
+            let asked = asking(vec![RateLimitDescriptor { limit: Some(limit), ..descriptor(entries) }]);
+            read(&asked).map(|mut asks| asks.remove(0).means)
+        };
+        let key = |entries: &[(&str, &str)]| match with(5, RateLimitUnit::Week, entries) {
+            Ok(Means::Own(Own { limit, key, .. })) => {
+                let window = Nanos::new(7 * Nanos::DAY.get());
+                assert_eq!(limit, ThrottleLimit { capacity: 5, rate: 5, window });
+                key
+            }
+            other => panic!("{other:?}"),
+        };
+        assert_ne!(key(&[("a", "bc")]), key(&[("ab", "c")]), "texts do not run into each other");
+        assert!(matches!(with(0, RateLimitUnit::Second, &[]), Ok(Means::Closed)));
+        assert!(matches!(with(1, RateLimitUnit::Unknown, &[]), Err(CallError::UnknownUnit(0))));
+    }
+
+    #[test]
+    fn there_is_a_limit_on_everything() {
+        let many = vec![descriptor(&[("a", "b")]); DESCRIPTORS_MAX + 1];
+        assert!(matches!(read(&asking(many)), Err(CallError::TooManyDescriptors(33))));
+        let long = descriptor(&[("a", "b"); DESCRIPTOR_ENTRIES_MAX + 1]);
+        let asked = asking(vec![descriptor(&[]), long]);
+        assert!(matches!(read(&asked), Err(CallError::TooManyEntries { place: 1, entries: 17 })));
+        assert!(matches!(read(&asking(vec![])), Err(CallError::NoDescriptors)));
+        assert!(matches!(read(&RateLimitRequest::default()), Err(CallError::NoDomain)));
+    }
+}

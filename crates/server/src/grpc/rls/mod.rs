@@ -1,0 +1,161 @@
+//! `envoy.service.ratelimit.v3.RateLimitService`.
+
+mod ask;
+mod units;
+
+use bytes::Bytes;
+use prost::Message;
+use tidegate::policy::{Decision, Joint};
+use tidegate::{Cost, Nanos};
+
+use super::error::CallError;
+use super::proto::envoy::service::ratelimit::v3::rate_limit_response::{Code, DescriptorStatus, RateLimit};
+use super::proto::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
+use super::{frame, guard, told};
+use crate::node::Node;
+use crate::observe::Origin;
+use crate::serve::Peer;
+use ask::{Ask, Means};
+
+/// The status that Envoy answers with, unless it is told to use another.
+const REFUSED: u16 = 429;
+
+/// What was decided about a descriptor.
+enum Outcome {
+    Decided(Decision),
+    /// By a limit that the request brings along and that admits nothing.
+    Closed(Decision),
+    GivenBack(Decision),
+    /// There is nothing to give back.
+    Nothing,
+}
+
+/// Answers a request, which stands or falls as a whole.
+pub(super) fn should_rate_limit(
+    node: &Node,
+    origin: Origin<'_>,
+    peer: Peer,
+    message: Bytes,
+) -> Result<Bytes, CallError> {
+    let asked = RateLimitRequest::decode(message)?;
+    let asks = ask::read(&asked)?;
+    if asks.iter().any(|ask| !matches!(ask.means, Means::Policy)) {
+        guard::may_bring_limits(node, peer)?;
+    }
+    let outcomes = decide(node, origin, &asks)?;
+    Ok(frame::encode(&answer(&asks, &outcomes)))
+}
+
+/// One outcome for each descriptor. What fails does so before anything is charged.
+fn decide(node: &Node, origin: Origin<'_>, asks: &[Ask<'_>]) -> Result<Vec<Outcome>, CallError> {
+    // The usual case needs nothing that several need.
+    if let [Ask { request, means: Means::Policy }] = asks {
+        return Ok(vec![Outcome::Decided(node.check(origin, request))]);
+    }
+    for ask in asks {
+        if let Means::GiveBackOwn(own, _) = &ask.means {
+            node.peek_throttled(&own.key, own.limit, Cost::ZERO)?;
+        }
+    }
+    let closes = !node.limiter.kill_switch() && asks.iter().any(|ask| matches!(ask.means, Means::Closed));
+    let decided = if closes {
+        only_look(node, asks)?
+    } else {
+        let joint: Vec<Joint<'_, '_>> = asks.iter().filter_map(joint).collect();
+        node.check_joint(origin, &joint)?
+    };
+    let is_refused = closes || decided.iter().any(|decision| !decision.is_allowed());
+    // Who is refused has done nothing that could be undone.
+    let given_back = |cost: Cost| if is_refused { Cost::ZERO } else { cost };
+    let mut decided = decided.into_iter();
+    let outcome = |ask: &Ask<'_>| match &ask.means {
+        Means::Closed => Outcome::Closed(node.throttle_closed(origin, &ask.request)),
+        Means::Nothing => Outcome::Nothing,
+        Means::GiveBack(cost) => Outcome::GivenBack(node.refund(&ask.request, given_back(*cost))),
+        // Where there is no room for its numbers any more, its bucket was full.
+        Means::GiveBackOwn(own, cost) => node
+            .refund_throttled(&own.key, own.limit, given_back(*cost))
+            .map_or(Outcome::Nothing, Outcome::GivenBack),
+        Means::Policy | Means::Own(_) => {
+            Outcome::Decided(decided.next().expect("there is a decision for each"))
+        }
+    };
+    Ok(asks.iter().map(outcome).collect())
+}
+
+/// What takes part in a decision together with others.
+fn joint<'a, 'r>(ask: &'a Ask<'r>) -> Option<Joint<'a, 'r>> {
+    let instead = match &ask.means {
+        Means::Policy => None,
+        Means::Own(own) => Some((own.limit, own.key.as_slice())),
+        Means::Closed | Means::GiveBack(_) | Means::GiveBackOwn(..) | Means::Nothing => return None,
+    };
+    Some(Joint { request: &ask.request, instead })
+}
+
+/// The decisions where it is known before that the whole is refused: nothing is charged.
+fn only_look(node: &Node, asks: &[Ask<'_>]) -> Result<Vec<Decision>, CallError> {
+    let look = |ask: &Ask<'_>| match &ask.means {
+        Means::Policy => Some(Ok(node.peek(&ask.request))),
+        Means::Own(own) => Some(node.peek_throttled(&own.key, own.limit, ask.request.cost)),
+        Means::Closed | Means::GiveBack(_) | Means::GiveBackOwn(..) | Means::Nothing => None,
+    };
+    Ok(asks.iter().filter_map(look).collect::<Result<_, _>>()?)
+}
+
+fn answer(asks: &[Ask<'_>], outcomes: &[Outcome]) -> RateLimitResponse {
+    let statuses: Vec<DescriptorStatus> =
+        asks.iter().zip(outcomes).map(|(ask, outcome)| status(ask, outcome)).collect();
+    let refused = statuses.iter().any(|status| status.code() == Code::OverLimit);
+    let mut answer = RateLimitResponse { statuses, ..RateLimitResponse::default() };
+    answer.set_overall_code(if refused { Code::OverLimit } else { Code::Ok });
+    let decisions = outcomes.iter().filter_map(|outcome| match outcome {
+        Outcome::Decided(decision) => Some(decision),
+        Outcome::Closed(_) | Outcome::GivenBack(_) | Outcome::Nothing => None,
+    });
+    // Where what is closed refuses alone, there is nothing to tell: no wait will do.
+    let speaker = told::speaker(decisions.clone()).filter(|speaker| speaker.is_allowed() != refused);
+    if let Some(speaker) = speaker {
+        answer.response_headers_to_add = told::response_headers(speaker);
+        answer.dynamic_metadata = told::metadata(speaker, decisions.clone());
+        if refused {
+            answer.raw_body = speaker.problem_body(REFUSED).into();
+        } else {
+            answer.request_headers_to_add = decisions.filter_map(told::degraded).take(1).collect();
+        }
+    }
+    answer
+}
+
+fn status(ask: &Ask<'_>, outcome: &Outcome) -> DescriptorStatus {
+    let mut status = DescriptorStatus::default();
+    let (code, decision) = match outcome {
+        Outcome::Closed(decision) if decision.is_allowed() => (Code::Ok, None),
+        Outcome::Closed(_) => (Code::OverLimit, None),
+        Outcome::Nothing => (Code::Ok, None),
+        Outcome::GivenBack(decision) => (Code::Ok, Some(decision)),
+        Outcome::Decided(decision) if decision.is_allowed() => (Code::Ok, Some(decision)),
+        Outcome::Decided(decision) => (Code::OverLimit, Some(decision)),
+    };
+    status.set_code(code);
+    if let Some(tightest) = decision.and_then(Decision::tightest) {
+        let name = tightest.rule.name.to_string();
+        let limit = match &ask.means {
+            Means::Own(own) | Means::GiveBackOwn(own, _) => {
+                RateLimit { requests_per_unit: own.limit.capacity, unit: own.unit.into(), name }
+            }
+            _ => units::shown(&tightest.rule.numbers, name),
+        };
+        status.current_limit = Some(limit);
+        status.limit_remaining = tightest.decision.remaining;
+        status.duration_until_reset = Some(duration(tightest.decision.reset_after));
+    }
+    status
+}
+
+fn duration(span: Nanos) -> prost_types::Duration {
+    const SECOND: u64 = Nanos::SECOND.get();
+    let whole = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+    let nanos = i32::try_from(span.get() % SECOND).expect("less than a second");
+    prost_types::Duration { seconds: whole(span.get() / SECOND), nanos }
+}

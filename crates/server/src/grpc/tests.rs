@@ -1,0 +1,151 @@
+//! A connection over time, on a clock that is told: nothing here waits for real.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use h2::client::SendRequest;
+use http::Request;
+use prost::Message;
+use tidegate_policy::Policy;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
+
+use super::proto::grpc::health::v1::health_check_response::ServingStatus;
+use super::proto::grpc::health::v1::{HealthCheckRequest, HealthCheckResponse};
+use super::{connection, frame};
+use crate::bounds::{BODY_TIMEOUT, DRAIN_TIMEOUT, HEAD_TIMEOUT, PING_INTERVAL, PING_TIMEOUT};
+use crate::identity::Identity;
+use crate::lifecycle::Phase;
+use crate::node::Node;
+use crate::serve::Peer;
+use crate::settings::Settings;
+
+fn node() -> Arc<Node> {
+    let settings = Settings { max_keys: 1_000, ..Settings::default() };
+    let policy = Policy::parse("version: 1\nlimits: []\n").expect("a policy");
+    let identity = Identity::new(&settings).expect("it needs no files");
+    let node = Node::new(settings, policy.into(), identity).expect("it is small");
+    node.lifecycle.enter(Phase::Serving);
+    Arc::new(node)
+}
+
+/// A connection to a node: the server's end, and the client's.
+fn serve(node: &Arc<Node>) -> (JoinHandle<()>, DuplexStream) {
+    let (client, server) = tokio::io::duplex(64 * 1_024);
+    let peer = Peer { address: [127, 0, 0, 1].into(), on_loopback: true, alpn_http2: None };
+    (tokio::spawn(connection::serve(Arc::clone(node), server, peer)), client)
+}
+
+async fn connect(io: DuplexStream) -> (SendRequest<Bytes>, JoinHandle<Result<(), h2::Error>>) {
+    let (send, connection) = h2::client::handshake(io).await.expect("it speaks HTTP/2");
+    (send, tokio::spawn(connection))
+}
+
+/// Opens a call; its answer is yet to come, and its body too unless there is one.
+async fn call(
+    send: &mut SendRequest<Bytes>,
+    path: &str,
+    body: Option<Bytes>,
+) -> (h2::client::ResponseFuture, h2::SendStream<Bytes>) {
+    let request = Request::post(format!("http://tidegate{path}")).header("content-type", "application/grpc");
+    *send = send.clone().ready().await.expect("it is open");
+    let request = request.body(()).expect("sound");
+    let (response, mut stream) = send.send_request(request, false).expect("it is open");
+    if let Some(body) = body {
+        stream.send_data(body, true).expect("it is open");
+    }
+    (response, stream)
+}
+
+fn asking_for_health() -> Option<Bytes> {
+    Some(frame::encode(&HealthCheckRequest::default()))
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_says_nothing_is_hung_up_on() {
+    let (served, mut client) = serve(&node());
+    let began = tokio::time::Instant::now();
+    served.await.expect("it ends");
+    assert_eq!(began.elapsed(), HEAD_TIMEOUT);
+    let mut said = Vec::new();
+    client.read_to_end(&mut said).await.expect("the connection is closed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_sends_half_a_greeting_is_hung_up_on() {
+    let (served, mut client) = serve(&node());
+    client.write_all(b"PRI * HTTP/2.0\r\n").await.expect("it is open");
+    let began = tokio::time::Instant::now();
+    served.await.expect("it ends");
+    assert_eq!(began.elapsed(), HEAD_TIMEOUT);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_quiet_client_that_is_alive_stays_until_the_connection_is_old() {
+    let (served, client) = serve(&node());
+    let (_send, connection) = connect(client).await;
+    let began = tokio::time::Instant::now();
+    connection.await.expect("it ends").expect("without an error");
+    let age = began.elapsed();
+    assert!((Duration::from_secs(269)..=Duration::from_secs(331)).contains(&age), "{age:?}");
+    served.await.expect("it ends");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_answers_no_ping_is_hung_up_on() {
+    let (served, client) = serve(&node());
+    // The handshake is made, but nobody drives the connection any more.
+    let (_send, _connection) = h2::client::handshake::<_>(client).await.expect("it speaks HTTP/2");
+    let began = tokio::time::Instant::now();
+    served.await.expect("it ends");
+    assert_eq!(began.elapsed(), PING_INTERVAL + PING_TIMEOUT);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_does_not_come_is_not_waited_for() {
+    let (_served, client) = serve(&node());
+    let (mut send, _connection) = connect(client).await;
+    let began = tokio::time::Instant::now();
+    let (response, _stream) = call(&mut send, "/grpc.health.v1.Health/Check", None).await;
+    let response = response.await.expect("it is answered");
+    assert_eq!(response.headers()["grpc-status"], "4");
+    assert_eq!(began.elapsed(), BODY_TIMEOUT);
+    let (response, _stream) = call(&mut send, "/grpc.health.v1.Health/Check", asking_for_health()).await;
+    assert!(response.await.is_ok_and(|response| response.headers().get("grpc-status").is_none()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn before_the_server_ends_clients_are_told() {
+    let node = node();
+    let (served, client) = serve(&node);
+    let (mut send, connection) = connect(client).await;
+    let (response, _stream) = call(&mut send, "/grpc.health.v1.Health/Watch", asking_for_health()).await;
+    let mut body = response.await.expect("it is answered").into_body();
+    for wanted in [ServingStatus::Serving, ServingStatus::NotServing] {
+        let told = body.data().await.expect("it goes on").expect("it is sound");
+        let told = HealthCheckResponse::decode(&told[5..]).expect("it can be read");
+        assert_eq!(told.status(), wanted);
+        node.lifecycle.enter(Phase::Draining);
+        node.lifecycle.close();
+    }
+    let trailers = body.trailers().await.expect("it ends well").expect("with trailers");
+    assert_eq!(trailers["grpc-status"], "14");
+    connection.await.expect("it ends").expect("without an error");
+    served.await.expect("it ends");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_never_ends_does_not_keep_the_server() {
+    let node = node();
+    let (served, client) = serve(&node);
+    let (mut send, _connection) = connect(client).await;
+    let path = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
+    let (_response, _stream) = call(&mut send, path, None).await;
+    sleep(Duration::from_millis(1)).await;
+    node.lifecycle.close();
+    let began = tokio::time::Instant::now();
+    served.await.expect("it ends");
+    assert_eq!(began.elapsed(), DRAIN_TIMEOUT);
+}

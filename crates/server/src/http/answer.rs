@@ -1,0 +1,100 @@
+//! A decision as an answer.
+
+use bytes::Bytes;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
+use http::{HeaderMap, Response, StatusCode};
+use http_body_util::Full;
+use tidegate::policy::{Decision, problem_body};
+
+/// What is sent: always whole, always in memory.
+pub(super) type Answer = Response<Full<Bytes>>;
+
+/// The headers of most answers, and room for a few more.
+const HEADERS_USUAL: usize = 8;
+/// Bytes of a decision about a few limits.
+const BYTES_USUAL: usize = 512;
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const DEGRADED: HeaderName = HeaderName::from_static("x-ratelimit-degraded");
+const PROBLEM: HeaderValue = HeaderValue::from_static(problem_body::CONTENT_TYPE);
+
+/// The decision itself, for those that asked for one.
+pub(super) fn decided(decision: &Decision, status: StatusCode) -> Answer {
+    let mut body = Vec::with_capacity(BYTES_USUAL);
+    write(decision, &mut body);
+    with_headers(decision, status, JSON, body)
+}
+
+/// Several decisions. Headers would speak for one of them alone, so there are none.
+pub(super) fn decided_all(decisions: impl ExactSizeIterator<Item = Decision>) -> Answer {
+    let mut body = Vec::with_capacity(BYTES_USUAL * decisions.len().max(1));
+    body.extend_from_slice(b"{\"decisions\":[");
+    for (place, decision) in decisions.enumerate() {
+        if place > 0 {
+            body.push(b',');
+        }
+        write(&decision, &mut body);
+    }
+    body.extend_from_slice(b"]}");
+    let mut answer = Answer::new(Full::new(Bytes::from(body)));
+    answer.headers_mut().insert(CONTENT_TYPE, JSON);
+    answer
+}
+
+/// For an end client that may pass: nothing but headers.
+pub(super) fn passed(decision: &Decision) -> Answer {
+    let mut answer = Answer::new(Full::default());
+    *answer.status_mut() = StatusCode::NO_CONTENT;
+    add_headers(decision, answer.headers_mut());
+    answer
+}
+
+/// For an end client that may not.
+pub(super) fn refused(decision: &Decision, status: StatusCode) -> Answer {
+    with_headers(decision, status, PROBLEM, decision.problem_body(status.as_u16()).into_bytes())
+}
+
+fn write(decision: &Decision, body: &mut Vec<u8>) {
+    body.push(b'{');
+    decision.write_json_members(body);
+    body.push(b'}');
+}
+
+fn with_headers(decision: &Decision, status: StatusCode, kind: HeaderValue, body: Vec<u8>) -> Answer {
+    let mut answer = Answer::new(Full::new(Bytes::from(body)));
+    *answer.status_mut() = status;
+    let headers = answer.headers_mut();
+    headers.reserve(HEADERS_USUAL);
+    headers.insert(CONTENT_TYPE, kind);
+    add_headers(decision, headers);
+    answer
+}
+
+fn add_headers(decision: &Decision, headers: &mut HeaderMap) {
+    decision.headers(|name, value| {
+        let value = HeaderValue::from_str(value).expect("only visible ASCII is written");
+        headers.insert(header_name(name), value);
+    });
+    let told = decision.degraded_to_tell();
+    if let Some(tag) = told.and_then(|tag| HeaderValue::from_str(tag).ok()) {
+        headers.insert(DEGRADED, tag);
+    }
+}
+
+/// The names that decisions use, without reading them anew for every answer.
+fn header_name(name: &'static str) -> HeaderName {
+    match name {
+        "x-ratelimit-limit" => const { HeaderName::from_static("x-ratelimit-limit") },
+        "x-ratelimit-remaining" => const { HeaderName::from_static("x-ratelimit-remaining") },
+        "x-ratelimit-reset" => const { HeaderName::from_static("x-ratelimit-reset") },
+        "ratelimit-limit" => const { HeaderName::from_static("ratelimit-limit") },
+        "ratelimit-remaining" => const { HeaderName::from_static("ratelimit-remaining") },
+        "ratelimit-reset" => const { HeaderName::from_static("ratelimit-reset") },
+        "ratelimit-policy" => const { HeaderName::from_static("ratelimit-policy") },
+        "ratelimit" => const { HeaderName::from_static("ratelimit") },
+        "x-ratelimit-rule" => const { HeaderName::from_static("x-ratelimit-rule") },
+        "x-ratelimit-reason" => const { HeaderName::from_static("x-ratelimit-reason") },
+        "retry-after" => RETRY_AFTER,
+        "cache-control" => CACHE_CONTROL,
+        other => HeaderName::from_static(other),
+    }
+}

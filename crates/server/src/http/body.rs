@@ -1,0 +1,193 @@
+//! The body of a request, whole.
+
+use std::future::poll_fn;
+use std::ops::Deref;
+use std::pin::{Pin, pin};
+use std::task::Poll;
+
+use bytes::Bytes;
+use hyper::body::Body;
+
+use super::budget::{BodyBudget, Share};
+use crate::bounds::{BODIES_BYTES_MAX, BODY_TIMEOUT};
+
+/// Why there is no body.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum BodyError {
+    /// It is too large.
+    #[error("the body is larger than {max} bytes")]
+    TooLarge {
+        /// How large it may be.
+        max: usize,
+    },
+    /// It did not come in time.
+    #[error("the body did not come within {} seconds", BODY_TIMEOUT.as_secs())]
+    Slow,
+    /// The connection ended, or what came was no body.
+    #[error("the body ended early")]
+    Broken,
+    /// Too much is kept of others.
+    #[error(
+        "other requests whose bodies are still to come take {} MiB; send it again in a moment",
+        BODIES_BYTES_MAX >> 20
+    )]
+    NoRoom,
+}
+
+/// A body, which takes its share until it is dropped.
+#[derive(Debug)]
+pub(super) struct Whole<'a> {
+    bytes: Bytes,
+    _share: Share<'a>,
+}
+
+impl Deref for Whole<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// Reads a body of at most so many bytes. One that comes in one piece is not copied, and takes nothing
+/// of the budget.
+pub(super) async fn collect<B>(body: B, max: usize, budget: &BodyBudget) -> Result<Whole<'_>, BodyError>
+where
+    B: Body<Data = Bytes> + Unpin,
+{
+    if body.size_hint().lower() > max as u64 {
+        return Err(BodyError::TooLarge { max });
+    }
+    let come = Come { first: Bytes::new(), joined: Vec::new(), max, share: budget.share() };
+    let mut reading = pin!(come.whole(body));
+    // Most are there together with their head: they need no timer.
+    match poll_fn(|task| Poll::Ready(reading.as_mut().poll(task))).await {
+        Poll::Ready(read) => read,
+        Poll::Pending => tokio::time::timeout(BODY_TIMEOUT, reading).await.unwrap_or(Err(BodyError::Slow)),
+    }
+}
+
+/// What has come of a body.
+struct Come<'a> {
+    first: Bytes,
+    joined: Vec<u8>,
+    max: usize,
+    share: Share<'a>,
+}
+
+impl<'a> Come<'a> {
+    async fn whole<B>(mut self, mut body: B) -> Result<Whole<'a>, BodyError>
+    where
+        B: Body<Data = Bytes> + Unpin,
+    {
+        loop {
+            let next = poll_fn(|task| match Pin::new(&mut body).poll_frame(task) {
+                // From here on it is kept for somebody who may never go on.
+                Poll::Pending => match self.share.grow_to(self.first.len()) {
+                    true => Poll::Pending,
+                    false => Poll::Ready(Err(BodyError::NoRoom)),
+                },
+                Poll::Ready(frame) => Poll::Ready(frame.transpose().map_err(|_| BodyError::Broken)),
+            });
+            let Some(frame) = next.await? else { break };
+            let Ok(piece) = frame.into_data() else { continue };
+            self.keep(piece)?;
+            if body.is_end_stream() {
+                break;
+            }
+        }
+        let bytes = if self.joined.is_empty() { self.first } else { Bytes::from(self.joined) };
+        Ok(Whole { bytes, _share: self.share })
+    }
+
+    fn keep(&mut self, piece: Bytes) -> Result<(), BodyError> {
+        let length = self.first.len().max(self.joined.len()) + piece.len();
+        if length > self.max {
+            return Err(BodyError::TooLarge { max: self.max });
+        }
+        if self.first.is_empty() && self.joined.is_empty() {
+            self.first = piece;
+            return Ok(());
+        }
+        if length > self.joined.capacity() {
+            // What is counted is what is allocated, so the room is chosen here.
+            let room = (2 * length).min(self.max);
+            if !self.share.grow_to(room) {
+                return Err(BodyError::NoRoom);
+            }
+            self.joined.reserve_exact(room - self.joined.len());
+        }
+        self.joined.extend_from_slice(&std::mem::take(&mut self.first));
+        self.joined.extend_from_slice(&piece);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::pin::Pin;
+    use std::task::{Context, Poll};
+
+    use hyper::body::Frame;
+
+    use super::*;
+
+    /// Pieces that come one after the other, and then nothing any more.
+    struct Pieces(Vec<Bytes>, bool);
+
+    impl Body for Pieces {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            _task: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            match (self.0.is_empty(), self.1) {
+                (false, _) => Poll::Ready(Some(Ok(Frame::data(self.0.remove(0))))),
+                (true, true) => Poll::Ready(None),
+                (true, false) => Poll::Pending,
+            }
+        }
+    }
+
+    fn pieces_of(texts: &[&'static str]) -> Pieces {
+        Pieces(texts.iter().map(|text| Bytes::from_static(text.as_bytes())).collect(), true)
+    }
+
+    async fn read(body: Pieces, max: usize) -> Result<Bytes, BodyError> {
+        collect(body, max, &BodyBudget::default()).await.map(|whole| whole.bytes)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn pieces_are_joined_and_one_is_not_copied() {
+        let one = Bytes::from_static(b"{\"user\":\"a\"}");
+        assert_eq!(read(Pieces(vec![one.clone()], true), 64).await.unwrap().as_ptr(), one.as_ptr());
+        assert_eq!(read(pieces_of(&["ab", "", "cd", "e"]), 5).await.unwrap(), "abcde");
+        assert_eq!(read(pieces_of(&[]), 5).await.unwrap(), "");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn there_is_an_end_to_size_and_patience() {
+        assert_eq!(read(pieces_of(&["abc", "def"]), 5).await, Err(BodyError::TooLarge { max: 5 }));
+        assert_eq!(read(pieces_of(&["abcdef"]), 5).await, Err(BodyError::TooLarge { max: 5 }));
+        assert_eq!(read(Pieces(vec![Bytes::from_static(b"{")], false), 5).await, Err(BodyError::Slow));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn all_bodies_share_a_budget() {
+        let budget = BodyBudget::of(8);
+        let whole = collect(pieces_of(&["a body of one piece"]), 64, &budget).await;
+        assert!(whole.is_ok(), "it takes nothing");
+        let unfinished = |text: &'static str| Pieces(vec![Bytes::from_static(text.as_bytes())], false);
+        let ended = |body| async { collect(body, 64, &budget).await.map(drop).unwrap_err() };
+        assert_eq!(ended(unfinished("123456789")).await, BodyError::NoRoom, "the first piece counts");
+        let both = tokio::join!(ended(unfinished("12345")), ended(unfinished("6789")));
+        assert_eq!(both, (BodyError::Slow, BodyError::NoRoom));
+        let joined = collect(pieces_of(&["abc", "d"]), 64, &budget).await.unwrap();
+        assert_eq!(ended(unfinished("e")).await, BodyError::NoRoom, "what is joined is kept");
+        drop(joined);
+        assert_eq!(ended(unfinished("e")).await, BodyError::Slow, "and given back");
+    }
+}

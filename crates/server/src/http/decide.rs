@@ -1,0 +1,57 @@
+//! The endpoints that answer with decisions.
+
+use http::StatusCode;
+use http::request::Parts;
+use tidegate::policy::Decision;
+
+use super::Context;
+use super::answer::{Answer, decided, decided_all};
+use super::problem::Problem;
+use crate::observe::{Origin, Protocol};
+use crate::wire;
+
+/// `/v1/check`.
+pub(super) async fn check(context: &Context, parts: &Parts, text: &str) -> Result<Answer, Problem> {
+    let request = wire::request(text)?;
+    let decision = context.node.admit(origin(context, parts), &request).await;
+    Ok(decided(&decision, status(&decision)))
+}
+
+/// `/v1/check/batch`. Nothing is decided unless all of it can be read.
+pub(super) fn batch(context: &Context, parts: &Parts, text: &str) -> Result<Answer, Problem> {
+    let requests = wire::batch(text)?;
+    let origin = origin(context, parts);
+    Ok(decided_all(requests.iter().map(|request| context.node.check(origin, request))))
+}
+
+/// `/v1/peek`.
+pub(super) fn peek(context: &Context, text: &str) -> Result<Answer, Problem> {
+    let request = wire::request(text)?;
+    Ok(decided(&context.node.peek(&request), StatusCode::OK))
+}
+
+/// `/v1/refund`.
+pub(super) fn refund(context: &Context, text: &str) -> Result<Answer, Problem> {
+    let refund = wire::refund(text)?;
+    Ok(decided(&context.node.refund(&refund.request, refund.cost), StatusCode::OK))
+}
+
+/// `/v1/throttle`.
+pub(super) fn throttle(context: &Context, parts: &Parts, text: &str) -> Result<Answer, Problem> {
+    let asked = wire::throttle(text)?;
+    let decision =
+        context.node.throttle(origin(context, parts), asked.key.as_bytes(), asked.limit, asked.cost)?;
+    Ok(decided(&decision, status(&decision)))
+}
+
+/// Where a request came from. What it is part of is looked up only if somebody wants to know.
+pub(super) fn origin<'a>(context: &Context, parts: &'a Parts) -> Origin<'a> {
+    let wanted = context.node.traces.is_on();
+    let traceparent = wanted.then(|| parts.headers.get("traceparent")).flatten();
+    Origin { protocol: Protocol::Http, traceparent: traceparent.and_then(|value| value.to_str().ok()) }
+}
+
+/// The status that goes with a decision.
+pub(super) fn status(decision: &Decision) -> StatusCode {
+    StatusCode::from_u16(decision.status()).expect("200, 429 or 503")
+}

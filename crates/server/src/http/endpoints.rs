@@ -1,0 +1,153 @@
+//! All endpoints: this table routes, and is the reference page.
+
+use crate::bounds::{BATCH_BYTES_MAX, BODY_BYTES_MAX};
+
+/// What an endpoint does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Action {
+    Check,
+    Batch,
+    Peek,
+    Refund,
+    Throttle,
+    ForwardAuth,
+}
+
+/// Something that can be asked.
+pub(super) struct Endpoint {
+    pub(super) path: &'static str,
+    pub(super) action: Action,
+    /// Bytes of its body.
+    pub(super) body_max: usize,
+    /// Is a token needed where others than this machine can ask?
+    pub(super) guarded: bool,
+    /// What it is for.
+    pub(super) about: &'static str,
+    /// What is asked, as it would be typed.
+    pub(super) example: &'static str,
+    /// Statuses and what they mean, beside those that all have.
+    pub(super) answers: &'static [(&'static str, &'static str)],
+}
+
+impl Endpoint {
+    /// The endpoint at a path.
+    pub(super) fn at(path: &str) -> Option<&'static Endpoint> {
+        ENDPOINTS.iter().find(|endpoint| endpoint.path == path)
+    }
+
+    /// How it is asked.
+    pub(super) fn asked_by(&self) -> &'static str {
+        if self.action == Action::ForwardAuth { "ANY" } else { "POST" }
+    }
+}
+
+const DECIDED: &[(&str, &str)] = &[
+    ("200", "allowed; the body is the decision"),
+    ("429", "refused; the body is the decision"),
+    ("503", "refused for `queue_full`, `queue_timeout` or `store_unavailable`; the body is the decision"),
+];
+
+pub(super) const ENDPOINTS: &[Endpoint] = &[
+    Endpoint {
+        path: "/v1/check",
+        action: Action::Check,
+        body_max: BODY_BYTES_MAX,
+        guarded: false,
+        about: "Decides a request by the policy and charges it if it is admitted. Where a limit's strategy is \
+                `queue`, the answer comes when the request's time has come; a client that goes away gives its \
+                place back.",
+        example: r#"{"user":"42","method":"GET","path":"/api/videos"}"#,
+        answers: DECIDED,
+    },
+    Endpoint {
+        path: "/v1/check/batch",
+        action: Action::Batch,
+        body_max: BATCH_BYTES_MAX,
+        guarded: false,
+        about: "Decides up to 1,000 requests, one after the other, in their order. Nobody waits: `queue` refuses \
+                here. If one of them cannot be read, none is decided.",
+        example: r#"{"requests":[{"user":"42"},{"user":"43","cost":5}]}"#,
+        answers: &[("200", "`{\"decisions\":[…]}`, in the order of the requests, whatever they are")],
+    },
+    Endpoint {
+        path: "/v1/peek",
+        action: Action::Peek,
+        body_max: BODY_BYTES_MAX,
+        guarded: false,
+        about: "What `/v1/check` would say. Nothing is charged or counted.",
+        example: r#"{"user":"42"}"#,
+        answers: &[("200", "the decision, allowed or not")],
+    },
+    Endpoint {
+        path: "/v1/refund",
+        action: Action::Refund,
+        body_max: BODY_BYTES_MAX,
+        guarded: true,
+        about: "Hands tokens back to every limit that applies to the request, never above a capacity. What the \
+                policy says about costs is ignored: `cost` is what each of them gets.",
+        example: r#"{"request":{"user":"42"},"cost":5}"#,
+        answers: &[("200", "the state after it, as a decision")],
+    },
+    Endpoint {
+        path: "/v1/throttle",
+        action: Action::Throttle,
+        body_max: BODY_BYTES_MAX,
+        guarded: true,
+        about: "Decides by a bucket that needs no policy: `rate` tokens in each `window` (a duration such as \
+                `60s`, or `second`, `minute`, `hour`, `day`), at most `capacity` at once. The key and the numbers \
+                together are the bucket; `CL.THROTTLE` shares it. `cost` is 1 unless given.",
+        example: r#"{"key":"user:1","capacity":10,"rate":100,"window":"60s","cost":1}"#,
+        answers: &[
+            ("200", "allowed; the body is the decision"),
+            ("429", "refused; the body is the decision"),
+        ],
+    },
+    Endpoint {
+        path: "/v1/forward-auth",
+        action: Action::ForwardAuth,
+        body_max: 0,
+        guarded: false,
+        about: "For proxies that ask before they pass a request on (nginx `auth_request`, Caddy `forward_auth`, \
+                Traefik `forwardAuth`). Any method will do, and no body is read. What the client asked for is \
+                taken from `X-Forwarded-Method`, `X-Forwarded-Uri`, `X-Forwarded-Host`, or `X-Original-Method`, \
+                `X-Original-URI`, if the peer is one of `trusted_proxies`; its address from `X-Forwarded-For` or \
+                `Forwarded`; who it is from a token that holds. `?deny_status=403` replaces the status of \
+                refusals, 400 to 599.",
+        example: "",
+        answers: &[
+            ("204", "pass it on"),
+            ("429", "refuse it with this answer; the body is the problem body"),
+            ("503", "the same for `queue_full`, `queue_timeout` and `store_unavailable`"),
+        ],
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_exact() {
+        for endpoint in ENDPOINTS {
+            assert_eq!(Endpoint::at(endpoint.path).map(|found| found.action), Some(endpoint.action));
+        }
+        for path in ["/", "/v1/check/", "/v1/Check", "//v1/check", "/v1/check/batch/", ""] {
+            assert!(Endpoint::at(path).is_none(), "{path}");
+        }
+    }
+
+    #[test]
+    fn every_example_can_be_read() {
+        for endpoint in ENDPOINTS {
+            let text = endpoint.example;
+            let read = match endpoint.action {
+                Action::Check | Action::Peek => crate::wire::request(text).map(drop),
+                Action::Batch => crate::wire::batch(text).map(drop),
+                Action::Refund => crate::wire::refund(text).map(drop),
+                Action::Throttle => crate::wire::throttle(text).map(drop),
+                Action::ForwardAuth => Ok(()),
+            };
+            assert!(read.is_ok(), "{}: {read:?}", endpoint.path);
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! `/v1/forward-auth`: a proxy asks whether a request of its client may pass.
+//!
+//! What the client asked for stands in headers that the proxy sets, and they are read only from
+//! proxies that are trusted. A client can send such headers too, and a proxy that sets one kind passes
+//! the other kind through; so where two of them contradict each other, the question is refused.
+
+use std::borrow::Cow;
+
+use http::request::Parts;
+use http::{HeaderMap, StatusCode, header};
+use tidegate::Clock;
+use tidegate::policy::Request;
+
+use super::Context;
+use super::answer::{Answer, passed, refused};
+use super::decide::{origin, status};
+use super::problem::Problem;
+use crate::identity::client_request::{host, is_of_the_client};
+
+const METHOD: [&str; 2] = ["x-forwarded-method", "x-original-method"];
+const URI: [&str; 2] = ["x-forwarded-uri", "x-original-uri"];
+const HOST: &str = "x-forwarded-host";
+
+/// 204, or a refusal for the client, with the status that the proxy asks for.
+pub(super) async fn answer(context: &Context, parts: &Parts) -> Result<Answer, Problem> {
+    let deny_status = deny_status(parts.uri.query())?;
+    let node = &context.node;
+    let headers = parts.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
+    let who = node.identity.who(headers, context.peer.address, node.limiter.clock().now());
+    if who.token_rejected {
+        node.metrics.token_rejected();
+    }
+    let mut request = Request::new();
+    if who.trusted {
+        describe_forwarded(parts, &mut request)?;
+    } else if URI.iter().any(|name| parts.headers.contains_key(*name)) {
+        node.identity.stranger_forwards(context.peer.address);
+    }
+    let told = parts.headers.iter().filter(|(name, _)| is_of_the_client(name.as_str()));
+    let told = told.map(|(name, value)| (name.as_str().into(), String::from_utf8_lossy(value.as_bytes())));
+    request.headers.extend(told);
+    who.describe(&mut request);
+    let decision = node.admit(origin(context, parts), &request).await;
+    Ok(match decision.is_allowed() {
+        true => passed(&decision),
+        false => refused(&decision, deny_status.unwrap_or_else(|| status(&decision))),
+    })
+}
+
+/// What a trusted proxy says of the request of its client.
+fn describe_forwarded<'a>(parts: &'a Parts, request: &mut Request<'a>) -> Result<(), Problem> {
+    let headers = &parts.headers;
+    request.method = the_one(headers, METHOD, "X-Forwarded-Method")?;
+    request.path = the_one(headers, URI, "X-Forwarded-Uri")?.map(without_origin);
+    let forwarded = headers.get_all(HOST).iter().next_back().map(|value| value.as_bytes());
+    // Each proxy appends; the last is the one that asks us.
+    let forwarded = forwarded.and_then(|line| line.rsplit(|byte| *byte == b',').next());
+    let asked = parts.uri.authority().map(|authority| authority.as_str().as_bytes());
+    let own = || asked.or_else(|| headers.get(header::HOST).map(|value| value.as_bytes()));
+    let named = forwarded.or_else(own).and_then(|name| std::str::from_utf8(name).ok());
+    request.host = named.and_then(host).map(Cow::Borrowed);
+    Ok(())
+}
+
+/// The value of a header that goes by two names and may come several times, but says one thing.
+fn the_one<'a>(
+    headers: &'a HeaderMap,
+    names: [&'static str; 2],
+    field: &'static str,
+) -> Result<Option<Cow<'a, str>>, Problem> {
+    let mut values = names.iter().flat_map(|name| headers.get_all(*name)).map(|value| value.as_bytes());
+    let Some(first) = values.next() else { return Ok(None) };
+    if values.any(|other| other != first) {
+        let [one, other] = names;
+        let detail = format!(
+            "{one} and {other} are there more than once and differ; the proxy must remove what it does not set"
+        );
+        return Err(Problem::Field { field, detail });
+    }
+    Ok((!first.is_empty()).then(|| String::from_utf8_lossy(first)))
+}
+
+/// `/path?query` of a URI that may have a scheme and a host.
+fn without_origin(uri: Cow<'_, str>) -> Cow<'_, str> {
+    let after_scheme = uri.strip_prefix("http://").or_else(|| uri.strip_prefix("https://"));
+    let Some(rest) = after_scheme else { return uri };
+    match rest.find(['/', '?']) {
+        Some(at) if rest[at..].starts_with('/') => Cow::Owned(rest[at..].to_owned()),
+        Some(at) => Cow::Owned(format!("/{}", &rest[at..])),
+        None => Cow::Borrowed("/"),
+    }
+}
+
+/// The status of refusals, where the proxy cannot pass on a 429.
+fn deny_status(query: Option<&str>) -> Result<Option<StatusCode>, Problem> {
+    let mut pairs =
+        query.unwrap_or_default().split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
+    let Some((_, value)) = pairs.find(|(name, _)| *name == "deny_status") else { return Ok(None) };
+    let status = value.parse::<u16>().ok().filter(|status| (400..=599).contains(status));
+    match status.and_then(|status| StatusCode::from_u16(status).ok()) {
+        Some(status) => Ok(Some(status)),
+        None => {
+            let detail = "`deny_status` is a status from 400 to 599, such as 403".to_owned();
+            Err(Problem::Field { field: "deny_status", detail })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn described(headers: &[(&'static str, &'static str)]) -> Result<[Option<String>; 3], Problem> {
+        let mut builder = http::Request::builder().uri("/v1/forward-auth");
+        for (name, value) in headers {
+            builder = builder.header(*name, *value);
+        }
+        let parts = builder.body(()).unwrap().into_parts().0;
+        let mut request = Request::new();
+        describe_forwarded(&parts, &mut request)?;
+        Ok([request.method, request.path, request.host].map(|text| text.map(Cow::into_owned)))
+    }
+
+    #[test]
+    fn either_kind_of_headers_describes_the_request() {
+        let some = |texts: [&str; 3]| texts.map(|text| Some(text.to_owned()));
+        let traefik = [
+            ("x-forwarded-method", "POST"),
+            ("x-forwarded-uri", "/a?b=1"),
+            ("x-forwarded-host", "x.example:443"),
+        ];
+        assert_eq!(described(&traefik).unwrap(), some(["POST", "/a?b=1", "x.example"]));
+        let nginx =
+            [("x-original-method", "PUT"), ("x-original-uri", "http://h.example/a"), ("host", "h.example.")];
+        assert_eq!(described(&nginx).unwrap(), some(["PUT", "/a", "h.example"]));
+        let bare = [("x-original-uri", "https://h.example?q")];
+        assert_eq!(described(&bare).unwrap(), [None, Some("/?q".to_owned()), None]);
+        let chain = [("x-forwarded-host", "evil.example, real.example")];
+        assert_eq!(described(&chain).unwrap()[2].as_deref(), Some("real.example"));
+    }
+
+    #[test]
+    fn what_contradicts_itself_is_not_believed() {
+        for headers in [
+            &[("x-forwarded-uri", "/cheap"), ("x-original-uri", "/dear")][..],
+            &[("x-original-uri", "/cheap"), ("x-original-uri", "/dear")],
+            &[("x-forwarded-method", "GET"), ("x-original-method", "POST")],
+        ] {
+            assert!(matches!(described(headers), Err(Problem::Field { .. })), "{headers:?}");
+        }
+        let same = [("x-forwarded-uri", "/a"), ("x-original-uri", "/a")];
+        assert_eq!(described(&same).unwrap()[1].as_deref(), Some("/a"));
+    }
+
+    #[test]
+    fn the_status_of_refusals_is_one_of_refusals() {
+        let status = |query| deny_status(query).ok().map(|status| status.map(|status| status.as_u16()));
+        assert_eq!(status(None), Some(None));
+        assert_eq!(status(Some("a=b&deny_status=403")), Some(Some(403)));
+        for wrong in
+            ["deny_status=200", "deny_status=600", "deny_status=", "deny_status", "deny_status=+403x"]
+        {
+            assert_eq!(status(Some(wrong)), None, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! From a request to its endpoint.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::{ALLOW, CONNECTION, HOST, HeaderValue, TRANSFER_ENCODING};
+use http::request::Parts;
+use http::{Method, Request, StatusCode, Version};
+use hyper::body::Body;
+
+use super::answer::Answer;
+use super::endpoints::{Action, Endpoint};
+use super::problem::Problem;
+use super::{Context, body, decide, forward_auth, guard};
+use crate::bounds::HEADERS_MAX;
+
+/// Answers a request.
+pub(super) async fn answer<B>(context: Arc<Context>, request: Request<B>) -> Result<Answer, Infallible>
+where
+    B: Body<Data = Bytes> + Unpin,
+{
+    let _under_way = context.activity.begin();
+    let (parts, body) = request.into_parts();
+    let mut answer = match route(&context, &parts, body).await {
+        Ok(answer) => answer,
+        Err(problem) => problem.answer(),
+    };
+    // A request with both lengths reads differently to different servers. Hyper takes the chunks and
+    // does not say that there was a length too, so nothing after a chunked request is believed to be
+    // one: whatever was smuggled in behind it goes with the connection.
+    if parts.headers.contains_key(TRANSFER_ENCODING) {
+        answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    Ok(answer)
+}
+
+async fn route<B>(context: &Context, parts: &Parts, body: B) -> Result<Answer, Problem>
+where
+    B: Body<Data = Bytes> + Unpin,
+{
+    if parts.headers.len() > HEADERS_MAX {
+        return Err(Problem::Headers);
+    }
+    // Two of them read differently to different servers, and HTTP/1.1 asks for one.
+    if parts.version == Version::HTTP_11 && parts.headers.get_all(HOST).iter().count() != 1 {
+        return Err(Problem::Field {
+            field: "host",
+            detail: "an HTTP/1.1 request has one `Host`".to_owned(),
+        });
+    }
+    let endpoint = Endpoint::at(parts.uri.path()).ok_or(Problem::NotFound)?;
+    if endpoint.action == Action::ForwardAuth {
+        return forward_auth::answer(context, parts).await;
+    }
+    if parts.method != Method::POST {
+        return not_asked_so(&parts.method);
+    }
+    if endpoint.guarded {
+        guard::check(context, parts)?;
+    }
+    let body = body::collect(body, endpoint.body_max, &context.node.bodies).await?;
+    let text = std::str::from_utf8(&body).map_err(|_| Problem::NoText)?;
+    match endpoint.action {
+        Action::Check => decide::check(context, parts, text).await,
+        Action::Batch => decide::batch(context, parts, text),
+        Action::Peek => decide::peek(context, text),
+        Action::Refund => decide::refund(context, text),
+        Action::Throttle => decide::throttle(context, parts, text),
+        Action::ForwardAuth => unreachable!("it has returned above"),
+    }
+}
+
+fn not_asked_so(method: &Method) -> Result<Answer, Problem> {
+    const ALLOWED: &str = "POST, OPTIONS";
+    if *method != Method::OPTIONS {
+        return Err(Problem::Method { allow: ALLOWED });
+    }
+    let mut answer = Answer::default();
+    *answer.status_mut() = StatusCode::NO_CONTENT;
+    answer.headers_mut().insert(ALLOW, HeaderValue::from_static(ALLOWED));
+    Ok(answer)
+}

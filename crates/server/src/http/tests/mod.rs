@@ -1,0 +1,80 @@
+//! Connections without sockets, on a clock that moves only when everybody waits.
+
+mod forwarding;
+mod guarding;
+mod patience;
+mod queueing;
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate::policy::Policy;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+
+use crate::identity::Identity;
+use crate::node::Node;
+use crate::serve::Peer;
+use crate::settings::Settings;
+
+const LOCAL: Peer =
+    Peer { address: IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), on_loopback: true, alpn_http2: None };
+
+/// A node with this policy.
+fn node(policy: &str, settings: Settings) -> Arc<Node> {
+    let settings = Settings { max_keys: 1_000, ..settings };
+    let policy = Policy::parse(policy).expect("a valid policy");
+    let identity = Identity::new(&settings).expect("good keys");
+    Arc::new(Node::new(settings, policy.into(), identity).expect("a few limits"))
+}
+
+/// The other end of a connection.
+struct Client(DuplexStream);
+
+impl Client {
+    fn connect(node: &Arc<Node>, peer: Peer) -> Client {
+        let (client, server) = tokio::io::duplex(1 << 20);
+        tokio::spawn(super::serve(Arc::clone(node), server, peer));
+        Client(client)
+    }
+
+    async fn send(&mut self, text: &str) {
+        self.0.write_all(text.as_bytes()).await.expect("the connection is open");
+    }
+
+    async fn post(&mut self, path: &str, headers: &str, body: &str) {
+        let host = if headers.starts_with("Host:") { "" } else { "Host: localhost\r\n" };
+        let length = body.len();
+        self.send(&format!("POST {path} HTTP/1.1\r\n{host}{headers}Content-Length: {length}\r\n\r\n{body}"))
+            .await;
+    }
+
+    /// One answer: head and body.
+    async fn answer(&mut self) -> (String, String) {
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            head.push(self.0.read_u8().await.expect("an answer comes"));
+        }
+        let head = String::from_utf8(head).expect("text");
+        let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+        let mut body = vec![0; length.map_or(0, |length| length.parse().expect("a number"))];
+        self.0.read_exact(&mut body).await.expect("the body comes");
+        (head, String::from_utf8(body).expect("text"))
+    }
+
+    /// How long it takes until the server closes, having said nothing more.
+    async fn closed_after(&mut self) -> Duration {
+        let began = tokio::time::Instant::now();
+        let mut rest = Vec::new();
+        self.0.read_to_end(&mut rest).await.expect("it is closed");
+        assert!(rest.is_empty(), "{}", String::from_utf8_lossy(&rest));
+        began.elapsed()
+    }
+}
+
+/// Lets others go on without letting time pass.
+async fn settle() {
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+}

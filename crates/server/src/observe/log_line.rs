@@ -1,0 +1,128 @@
+//! One line of the log: what it says, and how to write that without being misled.
+
+use std::fmt::{self, Write};
+
+use tracing::field::{Field, Visit};
+
+/// A text is cut to so many characters.
+const TEXT_CHARS_MAX: usize = 2_000;
+
+/// What a line says.
+#[derive(Debug, Default)]
+pub(super) struct Line {
+    pub(super) message: String,
+    pub(super) fields: Vec<(&'static str, Value)>,
+}
+
+/// What a field holds.
+#[derive(Debug)]
+pub(super) enum Value {
+    /// Anything.
+    Text(String),
+    /// A number, `true` or `false`.
+    Bare(String),
+}
+
+impl Line {
+    fn bare(&mut self, field: &Field, value: impl fmt::Display) {
+        self.fields.push((field.name(), Value::Bare(value.to_string())));
+    }
+
+    fn text(&mut self, field: &Field, text: String) {
+        let text = cut(text);
+        match field.name() {
+            "message" => self.message = text,
+            name => self.fields.push((name, Value::Text(text))),
+        }
+    }
+}
+
+impl Visit for Line {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.text(field, format!("{value:?}"));
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.text(field, value.to_owned());
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.bare(field, value);
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.bare(field, value);
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.bare(field, value);
+    }
+}
+
+fn cut(mut text: String) -> String {
+    if let Some((end, _)) = text.char_indices().nth(TEXT_CHARS_MAX) {
+        text.truncate(end);
+        text.push('…');
+    }
+    text
+}
+
+/// Could it end a line, speak to a terminal, or make text read otherwise than it is?
+fn is_strange(letter: char) -> bool {
+    let turns_text =
+        matches!(letter, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}');
+    letter.is_control() || turns_text || matches!(letter, '\u{2028}' | '\u{2029}' | '\u{feff}')
+}
+
+/// Text for people.
+pub(super) struct Plain<'t> {
+    text: &'t str,
+    quotes: bool,
+}
+
+impl<'t> Plain<'t> {
+    /// As it is, but for what is strange.
+    pub(super) fn unquoted(text: &'t str) -> Plain<'t> {
+        Plain { text, quotes: false }
+    }
+
+    /// In quotes if it would not be clear otherwise where it ends.
+    pub(super) fn quoted(text: &'t str) -> Plain<'t> {
+        let is_clear =
+            |letter: char| !letter.is_whitespace() && !"\"\\=".contains(letter) && !is_strange(letter);
+        Plain { text, quotes: text.is_empty() || !text.chars().all(is_clear) }
+    }
+}
+
+impl fmt::Display for Plain<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let quote = if self.quotes { "\"" } else { "" };
+        f.write_str(quote)?;
+        for letter in self.text.chars() {
+            match letter {
+                '"' | '\\' if self.quotes => write!(f, "\\{letter}")?,
+                _ if is_strange(letter) => write!(f, "{}", letter.escape_default())?,
+                _ => f.write_char(letter)?,
+            }
+        }
+        f.write_str(quote)
+    }
+}
+
+/// Text as a JSON string.
+pub(super) struct JsonText<'t>(pub(super) &'t str);
+
+impl fmt::Display for JsonText<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_char('"')?;
+        for letter in self.0.chars() {
+            match letter {
+                '"' | '\\' => write!(f, "\\{letter}")?,
+                // All of these have four digits.
+                _ if is_strange(letter) => write!(f, "\\u{:04x}", u32::from(letter))?,
+                _ => f.write_char(letter)?,
+            }
+        }
+        f.write_char('"')
+    }
+}

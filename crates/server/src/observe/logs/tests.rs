@@ -1,0 +1,112 @@
+use std::io::Write;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::*;
+
+/// Keeps what is written.
+#[derive(Clone, Default)]
+struct Kept(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Kept {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'w> MakeWriter<'w> for Kept {
+    type Writer = Kept;
+
+    fn make_writer(&'w self) -> Kept {
+        self.clone()
+    }
+}
+
+/// What is said by `speak`.
+fn said(format: LogFormat, level: LevelFilter, speak: impl FnOnce()) -> String {
+    let kept = Kept::default();
+    let lines = Lines { format, paint: Paint::never() };
+    tracing::subscriber::with_default(subscriber(lines, level, kept.clone()), speak);
+    let bytes = kept.0.lock().expect("nobody panicked").clone();
+    String::from_utf8(bytes).expect("it is text")
+}
+
+/// What somebody would send who wants to write lines of his own, or speak to the terminal.
+const EVIL: &str =
+    "x\n2026-01-01T00:00:00Z ERROR all is lost\r\u{1b}[2J\u{9b}31m\u{2028}\u{202e}\"} ,\"a\":1\\";
+
+#[test]
+fn text_is_one_line_whatever_clients_send() {
+    let text = said(LogFormat::Text, LevelFilter::INFO, || {
+        tracing::warn!(key = EVIL, shown = %EVIL, debugged = ?EVIL, "refused {EVIL}");
+    });
+    assert_eq!(text.matches('\n').count(), 1, "{text:?}");
+    assert!(text.ends_with('\n'));
+    let strange =
+        |letter: char| (letter.is_control() && letter != '\n') || "\u{2028}\u{202e}".contains(letter);
+    assert!(!text.contains(strange), "{text:?}");
+    assert!(text.contains("WARN refused x\\n2026") && text.contains(" key=\"x\\n2026"), "{text}");
+}
+
+#[test]
+fn json_is_one_object_whatever_clients_send() {
+    let text = said(LogFormat::Json, LevelFilter::INFO, || {
+        tracing::warn!(key = EVIL, shown = %EVIL, count = 3_u64, less = -1, yes = true, "refused {EVIL}");
+    });
+    assert_eq!(text.matches('\n').count(), 1, "{text:?}");
+    assert!(
+        !text.trim_end().contains(|letter: char| letter.is_control() || letter == '\u{2028}'),
+        "{text:?}"
+    );
+    let line: serde_json::Value = serde_json::from_str(&text).expect("it is JSON");
+    assert_eq!((&line["key"], &line["shown"]), (&EVIL.into(), &EVIL.into()), "nothing is lost");
+    assert_eq!(line["message"], format!("refused {EVIL}"));
+    assert_eq!((&line["level"], &line["count"]), (&"warn".into(), &3.into()));
+    assert_eq!((&line["less"], &line["yes"]), (&(-1).into(), &true.into()));
+    assert!(line["time"].as_str().is_some_and(|time| time.ends_with('Z')), "{line}");
+}
+
+#[test]
+fn plain_values_stay_plain() {
+    let text = said(LogFormat::Text, LevelFilter::INFO, || {
+        tracing::info!(listener = "http", version = 7_u64, empty = "", "policy reloaded");
+    });
+    let (_, rest) = text.split_once("INFO").expect("the level is said");
+    assert_eq!(rest, " policy reloaded listener=http version=7 empty=\"\"\n");
+}
+
+#[test]
+fn long_values_are_cut() {
+    let long = "é".repeat(100_000);
+    for format in [LogFormat::Text, LogFormat::Json] {
+        let text = said(format, LevelFilter::INFO, || tracing::info!(%long, "{long}"));
+        assert!(text.len() < 10_000, "{} bytes", text.len());
+        assert!(text.contains('…'));
+    }
+}
+
+#[test]
+fn levels_are_obeyed_and_libraries_are_quiet() {
+    let speak = || {
+        tracing::debug!("ours");
+        tracing::info!(target: "h2::codec", "theirs");
+        tracing::warn!(target: "h2::codec", "their warning");
+    };
+    let text = said(LogFormat::Text, LevelFilter::DEBUG, speak);
+    assert!(text.contains("ours") && text.contains("their warning") && !text.contains("theirs"), "{text}");
+    assert_eq!(said(LogFormat::Text, LevelFilter::ERROR, speak), "");
+}
+
+#[test]
+fn levels_are_words() {
+    assert_eq!(level(None).expect("the default"), LevelFilter::INFO);
+    assert_eq!(level(Some("debug")).expect("a level"), LevelFilter::DEBUG);
+    assert_eq!(level(Some(" WARN ")).expect("a level"), LevelFilter::WARN);
+    assert_eq!(level(Some("off")).expect("a level"), LevelFilter::OFF);
+    let error = level(Some("loud")).expect_err("no level").to_string();
+    assert!(error.contains("\"loud\"") && error.contains("debug"), "{error}");
+}

@@ -1,0 +1,59 @@
+//! Whether to send requests here, and what is not as it should be.
+
+use crate::lifecycle::{Concern, Phase};
+use crate::node::Node;
+
+/// Something that is not as it should be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trouble {
+    /// What, in a word: `starting`, `draining`, `policy`, `kill_switch`, ….
+    pub what: &'static str,
+    /// In a sentence.
+    pub detail: String,
+}
+
+/// Whether a node is ready, and why not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Readiness {
+    /// Why no requests should come. None: they may.
+    pub unready: Vec<Trouble>,
+    /// What is not as it should be, though requests are answered.
+    pub degraded: Vec<Trouble>,
+}
+
+impl Readiness {
+    /// Of this node, now.
+    pub fn of(node: &Node) -> Readiness {
+        let mut found = Readiness { unready: Vec::new(), degraded: Vec::new() };
+        let trouble = |what, detail: &str| Trouble { what, detail: detail.to_owned() };
+        match node.lifecycle.phase() {
+            Phase::Starting => found.unready.push(trouble("starting", "not all listeners are open yet")),
+            Phase::Draining => found.unready.push(trouble("draining", "the server is shutting down")),
+            Phase::Serving => {}
+        }
+        for concern in Concern::ALL {
+            if let Some(problem) = node.lifecycle.problem(concern) {
+                let detail = format!("an edit is not valid, what was there before stays in force: {problem}");
+                found.degraded.push(Trouble { what: concern.as_str(), detail });
+            }
+        }
+        if node.limiter.kill_switch() {
+            found.degraded.push(trouble("kill_switch", "everything is admitted, by order"));
+        }
+        found
+    }
+
+    /// May requests come?
+    pub fn is_ready(&self) -> bool {
+        self.unready.is_empty()
+    }
+
+    /// In a word.
+    pub fn status(&self) -> &'static str {
+        match (self.is_ready(), self.degraded.is_empty()) {
+            (false, _) => "unready",
+            (true, false) => "degraded",
+            (true, true) => "ready",
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! `TG.CHECK`: a request decided by the policy.
+
+use tidegate::Nanos;
+use tidegate::policy::{Decision, Request};
+
+use super::decode::Args;
+use super::exchange::Batch;
+use super::reply::{Reply, Shown};
+use crate::observe::{Origin, Protocol};
+use crate::wire::{FieldError, Fields};
+
+/// Why a command is no request.
+#[derive(Debug, thiserror::Error)]
+enum AskError<'a> {
+    #[error("a field without a value: '{}'", Shown(.0))]
+    NoValue(&'a [u8]),
+    #[error("'{}' is not UTF-8", Shown(.0))]
+    NotText(&'a [u8]),
+    #[error(transparent)]
+    Field(#[from] FieldError),
+}
+
+pub(super) fn answer(batch: &mut Batch<'_>, args: Args<'_>, reply: &mut Reply<'_>) {
+    match read(args) {
+        Ok(request) => {
+            let origin = Origin { protocol: Protocol::Resp, traceparent: None };
+            write(&batch.node.check(origin, &request), reply);
+        }
+        Err(error) => reply.error(format_args!("ERR {error}")),
+    }
+}
+
+fn read(args: Args<'_>) -> Result<Request<'_>, AskError<'_>> {
+    let mut fields = Fields::new();
+    let mut words = args.iter().skip(1);
+    while let Some(name) = words.next() {
+        let value = words.next().ok_or(AskError::NoValue(name))?;
+        fields.set(text(name)?, text(value)?)?;
+    }
+    Ok(fields.into_request())
+}
+
+fn text(bytes: &[u8]) -> Result<&str, AskError<'_>> {
+    std::str::from_utf8(bytes).map_err(|_| AskError::NotText(bytes))
+}
+
+/// Allowed, limit, remaining, milliseconds until a retry and until it is full, what said no.
+fn write(decision: &Decision, reply: &mut Reply<'_>) {
+    let standing = decision.tightest().map(|limit| limit.decision);
+    let millis = |span: Option<Nanos>| {
+        span.map_or(-1, |span| i64::try_from(span.as_millis_ceil()).unwrap_or(i64::MAX))
+    };
+    reply.array(6);
+    reply.integer(i64::from(decision.is_allowed()));
+    reply.integer(standing.map_or(-1, |standing| i64::from(standing.limit)));
+    reply.integer(standing.map_or(-1, |standing| i64::from(standing.remaining)));
+    reply.integer(millis(decision.retry_after()));
+    reply.integer(millis(standing.map(|standing| standing.reset_after)));
+    match decision.violated_rule() {
+        Some(rule) => reply.bulk(rule.as_bytes()),
+        None => reply.null(),
+    }
+}

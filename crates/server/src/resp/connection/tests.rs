@@ -1,0 +1,164 @@
+//! Connections that stall, wait and end, on a clock that tests move.
+
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use tidegate_policy::Policy;
+use tokio::io::{DuplexStream, duplex};
+use tokio::task::JoinHandle;
+
+use super::*;
+use crate::identity::Identity;
+use crate::lifecycle::Phase;
+use crate::settings::Settings;
+
+/// A client's end, the server's end at work, and the node behind it. The pipe holds `room` bytes each way.
+fn connected(room: usize) -> (DuplexStream, JoinHandle<()>, Arc<Node>) {
+    let node = node(None);
+    let (client, server) = duplex(room);
+    let served = tokio::spawn(serve(Arc::clone(&node), server, PEER));
+    (client, served, node)
+}
+
+const PEER: Peer =
+    Peer { address: std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), on_loopback: true, alpn_http2: None };
+
+fn node(password: Option<&str>) -> Arc<Node> {
+    let resp_password = password.map(Into::into);
+    let settings = Settings { max_keys: 100, resp_password, ..Settings::default() };
+    let identity = Identity::new(&settings).expect("nothing is to be verified");
+    let policy = Policy::parse("version: 1\nlimits: []\n").expect("a policy");
+    Arc::new(Node::new(settings, policy.into(), identity).expect("no limits fit"))
+}
+
+async fn pong(client: &mut DuplexStream) {
+    client.write_all(b"PING\r\n").await.unwrap();
+    let mut answer = [0; 7];
+    client.read_exact(&mut answer).await.unwrap();
+    assert_eq!(&answer, b"+PONG\r\n");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_idle_connection_stays() {
+    let (mut client, served, _node) = connected(1_024);
+    pong(&mut client).await;
+    tokio::time::advance(Duration::from_secs(100_000)).await;
+    pong(&mut client).await;
+    assert!(!served.is_finished());
+}
+
+#[tokio::test(start_paused = true)]
+async fn half_a_command_is_not_waited_for_without_end() {
+    let (mut client, served, _node) = connected(1_024);
+    for piece in [&b"PING\r\n*1\r\n"[..], b"$4\r\n", b"PI"] {
+        client.write_all(piece).await.unwrap();
+        tokio::time::sleep(IDLE_TIMEOUT / 2).await;
+    }
+    // A byte now and then does not help: the command must end.
+    served.await.unwrap();
+    let mut said = Vec::new();
+    client.read_to_end(&mut said).await.unwrap();
+    assert_eq!(said, b"+PONG\r\n");
+}
+
+#[tokio::test(start_paused = true)]
+async fn whole_commands_start_the_time_anew() {
+    let (mut client, served, _node) = connected(1_024);
+    for _ in 0..10 {
+        client.write_all(b"PING\r\n*1\r\n").await.unwrap();
+        tokio::time::sleep(IDLE_TIMEOUT / 2).await;
+        client.write_all(b"$4\r\nPING\r\n").await.unwrap();
+        let mut answers = [0; 14];
+        client.read_exact(&mut answers).await.unwrap();
+        assert_eq!(&answers, b"+PONG\r\n+PONG\r\n");
+    }
+    assert!(!served.is_finished());
+}
+
+#[tokio::test(start_paused = true)]
+async fn answers_that_nobody_takes_end_the_connection() {
+    let (mut client, served, _node) = connected(64);
+    // More than the pipe holds: it can be sent only while the server reads.
+    let sent = client.write_all(&b"PING\r\n".repeat(100)).await;
+    assert!(sent.is_err(), "the server has closed");
+    served.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn answers_wait_until_they_are_taken() {
+    let (client, _served, _node) = connected(64);
+    let (mut reader, mut writer) = tokio::io::split(client);
+    let sending =
+        tokio::spawn(async move { writer.write_all(&b"PING\r\n".repeat(5_000)).await.map(|()| writer) });
+    for _ in 0..5_000 {
+        let mut answer = [0; 7];
+        reader.read_exact(&mut answer).await.unwrap();
+        assert_eq!(&answer, b"+PONG\r\n");
+    }
+    sending.await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn draining_ends_a_connection_once_it_is_answered() {
+    let (mut client, served, node) = connected(1_024);
+    pong(&mut client).await;
+    client.write_all(b"PING\r\nECHO last\r\n*1\r\n").await.unwrap();
+    node.lifecycle.enter(Phase::Draining);
+    node.lifecycle.close();
+    let began = tokio::time::Instant::now();
+    let mut said = Vec::new();
+    client.read_to_end(&mut said).await.unwrap();
+    assert_eq!(said, b"+PONG\r\n$4\r\nlast\r\n");
+    assert_eq!(began.elapsed(), Duration::ZERO, "what is incomplete is not waited for");
+    drop(client);
+    served.await.unwrap();
+}
+
+/// A client that asks once and is gone before it is answered.
+struct Gone(bool);
+
+impl AsyncRead for Gone {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if !std::mem::replace(&mut self.0, true) {
+            buffer.put_slice(b"ECHO secret\r\n");
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Gone {
+    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, _: &[u8]) -> Poll<io::Result<usize>> {
+        Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_gets_the_answers_of_another() {
+    let (mut client, _served, node) = connected(1_024);
+    serve(node, Gone(false), PEER).await;
+    pong(&mut client).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_the_password_nobody_stays() {
+    let node = node(Some("open sesame"));
+    for (said, stays) in [("", false), ("AUTH wrong\r\n", false), ("AUTH \"open sesame\"\r\n", true)] {
+        let (mut client, server) = duplex(1_024);
+        let served = tokio::spawn(serve(Arc::clone(&node), server, PEER));
+        client.write_all(said.as_bytes()).await.unwrap();
+        tokio::time::sleep(RESP_AUTH_TIMEOUT * 2).await;
+        assert_eq!(served.is_finished(), !stays, "{said}");
+    }
+}

@@ -1,0 +1,237 @@
+//! Who a client is: its version of the protocol, its name, whether it has given the password.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use subtle::ConstantTimeEq;
+
+use super::decode::Args;
+use super::exchange::Batch;
+use super::number;
+use super::reply::{Reply, Shown, Version};
+use super::table::{Command, Verb};
+use super::{check, client, describe, info, throttle};
+use crate::bounds::RESP_AUTH_ATTEMPTS_MAX;
+use crate::node::Node;
+use crate::settings::Listener;
+
+/// The one user there is.
+const USER: &[u8] = b"default";
+/// Features of clients depend on the version of the server that they think they talk to.
+pub(super) const REDIS_VERSION: &str = "7.0.0";
+
+/// What is known of a client.
+#[derive(Debug)]
+pub(super) struct Session {
+    pub(super) id: u64,
+    pub(super) version: Version,
+    pub(super) name: Box<[u8]>,
+    pub(super) has_access: bool,
+    wrong_passwords: u32,
+    pub(super) is_over: bool,
+}
+
+impl Session {
+    pub(super) fn new(node: &Node) -> Session {
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        Session {
+            id: LAST.fetch_add(1, Ordering::Relaxed) + 1,
+            version: Version::Two,
+            name: Box::default(),
+            has_access: password(node).is_none(),
+            wrong_passwords: 0,
+            is_over: false,
+        }
+    }
+
+    /// Answers one command. One without a name has no answer.
+    pub(super) fn answer(&mut self, batch: &mut Batch<'_>, args: Args<'_>, out: &mut Vec<u8>) {
+        let Some(name) = args.get(0) else { return };
+        let mut reply = Reply { out, version: self.version };
+        let Some(command) = Command::named(name) else { return self.unknown(batch.node, args, &mut reply) };
+        if !self.has_access && !command.before_auth {
+            return reply.error(format_args!("NOAUTH Authentication required."));
+        }
+        if !command.takes(args.len()) {
+            return reply.error(format_args!("ERR wrong number of arguments; usage: {command}"));
+        }
+        match command.verb {
+            Verb::Throttle => throttle::answer(batch, args, &mut reply),
+            Verb::Check => check::answer(batch, args, &mut reply),
+            Verb::Ping => match args.get(1) {
+                None => reply.word("PONG"),
+                Some(message) => reply.bulk(message),
+            },
+            Verb::Echo => reply.bulk(args.get(1).unwrap_or_default()),
+            Verb::Hello => self.hello(batch.node, args, &mut reply),
+            Verb::Auth => self.auth(batch.node, args, &mut reply),
+            Verb::Select => select(args, &mut reply),
+            Verb::Client => client::answer(self, args, &mut reply),
+            Verb::Command => describe::answer(args, &mut reply),
+            Verb::Info => info::answer(batch.node, args, &mut reply),
+            Verb::Config => config(args, &mut reply),
+            Verb::Quit => {
+                self.is_over = true;
+                reply.word("OK");
+            }
+            Verb::Reset => {
+                self.reset(batch.node);
+                reply.word("RESET");
+            }
+        }
+    }
+
+    fn unknown(&mut self, node: &Node, args: Args<'_>, reply: &mut Reply<'_>) {
+        let name = args.get(0).unwrap_or_default();
+        // A browser can be made to send requests here; its body must not be taken for commands.
+        if name.eq_ignore_ascii_case(b"POST") || name.eq_ignore_ascii_case(b"Host:") {
+            self.is_over = true;
+            node.metrics.protocol_error(Listener::Resp);
+            return reply.error(format_args!("ERR Protocol error: this is not an HTTP server"));
+        }
+        if !self.has_access {
+            return reply.error(format_args!("NOAUTH Authentication required."));
+        }
+        let mut beginning = String::new();
+        for arg in args.iter().skip(1).take(4) {
+            beginning.push_str(&format!("'{}' ", Shown(arg)));
+        }
+        reply.error(format_args!(
+            "ERR unknown command '{}', with args beginning with: {beginning}",
+            Shown(name)
+        ));
+    }
+
+    fn reset(&mut self, node: &Node) {
+        self.version = Version::Two;
+        self.name = Box::default();
+        self.has_access = password(node).is_none();
+    }
+
+    /// `HELLO [version [AUTH user password] [SETNAME name]]`: all of it is done or nothing.
+    fn hello(&mut self, node: &Node, args: Args<'_>, reply: &mut Reply<'_>) {
+        let version = match args.get(1).map(number::integer) {
+            None => self.version,
+            Some(Ok(2)) => Version::Two,
+            Some(Ok(3)) => Version::Three,
+            Some(Ok(_)) => {
+                return reply.error(format_args!("NOPROTO unsupported protocol version: 2 and 3 are"));
+            }
+            Some(Err(_)) => {
+                return reply.error(format_args!("ERR Protocol version is not an integer or out of range"));
+            }
+        };
+        let (mut credentials, mut name, mut place) = (None, None, 2);
+        while let Some(option) = args.get(place) {
+            match (args.get(place + 1), args.get(place + 2)) {
+                (Some(user), Some(given)) if option.eq_ignore_ascii_case(b"AUTH") => {
+                    credentials = Some((user, given));
+                    place += 3;
+                }
+                (Some(given), _) if option.eq_ignore_ascii_case(b"SETNAME") => {
+                    name = Some(given);
+                    place += 2;
+                }
+                _ => {
+                    return reply.error(format_args!("ERR Syntax error in HELLO option '{}'", Shown(option)));
+                }
+            }
+        }
+        if let Some(name) = name
+            && let Err(wrong) = client::check_name(name)
+        {
+            return reply.error(format_args!("ERR {wrong}"));
+        }
+        if let Some((user, given)) = credentials
+            && !self.try_password(node, user, given, reply)
+        {
+            return;
+        }
+        if !self.has_access {
+            return reply.error(format_args!(
+                "NOAUTH Authentication required: say HELLO {} AUTH default <password>",
+                version as u8
+            ));
+        }
+        self.version = version;
+        if let Some(name) = name {
+            self.name = name.into();
+        }
+        reply.version = version;
+        self.greet(reply);
+    }
+
+    fn greet(&self, reply: &mut Reply<'_>) {
+        reply.map(7);
+        for (name, value) in [("server", "tidegate"), ("version", REDIS_VERSION)] {
+            reply.bulk(name.as_bytes());
+            reply.bulk(value.as_bytes());
+        }
+        reply.bulk(b"proto");
+        reply.integer(self.version as i64);
+        reply.bulk(b"id");
+        reply.integer(self.id as i64);
+        for (name, value) in [("mode", "standalone"), ("role", "master")] {
+            reply.bulk(name.as_bytes());
+            reply.bulk(value.as_bytes());
+        }
+        reply.bulk(b"modules");
+        reply.array(0);
+    }
+
+    /// `AUTH [user] password`
+    fn auth(&mut self, node: &Node, args: Args<'_>, reply: &mut Reply<'_>) {
+        let (user, given) = match (args.get(1), args.get(2)) {
+            (Some(user), Some(given)) => (user, given),
+            (given, _) => (USER, given.unwrap_or_default()),
+        };
+        if self.try_password(node, user, given, reply) {
+            reply.word("OK");
+        }
+    }
+
+    /// Is it the right one? If not, says so, and after too many of them ends the connection.
+    fn try_password(&mut self, node: &Node, user: &[u8], given: &[u8], reply: &mut Reply<'_>) -> bool {
+        let Some(password) = password(node) else {
+            reply.error(format_args!("ERR AUTH is not needed: no password is set"));
+            return false;
+        };
+        // The password is compared whoever asks, so that the time tells nothing.
+        let is_right = given.ct_eq(password) & user.ct_eq(USER);
+        if bool::from(is_right) {
+            self.has_access = true;
+            return true;
+        }
+        self.wrong_passwords += 1;
+        if self.wrong_passwords >= RESP_AUTH_ATTEMPTS_MAX {
+            self.is_over = true;
+            reply.error(format_args!("WRONGPASS too many wrong passwords; the connection is closed"));
+        } else {
+            reply.error(format_args!("WRONGPASS invalid username-password pair; the user is 'default'"));
+        }
+        false
+    }
+}
+
+fn password(node: &Node) -> Option<&[u8]> {
+    node.settings.resp_password.as_deref().map(str::as_bytes)
+}
+
+/// There is one database, the first.
+fn select(args: Args<'_>, reply: &mut Reply<'_>) {
+    match args.get(1).map(number::integer) {
+        Some(Ok(0)) => reply.word("OK"),
+        Some(Ok(_)) => reply.error(format_args!("ERR DB index is out of range: there is only 0")),
+        _ => reply.error(format_args!("ERR invalid DB index: not an integer")),
+    }
+}
+
+/// Some clients ask; there is nothing that a Redis client could set.
+fn config(args: Args<'_>, reply: &mut Reply<'_>) {
+    match args.get(1) {
+        Some(verb) if verb.eq_ignore_ascii_case(b"GET") && args.len() > 2 => reply.map(0),
+        verb => {
+            let verb = Shown(verb.unwrap_or_default());
+            reply.error(format_args!("ERR unknown subcommand '{verb}': CONFIG GET <name> is all there is"));
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! What is printed at the start: what runs where, and two commands to try.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use tidegate_policy::{Descriptor, RuleSet};
+
+use super::Bound;
+use crate::question::question;
+use crate::report::count;
+use crate::settings::{Listener, Settings};
+
+/// What is printed at the start.
+#[derive(Debug)]
+pub(crate) struct Banner {
+    policy: String,
+    addresses: [Option<SocketAddr>; 4],
+    tls: Option<String>,
+    with_password: bool,
+    /// `name=value` that some limit applies to.
+    sample: Vec<(String, String)>,
+    notes: Vec<String>,
+}
+
+impl Banner {
+    /// Of a server that is about to serve these rules.
+    pub(crate) fn new(settings: &Settings, rules: &RuleSet, bound: &[Bound], kill_switch: bool) -> Banner {
+        let mut addresses = [None; 4];
+        bound.iter().for_each(|bound| addresses[bound.listener as usize] = Some(bound.address));
+        let name = match &settings.policy {
+            Some(file) => file.display().to_string(),
+            None => "quick start (embedded; --policy FILE takes yours)".to_owned(),
+        };
+        let tenants = match rules.tenants().nodes().len() {
+            0 => String::new(),
+            tenants => format!(", {}", count(tenants, "tenant")),
+        };
+        Banner {
+            policy: format!("{name}, {}{tenants}", count(rules.limits().len(), "limit")),
+            addresses,
+            tls: settings.tls.as_ref().map(|files| files.cert.display().to_string()),
+            with_password: settings.resp_password.is_some(),
+            sample: sample(rules),
+            notes: notes(settings, addresses, kill_switch),
+        }
+    }
+
+    fn address(&self, listener: Listener) -> Option<SocketAddr> {
+        self.addresses[listener as usize]
+    }
+
+    fn url(&self, listener: Listener, address: SocketAddr) -> String {
+        match (listener, &self.tls) {
+            (Listener::Http, Some(_)) => format!("https://{address}"),
+            (Listener::Http | Listener::Admin, _) => format!("http://{address}"),
+            (Listener::Grpc, _) => address.to_string(),
+            (Listener::Resp, _) => format!("redis://{address}"),
+        }
+    }
+
+    /// At most two commands that work as they stand.
+    fn commands(&self) -> Vec<String> {
+        let mut commands = Vec::new();
+        if let Some(address) = self.address(Listener::Http) {
+            let url = self.url(Listener::Http, reachable(address));
+            let pairs = self.sample.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+            let body = question(pairs).map(|body| body.to_string()).unwrap_or_else(|_| "{}".to_owned());
+            let (curl_ca, own_ca) = match &self.tls {
+                Some(cert) => (format!(" --cacert {cert}"), format!(" --ca {cert}")),
+                None => (String::new(), String::new()),
+            };
+            commands.push(format!("curl -s{curl_ca} {url}/v1/check -d '{body}'"));
+            let words: Vec<String> =
+                self.sample.iter().map(|(name, value)| format!("{name}={value}")).collect();
+            commands.push(
+                format!("tidegate check --server {url}{own_ca} {}", words.join(" ")).trim_end().to_owned(),
+            );
+        }
+        if let Some(address) = self.address(Listener::Resp) {
+            let address = reachable(address);
+            let host = match address.ip() {
+                IpAddr::V4(Ipv4Addr::LOCALHOST) => String::new(),
+                other => format!(" -h {other}"),
+            };
+            let password = if self.with_password { " --askpass" } else { "" };
+            commands.truncate(1);
+            commands.push(format!(
+                "redis-cli{host} -p {}{password} CL.THROTTLE user123 15 30 60",
+                address.port()
+            ));
+        }
+        if let (true, Some(address)) = (commands.len() < 2, self.address(Listener::Admin)) {
+            commands.push(format!("curl -s {}/readyz", self.url(Listener::Admin, reachable(address))));
+        }
+        commands
+    }
+}
+
+impl fmt::Display for Banner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "tidegate {}\n\n  policy {}", env!("CARGO_PKG_VERSION"), self.policy)?;
+        for listener in Listener::ALL {
+            let told = self.address(listener).map(|address| self.url(listener, address));
+            writeln!(f, "  {:<6} {}", listener.name(), told.as_deref().unwrap_or("off"))?;
+        }
+        for note in &self.notes {
+            writeln!(f, "  note   {note}")?;
+        }
+        let commands = self.commands();
+        if !commands.is_empty() {
+            writeln!(f, "\nTry:")?;
+        }
+        commands.iter().try_for_each(|command| writeln!(f, "  {command}"))?;
+        writeln!(f)
+    }
+}
+
+fn notes(settings: &Settings, addresses: [Option<SocketAddr>; 4], kill_switch: bool) -> Vec<String> {
+    let mut notes = Vec::new();
+    let others_reach =
+        |listener: Listener| addresses[listener as usize].is_some_and(|address| !address.ip().is_loopback());
+    if others_reach(Listener::Http) && settings.http_token.is_none() {
+        notes.push(
+            "/v1/refund and /v1/throttle are off: other machines reach http, and there is no auth.http_token"
+                .to_owned(),
+        );
+    }
+    if others_reach(Listener::Grpc) {
+        notes.push(
+            "other machines reach grpc: only trusted_proxies name clients, bring limits along or give back"
+                .to_owned(),
+        );
+    }
+    if settings.nodes > 1 {
+        notes.push(format!("every limit is divided by {} nodes", settings.nodes));
+    }
+    if kill_switch {
+        notes.push("TIDEGATE_KILL_SWITCH=allow: every request is admitted".to_owned());
+    }
+    notes
+}
+
+/// An address that can be connected to from here.
+fn reachable(address: SocketAddr) -> SocketAddr {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    SocketAddr::new(ip, address.port())
+}
+
+/// What a request has to say for the first limit to have its key.
+fn sample(rules: &RuleSet) -> Vec<(String, String)> {
+    let key = rules.limits().iter().map(|rule| &rule.key).find(|key| !key.is_empty());
+    let Some(key) = key else { return vec![("user".to_owned(), "42".to_owned())] };
+    let value = |descriptor: &Descriptor| match descriptor {
+        Descriptor::Ip => "203.0.113.7",
+        Descriptor::Path | Descriptor::Route => "/",
+        Descriptor::Method => "GET",
+        _ => "42",
+    };
+    let name = |descriptor: &Descriptor| match descriptor {
+        Descriptor::Route => "path".to_owned(),
+        other => other.to_string(),
+    };
+    let is_word = |name: &String| name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.:".contains(c));
+    key.iter().map(|part| (name(part), value(part).to_owned())).filter(|(name, _)| is_word(name)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::serve::policy_file::{QUICK_START, compile};
+    use tidegate::Nanos;
+
+    fn banner(change: impl FnOnce(&mut Settings), listen: [Option<&str>; 4], policy: &str) -> String {
+        let mut settings = Settings::default();
+        change(&mut settings);
+        let (rules, _) = compile(policy, settings.nodes, Nanos::ZERO).expect("it is valid");
+        let mut banner = Banner::new(&settings, &rules, &[], false);
+        banner.addresses = listen.map(|address| address.map(|address| address.parse().unwrap()));
+        banner.notes = notes(&settings, banner.addresses, false);
+        banner.to_string()
+    }
+
+    #[test]
+    fn it_tells_what_runs_where_and_what_to_try() {
+        let listen = [Some("127.0.0.1:8080"), Some("127.0.0.1:8081"), Some("127.0.0.1:6380"), None];
+        let told = banner(|_| {}, listen, QUICK_START);
+        let version = env!("CARGO_PKG_VERSION");
+        let wanted = format!(
+            "tidegate {version}\n\n  policy quick start (embedded; --policy FILE takes yours), 1 limit\n  \
+             http   http://127.0.0.1:8080\n  grpc   127.0.0.1:8081\n  resp   redis://127.0.0.1:6380\n  \
+             admin  off\n\nTry:\n  curl -s http://127.0.0.1:8080/v1/check -d '{{\"user\":\"42\"}}'\n  \
+             redis-cli -p 6380 CL.THROTTLE user123 15 30 60\n\n"
+        );
+        assert_eq!(told, wanted);
+    }
+
+    #[test]
+    fn commands_follow_the_settings() {
+        let policy = "version: 1\nlimits:\n- { name: a, key: [tenant, \"header:x-api-key\", route], sustained: { rate: 9 } }\n";
+        let change = |settings: &mut Settings| {
+            let cert = "server.pem".into();
+            settings.tls = Some(crate::settings::TlsFiles { cert, key: "server.key".into() });
+            settings.policy = Some("p.yaml".into());
+            settings.nodes = 3;
+        };
+        let told = banner(change, [Some("0.0.0.0:443"), Some("0.0.0.0:1"), None, None], policy);
+        for part in [
+            "policy p.yaml, 1 limit\n",
+            "http   https://0.0.0.0:443\n",
+            "note   /v1/refund and /v1/throttle are off",
+            "note   other machines reach grpc: only trusted_proxies",
+            "note   every limit is divided by 3 nodes",
+            "curl -s --cacert server.pem https://127.0.0.1:443/v1/check -d '{",
+            "tidegate check --server https://127.0.0.1:443 --ca server.pem tenant=42 header:x-api-key=42 path=/\n",
+        ] {
+            assert!(told.contains(part), "{part}\nin\n{told}");
+        }
+    }
+
+    #[test]
+    fn whatever_is_on_can_be_tried() {
+        let told = banner(|_| {}, [None, None, None, Some("[::]:9090")], QUICK_START);
+        assert!(told.ends_with("Try:\n  curl -s http://[::1]:9090/readyz\n\n"), "{told}");
+        let told = banner(
+            |settings| settings.resp_password = Some("s3cret".into()),
+            [None, None, Some("10.0.0.1:1"), None],
+            QUICK_START,
+        );
+        assert!(
+            told.contains("redis-cli -h 10.0.0.1 -p 1 --askpass CL.THROTTLE") && !told.contains("s3cret")
+        );
+    }
+}

@@ -1,0 +1,41 @@
+use std::fs;
+
+use super::*;
+use crate::identity::Identity;
+use crate::settings::Settings;
+
+const POLICY: &str = "version: 1\nlimits: []\n";
+
+/// Looks twice: what has changed is read when it looks the same again.
+fn look(reload: &mut Reload) {
+    reload.changed();
+    reload.changed();
+}
+
+#[test]
+fn a_touch_changes_nothing_and_mends_what_was_wrong() {
+    let path = std::env::temp_dir().join(format!("tidegate-reload-{}.yaml", std::process::id()));
+    fs::write(&path, POLICY).unwrap();
+    let settings = Settings { max_keys: 100, ..Settings::default() };
+    let identity = Identity::new(&settings).unwrap();
+    let (rules, _) = policy_file::compile(POLICY, 1, tidegate::Nanos::ZERO).unwrap();
+    let node = Arc::new(Node::new(settings, rules, identity).unwrap());
+    let watched = Watched::new(vec![path.clone()]);
+    let policy = PolicyFile { path: path.clone(), watched, text: POLICY.to_owned() };
+    let mut reload = Reload::new(Arc::clone(&node), Some(policy), None, None);
+    let version = || node.limiter.version();
+
+    fs::write(&path, "version: 1\nlimts: []\n").unwrap();
+    look(&mut reload);
+    assert!(node.lifecycle.problem(Concern::Policy).is_some_and(|problem| problem.contains("limts")));
+    fs::write(&path, POLICY).unwrap();
+    look(&mut reload);
+    assert_eq!(node.lifecycle.problem(Concern::Policy), None, "it was read");
+    assert_eq!(version(), 1, "and is what is in force");
+    fs::write(&path, format!("# more\n{POLICY}")).unwrap();
+    look(&mut reload);
+    assert_eq!(version(), 2);
+    reload.all();
+    assert_eq!(version(), 3, "who asks gets it");
+    fs::remove_file(&path).unwrap();
+}

@@ -1,0 +1,115 @@
+//! A settings file as it may be shown: with everything covered that could be a secret.
+
+/// Sections that never hold a secret.
+const OPEN: &[&str] = &[
+    "listen",
+    "policy",
+    "store",
+    "rate_limit_sync",
+    "trusted_proxies",
+    "forwarded",
+    "tls",
+    "log",
+    "workers",
+];
+
+/// Names of secrets, wherever they stand.
+const SECRET: &[&str] = &["token", "bearer", "password", "requirepass", "secret"];
+
+/// The same text, character for character in its place, with values covered outside the sections that
+/// never hold a secret, and all addresses with a password. A misspelt section counts as one that does.
+pub(crate) fn masked(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    // In a document that is one map in braces, nothing tells sections apart by lines.
+    let braces = text.trim_start().starts_with(['{', '[']);
+    let mut covered = braces;
+    // How deep a line stands that names a secret: it may go on in those that are deeper.
+    let mut secret: Option<usize> = None;
+    for line in text.split_inclusive('\n') {
+        let begins = line.starts_with(|c: char| !c.is_whitespace() && c != '#' && c != '-');
+        if begins && !braces {
+            let section = line.split(':').next().unwrap_or_default().trim_matches(['"', '\'', ' ']);
+            covered = !OPEN.contains(&section);
+        }
+        let depth = line.len() - line.trim_start().len();
+        let within = secret.is_some_and(|secret| depth > secret || line.trim().is_empty());
+        if !within {
+            secret = names_secret(line).then_some(depth);
+        }
+        // An address may carry a password.
+        match covered || secret.is_some() || line.contains("://") {
+            true => cover(line, !within && (begins || braces || line.contains(':')), &mut out),
+            false => out.push_str(line),
+        }
+    }
+    out
+}
+
+/// Does one of the names in a line sound like a secret's?
+fn names_secret(line: &str) -> bool {
+    line.split(['{', '[', ',']).filter_map(|part| part.split_once(':')).any(|(name, _)| {
+        let name = name.to_ascii_lowercase();
+        SECRET.iter().any(|secret| name.contains(secret))
+    })
+}
+
+/// Covers the values of a line; all of it where it has no names, as within a longer text.
+fn cover(line: &str, has_names: bool, out: &mut String) {
+    let (mut value, mut quote) = (!has_names, None);
+    let first = line.split_once(':').map_or(line, |(_, rest)| rest).trim_start();
+    let flow = first.starts_with(['{', '[']) || line.trim_start().starts_with(['{', '[']);
+    for c in line.chars() {
+        match (quote, c) {
+            (Some(end), c) if c == end => quote = None,
+            (None, '"' | '\'') if value => quote = Some(c),
+            // Also where there is no space after it, as there should be.
+            (None, ':') if !value => {
+                value = true;
+                out.push(c);
+                continue;
+            }
+            (None, '{' | '[' | ',' | '}' | ']') if value && flow => {
+                value = false;
+                out.push(c);
+                continue;
+            }
+            _ => {}
+        }
+        out.push(if value && !c.is_whitespace() { '*' } else { c });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::masked;
+
+    #[test]
+    fn values_that_could_be_secrets_are_covered_in_place() {
+        for (text, shown) in [
+            (
+                "auth: { http_token: abc, resp_password: \"d,e\" }",
+                "auth: { http_token: ***, resp_password: ***** }",
+            ),
+            ("auth:\n  http_tokn: s3cret\nworkers: 3\n", "auth:\n  http_tokn: ******\nworkers: 3\n"),
+            ("atuh: hunter2", "atuh: *******"),
+            ("auth: { http_token:abc }", "auth: { http_token:*** }"),
+            ("jwt:\n  key: |\n    -----BEGIN\n    abc\n", "jwt:\n  key: *\n    **********\n    ***\n"),
+            ("{\"auth\": {\"http_token\": \"x\"}}", "{\"auth\": {\"http_token\": ***}}"),
+            ("store:\n  redis: { url: redis://:pw@h }", "store:\n  redis: { url: ************* }"),
+            (
+                "listen:\n  http: 127.0.0.1:1\n  http_token: abc\n  log: x\n",
+                "listen:\n  http: 127.0.0.1:1\n  http_token: ***\n  log: x\n",
+            ),
+            ("policy: { file: tokens.yaml }", "policy: { file: tokens.yaml }"),
+            (
+                "log:\n  secret: |\n    abc\n    d: e\n  format: text\n",
+                "log:\n  secret: *\n    ***\n    ** *\n  format: text\n",
+            ),
+            ("tls: { cert: a, RESP_PASSWORD: abc }", "tls: { cert: *, RESP_PASSWORD: *** }"),
+            ("listen: { http: nonsense }", "listen: { http: nonsense }"),
+        ] {
+            assert_eq!(masked(text), shown);
+            assert_eq!(masked(text).chars().count(), text.chars().count());
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! The settings file: text → [`Settings`], or everything that is wrong with it.
+
+use std::path::{Path, PathBuf};
+
+use tidegate_policy::form;
+use tidegate_policy::node::{Kind, Node};
+use tidegate_policy::{Problem, Span};
+use tidegate_tower::forwarded::ForwardedSource;
+
+use super::table::SETTINGS;
+use super::{Jwt, JwtKey, Listener, LogFormat, Settings, TlsFiles, masked};
+use crate::observe::is_endpoint;
+
+/// Reads settings. Paths in them are relative to `home`.
+///
+/// # Errors
+/// With every problem, warnings included; at least one is an error.
+pub(crate) fn read(text: &str, home: &Path) -> Result<(Settings, Vec<Problem>), Vec<Problem>> {
+    let (node, problems) = form::read(text, &SETTINGS);
+    let mut reader = Reader { home, problems };
+    let mut settings = Settings::default();
+    if let Some(node) = &node {
+        reader.settings(node, &mut settings);
+    }
+    let mut problems = reader.problems;
+    for problem in &mut problems {
+        // `name:value` without a space is a name as far as the text goes.
+        problem.path.truncate(problem.path.find(':').unwrap_or(problem.path.len()));
+    }
+    form::complete(&mut problems, &masked(text));
+    if problems.iter().any(Problem::is_error) { Err(problems) } else { Ok((settings, problems)) }
+}
+
+struct Reader<'a> {
+    home: &'a Path,
+    problems: Vec<Problem>,
+}
+
+impl Reader<'_> {
+    fn settings(&mut self, root: &Node, settings: &mut Settings) {
+        for listener in Listener::ALL {
+            let given = root.get("listen").and_then(|listen| listen.get(listener.name()));
+            if let Some(address) = given.and_then(form::listen) {
+                settings.listen[listener as usize] = address;
+            }
+        }
+        settings.policy = root.get("policy").and_then(|policy| self.path(policy, "file"));
+        self.store(root, settings);
+        if let Some(list) = root.get("trusted_proxies") {
+            settings.trusted_proxies = list.items().iter().filter_map(form::network).collect();
+        }
+        settings.forwarded = match text(root, "forwarded").as_deref() {
+            Some("forwarded") => ForwardedSource::Forwarded,
+            Some("peer") => ForwardedSource::Peer,
+            _ => ForwardedSource::XForwardedFor,
+        };
+        settings.tls = root
+            .get("tls")
+            .and_then(|tls| Some(TlsFiles { cert: self.path(tls, "cert")?, key: self.path(tls, "key")? }));
+        let auth = |name| root.get("auth").and_then(|auth| text(auth, name));
+        (settings.http_token, settings.resp_password) = (auth("http_token"), auth("resp_password"));
+        settings.jwt = root.get("jwt").and_then(|jwt| self.jwt(jwt));
+        let format = root.get("log").and_then(|log| text(log, "format"));
+        settings.log = if format.as_deref() == Some("json") { LogFormat::Json } else { LogFormat::Text };
+        settings.otlp = root.get("otlp").and_then(|otlp| self.endpoint(otlp));
+        settings.workers = integer(root, "workers").and_then(|workers| usize::try_from(workers).ok());
+    }
+
+    fn store(&mut self, root: &Node, settings: &mut Settings) {
+        let store = root.get("store");
+        let mode = store.and_then(|store| store.get("mode"));
+        let (word, sync) = (mode.and_then(Node::scalar), root.get("rate_limit_sync"));
+        let synced = sync.and_then(|sync| sync.get("enabled"));
+        match (word, synced.map(|node| (&node.kind, node.at))) {
+            (Some(word @ ("local" | "strict")), Some((Kind::Bool(true), at))) => {
+                let message =
+                    format!("`rate_limit_sync` is on, which is `hybrid`, and `store.mode` is `{word}`");
+                let problem = Problem::error(at, "rate_limit_sync.enabled", message);
+                self.problems.push(problem.want("one of the two").hint("remove `rate_limit_sync`"));
+            }
+            (Some("hybrid"), Some((Kind::Bool(false), at))) => {
+                let message = "`rate_limit_sync` is off, and `store.mode` is `hybrid`";
+                let problem = Problem::error(at, "rate_limit_sync.enabled", message);
+                self.problems.push(problem.want("one of the two").hint("remove `rate_limit_sync`"));
+            }
+            (None | Some("hybrid"), Some((Kind::Bool(true), at))) => {
+                self.not_available(at, "rate_limit_sync.enabled", "rate_limit_sync", "`enabled: false`");
+            }
+            (Some(word @ ("strict" | "hybrid")), _) => {
+                let at = mode.map_or_else(Span::default, |mode| mode.at);
+                self.not_available(at, "store.mode", &format!("store.mode: {word}"), "`local`");
+            }
+            (_, _) => {
+                if let Some(redis) = store.and_then(|store| store.get("redis")) {
+                    let message = "`store.redis` is not used in `local` mode";
+                    let problem = Problem::warning(redis.at, "store.redis", message);
+                    self.problems.push(problem.saw("a Redis").hint("remove it"));
+                }
+            }
+        }
+        let Some(store) = store else { return };
+        if let Some(keys) = integer(store, "max_keys").and_then(|keys| usize::try_from(keys).ok()) {
+            settings.max_keys = keys;
+        }
+        if let Some(nodes) = integer(store, "nodes").and_then(|nodes| u32::try_from(nodes).ok()) {
+            settings.nodes = nodes;
+        }
+    }
+
+    fn not_available(&mut self, at: Span, path: &str, what: &str, want: &str) {
+        let version = env!("CARGO_PKG_VERSION");
+        let message = format!("`{what}` is not available in this version ({version}): counters are local");
+        let hint =
+            "several nodes can share limits with `store: { mode: local, nodes: N }`, each getting a part";
+        self.problems.push(Problem::error(at, path, message).want(want).hint(hint));
+    }
+
+    fn jwt(&mut self, node: &Node) -> Option<Jwt> {
+        let (jwks, key, algorithm) = (self.path(node, "jwks"), text(node, "key"), text(node, "algorithm"));
+        let wrong = |message: &str, hint: &str| {
+            Some(
+                Problem::error(node.at, "jwt", message)
+                    .saw("`jwt`")
+                    .want("`jwks`, or `key` with `algorithm`")
+                    .hint(hint),
+            )
+        };
+        let problem = match (&jwks, &key, &algorithm) {
+            (Some(_), None, None) | (None, Some(_), Some(_)) => None,
+            // A field that is there and wrong is told already.
+            _ if ["jwks", "key", "algorithm"]
+                .iter()
+                .any(|name| node.get(name).is_some_and(|n| n.scalar().is_none())) =>
+            {
+                None
+            }
+            (Some(_), Some(_), _) => wrong("`jwks` beside `key`", "remove one of the two"),
+            (Some(_), None, Some(_)) => {
+                wrong("`algorithm` beside `jwks`", "the keys say their algorithm: remove it")
+            }
+            (None, Some(_), None) => {
+                wrong("`key` without `algorithm`", "add `algorithm: HS256`, or the one it is for")
+            }
+            (None, None, Some(_)) => wrong("`algorithm` without `key`", "add `key`"),
+            (None, None, None) => wrong("nothing to verify tokens with", "add `jwks: FILE`"),
+        };
+        self.problems.extend(problem);
+        let key = match (jwks, key, algorithm) {
+            (Some(file), _, _) => JwtKey::Jwks(file),
+            (None, Some(key), Some(algorithm)) => JwtKey::Key { key, algorithm },
+            _ => return None,
+        };
+        Some(Jwt { key, issuer: text(node, "issuer"), audience: text(node, "audience") })
+    }
+
+    fn endpoint(&mut self, otlp: &Node) -> Option<String> {
+        let node = otlp.get("endpoint")?;
+        let endpoint = text(otlp, "endpoint")?;
+        if !is_endpoint(&endpoint) {
+            let problem = Problem::error(node.at, "otlp.endpoint", "this is no address of a collector");
+            let problem = problem.saw("text").want("an address such as `http://127.0.0.1:4317`");
+            self.problems
+                .push(problem.hint("it is OTLP over gRPC, without TLS: `https://` is not available"));
+        }
+        Some(endpoint)
+    }
+
+    /// A path, relative to the file that names it.
+    fn path(&mut self, node: &Node, name: &str) -> Option<PathBuf> {
+        let path = text(node, name)?;
+        if path.is_empty() {
+            let at = node.get(name).map_or(node.at, |node| node.at);
+            self.problems.push(
+                Problem::error(at, name, "the path is empty").saw("nothing").want("the path of a file"),
+            );
+        }
+        Some(self.home.join(path))
+    }
+}
+
+fn text(node: &Node, name: &str) -> Option<String> {
+    node.get(name)?.scalar().map(str::to_owned)
+}
+
+fn integer(node: &Node, name: &str) -> Option<u64> {
+    form::integer(node.get(name)?)
+}

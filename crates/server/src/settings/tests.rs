@@ -1,0 +1,183 @@
+use std::path::Path;
+
+use super::*;
+
+fn read_here(text: &str) -> Result<(Settings, Vec<tidegate_policy::Problem>), Vec<tidegate_policy::Problem>> {
+    read(text, Path::new("/etc/tidegate"))
+}
+
+/// The messages of what is wrong.
+fn wrong(text: &str) -> Vec<String> {
+    let problems = read_here(text).expect_err("it is wrong");
+    problems.iter().map(ToString::to_string).collect()
+}
+
+const WHOLE: &str = r#"
+listen: { http: 0.0.0.0:80, grpc: off, resp: 127.0.0.1:6380, admin: "[::1]:9090" }
+policy: { file: policy.yaml }
+store: { mode: local, max_keys: 1000, nodes: 3 }
+rate_limit_sync: { enabled: false, backend: redis, sync_interval_ms: 100, fallback_on_error: local_only }
+trusted_proxies: [10.0.0.0/8, "::1/128"]
+forwarded: forwarded
+tls: { cert: server.pem, key: /keys/server.key }
+auth: { http_token: s3cret-token, resp_password: s3cret-password }
+jwt: { key: s3cret-key, algorithm: HS256, issuer: me, audience: you }
+log: { format: json }
+otlp: { endpoint: "http://127.0.0.1:4317" }
+workers: 3
+"#;
+
+#[test]
+fn everything_can_be_said() {
+    let (settings, warnings) = read_here(WHOLE).expect("it is right");
+    assert!(warnings.is_empty(), "{warnings:?}");
+    assert_eq!(settings.listen[0], Some("0.0.0.0:80".parse().unwrap()));
+    assert_eq!(settings.listen[1], None);
+    assert_eq!(settings.listen[3], Some("[::1]:9090".parse().unwrap()));
+    assert_eq!(settings.policy.as_deref(), Some(Path::new("/etc/tidegate/policy.yaml")));
+    assert_eq!((settings.max_keys, settings.nodes, settings.workers), (1_000, 3, Some(3)));
+    assert_eq!(settings.trusted_proxies.len(), 2);
+    assert_eq!(settings.forwarded, ForwardedSource::Forwarded);
+    let tls = settings.tls.as_ref().expect("it is there");
+    assert_eq!(
+        (&*tls.cert, &*tls.key),
+        (Path::new("/etc/tidegate/server.pem"), Path::new("/keys/server.key"))
+    );
+    assert_eq!(settings.http_token.as_deref(), Some("s3cret-token"));
+    assert_eq!(settings.resp_password.as_deref(), Some("s3cret-password"));
+    assert_eq!(settings.jwt.as_ref().and_then(|jwt| jwt.issuer.as_deref()), Some("me"));
+    assert_eq!(settings.log, LogFormat::Json);
+    assert_eq!(settings.otlp.as_deref(), Some("http://127.0.0.1:4317"));
+    let shown = format!("{settings:?}");
+    assert!(!shown.contains("s3cret"), "{shown}");
+}
+
+#[test]
+fn nothing_need_be_said() {
+    for text in ["", "# nothing\n", "{}"] {
+        let (settings, warnings) = read_here(text).expect("it is right");
+        assert_eq!(settings.listen, Settings::default().listen);
+        assert!(warnings.is_empty(), "{warnings:?}");
+    }
+}
+
+#[test]
+fn every_problem_is_told_with_a_hint() {
+    let told =
+        wrong("listn: {}\nlisten: { http: localhost:80, grpc: 8081 }\nworkers: 0\nlog: { format: jsn }\n");
+    let told = told.join("\n");
+    for part in [
+        "line 1, column 1: listn: unknown field `listn`",
+        "did you mean `listen`?",
+        "write it as `127.0.0.1:80`",
+        "write it as `127.0.0.1:8081`",
+        "workers: 0 is out of range",
+        "did you mean `json`?",
+    ] {
+        assert!(told.contains(part), "{part}\nin\n{told}");
+    }
+}
+
+#[test]
+fn stores_that_are_not_there_are_refused() {
+    for text in ["store: { mode: strict }", "store: { mode: hybrid }", "rate_limit_sync: { enabled: true }"] {
+        let told = wrong(text);
+        assert!(told[0].contains("not available in this version"), "{told:?}");
+    }
+}
+
+#[test]
+fn contradictions_are_errors() {
+    for text in [
+        "store: { mode: local }\nrate_limit_sync: { enabled: true }",
+        "store: { mode: strict }\nrate_limit_sync: { enabled: true }",
+        "store: { mode: hybrid }\nrate_limit_sync: { enabled: false }",
+    ] {
+        let told = wrong(text);
+        assert!(told.iter().any(|told| told.contains("remove `rate_limit_sync`")), "{told:?}");
+    }
+}
+
+#[test]
+fn tokens_are_verified_in_one_way() {
+    for (text, part) in [
+        ("jwt: { issuer: x }", "nothing to verify"),
+        ("jwt: { jwks: a.json, key: s3cret, algorithm: HS256 }", "beside `key`"),
+        ("jwt: { key: s3cret }", "without `algorithm`"),
+        ("jwt: { jwks: a.json, algorithm: HS256 }", "beside `jwks`"),
+    ] {
+        let told = wrong(text);
+        assert!(told[0].contains(part) && !told[0].contains("s3cret"), "{told:?}");
+    }
+}
+
+#[test]
+fn a_redis_that_is_not_used_is_warned_of() {
+    let (_, warnings) = read_here("store: { redis: { url: \"redis://:s3cret@h\" } }").expect("it is right");
+    assert_eq!(warnings.len(), 1);
+    assert!(!warnings[0].to_string().contains("s3cret"));
+}
+
+#[test]
+fn no_problem_repeats_a_secret() {
+    for text in [
+        "auth: s3cret",
+        "auth: { http_tokn: s3cret }",
+        "auth: { http_token:s3cret }",
+        "auth:\n  http_token: [s3cret]",
+        "auth:\n  http_token: { s3cret: s3cret }",
+        "jwt: { key: \"s3cret\", algorithm: HS257 }",
+        "otlp: { endpoint: \"s3cret\" }",
+        "otlp: { endpoint: \"https://me:s3cret@collector:4317\" }",
+        "listen: { http_token: s3cret }",
+        "tls:\n  cert: a\n  password: |\n    s3cret\n    s3cret: s3cret\n  key: b\n",
+        "{\"auth\": {\"http_token\": \"s3cret\", \"x\": 1}}",
+    ] {
+        let told = wrong(text).join("\n");
+        assert!(!told.contains("s3cret"), "{text}: {told}");
+    }
+}
+
+#[test]
+fn what_is_given_beats_the_file() {
+    let (file, _) =
+        read_here("listen: { http: 127.0.0.1:1, admin: off }\nauth: { http_token: a }").expect("right");
+    let given = Given {
+        listen: [Some("127.0.0.1:2".into()), Some("off".into()), Some(String::new()), None],
+        http_token: Some("b".into()),
+        resp_password: Some(String::new()),
+        ..Given::default()
+    };
+    let settings = file.with(given).expect("it makes sense");
+    assert_eq!(settings.listen[0], Some("127.0.0.1:2".parse().unwrap()));
+    assert_eq!((settings.listen[1], settings.listen[3]), (None, None));
+    assert_eq!(settings.listen[2], Settings::default().listen[2], "empty is as good as not set");
+    assert_eq!((settings.http_token.as_deref(), settings.resp_password), (Some("b"), None));
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    let listen = |listener: Listener, address: &str| {
+        let mut given = Given::default();
+        given.listen[listener as usize] = Some(address.into());
+        given
+    };
+    let told = |given| Settings::default().with(given).expect_err("it makes no sense").to_string();
+    assert!(told(listen(Listener::Http, "here")).starts_with("--http (or TIDEGATE_HTTP): `here` is not"));
+    assert!(told(listen(Listener::Resp, "0.0.0.0:6380")).contains("TIDEGATE_RESP_PASSWORD"));
+    let off = Given { listen: [(); 4].map(|()| Some("off".into())), ..Given::default() };
+    assert!(told(off).contains("nothing to serve"));
+    let open = Given { resp_password: Some("p".into()), ..listen(Listener::Resp, "0.0.0.0:6380") };
+    assert!(Settings::default().with(open).is_ok());
+    assert_eq!(kill_switch_from(Some("allow")), Ok(true));
+    assert_eq!(kill_switch_from(None), Ok(false));
+    assert!(kill_switch_from(Some("1")).is_err());
+}
+
+#[test]
+fn every_link_of_the_reference_leads_somewhere() {
+    let page = reference();
+    for target in page.split("](#").skip(1).filter_map(|rest| rest.split(')').next()) {
+        assert!(page.lines().any(|line| line.to_lowercase() == format!("## {target}")), "{target}");
+    }
+}

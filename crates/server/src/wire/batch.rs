@@ -1,0 +1,128 @@
+//! Several requests at once: `{"requests":[…]}`.
+
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use tidegate_policy::Request;
+
+use super::RequestError;
+use super::request::{Text, Within, at, cut};
+use crate::bounds::BATCH_MAX;
+
+/// Reads a batch.
+///
+/// # Errors
+/// When it is none; what is wrong with a request names its place, from zero.
+pub fn batch(text: &str) -> Result<Vec<Request<'_>>, RequestError> {
+    let mut json = serde_json::Deserializer::from_str(text);
+    let read = json_object(&mut json).and_then(|requests| json.end().map(|()| requests));
+    read.map_err(|error| RequestError::of(&error))
+}
+
+fn json_object<'de, D: Deserializer<'de>>(json: D) -> Result<Vec<Request<'de>>, D::Error> {
+    json.deserialize_map(Batch)
+}
+
+struct Batch;
+
+impl<'de> Visitor<'de> for Batch {
+    type Value = Vec<Request<'de>>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a batch: {\"requests\":[…]}")
+    }
+
+    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Self::Value, M::Error> {
+        let mut requests = None;
+        while let Some(Text(name)) = map.next_key::<Text<'de>>()? {
+            if name != "requests" {
+                let unknown = format!("unknown member `{}`; a batch has requests", cut(&name));
+                return Err(M::Error::custom(unknown));
+            }
+            if requests.is_some() {
+                return Err(M::Error::custom("`requests` is there twice"));
+            }
+            requests = Some(map.next_value_seed(Requests)?);
+        }
+        requests.ok_or_else(|| M::Error::custom("`requests` is missing: what is asked?"))
+    }
+}
+
+struct Requests;
+
+impl<'de> DeserializeSeed<'de> for Requests {
+    type Value = Vec<Request<'de>>;
+
+    fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<Self::Value, D::Error> {
+        json.deserialize_seq(self).map_err(|error| {
+            let said = error.to_string();
+            // What is wrong with one of them says so itself.
+            if said.starts_with('`') { D::Error::custom(said) } else { at("requests", &said) }
+        })
+    }
+}
+
+impl<'de> Visitor<'de> for Requests {
+    type Value = Vec<Request<'de>>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of requests")
+    }
+
+    fn visit_seq<S: SeqAccess<'de>>(self, mut list: S) -> Result<Self::Value, S::Error> {
+        let mut requests = Vec::new();
+        loop {
+            let mut request = Request::new();
+            let place = requests.len();
+            let read = list.next_element_seed(Within(&mut request));
+            if read.map_err(|error| at(&format!("requests[{place}]"), &error))?.is_none() {
+                return Ok(requests);
+            }
+            if place == BATCH_MAX {
+                return Err(S::Error::custom(format!("`requests`: there are more than {BATCH_MAX}")));
+            }
+            requests.push(request);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_come_in_order() {
+        let read = batch(r#"{"requests":[{"user":"a"},{"user":"b","cost":2}]}"#).unwrap();
+        let users: Vec<&str> = read.iter().filter_map(|request| request.user.as_deref()).collect();
+        assert_eq!(users, ["a", "b"]);
+        assert!(batch(r#"{"requests":[]}"#).unwrap().is_empty());
+    }
+
+    #[test]
+    fn what_is_wrong_names_the_place() {
+        for (text, what, field) in [
+            ("{}", "`requests` is missing", Some("requests")),
+            ("[]", "a batch", None),
+            (r#"{"requests":{}}"#, "`requests`: ", Some("requests")),
+            (r#"{"requests":[],"requests":[]}"#, "`requests` is there twice", Some("requests")),
+            (r#"{"request":[]}"#, "unknown member `request`", Some("request")),
+            (r#"{"requests":[{},{"cost":-1}]}"#, "-1 is not an integer", Some("requests[1].cost")),
+            (r#"{"requests":[{"usr":1}]}"#, "unknown member `usr`", Some("requests[0].usr")),
+            (r#"{"requests":[7]}"#, "`requests[0]`: ", Some("requests[0]")),
+            (r#"{"requests":[{}]} x"#, "trailing characters", None),
+            (r#"{"requests":[{}"#, "EOF", Some("requests[1]")),
+        ] {
+            let error = batch(text).expect_err(text);
+            assert!(error.to_string().contains(what), "{text}: {error}");
+            assert_eq!(error.field().as_deref(), field, "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn there_is_an_end() {
+        let of = |count: usize| format!("{{\"requests\":[{}]}}", vec!["{}"; count].join(","));
+        assert_eq!(batch(&of(BATCH_MAX)).unwrap().len(), BATCH_MAX);
+        let error = batch(&of(BATCH_MAX + 1)).unwrap_err();
+        assert_eq!(error.to_string(), "`requests`: there are more than 1000");
+    }
+}

@@ -1,0 +1,189 @@
+//! A bucket that whoever asks brings along:
+//! `{"key":"user:1","capacity":10,"rate":100,"window":"60s","cost":1}`.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{Deserializer, Error, MapAccess, Visitor};
+use tidegate::policy::ThrottleLimit;
+use tidegate::{Cost, Nanos};
+
+use super::RequestError;
+use super::request::{Text, at, cost, cut, value};
+
+/// A question about an ad-hoc bucket.
+#[derive(Debug, PartialEq, Eq)]
+pub struct AdHoc<'a> {
+    /// Whose bucket; never empty.
+    pub key: Cow<'a, str>,
+    /// Its numbers, not yet known to make a limit.
+    pub limit: ThrottleLimit,
+    /// What is taken.
+    pub cost: Cost,
+}
+
+/// Reads a question about an ad-hoc bucket.
+///
+/// # Errors
+/// When it is none.
+pub fn throttle(text: &str) -> Result<AdHoc<'_>, RequestError> {
+    let mut json = serde_json::Deserializer::from_str(text);
+    let read = json_object(&mut json).and_then(|asked| json.end().map(|()| asked));
+    read.map_err(|error| RequestError::of(&error))
+}
+
+fn json_object<'de, D: Deserializer<'de>>(json: D) -> Result<AdHoc<'de>, D::Error> {
+    json.deserialize_map(AdHocVisitor)
+}
+
+struct AdHocVisitor;
+
+impl<'de> Visitor<'de> for AdHocVisitor {
+    type Value = AdHoc<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a bucket: {\"key\":…,\"capacity\":n,\"rate\":n,\"window\":\"60s\"}")
+    }
+
+    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Self::Value, M::Error> {
+        let (mut key, mut capacity, mut rate, mut window, mut tokens) = (None, None, None, None, None);
+        while let Some(Text(name)) = map.next_key::<Text<'de>>()? {
+            let name = &*name;
+            let twice = match name {
+                "key" => key.replace(some_key(&mut map)?).is_some(),
+                "capacity" => capacity.replace(value(&mut map, name, positive::<u32>)?).is_some(),
+                "rate" => rate.replace(value(&mut map, name, positive::<u64>)?).is_some(),
+                "window" => window.replace(some_window(&mut map)?).is_some(),
+                "cost" => tokens.replace(value(&mut map, name, cost)?).is_some(),
+                _ => return Err(unknown(name)),
+            };
+            if twice {
+                return Err(M::Error::custom(format!("`{name}` is there twice")));
+            }
+        }
+        let limit = ThrottleLimit {
+            capacity: capacity.ok_or_else(|| missing("capacity", "how much is there at once?"))?,
+            rate: rate.ok_or_else(|| missing("rate", "how much comes in a window?"))?,
+            window: window.ok_or_else(|| missing("window", "how long is it? Such as \"60s\""))?,
+        };
+        let key = key.ok_or_else(|| missing("key", "whose bucket is it?"))?;
+        Ok(AdHoc { key, limit, cost: tokens.unwrap_or(Cost::ONE) })
+    }
+}
+
+const MEMBERS: [&str; 5] = ["key", "capacity", "rate", "window", "cost"];
+
+fn unknown<E: Error>(name: &str) -> E {
+    let near = tidegate_policy::nearest(name, MEMBERS);
+    let hint = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+    E::custom(format!("unknown member `{}`; a bucket has {}{hint}", cut(name), MEMBERS.join(", ")))
+}
+
+fn missing<E: Error>(name: &str, question: &str) -> E {
+    E::custom(format!("`{name}` is missing: {question}"))
+}
+
+fn some_key<'de, M: MapAccess<'de>>(map: &mut M) -> Result<Cow<'de, str>, M::Error> {
+    let Text(key) = map.next_value().map_err(|error| at("key", &error))?;
+    if key.is_empty() { Err(M::Error::custom("`key`: it is empty: whose bucket is it?")) } else { Ok(key) }
+}
+
+/// What must not be zero says so itself, where a limit is made of it.
+fn positive<T: TryFrom<u64>>(text: &str) -> Result<T, &'static str> {
+    let number = text.parse::<u64>().ok().and_then(|number| T::try_from(number).ok());
+    let small = size_of::<T>() == size_of::<u32>();
+    number.ok_or(if small { "an integer from 1 to 4294967295" } else { "an integer of at least 1" })
+}
+
+fn some_window<'de, M: MapAccess<'de>>(map: &mut M) -> Result<Nanos, M::Error> {
+    let Text(text) = map.next_value().map_err(|error| at("window", &error))?;
+    window(&text).ok_or_else(|| {
+        let text = cut(&text);
+        M::Error::custom(format!(
+            "`window`: `{text}` is not a window; write a duration such as 60s (ms, s, m, h or d), \
+             or second, minute, hour, day"
+        ))
+    })
+}
+
+/// A window: a word, or a whole number with its unit.
+fn window(text: &str) -> Option<Nanos> {
+    let unit_at = text.find(|c: char| !c.is_ascii_digit())?;
+    let (digits, unit) = text.split_at(unit_at);
+    let unit = match (digits, unit) {
+        ("", "second") | (_, "s") => Nanos::SECOND,
+        ("", "minute") | (_, "m") => Nanos::MINUTE,
+        ("", "hour") | (_, "h") => Nanos::HOUR,
+        ("", "day") | (_, "d") => Nanos::DAY,
+        (_, "ms") => Nanos::from_millis(1),
+        _ => return None,
+    };
+    let is_word = digits.is_empty() && text.len() > 2;
+    let count = if is_word { 1 } else { digits.parse::<u64>().ok()? };
+    count.checked_mul(unit.get()).map(Nanos::new)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_member_is_read() {
+        let asked = throttle(r#"{"key":"user:1","capacity":10,"rate":100,"window":"60s","cost":2}"#).unwrap();
+        let limit = ThrottleLimit { capacity: 10, rate: 100, window: Nanos::MINUTE };
+        assert_eq!(asked, AdHoc { key: "user:1".into(), limit, cost: Cost::new(2) });
+        assert!(matches!(asked.key, Cow::Borrowed(_)), "nothing is copied");
+        let plain = throttle(r#"{"window":"minute","rate":100,"capacity":10,"key":"user:1"}"#).unwrap();
+        assert_eq!(plain, AdHoc { cost: Cost::ONE, ..asked });
+    }
+
+    #[test]
+    fn windows_are_words_or_durations() {
+        for (text, nanos) in [
+            ("second", Some(Nanos::SECOND)),
+            ("day", Some(Nanos::DAY)),
+            ("60s", Some(Nanos::MINUTE)),
+            ("5m", Some(Nanos::from_secs(300))),
+            ("2h", Some(Nanos::from_secs(7_200))),
+            ("1d", Some(Nanos::DAY)),
+            ("10ms", Some(Nanos::from_millis(10))),
+            ("0s", Some(Nanos::ZERO)),
+        ] {
+            assert_eq!(window(text), nanos, "{text}");
+        }
+        for text in ["", "60", "s", "ms", "d", "1.5s", "-1s", "1 s", "2second", "week", "99999999999999d"] {
+            assert_eq!(window(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn hostile_numbers_are_refused_by_name() {
+        for number in ["NaN", "-1", "1e400", "18446744073709551616", "0.5", "\"1\"", "null", "[1]"] {
+            for name in ["capacity", "rate", "cost"] {
+                let text = format!("{{\"key\":\"k\",\"{name}\":{number}}}");
+                let error = throttle(&text).expect_err(&text);
+                assert_eq!(error.field().as_deref(), Some(name), "{text}: {error}");
+            }
+        }
+        let long = format!("{{\"cost\":{}}}", "9".repeat(10_000));
+        assert!(throttle(&long).unwrap_err().to_string().len() < 200, "it is not sent back whole");
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (text, what, field) in [
+            ("{}", "`capacity` is missing", Some("capacity")),
+            (r#"{"key":""}"#, "`key`: it is empty", Some("key")),
+            (r#"{"key":1}"#, "`key`: ", Some("key")),
+            (r#"{"window":"fortnight"}"#, "`fortnight` is not a window", Some("window")),
+            (r#"{"capcity":1}"#, "did you mean `capacity`?", Some("capcity")),
+            (r#"{"rate":1,"rate":1}"#, "`rate` is there twice", Some("rate")),
+            (r#"{"capacity":4294967296}"#, "from 1 to 4294967295", Some("capacity")),
+            ("[]", "a bucket", None),
+        ] {
+            let error = throttle(text).expect_err(text);
+            assert!(error.to_string().contains(what), "{text}: {error}");
+            assert_eq!(error.field().as_deref(), field, "{text}: {error}");
+        }
+    }
+}

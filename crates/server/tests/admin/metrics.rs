@@ -1,0 +1,131 @@
+//! What is counted is what happened, and it is said so that anybody can read it.
+
+use std::sync::Arc;
+
+use tidegate::policy::{Policy, Request, ThrottleLimit, Trust};
+use tidegate::{Cost, Nanos};
+use tidegate_server::lifecycle::Concern;
+use tidegate_server::observe::{LIMITS_TOLD_MAX, OTHER, Origin, Protocol, metrics_page};
+use tidegate_server::settings::{Listener, Settings};
+
+use crate::client::get;
+use crate::exposition::Page;
+use crate::{POLICY, listen, node};
+
+const ORIGIN: Origin<'static> = Origin { protocol: Protocol::Http, traceparent: None };
+
+#[tokio::test]
+async fn decisions_are_counted_and_keys_are_not_told() {
+    let node = Arc::new(node(POLICY, Settings::default()));
+    let address = listen(&node).await;
+    let secret = "secret-user";
+    for _ in 0..3 {
+        node.check(
+            ORIGIN,
+            &Request::new().user(secret).plan("free").trust(Trust::from_hundredths(40).expect("a share")),
+        );
+    }
+    node.check(Origin { protocol: Protocol::Resp, ..ORIGIN }, &Request::new().client("friend"));
+    node.check(ORIGIN, &Request::new().tenant("stranger"));
+    let limit = ThrottleLimit { capacity: 1, rate: 1, window: Nanos::HOUR };
+    for _ in 0..3 {
+        node.throttle(ORIGIN, b"secret-key", limit, Cost::ONE).expect("the numbers are good");
+    }
+    let reply = get(address, "/metrics").await;
+    assert_eq!(reply.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
+    assert!(!reply.body.contains("secret"), "a client's key is nobody's label");
+    let page = Page::parse(&reply.body);
+    let of = |limit: &str, outcome: &str| {
+        page.value("tidegate_decisions_total", &[("limit", limit), ("outcome", outcome)])
+    };
+    assert_eq!([of("per-user", "allowed"), of("per-user", "denied")], [2.0, 1.0]);
+    assert_eq!([of("watched", "allowed"), of("watched", "shadow_denied")], [1.0, 2.0]);
+    assert_eq!([of("tenant:acme", "allowed"), of("tenant:acme", "queued")], [0.0, 0.0]);
+    let reason = |reason| page.value("tidegate_decisions_by_reason_total", &[("reason", reason)]);
+    assert_eq!([reason("allowlisted"), reason("token_bucket_exceeded"), reason("blocked")], [1.0, 1.0, 0.0]);
+    let throttled = |outcome| page.value("tidegate_throttle_decisions_total", &[("outcome", outcome)]);
+    assert_eq!([throttled("allowed"), throttled("denied")], [1.0, 2.0]);
+    let asked = |protocol| page.value("tidegate_requests_total", &[("protocol", protocol)]);
+    assert_eq!([asked("http"), asked("resp"), asked("rls"), asked("ext_authz")], [7.0, 1.0, 0.0, 0.0]);
+    assert_eq!(page.value("tidegate_unknown_tenants_total", &[]), 1.0);
+    assert_eq!(page.value("tidegate_decision_duration_seconds_count", &[]), 8.0);
+    assert_eq!(page.value("tidegate_retry_wait_seconds_count", &[]), 1.0);
+    assert_eq!(page.value("tidegate_trust_score_count", &[]), 3.0);
+    assert_eq!(page.value("tidegate_trust_score_bucket", &[("le", "0.4")]), 3.0);
+    assert_eq!(page.value("tidegate_trust_score_bucket", &[("le", "0.3")]), 0.0);
+    assert_eq!(page.value("tidegate_tokens_remaining_ratio_count", &[("limit", "per-user")]), 3.0);
+    assert!(page.value("tidegate_keys", &[]) >= 2.0);
+}
+
+#[tokio::test]
+async fn every_contracted_metric_has_a_truthful_value_from_the_start() {
+    let node = Arc::new(node(POLICY, Settings::default()));
+    let page = Page::parse(&metrics_page(&node));
+    for name in
+        ["tidegate_keys_overflowed_total", "tidegate_degraded", "tidegate_policy_reload_failures_total"]
+    {
+        assert_eq!(page.value(name, &[]), 0.0, "{name}");
+    }
+    assert_eq!(page.value("tidegate_policy_version", &[]), 1.0);
+    assert_eq!(page.value("tidegate_policy_limits", &[]), 4.0);
+    assert_eq!(page.value("tidegate_ready", &[]), 1.0);
+    for kind in ["connect", "reply", "timeout"] {
+        assert_eq!(page.value("tidegate_store_errors_total", &[("kind", kind)]), 0.0);
+    }
+    assert_eq!(page.value("tidegate_lease_overshoot_bound_tokens", &[("limit", "per-user")]), 0.0);
+    for action in ["warned", "blocked"] {
+        assert_eq!(page.value("tidegate_burst_actions_total", &[("action", action)]), 0.0);
+    }
+    assert_eq!(page.value("tidegate_queue_wait_seconds_count", &[]), 0.0);
+    let build = &page.0["tidegate_build_info"].samples[""][0];
+    assert_eq!((build.0["version"].as_str(), build.1), (env!("CARGO_PKG_VERSION"), 1.0));
+    if cfg!(target_os = "linux") {
+        assert!(page.value("process_resident_memory_bytes", &[]) > 100_000.0);
+        assert!(page.value("process_start_time_seconds", &[]) > 1_000_000_000.0);
+    }
+}
+
+#[test]
+fn what_is_wrong_shows() {
+    let node = node(POLICY, Settings::default());
+    node.limiter.set_kill_switch(true);
+    node.metrics.reload_failed(Concern::Policy);
+    (0..5).for_each(|_| node.metrics.connection_opened(Listener::Http));
+    node.metrics.connection_closed(Listener::Http);
+    node.metrics.connection_refused(Listener::Grpc);
+    node.metrics.protocol_error(Listener::Resp);
+    node.metrics.token_rejected();
+    node.limiter.swap(Policy::parse("version: 1\nlimits: []\n").expect("it is valid")).expect("it fits");
+    let page = Page::parse(&metrics_page(&node));
+    let plain = ["tidegate_degraded", "tidegate_kill_switch", "tidegate_tokens_rejected_total"];
+    assert!(plain.iter().all(|name| page.value(name, &[]) == 1.0));
+    assert_eq!(page.value("tidegate_policy_reload_failures_total", &[]), 1.0);
+    assert_eq!(page.value("tidegate_policy_version", &[]), 2.0);
+    assert_eq!(page.value("tidegate_connections", &[("listener", "http")]), 4.0);
+    assert_eq!(page.value("tidegate_connections_opened_total", &[("listener", "http")]), 5.0);
+    assert_eq!(page.value("tidegate_connections_refused_total", &[("listener", "grpc")]), 1.0);
+    assert_eq!(page.value("tidegate_protocol_errors_total", &[("listener", "resp")]), 1.0);
+    assert!(page.0["tidegate_decisions_total"].samples.is_empty(), "limits that are gone are gone");
+}
+
+#[test]
+fn thousands_of_tenants_do_not_make_thousands_of_series() {
+    let tenants: String = (0..3_000)
+        .map(|id| format!("  - {{ id: t{id}, rate_limit: {{ sustained: {{ rate: 9, window: hour }} }} }}\n"))
+        .collect();
+    let node = node(&format!("version: 1\nlimits: []\ntenants:\n{tenants}"), Settings::default());
+    for id in 0..1_200 {
+        node.check(ORIGIN, &Request::new().tenant(format!("t{id}")));
+    }
+    let page = Page::parse(&metrics_page(&node));
+    let decisions = &page.0["tidegate_decisions_total"].samples[""];
+    let limits: std::collections::HashSet<&str> =
+        decisions.iter().map(|(labels, _)| labels["limit"].as_str()).collect();
+    assert_eq!(limits.len(), LIMITS_TOLD_MAX + 1);
+    let allowed: f64 =
+        decisions.iter().filter(|(labels, _)| labels["outcome"] == "allowed").map(|(_, value)| value).sum();
+    assert_eq!(allowed, 1_200.0, "nothing is lost");
+    let rest = page.value("tidegate_decisions_total", &[("limit", OTHER), ("outcome", "allowed")]);
+    assert_eq!(rest, 200.0);
+    assert_eq!(page.value("tidegate_policy_limits", &[]), 3_000.0);
+}

@@ -1,0 +1,100 @@
+//! A client that sends exactly what it is told.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use serde_json::Value;
+
+/// A server that hangs fails a test; it does not hang it.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// One connection.
+pub(crate) struct Client(TcpStream);
+
+/// One answer.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    head: String,
+    pub(crate) body: String,
+}
+
+impl Answer {
+    /// The value of a header; there is at most one.
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        let mut found = self.head.lines().filter_map(|line| {
+            let (own, value) = line.split_once(": ")?;
+            own.eq_ignore_ascii_case(name).then_some(value)
+        });
+        let first = found.next();
+        assert!(found.next().is_none(), "{name} is there twice: {}", self.head);
+        first
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.body))
+    }
+}
+
+impl Client {
+    pub(crate) fn connect(address: SocketAddr) -> Client {
+        let stream = TcpStream::connect(address).expect("the server listens");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        Client(stream)
+    }
+
+    pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) {
+        self.0.write_all(bytes.as_ref()).expect("the connection is open");
+    }
+
+    /// Sends what the server may not want to read to the end.
+    pub(crate) fn try_send(&mut self, bytes: impl AsRef<[u8]>) {
+        _ = self.0.write_all(bytes.as_ref());
+    }
+
+    pub(crate) fn post(&mut self, path: &str, body: impl AsRef<[u8]>) -> Answer {
+        let body = body.as_ref();
+        self.send(format!(
+            "POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n",
+            body.len()
+        ));
+        self.send(body);
+        self.answer()
+    }
+
+    pub(crate) fn ask(&mut self, method: &str, path: &str) -> Answer {
+        self.send(format!("{method} {path} HTTP/1.1\r\nHost: x\r\n\r\n"));
+        self.answer_to(method)
+    }
+
+    pub(crate) fn answer(&mut self) -> Answer {
+        self.answer_to("POST")
+    }
+
+    fn answer_to(&mut self, method: &str) -> Answer {
+        let mut head = Vec::new();
+        let mut byte = [0];
+        while !head.ends_with(b"\r\n\r\n") {
+            self.0.read_exact(&mut byte).unwrap_or_else(|error| panic!("{error} after {head:?}"));
+            head.push(byte[0]);
+        }
+        let head = String::from_utf8(head).expect("text");
+        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
+        let mut answer = Answer { status, head, body: String::new() };
+        let length: usize =
+            answer.header("content-length").map_or(0, |length| length.parse().expect("a number"));
+        let mut body = vec![0; if method == "HEAD" { 0 } else { length }];
+        self.0.read_exact(&mut body).expect("the body comes");
+        answer.body = String::from_utf8(body).expect("text");
+        answer
+    }
+
+    /// Whatever else comes until the server closes.
+    pub(crate) fn rest(&mut self) -> String {
+        let mut rest = Vec::new();
+        // A connection that is closed with something unread is reset.
+        _ = self.0.read_to_end(&mut rest);
+        String::from_utf8_lossy(&rest).into_owned()
+    }
+}

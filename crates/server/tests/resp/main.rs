@@ -1,0 +1,7 @@
+//! The listener for Redis clients, over real sockets.
+
+mod deciding;
+mod framing;
+mod hostile;
+mod housekeeping;
+mod wire;

@@ -1,0 +1,10 @@
+//! The server as people run it: the real binary, on ports of its own choosing.
+
+mod answers;
+mod asking;
+mod home;
+mod reloading;
+mod server;
+mod starting;
+mod stopping;
+mod tls;

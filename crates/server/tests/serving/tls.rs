@@ -1,0 +1,94 @@
+//! TLS, and certificates that change while it runs.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore};
+
+use crate::home::Home;
+use crate::server::{Server, run, tidegate};
+
+/// A new certificate and its key, in PEM.
+fn pair() -> (String, String) {
+    let names = ["localhost".to_owned(), "127.0.0.1".to_owned()];
+    let made = rcgen::generate_simple_self_signed(names).expect("it can be made");
+    (made.cert.pem(), made.signing_key.serialize_pem())
+}
+
+/// What a handshake agrees on with whoever trusts one certificate only; an error if that is not the server's.
+fn handshake(address: &str, trusted: &str) -> Result<Option<Vec<u8>>, std::io::Error> {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(trusted.as_bytes()).expect("it is one")).expect("it is sound");
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("ring has them")
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    let name = ServerName::try_from("localhost").expect("it is a name");
+    let mut client = ClientConnection::new(Arc::new(config), name).expect("it can begin");
+    let mut stream = TcpStream::connect(address)?;
+    while client.is_handshaking() {
+        client.complete_io(&mut stream)?;
+    }
+    Ok(client.alpn_protocol().map(<[u8]>::to_vec))
+}
+
+fn secure(home: &Home) -> Server {
+    let (cert, key) = pair();
+    home.write("cert.pem", &cert);
+    home.write("key.pem", &key);
+    let settings = home.write("settings.yaml", "tls: { cert: cert.pem, key: key.pem }\n");
+    Server::start(&["--config", &settings])
+}
+
+#[test]
+fn both_listeners_have_it_and_reload_it() {
+    let home = Home::new();
+    let server = secure(&home);
+    let first = std::fs::read_to_string(home.path("cert.pem")).expect("it is there");
+    assert!(server.told("http").starts_with("https://"), "{}", server.banner);
+    for listener in ["http", "grpc"] {
+        let agreed = handshake(&server.address(listener), &first).expect("it is trusted");
+        assert_eq!(agreed.as_deref(), Some(&b"h2"[..]), "{listener}");
+    }
+
+    // One half of another pair: the one before stays.
+    let (cert, key) = pair();
+    home.replace("cert.pem", &cert);
+    server.logged(&["not reloaded; what was there before stays", "tls"]);
+    handshake(&server.address("http"), &first).expect("the first is still used");
+
+    home.replace("key.pem", &key);
+    server.logged(&["reloaded", "tls"]);
+    handshake(&server.address("http"), &cert).expect("the second is used");
+    handshake(&server.address("http"), &first).expect_err("the first is not");
+}
+
+#[test]
+fn without_a_sound_pair_it_does_not_start() {
+    let home = Home::new();
+    let (cert, _) = pair();
+    home.write("cert.pem", &cert);
+    home.write("key.pem", &pair().1);
+    let settings = home.write("settings.yaml", "tls: { cert: cert.pem, key: key.pem }\n");
+    let ran = run(tidegate(&["serve", "--config", &settings]));
+    assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""), "{}", ran.err);
+    assert!(ran.err.contains("tls: ") && ran.err.contains("cert.pem with "), "{}", ran.err);
+}
+
+#[test]
+fn who_does_not_speak_tls_is_closed() {
+    let home = Home::new();
+    let server = secure(&home);
+    let mut stream = TcpStream::connect(server.address("http")).expect("somebody listens");
+    stream.write_all(b"GET /v1/check HTTP/1.1\r\n\r\n").expect("it can be sent");
+    let mut answer = Vec::new();
+    // It may be told by an alert, and by the end.
+    _ = stream.read_to_end(&mut answer);
+    assert!(!answer.starts_with(b"HTTP/"), "{answer:?}");
+}

@@ -1,0 +1,67 @@
+//! What proxies and clients write into `X-Forwarded-For` and `Forwarded`.
+
+use std::net::IpAddr;
+
+use tidegate_tower::forwarded::{ForwardedSource, TrustedProxies, client_address};
+
+use crate::target::{Failure, kind_of};
+
+const PEER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+const STRANGER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(198, 51, 100, 1));
+const CLIENT: &str = "203.0.113.7";
+
+pub(crate) fn try_input(input: &[u8]) -> Result<u64, Failure> {
+    let lines: Vec<&[u8]> = input.split(|byte| *byte == b'\n').collect();
+    let mut kinds = String::new();
+    for (source, entry) in [
+        (ForwardedSource::XForwardedFor, CLIENT.to_owned()),
+        (ForwardedSource::Forwarded, format!("for={CLIENT};proto=https")),
+    ] {
+        let trusted = TrustedProxies::default();
+        let client = |peer, lines: &[&[u8]]| client_address(peer, &trusted, source, lines.iter().copied());
+        let found = client(PEER, &lines);
+        Failure::unless(found == client(PEER, &lines), || "looking again finds another".to_owned())?;
+        Failure::unless(found == found.to_canonical(), || format!("{found} is not in its plain form"))?;
+        let stranger = client(STRANGER, &lines);
+        Failure::unless(stranger == STRANGER, || format!("a stranger passes for {stranger}"))?;
+        check_appended(&lines, &entry, |lines| client(PEER, lines))?;
+        kinds.push_str(if found == PEER {
+            "peer "
+        } else if found.is_ipv6() {
+            "six "
+        } else {
+            "four "
+        });
+    }
+    // Which bytes are in it tells inputs apart that are answered alike.
+    let shape: String = [b'"', b'\\', b'[', b';', b'=', b':', b','].iter().enumerate().fold(
+        kinds,
+        |mut shape, (at, byte)| {
+            if input.contains(byte) {
+                shape.push(char::from(b'a' + at as u8));
+            }
+            shape
+        },
+    );
+    Ok(kind_of([shape.as_str()].into_iter()))
+}
+
+/// Whatever a client wrote before: what the trusted proxy appends to it is the client.
+fn check_appended(lines: &[&[u8]], entry: &str, client: impl Fn(&[&[u8]]) -> IpAddr) -> Result<(), Failure> {
+    let expected: IpAddr = CLIENT.parse().expect("an address");
+    let own_line: Vec<&[u8]> = lines.iter().copied().chain([entry.as_bytes()]).collect();
+    let found = client(&own_line);
+    Failure::unless(found == expected, || {
+        format!("{found} instead of what the proxy wrote on its own line")
+    })?;
+    let last = lines.last().copied().unwrap_or_default();
+    for separator in [", ", ","] {
+        let appended = [last, separator.as_bytes(), entry.as_bytes()].concat();
+        let mut same_line = lines.to_vec();
+        same_line.pop();
+        same_line.push(&appended);
+        let found = client(&same_line);
+        Failure::unless(found == expected, || format!("{found} instead of what the proxy appended"))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,139 @@
+//! Bytes to the listener for Redis clients: cut into commands, and answered.
+
+use std::sync::LazyLock;
+
+use tidegate::policy::Policy;
+use tidegate_server::identity::Identity;
+use tidegate_server::node::Node;
+use tidegate_server::resp::{Decoder, Exchange, Step};
+use tidegate_server::settings::Settings;
+
+use crate::Random;
+use crate::target::{Failure, kind_of};
+
+/// All that a policy can have, so that every field matters.
+const POLICY: &str = include_str!("policy.yaml");
+
+/// Nothing of the answers depends on the time, so that they are the same twice: the node is asked once.
+static NODE: LazyLock<Node> = LazyLock::new(|| {
+    let settings = Settings { max_keys: 1_000, ..Settings::default() };
+    let identity = Identity::new(&settings).expect("nothing is to be verified");
+    let policy = Policy::parse(POLICY).expect("the policy is one");
+    Node::new(settings, policy.into(), identity).expect("a few limits fit")
+});
+
+pub(crate) fn try_input(input: &[u8]) -> Result<u64, Failure> {
+    let whole = commands([input].into_iter())?;
+    let bytes = commands(input.chunks(1))?;
+    Failure::unless(whole == bytes, || "byte by byte, there are other commands".to_owned())?;
+    let mut random = Random::new(input.len() as u64);
+    let size = 1 + random.below(input.len() + 1);
+    let pieces = commands(input.chunks(size))?;
+    Failure::unless(whole == pieces, || format!("in pieces of {size}, there are other commands"))?;
+    let (answers, over) = answers(input)?;
+    // An empty command has no answer; one that ends the connection is the last.
+    let expected = whole.iter().filter(|command| !command.is_empty()).count();
+    let seen = each_answer(&answers)?;
+    let fits = seen.len() == expected || (over && seen.len() <= expected);
+    Failure::unless(fits, || format!("{} answers to {expected} commands", seen.len()))?;
+    Ok(kind_of(seen.iter().map(String::as_str).take(4)))
+}
+
+/// The commands, each as a text; what is refused or broken is one, too.
+fn commands<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> Result<Vec<String>, Failure> {
+    let (mut decoder, mut held, mut all) = (Decoder::new(), Vec::new(), Vec::new());
+    for piece in pieces {
+        held.extend_from_slice(piece);
+        let mut used = 0;
+        loop {
+            let rest = &held[used..];
+            match decoder.step(rest) {
+                Step::Command(bytes) => {
+                    let args: Vec<String> =
+                        decoder.args(rest).iter().map(|arg| format!("`{}`", arg.escape_ascii())).collect();
+                    all.push(args.join(" "));
+                    Failure::unless(bytes > 0 && bytes <= rest.len(), || {
+                        format!("a command of {bytes} bytes")
+                    })?;
+                    used += bytes;
+                }
+                Step::Refused(bytes, refusal) => {
+                    all.push(refusal.to_string());
+                    used += bytes;
+                }
+                Step::More(bytes) => {
+                    used += bytes;
+                    break;
+                }
+                Step::Broken(broken) => {
+                    all.push(broken.to_string());
+                    return Ok(all);
+                }
+            }
+        }
+        held.drain(..used);
+    }
+    Ok(all)
+}
+
+/// What the server says to the input, and whether it closes the connection.
+fn answers(input: &[u8]) -> Result<(Vec<u8>, bool), Failure> {
+    const AT_ONCE: usize = 7;
+    let mut exchange = Exchange::new(&NODE);
+    let (mut all, mut rest) = (Vec::new(), input);
+    loop {
+        let mut out = Vec::new();
+        let progress = exchange.answer(&NODE, rest, AT_ONCE, &mut out);
+        all.append(&mut out);
+        let sound = progress.used <= rest.len() && progress.commands <= AT_ONCE;
+        Failure::unless(sound, || format!("{progress:?} of {} bytes", rest.len()))?;
+        rest = &rest[progress.used..];
+        if !progress.paused {
+            return Ok((all, exchange.is_over()));
+        }
+        Failure::unless(progress.used > 0, || "it does not get on".to_owned())?;
+    }
+}
+
+/// Reads the answers one by one, each as a text.
+fn each_answer(mut bytes: &[u8]) -> Result<Vec<String>, Failure> {
+    let mut all = Vec::new();
+    while !bytes.is_empty() {
+        let whole = bytes;
+        bytes = after_answer(bytes, 0)
+            .ok_or_else(|| Failure(format!("no answer: {}", whole[..whole.len().min(200)].escape_ascii())))?;
+        all.push(whole[..whole.len() - bytes.len()].escape_ascii().to_string());
+    }
+    Ok(all)
+}
+
+/// What follows one answer; `None` if there is none.
+fn after_answer(bytes: &[u8], depth: usize) -> Option<&[u8]> {
+    const DEPTH_MAX: usize = 8;
+    let end = bytes.windows(2).position(|two| two == b"\r\n").filter(|_| depth < DEPTH_MAX)?;
+    let (kind, line, mut rest) =
+        (bytes.first()?, std::str::from_utf8(&bytes[1..end]).ok()?, &bytes[end + 2..]);
+    let lone = |text: &str| text.bytes().all(|byte| byte != b'\r' && byte != b'\n');
+    match kind {
+        b'+' => lone(line).then_some(rest),
+        b'-' => {
+            let known = ["ERR ", "NOAUTH ", "WRONGPASS ", "NOPROTO "];
+            (lone(line) && known.iter().any(|kind| line.starts_with(kind))).then_some(rest)
+        }
+        b':' => line.parse::<i64>().ok().map(|_| rest),
+        b'_' => line.is_empty().then_some(rest),
+        b'$' if line == "-1" => Some(rest),
+        b'$' | b'=' => {
+            let length: usize = line.parse().ok()?;
+            rest.get(length..)?.strip_prefix(b"\r\n")
+        }
+        b'*' | b'%' => {
+            let items: usize = line.parse().ok()?;
+            for _ in 0..items * if *kind == b'%' { 2 } else { 1 } {
+                rest = after_answer(rest, depth + 1)?;
+            }
+            Some(rest)
+        }
+        _ => None,
+    }
+}
