@@ -1,0 +1,244 @@
+"""What the tests against real clients and proxies share: a running server, an app behind a proxy, a proxy.
+
+Only the standard library is used here. Every process listens where the system has a free port, and ends with its test.
+"""
+
+import http.client
+import http.server
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import traceback
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+GUIDES = ROOT / "docs" / "guides"
+START_S = 20
+
+
+def binary():
+    """The server under test: TIDEGATE_BIN says where it is."""
+    path = os.environ.get("TIDEGATE_BIN")
+    if not path:
+        sys.exit("TIDEGATE_BIN is not set: it says where the `tidegate` binary is, say target/release/tidegate")
+    return str(pathlib.Path(path).resolve())
+
+
+def free_port():
+    """A port that nobody listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return listener.getsockname()[1]
+
+
+def wait_for(what, condition, seconds=START_S):
+    """Asks until it holds."""
+    deadline = time.monotonic() + seconds
+    while True:
+        if answer := condition():
+            return answer
+        if time.monotonic() > deadline:
+            raise AssertionError(f"{what}: not within {seconds} s")
+        time.sleep(0.02)
+
+
+def listens(address):
+    try:
+        socket.create_connection(address, timeout=1).close()
+        return True
+    except OSError:
+        return False
+
+
+def http_request(address, method, path, body=None, headers=None):
+    """Asks once; the status, the headers by lower-case name, the body."""
+    connection = http.client.HTTPConnection(*address, timeout=START_S)
+    try:
+        connection.request(method, path, body, headers or {})
+        answer = connection.getresponse()
+        said = {name.lower(): value for name, value in answer.getheaders()}
+        return answer.status, said, answer.read().decode()
+    finally:
+        connection.close()
+
+
+class Process:
+    """A program that runs until its test ends."""
+
+    def __init__(self, command, **options):
+        self.folder = tempfile.TemporaryDirectory(prefix="tidegate-real-")
+        self.path = pathlib.Path(self.folder.name)
+        self.log = open(self.path / "log", "w+")
+        self.running = subprocess.Popen(
+            command(self.path), stdout=self.log, stderr=subprocess.STDOUT, cwd=self.path, **options
+        )
+
+    def said(self):
+        return (self.path / "log").read_text(errors="replace")
+
+    def must_run(self):
+        if self.running.poll() is not None:
+            raise AssertionError(f"ended with {self.running.returncode}:\n{self.said()}")
+
+    def stop(self, how=signal.SIGTERM):
+        """Ends it and tells its exit status."""
+        if self.running.poll() is None:
+            self.running.send_signal(how)
+        try:
+            self.running.wait(START_S)
+        except subprocess.TimeoutExpired:
+            self.running.kill()
+            self.running.wait()
+        return self.running.returncode
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, trace):
+        self.stop()
+        if error is not None:
+            print(f"--- what {type(self).__name__} said\n{self.said()[-4000:]}", file=sys.stderr)
+        self.log.close()
+        self.folder.cleanup()
+
+
+class Tidegate(Process):
+    """The server with a policy, all listeners at free ports: `http`, `grpc`, `resp` and `admin` are their addresses."""
+
+    def __init__(self, policy, *arguments, settings=None, environment=None, files=None):
+        def command(path):
+            self.prepare(path)
+            (path / "policy.yaml").write_text(policy)
+            for name, text in (files or {}).items():
+                (path / name).write_text(text)
+            line = [binary(), "serve", "--policy", "policy.yaml", *arguments]
+            if settings is not None:
+                (path / "settings.yaml").write_text(settings)
+                line += ["--config", "settings.yaml"]
+            for listener in ("http", "grpc", "resp", "admin"):
+                line += [f"--{listener}", "127.0.0.1:0"]
+            return line
+
+        super().__init__(command, env={**os.environ, **(environment or {})})
+        self.addresses = wait_for("the addresses", self.addresses_said)
+        for listener, address in self.addresses.items():
+            setattr(self, listener, address)
+        wait_for("the server", lambda: http_request(self.admin, "GET", "/readyz")[0] == 200)
+
+    def prepare(self, path):
+        """What else must be in its folder before it starts."""
+
+    def addresses_said(self):
+        self.must_run()
+        lines = re.findall(r"^\s*(http|grpc|resp|admin)\s+\S*?([0-9.]+):([0-9]+)\b", self.said(), re.M)
+        return {name: (host, int(port)) for name, host, port in lines} if len(lines) == 4 else None
+
+    def resident_bytes(self):
+        status = pathlib.Path(f"/proc/{self.running.pid}/status").read_text()
+        return int(re.search(r"VmRSS:\s+(\d+) kB", status)[1]) * 1024
+
+
+class App:
+    """The app behind a proxy: it answers 200 with what it was asked, as JSON. A path of `/status/403` answers that."""
+
+    def __init__(self):
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self):
+                length = int(self.headers.get("Content-Length") or 0)
+                asked = {
+                    "method": self.command,
+                    "path": self.path,
+                    "headers": {name.lower(): value for name, value in self.headers.items()},
+                    "body": self.rfile.read(length).decode(),
+                }
+                said = json.dumps(asked).encode()
+                wanted = re.match(r"/status/(\d{3})", self.path)
+                self.send_response(int(wanted[1]) if wanted else 200)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(said)))
+                self.end_headers()
+                self.wfile.write(said)
+
+            do_POST = do_PUT = do_DELETE = do_HEAD = do_GET
+
+            def log_message(self, *_):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        self.address = self.server.server_address
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.server.shutdown()
+        self.server.server_close()
+
+
+class Proxy(Process):
+    """A proxy with a guide's own configuration file; only the addresses in it are replaced."""
+
+    def __init__(self, configuration, addresses, command):
+        text = (GUIDES / configuration).read_text()
+        for old, new in addresses.items():
+            if old not in text:
+                raise AssertionError(f"{configuration} does not name {old}")
+            text = text.replace(old, new)
+
+        def in_folder(path):
+            file = path / pathlib.Path(configuration).name
+            file.write_text(text)
+            return command(str(file), str(path))
+
+        super().__init__(in_folder)
+
+    def wait_until_it_listens(self, address):
+        def ready():
+            self.must_run()
+            return listens(address)
+
+        wait_for(f"{type(self).__name__} at {address}", ready)
+        return address
+
+
+def shown(address):
+    return f"{address[0]}:{address[1]}"
+
+
+def needs(*programs):
+    """Fails with clear words if a program is missing."""
+    for program in programs:
+        if not shutil.which(program):
+            raise AssertionError(f"`{program}` is missing: ./test real installs it")
+
+
+def run(modules):
+    """Runs every `test_*` function of the modules; the exit status is 1 if one failed."""
+    passed, failed = 0, []
+    for module in modules:
+        for name, test in vars(module).items():
+            if not name.startswith("test_") or not callable(test):
+                continue
+            began = time.monotonic()
+            label = f"{module.__name__}.{name}"
+            try:
+                test()
+                passed += 1
+                print(f"ok      {label} ({time.monotonic() - began:.1f} s)", flush=True)
+            except Exception as error:  # noqa: BLE001: a test may fail in any way
+                failed.append(label)
+                traceback.print_exc()
+                print(f"FAILED  {label}: {error}", flush=True)
+    print(f"{passed} passed, {len(failed)} failed" + "".join(f"\n  {label}" for label in failed))
+    return 1 if failed else 0

@@ -1,0 +1,107 @@
+"""grpcio as a client: it learns all messages by reflection, so nothing of ours is built into it."""
+
+import signal
+
+import grpc
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message_factory import GetMessageClass
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
+
+from harness import Tidegate, shown, wait_for
+
+POLICY = """
+version: 1
+limits:
+  - { name: per-user, key: [user], sustained: { rate: 3, window: hour } }
+  - { name: line, match: { path: /line }, key: [], sustained: { rate: 20, window: second }, burst: { capacity: 1 },
+      strategy: queue, queue: { max_depth: 5, max_wait: 2s } }
+"""
+RLS = "envoy.service.ratelimit.v3.RateLimitService"
+AUTHZ = "envoy.service.auth.v3.Authorization"
+
+
+class Service:
+    """A service by its name, with what reflection says of it."""
+
+    def __init__(self, channel, name):
+        self.channel = channel
+        self.pool = DescriptorPool(ProtoReflectionDescriptorDatabase(channel))
+        self.described = self.pool.FindServiceByName(name)
+
+    def message(self, name):
+        return GetMessageClass(self.pool.FindMessageTypeByName(name))
+
+    def call(self, method, request):
+        described = self.described.methods_by_name[method]
+        unary = self.channel.unary_unary(
+            f"/{self.described.full_name}/{method}",
+            request_serializer=lambda message: message.SerializeToString(),
+            response_deserializer=GetMessageClass(described.output_type).FromString,
+        )
+        return unary(GetMessageClass(described.input_type)(**request), timeout=5)
+
+
+def fails(call, code):
+    try:
+        call()
+    except grpc.RpcError as error:
+        assert error.code() == code, error
+        return error.details()
+    raise AssertionError(f"it does not fail with {code}")
+
+
+def test_rate_limits():
+    with Tidegate(POLICY) as tidegate, grpc.insecure_channel(shown(tidegate.grpc)) as channel:
+        service = Service(channel, RLS)
+
+        def ask(**of_descriptor):
+            entries = [{"key": "user_id", "value": "42"}]
+            request = {"domain": "edge", "descriptors": [{"entries": entries, **of_descriptor}]}
+            return service.call("ShouldRateLimit", request)
+
+        assert [ask().statuses[0].limit_remaining for _ in range(3)] == [2, 1, 0]
+        refused = ask()
+        assert (refused.overall_code, refused.statuses[0].code) == (2, 2), refused
+        assert refused.statuses[0].current_limit.name == "per-user", refused
+        headers = {header.key.lower(): header.value for header in refused.response_headers_to_add}
+        assert 0 < int(headers["retry-after"]) <= 1200, headers
+        assert refused.dynamic_metadata["violated_rule"] == "per-user", refused
+        given_back = ask(is_negative_hits=True, hits_addend={"value": 2})
+        assert (given_back.overall_code, given_back.statuses[0].limit_remaining) == (1, 2), given_back
+        said = fails(lambda: service.call("ShouldRateLimit", {"domain": "edge"}), grpc.StatusCode.INVALID_ARGUMENT)
+        assert said == "descriptors must not be empty", said
+
+
+def test_authorization_waits_in_a_queue():
+    with Tidegate(POLICY) as tidegate, grpc.insecure_channel(shown(tidegate.grpc)) as channel:
+        service = Service(channel, AUTHZ)
+        request = {"attributes": {"request": {"http": {"method": "GET", "path": "/line"}}}}
+        assert [service.call("Check", request).status.code for _ in range(4)] == [0, 0, 0, 0]
+
+
+def test_what_is_not_there():
+    with Tidegate(POLICY) as tidegate, grpc.insecure_channel(shown(tidegate.grpc)) as channel:
+        call = channel.unary_unary(f"/{RLS}/Nothing")
+        fails(lambda: call(b"", timeout=5), grpc.StatusCode.UNIMPLEMENTED)
+        call = channel.unary_unary(f"/{RLS}/ShouldRateLimit")
+        fails(lambda: call(bytes(70_000), timeout=5), grpc.StatusCode.RESOURCE_EXHAUSTED)
+        compressed = channel.unary_unary(f"/{RLS}/ShouldRateLimit")
+        call = lambda: compressed(bytes(1_000), timeout=5, compression=grpc.Compression.Gzip)
+        fails(call, grpc.StatusCode.UNIMPLEMENTED)
+
+
+def test_health_until_the_end():
+    with Tidegate(POLICY) as tidegate, grpc.insecure_channel(shown(tidegate.grpc)) as channel:
+        health = health_pb2_grpc.HealthStub(channel)
+        for name in ("", RLS, AUTHZ):
+            status = health.Check(health_pb2.HealthCheckRequest(service=name), timeout=5).status
+            assert status == health_pb2.HealthCheckResponse.SERVING, name
+        request = health_pb2.HealthCheckRequest(service="else")
+        fails(lambda: health.Check(request, timeout=5), grpc.StatusCode.NOT_FOUND)
+        watched = health.Watch(health_pb2.HealthCheckRequest(), timeout=20)
+        assert next(watched).status == health_pb2.HealthCheckResponse.SERVING
+        tidegate.running.send_signal(signal.SIGTERM)
+        assert next(watched).status == health_pb2.HealthCheckResponse.NOT_SERVING, "before it ends, it says so"
+        wait_for("the end", lambda: tidegate.running.poll() is not None)
+        assert tidegate.running.returncode == 0, tidegate.said()
