@@ -8,6 +8,7 @@ mod random;
 mod report;
 mod resident;
 mod rounds;
+mod server;
 mod simulate;
 mod statistics;
 mod stopwatch;
@@ -28,6 +29,7 @@ struct Cli {
 enum Command {
     Inprocess(inprocess::Args),
     Matching(matching::Args),
+    Server(server::Args),
     Simulate(simulate::Args),
     /// Fills one limiter and prints by how many bytes the process grew.
     #[command(hide = true)]
@@ -38,6 +40,7 @@ fn main() -> ExitCode {
     let outcome: Result<ExitCode, Box<dyn std::error::Error>> = match Cli::parse().command {
         Command::Inprocess(args) => inprocess::run(&args).map_err(Into::into),
         Command::Matching(args) => matching::run(&args).map_err(Into::into),
+        Command::Server(args) => server::run(&args).map_err(Into::into),
         Command::Simulate(args) => simulate::run(&args).map_err(Into::into),
         Command::Fill(args) => inprocess::fill(&args).map_err(Into::into),
     };

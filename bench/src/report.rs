@@ -5,11 +5,17 @@ use std::process::ExitCode;
 use serde::Serialize;
 
 use crate::rounds::{Counts, Expected};
+use crate::server::{self, Second, Served};
 
 /// All that a run has to say.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Report {
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) rows: Vec<Row>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) served: Vec<Served>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) seconds: Vec<Second>,
     pub(crate) figures: Vec<Figure>,
     pub(crate) bars: Vec<Bar>,
     pub(crate) notes: Vec<&'static str>,
@@ -99,6 +105,12 @@ impl Report {
         if !self.rows.is_empty() {
             sections.push(self.rows_table());
         }
+        if !self.served.is_empty() {
+            sections.push(server::served_table(&self.served));
+        }
+        if !self.seconds.is_empty() {
+            sections.push(server::seconds_table(&self.seconds));
+        }
         if !self.figures.is_empty() {
             sections.push(self.figures_table());
         }
@@ -185,26 +197,26 @@ fn number(value: f64) -> String {
 }
 
 /// Columns as wide as what is in them.
-struct Table {
+pub(crate) struct Table {
     rows: Vec<Vec<String>>,
     right: Vec<usize>,
 }
 
 impl Table {
-    fn new(headings: &[&str]) -> Table {
+    pub(crate) fn new(headings: &[&str]) -> Table {
         Table { rows: vec![headings.iter().map(|&heading| heading.to_owned()).collect()], right: Vec::new() }
     }
 
     /// The columns that hold numbers.
-    fn right(&mut self, columns: &[usize]) {
+    pub(crate) fn right(&mut self, columns: &[usize]) {
         self.right = columns.to_vec();
     }
 
-    fn row(&mut self, cells: impl Into<Vec<String>>) {
+    pub(crate) fn row(&mut self, cells: impl Into<Vec<String>>) {
         self.rows.push(cells.into());
     }
 
-    fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let width = |column: usize| {
             self.rows
                 .iter()

@@ -1,10 +1,15 @@
-//! How much memory this process really has.
+//! How much memory a process really has.
 
 use std::fs;
 
-/// Bytes of memory that are resident now; `None` where the system does not say.
+/// Bytes of this process's memory that are resident now; `None` where the system does not say.
 pub(crate) fn bytes() -> Option<u64> {
-    parse(&fs::read_to_string("/proc/self/status").ok()?)
+    of(std::process::id())
+}
+
+/// The same of another process.
+pub(crate) fn of(process: u32) -> Option<u64> {
+    parse(&fs::read_to_string(format!("/proc/{process}/status")).ok()?)
 }
 
 fn parse(status: &str) -> Option<u64> {
@@ -21,5 +26,10 @@ mod tests {
     fn the_resident_line_is_read() {
         assert_eq!(parse("VmHWM:\t  9000 kB\nVmRSS:\t    4312 kB\nRssAnon:\t 1 kB\n"), Some(4312 * 1024));
         assert_eq!(parse("VmHWM:\t  9000 kB\n"), None);
+    }
+
+    #[test]
+    fn this_process_has_some() {
+        assert!(bytes().is_some_and(|bytes| bytes > 0));
     }
 }

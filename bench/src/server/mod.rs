@@ -1,0 +1,178 @@
+//! The server, over the loopback interface, beside throttlecrab-server and Redis.
+
+mod bars;
+mod closed_loop;
+mod connection;
+mod hosts;
+mod lanes;
+mod limits;
+mod machine;
+mod process;
+mod profile;
+mod programs;
+mod rows;
+mod tally;
+mod wire;
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use clap::builder::RangedU64ValueParser;
+
+pub(crate) use profile::{Second, table as seconds_table};
+pub(crate) use rows::{Served, table as served_table};
+
+use crate::report::{Figure, Report};
+use closed_loop::Spans;
+use connection::TalkError;
+use hosts::Running;
+use lanes::{Host, LANES, Lane, Measured};
+use limits::Keys;
+use process::StartError;
+use profile::Shape;
+use programs::ProgramError;
+
+/// The server over the loopback interface: HTTP, RESP and Envoy's rate limit service.
+///
+/// Starts Tidegate, throttlecrab-server and redis-server, asks them all by the same client, and prints what
+/// each answer costs; then the bars that Tidegate must reach. throttlecrab-server is built on first use,
+/// which needs protoc; redis-server must be installed.
+/// Exit 0: done; 1: a bar was missed (with --check) or measuring failed; 2: bad usage.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Exit 1 if a bar is missed
+    #[arg(long)]
+    check: bool,
+    /// Print JSON instead of tables
+    #[arg(long)]
+    json: bool,
+    /// Measure less of everything, to try it out; the numbers wobble
+    #[arg(long)]
+    quick: bool,
+    /// How often each contender has its turn; the median counts
+    #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..=1_000))]
+    rounds: Option<usize>,
+    /// Measure these alone, and judge only their bars
+    #[arg(long, value_name = "PART", value_delimiter = ',')]
+    only: Vec<Part>,
+    /// Connections that ask by HTTP and RESP; the bars are meant for the default
+    #[arg(long, value_name = "N", default_value_t = lanes::CONNECTIONS, value_parser = RangedU64ValueParser::<usize>::new().range(1..=1_000))]
+    connections: usize,
+    /// Tidegate's binary; otherwise it is built
+    #[arg(long, value_name = "PATH")]
+    bin: Option<PathBuf>,
+    /// Instead of all that, load Tidegate in this shape and print what happens second by second
+    #[arg(long, value_name = "SHAPE", conflicts_with_all = ["quick", "rounds", "only", "connections"])]
+    profile: Option<Shape>,
+    /// How long a soak lasts
+    #[arg(long, value_name = "N", default_value_t = 60, requires = "profile", value_parser = RangedU64ValueParser::<u64>::new().range(8..=86_400))]
+    seconds: u64,
+    /// Requests a second that a profile begins with
+    #[arg(long, value_name = "N", default_value_t = 2_000, requires = "profile", value_parser = RangedU64ValueParser::<u64>::new().range(1..=100_000))]
+    rate: u64,
+}
+
+/// What can be measured alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Part {
+    /// Throttling and checking by HTTP
+    Http,
+    /// Throttling by the Redis protocol, one at a time and pipelined
+    Resp,
+    /// Envoy's rate limit service
+    Rls,
+}
+
+/// Why there is nothing to report.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ServerError {
+    #[error(transparent)]
+    Program(#[from] ProgramError),
+    #[error(transparent)]
+    Start(#[from] StartError),
+    #[error("could not write the policy: {0}")]
+    Policy(std::io::Error),
+    #[error("{host}, {what}: {source}")]
+    Talk { host: &'static str, what: &'static str, source: TalkError },
+    #[error("could not write JSON: {0}")]
+    Json(#[from] serde_json::Error),
+}
+
+/// Measures, and prints what came out.
+pub(crate) fn run(args: &Args) -> Result<ExitCode, ServerError> {
+    if let Some(shape) = args.profile {
+        let plan = profile::Plan { shape, rate: args.rate, soak_seconds: args.seconds };
+        return profile::run(plan, args.bin.as_deref(), args.json, args.check);
+    }
+    let included =
+        |lane: &&Lane| args.only.is_empty() || lane.parts.iter().any(|part| args.only.contains(part));
+    let chosen: Vec<Lane> = LANES.iter().filter(included).map(|lane| lane.with(args.connections)).collect();
+    let mut report = Report::default();
+    let mut running = HashMap::new();
+    for host in Host::ALL.into_iter().filter(|&host| chosen.iter().any(|lane| lane.host == host)) {
+        running.insert(host, Running::start(host, args.bin.as_deref())?);
+    }
+    let idle = |host: &Host| running.get(host).map(|running| (*host, megabytes(running.server.idle_bytes)));
+    for (host, value) in Host::ALL.iter().filter_map(idle) {
+        let what = "resident memory, idle".to_owned();
+        report.figures.push(Figure { what, contender: host.name(), value, unit: "MB" });
+        if host == Host::Tidegate {
+            report.bars.push(bars::idle(value));
+        }
+    }
+    let lanes = measure(&chosen, &running, args)?;
+    report.figures.push(Figure {
+        what: "processors that something else kept busy, on average".to_owned(),
+        contender: "the machine",
+        value: others(&lanes),
+        unit: "",
+    });
+    report.served = lanes.iter().map(Served::of).collect();
+    report.bars.extend(bars::of(&lanes));
+    report.notes = NOTES.to_vec();
+    Ok(report.finish(args.json, args.check)?)
+}
+
+const NOTES: [&str; 3] = [
+    "one client thread on the same machine asks everybody; the servers have as many threads as they choose",
+    "CPU is what all threads of the server's process had, in the kernel and outside",
+    "ratios are medians of the ratios within rounds",
+];
+
+fn megabytes(bytes: Option<u64>) -> f64 {
+    bytes.map_or(f64::NAN, |bytes| bytes as f64 / 1e6)
+}
+
+/// How many processors were busy with something that has no part in this.
+fn others(lanes: &[Measured]) -> f64 {
+    let turns = || lanes.iter().flat_map(|measured| &measured.turns);
+    turns().map(|turn| turn.other_seconds).sum::<f64>() / turns().map(|turn| turn.seconds).sum::<f64>()
+}
+
+/// Rounds in which every lane has its turn.
+fn measure(
+    chosen: &[Lane],
+    running: &HashMap<Host, Running>,
+    args: &Args,
+) -> Result<Vec<Measured>, ServerError> {
+    let (rounds, millis) = if args.quick { (3, 300) } else { (9, 1_000) };
+    let rounds = args.rounds.unwrap_or(rounds);
+    let spans = Spans { warm_up: Duration::from_millis(200), measured: Duration::from_millis(millis) };
+    let mut lanes: Vec<Measured> =
+        chosen.iter().map(|&lane| Measured { lane, turns: Vec::with_capacity(rounds) }).collect();
+    for round in 0..rounds {
+        eprintln!("measuring: round {} of {rounds}", round + 1);
+        for Measured { lane, turns } in &mut lanes {
+            let Running { server, .. } = &running[&lane.host];
+            let address = running[&lane.host].address(lane.door);
+            let (keys, cpu) = (&mut Keys::new(round as u64), || server.cpu_nanos());
+            let turn = closed_loop::run(address, lane.dialogue, lane.load, keys, spans, &cpu);
+            let talk = |source| ServerError::Talk { host: lane.host.name(), what: lane.what, source };
+            turns.push(turn.map_err(talk)?);
+        }
+    }
+    Ok(lanes)
+}

@@ -1,0 +1,182 @@
+//! Servers as processes: started, looked at, and ended with the value that holds them.
+
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use crate::resident;
+use crate::stopwatch::Stopwatch;
+
+/// Why a server does not run.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StartError {
+    #[error("could not start {name}: {source}")]
+    Spawn { name: &'static str, source: std::io::Error },
+    #[error("no free port: {0}")]
+    Port(std::io::Error),
+    #[error("{0} ended before it listened")]
+    Ended(&'static str),
+    #[error("{0} did not listen within {START_SECONDS} seconds")]
+    Late(&'static str),
+}
+
+/// How long a server may take to listen.
+const START_SECONDS: u64 = 10;
+
+/// A running server.
+#[derive(Debug)]
+pub(crate) struct Server {
+    child: Child,
+    name: &'static str,
+    /// Bytes that were resident when it listened and had not been asked anything.
+    pub(crate) idle_bytes: Option<u64>,
+}
+
+impl Server {
+    /// Starts a server that is told its ports, and waits until it accepts on all of them.
+    pub(crate) fn start(
+        name: &'static str,
+        mut command: Command,
+        ports: &[SocketAddr],
+    ) -> Result<Server, StartError> {
+        let mut server = Server::spawn(name, command.stdout(Stdio::null()))?;
+        let watch = Stopwatch::start();
+        for &address in ports {
+            while TcpStream::connect(address).is_err() {
+                server.must_run(watch)?;
+                pause();
+            }
+        }
+        server.idle_bytes = resident::of(server.id());
+        Ok(server)
+    }
+
+    /// Starts a server that finds its ports itself, and waits until it has said all of them: lines such as
+    /// `http http://127.0.0.1:1234`.
+    pub(crate) fn start_and_read(
+        name: &'static str,
+        mut command: Command,
+        listeners: &[&'static str],
+    ) -> Result<(Server, HashMap<&'static str, SocketAddr>), StartError> {
+        let mut server = Server::spawn(name, command.stdout(Stdio::piped()))?;
+        let stdout = server.child.stdout.take().expect("it is piped");
+        let mut lines = BufReader::new(stdout).lines();
+        let mut found = HashMap::new();
+        while found.len() < listeners.len() {
+            let Some(Ok(line)) = lines.next() else { return Err(StartError::Ended(name)) };
+            if let Some((listener, address)) = said(&line, listeners) {
+                found.insert(listener, address);
+            }
+        }
+        // Somebody must read on, or the server would fail to print.
+        std::thread::spawn(move || lines.for_each(drop));
+        server.idle_bytes = resident::of(server.id());
+        Ok((server, found))
+    }
+
+    fn spawn(name: &'static str, command: &mut Command) -> Result<Server, StartError> {
+        let child = command.stdin(Stdio::null()).spawn();
+        let child = child.map_err(|source| StartError::Spawn { name, source })?;
+        Ok(Server { child, name, idle_bytes: None })
+    }
+
+    fn must_run(&mut self, since: Stopwatch) -> Result<(), StartError> {
+        if !matches!(self.child.try_wait(), Ok(None)) {
+            return Err(StartError::Ended(self.name));
+        }
+        if since.seconds() > START_SECONDS as f64 {
+            return Err(StartError::Late(self.name));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Nanoseconds of processor that its threads have taken so far, in the kernel and outside.
+    pub(crate) fn cpu_nanos(&self) -> std::io::Result<u64> {
+        let mut nanos = 0;
+        for task in std::fs::read_dir(format!("/proc/{}/task", self.id()))? {
+            // A thread may end between being listed and being read.
+            let told = std::fs::read_to_string(task?.path().join("schedstat")).unwrap_or_default();
+            nanos += told.split_ascii_whitespace().next().and_then(|run| run.parse().ok()).unwrap_or(0_u64);
+        }
+        Ok(nanos)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended by itself; there is nobody to tell.
+        let _gone = self.child.kill();
+        let _reaped = self.child.wait();
+    }
+}
+
+/// A port that was free a moment ago, for servers that cannot choose one themselves.
+pub(crate) fn free_address() -> Result<SocketAddr, StartError> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(StartError::Port)?;
+    listener.local_addr().map_err(StartError::Port)
+}
+
+/// Which listener a line is about, and where it is.
+fn said(line: &str, listeners: &[&'static str]) -> Option<(&'static str, SocketAddr)> {
+    let mut words = line.split_ascii_whitespace();
+    let first = words.next()?;
+    let listener = listeners.iter().find(|&&listener| listener == first)?;
+    let place = words.next()?;
+    let address = place.split_once("://").map_or(place, |(_, address)| address);
+    Some((listener, address.trim_end_matches('/').parse().ok()?))
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "another process is waited for, and nothing tells when it is ready"
+)]
+fn pause() {
+    std::thread::sleep(Duration::from_millis(5));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read_from_what_is_printed() {
+        let said = |line| said(line, &["http", "resp"]).map(|(name, address)| (name, address.port()));
+        assert_eq!(said("  http   http://127.0.0.1:40123"), Some(("http", 40_123)));
+        assert_eq!(said("  resp   redis://127.0.0.1:6380"), Some(("resp", 6_380)));
+        assert_eq!(said("  http   off"), None);
+        assert_eq!(said("  grpc   127.0.0.1:8081"), None);
+        assert_eq!(said(""), None);
+    }
+
+    #[test]
+    fn a_process_is_looked_at_and_ended() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo '  http http://127.0.0.1:1'; while :; do :; done"]);
+        let (server, found) = Server::start_and_read("sh", command, &["http"]).unwrap();
+        assert_eq!(found["http"].port(), 1);
+        assert!(server.idle_bytes.is_some_and(|bytes| bytes > 0));
+        let before = server.cpu_nanos().unwrap();
+        while server.cpu_nanos().unwrap() == before {
+            std::thread::yield_now();
+        }
+        let place = format!("/proc/{}", server.id());
+        drop(server);
+        assert!(!std::path::Path::new(&place).exists());
+    }
+
+    #[test]
+    fn a_server_that_does_not_come_up_is_told() {
+        let missing = Command::new("/nowhere/at/all");
+        assert!(matches!(Server::start("none", missing, &[]), Err(StartError::Spawn { .. })));
+        let ended = Server::start("true", Command::new("true"), &[free_address().unwrap()]);
+        assert!(matches!(ended, Err(StartError::Ended("true"))));
+        let silent = Server::start_and_read("true", Command::new("true"), &["http"]);
+        assert!(matches!(silent, Err(StartError::Ended("true"))));
+    }
+}

@@ -1,0 +1,48 @@
+//! Loads with a shape: how latency and memory go over time.
+
+mod open_loop;
+mod seconds;
+mod shapes;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+pub(crate) use seconds::{Second, table};
+pub(crate) use shapes::{Plan, Shape};
+
+use super::hosts::Running;
+use super::lanes::{Door, Host};
+use super::{ServerError, megabytes};
+use crate::report::{Bar, Figure, Report, Side};
+use crate::resident;
+use shapes::Schedule;
+
+/// What memory may grow by while nothing new is asked.
+const GROWTH_MOST: f64 = 1.05;
+
+const WHAT: &str = "/v1/check, three limits";
+
+/// Runs one shape against Tidegate, and prints it second by second.
+pub(crate) fn run(plan: Plan, bin: Option<&Path>, json: bool, check: bool) -> Result<ExitCode, ServerError> {
+    let host = Host::Tidegate;
+    let running = Running::start(host, bin)?;
+    let process = running.server.id();
+    let schedule = Schedule::new(plan.stages());
+    let outcome =
+        open_loop::run(running.address(Door::Http), schedule, &|| resident::of(process), &mut |second| {
+            eprintln!("{}", second.line())
+        });
+    let outcome = outcome.map_err(|source| ServerError::Talk { host: host.name(), what: WHAT, source })?;
+    let mut report = Report::default();
+    let (what, value) = ("resident memory, idle".to_owned(), megabytes(running.server.idle_bytes));
+    report.figures.push(Figure { what, contender: host.name(), value, unit: "MB" });
+    let unanswered = outcome.unanswered as f64;
+    report.bars.push(Bar::new("requests without an answer", unanswered, Side::AtMost, 0.0, ""));
+    if plan.shape == Shape::Soak {
+        let growth = seconds::memory_growth(&outcome.seconds);
+        let name = "flat memory: the last quarter's, in the second quarter's";
+        report.bars.push(Bar::new(name, growth, Side::AtMost, GROWTH_MOST, "x"));
+    }
+    report.seconds = outcome.seconds;
+    Ok(report.finish(json, check)?)
+}

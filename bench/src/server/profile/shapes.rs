@@ -1,0 +1,114 @@
+//! How much is asked, over time.
+
+use clap::ValueEnum;
+
+/// The shape of a load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Shape {
+    /// Doubled four times
+    Step,
+    /// Little, ten times as much for some seconds, little again
+    Spike,
+    /// The same for long
+    Soak,
+}
+
+/// A load with numbers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plan {
+    pub(crate) shape: Shape,
+    /// Requests a second at first.
+    pub(crate) rate: u64,
+    pub(crate) soak_seconds: u64,
+}
+
+/// A time in which the rate does not change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stage {
+    pub(super) per_second: u64,
+    pub(super) seconds: u64,
+}
+
+const STEP_SECONDS: u64 = 4;
+const SPIKE_TIMES: u64 = 10;
+const SPIKE_SECONDS: u64 = 5;
+
+impl Plan {
+    pub(super) fn stages(self) -> Vec<Stage> {
+        let stage = |times: u64, seconds| Stage { per_second: self.rate * times, seconds };
+        match self.shape {
+            Shape::Step => [1, 2, 4, 8, 16].map(|times| stage(times, STEP_SECONDS)).to_vec(),
+            Shape::Spike => [1, SPIKE_TIMES, 1].map(|times| stage(times, SPIKE_SECONDS)).to_vec(),
+            Shape::Soak => vec![stage(1, self.soak_seconds)],
+        }
+    }
+}
+
+/// When each request is due.
+#[derive(Debug)]
+pub(super) struct Schedule {
+    stages: Vec<Stage>,
+    stage: usize,
+    /// Nanoseconds at which the stage began.
+    began: u64,
+    /// Requests of this stage that were handed out.
+    handed: u64,
+}
+
+const SECOND: u64 = 1_000_000_000;
+
+impl Schedule {
+    pub(super) fn new(stages: Vec<Stage>) -> Schedule {
+        Schedule { stages, stage: 0, began: 0, handed: 0 }
+    }
+
+    /// Nanoseconds until the end of the last stage.
+    pub(super) fn nanos(&self) -> u64 {
+        self.stages.iter().map(|stage| stage.seconds * SECOND).sum()
+    }
+
+    /// When the next request is due; `None` after the last.
+    pub(super) fn due(&mut self) -> Option<u64> {
+        let mut stage = *self.stages.get(self.stage)?;
+        while self.handed == stage.per_second * stage.seconds {
+            self.began += stage.seconds * SECOND;
+            self.handed = 0;
+            self.stage += 1;
+            stage = *self.stages.get(self.stage)?;
+        }
+        let after = u128::from(self.handed) * u128::from(SECOND) / u128::from(stage.per_second);
+        Some(self.began + after as u64)
+    }
+
+    /// Hands the next request out.
+    pub(super) fn advance(&mut self) {
+        self.handed += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shapes_are_what_they_are_called() {
+        let stages = |shape| Plan { shape, rate: 100, soak_seconds: 30 }.stages();
+        let rates = |shape| stages(shape).iter().map(|stage| stage.per_second).collect::<Vec<_>>();
+        assert_eq!(rates(Shape::Step), [100, 200, 400, 800, 1_600]);
+        assert_eq!(rates(Shape::Spike), [100, 1_000, 100]);
+        assert_eq!(stages(Shape::Soak), [Stage { per_second: 100, seconds: 30 }]);
+    }
+
+    #[test]
+    fn requests_are_due_evenly_through_all_stages() {
+        let stages = vec![Stage { per_second: 2, seconds: 1 }, Stage { per_second: 3, seconds: 2 }];
+        let mut schedule = Schedule::new(stages);
+        assert_eq!(schedule.nanos(), 3 * SECOND);
+        let mut due = Vec::new();
+        while let Some(at) = schedule.due() {
+            due.push(at / 1_000_000);
+            schedule.advance();
+        }
+        assert_eq!(due, [0, 500, 1_000, 1_333, 1_666, 2_000, 2_333, 2_666]);
+    }
+}

@@ -1,0 +1,68 @@
+//! What is counted while questions are answered.
+
+use serde::Serialize;
+
+use super::wire::Verdict;
+use crate::statistics::percentile;
+
+/// Answers, by what they say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Verdicts {
+    pub(crate) allowed: u64,
+    pub(crate) denied: u64,
+}
+
+impl Verdicts {
+    pub(crate) fn add(&mut self, verdict: Verdict) {
+        match verdict {
+            Verdict::Allowed => self.allowed += 1,
+            Verdict::Denied => self.denied += 1,
+        }
+    }
+
+    pub(crate) fn total(self) -> u64 {
+        self.allowed + self.denied
+    }
+}
+
+/// Answers and how long each took.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    pub(crate) verdicts: Verdicts,
+    nanos: Vec<u32>,
+}
+
+impl Tally {
+    pub(crate) fn add(&mut self, verdict: Verdict, nanos: u64) {
+        self.verdicts.add(verdict);
+        // Four seconds and more are all the same here.
+        self.nanos.push(u32::try_from(nanos).unwrap_or(u32::MAX));
+    }
+
+    /// Microseconds that half of the answers, and 99 of 100, took at most. No numbers without answers.
+    pub(crate) fn micros(&mut self) -> [f64; 2] {
+        self.nanos.sort_unstable();
+        [0.5, 0.99]
+            .map(|share| percentile(&self.nanos, share).map_or(f64::NAN, |nanos| f64::from(nanos) / 1e3))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_is_counted() {
+        let mut tally = Tally::default();
+        assert!(tally.micros()[0].is_nan());
+        for micros in (1..=100).rev() {
+            let verdict = if micros > 90 { Verdict::Denied } else { Verdict::Allowed };
+            tally.add(verdict, micros * 1_000);
+        }
+        assert_eq!(tally.verdicts, Verdicts { allowed: 90, denied: 10 });
+        assert_eq!(tally.verdicts.total(), 100);
+        assert_eq!(tally.micros(), [50.0, 99.0]);
+        tally.add(Verdict::Allowed, u64::MAX);
+        assert_eq!(tally.micros(), [51.0, 100.0]);
+    }
+}

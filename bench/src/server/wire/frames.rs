@@ -1,0 +1,108 @@
+//! As much of HTTP/2 as a client needs that asks small questions: frames, and a head that shrinks to
+//! one byte a header once it was sent, as proxies' do.
+
+/// What a connection begins with.
+pub(super) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+pub(super) const DATA: u8 = 0;
+pub(super) const HEADERS: u8 = 1;
+pub(super) const RST_STREAM: u8 = 3;
+pub(super) const SETTINGS: u8 = 4;
+pub(super) const PING: u8 = 6;
+pub(super) const GOAWAY: u8 = 7;
+pub(super) const WINDOW_UPDATE: u8 = 8;
+
+pub(super) const END_STREAM: u8 = 0x1;
+pub(super) const END_HEADERS: u8 = 0x4;
+pub(super) const PADDED: u8 = 0x8;
+/// On settings and pings.
+pub(super) const ACK: u8 = 0x1;
+
+const HEAD_BYTES: usize = 9;
+
+/// A frame that was received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Frame<'a> {
+    pub(super) kind: u8,
+    pub(super) flags: u8,
+    pub(super) stream: u32,
+    pub(super) payload: &'a [u8],
+}
+
+impl<'a> Frame<'a> {
+    /// The first frame, and how many bytes it has; `None` until all of it is there.
+    pub(super) fn read(heard: &'a [u8]) -> Option<(Frame<'a>, usize)> {
+        let &[a, b, c, kind, flags, d, e, f, g] = heard.first_chunk::<HEAD_BYTES>()?;
+        let end = HEAD_BYTES + u32::from_be_bytes([0, a, b, c]) as usize;
+        let payload = heard.get(HEAD_BYTES..end)?;
+        let stream = u32::from_be_bytes([d, e, f, g]) & 0x7fff_ffff;
+        Some((Frame { kind, flags, stream, payload }, end))
+    }
+
+    /// Appends it.
+    pub(super) fn write(self, out: &mut Vec<u8>) {
+        let length = u32::try_from(self.payload.len()).expect("questions are small").to_be_bytes();
+        out.extend_from_slice(&length[1..]);
+        out.extend_from_slice(&[self.kind, self.flags]);
+        out.extend_from_slice(&self.stream.to_be_bytes());
+        out.extend_from_slice(self.payload);
+    }
+
+    /// The number that a window update carries.
+    pub(super) fn increment(&self) -> Option<u32> {
+        self.payload.first_chunk().map(|&bytes| u32::from_be_bytes(bytes) & 0x7fff_ffff)
+    }
+}
+
+/// The head of every question, compressed: the first time it is told and remembered, from then on it is
+/// referred to.
+#[derive(Clone, Debug)]
+pub(super) struct Head {
+    pub(super) first: Vec<u8>,
+    pub(super) later: Vec<u8>,
+}
+
+/// The first number in the table of what was told on this connection; the last told comes first.
+const DYNAMIC: usize = 62;
+
+impl Head {
+    /// A POST with these headers.
+    pub(super) fn post(headers: &[(&str, &str)]) -> Head {
+        // `:method: POST` and `:scheme: http` are in the table that everybody knows.
+        let (mut first, mut later) = (vec![0x83, 0x86], vec![0x83, 0x86]);
+        for (place, (name, value)) in headers.iter().enumerate() {
+            first.push(0x40);
+            for text in [name, value] {
+                first.push(u8::try_from(text.len()).ok().filter(|&length| length < 127).expect("short"));
+                first.extend_from_slice(text.as_bytes());
+            }
+            let number = DYNAMIC + headers.len() - 1 - place;
+            later.push(0x80 | u8::try_from(number).ok().filter(|&number| number < 127).expect("few"));
+        }
+        Head { first, later }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_come_out_as_they_went_in() {
+        let frame = Frame { kind: DATA, flags: END_STREAM, stream: 77, payload: b"hello" };
+        let mut bytes = Vec::new();
+        frame.write(&mut bytes);
+        assert_eq!(bytes, b"\0\0\x05\0\x01\0\0\0\x4dhello");
+        assert_eq!(Frame::read(&bytes), Some((frame, bytes.len())));
+        for end in 0..bytes.len() {
+            assert_eq!(Frame::read(&bytes[..end]), None, "at {end}");
+        }
+    }
+
+    #[test]
+    fn a_head_is_told_once() {
+        let head = Head::post(&[(":path", "/a"), ("te", "trailers")]);
+        assert_eq!(head.first, b"\x83\x86\x40\x05:path\x02/a\x40\x02te\x08trailers");
+        assert_eq!(head.later, [0x83, 0x86, 0x80 | 63, 0x80 | 62]);
+    }
+}

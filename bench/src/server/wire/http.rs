@@ -1,0 +1,156 @@
+//! HTTP/1.1, kept alive, one question at a time.
+
+use super::template::{KEY, Template};
+use super::{Answer, Dialogue, Verdict, WireError};
+use crate::server::limits::{BURST, PER_PERIOD, PERIOD_SECONDS};
+
+/// A connection that posts JSON and is told whether it was allowed.
+#[derive(Debug)]
+pub(crate) struct Http {
+    question: Template,
+    answered: u32,
+}
+
+impl Http {
+    /// Tidegate's bucket without a policy.
+    pub(crate) fn throttle() -> Http {
+        let body = format!(
+            r#"{{"key":"{KEY}","capacity":{BURST},"rate":{PER_PERIOD},"window":"{PERIOD_SECONDS}s","cost":1}}"#
+        );
+        Http::post("/v1/throttle", &body)
+    }
+
+    /// Tidegate's policy, of which three limits apply.
+    pub(crate) fn check() -> Http {
+        let body = format!(r#"{{"user":"{KEY}","plan":"free","method":"GET","path":"/api/videos"}}"#);
+        Http::post("/v1/check", &body)
+    }
+
+    /// The same bucket at throttlecrab-server.
+    pub(crate) fn throttlecrab() -> Http {
+        let body = format!(
+            r#"{{"key":"{KEY}","max_burst":{BURST},"count_per_period":{PER_PERIOD},"period":{PERIOD_SECONDS},"quantity":1}}"#
+        );
+        Http::post("/throttle", &body)
+    }
+
+    fn post(path: &str, body: &str) -> Http {
+        let question = format!(
+            "POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        Http { question: Template::new(question), answered: 0 }
+    }
+}
+
+impl Dialogue for Http {
+    fn ask(&mut self, key: u32, out: &mut Vec<u8>) {
+        self.question.write(key, out);
+    }
+
+    fn hear(
+        &mut self,
+        heard: &[u8],
+        _out: &mut Vec<u8>,
+        answers: &mut Vec<Answer>,
+    ) -> Result<usize, WireError> {
+        let mut taken = 0;
+        while let Some((length, verdict)) = answer(&heard[taken..])? {
+            answers.push(Answer { question: self.answered, verdict });
+            self.answered = self.answered.wrapping_add(1);
+            taken += length;
+        }
+        Ok(taken)
+    }
+}
+
+/// How long the answer is and what it says; `None` until all of it is there.
+fn answer(heard: &[u8]) -> Result<Option<(usize, Verdict)>, WireError> {
+    let Some((head, body_length)) = head(heard)? else { return Ok(None) };
+    let Some(body) = heard[head..].get(..body_length) else { return Ok(None) };
+    let whole = &heard[..head + body_length];
+    let status = whole.get(9..12).unwrap_or_default();
+    let says = |what: &[u8]| body.windows(what.len()).position(|seen| seen == what);
+    // The decision comes first; what single limits say comes later in the body.
+    let verdict = match (says(br#""allowed":true"#), says(br#""allowed":false"#)) {
+        (Some(yes), no) if no.is_none_or(|no| yes < no) => Verdict::Allowed,
+        (_, Some(_)) => Verdict::Denied,
+        _ => return Err(WireError::unexpected(whole)),
+    };
+    match (status, verdict) {
+        (b"200", _) | (b"429", Verdict::Denied) => Ok(Some((whole.len(), verdict))),
+        _ => Err(WireError::unexpected(whole)),
+    }
+}
+
+/// Where the head ends, and how long the body is.
+fn head(heard: &[u8]) -> Result<Option<(usize, usize)>, WireError> {
+    const LENGTH: &[u8] = b"content-length:";
+    let (mut start, mut body) = (0, None);
+    while let Some(length) = heard[start..].iter().position(|&byte| byte == b'\n') {
+        let line = heard[start..start + length].trim_ascii();
+        start += length + 1;
+        if line.is_empty() {
+            let body = body.ok_or_else(|| WireError::unexpected(heard))?;
+            return Ok(Some((start, body)));
+        }
+        if line.len() > LENGTH.len() && line[..LENGTH.len()].eq_ignore_ascii_case(LENGTH) {
+            let digits = str::from_utf8(line[LENGTH.len()..].trim_ascii()).ok();
+            body = digits.and_then(|digits| digits.parse().ok());
+        }
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reply(status: &str, body: &str) -> Vec<u8> {
+        format!("HTTP/1.1 {status}\r\nDate: now\r\nContent-Length: {}\r\n\r\n{body}", body.len()).into_bytes()
+    }
+
+    fn hear(heard: &[u8]) -> Result<(usize, Vec<Verdict>), WireError> {
+        let mut answers = Vec::new();
+        let taken = Http::throttle().hear(heard, &mut Vec::new(), &mut answers)?;
+        Ok((taken, answers.iter().map(|answer| answer.verdict).collect()))
+    }
+
+    #[test]
+    fn a_question_is_a_whole_request() {
+        let mut out = Vec::new();
+        Http::throttle().ask(42, &mut out);
+        let text = String::from_utf8(out).unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        assert!(head.starts_with("POST /v1/throttle HTTP/1.1\r\n"), "{head}");
+        assert!(head.ends_with(&format!("content-length: {}", body.len())), "{head}");
+        let body: serde_json::Value = serde_json::from_str(body).unwrap();
+        assert_eq!(body["key"], "user:00000042");
+    }
+
+    #[test]
+    fn answers_are_read_one_after_the_other() {
+        let yes = reply("200 OK", r#"{"allowed":true,"limits":[{"allowed":false}]}"#);
+        let no = reply("429 Too Many Requests", r#"{"allowed":false,"limits":[{"allowed":true}]}"#);
+        let both = [yes.clone(), no.clone()].concat();
+        assert_eq!(hear(&both), Ok((both.len(), vec![Verdict::Allowed, Verdict::Denied])));
+        for end in 0..yes.len() {
+            assert_eq!(hear(&yes[..end]), Ok((0, vec![])), "not yet, at {end}");
+        }
+        let part = &both[..both.len() - 1];
+        assert_eq!(hear(part), Ok((yes.len(), vec![Verdict::Allowed])));
+    }
+
+    #[test]
+    fn an_error_is_no_decision() {
+        for wrong in [
+            reply("500 Internal Server Error", r#"{"error":"x"}"#),
+            reply("400 Bad Request", r#"{"allowed":false}"#),
+            reply("429 Too Many Requests", r#"{"allowed":true}"#),
+            reply("200 OK", "{}"),
+            b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n".to_vec(),
+        ] {
+            assert!(matches!(hear(&wrong), Err(WireError::Unexpected(_))), "{}", wrong.escape_ascii());
+        }
+    }
+}
