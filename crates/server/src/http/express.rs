@@ -24,8 +24,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::endpoints::Action;
 use super::{Context, decide, drive};
-use crate::bounds::RESP_BUFFER_MAX;
+use crate::bounds::BODY_BYTES_MAX;
 use crate::observe::{Origin, Protocol};
+use crate::serve::Unsent;
 use crate::wire;
 use head::Head;
 use reply::Reply;
@@ -38,7 +39,7 @@ struct Desk {
 
 thread_local! {
     static DESK: RefCell<Desk> =
-        RefCell::new(Desk { input: vec![0; RESP_BUFFER_MAX].into_boxed_slice(), reply: Reply::default() });
+        RefCell::new(Desk { input: vec![0; BODY_BYTES_MAX].into_boxed_slice(), reply: Reply::default() });
 }
 
 /// A connection that leaves the lane, with what was read of it and not answered.
@@ -49,8 +50,7 @@ pub(super) async fn serve<I>(context: &Arc<Context>, io: I, seen: Bytes) -> Left
 where
     I: AsyncRead + AsyncWrite + Unpin,
 {
-    let lane =
-        Lane { context, io: Some(io), seen, unsent: Vec::new(), sent: 0, rest: None, is_ending: false };
+    let lane = Lane { context, io: Some(io), seen, unsent: Unsent::default(), rest: None, is_ending: false };
     drive::drive(lane, |mut lane| lane.is_ending = true, Arc::clone(context)).await.flatten()
 }
 
@@ -60,9 +60,7 @@ struct Lane<'c, I> {
     io: Option<I>,
     /// What was read before.
     seen: Bytes,
-    /// Answers that the client has not taken, from this place on.
-    unsent: Vec<u8>,
-    sent: usize,
+    unsent: Unsent,
     /// What is not for this lane.
     rest: Option<Bytes>,
     is_ending: bool,
@@ -80,11 +78,9 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Future for Lane<'_, I> {
 impl<I: AsyncRead + AsyncWrite + Unpin> Lane<'_, I> {
     fn work(&mut self, task: &mut Task<'_>, desk: &mut Desk) -> Poll<io::Result<Left<I>>> {
         loop {
-            while self.sent < self.unsent.len() {
-                match self.send_rest(task) {
-                    Poll::Ready(sent) => sent?,
-                    Poll::Pending => return Poll::Pending,
-                }
+            if self.unsent.left() > 0 {
+                let io = self.io.as_mut().expect(HERE);
+                let Poll::Ready(()) = self.unsent.send_rest(task, io)? else { return Poll::Pending };
             }
             if let Some(rest) = self.rest.take() {
                 return Poll::Ready(Ok(self.io.take().map(|io| (io, rest))));
@@ -103,7 +99,8 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Lane<'_, I> {
             if answered < read {
                 self.rest = Some(BytesMut::from(&input[answered..]).freeze());
             }
-            self.send(task, desk.reply.written())?;
+            let io = self.io.as_mut().expect(HERE);
+            self.unsent.send(task, io, desk.reply.written())?;
         }
     }
 
@@ -114,7 +111,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Lane<'_, I> {
             return Ok(Poll::Ready(seen.len()));
         }
         let mut buffer = ReadBuf::new(input);
-        match self.io().poll_read(task, &mut buffer) {
+        match Pin::new(self.io.as_mut().expect(HERE)).poll_read(task, &mut buffer) {
             Poll::Ready(Ok(())) => Ok(Poll::Ready(buffer.filled().len())),
             Poll::Ready(Err(error)) => Err(error),
             Poll::Pending => Ok(Poll::Pending),
@@ -147,42 +144,6 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Lane<'_, I> {
             }
             _ => Some(node.check(origin, &wire::request(text).ok()?)),
         }
-    }
-
-    /// Sends the answers, and keeps what the client does not take.
-    fn send(&mut self, task: &mut Task<'_>, answers: &[u8]) -> io::Result<()> {
-        let mut sent = 0;
-        while sent < answers.len() {
-            match self.io().poll_write(task, &answers[sent..]) {
-                Poll::Ready(Ok(0)) => return Err(io::ErrorKind::WriteZero.into()),
-                Poll::Ready(Ok(bytes)) => sent += bytes,
-                Poll::Ready(Err(error)) => return Err(error),
-                Poll::Pending => {
-                    self.unsent.extend_from_slice(&answers[sent..]);
-                    break;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Goes on with what the client has not taken yet.
-    fn send_rest(&mut self, task: &mut Task<'_>) -> Poll<io::Result<()>> {
-        let io = Pin::new(self.io.as_mut().expect(HERE));
-        match io.poll_write(task, &self.unsent[self.sent..]) {
-            Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
-            Poll::Ready(Ok(bytes)) => self.sent += bytes,
-            Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
-            Poll::Pending => return Poll::Pending,
-        }
-        if self.sent == self.unsent.len() {
-            (self.unsent, self.sent) = (Vec::new(), 0);
-        }
-        Poll::Ready(Ok(()))
-    }
-
-    fn io(&mut self) -> Pin<&mut I> {
-        Pin::new(self.io.as_mut().expect(HERE))
     }
 }
 

@@ -19,7 +19,7 @@ use crate::bounds::{
     IDLE_TIMEOUT, RESP_ANSWER_BYTES_MAX, RESP_AUTH_TIMEOUT, RESP_BUFFER_MAX, RESP_LINGER, RESP_PIPELINE_MAX,
 };
 use crate::node::Node;
-use crate::serve::Peer;
+use crate::serve::{Peer, Unsent};
 
 /// Answers one connection until it ends.
 pub(crate) async fn serve<I>(node: Arc<Node>, mut io: I, _peer: Peer)
@@ -71,9 +71,7 @@ struct Connection<'n> {
     held: Vec<u8>,
     /// Are there whole commands in it?
     paused: bool,
-    /// Answers that the client has not taken, from this place on.
-    unsent: Vec<u8>,
-    sent: usize,
+    unsent: Unsent,
     /// Runs while something is held and nothing moves.
     stalled: Option<Pin<Box<Sleep>>>,
     /// Runs until the password has come, where there is one.
@@ -88,8 +86,7 @@ impl<'n> Connection<'n> {
             exchange,
             held: Vec::new(),
             paused: false,
-            unsent: Vec::new(),
-            sent: 0,
+            unsent: Unsent::default(),
             stalled: None,
             unknown: None,
         }
@@ -116,7 +113,7 @@ impl<'n> Connection<'n> {
     {
         let mut left = RESP_PIPELINE_MAX;
         loop {
-            if self.sent < self.unsent.len() {
+            if self.unsent.left() > 0 {
                 let Poll::Ready(()) = self.send_rest(cx, io)? else { return self.wait_holding(cx) };
             }
             if self.exchange.is_over() {
@@ -190,47 +187,31 @@ impl<'n> Connection<'n> {
         progress.commands
     }
 
-    /// Sends what is on the desk, and keeps what the client does not take.
+    /// Sends what is on the desk.
     fn send(
         &mut self,
         cx: &mut Context<'_>,
         io: &mut (impl AsyncWrite + Unpin),
         output: &mut Vec<u8>,
     ) -> io::Result<()> {
-        let mut sent = 0;
-        while sent < output.len() {
-            match Pin::new(&mut *io).poll_write(cx, &output[sent..]) {
-                Poll::Ready(Ok(0)) => return Err(io::ErrorKind::WriteZero.into()),
-                Poll::Ready(Ok(bytes)) => sent += bytes,
-                Poll::Ready(Err(error)) => return Err(error),
-                Poll::Pending => {
-                    self.unsent.extend_from_slice(&output[sent..]);
-                    break;
-                }
-            }
-        }
+        self.unsent.send(cx, io, output)?;
         output.clear();
         output.shrink_to(RESP_ANSWER_BYTES_MAX);
         Ok(())
     }
 
-    /// Goes on with what the client has not taken yet.
+    /// Goes on with what the client has not taken yet. Whoever takes some of it has time again.
     fn send_rest(
         &mut self,
         cx: &mut Context<'_>,
         io: &mut (impl AsyncWrite + Unpin),
-    ) -> io::Result<Poll<()>> {
-        while self.sent < self.unsent.len() {
-            match Pin::new(&mut *io).poll_write(cx, &self.unsent[self.sent..]) {
-                Poll::Ready(Ok(0)) => return Err(io::ErrorKind::WriteZero.into()),
-                Poll::Ready(Ok(bytes)) => self.sent += bytes,
-                Poll::Ready(Err(error)) => return Err(error),
-                Poll::Pending => return Ok(Poll::Pending),
-            }
+    ) -> Poll<io::Result<()>> {
+        let before = self.unsent.left();
+        let sent = self.unsent.send_rest(cx, io);
+        if self.unsent.left() < before {
             self.stalled = None;
         }
-        (self.unsent, self.sent) = (Vec::new(), 0);
-        Ok(Poll::Ready(()))
+        sent
     }
 
     /// Waits for the client, which must get on, since something is held for it.

@@ -8,6 +8,7 @@ mod files_max;
 pub(crate) mod policy_file;
 pub(crate) mod reload;
 mod tls;
+mod unsent;
 pub(crate) mod watch;
 mod workers;
 
@@ -29,6 +30,7 @@ pub(crate) use bind::{Bound, bind};
 use connections::Connections;
 pub(crate) use files_max::connections_max;
 pub(crate) use tls::Tls;
+pub(crate) use unsent::Unsent;
 use workers::Workers;
 
 /// Who is at the other end of a connection, and how it came.
