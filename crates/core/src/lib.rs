@@ -57,7 +57,7 @@ pub use cost::Cost;
 pub use decision::{Decision, Outcome, tightest};
 pub use error::QuotaError;
 pub use limit::{Algorithm, Carry, Limit, Meter};
-pub use quota::Quota;
+pub use quota::{Quota, Ticks};
 pub use rate::Rate;
 pub use sliding_log::LogQuota;
 pub use time::Nanos;

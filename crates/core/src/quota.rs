@@ -137,6 +137,15 @@ impl Quota {
         self.capacity
     }
 
+    /// How it counts time, for stores that must count alike elsewhere.
+    pub const fn ticks(&self) -> Ticks {
+        if self.ticks_part == 0 {
+            Ticks { ticks: self.ticks_whole, nanos: 1, token: self.token }
+        } else {
+            Ticks { ticks: self.rate.tokens() * self.token, nanos: self.rate.nanos(), token: self.token }
+        }
+    }
+
     /// Ticks in one token.
     #[inline(always)]
     pub(crate) const fn token(&self) -> u64 {
@@ -167,6 +176,18 @@ impl Quota {
     pub(crate) const fn tokens_in(&self, level: u64) -> u32 {
         div_floor(level, self.per_token) as u32
     }
+}
+
+/// The tick of a quota: an instant is `floor(nanoseconds · ticks / nanos)` of them, counted from the Unix
+/// epoch, and the state of a bucket is such an instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ticks {
+    /// So many ticks…
+    pub ticks: u64,
+    /// …in so many nanoseconds; one where a nanosecond is a whole number of ticks.
+    pub nanos: u64,
+    /// Ticks in a token.
+    pub token: u64,
 }
 
 /// How a quota counts time.

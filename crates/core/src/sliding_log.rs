@@ -78,6 +78,18 @@ pub struct Log {
 }
 
 impl Log {
+    /// A log of what was admitted, oldest first.
+    pub fn from_entries(entries: impl IntoIterator<Item = (Nanos, u32)>) -> Log {
+        let entries: VecDeque<Entry> = entries.into_iter().map(|(at, tokens)| Entry { at, tokens }).collect();
+        let total = entries.iter().map(|entry| u64::from(entry.tokens)).sum();
+        Log { entries, total }
+    }
+
+    /// What was admitted and when, oldest first.
+    pub fn entries(&self) -> impl Iterator<Item = (Nanos, u32)> + '_ {
+        self.entries.iter().map(|entry| (entry.at, entry.tokens))
+    }
+
     /// How many entries it holds, 16 bytes each.
     pub fn len(&self) -> usize {
         self.entries.len()

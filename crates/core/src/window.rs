@@ -65,6 +65,18 @@ impl WindowQuota {
         self.length
     }
 
+    /// The state of so many counted before the window of that number, and in it. Both counts must be at most
+    /// the limit.
+    pub fn word(&self, number: u64, before: u32, now: u32) -> u64 {
+        Counts { number, elapsed: 0, before, now }.word(self)
+    }
+
+    /// The window that matters at `now`, what was counted before it, and in it.
+    pub fn counts(&self, word: u64, now: Nanos) -> (u64, u32, u32) {
+        let counts = Counts::read(word, self, now);
+        (counts.number, counts.before, counts.now)
+    }
+
     /// Which window `now` lies in, and how far into it.
     const fn position(&self, now: Nanos) -> (u64, u64) {
         let now = if now.get() < Nanos::END.get() { now.get() } else { Nanos::END.get() };

@@ -89,6 +89,7 @@ impl<C: Clock> Bucket<C> {
         let now: SmallVec<[Nanos; 8]> = charges.iter().map(|(bucket, _)| bucket.clock.now()).collect();
         all_or_nothing(
             charges.len(),
+            now.first().copied().unwrap_or_default(),
             |_| true,
             |i| charges[i].0.peek_at(charges[i].1, now[i]),
             |i| charges[i].0.take_at(charges[i].1, now[i]),

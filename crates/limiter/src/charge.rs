@@ -18,17 +18,20 @@ pub struct Charge<'a> {
     pub role: Role,
     /// How much later it is counted; see [`Charge::delayed`].
     pub delay: Nanos,
+    /// Buckets with the same tag are kept together by stores that are spread over several servers. It must be
+    /// a function of the limit and the key alone. Without one, a bucket is where its own key says.
+    pub tag: Option<&'a [u8]>,
 }
 
 impl<'a> Charge<'a> {
     /// A charge that must be admitted.
     pub fn new(limit: &'a LimitRef, key: &'a [u8], cost: Cost) -> Charge<'a> {
-        Charge { limit, key, cost, role: Role::Binding, delay: Nanos::ZERO }
+        Charge { limit, key, cost, role: Role::Binding, delay: Nanos::ZERO, tag: None }
     }
 
     /// A charge that is made if it fits and refuses nothing if it does not.
     pub fn advisory(limit: &'a LimitRef, key: &'a [u8], cost: Cost) -> Charge<'a> {
-        Charge { limit, key, cost, role: Role::Advisory, delay: Nanos::ZERO }
+        Charge { limit, key, cost, role: Role::Advisory, delay: Nanos::ZERO, tag: None }
     }
 
     /// The same charge made as of `delay` later: a reservation. It is admitted if
@@ -119,6 +122,8 @@ pub struct Verdict {
     /// One decision a charge, in their order. Where the request is not
     /// admitted, they describe limits from which nothing was taken.
     pub decisions: SmallVec<[Decision; 8]>,
+    /// When that was, by the store's clock: what [`Intent::HandBack`] wants to know of these charges.
+    pub at: Nanos,
 }
 
 impl Verdict {
@@ -136,6 +141,7 @@ impl Verdict {
 /// `hand_back` act on one charge; a take that is denied has changed nothing.
 pub(crate) fn all_or_nothing(
     charges: usize,
+    at: Nanos,
     binding: impl Fn(usize) -> bool,
     peek: impl Fn(usize) -> Decision,
     take: impl Fn(usize) -> Decision,
@@ -146,11 +152,11 @@ pub(crate) fn all_or_nothing(
 
     if charges == 1 {
         let decision = take(0);
-        return Verdict { allowed: !refuses(0, &decision), decisions: smallvec![decision] };
+        return Verdict { allowed: !refuses(0, &decision), decisions: smallvec![decision], at };
     }
     let mut decisions = look();
     if decisions.iter().enumerate().any(|(index, decision)| refuses(index, decision)) {
-        return Verdict { allowed: false, decisions };
+        return Verdict { allowed: false, decisions, at };
     }
     let mut taken = SmallVec::<[usize; 8]>::new();
     let binding_first = (0..charges).filter(|&i| binding(i)).chain((0..charges).filter(|&i| !binding(i)));
@@ -161,12 +167,12 @@ pub(crate) fn all_or_nothing(
             decisions = look();
             // What refused may have been made good meanwhile: it still refused.
             decisions[index] = decision;
-            return Verdict { allowed: false, decisions };
+            return Verdict { allowed: false, decisions, at };
         }
         if decision.is_allowed() {
             taken.push(index);
         }
         decisions[index] = decision;
     }
-    Verdict { allowed: true, decisions }
+    Verdict { allowed: true, decisions, at }
 }

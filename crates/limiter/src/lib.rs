@@ -130,6 +130,8 @@ mod keyed;
 mod memory;
 #[cfg(feature = "policy")]
 pub mod policy;
+#[cfg(any(feature = "policy", feature = "testing"))]
+mod ready;
 mod store;
 #[cfg(feature = "testing")]
 pub mod testing;

@@ -61,6 +61,34 @@ pub trait Store: Send + Sync {
         charges: &[Charge<'_>],
         now: Nanos,
     ) -> impl Future<Output = Result<Verdict, Self::Error>> + Send;
+
+    /// [`Store::charge`] for stores that never wait, so that nobody needs to be able to wait for them; `None` from
+    /// those that do. Whether a store waits does not change.
+    fn charge_at_once(
+        &self,
+        intent: Intent,
+        charges: &[Charge<'_>],
+        now: Nanos,
+    ) -> Option<Result<Verdict, Self::Error>> {
+        let _ = (intent, charges, now);
+        None
+    }
+
+    /// [`Intent::HandBack`] for those who cannot wait, such as who goes away while it waits: now, or as soon as
+    /// the store comes to it. `at` is [`Verdict::at`] of the charges.
+    fn hand_back(&self, charges: &[Charge<'_>], at: Nanos);
+
+    /// A limit that nobody has named, whose state belongs to its numbers: for buckets that come with their
+    /// numbers. `None` if the store keeps none of them; a shared one does.
+    fn ad_hoc(&self, limit: Limit) -> Option<LimitRef> {
+        let _ = limit;
+        None
+    }
+
+    /// How many nodes share this store, as far as it knows; one that is not shared has one.
+    fn nodes(&self) -> u32 {
+        1
+    }
 }
 
 /// A limit to be named.
@@ -126,7 +154,7 @@ impl fmt::Debug for LimitRef {
 }
 
 /// Why a limit could not be named.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LimitError {
     /// The store is out of numbers.
@@ -140,4 +168,15 @@ pub enum LimitError {
     /// The limit cannot be scaled by that trust.
     #[error("the limit cannot be scaled by that trust: {0}")]
     Trust(#[from] QuotaError),
+    /// A store that is shared by many nodes cannot count it exactly.
+    #[error(
+        "a store that nodes share cannot count the limit `{name}` exactly: {why}; give it a window in round numbers or a \
+         shorter one, or keep limits on each node with `store.mode: local`"
+    )]
+    NotShared {
+        /// Which limit.
+        name: Box<str>,
+        /// What of it cannot be counted.
+        why: &'static str,
+    },
 }

@@ -28,6 +28,7 @@ mod text;
 
 pub use compile::{ENTRIES_MAX, compile};
 pub use descriptor::Descriptor;
+pub use document::OnStoreError;
 pub use facts::{Facts, KeyBytes};
 pub use gate::{Gate, GateRule};
 pub use judge::{Judgement, Standing};
@@ -40,7 +41,7 @@ pub use problem::{Problem, Severity};
 pub use read::{read, read_node};
 pub use reference::reference;
 pub use request::{Pairs, Request, Trust};
-pub use rule::{CostRule, Group, Rule, Strategy, Tier};
+pub use rule::{CostRule, Group, Rule, Strategy, TagRule, Tier};
 pub use ruleset::{Detector, Item, Plan, RuleSet};
 pub use schema::json_schema;
 pub use span::{Span, Spanned};

@@ -42,14 +42,28 @@ pub struct Rule {
     pub retry_jitter: Jitter,
     /// What to do without a store.
     pub on_store_error: OnStoreError,
+    /// Does the policy say that, or is it what nobody said?
+    pub says_on_store_error: bool,
     /// Does trust scale it?
     pub adaptive: bool,
+    /// Which of its buckets belong together where they are spread over several servers.
+    pub tag: TagRule,
 }
 
 impl Rule {
     /// Is it only watched?
     pub fn is_shadow(&self) -> bool {
         self.mode == Mode::Shadow
+    }
+
+    /// The tag of the bucket that a request of this tenant draws on: a function of the bucket alone. None where
+    /// a bucket goes by its own key.
+    pub fn tag<'r>(&'r self, tenant: Option<&'r str>) -> Option<&'r str> {
+        match &self.tag {
+            TagRule::Own => None,
+            TagRule::Tenant => tenant,
+            TagRule::Root(root) => Some(root),
+        }
     }
 
     /// The name under which its state is kept: other key descriptors are other
@@ -62,6 +76,17 @@ impl Rule {
         }
         name
     }
+}
+
+/// Which buckets belong together: those of one tenant, and those of one tree of tenants.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TagRule {
+    /// Each bucket is by itself.
+    Own,
+    /// The tenant is part of the key.
+    Tenant,
+    /// It is a tenant's own limit; the root of its tree.
+    Root(Box<str>),
 }
 
 /// A group of several limits.

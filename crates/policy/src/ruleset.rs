@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use smallvec::SmallVec;
 use tidegate_core::{Cost, Nanos};
 
+use crate::document::OnStoreError;
 use crate::facts::KeyBytes;
 use crate::gate::Gate;
 use crate::matching::{Candidates, Index, PathTree};
@@ -123,6 +124,15 @@ impl Plan {
 }
 
 impl RuleSet {
+    /// The same policy, where limits that do not say what to do without a store do this.
+    #[must_use]
+    pub fn or_on_store_error(mut self, choice: OnStoreError) -> RuleSet {
+        for rule in self.rules.iter_mut().filter(|rule| !rule.says_on_store_error) {
+            rule.on_store_error = choice;
+        }
+        self
+    }
+
     /// All rules: limits in the order of the document, then those of tenants.
     pub fn rules(&self) -> &[Rule] {
         &self.rules

@@ -1,6 +1,6 @@
 //! The share of one node where several enforce a policy without knowing of each other.
 
-use tidegate_core::{Algorithm, Nanos, QuotaError};
+use tidegate_core::{Algorithm, Limit, Nanos, QuotaError};
 
 use crate::{Numbers, Problem, Rule, RuleSet};
 
@@ -18,6 +18,17 @@ impl Numbers {
         let common = greatest_common_divisor(self.rate, whole);
         let window = Nanos::new(self.window.get().saturating_mul(whole / common));
         Numbers { rate: self.rate / common, window, capacity }
+    }
+}
+
+impl Rule {
+    /// What one of `nodes` enforces of it by itself. A rate too slow to be divided stays whole, and with it the
+    /// promise that every request is admitted at some time.
+    pub fn share(&self, nodes: u32) -> Limit {
+        let algorithm = self.limit.algorithm();
+        let part = self.numbers.divided(nodes, algorithm);
+        let undivided = Numbers { rate: self.numbers.rate, window: self.numbers.window, ..part };
+        part.limit(algorithm).or_else(|_| undivided.limit(algorithm)).unwrap_or(self.limit)
     }
 }
 
@@ -132,5 +143,19 @@ mod tests {
         let problems = shared(&limit("sustained: { rate: 1, window: 366d }"), 2).expect_err("too slow");
         assert!(problems[0].message.contains("`a` divided by 2 nodes"), "{problems:?}");
         assert!(shared(&limit("sustained: { rate: 1, window: 366d }"), 1).is_ok());
+    }
+    #[test]
+    fn a_share_is_always_to_be_had() {
+        let share = |rest: &str, nodes| {
+            let policy = Policy::parse(&limit(rest)).expect("it is a policy");
+            let rule = &policy.rules.rules()[0];
+            (rule.share(nodes), rule.share(1) == rule.limit)
+        };
+        let (half, whole) = share("sustained: { rate: 10 }, burst: { capacity: 50 }", 2);
+        let expected = tidegate_core::Quota::new(5, Nanos::SECOND, 25).expect("in range");
+        assert_eq!((half, whole), (expected.into(), true));
+        let (slow, _) = share("sustained: { rate: 1, window: 366d }, burst: { capacity: 4 }", 2);
+        let expected = tidegate_core::Quota::new(1, Nanos::from_secs(366 * 86_400), 2).expect("in range");
+        assert_eq!(slow, expected.into(), "too slow to be divided");
     }
 }

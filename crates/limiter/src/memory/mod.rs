@@ -182,6 +182,12 @@ impl<C: Clock> Memory<C> {
         self.registry.get(limit.id())
     }
 
+    /// As if all numbers of limits but so many had been given out.
+    #[cfg(all(test, feature = "policy"))]
+    pub(crate) fn leave_numbers(&self, left: u32) {
+        self.registry.leave_numbers(left);
+    }
+
     /// How many charges found no room of their own so far; see [`MemoryStats`].
     pub fn overflows(&self) -> u64 {
         self.debtors.overflows()
@@ -235,10 +241,12 @@ impl<C: Clock> Memory<C> {
         let standing = |now: Nanos| Verdict {
             allowed: true,
             decisions: keys.iter().map(|&key| self.peek(key, Ask::now(Cost::ZERO), now)).collect(),
+            at: now,
         };
         match intent {
             Intent::Take => all_or_nothing(
                 keys.len(),
+                now,
                 binding,
                 peek,
                 |i| self.take_asked(keys[i], ask(i).0, now),
@@ -247,7 +255,7 @@ impl<C: Clock> Memory<C> {
             Intent::Peek => {
                 let decisions: SmallVec<[Decision; 8]> = (0..keys.len()).map(peek).collect();
                 let allowed = (0..keys.len()).all(|i| !binding(i) || decisions[i].is_allowed());
-                Verdict { allowed, decisions }
+                Verdict { allowed, decisions, at: now }
             }
             Intent::Refund => {
                 (0..keys.len()).for_each(|i| self.refund(keys[i], ask(i).0.cost, now));
@@ -342,5 +350,19 @@ impl<C: Clock> Store for Memory<C> {
         now: Nanos,
     ) -> impl Future<Output = Result<Verdict, Infallible>> + Send {
         ready(Ok(self.charge_now(intent, charges, now)))
+    }
+
+    #[inline]
+    fn charge_at_once(
+        &self,
+        intent: Intent,
+        charges: &[Charge<'_>],
+        now: Nanos,
+    ) -> Option<Result<Verdict, Infallible>> {
+        Some(Ok(self.charge_now(intent, charges, now)))
+    }
+
+    fn hand_back(&self, charges: &[Charge<'_>], at: Nanos) {
+        self.charge_now(Intent::HandBack, charges, at);
     }
 }

@@ -236,7 +236,7 @@ fn take_both(world: &World, keys: [u64; 2]) -> bool {
         let back = world.amend(keys[i], |state| world.meter.hand_back(state, Cost::ONE, NOW, NOW));
         assert!(back, "what was taken is there to be handed back");
     };
-    all_or_nothing(2, |_| true, peek, take, hand_back).allowed
+    all_or_nothing(2, Nanos::ZERO, |_| true, peek, take, hand_back).allowed
 }
 
 #[test]

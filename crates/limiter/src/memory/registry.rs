@@ -192,6 +192,11 @@ impl Registry {
 
 #[cfg(test)]
 impl Registry {
+    /// As if all numbers but so many had been given out.
+    pub(crate) fn leave_numbers(&self, left: u32) {
+        self.lock().numbers_used = VERSIONS_MAX - left;
+    }
+
     /// Names one limit.
     pub(crate) fn name(
         &self,

@@ -3,12 +3,14 @@
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
+use arc_swap::ArcSwapOption;
 use smallvec::SmallVec;
 use tidegate_core::{Cost, Nanos};
-use tidegate_policy::{Plan, Rule, RuleSet, Strategy, Trust};
+use tidegate_policy::{Plan, Request, Rule, RuleSet, Strategy, Trust};
 
 use super::bursts;
 use super::counters::RuleCounters;
+use super::fallback::Share;
 use super::jitter::identity;
 use super::json;
 use crate::{Charge, LimitError, LimitRef, NamedLimit, Role, Store};
@@ -24,17 +26,38 @@ pub(crate) struct Active {
     pub(crate) version: u64,
     pub(crate) bound: Box<[Bound]>,
     pub(crate) detectors: Box<[bursts::Detector]>,
+    /// What decides by this policy while the store cannot, if anything does.
+    pub(crate) share: ArcSwapOption<Share>,
 }
 
 /// What the engine keeps for one rule.
 #[derive(Debug)]
 pub(crate) struct Bound {
-    limit: LimitRef,
-    /// The same limit scaled by each degree of trust, made when first asked for.
-    variants: OnceLock<Box<[OnceLock<LimitRef>]>>,
+    handle: Handle,
     pub(crate) watched: Watched,
     /// How its part of a decision's JSON begins; it is the same every time.
     pub(crate) json_head: Box<[u8]>,
+}
+
+/// A limit that a store knows, at every degree of trust.
+#[derive(Debug)]
+pub(crate) struct Handle {
+    limit: LimitRef,
+    /// The same limit scaled by each degree of trust, made when first asked for.
+    variants: OnceLock<Box<[OnceLock<LimitRef>]>>,
+}
+
+/// For whom a request is charged: what is to be known of it beside its plan.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Payer<'p> {
+    pub(crate) trust: Option<Trust>,
+    pub(crate) tenant: Option<&'p str>,
+}
+
+impl<'p> Payer<'p> {
+    pub(crate) fn of(request: &'p Request<'_>) -> Payer<'p> {
+        Payer { trust: request.trust, tenant: request.tenant.as_deref() }
+    }
 }
 
 /// What is known of a limit's name for as long as some policy has it.
@@ -58,10 +81,10 @@ impl Active {
         let pairs = rules.rules().iter().zip(&state_names);
         let named: Vec<NamedLimit<'_>> =
             pairs.map(|(rule, name)| NamedLimit { name, limit: rule.limit, carry: rule.carry }).collect();
-        let limits = store.limits(&named, now)?;
+        let limits = store.limits(&named, now).map_err(|error| in_the_policys_words(error, &rules))?;
         let bind = |(rule, limit): (&Rule, LimitRef)| {
             let watched = names.get(&rule.name).expect("all names of a rule set are known").clone();
-            Bound { limit, variants: OnceLock::new(), watched, json_head: json::limit_head(rule) }
+            Bound { handle: Handle::new(limit), watched, json_head: json::limit_head(rule) }
         };
         let bound = rules.rules().iter().zip(limits).map(bind).collect();
         let detectors = rules.detectors().iter().map(|detector| bursts::Detector {
@@ -71,36 +94,32 @@ impl Active {
             penalty: detector.penalty,
         });
         let detectors = detectors.collect();
-        Ok(Active { rules, version, bound, detectors })
+        Ok(Active { rules, version, bound, detectors, share: ArcSwapOption::empty() })
     }
 
     /// The number that a rule's limit has in the store: rules that share their
     /// state have the same.
     pub(crate) fn limit_id(&self, rule: u32) -> u32 {
-        self.bound[rule as usize].limit.id()
+        self.bound[rule as usize].handle.limit.id()
     }
 
     /// What the store is to be asked, one charge an item.
     pub(crate) fn charges<'p, S: Store>(
         &'p self,
         plan: &'p Plan,
-        trust: Option<Trust>,
+        payer: Payer<'p>,
         store: &S,
     ) -> Charges<'p> {
-        let trust = trust.filter(|_| self.rules.uses_trust());
         let charge = |item: &'p tidegate_policy::Item| {
             let rule = self.rules.rule(item.rule);
-            let bound = &self.bound[item.rule as usize];
-            let limit = match trust {
-                Some(trust) if rule.adaptive => bound.variant(trust, store),
-                _ => &bound.limit,
-            };
+            let limit = self.bound[item.rule as usize].handle.at(self.trust_in(rule, payer.trust), store);
             let role = match rule.strategy {
                 _ if rule.is_shadow() => Role::Advisory,
                 Strategy::Degrade { .. } => Role::Advisory,
                 Strategy::Reject | Strategy::Queue { .. } => Role::Binding,
             };
-            Charge { limit, key: plan.key(item), cost: item.cost, role, delay: Nanos::ZERO }
+            let tag = rule.tag(payer.tenant).map(str::as_bytes);
+            Charge { limit, key: plan.key(item), cost: item.cost, role, delay: Nanos::ZERO, tag }
         };
         plan.items().iter().map(charge).collect()
     }
@@ -109,14 +128,27 @@ impl Active {
     pub(crate) fn charges_of<'p, S: Store>(
         &'p self,
         plan: &'p Plan,
-        trust: Option<Trust>,
+        payer: Payer<'p>,
         cost: Cost,
         store: &S,
     ) -> Charges<'p> {
-        let mut charges = self.charges(plan, trust, store);
+        let mut charges = self.charges(plan, payer, store);
         charges.iter_mut().for_each(|charge| charge.cost = cost);
         charges
     }
+
+    /// The trust that scales a rule.
+    #[inline]
+    pub(crate) fn trust_in(&self, rule: &Rule, trust: Option<Trust>) -> Trust {
+        trust.filter(|_| rule.adaptive && self.rules.uses_trust()).unwrap_or(Trust::NONE)
+    }
+}
+
+/// A store knows a limit by the name of its state; whoever wrote the policy knows it by its own.
+fn in_the_policys_words(error: LimitError, rules: &RuleSet) -> LimitError {
+    let LimitError::NotShared { name, why } = error else { return error };
+    let rule = rules.rules().iter().find(|rule| rule.state_name() == *name);
+    LimitError::NotShared { name: rule.map_or(name, |rule| rule.name.clone()), why }
 }
 
 /// State belongs to a detector's name and key, so that a swap keeps it.
@@ -125,10 +157,14 @@ fn detector_id(detector: &tidegate_policy::Detector) -> u64 {
     identity(std::iter::once(detector.name.as_bytes()).chain(key.iter().map(|part| part.as_bytes())))
 }
 
-impl Bound {
+impl Handle {
+    pub(crate) fn new(limit: LimitRef) -> Handle {
+        Handle { limit, variants: OnceLock::new() }
+    }
+
     /// The limit at a degree of trust. Should the store have no number left for
     /// it, the limit stays as it is.
-    fn variant<S: Store>(&self, trust: Trust, store: &S) -> &LimitRef {
+    pub(crate) fn at<S: Store>(&self, trust: Trust, store: &S) -> &LimitRef {
         if trust == Trust::NONE {
             return &self.limit;
         }

@@ -17,12 +17,12 @@ use super::line::{Slot, Turn};
 use super::queue::Ticket;
 use super::stats::Counted;
 use super::waiting::Reserved;
-use crate::{Charge, Clock, Intent, Memory, Role, Sleep};
+use crate::{Charge, Clock, Sleep, Store};
 
 /// The places of a request that waits. Dropping it before its time gives them
 /// back.
-struct InLine<'l, C: Clock> {
-    limiter: &'l Limiter<Memory<C>, C>,
+struct InLine<'l, S: Store, C: Clock> {
+    limiter: &'l Limiter<S, C>,
     /// Others may change the policy meanwhile; the places belong to this one.
     set: Arc<Active>,
     reserved: Box<Reserved>,
@@ -30,30 +30,36 @@ struct InLine<'l, C: Clock> {
     served: bool,
 }
 
-impl<'l, C: Clock> InLine<'l, C> {
+impl<'l, S: Store, C: Clock> InLine<'l, S, C> {
     fn join(
-        limiter: &'l Limiter<Memory<C>, C>,
+        limiter: &'l Limiter<S, C>,
         set: Arc<Active>,
-        mut reserved: Box<Reserved>,
+        reserved: Box<Reserved>,
         tenant: u64,
-    ) -> InLine<'l, C> {
-        let places = std::mem::take(&mut reserved.places);
-        let charges = set.charges(&reserved.plan, reserved.trust, &limiter.store);
+    ) -> InLine<'l, S, C> {
+        let charges = set.charges(&reserved.plan, reserved.payer(), &limiter.store);
+        let queued = &reserved.queued;
         let mut tickets = SmallVec::new();
-        for place in &places {
-            let Charge { limit, key, cost, .. } = charges[place.item];
-            let delay = place.due.saturating_sub(reserved.at);
-            let slot = Slot { limit: limit.clone(), key: key.into(), cost, at: reserved.at, delay };
-            tickets.push(limiter.rooms.line_up(place.room, tenant, slot));
+        for place in &queued.places {
+            let Charge { limit, key, cost, tag, .. } = charges[place.item];
+            let slot = Slot {
+                limit: limit.clone(),
+                key: key.into(),
+                tag: tag.map(Box::from),
+                cost,
+                from: queued.from,
+                delay: place.due.saturating_sub(reserved.at),
+                charged_at: queued.charged_at,
+            };
+            tickets.push(limiter.rooms.line_up(place.room, place.due, tenant, slot));
         }
         drop(charges);
-        reserved.places = places;
         InLine { limiter, set, reserved, tickets, served: false }
     }
 
     /// When it has waited too long.
     fn deadline(&self) -> Nanos {
-        let patience = self.reserved.places.iter().map(|place| place.max_wait).min();
+        let patience = self.reserved.queued.places.iter().map(|place| place.max_wait).min();
         self.reserved.at.saturating_add(patience.unwrap_or_default())
     }
 
@@ -81,7 +87,7 @@ impl<'l, C: Clock> InLine<'l, C> {
     }
 }
 
-impl<C: Sleep> InLine<'_, C> {
+impl<S: Store, C: Sleep> InLine<'_, S, C> {
     /// Waits for its turn, and tells when it came; `None` if that takes too long.
     ///
     /// Only the clock says when. A nap may end early, since the timers of a runtime
@@ -107,7 +113,7 @@ impl<C: Sleep> InLine<'_, C> {
     }
 }
 
-impl<C: Clock> Drop for InLine<'_, C> {
+impl<S: Store, C: Clock> Drop for InLine<'_, S, C> {
     fn drop(&mut self) {
         let limiter = self.limiter;
         if self.served {
@@ -116,28 +122,29 @@ impl<C: Clock> Drop for InLine<'_, C> {
         let now = limiter.clock.now();
         for &ticket in &self.tickets {
             for slot in limiter.rooms.quit(ticket, now) {
-                let Slot { limit, key, cost, at, delay } = &slot;
-                let charge = Charge { limit, key, cost: *cost, role: Role::Binding, delay: *delay };
-                limiter.store.charge_now(Intent::HandBack, &[charge], *at);
+                limiter.store.hand_back(&[slot.charge()], slot.charged_at);
             }
         }
-        let places = &self.reserved.places;
+        let places = &self.reserved.queued.places;
         let has_no_line = |item: usize| places.iter().all(|place| place.item != item);
         limiter.give_back(&self.set, &self.reserved, has_no_line);
     }
 }
 
-impl<C: Sleep> Limiter<Memory<C>, C> {
+impl<S: Store, C: Sleep> Limiter<S, C> {
     /// Decides a request; where a `queue` limit makes it wait, resolves when its
     /// turn has come. Those who wait for one bucket are served by their tenants
     /// in turn, and within a tenant first come, first served; requests without a
     /// tenant take turns like one. Whoever is not served within the limit's
     /// `max_wait`, since others had their turn, is refused as `queue_timeout`.
     ///
+    /// While the store fails, nothing can be reserved there: a `queue` limit
+    /// refuses as `reject` does.
+    ///
     /// Dropping the future before that gives the place and the reserved cost
     /// back, and those behind move up.
     pub async fn admit(&self, request: &Request<'_>) -> Decision {
-        let (decision, reserved) = self.decide(request, Ask::Admit, self.clock.now());
+        let (decision, reserved) = self.decide(request, Ask::Admit, self.clock.now()).await;
         let Some(reserved) = reserved else { return decision };
         let mut decision = decision.settled();
         let tenant = request.tenant.as_deref().unwrap_or_default();
@@ -145,7 +152,7 @@ impl<C: Sleep> Limiter<Memory<C>, C> {
         let mut line = InLine::join(self, decision.policy(), reserved, tenant);
         let Some(turn) = line.wait().await else {
             drop(line);
-            return self.time_out(request);
+            return self.time_out(request).await;
         };
         line.served = true;
         let waited = turn.saturating_sub(line.reserved.at);
@@ -160,8 +167,8 @@ impl<C: Sleep> Limiter<Memory<C>, C> {
 
     /// The refusal of a request that has waited for too long: where its limits
     /// stand now.
-    fn time_out(&self, request: &Request<'_>) -> Decision {
-        let (mut decision, _) = self.decide(request, Ask::Peek, self.clock.now());
+    async fn time_out(&self, request: &Request<'_>) -> Decision {
+        let (mut decision, _) = self.decide(request, Ask::Peek, self.clock.now()).await;
         let (set, ruling) = decision.ruling_mut();
         ruling.time_out();
         let facts = set.rules.facts(request);

@@ -135,6 +135,8 @@ pub(crate) struct Ruling {
     pub(crate) queued: Option<Nanos>,
     /// Who would have said no.
     pub(crate) shadow_denied: SmallVec<[Refuser; 4]>,
+    /// Did limits have to decide without the store?
+    pub(crate) without_store: bool,
 }
 
 impl Ruling {
@@ -152,6 +154,7 @@ impl Ruling {
             degraded_by: None,
             queued: None,
             shadow_denied: SmallVec::new(),
+            without_store: false,
         }
     }
 
@@ -246,6 +249,11 @@ impl Decision {
     /// Why.
     pub fn reason(&self) -> Reason {
         self.ruling.reason
+    }
+
+    /// Was it made without the store, since that could not tell? Then each limit went by its `on_store_error`.
+    pub fn without_store(&self) -> bool {
+        self.ruling.without_store
     }
 
     /// When it was decided.

@@ -4,7 +4,7 @@ use tidegate_core::{Algorithm, Cost, Nanos};
 use tidegate_policy::document::{BudgetMode, Sharing};
 use tidegate_policy::{Descriptor, Facts, Item, KeyBytes, Plan, Request, Standing, Strategy, Tier};
 
-use super::active::Active;
+use super::active::{Active, Payer};
 use super::decision::Decision;
 use super::limiter::Limiter;
 use crate::{Clock, Intent, Memory};
@@ -207,7 +207,7 @@ impl<C: Clock> Limiter<Memory<C>, C> {
     ) -> ExplainedBucket {
         let rule = set.rules.rule(item.rule);
         let place = plan.items().iter().position(|other| other == item).expect("the item is of this plan");
-        let charge = set.charges(plan, facts.request.trust, &self.store)[place];
+        let charge = set.charges(plan, Payer::of(facts.request), &self.store)[place];
         let mut free = charge;
         free.cost = Cost::ZERO;
         let peek = |charge| self.store.charge_now(Intent::Peek, &[charge], now).decisions[0];

@@ -3,8 +3,8 @@
 //! All of them are planned, their buckets put together, and charged as one. What
 //! each is told then comes out of what its own buckets said.
 
-use std::collections::HashMap;
-use std::hash::Hash;
+mod charging;
+
 use std::sync::Arc;
 
 use arc_swap::Guard;
@@ -12,16 +12,16 @@ use smallvec::SmallVec;
 use tidegate_core::{Cost, Nanos};
 use tidegate_policy::{Facts, Plan, Request};
 
-use super::active::{Active, Charges};
+use self::charging::{AdHoc, Outcome, Together};
+use super::active::{Active, Charges, Payer};
 use super::decision::{Decision, Ruling};
+use super::fallback::mark;
 use super::limiter::{Ask, Limiter, ShadowDenied, spread_retries};
 use super::settle::{Caller, settle};
 use super::stats::Counted;
 use super::throttle::{Throttle, ThrottleError, ThrottleLimit};
-use crate::{Charge, Clock, Intent, Memory, Role, Verdict};
-
-/// Up to so many buckets are looked through one by one.
-const LOOKED_THROUGH: usize = 16;
+use crate::ready::ready_now;
+use crate::{Clock, Intent, Memory, Role, Store, Verdict};
 
 /// One of several requests that stand or fall together.
 #[derive(Clone, Copy, Debug)]
@@ -50,85 +50,6 @@ enum Asked {
     Instead(usize),
 }
 
-/// A bucket without a policy: its key, its numbers, and what to take.
-type ThrottleAsk<'p> = (&'p [u8], ThrottleLimit, Cost);
-
-/// The buckets of all requests, each once.
-#[derive(Default)]
-struct Together<'p> {
-    charges: Charges<'p>,
-    /// A bucket is its key and the number that its limit has in the store,
-    /// whatever the trust.
-    buckets: Places<(u32, &'p [u8])>,
-    /// Buckets without a policy.
-    ad_hoc: SmallVec<[ThrottleAsk<'p>; 2]>,
-    ad_hoc_buckets: Places<(ThrottleLimit, &'p [u8])>,
-}
-
-/// Different things in the order in which they came.
-struct Places<T> {
-    known: SmallVec<[T; 8]>,
-    /// Where each is, once they are too many to look through.
-    index: HashMap<T, usize>,
-}
-
-impl<T> Default for Places<T> {
-    fn default() -> Places<T> {
-        Places { known: SmallVec::new(), index: HashMap::new() }
-    }
-}
-
-impl<T: Copy + Eq + Hash> Places<T> {
-    /// Where it is, if it is known; otherwise it is from now on, as the last.
-    fn find_or_add(&mut self, thing: T) -> Option<usize> {
-        let found = if self.known.len() <= LOOKED_THROUGH {
-            self.known.iter().position(|known| *known == thing)
-        } else {
-            for place in self.index.len()..self.known.len() {
-                self.index.insert(self.known[place], place);
-            }
-            self.index.get(&thing).copied()
-        };
-        if found.is_none() {
-            self.known.push(thing);
-        }
-        found
-    }
-}
-
-/// What all buckets said. Where it is not allowed, nothing was taken.
-struct Outcome {
-    allowed: bool,
-    policy: Verdict,
-    ad_hoc: SmallVec<[tidegate_core::Decision; 2]>,
-}
-
-impl<'p> Together<'p> {
-    /// Adds a charge; which bucket it is on. The largest cost is charged, at the
-    /// trust of whoever brings it.
-    fn add(&mut self, limit: u32, charge: Charge<'p>) -> usize {
-        if let Some(place) = self.buckets.find_or_add((limit, charge.key)) {
-            if charge.cost > self.charges[place].cost {
-                self.charges[place] = charge;
-            }
-            return place;
-        }
-        self.charges.push(charge);
-        self.charges.len() - 1
-    }
-
-    /// The same for a bucket without a policy.
-    fn add_ad_hoc(&mut self, ask: ThrottleAsk<'p>) -> usize {
-        let (key, limit, cost) = ask;
-        if let Some(place) = self.ad_hoc_buckets.find_or_add((limit, key)) {
-            self.ad_hoc[place].2 = self.ad_hoc[place].2.max(cost);
-            return place;
-        }
-        self.ad_hoc.push(ask);
-        self.ad_hoc.len() - 1
-    }
-}
-
 impl<C: Clock> Limiter<Memory<C>, C> {
     /// Decides several requests, all or nothing: if one is refused, none is charged. A bucket that
     /// several of them reach is charged once, with the largest cost. The decisions come in the order of
@@ -142,13 +63,29 @@ impl<C: Clock> Limiter<Memory<C>, C> {
         throttle: &Throttle<C>,
         requests: &[Joint<'_, '_>],
     ) -> Result<Vec<Decision>, ThrottleError> {
+        ready_now(self.check_joint_async(throttle, requests))
+    }
+}
+
+impl<S: Store, C: Clock> Limiter<S, C> {
+    /// [`Limiter::check_joint`] on any store. Where the store keeps buckets without a policy too, one call charges
+    /// all of them, but for those whose numbers it cannot count: they are this node's own, with its part of them.
+    ///
+    /// # Errors
+    /// When the numbers of one make no bucket; then nothing was decided.
+    pub async fn check_joint_async(
+        &self,
+        throttle: &Throttle<C>,
+        requests: &[Joint<'_, '_>],
+    ) -> Result<Vec<Decision>, ThrottleError> {
         let now = self.clock.now();
         if let [Joint { request, instead: None }] = requests {
-            return Ok(vec![self.check_at(request, now)]);
+            return Ok(vec![self.check_async_at(request, now).await]);
         }
         // Found out before anything is counted.
-        for (limit, key) in requests.iter().filter_map(|joint| joint.instead) {
-            throttle.peek(key, limit, Cost::ZERO, now)?;
+        let mut own_buckets = SmallVec::<[Option<AdHoc<'_>>; 4]>::new();
+        for joint in requests {
+            own_buckets.push(self.own_bucket(throttle, joint, now)?);
         }
         let set = self.active.load_full();
         let mut parts = SmallVec::<[Part<'_, '_>; 4]>::new();
@@ -161,13 +98,14 @@ impl<C: Clock> Limiter<Memory<C>, C> {
         let gates_admit = closed.iter().flatten().all(|ruling| ruling.allowed);
         let mut together = Together::default();
         let mut asked = SmallVec::<[Asked; 4]>::new();
-        for ((part, closed), joint) in parts.iter().zip(&closed).zip(requests) {
-            asked.push(match closed {
-                Some(_) => Asked::Nothing,
-                None => self.ask(&set, part, joint.instead, &mut together),
+        for (((part, closed), joint), own) in parts.iter().zip(&closed).zip(requests).zip(own_buckets) {
+            asked.push(match (closed, joint.instead.zip(own)) {
+                (Some(_), _) => Asked::Nothing,
+                (None, Some((named, own))) => Asked::Instead(together.add_ad_hoc(named, own)),
+                (None, None) => self.ask_together(&set, part, &mut together),
             });
         }
-        let outcome = self.charge_together(throttle, &together, gates_admit, now)?;
+        let outcome = self.charge_together(&set, throttle, &mut together, gates_admit, now).await?;
         // Where nothing is taken, only those who said no have decided anything.
         let decided = |said: &&tidegate_core::Decision| outcome.allowed || !said.is_allowed();
         outcome.ad_hoc.iter().filter(decided).for_each(|said| throttle.count(said.is_allowed()));
@@ -175,28 +113,50 @@ impl<C: Clock> Limiter<Memory<C>, C> {
         let mut counted: SmallVec<[bool; 8]> = together.charges.iter().map(|_| false).collect();
         let mut decisions = Vec::with_capacity(requests.len());
         for (((part, closed), asked), joint) in parts.iter().zip(closed).zip(&asked).zip(requests) {
-            let ruling = match asked {
-                Asked::Nothing => closed.expect("what is decided is not asked for"),
+            decisions.push(match asked {
+                Asked::Nothing => {
+                    let ruling = closed.expect("what is decided is not asked for");
+                    self.tell(&set, part, None, ruling, Counted::default())
+                }
                 Asked::Policy(buckets) => {
-                    let ruling = self.ruling(&set, part, buckets, &together, &outcome, now);
+                    let ruling = self.ruling(&set, part, buckets, &together, &outcome, now).await;
                     let elsewhere = counted_elsewhere(part, buckets, &together, &mut counted);
                     let scope = Counted { charged: outcome.allowed, elsewhere: &elsewhere };
-                    decisions.push(self.tell(&set, part, Some(&part.plan), ruling, scope));
-                    continue;
+                    self.tell(&set, part, Some(&part.plan), ruling, scope)
                 }
                 &Asked::Instead(bucket) => {
-                    let ask = (together.ad_hoc[bucket], joint.request.cost);
-                    let decision = own_ad_hoc(throttle, ask, &outcome, bucket, now)?;
+                    let cost = joint.request.cost;
+                    let decision =
+                        self.own_ad_hoc(throttle, &together, &outcome, (bucket, cost), now).await?;
                     let decision = throttle.told(decision, now);
                     let wait = decision.retry_after().filter(|_| !decision.is_allowed());
                     self.stats.count_reason(decision.reason(), wait);
-                    decisions.push(decision);
-                    continue;
+                    decision
                 }
-            };
-            decisions.push(self.tell(&set, part, None, ruling, Counted::default()));
+            });
         }
         Ok(decisions)
+    }
+
+    /// The bucket that a request brings the numbers of; whether they make one is found out.
+    fn own_bucket<'r>(
+        &self,
+        throttle: &Throttle<C>,
+        joint: &Joint<'r, '_>,
+        now: Nanos,
+    ) -> Result<Option<AdHoc<'r>>, ThrottleError> {
+        let Some((mut limit, key)) = joint.instead else { return Ok(None) };
+        let mut shared = None;
+        if self.is_shared {
+            shared = self.shared_limit(key, limit)?;
+            if shared.is_none() {
+                limit = self.own_part(limit);
+            }
+        }
+        if shared.is_none() {
+            throttle.peek(key, limit, Cost::ZERO, now)?;
+        }
+        Ok(Some(AdHoc { key, limit, cost: joint.request.cost, shared }))
     }
 
     /// What comes before limits.
@@ -213,69 +173,25 @@ impl<C: Clock> Limiter<Memory<C>, C> {
     }
 
     /// Adds the buckets of a request to all the others.
-    fn ask<'p>(
+    fn ask_together<'p>(
         &self,
         set: &'p Active,
         part: &'p Part<'_, '_>,
-        instead: Option<(ThrottleLimit, &'p [u8])>,
         together: &mut Together<'p>,
     ) -> Asked {
         let request = part.facts.request;
-        if let Some((limit, key)) = instead {
-            return Asked::Instead(together.add_ad_hoc((key, limit, request.cost)));
-        }
-        let charges = set.charges(&part.plan, request.trust, &self.store);
+        let charges = set.charges(&part.plan, Payer::of(request), &self.store);
         let items = part.plan.items().iter().zip(charges);
-        Asked::Policy(items.map(|(item, charge)| together.add(set.limit_id(item.rule), charge)).collect())
-    }
-
-    /// All or nothing, over two stores: those without a policy are looked at
-    /// first and taken last. Should one of them deny after all, because somebody
-    /// else was faster, everything is handed back.
-    fn charge_together(
-        &self,
-        throttle: &Throttle<C>,
-        together: &Together<'_>,
-        gates_admit: bool,
-        now: Nanos,
-    ) -> Result<Outcome, ThrottleError> {
-        let peek = |&(key, limit, cost): &ThrottleAsk<'_>| throttle.peek(key, limit, cost, now);
-        let mut ad_hoc: SmallVec<[tidegate_core::Decision; 2]> =
-            together.ad_hoc.iter().map(peek).collect::<Result<_, _>>()?;
-        let admits = gates_admit && ad_hoc.iter().all(tidegate_core::Decision::is_allowed);
-        let intent = if admits { Intent::Take } else { Intent::Peek };
-        let policy = self.store.charge_now(intent, &together.charges, now);
-        if !admits || !policy.allowed {
-            return Ok(Outcome { allowed: false, policy, ad_hoc });
-        }
-        for (place, &(key, limit, cost)) in together.ad_hoc.iter().enumerate() {
-            let taken = throttle.take_uncounted(key, limit, cost, now);
-            if let Ok(decision) = taken
-                && decision.is_allowed()
-            {
-                ad_hoc[place] = decision;
-                continue;
-            }
-            let before = &together.ad_hoc[..place];
-            before.iter().rev().for_each(|&(key, limit, cost)| throttle.hand_back(key, limit, cost, now));
-            let taken_from = together.charges.iter().zip(&policy.decisions);
-            let charges: Charges<'_> =
-                taken_from.filter(|(_, said)| said.is_allowed()).map(|(charge, _)| *charge).collect();
-            self.store.charge_now(Intent::HandBack, &charges, now);
-            for (decision, ask) in ad_hoc.iter_mut().zip(before) {
-                *decision = peek(ask)?;
-            }
-            ad_hoc[place] = taken?;
-            let policy = self.store.charge_now(Intent::Peek, &together.charges, now);
-            return Ok(Outcome { allowed: false, policy, ad_hoc });
-        }
-        Ok(Outcome { allowed: true, policy, ad_hoc })
+        let add = |(item, charge): (&tidegate_policy::Item, _)| {
+            together.add(set.limit_id(item.rule), (item.rule, request.trust), charge)
+        };
+        Asked::Policy(items.map(add).collect())
     }
 
     /// What the limits of one request say. When all are admitted, they tell what
     /// is left after the one charge; otherwise each tells what it says to this
     /// request's own cost.
-    fn ruling(
+    async fn ruling(
         &self,
         set: &Active,
         part: &Part<'_, '_>,
@@ -284,19 +200,51 @@ impl<C: Clock> Limiter<Memory<C>, C> {
         outcome: &Outcome,
         now: Nanos,
     ) -> Ruling {
-        let say = |(item, &bucket): (&tidegate_policy::Item, &usize)| {
-            let charge = Charge { cost: item.cost, ..together.charges[bucket] };
-            if outcome.allowed || charge.cost == together.charges[bucket].cost {
-                return outcome.policy.decisions[bucket];
+        let charged = buckets.iter().map(|&bucket| together.charges[bucket]);
+        let mut own: Charges<'_> = charged.collect();
+        let mut is_own = true;
+        for (charge, item) in own.iter_mut().zip(part.plan.items()) {
+            is_own &= charge.cost == item.cost;
+            charge.cost = item.cost;
+        }
+        let mut decisions = buckets.iter().map(|&bucket| outcome.policy.decisions[bucket]).collect();
+        if !outcome.allowed && !is_own {
+            if outcome.without_store.is_some() {
+                let subject = |place: usize| (part.plan.items()[place].rule, part.facts.request.trust);
+                decisions = self.fall_back(set, subject, &own, Intent::Peek, now).verdict.decisions;
+            } else if let Ok(verdict) = self.store.charge(Intent::Peek, &own, now).await {
+                // Should the store fail just now, what the largest cost was told stands.
+                decisions = verdict.decisions;
             }
-            self.store.charge_now(Intent::Peek, &[charge], now).decisions[0]
+        }
+        let binds = |place: usize| own[place].role == Role::Binding;
+        let allowed = decisions.iter().enumerate().all(|(place, said)| said.is_allowed() || !binds(place));
+        let verdict = Verdict { allowed, decisions, at: now };
+        let mut ruling = settle(&set.rules, &part.plan, &verdict, now, Caller::DoesNotWait);
+        if let Some(closed) = outcome.without_store.as_ref().filter(|_| !buckets.is_empty()) {
+            mark(&mut ruling, closed);
+        }
+        ruling
+    }
+
+    /// What a bucket without a policy says to a request's own cost.
+    async fn own_ad_hoc(
+        &self,
+        throttle: &Throttle<C>,
+        together: &Together<'_>,
+        outcome: &Outcome,
+        (bucket, cost): (usize, Cost),
+        now: Nanos,
+    ) -> Result<tidegate_core::Decision, ThrottleError> {
+        let own = &together.ad_hoc[bucket];
+        if outcome.allowed || cost == own.cost {
+            return Ok(outcome.ad_hoc[bucket]);
+        }
+        let Some(charge) = own.shared_charge(cost) else {
+            return throttle.peek(own.key, own.limit, cost, now);
         };
-        let decisions: SmallVec<[tidegate_core::Decision; 8]> =
-            part.plan.items().iter().zip(buckets).map(say).collect();
-        let binds = |bucket: usize| together.charges[bucket].role == Role::Binding;
-        let allowed =
-            decisions.iter().zip(buckets).all(|(said, &bucket)| said.is_allowed() || !binds(bucket));
-        settle(&set.rules, &part.plan, &Verdict { allowed, decisions }, now, Caller::DoesNotWait)
+        let looked = self.store.charge(Intent::Peek, &[charge], now).await;
+        Ok(looked.map_or(outcome.ad_hoc[bucket], |verdict| verdict.decisions[0]))
     }
 
     fn tell(
@@ -330,20 +278,6 @@ fn counted_elsewhere(
             !mine
         })
         .collect()
-}
-
-/// What a bucket without a policy says to a request's own cost.
-fn own_ad_hoc<C: Clock>(
-    throttle: &Throttle<C>,
-    ((key, limit, charged), cost): (ThrottleAsk<'_>, Cost),
-    outcome: &Outcome,
-    bucket: usize,
-    now: Nanos,
-) -> Result<tidegate_core::Decision, ThrottleError> {
-    if outcome.allowed || cost == charged {
-        return Ok(outcome.ad_hoc[bucket]);
-    }
-    throttle.peek(key, limit, cost, now)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The engine: plan, one store call, settle.
+//! The engine, the policy it has in force, and what comes before limits.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,18 +7,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
 use smallvec::SmallVec;
-use tidegate_core::{Cost, Nanos};
-use tidegate_policy::{Descriptor, Facts, KeyBytes, Plan, Request, RuleSet};
+use tidegate_core::{Cost, Limit, Nanos, Quota};
+use tidegate_policy::{Descriptor, Facts, KeyBytes, Plan, RuleSet};
 
-use super::active::{Active, Charges};
+use super::active::Active;
 use super::bursts::BurstWatch;
-use super::decision::{Decision, Reason, Refuser, RuleStanding, Ruling};
+use super::decision::{Reason, Refuser, Ruling};
+use super::fallback::Fallback;
 use super::jitter;
 use super::queue::Rooms;
-use super::settle::{Caller, settle};
+use super::settle::Caller;
 use super::stats::{Counted, Stats};
-use super::waiting::Reserved;
-use crate::{Clock, Intent, LimitError, Memory, MemoryOptions, MonotonicClock, Store, Verdict};
+use crate::{Clock, Intent, LimitError, Memory, MemoryOptions, MonotonicClock, Store};
 
 /// How many keys burst detectors tell apart at once.
 pub const BURST_KEYS_MAX: usize = 262_144;
@@ -48,10 +48,16 @@ pub struct Limiter<S = Memory, C = MonotonicClock> {
     pub(super) clock: C,
     pub(super) active: ArcSwap<Active>,
     /// One swap at a time.
-    swapping: Mutex<()>,
+    pub(super) swapping: Mutex<()>,
     pub(super) bursts: BurstWatch,
     pub(super) rooms: Rooms,
     pub(super) stats: Stats,
+    /// What decides while the store cannot.
+    pub(super) fallback: Fallback,
+    /// Does the store keep buckets without a policy too, since nodes share it?
+    pub(super) is_shared: bool,
+    /// Does the store never wait?
+    pub(super) is_at_once: bool,
     kill_switch: AtomicBool,
 }
 
@@ -68,14 +74,14 @@ pub(super) enum Ask {
 }
 
 impl Ask {
-    fn intent(self) -> Intent {
+    pub(super) fn intent(self) -> Intent {
         match self {
             Ask::Check | Ask::Reserve | Ask::Admit => Intent::Take,
             Ask::Peek => Intent::Peek,
         }
     }
 
-    fn caller(self) -> Caller {
+    pub(super) fn caller(self) -> Caller {
         match self {
             Ask::Reserve | Ask::Admit => Caller::Waits,
             Ask::Check | Ask::Peek => Caller::DoesNotWait,
@@ -149,6 +155,8 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         let names = stats.names_of(&rules);
         let active = Active::bind(rules, &store, &names, 1, clock.now())?;
         stats.use_names(names);
+        let is_shared = store.ad_hoc(any_limit()).is_some();
+        let is_at_once = store.charge_at_once(Intent::Peek, &[], clock.now()).is_some();
         Ok(Limiter {
             store,
             clock,
@@ -157,6 +165,9 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             bursts: BurstWatch::new(BURST_KEYS_MAX),
             rooms: Rooms::default(),
             stats,
+            fallback: Fallback::default(),
+            is_shared,
+            is_at_once,
             kill_switch: AtomicBool::new(false),
         })
     }
@@ -166,13 +177,17 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     /// the policy they began with.
     ///
     /// # Errors
-    /// When the store can hold no more limits; then the old policy stays.
+    /// When the store can hold no more limits, or cannot count one of them; then the old policy stays, and none of its
+    /// limits is edited.
     pub fn swap(&self, rules: impl Into<RuleSet>) -> Result<u64, LimitError> {
         let _one_at_a_time = self.swapping.lock().unwrap_or_else(PoisonError::into_inner);
         let rules = rules.into();
         let names = self.stats.names_of(&rules);
         let version = self.active.load().version + 1;
-        let active = Active::bind(rules, &self.store, &names, version, self.clock.now())?;
+        let now = self.clock.now();
+        // This names all limits or none, and it is the last that can fail.
+        let active = Active::bind(rules, &self.store, &names, version, now)?;
+        self.bind_share(&active, now);
         self.stats.use_names(names);
         self.active.store(Arc::new(active));
         Ok(version)
@@ -284,6 +299,11 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     }
 }
 
+/// Some numbers, to see whether a store keeps buckets that bring their own.
+fn any_limit() -> Limit {
+    Quota::per_second(1).expect("one a second is in range").into()
+}
+
 /// The seconds of `Retry-After`, with the jitter that the refusing limit asks for.
 pub(super) fn spread_retries(set: &Active, facts: &Facts<'_, '_>, ruling: &mut Ruling) {
     if let (Some(Refuser::Rule(number)), Some(wait)) = (ruling.refuser, ruling.retry_after) {
@@ -302,92 +322,6 @@ fn identity_of(facts: &Facts<'_, '_>) -> u64 {
     let values: SmallVec<[Cow<'_, str>; 5]> =
         parts.into_iter().map(|part| facts.value(part).unwrap_or_default()).collect();
     jitter::identity(values.iter().map(|value| value.as_bytes()))
-}
-
-impl<C: Clock> Limiter<Memory<C>, C> {
-    /// Decides a request, and charges it if it is admitted. A limit whose
-    /// strategy is `queue` refuses here; [`Limiter::admit`] waits.
-    pub fn check(&self, request: &Request<'_>) -> Decision {
-        self.check_at(request, self.clock.now())
-    }
-
-    /// [`Limiter::check`] as of an instant, for those that have read the clock.
-    pub fn check_at(&self, request: &Request<'_>, now: Nanos) -> Decision {
-        self.decide(request, Ask::Check, now).0
-    }
-
-    /// What [`Limiter::check`] would say; nothing is charged or counted, and
-    /// what remains is told as it stands.
-    pub fn peek(&self, request: &Request<'_>) -> Decision {
-        self.decide(request, Ask::Peek, self.clock.now()).0
-    }
-
-    /// Decides a request without waiting, where a `queue` limit may make it
-    /// wait: then its cost is reserved, and [`Decision::queued`] says for how
-    /// long. The reservation stays; this is for worlds in which time is told, not
-    /// waited for.
-    pub fn reserve_at(&self, request: &Request<'_>, now: Nanos) -> Decision {
-        self.decide(request, Ask::Reserve, now).0
-    }
-
-    /// Gives `cost` back to every limit that applies, never above a capacity,
-    /// and tells where they stand then.
-    pub fn refund(&self, request: &Request<'_>, cost: Cost) -> Decision {
-        let now = self.clock.now();
-        let set = self.active.load();
-        let facts = set.rules.facts(request);
-        let plan = set.rules.plan(&facts);
-        let charges = set.charges_of(&plan, request.trust, cost, &self.store);
-        let verdict = self.store.charge_now(Intent::Refund, &charges, now);
-        let ruling = settle(&set.rules, &plan, &verdict, now, Caller::DoesNotWait);
-        drop((charges, facts));
-        Decision::new(set, ruling)
-    }
-
-    /// A reservation is rare and large, so it is kept apart.
-    pub(super) fn decide(
-        &self,
-        request: &Request<'_>,
-        ask: Ask,
-        now: Nanos,
-    ) -> (Decision, Option<Box<Reserved>>) {
-        let set = self.active.load();
-        let facts = set.rules.facts(request);
-        let (mut plan, mut shadow_denied) = (Plan::default(), ShadowDenied::new());
-        let opening = self.open(&set, &facts, (ask, now), &mut plan, &mut shadow_denied);
-        if let Some(mut ruling) = opening.ruling(now) {
-            ruling.shadow_denied = shadow_denied;
-            self.close(&set, &facts, None, &mut ruling, ask);
-            drop(facts);
-            return (Decision::new(set, ruling), None);
-        }
-        let mut charges = set.charges(&plan, request.trust, &self.store);
-        let verdict = self.store.charge_now(ask.intent(), &charges, now);
-        let mut ruling = settle(&set.rules, &plan, &verdict, now, ask.caller());
-        let mut places = None;
-        if !ruling.allowed && ask.caller() == Caller::Waits {
-            places = self.queue_up(&set, &plan, &mut charges, &mut ruling);
-        }
-        let delays: Option<SmallVec<[Nanos; 8]>> =
-            places.as_ref().map(|_| charges.iter().map(|charge| charge.delay).collect());
-        shadow_denied.append(&mut ruling.shadow_denied);
-        ruling.shadow_denied = shadow_denied;
-        self.close(&set, &facts, Some(&plan), &mut ruling, ask);
-        drop((charges, facts));
-        let trust = request.trust;
-        let reserved = places.zip(delays).map(|(places, delays)| {
-            let taken =
-                |(standing, delay): (&RuleStanding, Nanos)| standing.decision.is_allowed().then_some(delay);
-            let taken = ruling.standings.iter().zip(delays).map(taken).collect();
-            Box::new(Reserved { places, plan, taken, trust, at: now })
-        });
-        (Decision::new(set, ruling), reserved)
-    }
-
-    /// One call to the store, for those that retry.
-    pub(super) fn take(&self, charges: &Charges<'_>, now: Nanos) -> Verdict {
-        self.store.charge_now(Intent::Take, charges, now)
-    }
 }
 
 impl<S, C> fmt::Debug for Limiter<S, C> {

@@ -14,22 +14,31 @@ use std::task::Waker;
 use smallvec::SmallVec;
 use tidegate_core::{Cost, Nanos};
 
-use crate::LimitRef;
+use crate::{Charge, LimitRef};
 
 /// A cost that is reserved.
 #[derive(Debug)]
 pub(crate) struct Slot {
     pub(crate) limit: LimitRef,
     pub(crate) key: Box<[u8]>,
+    pub(crate) tag: Option<Box<[u8]>>,
     pub(crate) cost: Cost,
-    /// When it was reserved, and how much later it counts.
-    pub(crate) at: Nanos,
+    /// From when it is waited for, and how much later it counts.
+    pub(crate) from: Nanos,
     pub(crate) delay: Nanos,
+    /// When it was reserved, by the store's clock.
+    pub(crate) charged_at: Nanos,
 }
 
 impl Slot {
     pub(crate) fn due(&self) -> Nanos {
-        self.at.saturating_add(self.delay)
+        self.from.saturating_add(self.delay)
+    }
+
+    /// The charge that reserved it.
+    pub(crate) fn charge(&self) -> Charge<'_> {
+        let charge = Charge::new(&self.limit, &self.key, self.cost).delayed(self.delay);
+        Charge { tag: self.tag.as_deref(), ..charge }
     }
 
     fn cost(&self) -> i64 {

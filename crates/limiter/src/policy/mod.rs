@@ -37,9 +37,11 @@ mod active;
 mod admitting;
 pub mod bursts;
 pub mod counters;
+mod deciding;
 mod decision;
 pub mod durations;
 mod explain;
+mod fallback;
 pub mod headers;
 pub mod hot_keys;
 pub mod jitter;
@@ -63,6 +65,7 @@ pub use decision::{Decision, LimitStanding, Reason};
 pub use explain::{
     ExplainedBucket, ExplainedDetector, ExplainedGate, ExplainedLimit, ExplainedTenant, Explanation,
 };
+pub use fallback::{FallbackError, StoreFailures};
 pub use joint::Joint;
 pub use limiter::{BURST_KEYS_MAX, Limiter};
 pub use stats::BusyKey;

@@ -117,11 +117,11 @@ impl Rooms {
         shard.forget_if_empty(key);
     }
 
-    /// Goes from a place held until the slot is due to one in the line.
-    pub(crate) fn line_up(&self, key: RoomKey, tenant: u64, slot: Slot) -> Ticket {
+    /// Goes from a place held until `due` to one in the line.
+    pub(crate) fn line_up(&self, key: RoomKey, due: Nanos, tenant: u64, slot: Slot) -> Ticket {
         let mut shard = self.shard(key);
         let room = shard.rooms.entry(key).or_default();
-        room.strike(slot.due());
+        room.strike(due);
         Ticket { room: key, number: room.line.join(tenant, slot) }
     }
 

@@ -6,12 +6,13 @@ use smallvec::SmallVec;
 use tidegate_core::Nanos;
 use tidegate_policy::{Plan, Request, Strategy, Trust};
 
-use super::active::{Active, Charges};
+use super::active::{Active, Charges, Payer};
 use super::decision::{Decision, Reason, Ruling};
 use super::limiter::{Ask, Limiter};
 use super::queue::RoomKey;
 use super::settle::{Caller, can_be_waited_for, refuses, settle};
-use crate::{Clock, Intent, Memory};
+use crate::ready::ready_now;
+use crate::{Clock, Intent, Memory, Store};
 
 /// How often a reservation is tried again when others are faster.
 const ATTEMPTS: usize = 16;
@@ -33,13 +34,32 @@ pub(super) struct Place {
 /// What a request that waits has reserved, so that it can be given back.
 #[derive(Debug)]
 pub(super) struct Reserved {
-    pub(super) places: Places,
+    pub(super) queued: Queued,
     pub(super) plan: Plan,
     /// What was taken from each limit, and how much later it counts; nothing was
     /// taken from one that only watches or marks and denied.
     pub(super) taken: SmallVec<[Option<Nanos>; 8]>,
     pub(super) trust: Option<Trust>,
+    pub(super) tenant: Option<Box<str>>,
+    /// When it came.
     pub(super) at: Nanos,
+}
+
+impl Reserved {
+    pub(super) fn payer(&self) -> Payer<'_> {
+        Payer { trust: self.trust, tenant: self.tenant.as_deref() }
+    }
+}
+
+/// Places that were taken, with what is waited for there.
+#[derive(Debug)]
+pub(super) struct Queued {
+    pub(super) places: Places,
+    /// From when its waits count, by this node's clock: the store may have taken a while to say that it has reserved.
+    #[cfg_attr(not(feature = "async"), expect(dead_code, reason = "without it nobody can wait in a line"))]
+    pub(super) from: Nanos,
+    /// When that was by the store's clock.
+    pub(super) charged_at: Nanos,
 }
 
 /// Why a request cannot wait.
@@ -50,31 +70,53 @@ enum Refusal {
     Queue(Reason),
 }
 
-impl<C: Clock> Limiter<Memory<C>, C> {
+/// Places of a request whose reservation is under way. Whoever goes away meanwhile leaves them.
+struct Tentative<'l, S: Store, C: Clock> {
+    limiter: &'l Limiter<S, C>,
+    places: Places,
+}
+
+impl<S: Store, C: Clock> Drop for Tentative<'_, S, C> {
+    fn drop(&mut self) {
+        self.limiter.leave(&mut self.places);
+    }
+}
+
+impl<S: Store, C: Clock> Limiter<S, C> {
     /// For a request that was refused: if only queues refuse it, reserves its
-    /// place and makes the ruling an admission, later.
-    pub(super) fn queue_up(
+    /// place and makes the ruling an admission, later. Should the store fail
+    /// meanwhile, the refusal stands.
+    ///
+    /// Whoever goes away while the store is asked leaves its places. Whether the
+    /// store has charged it by then nobody can know, so nothing is handed back:
+    /// giving back what was never taken would admit too many. A charge that nobody
+    /// uses admits too few, and for no longer than `max_wait`.
+    pub(super) async fn queue_up(
         &self,
         set: &Active,
         plan: &Plan,
         charges: &mut Charges<'_>,
         ruling: &mut Ruling,
-    ) -> Option<Places> {
-        let mut places = Places::new();
+    ) -> Option<Queued> {
+        let mut held = Tentative { limiter: self, places: Places::new() };
         let mut refusal = Refusal::Queue(Reason::QueueTimeout);
         for _ in 0..ATTEMPTS {
-            if let Err(why) = self.take_places(set, charges, ruling, &mut places) {
+            if let Err(why) = self.take_places(set, charges, ruling, &mut held.places) {
                 refusal = why;
                 break;
             }
-            let verdict = self.take(charges, ruling.at);
+            let Ok(verdict) = self.store.charge(Intent::Take, charges, ruling.at).await else {
+                refusal = Refusal::Final;
+                break;
+            };
             *ruling = settle(&set.rules, plan, &verdict, ruling.at, Caller::Waits);
             if ruling.allowed {
                 mark_queued(ruling, charges);
-                return Some(places);
+                let from = if self.is_at_once { ruling.at } else { self.clock.now().max(ruling.at) };
+                let places = std::mem::take(&mut held.places);
+                return Some(Queued { places, from, charged_at: verdict.at });
             }
         }
-        self.leave(&mut places);
         if let Refusal::Queue(reason) = refusal {
             ruling.reason = reason;
         }
@@ -133,11 +175,11 @@ impl<C: Clock> Limiter<Memory<C>, C> {
 
     /// Gives up what a reservation has taken, as far as `gives` an item's charge back.
     pub(super) fn give_back(&self, set: &Active, reserved: &Reserved, gives: impl Fn(usize) -> bool) {
-        let charges = set.charges(&reserved.plan, reserved.trust, &self.store);
+        let charges = set.charges(&reserved.plan, reserved.payer(), &self.store);
         let taken = charges.into_iter().zip(&reserved.taken).enumerate().filter(|(item, _)| gives(*item));
         let taken: Charges<'_> =
             taken.filter_map(|(_, (charge, taken))| Some(charge.delayed((*taken)?))).collect();
-        self.store.charge_now(Intent::HandBack, &taken, reserved.at);
+        self.store.hand_back(&taken, reserved.queued.charged_at);
     }
 }
 
@@ -152,15 +194,15 @@ fn mark_queued(ruling: &mut Ruling, charges: &Charges<'_>) {
 /// A place in the queues of a request that has to wait, and what is reserved for
 /// it. Dropping it before its time gives both back.
 #[derive(Debug)]
-pub struct Reservation<'l, C: Clock> {
-    limiter: &'l Limiter<Memory<C>, C>,
+pub struct Reservation<'l, S: Store, C: Clock> {
+    limiter: &'l Limiter<S, C>,
     /// Others may change the policy meanwhile; the place belongs to this one.
     set: Arc<Active>,
     reserved: Box<Reserved>,
     served: bool,
 }
 
-impl<C: Clock> Reservation<'_, C> {
+impl<S: Store, C: Clock> Reservation<'_, S, C> {
     /// Its time has come: what was reserved is used.
     pub fn served(mut self) {
         let waited = self.limiter.clock.now().saturating_sub(self.reserved.at);
@@ -169,9 +211,9 @@ impl<C: Clock> Reservation<'_, C> {
     }
 }
 
-impl<C: Clock> Drop for Reservation<'_, C> {
+impl<S: Store, C: Clock> Drop for Reservation<'_, S, C> {
     fn drop(&mut self) {
-        self.limiter.leave(&mut self.reserved.places);
+        self.limiter.leave(&mut self.reserved.queued.places);
         if !self.served {
             self.limiter.give_back(&self.set, &self.reserved, |_| true);
         }
@@ -184,8 +226,15 @@ impl<C: Clock> Limiter<Memory<C>, C> {
     /// call [`Reservation::served`]. Reservations are served in the order in which
     /// they were made; with the feature `async`, [`Limiter::admit`] waits, and
     /// serves tenants in turn.
-    pub fn reserve(&self, request: &Request<'_>) -> (Decision, Option<Reservation<'_, C>>) {
-        let (decision, reserved) = self.decide(request, Ask::Reserve, self.clock.now());
+    pub fn reserve(&self, request: &Request<'_>) -> (Decision, Option<Reservation<'_, Memory<C>, C>>) {
+        ready_now(self.reserve_async(request))
+    }
+}
+
+impl<S: Store, C: Clock> Limiter<S, C> {
+    /// [`Limiter::reserve`] on any store. While the store fails, nothing can be reserved, and a `queue` limit refuses.
+    pub async fn reserve_async(&self, request: &Request<'_>) -> (Decision, Option<Reservation<'_, S, C>>) {
+        let (decision, reserved) = self.decide(request, Ask::Reserve, self.clock.now()).await;
         let hold = |reserved| Reservation { limiter: self, set: decision.policy(), reserved, served: false };
         let reservation = reserved.map(hold);
         (decision, reservation)

@@ -34,9 +34,8 @@ mod together;
 mod trusting;
 
 use std::future::Future;
-use std::pin::pin;
-use std::task::{Context, Poll, Waker};
 
+use crate::ready::ready_now;
 use crate::{Charge, Store};
 
 /// How the suite makes stores and runs their futures.
@@ -57,10 +56,7 @@ pub trait Harness: Sync {
 /// # Panics
 /// When the future does wait.
 pub fn block_on_ready<F: Future>(future: F) -> F::Output {
-    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(output) => output,
-        Poll::Pending => panic!("a store that never waits was waiting"),
-    }
+    ready_now(future)
 }
 
 /// Runs every check on fresh stores.

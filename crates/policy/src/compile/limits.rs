@@ -6,7 +6,7 @@ use super::{Compiler, overlap, terms};
 use crate::Descriptor;
 use crate::document::LimitEntry;
 use crate::matching::Condition;
-use crate::rule::{Group, Rule, Tier};
+use crate::rule::{Group, Rule, TagRule, Tier};
 
 impl Compiler<'_> {
     pub(super) fn limits(&mut self, entries: &[LimitEntry]) -> Vec<Rule> {
@@ -31,6 +31,7 @@ impl Compiler<'_> {
             let number = *groups.get(group.value.as_str())?;
             Some(Group { name: group.value.as_str().into(), number })
         });
+        let tag = if key.contains(&Descriptor::Tenant) { TagRule::Tenant } else { TagRule::Own };
         Some(Rule {
             name: entry.name.value.as_str().into(),
             at: entry.at,
@@ -48,7 +49,9 @@ impl Compiler<'_> {
             headers: self.families(terms.headers.as_ref(), terms.response_headers),
             retry_jitter: terms.retry_jitter.or(self.defaults.retry_jitter).unwrap_or_default(),
             on_store_error: terms.on_store_error.or(self.defaults.on_store_error).unwrap_or_default(),
+            says_on_store_error: terms.on_store_error.or(self.defaults.on_store_error).is_some(),
             adaptive,
+            tag,
         })
     }
 

@@ -11,7 +11,7 @@ use crate::Problem;
 use crate::document::{Budget, BudgetMode, Document, Mode, Sharing, TenantEntry, TenantLimit, Terms};
 use crate::nearest::nearest;
 use crate::numbers::{Numbers, Window};
-use crate::rule::{Rule, Tier};
+use crate::rule::{Rule, TagRule, Tier};
 use crate::shape::RESERVED;
 use crate::tenants::{Tenant, TenantCharge, Tenants};
 
@@ -38,8 +38,11 @@ impl Compiler<'_> {
             let effective = effective(&nodes, place, algorithm);
             nodes[place].effective = effective;
             rule_of[place] = effective.and_then(|numbers| {
+                let root =
+                    std::iter::successors(Some(place), |&place| parents[place]).last().unwrap_or(place);
+                let tag = TagRule::Root(entries[root].id.value.as_str().into());
                 let rule = self.tenant_rule(entry, terms, algorithm, numbers)?;
-                rules.push(rule);
+                rules.push(Rule { tag, ..rule });
                 Some(rules.len() as u32 - 1)
             });
         }
@@ -249,7 +252,9 @@ impl Compiler<'_> {
             headers: self.families(own_terms.headers.as_ref(), own_terms.response_headers),
             retry_jitter: own_terms.retry_jitter.or(self.defaults.retry_jitter).unwrap_or_default(),
             on_store_error: own_terms.on_store_error.or(self.defaults.on_store_error).unwrap_or_default(),
+            says_on_store_error: own_terms.on_store_error.or(self.defaults.on_store_error).is_some(),
             adaptive: false,
+            tag: TagRule::Own,
         })
     }
 }

@@ -13,7 +13,8 @@ fn at(secs: u64) -> Nanos {
 
 fn slot(cost: u32, due: u64) -> Slot {
     let limit = LimitRef::new("jobs", Limit::token_bucket(Quota::per_second(1).unwrap()), 1);
-    Slot { limit, key: b"k".as_slice().into(), cost: Cost::new(cost), at: AT, delay: Nanos::from_secs(due) }
+    let (cost, delay) = (Cost::new(cost), Nanos::from_secs(due));
+    Slot { limit, key: b"k".as_slice().into(), tag: None, cost, from: AT, delay, charged_at: AT }
 }
 
 /// Who has been let go by `now`, of these.

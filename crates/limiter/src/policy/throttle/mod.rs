@@ -1,6 +1,7 @@
 //! Buckets without a policy: whoever asks brings the numbers.
 
 mod sets;
+mod shared;
 #[cfg(test)]
 mod tests;
 

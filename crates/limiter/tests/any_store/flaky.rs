@@ -1,0 +1,217 @@
+//! A store that keeps its promises until it is told not to.
+
+use std::future::{Future, poll_fn};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::task::Poll;
+
+use tidegate::policy::{Decision, Limiter, Policy, Request, Throttle};
+use tidegate::{
+    Carry, Charge, Intent, Limit, LimitError, LimitRef, ManualClock, Memory, MemoryOptions, NamedLimit,
+    Nanos, Store, Verdict,
+};
+
+/// By how much the store's clock is ahead.
+pub(crate) const AHEAD: Nanos = Nanos::from_secs(1_000);
+
+/// The store keeps no buckets of this capacity that come with their numbers.
+pub(crate) const NOT_KEPT: u32 = 8;
+
+/// Nor can it count limits of this capacity.
+pub(crate) const NOT_COUNTED: u32 = 77;
+
+pub(crate) const OPTIONS: MemoryOptions = MemoryOptions { max_keys: 1_000, max_log_entries: 1_000 };
+
+pub(crate) type Shared = Limiter<Flaky, ManualClock>;
+
+/// What a charge is on: its limit, its key, its tag.
+pub(crate) type Seen = (String, Vec<u8>, Option<Vec<u8>>);
+
+#[derive(Debug)]
+pub(crate) struct Flaky {
+    memory: Memory<ManualClock>,
+    clock: ManualClock,
+    fails: AtomicBool,
+    /// Fails after so many calls more.
+    calls_left: AtomicUsize,
+    nodes: AtomicU32,
+    calls: AtomicUsize,
+    seen: Mutex<Vec<Seen>>,
+    handed_back: Mutex<Vec<(Seen, Nanos)>>,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("it was told to fail")]
+pub(crate) struct Failed;
+
+impl Flaky {
+    fn new(clock: ManualClock) -> Flaky {
+        // Its clock is read when charges are handed back.
+        let memory = Memory::with_clock(OPTIONS, clock.clone());
+        Flaky {
+            memory,
+            clock,
+            fails: AtomicBool::new(false),
+            calls_left: AtomicUsize::new(usize::MAX),
+            nodes: AtomicU32::new(1),
+            calls: AtomicUsize::new(0),
+            seen: Mutex::default(),
+            handed_back: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn fail(&self, fails: bool) {
+        self.fails.store(fails, Ordering::SeqCst);
+    }
+
+    pub(crate) fn fail_after(&self, calls: usize) {
+        self.calls_left.store(calls, Ordering::SeqCst);
+    }
+
+    pub(crate) fn set_nodes(&self, nodes: u32) {
+        self.nodes.store(nodes, Ordering::SeqCst);
+    }
+
+    pub(crate) fn calls(&self) -> usize {
+        self.calls.load(Ordering::SeqCst)
+    }
+
+    /// Everything that was asked so far.
+    pub(crate) fn seen(&self) -> Vec<Seen> {
+        self.seen.lock().unwrap().clone()
+    }
+
+    /// What nobody waited for, and when it was said to have been charged.
+    pub(crate) fn handed_back(&self) -> Vec<(Seen, Nanos)> {
+        self.handed_back.lock().unwrap().clone()
+    }
+}
+
+fn seen(charge: &Charge<'_>) -> Seen {
+    (charge.limit.name().to_owned(), charge.key.to_vec(), charge.tag.map(<[u8]>::to_vec))
+}
+
+/// Pending once, as whoever asks over a network is.
+async fn pause() {
+    let mut paused = false;
+    poll_fn(|context| {
+        if std::mem::replace(&mut paused, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+impl Store for Flaky {
+    type Error = Failed;
+
+    fn limits(&self, limits: &[NamedLimit<'_>], now: Nanos) -> Result<Vec<LimitRef>, LimitError> {
+        if let Some(odd) = limits.iter().find(|named| named.limit.capacity() == NOT_COUNTED) {
+            return Err(LimitError::NotShared { name: odd.name.into(), why: "it is odd" });
+        }
+        self.memory.limits(limits, now)
+    }
+
+    fn variant(&self, limit: &LimitRef, trust: u8) -> Result<LimitRef, LimitError> {
+        self.memory.variant(limit, trust)
+    }
+
+    async fn charge(&self, intent: Intent, charges: &[Charge<'_>], now: Nanos) -> Result<Verdict, Failed> {
+        assert!(!charges.is_empty(), "nothing was asked");
+        pause().await;
+        self.calls.fetch_add(1, Ordering::SeqCst);
+        let left =
+            self.calls_left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+        if self.fails.load(Ordering::SeqCst) || left.is_err() {
+            return Err(Failed);
+        }
+        self.seen.lock().unwrap().extend(charges.iter().map(seen));
+        let verdict = self.memory.charge_now(intent, charges, now);
+        Ok(Verdict { at: verdict.at.saturating_add(AHEAD), ..verdict })
+    }
+
+    fn hand_back(&self, charges: &[Charge<'_>], at: Nanos) {
+        self.handed_back.lock().unwrap().extend(charges.iter().map(|charge| (seen(charge), at)));
+        self.memory.charge_now(Intent::HandBack, charges, at.saturating_sub(AHEAD));
+    }
+
+    fn ad_hoc(&self, limit: Limit) -> Option<LimitRef> {
+        use tidegate::Clock;
+        if limit.capacity() == NOT_KEPT {
+            return None;
+        }
+        self.memory.limit(&format!("ad hoc {limit}"), limit, Carry::AsIs, self.clock.now()).ok()
+    }
+
+    fn nodes(&self) -> u32 {
+        self.nodes.load(Ordering::SeqCst)
+    }
+}
+
+/// An engine on such a store, with something to fall back on.
+pub(crate) struct World {
+    pub(crate) limiter: Shared,
+    pub(crate) throttle: Throttle<ManualClock>,
+    pub(crate) clock: ManualClock,
+}
+
+pub(crate) fn policy(text: &str) -> Policy {
+    Policy::parse(text).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Limits by what they have beside a name, a key and a rate of one a minute.
+pub(crate) fn limits(entries: &[(&str, &str)]) -> String {
+    let entry = |(name, rest): &(&str, &str)| {
+        format!("- {{ name: {name}, key: [user], sustained: {{ rate: 1, window: minute }}, {rest} }}\n")
+    };
+    format!("version: 1\nlimits:\n{}", entries.iter().map(entry).collect::<String>())
+}
+
+impl World {
+    pub(crate) fn new(text: &str) -> World {
+        World::without_fallback(text).and_fallback()
+    }
+
+    pub(crate) fn without_fallback(text: &str) -> World {
+        let clock = ManualClock::default();
+        let limiter = Limiter::with_store(policy(text), Flaky::new(clock.clone()), clock.clone()).unwrap();
+        World { limiter, throttle: Throttle::new(OPTIONS, clock.clone()), clock }
+    }
+
+    fn and_fallback(self) -> World {
+        World { limiter: self.limiter.with_fallback(OPTIONS).unwrap(), ..self }
+    }
+
+    pub(crate) fn store(&self) -> &Flaky {
+        self.limiter.store()
+    }
+
+    pub(crate) fn check(&self, request: &Request<'_>) -> Decision {
+        run(self.limiter.check_async(request))
+    }
+
+    pub(crate) fn peek(&self, request: &Request<'_>) -> Decision {
+        run(self.limiter.peek_async(request))
+    }
+
+    /// How many of twenty are admitted at once.
+    pub(crate) fn admitted(&self, request: &Request<'_>) -> usize {
+        (0..20).filter(|_| self.check(request).is_allowed()).count()
+    }
+}
+
+/// Runs a future that may be sent elsewhere, to its end.
+pub(crate) fn run<F: Future + Send>(future: F) -> F::Output {
+    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
+}
+
+pub(crate) fn user(name: &str) -> Request<'_> {
+    Request::new().user(name)
+}
+
+/// What remains of each limit, as a decision tells it.
+pub(crate) fn remaining(decision: &Decision) -> Vec<u32> {
+    decision.limits().map(|limit| limit.decision.remaining).collect()
+}
