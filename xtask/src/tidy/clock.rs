@@ -25,7 +25,8 @@ const FORBIDDEN_CRATES: &[&str] = &["quanta"];
 
 /// Where connections are waited for, and where that is tested. How long a client may be slow is no
 /// decision, and the runtime's timers stand still in a test that stops them.
-const WAITS: &[&str] = &["crates/server/", "crates/tower/tests/"];
+const WAITS: &[&str] =
+    &["crates/redis/src/server/", "crates/redis/tests/", "crates/server/", "crates/tower/tests/"];
 
 /// Finds reads of the clock, and real waiting.
 pub fn check(source: &Source) -> Vec<Problem> {

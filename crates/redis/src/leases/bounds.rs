@@ -1,0 +1,189 @@
+//! By how much leases can exceed a limit: what is published.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tidegate::{Limit, LimitRef, Meter, Nanos};
+
+use super::terms::Terms;
+
+/// How long a limit's numbers at a trust count after they were last leased under.
+const LEASED_LATELY: Nanos = Nanos::from_secs(60);
+
+/// For each limit that is leased, by its name: the most that a node may hold of a bucket, and the most that comes
+/// in during the life of a lease. The bound is the smaller of the former for all nodes and the latter.
+#[derive(Debug, Default)]
+pub(super) struct Bounds(Mutex<All>);
+
+#[derive(Debug, Default)]
+struct All {
+    bounds: BTreeMap<String, Bound>,
+    /// How often limits were named.
+    namings: u64,
+}
+
+/// The two numbers, as they are and as they were.
+#[derive(Clone, Copy, Debug, Default)]
+struct Bound {
+    /// Of the limit itself.
+    named: Pair,
+    /// With which others it was named; zero if it was not.
+    naming: u64,
+    /// Of what was leased lately, perhaps at a trust.
+    leased: Lapsing,
+    /// From before the last edit, while leases from then may live.
+    before: Lapsing,
+}
+
+type Pair = (u64, u64);
+
+/// Numbers that count until some instant.
+#[derive(Clone, Copy, Debug, Default)]
+struct Lapsing {
+    pair: Pair,
+    until: Nanos,
+}
+
+impl Lapsing {
+    fn at(self, now: Nanos) -> Pair {
+        if now < self.until { self.pair } else { Pair::default() }
+    }
+}
+
+impl Bound {
+    fn at(&self, now: Nanos) -> Pair {
+        larger(self.named, larger(self.leased.at(now), self.before.at(now)))
+    }
+}
+
+impl Bounds {
+    /// These limits are so from now on. Leases under what they were live for `life` at most. Limits that were named
+    /// together with some of these, and are not any more, are gone.
+    pub(super) fn name_all(&self, limits: &[(&LimitRef, Option<Terms>)], life: Nanos, now: Nanos) {
+        let mut all = self.lock();
+        let All { bounds, namings } = &mut *all;
+        *namings += 1;
+        let known = limits.iter().filter_map(|(limit, _)| bounds.get(limit.name()));
+        let replaced: BTreeSet<u64> = known.map(|bound| bound.naming).filter(|&naming| naming > 0).collect();
+        for bound in bounds.values_mut().filter(|bound| replaced.contains(&bound.naming)) {
+            let before = Lapsing { pair: bound.at(now), until: now.saturating_add(life) };
+            *bound = Bound { before, ..Bound::default() };
+        }
+        for (limit, terms) in limits {
+            if let Some(named) = numbers(limit.limit(), *terms) {
+                let bound = bounds.entry(limit.name().to_owned()).or_default();
+                (bound.named, bound.naming) = (named, *namings);
+            }
+        }
+        bounds.retain(|_, bound| bound.at(now) != Pair::default());
+    }
+
+    /// A limit is about to be leased, perhaps at a trust that makes its numbers larger, perhaps without having been
+    /// named.
+    pub(super) fn lease(&self, limit: &LimitRef, terms: Terms, now: Nanos) {
+        let Some(pair) = numbers(limit.limit(), Some(terms)) else { return };
+        let bounds = &mut self.lock().bounds;
+        if !bounds.contains_key(limit.name()) {
+            bounds.insert(limit.name().to_owned(), Bound::default());
+        }
+        if let Some(bound) = bounds.get_mut(limit.name()) {
+            let pair = larger(pair, bound.leased.at(now));
+            bound.leased = Lapsing { pair, until: now.saturating_add(LEASED_LATELY) };
+        }
+    }
+
+    /// The bounds, where there are so many nodes.
+    pub(super) fn all(&self, nodes: u32, now: Nanos) -> Vec<(String, u64)> {
+        let bound = |(holds, comes_in): Pair| holds.saturating_mul(nodes.into()).min(comes_in);
+        let bounds = &mut self.lock().bounds;
+        bounds.retain(|_, bound| bound.at(now) != Pair::default());
+        bounds.iter().map(|(name, numbers)| (name.clone(), bound(numbers.at(now)))).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, All> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn larger(one: Pair, other: Pair) -> Pair {
+    (one.0.max(other.0), one.1.max(other.1))
+}
+
+fn numbers(limit: &Limit, terms: Option<Terms>) -> Option<Pair> {
+    match limit {
+        Limit::Meter(Meter::TokenBucket(quota)) => terms.map(|terms| terms.bounds(quota)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate::Quota;
+
+    use super::*;
+
+    const LIFE: Nanos = Nanos::from_millis(100);
+
+    fn at(millis: u64) -> Nanos {
+        Nanos::from_millis(millis)
+    }
+
+    fn limit(name: &str, rate: u64) -> (LimitRef, Terms) {
+        let limit = Limit::from(Quota::new(rate, Nanos::SECOND, 10_000).unwrap());
+        let terms = Terms::of(&limit, LIFE).unwrap();
+        (LimitRef::new(name, limit, 1), terms)
+    }
+
+    fn name(bounds: &Bounds, limits: &[(LimitRef, Terms)], now: Nanos) {
+        let limits: Vec<_> = limits.iter().map(|(limit, terms)| (limit, Some(*terms))).collect();
+        bounds.name_all(&limits, LIFE, now);
+    }
+
+    fn published(bounds: &Bounds, now: Nanos) -> Vec<u64> {
+        bounds.all(1, now).into_iter().map(|(_, bound)| bound).collect()
+    }
+
+    #[test]
+    fn what_is_leased_at_a_trust_counts_through_an_edit_and_after_it() {
+        let (bounds, plain, (trusted, terms)) = (Bounds::default(), [limit("a", 1_000)], limit("a", 2_000));
+        name(&bounds, &plain, at(0));
+        assert_eq!(published(&bounds, at(0)), [100]);
+        bounds.lease(&trusted, terms, at(10));
+        assert_eq!(published(&bounds, at(10)), [200]);
+        // Nothing has changed for this limit, and its leases live on.
+        name(&bounds, &plain, at(20));
+        assert_eq!(published(&bounds, at(119)), [200]);
+        bounds.lease(&trusted, terms, at(60));
+        assert_eq!(published(&bounds, at(10_000)), [200]);
+        assert_eq!(published(&bounds, at(60_060)), [100], "nobody has leased it for a minute");
+    }
+
+    #[test]
+    fn larger_numbers_are_published_while_leases_under_them_live() {
+        let bounds = Bounds::default();
+        name(&bounds, &[limit("a", 2_000)], at(0));
+        name(&bounds, &[limit("a", 1_000)], at(10));
+        let (less, terms) = limit("a", 1_000);
+        bounds.lease(&less, terms, at(20));
+        assert_eq!(published(&bounds, at(109)), [200]);
+        assert_eq!(published(&bounds, at(110)), [100]);
+    }
+
+    #[test]
+    fn limits_that_are_named_one_by_one_stay() {
+        let bounds = Bounds::default();
+        for (limit, now) in [(limit("a", 1_000), 0), (limit("b", 2_000), 10), (limit("b", 3_000), 20)] {
+            name(&bounds, &[limit], at(now));
+        }
+        assert_eq!(published(&bounds, at(1_000)), [100, 300]);
+    }
+
+    #[test]
+    fn a_limit_that_is_no_more_is_published_for_a_life() {
+        let bounds = Bounds::default();
+        name(&bounds, &[limit("a", 1_000), limit("b", 2_000)], at(0));
+        name(&bounds, &[limit("b", 2_000)], at(10));
+        assert_eq!(published(&bounds, at(109)), [100, 200]);
+        assert_eq!(published(&bounds, at(110)), [200]);
+    }
+}

@@ -1,0 +1,66 @@
+//! What a request under way has of leases.
+
+use smallvec::SmallVec;
+use tidegate::{Charge, Cost, Nanos};
+
+use super::{Drawn, Leases};
+use crate::table::KeyHash;
+
+/// What a request has drawn from leases, and the asks that it has begun, until it is decided. If it is not, because
+/// the server does not answer or nobody waits any more, all goes back.
+pub(crate) struct Held<'a> {
+    leases: Option<&'a Leases>,
+    sent: Nanos,
+    drawn: SmallVec<[(KeyHash, Drawn); 8]>,
+    begun: SmallVec<[KeyHash; 8]>,
+}
+
+impl<'a> Held<'a> {
+    pub(crate) fn new(leases: Option<&'a Leases>, sent: Nanos) -> Held<'a> {
+        Held { leases, sent, drawn: SmallVec::new(), begun: SmallVec::new() }
+    }
+
+    /// Keeps what was drawn until the request is decided.
+    pub(crate) fn hold(&mut self, hash: KeyHash, drawn: Drawn) {
+        if let Some(leases) = self.leases.filter(|_| drawn.tokens() > 0) {
+            leases.hold(hash, drawn);
+            self.drawn.push((hash, drawn));
+        }
+    }
+
+    /// Begins an ask: what to want.
+    pub(crate) fn begin(
+        &mut self,
+        hash: KeyHash,
+        charge: &Charge<'_>,
+        promised: impl FnOnce() -> Option<Nanos>,
+    ) -> u32 {
+        let Some(leases) = self.leases.filter(|_| charge.cost > Cost::ZERO) else { return 0 };
+        let want = leases.begin(hash, charge, self.sent, promised);
+        if want > 0 {
+            self.begun.push(hash);
+        }
+        want
+    }
+
+    /// The server has answered: what it says is told to the leases by who asked.
+    pub(crate) fn answered(&mut self) {
+        self.begun.clear();
+    }
+
+    /// The request is admitted.
+    pub(crate) fn used(mut self) {
+        if let Some(leases) = self.leases {
+            self.drawn.drain(..).for_each(|(hash, drawn)| leases.release(hash, drawn));
+        }
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        if let Some(leases) = self.leases {
+            self.drawn.iter().for_each(|&(hash, drawn)| leases.put_back(hash, drawn, true));
+            self.begun.iter().for_each(|&hash| leases.failed(hash, self.sent));
+        }
+    }
+}

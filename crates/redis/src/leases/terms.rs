@@ -1,0 +1,77 @@
+//! Which limits are leased, for how long, and how much of them at once.
+
+use tidegate::{Limit, Meter, Nanos, Quota};
+
+/// A bucket that fills faster is not leased: a round trip would be a good part of a lease's life.
+const FILL_MIN: Nanos = Nanos::from_millis(20);
+
+/// Nor is anything leased for less than this.
+const LIFE_MIN: Nanos = Nanos::from_millis(5);
+
+/// The terms of the leases of one limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Terms {
+    /// How long a lease lives. No longer than the bucket takes to fill: asking twice in that time, for half of
+    /// what is left, then gets all that comes in.
+    pub(crate) life: Nanos,
+    /// The most that a node may hold of a bucket: half of it.
+    pub(crate) most: u32,
+}
+
+impl Terms {
+    /// `None` if the limit is not leased.
+    pub(crate) fn of(limit: &Limit, life: Nanos) -> Option<Terms> {
+        let Limit::Meter(Meter::TokenBucket(quota)) = limit else { return None };
+        let fill = time_to_fill(quota);
+        (fill >= FILL_MIN && life >= LIFE_MIN)
+            .then(|| Terms { life: life.min(fill), most: quota.capacity().div_ceil(2) })
+    }
+
+    /// Half a life: how often a node asks for a key at most.
+    pub(crate) fn half(&self) -> Nanos {
+        Nanos::new(self.life.get() / 2)
+    }
+
+    /// The two numbers that the published bound is the smaller of: what each node may hold, and what comes in
+    /// during the life of a lease.
+    pub(crate) fn bounds(&self, quota: &Quota) -> (u64, u64) {
+        let (tokens, nanos) = (u128::from(quota.rate().tokens()), u128::from(quota.rate().nanos()));
+        let comes_in = (tokens * u128::from(self.life.get())).div_ceil(nanos);
+        (u64::from(self.most), u64::try_from(comes_in).unwrap_or(u64::MAX))
+    }
+}
+
+/// How long an empty bucket takes to fill, rounded down.
+fn time_to_fill(quota: &Quota) -> Nanos {
+    let (tokens, nanos) = (quota.rate().tokens(), quota.rate().nanos());
+    let fill = u128::from(quota.capacity()) * u128::from(nanos) / u128::from(tokens);
+    Nanos::new(u64::try_from(fill).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate::WindowQuota;
+
+    use super::*;
+
+    fn terms(rate: u64, capacity: u32) -> Option<Terms> {
+        let quota = Quota::new(rate, Nanos::SECOND, capacity).unwrap();
+        Terms::of(&Limit::from(quota), Nanos::from_millis(100))
+    }
+
+    #[test]
+    fn a_lease_lives_no_longer_than_its_bucket_takes_to_fill() {
+        assert_eq!(terms(100, 1_000), Some(Terms { life: Nanos::from_millis(100), most: 500 }));
+        assert_eq!(terms(1_000, 25), Some(Terms { life: Nanos::from_millis(25), most: 13 }));
+        assert_eq!(terms(1_000, 19), None, "too fast");
+        let window = Limit::fixed_window(WindowQuota::new(10, Nanos::MINUTE).unwrap());
+        assert_eq!(Terms::of(&window, Nanos::from_millis(100)), None);
+    }
+
+    #[test]
+    fn the_bound_is_what_comes_in_or_what_nodes_hold() {
+        let quota = Quota::new(1_001, Nanos::SECOND, 5_000).unwrap();
+        let terms = Terms::of(&Limit::from(quota), Nanos::from_millis(100)).unwrap();
+        assert_eq!(terms.bounds(&quota), (2_500, 101));
+    }
+}

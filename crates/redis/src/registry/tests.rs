@@ -1,0 +1,101 @@
+use super::*;
+use tidegate::{Carry, Quota};
+use tidegate_core::QuotaError;
+
+fn bucket(rate: u64, capacity: u32) -> Limit {
+    Quota::new(rate, Nanos::SECOND, capacity).unwrap().into()
+}
+
+fn name(registry: &Registry, limit: Limit) -> LimitRef {
+    let named = NamedLimit { name: "a", limit, carry: Carry::AsIs };
+    registry.name_all(&[named], Nanos::ZERO).unwrap().remove(0)
+}
+
+#[test]
+fn the_same_numbers_under_the_same_name_are_the_same_limit() {
+    let registry = Registry::new("t");
+    let first = name(&registry, bucket(1, 10));
+    assert_eq!(name(&registry, bucket(1, 10)).id(), first.id());
+    let edited = name(&registry, bucket(1, 20));
+    assert_ne!(edited.id(), first.id());
+    let keys = [&first, &edited].map(|limit| registry.version(limit).namer().key("t", b"key", None));
+    assert_eq!(keys[0], keys[1], "an edit keeps the keys where they are");
+}
+
+#[test]
+fn going_back_is_another_edition() {
+    let registry = Registry::new("t");
+    let text = |limit: &LimitRef| registry.version(limit).text().to_string();
+    let first = name(&registry, bucket(1, 10));
+    let second = name(&registry, bucket(1, 20));
+    let third = name(&registry, bucket(1, 10));
+    assert_eq!(
+        [text(&first), text(&second), text(&third)],
+        ["b 1 1000000000 10", "b 1 1000000000 20", "b 1 1000000000 10 e1"]
+    );
+    let trusted = registry.variant(&third, 50).unwrap();
+    assert_eq!(text(&trusted), "b 1 1000000000 10 t50 e1");
+}
+
+#[test]
+fn a_variant_is_made_once_a_generation() {
+    let registry = Registry::new("t");
+    let plain = name(&registry, bucket(1, 10));
+    let trusted = registry.variant(&plain, 50).unwrap();
+    assert_eq!((trusted.name(), trusted.trust(), trusted.limit().capacity()), ("a", 50, 15));
+    assert_eq!(registry.variant(&plain, 50).unwrap().id(), trusted.id());
+    assert_eq!(registry.variant(&trusted, 50).unwrap().id(), trusted.id());
+    assert_eq!(registry.variant(&trusted, 0).unwrap().id(), plain.id());
+    let too_much = registry.variant(&plain, 101).unwrap_err();
+    assert_eq!(too_much, QuotaError::TrustTooHigh { hundredths: 101 }.into());
+}
+
+#[test]
+fn what_cannot_be_counted_is_not_named() {
+    let registry = Registry::new("t");
+    let odd: Limit = Quota::new(7, Nanos::new(365 * Nanos::DAY.get()), 7).unwrap().into();
+    let named = |name, limit| NamedLimit { name, limit, carry: Carry::AsIs };
+    let refused = registry.name_all(&[named("good", bucket(1, 1)), named("odd", odd)], Nanos::ZERO);
+    let refused = refused.unwrap_err();
+    assert!(matches!(&refused, LimitError::NotShared { name, .. } if &**name == "odd"), "{refused:?}");
+    let told = refused.to_string();
+    assert!(
+        told.contains("`odd`") && told.contains("52 days") && told.contains("`store.mode: local`"),
+        "{told}"
+    );
+    assert!(registry.lock().is_empty(), "not even the first");
+    assert!(registry.ad_hoc(odd).is_none());
+}
+
+#[test]
+fn limits_that_nobody_named_belong_to_their_numbers() {
+    let registry = Registry::new("t");
+    let key = |limit| {
+        let limit = registry.ad_hoc(limit).unwrap();
+        registry.version(&limit).namer().key("t", b"key", None)
+    };
+    assert_eq!(key(bucket(1, 10)), key(bucket(1, 10)));
+    assert_ne!(key(bucket(1, 10)), key(bucket(1, 11)));
+}
+
+#[test]
+fn editions_that_others_write_are_adopted() {
+    let registry = Registry::new("t");
+    let limit = name(&registry, bucket(1, 10));
+    let version = registry.version(&limit);
+    let raw = [&[0; 16], b"b 1 1000000000 10 e2".as_slice()].concat();
+    let brought = registry.bring_up(&version, &raw, Nanos::from_secs(1));
+    assert!(!brought.poisoned);
+    assert_eq!(&*version.text(), "b 1 1000000000 10 e2");
+    assert_eq!(version.edition(), 2);
+}
+
+#[test]
+fn what_is_no_state_is_none() {
+    let registry = Registry::new("t");
+    let version = registry.version(&name(&registry, bucket(1, 10)));
+    for raw in [b"".as_slice(), b"short", &[0; 16], &[0xff; 40], b"0123456789abcdefb 1 1000000000 11"] {
+        let brought = registry.bring_up(&version, raw, Nanos::from_secs(1));
+        assert!(brought.poisoned && brought.state == crate::State::Word(0), "{raw:?}");
+    }
+}

@@ -1,0 +1,233 @@
+//! A real server: Redis or Valkey, single, under Sentinel, or a Cluster.
+//!
+//! There is one connection to each server, and all calls share it: they are sent as they come and answered in
+//! their order, so that many cost few reads and writes. Each has a deadline, and none is sent twice.
+
+mod address;
+mod backoff;
+mod cluster;
+mod door;
+mod line;
+mod reply;
+mod slots;
+mod tls;
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::time::Duration;
+
+use redis::{Cmd, Value};
+use tidegate_core::Nanos;
+use tokio::runtime::Handle;
+
+use crate::BucketKey;
+use crate::link::{Answer, Call, Link, LinkError};
+use crate::wire::{self, Encoded};
+use address::{Address, Topology};
+use cluster::Cluster;
+use door::{Door, Goal, Manners};
+use line::Line;
+use reply::Reply;
+use tls::Trust;
+
+pub use address::AddressError;
+
+/// How long connecting may take: ten deadlines, but at least and at most so long.
+const CONNECT_AT_LEAST: Duration = Duration::from_millis(500);
+/// Longer, and a server that is back would not be known to be within two seconds.
+const CONNECT_AT_MOST: Duration = Duration::from_secs(1);
+
+/// How long a beat waits for the first attempt to connect.
+const FIRST_ATTEMPT: Duration = Duration::from_secs(1);
+
+/// Where the server is and how to talk to it.
+#[derive(Clone)]
+pub struct ServerOptions {
+    /// Its address: `redis://[user:password@]host:port[/db]`, `redis+sentinel://host:port,host:port/name[/db]` or
+    /// `redis+cluster://host:port,host:port`; `rediss` instead of `redis` speaks TLS, and `valkey` and `valkeys`
+    /// are other words for the two.
+    pub url: String,
+    /// How long an answer may take.
+    pub deadline: Nanos,
+    /// How keys begin.
+    pub prefix: String,
+    /// A file with the certificates (PEM) of those who sign the server's, beside the roots of the system.
+    pub ca: Option<PathBuf>,
+}
+
+impl ServerOptions {
+    /// How long an answer may take unless somebody says otherwise.
+    pub const DEADLINE: Nanos = Nanos::from_millis(20);
+
+    /// The usual ones.
+    pub fn new(url: impl Into<String>) -> ServerOptions {
+        ServerOptions { url: url.into(), deadline: Self::DEADLINE, prefix: "tidegate".into(), ca: None }
+    }
+}
+
+impl fmt::Debug for ServerOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServerOptions")
+            .field("url", &address::without_login(&self.url))
+            .field("deadline", &self.deadline)
+            .field("prefix", &self.prefix)
+            .field("ca", &self.ca)
+            .finish()
+    }
+}
+
+/// Why there is no such server.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServerError {
+    /// The address cannot be read.
+    #[error(transparent)]
+    Address(#[from] AddressError),
+    /// The file of certificates cannot be used.
+    #[error("{file}: {why}; name a readable file with certificates in PEM form", file = file.display())]
+    Authority {
+        /// Which file.
+        file: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// There are no certificates to trust.
+    #[error("the system has no root certificates; install them, or name a file with those to trust")]
+    NoRoots,
+    /// There is nothing to run the connection on.
+    #[error(
+        "connect within a tokio runtime that has its timers and sockets enabled: the connection lives there"
+    )]
+    NoRuntime,
+}
+
+/// A link to a real server. It connects by itself, and again whenever the connection is lost; meanwhile calls fail
+/// at once. Only while the very first attempt is under way they wait for it.
+///
+/// It may be used from any thread and any runtime. The connection itself lives on the runtime that
+/// [`Server::connect`] was called on, and ends when this is dropped.
+#[derive(Debug)]
+pub struct Server {
+    wires: Wires,
+    deadline: Nanos,
+    prefix: String,
+}
+
+#[derive(Debug)]
+enum Wires {
+    One(Line),
+    Many(Cluster),
+}
+
+impl Server {
+    /// A link that begins to connect at once, on the runtime it is made on.
+    ///
+    /// # Errors
+    /// When the address or the file of certificates cannot be read, or there is no runtime. That the server cannot
+    /// be reached is no error: it may come.
+    pub fn connect(options: ServerOptions) -> Result<Server, ServerError> {
+        let address = Address::parse(&options.url)?;
+        let trust = if address.tls { Some(Trust::load(options.ca.as_deref())?) } else { None };
+        let runtime = Handle::try_current().map_err(|_| ServerError::NoRuntime)?;
+        let manners = Arc::new(Manners {
+            login: address.login,
+            db: address.db,
+            trust,
+            within: (Duration::from(options.deadline) * 10).clamp(CONNECT_AT_LEAST, CONNECT_AT_MOST),
+        });
+        let line = |goal| Wires::One(Line::start(&runtime, Door { manners: Arc::clone(&manners), goal }));
+        let wires = match address.topology {
+            Topology::Single(place) => line(Goal::Place(place)),
+            Topology::Sentinel { sentinels, master } => {
+                line(Goal::Master { sentinels, master, turn: AtomicUsize::new(0) })
+            }
+            Topology::Cluster { seeds } => Wires::Many(Cluster::start(&runtime, manners, seeds)),
+        };
+        Ok(Server { wires, deadline: options.deadline, prefix: options.prefix })
+    }
+
+    /// Runs a script by its name, and with its text where the server does not know it: then it was not run.
+    async fn run(&self, encoded: &Encoded) -> Result<Value, LinkError> {
+        let running = async {
+            match self.wires.send(encoded, &by_name(encoded)).await? {
+                Reply::NoScript => self.wires.send(encoded, &by_text(encoded)).await?.into_answer(),
+                other => other.into_answer(),
+            }
+        };
+        match tokio::time::timeout(self.deadline.into(), running).await {
+            Ok(result) => result,
+            Err(_) => Err(LinkError::Timeout(self.deadline)),
+        }
+    }
+}
+
+impl Wires {
+    async fn send(&self, encoded: &Encoded, command: &Cmd) -> Result<Reply, LinkError> {
+        match self {
+            Wires::One(line) => {
+                let reply = Reply::read(line.send(command, false).await?, line.place());
+                if matches!(reply, Reply::NotMaster(_)) {
+                    line.look_again();
+                }
+                Ok(reply)
+            }
+            Wires::Many(cluster) => {
+                let key = encoded.keys.first().map_or("", |key| &key.0);
+                cluster.send(key.as_bytes(), command).await
+            }
+        }
+    }
+
+    async fn settled(&self) {
+        match self {
+            Wires::One(line) => line.settled().await,
+            Wires::Many(cluster) => cluster.settled().await,
+        }
+    }
+}
+
+fn by_name(encoded: &Encoded) -> Cmd {
+    with_arguments(redis::cmd("EVALSHA"), &encoded.script.sha, encoded)
+}
+
+fn by_text(encoded: &Encoded) -> Cmd {
+    with_arguments(redis::cmd("EVAL"), &encoded.script.text, encoded)
+}
+
+fn with_arguments(mut command: Cmd, script: &str, encoded: &Encoded) -> Cmd {
+    command.arg(script).arg(encoded.keys.len());
+    for key in &encoded.keys {
+        command.arg(&*key.0);
+    }
+    for argument in &encoded.args {
+        command.arg(argument.as_slice());
+    }
+    command
+}
+
+impl Link for Server {
+    async fn call(&self, call: &Call) -> Result<Answer, LinkError> {
+        let reply = self.run(&wire::encode(call)).await?;
+        wire::decode(call, reply)
+    }
+
+    async fn beat(&self, node: u128, alive: bool, within: Nanos) -> Result<u32, LinkError> {
+        // Who starts wants to know how the first attempt comes out, not that it is still under way.
+        let _ = tokio::time::timeout(FIRST_ATTEMPT, self.wires.settled()).await;
+        let reply = self.run(&wire::encode_beat(&self.prefix, node, alive, within)).await?;
+        wire::decode_beat(reply)
+    }
+
+    fn has_slots(&self) -> bool {
+        matches!(self.wires, Wires::Many(_))
+    }
+
+    fn part(&self, key: &BucketKey) -> usize {
+        match &self.wires {
+            Wires::One(_) => 0,
+            Wires::Many(cluster) => cluster.part(key.0.as_bytes()),
+        }
+    }
+}

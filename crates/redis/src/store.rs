@@ -1,0 +1,263 @@
+//! The store: what is known here, what is leased, and what has to be asked.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use smallvec::SmallVec;
+use tidegate::{
+    Charge, Cost, Decision, Intent, Limit, LimitError, LimitRef, NamedLimit, Nanos, Role, Sleep, Store,
+    Verdict,
+};
+
+use crate::BucketKey;
+use crate::denials::Denials;
+use crate::errors::{ErrorCounts, Health, StoreError, Troubles};
+use crate::leases::{Leases, with_lease};
+use crate::link::{Link, State};
+use crate::options::{Mode, Options};
+use crate::parts::{Noted, Parts};
+use crate::registry::Registry;
+use crate::strict::{self, Asked, Question, Standing};
+use crate::table::KeyHasher;
+use crate::tend::{Chores, Nodes, tend};
+
+/// Limits on a server that nodes share.
+#[derive(Debug)]
+pub struct RedisStore<L, C> {
+    pub(crate) link: L,
+    pub(crate) clock: C,
+    pub(crate) options: Options,
+    pub(crate) registry: Registry,
+    pub(crate) hasher: KeyHasher,
+    pub(crate) denials: Denials,
+    /// In [`Mode::Hybrid`].
+    pub(crate) leases: Option<Leases>,
+    pub(crate) parts: Parts,
+    pub(crate) chores: Chores,
+    pub(crate) nodes: Nodes,
+    troubles: Troubles,
+    calls: AtomicU64,
+}
+
+impl<L: Link, C: Sleep> RedisStore<L, C> {
+    /// A store over a link. Nothing is asked yet: see [`RedisStore::first_attempt`] and [`RedisStore::tend`].
+    pub fn new(link: L, clock: C, options: Options) -> RedisStore<L, C> {
+        let leases = match options.mode {
+            Mode::Strict => None,
+            Mode::Hybrid { life } => Some(Leases::new(life, options.max_known)),
+        };
+        RedisStore {
+            registry: Registry::new(&options.prefix),
+            hasher: KeyHasher::new(),
+            denials: Denials::new(options.max_known),
+            leases,
+            parts: Parts::new(&link, clock.now()),
+            chores: Chores::new(),
+            nodes: Nodes::new(),
+            troubles: Troubles::new(),
+            calls: AtomicU64::new(0),
+            link,
+            clock,
+            options,
+        }
+    }
+
+    /// The link.
+    pub fn link(&self) -> &L {
+        &self.link
+    }
+
+    /// The clock of this node.
+    pub fn clock(&self) -> &C {
+        &self.clock
+    }
+
+    /// Asks the server once, so that whoever starts knows how it is. Failing is no harm: the store heals by
+    /// itself.
+    ///
+    /// # Errors
+    /// When the server does not answer.
+    pub async fn first_attempt(&self) -> Result<(), StoreError> {
+        let answer = self.tell_others(true).await;
+        if answer.is_err() {
+            // Nobody is to wait for a server that was not there to begin with.
+            self.parts.whole().trip(self.clock.now());
+        }
+        answer
+    }
+
+    /// What has to be done beside deciding: telling the others that this node is alive, renewing leases before
+    /// they run out, giving back what nobody waited for, and looking whether a server that failed is back. Never
+    /// ends; run it once for each store.
+    pub async fn tend(&self) {
+        tend(self, &self.chores, &self.clock).await;
+    }
+
+    /// How the store is.
+    pub fn health(&self) -> Health {
+        let (up, since) = self.parts.health(self.clock.now());
+        Health { up, since, last_error: self.troubles.last(), nodes: self.nodes.count() }
+    }
+
+    /// What went wrong so far.
+    pub fn errors(&self) -> ErrorCounts {
+        self.troubles.counts(self.chores.dropped())
+    }
+
+    /// How many calls about buckets were made so far.
+    pub fn calls(&self) -> u64 {
+        self.calls.load(Ordering::Relaxed)
+    }
+
+    /// The published bound of each limit that is leased, by its name: by how many tokens all nodes together may
+    /// exceed it, once.
+    pub fn overshoot_bounds(&self) -> Vec<(String, u64)> {
+        self.leases
+            .as_ref()
+            .map(|leases| leases.bounds(self.nodes.count(), self.clock.now()))
+            .unwrap_or_default()
+    }
+
+    /// Now by this node's clock. Where a test gives the time, that.
+    pub(crate) fn local_now(&self, given: Nanos) -> Nanos {
+        self.given(given).unwrap_or_else(|| self.clock.now())
+    }
+
+    #[cfg(feature = "testing")]
+    fn given(&self, now: Nanos) -> Option<Nanos> {
+        self.options.given_time.then_some(now)
+    }
+
+    #[cfg(not(feature = "testing"))]
+    fn given(&self, _now: Nanos) -> Option<Nanos> {
+        None
+    }
+
+    /// Counts what went wrong.
+    pub(crate) fn trouble(&self, error: StoreError) -> StoreError {
+        self.troubles.met(&error);
+        error
+    }
+
+    /// Where the state of a charge's bucket is.
+    pub(crate) fn key(&self, charge: &Charge<'_>) -> BucketKey {
+        let version = self.registry.version(charge.limit);
+        version.namer().key(self.registry.prefix(), charge.key, charge.tag)
+    }
+
+    /// One question to the server, if it is to be asked.
+    pub(crate) async fn ask(
+        &self,
+        intent: Intent,
+        charges: &[Charge<'_>],
+        wants: &[u32],
+        charged_at: Nanos,
+        given: Nanos,
+    ) -> Result<Asked, StoreError> {
+        let keys = charges.iter().map(|charge| self.key(charge));
+        let begun = self.clock.now();
+        if !self.parts.may_ask(&self.link, keys, begun) {
+            return Err(self.trouble(StoreError::BreakerOpen));
+        }
+        let at = self.given(given);
+        // Where the time is given, it stands still.
+        let in_time = || at.is_some() || self.clock.now().saturating_sub(begun) <= self.options.patience;
+        let question = Question { intent, charges, wants, charged_at, at };
+        let link = Noted { link: &self.link, parts: &self.parts, clock: &self.clock };
+        let asked = strict::ask(&link, &self.registry, question, &in_time).await;
+        match &asked {
+            Ok(asked) => {
+                self.calls.fetch_add(asked.calls.into(), Ordering::Relaxed);
+                self.troubles.poisoned(asked.poisoned);
+                if asked.contended {
+                    self.troubles.met(&StoreError::Contended);
+                }
+            }
+            Err(error) => {
+                self.calls.fetch_add(1, Ordering::Relaxed);
+                self.troubles.met(error);
+            }
+        }
+        asked
+    }
+
+    async fn peek(&self, charges: &[Charge<'_>], given: Nanos) -> Result<Verdict, StoreError> {
+        let Asked { mut verdict, standings, .. } =
+            self.ask(Intent::Peek, charges, &[], Nanos::ZERO, given).await?;
+        let Some(leases) = &self.leases else { return Ok(verdict) };
+        let (now, hashes) = (self.local_now(given), self.hashes(charges));
+        for (i, charge) in charges.iter().enumerate() {
+            let held = leases.held(hashes[i], charge, now);
+            if let Some(decision) = leases.would_refuse(hashes[i], charge, now) {
+                verdict.decisions[i] = decision;
+            } else if held > 0 {
+                verdict.decisions[i] = beyond(charge, held, &standings[i], &verdict.decisions[i]);
+            }
+        }
+        let refuses = |(charge, decision): (&Charge<'_>, &Decision)| {
+            charge.role == Role::Binding && !decision.is_allowed()
+        };
+        verdict.allowed = !charges.iter().zip(&verdict.decisions).any(refuses);
+        Ok(verdict)
+    }
+}
+
+impl<L: Link, C: Sleep> Store for RedisStore<L, C> {
+    type Error = StoreError;
+
+    fn limits(&self, limits: &[NamedLimit<'_>], now: Nanos) -> Result<Vec<LimitRef>, LimitError> {
+        let named = self.registry.name_all(limits, now)?;
+        self.denials.edited();
+        if let Some(leases) = &self.leases {
+            leases.named(&named, self.local_now(now));
+        }
+        Ok(named)
+    }
+
+    fn variant(&self, limit: &LimitRef, trust: u8) -> Result<LimitRef, LimitError> {
+        self.registry.variant(limit, trust)
+    }
+
+    async fn charge(
+        &self,
+        intent: Intent,
+        charges: &[Charge<'_>],
+        now: Nanos,
+    ) -> Result<Verdict, StoreError> {
+        if charges.is_empty() {
+            return Ok(Verdict { allowed: true, decisions: SmallVec::new(), at: now });
+        }
+        match intent {
+            Intent::Take => match self.take(charges, now) {
+                Ok(verdict) => Ok(verdict),
+                Err(asking) => asking.await,
+            },
+            Intent::Peek => Box::pin(self.peek(charges, now)).await,
+            Intent::Refund => Box::pin(self.refund(charges, now)).await,
+            Intent::HandBack => Box::pin(self.take_back(charges, now)).await,
+        }
+    }
+
+    fn hand_back(&self, charges: &[Charge<'_>], at: Nanos) {
+        self.take_back_later(charges, at);
+    }
+
+    fn ad_hoc(&self, limit: Limit) -> Option<LimitRef> {
+        self.registry.ad_hoc(limit)
+    }
+
+    fn nodes(&self) -> u32 {
+        self.nodes.count()
+    }
+}
+
+/// What a peek says where some of the cost would come from a lease.
+fn beyond(charge: &Charge<'_>, held: u32, standing: &Standing, told: &Decision) -> Decision {
+    let lacking = Cost::new(charge.cost.get().saturating_sub(held));
+    let decision = match (&standing.limit, &standing.state) {
+        (Limit::Meter(meter), State::Word(word)) => {
+            meter.peek_ahead(*word, lacking, standing.at, charge.delay)
+        }
+        _ => *told,
+    };
+    with_lease(decision, held)
+}

@@ -1,0 +1,289 @@
+//! What a server's answer means, worked out by the arithmetic of core.
+
+use smallvec::SmallVec;
+use tidegate::{Cost, Decision, Limit, Nanos, Outcome};
+use tidegate_core::LogQuota;
+
+use super::Standing;
+use super::round::{Asking, Told};
+use crate::link::{Answer, Entry, Found, LinkError, LogState, Said, State, Verb};
+use crate::registry::as_found;
+
+/// When others will have settled whose numbers count.
+const COME_BACK: Nanos = Nanos::from_millis(5);
+
+pub(super) type States = SmallVec<[State; 8]>;
+type Decisions = SmallVec<[Decision; 8]>;
+
+/// What an answer means.
+///
+/// # Errors
+/// When core would have done otherwise: then one of the two is wrong.
+pub(super) fn replay(asking: &Asking, answer: Answer) -> Result<Told, LinkError> {
+    let entries = &asking.call.entries;
+    if answer.found.len() != entries.len() || answer.leased.len() != entries.len() {
+        return Err(LinkError::Garbled("not as many states as keys".into()));
+    }
+    let here = |found: Found| match found {
+        Found::Here(state) => Ok(state),
+        Found::Other(_) => Err(LinkError::Garbled("a state under another text was charged".into())),
+    };
+    let states = answer.found.into_iter().map(here).collect::<Result<States, LinkError>>()?;
+    let call = Replay { asking, at: answer.at };
+    match asking.call.verb {
+        Verb::Take => call.take(states, answer.said, answer.leased),
+        Verb::Peek => call.peek(states, answer.said),
+        Verb::Refund => Ok(call.give(states, |entry, state| refunded(entry, state, answer.at))),
+        Verb::HandBack => Ok(call.give(states, |entry, state| handed_back(entry, state, answer.at))),
+    }
+}
+
+/// Nothing was done, since some states are still in others' numbers: a refusal that says to come back soon, with the
+/// states as they were brought up. `None` where that is no reason to refuse: not for those that take nothing, nor
+/// for those that are only watched.
+pub(super) fn refuse_for_now(asking: &Asking, contended: &[bool], states: States, at: Nanos) -> Option<Told> {
+    let call = Replay { asking, at };
+    let mut decisions = call.looks(&states);
+    let binding = |&index: &usize| contended[index] && call.entries()[index].binding;
+    for index in (0..states.len()).filter(binding) {
+        let decision = &mut decisions[index];
+        if decision.is_allowed() {
+            decision.outcome = Outcome::Denied { retry_after: COME_BACK };
+            decision.remaining = 0;
+            decision.reset_after = decision.reset_after.max(COME_BACK);
+        }
+    }
+    let refused = decisions.iter().enumerate().any(|(index, decision)| call.refuses(index, decision));
+    if asking.call.verb != Verb::Take || !refused {
+        return None;
+    }
+    let befores = call.told(false, decisions.clone(), states.clone()).standings;
+    Some(Told { befores, contended: true, ..call.told(false, decisions, states) })
+}
+
+struct Replay<'a> {
+    asking: &'a Asking,
+    at: Nanos,
+}
+
+impl Replay<'_> {
+    fn entries(&self) -> &[Entry] {
+        &self.asking.call.entries
+    }
+
+    /// The first entry that is about the same bucket: there its state is kept.
+    fn bucket(&self, index: usize) -> usize {
+        let key = &self.entries()[index].key;
+        self.entries()[..index].iter().position(|entry| entry.key == *key).unwrap_or(index)
+    }
+
+    /// What each says to its cost with nothing taken.
+    fn looks(&self, states: &States) -> Decisions {
+        (0..states.len()).map(|index| self.look(index, &states[index])).collect()
+    }
+
+    fn look(&self, index: usize, state: &State) -> Decision {
+        let entry = &self.entries()[index];
+        let decision = match (&entry.limit, state) {
+            (Limit::Meter(meter), State::Word(word)) => {
+                meter.peek_ahead(*word, entry.cost, self.at, entry.delay)
+            }
+            (Limit::Log(quota), State::Log(log)) => {
+                log_decision(quota, log, entry.cost, as_of(entry, self.at)).told_ahead(entry.delay)
+            }
+            _ => unreachable!("a state is of its limit's kind"),
+        };
+        as_found(decision, &self.asking.asked[index].unchanged, entry.cost, self.at)
+    }
+
+    fn refuses(&self, index: usize, decision: &Decision) -> bool {
+        self.entries()[index].binding && !decision.is_allowed()
+    }
+
+    fn told(&self, allowed: bool, decisions: Decisions, states: States) -> Told {
+        let count = decisions.len();
+        let standing = |(entry, state): (&Entry, State)| Standing { limit: entry.limit, state, at: self.at };
+        Told {
+            allowed,
+            at: self.at,
+            looks: decisions.clone(),
+            decisions,
+            befores: SmallVec::new(),
+            standings: self.entries().iter().zip(states).map(standing).collect(),
+            taken: SmallVec::from_elem(false, count),
+            leased: SmallVec::from_elem(0, count),
+            poisoned: 0,
+            contended: false,
+            calls: 0,
+        }
+    }
+
+    fn peek(&self, states: States, said: Said) -> Result<Told, LinkError> {
+        let looks = self.looks(&states);
+        let allowed = !looks.iter().enumerate().any(|(index, decision)| self.refuses(index, decision));
+        agree(allowed, said)?;
+        let befores = self.told(allowed, looks.clone(), states.clone()).standings;
+        Ok(Told { befores, ..self.told(allowed, looks, states) })
+    }
+
+    fn take(&self, states: States, said: Said, leased: SmallVec<[u32; 8]>) -> Result<Told, LinkError> {
+        let looks = self.looks(&states);
+        let befores = self.told(false, looks.clone(), states.clone()).standings;
+        let refused = |decisions: Decisions, states: States| {
+            agree(false, said)?;
+            Ok(Told { befores: befores.clone(), ..self.told(false, decisions, states) })
+        };
+        if looks.iter().enumerate().any(|(index, decision)| self.refuses(index, decision)) {
+            return refused(looks, states);
+        }
+        let (mut after, mut decisions) = (states.clone(), looks.clone());
+        let mut taken: SmallVec<[bool; 8]> = SmallVec::from_elem(false, states.len());
+        let binding = |&index: &usize| self.entries()[index].binding;
+        let all = 0..states.len();
+        for index in all.clone().filter(binding).chain(all.clone().filter(|index| !binding(index))) {
+            let bucket = self.bucket(index);
+            let state = with_wait_of(&after[bucket], &states[index]);
+            let (decision, next) = self.charge(index, &state);
+            if next.is_none() && self.refuses(index, &decision) {
+                decisions = looks;
+                decisions[index] = decision;
+                return refused(decisions, states);
+            }
+            decisions[index] = decision;
+            taken[index] = next.is_some();
+            after[bucket] = next.unwrap_or(state);
+        }
+        agree(true, said)?;
+        for (index, &tokens) in leased.iter().enumerate().filter(|(_, tokens)| **tokens > 0) {
+            let bucket = self.bucket(index);
+            after[bucket] = self.lease(index, &after[bucket], tokens)?;
+        }
+        let standings = all.map(|index| after[self.bucket(index)].clone()).collect();
+        Ok(Told { looks, befores, taken, leased, ..self.told(true, decisions, standings) })
+    }
+
+    /// The decision on a charge, and the state after it if it was admitted.
+    fn charge(&self, index: usize, state: &State) -> (Decision, Option<State>) {
+        let entry = &self.entries()[index];
+        match (&entry.limit, state) {
+            (Limit::Meter(meter), State::Word(word)) => {
+                match meter.charge_ahead(*word, entry.cost, self.at, entry.delay) {
+                    Some(next) => {
+                        let decision = meter.decision_ahead(Ok(next), entry.cost, self.at, entry.delay);
+                        (decision, Some(State::Word(next)))
+                    }
+                    None => (self.look(index, state), None),
+                }
+            }
+            (Limit::Log(quota), State::Log(log)) => {
+                let at = as_of(entry, self.at);
+                if !log_decision(quota, log, entry.cost, at).is_allowed() {
+                    return (self.look(index, state), None);
+                }
+                let next = log_after(quota, log, entry.cost, at);
+                let decision = log_decision(quota, &next, Cost::ZERO, at).told_ahead(entry.delay);
+                (decision, Some(State::Log(next)))
+            }
+            _ => unreachable!("a state is of its limit's kind"),
+        }
+    }
+
+    fn lease(&self, index: usize, state: &State, tokens: u32) -> Result<State, LinkError> {
+        let entry = &self.entries()[index];
+        let leased = match (&entry.limit, state) {
+            (Limit::Meter(meter), State::Word(word)) if tokens <= entry.want => {
+                meter.charge_ahead(*word, Cost::new(tokens), self.at, entry.delay)
+            }
+            _ => None,
+        };
+        let unasked = || LinkError::Garbled(format!("{tokens} tokens leased that are not there"));
+        leased.map(State::Word).ok_or_else(unasked)
+    }
+
+    /// Gives back to each in turn, the last first where charges are handed back.
+    fn give(&self, mut states: States, give: impl Fn(&Entry, &State) -> State) -> Told {
+        let mut order: SmallVec<[usize; 8]> = (0..states.len()).collect();
+        if self.asking.call.verb == Verb::HandBack {
+            order.reverse();
+        }
+        for index in order {
+            let bucket = self.bucket(index);
+            states[bucket] = give(&self.entries()[index], &states[bucket]);
+        }
+        let after: States = (0..states.len()).map(|index| states[self.bucket(index)].clone()).collect();
+        let standing = |(entry, state): (&Entry, &State)| match (&entry.limit, state) {
+            (Limit::Meter(meter), State::Word(word)) => meter.peek(*word, Cost::ZERO, self.at),
+            (Limit::Log(quota), State::Log(log)) => log_decision(quota, log, Cost::ZERO, self.at),
+            _ => unreachable!("a state is of its limit's kind"),
+        };
+        let decisions = self.entries().iter().zip(&after).map(standing).collect();
+        self.told(true, decisions, after)
+    }
+}
+
+fn agree(allowed: bool, said: Said) -> Result<(), LinkError> {
+    if allowed == (said == Said::Done) {
+        Ok(())
+    } else {
+        Err(LinkError::Garbled(format!("the server says {said:?} where allowed is {allowed}")))
+    }
+}
+
+fn as_of(entry: &Entry, now: Nanos) -> Nanos {
+    now.saturating_add(entry.delay).min(Nanos::END)
+}
+
+fn refunded(entry: &Entry, state: &State, now: Nanos) -> State {
+    match (&entry.limit, state) {
+        (Limit::Meter(meter), State::Word(word)) => State::Word(meter.refund(*word, entry.cost, now)),
+        _ => state.clone(),
+    }
+}
+
+fn handed_back(entry: &Entry, state: &State, now: Nanos) -> State {
+    match (&entry.limit, state) {
+        (Limit::Meter(meter), State::Word(word)) => {
+            let counted_at = meter.as_of(entry.charged_at, entry.delay);
+            State::Word(meter.hand_back(*word, entry.cost, counted_at, now))
+        }
+        _ => state.clone(),
+    }
+}
+
+/// When a cost fits that does not depends on the cost: what one entry is told of its log is not what another is.
+fn with_wait_of(state: &State, told: &State) -> State {
+    match (state, told) {
+        (State::Log(log), State::Log(told)) => State::Log(LogState { fits_at: told.fits_at, ..log.clone() }),
+        _ => state.clone(),
+    }
+}
+
+/// What a log says to a cost as of `at`, with nothing counted.
+fn log_decision(quota: &LogQuota, log: &LogState, cost: Cost, at: Nanos) -> Decision {
+    let outcome = if cost.get() > quota.limit() {
+        Outcome::Never
+    } else if cost == Cost::ZERO || log.counted <= quota.limit() - cost.get() {
+        Outcome::Allowed
+    } else {
+        Outcome::Denied { retry_after: log.fits_at.saturating_sub(at) }
+    };
+    Decision {
+        outcome,
+        limit: quota.limit(),
+        remaining: quota.limit().saturating_sub(log.counted),
+        reset_after: log.empty_at.saturating_sub(at),
+    }
+}
+
+/// A log after a cost that it admits.
+fn log_after(quota: &LogQuota, log: &LogState, cost: Cost, at: Nanos) -> LogState {
+    if cost == Cost::ZERO {
+        return log.clone();
+    }
+    LogState {
+        counted: log.counted + cost.get(),
+        empty_at: log.empty_at.max(at.saturating_add(quota.window())),
+        fits_at: Nanos::ZERO,
+        entries: Vec::new(),
+    }
+}

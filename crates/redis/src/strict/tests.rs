@@ -1,0 +1,79 @@
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::*;
+use crate::link::{Answer, Call, Found, Said};
+use tidegate::testing::block_on_ready;
+use tidegate::{Carry, Cost, LimitRef, NamedLimit, Outcome, Quota};
+
+const NOW: Nanos = Nanos::from_secs(1_800_000_000);
+
+/// Servers whose clocks differ, the later the later they are asked; or, if `contended`, one where somebody with
+/// other numbers is always faster.
+#[derive(Default)]
+struct Servers {
+    calls: AtomicU64,
+    contended: bool,
+}
+
+impl Link for Servers {
+    async fn call(&self, call: &Call) -> Result<Answer, LinkError> {
+        let nth = self.calls.fetch_add(1, Ordering::SeqCst);
+        let other = [&[0; 8], &(nth as f64).to_le_bytes(), b"b 1 1000000000 20".as_slice()].concat();
+        let found = if self.contended { Found::Other(other) } else { Found::Here(State::Word(0)) };
+        Ok(Answer {
+            at: NOW.saturating_add(Nanos::from_secs(nth)),
+            said: if self.contended { Said::BringUp } else { Said::Done },
+            found: SmallVec::from_elem(found, call.entries.len()),
+            leased: SmallVec::from_elem(0, call.entries.len()),
+            poisoned: 0,
+        })
+    }
+
+    async fn beat(&self, _node: u128, _alive: bool, _within: Nanos) -> Result<u32, LinkError> {
+        Ok(1)
+    }
+
+    fn has_slots(&self) -> bool {
+        !self.contended
+    }
+}
+
+fn named(registry: &Registry) -> LimitRef {
+    let limit = Quota::new(1, Nanos::SECOND, 10).unwrap().into();
+    registry.name_all(&[NamedLimit { name: "a", limit, carry: Carry::AsIs }], NOW).unwrap().remove(0)
+}
+
+fn take<'a>(charges: &'a [Charge<'a>]) -> Question<'a> {
+    Question { intent: Intent::Take, charges, wants: &[], charged_at: Nanos::ZERO, at: None }
+}
+
+#[test]
+fn a_charge_on_several_servers_is_as_old_as_its_oldest_part() {
+    let (servers, registry) = (Servers::default(), Registry::new("t"));
+    let limit = named(&registry);
+    let charges = [b"a".as_slice(), b"b", b"c"].map(|key| Charge::new(&limit, key, Cost::ONE));
+    let asked = block_on_ready(ask(&servers, &registry, take(&charges), &|| true)).unwrap();
+    assert!(asked.verdict.allowed);
+    assert_eq!(asked.verdict.at, NOW, "what is handed back is aged by that");
+    let clocks: Vec<Nanos> = asked.standings.iter().map(|standing| standing.at).collect();
+    let seconds = [0, 1, 2].map(|seconds| NOW.saturating_add(Nanos::from_secs(seconds)));
+    assert_eq!(clocks, seconds, "each by its own clock");
+}
+
+#[test]
+fn what_others_keep_changing_is_refused_for_now() {
+    for (in_time, calls) in [(true, 16), (false, 1)] {
+        let (servers, registry) = (Servers { contended: true, ..Servers::default() }, Registry::new("t"));
+        let limit = named(&registry);
+        let charges = [Charge::new(&limit, b"a", Cost::ONE)];
+        let asked = block_on_ready(ask(&servers, &registry, take(&charges), &|| in_time)).unwrap();
+        assert!(!asked.verdict.allowed && asked.contended);
+        let soon = Outcome::Denied { retry_after: Nanos::from_millis(5) };
+        assert_eq!(asked.verdict.decisions[0].outcome, soon);
+        assert_eq!((asked.calls, servers.calls.load(Ordering::SeqCst)), (calls, calls.into()));
+        // A peek takes nothing, so there is nothing to refuse.
+        let peek = Question { intent: Intent::Peek, ..take(&charges) };
+        let peeked = block_on_ready(ask(&servers, &registry, peek, &|| in_time));
+        assert_eq!(peeked.unwrap_err(), StoreError::Contended);
+    }
+}

@@ -1,0 +1,250 @@
+//! What a node knows of keys: a table of bounded size, in shards with a lock each.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use siphasher::sip128::{Hasher128, SipHasher13};
+use tidegate::{Limit, LimitRef, Meter};
+
+use crate::registry::AD_HOC;
+
+const SHARDS: usize = 64;
+
+/// A key of a limit, hashed under secret numbers: so many bits are as good as the key itself, and nobody outside
+/// can aim two keys at one place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct KeyHash(u128);
+
+/// Hashes the keys of limits.
+#[derive(Debug)]
+pub(crate) struct KeyHasher(SipHasher13);
+
+impl KeyHasher {
+    pub(crate) fn new() -> KeyHasher {
+        let random = || RandomState::new().hash_one(0_u64);
+        KeyHasher(SipHasher13::new_with_keys(random(), random()))
+    }
+
+    /// All numbers and trusts of a limit share a place: they share their state.
+    pub(crate) fn hash(&self, limit: &LimitRef, key: &[u8]) -> KeyHash {
+        let mut hasher = self.0;
+        let name = limit.name().as_bytes();
+        hasher.write_usize(name.len());
+        hasher.write(name);
+        if limit.id() == AD_HOC {
+            // A limit that nobody has named is known by its numbers.
+            write_numbers(limit.limit(), &mut hasher);
+        }
+        hasher.write(key);
+        KeyHash(hasher.finish128().as_u128())
+    }
+}
+
+fn write_numbers(limit: &Limit, hasher: &mut SipHasher13) {
+    let (algorithm, length, per) = match limit {
+        Limit::Meter(Meter::TokenBucket(quota)) => (0, quota.rate().nanos(), quota.rate().tokens()),
+        Limit::Meter(Meter::SlidingWindow(quota)) => (1, quota.length().get(), 0),
+        Limit::Meter(Meter::FixedWindow(quota)) => (2, quota.length().get(), 0),
+        Limit::Log(quota) => (3, quota.window().get(), 0),
+    };
+    hasher.write_u8(algorithm);
+    hasher.write_u32(limit.capacity());
+    hasher.write_u64(length);
+    hasher.write_u64(per);
+}
+
+/// Remembers about so many keys. Those that were not asked for lately make way for new ones.
+#[derive(Debug)]
+pub(crate) struct Table<V> {
+    shards: Box<[Shard<V>]>,
+    /// How many a shard holds in each of its two generations.
+    generation_max: usize,
+    /// What is missed when it is forgotten, and whether any such thing was.
+    is_missed: fn(&V) -> bool,
+    misses_any: AtomicBool,
+}
+
+// A line of its own for each, so that threads that want different shards do not disturb each other.
+#[derive(Debug)]
+#[repr(align(64))]
+struct Shard<V>(Mutex<Generations<V>>);
+
+/// What was asked for lately, and what was before that. When the young are too many, they become the old, and the
+/// old are forgotten: whatever is asked for in between is young again.
+#[derive(Debug)]
+struct Generations<V> {
+    young: Map<V>,
+    old: Map<V>,
+}
+
+type Map<V> = HashMap<KeyHash, V, BuildHasherDefault<AlreadyHashed>>;
+
+impl<V> Table<V> {
+    pub(crate) fn new(max: usize) -> Table<V> {
+        Table::missing(max, |_| false)
+    }
+
+    /// One that remembers whether it had to forget something that is missed.
+    pub(crate) fn missing(max: usize, is_missed: fn(&V) -> bool) -> Table<V> {
+        let shard = || Shard(Mutex::new(Generations { young: Map::default(), old: Map::default() }));
+        let shards = (0..SHARDS).map(|_| shard()).collect();
+        let generation_max = (max / SHARDS / 2).max(1);
+        Table { shards, generation_max, is_missed, misses_any: AtomicBool::new(false) }
+    }
+
+    /// Looks at what is known of a key, if anything is.
+    pub(crate) fn with<R>(&self, hash: KeyHash, look: impl FnOnce(&mut V) -> R) -> Option<R> {
+        let mut shard = self.lock(hash);
+        if !shard.young.contains_key(&hash) {
+            let found = shard.old.remove(&hash)?;
+            self.make_room(&mut shard);
+            shard.young.insert(hash, found);
+        }
+        shard.young.get_mut(&hash).map(look)
+    }
+
+    /// Looks at what is known of a key, or at what is made for it.
+    pub(crate) fn with_or<R>(
+        &self,
+        hash: KeyHash,
+        make: impl FnOnce() -> V,
+        look: impl FnOnce(&mut V) -> R,
+    ) -> R {
+        let mut shard = self.lock(hash);
+        if let Some(found) = shard.young.get_mut(&hash) {
+            return look(found);
+        }
+        let value = shard.old.remove(&hash).unwrap_or_else(make);
+        self.make_room(&mut shard);
+        look(shard.young.entry(hash).or_insert(value))
+    }
+
+    /// Forgets a key.
+    pub(crate) fn forget(&self, hash: KeyHash) {
+        let mut shard = self.lock(hash);
+        shard.young.remove(&hash);
+        shard.old.remove(&hash);
+    }
+
+    /// Looks at everything, shard by shard, in no particular order.
+    pub(crate) fn for_each(&self, mut look: impl FnMut(&mut V)) {
+        for shard in &self.shards {
+            let mut shard = shard.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let Generations { young, old } = &mut *shard;
+            young.values_mut().chain(old.values_mut()).for_each(&mut look);
+        }
+    }
+
+    /// Was anything forgotten that is missed?
+    pub(crate) fn misses_any(&self) -> bool {
+        self.misses_any.load(Ordering::Relaxed)
+    }
+
+    fn make_room(&self, shard: &mut Generations<V>) {
+        if shard.young.len() >= self.generation_max {
+            let forgotten = std::mem::replace(&mut shard.old, std::mem::take(&mut shard.young));
+            if !self.misses_any() && forgotten.values().any(self.is_missed) {
+                self.misses_any.store(true, Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn lock(&self, hash: KeyHash) -> MutexGuard<'_, Generations<V>> {
+        // The maps go by the lower bits.
+        let shard = (hash.0 >> 64) as usize % SHARDS;
+        self.shards[shard].0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Takes a [`KeyHash`] for what it is.
+#[derive(Default)]
+struct AlreadyHashed(u64);
+
+impl Hasher for AlreadyHashed {
+    fn write(&mut self, bytes: &[u8]) {
+        for chunk in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            self.0 ^= u64::from_le_bytes(word);
+        }
+    }
+
+    fn write_u128(&mut self, hash: u128) {
+        self.0 = hash as u64;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate::Quota;
+
+    use super::*;
+
+    fn hashes(count: u32) -> Vec<KeyHash> {
+        let hasher = KeyHasher::new();
+        let limit = LimitRef::new("limit", Limit::from(Quota::per_second(1).unwrap()), 1);
+        (0..count).map(|n| hasher.hash(&limit, &n.to_le_bytes())).collect()
+    }
+
+    fn known(table: &Table<u32>) -> usize {
+        let mut known = 0;
+        table.for_each(|_| known += 1);
+        known
+    }
+
+    #[test]
+    fn it_does_not_grow_beyond_its_size_and_keeps_what_is_asked_for() {
+        let table = Table::new(10_000);
+        let hashes = hashes(100_000);
+        for (n, &hash) in hashes.iter().enumerate() {
+            table.with_or(hash, || n as u32, |_| ());
+            assert_eq!(table.with(hashes[0], |first| *first), Some(0), "asked for all the time");
+        }
+        assert!(known(&table) <= 10_000, "{}", known(&table));
+        assert!(known(&table) >= 4_000, "{}", known(&table));
+        assert_eq!(table.with(hashes[1], |_| ()), None, "forgotten");
+    }
+
+    #[test]
+    fn it_knows_whether_it_had_to_forget_what_is_missed() {
+        let table = Table::missing(10_000, |n| *n == 7);
+        let hashes = hashes(60_000);
+        let fill = |of: std::ops::Range<usize>| {
+            of.for_each(|n| table.with_or(hashes[n], || u32::try_from(n).unwrap(), |_| ()));
+        };
+        fill(8..30_000);
+        assert!(!table.misses_any(), "others are forgotten");
+        fill(7..8);
+        assert!(!table.misses_any(), "it is known");
+        fill(30_000..60_000);
+        assert!(table.misses_any());
+    }
+
+    #[test]
+    fn what_is_forgotten_is_unknown() {
+        let table = Table::new(100);
+        let hash = hashes(1)[0];
+        table.with_or(hash, || 1, |value| *value = 2);
+        assert_eq!(table.with_or(hash, || 1, |value| *value), 2);
+        table.forget(hash);
+        assert_eq!(table.with(hash, |_| ()), None);
+    }
+
+    #[test]
+    fn names_and_keys_are_told_apart() {
+        let hasher = KeyHasher::new();
+        let limit = |name| LimitRef::new(name, Limit::from(Quota::per_second(1).unwrap()), 1);
+        assert_ne!(hasher.hash(&limit("ab"), b"c"), hasher.hash(&limit("a"), b"bc"));
+        assert_ne!(hasher.hash(&limit("a"), b""), hasher.hash(&limit("a"), b"\0"));
+        assert_eq!(hasher.hash(&limit("a"), b"b"), hasher.hash(&limit("a"), b"b"));
+        let ad_hoc = |rate| LimitRef::new("a", Limit::from(Quota::per_second(rate).unwrap()), AD_HOC);
+        assert_ne!(hasher.hash(&ad_hoc(1), b"b"), hasher.hash(&ad_hoc(2), b"b"));
+        assert_eq!(hasher.hash(&ad_hoc(1), b"b"), hasher.hash(&ad_hoc(1), b"b"));
+    }
+}

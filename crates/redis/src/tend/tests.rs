@@ -1,0 +1,172 @@
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::task::{Context, Waker};
+
+use tidegate::{Clock, ManualClock};
+use tidegate_core::{Limit, Quota};
+
+use super::*;
+
+fn limit() -> LimitRef {
+    let quota = Quota::per_second(10).expect("a quota");
+    LimitRef::new("orders", Limit::token_bucket(quota), 7)
+}
+
+fn cost(tokens: u32) -> Cost {
+    Cost::new(tokens)
+}
+
+#[test]
+fn a_charge_owns_what_it_names_and_gives_it_back_unchanged() {
+    let limit = limit();
+    let charge = Charge {
+        tag: Some(b"acme"),
+        ..Charge::new(&limit, b"alice", cost(3)).delayed(Nanos::from_millis(5))
+    };
+    let owned = BucketCharge::from(&charge);
+    let again = owned.as_charge();
+    assert_eq!(
+        (again.key, again.tag, again.cost, again.delay),
+        (charge.key, charge.tag, charge.cost, charge.delay)
+    );
+    assert_eq!(again.limit.id(), 7);
+}
+
+#[test]
+fn renewals_come_first_and_many_at_once_and_hand_backs_in_their_order() {
+    let (limit, chores) = (limit(), Chores::new());
+    for n in 1..=2 {
+        assert!(chores.hand_back(&[Charge::new(&limit, b"alice", cost(n))], Nanos::from_secs(n.into())));
+    }
+    for n in 0..40_u8 {
+        assert!(chores.renew(&Charge::new(&limit, &[n], cost(0))));
+    }
+    let renewed = |chore: Option<Chore>| match chore {
+        Some(Chore::Renew(buckets)) => buckets.iter().map(|bucket| bucket.key[0]).collect::<Vec<_>>(),
+        other => panic!("not a renewal: {other:?}"),
+    };
+    assert_eq!(renewed(chores.take()), (0..32).collect::<Vec<_>>());
+    assert_eq!(renewed(chores.take()), (32..40).collect::<Vec<_>>());
+    for n in 1..=2 {
+        match chores.take() {
+            Some(Chore::HandBack { charges, at }) => {
+                assert_eq!((charges[0].cost, at), (cost(n), Nanos::from_secs(n.into())));
+            }
+            other => panic!("not a hand-back: {other:?}"),
+        }
+    }
+    assert!(chores.take().is_none());
+}
+
+#[test]
+fn what_has_no_room_is_dropped_and_counted() {
+    let (limit, chores) = (limit(), Chores::new());
+    let charge = Charge::new(&limit, b"alice", cost(1));
+    for _ in 0..WAITING_MAX {
+        assert!(chores.hand_back(&[charge], Nanos::ZERO));
+        assert!(chores.renew(&charge));
+    }
+    assert!(!chores.hand_back(&[charge], Nanos::ZERO));
+    assert!(!chores.renew(&charge));
+    assert_eq!(chores.dropped(), 2);
+}
+
+#[test]
+fn the_node_count_is_the_most_of_the_last_three() {
+    let nodes = Nodes::new();
+    assert_eq!(nodes.count(), 1);
+    let counts: Vec<u32> = [4, 3, 3, 3, 0, 2]
+        .into_iter()
+        .map(|told| {
+            nodes.note(told);
+            nodes.count()
+        })
+        .collect();
+    assert_eq!(counts, [4, 4, 4, 3, 3, 3]);
+}
+
+/// Notes what it is told to do; chores end only when they may.
+#[derive(Debug, Default)]
+struct Diary {
+    beats: AtomicU32,
+    begun: AtomicU32,
+    ended: AtomicU32,
+    may_end: AtomicBool,
+    failing: AtomicBool,
+}
+
+impl Hands for Diary {
+    async fn beat(&self) {
+        self.beats.fetch_add(1, Ordering::Relaxed);
+    }
+
+    async fn act(&self, _chore: Chore) {
+        self.begun.fetch_add(1, Ordering::Relaxed);
+        poll_fn(|_| if self.may_end.load(Ordering::Relaxed) { Poll::Ready(()) } else { Poll::Pending }).await;
+        self.ended.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn is_failing(&self) -> bool {
+        self.failing.load(Ordering::Relaxed)
+    }
+}
+
+/// Runs `tend` by hand for so long, a hundredth of a second at a time.
+fn run(tending: &mut Pin<Box<impl Future<Output = ()>>>, clock: &ManualClock, millis: u64) {
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(tending.as_mut().poll(&mut context).is_pending());
+    for _ in 0..millis / 10 {
+        clock.advance(Nanos::from_millis(10));
+        assert!(tending.as_mut().poll(&mut context).is_pending());
+    }
+}
+
+#[test]
+fn it_beats_every_second_and_probes_a_failing_server_twice_as_often() {
+    let (diary, chores, clock) = (Diary::default(), Chores::new(), ManualClock::default());
+    let mut tending = Box::pin(tend(&diary, &chores, &clock));
+    run(&mut tending, &clock, 10_000);
+    assert_eq!(diary.beats.load(Ordering::Relaxed), 11);
+
+    diary.failing.store(true, Ordering::Relaxed);
+    run(&mut tending, &clock, 10_000);
+    assert_eq!(diary.beats.load(Ordering::Relaxed), 31);
+}
+
+#[test]
+fn several_chores_are_under_way_at_once_and_all_get_done() {
+    let (limit, diary, chores, clock) = (limit(), Diary::default(), Chores::new(), ManualClock::default());
+    let mut tending = Box::pin(tend(&diary, &chores, &clock));
+    run(&mut tending, &clock, 10);
+    for _ in 0..20 {
+        chores.hand_back(&[Charge::new(&limit, b"alice", cost(1))], clock.now());
+    }
+    run(&mut tending, &clock, 100);
+    assert_eq!(diary.begun.load(Ordering::Relaxed), HANDS as u32);
+
+    diary.may_end.store(true, Ordering::Relaxed);
+    run(&mut tending, &clock, 100);
+    assert_eq!(diary.ended.load(Ordering::Relaxed), 20);
+}
+
+#[test]
+fn a_chore_wakes_whoever_sleeps() {
+    let (limit, diary, chores, clock) = (limit(), Diary::default(), Chores::new(), ManualClock::default());
+    let woken = Arc::new(Flag::default());
+    let waker = Waker::from(Arc::clone(&woken));
+    let mut tending = Box::pin(tend(&diary, &chores, &clock));
+    assert!(tending.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+
+    woken.0.store(false, Ordering::Relaxed);
+    chores.renew(&Charge::new(&limit, b"alice", cost(0)));
+    assert!(woken.0.load(Ordering::Relaxed));
+}
+
+#[derive(Debug, Default)]
+struct Flag(AtomicBool);
+
+impl std::task::Wake for Flag {
+    fn wake(self: Arc<Flag>) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,170 @@
+//! The bound, against whoever tries: idle spells, full bursts, calls under way for long, charges handed back.
+
+use std::sync::Mutex;
+use std::sync::atomic::Ordering;
+
+use proptest::prelude::*;
+use tidegate::{Charge, Clock, Cost, Intent, Limit, LimitRef, Nanos, Quota, Store, WindowQuota};
+
+use super::world::{Node, START, Tasks, World};
+use crate::Mode;
+
+#[derive(Clone, Debug)]
+struct Blow {
+    /// How much later than the one before, in microseconds.
+    after: u64,
+    node: usize,
+    requests: u32,
+    cost: u32,
+    /// Is a limit asked, too, that is never leased?
+    mixed: bool,
+    /// Are they handed back at the next blow?
+    handed_back: bool,
+    /// How long calls and answers travel, in microseconds.
+    there: u64,
+    back: u64,
+}
+
+fn blow() -> impl Strategy<Value = Blow> {
+    let after = prop_oneof![3 => 0..5_000_u64, 3 => 0..60_000_u64, 1 => 0..2_000_000_u64];
+    let travels = || prop_oneof![3 => Just(0_u64), 1 => 0..15_000_u64];
+    let flags = (prop::bool::weighted(0.2), prop::bool::weighted(0.2));
+    (after, 0..4_usize, 1..60_u32, 1..6_u32, flags, travels(), travels()).prop_map(
+        |(after, node, requests, cost, (mixed, handed_back), there, back)| Blow {
+            after,
+            node,
+            requests,
+            cost,
+            mixed,
+            handed_back,
+            there,
+            back,
+        },
+    )
+}
+
+/// What was admitted, and when.
+type Admitted = Mutex<Vec<(Nanos, u64)>>;
+
+/// One request. What took no time was admitted now; what was asked for, when the server says.
+async fn request(
+    node: &Node,
+    limit: &LimitRef,
+    other: &LimitRef,
+    blow: &Blow,
+    admitted: &Admitted,
+    back: &Backs,
+) {
+    let charges = [Charge::new(limit, b"key", Cost::new(blow.cost)), Charge::new(other, b"key", Cost::ONE)];
+    let charges = if blow.mixed { &charges[..] } else { &charges[..1] };
+    let begun = node.clock().now();
+    let verdict = node.charge(Intent::Take, charges, begun).await.unwrap();
+    if !verdict.allowed {
+        return;
+    }
+    if blow.handed_back {
+        back.lock().unwrap().push((blow.node, blow.cost, verdict.at));
+        return;
+    }
+    let now = node.clock().now();
+    let at = if now == begun { now } else { verdict.at };
+    admitted.lock().unwrap().push((at, blow.cost.into()));
+}
+
+type Backs = Mutex<Vec<(usize, u32, Nanos)>>;
+
+/// Plays the blows on the nodes, and says by how much the envelope was passed at most, in parts of a token, and
+/// the bound in the same.
+fn play(nodes: usize, life: u64, quota: Quota, blows: &[Blow]) -> (i128, i128) {
+    let world = World::new(nodes, Mode::Hybrid { life: Nanos::from_millis(life) });
+    let limit = world.limit("limit", quota.into());
+    let window = WindowQuota::new(1_000_000, Nanos::MINUTE).unwrap();
+    let other = world.limit("other", Limit::fixed_window(window));
+    let (admitted, backs) = (Admitted::default(), Backs::default());
+    let mut tasks = Tasks::default();
+    world.tend(&mut tasks);
+    let mut now = START;
+    for blow in blows {
+        let then = now.saturating_add(Nanos::new(blow.after * 1_000));
+        // In steps, so that what is under way arrives on its way.
+        while now < then {
+            now = now.saturating_add(Nanos::from_millis(3)).min(then);
+            world.set(now);
+            tasks.poll();
+        }
+        for (node, cost, at) in backs.lock().unwrap().drain(..) {
+            world.nodes[node].hand_back(&[Charge::new(&limit, b"key", Cost::new(cost))], at);
+        }
+        let node = &world.nodes[blow.node % nodes];
+        let blow = Blow { node: blow.node % nodes, ..blow.clone() };
+        node.link().there.store(blow.there * 1_000, Ordering::SeqCst);
+        node.link().back.store(blow.back * 1_000, Ordering::SeqCst);
+        for _ in 0..blow.requests {
+            let (blow, limit, other) = (blow.clone(), &limit, &other);
+            let (admitted, backs) = (&admitted, &backs);
+            tasks.add(async move { request(node, limit, other, &blow, admitted, backs).await });
+        }
+    }
+    let bound = world.nodes[0].overshoot_bounds()[0].1;
+    drop(tasks);
+    (overshoot(&quota, admitted.into_inner().unwrap()), i128::from(bound) * i128::from(quota.rate().nanos()))
+}
+
+/// The most that any interval admitted beyond `B + R·t`, in parts of a token of which the rate's nanoseconds make
+/// one.
+fn overshoot(quota: &Quota, mut admitted: Vec<(Nanos, u64)>) -> i128 {
+    admitted.sort();
+    let (tokens, nanos) = (i128::from(quota.rate().tokens()), i128::from(quota.rate().nanos()));
+    let (mut sum, mut least, mut most) = (0_i128, i128::MAX, i128::MIN);
+    for (at, cost) in admitted {
+        let refill = i128::from(at.saturating_sub(START).get()) * tokens;
+        least = least.min(sum - refill);
+        sum += i128::from(cost) * nanos;
+        most = most.max(sum - refill - least);
+    }
+    if most == i128::MIN { 0 } else { most - i128::from(quota.capacity()) * nanos }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_interval_admits_more_than_the_bound(
+        nodes in 1..=4_usize,
+        life in 20..200_u64,
+        rate in 10..3_000_u64,
+        capacity in 2..200_u32,
+        blows in prop::collection::vec(blow(), 1..60),
+    ) {
+        // Buckets that fill too fast are not leased, and have no bound to test.
+        let capacity = capacity.max((rate / 50 + 1) as u32);
+        let quota = Quota::new(rate, Nanos::SECOND, capacity).unwrap();
+        let (overshoot, bound) = play(nodes, life, quota, &blows);
+        prop_assert!(overshoot <= bound, "{overshoot} beyond, {bound} allowed");
+    }
+}
+
+/// A node leases all it can, waits until the bucket is full again, and uses both at once.
+#[test]
+fn the_bound_is_tight() {
+    let quota = Quota::new(1_000, Nanos::SECOND, 1_000).unwrap();
+    let hit = |after: u64, node: usize, requests: u32| Blow {
+        after,
+        node,
+        requests,
+        cost: 1,
+        mixed: false,
+        handed_back: false,
+        there: 0,
+        back: 0,
+    };
+    let warm =
+        [hit(0, 0, 50), hit(50_000, 0, 50), hit(50_000, 0, 50), hit(50_000, 0, 50), hit(50_000, 0, 50)];
+    let idle = [hit(2_000_000 - 250_000, 1, 1)];
+    // Hot again with a few, then the lease; the bucket fills up within its life, and then everything at once.
+    let strike = [hit(250_000, 0, 60), hit(50_000, 0, 1), hit(99_000, 1, 1_200), hit(0, 0, 200)];
+    let blows: Vec<Blow> = warm.into_iter().chain(idle).chain(strike).collect();
+    let (overshoot, bound) = play(2, 100, quota, &blows);
+    assert!(overshoot <= bound);
+    assert!(overshoot >= bound / 2, "{overshoot} of {bound}");
+}

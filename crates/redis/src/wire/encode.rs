@@ -1,0 +1,197 @@
+//! A call as the scripts read it.
+//!
+//! The first argument is packed: a character for the verb, and a record of fixed length for each key, in doubles,
+//! for that is what scripts count in; one that has more to say is followed by another. After it come the texts of
+//! the keys, and then what has been brought up.
+
+use smallvec::SmallVec;
+use tidegate_core::{Cost, Limit, LogQuota, Meter, Nanos, Quota, WindowQuota};
+
+use super::numbers::{Scale, double, far_windows, micros, whole_micros, written};
+use super::{Encoded, order};
+use crate::link::{Call, Entry, State, Verb};
+use crate::scripts;
+
+const BUCKET: u8 = 1;
+const SLIDING: u8 = 2;
+const FIXED: u8 = 3;
+const LOG: u8 = 4;
+
+type Args = SmallVec<[Vec<u8>; 8]>;
+
+/// A call in words.
+///
+/// # Panics
+/// When a limit of it is none that scripts can count; no store names such a limit.
+pub fn encode(call: &Call) -> Encoded {
+    if let Some(records) = plain(call) {
+        return encode_plain(call, records);
+    }
+    let order = order(call);
+    let logs = call.entries.iter().any(|entry| matches!(entry.limit, Limit::Log(_)));
+    let script = match call.verb {
+        Verb::Take | Verb::Peek if !logs => &scripts::CHARGE,
+        Verb::Take | Verb::Peek => &scripts::CHARGE_LOGS,
+        Verb::Refund | Verb::HandBack => &scripts::GIVE,
+    };
+    let mut packed = Vec::with_capacity(1 + order.len() * 160);
+    packed.push(match call.verb {
+        Verb::Peek => b'0',
+        Verb::Take => b'1',
+        Verb::Refund => b'2',
+        Verb::HandBack => b'3',
+    });
+    let mut args: Args = SmallVec::new();
+    args.push(Vec::new());
+    args.extend(order.iter().map(|&index| call.entries[index].text.as_bytes().to_vec()));
+    for (place, &index) in order.iter().enumerate() {
+        let entry = &call.entries[index];
+        let earlier = |&before: &usize| call.entries[order[before]].key == entry.key;
+        let same = (0..place).rev().find(earlier).filter(|_| call.verb != Verb::Peek);
+        push_entry(&mut packed, &mut args, call.verb, entry, same.map_or(0, |before| before + 1));
+    }
+    args[0] = packed;
+    push_time(&mut args, call.at);
+    let keys = order.iter().map(|&index| call.entries[index].key.clone()).collect();
+    Encoded { script: script.script(call.at.is_some()), keys, args }
+}
+
+/// The time, where it is given.
+fn push_time(args: &mut Args, at: Option<Nanos>) {
+    if let Some(at) = at {
+        args.push((micros(at) / 1_000_000).to_string().into_bytes());
+        args.push((micros(at) % 1_000_000).to_string().into_bytes());
+    }
+}
+
+/// What is packed of a call that only takes from plain token buckets, each once; `None` for other calls.
+fn plain(call: &Call) -> Option<SmallVec<[[u64; 7]; 8]>> {
+    if call.verb != Verb::Take || call.entries.is_empty() {
+        return None;
+    }
+    let record = |(index, entry): (usize, &Entry)| {
+        let Limit::Meter(Meter::TokenBucket(quota)) = &entry.limit else { return None };
+        let plain = entry.binding && entry.delay == Nanos::ZERO && entry.want == 0 && entry.brought.is_none();
+        let held = entry.cost > Cost::ZERO && entry.cost.get() <= quota.capacity();
+        let again = call.entries[..index].iter().any(|before| before.key == entry.key);
+        let scale = Scale::new(quota).filter(|scale| scale.nanos == 1 && plain && held && !again)?;
+        let (room, cost) = (scale.cost(quota.capacity() - entry.cost.get()), scale.cost(entry.cost.get()));
+        Some([scale.base, scale.ticks, room.0, room.1, cost.0, cost.1, scale.far()])
+    };
+    call.entries.iter().enumerate().map(record).collect()
+}
+
+fn encode_plain(call: &Call, records: SmallVec<[[u64; 7]; 8]>) -> Encoded {
+    let mut packed = Vec::with_capacity(1 + records.len() * 56);
+    packed.push(b'1');
+    records.iter().flatten().for_each(|&number| packed.extend(double(number)));
+    let mut args: Args = SmallVec::with_capacity(records.len() + 1);
+    args.push(packed);
+    args.extend(call.entries.iter().map(|entry| entry.text.as_bytes().to_vec()));
+    push_time(&mut args, call.at);
+    let keys = call.entries.iter().map(|entry| entry.key.clone()).collect();
+    Encoded { script: scripts::CHARGE_PLAIN.script(call.at.is_some()), keys, args }
+}
+
+fn push_entry(packed: &mut Vec<u8>, args: &mut Args, verb: Verb, entry: &Entry, same: usize) {
+    let more =
+        entry.delay > Nanos::ZERO || entry.want > 0 || entry.brought.is_some() || verb == Verb::HandBack;
+    let (kind, numbers) = match &entry.limit {
+        Limit::Meter(Meter::TokenBucket(quota)) => (BUCKET, bucket(quota, entry)),
+        Limit::Meter(meter @ Meter::SlidingWindow(quota)) => (SLIDING, window(meter, quota, entry)),
+        Limit::Meter(meter @ Meter::FixedWindow(quota)) => (FIXED, window(meter, quota, entry)),
+        Limit::Log(quota) => (LOG, log(quota, entry)),
+    };
+    let same = u16::try_from(same).expect("a call has fewer entries");
+    packed.extend([kind, u8::from(entry.binding)]);
+    packed.extend(same.to_le_bytes());
+    packed.push(u8::from(more));
+    numbers.iter().for_each(|&number| packed.extend(double(number)));
+    if more {
+        rest(args, verb, entry).iter().for_each(|&number| packed.extend(double(number)));
+    }
+}
+
+/// Period, base, ticks, nanos, span, cost, how far ahead a state may lie.
+fn bucket(quota: &Quota, entry: &Entry) -> [u64; 9] {
+    let scale = scale(quota);
+    let (span, cost) = (scale.span(), scale.cost(entry.cost.get()));
+    [scale.period, scale.base, scale.ticks, scale.nanos, span.0, span.1, cost.0, cost.1, scale.far()]
+}
+
+/// Length, limit, cost, and how far ahead a state may lie.
+fn window(meter: &Meter, quota: &WindowQuota, entry: &Entry) -> [u64; 9] {
+    let (limit, cost) = (u64::from(quota.limit()), u64::from(entry.cost.get()));
+    [micros(quota.length()), limit, cost, 0, 0, 0, 0, 0, far_windows(meter, quota)]
+}
+
+fn log(quota: &LogQuota, entry: &Entry) -> [u64; 9] {
+    let (limit, cost, window) =
+        (u64::from(quota.limit()), u64::from(entry.cost.get()), micros(quota.window()));
+    [window, limit, cost, 0, 0, 0, 0, 0, 2 * window + micros(Nanos::DAY)]
+}
+
+/// The delay or when the charge was made, what to lease and in which tokens, and what was brought up.
+fn rest(args: &mut Args, verb: Verb, entry: &Entry) -> [u64; 8] {
+    let (first, second) = match verb {
+        Verb::HandBack => charged(entry),
+        Verb::Refund => (0, 0),
+        Verb::Take | Verb::Peek => {
+            let delay = micros(cut(&entry.limit, whole_micros(entry.delay)));
+            (delay / 1_000_000, delay % 1_000_000)
+        }
+    };
+    let (want, token) = match &entry.limit {
+        Limit::Meter(Meter::TokenBucket(quota)) => (u64::from(entry.want), scale(quota).token()),
+        _ => (0, (0, 0)),
+    };
+    let (raw, brought) = brought(args, entry);
+    [first, second, want, token.0, token.1, raw, brought.0, brought.1]
+}
+
+/// When a charge that is handed back was counted: an instant of a bucket, the number of a window, microseconds.
+fn charged(entry: &Entry) -> (u64, u64) {
+    let delay = whole_micros(entry.delay);
+    match &entry.limit {
+        Limit::Meter(meter) => {
+            let at = meter.as_of(entry.charged_at, delay);
+            match meter {
+                Meter::TokenBucket(quota) => scale(quota).instant(at),
+                Meter::SlidingWindow(quota) | Meter::FixedWindow(quota) => {
+                    (at.min(Nanos::END).get() / quota.length().get(), 0)
+                }
+            }
+        }
+        Limit::Log(_) => (micros(entry.charged_at.saturating_add(delay).min(Nanos::END)), 0),
+    }
+}
+
+/// Which argument has what was found, and what it was brought up to: two numbers, or for a log the argument that
+/// has its entries.
+fn brought(args: &mut Args, entry: &Entry) -> (u64, (u64, u64)) {
+    let Some((raw, state)) = &entry.brought else { return (0, (0, 0)) };
+    args.push(raw.clone());
+    let raw_at = args.len() as u64;
+    match (&entry.limit, state) {
+        (Limit::Meter(meter), State::Word(word)) => (raw_at, written(meter, *word, entry.charged_at)),
+        (Limit::Log(_), State::Log(log)) => {
+            let mut entries = Vec::with_capacity(log.entries.len() * 16);
+            for (at, tokens) in &log.entries {
+                entries.extend(double(micros(*at)));
+                entries.extend(double(u64::from(*tokens)));
+            }
+            args.push(entries);
+            (raw_at, (raw_at + 1, 0))
+        }
+        _ => unreachable!("a state is brought up to what its limit keeps"),
+    }
+}
+
+/// A delay as far as the limit can see.
+fn cut(limit: &Limit, delay: Nanos) -> Nanos {
+    limit.meter().map_or(delay, |meter| meter.as_of(Nanos::ZERO, delay)).min(Nanos::END)
+}
+
+fn scale(quota: &Quota) -> Scale {
+    Scale::new(quota).expect("a store names only limits that scripts can count")
+}
