@@ -1,0 +1,162 @@
+//! One bucket of the model: its state, and what the verbs of a call do to it.
+
+use std::sync::Arc;
+
+use tidegate_core::sliding_log::{Log, Room};
+use tidegate_core::{Cost, Limit, LogQuota, Meter, Nanos, Outcome};
+use tidegate_redis::{Entry, LogState, State};
+
+/// What is kept under a key.
+#[derive(Clone, Debug)]
+pub(super) struct Stored {
+    pub(super) text: Arc<str>,
+    pub(super) limit: Limit,
+    pub(super) state: Kept,
+    /// When it was written.
+    pub(super) written: Nanos,
+    /// When it is forgotten.
+    pub(super) until: Nanos,
+}
+
+impl Stored {
+    pub(super) fn is_junk(&self) -> bool {
+        matches!(self.state, Kept::Junk)
+    }
+}
+
+/// The state of a bucket.
+#[derive(Clone, Debug, Default)]
+pub(super) enum Kept {
+    /// Of a meter.
+    Word(u64),
+    /// Of a sliding log.
+    Log(Log),
+    /// Something that is no state.
+    #[default]
+    Junk,
+}
+
+impl PartialEq for Kept {
+    fn eq(&self, other: &Kept) -> bool {
+        match (self, other) {
+            (Kept::Word(mine), Kept::Word(other)) => mine == other,
+            (Kept::Log(mine), Kept::Log(other)) => mine.entries().eq(other.entries()),
+            _ => false,
+        }
+    }
+}
+
+impl Kept {
+    pub(super) fn untouched(limit: &Limit) -> Kept {
+        match limit {
+            Limit::Meter(_) => Kept::Word(0),
+            Limit::Log(_) => Kept::Log(Log::default()),
+        }
+    }
+
+    pub(super) fn brought(state: &State) -> Kept {
+        match state {
+            State::Word(word) => Kept::Word(*word),
+            State::Log(log) => Kept::Log(Log::from_entries(log.entries.iter().copied())),
+        }
+    }
+
+    /// What an answer says of it.
+    pub(super) fn told(&self, entry: &Entry, now: Nanos) -> State {
+        match (self, &entry.limit) {
+            (Kept::Log(log), Limit::Log(quota)) => {
+                State::Log(log_state(log, quota, entry.cost, now.saturating_add(entry.delay)))
+            }
+            (_, Limit::Log(_)) => {
+                State::Log(LogState { empty_at: now.saturating_add(entry.delay), ..LogState::default() })
+            }
+            (Kept::Word(word), Limit::Meter(_)) => State::Word(*word),
+            (_, Limit::Meter(_)) => State::Word(0),
+        }
+    }
+
+    /// Takes a cost if it is there.
+    pub(super) fn charge(&mut self, limit: &Limit, cost: Cost, now: Nanos, delay: Nanos) -> bool {
+        match (self, limit) {
+            (Kept::Word(word), Limit::Meter(meter)) => match meter.charge_ahead(*word, cost, now, delay) {
+                Some(next) => {
+                    *word = next;
+                    true
+                }
+                None => false,
+            },
+            // A log is tidied up only when something is written to it.
+            (Kept::Log(_), Limit::Log(_)) if cost == Cost::ZERO => true,
+            (Kept::Log(log), Limit::Log(quota)) => {
+                let mut next = log.clone();
+                let at = now.saturating_add(delay);
+                let fits = next.take_ahead(quota, cost, now, at, Room::Grow).is_allowed();
+                if fits {
+                    *log = next;
+                }
+                fits
+            }
+            _ => false,
+        }
+    }
+
+    /// Whole tokens that are left, of a bucket; nothing else is leased.
+    pub(super) fn left(&self, limit: &Limit, now: Nanos) -> u32 {
+        match (self, limit) {
+            (Kept::Word(word), Limit::Meter(meter @ Meter::TokenBucket(_))) => {
+                meter.peek(*word, Cost::ZERO, now).remaining
+            }
+            _ => 0,
+        }
+    }
+
+    pub(super) fn refund(&mut self, limit: &Limit, cost: Cost, now: Nanos) {
+        match (self, limit) {
+            (Kept::Word(word), Limit::Meter(meter)) => *word = meter.refund(*word, cost, now),
+            (Kept::Log(log), Limit::Log(quota)) => {
+                log.forget(quota, now);
+                log.refund(cost);
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn hand_back(&mut self, entry: &Entry, now: Nanos) {
+        match (self, &entry.limit) {
+            // What is full stays as it is written, for a clock that steps back.
+            (Kept::Word(word), Limit::Meter(meter @ Meter::TokenBucket(_))) if meter.is_idle(*word, now) => {}
+            (Kept::Word(word), Limit::Meter(meter)) => {
+                let charged_at = meter.as_of(entry.charged_at, entry.delay);
+                *word = meter.hand_back(*word, entry.cost, charged_at, now);
+            }
+            (Kept::Log(log), Limit::Log(quota)) => {
+                log.forget(quota, now);
+                log.hand_back(entry.cost, entry.charged_at.saturating_add(entry.delay));
+            }
+            _ => {}
+        }
+    }
+
+    /// How long until nothing of it is used.
+    pub(super) fn full_in(&self, limit: &Limit, now: Nanos) -> Nanos {
+        match (self, limit) {
+            (Kept::Word(word), Limit::Meter(meter)) => meter.peek(*word, Cost::ZERO, now).reset_after,
+            (Kept::Log(log), Limit::Log(quota)) => log.empty_at(quota, now).saturating_sub(now),
+            _ => Nanos::ZERO,
+        }
+    }
+}
+
+fn log_state(log: &Log, quota: &LogQuota, cost: Cost, at: Nanos) -> LogState {
+    let counts = |(charged, _): &(Nanos, u32)| charged.saturating_add(quota.window()) > at;
+    let fits_at = match log.peek(quota, cost, at).outcome {
+        Outcome::Denied { retry_after } => at.saturating_add(retry_after),
+        Outcome::Allowed | Outcome::Never => Nanos::ZERO,
+    };
+    LogState {
+        counted: log.entries().filter(counts).map(|(_, tokens)| tokens).sum(),
+        empty_at: log.empty_at(quota, at),
+        fits_at,
+        entries: Vec::new(),
+    }
+}

@@ -1,0 +1,369 @@
+//! Between the nodes and the server: delays, losses, partitions, and a server that comes and goes.
+
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex};
+use std::task::{Poll, Waker};
+
+use tidegate_core::Nanos;
+use tidegate_redis::{Answer, Call, Link, LinkError};
+
+use crate::ledger::{Caller, Ledger};
+use crate::world::{TaskId, World, lock};
+use crate::{Model, Random};
+
+/// What the way to the server is like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Weather {
+    /// How long a message takes at least, in microseconds…
+    pub delay_min: u64,
+    /// …and how much longer at most.
+    pub delay_more: u64,
+    /// How many messages of a thousand are lost.
+    pub lost: u64,
+    /// How many answers of a thousand come twice.
+    pub doubled: u64,
+    /// How long the server itself takes for a call, in microseconds.
+    pub work: u64,
+}
+
+impl Weather {
+    /// A good day in one data centre.
+    pub const FAIR: Weather = Weather { delay_min: 100, delay_more: 400, lost: 0, doubled: 0, work: 20 };
+
+    fn delay(&self, random: &mut Random) -> Nanos {
+        Nanos::new((self.delay_min + random.between(0, self.delay_more)) * 1_000)
+    }
+}
+
+/// The server and the lines to it. Clones are the same one.
+#[derive(Clone, Debug)]
+pub struct Network {
+    world: World,
+    site: Arc<Mutex<Site>>,
+    ledger: Ledger,
+}
+
+#[derive(Debug)]
+struct Site {
+    model: Model,
+    weather: Weather,
+    /// Not running: who connects is refused, and who was connected has lost it.
+    is_down: bool,
+    /// How often it has gone down: what was under way then is lost.
+    downs: u64,
+    /// How far its clock is from the true time.
+    clock_off: i64,
+    /// Does it know the scripts? If not, a call takes one more message.
+    knows_scripts: bool,
+    lines: Vec<Line>,
+    commands: u64,
+}
+
+/// The line of one node.
+#[derive(Clone, Copy, Debug, Default)]
+struct Line {
+    is_cut: bool,
+    /// Until when there is no connection, after the server was down.
+    down_until: Nanos,
+}
+
+/// What is sent.
+#[derive(Clone, Debug)]
+enum Asked {
+    Call(Box<Call>),
+    Beat { node: u128, alive: bool, within: Nanos },
+}
+
+/// What comes back.
+#[derive(Clone, Debug)]
+enum Told {
+    Answer(Box<Answer>),
+    Nodes(u32),
+}
+
+/// Where an answer is waited for. The first that comes is the answer.
+#[derive(Debug, Default)]
+struct Slot {
+    told: Option<Result<Told, LinkError>>,
+    is_over: bool,
+    waker: Option<Waker>,
+}
+
+/// A message under way.
+#[derive(Clone, Debug)]
+struct Letter {
+    from: usize,
+    task: Option<TaskId>,
+    sent: Nanos,
+    downs: u64,
+    asked: Arc<Asked>,
+    slot: Arc<Mutex<Slot>>,
+}
+
+impl Network {
+    /// A server that keeps nothing yet, and lines of so many nodes to it.
+    pub fn new(world: World, nodes: usize, weather: Weather, ledger: Ledger) -> Network {
+        let site = Site {
+            model: Model::default(),
+            weather,
+            is_down: false,
+            downs: 0,
+            clock_off: 0,
+            knows_scripts: false,
+            lines: vec![Line::default(); nodes],
+            commands: 0,
+        };
+        Network { world, site: Arc::new(Mutex::new(site)), ledger }
+    }
+
+    /// The link of a node, on which an answer may take so long.
+    pub fn link(&self, node: usize, deadline: Nanos, has_slots: bool) -> SimLink {
+        SimLink { network: self.clone(), node, deadline, has_slots }
+    }
+
+    /// How many commands the server was given.
+    pub fn commands(&self) -> u64 {
+        lock(&self.site).commands
+    }
+
+    /// Changes the weather.
+    pub fn set_weather(&self, weather: Weather) {
+        lock(&self.site).weather = weather;
+    }
+
+    /// Cuts the line of a node, or mends it.
+    pub fn cut(&self, node: usize, is_cut: bool) {
+        lock(&self.site).lines[node].is_cut = is_cut;
+    }
+
+    /// The server goes down; what was under way is lost.
+    pub fn go_down(&self) {
+        let mut site = lock(&self.site);
+        site.is_down = true;
+        site.downs += 1;
+    }
+
+    /// The server comes up without its scripts, and with what `keep` leaves it. Nodes find it again one by one,
+    /// each within the longest pause between two attempts.
+    pub fn come_up(&self, keep: impl FnOnce(&mut Model), attempt_pause_millis: u64) {
+        let now = self.world.now();
+        let mut site = lock(&self.site);
+        site.is_down = false;
+        site.knows_scripts = false;
+        keep(&mut site.model);
+        for line in &mut site.lines {
+            let pause = self.world.by_chance(|random| random.between(0, attempt_pause_millis));
+            line.down_until = now.saturating_add(Nanos::from_millis(pause));
+        }
+    }
+
+    /// Does something to what the server keeps.
+    pub fn with_model<T>(&self, change: impl FnOnce(&mut Model) -> T) -> T {
+        change(&mut lock(&self.site).model)
+    }
+
+    /// The server forgets its scripts.
+    pub fn forget_scripts(&self) {
+        lock(&self.site).knows_scripts = false;
+    }
+
+    /// Sets the server's clock forward, or back.
+    pub fn step_clock(&self, by: i64) {
+        lock(&self.site).clock_off += by;
+    }
+
+    fn post(&self, from: usize, asked: Asked, deadline: Nanos) -> Arc<Mutex<Slot>> {
+        let slot = Arc::new(Mutex::new(Slot::default()));
+        let sent = self.world.now();
+        let (is_down, downs, arrives) = {
+            let site = lock(&self.site);
+            let is_down = site.is_down || site.lines[from].down_until > sent;
+            let weather = site.weather;
+            (is_down, site.downs, self.world.by_chance(|random| under_way(&weather, random)))
+        };
+        self.world.note(Some(from), format_args!("sends {}", Brief(&asked)));
+        if is_down {
+            self.fill(from, &slot, Err(LinkError::Down("connection refused".into())));
+            return slot;
+        }
+        let (network, late) = (self.clone(), Arc::clone(&slot));
+        self.world.after(deadline, move || network.fill(from, &late, Err(LinkError::Timeout(deadline))));
+        let asked = Arc::new(asked);
+        let letter = Letter { from, task: self.world.current(), sent, downs, asked, slot: Arc::clone(&slot) };
+        match arrives {
+            Some(delay) => self.carry(delay, letter, Network::arrive),
+            None => self.world.note(Some(from), format_args!("its message is lost")),
+        }
+        slot
+    }
+
+    fn carry(&self, delay: Nanos, letter: Letter, then: fn(&Network, Letter)) {
+        let network = self.clone();
+        self.world.after(delay, move || then(&network, letter));
+    }
+
+    /// A message has come to the server.
+    fn arrive(&self, letter: Letter) {
+        let mut site = lock(&self.site);
+        if site.downs != letter.downs {
+            drop(site);
+            self.fill(letter.from, &letter.slot, Err(LinkError::Lost("connection reset".into())));
+            return;
+        }
+        if site.lines[letter.from].is_cut {
+            return;
+        }
+        let weather = site.weather;
+        if !site.knows_scripts {
+            site.knows_scripts = true;
+            site.commands += 1;
+            drop(site);
+            self.world.note(Some(letter.from), format_args!("is told that there is no such script"));
+            let there_and_back =
+                self.world.by_chance(|random| weather.delay(random).saturating_add(weather.delay(random)));
+            self.carry(there_and_back, letter, Network::arrive);
+            return;
+        }
+        drop(site);
+        self.carry(Nanos::new(weather.work * 1_000), letter, Network::serve);
+    }
+
+    /// The server comes to it.
+    fn serve(&self, letter: Letter) {
+        let now = self.world.now();
+        let mut site = lock(&self.site);
+        if site.downs != letter.downs {
+            drop(site);
+            self.fill(letter.from, &letter.slot, Err(LinkError::Lost("connection reset".into())));
+            return;
+        }
+        site.commands += 1;
+        let at = Nanos::new(now.get().saturating_add_signed(site.clock_off));
+        let told = match &*letter.asked {
+            Asked::Call(call) => site.model.call(call, at).map(|answer| Told::Answer(Box::new(answer))),
+            Asked::Beat { node, alive, within } => {
+                site.model.beat(*node, *alive, *within, at).map(Told::Nodes)
+            }
+        };
+        let weather = site.weather;
+        drop(site);
+        let told = told.map_err(|error| LinkError::Refused(error.to_string()));
+        if let (Asked::Call(call), Ok(Told::Answer(answer))) = (&*letter.asked, &told) {
+            self.world
+                .note(Some(letter.from), format_args!("is served: {:?} {:?}", answer.said, answer.leased));
+            let caller = Caller { task: letter.task, node: letter.from, sent: letter.sent };
+            self.ledger.executed(caller, now, call, answer);
+        }
+        let back = self.world.by_chance(|random| under_way(&weather, random));
+        let Some(delay) = back else {
+            self.world.note(Some(letter.from), format_args!("the answer is lost"));
+            return;
+        };
+        if self.world.by_chance(|random| random.chance(weather.doubled)) {
+            let (network, letter, told) = (self.clone(), letter.clone(), told.clone());
+            self.world
+                .after(delay.saturating_add(Nanos::MILLISECOND), move || network.come_back(&letter, told));
+        }
+        let network = self.clone();
+        self.world.after(delay, move || network.come_back(&letter, told));
+    }
+
+    fn come_back(&self, letter: &Letter, told: Result<Told, LinkError>) {
+        let site = lock(&self.site);
+        let (is_lost, is_cut) = (site.downs != letter.downs, site.lines[letter.from].is_cut);
+        drop(site);
+        if is_lost {
+            self.fill(letter.from, &letter.slot, Err(LinkError::Lost("connection reset".into())));
+        } else if !is_cut {
+            self.fill(letter.from, &letter.slot, told);
+        }
+    }
+
+    fn fill(&self, node: usize, slot: &Mutex<Slot>, told: Result<Told, LinkError>) {
+        let mut slot = lock(slot);
+        if slot.is_over {
+            self.world.note(Some(node), format_args!("hears something that is over"));
+            return;
+        }
+        slot.is_over = true;
+        match &told {
+            Ok(_) => self.world.note(Some(node), format_args!("hears the answer")),
+            Err(error) => self.world.note(Some(node), format_args!("hears: {error}")),
+        }
+        slot.told = Some(told);
+        if let Some(waker) = slot.waker.take() {
+            drop(slot);
+            waker.wake();
+        }
+    }
+}
+
+/// How long a message takes, if it is not lost.
+fn under_way(weather: &Weather, random: &mut Random) -> Option<Nanos> {
+    let delay = weather.delay(random);
+    (!random.chance(weather.lost)).then_some(delay)
+}
+
+/// The link of one node.
+#[derive(Clone, Debug)]
+pub struct SimLink {
+    network: Network,
+    node: usize,
+    deadline: Nanos,
+    has_slots: bool,
+}
+
+impl SimLink {
+    async fn ask(&self, asked: Asked) -> Result<Told, LinkError> {
+        let slot = self.network.post(self.node, asked, self.deadline);
+        poll_fn(|context| {
+            let mut slot = lock(&slot);
+            match slot.told.take() {
+                Some(told) => Poll::Ready(told),
+                None => {
+                    slot.waker = Some(context.waker().clone());
+                    Poll::Pending
+                }
+            }
+        })
+        .await
+    }
+}
+
+impl Link for SimLink {
+    async fn call(&self, call: &Call) -> Result<Answer, LinkError> {
+        match self.ask(Asked::Call(Box::new(call.clone()))).await? {
+            Told::Answer(answer) => Ok(*answer),
+            Told::Nodes(_) => Err(LinkError::Garbled("a count for a call".into())),
+        }
+    }
+
+    async fn beat(&self, node: u128, alive: bool, within: Nanos) -> Result<u32, LinkError> {
+        match self.ask(Asked::Beat { node, alive, within }).await? {
+            Told::Nodes(nodes) => Ok(nodes),
+            Told::Answer(_) => Err(LinkError::Garbled("an answer for a beat".into())),
+        }
+    }
+
+    fn has_slots(&self) -> bool {
+        self.has_slots
+    }
+}
+
+/// A question in few words, for the trace.
+struct Brief<'a>(&'a Asked);
+
+impl std::fmt::Display for Brief<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.0 {
+            Asked::Beat { alive, .. } => write!(f, "a beat, alive: {alive}"),
+            Asked::Call(call) => {
+                write!(f, "{:?}", call.verb)?;
+                for entry in &call.entries {
+                    write!(f, " {}+{}", entry.cost, entry.want)?;
+                }
+                Ok(())
+            }
+        }
+    }
+}

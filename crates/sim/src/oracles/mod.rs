@@ -1,0 +1,11 @@
+//! What must be true of every run, whatever went wrong in it.
+
+mod counted;
+mod envelope;
+mod prepaid;
+mod stale;
+
+pub use counted::counted;
+pub use envelope::{Envelope, Relief};
+pub use prepaid::{never_spent, spent_unpaid};
+pub use stale::used_stale;

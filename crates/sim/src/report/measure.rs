@@ -1,0 +1,124 @@
+//! What the page shows: the same load on one bucket, for each way to share it, over node counts and lease lives.
+
+use tidegate_core::{Limit, Nanos, Quota};
+use tidegate_redis::Mode;
+
+use super::push_pull;
+use crate::{LimitSpec, Load, OnStoreError, START, Scenario, Shape, Weather, play};
+
+/// The node counts of the page.
+pub const NODES: [usize; 5] = [1, 2, 4, 8, 16];
+
+/// The lease lives of the page, in milliseconds; for push and pull, its intervals.
+pub const LIVES: [u64; 7] = [10, 20, 50, 100, 200, 500, 1_000];
+
+/// Tokens a second, and the capacity.
+pub(super) const RATE: u64 = 400;
+pub(super) const CAPACITY: u32 = 200;
+
+/// How many times the rate clients want.
+const DEMAND: u64 = 5;
+
+const LENGTH: Nanos = Nanos::from_secs(6);
+
+/// What came of one way to share a bucket.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Point {
+    /// The worst excess over the envelope, in tokens.
+    pub excess: u64,
+    /// The published bound, if there is one.
+    pub bound: Option<u64>,
+    /// How many requests there were under steady load.
+    pub requests: u64,
+    /// How many of them were admitted.
+    pub admitted: u64,
+    /// How many commands the server was given for them.
+    pub commands: u64,
+}
+
+impl Point {
+    /// Commands per thousand decisions.
+    pub fn commands_per_thousand(&self) -> f64 {
+        1_000.0 * self.commands as f64 / self.requests.max(1) as f64
+    }
+
+    /// What was admitted, in multiples of what the rate allows.
+    pub fn times_the_rate(&self) -> f64 {
+        let allowed = RATE * LENGTH.get() / Nanos::SECOND.get();
+        self.admitted as f64 / allowed as f64
+    }
+}
+
+/// Everything the page shows.
+#[derive(Clone, Debug, Default)]
+pub struct Measured {
+    /// By [`NODES`].
+    pub strict: Vec<Point>,
+    /// By [`NODES`], then by [`LIVES`].
+    pub hybrid: Vec<Vec<Point>>,
+    /// By [`NODES`], then by [`LIVES`].
+    pub push_pull: Vec<Vec<Point>>,
+}
+
+/// Measures all of it; takes some seconds.
+pub fn measure() -> Measured {
+    let gap = Nanos::new(Nanos::SECOND.get() / (RATE * DEMAND));
+    let hybrid = |nodes| {
+        let point = |life| shared(nodes, Mode::Hybrid { life: Nanos::from_millis(life) }, life);
+        LIVES.iter().map(|&life| point(life)).collect()
+    };
+    let sketch = |nodes| {
+        let point = |millis| push_pull::measure(&quota(), nodes, Nanos::from_millis(millis), gap, LENGTH);
+        LIVES.iter().map(|&millis| point(millis)).collect()
+    };
+    Measured {
+        strict: NODES.iter().map(|&nodes| shared(nodes, Mode::Strict, 100)).collect(),
+        hybrid: NODES.iter().map(|&nodes| hybrid(nodes)).collect(),
+        push_pull: NODES.iter().map(|&nodes| sketch(nodes)).collect(),
+    }
+}
+
+fn quota() -> Quota {
+    Quota::new(RATE, Nanos::SECOND, CAPACITY).expect("modest numbers are in range")
+}
+
+/// The excess is the worst of a steady load and of an ambush; the rest is of the steady load.
+fn shared(nodes: usize, mode: Mode, life: u64) -> Point {
+    // What is worst for leases: busy, but with a bucket that is nearly full, so that much is leased; then a pause in
+    // which it fills up beside the leases; then everybody.
+    let at_once = u64::from(CAPACITY) * 2 / nodes as u64 + 1;
+    let ambush = Shape::Ambush { on: 2 * life + 50, off: life * 6 / 10, at_once };
+    let steady = play(scenario(nodes, mode, Shape::Steady, RATE * DEMAND), false);
+    let ambush = play(scenario(nodes, mode, ambush, RATE * 3 / 4), false);
+    Point {
+        excess: steady.excess.0.max(ambush.excess.0),
+        bound: Some(steady.excess.1.max(ambush.excess.1)),
+        requests: steady.requests,
+        admitted: steady.admitted,
+        commands: steady.commands,
+    }
+}
+
+fn scenario(nodes: usize, mode: Mode, shape: Shape, demand: u64) -> Scenario {
+    let limit = LimitSpec {
+        name: "limit-0".into(),
+        limit: Limit::token_bucket(quota()),
+        on_store_error: OnStoreError::Closed,
+        keys: 1,
+    };
+    let end = START.saturating_add(LENGTH);
+    Scenario {
+        seed: 1,
+        nodes,
+        mode,
+        deadline: Nanos::from_millis(20),
+        has_slots: false,
+        drifts: vec![0; nodes],
+        limits: vec![limit],
+        load: Load { shape, gap: 1_000_000 * nodes as u64 / demand, cost_max: 1, all_limits: 0 },
+        weather: Weather::FAIR,
+        faults: Vec::new(),
+        healed: end,
+        end,
+    }
+}

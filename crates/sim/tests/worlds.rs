@@ -1,0 +1,59 @@
+//! Worlds from seeds: the same world twice, those that failed once, and three hundred more.
+
+use std::path::Path;
+
+use tidegate_sim::{Outcome, run};
+
+fn assert_well(outcome: &Outcome) {
+    assert!(
+        outcome.violations.is_empty(),
+        "seed {}: {:#?}\nreplay: cargo run --release -p tidegate-sim -- run --seed {} --trace",
+        outcome.seed,
+        outcome.violations,
+        outcome.seed
+    );
+}
+
+#[test]
+fn a_seed_is_a_world_byte_by_byte() {
+    for seed in 0..12 {
+        let (one, other) = (run(seed, true).trace, run(seed, true).trace);
+        assert!(one.lines().count() > 100, "seed {seed}: a world in which things happen");
+        let differs = one.lines().zip(other.lines()).find(|(one, other)| one != other);
+        assert_eq!(differs, None, "seed {seed}: the first line that differs");
+        assert_eq!(one.len(), other.len(), "seed {seed}");
+    }
+}
+
+#[test]
+fn seeds_that_failed_once_do_not_fail_again() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../sim/seeds");
+    let mut files: Vec<_> = std::fs::read_dir(&dir)
+        .expect("the seeds are kept in sim/seeds")
+        .map(|file| file.expect("a directory can be read").path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "txt"))
+        .collect();
+    files.sort();
+    assert!(!files.is_empty(), "no file of seeds in {}", dir.display());
+    for file in files {
+        let text = std::fs::read_to_string(&file).expect("a file of seeds can be read");
+        for line in text.lines() {
+            let seed = line.split('#').next().unwrap_or_default().trim();
+            if !seed.is_empty() {
+                let seed = seed.parse().unwrap_or_else(|_| panic!("{}: `{line}`", file.display()));
+                assert_well(&run(seed, false));
+            }
+        }
+    }
+}
+
+#[test]
+fn three_hundred_worlds_keep_every_promise() {
+    let outcomes: Vec<Outcome> = (0..300).map(|seed| run(seed, false)).collect();
+    outcomes.iter().for_each(assert_well);
+    let sum = |of: fn(&Outcome) -> u64| outcomes.iter().map(of).sum::<u64>();
+    assert!(sum(|outcome| outcome.admitted) > 100_000, "worlds in which something is admitted");
+    assert!(sum(|outcome| outcome.promises) > 1_000, "promises that were taken at their word");
+    assert!(sum(|outcome| outcome.without_store) > 1_000, "stores that failed");
+    assert!(outcomes.iter().any(|outcome| outcome.excess.0 > 0), "leases that were used late");
+}
