@@ -89,6 +89,14 @@ pub const DRAIN_NOTICE: Duration = Duration::from_millis(500);
 pub const RESP_LINGER: Duration = Duration::from_secs(1);
 /// Requests under way have this long to end when the server shuts down.
 pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
+/// Where nodes share their limits: RESP commands of one connection that wait for the store at once.
+pub const RESP_WAITING_MAX: usize = 256;
+/// There: requests of one batch that wait for the store at once.
+pub const BATCH_WAITING_MAX: usize = 64;
+/// Until the first attempt to reach a shared store has failed, and decisions are made without it.
+pub const STORE_ATTEMPT_MAX: Duration = Duration::from_secs(1);
+/// For giving leases back to a shared store when the server ends.
+pub const STORE_LEAVE_MAX: Duration = Duration::from_millis(500);
 /// How often files are looked at for changes.
 pub const WATCH_INTERVAL: Duration = Duration::from_millis(250);
 /// How long `tidegate check` waits for an answer; queues are waited for on the server, up to an hour by policy.

@@ -67,6 +67,7 @@ fn http() -> Vec<Row> {
         ("the body of a request", bytes(BODY_BYTES_MAX)),
         ("the body of a batch", bytes(BATCH_BYTES_MAX)),
         ("requests of a batch", number(BATCH_MAX)),
+        ("requests of a batch that wait for a shared store at once", number(BATCH_WAITING_MAX)),
         ("all bodies together, of which the rest is still to come", bytes(BODIES_BYTES_MAX)),
         ("the name of a header, claim or descriptor in a body", bytes(NAME_BYTES_MAX)),
         ("its value", bytes(VALUE_BYTES_MAX)),
@@ -100,6 +101,7 @@ fn resp() -> Vec<Row> {
         ("commands that are read before they are answered", bytes(RESP_BUFFER_MAX)),
         ("one command", bytes(RESP_COMMAND_BYTES_MAX)),
         ("commands that are answered before the answers are sent", number(RESP_PIPELINE_MAX)),
+        ("commands that wait for a shared store at once", number(RESP_WAITING_MAX)),
         ("answers that are collected before they are sent, beside the last", bytes(RESP_ANSWER_BYTES_MAX)),
         ("until a client that is sent away must have read why", seconds(RESP_LINGER)),
         ("wrong passwords on one connection", RESP_AUTH_ATTEMPTS_MAX.to_string()),
@@ -110,6 +112,8 @@ fn resp() -> Vec<Row> {
 fn files() -> Vec<Row> {
     vec![
         ("between two looks at the files that are watched", seconds(WATCH_INTERVAL)),
+        ("until the first attempt to reach a shared store has failed", seconds(STORE_ATTEMPT_MAX)),
+        ("for giving leases back to it at the end", seconds(STORE_LEAVE_MAX)),
         ("from being told to stop until connections are asked to end", seconds(DRAIN_NOTICE)),
         ("from being told to stop until the end", seconds(DRAIN_TIMEOUT)),
     ]

@@ -1,6 +1,7 @@
 //! The parts of the `tidegate` binary.
 
 pub mod admin;
+mod at_once;
 pub mod bounds;
 mod bounds_page;
 mod cli;
@@ -20,6 +21,7 @@ mod report;
 pub mod resp;
 mod serve;
 pub mod settings;
+pub mod shared;
 pub mod simulate;
 pub mod wire;
 

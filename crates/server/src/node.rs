@@ -1,22 +1,27 @@
 //! What all listeners share, and the one way from a question to a decision.
 
+use std::sync::Arc;
+
 use tidegate::policy::{
-    Decision, Joint, Limiter, Reason, Request, RuleSet, Throttle, ThrottleError, ThrottleLimit,
+    Decision, FallbackError, Joint, Limiter, Reason, Request, RuleSet, Throttle, ThrottleError, ThrottleLimit,
 };
-use tidegate::{Clock, Cost, LimitError, Memory, MemoryError, MemoryOptions, MonotonicClock, Nanos};
+use tidegate::{
+    Clock, Cost, LimitError, Memory, MemoryError, MemoryOptions, MemoryStats, MonotonicClock, Nanos,
+};
 
 use crate::http::BodyBudget;
 use crate::identity::Identity;
 use crate::lifecycle::Lifecycle;
 use crate::observe::{Metrics, Origin, Traces};
 use crate::settings::Settings;
+use crate::shared::{Keeper, KeeperError, NodeStore, Shared};
 
 /// Everything that a listener needs to answer.
 #[derive(Debug)]
 pub struct Node {
     /// The engine.
-    pub limiter: Limiter,
-    /// Buckets without a policy.
+    pub limiter: Limiter<NodeStore>,
+    /// Buckets without a policy: all of them, or those of this node while a shared store fails.
     pub throttle: Throttle,
     /// Who asks.
     pub identity: Identity,
@@ -30,6 +35,8 @@ pub struct Node {
     pub traces: Traces,
     /// What there is for bodies that have not come whole.
     pub(crate) bodies: BodyBudget,
+    /// The thread of a shared store.
+    pub(crate) keeper: Option<Keeper>,
 }
 
 /// Why a node cannot begin its life.
@@ -41,19 +48,36 @@ pub enum NodeError {
     /// The memory is too small.
     #[error("store.max_keys: {0}")]
     Memory(#[from] MemoryError),
+    /// The shared store cannot be used.
+    #[error(transparent)]
+    Shared(#[from] KeeperError),
+    /// There would be nothing to decide by while it does not answer.
+    #[error("for want of what to do without the store: {0}")]
+    Fallback(#[from] FallbackError),
 }
 
 impl Node {
     /// A node that begins its life.
     ///
     /// # Errors
-    /// When the policy has more limits than a store can hold, or there is not the memory for so many keys.
+    /// When the policy has more limits than a store can hold, or limits that it cannot have; when there is not the
+    /// memory for so many keys; when the address of a shared store makes no sense. That it does not answer is no
+    /// error.
     pub fn new(settings: Settings, rules: RuleSet, identity: Identity) -> Result<Node, NodeError> {
         let options = MemoryOptions { max_keys: settings.max_keys, ..MemoryOptions::default() };
         let clock = MonotonicClock::new();
-        let store = Memory::try_with_clock(options, clock.clone())?;
         let throttle = Throttle::try_new(options, clock.clone())?;
-        let limiter = Limiter::with_store(rules, store, clock)?;
+        let (limiter, keeper) = match &settings.shared {
+            None => {
+                let memory = Memory::try_with_clock(options, clock.clone())?;
+                (Limiter::with_store(rules, NodeStore::Local(memory), clock)?, None)
+            }
+            Some(shared) => {
+                let (store, keeper) = Keeper::start(shared, clock.clone())?;
+                let limiter = Limiter::with_store(rules, NodeStore::Shared(store), clock)?;
+                (limiter.with_fallback(options)?, Some(keeper))
+            }
+        };
         let (lifecycle, metrics, traces) = (Lifecycle::default(), Metrics::default(), Traces::default());
         Ok(Node {
             limiter,
@@ -64,13 +88,30 @@ impl Node {
             metrics,
             traces,
             bodies: BodyBudget::default(),
+            keeper,
         })
     }
 
-    /// Decides and charges, without waiting.
-    pub fn check(&self, origin: Origin<'_>, request: &Request<'_>) -> Decision {
+    /// The store that nodes share, if they do. Without it no decision waits, but for a place in a queue.
+    pub fn shared(&self) -> Option<&Arc<Shared>> {
+        match self.limiter.store() {
+            NodeStore::Local(_) => None,
+            NodeStore::Shared(shared) => Some(shared),
+        }
+    }
+
+    /// What the memory of this node holds: all limits, or their shares while a shared store fails.
+    pub fn memory(&self) -> MemoryStats {
+        match self.limiter.store() {
+            NodeStore::Local(memory) => memory.stats(),
+            NodeStore::Shared(_) => self.limiter.fallback_stats().expect("it was made with one"),
+        }
+    }
+
+    /// Decides and charges, without waiting in queues.
+    pub async fn check(&self, origin: Origin<'_>, request: &Request<'_>) -> Decision {
         let began = self.limiter.clock().now();
-        let decision = self.limiter.check_at(request, began);
+        let decision = self.limiter.check_async_at(request, began).await;
         let ended = self.limiter.clock().now();
         self.metrics.decision_took(ended.saturating_sub(began));
         self.metrics.asked(origin.protocol, 1);
@@ -93,27 +134,27 @@ impl Node {
     }
 
     /// What [`Node::check`] would say.
-    pub fn peek(&self, request: &Request<'_>) -> Decision {
-        self.limiter.peek(request)
+    pub async fn peek(&self, request: &Request<'_>) -> Decision {
+        self.limiter.peek_async(request).await
     }
 
     /// Gives tokens back.
-    pub fn refund(&self, request: &Request<'_>, cost: Cost) -> Decision {
-        self.limiter.refund(request, cost)
+    pub async fn refund(&self, request: &Request<'_>, cost: Cost) -> Decision {
+        self.limiter.refund_async(request, cost).await
     }
 
     /// What [`Node::throttle`] would say.
     ///
     /// # Errors
     /// When there are no such limits.
-    pub fn peek_throttled(
+    pub async fn peek_throttled(
         &self,
         key: &[u8],
         limit: ThrottleLimit,
         cost: Cost,
     ) -> Result<Decision, ThrottleError> {
         let now = self.limiter.clock().now();
-        let decision = self.throttle.peek(key, limit, cost, now)?;
+        let decision = self.limiter.peek_throttled_async(&self.throttle, key, limit, cost, now).await?;
         Ok(self.throttle.told(decision, now))
     }
 
@@ -121,14 +162,14 @@ impl Node {
     ///
     /// # Errors
     /// When there are no such limits.
-    pub fn refund_throttled(
+    pub async fn refund_throttled(
         &self,
         key: &[u8],
         limit: ThrottleLimit,
         cost: Cost,
     ) -> Result<Decision, ThrottleError> {
         let now = self.limiter.clock().now();
-        let decision = self.throttle.refund(key, limit, cost, now)?;
+        let decision = self.limiter.refund_throttled_async(&self.throttle, key, limit, cost, now).await?;
         Ok(self.throttle.told(decision, now))
     }
 
@@ -136,13 +177,13 @@ impl Node {
     ///
     /// # Errors
     /// When the numbers that one brings make no limit.
-    pub fn check_joint(
+    pub async fn check_joint(
         &self,
         origin: Origin<'_>,
         requests: &[Joint<'_, '_>],
     ) -> Result<Vec<Decision>, ThrottleError> {
         let began = self.limiter.clock().now();
-        let decisions = self.limiter.check_joint(&self.throttle, requests)?;
+        let decisions = self.limiter.check_joint_async(&self.throttle, requests).await?;
         let ended = self.limiter.clock().now();
         self.metrics.decision_took(ended.saturating_sub(began));
         for decision in &decisions {
@@ -156,7 +197,7 @@ impl Node {
     ///
     /// # Errors
     /// When there are no such limits.
-    pub fn throttle(
+    pub async fn throttle(
         &self,
         origin: Origin<'_>,
         key: &[u8],
@@ -165,7 +206,8 @@ impl Node {
     ) -> Result<Decision, ThrottleError> {
         let began = self.limiter.clock().now();
         let by_order = self.limiter.kill_switch();
-        let decision = self.take(key, limit, cost, began, by_order)?;
+        let taken = cost_by_order(cost, by_order);
+        let decision = self.limiter.throttle_async(&self.throttle, key, limit, taken, began).await?;
         let decision = match by_order {
             true => self.throttle.told_by_order(decision, began),
             false => self.throttle.told(decision, began),
@@ -177,8 +219,8 @@ impl Node {
         Ok(decision)
     }
 
-    /// The same in short, for who measures many together: what the bucket says, with nothing measured or
-    /// traced. Where everything is admitted by order, nothing is taken.
+    /// The same in short, where limits are this node's own, for who measures many together: what the bucket
+    /// says, with nothing measured or traced. Where everything is admitted by order, nothing is taken.
     ///
     /// # Errors
     /// When there are no such limits.
@@ -190,26 +232,13 @@ impl Node {
         cost: Cost,
         now: Nanos,
     ) -> Result<tidegate::Decision, ThrottleError> {
-        self.take(key, limit, cost, now, self.limiter.kill_switch())
-    }
-
-    #[inline]
-    fn take(
-        &self,
-        key: &[u8],
-        limit: ThrottleLimit,
-        cost: Cost,
-        now: Nanos,
-        by_order: bool,
-    ) -> Result<tidegate::Decision, ThrottleError> {
-        // What costs nothing is always admitted.
-        self.throttle.take(key, limit, if by_order { Cost::ZERO } else { cost }, now)
+        self.throttle.take(key, limit, cost_by_order(cost, self.limiter.kill_switch()), now)
     }
 
     /// Decides by numbers that admit nothing, and that make no bucket.
-    pub fn throttle_closed(&self, origin: Origin<'_>, request: &Request<'_>) -> Decision {
+    pub async fn throttle_closed(&self, origin: Origin<'_>, request: &Request<'_>) -> Decision {
         if self.limiter.kill_switch() {
-            return self.check(origin, request);
+            return self.check(origin, request).await;
         }
         let now = self.limiter.clock().now();
         let decision = self.throttle.refuse(now);
@@ -217,6 +246,12 @@ impl Node {
         self.traces.decided(origin, &decision, now, now);
         decision
     }
+}
+
+/// What is taken where everything may be admitted by order: what costs nothing always is.
+#[inline]
+fn cost_by_order(cost: Cost, by_order: bool) -> Cost {
+    if by_order { Cost::ZERO } else { cost }
 }
 
 #[cfg(test)]

@@ -3,14 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tidegate::Clock;
+use tidegate::{Clock, LimitError};
 use tidegate_policy::{Problem, RuleSet};
 
 use super::{now, print};
 use crate::cli::Serve;
 use crate::exit::{Failure, complain};
 use crate::identity::Identity;
-use crate::node::Node;
+use crate::node::{Node, NodeError};
 use crate::observe::{Traces, logs, tell_panics};
 use crate::paint::Paint;
 use crate::report;
@@ -19,6 +19,7 @@ use crate::serve::reload::{PolicyFile, Reload};
 use crate::serve::watch::Watched;
 use crate::serve::{self, Banner, Tls};
 use crate::settings::{self, Given, Settings};
+use crate::shared::KeeperError;
 
 pub(super) fn run(args: &Serve) -> Result<(), Failure> {
     let (settings, said) = settings(args)?;
@@ -39,7 +40,14 @@ pub(super) fn run(args: &Serve) -> Result<(), Failure> {
     let bound = serve::bind(&settings).map_err(running)?;
     let banner = Banner::new(&settings, &rules, &bound, kill_switch);
     let traces = settings.otlp.as_deref().map(Traces::to).transpose().map_err(usage)?.unwrap_or_default();
-    let mut node = Node::new(settings, rules, identity).map_err(running)?;
+    let node = Node::new(settings, rules, identity);
+    let mut node = node.map_err(|error| match error {
+        // Limits that a shared store cannot count are a matter of what was written, as an address is.
+        NodeError::Shared(KeeperError::Server(_)) | NodeError::Limits(LimitError::NotShared { .. }) => {
+            usage(error)
+        }
+        _ => running(error),
+    })?;
     node.traces = traces;
     let node = Arc::new(node);
     tell_panics(&node);
@@ -104,6 +112,7 @@ fn settings(args: &Serve) -> Result<(Settings, Said), Failure> {
         // Not flags: what a process was started with can be seen by others.
         http_token: secret("TIDEGATE_HTTP_TOKEN"),
         resp_password: secret("TIDEGATE_RESP_PASSWORD"),
+        redis_url: secret("TIDEGATE_REDIS_URL"),
     };
     Ok((file.with(given).map_err(usage)?, said))
 }
@@ -111,14 +120,14 @@ fn settings(args: &Serve) -> Result<(Settings, Said), Failure> {
 /// The rules to serve, the file they are from, and what is to be said about them.
 fn policy(settings: &Settings) -> Result<(RuleSet, Option<PolicyFile>, Said), Failure> {
     let Some(path) = settings.policy.clone() else {
-        let compiled = policy_file::compile(QUICK_START, settings.nodes, now());
+        let compiled = policy_file::compile(QUICK_START, settings, now());
         let (rules, warnings) = compiled.map_err(|problems| tell("quick start", QUICK_START, &problems))?;
         return Ok((rules, None, (!warnings.is_empty()).then(|| ("quick start".to_owned(), warnings))));
     };
     let watched = Watched::new(vec![path.clone()]);
     let text = policy_file::read(&path).map_err(|error| unreadable("policy", &path, &error))?;
     let name = path.display().to_string();
-    let compiled = policy_file::compile(&text, settings.nodes, now());
+    let compiled = policy_file::compile(&text, settings, now());
     let (rules, warnings) = compiled.map_err(|problems| tell(&name, &text, &problems))?;
     let said = (!warnings.is_empty()).then_some((name, warnings));
     Ok((rules, Some(PolicyFile { path, watched, text }), said))

@@ -15,6 +15,7 @@ use tokio::time::timeout;
 use super::body::Body;
 use super::error::CallError;
 use super::{authz, health, reflection, reply, rls};
+use crate::at_once::at_once;
 use crate::bounds::BODY_TIMEOUT;
 use crate::node::Node;
 use crate::observe::{Origin, Protocol};
@@ -84,11 +85,16 @@ impl Call {
 
     /// Answers at once, if that can be done; else gives the call back, to be waited for.
     pub(super) fn answer_now(mut self, node: &Node, cx: &mut Context<'_>) -> Option<Call> {
-        if !matches!(self.method, Method::ShouldRateLimit | Method::HealthCheck) {
+        let at_once_here = match self.method {
+            Method::HealthCheck => true,
+            Method::ShouldRateLimit => node.shared().is_none(),
+            Method::Authorize | Method::HealthWatch | Method::Reflect => false,
+        };
+        if !at_once_here {
             return Some(self);
         }
         let Poll::Ready(message) = self.body.poll_only(cx) else { return Some(self) };
-        let answer = message.and_then(|message| self.decide(node, message));
+        let answer = message.and_then(|message| at_once(self.decide(node, message)));
         reply::answer(self.respond, answer);
         None
     }
@@ -107,18 +113,18 @@ impl Call {
             Method::Authorize => self.authorize(&node, message).await,
             Method::HealthWatch => health::watch(&node, message, self.respond).await,
             Method::ShouldRateLimit | Method::HealthCheck | Method::Reflect => {
-                let answer = self.decide(&node, message);
+                let answer = self.decide(&node, message).await;
                 reply::answer(self.respond, answer);
             }
         }
     }
 
-    /// The answer to a call that nobody waits for.
-    fn decide(&self, node: &Node, message: Bytes) -> Result<Bytes, CallError> {
+    /// The answer to a call that waits for no queue.
+    async fn decide(&self, node: &Node, message: Bytes) -> Result<Bytes, CallError> {
         match self.method {
             Method::ShouldRateLimit => {
                 let origin = origin(node, &self.head, Protocol::Rls);
-                rls::should_rate_limit(node, origin, self.peer, message)
+                rls::should_rate_limit(node, origin, self.peer, message).await
             }
             Method::HealthCheck => health::check(node, message),
             Method::Authorize | Method::HealthWatch | Method::Reflect => {

@@ -27,6 +27,7 @@ mod tests {
     use tidegate_policy::Policy;
 
     use super::*;
+    use crate::at_once::at_once;
     use crate::grpc::error::Code;
     use crate::grpc::proto::envoy::config::core::v3::{Address, SocketAddress, address};
     use crate::grpc::proto::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
@@ -72,7 +73,7 @@ mod tests {
         let mut descriptor = RateLimitDescriptor { entries, ..Default::default() };
         change(&mut descriptor);
         let asked = RateLimitRequest { domain: "edge".into(), descriptors: vec![descriptor], hits_addend: 1 };
-        rls::should_rate_limit(node, origin(Protocol::Rls), peer, asked.encode_to_vec().into())
+        at_once(rls::should_rate_limit(node, origin(Protocol::Rls), peer, asked.encode_to_vec().into()))
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The endpoints that answer with decisions.
 
+use std::pin::Pin;
+
 use http::StatusCode;
 use http::request::Parts;
 use tidegate::policy::Decision;
@@ -7,6 +9,8 @@ use tidegate::policy::Decision;
 use super::Context;
 use super::answer::{Answer, decided, decided_all};
 use super::problem::Problem;
+use crate::at_once::{at_once, in_order};
+use crate::bounds::BATCH_WAITING_MAX;
 use crate::observe::{Origin, Protocol};
 use crate::wire;
 
@@ -18,29 +22,36 @@ pub(super) async fn check(context: &Context, parts: &Parts, text: &str) -> Resul
 }
 
 /// `/v1/check/batch`. Nothing is decided unless all of it can be read.
-pub(super) fn batch(context: &Context, parts: &Parts, text: &str) -> Result<Answer, Problem> {
+pub(super) async fn batch(context: &Context, parts: &Parts, text: &str) -> Result<Answer, Problem> {
     let requests = wire::batch(text)?;
-    let origin = origin(context, parts);
-    Ok(decided_all(requests.iter().map(|request| context.node.check(origin, request))))
+    let (node, origin) = (&context.node, origin(context, parts));
+    let checks = requests.iter().map(|request| node.check(origin, request));
+    if node.shared().is_none() {
+        return Ok(decided_all(checks.map(at_once)));
+    }
+    // In a box, where the compiler can see that it may move between threads.
+    let decided: Pin<Box<dyn Future<Output = Vec<Decision>> + Send + '_>> =
+        Box::pin(in_order(checks, BATCH_WAITING_MAX));
+    Ok(decided_all(decided.await.into_iter()))
 }
 
 /// `/v1/peek`.
-pub(super) fn peek(context: &Context, text: &str) -> Result<Answer, Problem> {
+pub(super) async fn peek(context: &Context, text: &str) -> Result<Answer, Problem> {
     let request = wire::request(text)?;
-    Ok(decided(&context.node.peek(&request), StatusCode::OK))
+    Ok(decided(&context.node.peek(&request).await, StatusCode::OK))
 }
 
 /// `/v1/refund`.
-pub(super) fn refund(context: &Context, text: &str) -> Result<Answer, Problem> {
+pub(super) async fn refund(context: &Context, text: &str) -> Result<Answer, Problem> {
     let refund = wire::refund(text)?;
-    Ok(decided(&context.node.refund(&refund.request, refund.cost), StatusCode::OK))
+    Ok(decided(&context.node.refund(&refund.request, refund.cost).await, StatusCode::OK))
 }
 
 /// `/v1/throttle`.
-pub(super) fn throttle(context: &Context, parts: &Parts, text: &str) -> Result<Answer, Problem> {
+pub(super) async fn throttle(context: &Context, parts: &Parts, text: &str) -> Result<Answer, Problem> {
     let asked = wire::throttle(text)?;
-    let decision =
-        context.node.throttle(origin(context, parts), asked.key.as_bytes(), asked.limit, asked.cost)?;
+    let origin = origin(context, parts);
+    let decision = context.node.throttle(origin, asked.key.as_bytes(), asked.limit, asked.cost).await?;
     Ok(decided(&decision, status(&decision)))
 }
 

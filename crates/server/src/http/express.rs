@@ -24,6 +24,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::endpoints::Action;
 use super::{Context, decide, drive};
+use crate::at_once::at_once;
 use crate::bounds::BODY_BYTES_MAX;
 use crate::observe::{Origin, Protocol};
 use crate::serve::Unsent;
@@ -140,9 +141,9 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Lane<'_, I> {
         match action {
             Action::Throttle => {
                 let asked = wire::throttle(text).ok()?;
-                node.throttle(origin, asked.key.as_bytes(), asked.limit, asked.cost).ok()
+                at_once(node.throttle(origin, asked.key.as_bytes(), asked.limit, asked.cost)).ok()
             }
-            _ => Some(node.check(origin, &wire::request(text).ok()?)),
+            _ => Some(at_once(node.check(origin, &wire::request(text).ok()?))),
         }
     }
 }

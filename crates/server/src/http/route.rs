@@ -63,10 +63,10 @@ where
     let text = std::str::from_utf8(&body).map_err(|_| Problem::NoText)?;
     match endpoint.action {
         Action::Check => decide::check(context, parts, text).await,
-        Action::Batch => decide::batch(context, parts, text),
-        Action::Peek => decide::peek(context, text),
-        Action::Refund => decide::refund(context, text),
-        Action::Throttle => decide::throttle(context, parts, text),
+        Action::Batch => decide::batch(context, parts, text).await,
+        Action::Peek => decide::peek(context, text).await,
+        Action::Refund => decide::refund(context, text).await,
+        Action::Throttle => decide::throttle(context, parts, text).await,
         Action::ForwardAuth => unreachable!("it has returned above"),
     }
 }

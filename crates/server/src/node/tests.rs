@@ -1,6 +1,7 @@
 use tidegate_policy::Policy;
 
 use super::*;
+use crate::at_once::at_once;
 use crate::observe::Protocol;
 
 const ORIGIN: Origin<'static> = Origin { protocol: Protocol::Http, traceparent: None };
@@ -15,7 +16,7 @@ fn node(policy: &str) -> Node {
 #[test]
 fn the_kill_switch_reaches_buckets_without_a_policy() {
     let node = node("version: 1\nlimits: []\n");
-    let ask = || node.throttle(ORIGIN, b"a", ONE_A_DAY, Cost::ONE).expect("a limit");
+    let ask = || at_once(node.throttle(ORIGIN, b"a", ONE_A_DAY, Cost::ONE)).expect("a limit");
     let now = node.limiter.clock().now();
     let ask_in_short = || node.throttle_at(b"a", ONE_A_DAY, Cost::ONE, now).expect("a limit");
     assert_eq!(ask().reason(), Reason::Ok);
@@ -25,21 +26,22 @@ fn the_kill_switch_reaches_buckets_without_a_policy() {
     assert!(decision.is_allowed() && ask_in_short().is_allowed());
     assert_eq!((decision.reason(), decision.retry_after_secs()), (Reason::KillSwitch, Some(0)));
     assert!(decision.tightest().is_some_and(|tightest| tightest.decision.remaining == 0));
-    assert_eq!(node.throttle_closed(ORIGIN, &Request::new()).reason(), Reason::KillSwitch);
+    assert_eq!(at_once(node.throttle_closed(ORIGIN, &Request::new())).reason(), Reason::KillSwitch);
     node.limiter.set_kill_switch(false);
-    assert!(!ask().is_allowed() && !node.throttle_closed(ORIGIN, &Request::new()).is_allowed());
+    assert!(!ask().is_allowed() && !at_once(node.throttle_closed(ORIGIN, &Request::new())).is_allowed());
 }
 
 #[test]
 fn looking_at_a_bucket_takes_and_counts_nothing() {
     let node = node("version: 1\nlimits: []\n");
-    let look = |cost| node.peek_throttled(b"a", ONE_A_DAY, Cost::new(cost)).expect("a limit").is_allowed();
+    let look =
+        |cost| at_once(node.peek_throttled(b"a", ONE_A_DAY, Cost::new(cost))).expect("a limit").is_allowed();
     assert!(look(1) && look(1) && !look(2));
     assert_eq!(
         node.throttle.counters(),
         Throttle::new(MemoryOptions::default(), MonotonicClock::new()).counters()
     );
-    assert!(node.throttle(ORIGIN, b"a", ONE_A_DAY, Cost::ONE).expect("a limit").is_allowed());
+    assert!(at_once(node.throttle(ORIGIN, b"a", ONE_A_DAY, Cost::ONE)).expect("a limit").is_allowed());
     assert!(!look(1));
 }
 

@@ -91,10 +91,18 @@ families! {
         "Charges that found no place of their own and went to the bucket that such keys of a limit share.";
     STORE_BYTES: Gauge "tidegate_store_bytes" []
         "Bytes reserved for the places of keys.";
+    STORE_UP: Gauge "tidegate_store_up" []
+        "1 while the shared store is asked, and in local mode; 0 while limits go by their on_store_error.";
+    STORE_CALLS: Counter "tidegate_store_calls_total" []
+        "Calls to the shared store about limits. The local store makes none.";
     STORE_ERRORS: Counter "tidegate_store_errors_total" ["kind"]
-        "Calls to a store outside this process that failed. The local store makes none.";
+        "Calls to the shared store that failed, by why. Observability tells what each kind means.";
+    STORE_FALLBACKS: Counter "tidegate_store_fallback_decisions_total" ["choice"]
+        "What limits have said without the shared store, by their on_store_error.";
+    NODES: Gauge "tidegate_nodes" []
+        "How many nodes share the limits, as far as this one knows.";
     LEASE_OVERSHOOT_BOUND: Gauge "tidegate_lease_overshoot_bound_tokens" ["limit"]
-        "How many tokens nodes that share a limit could admit beyond it. A node of its own admits none.";
+        "By how many tokens the nodes together may exceed a limit, once for each key. 0 but in hybrid mode.";
     POLICY_VERSION: Gauge "tidegate_policy_version" []
         "Which policy is in force: 1 at first, one more with every reload.";
     POLICY_LIMITS: Gauge "tidegate_policy_limits" []

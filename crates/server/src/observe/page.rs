@@ -1,22 +1,22 @@
 //! The page of metrics: every family of the table, once, from where it is counted.
 
+use std::collections::HashMap;
+
 use tidegate::policy::Reason;
 use tidegate::policy::counters::RuleOutcome;
 use tidegate::policy::durations::DurationHistogram;
+use tidegate_redis::ErrorCounts;
 
 use super::exposition::{Decimal, Exposition};
 use super::families as family;
 use super::metrics::Count;
 use super::process::Process;
 use super::readiness::Readiness;
-use super::told_limits::ToldLimit;
+use super::told_limits::{OTHER, ToldLimit};
 use super::traces::{Protocol, SpanOutcome};
 use crate::lifecycle::Concern;
 use crate::node::Node;
 use crate::settings::Listener;
-
-/// The ways in which a store outside this process can fail.
-const STORE_ERRORS: [&str; 3] = ["connect", "reply", "timeout"];
 
 /// All metrics of a node, as text. It looks at every limit, so with many of them it takes some
 /// milliseconds: not a thing for a thread that answers.
@@ -106,18 +106,54 @@ fn running(buckets: impl IntoIterator<Item = (u64, u64)>) -> impl Iterator<Item 
 }
 
 fn store(page: &mut Exposition, node: &Node, limits: &[ToldLimit]) {
-    let (policy, ad_hoc) = (node.limiter.store().stats(), node.throttle.stats());
+    let (policy, ad_hoc) = (node.memory(), node.throttle.stats());
     page.family(&family::KEYS).sample(&[], policy.keys + ad_hoc.keys);
     page.family(&family::KEY_SLOTS).sample(&[], policy.slots + ad_hoc.slots);
     page.family(&family::KEYS_EVICTED).sample(&[], policy.evictions + ad_hoc.evictions);
     page.family(&family::KEYS_OVERFLOWED).sample(&[], policy.overflows + ad_hoc.overflows);
     page.family(&family::STORE_BYTES).sample(&[], policy.bytes + ad_hoc.bytes);
+    shared(page, node, limits);
+}
+
+/// What a shared store has been through; a node of its own has been through nothing.
+fn shared(page: &mut Exposition, node: &Node, limits: &[ToldLimit]) {
+    let shared = node.shared();
+    let up = shared.is_none_or(|shared| shared.health().up);
+    page.family(&family::STORE_UP).sample(&[], u8::from(up));
+    page.family(&family::STORE_CALLS).sample(&[], shared.map_or(0, |shared| shared.store.calls()));
     let mut samples = page.family(&family::STORE_ERRORS);
-    // Nothing outside this process is called, so nothing fails.
-    STORE_ERRORS.iter().for_each(|kind| _ = samples.sample(&[kind], 0));
+    let errors = shared.map_or_else(ErrorCounts::default, |shared| shared.store.errors());
+    errors.by_kind().into_iter().for_each(|(kind, count)| _ = samples.sample(&[kind], count));
+    let fallbacks = node.limiter.store_failures();
+    let mut samples = page.family(&family::STORE_FALLBACKS);
+    for (choice, count) in
+        [("local", fallbacks.local), ("open", fallbacks.open), ("closed", fallbacks.closed)]
+    {
+        samples.sample(&[choice], count);
+    }
+    let nodes = shared.map_or(node.settings.nodes, |shared| shared.store.health().nodes.max(1));
+    page.family(&family::NODES).sample(&[], nodes);
+    let bounds = shared.map(|shared| shared.store.overshoot_bounds()).unwrap_or_default();
     let mut samples = page.family(&family::LEASE_OVERSHOOT_BOUND);
-    // One node with buckets of its own never admits too much.
-    limits.iter().for_each(|limit| _ = samples.sample(&[&limit.name], 0));
+    overshoot(limits, &bounds).for_each(|(name, bound)| _ = samples.sample(&[name], bound));
+}
+
+/// The bound of each limit that has series, and of the others together the largest: bounds of different limits
+/// do not add up.
+fn overshoot<'a>(
+    limits: &'a [ToldLimit],
+    bounds: &[(String, u64)],
+) -> impl Iterator<Item = (&'a str, u64)> + use<'a> {
+    let told: HashMap<&str, usize> = (0..).zip(limits).map(|(place, limit)| (&*limit.name, place)).collect();
+    let mut found = vec![0; limits.len()];
+    for (state_name, bound) in bounds {
+        // A limit's state is kept under its name and its key.
+        let name = state_name.split('\u{1f}').next().unwrap_or(state_name);
+        if let Some(place) = told.get(name).or_else(|| told.get(OTHER)) {
+            found[*place] = found[*place].max(*bound);
+        }
+    }
+    limits.iter().map(|limit| limit.name.as_str()).zip(found)
 }
 
 fn policy(page: &mut Exposition, node: &Node, limit_count: usize) {

@@ -1,12 +1,15 @@
 //! Whether to send requests here, and what is not as it should be.
 
+use tidegate::{Clock, Nanos};
+
 use crate::lifecycle::{Concern, Phase};
 use crate::node::Node;
+use crate::shared::Shared;
 
 /// Something that is not as it should be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trouble {
-    /// What, in a word: `starting`, `draining`, `policy`, `kill_switch`, ….
+    /// What, in a word: `starting`, `draining`, `policy`, `store`, `kill_switch`, ….
     pub what: &'static str,
     /// In a sentence.
     pub detail: String,
@@ -37,10 +40,34 @@ impl Readiness {
                 found.degraded.push(Trouble { what: concern.as_str(), detail });
             }
         }
+        if let Some(shared) = node.shared() {
+            found.store(node, shared);
+        }
         if node.limiter.kill_switch() {
             found.degraded.push(trouble("kill_switch", "everything is admitted, by order"));
         }
         found
+    }
+
+    /// A store that does not answer; it is worse where limits refuse for want of it.
+    fn store(&mut self, node: &Node, shared: &Shared) {
+        let health = shared.health();
+        if health.up {
+            return;
+        }
+        let since = node.limiter.clock().now().saturating_sub(health.since);
+        let error = health.last_error.as_deref().unwrap_or("no answer yet");
+        let detail = format!(
+            "{} does not answer for {} s ({error}); each limit goes by its `on_store_error`",
+            shared.place,
+            since.get() / Nanos::SECOND.get()
+        );
+        let is_closed = node.limiter.has_closed_limits() && !node.limiter.kill_switch();
+        if is_closed {
+            let detail = format!("limits that are `closed` without the store cannot decide: {detail}");
+            self.unready.push(Trouble { what: "store", detail });
+        }
+        self.degraded.push(Trouble { what: "store", detail });
     }
 
     /// May requests come?

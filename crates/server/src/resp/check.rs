@@ -6,6 +6,8 @@ use tidegate::policy::{Decision, Request};
 use super::decode::Args;
 use super::exchange::Batch;
 use super::reply::{Reply, Shown};
+use crate::at_once::at_once;
+use crate::node::Node;
 use crate::observe::{Origin, Protocol};
 use crate::wire::{FieldError, Fields};
 
@@ -20,11 +22,17 @@ enum AskError<'a> {
     Field(#[from] FieldError),
 }
 
+/// By limits of this node.
 pub(super) fn answer(batch: &mut Batch<'_>, args: Args<'_>, reply: &mut Reply<'_>) {
+    at_once(answer_later(batch.node, args, reply));
+}
+
+/// By limits wherever they are.
+pub(super) async fn answer_later(node: &Node, args: Args<'_>, reply: &mut Reply<'_>) {
     match read(args) {
         Ok(request) => {
             let origin = Origin { protocol: Protocol::Resp, traceparent: None };
-            write(&batch.node.check(origin, &request), reply);
+            write(&node.check(origin, &request).await, reply);
         }
         Err(error) => reply.error(format_args!("ERR {error}")),
     }

@@ -65,7 +65,7 @@ thread_local! {
 }
 
 struct Connection<'n> {
-    node: &'n Node,
+    node: &'n Arc<Node>,
     exchange: Exchange,
     /// What was read and is not answered.
     held: Vec<u8>,
@@ -79,8 +79,8 @@ struct Connection<'n> {
 }
 
 impl<'n> Connection<'n> {
-    fn new(node: &'n Node) -> Connection<'n> {
-        let exchange = Exchange::new(node);
+    fn new(node: &'n Arc<Node>) -> Connection<'n> {
+        let exchange = Exchange::with(node);
         Connection {
             node,
             exchange,
@@ -115,6 +115,12 @@ impl<'n> Connection<'n> {
         loop {
             if self.unsent.left() > 0 {
                 let Poll::Ready(()) = self.send_rest(cx, io)? else { return self.wait_holding(cx) };
+            }
+            if self.exchange.is_waiting() {
+                desk.output.clear();
+                ready!(self.exchange.poll_waiting(cx, &mut desk.output));
+                self.send(cx, io, &mut desk.output)?;
+                continue;
             }
             if self.exchange.is_over() {
                 return Poll::Ready(Ok(Ended::ByUs));

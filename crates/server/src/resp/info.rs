@@ -22,7 +22,7 @@ pub(super) fn answer(node: &Node, args: Args<'_>, reply: &mut Reply<'_>) {
 }
 
 fn sections(node: &Node) -> [(&'static str, String); 4] {
-    let stats = node.limiter.store().stats();
+    let stats = node.memory();
     let decisions: u64 = Reason::ALL.iter().map(|reason| node.limiter.decided(*reason)).sum();
     // Clients wait while a server says that it is loading.
     let loading = u8::from(node.lifecycle.phase() == Phase::Starting);

@@ -14,6 +14,7 @@ mod describe;
 mod exchange;
 mod info;
 mod inline;
+mod later;
 mod number;
 mod reply;
 mod session;

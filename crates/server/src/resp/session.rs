@@ -6,6 +6,7 @@ use subtle::ConstantTimeEq;
 
 use super::decode::Args;
 use super::exchange::Batch;
+use super::later::Question;
 use super::number;
 use super::reply::{Reply, Shown, Version};
 use super::table::{Command, Verb};
@@ -55,8 +56,14 @@ impl Session {
             return reply.error(format_args!("ERR wrong number of arguments; usage: {command}"));
         }
         match command.verb {
-            Verb::Throttle => throttle::answer(batch, args, &mut reply),
-            Verb::Check => check::answer(batch, args, &mut reply),
+            Verb::Throttle => match &mut batch.later {
+                Some(later) => later.ask(Question::Throttle, args, &mut reply),
+                None => throttle::answer(batch, args, &mut reply),
+            },
+            Verb::Check => match &mut batch.later {
+                Some(later) => later.ask(Question::Check, args, &mut reply),
+                None => check::answer(batch, args, &mut reply),
+            },
             Verb::Ping => match args.get(1) {
                 None => reply.word("PONG"),
                 Some(message) => reply.bulk(message),

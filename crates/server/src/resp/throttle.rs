@@ -1,12 +1,14 @@
 //! `CL.THROTTLE`: a bucket whose numbers come with the command, answered as redis-cell answers.
 
-use tidegate::policy::{ThrottleError, ThrottleLimit};
+use tidegate::policy::{Decision as Told, ThrottleError, ThrottleLimit};
 use tidegate::{Cost, Decision, Nanos, Outcome};
 
 use super::decode::Args;
 use super::exchange::Batch;
 use super::number::{self, NoNumber};
 use super::reply::{Reply, Shown};
+use crate::at_once::at_once;
+use crate::node::Node;
 use crate::observe::{Origin, Protocol};
 
 /// The longest time that an instant can tell, in seconds.
@@ -39,8 +41,21 @@ enum AskError<'a> {
     Limit(#[from] ThrottleError),
 }
 
+/// By buckets of this node.
 pub(super) fn answer(batch: &mut Batch<'_>, args: Args<'_>, reply: &mut Reply<'_>) {
     match read(args).and_then(|ask| decide(batch, &ask)) {
+        Ok(decision) => write(&decision, reply),
+        Err(error) => reply.error(format_args!("ERR {error}")),
+    }
+}
+
+/// By buckets wherever they are.
+pub(super) async fn answer_later(node: &Node, args: Args<'_>, reply: &mut Reply<'_>) {
+    let decided = match read(args) {
+        Ok(ask) => decide_later(node, &ask).await,
+        Err(error) => Err(error),
+    };
+    match decided {
         Ok(decision) => write(&decision, reply),
         Err(error) => reply.error(format_args!("ERR {error}")),
     }
@@ -85,18 +100,23 @@ fn decide<'a>(batch: &mut Batch<'_>, ask: &Ask<'a>) -> Result<Decision, AskError
         return Ok(Decision { outcome: Outcome::Never, ..standing });
     }
     // One that is traced is counted where it is decided.
-    let is_traced = batch.node.traces.is_on();
-    let decision = if is_traced {
-        let origin = Origin { protocol: Protocol::Resp, traceparent: None };
-        let decision = batch.node.throttle(origin, key, limit, cost)?;
-        *decision.tightest().expect("a bucket without a policy always speaks").decision
-    } else {
-        batch.node.throttle_at(key, limit, cost, batch.now)?
-    };
-    if !is_traced {
-        batch.decisions += 1;
+    if batch.node.traces.is_on() {
+        return at_once(decide_later(batch.node, ask));
     }
+    let decision = batch.node.throttle_at(key, limit, cost, batch.now)?;
+    batch.decisions += 1;
     Ok(decision)
+}
+
+async fn decide_later<'a>(node: &Node, ask: &Ask<'a>) -> Result<Decision, AskError<'a>> {
+    let Ask { key, limit, cost, is_beyond_all } = *ask;
+    let said = |told: &Told| *told.tightest().expect("a bucket without a policy always speaks").decision;
+    if is_beyond_all && !node.limiter.kill_switch() {
+        let standing = said(&node.peek_throttled(key, limit, Cost::ZERO).await?);
+        return Ok(Decision { outcome: Outcome::Never, ..standing });
+    }
+    let origin = Origin { protocol: Protocol::Resp, traceparent: None };
+    Ok(said(&node.throttle(origin, key, limit, cost).await?))
 }
 
 /// Limited, limit, remaining, seconds until a retry or -1, seconds until it is full.

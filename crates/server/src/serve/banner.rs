@@ -14,6 +14,8 @@ use crate::settings::{Listener, Settings};
 #[derive(Debug)]
 pub(crate) struct Banner {
     policy: String,
+    /// Which store nodes share.
+    store: Option<String>,
     addresses: [Option<SocketAddr>; 4],
     tls: Option<String>,
     with_password: bool,
@@ -37,6 +39,10 @@ impl Banner {
         };
         Banner {
             policy: format!("{name}, {}{tenants}", count(rules.limits().len(), "limit")),
+            store: settings
+                .shared
+                .as_ref()
+                .map(|shared| format!("{} on {}", shared.mode_name(), shared.shown())),
             addresses,
             tls: settings.tls.as_ref().map(|files| files.cert.display().to_string()),
             with_password: settings.resp_password.is_some(),
@@ -99,6 +105,9 @@ impl Banner {
 impl fmt::Display for Banner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "tidegate {}\n\n  policy {}", env!("CARGO_PKG_VERSION"), self.policy)?;
+        if let Some(store) = &self.store {
+            writeln!(f, "  store  {store}")?;
+        }
         for listener in Listener::ALL {
             let told = self.address(listener).map(|address| self.url(listener, address));
             writeln!(f, "  {:<6} {}", listener.name(), told.as_deref().unwrap_or("off"))?;
@@ -172,12 +181,13 @@ fn sample(rules: &RuleSet) -> Vec<(String, String)> {
 mod tests {
     use super::*;
     use crate::serve::policy_file::{QUICK_START, compile};
+    use crate::settings::SharedStore;
     use tidegate::Nanos;
 
     fn banner(change: impl FnOnce(&mut Settings), listen: [Option<&str>; 4], policy: &str) -> String {
         let mut settings = Settings::default();
         change(&mut settings);
-        let (rules, _) = compile(policy, settings.nodes, Nanos::ZERO).expect("it is valid");
+        let (rules, _) = compile(policy, &settings, Nanos::ZERO).expect("it is valid");
         let mut banner = Banner::new(&settings, &rules, &[], false);
         banner.addresses = listen.map(|address| address.map(|address| address.parse().unwrap()));
         banner.notes = notes(&settings, banner.addresses, false);
@@ -206,10 +216,13 @@ mod tests {
             settings.tls = Some(crate::settings::TlsFiles { cert, key: "server.key".into() });
             settings.policy = Some("p.yaml".into());
             settings.nodes = 3;
+            let mut shared = SharedStore::new(tidegate_redis::Mode::Strict);
+            shared.url = "redis://me:s3cret@10.0.0.9:6379".to_owned();
+            settings.shared = Some(shared);
         };
         let told = banner(change, [Some("0.0.0.0:443"), Some("0.0.0.0:1"), None, None], policy);
         for part in [
-            "policy p.yaml, 1 limit\n",
+            "policy p.yaml, 1 limit\n  store  strict on redis://10.0.0.9:6379\n",
             "http   https://0.0.0.0:443\n",
             "note   /v1/refund and /v1/throttle are off",
             "note   other machines reach grpc: only trusted_proxies",

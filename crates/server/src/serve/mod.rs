@@ -20,7 +20,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{sleep, timeout};
 
-use crate::bounds::{DRAIN_NOTICE, DRAIN_TIMEOUT};
+use crate::bounds::{DRAIN_NOTICE, DRAIN_TIMEOUT, STORE_LEAVE_MAX};
 use crate::lifecycle::Phase;
 use crate::node::Node;
 use crate::settings::Listener;
@@ -61,13 +61,14 @@ pub(crate) async fn run(
     let door = Door::new(Arc::clone(&node), workers, Arc::clone(&connections), tls);
     let mut accepting = JoinSet::new();
     let mut deciding: Vec<AbortHandle> = Vec::new();
-    for bound in bound {
-        let is_admin = bound.listener == Listener::Admin;
-        let handle = accepting.spawn(door.clone().accept(bound));
-        if !is_admin {
-            deciding.push(handle);
-        }
+    let (admin, decisions): (Vec<Bound>, Vec<Bound>) =
+        bound.into_iter().partition(|bound| bound.listener == Listener::Admin);
+    admin.into_iter().for_each(|bound| _ = accepting.spawn(door.clone().accept(bound)));
+    // Whoever asks the first question is to be answered by the shared store, if it is there.
+    if let Some(keeper) = &node.keeper {
+        keeper.attempted().await;
     }
+    deciding.extend(decisions.into_iter().map(|bound| accepting.spawn(door.clone().accept(bound))));
     node.lifecycle.enter(Phase::Serving);
     announce();
     tokio::select! {
@@ -110,7 +111,11 @@ async fn drain(
         let _ended = accepting.join_next().await;
     }
     node.lifecycle.close();
-    match timeout(DRAIN_TIMEOUT - DRAIN_NOTICE, connections.idle()).await {
+    let ended = timeout(DRAIN_TIMEOUT - DRAIN_NOTICE - STORE_LEAVE_MAX, connections.idle()).await;
+    if let Some(keeper) = &node.keeper {
+        keeper.leave().await;
+    }
+    match ended {
         Ok(()) => tracing::info!("stopped"),
         Err(_) => {
             tracing::warn!(connections = connections.deciding(), "stopped; some connections had not ended")

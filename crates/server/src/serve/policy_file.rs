@@ -7,6 +7,8 @@ use tidegate::Nanos;
 use tidegate_policy::node::TEXT_BYTES_MAX;
 use tidegate_policy::{Policy, Problem, RuleSet};
 
+use crate::settings::Settings;
+
 /// What is served when nothing else is said.
 pub(crate) const QUICK_START: &str = include_str!("../../../../examples/quick-start/policy.yaml");
 
@@ -20,13 +22,18 @@ pub(crate) fn read(path: &Path) -> std::io::Result<String> {
     Ok(text)
 }
 
-/// The rules of a text, with the part of one among `nodes`, and what is to be said about them.
+/// The rules of a text, with the part of one among several nodes where the settings say so, and what is to be
+/// said about them.
 ///
 /// # Errors
 /// Everything that is wrong.
-pub(crate) fn compile(text: &str, nodes: u32, now: Nanos) -> Result<(RuleSet, Vec<Problem>), Vec<Problem>> {
+pub(crate) fn compile(
+    text: &str,
+    settings: &Settings,
+    now: Nanos,
+) -> Result<(RuleSet, Vec<Problem>), Vec<Problem>> {
     let Policy { rules, mut warnings } = Policy::parse_at(text, now).map_err(|error| error.problems)?;
-    let (rules, more) = rules.divided(nodes)?;
+    let (rules, more) = rules.or_on_store_error(settings.on_store_error).divided(settings.nodes)?;
     warnings.extend(more);
     Ok((rules, warnings))
 }
@@ -48,18 +55,37 @@ pub(crate) fn in_a_line(file: &str, problems: &[Problem]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use tidegate_policy::OnStoreError;
+
     use super::*;
 
     #[test]
     fn the_embedded_policy_is_valid() {
-        let (rules, warnings) = compile(QUICK_START, 1, Nanos::ZERO).expect("it is valid");
+        let (rules, warnings) = compile(QUICK_START, &Settings::default(), Nanos::ZERO).expect("it is valid");
         assert_eq!((rules.limits().len(), warnings.len()), (1, 0));
+    }
+
+    #[test]
+    fn the_settings_say_what_limits_do_without_a_store_where_the_policy_does_not() {
+        let text = "version: 1\nlimits:\n- { name: a, key: [user], sustained: { rate: 1 } }\n\
+                    - { name: b, key: [user], sustained: { rate: 1 }, on_store_error: local }\n";
+        let settings = Settings { on_store_error: OnStoreError::Closed, ..Settings::default() };
+        let choices = |text: &str| {
+            let (rules, _) = compile(text, &settings, Nanos::ZERO).expect("it is valid");
+            [0, 1].map(|number| rules.rules()[number].on_store_error)
+        };
+        assert_eq!(choices(text), [OnStoreError::Closed, OnStoreError::Local]);
+        let with_default = format!("{text}defaults: {{ on_store_error: open }}\n");
+        assert_eq!(choices(&with_default), [OnStoreError::Open, OnStoreError::Local]);
     }
 
     #[test]
     fn problems_fit_a_line() {
         let text = format!("version: 1\n{}", (0..8).map(|n| format!("unknown{n}: 1\n")).collect::<String>());
-        let line = in_a_line("p.yaml", &compile(&text, 1, Nanos::ZERO).expect_err("it is not valid"));
+        let line = in_a_line(
+            "p.yaml",
+            &compile(&text, &Settings::default(), Nanos::ZERO).expect_err("it is not valid"),
+        );
         assert!(line.starts_with("p.yaml:2:1: unknown0: unknown field `unknown0`"), "{line}");
         assert!(line.ends_with("; and 3 more") && !line.contains('\n'), "{line}");
     }

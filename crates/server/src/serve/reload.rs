@@ -114,7 +114,7 @@ impl Reload {
                 return Ok(None);
             }
             let now = node.limiter.clock().now();
-            let compiled = policy_file::compile(&text, node.settings.nodes, now);
+            let compiled = policy_file::compile(&text, &node.settings, now);
             let (rules, warnings) = compiled.map_err(|problems| policy_file::in_a_line(&file, &problems))?;
             let limits = rules.rules().len();
             let version = node.limiter.swap(rules).map_err(|error| format!("{file}: {error}"))?;
@@ -135,12 +135,12 @@ impl Reload {
             Err(problem) => {
                 node.metrics.reload_failed(Concern::Policy);
                 let version = node.limiter.version();
+                node.lifecycle.set_problem(Concern::Policy, Some(problem.clone()));
                 tracing::error!(
                     version,
                     problem,
                     "the policy is not reloaded; the version before stays in force"
                 );
-                node.lifecycle.set_problem(Concern::Policy, Some(problem));
             }
         }
     }

@@ -14,6 +14,7 @@ pub(crate) struct Given {
     pub(crate) workers: Option<usize>,
     pub(crate) http_token: Option<String>,
     pub(crate) resp_password: Option<String>,
+    pub(crate) redis_url: Option<String>,
 }
 
 /// Why settings cannot be used.
@@ -70,6 +71,9 @@ impl Settings {
         self.workers = given.workers.or(self.workers);
         self.http_token = given.http_token.filter(filled).or(self.http_token);
         self.resp_password = given.resp_password.filter(filled).or(self.resp_password);
+        if let (Some(shared), Some(url)) = (&mut self.shared, given.redis_url.filter(filled)) {
+            shared.url = url;
+        }
         self.check()?;
         Ok(self)
     }

@@ -3,6 +3,7 @@
 mod given;
 mod masked;
 mod read;
+mod store;
 mod table;
 
 use std::fmt;
@@ -10,11 +11,13 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use ipnet::IpNet;
+use tidegate_policy::OnStoreError;
 use tidegate_tower::forwarded::ForwardedSource;
 
 pub(crate) use given::{Given, kill_switch_from};
 pub(crate) use masked::masked;
 pub(crate) use read::read;
+pub use store::SharedStore;
 pub(crate) use table::reference;
 
 /// A kind of listener.
@@ -56,6 +59,10 @@ pub struct Settings {
     pub max_keys: usize,
     /// How many nodes share the limits; rates and bursts are divided by it.
     pub nodes: u32,
+    /// The store that nodes share; the memory of this one without it.
+    pub shared: Option<SharedStore>,
+    /// What limits do that do not say it, while the shared store cannot be asked.
+    pub on_store_error: OnStoreError,
     /// Who may say on whose behalf it asks.
     pub trusted_proxies: Vec<IpNet>,
     /// The one header that they tell the client's address by.
@@ -128,6 +135,8 @@ impl Default for Settings {
             policy: None,
             max_keys: 10_000_000,
             nodes: 1,
+            shared: None,
+            on_store_error: OnStoreError::Local,
             trusted_proxies: ["127.0.0.1/32", "::1/128"].map(|net| net.parse().expect("a network")).into(),
             forwarded: ForwardedSource::XForwardedFor,
             tls: None,
@@ -153,13 +162,16 @@ const HIDDEN: &str = "(hidden)";
 
 impl fmt::Debug for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Settings { listen, policy, max_keys, nodes, trusted_proxies, forwarded, .. } = self;
+        let Settings { listen, policy, max_keys, nodes, shared, on_store_error, .. } = self;
+        let Settings { trusted_proxies, forwarded, .. } = self;
         let Settings { tls, http_token, resp_password, jwt, log, otlp, workers, .. } = self;
         f.debug_struct("Settings")
             .field("listen", listen)
             .field("policy", policy)
             .field("max_keys", max_keys)
             .field("nodes", nodes)
+            .field("shared", shared)
+            .field("on_store_error", on_store_error)
             .field("trusted_proxies", trusted_proxies)
             .field("forwarded", forwarded)
             .field("tls", tls)

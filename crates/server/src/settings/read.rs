@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use tidegate_policy::Problem;
 use tidegate_policy::form;
-use tidegate_policy::node::{Kind, Node};
-use tidegate_policy::{Problem, Span};
+use tidegate_policy::node::Node;
 use tidegate_tower::forwarded::ForwardedSource;
 
 use super::table::SETTINGS;
@@ -31,9 +31,9 @@ pub(crate) fn read(text: &str, home: &Path) -> Result<(Settings, Vec<Problem>), 
     if problems.iter().any(Problem::is_error) { Err(problems) } else { Ok((settings, problems)) }
 }
 
-struct Reader<'a> {
+pub(super) struct Reader<'a> {
     home: &'a Path,
-    problems: Vec<Problem>,
+    pub(super) problems: Vec<Problem>,
 }
 
 impl Reader<'_> {
@@ -64,55 +64,6 @@ impl Reader<'_> {
         settings.log = if format.as_deref() == Some("json") { LogFormat::Json } else { LogFormat::Text };
         settings.otlp = root.get("otlp").and_then(|otlp| self.endpoint(otlp));
         settings.workers = integer(root, "workers").and_then(|workers| usize::try_from(workers).ok());
-    }
-
-    fn store(&mut self, root: &Node, settings: &mut Settings) {
-        let store = root.get("store");
-        let mode = store.and_then(|store| store.get("mode"));
-        let (word, sync) = (mode.and_then(Node::scalar), root.get("rate_limit_sync"));
-        let synced = sync.and_then(|sync| sync.get("enabled"));
-        match (word, synced.map(|node| (&node.kind, node.at))) {
-            (Some(word @ ("local" | "strict")), Some((Kind::Bool(true), at))) => {
-                let message =
-                    format!("`rate_limit_sync` is on, which is `hybrid`, and `store.mode` is `{word}`");
-                let problem = Problem::error(at, "rate_limit_sync.enabled", message);
-                self.problems.push(problem.want("one of the two").hint("remove `rate_limit_sync`"));
-            }
-            (Some("hybrid"), Some((Kind::Bool(false), at))) => {
-                let message = "`rate_limit_sync` is off, and `store.mode` is `hybrid`";
-                let problem = Problem::error(at, "rate_limit_sync.enabled", message);
-                self.problems.push(problem.want("one of the two").hint("remove `rate_limit_sync`"));
-            }
-            (None | Some("hybrid"), Some((Kind::Bool(true), at))) => {
-                self.not_available(at, "rate_limit_sync.enabled", "rate_limit_sync", "`enabled: false`");
-            }
-            (Some(word @ ("strict" | "hybrid")), _) => {
-                let at = mode.map_or_else(Span::default, |mode| mode.at);
-                self.not_available(at, "store.mode", &format!("store.mode: {word}"), "`local`");
-            }
-            (_, _) => {
-                if let Some(redis) = store.and_then(|store| store.get("redis")) {
-                    let message = "`store.redis` is not used in `local` mode";
-                    let problem = Problem::warning(redis.at, "store.redis", message);
-                    self.problems.push(problem.saw("a Redis").hint("remove it"));
-                }
-            }
-        }
-        let Some(store) = store else { return };
-        if let Some(keys) = integer(store, "max_keys").and_then(|keys| usize::try_from(keys).ok()) {
-            settings.max_keys = keys;
-        }
-        if let Some(nodes) = integer(store, "nodes").and_then(|nodes| u32::try_from(nodes).ok()) {
-            settings.nodes = nodes;
-        }
-    }
-
-    fn not_available(&mut self, at: Span, path: &str, what: &str, want: &str) {
-        let version = env!("CARGO_PKG_VERSION");
-        let message = format!("`{what}` is not available in this version ({version}): counters are local");
-        let hint =
-            "several nodes can share limits with `store: { mode: local, nodes: N }`, each getting a part";
-        self.problems.push(Problem::error(at, path, message).want(want).hint(hint));
     }
 
     fn jwt(&mut self, node: &Node) -> Option<Jwt> {
@@ -166,7 +117,7 @@ impl Reader<'_> {
     }
 
     /// A path, relative to the file that names it.
-    fn path(&mut self, node: &Node, name: &str) -> Option<PathBuf> {
+    pub(super) fn path(&mut self, node: &Node, name: &str) -> Option<PathBuf> {
         let path = text(node, name)?;
         if path.is_empty() {
             let at = node.get(name).map_or(node.at, |node| node.at);
@@ -178,10 +129,10 @@ impl Reader<'_> {
     }
 }
 
-fn text(node: &Node, name: &str) -> Option<String> {
+pub(super) fn text(node: &Node, name: &str) -> Option<String> {
     node.get(name)?.scalar().map(str::to_owned)
 }
 
-fn integer(node: &Node, name: &str) -> Option<u64> {
+pub(super) fn integer(node: &Node, name: &str) -> Option<u64> {
     form::integer(node.get(name)?)
 }

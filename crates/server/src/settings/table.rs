@@ -9,6 +9,11 @@ const TEXT_MAX: usize = 4_096;
 const SECRET_MAX: usize = 16_384;
 /// The longest that a call to a store may take, in milliseconds.
 const DEADLINE_MAX: u64 = 10_000;
+/// The longest beginning of keys.
+const PREFIX_MAX: usize = 64;
+/// The lives that leases may have, in milliseconds.
+const LIFE_MIN: u64 = 10;
+const LIFE_MAX: u64 = 10_000;
 
 /// Every object, in the order of the reference.
 static OBJECTS: &[&Object] =
@@ -40,6 +45,7 @@ the file. A flag beats the environment, and both beat the file.
 | `TIDEGATE_WORKERS` | `--workers`, `workers` |
 | `TIDEGATE_HTTP_TOKEN` | `auth.http_token` |
 | `TIDEGATE_RESP_PASSWORD` | `auth.resp_password` |
+| `TIDEGATE_REDIS_URL` | `store.redis.url`, in `strict` and `hybrid` |
 | `TIDEGATE_KILL_SWITCH` | `allow` admits every request |
 | `TIDEGATE_LOG` | `off`, `error`, `warn`, `info` (the default), `debug` or `trace`: how much is logged |
 
@@ -122,7 +128,8 @@ static STORE: Object = Object {
         Field::new(
             "nodes",
             Shape::Integer(1, 10_000),
-            "How many nodes share the limits in `local`: rates and bursts are divided by it.",
+            "How many nodes share the limits in `local`: rates and bursts are divided by it. In the other \
+             modes nodes count themselves.",
         )
         .or("1")
         .also(&["node_count"]),
@@ -133,21 +140,39 @@ static STORE: Object = Object {
 
 static MODES: &[Word] = &[
     Word::new("local", "in the memory of this node").also(&["memory", "in_memory", "local_only"]),
-    Word::new("strict", "on Redis, asked for every decision; not available in this version")
-        .also(&["redis", "central"]),
-    Word::new("hybrid", "on Redis, in leases; not available in this version").also(&["leases"]),
+    Word::new("strict", "on Redis, asked once for every decision: exact").also(&["redis", "central"]),
+    Word::new("hybrid", "on Redis, with leases for busy keys: nearly as fast as `local`").also(&["leases"]),
 ];
 
 static REDIS: Object = Object {
     name: "redis",
     about: "A Redis or Valkey.",
     fields: &[&[
-        Field::new("url", Shape::Secret(TEXT_MAX), "Its address, such as `redis://127.0.0.1:6379`.")
-            .required()
-            .also(&["address", "endpoint"]),
+        Field::new(
+            "url",
+            Shape::Secret(TEXT_MAX),
+            "Its address: `redis://`, `rediss://` (TLS), `redis+sentinel://host:port,host:port/name` or \
+             `redis+cluster://host:port,host:port`.",
+        )
+        .or("redis://127.0.0.1:6379")
+        .also(&["address", "endpoint"]),
         Field::new("deadline", Shape::Duration(DEADLINE_MAX), "The longest that a call may take.")
             .or("20ms")
             .also(&["timeout"]),
+        Field::new(
+            "prefix",
+            Shape::Text(PREFIX_MAX),
+            "How keys begin. Nodes with one prefix share their limits.",
+        )
+        .or("tidegate")
+        .also(&["key_prefix", "namespace"]),
+        Field::new(
+            "ca",
+            Shape::Text(TEXT_MAX),
+            "A PEM file with certificates to trust, beside the system's.",
+        )
+        .or("none")
+        .also(&["ca_file", "cacert"]),
     ]],
     descriptors: false,
     shorthand: None,
@@ -155,16 +180,20 @@ static REDIS: Object = Object {
 
 static SYNC: Object = Object {
     name: "rate_limit_sync",
-    about: "Another way to ask for `store.mode: hybrid`; not available in this version.",
+    about: "Another way to ask for `store.mode: hybrid`, and how nodes share limits.",
     fields: &[&[
-        Field::new("enabled", Shape::Flag, "Do nodes share counters?").or("false"),
+        Field::new("enabled", Shape::Flag, "`true` is `store.mode: hybrid`.").or("false"),
         Field::new("backend", Shape::Word(BACKENDS), "By what.").or("redis"),
-        Field::new("sync_interval_ms", Shape::Integer(1, 60_000), "How long a lease lives, in milliseconds.")
-            .or("100"),
+        Field::new(
+            "sync_interval_ms",
+            Shape::Integer(LIFE_MIN, LIFE_MAX),
+            "How long a lease lives in `hybrid`, in milliseconds; shorter near a limit.",
+        )
+        .or("100"),
         Field::new(
             "fallback_on_error",
             Shape::Word(FALLBACKS),
-            "What limits do that have no `on_store_error`.",
+            "What limits without `on_store_error` do while Redis cannot be asked.",
         )
         .or("local_only"),
     ]],

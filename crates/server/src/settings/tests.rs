@@ -1,5 +1,8 @@
 use std::path::Path;
 
+use tidegate::Nanos;
+use tidegate_redis::Mode;
+
 use super::*;
 
 fn read_here(text: &str) -> Result<(Settings, Vec<tidegate_policy::Problem>), Vec<tidegate_policy::Problem>> {
@@ -78,12 +81,65 @@ fn every_problem_is_told_with_a_hint() {
     }
 }
 
+fn shared(text: &str) -> SharedStore {
+    let (settings, warnings) = read_here(text).expect("it is right");
+    assert!(warnings.is_empty(), "{warnings:?}");
+    settings.shared.expect("nodes share it")
+}
+
 #[test]
-fn stores_that_are_not_there_are_refused() {
-    for text in ["store: { mode: strict }", "store: { mode: hybrid }", "rate_limit_sync: { enabled: true }"] {
-        let told = wrong(text);
-        assert!(told[0].contains("not available in this version"), "{told:?}");
+fn a_shared_store_can_be_asked_for_in_two_ways() {
+    assert_eq!(shared("store: { mode: strict }"), SharedStore::new(Mode::Strict));
+    let hybrid = |millis| Mode::Hybrid { life: Nanos::from_millis(millis) };
+    for text in [
+        "store: { mode: hybrid }",
+        "rate_limit_sync: { enabled: true }",
+        "store: { mode: hybrid }\nrate_limit_sync: { enabled: true, backend: redis }",
+    ] {
+        assert_eq!(shared(text), SharedStore::new(hybrid(100)), "{text}");
     }
+    assert_eq!(shared("rate_limit_sync: { enabled: true, sync_interval_ms: 50 }").mode, hybrid(50));
+    assert_eq!(shared("store: { mode: hybrid }\nrate_limit_sync: { sync_interval_ms: 10 }").mode, hybrid(10));
+    let whole = shared(
+        "store: { mode: strict, redis: { url: \"rediss://me:p@ss@h:1/0?x=s3cret\", deadline: 50ms, prefix: a-b:c, ca: ca.pem } }",
+    );
+    assert_eq!(whole.shown(), "rediss://h:1/0");
+    for password in ["p#q", "p?q", "p@q", "p/q"] {
+        let store = SharedStore { url: format!("redis://:{password}@h:1"), ..SharedStore::new(Mode::Strict) };
+        assert_eq!(store.shown(), "redis://h:1", "{password}");
+    }
+    assert_eq!((whole.deadline, whole.prefix.as_str()), (Nanos::from_millis(50), "a-b:c"));
+    assert_eq!(whole.ca.as_deref(), Some(Path::new("/etc/tidegate/ca.pem")));
+    assert!(!format!("{whole:?}").contains("s3cret"));
+}
+
+#[test]
+fn what_limits_do_without_the_store_can_be_said_for_all() {
+    let said = |word: &str| {
+        let text = format!("rate_limit_sync: {{ enabled: true, fallback_on_error: {word} }}");
+        read_here(&text).expect("it is right").0.on_store_error
+    };
+    assert_eq!(
+        ["local_only", "open", "closed"].map(said),
+        [OnStoreError::Local, OnStoreError::Open, OnStoreError::Closed]
+    );
+    assert!(wrong("rate_limit_sync: { fallback_on_error: fail_open }")[0].contains("`open`"));
+}
+
+#[test]
+fn shared_stores_that_make_no_sense_are_refused() {
+    for (text, part) in [
+        ("store: { mode: strict, nodes: 3 }", "nodes that share a Redis count themselves"),
+        ("store: { nodes: 2 }\nrate_limit_sync: { enabled: true }", "the mode is `hybrid`"),
+        ("store: { mode: strict, redis: { prefix: \"a{b}\" } }", "this cannot begin a key"),
+        ("store: { mode: strict, redis: { deadline: 11s } }", "store.redis.deadline"),
+        ("rate_limit_sync: { enabled: true, sync_interval_ms: 9 }", "out of range"),
+        ("rate_limit_sync: { enabled: true, sync_interval_ms: 10001 }", "out of range"),
+    ] {
+        let told = wrong(text).join("\n");
+        assert!(told.contains(part), "{text}: {told}");
+    }
+    assert_eq!(read_here("store: { mode: strict, nodes: 1 }").expect("it is right").0.nodes, 1);
 }
 
 #[test]
@@ -146,6 +202,7 @@ fn what_is_given_beats_the_file() {
         listen: [Some("127.0.0.1:2".into()), Some("off".into()), Some(String::new()), None],
         http_token: Some("b".into()),
         resp_password: Some(String::new()),
+        redis_url: Some("redis://other".into()),
         ..Given::default()
     };
     let settings = file.with(given).expect("it makes sense");
@@ -153,6 +210,10 @@ fn what_is_given_beats_the_file() {
     assert_eq!((settings.listen[1], settings.listen[3]), (None, None));
     assert_eq!(settings.listen[2], Settings::default().listen[2], "empty is as good as not set");
     assert_eq!((settings.http_token.as_deref(), settings.resp_password), (Some("b"), None));
+    assert_eq!(settings.shared, None, "an address alone does not make nodes share");
+    let (file, _) = read_here("store: { mode: strict, redis: { url: \"redis://one\" } }").expect("right");
+    let given = Given { redis_url: Some("redis://other".into()), ..Given::default() };
+    assert_eq!(file.with(given).expect("it makes sense").shared.map(|s| s.url), Some("redis://other".into()));
 }
 
 #[test]

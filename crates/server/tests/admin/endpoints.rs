@@ -90,7 +90,9 @@ async fn hot_keys_are_told_printable() {
     let node = Arc::new(node(POLICY, Settings::default()));
     let address = listen(&node).await;
     for (user, times) in [("busy\n\u{1b}[2J\"", 5), ("calm", 1)] {
-        (0..times).for_each(|_| _ = node.check(ORIGIN, &Request::new().user(user)));
+        for _ in 0..times {
+            node.check(ORIGIN, &Request::new().user(user)).await;
+        }
     }
     let reply = get(address, "/debug/hot-keys?limit=1").await;
     assert_eq!(reply.status, 200);

@@ -23,13 +23,14 @@ async fn decisions_are_counted_and_keys_are_not_told() {
         node.check(
             ORIGIN,
             &Request::new().user(secret).plan("free").trust(Trust::from_hundredths(40).expect("a share")),
-        );
+        )
+        .await;
     }
-    node.check(Origin { protocol: Protocol::Resp, ..ORIGIN }, &Request::new().client("friend"));
-    node.check(ORIGIN, &Request::new().tenant("stranger"));
+    node.check(Origin { protocol: Protocol::Resp, ..ORIGIN }, &Request::new().client("friend")).await;
+    node.check(ORIGIN, &Request::new().tenant("stranger")).await;
     let limit = ThrottleLimit { capacity: 1, rate: 1, window: Nanos::HOUR };
     for _ in 0..3 {
-        node.throttle(ORIGIN, b"secret-key", limit, Cost::ONE).expect("the numbers are good");
+        node.throttle(ORIGIN, b"secret-key", limit, Cost::ONE).await.expect("the numbers are good");
     }
     let reply = get(address, "/metrics").await;
     assert_eq!(reply.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
@@ -69,9 +70,14 @@ async fn every_contracted_metric_has_a_truthful_value_from_the_start() {
     assert_eq!(page.value("tidegate_policy_version", &[]), 1.0);
     assert_eq!(page.value("tidegate_policy_limits", &[]), 4.0);
     assert_eq!(page.value("tidegate_ready", &[]), 1.0);
-    for kind in ["connect", "reply", "timeout"] {
+    for (kind, _) in tidegate_redis::ErrorCounts::default().by_kind() {
         assert_eq!(page.value("tidegate_store_errors_total", &[("kind", kind)]), 0.0);
     }
+    for choice in ["local", "open", "closed"] {
+        assert_eq!(page.value("tidegate_store_fallback_decisions_total", &[("choice", choice)]), 0.0);
+    }
+    let of_a_node = ["tidegate_store_up", "tidegate_store_calls_total", "tidegate_nodes"];
+    assert_eq!(of_a_node.map(|name| page.value(name, &[])), [1.0, 0.0, 1.0]);
     assert_eq!(page.value("tidegate_lease_overshoot_bound_tokens", &[("limit", "per-user")]), 0.0);
     for action in ["warned", "blocked"] {
         assert_eq!(page.value("tidegate_burst_actions_total", &[("action", action)]), 0.0);
@@ -108,14 +114,14 @@ fn what_is_wrong_shows() {
     assert!(page.0["tidegate_decisions_total"].samples.is_empty(), "limits that are gone are gone");
 }
 
-#[test]
-fn thousands_of_tenants_do_not_make_thousands_of_series() {
+#[tokio::test]
+async fn thousands_of_tenants_do_not_make_thousands_of_series() {
     let tenants: String = (0..3_000)
         .map(|id| format!("  - {{ id: t{id}, rate_limit: {{ sustained: {{ rate: 9, window: hour }} }} }}\n"))
         .collect();
     let node = node(&format!("version: 1\nlimits: []\ntenants:\n{tenants}"), Settings::default());
     for id in 0..1_200 {
-        node.check(ORIGIN, &Request::new().tenant(format!("t{id}")));
+        node.check(ORIGIN, &Request::new().tenant(format!("t{id}"))).await;
     }
     let page = Page::parse(&metrics_page(&node));
     let decisions = &page.0["tidegate_decisions_total"].samples[""];

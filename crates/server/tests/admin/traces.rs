@@ -107,10 +107,10 @@ async fn decisions_arrive_as_spans() {
     let origin = Origin { protocol: Protocol::Http, traceparent: Some(PARENT) };
     let request = Request::new().user("secret-user");
     for _ in 0..3 {
-        node.check(origin, &request);
+        node.check(origin, &request).await;
     }
-    node.check(Origin { traceparent: Some(UNSAMPLED), ..origin }, &request);
-    node.check(Origin { protocol: Protocol::Rls, traceparent: Some("nonsense") }, &request);
+    node.check(Origin { traceparent: Some(UNSAMPLED), ..origin }, &request).await;
+    node.check(Origin { protocol: Protocol::Rls, traceparent: Some("nonsense") }, &request).await;
     let node = shut_down(node).await;
     let mut spans = Vec::new();
     while spans.len() < 4 {
@@ -146,7 +146,7 @@ async fn a_collector_that_is_not_there_costs_nothing_but_spans() {
     drop(nobody);
     let node = traced(&format!("http://{address}"));
     let decision =
-        node.check(Origin { protocol: Protocol::Resp, traceparent: None }, &Request::new().user("a"));
+        node.check(Origin { protocol: Protocol::Resp, traceparent: None }, &Request::new().user("a")).await;
     assert!(decision.is_allowed());
     drop(decision);
     let node = shut_down(node).await;

@@ -91,7 +91,9 @@ async fn who_does_not_speak_http2_is_hung_up_on() {
 #[tokio::test]
 async fn many_calls_at_once_are_all_answered() {
     let server = Server::start(POLICY);
-    let client = server.connect().await;
+    let mut client = server.connect().await;
+    // Who has been answered knows how many calls it may make at once.
+    is_well(&mut client).await;
     let mut calls = tokio::task::JoinSet::new();
     for _ in 0..1_000 {
         let mut client = Client { send: client.send.clone() };

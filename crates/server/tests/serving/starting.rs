@@ -60,13 +60,18 @@ fn an_invalid_policy_is_told_with_every_problem() {
 #[test]
 fn invalid_settings_are_told_without_their_secrets() {
     let home = Home::new();
-    let file =
-        home.write("settings.yaml", "lsten: {}\nauth: { http_tokn: s3cret }\nstore: { mode: hybrid }\n");
+    let file = home.write(
+        "settings.yaml",
+        "lsten: {}\nauth: { http_tokn: s3cret }\nstore: { mode: hybrid, nodes: 2 }\n",
+    );
     let ran = run(tidegate(&["serve", "--config", &file]));
     assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""), "{}", ran.err);
-    for part in
-        ["did you mean `listen`?", "did you mean `http_token`?", "not available in this version", "3 errors"]
-    {
+    for part in [
+        "did you mean `listen`?",
+        "did you mean `http_token`?",
+        "nodes that share a Redis count themselves",
+        "3 errors",
+    ] {
         assert!(ran.err.contains(part), "{part}: {}", ran.err);
     }
     assert!(!ran.err.contains("s3cret"), "{}", ran.err);

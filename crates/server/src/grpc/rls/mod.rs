@@ -31,7 +31,7 @@ enum Outcome {
 }
 
 /// Answers a request, which stands or falls as a whole.
-pub(super) fn should_rate_limit(
+pub(super) async fn should_rate_limit(
     node: &Node,
     origin: Origin<'_>,
     peer: Peer,
@@ -42,45 +42,49 @@ pub(super) fn should_rate_limit(
     if asks.iter().any(|ask| !matches!(ask.means, Means::Policy)) {
         guard::may_bring_limits(node, peer)?;
     }
-    let outcomes = decide(node, origin, &asks)?;
+    let outcomes = decide(node, origin, &asks).await?;
     Ok(frame::encode(&answer(&asks, &outcomes)))
 }
 
 /// One outcome for each descriptor. What fails does so before anything is charged.
-fn decide(node: &Node, origin: Origin<'_>, asks: &[Ask<'_>]) -> Result<Vec<Outcome>, CallError> {
+async fn decide(node: &Node, origin: Origin<'_>, asks: &[Ask<'_>]) -> Result<Vec<Outcome>, CallError> {
     // The usual case needs nothing that several need.
     if let [Ask { request, means: Means::Policy }] = asks {
-        return Ok(vec![Outcome::Decided(node.check(origin, request))]);
+        return Ok(vec![Outcome::Decided(node.check(origin, request).await)]);
     }
     for ask in asks {
         if let Means::GiveBackOwn(own, _) = &ask.means {
-            node.peek_throttled(&own.key, own.limit, Cost::ZERO)?;
+            node.peek_throttled(&own.key, own.limit, Cost::ZERO).await?;
         }
     }
     let closes = !node.limiter.kill_switch() && asks.iter().any(|ask| matches!(ask.means, Means::Closed));
     let decided = if closes {
-        only_look(node, asks)?
+        only_look(node, asks).await?
     } else {
         let joint: Vec<Joint<'_, '_>> = asks.iter().filter_map(joint).collect();
-        node.check_joint(origin, &joint)?
+        node.check_joint(origin, &joint).await?
     };
     let is_refused = closes || decided.iter().any(|decision| !decision.is_allowed());
     // Who is refused has done nothing that could be undone.
     let given_back = |cost: Cost| if is_refused { Cost::ZERO } else { cost };
     let mut decided = decided.into_iter();
-    let outcome = |ask: &Ask<'_>| match &ask.means {
-        Means::Closed => Outcome::Closed(node.throttle_closed(origin, &ask.request)),
-        Means::Nothing => Outcome::Nothing,
-        Means::GiveBack(cost) => Outcome::GivenBack(node.refund(&ask.request, given_back(*cost))),
-        // Where there is no room for its numbers any more, its bucket was full.
-        Means::GiveBackOwn(own, cost) => node
-            .refund_throttled(&own.key, own.limit, given_back(*cost))
-            .map_or(Outcome::Nothing, Outcome::GivenBack),
-        Means::Policy | Means::Own(_) => {
-            Outcome::Decided(decided.next().expect("there is a decision for each"))
-        }
-    };
-    Ok(asks.iter().map(outcome).collect())
+    let mut outcomes = Vec::with_capacity(asks.len());
+    for ask in asks {
+        outcomes.push(match &ask.means {
+            Means::Closed => Outcome::Closed(node.throttle_closed(origin, &ask.request).await),
+            Means::Nothing => Outcome::Nothing,
+            Means::GiveBack(cost) => Outcome::GivenBack(node.refund(&ask.request, given_back(*cost)).await),
+            // Where there is no room for its numbers any more, its bucket was full.
+            Means::GiveBackOwn(own, cost) => node
+                .refund_throttled(&own.key, own.limit, given_back(*cost))
+                .await
+                .map_or(Outcome::Nothing, Outcome::GivenBack),
+            Means::Policy | Means::Own(_) => {
+                Outcome::Decided(decided.next().expect("there is a decision for each"))
+            }
+        });
+    }
+    Ok(outcomes)
 }
 
 /// What takes part in a decision together with others.
@@ -94,13 +98,18 @@ fn joint<'a, 'r>(ask: &'a Ask<'r>) -> Option<Joint<'a, 'r>> {
 }
 
 /// The decisions where it is known before that the whole is refused: nothing is charged.
-fn only_look(node: &Node, asks: &[Ask<'_>]) -> Result<Vec<Decision>, CallError> {
-    let look = |ask: &Ask<'_>| match &ask.means {
-        Means::Policy => Some(Ok(node.peek(&ask.request))),
-        Means::Own(own) => Some(node.peek_throttled(&own.key, own.limit, ask.request.cost)),
-        Means::Closed | Means::GiveBack(_) | Means::GiveBackOwn(..) | Means::Nothing => None,
-    };
-    Ok(asks.iter().filter_map(look).collect::<Result<_, _>>()?)
+async fn only_look(node: &Node, asks: &[Ask<'_>]) -> Result<Vec<Decision>, CallError> {
+    let mut seen = Vec::with_capacity(asks.len());
+    for ask in asks {
+        match &ask.means {
+            Means::Policy => seen.push(node.peek(&ask.request).await),
+            Means::Own(own) => {
+                seen.push(node.peek_throttled(&own.key, own.limit, ask.request.cost).await?);
+            }
+            Means::Closed | Means::GiveBack(_) | Means::GiveBackOwn(..) | Means::Nothing => {}
+        }
+    }
+    Ok(seen)
 }
 
 fn answer(asks: &[Ask<'_>], outcomes: &[Outcome]) -> RateLimitResponse {

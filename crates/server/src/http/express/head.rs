@@ -32,7 +32,8 @@ impl Head {
             }
             _ => return None,
         };
-        if node.traces.is_on() {
+        // What a shared store says is waited for.
+        if node.traces.is_on() || node.shared().is_some() {
             return None;
         }
         let (length, body_length) = plain(input, action == Action::Throttle)?;

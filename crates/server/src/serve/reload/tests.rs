@@ -18,7 +18,7 @@ fn a_touch_changes_nothing_and_mends_what_was_wrong() {
     fs::write(&path, POLICY).unwrap();
     let settings = Settings { max_keys: 100, ..Settings::default() };
     let identity = Identity::new(&settings).unwrap();
-    let (rules, _) = policy_file::compile(POLICY, 1, tidegate::Nanos::ZERO).unwrap();
+    let (rules, _) = policy_file::compile(POLICY, &settings, tidegate::Nanos::ZERO).unwrap();
     let node = Arc::new(Node::new(settings, rules, identity).unwrap());
     let watched = Watched::new(vec![path.clone()]);
     let policy = PolicyFile { path: path.clone(), watched, text: POLICY.to_owned() };

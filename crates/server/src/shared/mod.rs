@@ -1,0 +1,126 @@
+//! Where a node's limits are kept: in its own memory, or on a store that nodes share.
+
+mod keeper;
+mod telling;
+mod unstoppable;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tidegate::{
+    Charge, Intent, Limit, LimitError, LimitRef, Memory, MonotonicClock, NamedLimit, Nanos, Store, Verdict,
+};
+use tidegate_redis::{Health, RedisStore, Server, StoreError};
+
+pub(crate) use keeper::Keeper;
+pub use keeper::KeeperError;
+use unstoppable::{OwnedCharges, Unstoppable};
+
+/// A store that nodes share, and what this node has seen of it.
+#[derive(Debug)]
+pub struct Shared {
+    /// The store.
+    pub store: RedisStore<Server, MonotonicClock>,
+    /// Where it is, without who logs in.
+    pub place: String,
+    /// Since when this node tries to reach it.
+    begun: Nanos,
+    /// Has it answered at all?
+    answered: AtomicBool,
+}
+
+impl Shared {
+    /// How the store is. One that has never answered is down, however few the attempts were.
+    pub fn health(&self) -> Health {
+        let mut health = self.store.health();
+        if !self.answered.load(Ordering::Relaxed) {
+            (health.up, health.since) = (false, self.begun);
+        }
+        health
+    }
+}
+
+/// The store of a node.
+#[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a node has one, and the large one is asked for every decision"
+)]
+pub enum NodeStore {
+    /// Its own memory. It never makes anybody wait.
+    Local(Memory<MonotonicClock>),
+    /// One that nodes share.
+    Shared(Arc<Shared>),
+}
+
+impl Store for NodeStore {
+    type Error = StoreError;
+
+    fn limits(&self, limits: &[NamedLimit<'_>], now: Nanos) -> Result<Vec<LimitRef>, LimitError> {
+        match self {
+            NodeStore::Local(memory) => memory.limits(limits, now),
+            NodeStore::Shared(shared) => shared.store.limits(limits, now),
+        }
+    }
+
+    fn variant(&self, limit: &LimitRef, trust: u8) -> Result<LimitRef, LimitError> {
+        match self {
+            NodeStore::Local(memory) => memory.variant(limit, trust),
+            NodeStore::Shared(shared) => shared.store.variant(limit, trust),
+        }
+    }
+
+    #[inline]
+    async fn charge(
+        &self,
+        intent: Intent,
+        charges: &[Charge<'_>],
+        now: Nanos,
+    ) -> Result<Verdict, StoreError> {
+        match self {
+            NodeStore::Local(memory) => match memory.charge(intent, charges, now).await {
+                Ok(verdict) => Ok(verdict),
+                Err(never) => match never {},
+            },
+            NodeStore::Shared(shared) => {
+                let (shared, charges) = (Arc::clone(shared), OwnedCharges::of(charges));
+                Unstoppable::new(async move { shared.store.charge(intent, &charges.borrowed(), now).await })
+                    .await
+            }
+        }
+    }
+
+    #[inline]
+    fn charge_at_once(
+        &self,
+        intent: Intent,
+        charges: &[Charge<'_>],
+        now: Nanos,
+    ) -> Option<Result<Verdict, StoreError>> {
+        match self {
+            NodeStore::Local(memory) => Some(Ok(memory.charge_now(intent, charges, now))),
+            NodeStore::Shared(_) => None,
+        }
+    }
+
+    fn hand_back(&self, charges: &[Charge<'_>], at: Nanos) {
+        match self {
+            NodeStore::Local(memory) => memory.hand_back(charges, at),
+            NodeStore::Shared(shared) => shared.store.hand_back(charges, at),
+        }
+    }
+
+    fn ad_hoc(&self, limit: Limit) -> Option<LimitRef> {
+        match self {
+            NodeStore::Local(memory) => memory.ad_hoc(limit),
+            NodeStore::Shared(shared) => shared.store.ad_hoc(limit),
+        }
+    }
+
+    fn nodes(&self) -> u32 {
+        match self {
+            NodeStore::Local(memory) => memory.nodes(),
+            NodeStore::Shared(shared) => shared.store.nodes(),
+        }
+    }
+}

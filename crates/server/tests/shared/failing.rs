@@ -1,0 +1,88 @@
+//! Redis goes, and comes back.
+
+use std::time::Duration;
+
+use crate::asking::{admin, admits, metric, post, serve, within};
+use crate::home::policy;
+use crate::redis::Redis;
+use crate::server::Server;
+
+/// One of each; a plan chooses.
+const CHOICES: &str = "version: 1
+limits:
+- { name: local, match: { plan: local }, key: [user], sustained: { rate: 1, window: hour }, burst: { capacity: 2 } }
+- { name: open, match: { plan: open }, key: [user], sustained: { rate: 1, window: hour }, burst: { capacity: 2 }, on_store_error: open }
+- { name: closed, match: { plan: closed }, key: [user], sustained: { rate: 1, window: hour }, burst: { capacity: 2 }, on_store_error: closed }
+";
+
+/// Longer than it takes to notice that Redis is gone, whether or not anybody asks.
+const NOTICED: Duration = Duration::from_secs(10);
+/// Redis is used again this soon.
+const HEALED: Duration = Duration::from_secs(2);
+
+fn ask(server: &Server, plan: &str) -> (u16, String) {
+    let (status, said) = post(server, "/v1/check", &format!("{{\"user\":\"a\",\"plan\":\"{plan}\"}}"));
+    (status, said["reason"].as_str().expect("a word").to_owned())
+}
+
+fn is_up(server: &Server) -> bool {
+    metric(server, "tidegate_store_up") == 1.0
+}
+
+#[test]
+fn each_limit_does_as_it_says_and_redis_is_used_again() {
+    let mut redis = Redis::start();
+    let (server, _home) = serve(&redis.settings("strict"), CHOICES);
+    for plan in ["local", "open", "closed"] {
+        assert_eq!(ask(&server, plan), (200, "ok".into()));
+    }
+    redis.go();
+    within(NOTICED, "the store is down", || !is_up(&server));
+    assert_eq!(ask(&server, "closed"), (503, "store_unavailable".into()));
+    let open: Vec<u16> = (0..5).map(|_| ask(&server, "open").0).collect();
+    assert_eq!(open, [200; 5]);
+    // All of it, since this node is alone; and its own, since nobody else can say what was used.
+    let local: Vec<u16> = (0..3).map(|_| ask(&server, "local").0).collect();
+    assert_eq!(local, [200, 200, 429]);
+
+    let (status, body) = admin(&server, "/readyz");
+    assert!(status == 503 && body.contains("\"store\"") && body.contains("closed"), "{status} {body}");
+    assert_eq!(metric(&server, "tidegate_degraded"), 1.0);
+    for (choice, least) in [("local", 3.0), ("open", 5.0), ("closed", 1.0)] {
+        let series = format!("tidegate_store_fallback_decisions_total{{choice=\"{choice}\"}}");
+        assert!(metric(&server, &series) >= least, "{choice}");
+    }
+    server.logged(&["WARN", "the store does not answer", &format!("redis://127.0.0.1:{}", redis.port)]);
+
+    redis.come();
+    within(HEALED, "the store is up", || is_up(&server));
+    server.logged(&["the store answers again"]);
+    assert_eq!(ask(&server, "closed"), (200, "ok".into()));
+    assert_eq!((admin(&server, "/readyz").0, metric(&server, "tidegate_degraded")), (200, 0.0));
+}
+
+#[test]
+fn without_closed_limits_a_server_stays_ready() {
+    let mut redis = Redis::start();
+    let (server, _home) = serve(&redis.settings("hybrid"), &policy(2));
+    assert!(admits(&server, "a"));
+    redis.go();
+    within(NOTICED, "the store is down", || !is_up(&server));
+    let (status, body) = admin(&server, "/readyz");
+    assert!(status == 200 && body.contains("degraded") && body.contains("\"store\""), "{status} {body}");
+    let admitted = (0..4).filter(|_| admits(&server, "a")).count();
+    assert_eq!(admitted, 2);
+}
+
+#[test]
+fn values_that_are_no_states_are_told_of() {
+    let redis = Redis::start();
+    let (server, _home) = serve(&redis.settings("strict"), &policy(2));
+    assert!(admits(&server, "a"));
+    let keys = redis.ask("KEYS *:1:*").expect("it answers");
+    let key = keys.split("\r\n").find(|line| line.contains(":1:") && !line.contains("nodes"));
+    redis.ask(&format!("SET {} nonsense", key.unwrap_or_else(|| panic!("no key in {keys}"))));
+    assert!(admits(&server, "a"), "as if it were untouched");
+    server.logged(&["WARN", "values in the store were no states"]);
+    assert_eq!(metric(&server, "tidegate_store_errors_total{kind=\"poisoned\"}"), 1.0);
+}
