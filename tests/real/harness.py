@@ -110,9 +110,12 @@ class Process:
 
 
 class Tidegate(Process):
-    """The server with a policy, all listeners at free ports: `http`, `grpc`, `resp` and `admin` are their addresses."""
+    """The server with a policy, all listeners at free ports: `http`, `grpc`, `resp` and `admin` are their addresses.
 
-    def __init__(self, policy, *arguments, settings=None, environment=None, files=None):
+    `ready` is what `/readyz` may say once it is up.
+    """
+
+    def __init__(self, policy, *arguments, settings=None, environment=None, files=None, ready=(200,)):
         def command(path):
             self.prepare(path)
             (path / "policy.yaml").write_text(policy)
@@ -130,7 +133,7 @@ class Tidegate(Process):
         self.addresses = wait_for("the addresses", self.addresses_said)
         for listener, address in self.addresses.items():
             setattr(self, listener, address)
-        wait_for("the server", lambda: http_request(self.admin, "GET", "/readyz")[0] == 200)
+        wait_for("the server", lambda: http_request(self.admin, "GET", "/readyz")[0] in ready)
 
     def prepare(self, path):
         """What else must be in its folder before it starts."""

