@@ -5,6 +5,7 @@ mod inprocess;
 mod keys;
 mod matching;
 mod random;
+mod redis;
 mod report;
 mod resident;
 mod rounds;
@@ -29,6 +30,7 @@ struct Cli {
 enum Command {
     Inprocess(inprocess::Args),
     Matching(matching::Args),
+    Redis(redis::Args),
     Server(server::Args),
     Simulate(simulate::Args),
     /// Fills one limiter and prints by how many bytes the process grew.
@@ -40,6 +42,7 @@ fn main() -> ExitCode {
     let outcome: Result<ExitCode, Box<dyn std::error::Error>> = match Cli::parse().command {
         Command::Inprocess(args) => inprocess::run(&args).map_err(Into::into),
         Command::Matching(args) => matching::run(&args).map_err(Into::into),
+        Command::Redis(args) => redis::run(&args).map_err(Into::into),
         Command::Server(args) => server::run(&args).map_err(Into::into),
         Command::Simulate(args) => simulate::run(&args).map_err(Into::into),
         Command::Fill(args) => inprocess::fill(&args).map_err(Into::into),

@@ -22,7 +22,9 @@ use std::time::Duration;
 use clap::ValueEnum;
 use clap::builder::RangedU64ValueParser;
 
+pub(crate) use process::{Server, StartError, free_address};
 pub(crate) use profile::{Second, table as seconds_table};
+pub(crate) use programs::{ProgramError, redis};
 pub(crate) use rows::{Served, table as served_table};
 
 use crate::report::{Figure, Report};
@@ -31,9 +33,7 @@ use connection::TalkError;
 use hosts::Running;
 use lanes::{Host, LANES, Lane, Measured};
 use limits::Keys;
-use process::StartError;
 use profile::Shape;
-use programs::ProgramError;
 
 /// The server over the loopback interface: HTTP, RESP and Envoy's rate limit service.
 ///

@@ -1,0 +1,125 @@
+//! Many requests under way at once, as fast as they come or at an even pace.
+
+use std::future::Future;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use super::{Redis, RedisError};
+use crate::stopwatch::Stopwatch;
+
+/// How requests come.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Pace {
+    /// One after the other, for so long.
+    Full(Duration),
+    /// So many a second, for so long.
+    Even(u64, Duration),
+}
+
+impl Pace {
+    /// The same for another while.
+    pub(super) fn lasting(self, span: Duration) -> Pace {
+        match self {
+            Pace::Full(_) => Pace::Full(span),
+            Pace::Even(rate, _) => Pace::Even(rate, span),
+        }
+    }
+}
+
+/// What came out.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Turn {
+    pub(super) decisions: u64,
+    /// Scripts that the server ran.
+    pub(super) calls: u64,
+    seconds: f64,
+    server_seconds: f64,
+}
+
+impl Turn {
+    pub(super) fn per_server_second(&self) -> f64 {
+        self.decisions as f64 / self.server_seconds
+    }
+
+    pub(super) fn per_second(&self) -> f64 {
+        self.decisions as f64 / self.seconds
+    }
+
+    pub(super) fn calls_per_decision(&self) -> f64 {
+        self.calls.max(1) as f64 / self.decisions as f64
+    }
+}
+
+/// Asks, and counts. Everything must be admitted: a denial would be measured for something else.
+pub(super) async fn run<F, E>(
+    redis: &Redis,
+    under_way: usize,
+    pace: Pace,
+    one: impl Fn(u64) -> F,
+) -> Result<Turn, RedisError>
+where
+    F: Future<Output = Result<bool, E>>,
+    RedisError: From<E>,
+{
+    let (next, answered) = (AtomicU64::new(0), AtomicU64::new(0));
+    let (calls, cpu) = (redis.script_calls().await?, redis.cpu_seconds()?);
+    let watch = Stopwatch::start();
+    let client = async || -> Result<(), RedisError> {
+        loop {
+            let place = next.fetch_add(1, Ordering::Relaxed);
+            match pace {
+                Pace::Full(span) if watch.seconds() >= span.as_secs_f64() => return Ok(()),
+                Pace::Even(rate, span) => {
+                    let due = place as f64 / rate as f64;
+                    if due >= span.as_secs_f64() {
+                        return Ok(());
+                    }
+                    wait_until(watch, due).await;
+                }
+                Pace::Full(_) => {}
+            }
+            if one(place).await? {
+                answered.fetch_add(1, Ordering::Relaxed);
+            }
+            // What is decided without asking anybody never waits, and others are to have their turn.
+            if place.is_multiple_of(256) {
+                tokio::task::yield_now().await;
+            }
+        }
+    };
+    let clients = (0..under_way).map(|_| Box::pin(client()));
+    for done in join_all(clients).await {
+        done?;
+    }
+    let (seconds, server_seconds) = (watch.seconds(), redis.cpu_seconds()? - cpu);
+    let decisions = answered.load(Ordering::Relaxed);
+    Ok(Turn { decisions, calls: redis.script_calls().await? - calls, seconds, server_seconds })
+}
+
+async fn wait_until(watch: Stopwatch, due: f64) {
+    let early = due - watch.seconds();
+    if early > 0.0 {
+        tokio::time::sleep(Duration::from_secs_f64(early)).await;
+    }
+}
+
+/// All of them, on this task: what one waits for, others use.
+async fn join_all<F: Future + Unpin>(futures: impl Iterator<Item = F>) -> Vec<F::Output> {
+    let mut running: Vec<F> = futures.collect();
+    let mut done = Vec::with_capacity(running.len());
+    std::future::poll_fn(move |context| {
+        running.retain_mut(|future| match std::pin::Pin::new(future).poll(context) {
+            std::task::Poll::Ready(output) => {
+                done.push(output);
+                false
+            }
+            std::task::Poll::Pending => true,
+        });
+        if running.is_empty() {
+            std::task::Poll::Ready(std::mem::take(&mut done))
+        } else {
+            std::task::Poll::Pending
+        }
+    })
+    .await
+}

@@ -1,0 +1,171 @@
+//! Limits on Redis: what a decision costs the server, what leases save, and by how much they overshoot.
+
+mod load;
+mod overshoot;
+mod three_scripts;
+mod world;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::builder::RangedU64ValueParser;
+use tidegate_redis::Mode;
+
+use crate::report::{Bar, Figure, Report, Side};
+use crate::server::{ProgramError, StartError};
+use crate::statistics::{median, median_ratio};
+use load::{Pace, Turn};
+use world::{Redis, Shared};
+
+/// Limits on Redis: strict against three pipelined scripts, hybrid against strict, overshoot against its bound.
+///
+/// Starts redis-server, which must be installed, and asks it from this process, so what counts are the server's
+/// processor seconds and its own count of commands.
+/// Exit 0: done; 1: a bar was missed (with --check) or measuring failed; 2: bad usage.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Exit 1 if a bar is missed
+    #[arg(long)]
+    check: bool,
+    /// Print JSON instead of tables
+    #[arg(long)]
+    json: bool,
+    /// Measure less of everything, to try it out; the numbers wobble
+    #[arg(long)]
+    quick: bool,
+    /// How often each contender has its turn; the median counts
+    #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..=1_000))]
+    rounds: Option<usize>,
+}
+
+/// Why there is nothing to report.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RedisError {
+    #[error(transparent)]
+    Program(#[from] ProgramError),
+    #[error(transparent)]
+    Start(#[from] StartError),
+    #[error("could not start a runtime: {0}")]
+    Runtime(std::io::Error),
+    #[error("the client: {0}")]
+    Client(#[from] redis::RedisError),
+    #[error(transparent)]
+    Address(#[from] tidegate_redis::ServerError),
+    #[error("the store: {0}")]
+    Store(#[from] tidegate_redis::StoreError),
+    #[error(transparent)]
+    Limit(#[from] tidegate::LimitError),
+    #[error("could not read what the server has used: {0}")]
+    Usage(std::io::Error),
+    #[error("could not write JSON: {0}")]
+    Json(#[from] serde_json::Error),
+}
+
+/// Requests under way at once, of each contender.
+const UNDER_WAY: usize = 256;
+
+/// Measures, and prints what came out.
+pub(crate) fn run(args: &Args) -> Result<ExitCode, RedisError> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let report = runtime.map_err(RedisError::Runtime)?.block_on(measure(args))?;
+    Ok(report.finish(args.json, args.check)?)
+}
+
+async fn measure(args: &Args) -> Result<Report, RedisError> {
+    let (rounds, millis) = if args.quick { (3, 300) } else { (7, 1_500) };
+    let (rounds, span) = (args.rounds.unwrap_or(rounds), Duration::from_millis(millis));
+    let redis = Redis::start().await?;
+    let mut report = Report::default();
+    three_limits(&redis, rounds, span, &mut report).await?;
+    leases(&redis, rounds, span, &mut report).await?;
+    let watched = Duration::from_secs(if args.quick { 1 } else { 5 });
+    let seen = overshoot::measure(&redis, watched).await?;
+    report.figures.extend(seen.figures());
+    report.bars.push(seen.bar());
+    report.notes = NOTES.to_vec();
+    Ok(report)
+}
+
+const NOTES: [&str; 3] = [
+    "CPU is what all threads of redis-server had, in the kernel and outside; commands are counted by the server",
+    "three scripts: one HMGET, HMSET and EXPIRE each, sent as one pipeline, with the caller's clock",
+    "ratios are medians of the ratios within rounds",
+];
+
+fn figure(what: &str, contender: &'static str, value: f64, unit: &'static str) -> Figure {
+    Figure { what: what.to_owned(), contender, value, unit }
+}
+
+/// Three limits a request: one call against three pipelined scripts.
+async fn three_limits(
+    redis: &Redis,
+    rounds: usize,
+    span: Duration,
+    report: &mut Report,
+) -> Result<(), RedisError> {
+    let strict = Shared::new(redis, Mode::Strict, "three").await?;
+    let scripts = three_scripts::Scripts::new(redis).await?;
+    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    for round in 0..rounds {
+        eprintln!("measuring: three limits, round {} of {rounds}", round + 1);
+        let one = |place: u64| strict.three_limits(place);
+        ours.push(load::run(redis, UNDER_WAY, Pace::Full(span), one).await?);
+        let one = |place: u64| scripts.decide(place);
+        theirs.push(load::run(redis, UNDER_WAY, Pace::Full(span), one).await?);
+    }
+    let per_cpu = |turns: &[Turn]| turns.iter().map(Turn::per_server_second).collect::<Vec<f64>>();
+    let (a, b) = (per_cpu(&ours), per_cpu(&theirs));
+    let what = "three limits: decisions per CPU-second of Redis";
+    report.figures.push(figure(what, "tidegate, strict", median(&a).unwrap_or(f64::NAN), "/s"));
+    report.figures.push(figure(what, "three scripts", median(&b).unwrap_or(f64::NAN), "/s"));
+    let times = median_ratio(&a, &b).unwrap_or(f64::NAN);
+    let name = "strict, three limits: decisions per Redis CPU-second, in those of three pipelined scripts";
+    report.bars.push(Bar::new(name, times, Side::AtLeast, 1.4, "x"));
+    let calls: u64 = ours.iter().map(|turn| turn.calls).sum();
+    let decisions: u64 = ours.iter().map(|turn| turn.decisions).sum();
+    let name = "strict, three limits: round trips per decision";
+    report.bars.push(Bar::new(name, calls as f64 / decisions as f64, Side::AtMost, 1.01, ""));
+    Ok(())
+}
+
+/// Requests a second that both modes get, for counting commands.
+const EQUAL_TRAFFIC: u64 = 6_000;
+
+/// Hot keys: what leases save.
+async fn leases(redis: &Redis, rounds: usize, span: Duration, report: &mut Report) -> Result<(), RedisError> {
+    let strict = Shared::new(redis, Mode::Strict, "hot").await?;
+    let hybrid = Shared::new(redis, world::hybrid(), "hot").await?;
+    let (mut fewer, mut faster) = (Vec::new(), Vec::new());
+    let (mut strict_calls, mut hybrid_calls) = (Vec::new(), Vec::new());
+    let (mut strict_speed, mut hybrid_speed) = (Vec::new(), Vec::new());
+    for round in 0..rounds {
+        eprintln!("measuring: hot keys, round {} of {rounds}", round + 1);
+        let ask = async |store: &Shared, pace: Pace| {
+            let one = |place: u64| store.hot_key(place);
+            // Until demand is known, a key is asked for like a cold one.
+            load::run(redis, UNDER_WAY, pace.lasting(Duration::from_millis(400)), one).await?;
+            load::run(redis, UNDER_WAY, pace, one).await
+        };
+        let even = Pace::Even(EQUAL_TRAFFIC, span);
+        let (a, b) = (ask(&strict, even).await?, ask(&hybrid, even).await?);
+        strict_calls.push(a.calls_per_decision());
+        hybrid_calls.push(b.calls_per_decision());
+        fewer.push(a.calls_per_decision() / b.calls_per_decision());
+        let (a, b) = (ask(&strict, Pace::Full(span)).await?, ask(&hybrid, Pace::Full(span)).await?);
+        strict_speed.push(a.per_second());
+        hybrid_speed.push(b.per_second());
+        faster.push(b.per_second() / a.per_second());
+    }
+    let middle = |values: &[f64]| median(values).unwrap_or(f64::NAN);
+    let what = "hot keys: Redis commands per decision, equal traffic";
+    report.figures.push(figure(what, "tidegate, strict", middle(&strict_calls), ""));
+    report.figures.push(figure(what, "tidegate, hybrid", middle(&hybrid_calls), ""));
+    let what = "hot keys: decisions per second, as many as possible";
+    report.figures.push(figure(what, "tidegate, strict", middle(&strict_speed), "/s"));
+    report.figures.push(figure(what, "tidegate, hybrid", middle(&hybrid_speed), "/s"));
+    let name = "hybrid, hot keys: how many times fewer Redis commands than strict";
+    report.bars.push(Bar::new(name, middle(&fewer), Side::AtLeast, 20.0, "x"));
+    let name = "hybrid, hot keys: decisions per second, in strict's";
+    report.bars.push(Bar::new(name, middle(&faster), Side::AtLeast, 10.0, "x"));
+    Ok(())
+}

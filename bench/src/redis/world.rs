@@ -1,0 +1,126 @@
+//! The server that is asked, and the stores that ask it.
+
+use std::net::SocketAddr;
+use std::process::Command;
+use std::sync::Arc;
+
+use tidegate::{Carry, Charge, Clock, Cost, Intent, LimitRef, MonotonicClock, Nanos, Quota, Store};
+use tidegate_redis::{Mode, Options, RedisStore, Server as Link, ServerOptions, StoreError};
+
+use super::RedisError;
+use crate::server::{Server, free_address, redis as redis_program};
+
+/// A redis-server of its own, which keeps nothing on disk.
+pub(super) struct Redis {
+    server: Server,
+    pub(super) address: SocketAddr,
+    control: redis::aio::MultiplexedConnection,
+}
+
+impl Redis {
+    pub(super) async fn start() -> Result<Redis, RedisError> {
+        let address = free_address()?;
+        let mut command = Command::new(redis_program()?);
+        command.args(["--port", &address.port().to_string(), "--save", "", "--appendonly", "no"]);
+        let server = Server::start("redis-server", command, &[address])?;
+        let client = redis::Client::open(format!("redis://{address}"))?;
+        let control = client.get_multiplexed_async_connection().await?;
+        Ok(Redis { server, address, control })
+    }
+
+    /// A connection for plain commands.
+    pub(super) async fn connection(&self) -> Result<redis::aio::MultiplexedConnection, RedisError> {
+        let client = redis::Client::open(format!("redis://{}", self.address))?;
+        Ok(client.get_multiplexed_async_connection().await?)
+    }
+
+    pub(super) fn cpu_seconds(&self) -> Result<f64, RedisError> {
+        Ok(self.server.cpu_nanos().map_err(RedisError::Usage)? as f64 / 1e9)
+    }
+
+    /// Script calls so far, by the server's own count.
+    pub(super) async fn script_calls(&self) -> Result<u64, RedisError> {
+        let mut control = self.control.clone();
+        let told: String = redis::cmd("INFO").arg("commandstats").query_async(&mut control).await?;
+        let of = |name: &str| {
+            let line = told.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{name}:calls=")));
+            line.and_then(|line| line.split(',').next()?.parse::<u64>().ok()).unwrap_or(0)
+        };
+        Ok(of("evalsha") + of("eval"))
+    }
+}
+
+/// As nodes are told to share limits by leases.
+pub(super) fn hybrid() -> Mode {
+    Mode::Hybrid { life: Options::LIFE }
+}
+
+/// A store as a node has one, with limits that admit whatever is asked.
+pub(super) struct Shared {
+    pub(super) store: Arc<RedisStore<Link, MonotonicClock>>,
+    per_user: LimitRef,
+    per_route: LimitRef,
+    overall: LimitRef,
+    hot: LimitRef,
+    tending: tokio::task::JoinHandle<()>,
+}
+
+/// Tokens a second of a user, a route, and everybody: so few that buckets are in use from one request to the next, as
+/// limits are that anybody needs.
+pub(super) const RATES: [u64; 3] = [10, 100, 1_000];
+/// Tokens at once: enough for whatever is measured.
+pub(super) const CAPACITY: u32 = 1_000_000_000;
+
+/// Hot keys, and keys of which each is met now and then.
+const HOT: u64 = 8;
+const USERS: u64 = 10_000;
+const ROUTES: u64 = 50;
+
+impl Shared {
+    pub(super) async fn new(redis: &Redis, mode: Mode, prefix: &str) -> Result<Shared, RedisError> {
+        let clock = MonotonicClock::new();
+        let link = Link::connect(ServerOptions {
+            deadline: Nanos::SECOND,
+            ..ServerOptions::new(format!("redis://{}", redis.address))
+        })?;
+        let prefix = format!("{prefix}-{}", if mode == Mode::Strict { "strict" } else { "hybrid" });
+        let options = Options { prefix, ..Options::new(mode) };
+        let store = Arc::new(RedisStore::new(link, clock, options));
+        store.first_attempt().await?;
+        let now = store.clock().now();
+        let quota = |rate| Quota::new(rate, Nanos::SECOND, CAPACITY).expect("in range").into();
+        let per_user = store.limit("per-user", quota(RATES[0]), Carry::AsIs, now)?;
+        let per_route = store.limit("per-route", quota(RATES[1]), Carry::AsIs, now)?;
+        let overall = store.limit("overall", quota(RATES[2]), Carry::AsIs, now)?;
+        let hot = store.limit("hot", quota(100_000_000), Carry::AsIs, now)?;
+        let tended = store.clone();
+        let tending = tokio::spawn(async move { tended.tend().await });
+        Ok(Shared { store, per_user, per_route, overall, hot, tending })
+    }
+
+    /// A user, a route, and everybody.
+    pub(super) async fn three_limits(&self, place: u64) -> Result<bool, StoreError> {
+        let (user, route) = (format!("user-{}", place % USERS), format!("/route/{}", place % ROUTES));
+        let charges = [
+            Charge::new(&self.per_user, user.as_bytes(), Cost::ONE),
+            Charge::new(&self.per_route, route.as_bytes(), Cost::ONE),
+            Charge::new(&self.overall, b"", Cost::ONE),
+        ];
+        let now = self.store.clock().now();
+        Ok(self.store.charge(Intent::Take, &charges, now).await?.allowed)
+    }
+
+    /// One of a few users who ask all the time.
+    pub(super) async fn hot_key(&self, place: u64) -> Result<bool, StoreError> {
+        let user = [b'u', b'0' + (place % HOT) as u8];
+        let charges = [Charge::new(&self.hot, &user, Cost::ONE)];
+        let now = self.store.clock().now();
+        Ok(self.store.charge(Intent::Take, &charges, now).await?.allowed)
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.tending.abort();
+    }
+}
