@@ -3,11 +3,9 @@
 import signal
 
 import grpc
-from google.protobuf.descriptor_pool import DescriptorPool
-from google.protobuf.message_factory import GetMessageClass
 from grpc_health.v1 import health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
 
+from grpc_service import AUTHZ, RLS, Service
 from harness import Tidegate, shown, wait_for
 
 POLICY = """
@@ -17,29 +15,6 @@ limits:
   - { name: line, match: { path: /line }, key: [], sustained: { rate: 20, window: second }, burst: { capacity: 1 },
       strategy: queue, queue: { max_depth: 5, max_wait: 2s } }
 """
-RLS = "envoy.service.ratelimit.v3.RateLimitService"
-AUTHZ = "envoy.service.auth.v3.Authorization"
-
-
-class Service:
-    """A service by its name, with what reflection says of it."""
-
-    def __init__(self, channel, name):
-        self.channel = channel
-        self.pool = DescriptorPool(ProtoReflectionDescriptorDatabase(channel))
-        self.described = self.pool.FindServiceByName(name)
-
-    def message(self, name):
-        return GetMessageClass(self.pool.FindMessageTypeByName(name))
-
-    def call(self, method, request):
-        described = self.described.methods_by_name[method]
-        unary = self.channel.unary_unary(
-            f"/{self.described.full_name}/{method}",
-            request_serializer=lambda message: message.SerializeToString(),
-            response_deserializer=GetMessageClass(described.output_type).FromString,
-        )
-        return unary(GetMessageClass(described.input_type)(**request), timeout=5)
 
 
 def fails(call, code):

@@ -2,10 +2,14 @@
 
 import json
 import pathlib
+import threading
+import time
 
+import grpc
 import redis
 from fleet import Fleet, Node, settings
-from harness import wait_for
+from grpc_service import RLS, Service
+from harness import shown, wait_for
 from stores import RedisServer, valkey
 
 MODES = ("strict", "hybrid")
@@ -79,6 +83,46 @@ def test_a_denial_charges_no_other_tier():
             for node in fleet.nodes:
                 assert node.remaining("everybody", **request) == 98
                 assert node.remaining("per-tenant", **request) == 48
+
+
+def test_descriptors_that_stand_together_are_charged_or_refused():
+    """Two descriptors share a wide bucket with different hits, and one of them has a narrow one of its own, which may
+    have refilled by the time that anybody asks why the call was refused."""
+    limits = """
+version: 1
+limits:
+  - { name: narrow, key: [user], sustained: { rate: 10 }, burst: { capacity: 1 } }
+  - { name: wide, key: [], sustained: { rate: 100000 } }
+"""
+    descriptors = [
+        {"entries": [{"key": "user_id", "value": "a"}], "hits_addend": {"value": 1}},
+        {"entries": [{"key": "generic_key", "value": "b"}], "hits_addend": {"value": 5}},
+    ]
+    in_flight, seconds = 300, 3
+    for mode in MODES:
+        with (
+            RedisServer() as store,
+            Fleet(mode, limits, [store.url]) as fleet,
+            grpc.insecure_channel(shown(fleet.nodes[0].grpc)) as channel,
+        ):
+            ask, message = Service(channel, RLS).method("ShouldRateLimit")
+            request = message(domain="edge", descriptors=descriptors)
+            slots, codes = threading.Semaphore(in_flight), []
+
+            def answered(call, slots=slots, codes=codes):
+                codes.append(call.result().overall_code)
+                slots.release()
+
+            began = time.monotonic()
+            while time.monotonic() < began + seconds:
+                slots.acquire()
+                ask.future(request, timeout=10).add_done_callback(answered)
+            for _ in range(in_flight):
+                assert slots.acquire(timeout=20), "a call was not answered"
+            took = time.monotonic() - began
+            admitted = codes.count(1)
+            most = 1 + 10 * took + fleet.bound("narrow")
+            assert 1 <= admitted <= most, f"{admitted} of {len(codes)} in {took:.1f} s, at most {most:.0f}, in {mode}"
 
 
 def test_a_denied_cost_leaves_the_bucket_as_it_was():

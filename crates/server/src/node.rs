@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use tidegate::policy::{
-    Decision, FallbackError, Joint, Limiter, Reason, Request, RuleSet, Throttle, ThrottleError, ThrottleLimit,
+    Decision, FallbackError, Joint, JointDecision, Limiter, Reason, Request, RuleSet, Throttle,
+    ThrottleError, ThrottleLimit,
 };
 use tidegate::{
     Clock, Cost, LimitError, Memory, MemoryError, MemoryOptions, MemoryStats, MonotonicClock, Nanos,
@@ -181,16 +182,16 @@ impl Node {
         &self,
         origin: Origin<'_>,
         requests: &[Joint<'_, '_>],
-    ) -> Result<Vec<Decision>, ThrottleError> {
+    ) -> Result<JointDecision, ThrottleError> {
         let began = self.limiter.clock().now();
-        let decisions = self.limiter.check_joint_async(&self.throttle, requests).await?;
+        let told = self.limiter.check_joint_async(&self.throttle, requests).await?;
         let ended = self.limiter.clock().now();
         self.metrics.decision_took(ended.saturating_sub(began));
-        for decision in &decisions {
+        for decision in &told.decisions {
             self.metrics.asked(origin.protocol, 1);
             self.traces.decided(origin, decision, began, ended);
         }
-        Ok(decisions)
+        Ok(told)
     }
 
     /// Decides by a bucket without a policy.

@@ -33,6 +33,16 @@ pub struct Joint<'r, 'q> {
     pub instead: Option<(ThrottleLimit, &'r [u8])>,
 }
 
+/// What was decided about requests that stand or fall together.
+#[derive(Debug)]
+pub struct JointDecision {
+    /// Were they admitted and charged? If not, nothing was taken from any bucket, whatever a single decision says.
+    pub allowed: bool,
+    /// One for each request, in their order. Where the whole is refused, at least one of them is a refusal; one that
+    /// would have passed by itself says so.
+    pub decisions: Vec<Decision>,
+}
+
 /// A request on its way to its limits.
 struct Part<'s, 'r> {
     facts: Facts<'s, 'r>,
@@ -52,9 +62,7 @@ enum Asked {
 
 impl<C: Clock> Limiter<Memory<C>, C> {
     /// Decides several requests, all or nothing: if one is refused, none is charged. A bucket that
-    /// several of them reach is charged once, with the largest cost. The decisions come in the order of
-    /// the requests; each says what its own limits say, so one that would have passed says so, with
-    /// nothing charged. A `queue` limit refuses here.
+    /// several of them reach is charged once, with the largest cost. A `queue` limit refuses here.
     ///
     /// # Errors
     /// When the numbers of one make no bucket; then nothing was decided.
@@ -62,7 +70,7 @@ impl<C: Clock> Limiter<Memory<C>, C> {
         &self,
         throttle: &Throttle<C>,
         requests: &[Joint<'_, '_>],
-    ) -> Result<Vec<Decision>, ThrottleError> {
+    ) -> Result<JointDecision, ThrottleError> {
         ready_now(self.check_joint_async(throttle, requests))
     }
 }
@@ -77,10 +85,11 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         &self,
         throttle: &Throttle<C>,
         requests: &[Joint<'_, '_>],
-    ) -> Result<Vec<Decision>, ThrottleError> {
+    ) -> Result<JointDecision, ThrottleError> {
         let now = self.clock.now();
         if let [Joint { request, instead: None }] = requests {
-            return Ok(vec![self.check_async_at(request, now).await]);
+            let decision = self.check_async_at(request, now).await;
+            return Ok(JointDecision { allowed: decision.is_allowed(), decisions: vec![decision] });
         }
         // Found out before anything is counted.
         let mut own_buckets = SmallVec::<[Option<AdHoc<'_>>; 4]>::new();
@@ -135,7 +144,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
                 }
             });
         }
-        Ok(decisions)
+        Ok(JointDecision { allowed: outcome.allowed, decisions })
     }
 
     /// The bucket that a request brings the numbers of; whether they make one is found out.
@@ -188,9 +197,12 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         Asked::Policy(items.map(add).collect())
     }
 
-    /// What the limits of one request say. When all are admitted, they tell what
-    /// is left after the one charge; otherwise each tells what it says to this
-    /// request's own cost.
+    /// What the limits of one request say. When all are admitted, they tell what is left after the one charge.
+    ///
+    /// When the whole is refused, each tells what it says to this request's own cost. Where that is the cost which was
+    /// asked for, the one call has said it already, and asking again could hear another answer: the bucket may have
+    /// refilled meanwhile. Only a bucket that was asked for a larger cost of another request is looked at again. So
+    /// whoever brought the cost that was refused is always told so.
     async fn ruling(
         &self,
         set: &Active,
@@ -200,22 +212,28 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         outcome: &Outcome,
         now: Nanos,
     ) -> Ruling {
-        let charged = buckets.iter().map(|&bucket| together.charges[bucket]);
-        let mut own: Charges<'_> = charged.collect();
-        let mut is_own = true;
-        for (charge, item) in own.iter_mut().zip(part.plan.items()) {
-            is_own &= charge.cost == item.cost;
+        let items = part.plan.items();
+        let mut own: Charges<'_> = buckets.iter().map(|&bucket| together.charges[bucket]).collect();
+        let mut dearer = SmallVec::<[usize; 8]>::new();
+        for (place, (charge, item)) in own.iter_mut().zip(items).enumerate() {
+            if charge.cost != item.cost {
+                dearer.push(place);
+            }
             charge.cost = item.cost;
         }
-        let mut decisions = buckets.iter().map(|&bucket| outcome.policy.decisions[bucket]).collect();
-        if !outcome.allowed && !is_own {
-            if outcome.without_store.is_some() {
-                let subject = |place: usize| (part.plan.items()[place].rule, part.facts.request.trust);
-                decisions = self.fall_back(set, subject, &own, Intent::Peek, now).verdict.decisions;
-            } else if let Ok(verdict) = self.store.charge(Intent::Peek, &own, now).await {
-                // Should the store fail just now, what the largest cost was told stands.
-                decisions = verdict.decisions;
-            }
+        let mut decisions: SmallVec<[_; 8]> =
+            buckets.iter().map(|&bucket| outcome.policy.decisions[bucket]).collect();
+        if !outcome.allowed && !dearer.is_empty() {
+            let cheaper: Charges<'_> = dearer.iter().map(|&place| own[place]).collect();
+            // Should the store fail just now, what the larger cost was told stands.
+            let looked = if outcome.without_store.is_some() {
+                let subject = |i: usize| (items[dearer[i]].rule, part.facts.request.trust);
+                Some(self.fall_back(set, subject, &cheaper, Intent::Peek, now).verdict)
+            } else {
+                self.store.charge(Intent::Peek, &cheaper, now).await.ok()
+            };
+            let looked = looked.into_iter().flat_map(|verdict| verdict.decisions);
+            dearer.iter().zip(looked).for_each(|(&place, said)| decisions[place] = said);
         }
         let binds = |place: usize| own[place].role == Role::Binding;
         let allowed = decisions.iter().enumerate().all(|(place, said)| said.is_allowed() || !binds(place));

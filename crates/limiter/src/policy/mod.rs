@@ -66,7 +66,7 @@ pub use explain::{
     ExplainedBucket, ExplainedDetector, ExplainedGate, ExplainedLimit, ExplainedTenant, Explanation,
 };
 pub use fallback::{FallbackError, StoreFailures};
-pub use joint::Joint;
+pub use joint::{Joint, JointDecision};
 pub use limiter::{BURST_KEYS_MAX, Limiter};
 pub use stats::BusyKey;
 pub use throttle::{Throttle, ThrottleError, ThrottleLimit};

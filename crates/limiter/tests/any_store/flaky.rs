@@ -2,13 +2,13 @@
 
 use std::future::{Future, poll_fn};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::task::Poll;
 
 use tidegate::policy::{Decision, Limiter, Policy, Request, Throttle};
 use tidegate::{
-    Carry, Charge, Intent, Limit, LimitError, LimitRef, ManualClock, Memory, MemoryOptions, NamedLimit,
-    Nanos, Store, Verdict,
+    Carry, Charge, Clock, Intent, Limit, LimitError, LimitRef, ManualClock, Memory, MemoryOptions,
+    NamedLimit, Nanos, Store, Verdict,
 };
 
 /// By how much the store's clock is ahead.
@@ -35,6 +35,8 @@ pub(crate) struct Flaky {
     /// Fails after so many calls more.
     calls_left: AtomicUsize,
     nodes: AtomicU32,
+    /// How long each call takes, in nanoseconds.
+    latency: AtomicU64,
     calls: AtomicUsize,
     seen: Mutex<Vec<Seen>>,
     handed_back: Mutex<Vec<(Seen, Nanos)>>,
@@ -54,6 +56,7 @@ impl Flaky {
             fails: AtomicBool::new(false),
             calls_left: AtomicUsize::new(usize::MAX),
             nodes: AtomicU32::new(1),
+            latency: AtomicU64::new(0),
             calls: AtomicUsize::new(0),
             seen: Mutex::default(),
             handed_back: Mutex::default(),
@@ -70,6 +73,11 @@ impl Flaky {
 
     pub(crate) fn set_nodes(&self, nodes: u32) {
         self.nodes.store(nodes, Ordering::SeqCst);
+    }
+
+    /// From now on each call takes that long, by the clock of the test, and is decided at its end.
+    pub(crate) fn set_latency(&self, latency: Nanos) {
+        self.latency.store(latency.get(), Ordering::SeqCst);
     }
 
     pub(crate) fn calls(&self) -> usize {
@@ -128,6 +136,13 @@ impl Store for Flaky {
             return Err(Failed);
         }
         self.seen.lock().unwrap().extend(charges.iter().map(seen));
+        let latency = Nanos::new(self.latency.load(Ordering::SeqCst));
+        let now = if latency == Nanos::ZERO {
+            now
+        } else {
+            self.clock.advance(latency);
+            self.clock.now()
+        };
         let verdict = self.memory.charge_now(intent, charges, now);
         Ok(Verdict { at: verdict.at.saturating_add(AHEAD), ..verdict })
     }
@@ -138,7 +153,6 @@ impl Store for Flaky {
     }
 
     fn ad_hoc(&self, limit: Limit) -> Option<LimitRef> {
-        use tidegate::Clock;
         if limit.capacity() == NOT_KEPT {
             return None;
         }

@@ -3,6 +3,7 @@
 mod agreeing;
 mod failing;
 mod flaky;
+mod joint;
 mod sharing;
 mod tags;
 mod waiting;

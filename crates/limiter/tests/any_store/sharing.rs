@@ -66,7 +66,7 @@ fn requests_that_stand_together_are_one_call() {
     let world = World::new(&limits(&[("a", "burst: { capacity: 10 }")]));
     let requests = [user("1").cost(Cost::new(4)), user("2"), user("3").cost(Cost::new(3))];
     let all = [joint(&requests[0], false), joint(&requests[1], true), joint(&requests[2], true)];
-    let decisions = run(world.limiter.check_joint_async(&world.throttle, &all)).unwrap();
+    let decisions = run(world.limiter.check_joint_async(&world.throttle, &all)).unwrap().decisions;
     assert_eq!(
         decisions.iter().map(remaining).collect::<Vec<_>>(),
         [[6], [1], [1]],
@@ -74,7 +74,7 @@ fn requests_that_stand_together_are_one_call() {
     );
     assert_eq!(world.store().calls(), 1);
 
-    let decisions = run(world.limiter.check_joint_async(&world.throttle, &all)).unwrap();
+    let decisions = run(world.limiter.check_joint_async(&world.throttle, &all)).unwrap().decisions;
     let allowed: Vec<bool> = decisions.iter().map(|decision| decision.is_allowed()).collect();
     assert_eq!(allowed, [true, true, false], "each by its own cost");
     assert_eq!(decisions[2].violated_rule(), Some("throttle"));
@@ -90,7 +90,8 @@ fn they_stand_together_without_the_store_too() {
     world.store().fail(true);
     let requests = [user("1"), user("2").cost(Cost::new(2)), user("3").plan("paid")];
     let both = [joint(&requests[0], false), joint(&requests[1], true)];
-    let check = |all: &[Joint<'_, '_>]| run(world.limiter.check_joint_async(&world.throttle, all)).unwrap();
+    let check =
+        |all: &[Joint<'_, '_>]| run(world.limiter.check_joint_async(&world.throttle, all)).unwrap().decisions;
     let decisions = check(&both);
     assert!(decisions.iter().all(|decision| decision.is_allowed()) && decisions[0].without_store());
     assert_eq!(decisions.iter().map(remaining).collect::<Vec<_>>(), [[4], [0]], "half of each");
@@ -128,7 +129,7 @@ fn what_the_store_cannot_count_does_not_keep_others_from_it() {
     let requests = [user("1"), user("2"), user("3").cost(Cost::new(3)), user("4").cost(Cost::new(2))];
     let odd = |request| Joint { request, instead: Some((ODD, b"k".as_slice())) };
     let all = [odd(&requests[2]), joint(&requests[0], false), joint(&requests[1], true), odd(&requests[3])];
-    let check = || run(world.limiter.check_joint_async(&world.throttle, &all)).unwrap();
+    let check = || run(world.limiter.check_joint_async(&world.throttle, &all)).unwrap().decisions;
     let told = check();
     assert!(told.iter().all(|decision| decision.is_allowed()), "{told:?}");
     assert_eq!(told.iter().map(remaining).collect::<Vec<_>>(), [[1], [9], [3], [1]], "half of the odd one");

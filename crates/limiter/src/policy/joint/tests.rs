@@ -31,7 +31,9 @@ fn world() -> World {
 impl World {
     fn check(&self, requests: &[Request<'_>]) -> Vec<Decision> {
         let joint: Vec<_> = requests.iter().map(|request| Joint { request, instead: None }).collect();
-        self.limiter.check_joint(&self.throttle, &joint).unwrap()
+        let told = self.limiter.check_joint(&self.throttle, &joint).unwrap();
+        assert_eq!(told.allowed, told.decisions.iter().all(Decision::is_allowed));
+        told.decisions
     }
 
     /// What is left of limits, by peeking.
@@ -141,7 +143,7 @@ fn numbers_of_its_own_replace_the_policys_all_or_nothing_with_the_rest() {
         Joint { request: &other, instead: None },
         Joint { request: &other, instead: Some((limit, b"1")) },
     ];
-    let check = || world.limiter.check_joint(&world.throttle, &joint).unwrap();
+    let check = || world.limiter.check_joint(&world.throttle, &joint).unwrap().decisions;
     let left = || world.throttle.peek(b"1", limit, Cost::ONE, world.limiter.clock.now()).unwrap().remaining;
     let first = check();
     assert!(first.iter().all(Decision::is_allowed));
@@ -167,7 +169,7 @@ fn numbers_of_its_own_that_would_have_passed_are_not_counted_as_passed() {
     let (own, other) = (user("1", 1), user("2", 99));
     let joint =
         [Joint { request: &own, instead: Some((limit, b"1")) }, Joint { request: &other, instead: None }];
-    let decisions = world.limiter.check_joint(&world.throttle, &joint).unwrap();
+    let decisions = world.limiter.check_joint(&world.throttle, &joint).unwrap().decisions;
     assert_eq!((decisions[0].is_allowed(), decisions[1].is_allowed()), (true, false));
     assert_eq!((world.throttle.counters().allowed, world.throttle.counters().denied), (0, 0));
 }
@@ -185,7 +187,7 @@ fn many_buckets_are_each_charged_once() {
     let own =
         |request| Joint { request, instead: Some((limit, request.user.as_deref().unwrap().as_bytes())) };
     let joint: Vec<_> = requests.iter().map(own).collect();
-    let decisions = world.limiter.check_joint(&world.throttle, &joint).unwrap();
+    let decisions = world.limiter.check_joint(&world.throttle, &joint).unwrap().decisions;
     assert!(decisions.iter().all(|decision| decision.is_allowed() && remaining(decision) == [7]));
 }
 
@@ -201,7 +203,7 @@ fn threads_never_get_more_than_there_is_and_leave_nothing_behind() {
                 Joint { request: &request, instead: Some((limit, b"k")) },
             ];
             let check = || world.limiter.check_joint(&world.throttle, &both).unwrap();
-            (0..500).filter(|_| check().iter().all(Decision::is_allowed)).count()
+            (0..500).filter(|_| check().allowed).count()
         };
         let threads: Vec<_> = (0..4).map(|_| scope.spawn(ask)).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).sum()

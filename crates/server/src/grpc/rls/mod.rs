@@ -5,7 +5,7 @@ mod units;
 
 use bytes::Bytes;
 use prost::Message;
-use tidegate::policy::{Decision, Joint};
+use tidegate::policy::{Decision, Joint, JointDecision};
 use tidegate::{Cost, Nanos};
 
 use super::error::CallError;
@@ -42,15 +42,24 @@ pub(super) async fn should_rate_limit(
     if asks.iter().any(|ask| !matches!(ask.means, Means::Policy)) {
         guard::may_bring_limits(node, peer)?;
     }
-    let outcomes = decide(node, origin, &asks).await?;
-    Ok(frame::encode(&answer(&asks, &outcomes)))
+    let decided = decide(node, origin, &asks).await?;
+    Ok(frame::encode(&answer(&asks, &decided)))
 }
 
-/// One outcome for each descriptor. What fails does so before anything is charged.
-async fn decide(node: &Node, origin: Origin<'_>, asks: &[Ask<'_>]) -> Result<Vec<Outcome>, CallError> {
+/// What was decided about a request.
+struct Decided {
+    /// Was it refused as a whole? Then nothing was taken, whatever a descriptor says by itself.
+    refused: bool,
+    /// One for each descriptor.
+    outcomes: Vec<Outcome>,
+}
+
+/// What fails does so before anything is charged.
+async fn decide(node: &Node, origin: Origin<'_>, asks: &[Ask<'_>]) -> Result<Decided, CallError> {
     // The usual case needs nothing that several need.
     if let [Ask { request, means: Means::Policy }] = asks {
-        return Ok(vec![Outcome::Decided(node.check(origin, request).await)]);
+        let decision = node.check(origin, request).await;
+        return Ok(Decided { refused: !decision.is_allowed(), outcomes: vec![Outcome::Decided(decision)] });
     }
     for ask in asks {
         if let Means::GiveBackOwn(own, _) = &ask.means {
@@ -58,16 +67,15 @@ async fn decide(node: &Node, origin: Origin<'_>, asks: &[Ask<'_>]) -> Result<Vec
         }
     }
     let closes = !node.limiter.kill_switch() && asks.iter().any(|ask| matches!(ask.means, Means::Closed));
-    let decided = if closes {
-        only_look(node, asks).await?
+    let JointDecision { allowed, decisions } = if closes {
+        JointDecision { allowed: false, decisions: only_look(node, asks).await? }
     } else {
         let joint: Vec<Joint<'_, '_>> = asks.iter().filter_map(joint).collect();
         node.check_joint(origin, &joint).await?
     };
-    let is_refused = closes || decided.iter().any(|decision| !decision.is_allowed());
     // Who is refused has done nothing that could be undone.
-    let given_back = |cost: Cost| if is_refused { Cost::ZERO } else { cost };
-    let mut decided = decided.into_iter();
+    let given_back = |cost: Cost| if allowed { cost } else { Cost::ZERO };
+    let mut decided = decisions.into_iter();
     let mut outcomes = Vec::with_capacity(asks.len());
     for ask in asks {
         outcomes.push(match &ask.means {
@@ -84,7 +92,7 @@ async fn decide(node: &Node, origin: Origin<'_>, asks: &[Ask<'_>]) -> Result<Vec
             }
         });
     }
-    Ok(outcomes)
+    Ok(Decided { refused: !allowed, outcomes })
 }
 
 /// What takes part in a decision together with others.
@@ -112,10 +120,11 @@ async fn only_look(node: &Node, asks: &[Ask<'_>]) -> Result<Vec<Decision>, CallE
     Ok(seen)
 }
 
-fn answer(asks: &[Ask<'_>], outcomes: &[Outcome]) -> RateLimitResponse {
+fn answer(asks: &[Ask<'_>], decided: &Decided) -> RateLimitResponse {
+    let Decided { refused, outcomes } = decided;
+    let refused = *refused;
     let statuses: Vec<DescriptorStatus> =
         asks.iter().zip(outcomes).map(|(ask, outcome)| status(ask, outcome)).collect();
-    let refused = statuses.iter().any(|status| status.code() == Code::OverLimit);
     let mut answer = RateLimitResponse { statuses, ..RateLimitResponse::default() };
     answer.set_overall_code(if refused { Code::OverLimit } else { Code::Ok });
     let decisions = outcomes.iter().filter_map(|outcome| match outcome {
