@@ -85,8 +85,7 @@ impl Sentinels {
         name: String,
     ) -> Sentinels {
         let nothing = Heard { said: Err("it was not asked yet".into()), round: 0 };
-        let board =
-            Board { present: None, connected: None, heard: vec![nothing; places.len()], round: 0 };
+        let board = Board { present: None, connected: None, heard: vec![nothing; places.len()], round: 0 };
         let shared = Arc::new(Shared {
             manners,
             wanted: places.iter().map(|_| Notify::new()).collect(),
@@ -259,9 +258,7 @@ impl Shared {
     ) -> Result<(MultiplexedConnection, Driver), String> {
         // Most Sentinels want no password; one that does usually has the servers'.
         match self.manners.open(place, Introduction::None, news).await {
-            Err(why) if why.contains("NOAUTH") => {
-                self.manners.open(place, Introduction::Login, news).await
-            }
+            Err(why) if why.contains("NOAUTH") => self.manners.open(place, Introduction::Login, news).await,
             other => other,
         }
     }

@@ -55,7 +55,8 @@ proptest! {
 
 #[test]
 fn a_server_that_has_forgotten_is_known_to_have_within_five_seconds() {
-    for (mode, limit) in modes().iter().flat_map(|&mode| limits_that_fill_slowly().map(|limit| (mode, limit))) {
+    for (mode, limit) in modes().iter().flat_map(|&mode| limits_that_fill_slowly().map(|limit| (mode, limit)))
+    {
         let world = World::new(1, mode);
         let limit = world.limit("limit", limit);
         // Busy for long enough that a key is leased wherever it can be.

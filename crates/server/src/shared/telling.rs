@@ -102,7 +102,11 @@ impl MasterChange {
         let (answering, sentinels) = (watch.answering, watch.sentinels);
         match self {
             MasterChange::Moved => {
-                tracing::info!(store, master, "Sentinels name another master; the limits are asked for there now");
+                tracing::info!(
+                    store,
+                    master,
+                    "Sentinels name another master; the limits are asked for there now"
+                );
             }
             MasterChange::Unwatched => {
                 tracing::warn!(
@@ -146,9 +150,8 @@ mod tests {
     #[test]
     fn each_move_and_each_loss_of_the_majority_is_told_of_once() {
         let mut masters = Masters::default();
-        let mut changes = |moves, answering| {
-            masters.changes(&MasterWatch { master: None, moves, sentinels: 4, answering })
-        };
+        let mut changes =
+            |moves, answering| masters.changes(&MasterWatch { master: None, moves, sentinels: 4, answering });
         assert_eq!(changes(0, 0), [], "it has only begun to ask");
         assert_eq!(changes(0, 4), []);
         assert_eq!(changes(1, 3), [MasterChange::Moved]);
