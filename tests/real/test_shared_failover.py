@@ -1,12 +1,13 @@
-"""Redis Cluster and Sentinel: limits that span slots, and masters that die under load."""
+"""Redis Cluster and Sentinel: limits that span slots, and masters that die, or are cut off, under load."""
 
+import contextlib
 import threading
 import time
 
 from fleet import HEAL_S, Fleet
 from harness import wait_for
 from load import Load, check_all_used, check_envelope
-from stores import Cluster, Sentinels
+from stores import Cluster, FaultyProxy, Sentinels
 
 TIERS = """
 version: 1
@@ -95,3 +96,79 @@ def test_sentinels_fail_over():
             load.check_waits(0.05)
             check_envelope(load.admitted(HOT_KEY), 40, 200, fleet.bound("hot") + 40)
             assert len(load.admitted(HOT_KEY, since=healed)) > 100, "not back at work"
+
+
+# A master that was replaced is left within two seconds; the rest is for a slow machine.
+MOVE_S = 2 + 4
+
+
+def has_moved(node):
+    return node.metric("tidegate_store_master_moves_total") == 1
+
+
+def calls(server):
+    """How many scripts a Redis has run."""
+    stats = server.call("INFO", "commandstats")
+    return sum(stats.get(f"cmdstat_{name}", {}).get("calls", 0) for name in ("eval", "evalsha"))
+
+
+def drop_a_client(server):
+    """One of the nodes loses its connection and has to find the master, if none has left by itself yet."""
+    with server.client() as client:
+        nodes = [other["id"] for other in client.client_list() if other["cmd"] in ("eval", "evalsha")]
+        if len(nodes) > 1:
+            client.client_kill_filter(_id=nodes[0])
+
+
+def test_a_master_that_is_cut_off_is_left():
+    """The old master answers its clients, and no Sentinel reaches it: two masters are in use until the last node has
+    moved. That is worth one capacity, and what the rate gives in that time."""
+    for mode in ("strict", "hybrid"):
+        with Sentinels() as store, Fleet(mode, HOT, [store.url] * 2, "50ms") as fleet:
+            fleet.wait_until_it_uses_the_store()
+            with Load(fleet, HOT_KEY) as load:
+                time.sleep(0.5)
+                two_since = store.cut_off_the_master()
+                drop_a_client(store.master)
+                wait_for("all nodes to move", lambda fleet=fleet: all(map(has_moved, fleet.nodes)), MOVE_S)
+                moved = time.monotonic()
+                before = calls(store.master)
+                time.sleep(1)
+                assert calls(store.master) == before, "the old master is still asked"
+            load.check_waits(0.05)
+            check_envelope(load.admitted(HOT_KEY), 40, 200, 2 * fleet.bound("hot") + 40 + 200 * (moved - two_since))
+            assert len(load.admitted(HOT_KEY, since=moved)) > 100, "not back at work"
+            for node in fleet.nodes:
+                assert node.said().count("Sentinels name another master; the limits") == 1, "one line for a move"
+
+
+def test_a_node_that_is_cut_off_with_its_master():
+    """It reaches no Sentinel, so it stays; with `min-replicas-to-write` its master refuses, and the limit is closed."""
+    with contextlib.ExitStack() as stack:
+        store = stack.enter_context(Sentinels())
+        for name in ("min-replicas-to-write", "min-replicas-max-lag"):
+            store.master.call("CONFIG", "SET", name, 1)
+        proxies = [stack.enter_context(FaultyProxy(sentinel.port)) for sentinel in store.sentinels]
+        fleet = stack.enter_context(Fleet("strict", HOT, [store.url_by(proxies), store.url], "50ms"))
+        fleet.wait_until_it_uses_the_store()
+        alone, other = fleet.nodes
+        with Load(fleet, HOT_KEY) as load:
+            time.sleep(0.5)
+            for proxy in proxies:
+                proxy.partition()
+            two_since = store.cut_off_the_master()
+            wait_for("the one that hears of it to move", lambda: has_moved(other), MOVE_S)
+            wait_for("the other to give its master up", lambda: alone.metric("tidegate_store_up") == 0, MOVE_S)
+            wait_for("it to say so", lambda: "most Sentinels do not answer" in alone.said(), MOVE_S)
+            assert alone.metric("tidegate_store_sentinels_silent") == 3
+            refused = time.monotonic()
+            time.sleep(1)
+        admitted = load.admitted(HOT_KEY)
+        assert not [asked for asked in admitted if asked.node == 0 and asked.sent > refused]
+        last = max(asked.answered for asked in admitted if asked.node == 0)
+        check_envelope(admitted, 40, 200, 40 + 200 * max(0, last - two_since))
+        assert len(load.admitted(HOT_KEY, since=refused)) > 100, "the other is at work"
+        for proxy in proxies:
+            proxy.heal()
+        wait_for("the other to move", lambda: has_moved(alone), MOVE_S)
+        fleet.wait_until_it_uses_the_store()

@@ -1,8 +1,9 @@
 //! Denials that are remembered, so that a flood of denied requests costs the server nothing.
 //!
 //! A denial holds for the cost that was denied and for larger ones, until the instant at which that cost will be
-//! there. Smaller costs are asked for. Others may give tokens back meanwhile; this node does not hear of it, and
-//! denies for that long.
+//! there, but for five seconds at most: others may give tokens back meanwhile, or the server may lose what it knew, and
+//! this node does not hear of it. Smaller costs are asked for. What is told is when the cost will be there as far as
+//! was known, not when it will be asked for again.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -11,6 +12,14 @@ use tidegate::{Charge, Cost, Decision, Limit, Nanos, Outcome};
 use crate::link::State;
 use crate::strict::Standing;
 use crate::table::{KeyHash, Table};
+
+/// The longest that this node denies what it was told to deny, without asking again. A flood that is denied then costs
+/// one call in so long, however long it is told to wait.
+pub(crate) const REMEMBERED_MAX: Nanos = Nanos::from_secs(5);
+
+/// A clock that is behind what it showed before by more than this has stepped back. Less than that is threads
+/// overtaking each other.
+pub(crate) const STEP_BACK: Nanos = Nanos::from_millis(1);
 
 /// When something was asked and answered: by this node's clock, and by the server's.
 #[derive(Clone, Copy, Debug)]
@@ -52,8 +61,10 @@ struct Remembered {
 #[derive(Clone, Copy, Debug)]
 struct Denied {
     cost: Cost,
-    /// By this node's clock, from before the call.
+    /// Until when it is denied without asking, by this node's clock, from before the call.
     until: Nanos,
+    /// When the cost will be there, by this node's clock, from before the call.
+    promised: Nanos,
     /// By the server's clock: never promised earlier than that.
     free_at: Nanos,
 }
@@ -76,7 +87,9 @@ impl Denials {
             return None;
         }
         self.with(hash, charge, |known| {
-            let denied = known.denied.filter(|denied| now < denied.until)?;
+            // Where the clock has stepped back nobody knows how old this is.
+            let is_young = known.timing.sent <= now.saturating_add(STEP_BACK);
+            let denied = known.denied.filter(|denied| is_young && now < denied.until)?;
             let covered = match known.level {
                 Level::Word(_) => charge.cost >= denied.cost,
                 // Only the whole log would tell when more will be there.
@@ -98,9 +111,9 @@ impl Denials {
         })
     }
 
-    /// Until when, by this node's clock, a denial holds that somebody was told of.
+    /// When, by this node's clock, somebody was told to come back.
     pub(crate) fn promised(&self, hash: KeyHash, charge: &Charge<'_>) -> Option<Nanos> {
-        self.with(hash, charge, |known| known.denied.map(|denied| denied.until)).flatten()
+        self.with(hash, charge, |known| known.denied.map(|denied| denied.promised)).flatten()
     }
 
     /// Remembers how a limit of a refused request stands, and the denial if it was one.
@@ -118,7 +131,8 @@ impl Denials {
         if let (Outcome::Denied { retry_after }, Nanos::ZERO) = (decision.outcome, charge.delay) {
             known.denied = Some(Denied {
                 cost: charge.cost,
-                until: timing.sent.saturating_add(retry_after),
+                until: timing.sent.saturating_add(retry_after.min(REMEMBERED_MAX)),
+                promised: timing.sent.saturating_add(retry_after),
                 free_at: timing.at.saturating_add(retry_after),
             });
         }

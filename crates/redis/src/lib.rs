@@ -37,5 +37,5 @@ pub use errors::{ErrorCounts, Health, StoreError};
 pub use keys::BucketKey;
 pub use link::{Answer, Call, Entry, Found, Link, LinkError, LogState, Said, State, Verb};
 pub use options::{Mode, Options};
-pub use server::{AddressError, Server, ServerError, ServerOptions};
+pub use server::{AddressError, MasterWatch, Server, ServerError, ServerOptions};
 pub use store::RedisStore;

@@ -82,6 +82,11 @@ async fn ask(
         stage.ledger.refused(task);
     }
     let mut notes = lock(&stage.notes);
+    // More than a limit can ever hold is refused without asking anybody.
+    let can_be = keys.iter().all(|&(limit, _)| cost <= stage.scenario.limits[limit].limit.capacity());
+    if can_be && !said.allowed && !said.without_store {
+        notes.refusals.push((node, until, charges.iter().map(|&(bucket, _)| bucket).collect()));
+    }
     if said.allowed && said.without_store {
         for (&(limit, _), &(bucket, cost)) in keys.iter().zip(&charges) {
             if stage.scenario.limits[limit].on_store_error == OnStoreError::Local {

@@ -32,6 +32,14 @@ pub enum Trouble {
         /// How old what it knows is.
         lag: Nanos,
     },
+    /// A replica takes over that lacks the last writes, while the old master goes on: the nodes whose bit is set stay
+    /// with it until the end.
+    TwoMasters {
+        /// How old what the new one knows is.
+        lag: Nanos,
+        /// Who stays.
+        stay: u64,
+    },
     /// The server forgets its scripts.
     ScriptFlush,
     /// The server takes no writes.
@@ -80,6 +88,7 @@ impl Trouble {
             Trouble::Partition(_) => "partition",
             Trouble::Restart { .. } => "restart",
             Trouble::Failover { .. } => "failover",
+            Trouble::TwoMasters { .. } => "two-masters",
             Trouble::ScriptFlush => "flush",
             Trouble::OutOfMemory => "oom",
             Trouble::ServerStep(_) => "server-step",

@@ -7,7 +7,7 @@ use tidegate_core::{Limit, Meter, Nanos, Quota};
 use tidegate_redis::Mode;
 
 use crate::ledger::Account;
-use crate::oracles::{Envelope, counted, never_spent, spent_unpaid, used_stale};
+use crate::oracles::{Envelope, counted, is_backed, never_spent, spent_unpaid, used_stale};
 use crate::scenario::Scenario;
 use crate::stage::{Alone, Notes, Stage};
 use crate::world::lock;
@@ -15,6 +15,9 @@ use crate::{START, Trouble};
 
 /// After healing, within so long every node must decide by the server again.
 const HEALS_WITHIN: Nanos = Nanos::from_secs(2);
+
+/// The longest that a node refuses without having asked.
+const ASKED_WITHIN: Nanos = Nanos::from_secs(5);
 
 /// What came of a seed.
 #[derive(Clone, Debug, Default)]
@@ -84,6 +87,7 @@ fn judge(stage: &Stage, outcome: &mut Outcome) {
         judge_leases(&stage.scenario, &notes, bucket, account, &mut found);
     }
     judge_alone(&stage.scenario, &notes, &mut found);
+    judge_refusals(&stage.scenario, &notes, &accounts, &mut found);
     judge_requests(stage, &notes, &mut found);
     judge_waste(&stage.scenario, &accounts, &mut found);
     judge_throughput(&stage.scenario, &accounts, &mut found);
@@ -223,6 +227,19 @@ fn judge_alone(scenario: &Scenario, notes: &Notes, found: &mut Vec<String>) {
         if envelope.excess() > by_drift {
             let (excess, name) = (envelope.excess(), &spec.name);
             found.push(format!("node {node} alone: {excess} above its share of bucket {bucket} ({name})"));
+        }
+    }
+}
+
+/// No node refuses by what it was told too long ago.
+fn judge_refusals(scenario: &Scenario, notes: &Notes, accounts: &[Account], found: &mut Vec<String>) {
+    for (node, refused, buckets) in &notes.refusals {
+        let stretched = notes.stretched.get(node).copied().unwrap_or_default();
+        let age = slowest(ASKED_WITHIN, scenario.drifts[*node]).saturating_add(stretched);
+        if !buckets.iter().any(|&bucket| is_backed(&accounts[bucket].answered, *node, *refused, age)) {
+            let at = refused.saturating_sub(START);
+            found.push(format!("node {node} refused {buckets:?} at {at} without having asked for long"));
+            return;
         }
     }
 }

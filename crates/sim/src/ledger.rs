@@ -44,6 +44,8 @@ pub struct Account {
     pub given: Vec<(Nanos, i64)>,
     /// What of it was leased, by node: when it was asked for, and how many tokens.
     pub leased: BTreeMap<usize, Vec<(Nanos, u32)>>,
+    /// When each node has asked about it and the server has said something, be it a refusal.
+    pub answered: BTreeMap<usize, Vec<Nanos>>,
     /// What was spent out of leases, by node: when, and how many tokens.
     pub from_leases: BTreeMap<usize, Vec<(Nanos, u32)>>,
 }
@@ -83,6 +85,7 @@ impl Ledger {
     /// The server has done a call.
     pub fn executed(&self, caller: Caller, at: Nanos, call: &Call, answer: &Answer) {
         let Caller { task, node, sent } = caller;
+        self.answered(caller, call);
         if answer.said != Said::Done || call.verb == Verb::Peek {
             return;
         }
@@ -104,6 +107,15 @@ impl Ledger {
                 }
                 Verb::Refund | Verb::HandBack => books.accounts[bucket].given.push((at, -tokens)),
                 Verb::Peek => {}
+            }
+        }
+    }
+
+    fn answered(&self, Caller { task, node, sent }: Caller, call: &Call) {
+        let mut books = lock(&self.0);
+        for entry in &call.entries {
+            if let Some(bucket) = books.place(task, &entry.key, &entry.limit) {
+                books.accounts[bucket].answered.entry(node).or_default().push(sent);
             }
         }
     }
@@ -150,6 +162,7 @@ impl Ledger {
                 of_node.retain(|&(_, tokens)| tokens > 0);
                 of_node.sort_by_key(|&(at, _)| at);
             }
+            account.answered.values_mut().for_each(|sent| sent.sort());
             account.given.sort_by_key(|&(at, tokens)| (at, std::cmp::Reverse(tokens)));
         }
         (accounts, books.strangers)

@@ -27,7 +27,7 @@ pub use model::{Model, ModelLink, OutOfMemory};
 pub use network::{Network, SimLink, Weather};
 pub use node::{NodeLimiter, NodeStore, Said};
 pub use random::Random;
-pub use scenario::{LimitSpec, Load, OnStoreError, Scenario, Shape};
+pub use scenario::{FAILOVERS, LimitSpec, Load, OnStoreError, Scenario, Shape};
 pub use stage::{Alone, Asked, Notes, Stage};
 pub use trace::Trace;
 pub use world::{START, TaskId, Until, World};

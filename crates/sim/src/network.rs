@@ -1,15 +1,19 @@
 //! Between the nodes and the server: delays, losses, partitions, and a server that comes and goes.
 
-use std::future::poll_fn;
+mod sim_link;
+
 use std::sync::{Arc, Mutex};
-use std::task::{Poll, Waker};
+use std::task::Waker;
 
 use tidegate_core::Nanos;
-use tidegate_redis::{Answer, Call, Link, LinkError};
+use tidegate_redis::{Answer, Call, LinkError};
 
 use crate::ledger::{Caller, Ledger};
 use crate::world::{TaskId, World, lock};
 use crate::{Model, Random};
+use sim_link::Brief;
+
+pub use sim_link::SimLink;
 
 /// What the way to the server is like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +50,8 @@ pub struct Network {
 #[derive(Debug)]
 struct Site {
     model: Model,
+    /// A master that was replaced, and that some lines still lead to.
+    old: Option<Model>,
     weather: Weather,
     /// Not running: who connects is refused, and who was connected has lost it.
     is_down: bool,
@@ -63,6 +69,10 @@ struct Site {
 #[derive(Clone, Copy, Debug, Default)]
 struct Line {
     is_cut: bool,
+    /// Does it lead to the master that was replaced?
+    to_old: bool,
+    /// How often it went to another master: what was under way then is lost.
+    moves: u64,
     /// Until when there is no connection, after the server was down.
     down_until: Nanos,
 }
@@ -95,7 +105,9 @@ struct Letter {
     from: usize,
     task: Option<TaskId>,
     sent: Nanos,
+    /// Of the server, and of the line.
     downs: u64,
+    moves: u64,
     asked: Arc<Asked>,
     slot: Arc<Mutex<Slot>>,
 }
@@ -105,6 +117,7 @@ impl Network {
     pub fn new(world: World, nodes: usize, weather: Weather, ledger: Ledger) -> Network {
         let site = Site {
             model: Model::default(),
+            old: None,
             weather,
             is_down: false,
             downs: 0,
@@ -157,6 +170,26 @@ impl Network {
         }
     }
 
+    /// Another becomes the master, and knows what it knows; the old one goes on. Some nodes stay with it.
+    pub fn split(&self, replica: Model, stays: impl Fn(usize) -> bool) {
+        let mut site = lock(&self.site);
+        site.old = Some(std::mem::replace(&mut site.model, replica));
+        for (node, line) in site.lines.iter_mut().enumerate() {
+            line.to_old = stays(node);
+            line.moves += u64::from(!line.to_old);
+        }
+    }
+
+    /// Whoever stayed with the old master leaves it.
+    pub fn leave_the_old_master(&self) {
+        let mut site = lock(&self.site);
+        site.old = None;
+        for line in site.lines.iter_mut().filter(|line| line.to_old) {
+            line.to_old = false;
+            line.moves += 1;
+        }
+    }
+
     /// Does something to what the server keeps.
     pub fn with_model<T>(&self, change: impl FnOnce(&mut Model) -> T) -> T {
         change(&mut lock(&self.site).model)
@@ -175,11 +208,11 @@ impl Network {
     fn post(&self, from: usize, asked: Asked, deadline: Nanos) -> Arc<Mutex<Slot>> {
         let slot = Arc::new(Mutex::new(Slot::default()));
         let sent = self.world.now();
-        let (is_down, downs, arrives) = {
+        let (is_down, downs, moves, arrives) = {
             let site = lock(&self.site);
             let is_down = site.is_down || site.lines[from].down_until > sent;
-            let weather = site.weather;
-            (is_down, site.downs, self.world.by_chance(|random| under_way(&weather, random)))
+            let (weather, moves) = (site.weather, site.lines[from].moves);
+            (is_down, site.downs, moves, self.world.by_chance(|random| under_way(&weather, random)))
         };
         self.world.note(Some(from), format_args!("sends {}", Brief(&asked)));
         if is_down {
@@ -189,7 +222,8 @@ impl Network {
         let (network, late) = (self.clone(), Arc::clone(&slot));
         self.world.after(deadline, move || network.fill(from, &late, Err(LinkError::Timeout(deadline))));
         let asked = Arc::new(asked);
-        let letter = Letter { from, task: self.world.current(), sent, downs, asked, slot: Arc::clone(&slot) };
+        let task = self.world.current();
+        let letter = Letter { from, task, sent, downs, moves, asked, slot: Arc::clone(&slot) };
         match arrives {
             Some(delay) => self.carry(delay, letter, Network::arrive),
             None => self.world.note(Some(from), format_args!("its message is lost")),
@@ -205,7 +239,7 @@ impl Network {
     /// A message has come to the server.
     fn arrive(&self, letter: Letter) {
         let mut site = lock(&self.site);
-        if site.downs != letter.downs {
+        if site.has_lost(&letter) {
             drop(site);
             self.fill(letter.from, &letter.slot, Err(LinkError::Lost("connection reset".into())));
             return;
@@ -232,18 +266,17 @@ impl Network {
     fn serve(&self, letter: Letter) {
         let now = self.world.now();
         let mut site = lock(&self.site);
-        if site.downs != letter.downs {
+        if site.has_lost(&letter) {
             drop(site);
             self.fill(letter.from, &letter.slot, Err(LinkError::Lost("connection reset".into())));
             return;
         }
         site.commands += 1;
         let at = Nanos::new(now.get().saturating_add_signed(site.clock_off));
+        let model = site.master_of(letter.from);
         let told = match &*letter.asked {
-            Asked::Call(call) => site.model.call(call, at).map(|answer| Told::Answer(Box::new(answer))),
-            Asked::Beat { node, alive, within } => {
-                site.model.beat(*node, *alive, *within, at).map(Told::Nodes)
-            }
+            Asked::Call(call) => model.call(call, at).map(|answer| Told::Answer(Box::new(answer))),
+            Asked::Beat { node, alive, within } => model.beat(*node, *alive, *within, at).map(Told::Nodes),
         };
         let weather = site.weather;
         drop(site);
@@ -270,7 +303,7 @@ impl Network {
 
     fn come_back(&self, letter: &Letter, told: Result<Told, LinkError>) {
         let site = lock(&self.site);
-        let (is_lost, is_cut) = (site.downs != letter.downs, site.lines[letter.from].is_cut);
+        let (is_lost, is_cut) = (site.has_lost(letter), site.lines[letter.from].is_cut);
         drop(site);
         if is_lost {
             self.fill(letter.from, &letter.slot, Err(LinkError::Lost("connection reset".into())));
@@ -298,72 +331,22 @@ impl Network {
     }
 }
 
+impl Site {
+    /// Is the connection gone that a message came over?
+    fn has_lost(&self, letter: &Letter) -> bool {
+        self.downs != letter.downs || self.lines[letter.from].moves != letter.moves
+    }
+
+    fn master_of(&mut self, node: usize) -> &mut Model {
+        match &mut self.old {
+            Some(old) if self.lines[node].to_old => old,
+            _ => &mut self.model,
+        }
+    }
+}
+
 /// How long a message takes, if it is not lost.
 fn under_way(weather: &Weather, random: &mut Random) -> Option<Nanos> {
     let delay = weather.delay(random);
     (!random.chance(weather.lost)).then_some(delay)
-}
-
-/// The link of one node.
-#[derive(Clone, Debug)]
-pub struct SimLink {
-    network: Network,
-    node: usize,
-    deadline: Nanos,
-    has_slots: bool,
-}
-
-impl SimLink {
-    async fn ask(&self, asked: Asked) -> Result<Told, LinkError> {
-        let slot = self.network.post(self.node, asked, self.deadline);
-        poll_fn(|context| {
-            let mut slot = lock(&slot);
-            match slot.told.take() {
-                Some(told) => Poll::Ready(told),
-                None => {
-                    slot.waker = Some(context.waker().clone());
-                    Poll::Pending
-                }
-            }
-        })
-        .await
-    }
-}
-
-impl Link for SimLink {
-    async fn call(&self, call: &Call) -> Result<Answer, LinkError> {
-        match self.ask(Asked::Call(Box::new(call.clone()))).await? {
-            Told::Answer(answer) => Ok(*answer),
-            Told::Nodes(_) => Err(LinkError::Garbled("a count for a call".into())),
-        }
-    }
-
-    async fn beat(&self, node: u128, alive: bool, within: Nanos) -> Result<u32, LinkError> {
-        match self.ask(Asked::Beat { node, alive, within }).await? {
-            Told::Nodes(nodes) => Ok(nodes),
-            Told::Answer(_) => Err(LinkError::Garbled("an answer for a beat".into())),
-        }
-    }
-
-    fn has_slots(&self) -> bool {
-        self.has_slots
-    }
-}
-
-/// A question in few words, for the trace.
-struct Brief<'a>(&'a Asked);
-
-impl std::fmt::Display for Brief<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.0 {
-            Asked::Beat { alive, .. } => write!(f, "a beat, alive: {alive}"),
-            Asked::Call(call) => {
-                write!(f, "{:?}", call.verb)?;
-                for entry in &call.entries {
-                    write!(f, " {}+{}", entry.cost, entry.want)?;
-                }
-                Ok(())
-            }
-        }
-    }
 }

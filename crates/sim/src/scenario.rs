@@ -1,5 +1,7 @@
 //! What a world is like: everything that the seed decides before time begins.
 
+mod failovers;
+
 use tidegate_core::{Limit, LogQuota, Meter, Nanos, Quota, WindowQuota};
 use tidegate_redis::Mode;
 
@@ -109,9 +111,17 @@ pub enum Shape {
 /// The life of a lease in hybrid mode; a request's own deadline in strict mode does not depend on it.
 const LIVES: [u64; 6] = [10, 20, 50, 100, 200, 500];
 
+/// Seeds from here on are of worlds in which the server is replaced, and clients are told to wait for long.
+pub const FAILOVERS: u64 = 1 << 32;
+
 impl Scenario {
     /// The scenario of a seed.
     pub fn of(seed: u64) -> Scenario {
+        if seed < FAILOVERS { Scenario::of_faults(seed) } else { Scenario::of_failovers(seed) }
+    }
+
+    /// One in which anything may go wrong.
+    fn of_faults(seed: u64) -> Scenario {
         let mut random = Random::new(seed ^ 0x7469_6465_6761_7465);
         let nodes = random.between(1, 5) as usize;
         let life = *random.pick(&LIVES);
@@ -310,8 +320,18 @@ mod tests {
     }
 
     #[test]
+    fn servers_are_replaced_in_every_way() {
+        let worlds: Vec<Scenario> = (0..100).map(|seed| Scenario::of(FAILOVERS + seed)).collect();
+        for kind in ["restart", "failover", "two-masters"] {
+            assert!(worlds.iter().any(|w| w.faults.iter().any(|f| f.what.kind() == kind)), "{kind}");
+        }
+        assert!(worlds.iter().any(|world| world.mode == Mode::Strict));
+        assert!(worlds.iter().all(|world| world.healed < world.end));
+    }
+
+    #[test]
     fn the_policy_has_the_numbers_of_the_limits() {
-        for scenario in (0..200).map(Scenario::of) {
+        for scenario in (0..200).chain(FAILOVERS..FAILOVERS + 50).map(Scenario::of) {
             let policy = tidegate::policy::Policy::parse(&scenario.policy()).expect("it is a policy");
             let numbers: Vec<Limit> = policy.rules.rules().iter().map(|rule| rule.limit).collect();
             let wanted: Vec<Limit> = scenario.limits.iter().map(|spec| spec.limit).collect();

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use tidegate_core::Nanos;
+use tidegate_redis::Mode;
 
 use crate::faults::{Fault, Trouble};
 use crate::ledger::Ledger;
@@ -40,6 +41,8 @@ pub struct Stage {
 pub struct Notes {
     /// Every request.
     pub requests: Vec<Asked>,
+    /// What the store refused: at which node, when, and about which buckets.
+    pub refusals: Vec<(usize, Nanos, Vec<usize>)>,
     /// What was admitted without the store: by node and bucket.
     pub alone: BTreeMap<(usize, usize), Vec<Alone>>,
     /// Faults after which more may be spent, by bucket or of all buckets.
@@ -154,14 +157,19 @@ impl Stage {
     }
 
     fn plan(&self, fault: Fault) {
-        if let Trouble::Failover { lag } = fault.what {
+        if let Trouble::Failover { lag } | Trouble::TwoMasters { lag, .. } = fault.what {
             let (stage, kept) = (self.clone(), Arc::new(Mutex::new(Model::default())));
             let replica = Arc::clone(&kept);
             self.world.at(fault.from.saturating_sub(lag), move || {
                 *lock(&replica) = stage.network.with_model(|model| model.clone());
             });
             let stage = self.clone();
-            self.world.at(fault.until, move || stage.fail_over(&lock(&kept)));
+            match fault.what {
+                Trouble::TwoMasters { stay, .. } => {
+                    self.world.at(fault.from, move || stage.split(&lock(&kept), stay, &fault));
+                }
+                _ => self.world.at(fault.until, move || stage.fail_over(&lock(&kept))),
+            }
         }
         let stage = self.clone();
         self.world.at(fault.from, move || stage.begin(&fault));
@@ -175,6 +183,7 @@ impl Stage {
             Trouble::Weather(weather) => self.network.set_weather(weather),
             Trouble::Partition(nodes) => self.cut(nodes, true),
             Trouble::Restart { .. } | Trouble::Failover { .. } => self.network.go_down(),
+            Trouble::TwoMasters { .. } => {}
             Trouble::ScriptFlush => self.network.forget_scripts(),
             Trouble::OutOfMemory => self.network.with_model(|model| model.out_of_memory = true),
             Trouble::ServerStep(by) => {
@@ -231,6 +240,7 @@ impl Stage {
                 self.relieve_alone(node, Relief::Capacity);
                 self.start(node);
             }
+            Trouble::TwoMasters { .. } => self.network.leave_the_old_master(),
             Trouble::Failover { .. }
             | Trouble::ScriptFlush
             | Trouble::ServerStep(_)
@@ -245,6 +255,18 @@ impl Stage {
         replica.out_of_memory = false;
         self.network.come_up(|model| *model = replica, ATTEMPT_PAUSE);
         self.relieve(None, Relief::Capacity);
+    }
+
+    /// Both masters give for as long as somebody stays with the old one, and leases of both are out then.
+    fn split(&self, replica: &Model, stay: u64, fault: &Fault) {
+        self.network.split(replica.clone(), |node| stay >> node & 1 == 1);
+        let life = match self.scenario.mode {
+            Mode::Strict => Nanos::ZERO,
+            // By a clock that is as slow as any.
+            Mode::Hybrid { life } => Nanos::new(life.get() + life.get() / 1_000 + 1_000),
+        };
+        let both = fault.until.saturating_sub(fault.from);
+        self.relieve(None, Relief::TwoMasters(both.saturating_add(life)));
     }
 
     /// A node that is told to go: no more clients, then what it has not used is given back.

@@ -1,8 +1,8 @@
-//! Worlds from seeds: the same world twice, those that failed once, and three hundred more.
+//! Worlds from seeds: the same world twice, those that failed once, three hundred more, and a hundred failovers.
 
 use std::path::Path;
 
-use tidegate_sim::{Outcome, run};
+use tidegate_sim::{FAILOVERS, Outcome, run};
 
 fn assert_well(outcome: &Outcome) {
     assert!(
@@ -16,7 +16,7 @@ fn assert_well(outcome: &Outcome) {
 
 #[test]
 fn a_seed_is_a_world_byte_by_byte() {
-    for seed in 0..12 {
+    for seed in (0..12).chain(FAILOVERS..FAILOVERS + 4) {
         let (one, other) = (run(seed, true).trace, run(seed, true).trace);
         assert!(one.lines().count() > 100, "seed {seed}: a world in which things happen");
         let differs = one.lines().zip(other.lines()).find(|(one, other)| one != other);
@@ -56,4 +56,13 @@ fn three_hundred_worlds_keep_every_promise() {
     assert!(sum(|outcome| outcome.promises) > 1_000, "promises that were taken at their word");
     assert!(sum(|outcome| outcome.without_store) > 1_000, "stores that failed");
     assert!(outcomes.iter().any(|outcome| outcome.excess.0 > 0), "leases that were used late");
+}
+
+#[test]
+fn a_hundred_worlds_of_failovers_keep_every_promise() {
+    let outcomes: Vec<Outcome> = (FAILOVERS..FAILOVERS + 100).map(|seed| run(seed, false)).collect();
+    outcomes.iter().for_each(assert_well);
+    let refused: u64 = outcomes.iter().map(|outcome| outcome.requests - outcome.admitted).sum();
+    assert!(refused > 10_000, "worlds in which much is refused: {refused}");
+    assert!(outcomes.iter().all(|outcome| outcome.admitted > 0), "and something admitted");
 }

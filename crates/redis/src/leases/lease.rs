@@ -5,7 +5,7 @@ use tidegate::{Charge, Cost, Decision, Meter, Nanos, Outcome};
 use super::Told;
 use super::parcel::{Drawn, Parcel, Parcels};
 use super::terms::Terms;
-use crate::denials::Timing;
+use crate::denials::{REMEMBERED_MAX, Timing};
 use crate::link::State;
 use crate::tend::BucketCharge;
 
@@ -26,8 +26,9 @@ pub(super) struct Lease {
     next_renewal: Nanos,
     /// What the last ask was granted.
     granted: u32,
-    /// Was that less than it wanted? Then the bucket is near its limit, and until the next ask this node denies.
-    cut_short: bool,
+    /// Was that less than it wanted, and when was it asked for? Then the bucket is near its limit, and until the next
+    /// ask this node denies.
+    cut_short: Option<Nanos>,
     /// How the bucket itself stood when last heard of.
     bucket_state: u64,
     timing: Timing,
@@ -54,7 +55,7 @@ impl Lease {
             next_ask: Nanos::ZERO,
             next_renewal: Nanos::ZERO,
             granted: 0,
-            cut_short: false,
+            cut_short: None,
             bucket_state: 0,
             timing: Timing { sent: Nanos::ZERO, heard: Nanos::ZERO, at: Nanos::ZERO },
         }
@@ -121,9 +122,11 @@ impl Lease {
         wants
     }
 
-    /// Does it deny what it does not hold? Near the limit, until the next ask is due.
+    /// Does it deny what it does not hold? Near the limit, until the next ask is due; but no longer than any denial is
+    /// remembered, should an ask be under way for so long.
     pub(super) fn refusal(&self, charge: &Charge<'_>, now: Nanos) -> Option<Decision> {
-        if self.may_ask(now) || !self.cut_short {
+        let cut_short = self.cut_short?;
+        if self.may_ask(now) || now >= cut_short.saturating_add(REMEMBERED_MAX) {
             return None;
         }
         let mut decision = self.peek_bucket(charge, charge.cost, now)?;
@@ -166,7 +169,7 @@ impl Lease {
         if want == 0 {
             return 0;
         }
-        let next = sent.saturating_add(terms.half());
+        let next = sent.saturating_add(terms.half().min(REMEMBERED_MAX));
         let promised = promised().filter(|&promised| promised > sent);
         self.next_ask = promised.map_or(next, |promised| next.min(promised));
         self.pending = Some(Pending { sent, until: sent.saturating_add(terms.life), want, wanted });
@@ -176,12 +179,15 @@ impl Lease {
     /// The server has answered a call that this lease was part of, whether or not it wanted anything.
     pub(super) fn settle(&mut self, told: &Told<'_>, same_numbers: bool, terms: &Terms) {
         if let (State::Word(word), true) = (&told.standing.state, same_numbers) {
-            // Of two answers that overtook each other the later is right.
-            if told.timing.at >= self.timing.at {
+            // Of two answers that overtook each other the later is right. Of two that did not, the second: the
+            // server that follows another may have a clock that is behind.
+            if told.timing.sent >= self.timing.heard || told.timing.at >= self.timing.at {
                 (self.bucket_state, self.timing) = (*word, told.timing);
             }
         }
-        self.cut_short |= told.refused_itself;
+        if told.refused_itself {
+            self.cut_short = Some(told.timing.sent);
+        }
         let Some(pending) = self.pending.filter(|pending| pending.sent == told.timing.sent && told.want > 0)
         else {
             return;
@@ -195,7 +201,7 @@ impl Lease {
             return;
         }
         self.granted = told.granted;
-        self.cut_short = told.granted < pending.wanted;
+        self.cut_short = (told.granted < pending.wanted).then_some(pending.sent);
         if same_numbers && told.granted > 0 && told.timing.heard < pending.until {
             let parcel = Parcel { left: told.granted, expires: pending.until, granted_at: told.timing.at };
             self.parcels.add(parcel, terms.life);
@@ -207,7 +213,7 @@ impl Lease {
     pub(super) fn failed(&mut self, sent: Nanos) {
         if self.pending.is_some_and(|pending| pending.sent == sent) {
             self.pending = None;
-            self.cut_short = false;
+            self.cut_short = None;
         }
     }
 

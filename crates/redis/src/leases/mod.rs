@@ -16,7 +16,7 @@ mod terms;
 
 use tidegate::{Charge, Cost, Decision, Limit, LimitRef, Nanos};
 
-use crate::denials::Timing;
+use crate::denials::{STEP_BACK, Timing};
 use crate::strict::Standing;
 use crate::table::{KeyHash, Table};
 use crate::tend::BucketCharge;
@@ -28,10 +28,6 @@ use terms::Terms;
 pub(crate) use held::Held;
 pub(crate) use lease::with_lease;
 pub(crate) use parcel::Drawn;
-
-/// A clock that is behind what it showed before by more than this has stepped back. Less than that is threads
-/// overtaking each other.
-const STEP_BACK: Nanos = Nanos::from_millis(1);
 
 /// The leases of this node, and the demand for keys that may be leased.
 #[derive(Debug)]

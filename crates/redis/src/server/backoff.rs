@@ -29,6 +29,11 @@ impl Backoff {
     pub(super) fn wait(&mut self) -> Duration {
         let whole = self.next;
         self.next = (whole * 2).min(LONGEST);
+        self.cut(whole)
+    }
+
+    /// Some span, cut by up to a half at random.
+    pub(super) fn cut(&mut self, whole: Duration) -> Duration {
         self.drawn += 1;
         let part = u32::try_from(self.random.hash_one(self.drawn) % 500).expect("less than 500");
         whole - whole * part / 1_000

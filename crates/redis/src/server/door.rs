@@ -1,16 +1,18 @@
 //! How a connection is made: found, opened, made secret, introduced, and known to be answered.
 
+use std::convert::Infallible;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, ErrorKind, RedisConnectionInfo, RedisError, Value};
+use redis::{AsyncConnectionConfig, ErrorKind, ProtocolVersion, RedisConnectionInfo, RedisError, Value};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+use tokio::sync::Notify;
 
 use super::address::{Login, Place};
 use super::reply::words;
+use super::sentinels::Sentinels;
 use super::tls::Trust;
 
 /// How many calls wait for the connection's task; those beyond wait for room, within their deadlines.
@@ -43,7 +45,17 @@ pub(super) enum Goal {
     /// There.
     Place(Place),
     /// Where Sentinels say that the master is.
-    Master { sentinels: Vec<Place>, master: String, turn: AtomicUsize },
+    Master(Arc<Sentinels>),
+}
+
+impl Goal {
+    /// Resolves when it is not there any more.
+    pub(super) async fn elsewhere(&self, than: &Place) {
+        match self {
+            Goal::Place(_) => std::future::pending().await,
+            Goal::Master(sentinels) => sentinels.elsewhere(than).await,
+        }
+    }
 }
 
 /// Makes connections to one goal.
@@ -51,6 +63,13 @@ pub(super) enum Goal {
 pub(super) struct Door {
     pub(super) manners: Arc<Manners>,
     pub(super) goal: Goal,
+}
+
+/// A connection, and where it leads.
+pub(super) struct Opened {
+    pub(super) connection: MultiplexedConnection,
+    pub(super) driver: Driver,
+    pub(super) place: Place,
 }
 
 /// What drives a connection: whoever runs it keeps the connection alive, and it ends with it.
@@ -61,78 +80,53 @@ impl Door {
     ///
     /// # Errors
     /// When there is none, in words.
-    pub(super) async fn open(&self) -> Result<(MultiplexedConnection, Driver), String> {
-        match &self.goal {
-            Goal::Place(place) => self.manners.open(place, Introduction::LoginAndDb).await,
-            Goal::Master { sentinels, master, turn } => {
-                let place = self.find(sentinels, master, turn).await?;
-                self.manners.open(&place, Introduction::LoginAndDb).await
-            }
-        }
-    }
-
-    /// Asks the Sentinels in turn, beginning with another one each time.
-    async fn find(&self, sentinels: &[Place], master: &str, turn: &AtomicUsize) -> Result<Place, String> {
-        let first = turn.fetch_add(1, Ordering::Relaxed);
-        let mut troubles = Vec::new();
-        for offset in 0..sentinels.len() {
-            let sentinel = &sentinels[first.wrapping_add(offset) % sentinels.len()];
-            match self.ask(sentinel, master).await {
-                Ok(place) => return Ok(place),
-                Err(why) => troubles.push(format!("Sentinel {sentinel}: {why}")),
-            }
-        }
-        Err(troubles.join("; "))
-    }
-
-    async fn ask(&self, sentinel: &Place, master: &str) -> Result<Place, String> {
-        // Most Sentinels want no password; one that does usually has the servers'.
-        let (connection, driver) = match self.manners.open(sentinel, Introduction::None).await {
-            Err(why) if why.starts_with("NOAUTH") => self.manners.open(sentinel, Introduction::Login).await?,
-            other => other?,
+    pub(super) async fn open(&self) -> Result<Opened, String> {
+        let place = match &self.goal {
+            Goal::Place(place) => place.clone(),
+            Goal::Master(sentinels) => sentinels.find().await?,
         };
-        let mut question = redis::cmd("SENTINEL");
-        question.arg("GET-MASTER-ADDR-BY-NAME").arg(master);
-        match exchange(connection, driver, &question, self.manners.within).await? {
-            Value::Array(parts) => match parts.as_slice() {
-                [Value::BulkString(host), Value::BulkString(port)] => read_place(host, port),
-                _ => Err("an answer that makes no sense".into()),
-            },
-            Value::Nil => Err(format!("it knows no master named {master:?}")),
-            Value::ServerError(error) => Err(words(&error)),
-            _ => Err("an answer that makes no sense".into()),
+        let (connection, driver) = self.manners.open(&place, Introduction::LoginAndDb, None).await?;
+        let mut opened = Opened { connection, driver, place };
+        if let Goal::Master(sentinels) = &self.goal {
+            let checked = is_master(&mut opened, self.manners.within).await;
+            checked.map_err(|why| format!("{}: {why}", opened.place))?;
+            sentinels.connected(&opened.place);
         }
+        Ok(opened)
     }
 }
 
-fn read_place(host: &[u8], port: &[u8]) -> Result<Place, String> {
-    let text = |bytes| std::str::from_utf8(bytes).map_err(|_| "a master that is no place".to_owned());
-    let port = text(port)?.parse().map_err(|_| "a master without a port".to_owned())?;
-    Ok(Place { host: text(host)?.to_owned(), port })
-}
-
-/// One question over a connection that nobody else drives.
-async fn exchange(
-    mut connection: MultiplexedConnection,
-    driver: Driver,
-    question: &redis::Cmd,
-    within: Duration,
-) -> Result<Value, String> {
-    let answer = async {
+/// Whoever Sentinels name must say itself that it is the master: one that was named a moment too early, or too late,
+/// is not to be used.
+async fn is_master(opened: &mut Opened, within: Duration) -> Result<(), String> {
+    let role = redis::cmd("ROLE");
+    let asked = async {
         tokio::select! {
-            answer = connection.send_packed_command(question) => answer.map_err(|error| plain(&error)),
-            () = driver => Err("it hung up".to_owned()),
+            answer = opened.connection.send_packed_command(&role) => answer.map_err(|error| plain(&error)),
+            () = &mut opened.driver => Err("it hung up".to_owned()),
         }
     };
-    tokio::time::timeout(within, answer).await.map_err(|_| no_answer(within))?
+    let answer = tokio::time::timeout(within, asked).await.map_err(|_| no_answer(within))??;
+    let Value::Array(parts) = answer else {
+        // Where ROLE is not permitted, or not known, writing will tell.
+        return Ok(());
+    };
+    match parts.first() {
+        Some(Value::BulkString(word)) if word != b"master" => {
+            Err("Sentinel names it as the master, and it is a replica".into())
+        }
+        _ => Ok(()),
+    }
 }
 
 impl Manners {
-    /// Makes a connection to one place, within the time there is for it.
+    /// Makes a connection to one place, within the time there is for it. Where there is somebody to be told of `news`,
+    /// it is one that can be subscribed on.
     pub(super) async fn open(
         &self,
         place: &Place,
         introduce: Introduction,
+        news: Option<&Arc<Notify>>,
     ) -> Result<(MultiplexedConnection, Driver), String> {
         let opening = async {
             let stream = TcpStream::connect((place.host.as_str(), place.port))
@@ -140,8 +134,8 @@ impl Manners {
                 .map_err(|error| format!("{place}: {error}"))?;
             stream.set_nodelay(true).map_err(|error| format!("{place}: {error}"))?;
             match &self.trust {
-                None => self.greet(stream, introduce).await,
-                Some(trust) => self.greet(trust.secure(&place.host, stream).await?, introduce).await,
+                None => self.greet(stream, introduce, news).await,
+                Some(trust) => self.greet(trust.secure(&place.host, stream).await?, introduce, news).await,
             }
         };
         tokio::time::timeout(self.within, opening)
@@ -153,6 +147,7 @@ impl Manners {
         &self,
         stream: S,
         introduce: Introduction,
+        news: Option<&Arc<Notify>>,
     ) -> Result<(MultiplexedConnection, Driver), String>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -167,10 +162,17 @@ impl Manners {
             info = info.set_password(password);
             info = user.iter().fold(info, |info, user| info.set_username(user));
         }
-        let config = AsyncConnectionConfig::new()
+        let mut config = AsyncConnectionConfig::new()
             // Deadlines are for who asks to keep.
             .set_response_timeout(None)
             .set_pipeline_buffer_size(CALLS_WAITING_MAX);
+        if let Some(news) = news.cloned() {
+            info = info.set_protocol(ProtocolVersion::RESP3);
+            config = config.set_push_sender(move |_| {
+                news.notify_one();
+                Ok::<(), Infallible>(())
+            });
+        }
         let (connection, driver) = MultiplexedConnection::new_with_config(&info, stream, config)
             .await
             .map_err(|error| plain(&error))?;
@@ -202,6 +204,6 @@ pub(super) fn plain(error: &RedisError) -> String {
     }
 }
 
-fn no_answer(within: Duration) -> String {
+pub(super) fn no_answer(within: Duration) -> String {
     format!("no answer within {} ms", within.as_millis())
 }

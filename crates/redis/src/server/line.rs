@@ -13,7 +13,7 @@ use tokio::task::AbortHandle;
 
 use super::address::Place;
 use super::backoff::Backoff;
-use super::door::{Door, Goal, plain};
+use super::door::{Door, Goal, Opened, plain};
 use crate::link::LinkError;
 
 /// So many calls in a row that nobody answers make a connection suspect.
@@ -49,7 +49,7 @@ struct Shared {
 
 #[derive(Debug)]
 enum State {
-    /// Nobody knows yet: the first attempt is under way.
+    /// Nobody knows yet: the first attempt is under way, or the first at another master.
     Connecting,
     Up(MultiplexedConnection),
     Down(String),
@@ -62,6 +62,7 @@ enum End {
     HungUp,
     Silent,
     Demoted,
+    Replaced,
 }
 
 impl Line {
@@ -77,7 +78,7 @@ impl Line {
         });
         let place = match &door.goal {
             Goal::Place(place) => Some(place.clone()),
-            Goal::Master { .. } => None,
+            Goal::Master(_) => None,
         };
         let keeper = runtime.spawn(keep(Arc::clone(&shared), door)).abort_handle();
         Line { shared, keeper, place }
@@ -96,7 +97,7 @@ impl Line {
 
     /// Sends one command, once. `asking` sends `ASKING` right before it.
     ///
-    /// While the first attempt is under way this waits for it. Who drops it has not been answered.
+    /// While a first attempt is under way this waits for it. Who drops it has not been answered.
     ///
     /// # Errors
     /// Without a connection, at once; and when the connection is lost.
@@ -201,24 +202,34 @@ async fn keep(shared: Arc<Shared>, door: Door) {
         let answers = shared.answers.load(Ordering::Relaxed);
         let end = match door.open().await {
             Err(why) => End::NoWay(why),
-            Ok((connection, driver)) => {
+            Ok(Opened { connection, driver, place }) => {
                 shared.forget().await;
                 shared.set(State::Up(connection.clone()));
+                // Whatever it ends by, what is under way on it may have been done, and is not sent anew.
                 tokio::select! {
                     () = driver => End::HungUp,
                     end = watch(&shared, connection) => end,
+                    () = door.goal.elsewhere(&place) => End::Replaced,
                 }
             }
         };
+        let was_of_use = shared.answers.load(Ordering::Relaxed) != answers;
+        if matches!(end, End::Replaced) && was_of_use {
+            backoff.reset();
+            // Another is there already: whoever asks waits for it, within its deadline.
+            shared.set(State::Connecting);
+            continue;
+        }
         shared.set(State::Down(match &end {
             End::NoWay(why) => why.clone(),
             End::HungUp => "the server hung up".into(),
             End::Silent => "the server gives no sign of life".into(),
             End::Demoted => "the server is not the master; looking for it".into(),
+            End::Replaced => "Sentinels name another master; connecting to it".into(),
         }));
         // One that lets us in and hangs up, or is well but not the master, may be all there is: it is not to be
         // bothered without end.
-        if matches!(end, End::HungUp | End::Silent) && shared.answers.load(Ordering::Relaxed) != answers {
+        if matches!(end, End::HungUp | End::Silent) && was_of_use {
             backoff.reset();
         }
         tokio::time::sleep(backoff.wait()).await;

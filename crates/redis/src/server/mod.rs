@@ -8,14 +8,15 @@ mod backoff;
 mod cluster;
 mod door;
 mod line;
+mod naming;
 mod reply;
+mod sentinels;
 mod slots;
 mod tls;
 
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use redis::{Cmd, Value};
@@ -30,9 +31,11 @@ use cluster::Cluster;
 use door::{Door, Goal, Manners};
 use line::Line;
 use reply::Reply;
+use sentinels::Sentinels;
 use tls::Trust;
 
 pub use address::AddressError;
+pub use sentinels::MasterWatch;
 
 /// How long connecting may take: ten deadlines, but at least and at most so long.
 const CONNECT_AT_LEAST: Duration = Duration::from_millis(500);
@@ -104,13 +107,14 @@ pub enum ServerError {
 }
 
 /// A link to a real server. It connects by itself, and again whenever the connection is lost; meanwhile calls fail
-/// at once. Only while the very first attempt is under way they wait for it.
+/// at once. Only while the very first attempt is under way, or the first at another master, they wait for it.
 ///
 /// It may be used from any thread and any runtime. The connection itself lives on the runtime that
 /// [`Server::connect`] was called on, and ends when this is dropped.
 #[derive(Debug)]
 pub struct Server {
     wires: Wires,
+    sentinels: Option<Arc<Sentinels>>,
     deadline: Nanos,
     prefix: String,
 }
@@ -138,14 +142,21 @@ impl Server {
             within: (Duration::from(options.deadline) * 10).clamp(CONNECT_AT_LEAST, CONNECT_AT_MOST),
         });
         let line = |goal| Wires::One(Line::start(&runtime, Door { manners: Arc::clone(&manners), goal }));
+        let mut watched = None;
         let wires = match address.topology {
             Topology::Single(place) => line(Goal::Place(place)),
             Topology::Sentinel { sentinels, master } => {
-                line(Goal::Master { sentinels, master, turn: AtomicUsize::new(0) })
+                let sentinels = Sentinels::start(&runtime, Arc::clone(&manners), sentinels, master);
+                line(Goal::Master(Arc::clone(watched.insert(Arc::new(sentinels)))))
             }
             Topology::Cluster { seeds } => Wires::Many(Cluster::start(&runtime, manners, seeds)),
         };
-        Ok(Server { wires, deadline: options.deadline, prefix: options.prefix })
+        Ok(Server { wires, sentinels: watched, deadline: options.deadline, prefix: options.prefix })
+    }
+
+    /// What is known of the master, where Sentinels watch over it.
+    pub fn master_watch(&self) -> Option<MasterWatch> {
+        self.sentinels.as_ref().map(|sentinels| sentinels.known())
     }
 
     /// Runs a script by its name, and with its text where the server does not know it: then it was not run.

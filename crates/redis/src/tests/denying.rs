@@ -1,11 +1,134 @@
 //! Denials that are remembered.
 
-use tidegate::{Carry, Charge, Clock, Cost, Intent, Limit, Nanos, Outcome, Store, WindowQuota};
+use proptest::prelude::*;
+use tidegate::{Carry, Charge, Clock, Cost, Intent, Limit, Nanos, Outcome, Quota, Store, WindowQuota};
 
 use super::world::{Tasks, World, at, bucket};
+use crate::Mode;
+
+/// The longest that a node denies without having asked.
+const ASKED_WITHIN: Nanos = Nanos::from_secs(5);
+
+/// Limits that tell whoever used them up to wait for hours, or for less.
+fn limits_that_fill_slowly() -> [Limit; 4] {
+    let (day, minute) = (Nanos::from_secs(86_400), Nanos::MINUTE);
+    [
+        Quota::new(10, Nanos::from_secs(150 * 3_600), 10).unwrap().into(),
+        bucket(1, 10),
+        Limit::fixed_window(WindowQuota::new(10, day).unwrap()),
+        Limit::sliding_window(WindowQuota::new(10, minute).unwrap()),
+    ]
+}
+
+fn modes() -> Vec<Mode> {
+    let lives = [10, 100, 4_000, 60_000, 3_600_000].map(Nanos::from_millis);
+    lives.iter().map(|&life| Mode::Hybrid { life }).chain([Mode::Strict]).collect()
+}
+
+proptest! {
+    /// Whatever is remembered, and by whom: no refusal stands on an answer that is older than five seconds.
+    #[test]
+    fn no_refusal_is_older_than_five_seconds(
+        mode in proptest::sample::select(modes()),
+        limit in proptest::sample::select(limits_that_fill_slowly().to_vec()),
+        steps in prop::collection::vec((prop_oneof![4 => 0..30_u64, 2 => 0..800_u64, 1 => 0..7_000_u64], 1..4_u32), 100..400),
+        forgets_at in 0..400_usize,
+    ) {
+        let world = World::new(1, mode);
+        let limit = world.limit("limit", limit);
+        let (mut now, mut asked, mut calls) = (at(0), at(0), 0);
+        for (step, (gap, cost)) in steps.into_iter().enumerate() {
+            now = now.saturating_add(Nanos::from_millis(gap));
+            world.set(now);
+            if step == forgets_at {
+                world.forget_everything();
+            }
+            let decision = world.take(0, &limit, cost);
+            if world.calls() > calls {
+                (asked, calls) = (now, world.calls());
+            }
+            let age = now.saturating_sub(asked);
+            prop_assert!(decision.is_allowed() || age < ASKED_WITHIN, "{cost} refused {age} after asking");
+        }
+    }
+}
 
 #[test]
-fn a_flood_that_is_denied_costs_nothing() {
+fn a_server_that_has_forgotten_is_known_to_have_within_five_seconds() {
+    for (mode, limit) in modes().iter().flat_map(|&mode| limits_that_fill_slowly().map(|limit| (mode, limit)))
+    {
+        let world = World::new(1, mode);
+        let limit = world.limit("limit", limit);
+        // Busy for long enough that a key is leased wherever it can be.
+        let used_up = (0..200).filter(|n| {
+            world.set(at(n * 40));
+            world.take(0, &limit, 1).is_allowed()
+        });
+        assert!(used_up.count() >= 10);
+        let denied = world.take(0, &limit, 3);
+        assert!(denied.retry_after().is_some(), "{mode:?} {limit:?}: {denied:?}");
+        world.forget_everything();
+        let admitted = (1..=50).find(|n| {
+            world.set(at(8_000 + n * 100));
+            world.take(0, &limit, 3).is_allowed()
+        });
+        assert!(admitted.is_some(), "{mode:?} {limit:?}: still denied for what nobody remembers");
+    }
+}
+
+#[test]
+fn a_flood_that_is_told_to_wait_for_hours_costs_a_call_in_five_seconds() {
+    for limit in limits_that_fill_slowly().into_iter().step_by(2) {
+        let world = World::strict();
+        let limit = world.limit("limit", limit);
+        world.take(0, &limit, 10);
+        let wait = world.take(0, &limit, 4).retry_after().unwrap();
+        assert!(wait > Nanos::HOUR);
+        for step in 0..60_000 {
+            world.set(at(step));
+            let told = world.take(0, &limit, 4).retry_after();
+            assert_eq!(told, Some(wait.saturating_sub(Nanos::from_millis(step))), "the wait is the true one");
+        }
+        assert_eq!(world.calls(), 2 + 11, "{limit:?}: 60,000 requests within a minute");
+    }
+}
+
+#[test]
+fn waits_are_true_where_a_server_follows_whose_clock_is_behind() {
+    let world = World::hybrid(1);
+    let limit = world.limit("limit", bucket(100, 100));
+    let flood = |from: u64| {
+        for n in 0..2_000 {
+            world.set(at(from).saturating_add(Nanos::new(n * 500_000)));
+            world.take(0, &limit, 1);
+        }
+    };
+    flood(0);
+    world.forget_everything();
+    world.fall_behind(Nanos::HOUR);
+    flood(2_000);
+    for cost in [1, 5, 60] {
+        let wait = world.take(0, &limit, cost).retry_after().expect("it is used up");
+        world.set(world.clock.now().saturating_add(wait));
+        assert!(world.take(0, &limit, cost).is_allowed(), "{cost} after {wait}");
+        while world.take(0, &limit, 1).is_allowed() {}
+    }
+}
+
+#[test]
+fn a_clock_that_steps_back_does_not_prolong_a_denial() {
+    let world = World::strict();
+    let limit = world.limit("limit", limits_that_fill_slowly()[0]);
+    world.set(at(3_600_000));
+    world.take(0, &limit, 10);
+    assert!(!world.take(0, &limit, 1).is_allowed());
+    world.set(at(0));
+    world.forget_everything();
+    assert!(world.take(0, &limit, 1).is_allowed(), "nobody knows how old the denial is");
+}
+
+#[test]
+fn a_flood_that_is_denied_costs_next_to_nothing() {
     let window = Limit::fixed_window(WindowQuota::new(10, Nanos::MINUTE).unwrap());
     let sliding = Limit::sliding_window(WindowQuota::new(10, Nanos::MINUTE).unwrap());
     for limit in [bucket(10, 10), window, sliding] {
@@ -24,10 +147,12 @@ fn a_flood_that_is_denied_costs_nothing() {
             let more = world.take(0, &limit, 7);
             assert!(more.retry_after() >= again.retry_after(), "{limit:?}: more takes as long or longer");
         }
-        assert_eq!(world.calls(), 2, "{limit:?}");
+        // Who is told to wait for longer than five seconds is asked for again as often as that.
+        let asked_again = (wait.get() - 1) / ASKED_WITHIN.get();
+        assert_eq!(world.calls(), 2 + asked_again, "{limit:?}");
         world.set(until);
         assert!(world.take(0, &limit, 4).is_allowed(), "{limit:?}: the promise");
-        assert_eq!(world.calls(), 3, "{limit:?}: asked once");
+        assert_eq!(world.calls(), 3 + asked_again, "{limit:?}: asked once");
     }
 }
 

@@ -35,6 +35,8 @@ pub(super) fn bucket(rate: u64, capacity: u32) -> Limit {
 struct Model {
     words: Mutex<BTreeMap<BucketKey, u64>>,
     nodes: Mutex<BTreeSet<u128>>,
+    /// How many nanoseconds its clock is behind that of the nodes.
+    behind: AtomicU64,
 }
 
 /// What a node has asked.
@@ -67,7 +69,9 @@ impl Link for ModelLink {
         if self.is_down.load(Ordering::SeqCst) {
             return Err(LinkError::Down("by request".into()));
         }
-        let answer = self.model.answer(call, call.at.unwrap_or_else(|| self.clock.now()));
+        let behind = Nanos::new(self.model.behind.load(Ordering::SeqCst));
+        let now = self.clock.now().saturating_sub(behind);
+        let answer = self.model.answer(call, call.at.unwrap_or(now));
         self.clock.sleep(back).await;
         Ok(answer)
     }
@@ -196,6 +200,16 @@ impl World {
     pub(super) fn calls(&self) -> u64 {
         let calls = self.nodes.iter().map(|node| node.link().asked.calls.load(Ordering::SeqCst));
         calls.sum()
+    }
+
+    /// The server loses all it knew, as one does that was flushed, or is followed by an empty one.
+    pub(super) fn forget_everything(&self) {
+        self.nodes[0].link().model.words.lock().unwrap().clear();
+    }
+
+    /// The server's clock is behind that of the nodes, as that of the one which follows may be.
+    pub(super) fn fall_behind(&self, by: Nanos) {
+        self.nodes[0].link().model.behind.store(by.get(), Ordering::SeqCst);
     }
 
     /// Makes a key hot on a node, and comes to `begin` with it.

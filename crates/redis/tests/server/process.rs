@@ -15,6 +15,8 @@ const STARTS_WITHIN: Duration = Duration::from_secs(5);
 pub(crate) struct Redis {
     pub(crate) port: u16,
     pub(crate) dir: PathBuf,
+    /// What the default user needs, if anything.
+    pub(crate) password: Option<&'static str>,
     binary: String,
     args: Vec<String>,
     child: Child,
@@ -48,7 +50,12 @@ impl Redis {
 
     /// One that watches over others.
     pub(crate) async fn start_sentinel(config: &str) -> Redis {
-        let (dir, port) = (new_dir(), free_port());
+        Redis::start_sentinel_on(free_port(), config).await
+    }
+
+    /// One that watches over others, on a port that somebody knows already.
+    pub(crate) async fn start_sentinel_on(port: u16, config: &str) -> Redis {
+        let dir = new_dir();
         let file = dir.join("sentinel.conf");
         std::fs::write(&file, format!("port {port}\nbind 127.0.0.1\n{config}\n"))
             .expect("a file in a new directory");
@@ -58,7 +65,7 @@ impl Redis {
 
     async fn run(binary: String, args: Vec<String>, dir: PathBuf, port: u16) -> Redis {
         let child = spawn(&binary, &args, &dir);
-        let redis = Redis { port, dir, binary, args, child };
+        let redis = Redis { port, dir, password: None, binary, args, child };
         redis.answers().await;
         redis
     }
@@ -86,6 +93,7 @@ impl Redis {
         let output = Command::new("redis-cli")
             .args(["-h", "127.0.0.1", "-p", &self.port.to_string()])
             .args(args)
+            .envs(self.password.map(|password| ("REDISCLI_AUTH", password)))
             .output()
             .expect("redis-cli is installed beside redis-server");
         String::from_utf8_lossy(&output.stdout).trim_end().to_owned()

@@ -99,6 +99,10 @@ families! {
         "Calls to the shared store that failed, by why. Observability tells what each kind means.";
     STORE_FALLBACKS: Counter "tidegate_store_fallback_decisions_total" ["choice"]
         "What limits have said without the shared store, by their on_store_error.";
+    STORE_MASTER_MOVES: Counter "tidegate_store_master_moves_total" []
+        "How often the shared store was found at another master, as Sentinels say. 0 without Sentinel.";
+    STORE_SENTINELS_SILENT: Gauge "tidegate_store_sentinels_silent" []
+        "Sentinels in the store's address that do not answer. 0 without Sentinel.";
     NODES: Gauge "tidegate_nodes" []
         "How many nodes share the limits, as far as this one knows.";
     LEASE_OVERSHOOT_BOUND: Gauge "tidegate_lease_overshoot_bound_tokens" ["limit"]

@@ -131,6 +131,10 @@ fn shared(page: &mut Exposition, node: &Node, limits: &[ToldLimit]) {
     {
         samples.sample(&[choice], count);
     }
+    let watch = shared.and_then(|shared| shared.store.link().master_watch());
+    page.family(&family::STORE_MASTER_MOVES).sample(&[], watch.as_ref().map_or(0, |watch| watch.moves));
+    let silent = watch.map_or(0, |watch| watch.sentinels - watch.answering);
+    page.family(&family::STORE_SENTINELS_SILENT).sample(&[], silent as u64);
     let nodes = shared.map_or(node.settings.nodes, |shared| shared.store.health().nodes.max(1));
     page.family(&family::NODES).sample(&[], nodes);
     let bounds = shared.map(|shared| shared.store.overshoot_bounds()).unwrap_or_default();

@@ -1,7 +1,7 @@
-//! One line in the log for each change of a shared store's health.
+//! One line in the log for each change of a shared store's health, and of its master.
 
 use tidegate::{Clock, Nanos};
-use tidegate_redis::Health;
+use tidegate_redis::{Health, MasterWatch};
 
 use super::Shared;
 
@@ -13,6 +13,7 @@ const POISON_EVERY: Nanos = Nanos::from_secs(60);
 pub(super) struct Teller {
     up: bool,
     poison: Poison,
+    masters: Masters,
 }
 
 impl Teller {
@@ -24,7 +25,7 @@ impl Teller {
         } else {
             down(shared, &health);
         }
-        Teller { up: health.up, poison: Poison::default() }
+        Teller { up: health.up, poison: Poison::default(), masters: Masters::default() }
     }
 
     /// Tells what has changed.
@@ -38,6 +39,9 @@ impl Teller {
             } else {
                 down(shared, &health);
             }
+        }
+        if let Some(watch) = shared.store.link().master_watch() {
+            self.masters.changes(&watch).into_iter().for_each(|change| change.tell(shared, &watch));
         }
         if let Some(values) = self.poison.due(shared.store.errors().poisoned, shared.store.clock().now()) {
             tracing::warn!(
@@ -55,6 +59,69 @@ fn down(shared: &Shared, health: &Health) {
         error = health.last_error.as_deref().unwrap_or("no answer"),
         "the store does not answer; each limit goes by its `on_store_error` until it does"
     );
+}
+
+/// The master that Sentinels watch over, as it was told of last.
+#[derive(Debug, Default)]
+struct Masters {
+    moves: u64,
+    /// Did less than a majority of the Sentinels answer?
+    unwatched: bool,
+    /// Has a majority ever answered? While nodes start, they are still being asked.
+    was_watched: bool,
+}
+
+/// What is to be told of a master.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum MasterChange {
+    Moved,
+    Unwatched,
+    Watched,
+}
+
+impl Masters {
+    fn changes(&mut self, watch: &MasterWatch) -> Vec<MasterChange> {
+        let mut changes = Vec::new();
+        if watch.moves != self.moves {
+            self.moves = watch.moves;
+            changes.push(MasterChange::Moved);
+        }
+        let is_watched = watch.answering * 2 > watch.sentinels;
+        self.was_watched |= is_watched;
+        if self.was_watched && self.unwatched == is_watched {
+            self.unwatched = !is_watched;
+            changes.push(if is_watched { MasterChange::Watched } else { MasterChange::Unwatched });
+        }
+        changes
+    }
+}
+
+impl MasterChange {
+    fn tell(self, shared: &Shared, watch: &MasterWatch) {
+        let (store, master) = (&shared.place, watch.master.as_deref().unwrap_or("nobody"));
+        let (answering, sentinels) = (watch.answering, watch.sentinels);
+        match self {
+            MasterChange::Moved => {
+                tracing::info!(
+                    store,
+                    master,
+                    "Sentinels name another master; the limits are asked for there now"
+                );
+            }
+            MasterChange::Unwatched => {
+                tracing::warn!(
+                    store,
+                    master,
+                    answering,
+                    sentinels,
+                    "most Sentinels do not answer: should the master be replaced, this node may not hear of it"
+                );
+            }
+            MasterChange::Watched => {
+                tracing::info!(store, master, answering, sentinels, "most Sentinels answer again");
+            }
+        }
+    }
 }
 
 /// Values that were no states, and when they were told of.
@@ -79,6 +146,20 @@ impl Poison {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_move_and_each_loss_of_the_majority_is_told_of_once() {
+        let mut masters = Masters::default();
+        let mut changes =
+            |moves, answering| masters.changes(&MasterWatch { master: None, moves, sentinels: 4, answering });
+        assert_eq!(changes(0, 0), [], "it has only begun to ask");
+        assert_eq!(changes(0, 4), []);
+        assert_eq!(changes(1, 3), [MasterChange::Moved]);
+        assert_eq!(changes(1, 2), [MasterChange::Unwatched], "half are no majority");
+        assert_eq!(changes(1, 1), []);
+        assert_eq!(changes(2, 3), [MasterChange::Moved, MasterChange::Watched]);
+        assert_eq!(changes(2, 4), []);
+    }
 
     #[test]
     fn poison_is_told_of_once_a_minute_and_none_is_forgotten() {

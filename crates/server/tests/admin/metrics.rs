@@ -62,9 +62,13 @@ async fn decisions_are_counted_and_keys_are_not_told() {
 async fn every_contracted_metric_has_a_truthful_value_from_the_start() {
     let node = Arc::new(node(POLICY, Settings::default()));
     let page = Page::parse(&metrics_page(&node));
-    for name in
-        ["tidegate_keys_overflowed_total", "tidegate_degraded", "tidegate_policy_reload_failures_total"]
-    {
+    for name in [
+        "tidegate_keys_overflowed_total",
+        "tidegate_degraded",
+        "tidegate_policy_reload_failures_total",
+        "tidegate_store_master_moves_total",
+        "tidegate_store_sentinels_silent",
+    ] {
         assert_eq!(page.value(name, &[]), 0.0, "{name}");
     }
     assert_eq!(page.value("tidegate_policy_version", &[]), 1.0);

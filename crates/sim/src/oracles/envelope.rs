@@ -36,6 +36,8 @@ pub enum Relief {
     Capacity,
     /// The server's clock has jumped forward by so much.
     Jump(Nanos),
+    /// Two servers give for so long, leases included: a capacity, and what the rate gives in that time.
+    TwoMasters(Nanos),
 }
 
 impl Envelope {
@@ -72,11 +74,16 @@ impl Envelope {
         let by = match relief {
             Relief::Capacity => capacity,
             Relief::Jump(by) => capacity.min(i128::from(by.get()) * self.tokens),
+            Relief::TwoMasters(span) => capacity + i128::from(span.get()) * self.tokens,
+        };
+        let lasts = match relief {
+            Relief::TwoMasters(span) => span.max(self.lasts),
+            Relief::Capacity | Relief::Jump(_) => self.lasts,
         };
         self.before.iter_mut().for_each(|level| *level -= by);
         self.level -= by;
         self.paid += by;
-        self.paid_until = at.saturating_add(self.lasts);
+        self.paid_until = at.saturating_add(lasts);
     }
 
     fn pass(&mut self, at: Nanos) {
@@ -148,6 +155,23 @@ mod tests {
         envelope.relieve(at(0), Relief::Capacity);
         envelope.spend(at(0), 6);
         assert_eq!(envelope.excess(), 1);
+    }
+
+    #[test]
+    fn two_masters_give_twice_while_there_are_two() {
+        let mut envelope = ten_a_second();
+        envelope.relieve(at(0), Relief::TwoMasters(Nanos::from_millis(500)));
+        envelope.spend(at(0), 10);
+        for step in 1..=5 {
+            envelope.spend(at(step * 100), 2);
+        }
+        assert_eq!(envelope.excess(), 0);
+        for step in 6..50 {
+            envelope.spend(at(step * 100), 1);
+        }
+        assert_eq!(envelope.excess(), 0);
+        envelope.spend(at(5_000), 3);
+        assert_eq!(envelope.excess(), 2);
     }
 
     #[test]

@@ -2,10 +2,12 @@
 
 mod counted;
 mod envelope;
+mod outdated;
 mod prepaid;
 mod stale;
 
 pub use counted::counted;
 pub use envelope::{Envelope, Relief};
+pub use outdated::is_backed;
 pub use prepaid::{never_spent, spent_unpaid};
 pub use stale::used_stale;

@@ -1,0 +1,61 @@
+//! Worlds of servers that are replaced, with clients that are told to wait for hours.
+
+use tidegate_core::{Limit, Nanos, Quota};
+
+use super::{LimitSpec, Load, OnStoreError, Scenario, Shape, bucket};
+use crate::faults::{Fault, Trouble};
+use crate::{Random, START};
+
+/// How long these worlds go on after all is healed: longer than nodes remember what they were told.
+const AFTERWARDS: Nanos = Nanos::from_secs(8);
+
+impl Scenario {
+    /// One limit with few tokens, wanted all the time, on a server that forgets, lags or is there twice.
+    pub(super) fn of_failovers(seed: u64) -> Scenario {
+        let mut random = Random::new(seed ^ 0x6661_696c_6f76_6572);
+        let base = Scenario::of_faults(random.between(0, u64::from(u32::MAX)));
+        let nodes = base.nodes;
+        let limit = if random.chance(600) { slow(&mut random) } else { bucket(&mut random) };
+        let choices = [OnStoreError::Local, OnStoreError::Open, OnStoreError::Closed];
+        let on_store_error = *random.pick(&choices);
+        let keys = random.between(1, 2) as usize;
+        let gap = random.between(5_000, 60_000) * nodes as u64;
+        let faults = faults(&mut random, nodes);
+        let healed = faults.last().map_or(START, |fault| fault.until);
+        Scenario {
+            seed,
+            limits: vec![LimitSpec { name: "limit-0".into(), limit, on_store_error, keys }],
+            load: Load { shape: Shape::Steady, gap, cost_max: 1, all_limits: 0 },
+            has_slots: false,
+            faults,
+            healed,
+            end: healed.saturating_add(AFTERWARDS),
+            ..base
+        }
+    }
+}
+
+/// A bucket that takes a minute to a day for each token.
+fn slow(random: &mut Random) -> Limit {
+    let per_token = Nanos::from_secs(*random.pick(&[60, 3_600, 86_400]));
+    let capacity = random.between(3, 40) as u32;
+    Quota::new(1, per_token, capacity).expect("modest numbers are in range").into()
+}
+
+/// One or two, the second while denials from before the first may be remembered.
+fn faults(random: &mut Random, nodes: usize) -> Vec<Fault> {
+    let mut begin = START;
+    let draw = |_| {
+        let from = begin.saturating_add(Nanos::from_millis(random.between(300, 2_500)));
+        let until = from.saturating_add(Nanos::from_millis(random.between(20, 1_500)));
+        let lag = Nanos::from_millis(random.between(1, 200));
+        let what = match random.between(0, 2) {
+            0 => Trouble::Restart { empty: true },
+            1 => Trouble::Failover { lag },
+            _ => Trouble::TwoMasters { lag, stay: random.between(1, (1 << nodes) - 1) },
+        };
+        begin = until;
+        Fault { from, until, what }
+    };
+    (0..2).map(draw).collect()
+}
