@@ -111,11 +111,10 @@ impl<C: Clock> Memory<C> {
     fn as_found(&self, decision: Decision, found: Entry, version: u32, cost: Cost, now: Nanos) -> Decision {
         let Outcome::Denied { retry_after } = decision.outcome else { return decision };
         let found = (found.tag.version(), found.state);
-        let Some(unchanged) = self.registry.as_found(found, version, cost, now) else { return decision };
-        let wait = unchanged.retry_after().unwrap_or(Nanos::ZERO);
+        let Some((wait, full)) = self.registry.as_found(found, version, cost, now) else { return decision };
         Decision {
             outcome: Outcome::Denied { retry_after: retry_after.max(wait) },
-            reset_after: decision.reset_after.max(unchanged.reset_after),
+            reset_after: decision.reset_after.max(full),
             ..decision
         }
     }
@@ -152,7 +151,10 @@ impl<C: Clock> Memory<C> {
         let settled = shared_bucket(&shared).update(charge).expect("the one slot is its key's own");
         if settled.state.is_ok() && ask.cost > Cost::ZERO {
             let charged_at = settled.now;
-            let full_after = self.decision(settled, ask).reset_after;
+            let full_after = self
+                .decision(settled, ask)
+                .reset_after
+                .saturating_add(self.registry.idle_later(settled.version));
             self.debtors.owes(rules.debtor(), charged_at.saturating_add(full_after), charged_at);
             if self.probe(key, rules).is_present() {
                 let now = self.clock.now().max(charged_at);
