@@ -117,6 +117,57 @@ impl Meter {
         }
     }
 
+    /// The same where the key may be trusted more at any time, by as much as there
+    /// is: `plain` is the capacity without trust. Then what is idle here must be
+    /// idle there too, or whoever finds nothing would be given the difference.
+    #[inline]
+    pub fn is_idle_at_any_trust(&self, state: u64, plain: u32, now: Nanos) -> bool {
+        match self {
+            Meter::TokenBucket(quota) => token_bucket::is_full_up_to(state, quota, 2 * u64::from(plain), now),
+            Meter::SlidingWindow(_) | Meter::FixedWindow(_) => self.is_idle(state, now),
+        }
+    }
+
+    /// How much longer than until it is idle that takes.
+    pub fn idle_later(&self, plain: u32) -> Nanos {
+        match self {
+            Meter::TokenBucket(quota) => {
+                let more = (2 * u64::from(plain)).saturating_sub(u64::from(quota.capacity()));
+                quota.nanos_of(more.saturating_mul(quota.token()))
+            }
+            Meter::SlidingWindow(_) | Meter::FixedWindow(_) => Nanos::ZERO,
+        }
+    }
+
+    /// Carries a state over to the same meter at another trust, as of `at`. A
+    /// bucket keeps its tokens, at most that capacity, see
+    /// [`token_bucket::carry_trust`]; windows keep what they counted.
+    pub fn carry_trust(&self, state: u64, to: &Meter, at: Nanos) -> u64 {
+        match (self, to) {
+            (Meter::TokenBucket(from), Meter::TokenBucket(to)) => {
+                token_bucket::carry_trust(state, from, to, at)
+            }
+            (Meter::SlidingWindow(from), Meter::SlidingWindow(to))
+            | (Meter::FixedWindow(from), Meter::FixedWindow(to))
+                if from.length() == to.length() =>
+            {
+                Counts::read(state, from, at).capped(to.count_max()).word(to)
+            }
+            _ => 0,
+        }
+    }
+
+    /// How long a state that is carried over at another trust, should it be left
+    /// as it is, takes to hold `cost` there; `None` where that makes no difference.
+    pub fn holds_in(&self, state: u64, cost: Cost, now: Nanos) -> Option<Nanos> {
+        match self {
+            // Only a bucket refills at a rate of its own; counts come to the same
+            // whenever they are carried over.
+            Meter::TokenBucket(quota) => Some(token_bucket::holds_in(state, quota, cost, now)),
+            Meter::SlidingWindow(_) | Meter::FixedWindow(_) => None,
+        }
+    }
+
     /// Carries a state over to the meter that replaces this one at `at`.
     pub fn carry(&self, state: u64, to: &Meter, carry: Carry, at: Nanos) -> u64 {
         match (self, to, carry) {

@@ -59,7 +59,7 @@ fn read_ahead(state: u64, quota: &WindowQuota, now: Nanos, at: Nanos) -> Counts 
     if here.number == then.number {
         return then;
     }
-    Counts { before: then.before.max(used(&here, quota).min(quota.limit())), ..then }
+    Counts { before: then.before.max(used(&here, quota).min(quota.count_max())), ..then }
 }
 
 /// Gives `cost` back from the newest counts, never below zero.
@@ -78,8 +78,10 @@ pub fn is_idle(state: u64, quota: &WindowQuota, now: Nanos) -> bool {
     counts.before == 0 && counts.now == 0
 }
 
+/// Who was trusted more may have used more than the limit: all of it stays
+/// counted, and each window weighs at most the limit.
 fn judge(counts: &Counts, quota: &WindowQuota, cost: Cost, now: Nanos) -> Outcome {
-    let now = now.min(Nanos::END);
+    let (counts, now) = (&counts.capped(quota.limit()), now.min(Nanos::END));
     if cost == Cost::ZERO {
         return Outcome::Allowed;
     }
@@ -124,7 +126,7 @@ fn used(counts: &Counts, quota: &WindowQuota) -> u32 {
 }
 
 fn standing(counts: &Counts, quota: &WindowQuota, outcome: Outcome, now: Nanos) -> Decision {
-    let now = now.min(Nanos::END);
+    let (counts, now) = (&counts.capped(quota.limit()), now.min(Nanos::END));
     let empty_at = match (counts.now, counts.before) {
         (0, 0) => now,
         (0, _) => counts.end(quota),

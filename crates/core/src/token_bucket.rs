@@ -98,19 +98,63 @@ pub fn refund(state: u64, quota: &Quota, cost: Cost, now: Nanos) -> u64 {
 /// bucket has seen since the charge, or its age would be told too low. Where it
 /// does, because others have taken places behind the charge, nothing is handed
 /// back: their places stay where they are, and a gap before them is nothing that
-/// the state could tell.
+/// the state could tell. Nor is anything put into a bucket that is full.
 pub fn hand_back(state: u64, quota: &Quota, cost: Cost, charged_at: Nanos, now: Nanos) -> u64 {
     let (charged_at, now) = (quota.ticks_at(charged_at), quota.ticks_at(now));
-    if state > now.max(charged_at) + quota.span() {
+    if state <= now || state > now.max(charged_at) + quota.span() {
         return state;
     }
-    state.saturating_sub(ticks_of(quota, cost).saturating_sub(now.saturating_sub(charged_at)))
+    let aged = ticks_of(quota, cost).saturating_sub(now.saturating_sub(charged_at));
+    state.saturating_sub(aged).max(now)
 }
 
 /// Is the bucket full? Then forgetting it loses nothing.
 #[inline]
 pub fn is_full(state: u64, quota: &Quota, now: Nanos) -> bool {
     state <= quota.ticks_at(now)
+}
+
+/// How long until the bucket has seen `cost` tokens come in, be that more than
+/// it holds itself: what is beyond its capacity is there for a bucket of the same
+/// key that is trusted more, see [`carry_trust`].
+pub fn holds_in(state: u64, quota: &Quota, cost: Cost, now: Nanos) -> Nanos {
+    let held_at = (u128::from(state) + u128::from(cost.get()) * u128::from(quota.token()))
+        .saturating_sub(u128::from(quota.span()));
+    let missing = held_at.saturating_sub(u128::from(quota.ticks_at(now)));
+    quota.nanos_of(u64::try_from(missing).unwrap_or(u64::MAX))
+}
+
+/// Is the bucket full, and would one of `capacity` tokens be that went on filling
+/// at the same rate? Then forgetting it loses nothing to whoever is trusted so
+/// much more.
+#[inline]
+pub fn is_full_up_to(state: u64, quota: &Quota, capacity: u64, now: Nanos) -> bool {
+    let more = capacity.saturating_sub(u64::from(quota.capacity())).saturating_mul(quota.token());
+    state == 0 || state.saturating_add(more) <= quota.ticks_at(now)
+}
+
+/// Carries the tokens over to the quota of another trust: as many tokens, at most
+/// that capacity.
+///
+/// A full bucket is not full for somebody who is trusted more: it holds what it
+/// held, and what has come in since at its own rate. Were it full there, whoever
+/// is trusted in turns more and less would be given the difference of the two
+/// capacities each time. A bucket that was full for long enough is full at every
+/// trust, like one that was never used.
+pub fn carry_trust(state: u64, from: &Quota, to: &Quota, at: Nanos) -> u64 {
+    let now = from.ticks_at(at);
+    if state > now {
+        return carry(state, from, to, at, to.token(), from.token());
+    }
+    if state == 0 {
+        return 0;
+    }
+    let level = u128::from(from.span()) + u128::from(now - state);
+    // The level in tokens may be large: all that matters is where it is below the new capacity.
+    match level.checked_mul(u128::from(to.token())).map(|level| level / u128::from(from.token())) {
+        Some(level) if level < u128::from(to.span()) => to.ticks_at(at) + (to.span() - level as u64),
+        _ => to.ticks_at(at),
+    }
 }
 
 /// Carries the tokens over to another quota that takes effect at `at`: as many
@@ -129,17 +173,15 @@ pub fn carry_proportional(state: u64, from: &Quota, to: &Quota, at: Nanos) -> u6
 fn carry(state: u64, from: &Quota, to: &Quota, at: Nanos, num: u64, den: u64) -> u64 {
     let missing = state.saturating_sub(from.ticks_at(at));
     if missing == 0 {
-        return 0;
+        // Full since then, and no longer: see `carry_trust`.
+        return to.ticks_at(from.nanos_of(state)).min(to.ticks_at(at));
     }
     let Some(level) = from.span().checked_sub(missing) else {
         let empty_until = from.nanos_of(state - from.span());
         return to.ticks_at(empty_until) + to.span();
     };
     let level = u128::from(level) * u128::from(num) / u128::from(den);
-    match u128::from(to.span()).saturating_sub(level) as u64 {
-        0 => 0,
-        missing => to.ticks_at(at) + missing,
-    }
+    to.ticks_at(at) + u128::from(to.span()).saturating_sub(level) as u64
 }
 
 /// How many ticks may be missing for `cost` still to be there; `None` if the

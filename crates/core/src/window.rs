@@ -11,8 +11,9 @@ use crate::{Nanos, QuotaError, Rate};
 /// # The word
 ///
 /// Both algorithms keep `window number | count before | count now` in 64 bits.
-/// A count takes as many bits as the limit needs (20 at most), the number has
-/// the rest, at least 24. Where every window up to [`Nanos::END`] can be told
+/// A count takes as many bits as twice the limit needs (20 at most), the number
+/// has the rest, at least 24: a key that was trusted may have used up to twice the
+/// limit, and what it used stays counted when it is trusted less. Where every window up to [`Nanos::END`] can be told
 /// apart, any step back of the clock is recognised. Where it cannot (a limit of
 /// 10⁶ over windows shorter than some three minutes), the number wraps: a step
 /// back of up to a minute is recognised, and a count that nobody touched for a
@@ -44,7 +45,7 @@ impl WindowQuota {
         if let Err(error) = Rate::new(limit as u64, length) {
             return Err(error);
         }
-        let count_bits = 32 - limit.leading_zeros();
+        let count_bits = 32 - WindowQuota::count_max_of(limit).leading_zeros();
         let last_number = Nanos::END.get() / length.get();
         let steps_back = if last_number <= u64::MAX >> (2 * count_bits) {
             None
@@ -65,8 +66,17 @@ impl WindowQuota {
         self.length
     }
 
+    /// The most that is ever counted in a window: the limit of whoever is trusted most.
+    pub const fn count_max(&self) -> u32 {
+        WindowQuota::count_max_of(self.limit)
+    }
+
+    const fn count_max_of(limit: u32) -> u32 {
+        if 2 * limit < WindowQuota::LIMIT_MAX { 2 * limit } else { WindowQuota::LIMIT_MAX }
+    }
+
     /// The state of so many counted before the window of that number, and in it. Both counts must be at most
-    /// the limit.
+    /// [`WindowQuota::count_max`].
     pub fn word(&self, number: u64, before: u32, now: u32) -> u64 {
         Counts { number, elapsed: 0, before, now }.word(self)
     }
@@ -162,7 +172,7 @@ impl Counts {
 
     /// The word for these counts; no counts at all are zero.
     pub(crate) fn word(&self, quota: &WindowQuota) -> u64 {
-        debug_assert!(self.before <= quota.limit && self.now <= quota.limit, "counts fit their bits");
+        debug_assert!(self.before.max(self.now) <= quota.count_max(), "counts fit their bits");
         if self.before == 0 && self.now == 0 {
             return 0;
         }

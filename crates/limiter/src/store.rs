@@ -30,7 +30,7 @@ pub trait Store: Send + Sync {
     /// # Errors
     /// When the store can hold no more limits.
     fn limit(&self, name: &str, limit: Limit, carry: Carry, now: Nanos) -> Result<LimitRef, LimitError> {
-        let mut named = self.limits(&[NamedLimit { name, limit, carry }], now)?;
+        let mut named = self.limits(&[NamedLimit { name, limit, carry, trusted: false }], now)?;
         Ok(named.pop().expect("one limit was named"))
     }
 
@@ -100,6 +100,10 @@ pub struct NamedLimit<'a> {
     pub limit: Limit,
     /// What an edit does with the tokens.
     pub carry: Carry,
+    /// May its keys be trusted, now more and now less? Then a bucket that is full is
+    /// kept until it would be full at any trust. Asking for a [`Store::variant`]
+    /// says so too.
+    pub trusted: bool,
 }
 
 /// A limit that a store knows; cheap to clone.

@@ -3,7 +3,10 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use tidegate::{Clock, Cost, Keyed, ManualClock, MemoryOptions, Nanos, Quota};
+use tidegate::{
+    Carry, Charge, Clock, Cost, Decision, Intent, Keyed, Limit, LimitRef, LogQuota, ManualClock, Memory,
+    MemoryOptions, Nanos, Quota, Store, WindowQuota,
+};
 
 const CAP: usize = 1_000_000;
 const FLOOD: u64 = 5_000_000;
@@ -85,4 +88,140 @@ fn flood_one_second_apart(keyed: &Keyed<u64, ManualClock>) -> u64 {
         clock.advance(Nanos::new(1_000));
     }
     admitted
+}
+
+/// When the floods below begin: the start of an hour.
+const START: Nanos = Nanos::from_secs(1_800_000_000);
+
+fn at(secs: u64) -> Nanos {
+    START.saturating_add(Nanos::from_secs(secs))
+}
+
+/// A small store with a limit of every algorithm to be flooded, and one of every
+/// algorithm beside it.
+struct Flooded {
+    store: Memory<ManualClock>,
+    flooded: Vec<LimitRef>,
+    others: Vec<LimitRef>,
+}
+
+impl Flooded {
+    fn new() -> Flooded {
+        let options = MemoryOptions { max_keys: 100, max_log_entries: 1_000 };
+        let store = Memory::with_clock(options, ManualClock::default());
+        let named = |name: &str, limit: Limit| {
+            let name = format!("{name}: {limit}");
+            store.limit(&name, limit, Carry::AsIs, START).expect("a new store has room")
+        };
+        let windows = |limit| WindowQuota::new(limit, Nanos::from_secs(10)).unwrap();
+        let all = |limit: u32| {
+            [
+                Limit::token_bucket(Quota::new(1, Nanos::SECOND, limit).unwrap()),
+                Limit::sliding_window(windows(limit)),
+                Limit::fixed_window(windows(limit)),
+                Limit::sliding_log(LogQuota::new(limit, Nanos::from_secs(10)).unwrap()),
+            ]
+        };
+        let flooded = all(20).map(|limit| named("flooded", limit)).to_vec();
+        let others = all(5).map(|limit| named("other", limit)).to_vec();
+        Flooded { store, flooded, others }
+    }
+
+    fn take(&self, limit: &LimitRef, key: &[u8], cost: u32, now: Nanos) -> Decision {
+        let charge = Charge::new(limit, key, Cost::new(cost));
+        self.store.charge_now(Intent::Take, &[charge], now).decisions[0]
+    }
+
+    /// More keys than there is room for, so that some share: those that were
+    /// admitted though they had no room.
+    fn flood(&self, limit: &LimitRef, now: Nanos) -> Vec<Vec<u8>> {
+        let keys = (0..2_000_u32).map(|key| [b"flood".as_slice(), &key.to_le_bytes()].concat());
+        let shares = |key: &Vec<u8>| {
+            let before = self.store.overflows();
+            self.take(limit, key, 1, now).is_allowed() && self.store.overflows() > before
+        };
+        keys.filter(shares).collect()
+    }
+
+    /// What 60 keys that nobody has seen are told, each eight times.
+    fn fresh(&self, limit: &LimitRef, now: Nanos) -> Vec<Decision> {
+        let told = |key: u32| (0..8).map(move |_| self.take(limit, &key.to_be_bytes(), 1, now));
+        (0..60).flat_map(told).collect()
+    }
+}
+
+/// What somebody owes under one limit is nobody's affair under another: where they
+/// have room of their own, keys of other limits are told the same as ever.
+#[test]
+fn a_flood_of_one_limit_leaves_fresh_keys_of_others_as_they_were() {
+    for flooded in 0..4 {
+        for other in 0..4 {
+            let (calm, wet) = (Flooded::new(), Flooded::new());
+            let debtors = wet.flood(&wet.flooded[flooded], START);
+            assert_eq!(debtors.len(), 20, "{:?}: the shared bucket is drawn on", wet.flooded[flooded]);
+            // Where the flood took what the others need, its keys make way once they are idle, which is
+            // before the shared bucket is full: not so in windows and logs, which are used up alike.
+            let same_room = (flooded == 3) == (other == 3);
+            let now = match (same_room, flooded) {
+                (false, _) => START,
+                (true, 0) => at(2),
+                (true, 1) => at(20),
+                (true, _) => at(10),
+            };
+            let (before, after) = (calm.fresh(&calm.others[other], now), wet.fresh(&wet.others[other], now));
+            let differing = before.iter().zip(&after).find(|(before, after)| before != after);
+            let (limit, by) = (&wet.others[other], &wet.flooded[flooded]);
+            assert_eq!(differing, None, "{limit:?} after a flood of {by:?}");
+        }
+    }
+}
+
+/// When a flood is over, fresh keys of the same limit are fresh, and those that
+/// drew on the shared bucket have what is left of that.
+#[test]
+fn after_a_flood_only_debtors_have_less() {
+    let wet = Flooded::new();
+    let bucket = &wet.flooded[0];
+    let debtors = wet.flood(bucket, START);
+    // The keys with a slot are full after one second, the shared bucket after twenty.
+    let calm = Flooded::new();
+    assert!(calm.fresh(&calm.flooded[0], at(5)) == wet.fresh(bucket, at(5)), "fresh keys of the same limit");
+    let admitted =
+        |key: &Vec<u8>, now| (0..30).take_while(|_| wet.take(bucket, key, 1, now).is_allowed()).count();
+    assert_eq!(admitted(&debtors[0], at(5)), 20, "the first drew on a full one, and has made it good");
+    assert_eq!(admitted(&debtors[19], at(5)), 5, "as empty as what it drew on");
+    assert_eq!(admitted(&debtors[19], at(7)), 2, "from then on its own");
+    assert_eq!(admitted(&debtors[18], at(8)), 8);
+    assert_eq!(admitted(&debtors[17], at(20)), 20, "made good");
+}
+
+/// A key that drew on a shared log gets one of its own as soon as there is room,
+/// and shares no longer, however busy it is.
+#[test]
+fn after_a_flood_of_logs_everybody_has_a_log_again() {
+    let wet = Flooded::new();
+    let log = &wet.flooded[3];
+    // Just as many as there is room for.
+    let mut strangers = 0_u32..;
+    while wet.store.overflows() == 0 {
+        let key = [b"flood".as_slice(), &strangers.next().unwrap().to_le_bytes()].concat();
+        assert!(wet.take(log, &key, 1, START).is_allowed());
+    }
+    let debtors = [b"a", b"b", b"c"];
+    for key in debtors {
+        assert!(wet.take(log, key, 2, at(5)).is_allowed());
+    }
+    let shared = wet.store.overflows();
+    assert_eq!(shared, 4, "they have no room");
+    // From ten seconds on there is; what they drew counts until fifteen.
+    for second in 11..60 {
+        for key in debtors {
+            assert!(wet.take(log, key, 2, at(second)).is_allowed(), "second {second}: shared with others");
+            let left = wet.store.charge_now(Intent::Peek, &[Charge::new(log, key, Cost::ONE)], at(second));
+            let own = 2 * (second - 10).min(10) as u32;
+            let drawn = if second < 15 { 6 } else { 0 };
+            assert_eq!(left.decisions[0].remaining, 20 - own - drawn, "second {second}");
+        }
+    }
+    assert_eq!(wet.store.overflows(), shared, "nobody shares");
 }

@@ -26,7 +26,8 @@ pub struct Facts<'r, 'q> {
     pub(crate) route: Option<Cow<'r, str>>,
     /// The host in lower case.
     host: Option<Cow<'r, str>>,
-    /// The address as it came; keys fold it.
+    /// The address. One of IPv4 that was mapped into IPv6 is that of IPv4, for
+    /// conditions and keys alike.
     pub(crate) ip: Option<IpAddr>,
     /// What the route costs.
     pub(crate) route_cost: Option<Cost>,
@@ -41,7 +42,7 @@ impl<'r, 'q> Facts<'r, 'q> {
             path: path.map(normalise),
             route: None,
             host: request.host.as_deref().map(lower_case),
-            ip: request.ip,
+            ip: request.ip.map(|ip| ip.to_canonical()),
             route_cost: None,
         }
     }
@@ -174,13 +175,12 @@ fn write_escaped(value: &[u8], out: &mut KeyBytes) {
     }
 }
 
-/// The address as a key: an IPv4 address mapped into IPv6 is that IPv4 address,
-/// and other IPv6 clients own a whole /64.
+/// The address as a key: IPv6 clients own a whole /64.
 struct KeyAddress(IpAddr);
 
 impl std::fmt::Display for KeyAddress {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.0.to_canonical() {
+        match self.0 {
             IpAddr::V4(ip) => write!(f, "{ip}"),
             IpAddr::V6(ip) => {
                 let network = ip.to_bits() & (u128::MAX << (128 - IPV6_PREFIX));

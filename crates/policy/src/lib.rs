@@ -44,5 +44,6 @@ pub use request::{Pairs, Request, Trust};
 pub use rule::{CostRule, Group, Rule, Strategy, TagRule, Tier};
 pub use ruleset::{Detector, Item, Plan, RuleSet};
 pub use schema::json_schema;
+pub use shape::unmapped;
 pub use span::{Span, Spanned};
 pub use tenants::{Tenant, Tenants};

@@ -25,7 +25,8 @@ pub struct Request<'a> {
     pub user: Option<Cow<'a, str>>,
     /// The client program.
     pub client: Option<Cow<'a, str>>,
-    /// The client's address.
+    /// The client's address. An IPv4 address that is mapped into IPv6
+    /// (`::ffff:203.0.113.7`) is taken for the address it maps.
     pub ip: Option<IpAddr>,
     /// The plan of the user or tenant.
     pub plan: Option<Cow<'a, str>>,
@@ -96,7 +97,7 @@ impl<'a> Request<'a> {
     /// With this address.
     #[must_use]
     pub fn ip(mut self, ip: impl Into<IpAddr>) -> Self {
-        self.ip = Some(ip.into());
+        self.ip = Some(ip.into().to_canonical());
         self
     }
 

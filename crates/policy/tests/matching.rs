@@ -6,7 +6,7 @@ use tidegate_policy::{Policy, Request, Standing};
 const PATHS: &[&str] = &["/", "/a", "/a/b", "/a/*", "/a/**", "/*/b", "/**", "/a/*/c", "/A"];
 const PLANS: &[&str] = &["free", "pro", "[free, pro]"];
 const METHODS: &[&str] = &["GET", "[GET, POST]", "DELETE"];
-const NETWORKS: &[&str] = &["10.0.0.0/8", "10.1.0.0/16", "\"::/0\"", "[192.0.2.1, 10.0.0.0/8]"];
+const NETWORKS: &[&str] = &["10.0.0.0/8", "10.1.0.0/16", "\"::/0\"", "[192.0.2.1, 10.0.0.0/8]", "192.0.2.1"];
 const KEYS: &[&str] = &["[]", "[user]", "[ip]", "[user, route]", "[\"header:x-key\"]", "[tenant]"];
 
 /// Conditions, key, group, shadow, enabled.
@@ -113,6 +113,79 @@ proptest! {
         let applying = judged.iter().filter(|judged| matches!(judged.standing, Standing::Applies));
         prop_assert_eq!(planned, applying.map(|judged| judged.number).collect::<Vec<_>>(), "{}\n{:?}", text, request);
     }
+}
+
+/// An IPv4 address or network as IPv6 maps it; others as they are.
+fn mapped(text: &str) -> String {
+    let (address, length) =
+        text.split_once('/').map_or((text, None), |(address, length)| (address, Some(length)));
+    match (address.parse::<std::net::IpAddr>(), length) {
+        (Ok(std::net::IpAddr::V4(_)), Some(length)) => {
+            format!("::ffff:{address}/{}", 96 + length.parse::<u8>().expect("a length"))
+        }
+        (Ok(std::net::IpAddr::V4(v4)), None) => format!("::ffff:{v4}"),
+        _ => text.to_owned(),
+    }
+}
+
+/// All values of `ip` in a policy of these tests, mapped.
+fn mapped_policy(text: &str) -> String {
+    let networks = NETWORKS.iter().map(|known| {
+        let inner: Vec<String> = known
+            .trim_matches(['[', ']'])
+            .split(", ")
+            .map(|one| format!("\"{}\"", mapped(one.trim_matches('"'))))
+            .collect();
+        (format!("ip: {known}"), format!("ip: [{}]", inner.join(", ")))
+    });
+    networks.fold(text.to_owned(), |text, (plain, mapped)| {
+        text.replace(&format!("{plain},"), &format!("{mapped},"))
+            .replace(&format!("{plain} }}"), &format!("{mapped} }}"))
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    /// However the addresses are spelt, in the policy or in the request, the same
+    /// limits apply with the same keys.
+    #[test]
+    fn a_mapped_address_is_the_address_it_maps(limits in prop::collection::vec(limit(), 0..12), request in request()) {
+        let text = policy(&limits);
+        let policies = [text.clone(), mapped_policy(&text)]
+            .map(|text| Policy::parse(&text).unwrap_or_else(|error| panic!("{text}\n{error}")));
+        let mut respelt = request.clone();
+        respelt.ip = request.ip.map(|ip| match ip.to_canonical() {
+            std::net::IpAddr::V4(v4) => v4.to_ipv6_mapped().into(),
+            v6 => v6,
+        });
+        let mut seen: Vec<Vec<(u32, Vec<u8>)>> = Vec::new();
+        for policy in &policies {
+            for request in [&request, &respelt] {
+                let facts = policy.rules.facts(request);
+                let plan = policy.rules.plan(&facts);
+                seen.push(plan.items().iter().map(|item| (item.rule, plan.key(item).to_vec())).collect());
+            }
+        }
+        prop_assert!(seen.iter().all(|each| *each == seen[0]), "{}\n{:?}\n{:?}", text, request, seen);
+    }
+}
+
+#[test]
+fn a_mapped_network_is_the_network_it_maps() {
+    let network = |text: &str| tidegate_policy::unmapped(text.parse().unwrap()).to_string();
+    assert_eq!(network("::ffff:10.0.0.0/104"), "10.0.0.0/8");
+    assert_eq!(network("::ffff:10.0.0.5/128"), "10.0.0.5/32");
+    assert_eq!(network("::ffff:0:0/96"), "0.0.0.0/0");
+    assert_eq!(network("::ffff:0:0/95"), "::ffff:0.0.0.0/95", "more than what is mapped");
+    assert_eq!(network("2001:db8::/32"), "2001:db8::/32");
+    let blocked = |rule: &str| {
+        let text = format!("version: 1\nlimits: []\nblock: [{{ ip: \"{rule}\" }}]\n");
+        Policy::parse(&text).map(drop).map_err(|error| error.to_string())
+    };
+    assert_eq!(blocked("::ffff:10.0.0.0/104"), Ok(()));
+    let beyond = blocked("::ffff:10.0.0.5/104").unwrap_err();
+    assert!(beyond.contains("10.0.0.0/8"), "{beyond}");
 }
 
 /// The keys of a request that meets one limit.

@@ -80,6 +80,9 @@ pub struct Entry {
     pub delay: Nanos,
     /// How many tokens more to lease, at most half of what is left after the cost; buckets only.
     pub want: u32,
+    /// How much longer than until it is full the state is kept. A full bucket of somebody who may be trusted more the
+    /// next time holds less than a new one would then: it is forgotten once it would be full at any trust.
+    pub spare: Nanos,
     /// For [`Verb::HandBack`]: when the charge was made, by the server's clock. For others that bring something:
     /// when it was brought up.
     pub charged_at: Nanos,

@@ -34,6 +34,7 @@ fn take(limit: Limit, key: &str, cost: u32, at: Option<Nanos>) -> Call {
         binding: true,
         delay: Nanos::ZERO,
         want: 0,
+        spare: Nanos::ZERO,
         charged_at: Nanos::ZERO,
         brought: None,
     };
@@ -228,6 +229,29 @@ fn nothing_stays_for_longer_than_it_counts() {
         bench.call(&all);
         assert!(!bench.connection.exists::<_, bool>(&key).unwrap(), "{limit:?}: full, and still there");
     }
+}
+
+/// A full bucket of somebody who may be trusted more is not what a new one is: it stays until it would be.
+#[test]
+fn what_may_be_trusted_more_stays_until_it_would_be_full_at_any_trust() {
+    let mut bench = Bench::new();
+    let store = bench.store("t");
+    let limit = store.limit("a", Quota::new(10, Nanos::HOUR, 10).unwrap().into(), Carry::AsIs, NOW).unwrap();
+    let trusted = store.variant(&limit, 100).unwrap();
+    let (hour, slack) = (3_600_000, 3_600_000);
+    let mut life = |intent, limit, cost, expected: u64| {
+        bench.charge(&store, intent, Charge::new(limit, b"key", Cost::new(cost)), NOW);
+        let keys: Vec<String> = bench.connection.keys("*").unwrap();
+        assert_eq!(keys.len(), 1, "{keys:?}");
+        let millis: u64 = bench.connection.pttl(&keys[0]).unwrap();
+        let most = expected + slack + 3;
+        assert!(millis <= most && millis + 10_000 > most, "{millis} of {most}");
+    };
+    // Half an hour to full, and an hour to twice as much.
+    life(Intent::Take, &limit, 5, hour / 2 + hour);
+    life(Intent::Refund, &limit, 5, hour);
+    // Ten are left of twenty at 15 an hour; of twenty there is nothing beyond.
+    life(Intent::Take, &trusted, 1, 11 * hour / 15);
 }
 
 #[test]

@@ -17,11 +17,14 @@ const CALLS: usize = 6_000;
 struct Bucket {
     key: BucketKey,
     numbers: [(Limit, Arc<str>); 2],
+    /// May its keys be trusted? Then it is kept for longer than until it is full.
+    is_trusted: bool,
 }
 
 fn bucket(index: usize, limits: [Limit; 2]) -> Bucket {
     let numbers = limits.map(|limit| (limit, Arc::from(limit.to_string())));
-    Bucket { key: BucketKey(format!("model:1:{{tag}}:{index}").into()), numbers }
+    let key = BucketKey(format!("model:1:{{tag}}:{index}").into());
+    Bucket { key, numbers, is_trusted: index.is_multiple_of(2) }
 }
 
 fn buckets() -> Vec<Bucket> {
@@ -81,6 +84,7 @@ fn entry(random: &mut Random, buckets: &[Bucket], verb: Verb, at: Nanos) -> Entr
         binding: random.chance(800),
         delay: Nanos::from_millis(delay),
         want: if is_bucket && delay == 0 && random.chance(300) { random.between(1, most) as u32 } else { 0 },
+        spare: if is_bucket && bucket.is_trusted { Nanos::from_secs(30) } else { Nanos::ZERO },
         charged_at: at.saturating_sub(Nanos::from_millis(ago)),
         brought: None,
     }

@@ -15,6 +15,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use http::header::{FORWARDED, HeaderName};
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use tidegate::policy::unmapped;
 
 /// The most entries that are looked at.
 pub const HOPS_MAX: usize = 64;
@@ -76,8 +77,8 @@ impl TrustedProxies {
         TrustedProxies(Vec::new())
     }
 
-    /// Is this one of them? An IPv4 address within IPv6 counts as the IPv4
-    /// address that it is.
+    /// Is this one of them? An IPv4 address, or a network of them, within IPv6
+    /// counts as what it maps.
     pub fn contains(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         self.0.iter().any(|network| network.contains(&address))
@@ -95,7 +96,7 @@ impl Default for TrustedProxies {
 
 impl FromIterator<IpNet> for TrustedProxies {
     fn from_iter<T: IntoIterator<Item = IpNet>>(networks: T) -> TrustedProxies {
-        TrustedProxies(networks.into_iter().collect())
+        TrustedProxies(networks.into_iter().map(unmapped).collect())
     }
 }
 

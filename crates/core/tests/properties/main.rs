@@ -6,6 +6,7 @@
 //! number of every decision; what is promised over a whole run is checked on
 //! the run itself.
 
+mod alternating;
 mod bucket;
 mod carry;
 mod exact;

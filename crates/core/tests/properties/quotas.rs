@@ -140,7 +140,9 @@ impl WindowNumbers {
 
     /// Windows in a turn of the number that a word has room for.
     pub(crate) fn turn(self) -> u64 {
-        let count_bits = u32::BITS - self.limit.leading_zeros();
+        // Trusted by the most, a key may have used twice as much.
+        let count_max = (2 * self.limit).min(WindowQuota::LIMIT_MAX);
+        let count_bits = u32::BITS - count_max.leading_zeros();
         1 << (u64::BITS - 2 * count_bits)
     }
 

@@ -5,7 +5,7 @@
 //! each edit as of its own instant, and then from that trust to the one it is
 //! charged at, as of the charge.
 
-use tidegate_core::{Carry, Cost, Decision, Limit, Meter, Nanos};
+use tidegate_core::{Carry, Cost, Limit, Nanos};
 
 use super::registry::Registry;
 use super::version::Version;
@@ -61,7 +61,7 @@ impl Registry {
         let (limit, word) = self.edited(found, word, wanted);
         let target = self.target(found, wanted);
         let same_trust = target.trust == found.trust;
-        let word = if same_trust { word } else { carried(&limit, word, &target.limit, Carry::AsIs, now) };
+        let word = if same_trust { word } else { retrusted(&limit, word, &target.limit, now) };
         (target.number, word)
     }
 
@@ -84,29 +84,40 @@ impl Registry {
             self.edited(version, word, newest)
         };
         // A limit that has become one that keeps logs leaves nothing in slots.
-        limit.meter().is_none_or(|meter| meter.is_idle(word, now))
+        limit.meter().is_none_or(|meter| {
+            if version.identity.is_trusted() {
+                meter.is_idle_at_any_trust(word, newest.limit.capacity(), now)
+            } else {
+                meter.is_idle(word, now)
+            }
+        })
     }
 
-    /// What a word that is found at another trust than that of `wanted` says to a
-    /// cost if it stays as it is, for a denial writes nothing: `None` if it is at
-    /// that trust. What it must come to is the cost or, as a full bucket stays
-    /// full, its own capacity. Only a bucket refills at a rate of its own; the
-    /// counts of windows come to the same whenever they are carried over.
+    /// How much longer than until a word of this version is full it takes to be
+    /// full at any trust.
+    pub(crate) fn idle_later(&self, number: u32) -> Nanos {
+        let version = self.get(number);
+        let meter = version.meter().filter(|_| version.identity.is_trusted());
+        meter.map_or(Nanos::ZERO, |meter| meter.idle_later(self.plain(version).limit.capacity()))
+    }
+
+    /// How long a word that is found at another trust than that of `wanted` takes
+    /// to hold a cost there if it stays as it is, for a denial writes nothing, and
+    /// how long it takes to be full: `None` if it is at that trust.
     pub(crate) fn as_found(
         &self,
         (from, word): (u32, u64),
         wanted: u32,
         cost: Cost,
         now: Nanos,
-    ) -> Option<Decision> {
+    ) -> Option<(Nanos, Nanos)> {
         let (found, wanted) = (&**self.get(from), &**self.get(wanted));
         if found.trust == wanted.trust {
             return None;
         }
         let (limit, word) = self.edited(found, word, wanted);
-        let cost = cost.min(Cost::new(limit.capacity()));
-        let bucket = limit.meter().filter(|meter| matches!(meter, Meter::TokenBucket(_)))?;
-        Some(bucket.peek(word, cost, now))
+        let holds_in = |cost| limit.meter()?.holds_in(word, cost, now);
+        Some((holds_in(cost)?, holds_in(Cost::new(wanted.limit.capacity()))?))
     }
 }
 
@@ -123,6 +134,14 @@ pub(crate) struct Edit<'a> {
 fn carried(from: &Limit, word: u64, to: &Limit, carry: Carry, at: Nanos) -> u64 {
     match (from.meter(), to.meter()) {
         (Some(from), Some(to)) => from.carry(word, to, carry, at),
+        _ => 0,
+    }
+}
+
+/// The same to the limit at another trust.
+fn retrusted(from: &Limit, word: u64, to: &Limit, at: Nanos) -> u64 {
+    match (from.meter(), to.meter()) {
+        (Some(from), Some(to)) => from.carry_trust(word, to, at),
         _ => 0,
     }
 }
@@ -199,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bucket_full_at_its_own_trust_is_idle() {
+    fn a_bucket_that_would_be_full_at_any_trust_is_idle() {
         let registry = Registry::new();
         let limit = Quota::new(1, Nanos::SECOND, 10).unwrap().into();
         let plain = registry.name("a", limit, Carry::AsIs, Nanos::ZERO).unwrap().id();
@@ -211,5 +230,13 @@ mod tests {
         assert!(registry.is_idle(trusted, word, at(10_000)));
         registry.name("a", Quota::new(1, Nanos::HOUR, 10).unwrap().into(), Carry::AsIs, at(5_000)).unwrap();
         assert!(!registry.is_idle(trusted, word, at(10_000)), "since the edit it fills more slowly");
+        let limit = registry.name("b", limit, Carry::AsIs, Nanos::ZERO).unwrap();
+        let plain = &**registry.get(limit.id());
+        // Five of ten are back after five seconds, and another ten after ten more.
+        let word = plain.meter().unwrap().take(0, Cost::new(5), at(0)).1.unwrap();
+        assert!(registry.is_idle(plain, word, at(5_000)), "nobody is trusted");
+        registry.variant(limit.id(), 1).unwrap();
+        assert!(!registry.is_idle(plain, word, at(14_999)));
+        assert!(registry.is_idle(plain, word, at(15_000)));
     }
 }

@@ -3,7 +3,9 @@
 //! Logs live in a few locked maps with a fixed budget of 16-byte entries. Each
 //! new key looks at two old ones and forgets those that no longer count. When
 //! the budget is spent, a known key makes do with the entries it has, and a new
-//! one shares the overflow log of its limit; both can only deny more.
+//! one shares the overflow log of its limit; both can only deny more. Once there
+//! is room again, whoever drew on that log gets one of its own that begins with
+//! what was counted there.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,7 +15,7 @@ use tidegate_core::sliding_log::{Log, Room};
 use tidegate_core::{Carry, Cost, Decision, Limit, LogQuota, Nanos};
 
 use super::bring_up::Edit;
-use super::overflow::Debtors;
+use super::overflow::{Debtor, Debtors, Kind};
 use super::registry::Registry;
 use super::version::Version;
 use crate::charge::Ask;
@@ -21,6 +23,8 @@ use crate::charge::Ask;
 const SHARDS: usize = 64;
 /// What a key costs beside its entries, in entries.
 const KEY_COST: usize = 8;
+/// In how many other shards a key that finds no room looks for idle ones.
+const SHARDS_SEARCHED: usize = 8;
 /// What an overflow log may hold.
 const OVERFLOW_ENTRIES: usize = 256;
 
@@ -30,6 +34,8 @@ pub(crate) struct Logs {
     shards: Box<[Mutex<Shard>]>,
     used: AtomicUsize,
     budget: usize,
+    /// Which shard is searched next by a key that finds no room.
+    searched: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
@@ -59,6 +65,22 @@ pub(crate) struct LogKey<'a> {
     pub(crate) version: &'a Version,
     pub(crate) quota: &'a LogQuota,
     pub(crate) now: Nanos,
+}
+
+impl LogKey<'_> {
+    fn debtor(&self) -> Debtor<'_> {
+        Debtor { overflow: &self.version.identity.overflow, kind: Kind::Log, hash: self.hash }
+    }
+
+    /// What a key without a log starts with: usually nothing. One that drew on the
+    /// shared log starts with all of that, or what it drew would be granted twice.
+    fn first(&self, with: &Logging<'_>) -> KeptLog {
+        if with.debtors.may_owe(self.debtor(), self.now) {
+            self.version.identity.overflow.log().clone()
+        } else {
+            KeptLog::default()
+        }
+    }
 }
 
 impl KeptLog {
@@ -93,7 +115,7 @@ impl KeptLog {
 impl Logs {
     pub(crate) fn new(budget: usize) -> Logs {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
-        Logs { shards, used: AtomicUsize::new(0), budget }
+        Logs { shards, used: AtomicUsize::new(0), budget, searched: AtomicUsize::new(0) }
     }
 
     /// How many keys have a log.
@@ -116,19 +138,22 @@ impl Logs {
                 kept.log.take_ahead(quota, cost, key.now, at, room)
             });
         }
-        if with.debtors.may_owe(key.hash, key.now) {
-            return take_shared(with, key, ask);
-        }
-        let mut kept = KeptLog { log: Log::default(), version: key.version.number };
-        let decision = kept.log.peek(key.quota, cost, at);
+        let mut kept = key.first(with);
+        let quota = kept.bring_up(with.registry, key);
+        kept.log.forget(quota, key.now);
+        let decision = kept.log.peek(quota, cost, at);
         if !decision.is_allowed() || cost == Cost::ZERO {
             return decision;
         }
         self.sweep(&mut shard, with.registry, key.now);
-        if !self.reserve(KEY_COST + 1) {
+        // A charge as of later than the newest adds an entry, another is counted with it.
+        let entries = KEY_COST + kept.log.len() + 1;
+        if !self.reserve(entries) && !self.reserve_elsewhere(entries, with.registry, key.now) {
             return take_shared(with, key, ask);
         }
-        let decision = kept.log.take_ahead(key.quota, cost, key.now, at, Room::Grow);
+        let before = kept.log.len();
+        let decision = kept.log.take_ahead(quota, cost, key.now, at, Room::Grow);
+        self.used.fetch_sub(before + 1 - kept.log.len(), Ordering::Relaxed);
         shard.logs.insert(key.hash, kept);
         shard.hand.push_back(key.hash);
         decision
@@ -138,10 +163,8 @@ impl Logs {
         let shard = self.shard(key.hash);
         let mut kept = match shard.logs.get(&key.hash) {
             Some(kept) => kept.clone(),
-            None if with.debtors.may_owe(key.hash, key.now) || !self.has_room() => {
-                key.version.identity.overflow.log().clone()
-            }
-            None => KeptLog::default(),
+            None if !self.has_room() => key.version.identity.overflow.log().clone(),
+            None => key.first(with),
         };
         let quota = kept.bring_up(with.registry, key);
         kept.log.peek(quota, ask.cost, key.now.saturating_add(ask.delay)).told_ahead(ask.delay)
@@ -165,7 +188,9 @@ impl Logs {
     fn amend(&self, with: &Logging<'_>, key: &LogKey<'_>, act: impl FnOnce(&mut KeptLog)) {
         match self.shard(key.hash).logs.get_mut(&key.hash) {
             Some(kept) => self.resize(kept, act),
-            None if with.debtors.may_owe(key.hash, key.now) => act(&mut key.version.identity.overflow.log()),
+            None if with.debtors.may_owe(key.debtor(), key.now) => {
+                act(&mut key.version.identity.overflow.log());
+            }
             None => {}
         }
     }
@@ -189,6 +214,20 @@ impl Logs {
                 shard.hand.push_back(hash);
             }
         }
+    }
+
+    /// Makes room in other shards: when a flood is over, its logs lie in all of them,
+    /// and nobody else would come by. One that is in use is left out, for its own
+    /// shard is locked, and two that wait for each other's would wait for ever.
+    #[cold]
+    fn reserve_elsewhere(&self, entries: usize, registry: &Registry, now: Nanos) -> bool {
+        (0..SHARDS_SEARCHED).any(|_| {
+            let next = self.searched.fetch_add(1, Ordering::Relaxed) % SHARDS;
+            if let Ok(mut shard) = self.shards[next].try_lock() {
+                self.sweep(&mut shard, registry, now);
+            }
+            self.reserve(entries)
+        })
     }
 
     /// Keeps the count of entries true to what `act` does.
@@ -225,7 +264,7 @@ fn take_shared(with: &Logging<'_>, key: &LogKey<'_>, ask: Ask) -> Decision {
     let room = if shared.log.len() < OVERFLOW_ENTRIES { Room::Grow } else { Room::Full };
     let decision = shared.log.take_ahead(quota, cost, key.now, at, room);
     if decision.is_allowed() && cost > Cost::ZERO {
-        with.debtors.owes(key.hash, shared.log.empty_at(quota, at));
+        with.debtors.owes(key.debtor(), shared.log.empty_at(quota, at), key.now);
     }
     decision
 }

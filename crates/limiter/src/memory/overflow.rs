@@ -5,6 +5,13 @@
 //! place. When such a key gets a slot later, it must not start full: what it took
 //! from the shared bucket would be granted twice. [`Debtors`] remembers, within
 //! fixed memory, which keys may still owe something.
+//!
+//! A debt is one key's, under one limit, and of one kind: a limit that was edited
+//! from one that keeps words to one that keeps logs has a shared bucket of each.
+//! Only what is admitted makes a debt, and until the shared bucket is full again
+//! that is at most twice what it holds, so there are few. Should there be more
+//! than cells, the limit that has no cell left for one takes all its keys for
+//! debtors until then. That makes them wait for each other, and nobody else.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -23,6 +30,8 @@ pub(crate) struct Overflow {
     pub(crate) ledger: Ledger,
     /// The same for a limit that keeps a log.
     log: Mutex<KeptLog>,
+    /// Until when every key may owe something, of either kind.
+    all_owe: [AtomicU64; 2],
 }
 
 impl Overflow {
@@ -31,22 +40,61 @@ impl Overflow {
     }
 }
 
+/// Which of the two that a limit has was drawn on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Slot,
+    Log,
+}
+
+/// A key that may have drawn on the shared bucket of its limit.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Debtor<'a> {
+    pub(crate) overflow: &'a Overflow,
+    pub(crate) kind: Kind,
+    /// Of the key under its limit's own secret: it tells the limit, too.
+    pub(crate) hash: u64,
+}
+
+impl Debtor<'_> {
+    fn name(self) -> u64 {
+        match self.kind {
+            Kind::Slot => self.hash,
+            Kind::Log => !self.hash,
+        }
+    }
+
+    fn all_owe(&self) -> &AtomicU64 {
+        &self.overflow.all_owe[self.kind as usize]
+    }
+}
+
 /// The fewest and the most cells; one for every sixteen keys in between.
 const CELLS: (usize, usize) = (64, 65_536);
+/// How many cells a debt may be in.
+const SET: usize = 8;
 
-/// Until when keys may owe their overflow bucket something: by hash, so several
-/// keys share a cell, which can only make one wait for another.
+/// Until when keys may owe their overflow bucket something.
 #[derive(Debug)]
 pub(crate) struct Debtors {
-    cells: Box<[AtomicU64]>,
+    /// Who, and until when, in one word. One whose time has passed is free.
+    cells: Box<[AtomicU128]>,
     /// How many charges found no room of their own.
     overflows: AtomicU64,
 }
 
+fn pack(name: u64, until: Nanos) -> u128 {
+    u128::from(name) << 64 | u128::from(until.get())
+}
+
+fn unpack(cell: u128) -> (u64, Nanos) {
+    ((cell >> 64) as u64, Nanos::new(cell as u64))
+}
+
 impl Debtors {
     pub(crate) fn new(max_keys: usize) -> Debtors {
-        let cells = (max_keys / 16).clamp(CELLS.0, CELLS.1);
-        Debtors { cells: (0..cells).map(|_| AtomicU64::new(0)).collect(), overflows: AtomicU64::new(0) }
+        let cells = (max_keys / 16).clamp(CELLS.0, CELLS.1).next_multiple_of(SET);
+        Debtors { cells: (0..cells).map(|_| AtomicU128::new(0)).collect(), overflows: AtomicU64::new(0) }
     }
 
     /// A charge finds no room of its own.
@@ -59,19 +107,46 @@ impl Debtors {
         self.overflows.load(Ordering::Relaxed)
     }
 
-    /// The key drew on its overflow bucket, which will be full at `until`.
-    pub(crate) fn owes(&self, hash: u64, until: Nanos) {
-        self.cell(hash).fetch_max(until.get(), Ordering::Relaxed);
+    /// The key drew on its overflow bucket at `now`; that will be full at `until`.
+    pub(crate) fn owes(&self, debtor: Debtor<'_>, until: Nanos, now: Nanos) {
+        let name = debtor.name();
+        for cell in self.set(name) {
+            let mut seen = cell.load(Ordering::Relaxed);
+            loop {
+                let (holder, end) = unpack(seen);
+                let is_own = holder == name && end > Nanos::ZERO;
+                if !is_own && end > now {
+                    break;
+                }
+                if is_own && end >= until {
+                    return;
+                }
+                let next = pack(name, until);
+                match cell.compare_exchange_weak(seen, next, Ordering::Relaxed, Ordering::Relaxed) {
+                    Ok(_) => return,
+                    Err(other) => seen = other,
+                }
+            }
+        }
+        debtor.all_owe().fetch_max(until.get(), Ordering::Relaxed);
     }
 
     /// May the key still owe something? Once the bucket that it drew on would be
     /// full, so would its own.
-    pub(crate) fn may_owe(&self, hash: u64, now: Nanos) -> bool {
-        self.cell(hash).load(Ordering::Relaxed) > now.get()
+    pub(crate) fn may_owe(&self, debtor: Debtor<'_>, now: Nanos) -> bool {
+        let name = debtor.name();
+        let owes = |cell: &AtomicU128| {
+            let (holder, until) = unpack(cell.load(Ordering::Relaxed));
+            holder == name && until > now
+        };
+        debtor.all_owe().load(Ordering::Relaxed) > now.get() || self.set(name).iter().any(owes)
     }
 
-    fn cell(&self, hash: u64) -> &AtomicU64 {
-        &self.cells[(hash % self.cells.len() as u64) as usize]
+    /// The cells that a debt may be in.
+    fn set(&self, name: u64) -> &[AtomicU128] {
+        let sets = (self.cells.len() / SET) as u64;
+        let first = (name % sets) as usize * SET;
+        &self.cells[first..first + SET]
     }
 }
 
@@ -79,13 +154,38 @@ impl Debtors {
 mod tests {
     use super::*;
 
+    fn at(secs: u64) -> Nanos {
+        Nanos::from_secs(secs)
+    }
+
     #[test]
     fn a_debt_is_remembered_until_it_is_made_good() {
-        let debtors = Debtors::new(1_000);
-        debtors.owes(7, Nanos::from_secs(10));
-        debtors.owes(7, Nanos::from_secs(5));
-        assert!(debtors.may_owe(7, Nanos::from_secs(9)));
-        assert!(!debtors.may_owe(7, Nanos::from_secs(10)));
-        assert!(!debtors.may_owe(8, Nanos::from_secs(9)));
+        let (debtors, overflow) = (Debtors::new(1_000), Overflow::default());
+        let debtor = |hash| Debtor { overflow: &overflow, kind: Kind::Slot, hash };
+        debtors.owes(debtor(7), at(10), at(1));
+        debtors.owes(debtor(7), at(5), at(1));
+        assert!(debtors.may_owe(debtor(7), at(9)));
+        assert!(!debtors.may_owe(debtor(7), at(10)));
+        assert!(!debtors.may_owe(debtor(8), at(9)));
+        let log = Debtor { kind: Kind::Log, ..debtor(7) };
+        assert!(!debtors.may_owe(log, at(9)), "a debt of the other kind");
+    }
+
+    #[test]
+    fn too_many_debts_are_all_of_their_own_limit() {
+        let (debtors, flooded, other) = (Debtors::new(0), Overflow::default(), Overflow::default());
+        let debtor = |overflow, hash| Debtor { overflow, kind: Kind::Log, hash };
+        for hash in 0..10_000 {
+            debtors.owes(debtor(&flooded, hash), at(10), at(1));
+        }
+        for hash in 0..20_000 {
+            assert!(debtors.may_owe(debtor(&flooded, hash), at(9)), "no debt is forgotten");
+            assert!(!debtors.may_owe(debtor(&other, hash << 32 | 1 << 60), at(9)), "a debt of others");
+        }
+        let slot = Debtor { kind: Kind::Slot, ..debtor(&flooded, 1 << 60) };
+        assert!(!debtors.may_owe(slot, at(9)));
+        assert!(!debtors.may_owe(debtor(&flooded, 1), at(10)), "made good");
+        debtors.owes(debtor(&other, 3), at(20), at(10));
+        assert!(debtors.may_owe(debtor(&other, 3), at(19)) && !debtors.may_owe(debtor(&other, 4), at(19)));
     }
 }

@@ -95,8 +95,11 @@ impl Registry {
     }
 
     fn name_in(&self, names: &mut Names, named: &NamedLimit<'_>, now: Nanos) -> Result<LimitRef, LimitError> {
-        let NamedLimit { name, limit, carry } = *named;
+        let NamedLimit { name, limit, carry, trusted } = *named;
         let previous = names.newest.get(name).cloned();
+        if let Some(known) = previous.as_ref().filter(|_| trusted) {
+            known.identity.trust();
+        }
         if let Some(known) = previous.as_ref().filter(|known| known.limit == limit) {
             return Ok(known.handle.clone());
         }
@@ -105,7 +108,7 @@ impl Registry {
         let version = Arc::new(Version {
             number,
             limit,
-            identity: identity.unwrap_or_else(|| Arc::new(Identity::new())),
+            identity: identity.unwrap_or_else(|| Arc::new(Identity::new(trusted))),
             generation: previous.as_ref().map_or(0, |version| version.generation + 1),
             trust: 0,
             plain: number,
@@ -142,6 +145,7 @@ impl Registry {
             return Ok(known.clone());
         }
         let number = names.next_number()?;
+        plain.identity.trust();
         let handle = plain.handle.at_trust(trust, limit, number);
         self.store(&Arc::new(Version {
             number,
@@ -205,7 +209,8 @@ impl Registry {
         carry: tidegate_core::Carry,
         now: Nanos,
     ) -> Result<LimitRef, LimitError> {
-        self.name_all(&[NamedLimit { name, limit, carry }], now).map(|mut named| named.remove(0))
+        self.name_all(&[NamedLimit { name, limit, carry, trusted: false }], now)
+            .map(|mut named| named.remove(0))
     }
 }
 
@@ -257,7 +262,7 @@ mod tests {
     fn naming_several_is_all_or_nothing() {
         let registry = Registry::new();
         registry.lock().numbers_used = VERSIONS_MAX - 1;
-        let named = |name| NamedLimit { name, limit: limit(1), carry: Carry::AsIs };
+        let named = |name| NamedLimit { name, limit: limit(1), carry: Carry::AsIs, trusted: false };
         assert!(registry.name_all(&[named("a"), named("b")], Nanos::ZERO).is_err());
         assert_eq!(registry.lock().newest.len(), 0, "not even the first");
         assert!(registry.name_all(&[named("a")], Nanos::ZERO).is_ok());

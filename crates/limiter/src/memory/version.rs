@@ -1,6 +1,7 @@
 //! One version of a limit, and what all versions of it have in common.
 
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use siphasher::sip::SipHasher13;
@@ -16,12 +17,30 @@ pub(crate) struct Identity {
     /// outside can aim two keys at one slot, and one key has a slot per limit.
     hash_keys: (u64, u64),
     pub(crate) overflow: Overflow,
+    /// May its keys be trusted: was that said of it, or was it ever asked for at
+    /// some trust?
+    trusted: AtomicBool,
 }
 
 impl Identity {
-    pub(super) fn new() -> Identity {
+    pub(super) fn new(trusted: bool) -> Identity {
         let random = || RandomState::new().hash_one(0_u64);
-        Identity { hash_keys: (random(), random()), overflow: Overflow::default() }
+        Identity {
+            hash_keys: (random(), random()),
+            overflow: Overflow::default(),
+            trusted: AtomicBool::new(trusted),
+        }
+    }
+
+    /// Its keys may be trusted from now on.
+    pub(super) fn trust(&self) {
+        self.trusted.store(true, Ordering::Relaxed);
+    }
+
+    /// May its keys be trusted more the next time?
+    #[inline]
+    pub(super) fn is_trusted(&self) -> bool {
+        self.trusted.load(Ordering::Relaxed)
     }
 
     /// The key's hash, by SipHash-1-3: the fingerprint *is* the identity, so it

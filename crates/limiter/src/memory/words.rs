@@ -6,7 +6,7 @@ use std::sync::Arc;
 use portable_atomic::AtomicU128;
 use tidegate_core::{Cost, Decision, Meter, Nanos, Outcome};
 
-use super::overflow::Debtors;
+use super::overflow::{Debtor, Debtors, Kind};
 use super::probe::{NoRoom, Probe, Rules, Settled, Window};
 use super::registry::Registry;
 use super::slot::{Entry, Slot, Tag};
@@ -26,6 +26,10 @@ pub(super) struct KeyRules<'a> {
 }
 
 impl KeyRules<'_> {
+    fn debtor(&self) -> Debtor<'_> {
+        Debtor { overflow: &self.version.identity.overflow, kind: Kind::Slot, hash: self.hash }
+    }
+
     /// The shared bucket as it stands, as an entry of the key.
     fn shared_entry(&self, tag: Tag) -> Entry {
         let entry = self.version.identity.overflow.slot.get();
@@ -53,7 +57,7 @@ impl Rules for KeyRules<'_> {
     /// A key that drew on the shared bucket starts as empty as that is, or what
     /// it drew would be granted twice.
     fn first(&self, tag: Tag) -> Entry {
-        if self.debtors.may_owe(self.hash, self.now) {
+        if self.debtors.may_owe(self.debtor(), self.now) {
             self.shared_entry(tag)
         } else {
             Entry { tag, state: 0 }
@@ -107,11 +111,10 @@ impl<C: Clock> Memory<C> {
     fn as_found(&self, decision: Decision, found: Entry, version: u32, cost: Cost, now: Nanos) -> Decision {
         let Outcome::Denied { retry_after } = decision.outcome else { return decision };
         let found = (found.tag.version(), found.state);
-        let Some(unchanged) = self.registry.as_found(found, version, cost, now) else { return decision };
-        let wait = unchanged.retry_after().unwrap_or(Nanos::ZERO);
+        let Some((wait, full)) = self.registry.as_found(found, version, cost, now) else { return decision };
         Decision {
             outcome: Outcome::Denied { retry_after: retry_after.max(wait) },
-            reset_after: decision.reset_after.max(unchanged.reset_after),
+            reset_after: decision.reset_after.max(full),
             ..decision
         }
     }
@@ -148,8 +151,11 @@ impl<C: Clock> Memory<C> {
         let settled = shared_bucket(&shared).update(charge).expect("the one slot is its key's own");
         if settled.state.is_ok() && ask.cost > Cost::ZERO {
             let charged_at = settled.now;
-            let full_after = self.decision(settled, ask).reset_after;
-            self.debtors.owes(key.hash, charged_at.saturating_add(full_after));
+            let full_after = self
+                .decision(settled, ask)
+                .reset_after
+                .saturating_add(self.registry.idle_later(settled.version));
+            self.debtors.owes(rules.debtor(), charged_at.saturating_add(full_after), charged_at);
             if self.probe(key, rules).is_present() {
                 let now = self.clock.now().max(charged_at);
                 shared_bucket(&shared).amend(|version, state, _| {
@@ -205,7 +211,7 @@ impl<C: Clock> Memory<C> {
     fn amend(&self, key: Key<'_>, now: Nanos, act: impl Fn(u32, u64) -> u64) {
         let rules = self.rules(key, now);
         let act = |version, state, _| act(version, state);
-        if !self.probe(key, &rules).amend(act) && self.debtors.may_owe(key.hash, now) {
+        if !self.probe(key, &rules).amend(act) && self.debtors.may_owe(rules.debtor(), now) {
             shared_bucket(&SharedRules(&rules)).amend(act);
         }
     }

@@ -79,8 +79,14 @@ impl Active {
     ) -> Result<Active, LimitError> {
         let state_names: Vec<String> = rules.rules().iter().map(Rule::state_name).collect();
         let pairs = rules.rules().iter().zip(&state_names);
-        let named: Vec<NamedLimit<'_>> =
-            pairs.map(|(rule, name)| NamedLimit { name, limit: rule.limit, carry: rule.carry }).collect();
+        let named: Vec<NamedLimit<'_>> = pairs
+            .map(|(rule, name)| NamedLimit {
+                name,
+                limit: rule.limit,
+                carry: rule.carry,
+                trusted: rule.adaptive,
+            })
+            .collect();
         let limits = store.limits(&named, now).map_err(|error| in_the_policys_words(error, &rules))?;
         let bind = |(rule, limit): (&Rule, LimitRef)| {
             let watched = names.get(&rule.name).expect("all names of a rule set are known").clone();

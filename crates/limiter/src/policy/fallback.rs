@@ -126,7 +126,12 @@ impl Share {
     fn bind(rules: &RuleSet, nodes: u32, memory: Arc<ShareMemory>, now: Nanos) -> Result<Share, LimitError> {
         let state_names: Vec<String> = rules.rules().iter().map(Rule::state_name).collect();
         let named: Vec<NamedLimit<'_>> = (rules.rules().iter().zip(&state_names))
-            .map(|(rule, name)| NamedLimit { name, limit: rule.share(nodes), carry: rule.carry })
+            .map(|(rule, name)| NamedLimit {
+                name,
+                limit: rule.share(nodes),
+                carry: rule.carry,
+                trusted: rule.adaptive,
+            })
             .collect();
         let limits = memory.limits(&named, now)?.into_iter().map(Handle::new).collect();
         Ok(Share { nodes, memory, limits })

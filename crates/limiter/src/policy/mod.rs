@@ -70,5 +70,5 @@ pub use joint::{Joint, JointDecision};
 pub use limiter::{BURST_KEYS_MAX, Limiter};
 pub use stats::BusyKey;
 pub use throttle::{Throttle, ThrottleError, ThrottleLimit};
-pub use tidegate_policy::{Policy, PolicyError, Problem, Request, RuleSet, Trust};
+pub use tidegate_policy::{Policy, PolicyError, Problem, Request, RuleSet, Trust, unmapped};
 pub use waiting::Reservation;

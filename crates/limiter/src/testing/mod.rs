@@ -93,6 +93,8 @@ fn checks<H: Harness>() -> Vec<Check<H>> {
         ("trust scales a limit", trusting::scaled),
         ("all levels of trust share one state", trusting::one_state),
         ("asking at another trust changes nothing", trusting::asking_changes_nothing),
+        ("a bucket that is full at less trust is not full at more", trusting::full_at_less),
+        ("alternating trust admits no more than the most trust", trusting::alternating),
         ("an edit reaches keys at any trust", trusting::edits),
         ("the retry promise is kept across a change of trust", trusting::retry_promise),
         ("what is reserved nobody else gets", reserving::denies_others),

@@ -4,7 +4,7 @@ use super::Harness;
 use super::bench::{
     Bench, START, at, bucket, fixed_window, sliding_log, sliding_window, ten_a_minute, ten_an_hour,
 };
-use crate::{Carry, LimitError, Nanos, Outcome, Store};
+use crate::{Carry, Limit, LimitError, LimitRef, Meter, Nanos, Outcome, Store};
 
 pub(super) fn scaled<H: Harness>(harness: &H) {
     for limit in ten_a_minute() {
@@ -42,7 +42,7 @@ pub(super) fn one_state<H: Harness>(harness: &H) {
         assert_eq!(bench.left(&limit, b"key", START), 1, "{limit:?}");
         assert_eq!(bench.drain(&limit, b"key", 20, START), 1, "{limit:?}");
         assert_eq!(bench.left(&trusted, b"key", START), if is_bucket { 0 } else { 10 }, "{limit:?}");
-        assert_eq!(bench.left(&trusted, b"unseen", START), 20, "{limit:?}: full stays full");
+        assert_eq!(bench.left(&trusted, b"unseen", START), 20, "{limit:?}: who was never seen is full");
         // More than the limit holds is cut to it.
         bench.take(&trusted, b"other", 1, START);
         assert_eq!(bench.left(&limit, b"other", START), if is_bucket { 10 } else { 9 }, "{limit:?}");
@@ -66,6 +66,109 @@ pub(super) fn asking_changes_nothing<H: Harness>(harness: &H) {
         bench.left(&limit, b"key", START);
         bench.take(&limit, b"key", 0, START);
         assert_eq!(bench.peek(&trusted, b"key", 1, START), before, "{limit:?}");
+    }
+}
+
+/// A full bucket holds what it holds; one that was full for long enough is full
+/// at every trust, like one that was never used.
+pub(super) fn full_at_less<H: Harness>(harness: &H) {
+    let bench = Bench::new(harness);
+    let limit = bench.limit("full", bucket(10, Nanos::SECOND, 20));
+    let trusted = bench.variant(&limit, 100);
+    bench.take(&limit, b"key", 10, START);
+    assert_eq!(bench.left(&limit, b"key", at(1_000)), 20);
+    assert_eq!(bench.left(&trusted, b"key", at(1_000)), 20, "full is not full at more");
+    assert_eq!(bench.left(&trusted, b"key", at(2_000)), 30, "what has come in since is there");
+    let denied = bench.take(&trusted, b"key", 40, at(2_000));
+    assert_eq!(denied.retry_after(), Some(Nanos::SECOND), "a denial leaves it as it is");
+    assert_eq!((denied.remaining, denied.reset_after), (30, Nanos::SECOND));
+    assert!(bench.take(&trusted, b"key", 40, at(3_000)).is_allowed(), "as full as a new one");
+    // Given back is no more than was taken.
+    bench.take(&limit, b"back", 5, START);
+    bench.refund(&limit, b"back", 100, START);
+    assert_eq!(bench.left(&trusted, b"back", START), 20);
+    assert_eq!(bench.left(&trusted, b"back", at(2_000)), 40);
+}
+
+/// Somebody who is trusted in turns more and less, and takes all there is, is
+/// admitted no more over any time than the most trust allows. Meanwhile others
+/// come, for whom whatever is idle makes way.
+pub(super) fn alternating<H: Harness>(harness: &H) {
+    let limits = [
+        bucket(10, Nanos::SECOND, 20),
+        bucket(7, Nanos::HOUR, 30),
+        bucket(1, Nanos::MINUTE, 1),
+        sliding_window(10, Nanos::MINUTE),
+        fixed_window(10, Nanos::HOUR),
+        sliding_log(10, Nanos::MINUTE),
+    ];
+    for limit in limits {
+        for seed in 1..=3 {
+            let bench = Bench::with_keys(harness, 8);
+            let plain = bench.limit("alternating", limit);
+            let variants: Vec<LimitRef> =
+                [0, 100, 0, 100, 29].iter().map(|trust| bench.variant(&plain, *trust)).collect();
+            let (mut random, mut now, mut admitted) = (seed * 7_919_u64, START, Vec::new());
+            let mut next = |below: u64| {
+                random =
+                    random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                (random >> 33) % below
+            };
+            for step in 0..40_u64 {
+                let variant = &variants[next(5) as usize];
+                let left = bench.left(variant, b"key", now);
+                let cost = if next(3) == 0 { left.min(1) } else { left };
+                let said = bench.take(variant, b"key", cost, now);
+                assert!(said.is_allowed(), "{variant:?} has {left} left: {said:?}");
+                admitted.push((now, u64::from(cost)));
+                for other in 0..4 {
+                    bench.take(&plain, &[other, step as u8], 1, now);
+                }
+                let quarters = next(6) * said.reset_after.get() / 4;
+                now = now.saturating_add(Nanos::new(quarters.next_multiple_of(1_000)));
+            }
+            let most = variants[1].limit();
+            check_all(most, &admitted);
+        }
+    }
+}
+
+/// From each charge to each later one no more than a limit allows.
+fn check_all(limit: &Limit, admitted: &[(Nanos, u64)]) {
+    let within = |from: u64, to: u64| -> u64 {
+        admitted.iter().filter(|(at, _)| (from..=to).contains(&at.get())).map(|(_, cost)| cost).sum()
+    };
+    for (last, _) in admitted {
+        let last = last.get();
+        match limit {
+            Limit::Meter(Meter::TokenBucket(quota)) => {
+                for (first, _) in admitted.iter().filter(|(first, _)| first.get() <= last) {
+                    let (tokens, nanos) =
+                        (u128::from(quota.rate().tokens()), u128::from(quota.rate().nanos()));
+                    // Each change of trust is a change of the clock, by less than a nanosecond.
+                    let elapsed = u128::from(last - first.get()) + admitted.len() as u128;
+                    let most = u128::from(quota.capacity()) + elapsed * tokens / nanos;
+                    let found = within(first.get(), last);
+                    assert!(u128::from(found) <= most, "{limit}: {found} from {first} to {last}, not {most}");
+                }
+            }
+            Limit::Meter(Meter::SlidingWindow(quota) | Meter::FixedWindow(quota)) => {
+                let length = quota.length().get();
+                let start = last - last % length;
+                let before = match limit {
+                    Limit::Meter(Meter::SlidingWindow(_)) => within(start - length, start - 1),
+                    _ => 0,
+                };
+                let estimate = u128::from(before) * u128::from(length - last % length)
+                    + u128::from(within(start, last)) * u128::from(length);
+                let most = u128::from(quota.limit()) * u128::from(length);
+                assert!(estimate <= most, "{limit}: {estimate} of {most} at {last}");
+            }
+            Limit::Log(quota) => {
+                let found = within(last - quota.window().get() + 1, last);
+                assert!(found <= u64::from(quota.limit()), "{limit}: {found} at {last}");
+            }
+        }
     }
 }
 

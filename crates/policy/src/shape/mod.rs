@@ -16,6 +16,7 @@ mod tests;
 pub(crate) use entries::GATE;
 pub(crate) use problems::{Place, Problems};
 pub(crate) use tables::{OBJECTS, POLICY};
+pub use value::unmapped;
 pub(crate) use value::{cidr, decimal, descriptor, duration, instant, integer, listen, window};
 pub(crate) use words::{decimal_text, duration_text};
 

@@ -224,20 +224,31 @@ fn method(node: &Node) -> Result<(), Fault> {
     Err(Fault::not(node, "a method", hint))
 }
 
-/// A network; a plain address is a network of one.
+/// A network; a plain address is a network of one, and one that is mapped into
+/// IPv6 the network it maps.
 pub(crate) fn cidr(node: &Node) -> Result<IpNet, Fault> {
     let seen = node.scalar().unwrap_or_default();
     if let Ok(address) = seen.parse::<std::net::IpAddr>() {
-        return Ok(IpNet::from(address));
+        return Ok(IpNet::from(address.to_canonical()));
     }
     let network: IpNet =
         seen.parse().map_err(|_| Fault::not(node, "an address or a network", hints::network(seen)))?;
+    let network = unmapped(network);
     let truncated = network.trunc();
     if truncated != network {
         let hint = format!("write `{truncated}` for the network, or `{}` for the address", network.addr());
         return Err(Fault::new(format!("{} has bits beyond its prefix", saw(node)), Some(hint)));
     }
     Ok(network)
+}
+
+/// A network of IPv4 addresses that are mapped into IPv6 (`::ffff:10.0.0.0/104`)
+/// as the network of those addresses (`10.0.0.0/8`); any other as it is.
+pub fn unmapped(network: IpNet) -> IpNet {
+    const MAPPED: u8 = 96;
+    let IpNet::V6(v6) = network else { return network };
+    let v4 = v6.addr().to_ipv4_mapped().zip(v6.prefix_len().checked_sub(MAPPED));
+    v4.and_then(|(address, length)| IpNet::new(address.into(), length).ok()).unwrap_or(network)
 }
 
 /// Where to listen; `None` is off.

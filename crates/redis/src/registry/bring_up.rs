@@ -98,18 +98,13 @@ impl Registry {
             }
             _ => None,
         };
-        let state = if retrusted {
-            let retrust = Edit { before: limit, after: version.limit, carry: Carry::AsIs, at: now };
-            edited(state, &retrust, now)
-        } else {
-            state
-        };
+        let state = if retrusted { retrust(state, &limit, &version.limit, now) } else { state };
         BroughtUp { version, state, unchanged, keeps_tokens, poisoned }
     }
 }
 
 /// A denial writes nothing, so a bucket found at another trust stays there: the wait must be long enough for that
-/// too. What it must come to is the cost or, as a full bucket stays full, its own capacity.
+/// too.
 pub(crate) fn as_found(
     decision: Decision,
     unchanged: &Option<(Meter, u64)>,
@@ -119,12 +114,10 @@ pub(crate) fn as_found(
     let (Outcome::Denied { retry_after }, Some((meter, word))) = (decision.outcome, unchanged) else {
         return decision;
     };
-    let most = Limit::Meter(*meter).capacity();
-    let found = meter.peek(*word, cost.min(Cost::new(most)), now);
-    let wait = found.retry_after().unwrap_or(Nanos::ZERO);
+    let holds_in = |cost| meter.holds_in(*word, cost, now).unwrap_or(Nanos::ZERO);
     Decision {
-        outcome: Outcome::Denied { retry_after: retry_after.max(wait) },
-        reset_after: decision.reset_after.max(found.reset_after),
+        outcome: Outcome::Denied { retry_after: retry_after.max(holds_in(cost)) },
+        reset_after: decision.reset_after.max(holds_in(Cost::new(decision.limit))),
         ..decision
     }
 }
@@ -250,7 +243,18 @@ fn edited(state: State, edit: &Edit, at: Nanos) -> State {
     }
 }
 
-/// A change of trust, and an edit as it is, leave what was admitted as it is.
+/// A state at another trust: a bucket keeps its tokens, a window or a log what it counted.
+fn retrust(state: State, from: &Limit, to: &Limit, now: Nanos) -> State {
+    match (state, from, to) {
+        (State::Word(word), Limit::Meter(from), Limit::Meter(to)) => {
+            State::Word(from.carry_trust(word, to, now))
+        }
+        (State::Log(log), ..) => State::Log(log),
+        (_, _, to) => untouched(to),
+    }
+}
+
+/// An edit as it is leaves what was admitted as it is.
 fn edited_log(log: LogState, from: &LogQuota, to: &LogQuota, carry: Carry, at: Nanos) -> LogState {
     match carry {
         Carry::AsIs => log,

@@ -67,6 +67,9 @@ impl Registry {
         now: Nanos,
     ) -> Result<LimitRef, LimitError> {
         let previous = newest.get(named.name).cloned();
+        if let Some(known) = previous.as_ref().filter(|_| named.trusted) {
+            known.trust_keys();
+        }
         if let Some(known) = previous.as_ref().filter(|known| known.limit == named.limit) {
             return Ok(known.handle.clone());
         }
@@ -78,6 +81,9 @@ impl Registry {
             let handle = LimitRef::new(named.name, named.limit, number);
             Version::plain(handle, previous.as_deref(), edition, now, named.carry)
         })?;
+        if named.trusted {
+            version.trust_keys();
+        }
         if let Some(previous) = previous {
             previous.next.set(version.clone()).expect("only the newest version is edited");
         }
@@ -107,6 +113,7 @@ impl Registry {
         if plain.number() == AD_HOC {
             return Ok(Arc::new(Version::variant(&plain, plain.handle.at_trust(trust, limit, AD_HOC))));
         }
+        plain.trust_keys();
         let variant =
             self.add(|number| Version::variant(&plain, plain.handle.at_trust(trust, limit, number)))?;
         plain.keep_variant(variant.clone());

@@ -7,7 +7,7 @@ fn bucket(rate: u64, capacity: u32) -> Limit {
 }
 
 fn name(registry: &Registry, limit: Limit) -> LimitRef {
-    let named = NamedLimit { name: "a", limit, carry: Carry::AsIs };
+    let named = NamedLimit { name: "a", limit, carry: Carry::AsIs, trusted: false };
     registry.name_all(&[named], Nanos::ZERO).unwrap().remove(0)
 }
 
@@ -54,7 +54,7 @@ fn a_variant_is_made_once_a_generation() {
 fn what_cannot_be_counted_is_not_named() {
     let registry = Registry::new("t");
     let odd: Limit = Quota::new(7, Nanos::new(365 * Nanos::DAY.get()), 7).unwrap().into();
-    let named = |name, limit| NamedLimit { name, limit, carry: Carry::AsIs };
+    let named = |name, limit| NamedLimit { name, limit, carry: Carry::AsIs, trusted: false };
     let refused = registry.name_all(&[named("good", bucket(1, 1)), named("odd", odd)], Nanos::ZERO);
     let refused = refused.unwrap_err();
     assert!(matches!(&refused, LimitError::NotShared { name, .. } if &**name == "odd"), "{refused:?}");

@@ -1,5 +1,6 @@
 //! One version of a limit: the numbers of a generation at some trust.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use arc_swap::ArcSwap;
@@ -34,6 +35,8 @@ pub(crate) struct Version {
     written: ArcSwap<Written>,
     /// Of a plain version: numbers of others that its states were found in.
     strangers: Mutex<Vec<Limit>>,
+    /// May its keys be trusted: was that said of any version of its name, or was it ever asked for at some trust?
+    trusted: Arc<AtomicBool>,
     namer: Namer,
 }
 
@@ -65,6 +68,7 @@ impl Version {
             variants: OnceLock::new(),
             written: Written::swap(limit, 0, edition),
             strangers: Mutex::default(),
+            trusted: previous.map(|version| version.trusted.clone()).unwrap_or_default(),
             namer: Namer::new(Owner::Named(handle.name()), &limit),
             handle,
         }
@@ -83,6 +87,7 @@ impl Version {
             variants: OnceLock::new(),
             written: Written::swap(plain.base, handle.trust(), plain.written.load().edition),
             strangers: Mutex::default(),
+            trusted: plain.trusted.clone(),
             namer: plain.namer.clone(),
             handle,
         }
@@ -104,6 +109,7 @@ impl Version {
             namer: Namer::new(Owner::AdHoc(&text), &limit),
             written: Written::swap(limit, 0, 0),
             strangers: Mutex::default(),
+            trusted: Arc::default(),
             handle,
         }
     }
@@ -114,6 +120,17 @@ impl Version {
 
     pub(crate) fn trust(&self) -> u8 {
         self.handle.trust()
+    }
+
+    /// The keys of its limit may be trusted from now on.
+    pub(super) fn trust_keys(&self) {
+        self.trusted.store(true, Ordering::Relaxed);
+    }
+
+    /// How much longer than until it is full a state of it is kept: see [`crate::Entry::spare`].
+    pub(crate) fn spare(&self) -> Nanos {
+        let meter = self.limit.meter().filter(|_| self.trusted.load(Ordering::Relaxed));
+        meter.map_or(Nanos::ZERO, |meter| meter.idle_later(self.base.capacity()))
     }
 
     /// The names of its buckets.

@@ -5,8 +5,8 @@ local refused = false
 
 for i = 1, keys do
   local kind, binding, same, extras, period, base, ticks, nanos, span_a, span_b, cost_a, cost_b, far
-  kind, binding, same, extras, period, base, ticks, nanos, span_a, span_b, cost_a, cost_b, far, position =
-    unpack_from('<BBHBddddddddd', packed, position)
+  kind, binding, same, extras, period, base, ticks, nanos, span_a, span_b, cost_a, cost_b, far, spares[i], position =
+    unpack_from('<BBHBdddddddddd', packed, position)
   local delay_seconds, delay_micros, want, token_a, token_b, raw, brought_a, brought_b = 0, 0, 0
   if extras == 1 then
     delay_seconds, delay_micros, want, token_a, token_b, raw, brought_a, brought_b, position =

@@ -1,7 +1,8 @@
 -- Takes from all buckets, or from none, as charge.lua does, where that is all there is to it: token buckets of a
 -- whole number of ticks in a nanosecond, each once, all binding. Most calls are such, and this is what their speed
 -- is made of. For each key are packed: ticks in a second and in a microsecond, what may be missing for the cost to
--- be there, the cost, and how many seconds ahead a state may lie.
+-- be there, the cost, how many seconds ahead a state may lie, and how many milliseconds longer than until it is full
+-- it is kept.
 local call, unpack_from, pack, sub, ceil = redis.call, struct.unpack, struct.pack, string.sub, math.ceil
 local seconds, micros = time[1] + 0, time[2] + 0
 local packed, position, keys = ARGV[1], 2, #KEYS
@@ -11,8 +12,8 @@ local said, poisoned, complete = 0, 0, true
 
 for i = 1, keys do
   local value, text, a, b = values[i], ARGV[i + 1], 0, 0
-  local base, ticks, room_a, room_b, cost_a, cost_b, far
-  base, ticks, room_a, room_b, cost_a, cost_b, far, position = unpack_from('<ddddddd', packed, position)
+  local base, ticks, room_a, room_b, cost_a, cost_b, far, spare
+  base, ticks, room_a, room_b, cost_a, cost_b, far, spare, position = unpack_from('<dddddddd', packed, position)
   local now_b = micros * ticks
   if not value then
     complete = false
@@ -23,7 +24,7 @@ for i = 1, keys do
     elseif a > seconds + far then
       -- Too far ahead to be true: used up as of now.
       a, b = room_a + cost_a, room_b + cost_b
-      local life = ceil((a + b / base) * 1000) + 1 + slack
+      local life = ceil((a + b / base) * 1000) + 1 + slack + spare
       b = b >= base and b - base + now_b or b + now_b
       a = seconds + a + (room_b + cost_b >= base and 1 or 0)
       if b >= base then
@@ -49,7 +50,7 @@ for i = 1, keys do
     if b >= base then
       a, b = a + 1, b - base
     end
-    lives[i] = ceil((a + b / base) * 1000) + 1 + slack
+    lives[i] = ceil((a + b / base) * 1000) + 1 + slack + spare
     a, b = a + seconds, b + now_b
     if b >= base then
       a, b = a + 1, b - base

@@ -6,7 +6,7 @@ for i = 1, keys do
   local ask, raw, brought_a, brought_b, _ = {}, 0, 0, 0, nil
   asks[i] = ask
   ask.kind, _, ask.same, ask.extras, ask.period, ask.base, ask.ticks, ask.nanos, ask.span_a, ask.span_b, ask.cost_a,
-    ask.cost_b, ask.far, position = unpack_from('<BBHBddddddddd', packed, position)
+    ask.cost_b, ask.far, spares[i], position = unpack_from('<BBHBdddddddddd', packed, position)
   if ask.extras == 1 then
     ask.charged_a, ask.charged_b, _, _, _, raw, brought_a, brought_b, position =
       unpack_from('<dddddddd', packed, position)
@@ -67,6 +67,10 @@ local function give_bucket(ask, state)
   end
   state.a, state.b = minus(state.a, state.b, cost_a, cost_b, base)
   missing_a, missing_b = minus(state.a, state.b, now_a, now_b, base)
+  if missing_a + missing_b == 0 then
+    -- Full as of now, and not before.
+    state.a, state.b = now_a, now_b
+  end
   return (missing_a + missing_b / base) * ask.period * 1000
 end
 
@@ -106,7 +110,7 @@ if not foreign then
       else
         life = give_window(ask, state)
       end
-      if life and life <= 0 then
+      if life and life <= 0 and spares[i] == 0 then
         redis.call('DEL', KEYS[i])
       elseif life then
         keep(i, state.a, state.b, life)

@@ -5,6 +5,8 @@ local verb = sub(packed, 1, 1)
 local values = redis.call('MGET', unpack(KEYS))
 local now = seconds * 1000000 + micros
 local poisoned, foreign = 0, false
+-- How many milliseconds longer than until it is full the state of a key is kept.
+local spares = {}
 
 -- The two numbers of a state that is written under the key's own text, or that has been brought up. What cannot be
 -- a state at all is none.
@@ -31,7 +33,7 @@ end
 
 -- Keeps a state for so many milliseconds.
 local function keep(i, a, b, life)
-  redis.call('SET', KEYS[i], pack('<dd', a, b) .. ARGV[i + 1], 'PX', ceil(life) + 1 + slack)
+  redis.call('SET', KEYS[i], pack('<dd', a, b) .. ARGV[i + 1], 'PX', ceil(life) + 1 + slack + spares[i])
 end
 
 -- Keeps a state in the place of one that lies too far ahead to be true, and would deny for ever.

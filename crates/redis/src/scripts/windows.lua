@@ -35,6 +35,11 @@ local function at_most(a, b, c, d)
   return p < q or (p == q and p_low <= q_low)
 end
 
+-- The most that is ever counted in a window: twice its limit, by somebody who was trusted by the most.
+local function count_max(limit)
+  return limit < 500000 and 2 * limit or 1000000
+end
+
 -- Charges `cost` as of `at`, which is not before `now`. The state after it, or `nil` if it does not fit.
 local function charge_window(fixed, number, both, length, limit, cost, at)
   local window, gone, before, count
@@ -58,12 +63,14 @@ local function charge_window(fixed, number, both, length, limit, cost, at)
       local here, passed, faded, counted = counts(number, both, now, length)
       if here ~= window then
         local used = counted + faded - over(faded, passed, length)
-        used = used < limit and used or limit
+        local most = count_max(limit)
+        used = used < most and used or most
         before = used > before and used or before
       end
     end
-    local room = limit - count - cost
-    if room < 0 or not at_most(before, length - gone, room, length) then
+    -- All that was counted is kept, and weighs at most the limit.
+    local room, weighs = limit - count - cost, before < limit and before or limit
+    if room < 0 or not at_most(weighs, length - gone, room, length) then
       return nil
     end
   end
@@ -79,7 +86,8 @@ end
 -- A window as it is kept.
 local function window_of(i, fixed, length, limit, far, raw, brought_a, brought_b)
   local a, b = state_of(i, 1099511627776, raw, brought_a, brought_b)
-  if b % 1048576 > limit or b >= (limit + 1) * 1048576 then
+  local most = count_max(limit)
+  if b % 1048576 > most or b >= (most + 1) * 1048576 then
     poisoned, values[i] = poisoned + 1, false
     return 0, 0
   end

@@ -87,6 +87,7 @@ impl Asking {
                 binding: charge.role == Role::Binding,
                 delay: whole_micros(charge.delay),
                 want: wants.get(place).copied().unwrap_or(0),
+                spare: version.spare(),
                 charged_at,
                 brought: None,
             });
@@ -198,6 +199,7 @@ impl Asking {
             }
             entry.limit = brought.version.limit;
             entry.text = brought.version.text();
+            entry.spare = brought.version.spare();
             states.push(brought.state.clone());
             entry.brought = Some((raw, brought.state));
             asked.version = brought.version;

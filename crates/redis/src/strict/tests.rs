@@ -40,7 +40,10 @@ impl Link for Servers {
 
 fn named(registry: &Registry) -> LimitRef {
     let limit = Quota::new(1, Nanos::SECOND, 10).unwrap().into();
-    registry.name_all(&[NamedLimit { name: "a", limit, carry: Carry::AsIs }], NOW).unwrap().remove(0)
+    registry
+        .name_all(&[NamedLimit { name: "a", limit, carry: Carry::AsIs, trusted: false }], NOW)
+        .unwrap()
+        .remove(0)
 }
 
 fn take<'a>(charges: &'a [Charge<'a>]) -> Question<'a> {

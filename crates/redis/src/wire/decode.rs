@@ -176,6 +176,7 @@ mod tests {
             binding: true,
             delay: Nanos::ZERO,
             want: 0,
+            spare: Nanos::ZERO,
             charged_at: Nanos::ZERO,
             brought: None,
         };

@@ -65,7 +65,7 @@ fn push_time(args: &mut Args, at: Option<Nanos>) {
 }
 
 /// What is packed of a call that only takes from plain token buckets, each once; `None` for other calls.
-fn plain(call: &Call) -> Option<SmallVec<[[u64; 7]; 8]>> {
+fn plain(call: &Call) -> Option<SmallVec<[[u64; 8]; 8]>> {
     if call.verb != Verb::Take || call.entries.is_empty() {
         return None;
     }
@@ -76,13 +76,14 @@ fn plain(call: &Call) -> Option<SmallVec<[[u64; 7]; 8]>> {
         let again = call.entries[..index].iter().any(|before| before.key == entry.key);
         let scale = Scale::new(quota).filter(|scale| scale.nanos == 1 && plain && held && !again)?;
         let (room, cost) = (scale.cost(quota.capacity() - entry.cost.get()), scale.cost(entry.cost.get()));
-        Some([scale.base, scale.ticks, room.0, room.1, cost.0, cost.1, scale.far()])
+        let spare = entry.spare.as_millis_ceil();
+        Some([scale.base, scale.ticks, room.0, room.1, cost.0, cost.1, scale.far(), spare])
     };
     call.entries.iter().enumerate().map(record).collect()
 }
 
-fn encode_plain(call: &Call, records: SmallVec<[[u64; 7]; 8]>) -> Encoded {
-    let mut packed = Vec::with_capacity(1 + records.len() * 56);
+fn encode_plain(call: &Call, records: SmallVec<[[u64; 8]; 8]>) -> Encoded {
+    let mut packed = Vec::with_capacity(1 + records.len() * 64);
     packed.push(b'1');
     records.iter().flatten().for_each(|&number| packed.extend(double(number)));
     let mut args: Args = SmallVec::with_capacity(records.len() + 1);
@@ -107,6 +108,7 @@ fn push_entry(packed: &mut Vec<u8>, args: &mut Args, verb: Verb, entry: &Entry, 
     packed.extend(same.to_le_bytes());
     packed.push(u8::from(more));
     numbers.iter().for_each(|&number| packed.extend(double(number)));
+    packed.extend(double(entry.spare.as_millis_ceil()));
     if more {
         rest(args, verb, entry).iter().for_each(|&number| packed.extend(double(number)));
     }

@@ -135,8 +135,8 @@ pub(crate) fn read(meter: &Meter, (first, second): (u64, u64)) -> Option<State> 
         Meter::TokenBucket(quota) => Scale::new(quota)?.ticks_of((first, second))?,
         Meter::SlidingWindow(quota) | Meter::FixedWindow(quota) => {
             let (before, now) = (second / COUNT, second % COUNT);
-            let limit = u64::from(quota.limit());
-            if before > limit || now > limit {
+            let most = u64::from(quota.count_max());
+            if before > most || now > most {
                 return None;
             }
             quota.word(first, before as u32, now as u32)

@@ -36,6 +36,7 @@ pub(crate) fn entry(key: &str, limit: Limit) -> Entry {
         binding: true,
         delay: Nanos::ZERO,
         want: 0,
+        spare: Nanos::ZERO,
         charged_at: Nanos::ZERO,
         brought: None,
     }

@@ -137,7 +137,14 @@ impl Random {
                 let limit = u64::from(quota.limit());
                 let fitting = limit.saturating_sub(u64::from(cost.get()));
                 let count = if self.chance(3) { fitting } else { self.spread(limit) };
-                quota.word(number, self.spread(limit) as u32, count as u32)
+                let before = self.spread(limit) as u32;
+                // Somebody who was trusted may have used more.
+                let (before, count) = match self.below(8) {
+                    0 => (quota.count_max() - before.min(quota.count_max()), count as u32),
+                    1 => (before, quota.count_max()),
+                    _ => (before, count as u32),
+                };
+                quota.word(number, before, count)
             }
         }
     }

@@ -72,7 +72,7 @@ impl Door {
     fn take_in(&self, listener: Listener, address: SocketAddr, stream: TcpStream, from: SocketAddr) {
         let peer = Peer {
             address: from.ip().to_canonical(),
-            on_loopback: address.ip().is_loopback(),
+            on_loopback: address.ip().to_canonical().is_loopback(),
             alpn_http2: None,
         };
         let permit = match self.connections.admit(&self.node, listener, peer.address) {

@@ -126,8 +126,9 @@ impl fmt::Display for Banner {
 
 fn notes(settings: &Settings, addresses: [Option<SocketAddr>; 4], kill_switch: bool) -> Vec<String> {
     let mut notes = Vec::new();
-    let others_reach =
-        |listener: Listener| addresses[listener as usize].is_some_and(|address| !address.ip().is_loopback());
+    let others_reach = |listener: Listener| {
+        addresses[listener as usize].is_some_and(|address| !address.ip().to_canonical().is_loopback())
+    };
     if others_reach(Listener::Http) && settings.http_token.is_none() {
         notes.push(
             "/v1/refund and /v1/throttle are off: other machines reach http, and there is no auth.http_token"

@@ -69,6 +69,7 @@ impl Connections {
         let mut permit =
             Permit { connections: Arc::clone(self), node: Arc::clone(node), listener, counted: None };
         node.metrics.connection_opened(listener);
+        let address = address.to_canonical();
         let trusted = node.settings.trusted_proxies.iter().any(|net| net.contains(&address));
         if !address.is_loopback() && !trusted {
             let is_admin = listener == Listener::Admin;
@@ -196,6 +197,13 @@ mod tests {
         let many = |from: &str| (0..=CONNECTIONS_PER_ADDRESS_MAX).map(|_| admit(from)).collect::<Vec<_>>();
         assert!(many("127.0.0.1").iter().all(Result::is_ok), "loopback");
         assert!(many("10.1.2.3").iter().all(Result::is_ok), "a trusted proxy");
+        assert!(many("::ffff:10.1.2.3").iter().all(Result::is_ok), "the same as IPv6 maps it");
+        let mapped: Vec<_> = (0..=CONNECTIONS_PER_ADDRESS_MAX)
+            .map(|n| admit(["192.0.2.1", "::ffff:192.0.2.1"][n % 2]))
+            .collect();
+        assert_eq!(mapped.iter().filter(|permit| permit.is_err()).count(), 1, "one address in two spellings");
+        assert!(admit("::ffff:192.0.2.2").is_ok(), "and no household of all that are mapped");
+        drop(mapped);
         assert!(many("192.0.2.1").iter().any(Result::is_err));
         drop(held);
         assert_eq!(connections.deciding(), 0, "those that were refused are not counted");

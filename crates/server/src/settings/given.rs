@@ -83,7 +83,7 @@ impl Settings {
             return Err(SettingsError::NothingToServe);
         }
         match self.address(Listener::Resp) {
-            Some(address) if !address.ip().is_loopback() && self.resp_password.is_none() => {
+            Some(address) if !address.ip().to_canonical().is_loopback() && self.resp_password.is_none() => {
                 Err(SettingsError::OpenResp { address })
             }
             _ => Ok(()),

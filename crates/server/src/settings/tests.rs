@@ -31,6 +31,13 @@ workers: 3
 "#;
 
 #[test]
+fn a_mapped_proxy_is_the_one_it_maps() {
+    let proxies = |text: &str| read_here(text).expect("it is right").0.trusted_proxies;
+    let mapped = proxies("trusted_proxies: [\"::ffff:10.0.0.0/104\", \"::ffff:192.0.2.1\", \"::1/128\"]");
+    assert_eq!(mapped, proxies("trusted_proxies: [10.0.0.0/8, 192.0.2.1, \"::1/128\"]"));
+}
+
+#[test]
 fn everything_can_be_said() {
     let (settings, warnings) = read_here(WHOLE).expect("it is right");
     assert!(warnings.is_empty(), "{warnings:?}");

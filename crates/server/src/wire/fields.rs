@@ -180,7 +180,7 @@ fn trust(value: &str) -> Result<Trust, FieldError> {
 fn address(value: &str) -> Result<std::net::IpAddr, FieldError> {
     let wrong =
         || FieldError::Value { name: "ip", value: value.to_owned(), want: "an address such as 203.0.113.7" };
-    value.parse().map_err(|_| wrong())
+    value.parse().map(|ip: std::net::IpAddr| ip.to_canonical()).map_err(|_| wrong())
 }
 
 /// Appends a parameter to a query, encoded so that it is read as it was written.

@@ -221,7 +221,7 @@ fn text<'de, M: MapAccess<'de>>(map: &mut M, name: &str) -> Result<Option<Cow<'d
 
 fn address<E: Error>(text: Cow<'_, str>) -> Result<IpAddr, E> {
     let wrong = || E::custom(format!("`ip`: `{}` is no address; write it as 203.0.113.7", cut(&text)));
-    text.parse().map_err(|_| wrong())
+    text.parse().map(|ip: IpAddr| ip.to_canonical()).map_err(|_| wrong())
 }
 
 /// An error within a member.

@@ -21,6 +21,8 @@ limits:
       burst: { capacity: 1 }, strategy: queue, queue: { max_depth: 1, max_wait: 2s } }
   - { name: long, match: { path: /long }, key: [], sustained: { rate: 1, window: hour },
       strategy: queue, queue: { max_depth: 1, max_wait: 1h } }
+block:
+  - { ip: "::ffff:198.51.100.0/120", reason: abuse }
 "#;
 
 fn asking(method: &str, path: &str, headers: &[(&str, &str)]) -> CheckRequest {
@@ -140,4 +142,27 @@ async fn a_queue_is_waited_in_and_has_its_ends() {
     drop((waiting, stream));
     let ended = client.call(AUTHZ, &[("grpc-timeout", "50m")], long).await;
     assert_eq!(ended.status(), "4", "it waits in the place that became free");
+}
+
+#[tokio::test]
+async fn a_mapped_address_is_the_address_it_maps() {
+    let server = Server::start(POLICY);
+    let mut client = server.connect().await;
+    let from = |source: &str, client: &str| {
+        let mut asked = asking("GET", "/api/videos", &[("x-forwarded-for", client)]);
+        let socket = SocketAddress { address: source.into(), ..Default::default() };
+        let address = Some(Address { address: Some(address::Address::SocketAddress(socket)) });
+        asked.attributes.as_mut().expect("it has some").source = Some(Peer { address });
+        asked
+    };
+    assert!(is_admitted(&mut client, from("::ffff:127.0.0.1", "203.0.113.7")).await, "a trusted proxy");
+    for (source, named) in [
+        ("127.0.0.1", "203.0.113.7"),
+        ("127.0.0.1", "::ffff:203.0.113.7"),
+        ("::ffff:203.0.113.7", "192.0.2.1"),
+        ("127.0.0.1", "::ffff:198.51.100.9"),
+        ("198.51.100.9", "192.0.2.1"),
+    ] {
+        assert!(!is_admitted(&mut client, from(source, named)).await, "{source}, {named}");
+    }
 }

@@ -32,8 +32,14 @@ limits:
   - { name: soft, match: { path: /soft }, key: [], sustained: { rate: 1, window: hour },
       strategy: degrade, degrade: { tag: slow } }
   - { name: watched, match: { path: /watched }, key: [], sustained: { rate: 1, window: hour }, mode: shadow }
+  - name: as-envoy-says
+    match: { path: /addresses }
+    key: ["descriptor:remote_address"]
+    sustained: { rate: 1, window: hour }
+    burst: { capacity: 1000 }
 block:
   - { user: "666", reason: abuse }
+  - { ip: "::ffff:198.51.100.0/120", reason: abuse }
 "#;
 
 fn descriptor(entries: &[(&str, &str)]) -> RateLimitDescriptor {
@@ -306,5 +312,23 @@ async fn what_makes_no_sense_is_an_error_that_says_so() {
     for (asked, wanted) in cases {
         let ended = client.call(RLS, &[], framed(&asked)).await;
         assert_eq!((ended.http, ended.status(), ended.message()), (200, "3", wanted));
+    }
+}
+
+#[tokio::test]
+async fn a_mapped_address_is_the_address_it_maps() {
+    let server = Server::start(POLICY);
+    let mut client = server.connect().await;
+    for (ip, left) in [("203.0.113.7", 999), ("::ffff:203.0.113.7", 998), ("::ffff:cb00:7107", 997)] {
+        let answer = ask(&mut client, &[descriptor(&[("remote_address", ip)])]).await;
+        assert_eq!(answer.statuses[0].limit_remaining, left, "{ip}");
+    }
+    for (ip, left) in [("203.0.113.8", 999), ("::ffff:203.0.113.8", 998)] {
+        let answer = ask(&mut client, &[descriptor(&[("remote_address", ip), ("path", "/addresses")])]).await;
+        assert_eq!(answer.statuses[0].limit_remaining, left, "{ip}");
+    }
+    for ip in ["198.51.100.9", "::ffff:198.51.100.9"] {
+        let answer = ask(&mut client, &[descriptor(&[("remote_address", ip)])]).await;
+        assert_eq!(answer.overall_code(), Code::OverLimit, "{ip}");
     }
 }

@@ -133,6 +133,38 @@ fn forward_auth_passes_or_refuses() {
     assert_eq!((second.status, second.header("x-ratelimit-degraded")), (204, Some("slow")));
 }
 
+/// However an address is spelt, in a body, by a proxy or in the policy, it is one.
+#[test]
+fn a_mapped_address_is_the_address_it_maps() {
+    let server = Server::start();
+    let mut client = server.connect();
+    for (ip, remaining) in [("203.0.113.7", 2), ("::ffff:203.0.113.7", 1), ("::FFFF:cb00:7107", 0)] {
+        let answer = client.post("/v1/check", format!(r#"{{"ip":"{ip}","path":"/addresses"}}"#));
+        assert_eq!((answer.status, &answer.json()["remaining"]), (200, &json!(remaining)), "{ip}");
+    }
+    let asked = |client: &mut crate::client::Client, ip: &str| {
+        client.send(format!(
+            "GET /v1/forward-auth HTTP/1.1\r\nHost: x\r\nX-Forwarded-Uri: /addresses\r\nX-Forwarded-For: {ip}\r\n\r\n"
+        ));
+        client.answer().status
+    };
+    for ip in ["203.0.113.7", "::ffff:203.0.113.7", "[::ffff:203.0.113.7]:4711", "198.51.100.9"] {
+        assert_eq!(asked(&mut client, ip), 429, "{ip}");
+    }
+    for ip in ["198.51.100.9", "::ffff:198.51.100.9"] {
+        let answer = client.post("/v1/check", format!(r#"{{"ip":"{ip}"}}"#));
+        assert_eq!((answer.status, &answer.json()["reason"]), (429, &json!("blocked")), "{ip}");
+    }
+    // On a listener for both, IPv4 clients have mapped addresses: that of a trusted proxy is its own.
+    let Ok(both) = std::net::TcpListener::bind("[::]:0") else { return };
+    drop(both);
+    let server = Server::start_at("[::]:0");
+    let loopback = std::net::SocketAddr::from(([127, 0, 0, 1], server.address.port()));
+    let mut client = crate::client::Client::connect(loopback);
+    assert_eq!(asked(&mut client, "198.51.100.9"), 429, "the proxy is believed");
+    assert_eq!(asked(&mut client, "203.0.113.7"), 204);
+}
+
 #[test]
 fn keys_may_be_anything() {
     let server = Server::start();

@@ -22,7 +22,10 @@ limits:
   - { name: per-client, key: [client], sustained: { rate: 2, window: minute }, headers: [ietf, ratelimit-03, x-ratelimit] }
   - { name: quiet, key: [plan], sustained: { rate: 1, window: hour }, response_headers: false }
   - { name: soft, key: ["header:x-soft"], sustained: { rate: 1, window: hour }, strategy: degrade, degrade: { tag: slow } }
+  - { name: per-address, match: { path: /addresses }, key: [ip], sustained: { rate: 1, window: hour }, burst: { capacity: 3 } }
   - { name: line, key: ["header:x-line"], sustained: { rate: 1, window: 100ms }, strategy: queue, queue: { max_depth: 1, max_wait: 5s } }
+block:
+  - { ip: "::ffff:198.51.100.0/120", reason: abuse }
 "#;
 
 /// A server that ends with the test.
@@ -34,11 +37,15 @@ struct Server {
 
 impl Server {
     fn start() -> Server {
+        Server::start_at("127.0.0.1:0")
+    }
+
+    fn start_at(listen: &str) -> Server {
         let name = format!("http-{}-{:?}.yaml", std::process::id(), std::thread::current().id());
         let policy = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
         std::fs::write(&policy, POLICY).expect("a policy can be written");
         let mut process = Command::new(env!("CARGO_BIN_EXE_tidegate"))
-            .args(["serve", "--http", "127.0.0.1:0", "--grpc", "off", "--resp", "off", "--admin", "off"])
+            .args(["serve", "--http", listen, "--grpc", "off", "--resp", "off", "--admin", "off"])
             .arg("--policy")
             .arg(&policy)
             .stdout(Stdio::piped())

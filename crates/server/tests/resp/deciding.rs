@@ -164,3 +164,17 @@ fn null_is_the_versions_own() {
     std::io::Read::read_exact(&mut client.stream, &mut null).expect("three bytes");
     assert_eq!(null, *b"_\r\n");
 }
+
+#[test]
+fn a_mapped_address_is_the_address_it_maps() {
+    let mut client = shared();
+    let mut left = |ip: &str| client.ask(&["TG.CHECK", "ip", ip, "path", "/addresses"]);
+    for (ip, expected) in [("203.0.113.77", 2), ("::ffff:203.0.113.77", 1), ("::ffff:cb00:714d", 0)] {
+        let Answer::Array(parts) = left(ip) else { panic!("{ip}") };
+        assert_eq!((&parts[0], &parts[2]), (&Answer::Integer(1), &Answer::Integer(expected)), "{ip}");
+    }
+    for ip in ["198.51.100.9", "::ffff:198.51.100.9"] {
+        let Answer::Array(parts) = left(ip) else { panic!("{ip}") };
+        assert_eq!((&parts[0], &parts[5]), (&Answer::Integer(0), &bulk("block")), "{ip}");
+    }
+}

@@ -179,21 +179,21 @@ impl Model {
         Ok(desk)
     }
 
-    /// Keeps what became of the buckets until they are full again.
+    /// Keeps what became of the buckets until they are full again, at any trust they may be asked at.
     fn keep(&mut self, call: &Call, changed: Vec<(BucketKey, Kept)>, now: Nanos) -> Result<(), OutOfMemory> {
         if self.out_of_memory && !changed.is_empty() {
             return Err(OutOfMemory);
         }
         for (key, kept) in changed {
             let entry = call.entries.iter().find(|entry| entry.key == key).expect("a key of the call");
-            let full_in = kept.full_in(&entry.limit, now);
-            if full_in == Nanos::ZERO || kept == Kept::untouched(&entry.limit) {
+            let forgotten_in = kept.full_in(&entry.limit, now).saturating_add(entry.spare);
+            if forgotten_in == Nanos::ZERO || kept == Kept::untouched(&entry.limit) {
                 self.kept.remove(&key);
                 continue;
             }
             // Where the time is given, an edit may be told of later than the bucket is full.
             let slack = if call.at.is_some() { Nanos::HOUR } else { Nanos::ZERO };
-            let life = Nanos::from_millis(full_in.as_millis_ceil() + 1).saturating_add(slack);
+            let life = Nanos::from_millis(forgotten_in.as_millis_ceil() + 1).saturating_add(slack);
             let (text, limit, until) = (entry.text.clone(), entry.limit, now.saturating_add(life));
             self.kept.insert(key, Stored { text, limit, state: kept, written: now, until });
         }

@@ -98,6 +98,13 @@ fn only_this_machine_is_trusted_unless_told_otherwise() {
 }
 
 #[test]
+fn a_mapped_network_is_the_network_that_it_maps() {
+    let trusted: TrustedProxies = ["::ffff:10.0.0.0/104".parse().unwrap()].into_iter().collect();
+    assert!(trusted.contains(ip("10.1.2.3")) && trusted.contains(ip("::ffff:10.1.2.3")));
+    assert!(!trusted.contains(ip("11.1.2.3")) && !trusted.contains(ip("::ffff:11.1.2.3")));
+}
+
+#[test]
 fn a_mapped_peer_is_the_address_that_it_maps() {
     assert_eq!(walk(ForwardedSource::XForwardedFor, "::ffff:10.0.0.1", &["203.0.113.7"]), ip("203.0.113.7"));
     assert_eq!(walk(ForwardedSource::Peer, "::ffff:203.0.113.7", &[]), ip("203.0.113.7"));

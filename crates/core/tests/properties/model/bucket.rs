@@ -72,10 +72,18 @@ impl Bucket {
     /// the nanosecond.
     pub(crate) fn carry(&self, to: Bucket, carry: Carry, at: Nanos) -> Bucket {
         let level = self.level_at(at);
-        if level >= self.capacity || carry == Carry::Reset {
+        if carry == Carry::Reset {
             return to;
         }
         let mut carried = to;
+        if level >= self.capacity {
+            // Full since then, to the nanosecond.
+            let full_at =
+                told(&(&self.since + (&self.capacity - &self.level) / &self.rate).max(Exact::zero()));
+            let level = carried.capacity.clone();
+            carried.set_level(level, full_at.min(at));
+            return carried;
+        }
         if level < Exact::zero() {
             let caught_up = told(&(self.clock(at) - level / &self.rate));
             carried.set_level(Exact::zero(), caught_up);
@@ -86,11 +94,31 @@ impl Bucket {
             Carry::AsIs | Carry::Reset => level,
         };
         let tick_of_tokens = &carried.tick * &carried.rate;
-        let level = round_down(&level, &tick_of_tokens);
-        if level < carried.capacity {
-            carried.set_level(level, at);
-        }
+        let level = round_down(&level, &tick_of_tokens).min(carried.capacity.clone());
+        carried.set_level(level, at);
         carried
+    }
+
+    /// The same bucket at another trust, untouched, with what is in this one at
+    /// `at`: as many tokens, at most that capacity. What came in beyond its own
+    /// capacity is there for one that holds more.
+    pub(crate) fn retrusted(&self, to: Bucket, at: Nanos) -> Bucket {
+        if self.since.is_zero() && self.level == self.capacity {
+            return to;
+        }
+        let level = &self.level + &self.rate * (self.clock(at) - &self.since);
+        if level < self.capacity {
+            return self.carry(to, Carry::AsIs, at);
+        }
+        let mut carried = to;
+        let level = round_down(&level, &(&carried.tick * &carried.rate)).min(carried.capacity.clone());
+        carried.set_level(level, at);
+        carried
+    }
+
+    /// How much it would hold at `now` if it held without end.
+    pub(crate) fn came_in(&self, now: Nanos) -> Exact {
+        &self.level + &self.rate * (self.clock(now) - &self.since)
     }
 }
 

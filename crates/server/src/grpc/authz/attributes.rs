@@ -67,7 +67,7 @@ fn value(header: &HeaderValue) -> Cow<'_, str> {
 
 fn address(peer: &Peer) -> Option<IpAddr> {
     let Address::SocketAddress(socket) = peer.address.as_ref()?.address.as_ref()?;
-    socket.address.parse().ok()
+    socket.address.parse().ok().map(|address: IpAddr| address.to_canonical())
 }
 
 #[cfg(test)]

@@ -1,14 +1,17 @@
 //! Descriptors as requests of the engine.
 
 use std::borrow::Cow;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
+use ipnet::IpNet;
 use tidegate::Cost;
-use tidegate::policy::{Request, ThrottleLimit};
+use tidegate::policy::{Request, ThrottleLimit, unmapped};
 
 use super::units;
 use crate::bounds::{DESCRIPTOR_ENTRIES_MAX, DESCRIPTORS_MAX};
 use crate::grpc::error::CallError;
 use crate::grpc::proto::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
+use crate::grpc::proto::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::Entry;
 use crate::grpc::proto::envoy::service::ratelimit::v3::RateLimitRequest;
 use crate::grpc::proto::envoy::service::ratelimit::v3::rate_limit_response::rate_limit::Unit;
 
@@ -95,6 +98,7 @@ fn request<'a>(domain: &'a str, descriptor: &'a RateLimitDescriptor, hits: Cost)
     let mut request = Request::new().domain(domain).cost(hits);
     for entry in &descriptor.entries {
         let value = || Some(Cow::from(entry.value.as_str()));
+        let told = plain_value(entry);
         let place = match entry.key.as_str() {
             "user_id" => Some(&mut request.user),
             "tenant" => Some(&mut request.tenant),
@@ -103,7 +107,7 @@ fn request<'a>(domain: &'a str, descriptor: &'a RateLimitDescriptor, hits: Cost)
             "plan" => Some(&mut request.plan),
             "client_id" => Some(&mut request.client),
             "remote_address" => {
-                request.ip = request.ip.or_else(|| entry.value.parse().ok());
+                request.ip = request.ip.or_else(|| told.parse().ok());
                 None
             }
             _ => None,
@@ -111,9 +115,30 @@ fn request<'a>(domain: &'a str, descriptor: &'a RateLimitDescriptor, hits: Cost)
         if let Some(place @ None) = place {
             *place = value();
         }
-        request.descriptors.push((entry.key.as_str().into(), entry.value.as_str().into()));
+        request.descriptors.push((entry.key.as_str().into(), told));
     }
     request
+}
+
+/// What an entry says. Envoy tells the addresses of IPv4 clients of a listener for both as IPv6 maps them; they are
+/// the addresses they map.
+fn plain_value(entry: &Entry) -> Cow<'_, str> {
+    let value = entry.value.as_str();
+    let plain = match entry.key.as_str() {
+        "remote_address" => mapped_address(value).map(|address| address.to_string()),
+        "masked_remote_address" => mapped_network(value).map(|network| network.to_string()),
+        _ => None,
+    };
+    plain.map_or(Cow::from(value), Cow::from)
+}
+
+fn mapped_address(value: &str) -> Option<Ipv4Addr> {
+    value.parse::<Ipv6Addr>().ok()?.to_ipv4_mapped()
+}
+
+fn mapped_network(value: &str) -> Option<IpNet> {
+    let network: IpNet = value.parse().ok()?;
+    Some(unmapped(network)).filter(|plain| *plain != network)
 }
 
 /// Every text with its length before it, so that no two differ and look alike.
@@ -126,7 +151,7 @@ fn key(domain: &str, descriptor: &RateLimitDescriptor) -> Vec<u8> {
     put(domain);
     for entry in &descriptor.entries {
         put(&entry.key);
-        put(&entry.value);
+        put(&plain_value(entry));
     }
     key
 }
@@ -134,9 +159,7 @@ fn key(domain: &str, descriptor: &RateLimitDescriptor) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::grpc::proto::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::{
-        Entry, RateLimitOverride,
-    };
+    use crate::grpc::proto::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::RateLimitOverride;
     use crate::grpc::proto::envoy::r#type::v3::RateLimitUnit;
     use tidegate::Nanos;
 
@@ -178,6 +201,23 @@ mod tests {
         let asked = asking(vec![descriptor(&[("remote_address", "10.0.0.0/24")])]);
         let asks = read(&asked).expect("it is sound");
         assert_eq!((asks[0].request.ip, asks[0].request.descriptors.len()), (None, 1));
+    }
+
+    #[test]
+    fn a_mapped_address_is_the_address_it_maps() {
+        let entries = |address, network| {
+            asking(vec![descriptor(&[("remote_address", address), ("masked_remote_address", network)])])
+        };
+        let (mapped, plain) = (
+            entries("::ffff:203.0.113.7", "::ffff:203.0.113.0/120"),
+            entries("203.0.113.7", "203.0.113.0/24"),
+        );
+        let (asked, expected) = (read(&mapped).expect("it is sound"), read(&plain).expect("it is sound"));
+        assert_eq!(asked[0].request, expected[0].request);
+        assert_eq!(key("edge", &mapped.descriptors[0]), key("edge", &plain.descriptors[0]));
+        let other = entries("2001:db8::1", "2001:db8::/64");
+        let asked = read(&other).expect("it is sound");
+        assert_eq!(asked[0].request.descriptors[1].1, "2001:db8::/64", "others stay as they are");
     }
 
     #[test]

@@ -94,9 +94,10 @@ fn spellings_share_a_bucket() {
     assert_eq!(verdicts, [true, true, false, true, true, false]);
 }
 
-/// Folding and cutting addresses is for keys; conditions see what came.
+/// Cutting addresses is for keys. That a mapped address is the one it maps is for
+/// conditions too, and for networks as for addresses.
 #[test]
-fn conditions_see_the_address_as_it_came() {
+fn conditions_see_the_whole_address_and_what_it_maps() {
     let policy = limits(json!([
         {"name": "v4", "match": {"ip": "203.0.113.0/24"}, "key": ["ip"], "sustained": {"rate": 2}},
         {"name": "host", "match": {"ip": "2001:db8::1"}, "key": ["ip"], "sustained": {"rate": 2}},
@@ -105,5 +106,17 @@ fn conditions_see_the_address_as_it_came() {
     assert_eq!(listed("203.0.113.7")[0]["name"], "v4");
     assert_eq!(listed("2001:db8::1")[0]["name"], "host");
     assert_eq!(listed("2001:db8::2"), json!([]), "of the same /64");
-    assert_eq!(listed("::ffff:203.0.113.7"), json!([]));
+    assert_eq!(listed("::ffff:203.0.113.7")[0]["name"], "v4");
+    let gates = json!({"version": 1, "limits": [], "block": [{"ip": "::ffff:203.0.113.0/120"}],
+        "allow": [{"ip": "::ffff:192.0.2.1"}]});
+    let reason = |ip: &str| decide(&gates, vec![json!({"at_ms": 0, "ip": ip})]).remove(0)["reason"].clone();
+    for (ip, expected) in [
+        ("203.0.113.7", "blocked"),
+        ("::ffff:203.0.113.7", "blocked"),
+        ("192.0.2.1", "allowlisted"),
+        ("::ffff:c000:201", "allowlisted"),
+        ("192.0.2.2", "no_limit"),
+    ] {
+        assert_eq!(reason(ip), expected, "{ip}");
+    }
 }

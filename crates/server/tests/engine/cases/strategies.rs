@@ -44,6 +44,18 @@ fn nobody_waits_longer_than_allowed() {
 }
 
 /// A denying limit that rejects decides, whatever the others would do.
+/// Nine tokens of 18 a second are back half a second after the bucket was full, to
+/// the millisecond, though a token is no whole number of nanoseconds.
+#[test]
+fn a_place_tells_when_the_bucket_is_full_to_the_millisecond() {
+    let policy =
+        limits(json!([{"name": "queued", "key": [], "sustained": {"rate": 18}, "burst": {"capacity": 7},
+        "strategy": "queue", "queue": {"max_depth": 1, "max_wait": "300ms"}}]));
+    let asked = |at_ms: u64, cost: u64| json!({"at_ms": at_ms, "cost": cost});
+    let decisions = decide(&policy, vec![asked(14, 1), asked(214, 2), asked(215, 1), asked(215, 6)]);
+    assert_eq!(members(&decisions[3], ["queued_ms", "remaining", "reset_after_ms"]), json!([111, 0, 499]));
+}
+
 #[test]
 fn reject_beats_queue_beats_degrade() {
     let limit = |name: &str, strategy: &str| json!({"name": name, "key": [], "sustained": {"rate": 1, "window": "minute"}, "strategy": strategy});

@@ -30,7 +30,7 @@ fn trust_scales_capacity_and_rate() {
     }
 }
 
-/// Tokens are carried as they are, a full bucket stays full.
+/// Tokens are carried as they are; a key that was idle for long is as good as new.
 #[test]
 fn a_change_of_trust_neither_grants_nor_takes() {
     let decisions = decide(
@@ -47,6 +47,22 @@ fn a_change_of_trust_neither_grants_nor_takes() {
     );
     let left: Vec<&Value> = decisions.iter().map(|decision| &decision["remaining"]).collect();
     assert_eq!(left, [9, 8, 7, 19, 9, 8, 19]);
+}
+
+/// Whoever is trusted in turns, and comes when the bucket is full at less trust,
+/// has no more in the long run than whoever is always trusted: 15 a second.
+#[test]
+fn trust_in_turns_is_no_more_than_trust() {
+    let mut trace = Vec::new();
+    for second in 0..60 {
+        // All there is at full trust; then one at none, which leaves the bucket there to fill up.
+        trace.extend(times(25, by("1", 1.0, second * 1_000)));
+        trace.push(by("1", 0.0, second * 1_000 + 100));
+    }
+    let decisions = decide(&policy(), trace);
+    let allowed = allowed(&decisions);
+    assert!(allowed <= 20 + 15 * 59, "{allowed} in a minute");
+    assert!(allowed >= 10 + 10 * 59, "{allowed} in a minute");
 }
 
 #[test]

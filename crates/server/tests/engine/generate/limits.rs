@@ -108,7 +108,16 @@ pub(super) fn plain_condition() -> impl Strategy<Value = Value> + Clone {
         word(&["u1", "u2"]).prop_map(|user| json!({"user": user})),
         Just(json!({"jwt:role": "member"})),
         Just(json!({"header:X-Api-Key": ["k1", "k9"]})),
-        word(&["10.0.0.0/8", "203.0.113.7", "2001:db8::/32", "0.0.0.0/0"]).prop_map(|ip| json!({"ip": ip})),
+        word(&[
+            "10.0.0.0/8",
+            "203.0.113.7",
+            "2001:db8::/32",
+            "0.0.0.0/0",
+            "::ffff:10.0.0.0/104",
+            "::ffff:203.0.113.7",
+            "::/0"
+        ])
+        .prop_map(|ip| json!({"ip": ip})),
         Just(json!({"host": "api.example.com"})),
         Just(json!({"query:q": "cats dogs"})),
         Just(json!({"descriptor:generic_key": "x"})),

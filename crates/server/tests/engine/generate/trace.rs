@@ -80,9 +80,16 @@ fn request() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Two of one /64, one of another. The v4-mapped spelling has cases of its own.
-const ADDRESSES: &[&str] =
-    &["10.0.0.5", "203.0.113.7", "2001:db8:1:2::1", "2001:db8:1:2:ffff::2", "2001:db8:1:3::1"];
+/// Two spellings of two addresses, two of one /64, one of another.
+const ADDRESSES: &[&str] = &[
+    "10.0.0.5",
+    "::ffff:10.0.0.5",
+    "203.0.113.7",
+    "::ffff:cb00:7107",
+    "2001:db8:1:2::1",
+    "2001:db8:1:2:ffff::2",
+    "2001:db8:1:3::1",
+];
 
 /// Several spellings of few paths.
 const PATHS: &[&str] = &[

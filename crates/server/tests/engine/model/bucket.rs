@@ -16,20 +16,19 @@ pub(crate) struct Bucket {
 
 /// The level, the nanoseconds to full, and the time until the cost is there.
 ///
-/// A bucket that was written under other numbers refills by those until it is
-/// charged again, and a denial does not charge. The wait that a denial names is
-/// a promise, so it is the longer of both, and the bucket is not full before.
+/// A bucket that was written at another trust refills by that until it is charged
+/// again, and a denial does not charge. The wait that a denial names is a promise,
+/// so it is the longer of both, and the bucket is not full before.
 pub(crate) fn look(bucket: Option<&Bucket>, quota: &Quota, cost: i128, now: i128) -> (Exact, i128, Exact) {
     let here = level(bucket, quota, now);
-    let times = |level: &Exact, quota: &Quota| {
-        let until = |tokens: i128| ((whole(tokens) - level) / &quota.rate).max(whole(0));
-        // A bucket that is full at the change is full after it.
+    let times = |level: &Exact, rate: &Exact| {
+        let until = |tokens: i128| ((whole(tokens) - level) / rate).max(whole(0));
         (ceil(&until(quota.capacity)), until(cost.min(quota.capacity)))
     };
-    let (mut full_in, mut enough_in) = times(&here, quota);
+    let (mut full_in, mut enough_in) = times(&here, &quota.rate);
     let names_a_wait = here < whole(cost) && cost <= quota.capacity;
     if let Some(other) = bucket.filter(|bucket| names_a_wait && bucket.quota != *quota) {
-        let (full, enough) = times(&level(bucket, &other.quota, now), &other.quota);
+        let (full, enough) = times(&other.came_in(now), &other.quota.rate);
         (full_in, enough_in) = (full_in.max(full), enough_in.max(enough));
     }
     (here, full_in, enough_in)
@@ -44,17 +43,21 @@ pub(crate) fn charge(bucket: Option<&Bucket>, quota: &Quota, cost: i128, now: i1
 fn level(bucket: Option<&Bucket>, quota: &Quota, now: i128) -> Exact {
     // A new bucket is full.
     let Some(bucket) = bucket else { return whole(quota.capacity) };
-    let elapsed = Clock::of(&bucket.quota).reads(now) - &bucket.at;
-    let full = whole(bucket.quota.capacity);
-    let level = (&bucket.tokens + &bucket.quota.rate * elapsed).min(full.clone());
+    let level = bucket.came_in(now);
     if bucket.quota == *quota {
-        return level;
+        return level.min(whole(quota.capacity));
     }
-    // Other numbers: a full bucket stays full, others carry their tokens.
-    if level == full {
-        return whole(quota.capacity);
-    }
+    // Another trust: as many tokens, at most what it holds there.
     Clock::of(quota).rounds_down(&level).min(whole(quota.capacity))
+}
+
+impl Bucket {
+    /// What it holds and, once it is full, what has come in since: that is there
+    /// for whoever is trusted more.
+    fn came_in(&self, now: i128) -> Exact {
+        let elapsed = Clock::of(&self.quota).reads(now) - &self.at;
+        &self.tokens + &self.quota.rate * elapsed
+    }
 }
 
 /// A quota's own clock, of which a token is a whole number of ticks.
@@ -121,11 +124,11 @@ mod tests {
     }
 
     #[test]
-    fn tokens_are_carried_and_a_full_bucket_stays_full() {
+    fn tokens_are_carried_and_fullness_is_not() {
         let (small, large) = (per_second(1, 10), per_second(2, 20));
         let full_again = meter::charge(None, &small, 1, 0);
-        assert_eq!(meter::look(Some(&full_again), &large, 0, 1_000_000_000).remaining, 20);
-        assert_eq!(meter::look(Some(&full_again), &large, 0, 0).remaining, 9);
+        let left = |second: i128| meter::look(Some(&full_again), &large, 0, second * 1_000_000_000).remaining;
+        assert_eq!([left(0), left(1), left(2), left(11), left(60)], [9, 10, 11, 20, 20]);
         let nearly = meter::charge(None, &large, 1, 0);
         assert_eq!(meter::look(Some(&nearly), &small, 0, 0).remaining, 10, "capped");
     }

@@ -147,8 +147,10 @@ impl Model {
 
     /// Charges every limit that admits, and reserves where one makes the request
     /// wait: a charge as of the instant at which that bucket would admit it.
-    /// Everything is described as of now, after that. Those that neither admit
-    /// nor queue are shadow limits, or degrade.
+    /// A reservation is described as of that instant, its reset told from now: a
+    /// clock reads every instant rounded down to the tick, so that read from now,
+    /// before its own instant, the bucket would be full up to a tick later than it
+    /// is. Those that neither admit nor queue are shadow limits, or degrade.
     fn admit(&mut self, said: Vec<Said>, now: i128, noted: &[String]) -> Value {
         let after: Vec<Said> = said
             .into_iter()
@@ -161,7 +163,8 @@ impl Model {
                     _ => return (limit, reading),
                 };
                 let charged = meter::charge(self.usage.get(&bucket(&limit)), &limit.quota, limit.cost, at);
-                let reading = meter::look(Some(&charged), &limit.quota, 0, now);
+                let then = meter::look(Some(&charged), &limit.quota, 0, at);
+                let reading = Reading { reset: then.reset + (at - now), ..then };
                 self.usage.insert(bucket(&limit), charged);
                 if at > now {
                     self.reserved.entry(bucket(&limit)).or_default().push(at);

@@ -50,7 +50,17 @@ fn within(ip: IpAddr, network: &str) -> bool {
         Some((base, length)) => (base, Some(length.parse::<u32>().expect("a prefix length"))),
         None => (network, None),
     };
-    match (ip, base.parse().expect("an address")) {
+    // A v4-mapped network is the network it maps.
+    let base = base.parse::<IpAddr>().expect("an address");
+    let mapped = match base {
+        IpAddr::V6(v6) => v6.to_ipv4_mapped().filter(|_| length.is_none_or(|length| length >= 96)),
+        IpAddr::V4(_) => None,
+    };
+    let (base, length) = match mapped {
+        Some(v4) => (IpAddr::V4(v4), length.map(|length| length - 96)),
+        None => (base, length),
+    };
+    match (ip, base) {
         (IpAddr::V4(ip), IpAddr::V4(base)) => {
             let apart = u128::from(ip.to_bits() ^ base.to_bits());
             apart >> (32 - length.unwrap_or(32)) == 0

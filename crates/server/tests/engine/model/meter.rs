@@ -99,7 +99,7 @@ pub(crate) fn look(usage: Option<&Usage>, quota: &Quota, cost: i128, now: i128) 
 pub(crate) fn charge(usage: Option<&Usage>, quota: &Quota, cost: i128, now: i128) -> Usage {
     match quota.algorithm {
         Algorithm::TokenBucket => Usage::Bucket(Box::new(bucket::charge(bucket_of(usage), quota, cost, now))),
-        _ => Usage::Admitted(windows::charge(&admitted_of(usage), quota, cost, now)),
+        _ => Usage::Admitted(windows::charge(&admitted_of(usage), cost, now)),
     }
 }
 

@@ -34,9 +34,9 @@ impl<'a> Request<'a> {
         self.json.get("trust").map_or(0, |trust| decimal(&trust.to_string(), 2))
     }
 
-    /// The address as it came.
+    /// The address; a v4-mapped one is the address it maps.
     pub(crate) fn address(&self) -> Option<IpAddr> {
-        self.text("ip").map(|ip| ip.parse().expect("an address"))
+        self.text("ip").map(|ip| unmapped(ip.parse().expect("an address")))
     }
 
     /// The path, normal.
@@ -82,14 +82,19 @@ impl<'a> Request<'a> {
     }
 }
 
-/// Addresses as keys: v4-mapped ones folded, IPv6 cut to /64.
+/// The address that a v4-mapped one maps.
+fn unmapped(ip: IpAddr) -> IpAddr {
+    match ip {
+        IpAddr::V6(v6) => v6.to_ipv4_mapped().map_or(ip, IpAddr::V4),
+        IpAddr::V4(_) => ip,
+    }
+}
+
+/// Addresses as keys: IPv6 cut to /64.
 fn address_key(ip: IpAddr) -> IpAddr {
     match ip {
         IpAddr::V4(_) => ip,
-        IpAddr::V6(v6) => match v6.to_ipv4_mapped() {
-            Some(v4) => IpAddr::V4(v4),
-            None => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64)),
-        },
+        IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64)),
     }
 }
 

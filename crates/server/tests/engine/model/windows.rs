@@ -10,6 +10,7 @@ type Admitted = [(i128, i128)];
 /// the cost fits. The cost is at most the limit, or the last is meaningless.
 pub(crate) fn look(admitted: &Admitted, quota: &Quota, cost: i128, now: i128) -> (Exact, i128, Exact) {
     match quota.algorithm {
+        // Under a smaller limit all that was admitted stays in mind, and a window weighs at most that limit.
         Algorithm::SlidingWindow => look_sliding(&trimmed(admitted, quota), quota, cost, now),
         Algorithm::FixedWindow => look_fixed(&trimmed(admitted, quota), quota, cost, now),
         Algorithm::SlidingLog => look_log(admitted, quota, cost, now),
@@ -18,16 +19,11 @@ pub(crate) fn look(admitted: &Admitted, quota: &Quota, cost: i128, now: i128) ->
 }
 
 /// Everything admitted, with this as well.
-pub(crate) fn charge(admitted: &Admitted, quota: &Quota, cost: i128, now: i128) -> Vec<(i128, i128)> {
-    let mut all = match quota.algorithm {
-        Algorithm::SlidingLog => admitted.to_vec(),
-        _ => trimmed(admitted, quota),
-    };
-    all.push((now, cost));
-    all
+pub(crate) fn charge(admitted: &Admitted, cost: i128, now: i128) -> Vec<(i128, i128)> {
+    admitted.iter().copied().chain([(now, cost)]).collect()
 }
 
-/// Under a smaller limit a window counts at most that limit.
+/// What counts under a limit: of each window at most as much.
 fn trimmed(admitted: &Admitted, quota: &Quota) -> Vec<(i128, i128)> {
     let mut kept: Vec<(i128, i128)> = Vec::new();
     for (at, cost) in admitted {
