@@ -64,6 +64,15 @@ def test_a_client_cannot_speak_for_the_proxy():
         assert said == [200, 200, 200, 429]
 
 
+def test_spellings_that_an_app_may_take_for_another_path_are_refused():
+    with Tidegate(POLICY) as server, App() as app, Caddy(server.http, app) as caddy:
+        for path in ("/api%2fvideos", "/api%5Cvideos", "/api/videos;x=1", "/api/videos%00", "/api\\videos"):
+            assert caddy.get(path)[0] == 400, path
+        assert caddy.get("/elsewhere?next=%2F;x")[0] == 200, "a query may have them"
+        said = [caddy.get(path)[0] for path in ("/api/videos", "/%61pi/videos", "/api/./videos", "/api//videos")]
+        assert said == [200, 200, 200, 429], "these are one path"
+
+
 def test_the_app_is_told_to_do_less():
     with Tidegate(POLICY) as server, App() as app, Caddy(server.http, app) as caddy:
         for mark in (None, "low"):

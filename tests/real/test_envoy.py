@@ -57,6 +57,14 @@ def refuses_and_says_why(envoy):
     assert envoy.ask("/else")[1]["x-ratelimit-limit"] == "200", "the limit that everybody has"
 
 
+def refuses_other_spellings(envoy):
+    """What an app may take for another path than a limit by path does."""
+    for path in ("/login%2f", "/login%5C", "/login;x=1", "/login%00"):
+        status, _headers, body = envoy.ask(path, "POST")
+        assert status == 400, (path, status, body)
+    assert envoy.ask("/else?next=%2F;x")[0] == 200, "a query may have them"
+
+
 def marks_what_is_degraded(envoy):
     status, headers, body = envoy.ask("/exports/all")
     assert status == 200 and "x-ratelimit-degraded" not in headers, headers
@@ -76,6 +84,7 @@ def goes_on_without(envoy, tidegate):
 
 def test_rate_limit_filter():
     with App() as app, Tidegate(POLICY) as tidegate, Envoy("envoy/ratelimit.yaml", tidegate, app) as envoy:
+        refuses_other_spellings(envoy)
         refuses_and_says_why(envoy)
         marks_what_is_degraded(envoy)
         assert envoy.ask("/", headers={"x-user-id": "42"})[1]["x-ratelimit-limit"] == "60", "that of the user"
@@ -84,6 +93,7 @@ def test_rate_limit_filter():
 
 def test_external_authorization():
     with App() as app, Tidegate(POLICY) as tidegate, Envoy("envoy/ext-authz.yaml", tidegate, app) as envoy:
+        refuses_other_spellings(envoy)
         refuses_and_says_why(envoy)
         marks_what_is_degraded(envoy)
         _, headers, body = envoy.ask("/", headers={"x-api-key": "k", "x-ratelimit-degraded": "forged"})

@@ -96,6 +96,15 @@ def test_a_full_queue_is_503():
         assert headers["x-ratelimit-reason"] == "queue_timeout"
 
 
+def test_spellings_that_an_app_may_take_for_another_path_are_refused():
+    with Tidegate(POLICY) as server, App() as app, Nginx(server.http, app) as nginx:
+        for path in ("/api%2fvideos", "/api%5Cvideos", "/api/videos;x=1", "/api/videos%00", "/api\\videos"):
+            assert nginx.get(path)[0] == 400, path
+        assert nginx.get("/elsewhere?next=%2F;x")[0] == 200, "a query may have them"
+        said = [nginx.get(path)[0] for path in ("//api/videos", "/%61pi/videos", "/x/../api/videos", "/api/./videos")]
+        assert said == [200, 200, 200, 429], "these are one path"
+
+
 def test_without_tidegate_requests_go_on():
     with Tidegate(POLICY) as server, App() as app, Nginx(server.http, app) as nginx:
         assert server.stop() == 0

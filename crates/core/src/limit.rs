@@ -50,6 +50,16 @@ pub enum Meter {
 }
 
 impl Meter {
+    /// The numbers of a meter that counts in windows: it goes by the wall clock, since its windows begin at round
+    /// times of the day. A token bucket goes by a clock that is steady.
+    #[inline(always)]
+    pub const fn windows(&self) -> Option<&WindowQuota> {
+        match self {
+            Meter::TokenBucket(_) => None,
+            Meter::SlidingWindow(quota) | Meter::FixedWindow(quota) => Some(quota),
+        }
+    }
+
     /// The state after taking `cost`, or `None` if it is not there. A cost of
     /// zero leaves the state as it is.
     #[inline(always)]

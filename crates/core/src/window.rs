@@ -104,6 +104,12 @@ impl WindowQuota {
         }
     }
 
+    /// Is a count found however far the clock steps back behind it? Where the window number wraps, only up to a
+    /// minute, so whoever goes by a clock that may step back further must not let it.
+    pub const fn recognises_any_step_back(&self) -> bool {
+        self.steps_back.is_none()
+    }
+
     const fn number_mask(&self) -> u64 {
         u64::MAX >> (2 * self.count_bits)
     }

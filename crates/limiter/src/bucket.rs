@@ -7,6 +7,7 @@ use tidegate_core::token_bucket::Moment;
 use tidegate_core::{Cost, Decision, Meter, Nanos};
 
 use crate::charge::all_or_nothing;
+use crate::memory::{WindowTime, charged_at};
 use crate::{Clock, MonotonicClock, Verdict};
 
 /// A single token bucket (or window), shared by everybody who has it.
@@ -31,6 +32,7 @@ use crate::{Clock, MonotonicClock, Verdict};
 pub struct Bucket<C = MonotonicClock> {
     state: OwnLine,
     meter: Meter,
+    windows: WindowTime,
     clock: C,
 }
 
@@ -50,7 +52,7 @@ impl Bucket {
 impl<C: Clock> Bucket<C> {
     /// A full bucket on a clock of yours.
     pub fn with_clock(meter: impl Into<Meter>, clock: C) -> Bucket<C> {
-        Bucket { state: OwnLine::default(), meter: meter.into(), clock }
+        Bucket { state: OwnLine::default(), meter: meter.into(), windows: WindowTime::default(), clock }
     }
 
     /// Takes `cost` if it is there; otherwise changes nothing.
@@ -68,7 +70,8 @@ impl<C: Clock> Bucket<C> {
     pub fn refund(&self, cost: Cost) {
         let now = self.clock.now();
         // A refund always has a state to store.
-        let _ = self.update(|state| Some(self.meter.refund(state, cost, now)));
+        let at = self.windows.of(&self.meter, &self.clock, now);
+        let _ = self.update(|state| Some(self.meter.refund(state, cost, at)));
     }
 
     /// Takes from several buckets at once, or from none of them.
@@ -117,18 +120,21 @@ impl<C: Clock> Bucket<C> {
     /// Apart from the token bucket, which is faster on its own.
     #[inline(never)]
     fn take_windowed(&self, cost: Cost, now: Nanos) -> Decision {
-        let charged = self.update(|state| self.meter.charge(state, cost, now));
-        self.meter.decision(charged, cost, now)
+        let at = self.windows.of(&self.meter, &self.clock, now);
+        let charged = self.update(|state| self.meter.charge(state, cost, at));
+        self.meter.decision(charged, cost, at)
     }
 
     fn peek_at(&self, cost: Cost, now: Nanos) -> Decision {
-        self.meter.peek(self.state.0.load(Ordering::Acquire), cost, now)
+        let at = self.windows.of(&self.meter, &self.clock, now);
+        self.meter.peek(self.state.0.load(Ordering::Acquire), cost, at)
     }
 
-    fn hand_back(&self, cost: Cost, charged_at: Nanos) {
-        let now = self.clock.now().max(charged_at);
+    fn hand_back(&self, cost: Cost, at: Nanos) {
+        let now = self.windows.of(&self.meter, &self.clock, self.clock.now().max(at));
+        let at = charged_at(&self.meter, &self.clock, at);
         // So does a charge that is handed back.
-        let _ = self.update(|state| Some(self.meter.hand_back(state, cost, charged_at, now)));
+        let _ = self.update(|state| Some(self.meter.hand_back(state, cost, at, now)));
     }
 
     /// Applies a pure step to the word until nobody interferes: `Ok` with the

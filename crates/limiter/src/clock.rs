@@ -1,23 +1,50 @@
 //! Where `now` comes from. This is the one file that reads a clock.
 
-use std::sync::Arc;
+mod offsets;
+
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use tidegate_core::Nanos;
 
+use offsets::Offsets;
+
 /// A source of `now`: nanoseconds since the Unix epoch.
 ///
-/// A clock should not step back. One that does never refills a bucket; it only
-/// makes buckets look emptier until it has caught up.
+/// There are two times. `now` is steady: buckets refill by it, and waits are
+/// measured by it. The wall clock shows the time of the day, and whoever sets it
+/// makes it jump: windows, dates and whatever ends at a date go by it.
+///
+/// A clock's `now` should not step back. One that does never refills a bucket; it
+/// only makes buckets look emptier until it has caught up. The wall clock may
+/// step back: a window that was counted in stays the current one until the clock
+/// is there again.
 pub trait Clock: Send + Sync {
     /// This instant.
     fn now(&self) -> Nanos;
+
+    /// What the wall clock showed at an instant of this clock: at `now`, or at one
+    /// that has passed. The same instant has the same answer, whatever the wall
+    /// clock was set to since. Without a wall clock of its own, a clock is its own.
+    #[inline]
+    fn wall_at(&self, now: Nanos) -> Nanos {
+        now
+    }
+
+    /// What the wall clock shows.
+    fn wall(&self) -> Nanos {
+        self.wall_at(self.now())
+    }
 }
 
 impl<C: Clock + ?Sized> Clock for &C {
     fn now(&self) -> Nanos {
         (**self).now()
+    }
+
+    fn wall_at(&self, now: Nanos) -> Nanos {
+        (**self).wall_at(now)
     }
 }
 
@@ -25,13 +52,18 @@ impl<C: Clock + ?Sized> Clock for Arc<C> {
     fn now(&self) -> Nanos {
         (**self).now()
     }
+
+    fn wall_at(&self, now: Nanos) -> Nanos {
+        (**self).wall_at(now)
+    }
 }
 
 /// The default: a monotonic clock, set by the wall clock once, when it is made.
 ///
 /// It counts the processor's time-stamp counter where that is steady, and falls
 /// back to the system's monotonic clock where it is not. Changes of the wall
-/// clock after that do not reach it.
+/// clock after that do not reach `now`; [`Clock::wall`] follows them within a
+/// millisecond, and to a millisecond.
 #[derive(Clone, Debug)]
 pub struct MonotonicClock {
     counter: quanta::Clock,
@@ -41,10 +73,28 @@ pub struct MonotonicClock {
     /// same as the counter's own conversion, but one multiplication for it.
     nanos_whole: u64,
     nanos_part: u64,
+    wall: Arc<WallClock>,
 }
 
 /// The conversion is read off this many counts, some weeks of them.
 const SAMPLE_BITS: u32 = 52;
+
+/// How often the wall clock is read, and by how much it may be off.
+const WALL_EVERY: Nanos = Nanos::MILLISECOND;
+
+/// How often the two clocks are read together before the best pair will do: a thread
+/// that is stopped in between sees them apart.
+const WALL_READINGS: usize = 3;
+
+/// The wall clock beside a monotonic one, read now and then.
+#[derive(Debug)]
+struct WallClock {
+    offsets: Offsets,
+    /// When it was last read.
+    read_at: AtomicU64,
+    /// Held by whoever reads it.
+    reading: Mutex<()>,
+}
 
 impl MonotonicClock {
     /// A clock that shows the wall clock's time now, and is steady from here on.
@@ -58,7 +108,42 @@ impl MonotonicClock {
         let nanos = counter.delta_as_nanos(0, 1 << SAMPLE_BITS);
         let nanos_whole = nanos >> SAMPLE_BITS;
         let nanos_part = nanos << (64 - SAMPLE_BITS);
-        MonotonicClock { counter, counter_at_start, start: Nanos::from(start), nanos_whole, nanos_part }
+        let start = Nanos::from(start);
+        let read_at = AtomicU64::new(start.get());
+        let wall = WallClock { offsets: Offsets::default(), read_at, reading: Mutex::default() };
+        MonotonicClock { counter, counter_at_start, start, nanos_whole, nanos_part, wall: Arc::new(wall) }
+    }
+
+    /// By how much the wall clock is ahead of this one, and how wrong that may be.
+    #[expect(clippy::disallowed_methods, reason = "the wall clock itself")]
+    fn measure(&self) -> (i64, u64) {
+        let mut best = (0, u64::MAX);
+        for _ in 0..WALL_READINGS {
+            let before = self.now();
+            let wall = Nanos::from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default());
+            let doubt = self.now().saturating_sub(before).get();
+            if doubt < best.1 {
+                best = (wall.get().wrapping_sub(before.get()) as i64, doubt);
+            }
+            if doubt < WALL_EVERY.get() / 10 {
+                break;
+            }
+        }
+        best
+    }
+
+    /// Reads the wall clock, unless somebody else just does: of two readings the older one must not come last. `now`
+    /// is an instant up to this one that has the new time.
+    #[cold]
+    fn read_wall(&self, now: Nanos) {
+        let Ok(_reading) = self.wall.reading.try_lock() else { return };
+        let this = self.now();
+        let (offset, doubt) = self.measure();
+        let known = self.wall.offsets.latest();
+        if offset.abs_diff(known) > doubt.saturating_add(WALL_EVERY.get()) {
+            self.wall.offsets.set(now.min(this), offset);
+        }
+        self.wall.read_at.store(this.get(), Ordering::Relaxed);
     }
 }
 
@@ -75,6 +160,15 @@ impl Clock for MonotonicClock {
         let counts = self.counter.raw().saturating_sub(self.counter_at_start);
         let part = (u128::from(counts) * u128::from(self.nanos_part)) >> 64;
         Nanos::new(self.start.get().wrapping_add(counts * self.nanos_whole + part as u64))
+    }
+
+    #[inline]
+    fn wall_at(&self, now: Nanos) -> Nanos {
+        let read_at = self.wall.read_at.load(Ordering::Relaxed);
+        if now.get() >= read_at.saturating_add(WALL_EVERY.get()) {
+            self.read_wall(now);
+        }
+        self.wall.offsets.at(now)
     }
 }
 
@@ -100,6 +194,7 @@ pub struct ManualClock {
 #[derive(Debug)]
 struct Manual {
     now: AtomicU64,
+    wall: Offsets,
     #[cfg(feature = "async")]
     sleepers: std::sync::Mutex<Vec<(Nanos, std::task::Waker)>>,
 }
@@ -109,6 +204,7 @@ impl ManualClock {
     pub fn new(start: Nanos) -> ManualClock {
         let shared = Manual {
             now: AtomicU64::new(start.get()),
+            wall: Offsets::default(),
             #[cfg(feature = "async")]
             sleepers: std::sync::Mutex::default(),
         };
@@ -126,6 +222,22 @@ impl ManualClock {
         #[cfg(feature = "async")]
         self.wake_sleepers(now);
     }
+
+    /// Sets the wall clock, as an administrator does: `now` stays what it is, and
+    /// from here on the two go on side by side.
+    ///
+    /// ```
+    /// use tidegate::{Clock, ManualClock, Nanos};
+    ///
+    /// let clock = ManualClock::new(Nanos::from_secs(100));
+    /// clock.set_wall(Nanos::from_secs(5_000));
+    /// clock.advance(Nanos::SECOND);
+    /// assert_eq!((clock.now(), clock.wall()), (Nanos::from_secs(101), Nanos::from_secs(5_001)));
+    /// ```
+    pub fn set_wall(&self, wall: Nanos) {
+        let now = self.now();
+        self.shared.wall.set(now, wall.get().wrapping_sub(now.get()) as i64);
+    }
 }
 
 impl Default for ManualClock {
@@ -138,6 +250,10 @@ impl Default for ManualClock {
 impl Clock for ManualClock {
     fn now(&self) -> Nanos {
         Nanos::new(self.shared.now.load(Ordering::SeqCst))
+    }
+
+    fn wall_at(&self, now: Nanos) -> Nanos {
+        self.shared.wall.at(now)
     }
 }
 
@@ -216,6 +332,25 @@ mod tests {
             let ours = counts * clock.nanos_whole + part as u64;
             assert!(ours.abs_diff(theirs) <= 1, "{counts} counts are {theirs} ns, not {ours}");
         }
+    }
+
+    #[test]
+    fn the_wall_clock_is_followed_and_the_steady_one_is_not_moved_by_it() {
+        let clock = MonotonicClock::new();
+        let (now, wall) = (clock.now(), clock.wall());
+        assert!(wall.get().abs_diff(now.get()) < Nanos::SECOND.get(), "both were set a moment ago");
+        // As if it had been an hour ahead until now.
+        let hour = Nanos::HOUR.get() as i64;
+        clock.wall.offsets.set(now, hour);
+        assert_eq!(clock.wall.offsets.at(now), now.saturating_add(Nanos::HOUR));
+        let later = clock.now().max(now).saturating_add(WALL_EVERY).saturating_add(WALL_EVERY);
+        let read = clock.wall_at(later);
+        assert!(
+            read.get().abs_diff(later.get()) < Nanos::SECOND.get(),
+            "{read} is what the wall clock shows"
+        );
+        assert_eq!(clock.wall_at(now.saturating_sub(Nanos::SECOND)), now.saturating_sub(Nanos::SECOND));
+        assert!(clock.now() < now.saturating_add(Nanos::MINUTE), "it goes on as it did");
     }
 
     #[test]

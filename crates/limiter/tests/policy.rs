@@ -1,7 +1,7 @@
 //! The policy-driven limiter, as a program uses it.
 
 use tidegate::policy::{Limiter, Policy, Reason, Request, Trust};
-use tidegate::{Cost, ManualClock, Memory, MemoryOptions, Nanos};
+use tidegate::{Clock, Cost, ManualClock, Memory, MemoryOptions, Nanos};
 
 type Manual = Limiter<Memory<ManualClock>, ManualClock>;
 
@@ -212,4 +212,88 @@ fn headers_can_be_off_for_refusals_that_no_limit_has_a_part_in() {
     let mut names = Vec::new();
     limiter.check(&user("bad")).headers(|name, _| names.push(name));
     assert_eq!(names, ["cache-control"]);
+}
+
+#[test]
+fn dates_follow_the_wall_clock_and_waits_the_steady_one() {
+    // The clock starts at 2027-01-15T08:00:00Z.
+    let (limiter, clock) = limiter(
+        "version: 1\nblock: [{ user: bad, until: '2027-01-15T09:00:00Z' }]\n\
+         allow: [{ user: good, until: '2027-01-15T09:00:00Z' }]\n\
+         limits:\n\
+         - { name: bucket, key: [user], match: { path: /bucket }, sustained: { rate: 1, window: hour } }\n\
+         - { name: window, key: [user], match: { path: /window }, algorithm: fixed_window, sustained: { rate: 1, window: day } }\n\
+         - { name: log, key: [user], match: { path: /log }, algorithm: sliding_log, sustained: { rate: 1, window: hour } }\n\
+         bursts: [{ name: burst, key: [client], window: 10s, threshold: 1, penalty: 60s }]\n",
+    );
+    let by = |secs: i64| {
+        let wall = clock.wall().get().saturating_add_signed(secs * Nanos::SECOND.get() as i64);
+        clock.set_wall(Nanos::new(wall));
+    };
+    let reset = |request: &Request<'_>| {
+        let mut reset = None;
+        limiter.check(request).headers(|name, value| {
+            if name == "x-ratelimit-reset" {
+                reset = value.parse::<u64>().ok();
+            }
+        });
+        reset
+    };
+    let hour = 3_600;
+    let retry = |request: &Request<'_>| limiter.check(request).retry_after_secs();
+    let used = |path: &'static str| user("1").path(path);
+    assert_eq!(retry(&user("bad")), Some(hour), "an hour is left");
+    assert_eq!(limiter.check(&user("good")).reason(), Reason::Allowlisted);
+    assert_eq!(reset(&used("/bucket")), Some(1_800_000_000 + hour));
+    assert_eq!(reset(&used("/window")), Some(1_800_000_000 + 16 * hour), "midnight, UTC");
+    assert!(limiter.check(&used("/log")).is_allowed());
+    let burst = Request::new().client("c");
+    assert_eq!(admitted(&limiter, &burst, 2), 2, "the second one warns");
+
+    by(1_800);
+    assert_eq!(retry(&user("bad")), Some(hour / 2), "half an hour is left of the block");
+    assert_eq!(
+        (retry(&used("/bucket")), retry(&used("/log"))),
+        (Some(hour), Some(hour)),
+        "but no time has passed"
+    );
+    assert_eq!(retry(&used("/window")), Some(15 * hour + hour / 2));
+    by(1_800);
+    assert!(limiter.check(&user("bad")).is_allowed(), "it counts before that instant");
+    assert_eq!(limiter.check(&user("good")).reason(), Reason::NoLimit);
+    assert_eq!(reset(&used("/bucket")), Some(1_800_000_000 + 2 * hour), "in an hour, and then it is ten");
+    by(24 * 3_600);
+    assert!(limiter.check(&used("/window")).is_allowed(), "another day has begun");
+    assert!(!limiter.check(&used("/bucket")).is_allowed() && !limiter.check(&used("/log")).is_allowed());
+    clock.advance(Nanos::from_secs(10));
+    assert_eq!(admitted(&limiter, &burst, 2), 1, "a minute has not passed since the warning");
+
+    by(-48 * 3_600);
+    assert_eq!(limiter.check(&user("bad")).reason(), Reason::Blocked, "again");
+    assert_eq!(limiter.check(&user("good")).reason(), Reason::Allowlisted);
+    assert!(!limiter.check(&used("/window")).is_allowed(), "a window never goes back");
+    clock.advance(Nanos::HOUR);
+    assert!(limiter.check(&used("/bucket")).is_allowed() && limiter.check(&used("/log")).is_allowed());
+}
+
+#[test]
+fn a_place_in_a_queue_for_a_window_is_given_back_whatever_the_wall_clock_shows() {
+    let (limiter, clock) = limiter(
+        "version: 1\nlimits: [{ name: w, key: [user], algorithm: fixed_window, sustained: { rate: 2, window: minute }, \
+         strategy: queue, queue: { max_depth: 9, max_wait: 60s } }]\n",
+    );
+    let left = || limiter.peek(&user("1")).tightest().unwrap().decision.remaining;
+    for step in [0_i64, 3_600, -3_600] {
+        assert_eq!(admitted(&limiter, &user("1"), 3), 2);
+        let (decision, place) = limiter.reserve(&user("1"));
+        assert!(decision.is_allowed() && place.is_some());
+        clock.set_wall(Nanos::new(
+            clock.wall().get().saturating_add_signed(step * Nanos::SECOND.get() as i64),
+        ));
+        let before = left();
+        drop(place);
+        assert!(left() >= before, "nothing is taken by giving back");
+        clock.set_wall(clock.wall().saturating_add(Nanos::new(3 * Nanos::HOUR.get())));
+        assert_eq!(left(), 2, "a window that nobody has used");
+    }
 }

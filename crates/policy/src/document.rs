@@ -4,7 +4,7 @@
 use ipnet::IpNet;
 use tidegate_core::{Algorithm, Carry, Nanos};
 
-use crate::{Descriptor, Pattern, Span, Spanned};
+use crate::{Descriptor, PathSpelling, Pattern, Span, Spanned};
 
 /// A whole policy.
 #[derive(Clone, Debug, Default)]
@@ -56,6 +56,8 @@ pub struct Defaults {
     pub mode: Option<Mode>,
     /// `true` for `unknown_tenant: deny`.
     pub deny_unknown_tenants: bool,
+    /// Which spellings of a path are one.
+    pub paths: PathSpelling,
 }
 
 /// An entry of `limits`.

@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use smallvec::SmallVec;
 use tidegate_core::Cost;
 
-use crate::{Descriptor, Pairs, Request, normalise};
+use crate::{Descriptor, Pairs, PathSpelling, Request};
 
 /// Bytes of keys, one after the other.
 pub type KeyBytes = SmallVec<[u8; 256]>;
@@ -34,12 +34,17 @@ pub struct Facts<'r, 'q> {
 }
 
 impl<'r, 'q> Facts<'r, 'q> {
-    /// Works out everything but the route.
+    /// Works out everything but the route, for a policy that says nothing of paths.
     pub fn new(request: &'r Request<'q>) -> Facts<'r, 'q> {
+        Facts::under(request, PathSpelling::default())
+    }
+
+    /// Works out everything but the route, where these spellings of a path are one.
+    pub fn under(request: &'r Request<'q>, spelling: PathSpelling) -> Facts<'r, 'q> {
         let path = request.path.as_deref();
         Facts {
             request,
-            path: path.map(normalise),
+            path: path.map(|path| spelling.normalise(path)),
             route: None,
             host: request.host.as_deref().map(lower_case),
             ip: request.ip.map(|ip| ip.to_canonical()),

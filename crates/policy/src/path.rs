@@ -1,13 +1,18 @@
-//! Paths and the patterns that match them.
+//! Patterns that match paths.
 
-use std::borrow::Cow;
-use std::fmt::{self, Write};
+use std::fmt;
+use std::hash::{Hash, Hasher};
+
+use crate::spelling::{PathSpelling, segments_of};
 
 /// A pattern for paths: literal segments, `*` for one segment, a final `**` for
 /// any depth, none included.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug)]
 pub struct Pattern {
+    /// In normal form.
     text: Box<str>,
+    /// As it was written, where that is not the normal form.
+    written: Option<Box<str>>,
     segments: Box<[Segment]>,
     /// Ends in `**`.
     deep: bool,
@@ -60,7 +65,19 @@ impl Pattern {
         if text.contains(['?', '#']) {
             return Err(PatternError::NotOnlyPath);
         }
-        let normal = normalise(text);
+        Pattern::read(text, PathSpelling::default())
+    }
+
+    /// The same pattern where these spellings of a path are one: for paths in that normal form.
+    #[must_use]
+    pub fn under(&self, spelling: PathSpelling) -> Pattern {
+        let written = self.written.as_deref().unwrap_or(&self.text);
+        // A star stands alone in its segment, and the last one may be deep: no spelling changes that.
+        Pattern::read(written, spelling).unwrap_or_else(|_| self.clone())
+    }
+
+    fn read(text: &str, spelling: PathSpelling) -> Result<Pattern, PatternError> {
+        let normal = spelling.normalise(text);
         let mut segments = Vec::new();
         let mut deep = false;
         for segment in segments_of(&normal) {
@@ -72,7 +89,8 @@ impl Pattern {
                 literal => segments.push(Segment::Literal(literal.into())),
             }
         }
-        Ok(Pattern { text: normal.into(), segments: segments.into(), deep })
+        let written = (normal != text).then(|| text.into());
+        Ok(Pattern { text: normal.into(), written, segments: segments.into(), deep })
     }
 
     /// The pattern as text.
@@ -90,7 +108,7 @@ impl Pattern {
         self.deep
     }
 
-    /// Does it match a path that is [normal](normalise)?
+    /// Does it match a path that is [normal](crate::normalise)?
     pub fn matches(&self, path: &str) -> bool {
         let mut path = segments_of(path);
         for segment in &self.segments {
@@ -116,103 +134,23 @@ impl Pattern {
     }
 }
 
+impl PartialEq for Pattern {
+    /// They match the same paths; how they were written does not matter.
+    fn eq(&self, other: &Pattern) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for Pattern {}
+
+impl Hash for Pattern {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.text.hash(state);
+    }
+}
+
 impl fmt::Display for Pattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
-    }
-}
-
-/// The segments of a normal path; none for `/`. A slash at the end is not told
-/// from its absence.
-pub(crate) fn segments_of(path: &str) -> impl Iterator<Item = &str> {
-    path.split('/').filter(|segment| !segment.is_empty())
-}
-
-/// A path as patterns see it: query and fragment dropped, unreserved characters
-/// percent-decoded, empty and dot segments resolved, so that `//login` and
-/// `/%6cogin` are `/login`.
-pub fn normalise(path: &str) -> Cow<'_, str> {
-    // Most paths are, and then they are read once and not copied.
-    if is_normal(path) {
-        return Cow::Borrowed(path);
-    }
-    let path = path.split(['?', '#']).next().unwrap_or_default();
-    if is_normal(path) {
-        return Cow::Borrowed(path);
-    }
-    let decoded = decode_unreserved(path);
-    let mut kept: Vec<&str> = Vec::new();
-    for segment in segments_of(&decoded) {
-        match segment {
-            "." => {}
-            ".." => {
-                kept.pop();
-            }
-            segment => kept.push(segment),
-        }
-    }
-    let mut normal = String::with_capacity(decoded.len() + 1);
-    for segment in kept {
-        normal.push('/');
-        normal.push_str(segment);
-    }
-    if normal.is_empty() {
-        normal.push('/');
-    }
-    Cow::Owned(normal)
-}
-
-/// Is there nothing to drop, to decode or to resolve?
-fn is_normal(path: &str) -> bool {
-    let [b'/', rest @ ..] = path.as_bytes() else { return false };
-    let mut previous = b'/';
-    for &byte in rest {
-        match byte {
-            b'%' | b'?' | b'#' | 0x80.. => return false,
-            b'/' | b'.' if previous == b'/' => return false,
-            _ => previous = byte,
-        }
-    }
-    rest.is_empty() || previous != b'/'
-}
-
-/// Decodes `%41` and its like where that cannot change the meaning; other
-/// escapes are only brought to upper case.
-fn decode_unreserved(path: &str) -> String {
-    let mut decoded = String::with_capacity(path.len());
-    let mut rest = path;
-    while let Some(escape) = rest.find('%') {
-        push_encoded(&mut decoded, &rest[..escape]);
-        let code =
-            rest.get(escape + 1..escape + 3).filter(|code| code.bytes().all(|b| b.is_ascii_hexdigit()));
-        let Some(code) = code else {
-            decoded.push('%');
-            rest = &rest[escape + 1..];
-            continue;
-        };
-        let byte = u8::from_str_radix(code, 16).expect("two hexadecimal digits are a byte");
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            decoded.push(char::from(byte));
-        } else {
-            decoded.push('%');
-            decoded.push_str(&code.to_ascii_uppercase());
-        }
-        rest = &rest[escape + 3..];
-    }
-    push_encoded(&mut decoded, rest);
-    decoded
-}
-
-/// What is not ASCII is written as its escapes, so that both spellings are one.
-fn push_encoded(decoded: &mut String, text: &str) {
-    for char in text.chars() {
-        if char.is_ascii() {
-            decoded.push(char);
-        } else {
-            let mut bytes = [0; 4];
-            for byte in char.encode_utf8(&mut bytes).bytes() {
-                write!(decoded, "%{byte:02X}").expect("writing to memory does not fail");
-            }
-        }
     }
 }

@@ -11,7 +11,7 @@ use crate::gate::Gate;
 use crate::matching::{Candidates, Index, PathTree};
 use crate::rule::Rule;
 use crate::tenants::Tenants;
-use crate::{Descriptor, Facts, Pattern, Request};
+use crate::{Descriptor, Facts, PathSpelling, Pattern, Request};
 
 /// A compiled policy.
 #[derive(Debug, Default)]
@@ -31,6 +31,7 @@ pub struct RuleSet {
     pub(crate) queues: bool,
     pub(crate) deny_unknown_tenants: bool,
     pub(crate) response_headers: bool,
+    pub(crate) spelling: PathSpelling,
 }
 
 /// A burst detector.
@@ -195,7 +196,7 @@ impl RuleSet {
 
     /// What must be known of a request before it is matched.
     pub fn facts<'r, 'q>(&'r self, request: &'r Request<'q>) -> Facts<'r, 'q> {
-        let mut facts = Facts::new(request);
+        let mut facts = Facts::under(request, self.spelling);
         if let Some(route) = self.routes.find(&facts) {
             (facts.route, facts.route_cost) = (Some(Cow::Borrowed(route.pattern.as_str())), route.cost);
         }

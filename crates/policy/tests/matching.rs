@@ -1,7 +1,7 @@
 //! The index finds exactly what looking at every limit finds.
 
 use proptest::prelude::*;
-use tidegate_policy::{Policy, Request, Standing};
+use tidegate_policy::{PathSpelling, Policy, Request, Standing};
 
 const PATHS: &[&str] = &["/", "/a", "/a/b", "/a/*", "/a/**", "/*/b", "/**", "/a/*/c", "/A"];
 const PLANS: &[&str] = &["free", "pro", "[free, pro]"];
@@ -186,6 +186,85 @@ fn a_mapped_network_is_the_network_it_maps() {
     assert_eq!(blocked("::ffff:10.0.0.0/104"), Ok(()));
     let beyond = blocked("::ffff:10.0.0.5/104").unwrap_err();
     assert!(beyond.contains("10.0.0.0/8"), "{beyond}");
+}
+
+/// One path, and another spelling of it that the options make the same.
+fn respelled() -> impl Strategy<Value = (PathSpelling, String, String)> {
+    let segment = prop::sample::select(
+        &[
+            "a", "B", "c-d", "\u{e9}", "\u{c9}", "x%00", "..", ".", "e.f", "%2A", "%zz", "%", "g%25h",
+            "\u{3c2}",
+        ][..],
+    );
+    let spelling = (any::<bool>(), any::<bool>(), any::<bool>()).prop_map(
+        |(ignore_case, decode_slash, strip_params)| PathSpelling { ignore_case, decode_slash, strip_params },
+    );
+    let choices = prop::collection::vec((segment, any::<[u8; 4]>()), 0..6);
+    (spelling, choices).prop_map(|(spelling, choices)| {
+        let (mut plain, mut other) = (String::new(), String::new());
+        for (segment, [slash, params, case, escapes]) in choices {
+            plain += &format!("/{segment}");
+            let slashes: &[&str] = if spelling.decode_slash {
+                &["/", "%2F", "%2f", "%5c", "\\", "//"]
+            } else {
+                &["/", "//", "/./"]
+            };
+            other += slashes[usize::from(slash) % slashes.len()];
+            let segment = match case % 3 {
+                0 if spelling.ignore_case && !segment.contains('%') => segment.to_uppercase(),
+                1 if spelling.ignore_case && !segment.contains('%') => segment.to_lowercase(),
+                _ => segment.to_owned(),
+            };
+            let escape = |char: char| match char {
+                '%' => "%".to_owned(),
+                _ if escapes % 2 == 0 || segment.contains('%') => char.to_string(),
+                _ => char.to_string().bytes().map(|byte| format!("%{byte:02x}")).collect(),
+            };
+            other.extend(segment.chars().map(escape));
+            if spelling.strip_params && params % 2 == 0 {
+                other += [";", ";x=y", ";A;b=%00", ";.."][usize::from(params) / 2 % 4];
+            }
+        }
+        (spelling, plain, other)
+    })
+}
+
+/// What a policy makes of a path: its normal form, its route, which limits apply, and their keys.
+fn seen_by(policy: &Policy, path: &str) -> (Option<String>, Option<String>, Vec<(u32, Vec<u8>)>) {
+    let request = Request::new().path(path.to_owned());
+    let facts = policy.rules.facts(&request);
+    let plan = policy.rules.plan(&facts);
+    let route = facts.route().map(|(route, _)| route.to_owned());
+    let items = plan.items().iter().map(|item| (item.rule, plan.key(item).to_vec()));
+    (facts.path.as_deref().map(str::to_owned), route, items.collect())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(3_000))]
+
+    /// Whatever the options make one path has one route, the same limits and the same keys; patterns are spelled
+    /// freely too.
+    #[test]
+    fn spellings_that_are_declared_one_evade_nothing((spelling, plain, other) in respelled(), swap in any::<bool>()) {
+        let (pattern, path) = if swap { (&other, &plain) } else { (&plain, &other) };
+        let PathSpelling { ignore_case, decode_slash, strip_params } = spelling;
+        let pattern = if pattern.is_empty() { "/" } else { pattern.as_str() };
+        let pattern = if pattern.starts_with('/') { pattern.to_owned() } else { format!("/{pattern}") };
+        let quoted = format!("{pattern:?}");
+        let text = format!(
+            "version: 1\ndefaults: {{ paths: {{ ignore_case: {ignore_case}, decode_slash: {decode_slash}, strip_params: \
+             {strip_params} }} }}\nroutes: [{{ path: {quoted}, cost: 2 }}, {{ path: /** }}]\nlimits:\n\
+             - {{ name: by-pattern, key: [route], sustained: {{ rate: 9 }}, match: {{ path: {quoted} }} }}\n\
+             - {{ name: by-path, key: [path], sustained: {{ rate: 9 }} }}\n\
+             - {{ name: by-route, key: [route], sustained: {{ rate: 9 }}, match: {{ route: {quoted} }} }}\n"
+        );
+        let policy = Policy::parse(&text).map_err(|error| TestCaseError::fail(format!("{text}\n{error}")))?;
+        let seen = seen_by(&policy, path);
+        prop_assert_eq!(&seen, &seen_by(&policy, &pattern), "{}", text);
+        let applying: Vec<u32> = seen.2.iter().map(|(rule, _)| *rule).collect();
+        let all = if spelling == PathSpelling::default() { vec![0, 1] } else { vec![0, 1, 2] };
+        prop_assert!(all.iter().all(|rule| applying.contains(rule)), "{:?} of {}", applying, text);
+    }
 }
 
 /// The keys of a request that meets one limit.

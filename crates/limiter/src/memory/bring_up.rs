@@ -5,7 +5,7 @@
 //! each edit as of its own instant, and then from that trust to the one it is
 //! charged at, as of the charge.
 
-use tidegate_core::{Carry, Cost, Limit, Nanos};
+use tidegate_core::{Carry, Cost, Limit, Meter, Nanos};
 
 use super::registry::Registry;
 use super::version::Version;
@@ -52,8 +52,15 @@ impl Registry {
     }
 
     /// Brings a word from the version it is written in to `wanted`: each edit as
-    /// of its own instant, a change of trust as of `now`.
-    pub(crate) fn bring_up(&self, from: u32, word: u64, wanted: &Version, now: Nanos) -> (u32, u64) {
+    /// of its own instant, a change of trust as of `now`, which tells the instant
+    /// as a meter sees it.
+    pub(crate) fn bring_up(
+        &self,
+        from: u32,
+        word: u64,
+        wanted: &Version,
+        now: impl Fn(&Meter) -> Nanos,
+    ) -> (u32, u64) {
         if from == wanted.number {
             return (from, word);
         }
@@ -69,13 +76,14 @@ impl Registry {
     /// it is written in, and its limit there.
     fn edited(&self, found: &Version, word: u64, wanted: &Version) -> (Limit, u64) {
         self.edits(found, wanted).fold((found.limit, word), |(_, word), edit| {
-            let word = carried(&edit.before, word, &edit.after, edit.made.carry, edit.made.since);
+            let word =
+                carried(&edit.before, word, &edit.after, edit.made.carry, |meter| edit.made.since(meter));
             (edit.after, word)
         })
     }
 
     /// Is nothing used of a word, whatever trust it is charged at next?
-    pub(crate) fn is_idle(&self, version: &Version, word: u64, now: Nanos) -> bool {
+    pub(crate) fn is_idle(&self, version: &Version, word: u64, now: impl Fn(&Meter) -> Nanos) -> bool {
         let plain = self.plain(version);
         let newest = plain.newest();
         let (limit, word) = if newest.number == plain.number {
@@ -86,9 +94,9 @@ impl Registry {
         // A limit that has become one that keeps logs leaves nothing in slots.
         limit.meter().is_none_or(|meter| {
             if version.identity.is_trusted() {
-                meter.is_idle_at_any_trust(word, newest.limit.capacity(), now)
+                meter.is_idle_at_any_trust(word, newest.limit.capacity(), now(meter))
             } else {
-                meter.is_idle(word, now)
+                meter.is_idle(word, now(meter))
             }
         })
     }
@@ -131,17 +139,17 @@ pub(crate) struct Edit<'a> {
 
 /// A word carried over to the limit that replaces its own; between words and logs
 /// nothing is.
-fn carried(from: &Limit, word: u64, to: &Limit, carry: Carry, at: Nanos) -> u64 {
+fn carried(from: &Limit, word: u64, to: &Limit, carry: Carry, at: impl Fn(&Meter) -> Nanos) -> u64 {
     match (from.meter(), to.meter()) {
-        (Some(from), Some(to)) => from.carry(word, to, carry, at),
+        (Some(from), Some(to)) => from.carry(word, to, carry, at(from)),
         _ => 0,
     }
 }
 
 /// The same to the limit at another trust.
-fn retrusted(from: &Limit, word: u64, to: &Limit, at: Nanos) -> u64 {
+fn retrusted(from: &Limit, word: u64, to: &Limit, at: impl Fn(&Meter) -> Nanos) -> u64 {
     match (from.meter(), to.meter()) {
-        (Some(from), Some(to)) => from.carry_trust(word, to, at),
+        (Some(from), Some(to)) => from.carry_trust(word, to, at(from)),
         _ => 0,
     }
 }
@@ -162,12 +170,12 @@ mod tests {
         let drained = token_bucket::take(0, &slow, Cost::new(100), at(100)).1.unwrap();
         edit(fast, at(110));
         let last = edit(slow, at(113));
-        let (number, word) = registry.bring_up(first, drained, registry.get(last), at(115));
+        let (number, word) = registry.bring_up(first, drained, registry.get(last), |_| at(115));
         assert_eq!(number, last);
         // 10 s at 1, 3 s at 10, then 2 s at 1 again.
         let left = token_bucket::peek(word, &slow, Cost::ONE, at(115)).remaining;
         assert_eq!(left, 42);
-        let (number, word) = registry.bring_up(last, word, registry.get(first), at(115));
+        let (number, word) = registry.bring_up(last, word, registry.get(first), |_| at(115));
         assert_eq!(number, last, "a newer word is not taken back");
         assert_eq!(token_bucket::peek(word, &slow, Cost::ONE, at(115)).remaining, 42);
     }
@@ -191,11 +199,11 @@ mod tests {
         let last = edit(quota(2, 500), Carry::Proportional, at(110));
         // 10 s at 15 are 150 of 2,000, in proportion 75 of 1,000; then 20 s at 3.
         let expected = 75 + 20 * 3;
-        let same = registry.bring_up(trusted.number, drained, version(last, 100), at(130));
+        let same = registry.bring_up(trusted.number, drained, version(last, 100), |_| at(130));
         assert_eq!(left(&registry, same, at(130)), expected);
-        let plain = registry.bring_up(trusted.number, drained, registry.get(last), at(130));
+        let plain = registry.bring_up(trusted.number, drained, registry.get(last), |_| at(130));
         assert_eq!((plain.0, left(&registry, plain, at(130))), (last, expected));
-        let other = registry.bring_up(trusted.number, drained, version(last, 50), at(130));
+        let other = registry.bring_up(trusted.number, drained, version(last, 50), |_| at(130));
         assert_eq!(left(&registry, other, at(130)), expected);
     }
 
@@ -210,7 +218,7 @@ mod tests {
         let variant = |plain, trust| registry.variant(plain, trust).unwrap().id();
         let (old_trusted, new_trusted) = (variant(old, 50), variant(new, 50));
         let word = registry.meter(new).take(0, Cost::new(12), now).1.unwrap();
-        let up = |from, wanted| registry.bring_up(from, word, registry.get(wanted), now);
+        let up = |from, wanted| registry.bring_up(from, word, registry.get(wanted), |_| now);
         assert_eq!(up(new, old_trusted).0, new_trusted);
         assert_eq!(left(&registry, up(new, old_trusted), now), 8);
         assert_eq!(up(new_trusted, old).0, new);
@@ -226,17 +234,17 @@ mod tests {
         let at = |millis| Nanos::from_secs(100).saturating_add(Nanos::from_millis(millis));
         // 15 of 20 are back after ten seconds, at 1.5 a second.
         let word = trusted.meter().unwrap().take(0, Cost::new(15), at(0)).1.unwrap();
-        assert!(!registry.is_idle(trusted, word, at(9_999)));
-        assert!(registry.is_idle(trusted, word, at(10_000)));
+        assert!(!registry.is_idle(trusted, word, |_| at(9_999)));
+        assert!(registry.is_idle(trusted, word, |_| at(10_000)));
         registry.name("a", Quota::new(1, Nanos::HOUR, 10).unwrap().into(), Carry::AsIs, at(5_000)).unwrap();
-        assert!(!registry.is_idle(trusted, word, at(10_000)), "since the edit it fills more slowly");
+        assert!(!registry.is_idle(trusted, word, |_| at(10_000)), "since the edit it fills more slowly");
         let limit = registry.name("b", limit, Carry::AsIs, Nanos::ZERO).unwrap();
         let plain = &**registry.get(limit.id());
         // Five of ten are back after five seconds, and another ten after ten more.
         let word = plain.meter().unwrap().take(0, Cost::new(5), at(0)).1.unwrap();
-        assert!(registry.is_idle(plain, word, at(5_000)), "nobody is trusted");
+        assert!(registry.is_idle(plain, word, |_| at(5_000)), "nobody is trusted");
         registry.variant(limit.id(), 1).unwrap();
-        assert!(!registry.is_idle(plain, word, at(14_999)));
-        assert!(registry.is_idle(plain, word, at(15_000)));
+        assert!(!registry.is_idle(plain, word, |_| at(14_999)));
+        assert!(registry.is_idle(plain, word, |_| at(15_000)));
     }
 }

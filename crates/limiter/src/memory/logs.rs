@@ -18,6 +18,7 @@ use super::bring_up::Edit;
 use super::overflow::{Debtor, Debtors, Kind};
 use super::registry::Registry;
 use super::version::Version;
+use crate::Clock;
 use crate::charge::Ask;
 
 const SHARDS: usize = 64;
@@ -57,6 +58,7 @@ pub(crate) struct KeptLog {
 pub(crate) struct Logging<'a> {
     pub(crate) registry: &'a Registry,
     pub(crate) debtors: &'a Debtors,
+    pub(crate) clock: &'a dyn Clock,
 }
 
 /// A key of a limit that keeps logs.
@@ -264,7 +266,8 @@ fn take_shared(with: &Logging<'_>, key: &LogKey<'_>, ask: Ask) -> Decision {
     let room = if shared.log.len() < OVERFLOW_ENTRIES { Room::Grow } else { Room::Full };
     let decision = shared.log.take_ahead(quota, cost, key.now, at, room);
     if decision.is_allowed() && cost > Cost::ZERO {
-        with.debtors.owes(key.debtor(), shared.log.empty_at(quota, at), key.now);
+        let earliest = key.now.min(with.clock.wall_at(key.now));
+        with.debtors.owes(key.debtor(), shared.log.empty_at(quota, at), earliest);
     }
     decision
 }

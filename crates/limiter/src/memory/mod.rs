@@ -7,6 +7,7 @@
 //!   leads from one to another.
 //! - [`overflow`] serves keys that find no slot,
 //!   [`logs`] keeps what does not fit a word.
+//! - [`window_time`] tells which of the two clocks a limit goes by.
 
 mod bring_up;
 mod logs;
@@ -16,10 +17,13 @@ mod registry;
 mod slot;
 mod table;
 mod version;
+mod window_time;
 mod words;
 
 #[cfg(test)]
 mod model_tests;
+#[cfg(test)]
+mod wall_tests;
 
 use std::convert::Infallible;
 use std::future::{Future, ready};
@@ -38,6 +42,7 @@ use registry::Registry;
 use table::Table;
 
 pub(crate) use version::Version;
+pub(crate) use window_time::{WindowTime, charged_at};
 
 /// How large a [`Memory`] may grow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,6 +110,7 @@ pub struct Memory<C = MonotonicClock> {
     logs: Logs,
     registry: Registry,
     debtors: Debtors,
+    windows: WindowTime,
     clock: C,
 }
 
@@ -138,7 +144,8 @@ impl Memory {
 
 impl<C: Clock> Memory<C> {
     /// A store of the given size on a clock of yours. The clock is read when a
-    /// charge is handed back; otherwise `now` comes with each call.
+    /// charge is handed back, and asked for the wall clock's time where windows are
+    /// counted; otherwise `now` comes with each call.
     ///
     /// # Panics
     /// Where [`Memory::try_with_clock`] fails.
@@ -156,6 +163,7 @@ impl<C: Clock> Memory<C> {
             logs: Logs::new(options.max_log_entries),
             registry: Registry::new(),
             debtors: Debtors::new(options.max_keys),
+            windows: WindowTime::default(),
             clock,
         })
     }
@@ -168,7 +176,8 @@ impl<C: Clock> Memory<C> {
         let highest = versions.iter().copied().max().unwrap_or_default();
         let mut dead = vec![false; highest as usize + 1];
         versions.iter().for_each(|&version| dead[version as usize] = true);
-        self.table.forget(|version| dead.get(version as usize).is_some_and(|dead| *dead), now);
+        let wall = self.clock.wall_at(now);
+        self.table.forget(|version| dead.get(version as usize).is_some_and(|dead| *dead), now, wall);
         self.registry.forget(versions);
     }
 
@@ -328,7 +337,7 @@ impl<C: Clock> Memory<C> {
     }
 
     fn logging(&self) -> Logging<'_> {
-        Logging { registry: &self.registry, debtors: &self.debtors }
+        Logging { registry: &self.registry, debtors: &self.debtors, clock: &self.clock }
     }
 }
 
@@ -336,7 +345,7 @@ impl<C: Clock> Store for Memory<C> {
     type Error = Infallible;
 
     fn limits(&self, limits: &[NamedLimit<'_>], now: Nanos) -> Result<Vec<LimitRef>, LimitError> {
-        self.registry.name_all(limits, now)
+        self.registry.name_all(limits, (now, self.clock.wall_at(now)))
     }
 
     fn variant(&self, limit: &LimitRef, trust: u8) -> Result<LimitRef, LimitError> {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use loom::thread;
 use tidegate_core::{Cost, Decision, Meter, Nanos, Quota};
 
-use super::probe::{Ledger, NoRoom, Probe, Rules, Window};
+use super::probe::{Ledger, NoRoom, Probe, Rules, When, Window};
 use super::slot::model::SmallSlot;
 use super::slot::{Entry, Slot, Tag};
 use crate::charge::all_or_nothing;
@@ -51,6 +51,10 @@ impl Rules for Single<'_> {
     fn first(&self, tag: Tag) -> Entry {
         Entry { tag, state: 0 }
     }
+
+    fn wall(&self) -> Nanos {
+        self.now
+    }
 }
 
 fn tag(key: u64) -> Tag {
@@ -78,9 +82,9 @@ impl World {
     }
 
     fn take(&self, key: u64, now: Nanos) -> Result<Decision, NoRoom> {
-        let charge = |_, state, now| self.meter.charge(state, Cost::ONE, now);
+        let charge = |_, state, when: When| self.meter.charge(state, Cost::ONE, when.now);
         let settled = self.probe(key, now, |probe| probe.update(charge))?;
-        Ok(self.meter.decision(settled.state, Cost::ONE, settled.now))
+        Ok(self.meter.decision(settled.state, Cost::ONE, settled.when.now))
     }
 
     fn takes(&self, key: u64, now: Nanos) -> bool {

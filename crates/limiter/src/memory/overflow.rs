@@ -107,7 +107,9 @@ impl Debtors {
         self.overflows.load(Ordering::Relaxed)
     }
 
-    /// The key drew on its overflow bucket at `now`; that will be full at `until`.
+    /// The key drew on its overflow bucket, which will be full at `until`. Debts of
+    /// windows end by the wall clock and all others by the steady one, so a cell is
+    /// free once both have passed its end: `now` is the earlier of the two.
     pub(crate) fn owes(&self, debtor: Debtor<'_>, until: Nanos, now: Nanos) {
         let name = debtor.name();
         for cell in self.set(name) {

@@ -42,6 +42,18 @@ pub(crate) trait Rules {
     /// What a key starts with: usually `tag` and nothing used. If it is another
     /// version's, it is adopted like any entry.
     fn first(&self, tag: Tag) -> Entry;
+
+    /// What the wall clock shows at the instant of [`Rules::is_idle`].
+    fn wall(&self) -> Nanos;
+}
+
+/// When an act takes place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct When {
+    /// By the steady clock.
+    pub(crate) now: Nanos,
+    /// By the wall clock no earlier than that.
+    pub(crate) wall_from: Nanos,
 }
 
 /// Numbers of a table, and what its claims need.
@@ -55,6 +67,8 @@ pub(crate) struct Ledger {
     /// earlier, or a thread with an older `now` could see the forgotten one
     /// fuller than it was.
     forgotten_at: AtomicU64,
+    /// The same by the wall clock, which may step back.
+    forgotten_wall: AtomicU64,
 }
 
 impl Ledger {
@@ -67,14 +81,18 @@ impl Ledger {
         Entry::claim(tag, self.claims.fetch_add(1, Ordering::Relaxed))
     }
 
-    fn start_of(&self, now: Nanos) -> Nanos {
-        now.max(Nanos::new(self.forgotten_at.load(Ordering::Relaxed)))
+    fn start_of(&self, now: Nanos) -> When {
+        When {
+            now: now.max(Nanos::new(self.forgotten_at.load(Ordering::Relaxed))),
+            wall_from: Nanos::new(self.forgotten_wall.load(Ordering::Relaxed)),
+        }
     }
 
     /// Before an idle key is forgotten: whoever misses it must see this too,
     /// which the exchange that follows sees to.
-    pub(super) fn will_forget(&self, now: Nanos) {
+    pub(super) fn will_forget(&self, now: Nanos, wall: Nanos) {
         self.forgotten_at.fetch_max(now.get(), Ordering::Relaxed);
+        self.forgotten_wall.fetch_max(wall.get(), Ordering::Relaxed);
     }
 
     pub(super) fn has_forgotten(&self) {
@@ -134,8 +152,8 @@ pub(crate) struct Settled {
     pub(crate) version: u32,
     /// `Ok` with the state stored, `Err` with the one that was left alone.
     pub(crate) state: Result<u64, u64>,
-    /// The `now` that it was decided at.
-    pub(crate) now: Nanos,
+    /// When it was decided.
+    pub(crate) when: When,
     /// What was there before, under the version it was written in.
     pub(crate) found: Entry,
 }
@@ -146,10 +164,10 @@ pub(crate) struct NoRoom;
 
 impl<W: Window, R: Rules> Probe<'_, W, R> {
     /// Applies `act` to the key's state: it gets the version the state is
-    /// written in, the state and `now`, and returns the state to store, if any.
+    /// written in, the state and when that is, and returns the state to store, if any.
     /// It may be called again after a lost race. A key that is not there starts
     /// from [`Rules::first`] and gets a slot only if that changes.
-    pub(crate) fn update(&self, act: impl Fn(u32, u64, Nanos) -> Option<u64>) -> Result<Settled, NoRoom> {
+    pub(crate) fn update(&self, act: impl Fn(u32, u64, When) -> Option<u64>) -> Result<Settled, NoRoom> {
         loop {
             let done = match self.find() {
                 Found::Held(slot, entry) => self.update_held(slot, entry, &act),
@@ -189,8 +207,8 @@ impl<W: Window, R: Rules> Probe<'_, W, R> {
     }
 
     /// The same for a key that holds a slot; `false` if there is none.
-    pub(crate) fn amend(&self, act: impl Fn(u32, u64, Nanos) -> u64) -> bool {
-        let act = |version, state, now| Some(act(version, state, now));
+    pub(crate) fn amend(&self, act: impl Fn(u32, u64, When) -> u64) -> bool {
+        let act = |version, state, when| Some(act(version, state, when));
         loop {
             match self.find() {
                 Found::Held(slot, entry) => {
@@ -265,17 +283,17 @@ impl<W: Window, R: Rules> Probe<'_, W, R> {
         &self,
         slot: &W::Slot,
         mut seen: Entry,
-        act: impl Fn(u32, u64, Nanos) -> Option<u64>,
+        act: impl Fn(u32, u64, When) -> Option<u64>,
     ) -> Option<Settled> {
         loop {
             let entry = self.adopt(seen);
-            let (version, now) = (entry.tag.version(), self.now);
-            let next = act(version, entry.state, now);
+            let (version, when) = (entry.tag.version(), When { now: self.now, wall_from: Nanos::ZERO });
+            let next = act(version, entry.state, when);
             let Some(state) = next.filter(|&state| state != entry.state) else {
-                return Some(Settled { version, state: next.ok_or(entry.state), now, found: seen });
+                return Some(Settled { version, state: next.ok_or(entry.state), when, found: seen });
             };
             match slot.replace(seen, Entry { state, ..entry }) {
-                Ok(()) => return Some(Settled { version, state: Ok(state), now, found: seen }),
+                Ok(()) => return Some(Settled { version, state: Ok(state), when, found: seen }),
                 Err(other) if other.is_of(self.tag) && !other.is_claim() => seen = other,
                 Err(_) => return None,
             }
@@ -284,7 +302,7 @@ impl<W: Window, R: Rules> Probe<'_, W, R> {
 
     /// `Ok(None)` if a race was lost on the way.
     #[cold]
-    fn insert(&self, act: impl Fn(u32, u64, Nanos) -> Option<u64>) -> Result<Option<Settled>, NoRoom> {
+    fn insert(&self, act: impl Fn(u32, u64, When) -> Option<u64>) -> Result<Option<Settled>, NoRoom> {
         if let (settled, None) = self.act_first(&act) {
             return Ok(Some(settled));
         }
@@ -295,7 +313,7 @@ impl<W: Window, R: Rules> Probe<'_, W, R> {
         };
         let forgets = !(seen.is_empty() || seen.is_dead() || seen.is_claim());
         if forgets {
-            self.ledger.will_forget(self.now);
+            self.ledger.will_forget(self.now, self.rules.wall());
         }
         let claim = self.ledger.next_claim(self.tag);
         if spot.slot.replace(seen, claim).is_err() {
@@ -335,7 +353,7 @@ impl<W: Window, R: Rules> Probe<'_, W, R> {
         &self,
         spot: &Spot<'_, W::Slot>,
         claim: Entry,
-        act: impl Fn(u32, u64, Nanos) -> Option<u64>,
+        act: impl Fn(u32, u64, When) -> Option<u64>,
     ) -> Option<Settled> {
         W::Slot::fence();
         self.clear_others(spot, claim)?;
@@ -351,13 +369,13 @@ impl<W: Window, R: Rules> Probe<'_, W, R> {
     }
 
     /// What `act` does to a new key, and the entry to store for it, if any.
-    fn act_first(&self, act: impl Fn(u32, u64, Nanos) -> Option<u64>) -> (Settled, Option<Entry>) {
+    fn act_first(&self, act: impl Fn(u32, u64, When) -> Option<u64>) -> (Settled, Option<Entry>) {
         let found = self.rules.first(self.tag);
         let first = self.adopt(found);
-        let (version, now) = (first.tag.version(), self.ledger.start_of(self.now));
-        let next = act(version, first.state, now);
+        let (version, when) = (first.tag.version(), self.ledger.start_of(self.now));
+        let next = act(version, first.state, when);
         let stores = next.filter(|&state| state != first.state).map(|state| Entry { state, ..first });
-        (Settled { version, state: next.ok_or(first.state), now, found }, stores)
+        (Settled { version, state: next.ok_or(first.state), when, found }, stores)
     }
 
     /// Strikes out later claims of the same key; `None`, with this claim given

@@ -80,21 +80,26 @@ impl Registry {
         self.get(number).meter().expect("only meters keep their state in slots")
     }
 
-    /// Names limits, or edits them: all of them, or none.
+    /// Names limits, or edits them: all of them, or none. When that is, is told by both clocks.
     pub(crate) fn name_all(
         &self,
         limits: &[NamedLimit<'_>],
-        now: Nanos,
+        (now, wall): (Nanos, Nanos),
     ) -> Result<Vec<LimitRef>, LimitError> {
         let mut names = self.lock();
         let is_new = |named: &&NamedLimit<'_>| {
             names.newest.get(named.name).is_none_or(|known| known.limit != named.limit)
         };
         names.check_room(limits.iter().filter(is_new).count())?;
-        limits.iter().map(|named| self.name_in(&mut names, named, now)).collect()
+        limits.iter().map(|named| self.name_in(&mut names, named, (now, wall))).collect()
     }
 
-    fn name_in(&self, names: &mut Names, named: &NamedLimit<'_>, now: Nanos) -> Result<LimitRef, LimitError> {
+    fn name_in(
+        &self,
+        names: &mut Names,
+        named: &NamedLimit<'_>,
+        (now, wall): (Nanos, Nanos),
+    ) -> Result<LimitRef, LimitError> {
         let NamedLimit { name, limit, carry, trusted } = *named;
         let previous = names.newest.get(name).cloned();
         if let Some(known) = previous.as_ref().filter(|_| trusted) {
@@ -113,6 +118,7 @@ impl Registry {
             trust: 0,
             plain: number,
             since: now,
+            since_wall: wall,
             carry,
             handle: LimitRef::new(name, limit, number),
             next: OnceLock::new(),
@@ -155,6 +161,7 @@ impl Registry {
             trust,
             plain: plain.number,
             since: plain.since,
+            since_wall: plain.since_wall,
             carry: plain.carry,
             handle: handle.clone(),
             next: OnceLock::new(),
@@ -209,7 +216,7 @@ impl Registry {
         carry: tidegate_core::Carry,
         now: Nanos,
     ) -> Result<LimitRef, LimitError> {
-        self.name_all(&[NamedLimit { name, limit, carry, trusted: false }], now)
+        self.name_all(&[NamedLimit { name, limit, carry, trusted: false }], (now, now))
             .map(|mut named| named.remove(0))
     }
 }
@@ -263,9 +270,9 @@ mod tests {
         let registry = Registry::new();
         registry.lock().numbers_used = VERSIONS_MAX - 1;
         let named = |name| NamedLimit { name, limit: limit(1), carry: Carry::AsIs, trusted: false };
-        assert!(registry.name_all(&[named("a"), named("b")], Nanos::ZERO).is_err());
+        assert!(registry.name_all(&[named("a"), named("b")], (Nanos::ZERO, Nanos::ZERO)).is_err());
         assert_eq!(registry.lock().newest.len(), 0, "not even the first");
-        assert!(registry.name_all(&[named("a")], Nanos::ZERO).is_ok());
+        assert!(registry.name_all(&[named("a")], (Nanos::ZERO, Nanos::ZERO)).is_ok());
     }
 
     #[test]

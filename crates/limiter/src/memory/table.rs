@@ -92,8 +92,8 @@ impl Table {
 
     /// Gives up the slots of versions whose keys are all idle at `now`, claims
     /// included; goes through the whole table.
-    pub(crate) fn forget(&mut self, is_dead: impl Fn(u32) -> bool, now: Nanos) {
-        self.ledger.will_forget(now);
+    pub(crate) fn forget(&mut self, is_dead: impl Fn(u32) -> bool, now: Nanos, wall: Nanos) {
+        self.ledger.will_forget(now, wall);
         for slot in self.slots() {
             let entry = slot.get();
             if entry.is_empty() || entry.is_dead() || !is_dead(entry.tag.version()) {

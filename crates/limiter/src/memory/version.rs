@@ -65,8 +65,9 @@ pub(crate) struct Version {
     pub(super) trust: u8,
     /// The number of that plain version.
     pub(super) plain: u32,
-    /// From when on it applies, and what it did with the tokens then.
+    /// From when on it applies, by both clocks, and what it did with the tokens then.
     pub(crate) since: Nanos,
+    pub(super) since_wall: Nanos,
     pub(crate) carry: Carry,
     pub(super) handle: LimitRef,
     /// Of a plain version: what an edit replaced it by.
@@ -79,6 +80,11 @@ impl Version {
     /// The meter of a limit whose state is a word.
     pub(crate) fn meter(&self) -> Option<&Meter> {
         self.limit.meter()
+    }
+
+    /// From when on it applies, as a meter sees it.
+    pub(super) fn since(&self, meter: &Meter) -> Nanos {
+        if meter.windows().is_some() { self.since_wall } else { self.since }
     }
 
     /// The variant of a plain version, if it was ever asked for.

@@ -7,11 +7,12 @@ use portable_atomic::AtomicU128;
 use tidegate_core::{Cost, Decision, Meter, Nanos, Outcome};
 
 use super::overflow::{Debtor, Debtors, Kind};
-use super::probe::{NoRoom, Probe, Rules, Settled, Window};
+use super::probe::{NoRoom, Probe, Rules, Settled, When, Window};
 use super::registry::Registry;
 use super::slot::{Entry, Slot, Tag};
 use super::table::TableWindow;
 use super::version::Version;
+use super::window_time::{WindowTime, charged_at};
 use super::{Key, Memory};
 use crate::Clock;
 use crate::charge::Ask;
@@ -23,11 +24,23 @@ pub(super) struct KeyRules<'a> {
     version: &'a Arc<Version>,
     hash: u64,
     now: Nanos,
+    clock: &'a dyn Clock,
+    windows: &'a WindowTime,
 }
 
 impl KeyRules<'_> {
     fn debtor(&self) -> Debtor<'_> {
         Debtor { overflow: &self.version.identity.overflow, kind: Kind::Slot, hash: self.hash }
+    }
+
+    /// Now, as a meter sees it.
+    fn now(&self, meter: &Meter) -> Nanos {
+        self.windows.of(meter, self.clock, self.now)
+    }
+
+    /// The same for the key's own limit.
+    fn own_now(&self) -> Nanos {
+        self.version.meter().map_or(self.now, |meter| self.now(meter))
     }
 
     /// The shared bucket as it stands, as an entry of the key.
@@ -45,23 +58,27 @@ impl Rules for KeyRules<'_> {
     fn is_idle(&self, entry: Entry) -> bool {
         let number = entry.tag.version();
         let version = if number == self.version.number { self.version } else { self.registry.get(number) };
-        self.registry.is_idle(version, entry.state, self.now)
+        self.registry.is_idle(version, entry.state, |meter| self.now(meter))
     }
 
     fn adopt(&self, entry: Entry, tag: Tag) -> Entry {
         let (version, state) =
-            self.registry.bring_up(entry.tag.version(), entry.state, self.version, self.now);
+            self.registry.bring_up(entry.tag.version(), entry.state, self.version, |meter| self.now(meter));
         Entry { tag: tag.with_version(version), state }
     }
 
     /// A key that drew on the shared bucket starts as empty as that is, or what
     /// it drew would be granted twice.
     fn first(&self, tag: Tag) -> Entry {
-        if self.debtors.may_owe(self.debtor(), self.now) {
+        if self.debtors.may_owe(self.debtor(), self.own_now()) {
             self.shared_entry(tag)
         } else {
             Entry { tag, state: 0 }
         }
+    }
+
+    fn wall(&self) -> Nanos {
+        self.clock.wall_at(self.now)
     }
 }
 
@@ -80,14 +97,19 @@ impl Rules for SharedRules<'_> {
     fn first(&self, tag: Tag) -> Entry {
         Entry { tag, state: 0 }
     }
+
+    fn wall(&self) -> Nanos {
+        self.0.wall()
+    }
 }
 
 impl<C: Clock> Memory<C> {
     #[inline(always)]
     pub(super) fn take_word(&self, key: Key<'_>, meter: &Meter, cost: Cost, now: Nanos) -> Decision {
         let rules = self.rules(key, now);
-        match self.probe(key, &rules).update_at_home(|state| meter.charge(state, cost, now)) {
-            Some(charged) => meter.decision(charged, cost, now),
+        let at = self.windows.of(meter, &self.clock, now);
+        match self.probe(key, &rules).update_at_home(|state| meter.charge(state, cost, at)) {
+            Some(charged) => meter.decision(charged, cost, at),
             None => self.take_anywhere(key, &rules, Ask::now(cost)),
         }
     }
@@ -101,9 +123,10 @@ impl<C: Clock> Memory<C> {
     /// The decision on a charge that may have met another version.
     #[inline(never)]
     fn decision(&self, settled: Settled, ask: Ask) -> Decision {
-        let Settled { version, state, now, found } = settled;
-        let decision = self.registry.meter(version).decision_ahead(state, ask.cost, now, ask.delay);
-        if state.is_ok() { decision } else { self.as_found(decision, found, version, ask.cost, now) }
+        let Settled { version, state, when, found } = settled;
+        let meter = self.registry.meter(version);
+        let decision = meter.decision_ahead(state, ask.cost, self.instant(meter, when), ask.delay);
+        if state.is_ok() { decision } else { self.as_found(decision, found, version, ask.cost, when.now) }
     }
 
     /// A denial writes nothing, so a key found at another trust stays there: the
@@ -119,14 +142,21 @@ impl<C: Clock> Memory<C> {
         }
     }
 
+    /// When that is, as a meter sees it.
+    fn instant(&self, meter: &Meter, when: When) -> Nanos {
+        let at = self.windows.of(meter, &self.clock, when.now);
+        if meter.windows().is_some() { at.max(when.wall_from) } else { at }
+    }
+
     /// What a charge does to a word.
-    fn charge(&self, version: u32, state: u64, ask: Ask, now: Nanos) -> Option<u64> {
-        self.registry.meter(version).charge_ahead(state, ask.cost, now, ask.delay)
+    fn charge(&self, version: u32, state: u64, ask: Ask, when: When) -> Option<u64> {
+        let meter = self.registry.meter(version);
+        meter.charge_ahead(state, ask.cost, self.instant(meter, when), ask.delay)
     }
 
     #[inline(never)]
     fn take_anywhere(&self, key: Key<'_>, rules: &KeyRules<'_>, ask: Ask) -> Decision {
-        let charge = |version, state, now| self.charge(version, state, ask, now);
+        let charge = |version, state, when| self.charge(version, state, ask, when);
         let settled = loop {
             match self.probe(key, rules).update(charge) {
                 Ok(settled) => break settled,
@@ -146,18 +176,19 @@ impl<C: Clock> Memory<C> {
     #[cold]
     fn take_shared(&self, key: Key<'_>, rules: &KeyRules<'_>, ask: Ask) -> Option<Settled> {
         self.debtors.count_overflow();
-        let charge = |version, state, now| self.charge(version, state, ask, now);
+        let charge = |version, state, when| self.charge(version, state, ask, when);
         let shared = SharedRules(rules);
         let settled = shared_bucket(&shared).update(charge).expect("the one slot is its key's own");
         if settled.state.is_ok() && ask.cost > Cost::ZERO {
-            let charged_at = settled.now;
+            let charged_at = self.instant(self.registry.meter(settled.version), settled.when);
             let full_after = self
                 .decision(settled, ask)
                 .reset_after
                 .saturating_add(self.registry.idle_later(settled.version));
-            self.debtors.owes(rules.debtor(), charged_at.saturating_add(full_after), charged_at);
+            let earliest = settled.when.now.min(rules.wall());
+            self.debtors.owes(rules.debtor(), charged_at.saturating_add(full_after), earliest);
             if self.probe(key, rules).is_present() {
-                let now = self.clock.now().max(charged_at);
+                let now = self.clock.now().max(settled.when.now);
                 shared_bucket(&shared).amend(|version, state, _| {
                     self.handed_back(key.version, version, state, ask, (charged_at, now))
                 });
@@ -175,22 +206,27 @@ impl<C: Clock> Memory<C> {
         });
         let entry = probe.adopt(found);
         let version = entry.tag.version();
-        let decision = self.registry.meter(version).peek_ahead(entry.state, ask.cost, now, ask.delay);
+        let meter = self.registry.meter(version);
+        let decision = meter.peek_ahead(entry.state, ask.cost, rules.now(meter), ask.delay);
         self.as_found(decision, found, version, ask.cost, now)
     }
 
     pub(super) fn refund_word(&self, key: Key<'_>, cost: Cost, now: Nanos) {
-        self.amend(key, now, |version, state| self.registry.meter(version).refund(state, cost, now));
-    }
-
-    pub(super) fn hand_back_word(&self, key: Key<'_>, ask: Ask, charged_at: Nanos, now: Nanos) {
         self.amend(key, now, |version, state| {
-            self.handed_back(key.version, version, state, ask, (charged_at, now))
+            let meter = self.registry.meter(version);
+            meter.refund(state, cost, self.windows.of(meter, &self.clock, now))
         });
     }
 
-    /// A word without a charge that was made at one instant under one version, and
-    /// is handed back at another under another.
+    pub(super) fn hand_back_word(&self, key: Key<'_>, ask: Ask, at: Nanos, now: Nanos) {
+        self.amend(key, now, |version, state| {
+            let at = charged_at(self.registry.meter(version), &self.clock, at);
+            self.handed_back(key.version, version, state, ask, (at, now))
+        });
+    }
+
+    /// A word without a charge that was made at one instant, as its meter saw it,
+    /// under one version, and is handed back at another under another.
     fn handed_back(
         &self,
         charged: &Version,
@@ -203,6 +239,7 @@ impl<C: Clock> Memory<C> {
             return state;
         }
         let meter = self.registry.meter(version);
+        let now = self.windows.of(meter, &self.clock, now);
         meter.hand_back(state, ask.cost, meter.as_of(charged_at, ask.delay), now)
     }
 
@@ -211,7 +248,7 @@ impl<C: Clock> Memory<C> {
     fn amend(&self, key: Key<'_>, now: Nanos, act: impl Fn(u32, u64) -> u64) {
         let rules = self.rules(key, now);
         let act = |version, state, _| act(version, state);
-        if !self.probe(key, &rules).amend(act) && self.debtors.may_owe(rules.debtor(), now) {
+        if !self.probe(key, &rules).amend(act) && self.debtors.may_owe(rules.debtor(), rules.own_now()) {
             shared_bucket(&SharedRules(&rules)).amend(act);
         }
     }
@@ -219,7 +256,8 @@ impl<C: Clock> Memory<C> {
     #[inline]
     fn rules<'a>(&'a self, key: Key<'a>, now: Nanos) -> KeyRules<'a> {
         let (registry, debtors) = (&self.registry, &self.debtors);
-        KeyRules { registry, debtors, version: key.version, hash: key.hash, now }
+        let (clock, windows) = (&self.clock, &self.windows);
+        KeyRules { registry, debtors, version: key.version, hash: key.hash, now, clock, windows }
     }
 
     #[inline]

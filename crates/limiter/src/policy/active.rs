@@ -39,6 +39,14 @@ pub(crate) struct Bound {
     pub(crate) json_head: Box<[u8]>,
 }
 
+#[cfg(test)]
+impl Bound {
+    /// Its limit in the store.
+    pub(crate) fn handle(&self) -> &LimitRef {
+        &self.handle.limit
+    }
+}
+
 /// A limit that a store knows, at every degree of trust.
 #[derive(Debug)]
 pub(crate) struct Handle {

@@ -90,7 +90,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             Err(_) => self.rule_without(&set, &plan, request, &charges, Intent::Refund, now),
         };
         drop((charges, facts));
-        Decision::new(set, ruling)
+        self.told(set, ruling)
     }
 
     pub(super) async fn decide(&self, request: &Request<'_>, ask: Ask, now: Nanos) -> Decided {
@@ -107,7 +107,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         let (mut plan, mut shadow_denied) = (Plan::default(), ShadowDenied::new());
         if let Some(ruling) = self.rule_before(&set, &facts, (ask, now), &mut plan, &mut shadow_denied) {
             drop(facts);
-            return (Decision::new(set, ruling), None);
+            return (self.told(set, ruling), None);
         }
         let mut charges = set.charges(&plan, Payer::of(request), &self.store);
         // A verdict is large: it is looked at where it is. That a store never waits was seen when it was put to use.
@@ -127,7 +127,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         if let Some(reserved) = &mut reserved {
             reserved.plan = plan;
         }
-        (Decision::new(set, ruling), reserved)
+        (self.told(set, ruling), reserved)
     }
 
     /// On a store that may wait. What is quick to hold of a policy is dear to others while it is held, so that is held
@@ -138,7 +138,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         let (mut plan, mut shadow_denied) = (Plan::default(), ShadowDenied::new());
         if let Some(ruling) = self.rule_before(&set, &facts, (ask, now), &mut plan, &mut shadow_denied) {
             drop(facts);
-            return (Decision::new(set, ruling), None);
+            return (self.told(set, ruling), None);
         }
         let mut charges = set.charges(&plan, Payer::of(request), &self.store);
         let mut ruling = match self.ask(ask.intent(), &charges, now).await {
@@ -157,7 +157,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         if let Some(reserved) = &mut reserved {
             reserved.plan = plan;
         }
-        (Decision::new(set, ruling), reserved)
+        (self.told(set, ruling), reserved)
     }
 
     /// One call to the store; none where there is nothing to ask.

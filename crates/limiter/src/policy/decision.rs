@@ -120,6 +120,8 @@ pub(crate) struct RuleStanding {
 #[derive(Debug)]
 pub(crate) struct Ruling {
     pub(crate) at: Nanos,
+    /// What the wall clock showed then.
+    pub(crate) wall: Nanos,
     pub(crate) allowed: bool,
     pub(crate) reason: Reason,
     pub(crate) standings: SmallVec<[RuleStanding; 8]>,
@@ -144,6 +146,7 @@ impl Ruling {
     pub(crate) fn admitted(at: Nanos, reason: Reason) -> Ruling {
         Ruling {
             at,
+            wall: at,
             allowed: true,
             reason,
             standings: SmallVec::new(),
@@ -176,6 +179,7 @@ impl Ruling {
     /// Its turn has come, so much later: what is told is as of then.
     pub(crate) fn serve_after(&mut self, waited: Nanos) {
         self.at = self.at.saturating_add(waited);
+        self.wall = self.wall.saturating_add(waited);
         self.queued = Some(waited);
         for standing in &mut self.standings {
             let told = &mut standing.decision;
@@ -256,9 +260,14 @@ impl Decision {
         self.ruling.without_store
     }
 
-    /// When it was decided.
+    /// When it was decided, by the steady clock.
     pub fn at(&self) -> Nanos {
         self.ruling.at
+    }
+
+    /// What the wall clock showed when it was decided.
+    pub fn wall(&self) -> Nanos {
+        self.ruling.wall
     }
 
     /// The tightest limit, which speaks for all: when denied the one with the

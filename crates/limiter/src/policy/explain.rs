@@ -144,7 +144,7 @@ impl<C: Clock> Limiter<Memory<C>, C> {
             path: facts.path.as_deref().map(str::to_owned),
             route: facts.route().map(|(route, cost)| (route.to_owned(), cost.map(Cost::get))),
             cost: request.cost.get(),
-            gate: explain_gate(&set, &facts, now),
+            gate: explain_gate(&set, &facts, self.clock.wall_at(now)),
             detectors: self.explain_detectors(&set, &facts, now),
             limits,
             tenants: tenant

@@ -5,6 +5,7 @@
 //! here, with this node's share of its numbers. It is all or nothing here too. Nobody waits in a queue meanwhile: a
 //! place that cannot be reserved is no place, so `queue` refuses as `reject` does.
 
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 
 use arc_swap::ArcSwap;
@@ -80,29 +81,45 @@ pub(super) struct Spare {
     options: MemoryOptions,
 }
 
-type ShareMemory = Memory<NoClock>;
+type ShareMemory = Memory<ToldClock>;
 
-/// For memory from which nothing is handed back later than at the instant of its charge.
-#[derive(Debug)]
-struct NoClock;
+/// For memory from which nothing is handed back later than at the instant of its charge, so that it need not know
+/// what time it is: it is told, and by how much the wall clock is ahead then.
+#[derive(Debug, Default)]
+struct ToldClock {
+    wall_ahead: AtomicI64,
+}
 
-impl Clock for NoClock {
-    fn now(&self) -> Nanos {
-        Nanos::ZERO
+impl ToldClock {
+    fn tell(&self, (now, wall): Times) {
+        self.wall_ahead.store(wall.get().wrapping_sub(now.get()) as i64, Ordering::Relaxed);
     }
 }
 
+impl Clock for ToldClock {
+    fn now(&self) -> Nanos {
+        Nanos::ZERO
+    }
+
+    fn wall_at(&self, now: Nanos) -> Nanos {
+        Nanos::new(now.get().saturating_add_signed(self.wall_ahead.load(Ordering::Relaxed)))
+    }
+}
+
+/// An instant by the steady clock, and by the wall clock.
+type Times = (Nanos, Nanos);
+
 impl Spare {
     fn new(options: MemoryOptions) -> Result<Spare, MemoryError> {
-        let memory = ArcSwap::from_pointee(Memory::try_with_clock(options, NoClock)?);
+        let memory = ArcSwap::from_pointee(Memory::try_with_clock(options, ToldClock::default())?);
         Ok(Spare { memory, options })
     }
 
     /// Shares among `nodes`, in this memory or in another that takes its place.
-    fn bind(&self, rules: &RuleSet, nodes: u32, now: Nanos) -> Result<Share, FallbackError> {
+    fn bind(&self, rules: &RuleSet, nodes: u32, now: Times) -> Result<Share, FallbackError> {
         match Share::bind(rules, nodes, self.memory.load_full(), now) {
             Err(LimitError::TooMany { .. }) => {
-                let fresh = Arc::new(Memory::try_with_clock(self.options, NoClock)?);
+                let fresh = Arc::new(Memory::try_with_clock(self.options, ToldClock::default())?);
                 let share = Share::bind(rules, nodes, fresh.clone(), now)?;
                 self.memory.store(fresh);
                 Ok(share)
@@ -123,7 +140,8 @@ pub(crate) struct Share {
 }
 
 impl Share {
-    fn bind(rules: &RuleSet, nodes: u32, memory: Arc<ShareMemory>, now: Nanos) -> Result<Share, LimitError> {
+    fn bind(rules: &RuleSet, nodes: u32, memory: Arc<ShareMemory>, now: Times) -> Result<Share, LimitError> {
+        memory.clock().tell(now);
         let state_names: Vec<String> = rules.rules().iter().map(Rule::state_name).collect();
         let named: Vec<NamedLimit<'_>> = (rules.rules().iter().zip(&state_names))
             .map(|(rule, name)| NamedLimit {
@@ -133,7 +151,7 @@ impl Share {
                 trusted: rule.adaptive,
             })
             .collect();
-        let limits = memory.limits(&named, now)?.into_iter().map(Handle::new).collect();
+        let limits = memory.limits(&named, now.0)?.into_iter().map(Handle::new).collect();
         Ok(Share { nodes, memory, limits })
     }
 }
@@ -170,7 +188,9 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     /// When there is not the memory, or the policy has more limits than it can hold.
     pub fn with_fallback(mut self, options: MemoryOptions) -> Result<Self, FallbackError> {
         let (spare, set) = (Spare::new(options)?, self.active.load_full());
-        set.share.store(Some(Arc::new(spare.bind(&set.rules, self.nodes(), self.clock.now())?)));
+        let now = self.clock.now();
+        let share = spare.bind(&set.rules, self.nodes(), (now, self.clock.wall_at(now)))?;
+        set.share.store(Some(Arc::new(share)));
         self.fallback.spare = Some(spare);
         Ok(self)
     }
@@ -216,7 +236,8 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     /// Gives a policy its share. Where that is not possible, since there is no memory for it, the policy keeps what it
     /// has; one that has none yet is without, and its `local` limits are closed while the store fails.
     pub(super) fn bind_share(&self, set: &Active, now: Nanos) {
-        let bound = self.fallback.spare.as_ref().map(|spare| spare.bind(&set.rules, self.nodes(), now));
+        let times = (now, self.clock.wall_at(now));
+        let bound = self.fallback.spare.as_ref().map(|spare| spare.bind(&set.rules, self.nodes(), times));
         if let Some(Ok(share)) = bound {
             set.share.store(Some(Arc::new(share)));
         }
@@ -270,6 +291,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
                 Charge { limit: share.limits[rule as usize].at(trust, &*share.memory), ..charges[place] }
             };
             let charges: Charges<'_> = places.map(charge).collect();
+            share.memory.clock().tell((now, self.clock.wall_at(now)));
             local = share.memory.charge_now(intent, &charges, now);
         }
         if decides {

@@ -33,7 +33,7 @@ pub struct Standing<'a> {
     pub retry_after_secs: Option<u64>,
     /// Whether the request was denied.
     pub denied: bool,
-    /// When that was.
+    /// When that was, by the wall clock.
     pub now: Nanos,
 }
 

@@ -276,7 +276,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         ruling.shadow_denied.insert_many(0, part.shadow_denied.iter().copied());
         spread_retries(set, &part.facts, &mut ruling);
         self.stats.count(set, &part.facts, plan, &ruling, scope);
-        Decision::new(Guard::from_inner(set.clone()), ruling)
+        self.told(Guard::from_inner(set.clone()), ruling)
     }
 }
 

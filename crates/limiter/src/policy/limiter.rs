@@ -5,14 +5,14 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, Guard};
 use smallvec::SmallVec;
 use tidegate_core::{Cost, Limit, Nanos, Quota};
 use tidegate_policy::{Descriptor, Facts, KeyBytes, Plan, RuleSet};
 
 use super::active::Active;
 use super::bursts::BurstWatch;
-use super::decision::{Reason, Refuser, Ruling};
+use super::decision::{Decision, Reason, Refuser, Ruling};
 use super::fallback::Fallback;
 use super::jitter;
 use super::queue::Rooms;
@@ -233,13 +233,16 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             return Opening::Admitted(Reason::KillSwitch);
         }
         let rules = &set.rules;
-        if let Some(entry) = rules.block().find(facts, now) {
+        // `until` is a date: by the wall clock, while waits are told by the steady one.
+        let wall = self.clock.wall_at(now);
+        if let Some(entry) = rules.block().find(facts, wall) {
             if !rules.is_shadow() {
-                return Opening::Refused(Reason::Blocked, Refuser::Block, entry.until);
+                let until = entry.until.map(|until| now.saturating_add(until.saturating_sub(wall)));
+                return Opening::Refused(Reason::Blocked, Refuser::Block, until);
             }
             shadow_denied.push(Refuser::Block);
         }
-        if rules.allow().find(facts, now).is_some() {
+        if rules.allow().find(facts, wall).is_some() {
             return Opening::Admitted(Reason::Allowlisted);
         }
         if let Some((detector, until)) = self.burst_block(set, facts, ask, now) {
@@ -281,6 +284,12 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             }
         }
         longest
+    }
+
+    /// A decision under a policy, with what the wall clock showed.
+    pub(super) fn told(&self, set: Guard<Arc<Active>>, mut ruling: Ruling) -> Decision {
+        ruling.wall = self.clock.wall_at(ruling.at);
+        Decision::new(set, ruling)
     }
 
     /// What is left to do once it is decided: jitter, and counting.

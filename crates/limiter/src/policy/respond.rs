@@ -32,7 +32,7 @@ impl Decision {
             window_secs: window_secs(&limit.rule.limit),
             retry_after_secs: self.retry_after_secs().filter(|_| denied),
             denied,
-            now: self.at(),
+            now: self.wall(),
         });
         let refused = denied.then(|| Refused {
             retry_after_secs: self.retry_after_secs(),

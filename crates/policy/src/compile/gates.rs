@@ -6,7 +6,6 @@ use super::Compiler;
 use crate::Problem;
 use crate::document::GateEntry;
 use crate::gate::{Gate, GateRule};
-use crate::matching::Condition;
 
 impl Compiler<'_> {
     pub(super) fn gate(&mut self, list: &str, entries: &[GateEntry], now: Nanos) -> Gate {
@@ -19,7 +18,7 @@ impl Compiler<'_> {
             }
             rules.push(GateRule {
                 at: entry.at,
-                conditions: entry.conditions.iter().map(Condition::new).collect(),
+                conditions: self.conditions(&entry.conditions),
                 reason: entry.reason.as_deref().map(Box::from),
                 until: entry.until.map(|until| until.value),
             });

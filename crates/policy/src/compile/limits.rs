@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use super::{Compiler, overlap, terms};
 use crate::Descriptor;
 use crate::document::LimitEntry;
-use crate::matching::Condition;
 use crate::rule::{Group, Rule, TagRule, Tier};
 
 impl Compiler<'_> {
@@ -38,7 +37,7 @@ impl Compiler<'_> {
             tier: Tier::of(&key),
             enabled: entry.enabled,
             group,
-            conditions: entry.conditions.iter().map(Condition::new).collect(),
+            conditions: self.conditions(&entry.conditions),
             key,
             limit,
             numbers,

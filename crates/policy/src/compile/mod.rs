@@ -11,10 +11,10 @@ use std::collections::HashMap;
 
 use tidegate_core::{Cost, Nanos};
 
-use crate::document::{Defaults, Document, Family, Mode, Named, RouteEntry};
-use crate::matching::Index;
+use crate::document::{self, Defaults, Document, Family, Mode, Named, RouteEntry};
+use crate::matching::{Condition, Index};
 use crate::ruleset::{Detector, Route, Routes, RuleSet};
-use crate::{Problem, Span, Spanned, Strategy};
+use crate::{Pattern, Problem, Span, Spanned, Strategy};
 
 /// The most limits, tenants and entries of each other kind.
 pub const ENTRIES_MAX: usize = 100_000;
@@ -48,6 +48,7 @@ pub fn compile(document: &Document, now: Nanos) -> (RuleSet, Vec<Problem>) {
         shadow: document.defaults.mode == Some(Mode::Shadow),
         deny_unknown_tenants: document.defaults.deny_unknown_tenants,
         response_headers: document.defaults.response_headers.unwrap_or(true),
+        spelling: document.defaults.paths,
     };
     let mut problems = compiler.problems;
     problems.sort_by_key(|problem| problem.at);
@@ -104,7 +105,7 @@ impl Compiler<'_> {
         let used = document.routes.iter().filter(|entry| entry.enabled);
         let routes: Vec<Route> = used
             .map(|entry| Route {
-                pattern: entry.pattern.value.clone(),
+                pattern: entry.pattern.value.under(document.defaults.paths),
                 methods: entry.methods.iter().map(|method| method.value.as_str().into()).collect(),
                 cost: entry.cost.map(Cost::new),
             })
@@ -121,11 +122,15 @@ impl Compiler<'_> {
             earlier.methods.is_empty()
                 || (!later.methods.is_empty() && later.methods.iter().all(among_earlier))
         };
-        let hides = |earlier: &RouteEntry, later: &RouteEntry| {
-            earlier.pattern.value.covers(&later.pattern.value) && methods_hide(earlier, later)
+        let compared = routes.iter().take(overlap::COMPARED_MAX);
+        let patterns: Vec<Pattern> =
+            compared.map(|entry| entry.pattern.value.under(document.defaults.paths)).collect();
+        let hides = |earlier: usize, later: usize| {
+            patterns[earlier].covers(&patterns[later]) && methods_hide(routes[earlier], routes[later])
         };
         for (place, later) in routes.iter().enumerate().take(overlap::COMPARED_MAX) {
-            if let Some(earlier) = routes[..place].iter().find(|earlier| hides(earlier, later)) {
+            if let Some(earlier) = (0..place).find(|earlier| hides(*earlier, place)) {
+                let earlier = routes[earlier];
                 let (path, line) = (format!("{}.path", later.path), earlier.pattern.at.line);
                 let message =
                     format!("never applies: `{}` on line {line} comes first", earlier.pattern.value);
@@ -135,6 +140,11 @@ impl Compiler<'_> {
                 );
             }
         }
+    }
+
+    /// The conditions of an entry, for paths as the policy has them.
+    fn conditions(&self, written: &[document::Condition]) -> Box<[Condition]> {
+        written.iter().map(|condition| Condition::new(condition, self.defaults.paths)).collect()
     }
 
     /// The header families of an entry; none if its headers are off.

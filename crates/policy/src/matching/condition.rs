@@ -5,7 +5,7 @@ use std::fmt;
 use ipnet::IpNet;
 
 use crate::document::{self, Test};
-use crate::{Descriptor, Facts, Pattern};
+use crate::{Descriptor, Facts, PathSpelling, Pattern};
 
 /// What must hold of a request: any of the values will do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,22 +21,27 @@ pub enum Condition {
 }
 
 impl Condition {
-    /// From what was written.
-    pub(crate) fn new(written: &document::Condition) -> Condition {
-        let sorted = |values: &[crate::Spanned<String>], fold: fn(&str) -> String| {
+    /// From what was written, where these spellings of a path are one.
+    pub(crate) fn new(written: &document::Condition, spelling: PathSpelling) -> Condition {
+        let sorted = |values: &[crate::Spanned<String>], fold: &dyn Fn(&str) -> String| {
             let mut values: Vec<Box<str>> = values.iter().map(|value| fold(&value.value).into()).collect();
             values.sort_unstable();
             values.dedup();
             values.into_boxed_slice()
         };
         match &written.test {
-            Test::Path(patterns) => Condition::Path(patterns.iter().map(|p| p.value.clone()).collect()),
-            Test::Method(methods) => Condition::Method(sorted(methods, str::to_ascii_uppercase)),
+            Test::Path(patterns) => {
+                Condition::Path(patterns.iter().map(|p| p.value.under(spelling)).collect())
+            }
+            Test::Method(methods) => Condition::Method(sorted(methods, &str::to_ascii_uppercase)),
             Test::Address(networks) => Condition::Address(networks.iter().map(|n| n.value).collect()),
             Test::Value(descriptor, values) => {
-                let fold = match descriptor {
-                    Descriptor::Host => str::to_ascii_lowercase,
-                    _ => str::to_owned,
+                let path = |text: &str| spelling.normalise(text).into_owned();
+                let fold: &dyn Fn(&str) -> String = match descriptor {
+                    Descriptor::Host => &str::to_ascii_lowercase,
+                    // A route is told by its pattern, in the form that patterns have.
+                    Descriptor::Route if spelling != PathSpelling::default() => &path,
+                    _ => &str::to_owned,
                 };
                 Condition::Value(descriptor.clone(), sorted(values, fold))
             }

@@ -14,7 +14,7 @@ mod tests;
 use crate::document::{Defaults, Document, Named};
 use crate::node::{Kind, Node};
 use crate::shape::{Object, POLICY, Place, Problems, Shape};
-use crate::{Problem, text};
+use crate::{PathSpelling, Problem, text};
 
 /// Reads a policy and tells everything that is wrong with it, in the order of
 /// the text. The document holds what could be read.
@@ -115,6 +115,8 @@ fn member(document: &mut Document, name: &str, node: &Node) {
 
 fn defaults(node: &Node) -> Defaults {
     let answers = terms::answers(node);
+    let paths =
+        |name: &str| node.get("paths").and_then(|paths| fields::flag(paths, name)).unwrap_or_default();
     Defaults {
         headers: answers.headers,
         response_headers: answers.response_headers,
@@ -122,5 +124,10 @@ fn defaults(node: &Node) -> Defaults {
         on_store_error: answers.on_store_error,
         mode: answers.mode,
         deny_unknown_tenants: fields::text(node, "unknown_tenant").is_some_and(|text| text.value == "deny"),
+        paths: PathSpelling {
+            ignore_case: paths("ignore_case"),
+            decode_slash: paths("decode_slash"),
+            strip_params: paths("strip_params"),
+        },
     }
 }

@@ -7,6 +7,7 @@ use super::{DESCRIPTION_MAX, Field, Object, Shape, Source, WAIT_MAX, Word};
 pub(crate) static OBJECTS: &[&Object] = &[
     &POLICY,
     &DEFAULTS,
+    &PATHS,
     &LIMIT,
     &MATCH,
     &SUSTAINED,
@@ -67,7 +68,27 @@ pub(crate) static DEFAULTS: Object = Object {
             "What happens to a tenant that `tenants` does not list.",
         )
         .or("allow")],
+        &[Field::new(
+            "paths",
+            Shape::Object(&PATHS),
+            "Which spellings of a path are one path, for all limits, routes and gates.",
+        )],
     ],
+    descriptors: false,
+    shorthand: None,
+};
+
+pub(crate) static PATHS: Object = Object {
+    name: "paths",
+    about: "Spellings of a path that are one path, in requests and in patterns, beside those that always are: the query \
+            is dropped, unreserved characters are decoded, empty and dot segments are resolved. Ask for what the \
+            upstream does itself: otherwise another spelling of a path evades a limit by path.",
+    fields: &[&[
+        Field::new("ignore_case", Shape::Flag, "Letters compare without case, in all languages.").or("false"),
+        Field::new("decode_slash", Shape::Flag, "`%2F`, `%5C` and a backslash are slashes.").or("false"),
+        Field::new("strip_params", Shape::Flag, "`;x=y` at the end of a segment is no part of it.")
+            .or("false"),
+    ]],
     descriptors: false,
     shorthand: None,
 };

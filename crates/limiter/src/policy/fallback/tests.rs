@@ -31,19 +31,19 @@ fn take(share: &Share, cost: u32) -> Vec<u32> {
 #[test]
 fn a_count_of_nodes_is_an_edit_while_numbers_last() {
     let spare = Spare::new(OPTIONS).unwrap();
-    let first = spare.bind(&rules(10), 1, Nanos::ZERO).unwrap();
+    let first = spare.bind(&rules(10), 1, (Nanos::ZERO, Nanos::ZERO)).unwrap();
     assert_eq!(take(&first, 9), [1, 1]);
     spare.memory.load().leave_numbers(2);
-    let second = spare.bind(&rules(10), 2, Nanos::SECOND).unwrap();
+    let second = spare.bind(&rules(10), 2, (Nanos::SECOND, Nanos::SECOND)).unwrap();
     assert!(Arc::ptr_eq(&first.memory, &second.memory));
     assert_eq!(take(&second, 0), [1, 1], "what was used stays used");
 
-    let third = spare.bind(&rules(10), 5, Nanos::SECOND).unwrap();
+    let third = spare.bind(&rules(10), 5, (Nanos::SECOND, Nanos::SECOND)).unwrap();
     assert!(!Arc::ptr_eq(&second.memory, &third.memory), "there are no numbers left");
     assert!(Arc::ptr_eq(&third.memory, &spare.memory.load()));
     assert_eq!(take(&third, 1), [1, 1], "the new one starts full");
     assert_eq!(take(&second, 1), [0, 0], "and those under way keep the old one");
-    let fourth = spare.bind(&rules(10), 1, Nanos::SECOND).unwrap();
+    let fourth = spare.bind(&rules(10), 1, (Nanos::SECOND, Nanos::SECOND)).unwrap();
     assert!(Arc::ptr_eq(&third.memory, &fourth.memory), "which has numbers again");
 }
 
@@ -86,4 +86,22 @@ fn without_the_memory_local_limits_are_closed_and_say_so() {
     spare.memory.load().leave_numbers(0);
     limiter.swap(rules(20)).unwrap();
     assert!(limiter.active.load().share.load().is_none() && limiter.has_closed_limits());
+}
+
+#[test]
+fn windows_go_by_the_wall_clock_without_the_store_too() {
+    let text = "version: 1\nlimits:\n\
+                - { name: a, key: [user], algorithm: fixed_window, sustained: { rate: 4, window: hour } }\n";
+    let rules: RuleSet = Policy::parse(text).unwrap_or_else(|error| panic!("{error}")).into();
+    let clock = ManualClock::default();
+    let limiter = Limiter::in_memory(rules, OPTIONS, clock.clone()).unwrap().with_fallback(OPTIONS).unwrap();
+    let set = limiter.active.load_full();
+    let allowed = || {
+        let charges = [Charge::new(set.bound[0].handle(), b"key", Cost::new(4))];
+        let without = limiter.fall_back(&set, |_| (0, None), &charges, Intent::Take, clock.now());
+        without.verdict.allowed
+    };
+    assert!(allowed() && !allowed());
+    clock.set_wall(clock.wall().saturating_add(Nanos::HOUR));
+    assert!(allowed() && !allowed(), "another hour has begun");
 }

@@ -189,12 +189,14 @@ impl<C: Clock> Throttle<C> {
     /// those of the bucket; what the bucket says of itself is.
     pub fn told(&self, decision: tidegate_core::Decision, now: Nanos) -> Decision {
         let mut ruling = Ruling::admitted(now, Reason::Ok);
+        let wall = self.sets.clock().wall_at(now);
         if !decision.is_allowed() {
             let never = decision.is_never();
             let reason = if never { Reason::CostExceedsCapacity } else { Reason::TokenBucketExceeded };
             let until = decision.retry_after().map(|wait| now.saturating_add(wait));
             ruling = Ruling::refused(now, reason, Refuser::Rule(0), until);
         }
+        ruling.wall = wall;
         ruling.standings.push(RuleStanding { rule: 0, decision, queued: false });
         ruling.speaker = Some(0);
         Decision::new(self.set.load(), ruling)
@@ -203,6 +205,7 @@ impl<C: Clock> Throttle<C> {
     /// The same where everything is admitted, by order, whatever the bucket says.
     pub fn told_by_order(&self, decision: tidegate_core::Decision, now: Nanos) -> Decision {
         let mut ruling = Ruling::admitted(now, Reason::KillSwitch);
+        ruling.wall = self.sets.clock().wall_at(now);
         ruling.standings.push(RuleStanding { rule: 0, decision, queued: false });
         ruling.speaker = Some(0);
         Decision::new(self.set.load(), ruling)

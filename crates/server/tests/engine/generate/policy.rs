@@ -29,28 +29,42 @@ pub(super) fn policy() -> impl Strategy<Value = Value> {
         sometimes(20, prop::collection::vec(gate(), 1..=2).prop_map(Value::from)),
         sometimes(30, prop::collection::vec(detector(), 1..=2).prop_map(Value::from)),
     );
-    let defaults = (sometimes(8, word(&["shadow"])), sometimes(30, word(&["deny", "deny", "allow"])));
+    let defaults = (
+        sometimes(8, word(&["shadow"])),
+        sometimes(30, word(&["deny", "deny", "allow"])),
+        sometimes(40, spellings()),
+    );
     let queueing = (queue(), prop::bool::weighted(0.3));
-    (flavour, defaults, lists, queueing).prop_map(|(flavour, (mode, unknown_tenant), lists, queueing)| {
-        let (limits, routes, tenants, allow, block, bursts) = lists;
-        let defaults = object([("mode", mode), ("unknown_tenant", unknown_tenant)]);
-        let adaptive = (flavour == Flavour::Trust).then(|| json!({"trust": true}));
-        let mut policy = object([
-            ("version", Some(json!(1))),
-            ("defaults", Some(defaults)),
-            ("limits", Some(Value::from(limits))),
-            ("routes", routes),
-            ("tenants", tenants),
-            ("allow", allow),
-            ("block", block),
-            ("bursts", bursts),
-            ("adaptive", adaptive),
-        ]);
-        settle(&mut policy, flavour);
-        if flavour == Flavour::Queue {
-            add_queue(&mut policy, queueing);
-        }
-        policy
+    (flavour, defaults, lists, queueing).prop_map(
+        |(flavour, (mode, unknown_tenant, paths), lists, queueing)| {
+            let (limits, routes, tenants, allow, block, bursts) = lists;
+            let defaults = object([("mode", mode), ("unknown_tenant", unknown_tenant), ("paths", paths)]);
+            let adaptive = (flavour == Flavour::Trust).then(|| json!({"trust": true}));
+            let mut policy = object([
+                ("version", Some(json!(1))),
+                ("defaults", Some(defaults)),
+                ("limits", Some(Value::from(limits))),
+                ("routes", routes),
+                ("tenants", tenants),
+                ("allow", allow),
+                ("block", block),
+                ("bursts", bursts),
+                ("adaptive", adaptive),
+            ]);
+            settle(&mut policy, flavour);
+            if flavour == Flavour::Queue {
+                add_queue(&mut policy, queueing);
+            }
+            policy
+        },
+    )
+}
+
+/// Which spellings of a path are one.
+fn spellings() -> impl Strategy<Value = Value> {
+    let flag = || sometimes(70, any::<bool>().prop_map(Value::from));
+    (flag(), flag(), flag()).prop_map(|(case, slash, params)| {
+        object([("ignore_case", case), ("decode_slash", slash), ("strip_params", params)])
     })
 }
 

@@ -104,6 +104,12 @@ const PATHS: &[&str] = &[
     "/",
     "/v1/chat/completions",
     "/v1/models",
+    "/API/Search",
+    "/api%2Fsearch",
+    "/api;v=1/search;x",
+    "/x/..;/api%5csearch",
+    "/Login%00",
+    "/login;jsessionid=1",
 ];
 
 fn headers() -> impl Strategy<Value = Value> {

@@ -8,7 +8,7 @@ use super::exact::Wait;
 use super::gates::{Detectors, gate};
 use super::matching::path_matches;
 use super::meter::{self, Reading, Usage};
-use super::request::Request;
+use super::request::{Request, Spellings, normal_path};
 use super::terms::{self, Applied, Strategy};
 use super::{limits, tenants};
 
@@ -41,7 +41,7 @@ impl Model {
 
     /// Decides a line of a trace.
     pub(crate) fn decide(&mut self, line: &Value) -> Value {
-        let mut request = Request::new(line);
+        let mut request = Request::new(line, Spellings::of(&self.policy));
         let route_cost = self.take_route(&mut request);
         let mut decision = self.before_limits(&request, route_cost);
         decision["at_ms"] = line["at_ms"].clone();
@@ -57,9 +57,9 @@ impl Model {
             let method_fits = methods.is_none_or(|methods| {
                 methods.iter().any(|wanted| Some(wanted.as_str().unwrap()) == method.as_deref())
             });
-            method_fits && path_matches(route["path"].as_str().unwrap(), &path)
+            method_fits && path_matches(route["path"].as_str().unwrap(), &path, request.spellings)
         })?;
-        request.route = Some(route["path"].as_str().unwrap().to_owned());
+        request.route = Some(normal_path(route["path"].as_str().unwrap(), request.spellings));
         route.get("cost").map(terms::integer)
     }
 

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use serde_json::Value;
 
-use super::request::{Request, normal_path};
+use super::request::{Request, Spellings, normal_path};
 
 /// Do all members of a `match` hold?
 pub(crate) fn all_hold(conditions: &Value, request: &Request<'_>) -> bool {
@@ -13,8 +13,8 @@ pub(crate) fn all_hold(conditions: &Value, request: &Request<'_>) -> bool {
 }
 
 /// Is the pattern one that matches the path?
-pub(crate) fn path_matches(pattern: &str, path: &str) -> bool {
-    let pattern = normal_path(pattern);
+pub(crate) fn path_matches(pattern: &str, path: &str, spellings: Spellings) -> bool {
+    let pattern = normal_path(pattern, spellings);
     let wanted: Vec<&str> = segments(&pattern);
     let found: Vec<&str> = segments(path);
     let (wanted, deep) = match wanted.split_last() {
@@ -32,7 +32,10 @@ fn holds(name: &str, wanted: &Value, request: &Request<'_>) -> bool {
         one => vec![one.as_str().expect("a text")],
     };
     match name {
-        "path" => request.path().is_some_and(|path| wanted.iter().any(|one| path_matches(one, &path))),
+        "path" => {
+            let matches = |one: &&str, path: &str| path_matches(one, path, request.spellings);
+            request.path().is_some_and(|path| wanted.iter().any(|one| matches(one, &path)))
+        }
         "ip" | "ip:address" => request.address().is_some_and(|ip| wanted.iter().any(|one| within(ip, one))),
         "methods" | "method" => request
             .value("method")
@@ -79,6 +82,7 @@ fn segments(path: &str) -> Vec<&str> {
 
 #[test]
 fn patterns_and_networks() {
+    let path_matches = |pattern, path| path_matches(pattern, path, Spellings::default());
     assert!(path_matches("/api/**", "/api") && path_matches("/api/**", "/api/a/b"));
     assert!(path_matches("/api/*", "/api/a") && !path_matches("/api/*", "/api/a/b"));
     assert!(!path_matches("/api/*", "/api") && path_matches("/**", "/"));

@@ -6,17 +6,37 @@ use serde_json::Value;
 
 use super::exact::decimal;
 
+/// `defaults.paths`: which spellings of a path are one.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Spellings {
+    ignore_case: bool,
+    decode_slash: bool,
+    strip_params: bool,
+}
+
+impl Spellings {
+    pub(crate) fn of(policy: &Value) -> Spellings {
+        let on = |name: &str| policy["defaults"]["paths"][name] == true;
+        Spellings {
+            ignore_case: on("ignore_case"),
+            decode_slash: on("decode_slash"),
+            strip_params: on("strip_params"),
+        }
+    }
+}
+
 /// A request, and the route that was found for it.
 pub(crate) struct Request<'a> {
     json: &'a Value,
+    pub(crate) spellings: Spellings,
     /// The pattern of `routes` that matched.
     pub(crate) route: Option<String>,
 }
 
 impl<'a> Request<'a> {
     /// A line of a trace. Its route is not known yet.
-    pub(crate) fn new(json: &'a Value) -> Request<'a> {
-        Request { json, route: None }
+    pub(crate) fn new(json: &'a Value, spellings: Spellings) -> Request<'a> {
+        Request { json, spellings, route: None }
     }
 
     /// When it came, in nanoseconds.
@@ -41,7 +61,7 @@ impl<'a> Request<'a> {
 
     /// The path, normal.
     pub(crate) fn path(&self) -> Option<String> {
-        self.text("path").map(normal_path)
+        self.text("path").map(|path| normal_path(path, self.spellings))
     }
 
     /// What a descriptor says, as keys and conditions see it.
@@ -98,12 +118,20 @@ fn address_key(ip: IpAddr) -> IpAddr {
     }
 }
 
-/// The query dropped, unreserved characters decoded, empty and dot segments
-/// collapsed.
-pub(crate) fn normal_path(path: &str) -> String {
-    let path = path.split('?').next().expect("a split has a first part");
+/// The query dropped, slashes decoded if asked for, parameters dropped likewise, unreserved characters decoded, empty
+/// and dot segments collapsed, letters in lower case likewise.
+pub(crate) fn normal_path(path: &str, spellings: Spellings) -> String {
+    let mut path = path.split('?').next().expect("a split has a first part").to_owned();
+    if spellings.decode_slash {
+        for slash in ["%2F", "%2f", "%5C", "%5c", "\\"] {
+            path = path.replace(slash, "/");
+        }
+    }
     let mut kept: Vec<String> = Vec::new();
-    for segment in path.split('/').map(unreserved_decoded) {
+    for segment in path.split('/') {
+        let params = segment.find(';').filter(|_| spellings.strip_params);
+        let segment = unreserved_decoded(&segment[..params.unwrap_or(segment.len())]);
+        let segment = if spellings.ignore_case { lower_case(&segment) } else { segment };
         match segment.as_str() {
             "" | "." => {}
             ".." => {
@@ -113,6 +141,14 @@ pub(crate) fn normal_path(path: &str) -> String {
         }
     }
     format!("/{}", kept.join("/"))
+}
+
+/// Letters outside escapes; the generated paths have no others.
+fn lower_case(segment: &str) -> String {
+    let mut parts = segment.split('%');
+    let first = parts.next().expect("a split has a first part").to_lowercase();
+    let escaped = parts.map(|part| format!("%{}{}", &part[..2], part[2..].to_lowercase()));
+    std::iter::once(first).chain(escaped).collect()
 }
 
 fn unreserved_decoded(segment: &str) -> String {
@@ -163,7 +199,7 @@ fn requests_are_read_as_the_documents_say() {
         "at_ms": 1.5, "ip": "2001:db8:1:2:3::4", "path": "//a/./b/../%63?x=1", "query": "w=1%30&w=3&s=a+b",
         "headers": {"X-Key": "k"}, "host": "API.Example.com",
     });
-    let request = Request::new(&json);
+    let request = Request::new(&json, Spellings::default());
     assert_eq!(request.at(), 1_500_000);
     assert_eq!(request.value("ip").unwrap(), "2001:db8:1:2::");
     assert_eq!(request.value("route").unwrap(), "/a/c");
@@ -173,5 +209,5 @@ fn requests_are_read_as_the_documents_say() {
     assert_eq!(request.value("host").unwrap(), "api.example.com");
     assert_eq!(request.value("user"), None);
     let mapped = serde_json::json!({"at_ms": 0, "ip": "::ffff:203.0.113.7"});
-    assert_eq!(Request::new(&mapped).value("ip").unwrap(), "203.0.113.7");
+    assert_eq!(Request::new(&mapped, Spellings::default()).value("ip").unwrap(), "203.0.113.7");
 }
