@@ -52,7 +52,8 @@ impl ForwardAuth {
         out.extend_from_slice(self.message.as_bytes());
         // Below every modulus, or it would be refused before it is raised to a power.
         out.extend_from_slice(b".A");
-        let mut random = if self.bearer == Bearer::SameJunk { Random::new(1) } else { Random::new(self.random.next()) };
+        let mut random =
+            if self.bearer == Bearer::SameJunk { Random::new(1) } else { Random::new(self.random.next()) };
         let mut bits = 0;
         for place in 1..SIGNATURE_LETTERS {
             if place % 10 == 1 {
@@ -109,7 +110,8 @@ fn answer(heard: &[u8]) -> Result<Option<(usize, Verdict)>, WireError> {
         Some(b"204") => Ok(Some((head, Verdict::Allowed))),
         Some(b"401") => {
             let text = String::from_utf8_lossy(&heard[..head]).to_ascii_lowercase();
-            let length = text.lines().find_map(|line| line.strip_prefix("content-length:")?.trim().parse().ok());
+            let length =
+                text.lines().find_map(|line| line.strip_prefix("content-length:")?.trim().parse().ok());
             let length: usize = length.ok_or_else(|| WireError::unexpected(heard))?;
             Ok((heard.len() >= head + length).then_some((head + length, Verdict::Denied)))
         }
@@ -169,7 +171,9 @@ mod tests {
 
     #[test]
     fn the_text_is_base64url() {
-        for (bytes, text) in [("", ""), ("f", "Zg"), ("fo", "Zm8"), ("foo", "Zm9v"), ("foob", "Zm9vYg"), ("??>", "Pz8-")] {
+        for (bytes, text) in
+            [("", ""), ("f", "Zg"), ("fo", "Zm8"), ("foo", "Zm9v"), ("foob", "Zm9vYg"), ("??>", "Pz8-")]
+        {
             assert_eq!(encoded(bytes.as_bytes()), text);
         }
     }
