@@ -33,6 +33,7 @@ enum Command {
     Redis(redis::Args),
     Server(server::Args),
     Simulate(simulate::Args),
+    Tokens(server::tokens::Args),
     /// Fills one limiter and prints by how many bytes the process grew.
     #[command(hide = true)]
     Fill(inprocess::FillArgs),
@@ -45,6 +46,7 @@ fn main() -> ExitCode {
         Command::Redis(args) => redis::run(&args).map_err(Into::into),
         Command::Server(args) => server::run(&args).map_err(Into::into),
         Command::Simulate(args) => simulate::run(&args).map_err(Into::into),
+        Command::Tokens(args) => server::tokens::run(&args).map_err(Into::into),
         Command::Fill(args) => inprocess::fill(&args).map_err(Into::into),
     };
     outcome.unwrap_or_else(|error| {

@@ -12,6 +12,7 @@ mod profile;
 mod programs;
 mod rows;
 mod tally;
+pub(crate) mod tokens;
 mod wire;
 
 use std::collections::HashMap;

@@ -25,6 +25,8 @@ pub enum Descriptor {
     Path,
     /// `domain`
     Domain,
+    /// `credential`: `none`, `valid` or `invalid`
+    Credential,
     /// `header:<name>`, the name in lower case
     Header(Box<str>),
     /// `query:<name>`
@@ -33,6 +35,23 @@ pub enum Descriptor {
     Jwt(Box<str>),
     /// `descriptor:<name>`
     Custom(Box<str>),
+}
+
+/// When an entry of `block`, `allow` or `bursts` is looked at. What needs no credential goes first, so
+/// that whoever is blocked by address cannot make a server verify tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Stage {
+    /// Before the credential: by address, headers, path and the like.
+    Unidentified,
+    /// After it: by user, client, tenant, plan, claims, or the credential itself.
+    Identified,
+}
+
+impl Stage {
+    /// Of an entry that goes by these: that of the last one to be known.
+    pub fn of<'d>(descriptors: impl IntoIterator<Item = &'d Descriptor>) -> Stage {
+        descriptors.into_iter().map(Descriptor::stage).max().unwrap_or(Stage::Unidentified)
+    }
 }
 
 /// The descriptors that have no argument.
@@ -47,6 +66,7 @@ pub(crate) const PLAIN: &[(&str, Descriptor)] = &[
     ("host", Descriptor::Host),
     ("path", Descriptor::Path),
     ("domain", Descriptor::Domain),
+    ("credential", Descriptor::Credential),
 ];
 
 /// What stands before the colon of those that have one.
@@ -56,6 +76,28 @@ pub(crate) const PREFIXES: &[&str] = &["header", "query", "jwt", "descriptor"];
 pub(crate) const ARGUMENT_MAX: usize = 128;
 
 impl Descriptor {
+    /// From when on it is known: who asks is known once the credential has been looked at, all else at
+    /// once.
+    pub fn stage(&self) -> Stage {
+        match self {
+            Descriptor::Tenant
+            | Descriptor::User
+            | Descriptor::Client
+            | Descriptor::Plan
+            | Descriptor::Credential
+            | Descriptor::Jwt(_) => Stage::Identified,
+            Descriptor::Ip
+            | Descriptor::Route
+            | Descriptor::Method
+            | Descriptor::Host
+            | Descriptor::Path
+            | Descriptor::Domain
+            | Descriptor::Header(_)
+            | Descriptor::Query(_)
+            | Descriptor::Custom(_) => Stage::Unidentified,
+        }
+    }
+
     /// Reads what a document says; `None` if it is no descriptor.
     pub fn parse(text: &str) -> Option<Descriptor> {
         if text == "ip:address" {

@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use smallvec::SmallVec;
 use tidegate_core::Cost;
 
-use crate::{Descriptor, Pairs, PathSpelling, Request};
+use crate::{Credential, Descriptor, Pairs, PathSpelling, Request};
 
 /// Bytes of keys, one after the other.
 pub type KeyBytes = SmallVec<[u8; 256]>;
@@ -63,6 +63,7 @@ impl<'r, 'q> Facts<'r, 'q> {
             Descriptor::Client => plain(&request.client),
             Descriptor::Plan => plain(&request.plan),
             Descriptor::Domain => plain(&request.domain),
+            Descriptor::Credential => Some(Cow::Borrowed(self.credential().as_str())),
             Descriptor::Method => request.method.as_deref().map(upper_case),
             Descriptor::Host => self.host.as_deref().map(Cow::Borrowed),
             Descriptor::Path => self.path.as_deref().map(Cow::Borrowed),
@@ -76,6 +77,14 @@ impl<'r, 'q> Facts<'r, 'q> {
                 first(&request.descriptors, |known| *known == **name).map(Cow::Borrowed)
             }
             Descriptor::Query(name) => query_value(self.query()?, name),
+        }
+    }
+
+    /// What is known of the credential.
+    pub fn credential(&self) -> Credential {
+        match self.request.credential {
+            Credential::None if !self.request.jwt.is_empty() => Credential::Valid,
+            known => known,
         }
     }
 

@@ -3,13 +3,21 @@
 use tidegate_core::Nanos;
 
 use crate::matching::{Condition, Index};
-use crate::{Facts, Span};
+use crate::{Facts, Span, Stage};
 
 /// `allow` or `block`: entries, found by what they name.
 #[derive(Debug, Default)]
 pub struct Gate {
     entries: Box<[GateRule]>,
+    unidentified: Part,
+    identified: Part,
+}
+
+/// The entries of a gate that are looked at together.
+#[derive(Debug, Default)]
+struct Part {
     index: Index,
+    is_empty: bool,
 }
 
 /// An entry of a gate.
@@ -26,6 +34,15 @@ pub struct GateRule {
 }
 
 impl GateRule {
+    /// When it is looked at.
+    pub fn stage(&self) -> Stage {
+        self.conditions
+            .iter()
+            .map(|condition| condition.descriptor().stage())
+            .max()
+            .unwrap_or(Stage::Unidentified)
+    }
+
     /// When it stops to count; the end of time if it does not.
     fn end(&self) -> Nanos {
         self.until.unwrap_or(Nanos::MAX)
@@ -34,18 +51,27 @@ impl GateRule {
 
 impl Gate {
     pub(crate) fn new(entries: Vec<GateRule>) -> Gate {
-        let index = Index::new((0..).zip(entries.iter().map(|entry| &*entry.conditions)));
-        Gate { entries: entries.into(), index }
+        let part = |stage: Stage| {
+            let of_stage = (0..).zip(&entries).filter(move |(_, entry)| entry.stage() == stage);
+            let filed = of_stage.map(|(number, entry)| (number, &*entry.conditions));
+            Part { is_empty: filed.clone().next().is_none(), index: Index::new(filed) }
+        };
+        let (unidentified, identified) = (part(Stage::Unidentified), part(Stage::Identified));
+        Gate { entries: entries.into(), unidentified, identified }
     }
 
-    /// Of the entries that count at `now` and match, the one that does so longest;
-    /// of equals the first.
-    pub fn find(&self, facts: &Facts<'_, '_>, now: Nanos) -> Option<&GateRule> {
-        if self.entries.is_empty() {
+    /// Of the entries of a stage that count at `now` and match, the one that does so
+    /// longest; of equals the first.
+    pub fn find(&self, stage: Stage, facts: &Facts<'_, '_>, now: Nanos) -> Option<&GateRule> {
+        let part = match stage {
+            Stage::Unidentified => &self.unidentified,
+            Stage::Identified => &self.identified,
+        };
+        if self.entries.is_empty() || part.is_empty {
             return None;
         }
         let mut longest: Option<&GateRule> = None;
-        for number in self.index.candidates(facts) {
+        for number in part.index.candidates(facts) {
             let entry = &self.entries[number as usize];
             let is_longer = longest.is_none_or(|held| entry.end() > held.end());
             let counts = now < entry.end();

@@ -28,7 +28,7 @@ mod tenants;
 mod text;
 
 pub use compile::{ENTRIES_MAX, compile};
-pub use descriptor::Descriptor;
+pub use descriptor::{Descriptor, Stage};
 pub use document::OnStoreError;
 pub use facts::{Facts, KeyBytes};
 pub use gate::{Gate, GateRule};
@@ -41,7 +41,7 @@ pub use policy::{Policy, PolicyError};
 pub use problem::{Problem, Severity};
 pub use read::{read, read_node};
 pub use reference::reference;
-pub use request::{Pairs, Request, Trust};
+pub use request::{Credential, Pairs, Request, Trust};
 pub use rule::{CostRule, Group, Rule, Strategy, TagRule, Tier};
 pub use ruleset::{Detector, Item, Plan, RuleSet};
 pub use schema::json_schema;

@@ -107,6 +107,11 @@ const DESCRIPTORS: &[(&str, &str)] = &[
     ("host", "the host"),
     ("path", "the path, without the query"),
     ("domain", "the domain that a proxy names"),
+    (
+        "credential",
+        "`none`, `valid` or `invalid`: what came of the bearer token. Refused requests see no limit: \
+         `invalid` is there only under `jwt.invalid: anonymous`",
+    ),
     ("header:<name>", "a header; its name is compared without case"),
     ("query:<name>", "a parameter of the query"),
     ("jwt:<claim>", "a claim of a verified token"),

@@ -45,6 +45,8 @@ pub struct Request<'a> {
     pub headers: Pairs<'a>,
     /// Verified claims.
     pub jwt: Pairs<'a>,
+    /// What is known of the credential that the request came with.
+    pub credential: Credential,
     /// Anything else.
     pub descriptors: Pairs<'a>,
     /// Multiplies what the policy says.
@@ -68,6 +70,7 @@ impl Default for Request<'_> {
             domain: None,
             headers: Pairs::new(),
             jwt: Pairs::new(),
+            credential: Credential::None,
             descriptors: Pairs::new(),
             cost: Cost::ONE,
             trust: None,
@@ -122,6 +125,13 @@ impl<'a> Request<'a> {
         self
     }
 
+    /// With a credential of which this is known.
+    #[must_use]
+    pub fn credential(mut self, credential: Credential) -> Self {
+        self.credential = credential;
+        self
+    }
+
     /// At this cost.
     #[must_use]
     pub fn cost(mut self, cost: Cost) -> Self {
@@ -134,6 +144,38 @@ impl<'a> Request<'a> {
     pub fn trust(mut self, trust: Trust) -> Self {
         self.trust = Some(trust);
         self
+    }
+}
+
+/// What came of looking at a request's credential, such as a bearer token.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Credential {
+    /// There is none. A request that has claims nevertheless counts as one with a valid credential: they
+    /// are verified claims.
+    #[default]
+    None,
+    /// It holds.
+    Valid,
+    /// It is there and does not hold.
+    Invalid,
+}
+
+impl Credential {
+    /// All of them.
+    pub const ALL: [Credential; 3] = [Credential::None, Credential::Valid, Credential::Invalid];
+
+    /// The word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Credential::None => "none",
+            Credential::Valid => "valid",
+            Credential::Invalid => "invalid",
+        }
+    }
+
+    /// From the word for it.
+    pub fn parse(text: &str) -> Option<Credential> {
+        Credential::ALL.into_iter().find(|credential| credential.as_str() == text)
     }
 }
 

@@ -11,7 +11,7 @@ use crate::gate::Gate;
 use crate::matching::{Candidates, Index, PathTree};
 use crate::rule::Rule;
 use crate::tenants::Tenants;
-use crate::{Descriptor, Facts, PathSpelling, Pattern, Request};
+use crate::{Descriptor, Facts, PathSpelling, Pattern, Request, Stage};
 
 /// A compiled policy.
 #[derive(Debug, Default)]
@@ -41,6 +41,8 @@ pub struct Detector {
     pub name: Box<str>,
     /// Whom it watches.
     pub key: Box<[Descriptor]>,
+    /// When it is asked.
+    pub stage: Stage,
     /// Over what time it counts.
     pub window: Nanos,
     /// More than this is a burst.

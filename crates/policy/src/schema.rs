@@ -2,7 +2,7 @@
 //! that check it.
 
 use crate::descriptor::{PLAIN, PREFIXES};
-use crate::shape::{Field, NAME_PATTERN, OBJECTS, Object, POLICY, Shape, decimal_text};
+use crate::shape::{CREDENTIALS, Field, NAME_PATTERN, OBJECTS, Object, POLICY, Shape, decimal_text};
 
 /// The schema (draft 2020-12), pretty printed; the same text every time.
 pub fn json_schema() -> String {
@@ -63,7 +63,7 @@ fn object_schema(object: &Object) -> Json {
 
 /// Conditions by descriptor; the patterns exclude each other.
 fn conditions() -> Json {
-    let own = ["path", "ip", "method"];
+    let own = ["path", "ip", "method", "credential"];
     let others: Vec<&str> = PLAIN.iter().map(|(name, _)| *name).filter(|name| !own.contains(name)).collect();
     let prefixed = PREFIXES.join("|");
     let any_of = |item: &'static Shape| Json::Map(shape_schema(&Shape::OneOrMore(item)));
@@ -71,6 +71,7 @@ fn conditions() -> Json {
         ("^path$".into(), any_of(&Shape::Path)),
         ("^ip(:address)?$".into(), any_of(&Shape::Cidr)),
         ("^methods?$".into(), any_of(&Shape::Method)),
+        ("^credential$".into(), any_of(&Shape::Word(CREDENTIALS))),
         (format!("^({}|({prefixed}):.+)$", others.join("|")), any_of(&Shape::Scalar)),
     ])
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tidegate::policy::{
-    Decision, FallbackError, Joint, JointDecision, Limiter, Reason, Request, RuleSet, Throttle,
+    Decision, Entered, FallbackError, Joint, JointDecision, Limiter, Reason, Request, RuleSet, Throttle,
     ThrottleError, ThrottleLimit,
 };
 use tidegate::{
@@ -11,7 +11,7 @@ use tidegate::{
 };
 
 use crate::http::BodyBudget;
-use crate::identity::Identity;
+use crate::identity::{Identity, Presented, Verified};
 use crate::lifecycle::Lifecycle;
 use crate::observe::{Metrics, Origin, Traces};
 use crate::settings::Settings;
@@ -79,6 +79,7 @@ impl Node {
                 (limiter.with_fallback(options)?, Some(keeper))
             }
         };
+        limiter.set_invalid_credentials(settings.jwt.as_ref().map(|jwt| jwt.invalid).unwrap_or_default());
         let (lifecycle, metrics, traces) = (Lifecycle::default(), Metrics::default(), Traces::default());
         Ok(Node {
             limiter,
@@ -124,13 +125,44 @@ impl Node {
     pub async fn admit(&self, origin: Origin<'_>, request: &Request<'_>) -> Decision {
         let began = self.limiter.clock().now();
         let decision = self.limiter.admit(request).await;
+        self.tell(origin, &decision, began);
+        decision
+    }
+
+    /// Measures a decision that may have waited.
+    fn tell(&self, origin: Origin<'_>, decision: &Decision, began: Nanos) {
         let ended = self.limiter.clock().now();
         // Waits have a measure of their own; a wait that was in vain is a wait.
         if decision.queued().is_none() && decision.reason() != Reason::QueueTimeout {
             self.metrics.decision_took(ended.saturating_sub(began));
         }
         self.metrics.asked(origin.protocol, 1);
-        self.traces.decided(origin, &decision, began, ended);
+        self.traces.decided(origin, decision, began, ended);
+    }
+
+    /// What the credential of a request says, where that is still wanted: whoever is decided without it costs no
+    /// signature check.
+    pub fn verify(&self, entered: &Entered, presented: Presented<'_>) -> Verified {
+        if entered.is_decided() {
+            return Verified::default();
+        }
+        let Some(verified) = self.identity.verify(presented, self.limiter.clock().wall()) else {
+            return Verified::default();
+        };
+        self.metrics.credential(verified.credential(), verified.rejection());
+        verified
+    }
+
+    /// Decides and charges a request that has entered, and now says who asks; where a queue makes it wait, it waits.
+    pub async fn admit_entered(
+        &self,
+        origin: Origin<'_>,
+        entered: Entered,
+        request: &Request<'_>,
+    ) -> Decision {
+        let began = self.limiter.clock().now();
+        let decision = self.limiter.admit_entered(entered, request).await;
+        self.tell(origin, &decision, began);
         decision
     }
 

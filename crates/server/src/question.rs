@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 use tidegate::Cost;
-use tidegate_policy::{Pairs, Request};
+use tidegate_policy::{Credential, Pairs, Request};
 
 use crate::wire::{FieldError, Fields};
 
@@ -35,6 +35,10 @@ fn members(request: &Request<'_>) -> Map<String, Value> {
     let maps = maps.into_iter().filter(|(_, pairs)| !pairs.is_empty());
     let others = [
         ("ip", request.ip.map(|ip| Value::from(ip.to_string()))),
+        (
+            "credential",
+            (request.credential != Credential::None).then(|| Value::from(request.credential.as_str())),
+        ),
         ("cost", (request.cost != Cost::ONE).then(|| Value::from(request.cost.get()))),
         ("trust", request.trust.map(|trust| Value::from(f64::from(trust.hundredths()) / 100.0))),
     ];

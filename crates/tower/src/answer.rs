@@ -4,7 +4,7 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
-use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use http::header::{CONTENT_TYPE, HeaderName, HeaderValue, WWW_AUTHENTICATE};
 use http::{Extensions, HeaderMap, Response, StatusCode};
 use tidegate::policy::{Decision, problem_body};
 
@@ -86,11 +86,14 @@ fn headers(decision: &Decision) -> Vec<(HeaderName, HeaderValue)> {
 }
 
 fn http_refusal(decision: &Decision) -> Response<String> {
-    let status = StatusCode::from_u16(decision.status()).unwrap_or(StatusCode::TOO_MANY_REQUESTS);
+    let status = StatusCode::from_u16(decision.client_status()).unwrap_or(StatusCode::TOO_MANY_REQUESTS);
     let mut response = Response::new(decision.problem_body(status.as_u16()));
     *response.status_mut() = status;
     let kind = HeaderValue::from_static(problem_body::CONTENT_TYPE);
     response.headers_mut().insert(CONTENT_TYPE, kind);
+    if let Some(challenge) = decision.challenge() {
+        response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
+    }
     response
 }
 
@@ -106,8 +109,11 @@ fn is_grpc(asked: &HeaderMap) -> bool {
 /// as headers. `grpc-retry-pushback-ms` is what clients that retry by themselves
 /// go by; below zero it tells them not to.
 fn grpc_refusal(decision: &Decision) -> Response<String> {
-    let unavailable = decision.reason().is_unavailable();
-    let status = HeaderValue::from_static(if unavailable { "14" } else { "8" });
+    let status = HeaderValue::from_static(match decision.client_status() {
+        401 => "16",
+        503 => "14",
+        _ => "8",
+    });
     let wait = decision.retry_after().and_then(|wait| i32::try_from(wait.as_millis_ceil()).ok());
     let mut response = Response::new(String::new());
     let headers = response.headers_mut();
@@ -122,9 +128,10 @@ fn grpc_refusal(decision: &Decision) -> Response<String> {
 
 /// The message, percent-encoded as gRPC wants it.
 fn grpc_message(decision: &Decision) -> String {
-    let mut message = format!("rate limited: {}", decision.reason());
+    let what = if decision.challenge().is_some() { "not authenticated" } else { "rate limited" };
+    let mut message = format!("{what}: {}", decision.reason());
     let mut add = |text: std::fmt::Arguments<'_>| message.write_fmt(text).expect("a String takes all");
-    if let Some(rule) = decision.violated_rule() {
+    if let Some(rule) = decision.violated_rule().filter(|rule| *rule != decision.reason().as_str()) {
         add(format_args!(" ({rule})"));
     }
     if let Some(secs) = decision.retry_after_secs() {

@@ -65,9 +65,11 @@
 //! - A refused request is answered with 429, or 503 where the server is short of
 //!   something, with `Retry-After` and an `application/problem+json` body. The
 //!   service is not asked.
+//! - A request whose [credential](tidegate::policy::Credential) is said not to
+//!   hold is answered with 401 and `WWW-Authenticate`.
 //! - A gRPC request is refused as gRPC has it: `RESOURCE_EXHAUSTED` instead of
-//!   429, `UNAVAILABLE` instead of 503, the same headers, and
-//!   `grpc-retry-pushback-ms`.
+//!   429, `UNAVAILABLE` instead of 503, `UNAUTHENTICATED` instead of 401, the same
+//!   headers, and `grpc-retry-pushback-ms`.
 //! - Where a limit's strategy is `queue`, the request waits. If the client goes
 //!   away meanwhile, its place and its tokens are given back.
 //! - Where it is `degrade`, the service finds [`Degraded`] in the extensions of

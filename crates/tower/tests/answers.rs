@@ -6,6 +6,7 @@ use common::{ask, from, get, header, layer};
 use http::StatusCode;
 use serde_json::Value;
 use tidegate::Nanos;
+use tidegate::policy::Credential;
 use tidegate_tower::Standing;
 
 const TWO: &str = "name: all, scope: global, sustained: { rate: 1, window: second }, burst: { capacity: 2 }";
@@ -61,6 +62,25 @@ fn no_wait_helps_a_request_that_costs_too_much() {
     assert_eq!(answer.status(), StatusCode::TOO_MANY_REQUESTS);
     assert_eq!(header(&answer, "retry-after"), "");
     assert_eq!(header(&answer, "x-ratelimit-reason"), "cost_exceeds_capacity");
+}
+
+#[test]
+fn a_credential_that_does_not_hold_is_401() {
+    let (_, layer) = layer(&[TWO]);
+    let layer = layer.with_request(|parts, request| match parts.headers.contains_key("authorization") {
+        true => request.credential(Credential::Invalid),
+        false => request,
+    });
+    let answer = ask(&layer, get("/").header("authorization", "Bearer x"));
+    assert_eq!(answer.status(), StatusCode::UNAUTHORIZED);
+    assert_eq!(header(&answer, "www-authenticate"), "Bearer error=\"invalid_token\"");
+    assert_eq!(header(&answer, "x-ratelimit-reason"), "invalid_credentials");
+    let body: Value = serde_json::from_str(answer.body()).unwrap();
+    assert_eq!((&body["status"], &body["error"]), (&401.into(), &"invalid_token".into()));
+    let grpc = get("/").header("authorization", "Bearer x").header("content-type", "application/grpc");
+    let answer = ask(&layer, grpc);
+    assert_eq!((answer.status(), header(&answer, "grpc-status")), (StatusCode::OK, "16"));
+    assert_eq!(ask(&layer, get("/")).status(), StatusCode::OK);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! What is said on a connection, and what the answers mean. Nothing here knows a socket or a clock.
 
+pub(crate) mod forward_auth;
 pub(crate) mod frames;
 pub(crate) mod http;
 pub(crate) mod resp;

@@ -10,7 +10,9 @@ use tidegate_core::Nanos;
 use tidegate_policy::Request;
 
 use super::active::Active;
+use super::deciding::Decided;
 use super::decision::Decision;
+use super::entering::Entered;
 use super::jitter::identity;
 use super::limiter::{Ask, Limiter};
 use super::line::{Slot, Turn};
@@ -144,7 +146,17 @@ impl<S: Store, C: Sleep> Limiter<S, C> {
     /// Dropping the future before that gives the place and the reserved cost
     /// back, and those behind move up.
     pub async fn admit(&self, request: &Request<'_>) -> Decision {
-        let (decision, reserved) = self.decide(request, Ask::Admit, self.clock.now()).await;
+        let decided = self.decide(request, Ask::Admit, self.clock.now()).await;
+        self.wait_for_turn(decided, request).await
+    }
+
+    /// [`Limiter::admit`] for a request that has [entered](Limiter::enter) and now says who asks.
+    pub async fn admit_entered(&self, entered: Entered, request: &Request<'_>) -> Decision {
+        let decided = self.decide_entered(entered, request, Ask::Admit).await;
+        self.wait_for_turn(decided, request).await
+    }
+
+    async fn wait_for_turn(&self, (decision, reserved): Decided, request: &Request<'_>) -> Decision {
         let Some(reserved) = reserved else { return decision };
         let mut decision = decision.settled();
         let tenant = request.tenant.as_deref().unwrap_or_default();

@@ -4,6 +4,8 @@
 //! while it waits takes a quarter of the time of a decision in memory. What both do is in the functions that they
 //! share, and a test holds the two together.
 
+use std::sync::Arc;
+
 use arc_swap::Guard;
 use smallvec::SmallVec;
 use tidegate_core::{Cost, Nanos};
@@ -12,7 +14,8 @@ use tidegate_policy::{Facts, Plan, Request};
 use super::active::{Active, Charges, Payer};
 use super::decision::{Decision, RuleStanding, Ruling};
 use super::fallback::mark;
-use super::limiter::{Ask, Limiter, ShadowDenied};
+use super::limiter::{Ask, Limiter};
+use super::opening::ShadowDenied;
 use super::settle::{Caller, settle};
 use super::waiting::{Queued, Reserved};
 use crate::ready::ready_now;
@@ -96,16 +99,32 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     pub(super) async fn decide(&self, request: &Request<'_>, ask: Ask, now: Nanos) -> Decided {
         match self.is_at_once {
             true => self.decide_now(request, ask, now),
-            false => self.decide_waiting(request, ask, now).await,
+            false => {
+                let set = Guard::from_inner(self.active.load_full());
+                self.decide_waiting(set, Before::Nothing, request, ask, now).await
+            }
         }
     }
 
     /// On a store that never waits.
     fn decide_now(&self, request: &Request<'_>, ask: Ask, now: Nanos) -> Decided {
-        let set = self.active.load();
+        self.decide_now_under(self.active.load(), Before::Nothing, request, ask, now)
+    }
+
+    /// The same under a policy that was loaded already.
+    #[inline]
+    pub(super) fn decide_now_under(
+        &self,
+        set: Guard<Arc<Active>>,
+        before: Before,
+        request: &Request<'_>,
+        ask: Ask,
+        now: Nanos,
+    ) -> Decided {
         let facts = set.rules.facts(request);
         let (mut plan, mut shadow_denied) = (Plan::default(), ShadowDenied::new());
-        if let Some(ruling) = self.rule_before(&set, &facts, (ask, now), &mut plan, &mut shadow_denied) {
+        let ruling = self.rule_before(&set, &facts, (ask, now), before, &mut plan, &mut shadow_denied);
+        if let Some(ruling) = ruling {
             drop(facts);
             return (self.told(set, ruling), None);
         }
@@ -132,11 +151,18 @@ impl<S: Store, C: Clock> Limiter<S, C> {
 
     /// On a store that may wait. What is quick to hold of a policy is dear to others while it is held, so that is held
     /// in another way.
-    async fn decide_waiting(&self, request: &Request<'_>, ask: Ask, now: Nanos) -> Decided {
-        let set = Guard::from_inner(self.active.load_full());
+    pub(super) async fn decide_waiting(
+        &self,
+        set: Guard<Arc<Active>>,
+        before: Before,
+        request: &Request<'_>,
+        ask: Ask,
+        now: Nanos,
+    ) -> Decided {
         let facts = set.rules.facts(request);
         let (mut plan, mut shadow_denied) = (Plan::default(), ShadowDenied::new());
-        if let Some(ruling) = self.rule_before(&set, &facts, (ask, now), &mut plan, &mut shadow_denied) {
+        let ruling = self.rule_before(&set, &facts, (ask, now), before, &mut plan, &mut shadow_denied);
+        if let Some(ruling) = ruling {
             drop(facts);
             return (self.told(set, ruling), None);
         }
@@ -180,10 +206,17 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         set: &Active,
         facts: &Facts<'_, '_>,
         (ask, now): (Ask, Nanos),
+        before: Before,
         plan: &mut Plan,
         shadow_denied: &mut ShadowDenied,
     ) -> Option<Ruling> {
-        let opening = self.open(set, facts, (ask, now), plan, shadow_denied);
+        let opening = match before {
+            Before::Nothing => self.open(set, facts, (ask, now), plan, shadow_denied),
+            Before::Unidentified(noted) => {
+                *shadow_denied = noted;
+                self.open_identified(set, facts, (ask, now), plan, shadow_denied)
+            }
+        };
         let mut ruling = opening.ruling(now)?;
         ruling.shadow_denied = std::mem::take(shadow_denied);
         self.close(set, facts, None, &mut ruling, ask);
@@ -209,8 +242,16 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     }
 }
 
+/// How far a request has come already.
+pub(super) enum Before {
+    /// Nothing was looked at.
+    Nothing,
+    /// It has passed what needs no credential; what a policy in shadow would have refused there.
+    Unidentified(ShadowDenied),
+}
+
 /// A decision, and what is reserved for a request that has to wait; that is rare and large, so it is kept apart.
-type Decided = (Decision, Option<Box<Reserved>>);
+pub(super) type Decided = (Decision, Option<Box<Reserved>>);
 
 /// Is it refused so that it may be made to wait?
 fn may_queue(ruling: &Ruling, ask: Ask) -> bool {

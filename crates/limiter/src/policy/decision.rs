@@ -43,11 +43,13 @@ pub enum Reason {
     UnknownTenant,
     /// Everything is admitted, by order.
     KillSwitch,
+    /// Its credential is there and does not hold.
+    InvalidCredentials,
 }
 
 impl Reason {
     /// All of them; a reason's place is its number.
-    pub const ALL: [Reason; 15] = [
+    pub const ALL: [Reason; 16] = [
         Reason::Ok,
         Reason::NoLimit,
         Reason::Allowlisted,
@@ -63,6 +65,7 @@ impl Reason {
         Reason::StoreUnavailable,
         Reason::UnknownTenant,
         Reason::KillSwitch,
+        Reason::InvalidCredentials,
     ];
 
     /// The word for it.
@@ -83,6 +86,7 @@ impl Reason {
             Reason::StoreUnavailable => "store_unavailable",
             Reason::UnknownTenant => "unknown_tenant",
             Reason::KillSwitch => "kill_switch",
+            Reason::InvalidCredentials => "invalid_credentials",
         }
     }
 
@@ -103,6 +107,7 @@ impl fmt::Display for Reason {
 pub(crate) enum Refuser {
     Block,
     Detector(u32),
+    Credentials,
     UnknownTenant,
     Rule(u32),
 }
@@ -303,12 +308,10 @@ impl Decision {
         self.ruling.retry_after_secs
     }
 
-    /// What said no: the name of a limit or a detector, or `block`.
+    /// What said no: the name of a limit or a detector, or `block`; where nothing
+    /// of the policy did, the reason.
     pub fn violated_rule(&self) -> Option<&str> {
-        match self.ruling.refuser? {
-            Refuser::UnknownTenant => None,
-            refuser => Some(self.name(refuser)),
-        }
+        self.ruling.refuser.map(|refuser| self.name(refuser))
     }
 
     /// Whom what said no is for.
@@ -317,7 +320,7 @@ impl Decision {
             Refuser::Rule(number) => Some(self.set.rules.rule(number).tier),
             Refuser::UnknownTenant => Some(Tier::Tenant),
             Refuser::Detector(number) => Some(Tier::of(&self.set.rules.detectors()[number as usize].key)),
-            Refuser::Block => Some(Tier::Custom),
+            Refuser::Block | Refuser::Credentials => Some(Tier::Custom),
         }
     }
 
@@ -355,7 +358,8 @@ impl Decision {
     fn name(&self, refuser: Refuser) -> &str {
         match refuser {
             Refuser::Block => "block",
-            Refuser::UnknownTenant => "unknown_tenant",
+            Refuser::Credentials => Reason::InvalidCredentials.as_str(),
+            Refuser::UnknownTenant => Reason::UnknownTenant.as_str(),
             Refuser::Detector(number) => &self.set.rules.detectors()[number as usize].name,
             Refuser::Rule(number) => &self.set.rules.rule(number).name,
         }

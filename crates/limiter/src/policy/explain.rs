@@ -2,10 +2,10 @@
 
 use tidegate_core::{Algorithm, Cost, Nanos};
 use tidegate_policy::document::{BudgetMode, Sharing};
-use tidegate_policy::{Descriptor, Facts, Item, KeyBytes, Plan, Request, Standing, Strategy, Tier};
+use tidegate_policy::{Descriptor, Facts, Item, KeyBytes, Plan, Request, Stage, Standing, Strategy, Tier};
 
 use super::active::{Active, Payer};
-use super::decision::Decision;
+use super::decision::{Decision, Reason};
 use super::limiter::Limiter;
 use crate::{Clock, Intent, Memory};
 
@@ -139,12 +139,15 @@ impl<C: Clock> Limiter<Memory<C>, C> {
         let limits = self.explain_limits(&set, &facts, &plan, now);
         let known = |id: &&str| set.rules.tenants().get(id).is_some();
         let tenant = request.tenant.as_deref();
+        // Entries that were not reached have decided nothing.
+        let ended_before = matches!(decision.reason(), Reason::BurstBlocked | Reason::InvalidCredentials);
+        let gate = if ended_before { None } else { explain_gate(&set, &facts, self.clock.wall_at(now)) };
         Explanation {
             decision,
             path: facts.path.as_deref().map(str::to_owned),
             route: facts.route().map(|(route, cost)| (route.to_owned(), cost.map(Cost::get))),
             cost: request.cost.get(),
-            gate: explain_gate(&set, &facts, self.clock.wall_at(now)),
+            gate,
             detectors: self.explain_detectors(&set, &facts, now),
             limits,
             tenants: tenant
@@ -288,10 +291,12 @@ fn printable(text: &str) -> String {
 }
 
 fn explain_gate(set: &Active, facts: &Facts<'_, '_>, now: Nanos) -> Option<ExplainedGate> {
-    let (list, entry) = match set.rules.block().find(facts, now) {
-        Some(entry) => ("block", entry),
-        None => ("allow", set.rules.allow().find(facts, now)?),
+    let (block, allow) = (set.rules.block(), set.rules.allow());
+    let find = |stage| {
+        let blocking = block.find(stage, facts, now).map(|entry| ("block", entry));
+        blocking.or_else(|| Some(("allow", allow.find(stage, facts, now)?)))
     };
+    let (list, entry) = find(Stage::Unidentified).or_else(|| find(Stage::Identified))?;
     Some(ExplainedGate {
         list,
         line: entry.at.line,

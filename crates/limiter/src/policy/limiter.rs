@@ -1,4 +1,4 @@
-//! The engine, the policy it has in force, and what comes before limits.
+//! The engine, and the policy it has in force.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,12 +7,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::{ArcSwap, Guard};
 use smallvec::SmallVec;
-use tidegate_core::{Cost, Limit, Nanos, Quota};
-use tidegate_policy::{Descriptor, Facts, KeyBytes, Plan, RuleSet};
+use tidegate_core::{Limit, Quota};
+use tidegate_policy::{Descriptor, Facts, Plan, RuleSet};
 
 use super::active::Active;
 use super::bursts::BurstWatch;
-use super::decision::{Decision, Reason, Refuser, Ruling};
+use super::decision::{Decision, Refuser, Ruling};
 use super::fallback::Fallback;
 use super::jitter;
 use super::queue::Rooms;
@@ -59,6 +59,19 @@ pub struct Limiter<S = Memory, C = MonotonicClock> {
     /// Does the store never wait?
     pub(super) is_at_once: bool,
     kill_switch: AtomicBool,
+    /// Do requests go on whose credential does not hold?
+    pub(super) takes_invalid: AtomicBool,
+}
+
+/// What becomes of a request whose credential is there and does not hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum InvalidCredentials {
+    /// It is refused, whatever the limits say. Otherwise a client could take its identity off, and with it
+    /// the limits that go by it, by sending a credential that is broken.
+    #[default]
+    Deny,
+    /// It goes on like one without a credential; only the descriptor `credential` tells them apart.
+    Anonymous,
 }
 
 /// What is asked of the engine.
@@ -94,29 +107,6 @@ impl Ask {
             Ask::Check | Ask::Reserve => true,
             Ask::Admit => ruling.queued.is_none(),
             Ask::Peek => false,
-        }
-    }
-}
-
-/// What is known before the limits are asked.
-pub(super) enum Opening {
-    /// It passes, whatever the limits say.
-    Admitted(Reason),
-    /// It is refused already, and until when.
-    Refused(Reason, Refuser, Option<Nanos>),
-    /// The limits decide, as planned.
-    Open,
-}
-
-pub(super) type ShadowDenied = SmallVec<[Refuser; 4]>;
-
-impl Opening {
-    /// The ruling, where the limits have no part in it.
-    pub(super) fn ruling(self, now: Nanos) -> Option<Ruling> {
-        match self {
-            Opening::Admitted(reason) => Some(Ruling::admitted(now, reason)),
-            Opening::Refused(reason, refuser, until) => Some(Ruling::refused(now, reason, refuser, until)),
-            Opening::Open => None,
         }
     }
 }
@@ -169,6 +159,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             is_shared,
             is_at_once,
             kill_switch: AtomicBool::new(false),
+            takes_invalid: AtomicBool::new(false),
         })
     }
 
@@ -208,6 +199,11 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         self.kill_switch.load(Ordering::Relaxed)
     }
 
+    /// Says what becomes of requests whose credential does not hold; at first they are refused.
+    pub fn set_invalid_credentials(&self, choice: InvalidCredentials) {
+        self.takes_invalid.store(choice == InvalidCredentials::Anonymous, Ordering::Relaxed);
+    }
+
     /// The store.
     pub fn store(&self) -> &S {
         &self.store
@@ -216,74 +212,6 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     /// The clock.
     pub fn clock(&self) -> &C {
         &self.clock
-    }
-
-    /// The order of things: kill switch, `block`, `allow`, bursts, unknown
-    /// tenants, then the limits, for which `plan` is filled. What a policy that is
-    /// only watched would have refused is added to `shadow_denied`.
-    pub(super) fn open(
-        &self,
-        set: &Active,
-        facts: &Facts<'_, '_>,
-        (ask, now): (Ask, Nanos),
-        plan: &mut Plan,
-        shadow_denied: &mut ShadowDenied,
-    ) -> Opening {
-        if self.kill_switch() {
-            return Opening::Admitted(Reason::KillSwitch);
-        }
-        let rules = &set.rules;
-        // `until` is a date: by the wall clock, while waits are told by the steady one.
-        let wall = self.clock.wall_at(now);
-        if let Some(entry) = rules.block().find(facts, wall) {
-            if !rules.is_shadow() {
-                let until = entry.until.map(|until| now.saturating_add(until.saturating_sub(wall)));
-                return Opening::Refused(Reason::Blocked, Refuser::Block, until);
-            }
-            shadow_denied.push(Refuser::Block);
-        }
-        if rules.allow().find(facts, wall).is_some() {
-            return Opening::Admitted(Reason::Allowlisted);
-        }
-        if let Some((detector, until)) = self.burst_block(set, facts, ask, now) {
-            if !rules.is_shadow() {
-                return Opening::Refused(Reason::BurstBlocked, Refuser::Detector(detector), Some(until));
-            }
-            shadow_denied.push(Refuser::Detector(detector));
-        }
-        rules.plan_into(facts, plan);
-        if plan.unknown_tenant && ask != Ask::Peek {
-            self.stats.unknown_tenants.add(0);
-        }
-        if plan.unknown_tenant && rules.denies_unknown_tenants() && facts.request.cost > Cost::ZERO {
-            if !rules.is_shadow() {
-                return Opening::Refused(Reason::UnknownTenant, Refuser::UnknownTenant, None);
-            }
-            shadow_denied.push(Refuser::UnknownTenant);
-        }
-        Opening::Open
-    }
-
-    /// Asks every detector; if several block, the longest block counts.
-    fn burst_block(&self, set: &Active, facts: &Facts<'_, '_>, ask: Ask, now: Nanos) -> Option<(u32, Nanos)> {
-        let counts = ask != Ask::Peek && facts.request.cost > Cost::ZERO;
-        let mut longest: Option<(u32, Nanos)> = None;
-        for (number, detector) in set.detectors.iter().enumerate() {
-            let mut key = KeyBytes::new();
-            if facts.write_key(&set.rules.detectors()[number].key, &mut key).is_err() {
-                continue;
-            }
-            let watched = self.bursts.watch(detector, &key, counts, now);
-            if let Some(action) = watched.action {
-                self.stats.count_action(action);
-            }
-            if let Some(until) = watched.blocked_until
-                && longest.is_none_or(|(_, held)| until > held)
-            {
-                longest = Some((number as u32, until));
-            }
-        }
-        longest
     }
 
     /// A decision under a policy, with what the wall clock showed.

@@ -40,6 +40,7 @@ pub mod counters;
 mod deciding;
 mod decision;
 pub mod durations;
+mod entering;
 mod explain;
 mod fallback;
 pub mod headers;
@@ -50,6 +51,7 @@ mod json;
 mod limiter;
 #[cfg_attr(not(feature = "async"), allow(dead_code, reason = "without it nobody can wait in a line"))]
 mod line;
+mod opening;
 pub mod problem_body;
 #[cfg_attr(not(feature = "async"), allow(dead_code, reason = "without it nobody can wait in a line"))]
 mod queue;
@@ -62,13 +64,14 @@ mod waiting;
 
 pub use account::RulesInForce;
 pub use decision::{Decision, LimitStanding, Reason};
+pub use entering::Entered;
 pub use explain::{
     ExplainedBucket, ExplainedDetector, ExplainedGate, ExplainedLimit, ExplainedTenant, Explanation,
 };
 pub use fallback::{FallbackError, StoreFailures};
 pub use joint::{Joint, JointDecision};
-pub use limiter::{BURST_KEYS_MAX, Limiter};
+pub use limiter::{BURST_KEYS_MAX, InvalidCredentials, Limiter};
 pub use stats::BusyKey;
 pub use throttle::{Throttle, ThrottleError, ThrottleLimit};
-pub use tidegate_policy::{Policy, PolicyError, Problem, Request, RuleSet, Trust, unmapped};
+pub use tidegate_policy::{Credential, Policy, PolicyError, Problem, Request, RuleSet, Trust, unmapped};
 pub use waiting::Reservation;

@@ -39,7 +39,7 @@ pub fn write_body(refusal: &Refusal<'_>, out: &mut String) {
     number_member(out, "status", Some(refusal.status.into()));
     text_member(out, ',', "detail", &detail);
     text_member(out, ',', "message", &detail);
-    text_member(out, ',', "error", "rate_limit_exceeded");
+    text_member(out, ',', "error", kind.error());
     text_member(out, ',', "error_description", &description);
     number_member(out, "retry_after", refusal.retry_after_secs);
     number_member(out, "retry_after_ms", refusal.retry_after_ms);
@@ -53,12 +53,13 @@ pub fn write_body(refusal: &Refusal<'_>, out: &mut String) {
     out.push('}');
 }
 
-/// The problem types that are registered for rate limits.
+/// The problem types that are registered for rate limits, and one that is told by its status alone.
 #[derive(Clone, Copy)]
 enum Kind {
     QuotaExceeded,
     AbnormalUsage,
     ReducedCapacity,
+    Unauthorized,
 }
 
 impl Kind {
@@ -66,6 +67,7 @@ impl Kind {
         match reason {
             "queue_full" | "queue_timeout" | "store_unavailable" => Kind::ReducedCapacity,
             "blocked" | "burst_blocked" => Kind::AbnormalUsage,
+            "invalid_credentials" => Kind::Unauthorized,
             _ => Kind::QuotaExceeded,
         }
     }
@@ -77,6 +79,7 @@ impl Kind {
             Kind::ReducedCapacity => {
                 "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
             }
+            Kind::Unauthorized => "about:blank",
         }
     }
 
@@ -84,6 +87,15 @@ impl Kind {
         match self {
             Kind::QuotaExceeded | Kind::AbnormalUsage => "Too Many Requests",
             Kind::ReducedCapacity => "Service Unavailable",
+            Kind::Unauthorized => "Unauthorized",
+        }
+    }
+
+    /// The word that clients look for; that of OAuth where the credential does not hold.
+    const fn error(self) -> &'static str {
+        match self {
+            Kind::QuotaExceeded | Kind::AbnormalUsage | Kind::ReducedCapacity => "rate_limit_exceeded",
+            Kind::Unauthorized => "invalid_token",
         }
     }
 }
@@ -103,9 +115,13 @@ fn detail(refusal: &Refusal<'_>) -> String {
             format!("At the moment it cannot be told whether {limit} admits this request.")
         }
         "unknown_tenant" => "The tenant of this request is not known.".to_owned(),
+        "invalid_credentials" => "The credentials of this request do not hold.".to_owned(),
         _ => format!("This request is more than {limit} admits right now."),
     };
     match refusal.retry_after_secs {
+        None if refusal.reason == "invalid_credentials" => {
+            detail.push_str(" Retry with others, or with none.")
+        }
         Some(1) => detail.push_str(" Retry after 1 second."),
         Some(secs) => {
             write!(detail, " Retry after {secs} seconds.").expect("a String takes all");
@@ -120,6 +136,7 @@ fn description(refusal: &Refusal<'_>, kind: Kind) -> String {
     let what = match kind {
         Kind::QuotaExceeded | Kind::AbnormalUsage => "Too many requests.",
         Kind::ReducedCapacity => "Service temporarily unavailable.",
+        Kind::Unauthorized => "The credentials do not hold.",
     };
     match (refusal.retry_after_secs, refusal.reason) {
         (Some(secs), _) => format!("{what} Please retry after {secs} seconds."),

@@ -4,13 +4,27 @@ use tidegate_core::Limit;
 use tidegate_core::Meter;
 use tidegate_policy::document::Family;
 
-use super::decision::Decision;
+use super::decision::{Decision, Reason};
 use super::headers::{self, Refused, Standing};
 use super::problem_body::{self, Refusal};
 
+/// What an end client whose credential does not hold is asked for, in `WWW-Authenticate`.
+const CHALLENGE: &str = "Bearer error=\"invalid_token\"";
+
 impl Decision {
-    /// The status of a refusal: 429, or 503 where the server is short of
-    /// something.
+    /// The status of an answer to an end client: that of [`Decision::status`], but 401 where its
+    /// credential does not hold.
+    pub fn client_status(&self) -> u16 {
+        if self.challenge().is_some() { 401 } else { self.status() }
+    }
+
+    /// The `WWW-Authenticate` of an answer to an end client, where its credential does not hold.
+    pub fn challenge(&self) -> Option<&'static str> {
+        (self.reason() == Reason::InvalidCredentials).then_some(CHALLENGE)
+    }
+
+    /// The status of a refusal, for whoever asked for a decision: 429, or 503 where
+    /// the server is short of something.
     pub fn status(&self) -> u16 {
         match () {
             () if self.is_allowed() => 200,

@@ -14,7 +14,7 @@ use tidegate_core::{Cost, Nanos};
 use crate::document::{self, Defaults, Document, Family, Mode, Named, RouteEntry};
 use crate::matching::{Condition, Index};
 use crate::ruleset::{Detector, Route, Routes, RuleSet};
-use crate::{Pattern, Problem, Span, Spanned, Strategy};
+use crate::{Pattern, Problem, Span, Spanned, Stage, Strategy};
 
 /// The most limits, tenants and entries of each other kind.
 pub const ENTRIES_MAX: usize = 100_000;
@@ -162,6 +162,7 @@ fn detectors(document: &Document) -> Box<[Detector]> {
     used.map(|entry| Detector {
         name: entry.name.value.as_str().into(),
         key: entry.key.iter().map(|descriptor| descriptor.value.clone()).collect(),
+        stage: Stage::of(entry.key.iter().map(|descriptor| &descriptor.value)),
         window: entry.window,
         threshold: entry.threshold,
         penalty: entry.penalty,

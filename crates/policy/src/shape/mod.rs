@@ -205,6 +205,13 @@ pub(crate) fn is_name(text: &str) -> bool {
     (1..=NAME_MAX).contains(&text.len()) && text.bytes().all(takes)
 }
 
+/// What can be known of a credential.
+pub(crate) const CREDENTIALS: &[Word] = &[
+    Word::new("none", "there is none").also(&["absent", "anonymous", "missing"]),
+    Word::new("valid", "it holds").also(&["verified", "ok"]),
+    Word::new("invalid", "it is there and does not hold").also(&["bad", "rejected"]),
+];
+
 /// What a condition on a descriptor takes; `None` if the name is none.
 pub(crate) fn condition(name: &str) -> Option<&'static Shape> {
     if name == "methods" {
@@ -214,6 +221,7 @@ pub(crate) fn condition(name: &str) -> Option<&'static Shape> {
         Descriptor::Method => &Shape::OneOrMore(&Shape::Method),
         Descriptor::Path => &Shape::OneOrMore(&Shape::Path),
         Descriptor::Ip => &Shape::OneOrMore(&Shape::Cidr),
+        Descriptor::Credential => &Shape::OneOrMore(&Shape::Word(CREDENTIALS)),
         _ => &Shape::OneOrMore(&Shape::Scalar),
     })
 }

@@ -57,7 +57,7 @@ pub(super) fn degraded(decision: &Decision) -> Option<HeaderValue> {
     http::HeaderValue::from_str(mark).is_ok().then(|| header(DEGRADED, mark))
 }
 
-fn header(name: &str, value: &str) -> HeaderValue {
+pub(super) fn header(name: &str, value: &str) -> HeaderValue {
     HeaderValue { key: name.to_owned(), value: value.to_owned(), raw_value: Default::default() }
 }
 

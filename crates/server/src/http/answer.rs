@@ -1,7 +1,7 @@
 //! A decision as an answer.
 
 use bytes::Bytes;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, Response, StatusCode};
 use http_body_util::Full;
 use tidegate::policy::{Decision, problem_body};
@@ -51,6 +51,13 @@ pub(super) fn passed(decision: &Decision) -> Answer {
 /// For an end client that may not.
 pub(super) fn refused(decision: &Decision, status: StatusCode) -> Answer {
     with_headers(decision, status, PROBLEM, decision.problem_body(status.as_u16()).into_bytes())
+}
+
+/// For an end client whose credential does not hold.
+pub(super) fn challenged(decision: &Decision, challenge: &'static str) -> Answer {
+    let mut answer = refused(decision, StatusCode::UNAUTHORIZED);
+    answer.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
+    answer
 }
 
 fn write(decision: &Decision, body: &mut Vec<u8>) {

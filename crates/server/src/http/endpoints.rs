@@ -111,11 +111,12 @@ pub(super) const ENDPOINTS: &[Endpoint] = &[
                 Traefik `forwardAuth`). Any method will do, and no body is read. What the client asked for is \
                 taken from `X-Forwarded-Method`, `X-Forwarded-Uri`, `X-Forwarded-Host`, or `X-Original-Method`, \
                 `X-Original-URI`, if the peer is one of `trusted_proxies`; its address from `X-Forwarded-For` or \
-                `Forwarded`; who it is from a token that holds. `?deny_status=403` replaces the status of \
-                refusals, 400 to 599.",
+                `Forwarded`; who it is from a token that holds; one that does not is 401. `?deny_status=403` replaces the status of \
+                other refusals, 400 to 599.",
         example: "",
         answers: &[
             ("204", "pass it on"),
+            ("401", "its bearer token does not hold: refuse it with this answer and its `WWW-Authenticate`"),
             ("429", "refuse it with this answer; the body is the problem body"),
             ("503", "the same for `queue_full`, `queue_timeout` and `store_unavailable`"),
         ],

@@ -8,11 +8,10 @@ use std::borrow::Cow;
 
 use http::request::Parts;
 use http::{HeaderMap, StatusCode, header};
-use tidegate::Clock;
 use tidegate::policy::Request;
 
 use super::Context;
-use super::answer::{Answer, passed, refused};
+use super::answer::{Answer, challenged, passed, refused};
 use super::decide::{origin, status};
 use super::problem::Problem;
 use crate::identity::client_request::{host, is_of_the_client};
@@ -26,11 +25,11 @@ pub(super) async fn answer(context: &Context, parts: &Parts) -> Result<Answer, P
     let deny_status = deny_status(parts.uri.query())?;
     let node = &context.node;
     let headers = parts.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
-    let who = node.identity.who(headers, context.peer.address, node.limiter.clock().wall());
-    if who.token_rejected {
-        node.metrics.token_rejected();
-    }
+    let who = node.identity.who(headers, context.peer.address);
+    // It lasts as long as the request, which borrows from it.
+    let verified;
     let mut request = Request::new();
+    request.ip = Some(who.ip);
     if who.trusted {
         describe_forwarded(parts, &mut request)?;
     } else if URI.iter().any(|name| parts.headers.contains_key(*name)) {
@@ -39,11 +38,15 @@ pub(super) async fn answer(context: &Context, parts: &Parts) -> Result<Answer, P
     let told = parts.headers.iter().filter(|(name, _)| is_of_the_client(name.as_str()));
     let told = told.map(|(name, value)| (name.as_str().into(), String::from_utf8_lossy(value.as_bytes())));
     request.headers.extend(told);
-    who.describe(&mut request);
-    let decision = node.admit(origin(context, parts), &request).await;
-    Ok(match decision.is_allowed() {
-        true => passed(&decision),
-        false => refused(&decision, deny_status.unwrap_or_else(|| status(&decision))),
+    let entered = node.limiter.enter(&request);
+    verified = node.verify(&entered, who.presented);
+    verified.describe(&mut request);
+    let decision = node.admit_entered(origin(context, parts), entered, &request).await;
+    Ok(match (decision.is_allowed(), decision.challenge()) {
+        (true, _) => passed(&decision),
+        // Whoever has to show another credential must be told so, whatever else a proxy wants refusals to be.
+        (false, Some(challenge)) => challenged(&decision, challenge),
+        (false, None) => refused(&decision, deny_status.unwrap_or_else(|| status(&decision))),
     })
 }
 

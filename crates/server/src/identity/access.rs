@@ -5,14 +5,19 @@ use http::uri::Authority;
 use http::{HeaderMap, Uri};
 use subtle::ConstantTimeEq;
 
-use super::bearer;
-
 /// Does the request bring the token of the settings? Without one in the settings none does.
 pub(crate) fn has_token(headers: &HeaderMap, wanted: Option<&str>) -> bool {
     let wanted = wanted.filter(|wanted| !wanted.is_empty());
-    let given = headers.get(AUTHORIZATION).and_then(|value| bearer(value.as_bytes()));
+    let given = headers.get(AUTHORIZATION).and_then(|value| secret(value.as_bytes()));
     // How long it takes to compare must not tell how much of it is right.
     wanted.zip(given).is_some_and(|(wanted, given)| wanted.as_bytes().ct_eq(given).into())
+}
+
+/// What follows `Bearer`: any text, since the settings may have any.
+fn secret(authorization: &[u8]) -> Option<&[u8]> {
+    const SCHEME: &[u8] = b"Bearer ";
+    let (scheme, secret) = authorization.split_at_checked(SCHEME.len())?;
+    scheme.eq_ignore_ascii_case(SCHEME).then(|| secret.trim_ascii())
 }
 
 /// Does it ask for this machine? On loopback, a page in a browser could ask under a name of its own that

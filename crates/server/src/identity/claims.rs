@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 use tidegate::Nanos;
 use tidegate::policy::Request;
 
+use super::Rejection;
 use crate::bounds::NAME_BYTES_MAX;
 use crate::settings::Jwt;
 use crate::wire::each_value;
@@ -40,9 +41,11 @@ enum Meaning {
 }
 
 impl Claims {
-    /// From the payload of a token that is signed as it should be; `None` if it is not for us: no
-    /// `exp`, another issuer, another audience.
-    pub(super) fn new(payload: &HashMap<String, Box<RawValue>>, wanted: &Jwt) -> Option<Claims> {
+    /// From the payload of a token that is signed as it should be.
+    ///
+    /// # Errors
+    /// When it is not for us: no `exp`, another issuer, another audience.
+    pub(super) fn new(payload: &HashMap<String, Box<RawValue>>, wanted: &Jwt) -> Result<Claims, Rejection> {
         let mut pairs = Vec::with_capacity(payload.len());
         for (name, value) in payload {
             // Objects, and lists with objects in them, are nothing that a limit could go by; nor are names
@@ -62,17 +65,29 @@ impl Claims {
         // So that the same token always reads the same; the order within a list is kept.
         pairs.sort_by(|(a, _): &(Box<str>, Box<str>), (b, _)| a.cmp(b));
         let time = |name: &str| payload.get(name).map(|value| seconds(value.get()));
-        let claims =
-            Claims { pairs, expires: time("exp")??, begins: time("nbf").unwrap_or(Some(Nanos::ZERO))? };
+        let expires = time("exp").flatten().ok_or(Rejection::Malformed)?;
+        let begins = time("nbf").unwrap_or(Some(Nanos::ZERO)).ok_or(Rejection::Malformed)?;
+        let claims = Claims { pairs, expires, begins };
         let has = |name: &str, wanted: &Option<String>| {
             wanted.as_ref().is_none_or(|wanted| claims.all(name).any(|value| value == wanted))
         };
-        (has("iss", &wanted.issuer) && has("aud", &wanted.audience)).then_some(claims)
+        match () {
+            () if !has("iss", &wanted.issuer) => Err(Rejection::WrongIssuer),
+            () if !has("aud", &wanted.audience) => Err(Rejection::WrongAudience),
+            () => Ok(claims),
+        }
     }
 
     /// Is it in its time?
-    pub(super) fn is_valid(&self, now: Nanos) -> bool {
-        now < self.expires.saturating_add(LEEWAY) && now.saturating_add(LEEWAY) >= self.begins
+    ///
+    /// # Errors
+    /// When it is not.
+    pub(super) fn check_time(&self, now: Nanos) -> Result<(), Rejection> {
+        match () {
+            () if now >= self.expires.saturating_add(LEEWAY) => Err(Rejection::Expired),
+            () if now.saturating_add(LEEWAY) < self.begins => Err(Rejection::NotYetValid),
+            () => Ok(()),
+        }
     }
 
     /// The values of a claim.
@@ -111,13 +126,15 @@ fn seconds(text: &str) -> Option<Nanos> {
 
 #[cfg(test)]
 mod tests {
+    use tidegate::policy::InvalidCredentials;
+
     use super::*;
 
-    fn claims(payload: &str, issuer: Option<&str>, audience: Option<&str>) -> Option<Claims> {
+    fn claims(payload: &str, issuer: Option<&str>, audience: Option<&str>) -> Result<Claims, Rejection> {
         let payload: HashMap<String, Box<RawValue>> = serde_json::from_str(payload).unwrap();
         let key = crate::settings::JwtKey::Key { key: String::new(), algorithm: String::new() };
         let [issuer, audience] = [issuer, audience].map(|text| text.map(str::to_owned));
-        Claims::new(&payload, &Jwt { key, issuer, audience })
+        Claims::new(&payload, &Jwt { key, issuer, audience, invalid: InvalidCredentials::Deny })
     }
 
     #[test]
@@ -143,27 +160,32 @@ mod tests {
     #[test]
     fn a_token_has_its_time_give_or_take_a_minute() {
         let claims = claims(r#"{"exp":2000.9,"nbf":1000}"#, None, None).unwrap();
-        for (at, valid) in [(939, false), (940, true), (2_059, true), (2_060, false)] {
-            assert_eq!(claims.is_valid(Nanos::from_secs(at)), valid, "{at}");
+        for (at, said) in [
+            (939, Err(Rejection::NotYetValid)),
+            (940, Ok(())),
+            (2_059, Ok(())),
+            (2_060, Err(Rejection::Expired)),
+        ] {
+            assert_eq!(claims.check_time(Nanos::from_secs(at)), said, "{at}");
         }
     }
 
     #[test]
     fn a_token_for_others_is_none_of_ours() {
         let payload = r#"{"exp":9,"iss":"me","aud":["a","b"]}"#;
-        for (issuer, audience, ours) in [
-            (None, None, true),
-            (Some("me"), Some("b"), true),
-            (Some("you"), None, false),
-            (None, Some("c"), false),
+        for (issuer, audience, wrong) in [
+            (None, None, None),
+            (Some("me"), Some("b"), None),
+            (Some("you"), None, Some(Rejection::WrongIssuer)),
+            (None, Some("c"), Some(Rejection::WrongAudience)),
         ] {
-            assert_eq!(claims(payload, issuer, audience).is_some(), ours, "{issuer:?} {audience:?}");
+            assert_eq!(claims(payload, issuer, audience).err(), wrong, "{issuer:?} {audience:?}");
         }
-        assert!(claims(r#"{"exp":9}"#, None, Some("a")).is_none(), "no audience is not ours");
+        assert!(claims(r#"{"exp":9}"#, None, Some("a")).is_err(), "no audience is not ours");
         for wrong in ["{}", r#"{"exp":"9"}"#, r#"{"exp":1e9}"#, r#"{"exp":-1}"#, r#"{"exp":9,"nbf":"x"}"#] {
-            assert!(claims(wrong, None, None).is_none(), "{wrong}");
+            assert_eq!(claims(wrong, None, None).err(), Some(Rejection::Malformed), "{wrong}");
         }
         let far = claims(r#"{"exp":99999999999999999999999}"#, None, None).unwrap();
-        assert!(far.is_valid(Nanos::END));
+        assert_eq!(far.check_time(Nanos::END), Ok(()));
     }
 }

@@ -1,30 +1,39 @@
-//! What tokens are verified with.
+//! What tokens are verified with: `ring` does the verifying.
 
-use std::collections::HashMap;
 use std::path::Path;
-use std::str::FromStr;
 
-use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, JwkSet, KeyOperations, PublicKeyUse};
-use jsonwebtoken::{Algorithm, AlgorithmFamily, DecodingKey, Header, Validation};
-use serde_json::value::RawValue;
+use ring::hmac;
+use ring::signature::{self, RsaPublicKeyComponents, UnparsedPublicKey};
 
-use super::IdentityError;
+use super::algorithm::{JwsAlgorithm, KeyKind};
+use super::jws::{Jws, Payload};
+use super::{IdentityError, Rejection, der, jwk};
 use crate::settings::JwtKey;
 
 /// Bytes of a file with keys.
 const FILE_BYTES_MAX: u64 = 1_024 * 1_024;
 /// Keys of a set.
 const KEYS_MAX: usize = 64;
-/// Keys that one token is tried with, where its `kid` does not tell which: who sends bad ones must not
-/// make the server verify with all there are.
-const TRIES_MAX: usize = 8;
+/// Bits of the modulus of an RSA key.
+const RSA_BITS: std::ops::RangeInclusive<usize> = 2_048..=8_192;
+/// Bytes of its exponent; larger ones only make verifying slow.
+const RSA_EXPONENT_BYTES_MAX: usize = 4;
 
 /// A key, and the algorithms that it is for. A token is never verified by another one, whatever it
 /// asks for.
-struct Key {
-    id: Option<String>,
-    key: DecodingKey,
-    algorithms: Vec<Algorithm>,
+pub(super) struct Key {
+    pub(super) id: Option<String>,
+    pub(super) key: PublicKey,
+    pub(super) algorithms: Vec<JwsAlgorithm>,
+}
+
+/// What verifies.
+pub(super) enum PublicKey {
+    Secret(Box<[u8]>),
+    Rsa(RsaPublicKeyComponents<Box<[u8]>>),
+    P256(UnparsedPublicKey<Box<[u8]>>),
+    P384(UnparsedPublicKey<Box<[u8]>>),
+    Ed25519(UnparsedPublicKey<Box<[u8]>>),
 }
 
 /// All keys there are.
@@ -46,92 +55,138 @@ impl Keys {
             return Err(no_keys(format!("it is larger than {FILE_BYTES_MAX} bytes")));
         }
         let text = std::fs::read(file).map_err(unreadable)?;
-        let set: JwkSet = serde_json::from_slice(&text)
-            .map_err(|error| no_keys(format!("it is no JSON Web Key Set: {error}")))?;
-        let keys: Vec<Key> = set.keys.iter().filter_map(key_of_set).collect();
-        match keys.len() {
-            0 => Err(no_keys(format!("of its {} keys none is for verifying signatures", set.keys.len()))),
-            1..=KEYS_MAX => Ok(Keys(keys)),
-            more => Err(no_keys(format!("it has {more} keys; at most {KEYS_MAX} are used"))),
+        let set = jwk::read(&text).map_err(|error| no_keys(format!("it is no JSON Web Key Set: {error}")))?;
+        for why in &set.unusable {
+            tracing::warn!(file = %file.display(), "a key is not used: {why}");
         }
+        let keys = set.keys;
+        if keys.is_empty() {
+            let why: String = set.unusable.iter().map(|why| format!("; {why}")).collect();
+            return Err(no_keys(format!("of its {} keys none is for verifying signatures{why}", set.there)));
+        }
+        if keys.len() > KEYS_MAX {
+            return Err(no_keys(format!("it has {} keys; at most {KEYS_MAX} are used", keys.len())));
+        }
+        for (place, key) in keys.iter().enumerate() {
+            let rival = |other: &&Key| key.id == other.id && key.overlaps(other);
+            if let (Some(id), true) = (&key.id, keys[..place].iter().any(|other| rival(&other))) {
+                let why = format!(
+                    "two of its keys have the `kid` {id:?} and the same algorithm; give each its own"
+                );
+                return Err(no_keys(why));
+            }
+        }
+        Ok(Keys(keys))
     }
 
-    /// The payload of a token whose signature one of the keys verifies.
-    pub(super) fn payload(&self, token: &[u8]) -> Option<HashMap<String, Box<RawValue>>> {
-        let header = jsonwebtoken::decode_header(token).ok()?;
-        // What is critical there is nothing that we know.
-        if header.crit.is_some() {
-            return None;
+    /// The payload of a token, if the one key that can be meant verifies its signature. A token for which
+    /// there is none, or more than one, is verified by none: whoever sends junk must not be able to choose
+    /// how much work it makes.
+    pub(super) fn payload(&self, jws: &Jws<'_>) -> Result<Payload, Rejection> {
+        let algorithm = JwsAlgorithm::named(&jws.algorithm).ok_or(Rejection::UnknownKey)?;
+        let key = self.named(jws.key_id.as_deref(), algorithm).ok_or(Rejection::UnknownKey)?;
+        if !key.key.verifies(algorithm, jws.message, &jws.signature) {
+            return Err(Rejection::BadSignature);
         }
-        let mut fitting = self.0.iter().filter(|key| key.fits(&header));
-        fitting.by_ref().take(TRIES_MAX).find_map(|key| {
-            let verified = jsonwebtoken::decode(token, &key.key, &signature_only(header.alg));
-            verified.ok().map(|token| token.claims)
-        })
+        jws.payload().ok_or(Rejection::Malformed)
+    }
+
+    /// The key with this id; where ids do not tell, the only one that can be meant.
+    fn named(&self, id: Option<&str>, algorithm: JwsAlgorithm) -> Option<&Key> {
+        let fitting = || self.0.iter().filter(|key| key.algorithms.contains(&algorithm));
+        let asked = fitting().find(|key| id.is_some() && key.id.as_deref() == id);
+        // A token that names another key is not verified by one that has a name.
+        let mut unnamed = fitting().filter(|key| id.is_none() || key.id.is_none());
+        asked.or_else(|| unnamed.next().filter(|_| unnamed.next().is_none()))
     }
 }
 
 impl Key {
-    fn fits(&self, header: &Header) -> bool {
-        let same_id = match (&self.id, &header.kid) {
-            (Some(own), Some(asked)) => own == asked,
-            _ => true,
-        };
-        same_id && self.algorithms.contains(&header.alg)
+    /// Is there an algorithm that both are for?
+    fn overlaps(&self, other: &Key) -> bool {
+        self.algorithms.iter().any(|algorithm| other.algorithms.contains(algorithm))
     }
 }
 
-/// Times, issuer and audience are looked at elsewhere: the library would read the wall clock.
-fn signature_only(algorithm: Algorithm) -> Validation {
-    let mut validation = Validation::new(algorithm);
-    validation.required_spec_claims.clear();
-    validation.validate_exp = false;
-    validation.validate_nbf = false;
-    validation.validate_aud = false;
-    validation
+impl PublicKey {
+    /// A key of a kind from its bytes: a point for curves.
+    pub(super) fn new(kind: KeyKind, bytes: &[u8]) -> PublicKey {
+        let bytes = Box::from(bytes);
+        match kind {
+            KeyKind::Secret => PublicKey::Secret(bytes),
+            KeyKind::P256 => {
+                PublicKey::P256(UnparsedPublicKey::new(&signature::ECDSA_P256_SHA256_FIXED, bytes))
+            }
+            KeyKind::P384 => {
+                PublicKey::P384(UnparsedPublicKey::new(&signature::ECDSA_P384_SHA384_FIXED, bytes))
+            }
+            KeyKind::Ed25519 => PublicKey::Ed25519(UnparsedPublicKey::new(&signature::ED25519, bytes)),
+            KeyKind::Rsa => unreachable!("it has two parts"),
+        }
+    }
+
+    /// An RSA key from modulus and exponent.
+    pub(super) fn rsa(modulus: &[u8], exponent: &[u8]) -> Result<PublicKey, String> {
+        let plain =
+            |bytes: &[u8]| -> Box<[u8]> { bytes.iter().copied().skip_while(|byte| *byte == 0).collect() };
+        let (n, e) = (plain(modulus), plain(exponent));
+        let bits = n.first().map_or(0, |first| n.len() * 8 - first.leading_zeros() as usize);
+        if !RSA_BITS.contains(&bits) {
+            return Err(format!(
+                "an RSA key of {bits} bits; {} to {} are taken",
+                RSA_BITS.start(),
+                RSA_BITS.end()
+            ));
+        }
+        let is_odd = |number: &[u8]| number.last().is_some_and(|last| last % 2 == 1);
+        if !is_odd(&n) || !is_odd(&e) || *e == [1] || e.len() > RSA_EXPONENT_BYTES_MAX {
+            return Err("an RSA key whose numbers make none".to_owned());
+        }
+        Ok(PublicKey::Rsa(RsaPublicKeyComponents { n, e }))
+    }
+
+    fn verifies(&self, algorithm: JwsAlgorithm, message: &[u8], signature: &[u8]) -> bool {
+        match self {
+            PublicKey::Secret(secret) => algorithm.hmac().is_some_and(|digest| {
+                hmac::verify(&hmac::Key::new(digest, secret), message, signature).is_ok()
+            }),
+            PublicKey::Rsa(key) => {
+                algorithm.rsa().is_some_and(|rsa| key.verify(rsa, message, signature).is_ok())
+            }
+            PublicKey::P256(key) | PublicKey::P384(key) | PublicKey::Ed25519(key) => {
+                key.verify(message, signature).is_ok()
+            }
+        }
+    }
 }
 
-fn one_key(key: &str, name: &str) -> Result<Key, IdentityError> {
-    let algorithm = Algorithm::from_str(name).map_err(|_| IdentityError::Algorithm(name.to_owned()))?;
-    let bytes = key.as_bytes();
-    let read = match algorithm.family() {
-        AlgorithmFamily::Hmac => Ok(DecodingKey::from_secret(bytes)),
-        AlgorithmFamily::Rsa => DecodingKey::from_rsa_pem(bytes),
-        AlgorithmFamily::Ec => DecodingKey::from_ec_pem(bytes),
-        AlgorithmFamily::Ed => DecodingKey::from_ed_pem(bytes),
+fn one_key(text: &str, name: &str) -> Result<Key, IdentityError> {
+    let algorithm = JwsAlgorithm::named(name).ok_or_else(|| IdentityError::Algorithm(name.to_owned()))?;
+    let wrong = |why: &str| IdentityError::Key { algorithm: name.to_owned(), why: why.to_owned() };
+    let key = match algorithm.kind() {
+        KeyKind::Secret => PublicKey::new(KeyKind::Secret, text.as_bytes()),
+        kind => public_key(text, kind).map_err(|why| wrong(&why))?,
     };
-    let key = read.map_err(|error| IdentityError::Key { algorithm: name.to_owned(), error })?;
     Ok(Key { id: None, key, algorithms: vec![algorithm] })
 }
 
-/// A key of a set, unless it is for something else or of a kind that is not known.
-fn key_of_set(jwk: &Jwk) -> Option<Key> {
-    let common = &jwk.common;
-    let signs = common.public_key_use.as_ref().is_none_or(|use_| *use_ == PublicKeyUse::Signature);
-    let verifies = common.key_operations.as_ref().is_none_or(|all| all.contains(&KeyOperations::Verify));
-    if !signs || !verifies {
-        return None;
+/// A public key as PEM, of the kind that is wanted.
+fn public_key(text: &str, wanted: KeyKind) -> Result<PublicKey, String> {
+    let (label, bytes) = der::pem(text).ok_or("it is no PEM text (`-----BEGIN PUBLIC KEY-----`)")?;
+    let (kind, key) = match label {
+        "PUBLIC KEY" => der::public_key_info(&bytes).ok_or("its kind of key is not known")?,
+        "RSA PUBLIC KEY" => (KeyKind::Rsa, &*bytes),
+        private if private.ends_with("PRIVATE KEY") => {
+            return Err("it is a private key; give the public one".to_owned());
+        }
+        other => return Err(format!("it is a {other}, not a PUBLIC KEY")),
+    };
+    match kind {
+        _ if kind != wanted => Err(format!("it is a key of another kind ({kind:?})")),
+        KeyKind::Rsa => {
+            let (modulus, exponent) = der::rsa_public_key(key).ok_or("it cannot be read")?;
+            PublicKey::rsa(modulus, exponent)
+        }
+        kind => Ok(PublicKey::new(kind, key)),
     }
-    let of_kind = match &jwk.algorithm {
-        AlgorithmParameters::RSA(_) => AlgorithmFamily::Rsa.algorithms(),
-        AlgorithmParameters::OctetKey(_) => AlgorithmFamily::Hmac.algorithms(),
-        AlgorithmParameters::EllipticCurve(curve) => match curve.curve {
-            EllipticCurve::P256 => &[Algorithm::ES256],
-            EllipticCurve::P384 => &[Algorithm::ES384],
-            _ => return None,
-        },
-        AlgorithmParameters::OctetKeyPair(pair) if pair.curve == EllipticCurve::Ed25519 => {
-            &[Algorithm::EdDSA]
-        }
-        _ => return None,
-    };
-    let algorithms = match common.key_algorithm {
-        None => of_kind.to_vec(),
-        Some(named) => {
-            let named = Algorithm::try_from(named).ok()?;
-            of_kind.iter().copied().filter(|kind| *kind == named).collect()
-        }
-    };
-    let key = DecodingKey::from_jwk(jwk).ok()?;
-    (!algorithms.is_empty()).then(|| Key { id: common.key_id.clone(), key, algorithms })
 }

@@ -4,10 +4,17 @@
 //! are trusted, and a user, tenant, plan or client program only from a token whose signature holds.
 
 pub(crate) mod access;
+mod algorithm;
+mod bearer;
 mod cache;
 mod claims;
 pub(crate) mod client_request;
+mod der;
+mod junk;
+mod jwk;
+mod jws;
 mod keys;
+mod rejection;
 mod tokens;
 
 use std::net::IpAddr;
@@ -17,11 +24,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use smallvec::SmallVec;
 use tidegate::Nanos;
-use tidegate::policy::Request;
+use tidegate::policy::{Credential, Request};
 use tidegate_tower::forwarded::{ForwardedSource, TrustedProxies, client_address};
 
+use crate::observe::Seldom;
 use crate::settings::Settings;
+pub use bearer::Presented;
 pub use claims::Claims;
+pub use rejection::Rejection;
 use tokens::Tokens;
 
 /// How to find out who asks.
@@ -32,6 +42,8 @@ pub struct Identity {
     tokens: Option<Tokens>,
     /// Was it said that somebody forwards and is not trusted?
     told_of_stranger: AtomicBool,
+    /// When it was last said that a token does not hold.
+    told_of_rejection: Seldom,
 }
 
 /// Why it cannot be set up.
@@ -59,32 +71,51 @@ pub enum IdentityError {
     )]
     Algorithm(String),
     /// The key is none for its algorithm.
-    #[error("jwt.key: it is no key for {algorithm}: {error}")]
+    #[error("jwt.key: it is no key for {algorithm}: {why}")]
     Key {
         /// The algorithm.
         algorithm: String,
         /// What is wrong.
-        error: jsonwebtoken::errors::Error,
+        why: String,
     },
 }
 
-/// What is known of whoever asks.
-#[derive(Clone, Debug)]
-pub struct Who {
+/// What is known of whoever asks, before its credential was looked at.
+#[derive(Clone, Copy, Debug)]
+pub struct Who<'h> {
     /// The client's address.
     pub ip: IpAddr,
     /// Is what the peer forwards believed?
     pub trusted: bool,
-    /// What its token says, if it has one that holds.
-    pub claims: Option<Arc<Claims>>,
-    /// It has a token that does not hold.
-    pub token_rejected: bool,
+    /// What it brings as its credential; nothing where the settings do not say how to verify one.
+    pub presented: Presented<'h>,
 }
 
-impl Who {
-    /// Adds what is known to a request: the address, the claims, and what follows from them.
+/// What came of looking at a credential.
+#[derive(Clone, Debug, Default)]
+pub struct Verified {
+    claims: Option<Arc<Claims>>,
+    rejection: Option<Rejection>,
+}
+
+impl Verified {
+    /// In a word.
+    pub fn credential(&self) -> Credential {
+        match (&self.claims, self.rejection) {
+            (_, Some(_)) => Credential::Invalid,
+            (Some(_), None) => Credential::Valid,
+            (None, None) => Credential::None,
+        }
+    }
+
+    /// Why it does not hold.
+    pub fn rejection(&self) -> Option<Rejection> {
+        self.rejection
+    }
+
+    /// Adds what is known to a request: whether the credential holds, the claims, and what follows from them.
     pub fn describe<'a>(&'a self, request: &mut Request<'a>) {
-        request.ip = Some(self.ip);
+        request.credential = self.credential();
         if let Some(claims) = &self.claims {
             claims.describe(request);
         }
@@ -102,40 +133,47 @@ impl Identity {
             source: settings.forwarded,
             tokens: settings.jwt.as_ref().map(Tokens::new).transpose()?,
             told_of_stranger: AtomicBool::new(false),
+            told_of_rejection: Seldom::new(),
         })
     }
 
     /// Who asks, by the headers of a request and the address it came from. Names of headers compare
-    /// without case; several lines of one header come in their order.
-    pub fn who<'h>(
-        &self,
-        headers: impl Iterator<Item = (&'h str, &'h [u8])>,
-        peer: IpAddr,
-        now: Nanos,
-    ) -> Who {
+    /// without case; several lines of one header come in their order. No credential is verified here.
+    pub fn who<'h>(&self, headers: impl Iterator<Item = (&'h str, &'h [u8])>, peer: IpAddr) -> Who<'h> {
         let source = self.source.header();
         let mut lines: SmallVec<[&[u8]; 4]> = SmallVec::new();
-        let (mut authorization, mut credentials) = (None, 0_usize);
+        let mut authorization: SmallVec<[&[u8]; 2]> = SmallVec::new();
         for (name, value) in headers {
             if source.as_ref().is_some_and(|source| name.eq_ignore_ascii_case(source.as_str())) {
                 lines.push(value);
             } else if self.tokens.is_some() && name.eq_ignore_ascii_case("authorization") {
-                credentials += 1;
-                authorization = Some(value);
+                authorization.push(value);
             }
         }
-        // Who sends two does not get to choose which one is looked at.
-        let verified = match (&self.tokens, authorization.and_then(bearer)) {
-            (Some(_), Some(_)) if credentials > 1 => Some(None),
-            (Some(tokens), Some(token)) => Some(tokens.verify(token, now)),
-            _ => None,
-        };
         Who {
             ip: client_address(peer, &self.trusted, self.source, lines.iter().copied()),
             trusted: self.trusted.contains(peer),
-            token_rejected: matches!(verified, Some(None)),
-            claims: verified.flatten(),
+            presented: Presented::in_lines(&authorization),
         }
+    }
+
+    /// Looks at what was brought as a credential. `None` where the settings do not say how.
+    pub fn verify(&self, presented: Presented<'_>, now: Nanos) -> Option<Verified> {
+        let tokens = self.tokens.as_ref()?;
+        let verified = match presented {
+            Presented::Nothing => return Some(Verified::default()),
+            Presented::Malformed => Err(Rejection::Malformed),
+            Presented::Token(token) => tokens.verify(token, now),
+        };
+        Some(match verified {
+            Ok(claims) => Verified { claims: Some(claims), rejection: None },
+            Err(why) => {
+                if let Some(others) = self.told_of_rejection.due(now) {
+                    tracing::info!(%why, others, "a bearer token does not hold");
+                }
+                Verified { claims: None, rejection: Some(why) }
+            }
+        })
     }
 
     /// Is what comes from there believed about others?
@@ -160,12 +198,7 @@ impl Identity {
     }
 }
 
-/// The token of `Authorization: Bearer …`.
-pub(crate) fn bearer(authorization: &[u8]) -> Option<&[u8]> {
-    const SCHEME: &[u8] = b"Bearer ";
-    let (scheme, token) = authorization.split_at_checked(SCHEME.len())?;
-    scheme.eq_ignore_ascii_case(SCHEME).then(|| token.trim_ascii())
-}
-
+#[cfg(test)]
+pub(crate) mod testing;
 #[cfg(test)]
 mod tests;

@@ -3,112 +3,205 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use jsonwebtoken::jwk::{Jwk, JwkSet};
-use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
-use serde_json::json;
+use serde_json::{Value, json};
+use tidegate::policy::InvalidCredentials;
 
+use super::testing::{RSA_PRIVATE, RSA_PUBLIC, RSA_SMALL, Signer, encoded, rsa_jwk};
 use super::*;
 use crate::settings::{Jwt, JwtKey};
 
 const NOW: Nanos = Nanos::from_secs(1_800_000_000);
 const PEER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+const ALGORITHMS: [&str; 12] = [
+    "HS256", "HS384", "HS512", "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384",
+    "EdDSA",
+];
 
-fn with(key: JwtKey) -> Identity {
-    let jwt = Jwt { key, issuer: None, audience: None };
-    Identity::new(&Settings { jwt: Some(jwt), ..Settings::default() }).unwrap()
+fn jwt(key: JwtKey) -> Jwt {
+    Jwt { key, issuer: None, audience: None, invalid: InvalidCredentials::Deny }
+}
+
+fn identity(key: JwtKey) -> Result<Identity, IdentityError> {
+    Identity::new(&Settings { jwt: Some(jwt(key)), ..Settings::default() })
 }
 
 fn with_secret() -> Identity {
-    with(JwtKey::Key { key: "secret".into(), algorithm: "HS256".into() })
+    identity(JwtKey::Key { key: "secret".into(), algorithm: "HS256".into() }).unwrap()
 }
 
-fn who(identity: &Identity, headers: &[(&str, &str)]) -> Who {
-    identity.who(headers.iter().map(|(name, value)| (*name, value.as_bytes())), PEER, NOW)
+/// What comes of lines of `Authorization`.
+fn verified(identity: &Identity, lines: &[&str]) -> Verified {
+    let headers = lines.iter().map(|line| ("Authorization", line.as_bytes()));
+    identity.verify(identity.who(headers, PEER).presented, NOW).unwrap()
 }
 
-/// Whom a token makes one, if it is believed.
-fn user(identity: &Identity, token: &str) -> Option<String> {
-    let who = who(identity, &[("authorization", &format!("Bearer {token}"))]);
-    assert_eq!(who.token_rejected, who.claims.is_none());
+/// Whom a token makes one, or why it does not.
+fn said(identity: &Identity, token: &str) -> Result<String, Rejection> {
+    let verified = verified(identity, &[&format!("Bearer {token}")]);
     let mut request = Request::new();
-    who.describe(&mut request);
-    request.user.map(|user| user.into_owned())
+    verified.describe(&mut request);
+    assert_eq!(request.credential == Credential::Invalid, verified.rejection().is_some());
+    match verified.rejection() {
+        None => Ok(request.user.expect("the tokens here have one").into_owned()),
+        Some(why) => {
+            assert_eq!(request, Request::new().credential(Credential::Invalid), "it tells nothing");
+            Err(why)
+        }
+    }
 }
 
-fn token(header: &Header, claims: &serde_json::Value, key: &EncodingKey) -> String {
-    encode(header, claims, key).unwrap()
+fn signed(claims: &Value) -> String {
+    Signer::new("HS256").token(&json!({"alg": "HS256"}), claims)
 }
 
-fn signed(claims: &serde_json::Value) -> String {
-    token(&Header::new(Algorithm::HS256), claims, &EncodingKey::from_secret(b"secret"))
-}
-
-fn ours() -> serde_json::Value {
+fn ours() -> Value {
     json!({"sub": "42", "exp": 1_800_000_100})
 }
 
+fn file(name: &str, text: &str) -> PathBuf {
+    let file = std::env::temp_dir().join(format!("tidegate-{}-{name}.json", std::process::id()));
+    std::fs::write(&file, text).unwrap();
+    file
+}
+
+fn set(keys: &[Value]) -> String {
+    json!({ "keys": keys }).to_string()
+}
+
+/// By the keys of a set, read once.
+fn with_set(name: &str, keys: &[Value]) -> Result<Identity, IdentityError> {
+    let path = file(name, &set(keys));
+    let identity = identity(JwtKey::Jwks(path.clone()));
+    std::fs::remove_file(path).unwrap();
+    identity
+}
+
 #[test]
-fn a_token_that_holds_tells_who_it_is() {
-    let identity = with_secret();
-    assert_eq!(user(&identity, &signed(&ours())).as_deref(), Some("42"));
-    for scheme in ["bearer", "BEARER"] {
-        let header = format!("{scheme}  {}", signed(&ours()));
-        assert!(who(&identity, &[("Authorization", &header)]).claims.is_some(), "{scheme}");
+fn every_algorithm_verifies_as_pem_and_in_a_set() {
+    for algorithm in ALGORITHMS {
+        let signer = Signer::new(algorithm);
+        let key = JwtKey::Key { key: signer.pem(), algorithm: algorithm.into() };
+        let (by_key, by_set) = (identity(key).unwrap(), with_set(algorithm, &[signer.jwk("k")]).unwrap());
+        let token = signer.token(&json!({"alg": algorithm, "kid": "k"}), &ours());
+        let (message, signature) = token.rsplit_once('.').unwrap();
+        let mut bytes = super::jws::decode(signature.as_bytes()).unwrap();
+        bytes[0] ^= 1;
+        let changed = format!("{message}.{}", encoded(bytes));
+        for identity in [&by_key, &by_set] {
+            assert_eq!(said(identity, &token).as_deref(), Ok("42"), "{algorithm}");
+            assert_eq!(said(identity, &changed), Err(Rejection::BadSignature), "{algorithm}");
+        }
     }
 }
 
 #[test]
-fn a_token_that_does_not_hold_tells_nothing() {
+fn a_token_that_does_not_hold_tells_nothing_and_why_is_known() {
     let identity = with_secret();
     let good = signed(&ours());
+    assert_eq!(said(&identity, &good).as_deref(), Ok("42"));
     let (message, signature) = good.rsplit_once('.').unwrap();
+    let secret = Signer::new("HS256");
     let none = "eyJhbGciOiJub25lIn0.eyJzdWIiOiI0MiIsImV4cCI6MTgwMDAwMDEwMH0.";
-    let other = token(&Header::new(Algorithm::HS256), &ours(), &EncodingKey::from_secret(b"guess"));
-    let longer = token(&Header::new(Algorithm::HS512), &ours(), &EncodingKey::from_secret(b"secret"));
-    let critical = Header { crit: Some(vec!["x".into()]), ..Header::new(Algorithm::HS256) };
-    let critical = token(&critical, &ours(), &EncodingKey::from_secret(b"secret"));
-    for (what, token) in [
-        ("changed", format!("{message}A.{signature}")),
-        ("unsigned", format!("{message}.")),
-        ("alg none", none.to_owned()),
-        ("another key", other),
-        ("another algorithm", longer),
-        ("critical things", critical),
-        ("expired", signed(&json!({"sub": "42", "exp": 1_799_999_900}))),
-        ("not yet", signed(&json!({"sub": "42", "exp": 1_900_000_000, "nbf": 1_800_000_100}))),
-        ("without end", signed(&json!({"sub": "42"}))),
-        ("no token", "opaque".to_owned()),
-        ("nothing", String::new()),
-        ("too long", "x".repeat(10_000)),
+    for (what, token, why) in [
+        ("changed", format!("{message}A.{signature}"), Rejection::BadSignature),
+        ("unsigned", format!("{message}."), Rejection::BadSignature),
+        ("padded", format!("{good}="), Rejection::Malformed),
+        ("alg none", none.to_owned(), Rejection::UnknownKey),
+        (
+            "another key",
+            Signer::Secret(b"guess".to_vec()).token(&json!({"alg": "HS256"}), &ours()),
+            Rejection::BadSignature,
+        ),
+        ("another algorithm", secret.token(&json!({"alg": "HS512"}), &ours()), Rejection::UnknownKey),
+        (
+            "critical things",
+            secret.token(&json!({"alg": "HS256", "crit": ["x"]}), &ours()),
+            Rejection::Malformed,
+        ),
+        (
+            "a kid that is no text",
+            secret.token(&json!({"alg": "HS256", "kid": 1}), &ours()),
+            Rejection::Malformed,
+        ),
+        ("expired", signed(&json!({"sub": "42", "exp": 1_799_999_900})), Rejection::Expired),
+        (
+            "not yet",
+            signed(&json!({"sub": "42", "exp": 1_900_000_000, "nbf": 1_800_000_100})),
+            Rejection::NotYetValid,
+        ),
+        ("without end", signed(&json!({"sub": "42"})), Rejection::Malformed),
+        ("no claims", signed(&json!([])), Rejection::Malformed),
+        ("no token", "opaque".to_owned(), Rejection::Malformed),
+        ("four parts", format!("{good}.x"), Rejection::Malformed),
+        ("nothing", String::new(), Rejection::Malformed),
+        ("too long", "x".repeat(10_000), Rejection::Malformed),
     ] {
-        assert_eq!(user(&identity, &token), None, "{what}");
+        assert_eq!(said(&identity, &token), Err(why), "{what}");
     }
-    let two = [("authorization", &*format!("Bearer {good}")), ("authorization", "Bearer x")];
-    assert!(who(&identity, &two).token_rejected, "two are none");
-    let basic = who(&identity, &[("authorization", "Basic eDp5")]);
-    assert!(!basic.token_rejected && basic.claims.is_none(), "other schemes are not ours");
+}
+
+#[test]
+fn nobody_takes_its_identity_off() {
+    let identity = with_secret();
+    let good = signed(&ours());
+    let line = format!("Bearer {good}");
+    for lines in [
+        &[&*line, "Bearer x"][..],
+        &[&line, &line],
+        &["Basic eDp5", &line],
+        &[&*format!("Bearer\t{good}")],
+        &[&*format!("{line}=")],
+        &[&*format!("{line}, {line}")],
+        &["Bearer"],
+    ] {
+        let verified = verified(&identity, lines);
+        assert_eq!(
+            (verified.credential(), verified.rejection()),
+            (Credential::Invalid, Some(Rejection::Malformed))
+        );
+    }
+    for lines in [&[][..], &["Basic eDp5"], &["Basic eDp5", "Basic eDp5"]] {
+        assert_eq!(verified(&identity, lines).credential(), Credential::None, "{lines:?}");
+    }
+    assert_eq!(verified(&identity, &[&line]).credential(), Credential::Valid);
 }
 
 #[test]
 fn without_keys_no_token_is_looked_at() {
     let identity = Identity::new(&Settings::default()).unwrap();
     let header = format!("Bearer {}", signed(&ours()));
-    let who = who(&identity, &[("authorization", &header)]);
-    assert!(who.claims.is_none() && !who.token_rejected);
+    let who = identity.who([("authorization", header.as_bytes())].into_iter(), PEER);
+    assert_eq!(who.presented, Presented::Nothing);
+    assert!(identity.verify(who.presented, NOW).is_none());
 }
 
 #[test]
-fn a_token_is_remembered_while_it_lasts() {
+fn a_token_is_remembered_and_its_time_is_looked_at_every_time() {
     let identity = with_secret();
     let text = signed(&ours());
-    let at = |secs| {
-        let header = format!("Bearer {text}");
-        identity.who([("authorization", header.as_bytes())].into_iter(), PEER, Nanos::from_secs(secs))
-    };
-    assert!(at(1_800_000_000).claims.is_some());
-    assert_eq!(identity.tokens.as_ref().unwrap().cached(), 1);
-    assert!(at(1_800_000_159).claims.is_some(), "a minute of leeway");
-    assert!(at(1_800_000_160).claims.is_none(), "remembered or not, it has ended");
+    let tokens = identity.tokens.as_ref().unwrap();
+    let at = |secs| tokens.verify(text.as_bytes(), Nanos::from_secs(secs)).err();
+    assert_eq!((at(1_800_000_000), tokens.cached()), (None, 1));
+    assert_eq!(at(1_800_000_159), None, "a minute of leeway");
+    assert_eq!(at(1_800_000_160), Some(Rejection::Expired), "remembered or not, it has ended");
+    let early = signed(&json!({"sub": "42", "exp": 1_900_000_000, "nbf": 1_800_000_100}));
+    let early = |secs| tokens.verify(early.as_bytes(), Nanos::from_secs(secs)).err();
+    assert_eq!((early(1_800_000_000), tokens.cached()), (Some(Rejection::NotYetValid), 2), "it is signed");
+    assert_eq!(early(1_800_000_040), None, "its time has come");
+}
+
+#[test]
+fn junk_is_remembered_and_what_costs_nothing_is_not() {
+    let identity = with_secret();
+    let tokens = identity.tokens.as_ref().unwrap();
+    let junk = Signer::Secret(b"guess".to_vec()).token(&json!({"alg": "HS256"}), &ours());
+    let unknown = Signer::new("HS512").token(&json!({"alg": "HS512"}), &ours());
+    for (token, remembered) in [(&junk, true), (&unknown, false)] {
+        assert!(said(&identity, token).is_err());
+        assert_eq!(tokens.knows_as_junk(token.as_bytes(), NOW), remembered, "{token}");
+        assert!(said(&identity, token).is_err(), "and it stays junk");
+    }
+    assert!(!tokens.knows_as_junk(junk.as_bytes(), NOW.saturating_add(Nanos::HOUR)), "not for long");
 }
 
 #[test]
@@ -119,8 +212,7 @@ fn what_is_remembered_is_bounded() {
         serde_json::value::RawValue::from_string("9".to_owned()).unwrap(),
     )]);
     let key = JwtKey::Key { key: String::new(), algorithm: String::new() };
-    let claims = Claims::new(&payload, &Jwt { key, issuer: None, audience: None }).unwrap();
-    let claims = Arc::new(claims);
+    let claims = Arc::new(Claims::new(&payload, &jwt(key)).unwrap());
     for number in 0_u32..20_000 {
         cache.insert(cache.name(&number.to_le_bytes()), 0, Arc::clone(&claims), NOW);
     }
@@ -131,72 +223,77 @@ fn what_is_remembered_is_bounded() {
     assert!(cache.get(last, 0, NOW.saturating_add(Nanos::HOUR)).is_none(), "not for long");
 }
 
-/// A key pair on P-256, as a key to sign with and one of a set.
-fn pair(id: &str) -> (EncodingKey, Jwk) {
-    let pair = rcgen::KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256).unwrap();
-    let key = EncodingKey::from_ec_pem(pair.serialize_pem().as_bytes()).unwrap();
-    let mut jwk = Jwk::from_encoding_key(&key, Algorithm::ES256).unwrap();
-    jwk.common.key_id = Some(id.to_owned());
-    (key, jwk)
-}
-
-fn with_id(algorithm: Algorithm, id: Option<&str>) -> Header {
-    Header { kid: id.map(str::to_owned), ..Header::new(algorithm) }
-}
-
-fn file(name: &str, text: &str) -> PathBuf {
-    let file = std::env::temp_dir().join(format!("tidegate-{}-{name}.json", std::process::id()));
-    std::fs::write(&file, text).unwrap();
-    file
-}
-
-fn set(keys: &[&Jwk]) -> String {
-    serde_json::to_string(&JwkSet { keys: keys.iter().map(|key| (*key).clone()).collect() }).unwrap()
-}
-
 #[test]
 fn keys_of_a_set_are_found_by_their_id_and_read_again() {
-    let ((old, old_jwk), (new, new_jwk)) = (pair("old"), pair("new"));
-    let path = file("rotated", &set(&[&old_jwk]));
-    let identity = with(JwtKey::Jwks(path.clone()));
-    let by_old = token(&with_id(Algorithm::ES256, Some("old")), &ours(), &old);
-    let by_new = token(&with_id(Algorithm::ES256, Some("new")), &ours(), &new);
-    let unnamed = token(&with_id(Algorithm::ES256, None), &ours(), &old);
-    let mislabelled = token(&with_id(Algorithm::ES256, Some("new")), &ours(), &old);
-    assert!(user(&identity, &by_old).is_some() && user(&identity, &unnamed).is_some());
-    assert!(user(&identity, &by_new).is_none() && user(&identity, &mislabelled).is_none());
+    let (old, new) = (Signer::new("ES256"), Signer::new("ES256"));
+    let path = file("rotated", &set(&[old.jwk("old")]));
+    let identity = identity(JwtKey::Jwks(path.clone())).unwrap();
+    let by_old = old.token(&json!({"alg": "ES256", "kid": "old"}), &ours());
+    let by_new = new.token(&json!({"alg": "ES256", "kid": "new"}), &ours());
+    let unnamed = old.token(&json!({"alg": "ES256"}), &ours());
+    let mislabelled = old.token(&json!({"alg": "ES256", "kid": "new"}), &ours());
+    assert!(said(&identity, &by_old).is_ok() && said(&identity, &unnamed).is_ok());
+    assert_eq!(said(&identity, &by_new), Err(Rejection::UnknownKey));
+    assert_eq!(said(&identity, &mislabelled), Err(Rejection::UnknownKey));
 
     std::fs::write(&path, "{\"keys\":[]}").unwrap();
-    let said = identity.reload().unwrap_err().to_string();
-    assert!(said.contains("none is for verifying"), "{said}");
-    assert!(user(&identity, &by_old).is_some(), "the last good keys are kept");
+    let told = identity.reload().unwrap_err().to_string();
+    assert!(told.contains("none is for verifying"), "{told}");
+    assert!(said(&identity, &by_old).is_ok(), "the last good keys are kept");
 
-    std::fs::write(&path, set(&[&new_jwk])).unwrap();
+    std::fs::write(&path, set(&[new.jwk("new")])).unwrap();
     identity.reload().unwrap();
-    assert!(user(&identity, &by_new).is_some());
-    assert!(user(&identity, &by_old).is_none(), "remembered, but by a key that is gone");
+    assert!(said(&identity, &by_new).is_ok());
+    assert_eq!(said(&identity, &by_old), Err(Rejection::UnknownKey), "remembered, but by a key that is gone");
+    assert_eq!(said(&identity, &mislabelled), Err(Rejection::BadSignature));
+    std::fs::write(&path, set(&[old.jwk("new")])).unwrap();
+    identity.reload().unwrap();
+    assert!(said(&identity, &mislabelled).is_ok(), "junk is junk to its keys alone");
     std::fs::remove_file(&path).unwrap();
     assert!(matches!(identity.reload(), Err(IdentityError::Unreadable { .. })));
 }
 
 #[test]
+fn a_token_is_tried_with_the_one_key_that_can_be_meant() {
+    let (one, two, third) = (Signer::new("ES256"), Signer::new("ES256"), Signer::new("ES384"));
+    let token = |signer: &Signer, algorithm: &str, id: Option<&str>| {
+        signer.token(&json!({"alg": algorithm, "kid": id}), &ours())
+    };
+    let named = with_set("named", &[one.jwk("1"), two.jwk("2"), third.jwk("3")]).unwrap();
+    assert!(said(&named, &token(&two, "ES256", Some("2"))).is_ok());
+    assert_eq!(said(&named, &token(&one, "ES256", None)), Err(Rejection::UnknownKey), "two could be meant");
+    assert!(said(&named, &token(&third, "ES384", None)).is_ok(), "the only one of its kind");
+    assert_eq!(said(&named, &token(&third, "ES384", Some("4"))), Err(Rejection::UnknownKey));
+
+    let mut nameless = one.jwk("1");
+    nameless.as_object_mut().unwrap().remove("kid");
+    let mixed = with_set("mixed", &[nameless.clone(), two.jwk("2")]).unwrap();
+    assert!(
+        said(&mixed, &token(&one, "ES256", Some("9"))).is_ok(),
+        "only the one without a name can be meant"
+    );
+    assert!(said(&mixed, &token(&two, "ES256", Some("2"))).is_ok());
+    assert_eq!(said(&mixed, &token(&one, "ES256", Some("2"))), Err(Rejection::BadSignature));
+
+    let twice = with_set("twice", &[one.jwk("1"), two.jwk("1")]).unwrap_err().to_string();
+    assert!(twice.contains("two of its keys have the `kid` \"1\""), "{twice}");
+}
+
+#[test]
 fn a_public_key_is_no_secret() {
     // The old trick: sign with the public key as if it were a shared secret.
-    let modulus = "u".repeat(344);
-    let rsa = json!({"keys": [{"kty": "RSA", "kid": "r", "n": modulus, "e": "AQAB"}]}).to_string();
-    let path = file("rsa", &rsa);
-    let identity = with(JwtKey::Jwks(path.clone()));
-    std::fs::remove_file(path).unwrap();
-    let header = with_id(Algorithm::HS256, Some("r"));
-    for secret in [modulus.as_bytes(), rsa.as_bytes()] {
-        assert_eq!(user(&identity, &token(&header, &ours(), &EncodingKey::from_secret(secret))), None);
+    let jwk = rsa_jwk(RSA_PUBLIC, "r");
+    let identity = with_set("rsa", std::slice::from_ref(&jwk)).unwrap();
+    for secret in [RSA_PUBLIC, jwk["n"].as_str().unwrap(), &set(&[jwk.clone()])] {
+        let forged = Signer::Secret(secret.into()).token(&json!({"alg": "HS256", "kid": "r"}), &ours());
+        assert_eq!(said(&identity, &forged), Err(Rejection::UnknownKey));
     }
 }
 
 #[test]
 fn keys_for_other_things_are_not_used() {
-    let (key, jwk) = pair("k");
-    let by_key = token(&with_id(Algorithm::ES256, Some("k")), &ours(), &key);
+    let signer = Signer::new("ES256");
+    let token = signer.token(&json!({"alg": "ES256", "kid": "k"}), &ours());
     for (member, value, usable) in [
         ("use", json!("sig"), true),
         ("use", json!("enc"), false),
@@ -205,57 +302,67 @@ fn keys_for_other_things_are_not_used() {
         ("alg", json!("ES256"), true),
         ("alg", json!("RS256"), false),
         ("alg", json!("RSA-OAEP"), false),
+        ("kty", json!("new"), false),
+        ("crv", json!("P-521"), false),
     ] {
-        let mut changed = serde_json::to_value(&jwk).unwrap();
+        let mut changed = signer.jwk("k");
         changed[member] = value.clone();
-        let path = file("uses", &json!({ "keys": [changed] }).to_string());
-        let jwt = Jwt { key: JwtKey::Jwks(path.clone()), issuer: None, audience: None };
-        let identity = Identity::new(&Settings { jwt: Some(jwt), ..Settings::default() });
+        let identity = with_set("uses", &[changed]);
         assert_eq!(identity.is_ok(), usable, "{member}: {value}");
         if let Ok(identity) = identity {
-            assert!(user(&identity, &by_key).is_some(), "{member}: {value}");
+            assert!(said(&identity, &token).is_ok(), "{member}: {value}");
         }
-        std::fs::remove_file(path).unwrap();
     }
 }
 
 #[test]
-fn bad_keys_are_told() {
+fn bad_keys_are_told_and_do_not_spoil_the_others() {
     let told = |key: &str, algorithm: &str| {
         let key = JwtKey::Key { key: key.into(), algorithm: algorithm.into() };
-        let jwt = Jwt { key, issuer: None, audience: None };
-        Identity::new(&Settings { jwt: Some(jwt), ..Settings::default() }).unwrap_err().to_string()
+        identity(key).unwrap_err().to_string()
     };
     assert!(told("secret", "none").contains("none is not known"));
-    assert!(told("secret", "RS256").contains("it is no key for RS256"));
+    for (key, algorithm, wanted) in [
+        ("secret", "RS256", "no key for RS256: it is no PEM text"),
+        (RSA_PRIVATE, "RS256", "it is a private key; give the public one"),
+        (RSA_PUBLIC, "ES256", "it is a key of another kind"),
+        (RSA_SMALL, "PS256", "an RSA key of 1024 bits; 2048 to 8192 are taken"),
+    ] {
+        let told = told(key, algorithm);
+        assert!(told.contains(wanted), "{told}");
+    }
+    let small = rsa_jwk(RSA_SMALL, "small");
+    let mut short = Signer::new("ES256").jwk("short");
+    short["x"] = json!("AAAA");
+    let mut even = rsa_jwk(RSA_PUBLIC, "even");
+    even["e"] = json!("Ag");
+    let said_of = with_set("bad", &[small.clone(), short.clone(), even]).unwrap_err().to_string();
+    for wanted in ["keys[0]: an RSA key of 1024 bits", "keys[1]: `x` and `y` must have 32 bytes", "keys[2]: "]
+    {
+        assert!(said_of.contains(wanted), "{said_of}");
+    }
+    let good = Signer::new("ES256");
+    let identity = with_set("some-bad", &[small, short, good.jwk("good")]).unwrap();
+    assert!(said(&identity, &good.token(&json!({"alg": "ES256", "kid": "good"}), &ours())).is_ok());
 }
 
 #[test]
 fn the_address_is_what_trusted_proxies_say() {
     let identity = Identity::new(&Settings::default()).unwrap();
-    let headers =
-        [("X-Forwarded-For", "6.6.6.6"), ("x-forwarded-for", "203.0.113.7"), ("forwarded", "for=1.1.1.1")];
-    let found = who(&identity, &headers);
+    let headers = || {
+        let lines = [
+            ("X-Forwarded-For", "6.6.6.6"),
+            ("x-forwarded-for", "203.0.113.7"),
+            ("forwarded", "for=1.1.1.1"),
+        ];
+        lines.into_iter().map(|(name, value)| (name, value.as_bytes()))
+    };
+    let found = identity.who(headers(), PEER);
     assert_eq!((found.ip, found.trusted), (IpAddr::from([203, 0, 113, 7]), true));
     let stranger = IpAddr::from([198, 51, 100, 1]);
-    let lines = headers.iter().map(|(name, value)| (*name, value.as_bytes()));
-    let found = identity.who(lines, stranger, NOW);
+    let found = identity.who(headers(), stranger);
     assert_eq!((found.ip, found.trusted), (stranger, false));
     let by_forwarded = Settings { forwarded: ForwardedSource::Forwarded, ..Settings::default() };
-    let found = who(&Identity::new(&by_forwarded).unwrap(), &headers);
+    let found = Identity::new(&by_forwarded).unwrap().who(headers(), PEER);
     assert_eq!(found.ip, IpAddr::from([1, 1, 1, 1]), "one header, never any of them");
-}
-
-#[test]
-fn a_token_without_id_is_tried_with_a_few_keys() {
-    let keys: Vec<_> = (0..9).map(|number| pair(&number.to_string())).collect();
-    let path = file("many", &set(&keys.iter().map(|(_, jwk)| jwk).collect::<Vec<_>>()));
-    let identity = with(JwtKey::Jwks(path.clone()));
-    let holds = |number: usize, id: Option<&str>| {
-        user(&identity, &token(&with_id(Algorithm::ES256, id), &ours(), &keys[number].0)).is_some()
-    };
-    assert!(holds(0, None) && holds(7, None));
-    assert!(!holds(8, None), "it would be the ninth");
-    assert!(holds(8, Some("8")), "its id tells which it is");
-    std::fs::remove_file(path).unwrap();
 }

@@ -7,8 +7,10 @@ use arc_swap::ArcSwap;
 use tidegate::Nanos;
 
 use super::cache::Cache;
+use super::junk::Junk;
+use super::jws::Jws;
 use super::keys::Keys;
-use super::{Claims, IdentityError};
+use super::{Claims, IdentityError, Rejection};
 use crate::settings::Jwt;
 
 /// A longer token is not looked at.
@@ -19,6 +21,7 @@ pub(super) struct Tokens {
     settings: Jwt,
     keys: ArcSwap<Versioned>,
     cache: Cache,
+    junk: Junk,
 }
 
 struct Versioned {
@@ -30,24 +33,40 @@ impl Tokens {
     pub(super) fn new(settings: &Jwt) -> Result<Tokens, IdentityError> {
         let keys = Keys::load(&settings.key)?;
         let keys = ArcSwap::from_pointee(Versioned { version: 0, keys });
-        Ok(Tokens { settings: settings.clone(), keys, cache: Cache::new() })
+        Ok(Tokens { settings: settings.clone(), keys, cache: Cache::new(), junk: Junk::new() })
     }
 
-    /// What a token says; `None` if it does not hold.
-    pub(super) fn verify(&self, token: &[u8], now: Nanos) -> Option<Arc<Claims>> {
+    /// What a token says, or why it does not hold.
+    pub(super) fn verify(&self, token: &[u8], now: Nanos) -> Result<Arc<Claims>, Rejection> {
         if token.len() > TOKEN_BYTES_MAX {
-            return None;
+            return Err(Rejection::Malformed);
         }
         let keys = self.keys.load();
         let name = self.cache.name(token);
-        if let Some(known) = self.cache.get(name, keys.version, now) {
-            return known.is_valid(now).then_some(known);
+        let claims = match self.cache.get(name, keys.version, now) {
+            Some(known) => known,
+            None => self.look(token, name, &keys, now)?,
+        };
+        // Its time is looked at every time, and what is signed is remembered whether it is in its time or not.
+        claims.check_time(now)?;
+        Ok(claims)
+    }
+
+    /// What a token says that is not known, or known for junk.
+    fn look(&self, token: &[u8], name: u128, keys: &Versioned, now: Nanos) -> Result<Arc<Claims>, Rejection> {
+        if let Some(rejection) = self.junk.get(name, keys.version, now) {
+            return Err(rejection);
         }
-        let payload = keys.keys.payload(token)?;
-        let claims = Claims::new(&payload, &self.settings).filter(|claims| claims.is_valid(now))?;
-        let claims = Arc::new(claims);
-        self.cache.insert(name, keys.version, Arc::clone(&claims), now);
-        Some(claims)
+        let jws = Jws::parse(token).ok_or(Rejection::Malformed)?;
+        let claims =
+            keys.keys.payload(&jws).and_then(|payload| Claims::new(&payload, &self.settings)).map(Arc::new);
+        match &claims {
+            Ok(claims) => self.cache.insert(name, keys.version, Arc::clone(claims), now),
+            // That there is no key for it was found out at no cost.
+            Err(Rejection::UnknownKey) => {}
+            Err(dear) => self.junk.insert(name, keys.version, *dear, now),
+        }
+        claims
     }
 
     /// A token that was verified by keys from before has to be verified again.
@@ -61,6 +80,12 @@ impl Tokens {
     #[cfg(test)]
     pub(super) fn cached(&self) -> usize {
         self.cache.len()
+    }
+
+    /// Is it remembered as one that does not hold?
+    #[cfg(test)]
+    pub(super) fn knows_as_junk(&self, token: &[u8], now: Nanos) -> bool {
+        self.junk.get(self.cache.name(token), self.keys.load().version, now).is_some()
     }
 }
 

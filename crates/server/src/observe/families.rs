@@ -129,8 +129,10 @@ families! {
         "Connections that were closed at once because there are too many.";
     PROTOCOL_ERRORS: Counter "tidegate_protocol_errors_total" ["listener"]
         "Requests and connections that were refused because they are malformed, too big or too slow.";
-    TOKENS_REJECTED: Counter "tidegate_tokens_rejected_total" []
-        "Bearer tokens of clients that could not be verified, so that none of their claims counted.";
+    CREDENTIALS: Counter "tidegate_credentials_total" ["credential"]
+        "Requests whose credential was looked at, where jwt is set: none, valid, or invalid. Those decided before that are not among them.";
+    TOKENS_REJECTED: Counter "tidegate_tokens_rejected_total" ["why"]
+        "Bearer tokens of clients that do not hold, by why.";
     PANICS: Counter "tidegate_panics_total" []
         "Faults in the server itself; each ends the connection, the call or the task that it happens in.";
     TRACE_SPANS: Counter "tidegate_trace_spans_total" ["outcome"]

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use tidegate::Nanos;
+use tidegate::policy::Credential;
 use tidegate::policy::counters::Totals;
 use tidegate::policy::durations::DurationHistogram;
 use tokio::sync::Semaphore;
 
 use super::told_limits::ToldLimits;
 use super::traces::Protocol;
+use crate::identity::Rejection;
 use crate::lifecycle::Concern;
 use crate::settings::Listener;
 
@@ -32,13 +34,14 @@ pub(super) enum Count {
     ProtocolErrors(Listener),
     ReloadFailures(Concern),
     PolicyReloads,
-    TokensRejected,
+    Credentials(Credential),
+    TokensRejected(Rejection),
     Panics,
     ClockMoves,
 }
 
 impl Count {
-    const LEN: usize = 40;
+    const LEN: usize = 48;
 
     /// Its place; groups of four have room to spare.
     const fn place(self) -> usize {
@@ -50,13 +53,15 @@ impl Count {
             Count::ProtocolErrors(listener) => 16 + listener as usize,
             Count::ReloadFailures(concern) => 24 + concern as usize,
             Count::PolicyReloads => 28,
-            Count::TokensRejected => 30,
             Count::Panics => 31,
-            Count::ClockMoves => 38,
+            Count::ClockMoves => 30,
+            Count::Credentials(credential) => 32 + credential as usize,
+            Count::TokensRejected(why) => 36 + why as usize,
         }
     }
 }
 
+const _: () = assert!(Credential::ALL.len() <= 4 && 36 + Rejection::ALL.len() <= Count::LEN);
 const _: () = assert!(Protocol::ALL.len() <= 4 && Listener::ALL.len() <= 4 && Concern::ALL.len() <= 4);
 
 impl Default for Metrics {
@@ -81,6 +86,12 @@ impl Metrics {
     #[cfg(test)]
     pub(crate) fn decisions_measured(&self) -> u64 {
         self.durations.snapshot().count()
+    }
+
+    /// How many credentials were looked at.
+    #[cfg(test)]
+    pub(crate) fn credentials_looked_at(&self) -> u64 {
+        Credential::ALL.iter().map(|credential| self.get(Count::Credentials(*credential))).sum()
     }
 
     /// Several decisions were made in so long together.
@@ -124,9 +135,12 @@ impl Metrics {
         self.add(Count::ClockMoves);
     }
 
-    /// A token of a client could not be verified.
-    pub fn token_rejected(&self) {
-        self.add(Count::TokensRejected);
+    /// The credential of a client was looked at; and why it does not hold, if it does not.
+    pub fn credential(&self, credential: Credential, rejection: Option<Rejection>) {
+        self.add(Count::Credentials(credential));
+        if let Some(why) = rejection {
+            self.add(Count::TokensRejected(why));
+        }
     }
 
     /// Another policy is in force.
@@ -161,7 +175,9 @@ mod tests {
     #[test]
     fn every_counter_has_a_place_of_its_own() {
         let metrics = Metrics::default();
-        let mut counts = vec![Count::PolicyReloads, Count::TokensRejected, Count::Panics, Count::ClockMoves];
+        let mut counts = vec![Count::PolicyReloads, Count::Panics, Count::ClockMoves];
+        counts.extend(Credential::ALL.map(Count::Credentials));
+        counts.extend(Rejection::ALL.map(Count::TokensRejected));
         counts.extend(Protocol::ALL.map(Count::Requests));
         counts.extend(Concern::ALL.map(Count::ReloadFailures));
         for listener in Listener::ALL {

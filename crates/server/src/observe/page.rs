@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 
 use tidegate::Clock;
-use tidegate::policy::Reason;
 use tidegate::policy::counters::RuleOutcome;
 use tidegate::policy::durations::DurationHistogram;
+use tidegate::policy::{Credential, Reason};
 use tidegate_redis::ErrorCounts;
 
 use super::exposition::{Decimal, Exposition};
@@ -15,6 +15,7 @@ use super::process::Process;
 use super::readiness::Readiness;
 use super::told_limits::{OTHER, ToldLimit};
 use super::traces::{Protocol, SpanOutcome};
+use crate::identity::Rejection;
 use crate::lifecycle::Concern;
 use crate::node::Node;
 use crate::serve::clock_watch::seconds;
@@ -188,7 +189,14 @@ fn connections(page: &mut Exposition, node: &Node) {
     by_listener(&family::CONNECTIONS_OPENED, &|listener| metrics.get(Count::Opened(listener)));
     by_listener(&family::CONNECTIONS_REFUSED, &|listener| metrics.get(Count::Refused(listener)));
     by_listener(&family::PROTOCOL_ERRORS, &|listener| metrics.get(Count::ProtocolErrors(listener)));
-    page.family(&family::TOKENS_REJECTED).sample(&[], metrics.get(Count::TokensRejected));
+    let mut samples = page.family(&family::CREDENTIALS);
+    for credential in Credential::ALL {
+        samples.sample(&[credential.as_str()], metrics.get(Count::Credentials(credential)));
+    }
+    let mut samples = page.family(&family::TOKENS_REJECTED);
+    for why in Rejection::ALL {
+        samples.sample(&[why.as_str()], metrics.get(Count::TokensRejected(why)));
+    }
     page.family(&family::PANICS).sample(&[], metrics.get(Count::Panics));
 }
 

@@ -11,6 +11,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use ipnet::IpNet;
+use tidegate::policy::InvalidCredentials;
 use tidegate_policy::OnStoreError;
 use tidegate_tower::forwarded::ForwardedSource;
 
@@ -101,6 +102,8 @@ pub struct Jwt {
     pub issuer: Option<String>,
     /// `aud` must have this.
     pub audience: Option<String>,
+    /// What becomes of requests whose token does not hold.
+    pub invalid: InvalidCredentials,
 }
 
 /// What tokens are verified with.

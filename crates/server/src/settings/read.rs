@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use tidegate::policy::InvalidCredentials;
 use tidegate_policy::Problem;
 use tidegate_policy::form;
 use tidegate_policy::node::Node;
@@ -101,7 +102,11 @@ impl Reader<'_> {
             (None, Some(key), Some(algorithm)) => JwtKey::Key { key, algorithm },
             _ => return None,
         };
-        Some(Jwt { key, issuer: text(node, "issuer"), audience: text(node, "audience") })
+        let invalid = match text(node, "invalid").as_deref() {
+            Some("anonymous") => InvalidCredentials::Anonymous,
+            _ => InvalidCredentials::Deny,
+        };
+        Some(Jwt { key, issuer: text(node, "issuer"), audience: text(node, "audience"), invalid })
     }
 
     fn endpoint(&mut self, otlp: &Node) -> Option<String> {

@@ -256,10 +256,19 @@ static JWT: Object = Object {
             .also(&["alg"]),
         Field::new("issuer", Shape::Text(TEXT_MAX), "What `iss` must be.").also(&["iss"]),
         Field::new("audience", Shape::Text(TEXT_MAX), "What `aud` must have.").also(&["aud"]),
+        Field::new("invalid", Shape::Word(INVALID), "What becomes of a request whose token does not hold.")
+            .or("deny")
+            .also(&["on_invalid", "invalid_token"]),
     ]],
     descriptors: false,
     shorthand: None,
 };
+
+static INVALID: &[Word] = &[
+    Word::new("deny", "401 with `WWW-Authenticate`, before any limit").also(&["reject", "refuse", "401"]),
+    Word::new("anonymous", "it goes on without claims; the descriptor `credential` is `invalid`")
+        .also(&["ignore", "allow", "none"]),
+];
 
 static ALGORITHMS: &[Word] = &[
     Word::new("HS256", "HMAC with SHA-256"),

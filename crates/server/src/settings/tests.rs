@@ -24,7 +24,7 @@ trusted_proxies: [10.0.0.0/8, "::1/128"]
 forwarded: forwarded
 tls: { cert: server.pem, key: /keys/server.key }
 auth: { http_token: s3cret-token, resp_password: s3cret-password }
-jwt: { key: s3cret-key, algorithm: HS256, issuer: me, audience: you }
+jwt: { key: s3cret-key, algorithm: HS256, issuer: me, audience: you, invalid: anonymous }
 log: { format: json }
 otlp: { endpoint: "http://127.0.0.1:4317" }
 workers: 3
@@ -56,6 +56,10 @@ fn everything_can_be_said() {
     assert_eq!(settings.http_token.as_deref(), Some("s3cret-token"));
     assert_eq!(settings.resp_password.as_deref(), Some("s3cret-password"));
     assert_eq!(settings.jwt.as_ref().and_then(|jwt| jwt.issuer.as_deref()), Some("me"));
+    let invalid = |settings: &Settings| settings.jwt.as_ref().map(|jwt| jwt.invalid);
+    assert_eq!(invalid(&settings), Some(InvalidCredentials::Anonymous));
+    let (deny, _) = read_here("jwt: { key: s3cret-key, algorithm: HS256 }").expect("it is right");
+    assert_eq!(invalid(&deny), Some(InvalidCredentials::Deny), "unless it is asked for by name");
     assert_eq!(settings.log, LogFormat::Json);
     assert_eq!(settings.otlp.as_deref(), Some("http://127.0.0.1:4317"));
     let shown = format!("{settings:?}");

@@ -8,7 +8,7 @@ mod summary;
 
 use std::io::{BufRead, Read, Write};
 
-use tidegate::policy::{BURST_KEYS_MAX, Limiter, Policy, RuleSet};
+use tidegate::policy::{BURST_KEYS_MAX, InvalidCredentials, Limiter, Policy, RuleSet};
 use tidegate::{Clock, LimitError, ManualClock, Memory, MemoryOptions, Nanos};
 
 use crate::wire;
@@ -81,9 +81,22 @@ pub fn run(
     out: impl Write,
     report: impl FnMut(Progress),
 ) -> Result<Summary, SimulateError> {
+    run_with(rules, InvalidCredentials::Deny, max_keys, trace, out, report)
+}
+
+/// The same, where credentials that do not hold are what they are said to be.
+fn run_with(
+    rules: impl Into<RuleSet>,
+    invalid: InvalidCredentials,
+    max_keys: usize,
+    trace: impl BufRead,
+    out: impl Write,
+    report: impl FnMut(Progress),
+) -> Result<Summary, SimulateError> {
     let clock = ManualClock::new(Nanos::ZERO);
     let options = MemoryOptions { max_keys, max_log_entries: max_keys.saturating_mul(4) };
     let limiter = Limiter::in_memory(rules, options, clock.clone())?;
+    limiter.set_invalid_credentials(invalid);
     let mut replay = Replay {
         limiter,
         clock,
@@ -208,8 +221,17 @@ type Virtual = Limiter<Memory<ManualClock>, ManualClock>;
 /// # Errors
 /// Every problem of the policy, or the line that is no request.
 pub fn run_text(policy: &str, trace: &str) -> Result<String, String> {
+    run_text_with(policy, trace, InvalidCredentials::Deny)
+}
+
+/// The same, with what becomes of credentials that do not hold.
+///
+/// # Errors
+/// Every problem of the policy, or the line that is no request.
+pub fn run_text_with(policy: &str, trace: &str, invalid: InvalidCredentials) -> Result<String, String> {
     let policy = Policy::parse(policy).map_err(|error| error.to_string())?;
     let mut out = Vec::new();
-    run(policy, 10_000, trace.as_bytes(), &mut out, |_| {}).map_err(|error| error.to_string())?;
+    let ran = run_with(policy, invalid, 10_000, trace.as_bytes(), &mut out, |_| {});
+    ran.map_err(|error| error.to_string())?;
     Ok(String::from_utf8(out).expect("JSON is text"))
 }

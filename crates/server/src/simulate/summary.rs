@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use tidegate::policy::{BusyKey, Decision, Reason};
+use tidegate::policy::{BusyKey, Decision};
 use tidegate::{Clock, Memory, Nanos};
 
 /// How many of the busiest keys are told.
@@ -46,9 +46,7 @@ impl Summary {
         let wait = decision.queued().or(decision.retry_after()).unwrap_or_default();
         self.worst_wait = self.worst_wait.max(wait);
         if !decision.is_allowed() {
-            let fallback =
-                if decision.reason() == Reason::UnknownTenant { "unknown tenant" } else { "nobody" };
-            add(&mut self.denied_by, decision.violated_rule().unwrap_or(fallback));
+            add(&mut self.denied_by, decision.violated_rule().unwrap_or("nobody"));
             *self.denied_for.entry(decision.reason().as_str()).or_default() += 1;
         }
     }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use tidegate::Cost;
-use tidegate_policy::{Descriptor, Request, Trust, nearest};
+use tidegate_policy::{Credential, Descriptor, Request, Trust, nearest};
 
 /// The names of fields; those with a colon need something after it.
 const NAMES: &[&str] = &[
@@ -17,6 +17,7 @@ const NAMES: &[&str] = &[
     "path",
     "query",
     "domain",
+    "credential",
     "header:",
     "query:",
     "jwt:",
@@ -82,6 +83,7 @@ fn hint(name: &str) -> String {
 pub struct Fields<'a> {
     request: Request<'a>,
     has_cost: bool,
+    has_credential: bool,
 }
 
 impl<'a> Fields<'a> {
@@ -124,6 +126,12 @@ impl<'a> Fields<'a> {
             Descriptor::Path => once(&mut request.path, text, twice),
             Descriptor::Domain => once(&mut request.domain, text, twice),
             Descriptor::Route => Err(FieldError::Route),
+            Descriptor::Credential if self.has_credential => Err(twice()),
+            Descriptor::Credential => {
+                request.credential = credential(value)?;
+                self.has_credential = true;
+                Ok(())
+            }
             Descriptor::Header(_) => {
                 request.headers.push((after_colon(), text));
                 Ok(())
@@ -175,6 +183,12 @@ fn trust(value: &str) -> Result<Trust, FieldError> {
         want: "a number from 0 to 1, such as 0.8",
     };
     Trust::parse(value).ok_or_else(wrong)
+}
+
+fn credential(value: &str) -> Result<Credential, FieldError> {
+    let wrong =
+        || FieldError::Value { name: "credential", value: value.to_owned(), want: "none, valid or invalid" };
+    Credential::parse(value).ok_or_else(wrong)
 }
 
 fn address(value: &str) -> Result<std::net::IpAddr, FieldError> {

@@ -8,7 +8,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, Visitor};
 use serde::{Deserialize, de};
 use serde_json::value::RawValue;
 use tidegate::{Cost, Nanos};
-use tidegate_policy::{Request, Trust};
+use tidegate_policy::{Credential, Request, Trust};
 
 use super::RequestError;
 use super::pairs::PairList;
@@ -36,6 +36,7 @@ const MEMBERS: &[&str] = &[
     "query",
     "headers",
     "jwt",
+    "credential",
     "descriptors",
     "domain",
     "cost",
@@ -100,6 +101,7 @@ enum Member {
     Query,
     Headers,
     Jwt,
+    Credential,
     Descriptors,
     Domain,
     Cost,
@@ -121,6 +123,7 @@ impl Member {
             "query" => Member::Query,
             "headers" => Member::Headers,
             "jwt" => Member::Jwt,
+            "credential" => Member::Credential,
             "descriptors" => Member::Descriptors,
             "domain" => Member::Domain,
             "cost" => Member::Cost,
@@ -185,6 +188,7 @@ impl<'de> Members<'_, 'de> {
             Member::Domain => request.domain = text(map, name)?,
             Member::Ip => request.ip = text(map, name)?.map(address).transpose()?,
             Member::Cost => request.cost = value(map, name, cost)?,
+            Member::Credential => request.credential = value(map, name, credential)?,
             Member::Trust => request.trust = Some(value(map, name, trust)?),
             Member::Headers | Member::Jwt | Member::Descriptors => pairs(map, member, name, request)?,
             Member::AtMs => *self.at = Some(value(map, name, at_ms)?),
@@ -251,6 +255,11 @@ pub(super) fn cut(text: &str) -> Cow<'_, str> {
 
 pub(super) fn cost(text: &str) -> Result<Cost, &'static str> {
     text.parse::<u32>().map(Cost::new).map_err(|_| "an integer from 0 to 4294967295")
+}
+
+fn credential(text: &str) -> Result<Credential, &'static str> {
+    let word = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
+    word.and_then(Credential::parse).ok_or("\"none\", \"valid\" or \"invalid\"")
 }
 
 fn trust(text: &str) -> Result<Trust, &'static str> {

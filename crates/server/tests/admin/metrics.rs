@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use tidegate::policy::{Policy, Request, ThrottleLimit, Trust};
+use tidegate::policy::{Credential, Policy, Request, ThrottleLimit, Trust};
 use tidegate::{Cost, Nanos};
+use tidegate_server::identity::Rejection;
 use tidegate_server::lifecycle::Concern;
 use tidegate_server::observe::{LIMITS_TOLD_MAX, OTHER, Origin, Protocol, metrics_page};
 use tidegate_server::settings::{Listener, Settings};
@@ -104,11 +105,18 @@ fn what_is_wrong_shows() {
     node.metrics.connection_closed(Listener::Http);
     node.metrics.connection_refused(Listener::Grpc);
     node.metrics.protocol_error(Listener::Resp);
-    node.metrics.token_rejected();
+    node.metrics.credential(Credential::Valid, None);
+    node.metrics.credential(Credential::Invalid, Some(Rejection::Expired));
     node.limiter.swap(Policy::parse("version: 1\nlimits: []\n").expect("it is valid")).expect("it fits");
     let page = Page::parse(&metrics_page(&node));
-    let plain = ["tidegate_degraded", "tidegate_kill_switch", "tidegate_tokens_rejected_total"];
+    let plain = ["tidegate_degraded", "tidegate_kill_switch"];
     assert!(plain.iter().all(|name| page.value(name, &[]) == 1.0));
+    for (credential, count) in [("none", 0.0), ("valid", 1.0), ("invalid", 1.0)] {
+        assert_eq!(page.value("tidegate_credentials_total", &[("credential", credential)]), count);
+    }
+    for (why, count) in [("expired", 1.0), ("bad_signature", 0.0)] {
+        assert_eq!(page.value("tidegate_tokens_rejected_total", &[("why", why)]), count);
+    }
     assert_eq!(page.value("tidegate_policy_reload_failures_total", &[]), 1.0);
     assert_eq!(page.value("tidegate_policy_version", &[]), 2.0);
     assert_eq!(page.value("tidegate_connections", &[("listener", "http")]), 4.0);

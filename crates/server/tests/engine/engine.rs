@@ -1,6 +1,7 @@
 //! The way to the engine: texts in, decisions out, as the command does it.
 
 use serde_json::Value;
+use tidegate::policy::InvalidCredentials;
 
 use crate::model::Model;
 
@@ -9,19 +10,33 @@ use crate::model::Model;
 pub(crate) struct Case {
     pub(crate) policy: Value,
     pub(crate) trace: Vec<Value>,
+    /// Do requests go on whose credential does not hold?
+    pub(crate) anonymous: bool,
 }
 
 impl std::fmt::Debug for Case {
     /// As the files that `tidegate simulate` would read.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "policy:\n{:#}\ntrace:\n{}", self.policy, lines(&self.trace))
+        let invalid = if self.anonymous { "anonymous" } else { "deny" };
+        write!(f, "invalid: {invalid}\npolicy:\n{:#}\ntrace:\n{}", self.policy, lines(&self.trace))
     }
 }
 
 impl Case {
+    /// By a policy, where credentials must hold.
+    pub(crate) fn new(policy: Value, trace: Vec<Value>) -> Case {
+        Case { policy, trace, anonymous: false }
+    }
+
+    /// What becomes of credentials that do not hold.
+    pub(crate) fn invalid(&self) -> InvalidCredentials {
+        if self.anonymous { InvalidCredentials::Anonymous } else { InvalidCredentials::Deny }
+    }
+
     /// Decides with the engine.
     pub(crate) fn decided(&self) -> Result<Vec<Value>, String> {
-        let out = run_text(&self.policy.to_string(), &lines(&self.trace))?;
+        let (policy, trace) = (self.policy.to_string(), lines(&self.trace));
+        let out = tidegate_server::simulate::run_text_with(&policy, &trace, self.invalid())?;
         out.lines()
             .map(|line| serde_json::from_str(line).map_err(|error| format!("{error}: {line}")))
             .collect()
@@ -34,11 +49,11 @@ impl Case {
         if decided.len() != self.trace.len() {
             return Err(format!("{} requests, {} decisions", self.trace.len(), decided.len()));
         }
-        let mut model = Model::new(&self.policy);
+        let mut model = Model::new(self);
         for (step, (request, found)) in self.trace.iter().zip(&decided).enumerate() {
             let expected = model.decide(request);
             if *found != expected {
-                let until = Case { policy: self.policy.clone(), trace: self.trace[..=step].to_vec() };
+                let until = Case { trace: self.trace[..=step].to_vec(), ..self.clone() };
                 let parts = differences(found, &expected);
                 return Err(format!("{until:?}\nthe last one: {parts}\nengine: {found}\nmodel:  {expected}"));
             }

@@ -5,6 +5,9 @@ use std::collections::BTreeMap;
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config, TestCaseError, TestError, TestRunner};
 use serde_json::{Value, json};
+use tidegate::policy::{Limiter, Policy, Reason};
+use tidegate::{ManualClock, MemoryOptions, Nanos};
+use tidegate_server::wire::trace_line;
 
 use crate::engine::Case;
 use crate::generate::case;
@@ -32,6 +35,44 @@ fn the_engine_decides_as_the_model_does() {
     check(cases(), |case| case.judged().map(|_| ()));
 }
 
+/// A server that verifies credentials asks in two steps, the first without knowing who asks. What is decided,
+/// and what detectors count, is the same; and what is decided in the first step has needed no credential.
+#[test]
+fn asking_in_two_steps_decides_the_same() {
+    check(cases() / 4, |case| {
+        let limiter = || {
+            let policy = Policy::parse(&case.policy.to_string()).map_err(|error| error.to_string())?;
+            let clock = ManualClock::new(Nanos::ZERO);
+            let options = MemoryOptions { max_keys: 1_000, ..MemoryOptions::default() };
+            let limiter =
+                Limiter::in_memory(policy, options, clock.clone()).map_err(|error| error.to_string())?;
+            limiter.set_invalid_credentials(case.invalid());
+            Ok::<_, String>((limiter, clock))
+        };
+        let ((at_once, first_clock), (in_steps, clock)) = (limiter()?, limiter()?);
+        for line in &case.trace {
+            let text = line.to_string();
+            let asked = trace_line(&text).map_err(|error| error.to_string())?;
+            first_clock.set(asked.at);
+            clock.set(asked.at);
+            let expected = at_once.check_at(&asked.request, asked.at).to_json();
+            let mut unidentified = asked.request.clone();
+            (unidentified.user, unidentified.client, unidentified.tenant, unidentified.plan) =
+                Default::default();
+            (unidentified.jwt, unidentified.credential) = Default::default();
+            let found = in_steps.check_entered(in_steps.enter(&unidentified), &asked.request).to_json();
+            if found != expected {
+                return Err(format!("{case:?}\n{text}\nat once:  {expected}\nin steps: {found}"));
+            }
+        }
+        let counted = |limiter: &Limiter<_, _>| Reason::ALL.map(|reason| limiter.decided(reason));
+        if counted(&at_once) != counted(&in_steps) {
+            return Err(format!("{case:?}\nis counted otherwise in steps"));
+        }
+        Ok(())
+    });
+}
+
 /// Waiting exactly as long as a denial says is admitted. Two milliseconds less
 /// are not (a tick of the quota's clock may cost one when waits are rounded). The engine agrees with the model, so asking the model is enough.
 /// With trust it may be longer: see the model's bucket. A place in a queue is not promised: others may
@@ -41,7 +82,7 @@ fn a_retry_time_is_a_promise() {
     check(cases() / 4, |case| {
         let is_exact =
             case.policy.get("adaptive").is_none() && !case.policy.to_string().contains("\"queue\"");
-        let mut model = Model::new(&case.policy);
+        let mut model = Model::new(case);
         for request in &case.trace {
             let decision = model.decide(request);
             let by_limits = !decision["limits"].as_array().expect("a list").is_empty();
@@ -91,6 +132,7 @@ const MUST_HAPPEN: &[&str] = &[
     "queue_full",
     "queue_timeout",
     "unknown_tenant",
+    "invalid_credentials",
     "queued",
     "degraded",
     "shadow denial",
@@ -105,7 +147,7 @@ fn everything_happens_to_the_generators() {
     let mut seen: BTreeMap<String, u32> = BTreeMap::new();
     for _ in 0..400 {
         let case = case().new_tree(&mut runner).expect("no case is refused").current();
-        let mut model = Model::new(&case.policy);
+        let mut model = Model::new(&case);
         let mut sizes: BTreeMap<String, Value> = BTreeMap::new();
         for request in &case.trace {
             let decision = model.decide(request);

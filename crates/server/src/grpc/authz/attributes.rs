@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 use std::net::{IpAddr, Ipv4Addr};
 
-use tidegate::Clock;
 use tidegate::policy::Request;
 
 use crate::grpc::proto::envoy::config::core::v3::HeaderValue;
@@ -23,7 +22,7 @@ pub(super) fn request(attributes: &AttributeContext) -> Request<'_> {
         request.host = host(&http.host).map(Cow::from);
         request.path = stated(&http.path);
         request.query = stated(&http.query);
-        let headers = headers(http).filter(|(name, _)| is_of_the_client(name));
+        let headers = headers_of(http).filter(|(name, _)| is_of_the_client(name));
         request.headers.extend(headers.map(|(name, value)| (name.into(), value)));
     }
     let extensions = attributes.context_extensions.iter();
@@ -33,13 +32,23 @@ pub(super) fn request(attributes: &AttributeContext) -> Request<'_> {
 
 /// Who asks: who is connected to Envoy, or whom trusted proxies before it name; and whether that address is
 /// known at all.
-pub(super) fn who(node: &Node, attributes: &AttributeContext) -> (Who, bool) {
-    let told: Vec<(&str, Cow<'_, str>)> = http(attributes).into_iter().flat_map(headers).collect();
-    let told = told.iter().map(|(name, value)| (*name, value.as_bytes()));
+pub(super) fn who<'h>(
+    node: &Node,
+    attributes: &AttributeContext,
+    headers: &'h [Header<'h>],
+) -> (Who<'h>, bool) {
+    let told = headers.iter().map(|(name, value)| (*name, value.as_bytes()));
     let peer = attributes.source.as_ref().and_then(address);
     let nobody = IpAddr::from(Ipv4Addr::UNSPECIFIED);
-    let who = node.identity.who(told, peer.unwrap_or(nobody), node.limiter.clock().wall());
-    (who, peer.is_some())
+    (node.identity.who(told, peer.unwrap_or(nobody)), peer.is_some())
+}
+
+/// The name and the value of a header.
+type Header<'a> = (&'a str, Cow<'a, str>);
+
+/// All headers, in whichever of the two forms they came.
+pub(super) fn headers(attributes: &AttributeContext) -> Vec<Header<'_>> {
+    http(attributes).into_iter().flat_map(headers_of).collect()
 }
 
 fn http(attributes: &AttributeContext) -> Option<&HttpRequest> {
@@ -50,8 +59,7 @@ fn stated(text: &str) -> Option<Cow<'_, str>> {
     (!text.is_empty()).then_some(Cow::from(text))
 }
 
-/// The headers, in whichever of the two forms they came.
-fn headers(http: &HttpRequest) -> impl Iterator<Item = (&str, Cow<'_, str>)> {
+fn headers_of(http: &HttpRequest) -> impl Iterator<Item = Header<'_>> {
     let joined = http.headers.iter().map(|(name, value)| (name.as_str(), Cow::from(value.as_str())));
     let single = http.header_map.iter().flat_map(|map| &map.headers);
     joined.chain(single.map(|header| (header.key.as_str(), value(header))))
@@ -89,7 +97,7 @@ mod tests {
             header_map: Some(map),
             ..HttpRequest::default()
         };
-        let mut found: Vec<_> = headers(&http).collect();
+        let mut found: Vec<_> = headers_of(&http).collect();
         found.sort();
         assert_eq!(found, [("a", "1".into()), ("b", "\u{fffd}2".into()), ("c", "3".into())]);
     }

@@ -37,16 +37,16 @@ pub(super) async fn check(
         node.identity.stranger_forwards(peer.address);
         attributes.source = Some(source(peer.address));
     }
-    let (who, address_known) = attributes::who(node, &attributes);
-    if who.token_rejected {
-        node.metrics.token_rejected();
-    }
+    let headers = attributes::headers(&attributes);
+    let (who, address_known) = attributes::who(node, &attributes, &headers);
+    // It lasts as long as the request, which borrows from it.
+    let verified;
     let mut request = attributes::request(&attributes);
-    who.describe(&mut request);
-    if !address_known {
-        request.ip = None;
-    }
-    let decision = node.admit(origin, &request).await;
+    request.ip = address_known.then_some(who.ip);
+    let entered = node.limiter.enter(&request);
+    verified = node.verify(&entered, who.presented);
+    verified.describe(&mut request);
+    let decision = node.admit_entered(origin, entered, &request).await;
     let mut answer = if decision.is_allowed() { admitted(&decision) } else { refused(&decision) };
     answer.dynamic_metadata = told::metadata(&decision, std::iter::once(&decision));
     Ok(frame::encode(&answer))
@@ -76,14 +76,17 @@ fn admitted(decision: &Decision) -> CheckResponse {
 }
 
 fn refused(decision: &Decision) -> CheckResponse {
-    let (status, code) = match decision.status() {
+    let (status, code) = match decision.client_status() {
+        401 => (StatusCode::Unauthorized, Code::Unauthenticated),
         503 => (StatusCode::ServiceUnavailable, Code::Unavailable),
         _ => (StatusCode::TooManyRequests, Code::ResourceExhausted),
     };
+    let mut headers = told::response_headers(decision);
+    headers.extend(decision.challenge().map(|challenge| told::header("www-authenticate", challenge)));
     let answer = DeniedHttpResponse {
         status: Some(HttpStatus { code: status.into() }),
-        headers: overwriting_all(told::response_headers(decision)),
-        body: decision.problem_body(decision.status()),
+        headers: overwriting_all(headers),
+        body: decision.problem_body(decision.client_status()),
     };
     CheckResponse {
         status: Some(Status { code: code as i32, message: decision.reason().as_str().to_owned() }),
@@ -99,4 +102,66 @@ fn overwriting_all(headers: Vec<HeaderValue>) -> Vec<HeaderValueOption> {
 fn overwriting(header: HeaderValue) -> HeaderValueOption {
     let append_action = HeaderAppendAction::OverwriteIfExistsOrAdd.into();
     HeaderValueOption { header: Some(header), append_action }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate::policy::{InvalidCredentials, Policy};
+
+    use super::super::proto::envoy::service::auth::v3::AttributeContext;
+    use super::super::proto::envoy::service::auth::v3::attribute_context::{HttpRequest, Request};
+    use super::*;
+    use crate::at_once::at_once;
+    use crate::identity::Identity;
+    use crate::identity::testing::Signer;
+    use crate::observe::Protocol;
+    use crate::settings::{Jwt, JwtKey, Settings};
+
+    const PEER: Peer =
+        Peer { address: IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), on_loopback: true, alpn_http2: None };
+
+    fn node() -> Node {
+        let key = JwtKey::Key { key: "secret".into(), algorithm: "HS256".into() };
+        let jwt = Jwt { key, issuer: None, audience: None, invalid: InvalidCredentials::Deny };
+        let settings = Settings { jwt: Some(jwt), max_keys: 100, ..Settings::default() };
+        let policy =
+            "version: 1\nlimits: [{ name: per-user, key: [user], sustained: { rate: 1, window: hour } }]";
+        let policy = Policy::parse(policy).unwrap();
+        let identity = Identity::new(&settings).unwrap();
+        Node::new(settings, policy.into(), identity).unwrap()
+    }
+
+    fn ask(node: &Node, authorization: &str) -> CheckResponse {
+        let headers = [("authorization".to_owned(), authorization.to_owned())].into();
+        let http = HttpRequest { method: "GET".into(), path: "/".into(), headers, ..HttpRequest::default() };
+        let request = Some(Request { http: Some(http) });
+        let attributes = Some(AttributeContext { request, ..AttributeContext::default() });
+        let message = CheckRequest { attributes }.encode_to_vec();
+        let origin = Origin { protocol: Protocol::ExtAuthz, traceparent: None };
+        let answer = at_once(check(node, origin, PEER, message.into())).unwrap();
+        CheckResponse::decode(&answer[5..]).unwrap()
+    }
+
+    #[test]
+    fn a_credential_that_does_not_hold_is_401() {
+        let node = node();
+        let claims = serde_json::json!({"sub": "42", "exp": 3_000_000_000_u64});
+        let token = Signer::new("HS256").token(&serde_json::json!({"alg": "HS256"}), &claims);
+        let good = format!("Bearer {token}");
+        // Envoy joins several lines by commas.
+        for odd in
+            [format!("{good},{good}"), format!("{good}="), good.replace(' ', "\t"), "Bearer x".to_owned()]
+        {
+            let answer = ask(&node, &odd);
+            assert_eq!(answer.status.unwrap().code, Code::Unauthenticated as i32, "{odd}");
+            let Some(HttpResponse::DeniedResponse(denied)) = answer.http_response else { panic!("{odd}") };
+            assert_eq!(denied.status.unwrap().code, 401);
+            assert!(denied.body.contains("\"status\":401"), "{}", denied.body);
+            let mut headers = denied.headers.into_iter().filter_map(|option| option.header);
+            let challenge = headers.find(|header| header.key == "www-authenticate").unwrap();
+            assert_eq!(challenge.value, "Bearer error=\"invalid_token\"");
+        }
+        let codes: Vec<i32> = (0..2).map(|_| ask(&node, &good).status.unwrap().code).collect();
+        assert_eq!(codes, [0, Code::ResourceExhausted as i32], "the user's limit counts the good ones alone");
+    }
 }

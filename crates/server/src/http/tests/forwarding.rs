@@ -1,6 +1,9 @@
 //! Forward-auth: who and what is believed.
 
+use tidegate::policy::{InvalidCredentials, Reason};
+
 use super::*;
+use crate::identity::testing::Signer;
 use crate::settings::{Jwt, JwtKey};
 
 const POLICY: &str = "
@@ -20,7 +23,12 @@ const STRANGER: Peer = Peer {
 
 fn settings() -> Settings {
     let key = JwtKey::Key { key: "secret".into(), algorithm: "HS256".into() };
-    Settings { jwt: Some(Jwt { key, issuer: None, audience: None }), ..Settings::default() }
+    let jwt = Jwt { key, issuer: None, audience: None, invalid: InvalidCredentials::Deny };
+    Settings { jwt: Some(jwt), ..Settings::default() }
+}
+
+fn signed_by(secret: &[u8], claims: &serde_json::Value) -> String {
+    Signer::Secret(secret.to_vec()).token(&serde_json::json!({"alg": "HS256"}), claims)
 }
 
 impl Client {
@@ -87,13 +95,11 @@ async fn a_client_cannot_forge_what_a_proxy_says() {
 async fn only_a_token_that_holds_makes_a_user() {
     let node = node(POLICY, settings());
     let claims = serde_json::json!({"sub": "42", "plan": "free", "exp": 3_000_000_000_u64});
-    let signed = |secret: &[u8]| {
-        let key = jsonwebtoken::EncodingKey::from_secret(secret);
-        jsonwebtoken::encode(&jsonwebtoken::Header::default(), &claims, &key).unwrap()
-    };
+    let signed = |secret: &[u8]| signed_by(secret, &claims);
     let header = |token: String| format!("Authorization: Bearer {token}\r\n");
     assert_eq!(refused_by(&node, STRANGER, &header(signed(b"secret"))).await.as_deref(), Some("per-user"));
-    assert_eq!(refused_by(&node, LOCAL, &header(signed(b"guess"))).await, None);
+    let guessed = refused_by(&node, LOCAL, &header(signed(b"guess"))).await;
+    assert_eq!(guessed.as_deref(), Some("invalid_credentials"));
     let forged = "X-User: 42\r\nUser: 42\r\nPlan: free\r\nX-Forwarded-User: 42\r\n";
     assert_eq!(refused_by(&node, LOCAL, forged).await, None);
 }
@@ -108,5 +114,104 @@ async fn any_method_will_do_and_no_body_is_read() {
             .await;
         let (head, _) = client.answer().await;
         assert!(head.starts_with("HTTP/1.1 204"), "{method}: {head}");
+    }
+}
+
+const CREDENTIALS: &str = "
+version: 1
+limits:
+  - { name: per-user, key: [user], sustained: { rate: 1, window: hour } }
+  - { name: unknown, key: [ip], match: { credential: none }, sustained: { rate: 1, window: hour } }
+  - { name: odd, key: [ip], match: { credential: invalid }, sustained: { rate: 1, window: hour } }
+block:
+  - { ip: 192.0.2.0/24 }
+  - { user: bad }
+bursts:
+  - { name: flood, key: [ip], window: 1h, threshold: 3, penalty: 60s }
+  - { name: busy, key: [user], window: 1h, threshold: 1000, penalty: 60s }
+";
+
+/// `Authorization` lines of a client at an address.
+fn from(address: &str, lines: &[&str]) -> String {
+    let lines: String = lines.iter().map(|line| format!("Authorization: {line}\r\n")).collect();
+    format!("X-Forwarded-For: {address}\r\n{lines}")
+}
+
+fn claims() -> serde_json::Value {
+    serde_json::json!({"sub": "42", "exp": 3_000_000_000_u64})
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_credential_that_does_not_hold_is_401_whatever_else_refusals_are() {
+    let node = node(CREDENTIALS, settings());
+    let mut client = Client::connect(&node, LOCAL);
+    let good = format!("Bearer {}", signed_by(b"secret", &claims()));
+    let expired = signed_by(b"secret", &serde_json::json!({"sub": "42", "exp": 1_000_000_000}));
+    let foreign = signed_by(b"guess", &claims());
+    let odd = [
+        vec![good.replace(' ', "\t")],
+        vec![format!("{good}=")],
+        vec![good.clone(), good.clone()],
+        vec!["Bearer".to_owned()],
+        vec![format!("bearer {expired}")],
+        vec![format!("Bearer {foreign}")],
+    ];
+    for (number, lines) in odd.iter().enumerate() {
+        let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+        let headers = from(&format!("203.0.113.{number}"), &lines);
+        let (head, body) = client.forwarded("?deny_status=403", &headers).await;
+        assert!(head.starts_with("HTTP/1.1 401"), "{lines:?}: {head}");
+        for line in [
+            "www-authenticate: Bearer error=\"invalid_token\"",
+            "content-type: application/problem+json",
+            "cache-control: no-store",
+            "x-ratelimit-reason: invalid_credentials",
+        ] {
+            assert!(head.contains(line), "{head}");
+        }
+        assert!(!head.contains("retry-after"), "{head}");
+        let body: serde_json::Value = serde_json::from_str(&body).unwrap();
+        assert_eq!((&body["status"], &body["title"]), (&401.into(), &"Unauthorized".into()));
+        assert_eq!((&body["error"], &body["type"]), (&"invalid_token".into(), &"about:blank".into()));
+    }
+    assert_eq!(node.limiter.decided(Reason::InvalidCredentials), odd.len() as u64);
+    let statuses = [good.as_str(), "Basic eDp5"].map(|line| from("198.51.100.1", &[line]));
+    for headers in statuses {
+        let (head, _) = client.forwarded("", &headers).await;
+        assert!(head.starts_with("HTTP/1.1 204"), "{headers}{head}");
+    }
+    let blocked = signed_by(b"secret", &serde_json::json!({"sub": "bad", "exp": 3_000_000_000_u64}));
+    let (head, _) = client.forwarded("", &from("198.51.100.2", &[&format!("Bearer {blocked}")])).await;
+    assert!(head.starts_with("HTTP/1.1 429") && head.contains("x-ratelimit-rule: block"), "{head}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_is_blocked_by_address_has_no_token_verified() {
+    let node = node(CREDENTIALS, settings());
+    let mut client = Client::connect(&node, LOCAL);
+    let junk =
+        |number: usize| format!("Bearer {}", signed_by(format!("guess {number}").as_bytes(), &claims()));
+    let looked_at = || node.metrics.credentials_looked_at();
+    let (head, _) = client.forwarded("", &from("192.0.2.7", &[&junk(0)])).await;
+    assert!(head.starts_with("HTTP/1.1 429") && head.contains("x-ratelimit-rule: block"), "{head}");
+    assert_eq!(looked_at(), 0);
+    // Junk counts for its address: crossing warns, crossing again while warned blocks.
+    let mut statuses = Vec::new();
+    for number in 0..4 {
+        let (head, _) = client.forwarded("", &from("203.0.113.7", &[&junk(number)])).await;
+        statuses.push(head[9..12].to_owned());
+    }
+    assert_eq!((statuses, looked_at()), (vec!["401".to_owned(); 4], 4));
+    assert_eq!(node.limiter.decided(Reason::BurstBlocked), 0, "one crossing only warns");
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_it_is_asked_for_a_bad_credential_is_as_good_as_none() {
+    let mut settings = settings();
+    settings.jwt.as_mut().unwrap().invalid = InvalidCredentials::Anonymous;
+    let node = node(CREDENTIALS, settings);
+    for (lines, limit) in [(&["Bearer x"][..], "odd"), (&[], "unknown"), (&["Basic eDp5"], "unknown")] {
+        let found = refused_by(&node, LOCAL, &from("203.0.113.7", lines)).await;
+        assert_eq!(found.as_deref(), Some(limit), "{lines:?}");
     }
 }

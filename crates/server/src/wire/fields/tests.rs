@@ -38,9 +38,11 @@ fn every_field_has_its_place() {
         ("descriptor:generic_key", "x"),
         ("cost", "0"),
         ("trust", "0.8"),
+        ("credential", "invalid"),
     ]);
     let expected = Request::new().tenant("t").user("u").header("X-Key", "k").header("x-key", "l");
     let expected = expected.ip("2001:db8::1".parse::<std::net::IpAddr>().unwrap()).cost(Cost::ZERO);
+    let expected = expected.credential(tidegate_policy::Credential::Invalid);
     let expected = expected.claim("https://e.example/role", "s").descriptor("generic_key", "x");
     assert_eq!(read, Ok(expected.trust(Trust::from_hundredths(80).unwrap())));
 }
@@ -75,6 +77,8 @@ fn what_is_wrong_is_named() {
         (&[("cost", "4294967296")], "'cost': '4294967296' is not"),
         (&[("cost", "NaN")], "'cost': 'NaN' is not"),
         (&[("trust", "1.1")], "'trust': '1.1' is not a number from 0 to 1"),
+        (&[("credential", "good")], "'credential': 'good' is not none, valid or invalid"),
+        (&[("credential", "none"), ("credential", "valid")], "'credential' is there twice"),
     ] {
         let error = request(fields).expect_err(said).to_string();
         assert!(error.starts_with(said), "{error}");

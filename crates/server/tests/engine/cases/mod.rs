@@ -17,7 +17,7 @@ use crate::engine::Case;
 
 /// The engine's decisions, on which the model agrees.
 fn decide(policy: &Value, trace: Vec<Value>) -> Vec<Value> {
-    Case { policy: policy.clone(), trace }.judged().unwrap_or_else(|difference| panic!("{difference}"))
+    Case::new(policy.clone(), trace).judged().unwrap_or_else(|difference| panic!("{difference}"))
 }
 
 /// A policy of nothing but limits.

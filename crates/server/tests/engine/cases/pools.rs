@@ -37,15 +37,15 @@ fn a_shared_pool_serves_whoever_comes_first() {
 fn more_than_the_budget_cannot_be_promised() {
     let children = [2_000, 1_000, 3_000];
     let strict = pool(json!({"mode": "allocated", "total": 5_000}), 5_000, &children);
-    let problems = Case { policy: strict, trace: vec![] }.decided().unwrap_err();
+    let problems = Case::new(strict, vec![]).decided().unwrap_err();
     assert!(problems.contains("6000") && problems.contains("5000"), "{problems}");
     let fitting = pool(json!({"mode": "allocated", "total": 6_000}), 5_000, &children);
-    assert_eq!(Case { policy: fitting, trace: vec![] }.decided(), Ok(vec![]));
+    assert_eq!(Case::new(fitting, vec![]).decided(), Ok(vec![]));
     let loose = pool(json!({"mode": "allocated", "total": 5_000, "overcommit_ratio": 1.5}), 5_000, &children);
-    assert_eq!(Case { policy: loose, trace: vec![] }.decided(), Ok(vec![]));
+    assert_eq!(Case::new(loose, vec![]).decided(), Ok(vec![]));
     let too_much =
         pool(json!({"mode": "allocated", "total": 5_000, "overcommit_ratio": 1.5}), 5_000, &[4_000, 3_501]);
-    let problems = Case { policy: too_much, trace: vec![] }.decided().unwrap_err();
+    let problems = Case::new(too_much, vec![]).decided().unwrap_err();
     assert!(problems.contains("7501"), "{problems}");
 }
 

@@ -64,7 +64,7 @@ fn unknown_tenants_are_let_by_or_refused() {
     policy["defaults"] = json!({"unknown_tenant": "deny"});
     let names =
         ["allowed", "reason", "violated_rule", "violated_tier", "retry_after", "retry_after_ms", "limits"];
-    let expected = json!([false, "unknown_tenant", null, "tenant", null, null, []]);
+    let expected = json!([false, "unknown_tenant", "unknown_tenant", "tenant", null, null, []]);
     assert_eq!(members(&decide(&policy, ghost())[0], names), expected);
     policy["defaults"]["mode"] = json!("shadow");
     assert_eq!(

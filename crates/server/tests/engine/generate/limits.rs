@@ -123,6 +123,7 @@ pub(super) fn plain_condition() -> impl Strategy<Value = Value> + Clone {
         Just(json!({"descriptor:generic_key": "x"})),
         Just(json!({"domain": "edge"})),
         Just(json!({"route": "/api/search"})),
+        word(&["none", "valid", "invalid"]).prop_map(|credential| json!({"credential": credential})),
     ]
 }
 

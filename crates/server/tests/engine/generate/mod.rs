@@ -13,7 +13,8 @@ use crate::engine::Case;
 
 /// A policy and a trace for it.
 pub(crate) fn case() -> impl Strategy<Value = Case> {
-    (policy::policy(), trace::trace()).prop_map(|(policy, trace)| Case { policy, trace })
+    (policy::policy(), trace::trace(), prop::bool::weighted(0.3))
+        .prop_map(|(policy, trace, anonymous)| Case { policy, trace, anonymous })
 }
 
 /// One of a few words.

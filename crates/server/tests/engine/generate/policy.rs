@@ -94,9 +94,12 @@ fn route() -> impl Strategy<Value = Value> {
 fn gate() -> impl Strategy<Value = Value> {
     let until =
         sometimes(60, word(&["1970-01-01T00:00:05Z", "1970-01-01T00:00:20Z", "1970-01-01T00:01:00Z"]));
-    (plain_condition(), until, sometimes(30, word(&["abuse"]))).prop_map(|(condition, until, reason)| {
+    // Some name both who asks and something that is known before.
+    let conditions = (plain_condition(), prop::option::weighted(0.3, plain_condition()));
+    (conditions, until, sometimes(30, word(&["abuse"]))).prop_map(|((one, other), until, reason)| {
         let mut entry = object([("until", until), ("reason", reason)]);
-        merge(&mut entry, condition);
+        merge(&mut entry, one);
+        merge(&mut entry, other.unwrap_or_else(|| json!({})));
         entry
     })
 }
@@ -107,7 +110,8 @@ fn detector() -> impl Strategy<Value = Value> {
         Just(json!([])),
         Just(json!(["user"])),
         Just(json!(["user", "route"])),
-        Just(json!(["ip"]))
+        Just(json!(["ip"])),
+        Just(json!(["ip", "credential"]))
     ];
     (key, word(&["1s", "5s"]), 1u32..=4, word(&["3s", "10s", "60s"])).prop_map(
         |(key, window, threshold, penalty)| {

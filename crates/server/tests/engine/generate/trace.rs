@@ -55,8 +55,10 @@ fn request() -> impl Strategy<Value = Value> {
         sometimes(35, descriptors()),
         sometimes(30, word(&["edge"])),
     );
-    let weight = (sometimes(35, cost()), sometimes(55, trust()));
-    (who, what, extra, weight).prop_map(|(who, what, (headers, jwt, descriptors, domain), (cost, trust))| {
+    let credential = sometimes(12, word(&["none", "valid", "invalid"]));
+    let weight = (sometimes(35, cost()), sometimes(55, trust()), credential);
+    (who, what, extra, weight).prop_map(|(who, what, extra, (cost, trust, credential))| {
+        let (headers, jwt, descriptors, domain) = extra;
         let (user, tenant, client, ip, plan) = who;
         let (method, host, path, query) = what;
         object([
@@ -72,6 +74,7 @@ fn request() -> impl Strategy<Value = Value> {
             ("query", query),
             ("headers", headers),
             ("jwt", jwt),
+            ("credential", credential),
             ("descriptors", descriptors),
             ("domain", domain),
             ("cost", cost),

@@ -11,6 +11,7 @@ use super::meter::{self, Reading, Usage};
 use super::request::{Request, Spellings, normal_path};
 use super::terms::{self, Applied, Strategy};
 use super::{limits, tenants};
+use crate::engine::Case;
 
 /// A bucket: the limit's name and the values of its key.
 type Bucket = (String, Vec<String>);
@@ -23,6 +24,8 @@ pub(crate) struct Model {
     /// The instants at which queued requests go ahead.
     reserved: BTreeMap<Bucket, Vec<i128>>,
     detectors: Detectors,
+    /// Do requests go on whose credential does not hold?
+    anonymous: bool,
 }
 
 /// A limit and what it says.
@@ -30,9 +33,10 @@ type Said = (Applied, Reading);
 
 impl Model {
     /// Nothing has happened yet.
-    pub(crate) fn new(policy: &Value) -> Model {
+    pub(crate) fn new(case: &Case) -> Model {
         Model {
-            policy: policy.clone(),
+            policy: case.policy.clone(),
+            anonymous: case.anonymous,
             usage: BTreeMap::new(),
             reserved: BTreeMap::new(),
             detectors: Detectors::default(),
@@ -63,26 +67,23 @@ impl Model {
         route.get("cost").map(terms::integer)
     }
 
-    /// Block, allow, bursts, unknown tenants; then the limits. A policy that is
-    /// all shadow only takes note.
+    /// Block, allow, bursts that need no credential; the credential; those that do;
+    /// unknown tenants; then the limits. A policy that is all shadow only takes note.
     fn before_limits(&mut self, request: &Request<'_>, route_cost: Option<i128>) -> Value {
         let only_notes = terms::whole_shadow(&self.policy);
         let mut noted = Vec::new();
-        if let Some(wait) = gate(&self.policy, "block", request) {
-            if !only_notes {
-                return refused("blocked", Some("block"), Some("custom"), wait);
-            }
-            noted.push("block".to_owned());
+        if let Some(decided) = self.gates(false, request, &mut noted) {
+            return decided;
         }
-        if gate(&self.policy, "allow", request).is_some() {
-            return admitted("allowlisted", None, &noted);
-        }
-        if let Some((detector, wait)) = self.detectors.meet(&self.policy, request) {
-            let name = detector["name"].as_str().unwrap();
+        if !self.anonymous && request.value("credential").as_deref() == Some("invalid") {
             if !only_notes {
-                return refused("burst_blocked", Some(name), Some(limits::tier(detector)), wait);
+                let reason = "invalid_credentials";
+                return refused(reason, Some(reason), Some("custom"), Wait::Never);
             }
-            noted.push(name.to_owned());
+            noted.push("invalid_credentials".to_owned());
+        }
+        if let Some(decided) = self.gates(true, request, &mut noted) {
+            return decided;
         }
         let denies_unknown = self.policy.pointer("/defaults/unknown_tenant") == Some(&json!("deny"));
         let tenant = request.value("tenant");
@@ -91,13 +92,36 @@ impl Model {
             && tenant.is_some_and(|tenant| tenants::is_unknown(&self.policy, &tenant))
         {
             if !only_notes {
-                return refused("unknown_tenant", None, Some("tenant"), Wait::Never);
+                return refused("unknown_tenant", Some("unknown_tenant"), Some("tenant"), Wait::Never);
             }
             noted.push("unknown_tenant".to_owned());
         }
         let mut applied = limits::applying(&self.policy, route_cost, request);
         applied.extend(tenants::applying(&self.policy, route_cost, request));
         self.weigh(applied, request.at(), noted)
+    }
+
+    /// Block, allow and bursts: those that need to know who asks, or those that do not.
+    fn gates(&mut self, by_identity: bool, request: &Request<'_>, noted: &mut Vec<String>) -> Option<Value> {
+        let only_notes = terms::whole_shadow(&self.policy);
+        if let Some(wait) = gate(&self.policy, "block", by_identity, request) {
+            if !only_notes {
+                return Some(refused("blocked", Some("block"), Some("custom"), wait));
+            }
+            if !noted.contains(&"block".to_owned()) {
+                noted.push("block".to_owned());
+            }
+        }
+        if gate(&self.policy, "allow", by_identity, request).is_some() {
+            return Some(admitted("allowlisted", None, noted));
+        }
+        let (detector, wait) = self.detectors.meet(&self.policy, by_identity, request)?;
+        let name = detector["name"].as_str().unwrap();
+        if !only_notes {
+            return Some(refused("burst_blocked", Some(name), Some(limits::tier(detector)), wait));
+        }
+        noted.push(name.to_owned());
+        None
     }
 
     /// All limits that apply, at once.

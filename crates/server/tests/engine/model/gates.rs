@@ -5,15 +5,24 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::exact::{SECOND, Wait, span};
-use super::limits::key_of;
+use super::limits::{descriptors, key_of};
 use super::matching::all_hold;
 use super::request::Request;
 use super::terms;
 
+/// Does it take a credential to know this?
+fn names_identity(descriptor: &str) -> bool {
+    ["user", "client", "tenant", "plan", "credential"].contains(&descriptor) || descriptor.starts_with("jwt:")
+}
+
 /// Of the entries of `allow` or `block` that match and are still active, how long
-/// the longest will be.
-pub(crate) fn gate(policy: &Value, list: &str, request: &Request<'_>) -> Option<Wait> {
+/// the longest will be. Some need to know who asks, others do not.
+pub(crate) fn gate(policy: &Value, list: &str, by_identity: bool, request: &Request<'_>) -> Option<Wait> {
     let waits = terms::entries(policy, list).into_iter().filter_map(|entry| {
+        let names = conditions(entry);
+        if names.as_object()?.keys().any(|name| names_identity(name)) != by_identity {
+            return None;
+        }
         let until = entry.get("until").map(|until| instant(until.as_str().unwrap()));
         let active = until.is_none_or(|until| request.at() < until);
         let wait = until.map_or(Wait::Never, |until| Wait::For(until - request.at()));
@@ -54,12 +63,21 @@ pub(crate) struct Detectors {
 }
 
 impl Detectors {
-    /// Counts a request, escalates, and says which detector blocks it longest.
-    pub(crate) fn meet<'p>(&mut self, policy: &'p Value, request: &Request<'_>) -> Option<(&'p Value, Wait)> {
+    /// Counts a request, escalates, and says which detector blocks it longest, of those that need to know
+    /// who asks or of those that do not.
+    pub(crate) fn meet<'p>(
+        &mut self,
+        policy: &'p Value,
+        by_identity: bool,
+        request: &Request<'_>,
+    ) -> Option<(&'p Value, Wait)> {
         let now = request.at();
         let mut longest: Option<(&Value, Wait)> = None;
         for detector in terms::entries(policy, "bursts") {
             let name = detector["name"].as_str().unwrap().to_owned();
+            if descriptors(detector).iter().any(|name| names_identity(name)) != by_identity {
+                continue;
+            }
             let Some(key) = key_of(detector, request) else { continue };
             let suspect = self.suspects.entry((name.clone(), key)).or_default();
             if request.cost() > 0 {

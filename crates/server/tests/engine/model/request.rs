@@ -72,6 +72,7 @@ impl<'a> Request<'a> {
             "route" => self.route.clone().or_else(|| self.path()),
             "host" => self.text("host").map(str::to_lowercase),
             "method" => self.text("method").map(str::to_uppercase),
+            "credential" => Some(self.credential().to_owned()),
             _ => match descriptor.split_once(':') {
                 Some(("header", name)) => self.header(name),
                 Some(("query", name)) => self.query(name),
@@ -79,6 +80,21 @@ impl<'a> Request<'a> {
                 Some(("descriptor", name)) => self.member_of("descriptors", name),
                 _ => self.text(descriptor).map(str::to_owned),
             },
+        }
+    }
+
+    /// Who has claims has shown something that holds, unless it is said that it does not.
+    fn credential(&self) -> &str {
+        match self.text("credential") {
+            Some(said) if said != "none" => said,
+            _ if self
+                .json
+                .get("jwt")
+                .is_some_and(|jwt| jwt.as_object().is_some_and(|all| !all.is_empty())) =>
+            {
+                "valid"
+            }
+            _ => "none",
         }
     }
 

@@ -1,0 +1,167 @@
+//! What a request brings as its credential, read so that nobody can take it off by spelling it oddly.
+//!
+//! The grammar is narrow (RFC 6750, RFC 7235): one line, `Bearer`, spaces, a `token68`. Those who verify the
+//! token after us may be more lenient: they trim, split at any white space, take the first of several lines.
+//! Whatever such a reader could take for a bearer token and is not plainly one is a credential that does not
+//! hold. It is never none: otherwise a tab in the right place would lift the limits that go by user.
+//!
+//! Another scheme, such as `Basic`, is not ours to judge and counts as none: it says no more about who asks
+//! than sending nothing, which anybody may do.
+
+/// What a request brings as its credential.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Presented<'h> {
+    /// Nothing, or nothing that is a bearer token to anybody.
+    Nothing,
+    /// A token, as far as its spelling goes.
+    Token(&'h [u8]),
+    /// What some might take for a token and is not spelt as one must be, or several of them.
+    Malformed,
+}
+
+const SCHEME: &[u8] = b"Bearer";
+
+impl<'h> Presented<'h> {
+    /// By the lines of `Authorization`.
+    pub(crate) fn in_lines(lines: &[&'h [u8]]) -> Presented<'h> {
+        // Who sends two does not get to choose which one is looked at.
+        if let [line] = lines
+            && let Some(token) = bearer(line)
+        {
+            return Presented::Token(token);
+        }
+        // A proxy may have joined lines by commas.
+        let parts = || lines.iter().flat_map(|line| line.split(|byte| *byte == b','));
+        if parts().any(resembles_bearer) { Presented::Malformed } else { Presented::Nothing }
+    }
+}
+
+/// The token of `Bearer`, spaces, token; the scheme compares without case.
+pub(crate) fn bearer(line: &[u8]) -> Option<&[u8]> {
+    let blank = |byte: &u8| matches!(byte, b' ' | b'\t');
+    let start = line.iter().position(|byte| !blank(byte))?;
+    let end = line.iter().rposition(|byte| !blank(byte))? + 1;
+    let (scheme, rest) = line[start..end].split_at_checked(SCHEME.len())?;
+    let token = &rest[rest.iter().position(|byte| *byte != b' ')?..];
+    let is_spaced = token.len() < rest.len();
+    (scheme.eq_ignore_ascii_case(SCHEME) && is_spaced && is_token68(token)).then_some(token)
+}
+
+/// Letters, digits and `-._~+/`, then any number of `=`.
+fn is_token68(token: &[u8]) -> bool {
+    let padding = token.iter().rev().take_while(|byte| **byte == b'=').count();
+    let text = &token[..token.len() - padding];
+    !text.is_empty() && text.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-._~+/".contains(byte))
+}
+
+/// Does its first word begin with the name of the scheme, whatever stands before and after it? No other
+/// scheme begins with it, so nothing is gained by looking closer.
+fn resembles_bearer(part: &[u8]) -> bool {
+    let start = part.iter().position(|byte| byte.is_ascii_alphanumeric()).unwrap_or(part.len());
+    part[start..].get(..SCHEME.len()).is_some_and(|word| word.eq_ignore_ascii_case(SCHEME))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_token_is_what_the_grammar_says() {
+        for line in ["Bearer a.b-c", "bearer  a.b-c", "BEARER a.b-c", " Bearer a.b-c\t"] {
+            assert_eq!(Presented::in_lines(&[line.as_bytes()]), Presented::Token(b"a.b-c"), "{line}");
+        }
+        assert_eq!(Presented::in_lines(&[b"Bearer a=="]), Presented::Token(b"a=="));
+    }
+
+    #[test]
+    fn what_is_nearly_a_token_is_not_nothing() {
+        let long = format!("Bearer\t{}", "x".repeat(100_000));
+        for line in [
+            "Bearer",
+            "Bearer ",
+            "bearer\t",
+            "Bearer\ta.b.c",
+            "Bearer \ta.b.c",
+            "Bearer a b",
+            "Bearer a,b",
+            "Bearer =",
+            "Bearer a=b",
+            "Bearer \"a\"",
+            "Bearer: a",
+            "Bearera",
+            "Bearer\u{a0}a",
+            "\u{a0}Bearer a",
+            "\u{fffd}Bearer a",
+            "\u{b}Bearer\u{c}a",
+            "\0Bearer a",
+            "Bearer a\0",
+            "Bearer é",
+            "\r\n Bearer a",
+            "Basic eDp5, Bearer a",
+            "Bearer a, Basic eDp5",
+            ",Bearer a",
+            &long,
+        ] {
+            assert_eq!(Presented::in_lines(&[line.as_bytes()]), Presented::Malformed, "{line:?}");
+        }
+        for lines in [["Bearer a", "Bearer a"], ["Basic eDp5", "Bearer a"], ["Bearer a", ""], ["", "bearer"]]
+        {
+            assert_eq!(Presented::in_lines(&lines.map(str::as_bytes)), Presented::Malformed, "{lines:?}");
+        }
+    }
+
+    #[test]
+    fn other_schemes_are_not_ours() {
+        for line in ["", " ", "Basic eDp5", "Negotiate abc", "a.b.c", "Digest realm=\"bearer\"", "Bear er"] {
+            assert_eq!(Presented::in_lines(&[line.as_bytes()]), Presented::Nothing, "{line:?}");
+        }
+        assert_eq!(Presented::in_lines(&[]), Presented::Nothing);
+        assert_eq!(Presented::in_lines(&[b"Basic eDp5", b"Basic eDp5"]), Presented::Nothing);
+    }
+
+    /// As lenient as readers are: any white space, of Unicode too, any case, anything after it.
+    fn lenient(line: &str) -> Option<&str> {
+        let mut words = line.trim().split_whitespace();
+        let scheme = words.next()?;
+        scheme.eq_ignore_ascii_case("bearer").then(|| words.next().unwrap_or_default())
+    }
+
+    /// A line that says `Bearer`, changed in up to four places.
+    fn line() -> impl Strategy<Value = String> {
+        let piece = prop::sample::select(&[
+            "\t", " ", "  ", "\u{a0}", "\u{b}", "\u{c}", "\u{85}", "\u{2003}", "\u{1f}", "=", "==", ",",
+            "Bearer", "bearer ", "Basic", "\"", ":", "x", "é", "\0", ".", "\u{feff}",
+        ]);
+        let change = (0.0..1.0_f64, piece, 0..3_usize);
+        let word = prop::sample::select(&["Bearer", "bearer", "BEARER", "bEaReR"]);
+        (word, prop::collection::vec(change, 0..4)).prop_map(|(word, changes)| {
+            let mut line = format!("{word} abc.def.ghi");
+            for (place, piece, removed) in changes {
+                let places: Vec<usize> = line.char_indices().map(|(at, _)| at).chain([line.len()]).collect();
+                let first = (place * places.len() as f64) as usize;
+                let last = (first + removed).min(places.len() - 1);
+                line.replace_range(places[first]..places[last], piece);
+            }
+            line
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn what_anybody_takes_for_a_bearer_token_is_that_token_or_malformed(
+            lines in prop::collection::vec(line(), 1..3),
+        ) {
+            let bytes: Vec<&[u8]> = lines.iter().map(String::as_bytes).collect();
+            let found = Presented::in_lines(&bytes);
+            // The first, the last, or all joined: readers differ in that too.
+            let joined = lines.join(", ");
+            for read in [lines.first(), lines.last(), Some(&joined)].into_iter().flatten() {
+                let Some(token) = lenient(read) else { continue };
+                let same = found == Presented::Token(token.as_bytes());
+                prop_assert!(same || found == Presented::Malformed, "{lines:?}: {found:?}");
+            }
+        }
+    }
+}

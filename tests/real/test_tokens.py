@@ -1,0 +1,120 @@
+"""Bearer tokens: what a lenient verifier behind the proxy takes for one, Tidegate takes for the same user or refuses."""
+
+import json
+import socket
+import time
+
+import jwt
+
+from harness import App, Tidegate
+from test_caddy import Caddy
+from test_nginx import Nginx
+
+SECRET = "a-secret-of-at-least-thirty-two-bytes"
+SETTINGS = f"jwt: {{ key: {SECRET}, algorithm: HS256, invalid: deny }}\n"
+POLICY = """
+version: 1
+limits:
+  - { name: per-user, key: [user], sustained: { rate: 1, window: hour }, burst: { capacity: 1000 } }
+  - { name: others, match: { credential: none }, key: [], sustained: { rate: 1, window: hour }, burst: { capacity: 500 } }
+"""
+
+
+def token(secret=SECRET, **claims):
+    return jwt.encode({"sub": "42", "exp": int(time.time()) + 600, **claims}, secret, algorithm="HS256")
+
+
+def ask(address, lines, path="/"):
+    """Asks with these lines of `Authorization`, byte for byte; the status and the headers."""
+    head = [f"GET {path} HTTP/1.1", "Host: example.com", "Connection: close"]
+    head = "\r\n".join(head).encode() + b"\r\n"
+    head += b"".join(b"Authorization: " + line + b"\r\n" for line in lines)
+    with socket.create_connection(address, timeout=10) as connection:
+        connection.sendall(head + b"\r\n")
+        answer = b""
+        while piece := connection.recv(65536):
+            answer += piece
+    head, _, body = answer.partition(b"\r\n\r\n")
+    status, *headers = head.decode("latin-1").split("\r\n")
+    headers = dict(line.split(": ", 1) for line in headers)
+    return int(status.split()[1]), {name.lower(): value for name, value in headers.items()}, body
+
+
+def lenient_user(line):
+    """As many apps do it: any white space, any case, and PyJWT, which takes padding and odd letters in signatures."""
+    words = line.decode("latin-1").split()
+    if len(words) < 2 or words[0].lower() != "bearer":
+        return None
+    try:
+        return jwt.decode(words[1], SECRET, algorithms=["HS256"]).get("sub")
+    except jwt.PyJWTError:
+        return None
+
+
+def spellings():
+    good = token().encode()
+    foreign, expired = token("another-secret-of-thirty-two-bytes!").encode(), token(exp=1_000_000_000).encode()
+    yield [b"Bearer " + good], "valid"
+    yield [b"bEARER   " + good + b" \t"], "valid"
+    for line in (
+        b"Bearer\t" + good,
+        b"Bearer \t" + good,
+        b"Bearer " + good + b"=",
+        b"Bearer " + good + b"==",
+        b"Bearer " + good + b"!",
+        b"Bearer " + good + b" x",
+        b"Bearer " + foreign,
+        b"Bearer " + expired,
+        b"Bearer opaque",
+        b"Bearer",
+        b"Bearer\xa0" + good,
+        b"Bearer " + good + b", Bearer " + good,
+        b"Bearer " + b"x" * 6000,
+    ):
+        yield [line], "invalid"
+    yield [b"Basic eDp5"], "none"
+    yield [], "none"
+
+
+def judged(address, lines, wanted, path="/"):
+    status, headers, body = ask(address, lines, path)
+    seen = (lines, status, headers, body)
+    if wanted == "invalid":
+        assert status == 401, seen
+        assert headers["www-authenticate"] == 'Bearer error="invalid_token"', seen
+        assert headers["cache-control"] == "no-store", seen
+        assert headers["content-type"] == "application/problem+json", seen
+        problem = json.loads(body)
+        assert (problem["status"], problem["error"]) == (401, "invalid_token"), seen
+    else:
+        assert status in (200, 204), seen
+        assert headers["x-ratelimit-limit"] == {"valid": "1000", "none": "500"}[wanted], seen
+    users = {lenient_user(line) for line in lines} - {None}
+    assert not users or wanted != "none", f"an app would take {lines} for {users}"
+
+
+def test_no_spelling_takes_the_identity_off():
+    with Tidegate(POLICY, settings=SETTINGS) as server:
+        taken = 0
+        for lines, wanted in spellings():
+            judged(server.http, lines, wanted, "/v1/forward-auth?deny_status=403")
+            taken += any(lenient_user(line) for line in lines) and wanted == "invalid"
+        assert taken >= 3, "PyJWT is more lenient than that, or this tests nothing"
+        good = b"Bearer " + token().encode()
+        for lines in ([good, good], [b"Basic eDp5", good], [good, b"Basic eDp5"]):
+            judged(server.http, lines, "invalid", "/v1/forward-auth")
+
+
+def through(proxy):
+    with Tidegate(POLICY, settings=SETTINGS) as server, App() as app, proxy(server.http, app) as running:
+        for lines, wanted in spellings():
+            judged(running.address, lines, wanted)
+        assert ask(running.address, [b"Bearer " + token().encode()], "/status/401")[0] == 401, "the app's own"
+
+
+def test_through_nginx():
+    through(Nginx)
+
+
+def test_through_caddy():
+    through(Caddy)
