@@ -70,29 +70,42 @@ pub(super) enum Ask {
     /// The same, but a place in a queue is counted by whoever waits there.
     #[cfg_attr(not(feature = "async"), allow(dead_code, reason = "without it nobody can wait in a line"))]
     Admit,
+    /// The same of a request that has waited since it came, and asks again.
+    #[cfg_attr(not(feature = "async"), allow(dead_code, reason = "without it nobody can wait in a line"))]
+    AdmitAgain(Nanos),
     Peek,
 }
 
 impl Ask {
     pub(super) fn intent(self) -> Intent {
         match self {
-            Ask::Check | Ask::Reserve | Ask::Admit => Intent::Take,
+            Ask::Check | Ask::Reserve | Ask::Admit | Ask::AdmitAgain(_) => Intent::Take,
             Ask::Peek => Intent::Peek,
         }
     }
 
     pub(super) fn caller(self) -> Caller {
         match self {
-            Ask::Reserve | Ask::Admit => Caller::Waits,
+            Ask::Reserve | Ask::Admit | Ask::AdmitAgain(_) => Caller::Waits,
             Ask::Check | Ask::Peek => Caller::DoesNotWait,
         }
+    }
+
+    /// How long it has waited already.
+    pub(super) fn waited(self, now: Nanos) -> Nanos {
+        if let Ask::AdmitAgain(came) = self { now.saturating_sub(came) } else { Nanos::ZERO }
+    }
+
+    /// Is it a request that nobody has counted yet?
+    fn is_new(self) -> bool {
+        matches!(self, Ask::Check | Ask::Reserve | Ask::Admit)
     }
 
     /// Is a decision counted when it is made?
     fn counts(self, ruling: &Ruling) -> bool {
         match self {
             Ask::Check | Ask::Reserve => true,
-            Ask::Admit => ruling.queued.is_none(),
+            Ask::Admit | Ask::AdmitAgain(_) => ruling.queued.is_none(),
             Ask::Peek => false,
         }
     }
@@ -249,7 +262,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             shadow_denied.push(Refuser::Detector(detector));
         }
         rules.plan_into(facts, plan);
-        if plan.unknown_tenant && ask != Ask::Peek {
+        if plan.unknown_tenant && ask.is_new() {
             self.stats.unknown_tenants.add(0);
         }
         if plan.unknown_tenant && rules.denies_unknown_tenants() && facts.request.cost > Cost::ZERO {
@@ -263,7 +276,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
 
     /// Asks every detector; if several block, the longest block counts.
     fn burst_block(&self, set: &Active, facts: &Facts<'_, '_>, ask: Ask, now: Nanos) -> Option<(u32, Nanos)> {
-        let counts = ask != Ask::Peek && facts.request.cost > Cost::ZERO;
+        let counts = ask.is_new() && facts.request.cost > Cost::ZERO;
         let mut longest: Option<(u32, Nanos)> = None;
         for (number, detector) in set.detectors.iter().enumerate() {
             let mut key = KeyBytes::new();
