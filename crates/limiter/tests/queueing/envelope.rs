@@ -100,6 +100,17 @@ proptest! {
         run(if is_three { &all } else { &all[..2] }, &steps);
     }
 
+    /// Nodes that share a store know nothing of each other's lines.
+    #[test]
+    fn all_limits_hold_on_two_nodes(
+        one in terms("one", true), two in terms("two", false), is_two in any::<bool>(), steps in steps(true),
+    ) {
+        let all = [one, two];
+        let mut world = World::of_nodes(2, if is_two { &all } else { &all[..1] });
+        steps.iter().for_each(|step| world.step(step));
+        world.close();
+    }
+
     /// Places that are told and places that are waited for, in one bucket.
     #[test]
     fn one_limit_holds_with_places_that_were_told(

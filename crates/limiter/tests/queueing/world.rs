@@ -9,7 +9,10 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 
 use tidegate::policy::{Decision, Limiter, Policy, Request};
-use tidegate::{Clock, Cost, Memory, MemoryOptions, Nanos, Sleep};
+use tidegate::{
+    Charge, Clock, Cost, Intent, LimitError, LimitRef, Memory, MemoryOptions, NamedLimit, Nanos, Sleep, Store,
+    Verdict,
+};
 
 /// A clock that tells for when its timers are set.
 #[derive(Clone)]
@@ -47,6 +50,60 @@ impl Sleep for Timers {
             self.0.1.lock().unwrap().push((due, context.waker().clone()));
             Poll::Pending
         })
+    }
+}
+
+/// A node's own memory, or one that several nodes share: those cannot tell what others do with a bucket.
+struct Kept {
+    memory: Arc<Memory<Timers>>,
+    is_shared: bool,
+}
+
+impl Store for Kept {
+    type Error = std::convert::Infallible;
+
+    fn limits(&self, limits: &[NamedLimit<'_>], now: Nanos) -> Result<Vec<LimitRef>, LimitError> {
+        self.memory.limits(limits, now)
+    }
+
+    fn variant(&self, limit: &LimitRef, trust: u8) -> Result<LimitRef, LimitError> {
+        self.memory.variant(limit, trust)
+    }
+
+    fn charge(
+        &self,
+        intent: Intent,
+        charges: &[Charge<'_>],
+        now: Nanos,
+    ) -> impl Future<Output = Result<Verdict, Self::Error>> + Send {
+        self.memory.charge(intent, charges, now)
+    }
+
+    fn charge_at_once(
+        &self,
+        intent: Intent,
+        charges: &[Charge<'_>],
+        now: Nanos,
+    ) -> Option<Result<Verdict, Self::Error>> {
+        self.memory.charge_at_once(intent, charges, now).filter(|_| !self.is_shared)
+    }
+
+    fn hand_back(&self, charges: &[Charge<'_>], at: Nanos) {
+        self.memory.hand_back(charges, at);
+    }
+
+    fn pace(&self, charge: &Charge<'_>, reserved: u64, now: Nanos) -> Option<Nanos> {
+        if self.is_shared { None } else { self.memory.pace(charge, reserved, now) }
+    }
+}
+
+type Node = Limiter<Kept, Timers>;
+
+/// What a future says that does not wait.
+fn ready<F: Future>(future: F) -> F::Output {
+    match std::pin::pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => output,
+        Poll::Pending => panic!("it waits"),
     }
 }
 
@@ -157,7 +214,7 @@ impl Turns {
 }
 
 pub(crate) struct World {
-    limiter: Arc<Limiter<Memory<Timers>, Timers>>,
+    nodes: Vec<Arc<Node>>,
     clock: Timers,
     terms: Vec<Terms>,
     policy: String,
@@ -174,13 +231,23 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new(terms: &[Terms]) -> World {
+        World::of_nodes(1, terms)
+    }
+
+    /// So many nodes that share a store, if there is more than one.
+    pub(crate) fn of_nodes(nodes: usize, terms: &[Terms]) -> World {
         let limits: String = terms.iter().map(Terms::text).collect();
         let policy = format!("version: 1\nlimits:\n{limits}");
-        let parsed = Policy::parse(&policy).unwrap_or_else(|error| panic!("{error}\n{policy}"));
+        let parsed = || Policy::parse(&policy).unwrap_or_else(|error| panic!("{error}\n{policy}"));
         let clock = Timers::new();
         let options = MemoryOptions { max_keys: 1_000, ..MemoryOptions::default() };
+        let memory = Arc::new(Memory::with_clock(options, clock.clone()));
+        let node = |_| {
+            let store = Kept { memory: Arc::clone(&memory), is_shared: nodes > 1 };
+            Arc::new(Limiter::with_store(parsed(), store, clock.clone()).unwrap())
+        };
         World {
-            limiter: Arc::new(Limiter::in_memory(parsed, options, clock.clone()).unwrap()),
+            nodes: (0..nodes).map(node).collect(),
             clock,
             terms: terms.to_vec(),
             policy,
@@ -201,14 +268,20 @@ impl World {
 
     /// Does everybody wait for the same bucket, and nothing else?
     fn is_one_line(&self) -> bool {
-        self.terms.len() == 1 && !self.terms[0].by_user
+        self.nodes.len() == 1 && self.terms.len() == 1 && !self.terms[0].by_user
+    }
+
+    /// The node that somebody comes to.
+    fn node(&self, asker: Asker) -> Arc<Node> {
+        let place = usize::from(asker.user == "2") % self.nodes.len();
+        Arc::clone(&self.nodes[place])
     }
 
     pub(crate) fn step(&mut self, step: &Step) {
         match *step {
             Step::Admit(asker) => self.admit(asker),
             Step::Check(asker) => {
-                if self.limiter.check(&asker.request()).is_allowed() {
+                if ready(self.node(asker).check_async(&asker.request())).is_allowed() {
                     self.let_go(asker, self.clock.now());
                 }
             }
@@ -231,7 +304,9 @@ impl World {
                 self.set(self.clock.now().saturating_add(Nanos::from_millis(millis)));
             }
             Step::Swap => {
-                self.limiter.swap(Policy::parse(&self.policy).unwrap()).unwrap();
+                for node in &self.nodes {
+                    node.swap(Policy::parse(&self.policy).unwrap()).unwrap();
+                }
             }
         }
         self.poll_woken();
@@ -243,12 +318,12 @@ impl World {
     }
 
     fn admit(&mut self, asker: Asker) {
-        let limiter = Arc::clone(&self.limiter);
-        let future: Waiting = Box::pin(async move { limiter.admit(&asker.request()).await });
+        let node = self.node(asker);
+        let told = ready(node.peek_async(&asker.request())).retry_after().unwrap_or_default();
+        let future: Waiting = Box::pin(async move { node.admit(&asker.request()).await });
         self.numbers += 1;
         let number = self.numbers;
         let woken = Arc::new(Flag(AtomicBool::new(true)));
-        let told = self.limiter.peek(&asker.request()).retry_after().unwrap_or_default();
         let task = Task { future, woken, asker, arrived: self.clock.now(), told, dozes: false };
         self.tasks.insert(number, task);
         self.turns.join(asker.tenant, number);
@@ -262,7 +337,10 @@ impl World {
 
     fn reserve(&mut self, asker: Asker) {
         let now = self.clock.now();
-        let decision = self.limiter.reserve_at(&asker.request(), now);
+        let node = self.node(asker);
+        let (decision, reservation) = ready(node.reserve_async(&asker.request()));
+        // It keeps its place until its instant, as if it were served then.
+        std::mem::forget(reservation);
         if decision.is_allowed() {
             let due = now.saturating_add(decision.queued().unwrap_or_default());
             self.reserved.push((due, asker));

@@ -96,10 +96,12 @@ fn whoever_is_next_is_called() {
     line.look(first, at(1), at(0), &mut wakers);
     line.look(second, at(1), at(0), &mut wakers);
     assert!(!line.listen(first, Waker::noop()) && !line.listen(second, Waker::noop()));
-    join(&mut line, 2, slot(1, 3));
+    let third = join(&mut line, 2, slot(1, 3));
     assert!(line.listen(first, Waker::noop()), "when somebody joins");
+    assert!(!line.listen(third, Waker::noop()));
     line.step_out(first, Which::Own, false, &mut wakers);
-    assert_eq!(wakers.len(), 1);
-    join(&mut line, 1, slot(1, 4));
-    assert!(line.listen(second, Waker::noop()) || line.head() != Some(second));
+    assert_eq!(wakers.len(), 1, "when somebody goes");
+    assert!(line.listen(third, Waker::noop()) && !line.listen(second, Waker::noop()));
+    line.step_out(third, Which::Own, true, &mut wakers);
+    assert!(line.listen(second, Waker::noop()), "when somebody leaves");
 }
