@@ -108,6 +108,21 @@ pub fn hand_back(state: u64, quota: &Quota, cost: Cost, charged_at: Nanos, now: 
     state.saturating_sub(aged).max(now)
 }
 
+/// How long until the bucket holds `cost` if the `reserved` tokens that are taken from it ahead of their time were
+/// still in it; and its state.
+///
+/// For those who have reserved one after the other and go in another order, or later. A bucket holds no more than its
+/// capacity: where those who have reserved let it stand full, what runs over is lost, and all that is reserved moves
+/// behind `now` by as much. Until then a charge as of now would find tokens that are theirs.
+pub fn pace(state: u64, quota: &Quota, cost: Cost, reserved: u64, now: Nanos) -> (Nanos, u64) {
+    let now = quota.ticks_at(now);
+    let reserved = reserved.saturating_mul(quota.token());
+    let next = state.max(now.saturating_add(reserved));
+    let missing = next.saturating_sub(reserved).saturating_sub(now);
+    let short = missing.saturating_add(ticks_of(quota, cost)).saturating_sub(quota.span());
+    (quota.nanos_of(short), next)
+}
+
 /// Is the bucket full? Then forgetting it loses nothing.
 #[inline]
 pub fn is_full(state: u64, quota: &Quota, now: Nanos) -> bool {
@@ -342,6 +357,26 @@ mod tests {
     }
 
     #[test]
+    fn what_is_reserved_is_paced_in_any_order() {
+        let quota = quota(1, 5);
+        let secs = Nanos::from_secs;
+        let state = take(0, &quota, Cost::new(5), START).1.unwrap();
+        // One and five are reserved, so the bucket is full again in eleven seconds.
+        let state = charge(state, &quota, Cost::ONE, after(1_000_000_000)).unwrap();
+        let state = charge(state, &quota, Cost::new(5), after(6_000_000_000)).unwrap();
+        assert_eq!(pace(state, &quota, Cost::ONE, 6, START), (secs(1), state));
+        assert_eq!(pace(state, &quota, Cost::new(5), 6, START), (secs(5), state), "in either order");
+        let due = after(5_000_000_000);
+        assert_eq!(pace(state, &quota, Cost::new(5), 6, due), (Nanos::ZERO, state));
+        let late = after(7_000_000_000);
+        let (wait, moved) = pace(state, &quota, Cost::new(5), 6, late);
+        assert_eq!(wait, Nanos::ZERO);
+        assert_eq!(quota.nanos_of(moved - state), secs(2), "it has stood full for two seconds");
+        assert_eq!(pace(moved, &quota, Cost::ONE, 1, late).0, secs(1), "after the five have gone");
+        assert_eq!(peek(moved, &quota, Cost::ONE, late).retry_after(), Some(secs(2)), "behind all of them");
+    }
+
+    #[test]
     fn the_extremes_do_not_overflow() {
         let year = Nanos::new(366 * Nanos::DAY.get());
         let extremes = [
@@ -362,6 +397,7 @@ mod tests {
                 assert!(none.is_none() && !denied.is_allowed());
                 assert!(take(state, quota, all, Nanos::ZERO).1.is_none(), "{quota}: step to zero");
                 assert!(take(u64::MAX, quota, all, now).1.is_none(), "{quota}: farthest state");
+                pace(state, quota, all, u64::MAX, now);
                 let refunded = refund(state, quota, all, now);
                 assert_eq!(peek(refunded, quota, all, now).remaining, quota.capacity());
             }

@@ -78,6 +78,17 @@ pub trait Store: Send + Sync {
     /// the store comes to it. `at` is [`Verdict::at`] of the charges.
     fn hand_back(&self, charges: &[Charge<'_>], at: Nanos);
 
+    /// How long until a bucket holds the cost of a charge, zero if it does at `now`, for those who have reserved in it and
+    /// go in another order, or later: as if the `reserved` tokens, this charge's among them, were still in it. What runs
+    /// over because nobody has fetched it is lost, and all that is reserved moves behind `now` by as much.
+    ///
+    /// `None` from stores that would have to wait or that others charge too, and for limits that are no token buckets.
+    /// [`Intent::Refund`] directly after it gives a reservation back.
+    fn pace(&self, charge: &Charge<'_>, reserved: u64, now: Nanos) -> Option<Nanos> {
+        let _ = (charge, reserved, now);
+        None
+    }
+
     /// A limit that nobody has named, whose state belongs to its numbers: for buckets that come with their
     /// numbers. `None` if the store keeps none of them; a shared one does.
     fn ad_hoc(&self, limit: Limit) -> Option<LimitRef> {

@@ -374,4 +374,12 @@ impl<C: Clock> Store for Memory<C> {
     fn hand_back(&self, charges: &[Charge<'_>], at: Nanos) {
         self.charge_now(Intent::HandBack, charges, at);
     }
+
+    fn pace(&self, charge: &Charge<'_>, reserved: u64, now: Nanos) -> Option<Nanos> {
+        let key = Key::new(self.version(charge.limit), charge.key);
+        match &key.version.limit {
+            Limit::Meter(_) => self.pace_word(key, charge.cost, reserved, now),
+            Limit::Log(_) => None,
+        }
+    }
 }

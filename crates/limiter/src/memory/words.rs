@@ -1,10 +1,11 @@
 //! Charging limits whose state is one word: in the key's slot, or in the bucket
 //! that keys without a slot share.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use portable_atomic::AtomicU128;
-use tidegate_core::{Cost, Decision, Meter, Nanos, Outcome};
+use tidegate_core::{Cost, Decision, Meter, Nanos, Outcome, token_bucket};
 
 use super::overflow::{Debtor, Debtors, Kind};
 use super::probe::{NoRoom, Probe, Rules, Settled, When, Window};
@@ -216,6 +217,22 @@ impl<C: Clock> Memory<C> {
             let meter = self.registry.meter(version);
             meter.refund(state, cost, self.windows.of(meter, &self.clock, now))
         });
+    }
+
+    /// See [`token_bucket::pace`]; `None` for other meters.
+    pub(super) fn pace_word(&self, key: Key<'_>, cost: Cost, reserved: u64, now: Nanos) -> Option<Nanos> {
+        let rules = self.rules(key, now);
+        let told = Cell::new(None);
+        let act = |version, state, when: When| {
+            let Meter::TokenBucket(quota) = self.registry.meter(version) else { return None };
+            let (wait, next) = token_bucket::pace(state, quota, cost, reserved, when.now);
+            told.set(Some(wait));
+            Some(next)
+        };
+        if self.probe(key, &rules).update(act).is_err() {
+            shared_bucket(&SharedRules(&rules)).update(act).expect("the one slot is its key's own");
+        }
+        told.get()
     }
 
     pub(super) fn hand_back_word(&self, key: Key<'_>, ask: Ask, at: Nanos, now: Nanos) {

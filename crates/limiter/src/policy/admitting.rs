@@ -5,11 +5,10 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-use smallvec::SmallVec;
 use tidegate_core::Nanos;
 use tidegate_policy::Request;
 
-use super::active::Active;
+use super::active::{Active, Charges};
 use super::deciding::Decided;
 use super::decision::Decision;
 use super::entering::Entered;
@@ -17,19 +16,35 @@ use super::jitter::identity;
 use super::limiter::{Ask, Limiter};
 use super::line::{Slot, Turn};
 use super::queue::Ticket;
+use super::settle::{Caller, settle};
 use super::stats::Counted;
 use super::waiting::Reserved;
-use crate::{Charge, Clock, Sleep, Store};
+use crate::{Charge, Clock, Intent, Sleep, Store, Verdict};
 
-/// The places of a request that waits. Dropping it before its time gives them
+/// How often a request may be sent back to a queue when its turn has come.
+const ROUNDS: usize = 16;
+
+/// A request that waits in a line. Dropping it before its time gives its place
 /// back.
 struct InLine<'l, S: Store, C: Clock> {
     limiter: &'l Limiter<S, C>,
-    /// Others may change the policy meanwhile; the places belong to this one.
+    /// Others may change the policy meanwhile; the place belongs to this one.
     set: Arc<Active>,
     reserved: Box<Reserved>,
-    tickets: SmallVec<[Ticket; 2]>,
-    served: bool,
+    /// The limit that it waits for, by its place in the plan.
+    item: usize,
+    ticket: Ticket,
+    /// Is it still in the line?
+    waits: bool,
+}
+
+/// How a wait has ended.
+enum Waited {
+    /// It is its turn.
+    Turn(Nanos),
+    TooLong,
+    /// What it had reserved is lost.
+    Missed,
 }
 
 impl<'l, S: Store, C: Clock> InLine<'l, S, C> {
@@ -40,67 +55,65 @@ impl<'l, S: Store, C: Clock> InLine<'l, S, C> {
         tenant: u64,
     ) -> InLine<'l, S, C> {
         let charges = set.charges(&reserved.plan, reserved.payer(), &limiter.store);
-        let queued = &reserved.queued;
-        let mut tickets = SmallVec::new();
-        for place in &queued.places {
-            let Charge { limit, key, cost, tag, .. } = charges[place.item];
-            let slot = Slot {
-                limit: limit.clone(),
-                key: key.into(),
-                tag: tag.map(Box::from),
-                cost,
-                from: queued.from,
-                delay: place.due.saturating_sub(reserved.at),
-                charged_at: queued.charged_at,
-            };
-            tickets.push(limiter.rooms.line_up(place.room, place.due, tenant, slot));
-        }
+        let (queued, place) = (&reserved.queued, reserved.queued.places[0]);
+        let Charge { limit, key, cost, tag, .. } = charges[place.item];
+        let slot = Slot {
+            limit: limit.clone(),
+            key: key.into(),
+            tag: tag.map(Box::from),
+            cost,
+            from: queued.from,
+            delay: place.held.due.saturating_sub(reserved.at),
+            charged_at: queued.charged_at,
+        };
+        let is_paced = limiter.store.pace(&slot.charge_of(cost), 0, reserved.at).is_some();
+        let line = (!is_paced).then_some(cost);
+        let ticket = limiter.rooms.line_up(place.room, place.held.due, tenant, slot, line);
         drop(charges);
-        InLine { limiter, set, reserved, tickets, served: false }
+        InLine { limiter, set, item: place.item, reserved, ticket, waits: true }
     }
 
-    /// When it has waited too long.
-    fn deadline(&self) -> Nanos {
-        let patience = self.reserved.queued.places.iter().map(|place| place.max_wait).min();
-        self.reserved.at.saturating_add(patience.unwrap_or_default())
-    }
-
-    /// Whose turn it is: its own, when all lines say so.
-    fn look(&self, now: Nanos) -> Turn {
-        let mut turn = Turn::Now;
-        for &ticket in &self.tickets {
-            turn = match (turn, self.limiter.rooms.look(ticket, now)) {
-                (Turn::Later(a), Turn::Later(b)) => Turn::Later(a.min(b)),
-                (later @ Turn::Later(_), Turn::Now) | (Turn::Now, later) => later,
-            };
-        }
-        turn
-    }
-
-    /// Resolves when something has happened in one of the lines.
+    /// Resolves when something has happened in the line.
     async fn called(&self) {
-        poll_fn(|context| {
-            // All of them are to know whom to call, so none is left out.
-            let listen = |ticket: &&Ticket| self.limiter.rooms.listen(**ticket, context.waker());
-            let called = self.tickets.iter().filter(listen).count() > 0;
-            if called { Poll::Ready(()) } else { Poll::Pending }
+        poll_fn(|context| match self.limiter.rooms.listen(self.ticket, context.waker()) {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
         })
         .await;
+    }
+
+    /// All limits but the one that it has waited for, charged as of its turn; those that others wait for are looked
+    /// after first.
+    async fn charge_others(&self, turn: Nanos) -> Result<Verdict, S::Error> {
+        let (limiter, plan) = (self.limiter, &self.reserved.plan);
+        if plan.items().len() > 1 {
+            limiter.settle_lines(&self.set, plan, turn);
+        }
+        let mut charges: Charges<'_> = self.set.charges(plan, self.reserved.payer(), &limiter.store);
+        charges.remove(self.item);
+        limiter.ask(Intent::Take, &charges, turn).await
     }
 }
 
 impl<S: Store, C: Sleep> InLine<'_, S, C> {
-    /// Waits for its turn, and tells when it came; `None` if that takes too long.
+    /// Waits for its turn, until `deadline`.
     ///
     /// Only the clock says when. A nap may end early, since the timers of a runtime
     /// and the clock need not agree; then there is another.
-    async fn wait(&self) -> Option<Nanos> {
-        let (clock, deadline) = (&self.limiter.clock, self.deadline());
+    async fn wait(&mut self, deadline: Nanos) -> Waited {
+        let clock = &self.limiter.clock;
         let mut now = clock.now();
         loop {
-            let Turn::Later(next) = self.look(now) else { return Some(now) };
+            let next = match self.limiter.rooms.look(self.ticket, &self.limiter.store, now) {
+                Turn::Now => return Waited::Turn(now),
+                Turn::Later(next) => next,
+                Turn::Missed => {
+                    self.waits = false;
+                    return Waited::Missed;
+                }
+            };
             if now >= deadline {
-                return None;
+                return Waited::TooLong;
             }
             let next = next.min(deadline);
             let mut nap = pin!(clock.sleep(next.saturating_sub(now)));
@@ -117,19 +130,13 @@ impl<S: Store, C: Sleep> InLine<'_, S, C> {
 
 impl<S: Store, C: Clock> Drop for InLine<'_, S, C> {
     fn drop(&mut self) {
+        if !self.waits {
+            return;
+        }
         let limiter = self.limiter;
-        if self.served {
-            return self.tickets.iter().for_each(|&ticket| limiter.rooms.finish(ticket));
+        if let Some(slot) = limiter.rooms.quit(self.ticket, &limiter.store, limiter.clock.now()) {
+            limiter.store.hand_back(&[slot.charge()], slot.charged_at);
         }
-        let now = limiter.clock.now();
-        for &ticket in &self.tickets {
-            for slot in limiter.rooms.quit(ticket, now) {
-                limiter.store.hand_back(&[slot.charge()], slot.charged_at);
-            }
-        }
-        let places = &self.reserved.queued.places;
-        let has_no_line = |item: usize| places.iter().all(|place| place.item != item);
-        limiter.give_back(&self.set, &self.reserved, has_no_line);
     }
 }
 
@@ -140,39 +147,84 @@ impl<S: Store, C: Sleep> Limiter<S, C> {
     /// tenant take turns like one. Whoever is not served within the limit's
     /// `max_wait`, since others had their turn, is refused as `queue_timeout`.
     ///
+    /// Where several limits apply, it waits for the one that refuses it longest,
+    /// and all the others are charged when its turn has come. One that refuses it
+    /// then decides as on arrival: it is refused, or waits for that one, for what is
+    /// left of `max_wait`.
+    ///
     /// While the store fails, nothing can be reserved there: a `queue` limit
     /// refuses as `reject` does.
     ///
     /// Dropping the future before that gives the place and the reserved cost
     /// back, and those behind move up.
     pub async fn admit(&self, request: &Request<'_>) -> Decision {
-        let decided = self.decide(request, Ask::Admit, self.clock.now()).await;
-        self.wait_for_turn(decided, request).await
+        let came = self.clock.now();
+        let decided = self.decide(request, Ask::Admit, came).await;
+        self.wait_for_turn(decided, request, came).await
     }
 
     /// [`Limiter::admit`] for a request that has [entered](Limiter::enter) and now says who asks.
     pub async fn admit_entered(&self, entered: Entered, request: &Request<'_>) -> Decision {
+        let came = entered.at();
         let decided = self.decide_entered(entered, request, Ask::Admit).await;
-        self.wait_for_turn(decided, request).await
+        self.wait_for_turn(decided, request, came).await
     }
 
-    async fn wait_for_turn(&self, (decision, reserved): Decided, request: &Request<'_>) -> Decision {
-        let Some(reserved) = reserved else { return decision };
-        let mut decision = decision.settled();
+    /// Waits where a request that came at `came` has to wait, and again where another limit then makes it wait.
+    async fn wait_for_turn(&self, decided: Decided, request: &Request<'_>, came: Nanos) -> Decision {
         let tenant = request.tenant.as_deref().unwrap_or_default();
         let tenant = identity(std::iter::once(tenant.as_bytes()));
-        let mut line = InLine::join(self, decision.policy(), reserved, tenant);
-        let Some(turn) = line.wait().await else {
+        let mut first = Some(decided);
+        for _ in 0..ROUNDS {
+            let (decision, reserved) = match first.take() {
+                Some(decided) => decided,
+                None => self.decide(request, Ask::AdmitAgain(came), self.clock.now()).await,
+            };
+            let Some(reserved) = reserved else { return decision };
+            let decision = decision.settled();
+            let mut line = InLine::join(self, decision.policy(), reserved, tenant);
+            match line.wait(came.saturating_add(line.reserved.queued.max_wait)).await {
+                Waited::Turn(turn) => {
+                    let others = line.charge_others(turn).await;
+                    if let Ok(others) = others
+                        && others.allowed
+                    {
+                        self.rooms.go(line.ticket, &self.store, turn);
+                        line.waits = false;
+                        return self.let_go(request, decision, &line, others, (came, turn));
+                    }
+                }
+                Waited::TooLong => break,
+                Waited::Missed => {}
+            }
+            // Another limit refuses it now, or the store has failed: it is decided as on arrival.
             drop(line);
-            return self.time_out(request).await;
-        };
-        line.served = true;
-        let waited = turn.saturating_sub(line.reserved.at);
-        self.stats.queue_waits.record(waited);
+        }
+        self.time_out(request).await
+    }
+
+    /// The admission of a request whose turn has come, as its limits stand then.
+    fn let_go(
+        &self,
+        request: &Request<'_>,
+        mut decision: Decision,
+        line: &InLine<'_, S, C>,
+        mut verdict: Verdict,
+        (came, turn): (Nanos, Nanos),
+    ) -> Decision {
+        let (reserved, item) = (&line.reserved, line.item);
         let (set, ruling) = decision.ruling_mut();
-        ruling.serve_after(waited);
+        let mut waited_for = ruling.standings[item].decision;
+        waited_for.reset_after = waited_for.reset_after.saturating_sub(turn.saturating_sub(reserved.at));
+        verdict.decisions.insert(item, waited_for);
+        *ruling = settle(&set.rules, &reserved.plan, &verdict, turn, Caller::Waits);
+        ruling.wall = self.clock.wall_at(turn);
+        ruling.standings[item].queued = true;
+        ruling.queued = Some(turn.saturating_sub(came));
+        ruling.shadow_denied.insert_many(0, reserved.shadow_denied.iter().copied());
+        self.stats.queue_waits.record(turn.saturating_sub(came));
         let facts = set.rules.facts(request);
-        self.stats.count(set, &facts, Some(&line.reserved.plan), ruling, Counted::default());
+        self.stats.count(set, &facts, Some(&reserved.plan), ruling, Counted::default());
         drop(facts);
         decision
     }

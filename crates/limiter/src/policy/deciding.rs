@@ -128,6 +128,9 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             drop(facts);
             return (self.told(set, ruling), None);
         }
+        if ask != Ask::Peek {
+            self.settle_lines(&set, &plan, now);
+        }
         let mut charges = set.charges(&plan, Payer::of(request), &self.store);
         // A verdict is large: it is looked at where it is. That a store never waits was seen when it was put to use.
         let mut ruling = match &self.store.charge_at_once(ask.intent(), &charges, now) {
@@ -136,8 +139,8 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         };
         let mut reserved: Option<Box<Reserved>> = None;
         if may_queue(&ruling, ask) {
-            let queued = ready_now(self.queue_up(&set, &plan, &mut charges, &mut ruling));
-            reserved = queued.map(|queued| reserve(queued, request, &charges, &ruling));
+            let queued = ready_now(self.queue_up(&set, &plan, &mut charges, &mut ruling, ask));
+            reserved = queued.map(|queued| reserve(queued, request, &charges, &ruling, &shadow_denied));
         }
         shadow_denied.append(&mut ruling.shadow_denied);
         ruling.shadow_denied = shadow_denied;
@@ -173,8 +176,8 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         };
         let mut reserved: Option<Box<Reserved>> = None;
         if may_queue(&ruling, ask) {
-            let queued = self.queue_up(&set, &plan, &mut charges, &mut ruling).await;
-            reserved = queued.map(|queued| reserve(queued, request, &charges, &ruling));
+            let queued = self.queue_up(&set, &plan, &mut charges, &mut ruling, ask).await;
+            reserved = queued.map(|queued| reserve(queued, request, &charges, &ruling, &shadow_denied));
         }
         shadow_denied.append(&mut ruling.shadow_denied);
         ruling.shadow_denied = shadow_denied;
@@ -259,7 +262,13 @@ fn may_queue(ruling: &Ruling, ask: Ask) -> bool {
 }
 
 /// What a request that waits has reserved; its plan is still in use.
-fn reserve(queued: Queued, request: &Request<'_>, charges: &Charges<'_>, ruling: &Ruling) -> Box<Reserved> {
+fn reserve(
+    queued: Queued,
+    request: &Request<'_>,
+    charges: &Charges<'_>,
+    ruling: &Ruling,
+    shadow_denied: &ShadowDenied,
+) -> Box<Reserved> {
     let taken = |(standing, charge): (&RuleStanding, &Charge<'_>)| {
         standing.decision.is_allowed().then_some(charge.delay)
     };
@@ -270,5 +279,6 @@ fn reserve(queued: Queued, request: &Request<'_>, charges: &Charges<'_>, ruling:
         trust: request.trust,
         tenant: request.tenant.as_deref().map(Box::from),
         at: ruling.at,
+        shadow_denied: shadow_denied.clone(),
     })
 }

@@ -181,17 +181,6 @@ impl Ruling {
 
 #[cfg(feature = "async")]
 impl Ruling {
-    /// Its turn has come, so much later: what is told is as of then.
-    pub(crate) fn serve_after(&mut self, waited: Nanos) {
-        self.at = self.at.saturating_add(waited);
-        self.wall = self.wall.saturating_add(waited);
-        self.queued = Some(waited);
-        for standing in &mut self.standings {
-            let told = &mut standing.decision;
-            told.reset_after = told.reset_after.saturating_sub(waited);
-        }
-    }
-
     /// What limits say, where the time in a queue has run out. What was decided
     /// without limits stays, and so does what no limit speaks for: after a change
     /// of the policy there may be only some that watch, and those refuse nobody.

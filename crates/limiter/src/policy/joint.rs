@@ -115,6 +115,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
                 (None, None) => self.ask_together(&set, part, &mut together),
             });
         }
+        parts.iter().for_each(|part| self.settle_lines(&set, &part.plan, now));
         let outcome = self.charge_together(&set, throttle, &mut together, gates_admit, now).await?;
         // Where nothing is taken, only those who said no have decided anything.
         let decided = |said: &&tidegate_core::Decision| outcome.allowed || !said.is_allowed();

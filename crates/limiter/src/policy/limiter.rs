@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::{ArcSwap, Guard};
 use smallvec::SmallVec;
-use tidegate_core::{Limit, Quota};
+use tidegate_core::{Limit, Nanos, Quota};
 use tidegate_policy::{Descriptor, Facts, Plan, RuleSet};
 
 use super::active::Active;
@@ -83,29 +83,42 @@ pub(super) enum Ask {
     /// The same, but a place in a queue is counted by whoever waits there.
     #[cfg_attr(not(feature = "async"), allow(dead_code, reason = "without it nobody can wait in a line"))]
     Admit,
+    /// The same of a request that has waited since it came, and asks again.
+    #[cfg_attr(not(feature = "async"), allow(dead_code, reason = "without it nobody can wait in a line"))]
+    AdmitAgain(Nanos),
     Peek,
 }
 
 impl Ask {
     pub(super) fn intent(self) -> Intent {
         match self {
-            Ask::Check | Ask::Reserve | Ask::Admit => Intent::Take,
+            Ask::Check | Ask::Reserve | Ask::Admit | Ask::AdmitAgain(_) => Intent::Take,
             Ask::Peek => Intent::Peek,
         }
     }
 
     pub(super) fn caller(self) -> Caller {
         match self {
-            Ask::Reserve | Ask::Admit => Caller::Waits,
+            Ask::Reserve | Ask::Admit | Ask::AdmitAgain(_) => Caller::Waits,
             Ask::Check | Ask::Peek => Caller::DoesNotWait,
         }
+    }
+
+    /// How long it has waited already.
+    pub(super) fn waited(self, now: Nanos) -> Nanos {
+        if let Ask::AdmitAgain(came) = self { now.saturating_sub(came) } else { Nanos::ZERO }
+    }
+
+    /// Is it a request that nobody has counted yet?
+    pub(super) fn is_new(self) -> bool {
+        matches!(self, Ask::Check | Ask::Reserve | Ask::Admit)
     }
 
     /// Is a decision counted when it is made?
     fn counts(self, ruling: &Ruling) -> bool {
         match self {
             Ask::Check | Ask::Reserve => true,
-            Ask::Admit => ruling.queued.is_none(),
+            Ask::Admit | Ask::AdmitAgain(_) => ruling.queued.is_none(),
             Ask::Peek => false,
         }
     }

@@ -1,20 +1,43 @@
-//! The order in which those who wait for one bucket go: tenants in turn, and
-//! within a tenant first come, first served.
+//! The order in which those who wait for one bucket go: tenants in turn, and within a tenant first come, first served.
+//! Whoever is next goes by itself, as soon as its bucket lets it, and calls the one behind it.
 //!
-//! Everybody who joins brings a slot: its cost, reserved as of the instant at
-//! which the bucket will hold it. Slots belong to the line, not to those who
-//! brought them. Whoever is next goes as soon as the slots that are due cover its
-//! cost on top of what has been let go already: never earlier than the bucket
-//! allows, whatever the order. When somebody leaves, those behind move up, and it
-//! is the last slot that is handed back.
+//! # Why no more is let go than *B + R·t*
+//!
+//! Everybody who joins has reserved its cost: the bucket's word *F*, the instant at which it will be full, has moved on
+//! by *cost ÷ R*. Let *W* be the cost of all who wait. Without them the bucket would be full at *P = F − W ÷ R*, and that
+//! is the state of a bucket charged at the instants at which requests are let go, whatever the order in which they go:
+//!
+//! - Whoever joins or leaves moves *F* and *W* alike, so *P* stays.
+//! - Whoever goes at *t* is charged to *P* as any bucket is charged: *P* must hold the cost at *t* and moves on by
+//!   *cost ÷ R*, which is what *W* becomes less by; *F* stays.
+//! - A bucket that is full runs over, so *P* is at least *t* when somebody goes. Where those who wait are late, *F* is
+//!   moved to *t + W ÷ R* first ([`Store::pace`](crate::Store::pace) does both), so the time in which it ran over is lost.
+//! - Whoever does not wait is charged to *F* at its own instant, after the same has been done as of that instant. *F* is
+//!   at least *P*, so *P* holds what it takes too.
+//! - Places that were told at once ([`Limiter::reserve`](super::Limiter::reserve)) are left out of *P* like *W* until
+//!   their instant, and nobody goes who would leave one of them short.
+//!
+//! So long as somebody waits and is polled in time, *P* never runs over, for the next one's cost is at most *B*: nothing
+//! is saved beyond what a bucket holds, and nothing is lost.
+//!
+//! # Where the word cannot be told
+//!
+//! Other nodes reserve in a shared store, and the state of a window is no instant. There those of equal cost make a line
+//! of their own, and each goes at the instant of one of their reservations ([`Slot`]): what the store has counted there
+//! and then is what is let go. Tenants take turns within such a line. A timer that is late lets its request go late, which
+//! can add what has come in meanwhile to what others get; a slot that is missed by more than the time in which its limit
+//! is good as new is lost, and its waiter asks anew.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::task::Waker;
 
 use smallvec::SmallVec;
-use tidegate_core::{Cost, Nanos};
+use tidegate_core::{Cost, Limit, Meter, Nanos};
 
 use crate::{Charge, LimitRef};
+
+/// Whoever does not come for so long when it is called lets the next one pass.
+const ABSENT_AFTER: Nanos = Nanos::from_millis(100);
 
 /// A cost that is reserved.
 #[derive(Debug)]
@@ -37,47 +60,71 @@ impl Slot {
 
     /// The charge that reserved it.
     pub(crate) fn charge(&self) -> Charge<'_> {
-        let charge = Charge::new(&self.limit, &self.key, self.cost).delayed(self.delay);
-        Charge { tag: self.tag.as_deref(), ..charge }
+        self.charge_of(self.cost).delayed(self.delay)
     }
 
-    fn cost(&self) -> i64 {
+    /// Another cost for the same bucket, as of now.
+    pub(crate) fn charge_of(&self, cost: Cost) -> Charge<'_> {
+        Charge { tag: self.tag.as_deref(), ..Charge::new(&self.limit, &self.key, cost) }
+    }
+
+    pub(crate) fn tokens(&self) -> u64 {
         self.cost.get().into()
+    }
+
+    /// From when on nothing of what was counted at its instant counts any more.
+    fn lost_at(&self) -> Nanos {
+        let good_as_new = match self.limit.limit() {
+            Limit::Meter(Meter::TokenBucket(quota)) => {
+                let tokens = u128::from(quota.capacity()) * u128::from(quota.rate().nanos());
+                let nanos = tokens / u128::from(quota.rate().tokens());
+                Nanos::new(u64::try_from(nanos).unwrap_or(u64::MAX))
+            }
+            Limit::Meter(Meter::SlidingWindow(quota) | Meter::FixedWindow(quota)) => quota.length(),
+            Limit::Log(quota) => quota.window(),
+        };
+        self.due().saturating_add(good_as_new)
     }
 }
 
 /// Those to be woken, once no lock is held.
 pub(crate) type Wakers = SmallVec<[Waker; 4]>;
 
-/// Slots that nobody needs any more, the last first.
-pub(crate) type Spare = SmallVec<[Slot; 1]>;
-
 /// Whose turn it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
     /// Yours.
     Now,
-    /// Somebody else's; look again then, or when called.
+    /// Somebody else's, or it is too early; look again then, or when called.
     Later(Nanos),
+    /// Your slot is lost; ask anew.
+    Missed,
+}
+
+/// With which slot somebody steps out of a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Which {
+    /// The one that it brought.
+    Own,
+    /// The one that is due first: those behind keep the rest, in their order.
+    First,
+    /// The one that is due last: those behind move up.
+    Last,
 }
 
 /// Those who wait for one bucket.
 #[derive(Debug, Default)]
 pub(crate) struct Line {
-    /// By when they are due.
-    slots: VecDeque<Slot>,
+    /// What they have reserved, by when it is due and who brought it.
+    slots: BTreeMap<(Nanos, u64), Slot>,
     /// The cost of all of them.
-    reserved: i64,
-    /// How much of it has been let go; below zero if somebody has left who had
-    /// been let go already.
-    granted: i64,
+    reserved: u64,
     /// Tenants whose turn comes one after the other.
     tenants: VecDeque<Tenant>,
     waiters: HashMap<u64, Waiter>,
-    /// How many have not been let go, and their cost.
-    waiting: usize,
-    wanted: i64,
     tickets: u64,
+    /// Who could have gone, and since when that has been seen.
+    expected: Option<(u64, Nanos)>,
 }
 
 #[derive(Debug)]
@@ -90,57 +137,107 @@ struct Tenant {
 #[derive(Debug)]
 struct Waiter {
     tenant: u64,
-    cost: i64,
-    /// When its own slot is due.
+    /// When the slot is due that it brought.
     due: Nanos,
-    let_go: bool,
     /// Has something happened that it has not looked at?
     called: bool,
+    /// Did it let its turn pass?
+    is_absent: bool,
     waker: Option<Waker>,
 }
 
 impl Line {
     /// How many wait.
     pub(crate) fn waiting(&self) -> usize {
-        self.waiting
+        self.waiters.len()
     }
 
-    /// Is there nobody left, not even somebody who is just going?
-    pub(crate) fn is_empty(&self) -> bool {
-        self.waiters.is_empty()
+    /// The cost of all who wait.
+    pub(crate) fn reserved(&self) -> u64 {
+        self.reserved
     }
 
-    /// Joins with a slot, for a tenant.
-    pub(crate) fn join(&mut self, tenant: u64, slot: Slot) -> u64 {
+    /// The ticket of whoever joined last.
+    pub(crate) fn last_ticket(&self) -> u64 {
+        self.tickets
+    }
+
+    /// Joins with a slot, for a tenant. Whoever is next looks again: it may have seen the slot without its owner.
+    pub(crate) fn join(&mut self, tenant: u64, slot: Slot, wakers: &mut Wakers) -> u64 {
         self.tickets += 1;
-        let (ticket, cost, due) = (self.tickets, slot.cost(), slot.due());
-        let place = self.slots.iter().rposition(|other| other.due() <= due).map_or(0, |before| before + 1);
-        self.slots.insert(place, slot);
-        self.reserved += cost;
+        let (ticket, due) = (self.tickets, slot.due());
+        self.reserved += slot.tokens();
+        self.slots.insert((due, ticket), slot);
         match self.tenants.iter_mut().find(|other| other.id == tenant) {
             Some(tenant) => tenant.tickets.push_back(ticket),
             None => self.tenants.push_back(Tenant { id: tenant, tickets: VecDeque::from([ticket]) }),
         }
-        let waiter = Waiter { tenant, cost, due, let_go: false, called: false, waker: None };
+        let waiter = Waiter { tenant, due, called: false, is_absent: false, waker: None };
         self.waiters.insert(ticket, waiter);
-        self.waiting += 1;
-        self.wanted += cost;
+        self.call_head(wakers);
         ticket
     }
 
-    /// Whose turn it is at `now`. All whose turn it is are let go and called.
-    pub(crate) fn look(&mut self, ticket: u64, now: Nanos, wakers: &mut Wakers) -> Turn {
-        self.let_go(now, wakers);
-        let head_due = self.head().map(|(head, cost)| (head, self.due_of(cost)));
-        let Some(waiter) = self.waiters.get_mut(&ticket) else { return Turn::Now };
+    /// Who is next.
+    pub(crate) fn head(&self) -> Option<u64> {
+        self.tenants.front()?.tickets.front().copied()
+    }
+
+    /// What a waiter has brought.
+    pub(crate) fn brought_by(&self, ticket: u64) -> Option<&Slot> {
+        self.slots.get(&(self.waiters.get(&ticket)?.due, ticket))
+    }
+
+    /// The slot that is due first.
+    pub(crate) fn first(&self) -> Option<&Slot> {
+        self.slots.values().next()
+    }
+
+    /// Is `ticket`'s turn now, if the next one can go from `due` on? Who is not there in time is passed over.
+    pub(crate) fn look(&mut self, ticket: u64, due: Nanos, now: Nanos, wakers: &mut Wakers) -> Turn {
+        let Some(waiter) = self.waiters.get_mut(&ticket) else { return Turn::Missed };
         waiter.called = false;
-        match head_due {
-            _ if waiter.let_go => Turn::Now,
-            Some((head, due)) if head == ticket => Turn::Later(due),
-            // When its own slot is due, it looks after the others: whoever is next may be slow.
-            _ if waiter.due > now => Turn::Later(waiter.due),
-            _ => Turn::Later(Nanos::MAX),
+        let head = self.head();
+        if due > now {
+            self.expected = None;
+            return Turn::Later(if head == Some(ticket) { due } else { due.saturating_add(ABSENT_AFTER) });
         }
+        if head == Some(ticket) {
+            return Turn::Now;
+        }
+        let since = match (self.expected, head) {
+            (Some((expected, since)), Some(head)) if expected == head => since,
+            _ => now,
+        };
+        self.expected = head.map(|head| (head, since));
+        let until = since.saturating_add(ABSENT_AFTER);
+        if until > now {
+            return Turn::Later(until);
+        }
+        self.pass_over(wakers);
+        // Whoever is next now has just been called, be it the one that looks.
+        Turn::Later(now.saturating_add(ABSENT_AFTER))
+    }
+
+    /// Whoever comes late after all is the next of its tenant.
+    pub(crate) fn come_back(&mut self, ticket: u64) {
+        let Some(waiter) = self.waiters.get_mut(&ticket).filter(|waiter| waiter.is_absent) else { return };
+        waiter.is_absent = false;
+        let tenant = waiter.tenant;
+        match self.tenants.iter_mut().find(|other| other.id == tenant) {
+            Some(tenant) => tenant.tickets.push_front(ticket),
+            None => self.tenants.push_front(Tenant { id: tenant, tickets: VecDeque::from([ticket]) }),
+        }
+    }
+
+    fn pass_over(&mut self, wakers: &mut Wakers) {
+        let Some(head) = self.head() else { return };
+        self.rotate();
+        if let Some(waiter) = self.waiters.get_mut(&head) {
+            waiter.is_absent = true;
+        }
+        self.expected = None;
+        self.call_head(wakers);
     }
 
     /// Calls on `waker` from now on; has something happened already?
@@ -152,85 +249,37 @@ impl Line {
         waiter.called
     }
 
-    /// Goes, having been let go.
-    pub(crate) fn finish(&mut self, ticket: u64) {
-        self.waiters.remove(&ticket);
-    }
-
-    /// Leaves without going. Those behind move up; what is too much is returned.
-    pub(crate) fn quit(&mut self, ticket: u64, now: Nanos, wakers: &mut Wakers) -> Spare {
-        let mut spare = Spare::new();
-        let Some(waiter) = self.waiters.remove(&ticket) else { return spare };
-        if waiter.let_go {
-            self.granted -= waiter.cost;
+    /// Steps out of the line with the slot of `which`: its turn was its tenant's, unless it leaves without going.
+    pub(crate) fn step_out(
+        &mut self,
+        ticket: u64,
+        which: Which,
+        leaves: bool,
+        wakers: &mut Wakers,
+    ) -> Option<Slot> {
+        let waiter = self.waiters.remove(&ticket)?;
+        let slot = match which {
+            Which::Own => self.slots.remove(&(waiter.due, ticket)),
+            Which::First => self.slots.pop_first().map(|(_, slot)| slot),
+            Which::Last => self.slots.pop_last().map(|(_, slot)| slot),
+        };
+        if !leaves && self.head() == Some(ticket) {
+            self.rotate();
         } else {
-            self.waiting -= 1;
-            self.wanted -= waiter.cost;
             self.strike(waiter.tenant, ticket);
         }
-        while let Some(last) = self.slots.back()
-            && last.cost() <= self.reserved - self.granted - self.wanted
-        {
-            self.reserved -= last.cost();
-            spare.extend(self.slots.pop_back());
-        }
-        self.let_go(now, wakers);
+        self.expected = None;
         self.call_head(wakers);
-        spare
+        self.reserved -= slot.as_ref().map_or(0, Slot::tokens);
+        slot
     }
 
     fn strike(&mut self, tenant: u64, ticket: u64) {
         let Some(place) = self.tenants.iter().position(|other| other.id == tenant) else { return };
         let tickets = &mut self.tenants[place].tickets;
-        if let Ok(own) = tickets.binary_search(&ticket) {
-            tickets.remove(own);
-        }
+        tickets.retain(|other| *other != ticket);
         if tickets.is_empty() {
             self.tenants.remove(place);
-        }
-    }
-
-    /// Who is next, and what it costs.
-    fn head(&self) -> Option<(u64, i64)> {
-        let ticket = *self.tenants.front()?.tickets.front()?;
-        Some((ticket, self.waiters[&ticket].cost))
-    }
-
-    /// When the slots cover so much more.
-    fn due_of(&self, cost: i64) -> Nanos {
-        let mut missing = self.granted + cost;
-        for slot in &self.slots {
-            missing -= slot.cost();
-            if missing <= 0 {
-                return slot.due();
-            }
-        }
-        if missing <= 0 { Nanos::ZERO } else { Nanos::MAX }
-    }
-
-    /// Lets all go whose turn it is.
-    fn let_go(&mut self, now: Nanos, wakers: &mut Wakers) {
-        let mut some = false;
-        while let Some((ticket, cost)) = self.head()
-            && self.due_of(cost) <= now
-        {
-            some = true;
-            self.rotate();
-            (self.waiting, self.wanted) = (self.waiting - 1, self.wanted - cost);
-            self.granted += cost;
-            while let Some(first) = self.slots.front()
-                && first.cost() <= self.granted
-            {
-                (self.granted, self.reserved) = (self.granted - first.cost(), self.reserved - first.cost());
-                self.slots.pop_front();
-            }
-            let waiter = self.waiters.get_mut(&ticket).expect("who is next waits");
-            waiter.let_go = true;
-            waiter.called = true;
-            wakers.extend(waiter.waker.take());
-        }
-        if some {
-            self.call_head(wakers);
         }
     }
 
@@ -246,12 +295,17 @@ impl Line {
 
     /// Whoever is next must know, for it is the one that looks at the clock.
     fn call_head(&mut self, wakers: &mut Wakers) {
-        if let Some((ticket, _)) = self.head()
+        if let Some(ticket) = self.head()
             && let Some(waiter) = self.waiters.get_mut(&ticket)
         {
             waiter.called = true;
             wakers.extend(waiter.waker.take());
         }
+    }
+
+    /// Has the slot that is due first been missed for good?
+    pub(crate) fn has_missed(&self, now: Nanos) -> bool {
+        self.first().is_some_and(|slot| slot.lost_at() <= now)
     }
 }
 

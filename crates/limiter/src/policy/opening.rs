@@ -88,7 +88,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             decided => return decided,
         }
         rules.plan_into(facts, plan);
-        if plan.unknown_tenant && ask != Ask::Peek {
+        if plan.unknown_tenant && ask.is_new() {
             self.stats.unknown_tenants.add(0);
         }
         if plan.unknown_tenant && rules.denies_unknown_tenants() && facts.request.cost > Cost::ZERO {
@@ -142,7 +142,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         ask: Ask,
         now: Nanos,
     ) -> Option<(u32, Nanos)> {
-        let counts = ask != Ask::Peek && facts.request.cost > Cost::ZERO;
+        let counts = ask.is_new() && facts.request.cost > Cost::ZERO;
         let mut longest: Option<(u32, Nanos)> = None;
         for (number, detector) in set.detectors.iter().enumerate() {
             let rule = &set.rules.detectors()[number];

@@ -3,17 +3,19 @@
 //! A request that a `queue` limit denies reserves its cost as of the instant at
 //! which the bucket will hold it, so that nobody else can take what it waits for.
 //! A place is held until that instant, or, for those who really wait, is one in
-//! the bucket's [`Line`], which serves tenants in turn. Places are counted, to
-//! bound them.
+//! a [`Line`] of the bucket, which serves tenants in turn. Places are counted, to
+//! bound them. Why no more is let go than the bucket allows is told in [`line`](super::line).
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
-use tidegate_core::Nanos;
+use tidegate_core::{Cost, Nanos};
 
-use super::line::{Line, Slot, Spare, Turn, Wakers};
+use super::line::{Line, Slot, Turn, Wakers, Which};
+use crate::{Intent, Store};
 
 /// Rooms are spread over this many locks.
 const SHARDS: usize = 16;
@@ -25,6 +27,8 @@ const ROOMS_MAX: usize = 4_096;
 #[derive(Debug, Default)]
 pub(crate) struct Rooms {
     shards: [Mutex<Shard>; SHARDS],
+    /// How many wait for a bucket whose store paces them.
+    paced: AtomicUsize,
     /// Of this process alone, so that nobody outside can choose who shares a room
     /// or a shard.
     secret: RandomState,
@@ -37,36 +41,124 @@ struct Shard {
     full_until: Nanos,
 }
 
+/// A place that is held until an instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Held {
+    pub(crate) due: Nanos,
+    /// What is reserved for it; nothing yet while that is under way.
+    pub(crate) tokens: u64,
+    /// The last ticket of the line when it was reserved: those up to it have reserved before.
+    pub(crate) behind: u64,
+}
+
+impl Held {
+    /// Nothing is reserved for it yet.
+    pub(crate) fn until(due: Nanos) -> Held {
+        Held { due, tokens: 0, behind: 0 }
+    }
+}
+
+/// Which of a bucket's lines: the one that the store paces, or one for each cost.
+pub(crate) type LineKey = Option<Cost>;
+
 /// Those who have a place.
 #[derive(Debug, Default)]
 struct Room {
-    /// When those who hold a place until then will be served.
-    due: Vec<Nanos>,
+    held: Vec<Held>,
     /// The earliest of them: before it there is nobody to strike out.
     first: Nanos,
-    line: Line,
+    /// Those whom the store paces.
+    paced: Line,
+    /// Those of a cost, where it does not.
+    by_cost: Vec<(Cost, Line)>,
 }
 
 impl Room {
     /// How many wait at `now`.
     fn depth(&mut self, now: Nanos) -> usize {
-        if self.first <= now {
-            self.due.retain(|due| *due > now);
-            self.first = self.due.iter().copied().min().unwrap_or(Nanos::MAX);
+        // Places of which the line has not been told yet are only left out.
+        if self.first <= now && self.paced.waiting() == 0 {
+            self.held.retain(|held| held.due > now);
+            self.first = self.held.iter().map(|held| held.due).min().unwrap_or(Nanos::MAX);
         }
-        self.due.len() + self.line.waiting()
+        self.held.iter().filter(|held| held.due > now).count() + self.waiting()
     }
 
-    fn strike(&mut self, due: Nanos) {
-        if let Some(place) = self.due.iter().position(|taken| *taken == due) {
-            self.due.swap_remove(place);
+    fn waiting(&self) -> usize {
+        self.paced.waiting() + self.by_cost.iter().map(|(_, line)| line.waiting()).sum::<usize>()
+    }
+
+    fn strike(&mut self, place: Held) {
+        if let Some(place) = self.held.iter().position(|held| *held == place) {
+            self.held.swap_remove(place);
         }
     }
 
     /// Until when there may be somebody.
     fn last(&self) -> Nanos {
-        let held = self.due.iter().copied().max().unwrap_or_default();
-        if self.line.is_empty() { held } else { Nanos::MAX }
+        let held = self.held.iter().map(|held| held.due).max().unwrap_or_default();
+        if self.waiting() == 0 { held } else { Nanos::MAX }
+    }
+
+    fn line(&mut self, key: LineKey) -> &mut Line {
+        let Some(cost) = key else { return &mut self.paced };
+        let place = self.by_cost.iter().position(|(own, _)| *own == cost).unwrap_or_else(|| {
+            self.by_cost.push((cost, Line::default()));
+            self.by_cost.len() - 1
+        });
+        &mut self.by_cost[place].1
+    }
+
+    /// Where those who wait are late, what the bucket could not hold is lost as of `now`; and so it is as of the
+    /// instants of places that have been used meanwhile.
+    fn settle<S: Store>(&mut self, store: &S, now: Nanos) {
+        let Some(slot) = self.paced.first() else { return };
+        let charge = slot.charge_of(Cost::ZERO);
+        if self.first <= now {
+            self.held.sort_unstable_by_key(|held| held.due);
+            let used = self.held.partition_point(|held| held.due <= now);
+            for place in 0..used {
+                let (due, told) = (self.held[place].due, self.held[place..].iter().map(|held| held.tokens));
+                store.pace(&charge, self.paced.reserved() + told.sum::<u64>(), due);
+            }
+            self.held.drain(..used);
+            self.first = self.held.first().map_or(Nanos::MAX, |held| held.due);
+        }
+        store.pace(&charge, self.all_reserved(), now);
+    }
+
+    fn all_reserved(&self) -> u64 {
+        self.paced.reserved() + self.held.iter().map(|held| held.tokens).sum::<u64>()
+    }
+
+    /// When the next one of a line can go; never before `now`, where that is told by the store.
+    fn due<S: Store>(&mut self, key: LineKey, store: &S, now: Nanos) -> Nanos {
+        if key.is_some() {
+            return self.line(key).first().map_or(Nanos::MAX, Slot::due);
+        }
+        let next = self.paced.head().and_then(|head| self.paced.brought_by(head));
+        let Some(slot) = next else { return Nanos::MAX };
+        let reserved = self.all_reserved();
+        let due_of = |tokens: u64| {
+            let cost = Cost::new(u32::try_from(tokens).unwrap_or(u32::MAX));
+            Some(now.saturating_add(store.pace(&slot.charge_of(cost), reserved, now)?))
+        };
+        // After an edit it may be no token bucket any more.
+        let Some(due) = due_of(slot.tokens()) else { return slot.due() };
+        if due > now || self.held.iter().all(|held| held.tokens == 0) {
+            return due;
+        }
+        // Places that were told are kept: each must find its cost although somebody goes now.
+        let mut told: Vec<Held> = self.held.clone();
+        told.sort_unstable_by_key(|held| held.due);
+        let mut tokens = slot.tokens();
+        for place in told {
+            tokens += place.tokens;
+            if due_of(tokens).is_some_and(|due| due > place.due) {
+                return place.due;
+            }
+        }
+        now
     }
 }
 
@@ -77,6 +169,7 @@ pub(crate) type RoomKey = (u32, u64);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ticket {
     room: RoomKey,
+    line: LineKey,
     number: u64,
 }
 
@@ -103,54 +196,123 @@ impl Rooms {
         let room = shard.rooms.entry(room).or_default();
         let has_room = room.depth(now) < max_depth as usize;
         if has_room {
-            room.first = if room.due.is_empty() { due } else { room.first.min(due) };
-            room.due.push(due);
+            room.first = if room.held.is_empty() { due } else { room.first.min(due) };
+            room.held.push(Held::until(due));
         }
         has_room
     }
 
+    /// What a place is held for has been reserved.
+    pub(crate) fn book(&self, key: RoomKey, place: Held, tokens: u64) -> Held {
+        let mut shard = self.shard(key);
+        let Some(room) = shard.rooms.get_mut(&key) else { return place };
+        let booked = Held { tokens, behind: room.paced.last_ticket(), ..place };
+        if let Some(held) = room.held.iter_mut().find(|held| **held == place) {
+            *held = booked;
+        }
+        booked
+    }
+
     /// Gives a place up.
-    pub(crate) fn leave(&self, key: RoomKey, due: Nanos) {
+    pub(crate) fn leave(&self, key: RoomKey, place: Held) {
         let mut shard = self.shard(key);
         let Some(room) = shard.rooms.get_mut(&key) else { return };
-        room.strike(due);
+        room.strike(place);
         shard.forget_if_empty(key);
     }
 
-    /// Goes from a place held until `due` to one in the line.
-    pub(crate) fn line_up(&self, key: RoomKey, due: Nanos, tenant: u64, slot: Slot) -> Ticket {
+    /// Goes from a place held until `due` to one in a line.
+    pub(crate) fn line_up(&self, key: RoomKey, due: Nanos, tenant: u64, slot: Slot, line: LineKey) -> Ticket {
+        let mut wakers = Wakers::new();
         let mut shard = self.shard(key);
         let room = shard.rooms.entry(key).or_default();
-        room.strike(due);
-        Ticket { room: key, number: room.line.join(tenant, slot) }
+        room.strike(Held::until(due));
+        if line.is_none() {
+            self.paced.fetch_add(1, Ordering::Relaxed);
+        }
+        let number = room.line(line).join(tenant, slot, &mut wakers);
+        drop(shard);
+        wakers.into_iter().for_each(Waker::wake);
+        Ticket { room: key, line, number }
+    }
+
+    /// Does nobody wait whom a charge as of now could get ahead of?
+    #[inline]
+    pub(crate) fn is_idle(&self) -> bool {
+        self.paced.load(Ordering::Relaxed) == 0
+    }
+
+    /// Before a bucket is charged as of `now`: what those who wait for it have let run over is lost.
+    pub(crate) fn settle<S: Store>(&self, key: RoomKey, store: &S, now: Nanos) {
+        if let Some(room) = self.shard(key).rooms.get_mut(&key) {
+            room.settle(store, now);
+        }
     }
 
     /// Whose turn it is at `now`.
-    pub(crate) fn look(&self, ticket: Ticket, now: Nanos) -> Turn {
-        let look = |line: &mut Line, wakers: &mut Wakers| line.look(ticket.number, now, wakers);
-        self.in_line(ticket, look).unwrap_or(Turn::Now)
+    pub(crate) fn look<S: Store>(&self, ticket: Ticket, store: &S, now: Nanos) -> Turn {
+        let look = |room: &mut Room, wakers: &mut Wakers| {
+            if ticket.line.is_none() {
+                room.settle(store, now);
+            }
+            room.line(ticket.line).come_back(ticket.number);
+            let due = room.due(ticket.line, store, now);
+            let line = room.line(ticket.line);
+            let turn = line.look(ticket.number, due, now, wakers);
+            if turn == Turn::Now && ticket.line.is_some() && line.has_missed(now) {
+                line.step_out(ticket.number, Which::First, false, wakers);
+                return Turn::Missed;
+            }
+            turn
+        };
+        self.in_room(ticket, look).unwrap_or(Turn::Missed)
     }
 
     /// Calls on `waker` from now on; has something happened already?
     pub(crate) fn listen(&self, ticket: Ticket, waker: &Waker) -> bool {
-        self.in_line(ticket, |line, _| line.listen(ticket.number, waker)).unwrap_or(true)
+        self.in_room(ticket, |room, _| room.line(ticket.line).listen(ticket.number, waker)).unwrap_or(true)
     }
 
-    /// Goes, having been let go.
-    pub(crate) fn finish(&self, ticket: Ticket) {
-        self.in_line(ticket, |line, _| line.finish(ticket.number));
+    /// Goes, at an instant at which it was its turn.
+    pub(crate) fn go<S: Store>(&self, ticket: Ticket, store: &S, now: Nanos) {
+        self.in_room(ticket, |room, wakers| match ticket.line {
+            Some(_) => room.line(ticket.line).step_out(ticket.number, Which::First, false, wakers),
+            None => {
+                room.settle(store, now);
+                let gone = room.paced.step_out(ticket.number, Which::Own, false, wakers);
+                self.paced.fetch_sub(gone.iter().count(), Ordering::Relaxed);
+                gone
+            }
+        });
     }
 
-    /// Leaves the line without going. What nobody behind needs is returned.
-    pub(crate) fn quit(&self, ticket: Ticket, now: Nanos) -> Spare {
-        self.in_line(ticket, |line, wakers| line.quit(ticket.number, now, wakers)).unwrap_or_default()
+    /// Leaves its line without going. A slot that nobody behind needs is returned.
+    pub(crate) fn quit<S: Store>(&self, ticket: Ticket, store: &S, now: Nanos) -> Option<Slot> {
+        let quit = |room: &mut Room, wakers: &mut Wakers| {
+            if ticket.line.is_some() {
+                return room.line(ticket.line).step_out(ticket.number, Which::Last, true, wakers);
+            }
+            room.settle(store, now);
+            let slot = room.paced.step_out(ticket.number, Which::Own, true, wakers)?;
+            self.paced.fetch_sub(1, Ordering::Relaxed);
+            // A place that was told stays where it is, and a gap before it is nothing that the bucket could tell.
+            if room.held.iter().any(|held| held.tokens > 0 && held.behind >= ticket.number) {
+                return None;
+            }
+            // Those behind move up by what is given back, for they are paced by what is left.
+            let charge = slot.charge_of(slot.cost);
+            let is_paced = store.pace(&charge, slot.tokens() + room.all_reserved(), now).is_some();
+            let given = is_paced.then(|| store.charge_at_once(Intent::Refund, &[charge], now)).flatten();
+            given.is_none().then_some(slot)
+        };
+        self.in_room(ticket, quit).flatten()
     }
 
-    /// Does something with a line, and wakes whom it concerns when the lock is free.
-    fn in_line<R>(&self, ticket: Ticket, act: impl FnOnce(&mut Line, &mut Wakers) -> R) -> Option<R> {
+    /// Does something in a room, and wakes whom it concerns when the lock is free.
+    fn in_room<R>(&self, ticket: Ticket, act: impl FnOnce(&mut Room, &mut Wakers) -> R) -> Option<R> {
         let mut wakers = Wakers::new();
         let mut shard = self.shard(ticket.room);
-        let said = act(&mut shard.rooms.get_mut(&ticket.room)?.line, &mut wakers);
+        let said = act(shard.rooms.get_mut(&ticket.room)?, &mut wakers);
         shard.forget_if_empty(ticket.room);
         drop(shard);
         wakers.into_iter().for_each(Waker::wake);
@@ -165,7 +327,9 @@ impl Rooms {
 
 impl Shard {
     fn forget_if_empty(&mut self, key: RoomKey) {
-        if self.rooms.get(&key).is_some_and(|room| room.due.is_empty() && room.line.is_empty()) {
+        let Some(room) = self.rooms.get_mut(&key) else { return };
+        room.by_cost.retain(|(_, line)| line.waiting() > 0);
+        if room.held.is_empty() && room.waiting() == 0 {
             self.rooms.remove(&key);
             self.full_until = Nanos::ZERO;
         }
@@ -196,7 +360,7 @@ mod tests {
         assert!(!rooms.enter(room, 2, at(7), at(1)), "two places");
         assert!(rooms.enter(rooms.room_of(1, b"bob"), 2, at(7), at(1)), "of each bucket");
         assert!(rooms.enter(room, 2, at(7), at(5)), "the first has been served");
-        rooms.leave(room, at(6));
+        rooms.leave(room, Held::until(at(6)));
         assert!(rooms.enter(room, 2, at(8), at(5)), "one has gone away");
         assert!(!rooms.enter(room, 2, at(9), at(5)));
     }

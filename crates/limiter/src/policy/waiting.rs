@@ -9,7 +9,8 @@ use tidegate_policy::{Plan, Request, Strategy, Trust};
 use super::active::{Active, Charges, Payer};
 use super::decision::{Decision, Reason, Ruling};
 use super::limiter::{Ask, Limiter};
-use super::queue::RoomKey;
+use super::opening::ShadowDenied;
+use super::queue::{Held, RoomKey};
 use super::settle::{Caller, can_be_waited_for, refuses, settle};
 use crate::ready::ready_now;
 use crate::{Clock, Intent, Memory, Store};
@@ -26,9 +27,7 @@ pub(super) struct Place {
     /// The limit's place in the plan.
     pub(super) item: usize,
     pub(super) room: RoomKey,
-    pub(super) due: Nanos,
-    /// How long the limit lets anybody wait.
-    pub(super) max_wait: Nanos,
+    pub(super) held: Held,
 }
 
 /// What a request that waits has reserved, so that it can be given back.
@@ -41,8 +40,11 @@ pub(super) struct Reserved {
     pub(super) taken: SmallVec<[Option<Nanos>; 8]>,
     pub(super) trust: Option<Trust>,
     pub(super) tenant: Option<Box<str>>,
-    /// When it came.
+    /// When it asked.
     pub(super) at: Nanos,
+    /// What would have refused it before its limits were asked.
+    #[cfg_attr(not(feature = "async"), expect(dead_code, reason = "without it nobody can wait in a line"))]
+    pub(super) shadow_denied: ShadowDenied,
 }
 
 impl Reserved {
@@ -60,6 +62,9 @@ pub(super) struct Queued {
     pub(super) from: Nanos,
     /// When that was by the store's clock.
     pub(super) charged_at: Nanos,
+    /// How long the limits that refuse it let anybody wait.
+    #[cfg_attr(not(feature = "async"), expect(dead_code, reason = "without it nobody can wait in a line"))]
+    pub(super) max_wait: Nanos,
 }
 
 /// Why a request cannot wait.
@@ -87,6 +92,11 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     /// place and makes the ruling an admission, later. Should the store fail
     /// meanwhile, the refusal stands.
     ///
+    /// Who waits in a line reserves in the bucket that it waits for longest, and all
+    /// the others are charged when it is let go. Who is told an instant at once is
+    /// charged at once: each bucket that refuses as of its own wait, the others as of
+    /// now, although it goes after the longest of the waits.
+    ///
     /// Whoever goes away while the store is asked leaves its places. Whether the
     /// store has charged it by then nobody can know, so nothing is handed back:
     /// giving back what was never taken would admit too many. A charge that nobody
@@ -97,24 +107,39 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         plan: &Plan,
         charges: &mut Charges<'_>,
         ruling: &mut Ruling,
+        ask: Ask,
     ) -> Option<Queued> {
         let mut held = Tentative { limiter: self, places: Places::new() };
         let mut refusal = Refusal::Queue(Reason::QueueTimeout);
         for _ in 0..ATTEMPTS {
-            if let Err(why) = self.take_places(set, charges, ruling, &mut held.places) {
-                refusal = why;
-                break;
-            }
-            let Ok(verdict) = self.store.charge(Intent::Take, charges, ruling.at).await else {
+            let max_wait = match self.take_places(set, charges, ruling, ask, &mut held.places) {
+                Ok(max_wait) => max_wait,
+                Err(why) => {
+                    refusal = why;
+                    break;
+                }
+            };
+            let line = (ask != Ask::Reserve).then(|| held.places[0].item);
+            let charged = line.map_or(&charges[..], |item| &charges[item..=item]);
+            let Ok(verdict) = self.store.charge(Intent::Take, charged, ruling.at).await else {
                 refusal = Refusal::Final;
                 break;
             };
-            *ruling = settle(&set.rules, plan, &verdict, ruling.at, Caller::Waits);
+            match line {
+                Some(item) => {
+                    ruling.standings[item].decision = verdict.decisions[0];
+                    ruling.allowed = verdict.allowed;
+                }
+                None => *ruling = settle(&set.rules, plan, &verdict, ruling.at, Caller::Waits),
+            }
             if ruling.allowed {
                 mark_queued(ruling, charges);
                 let from = if self.is_at_once { ruling.at } else { self.clock.now().max(ruling.at) };
-                let places = std::mem::take(&mut held.places);
-                return Some(Queued { places, from, charged_at: verdict.at });
+                let mut places = std::mem::take(&mut held.places);
+                if line.is_none() {
+                    self.book(charges, &mut places);
+                }
+                return Some(Queued { places, from, charged_at: verdict.at, max_wait });
             }
         }
         if let Refusal::Queue(reason) = refusal {
@@ -123,62 +148,97 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         None
     }
 
-    /// A place in the queue of every limit that refuses, and a later instant for
-    /// its charge. The request waits for the longest of them, so none may have
-    /// less patience than that.
+    /// A place in the queue of every limit that refuses, or of the one that is
+    /// waited for longest, and a later instant for its charge. The request waits for
+    /// the longest of them, so none may have less patience than that; the least of
+    /// it is returned.
     fn take_places(
         &self,
         set: &Active,
         charges: &mut Charges<'_>,
         ruling: &Ruling,
+        ask: Ask,
         places: &mut Places,
-    ) -> Result<(), Refusal> {
+    ) -> Result<Nanos, Refusal> {
         let (rules, now) = (&set.rules, ruling.at);
         let standings = &ruling.standings;
         let refusing: SmallVec<[usize; 8]> =
             (0..standings.len()).filter(|&item| refuses(rules, &standings[item])).collect();
         let wait_of = |item: usize| standings[item].decision.retry_after().unwrap_or(Nanos::MAX);
-        let room = |item: usize, charges: &Charges<'_>| {
-            self.rooms.room_of(set.bound[standings[item].rule as usize].watched.id, charges[item].key)
-        };
         if !refusing.iter().all(|&item| can_be_waited_for(rules, &standings[item])) {
             return Err(Refusal::Final);
         }
-        let longest = refusing.iter().map(|&item| wait_of(item)).max().unwrap_or_default();
+        let Some(longest) = refusing.iter().copied().reduce(|a, b| if wait_of(b) > wait_of(a) { b } else { a })
+        else {
+            return Err(Refusal::Final);
+        };
+        let waits = ask.waited(now).saturating_add(wait_of(longest));
+        let mut patience = Nanos::MAX;
+        self.leave(places);
         for &item in &refusing {
             let Strategy::Queue { max_depth, max_wait } = rules.rule(standings[item].rule).strategy else {
                 return Err(Refusal::Final);
             };
-            let room = room(item, charges);
-            if let Some(held) = places.iter().position(|place| place.item == item) {
-                self.rooms.leave(room, places.swap_remove(held).due);
-            }
-            if self.rooms.is_full(room, max_depth, now) {
+            patience = patience.min(max_wait);
+            let takes_a_place = ask == Ask::Reserve || item == longest;
+            let room =
+                self.rooms.room_of(set.bound[standings[item].rule as usize].watched.id, charges[item].key);
+            if takes_a_place && self.rooms.is_full(room, max_depth, now) {
                 return Err(Refusal::Queue(Reason::QueueFull));
             }
-            if longest > max_wait {
+            if waits > max_wait {
                 return Err(Refusal::Queue(Reason::QueueTimeout));
             }
-            let due = now.saturating_add(wait_of(item));
-            if !self.rooms.enter(room, max_depth, due, now) {
-                return Err(Refusal::Queue(Reason::QueueFull));
+            charges[item].delay = if takes_a_place { wait_of(item) } else { Nanos::ZERO };
+            if takes_a_place {
+                let held = Held::until(now.saturating_add(wait_of(item)));
+                if !self.rooms.enter(room, max_depth, held.due, now) {
+                    return Err(Refusal::Queue(Reason::QueueFull));
+                }
+                places.push(Place { item, room, held });
             }
-            places.push(Place { item, room, due, max_wait });
-            charges[item].delay = wait_of(item);
         }
-        Ok(())
+        Ok(patience)
+    }
+
+    /// What the places are held for has been reserved.
+    fn book(&self, charges: &Charges<'_>, places: &mut Places) {
+        for place in places {
+            place.held = self.rooms.book(place.room, place.held, charges[place.item].cost.get().into());
+        }
+    }
+
+    /// Before limits are charged as of `now`: what those who wait for one of them have let run over is lost, so that
+    /// nobody gets it beside them.
+    #[inline]
+    pub(super) fn settle_lines(&self, set: &Active, plan: &Plan, now: Nanos) {
+        if !self.rooms.is_idle() {
+            self.settle_each_line(set, plan, now);
+        }
+    }
+
+    #[cold]
+    fn settle_each_line(&self, set: &Active, plan: &Plan, now: Nanos) {
+        for item in plan.items() {
+            if matches!(set.rules.rule(item.rule).strategy, Strategy::Queue { .. }) {
+                let limit = set.bound[item.rule as usize].watched.id;
+                self.rooms.settle(self.rooms.room_of(limit, plan.key(item)), &self.store, now);
+            }
+        }
     }
 
     fn leave(&self, places: &mut Places) {
-        places.drain(..).for_each(|place| self.rooms.leave(place.room, place.due));
+        places.drain(..).for_each(|place| self.rooms.leave(place.room, place.held));
     }
 
-    /// Gives up what a reservation has taken, as far as `gives` an item's charge back.
-    pub(super) fn give_back(&self, set: &Active, reserved: &Reserved, gives: impl Fn(usize) -> bool) {
+    /// Gives up what a reservation has taken.
+    fn give_back(&self, set: &Active, reserved: &Reserved) {
         let charges = set.charges(&reserved.plan, reserved.payer(), &self.store);
-        let taken = charges.into_iter().zip(&reserved.taken).enumerate().filter(|(item, _)| gives(*item));
-        let taken: Charges<'_> =
-            taken.filter_map(|(_, (charge, taken))| Some(charge.delayed((*taken)?))).collect();
+        let taken: Charges<'_> = charges
+            .into_iter()
+            .zip(&reserved.taken)
+            .filter_map(|(charge, taken)| Some(charge.delayed((*taken)?)))
+            .collect();
         self.store.hand_back(&taken, reserved.queued.charged_at);
     }
 }
@@ -215,7 +275,7 @@ impl<S: Store, C: Clock> Drop for Reservation<'_, S, C> {
     fn drop(&mut self) {
         self.limiter.leave(&mut self.reserved.queued.places);
         if !self.served {
-            self.limiter.give_back(&self.set, &self.reserved, |_| true);
+            self.limiter.give_back(&self.set, &self.reserved);
         }
     }
 }

@@ -110,6 +110,13 @@ impl Store for NodeStore {
         }
     }
 
+    fn pace(&self, charge: &Charge<'_>, reserved: u64, now: Nanos) -> Option<Nanos> {
+        match self {
+            NodeStore::Local(memory) => memory.pace(charge, reserved, now),
+            NodeStore::Shared(_) => None,
+        }
+    }
+
     fn ad_hoc(&self, limit: Limit) -> Option<LimitRef> {
         match self {
             NodeStore::Local(memory) => memory.ad_hoc(limit),

@@ -1,7 +1,4 @@
-use std::collections::HashMap;
-
-use proptest::prelude::*;
-use tidegate_core::{Limit, Quota};
+use tidegate_core::Quota;
 
 use super::*;
 
@@ -17,108 +14,94 @@ fn slot(cost: u32, due: u64) -> Slot {
     Slot { limit, key: b"k".as_slice().into(), tag: None, cost, from: AT, delay, charged_at: AT }
 }
 
-/// Who has been let go by `now`, of these.
-fn gone(line: &mut Line, tickets: &[u64], now: Nanos) -> Vec<u64> {
-    let mut is_gone = |ticket: &&u64| line.look(**ticket, now, &mut Wakers::new()) == Turn::Now;
-    tickets.iter().filter(|ticket| is_gone(ticket)).copied().collect()
+fn join(line: &mut Line, tenant: u64, slot: Slot) -> u64 {
+    line.join(tenant, slot, &mut Wakers::new())
+}
+
+/// Whoever is next goes with the slot that is due first, one after the other.
+fn gone(line: &mut Line) -> Vec<(u64, Nanos)> {
+    let mut gone = Vec::new();
+    while let Some(head) = line.head() {
+        let due = line.first().unwrap().due();
+        assert_eq!(line.look(head, due, due, &mut Wakers::new()), Turn::Now);
+        line.step_out(head, Which::First, false, &mut Wakers::new()).unwrap();
+        gone.push((head, due));
+    }
+    assert_eq!((line.waiting(), line.reserved()), (0, 0));
+    gone
 }
 
 #[test]
 fn tenants_take_turns() {
     let mut line = Line::default();
-    let first: Vec<u64> = (1..=3).map(|due| line.join(7, slot(1, due))).collect();
-    let other = line.join(8, slot(1, 4));
-    let all = [first[0], first[1], first[2], other];
-    assert!(gone(&mut line, &all, at(0)).is_empty());
-    assert_eq!(gone(&mut line, &all, at(1)), [first[0]]);
-    assert_eq!(gone(&mut line, &all, at(2)), [first[0], other]);
-    assert_eq!(gone(&mut line, &all, at(4)).len(), 4);
-    assert_eq!(line.waiting(), 0);
+    let first: Vec<u64> = (1..=3).map(|due| join(&mut line, 7, slot(1, due))).collect();
+    let other = join(&mut line, 8, slot(1, 4));
+    let order = [(first[0], at(1)), (other, at(2)), (first[1], at(3)), (first[2], at(4))];
+    assert_eq!(gone(&mut line), order);
 }
 
 #[test]
-fn a_large_cost_is_waited_for_not_overtaken() {
+fn nobody_goes_before_its_turn_or_before_it_is_due() {
     let mut line = Line::default();
-    let (one, large) = (line.join(1, slot(1, 1)), line.join(2, slot(5, 6)));
-    let small: Vec<u64> = (7..=8).map(|due| line.join(1, slot(1, due))).collect();
-    let all = [one, large, small[0], small[1]];
-    assert_eq!(gone(&mut line, &all, at(5)), [one]);
-    assert_eq!(line.look(large, at(5), &mut Wakers::new()), Turn::Later(at(6)));
-    assert_eq!(gone(&mut line, &all, at(6)), [one, large]);
-    assert_eq!(gone(&mut line, &all, at(8)).len(), 4);
+    let (first, second) = (join(&mut line, 1, slot(1, 1)), join(&mut line, 1, slot(1, 2)));
+    let mut look = |ticket, due, now| line.look(ticket, at(due), at(now), &mut Wakers::new());
+    assert_eq!(look(first, 1, 0), Turn::Later(at(1)));
+    assert_eq!(look(first, 1, 1), Turn::Now);
+    assert!(matches!(look(second, 1, 1), Turn::Later(_)));
+    assert_eq!(look(99, 1, 1), Turn::Missed, "nobody has that ticket");
 }
 
 #[test]
-fn who_leaves_lets_those_behind_move_up() {
+fn who_leaves_lets_those_behind_move_up_and_keeps_its_tenants_turn() {
     let mut line = Line::default();
-    let all: Vec<u64> = (1..=3).map(|due| line.join(1, slot(1, due))).collect();
-    let spare = line.quit(all[0], at(0), &mut Wakers::new());
-    assert_eq!(spare.iter().map(Slot::due).collect::<Vec<_>>(), [at(3)], "the last slot is handed back");
-    assert_eq!(gone(&mut line, &all[1..], at(1)), [all[1]]);
-    assert_eq!(gone(&mut line, &all[1..], at(2)), all[1..]);
+    let own: Vec<u64> = (1..=2).map(|due| join(&mut line, 1, slot(1, due))).collect();
+    let other = join(&mut line, 2, slot(1, 3));
+    let left = line.step_out(own[0], Which::Last, true, &mut Wakers::new()).unwrap();
+    assert_eq!(left.due(), at(3), "the last slot is handed back");
+    assert_eq!(gone(&mut line), [(own[1], at(1)), (other, at(2))]);
 }
 
 #[test]
-fn what_somebody_leaves_who_had_been_let_go_is_the_next_ones() {
+fn who_does_not_come_is_passed_over_and_may_come_back() {
     let mut line = Line::default();
-    let all: Vec<u64> = (1..=2).map(|due| line.join(1, slot(1, due))).collect();
-    assert_eq!(gone(&mut line, &all, at(1)), [all[0]]);
-    let spare = line.quit(all[0], at(1), &mut Wakers::new());
-    assert_eq!(spare.iter().map(Slot::due).collect::<Vec<_>>(), [at(2)]);
-    assert_eq!(gone(&mut line, &all[1..], at(1)), [all[1]]);
+    let (absent, next) = (join(&mut line, 1, slot(1, 1)), join(&mut line, 2, slot(1, 2)));
+    let now = at(5);
+    let later = now.saturating_add(ABSENT_AFTER);
+    assert_eq!(line.look(next, now, now, &mut Wakers::new()), Turn::Later(later));
+    assert!(matches!(line.look(next, later, later, &mut Wakers::new()), Turn::Later(_)));
+    assert!(line.listen(next, Waker::noop()), "it has been called");
+    assert_eq!(line.look(next, later, later, &mut Wakers::new()), Turn::Now);
+    line.come_back(next);
+    assert_eq!(line.head(), Some(next), "who was never away has nothing to come back to");
+    line.come_back(absent);
+    assert_eq!(line.head(), Some(absent));
+    assert_eq!(line.look(absent, later, later, &mut Wakers::new()), Turn::Now);
+    line.step_out(absent, Which::Own, false, &mut Wakers::new()).unwrap();
+    assert_eq!(line.head(), Some(next));
 }
 
-proptest! {
-    /// Whatever happens, no more is let go than is due, those of one tenant go in
-    /// their order, and when all slots are due everybody has gone.
-    #[test]
-    fn no_more_goes_than_is_due(
-        steps in prop::collection::vec((0_u8..8, 0_u64..4, 1_u32..4, any::<prop::sample::Index>()), 1..120),
-    ) {
-        let (mut line, mut now, mut tail) = (Line::default(), 0_u64, 0_u64);
-        let mut slots: Vec<(u64, u64)> = Vec::new();
-        let mut waiting: Vec<(u64, u64, u64)> = Vec::new();
-        let mut gone_cost = 0;
-        let mut last_gone: HashMap<u64, u64> = HashMap::new();
-        for (kind, tenant, cost, who) in steps {
-            match kind {
-                0..=3 => {
-                    // As a bucket of one a second would reserve it.
-                    tail = tail.max(now) + u64::from(cost);
-                    let ticket = line.join(tenant, slot(cost, tail));
-                    slots.push((tail, cost.into()));
-                    waiting.push((ticket, tenant, cost.into()));
-                }
-                4 if !waiting.is_empty() => {
-                    let (ticket, ..) = waiting.swap_remove(who.index(waiting.len()));
-                    for spare in line.quit(ticket, at(now), &mut Wakers::new()) {
-                        let due = (spare.due().get() - AT.get()) / Nanos::SECOND.get();
-                        let given = slots.iter().rposition(|slot| slot.0 == due).unwrap();
-                        prop_assert!(slots[given..].iter().all(|slot| slot.0 <= due), "the last one");
-                        slots.remove(given);
-                        tail = tail.min(due.saturating_sub(u64::from(spare.cost.get())).max(now));
-                    }
-                }
-                _ => now += u64::from(cost),
-            }
-            waiting.sort_unstable();
-            let mut stays = Vec::new();
-            for (ticket, tenant, cost) in waiting {
-                if line.look(ticket, at(now), &mut Wakers::new()) == Turn::Now {
-                    line.finish(ticket);
-                    gone_cost += cost;
-                    let before = last_gone.insert(tenant, ticket);
-                    prop_assert!(before.is_none_or(|before| before < ticket), "in their order");
-                } else {
-                    stays.push((ticket, tenant, cost));
-                }
-            }
-            waiting = stays;
-            let due: u64 = slots.iter().filter(|slot| slot.0 <= now).map(|slot| slot.1).sum();
-            prop_assert!(gone_cost <= due, "{gone_cost} of {due}");
-        }
-        for (ticket, ..) in waiting {
-            prop_assert_eq!(line.look(ticket, at(tail.max(now)), &mut Wakers::new()), Turn::Now);
-        }
-    }
+#[test]
+fn a_slot_is_lost_when_its_limit_is_good_as_new() {
+    let mut line = Line::default();
+    join(&mut line, 1, slot(1, 1));
+    assert!(!line.has_missed(at(1)) && !line.has_missed(at(2).saturating_sub(Nanos::new(1))));
+    assert!(line.has_missed(at(2)), "one a second, one at once");
+}
+
+#[test]
+fn whoever_is_next_is_called() {
+    let mut line = Line::default();
+    let (first, second) = (join(&mut line, 1, slot(1, 1)), join(&mut line, 1, slot(1, 2)));
+    let mut wakers = Wakers::new();
+    line.look(first, at(1), at(0), &mut wakers);
+    line.look(second, at(1), at(0), &mut wakers);
+    assert!(!line.listen(first, Waker::noop()) && !line.listen(second, Waker::noop()));
+    let third = join(&mut line, 2, slot(1, 3));
+    assert!(line.listen(first, Waker::noop()), "when somebody joins");
+    assert!(!line.listen(third, Waker::noop()));
+    line.step_out(first, Which::Own, false, &mut wakers);
+    assert_eq!(wakers.len(), 1, "when somebody goes");
+    assert!(line.listen(third, Waker::noop()) && !line.listen(second, Waker::noop()));
+    line.step_out(third, Which::Own, true, &mut wakers);
+    assert!(line.listen(second, Waker::noop()), "when somebody leaves");
 }

@@ -1,5 +1,8 @@
 //! `strategy: queue`: who waits, how long, and what happens when somebody leaves.
 
+mod envelope;
+mod world;
+
 use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
@@ -121,7 +124,7 @@ fn a_reservation_can_be_held_without_a_runtime() {
 }
 
 #[test]
-fn other_limits_are_charged_when_the_request_comes() {
+fn other_limits_are_charged_when_the_request_is_let_go() {
     let also = format!(
         "{QUEUE}  - {{ name: all, key: [], sustained: {{ rate: 1, window: hour }}, burst: {{ capacity: 10 }} }}\n"
     );
@@ -133,10 +136,65 @@ fn other_limits_are_charged_when_the_request_comes() {
     let left = |user: &'static str| {
         limiter.peek(&Request::new().user(user)).limits().last().unwrap().decision.remaining
     };
-    assert_eq!(left("2"), 8);
+    assert_eq!(left("2"), 9);
     clock.advance(Nanos::SECOND);
-    assert!(poll(waiting.as_mut()).unwrap().is_allowed());
+    let served = poll(waiting.as_mut()).unwrap();
     assert_eq!(left("2"), 8);
+    let told: Vec<_> = served.limits().map(|limit| limit.decision.remaining).collect();
+    assert_eq!((served.is_allowed(), told), (true, vec![0, 8]));
+    let counted: Vec<_> = limiter.limit_counters().into_iter().map(|(_, count)| (count.allowed, count.queued)).collect();
+    assert_eq!(counted, [(2, 0), (1, 1)], "once each, and only the one that was waited for as queued");
+}
+
+#[test]
+fn a_limit_that_refuses_whoever_is_let_go_decides_as_on_arrival() {
+    let also =
+        format!("{QUEUE}  - {{ name: all, key: [], sustained: {{ rate: 1, window: 10s }}, burst: {{ capacity: 2 }} }}\n");
+    let (limiter, clock) = limiter(&also);
+    let request = Request::new().user("1");
+    limiter.check(&request);
+    let (mut waiting, mut behind) = (pin!(limiter.admit(&request)), pin!(limiter.admit(&request)));
+    assert!(poll(waiting.as_mut()).is_none() && poll(behind.as_mut()).is_none());
+    assert!(limiter.check(&Request::new().user("2")).is_allowed(), "nothing is reserved of the other limit");
+    clock.advance(Nanos::SECOND);
+    let refused = poll(waiting.as_mut()).unwrap();
+    assert_eq!((refused.violated_rule(), refused.status()), (Some("all"), 429));
+    assert_eq!(refused.retry_after(), Some(Nanos::from_secs(9)));
+    let refused = poll(behind.as_mut()).unwrap();
+    assert_eq!(refused.violated_rule(), Some("all"), "it has moved up");
+    assert_eq!(limiter.decided(Reason::TokenBucketExceeded), 2, "counted once");
+    assert_eq!(limiter.queue_waits().snapshot().count(), 0);
+    assert_eq!(limiter.peek(&request).limits().next().unwrap().decision.remaining, 1, "both have given back");
+}
+
+#[test]
+fn a_queue_that_refuses_whoever_is_let_go_is_waited_for_as_long_as_may_be() {
+    let two = |patience: &str| {
+        format!(
+            "{QUEUE}  - {{ name: all, key: [], sustained: {{ rate: 1, window: 2s }}, burst: {{ capacity: 2 }}, strategy: queue, queue: {{ max_wait: {patience} }} }}\n"
+        )
+    };
+    for (patience, waits) in [("3s", Some(Nanos::from_secs(2))), ("1500ms", None)] {
+        let (limiter, clock) = limiter(&two(patience));
+        let request = Request::new().user("1");
+        limiter.check(&request);
+        let mut waiting = pin!(limiter.admit(&request));
+        assert!(poll(waiting.as_mut()).is_none());
+        assert!(limiter.check(&Request::new().user("2")).is_allowed());
+        clock.advance(Nanos::SECOND);
+        let again = poll(waiting.as_mut());
+        let Some(waits) = waits else {
+            let refused = again.unwrap();
+            assert_eq!((refused.reason(), refused.violated_rule()), (Reason::QueueTimeout, Some("all")));
+            continue;
+        };
+        assert!(again.is_none(), "it waits for the other one");
+        clock.advance(Nanos::SECOND);
+        let served = poll(waiting.as_mut()).unwrap();
+        assert_eq!((served.is_allowed(), served.queued()), (true, Some(waits)), "since it came");
+        assert_eq!(limiter.queue_waits().snapshot().count(), 1);
+        assert_eq!(limiter.decided(Reason::Ok), 3);
+    }
 }
 
 #[test]
@@ -318,7 +376,9 @@ fn a_thousand_wait_and_each_is_served_in_its_turn() {
     assert_eq!(served(&clock, &mut waiting, 200), ["a", "b"].repeat(100));
     clock.advance(Nanos::from_secs(800));
     let rest = through(&mut waiting);
-    assert!(rest.len() == 800 && rest.iter().all(|(_, decision)| decision.is_allowed()));
+    let (allowed, late): (Vec<_>, Vec<_>) = rest.iter().partition(|(_, decision)| decision.is_allowed());
+    assert_eq!((allowed.len(), late.len()), (1, 799), "a bucket saves no more than it holds");
+    assert!(late.iter().all(|(_, decision)| decision.reason() == Reason::QueueTimeout));
 }
 
 #[test]
@@ -335,11 +395,14 @@ fn costs_of_different_size_are_never_served_before_the_bucket_allows() {
     );
     clock.advance(Nanos::from_secs(4));
     assert!(poll(first.as_mut()).is_some());
-    clock.advance(Nanos::from_secs(2));
-    assert!(poll(third.as_mut()).is_none() && poll(second.as_mut()).is_none(), "the slots are at 5 and at 7");
-    clock.advance(Nanos::from_secs(1));
-    assert_eq!(poll(third.as_mut()).unwrap().queued(), Some(Nanos::from_secs(7)));
-    assert!(poll(second.as_mut()).is_some());
+    clock.advance(Nanos::SECOND);
+    assert!(poll(third.as_mut()).is_none() && poll(second.as_mut()).is_none(), "two are waited for");
+    clock.advance(Nanos::SECOND);
+    assert!(poll(second.as_mut()).is_none(), "it is not its turn");
+    assert_eq!(poll(third.as_mut()).unwrap().queued(), Some(Nanos::from_secs(6)));
+    assert!(poll(second.as_mut()).is_none());
+    clock.advance(Nanos::SECOND);
+    assert_eq!(poll(second.as_mut()).unwrap().queued(), Some(Nanos::from_secs(7)));
 }
 
 #[test]
