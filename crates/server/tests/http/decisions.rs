@@ -157,7 +157,7 @@ fn a_mapped_address_is_the_address_it_maps() {
     }
     // On a listener for both, IPv4 clients have mapped addresses: that of a trusted proxy is its own.
     let Ok(both) = std::net::TcpListener::bind("[::]:0") else { return };
-    drop(both);
+    drop((both, client, server));
     let server = Server::start_at("[::]:0");
     let loopback = std::net::SocketAddr::from(([127, 0, 0, 1], server.address.port()));
     let mut client = crate::client::Client::connect(loopback);
