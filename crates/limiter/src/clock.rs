@@ -2,8 +2,8 @@
 
 mod offsets;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use tidegate_core::Nanos;
@@ -92,6 +92,8 @@ struct WallClock {
     offsets: Offsets,
     /// When it was last read.
     read_at: AtomicU64,
+    /// Held by whoever reads it.
+    reading: Mutex<()>,
 }
 
 impl MonotonicClock {
@@ -107,7 +109,8 @@ impl MonotonicClock {
         let nanos_whole = nanos >> SAMPLE_BITS;
         let nanos_part = nanos << (64 - SAMPLE_BITS);
         let start = Nanos::from(start);
-        let wall = WallClock { offsets: Offsets::default(), read_at: AtomicU64::new(start.get()) };
+        let read_at = AtomicU64::new(start.get());
+        let wall = WallClock { offsets: Offsets::default(), read_at, reading: Mutex::default() };
         MonotonicClock { counter, counter_at_start, start, nanos_whole, nanos_part, wall: Arc::new(wall) }
     }
 
@@ -129,20 +132,18 @@ impl MonotonicClock {
         best
     }
 
-    /// Reads the wall clock, unless somebody else just does. `now` is an instant up to now that has the new time.
+    /// Reads the wall clock, unless somebody else just does: of two readings the older one must not come last. `now`
+    /// is an instant up to this one that has the new time.
     #[cold]
-    fn read_wall(&self, now: Nanos, read_at: u64) {
+    fn read_wall(&self, now: Nanos) {
+        let Ok(_reading) = self.wall.reading.try_lock() else { return };
         let this = self.now();
-        let exchanged =
-            self.wall.read_at.compare_exchange(read_at, this.get(), Ordering::Relaxed, Ordering::Relaxed);
-        if exchanged.is_err() {
-            return;
-        }
         let (offset, doubt) = self.measure();
         let known = self.wall.offsets.latest();
         if offset.abs_diff(known) > doubt.saturating_add(WALL_EVERY.get()) {
             self.wall.offsets.set(now.min(this), offset);
         }
+        self.wall.read_at.store(this.get(), Ordering::Relaxed);
     }
 }
 
@@ -165,7 +166,7 @@ impl Clock for MonotonicClock {
     fn wall_at(&self, now: Nanos) -> Nanos {
         let read_at = self.wall.read_at.load(Ordering::Relaxed);
         if now.get() >= read_at.saturating_add(WALL_EVERY.get()) {
-            self.read_wall(now, read_at);
+            self.read_wall(now);
         }
         self.wall.offsets.at(now)
     }
@@ -344,7 +345,10 @@ mod tests {
         assert_eq!(clock.wall.offsets.at(now), now.saturating_add(Nanos::HOUR));
         let later = clock.now().max(now).saturating_add(WALL_EVERY).saturating_add(WALL_EVERY);
         let read = clock.wall_at(later);
-        assert!(read.get().abs_diff(later.get()) < Nanos::SECOND.get(), "{read} is what the wall clock shows");
+        assert!(
+            read.get().abs_diff(later.get()) < Nanos::SECOND.get(),
+            "{read} is what the wall clock shows"
+        );
         assert_eq!(clock.wall_at(now.saturating_sub(Nanos::SECOND)), now.saturating_sub(Nanos::SECOND));
         assert!(clock.now() < now.saturating_add(Nanos::MINUTE), "it goes on as it did");
     }

@@ -1,7 +1,7 @@
 //! The policy-driven limiter, as a program uses it.
 
 use tidegate::policy::{Limiter, Policy, Reason, Request, Trust};
-use tidegate::{Cost, ManualClock, Memory, MemoryOptions, Nanos};
+use tidegate::{Clock, Cost, ManualClock, Memory, MemoryOptions, Nanos};
 
 type Manual = Limiter<Memory<ManualClock>, ManualClock>;
 
@@ -252,7 +252,11 @@ fn dates_follow_the_wall_clock_and_waits_the_steady_one() {
 
     by(1_800);
     assert_eq!(retry(&user("bad")), Some(hour / 2), "half an hour is left of the block");
-    assert_eq!((retry(&used("/bucket")), retry(&used("/log"))), (Some(hour), Some(hour)), "but no time has passed");
+    assert_eq!(
+        (retry(&used("/bucket")), retry(&used("/log"))),
+        (Some(hour), Some(hour)),
+        "but no time has passed"
+    );
     assert_eq!(retry(&used("/window")), Some(15 * hour + hour / 2));
     by(1_800);
     assert!(limiter.check(&user("bad")).is_allowed(), "it counts before that instant");
@@ -283,7 +287,9 @@ fn a_place_in_a_queue_for_a_window_is_given_back_whatever_the_wall_clock_shows()
         assert_eq!(admitted(&limiter, &user("1"), 3), 2);
         let (decision, place) = limiter.reserve(&user("1"));
         assert!(decision.is_allowed() && place.is_some());
-        clock.set_wall(Nanos::new(clock.wall().get().saturating_add_signed(step * Nanos::SECOND.get() as i64)));
+        clock.set_wall(Nanos::new(
+            clock.wall().get().saturating_add_signed(step * Nanos::SECOND.get() as i64),
+        ));
         let before = left();
         drop(place);
         assert!(left() >= before, "nothing is taken by giving back");

@@ -76,7 +76,8 @@ impl Registry {
     /// it is written in, and its limit there.
     fn edited(&self, found: &Version, word: u64, wanted: &Version) -> (Limit, u64) {
         self.edits(found, wanted).fold((found.limit, word), |(_, word), edit| {
-            let word = carried(&edit.before, word, &edit.after, edit.made.carry, |meter| edit.made.since(meter));
+            let word =
+                carried(&edit.before, word, &edit.after, edit.made.carry, |meter| edit.made.since(meter));
             (edit.after, word)
         })
     }

@@ -20,7 +20,8 @@ struct Step {
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let set = prop_oneof![6 => Just(0), 3 => -20_i64..=20, 1 => -4_000_i64..=4_000, 1 => -600_000_i64..=600_000];
+    let set =
+        prop_oneof![6 => Just(0), 3 => -20_i64..=20, 1 => -4_000_i64..=4_000, 1 => -600_000_i64..=600_000];
     let step = (0_u64..6, set, any::<u8>(), 1_u32..4);
     vec(step.prop_map(|(wait, set, key, cost)| Step { wait, set, key, cost }), 1..80)
 }
@@ -172,7 +173,8 @@ fn a_charge_is_handed_back_to_the_window_it_was_counted_in() {
             world.store.charge_now(Intent::HandBack, &[charge], made_at);
             let after = world.left(1);
             // Set forward by an hour, the sliding window still counts it; set back, it is in the window that is kept.
-            let counts = step < 0 || (limit == Limit::sliding_window(quota) && step == Nanos::HOUR.get() as i64);
+            let counts =
+                step < 0 || (limit == Limit::sliding_window(quota) && step == Nanos::HOUR.get() as i64);
             assert!(after >= before && after <= before + if counts { 4 } else { 0 }, "{limit}, {step}");
             assert!(step > 0 || after == before + 4, "{limit}: all of it, while the window is kept");
         }

@@ -26,7 +26,7 @@ pub(super) async fn answer(context: &Context, parts: &Parts) -> Result<Answer, P
     let deny_status = deny_status(parts.uri.query())?;
     let node = &context.node;
     let headers = parts.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
-    let who = node.identity.who(headers, context.peer.address, node.limiter.clock().now());
+    let who = node.identity.who(headers, context.peer.address, node.limiter.clock().wall());
     if who.token_rejected {
         node.metrics.token_rejected();
     }

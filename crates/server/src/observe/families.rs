@@ -57,6 +57,10 @@ families! {
         "1 while /readyz names a reason why something is not as it should be.";
     KILL_SWITCH: Gauge "tidegate_kill_switch" []
         "1 while everything is admitted by order.";
+    CLOCK_OFFSET: Gauge "tidegate_clock_offset_seconds" []
+        "How far the wall clock is ahead of where it would be had nobody set it since the start, and had it not drifted.";
+    CLOCK_MOVES: Counter "tidegate_clock_moves_total" []
+        "How often the wall clock was found a second or more away from where it was last told to be.";
     DECISIONS: Counter "tidegate_decisions_total" ["limit", "outcome"]
         "What limits have said of requests. A request counts once for each limit that applies to it.";
     DECISIONS_BY_REASON: Counter "tidegate_decisions_by_reason_total" ["reason"]

@@ -34,6 +34,7 @@ pub(super) enum Count {
     PolicyReloads,
     TokensRejected,
     Panics,
+    ClockMoves,
 }
 
 impl Count {
@@ -51,6 +52,7 @@ impl Count {
             Count::PolicyReloads => 28,
             Count::TokensRejected => 30,
             Count::Panics => 31,
+            Count::ClockMoves => 38,
         }
     }
 }
@@ -117,6 +119,11 @@ impl Metrics {
         self.add(Count::Panics);
     }
 
+    /// The wall clock is not where it was.
+    pub fn clock_moved(&self) {
+        self.add(Count::ClockMoves);
+    }
+
     /// A token of a client could not be verified.
     pub fn token_rejected(&self) {
         self.add(Count::TokensRejected);
@@ -154,7 +161,7 @@ mod tests {
     #[test]
     fn every_counter_has_a_place_of_its_own() {
         let metrics = Metrics::default();
-        let mut counts = vec![Count::PolicyReloads, Count::TokensRejected, Count::Panics];
+        let mut counts = vec![Count::PolicyReloads, Count::TokensRejected, Count::Panics, Count::ClockMoves];
         counts.extend(Protocol::ALL.map(Count::Requests));
         counts.extend(Concern::ALL.map(Count::ReloadFailures));
         for listener in Listener::ALL {

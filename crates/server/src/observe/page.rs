@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use tidegate::Clock;
 use tidegate::policy::Reason;
 use tidegate::policy::counters::RuleOutcome;
 use tidegate::policy::durations::DurationHistogram;
@@ -16,6 +17,7 @@ use super::told_limits::{OTHER, ToldLimit};
 use super::traces::{Protocol, SpanOutcome};
 use crate::lifecycle::Concern;
 use crate::node::Node;
+use crate::serve::clock_watch::seconds;
 use crate::settings::Listener;
 
 /// All metrics of a node, as text. It looks at every limit, so with many of them it takes some
@@ -44,6 +46,10 @@ fn state(page: &mut Exposition, node: &Node) {
     page.family(&family::READY).sample(&[], u8::from(readiness.is_ready()));
     page.family(&family::DEGRADED).sample(&[], u8::from(!readiness.degraded.is_empty()));
     page.family(&family::KILL_SWITCH).sample(&[], u8::from(node.limiter.kill_switch()));
+    let now = node.limiter.clock().now();
+    let ahead = node.limiter.clock().wall_at(now).get().wrapping_sub(now.get()) as i64;
+    page.family(&family::CLOCK_OFFSET).sample(&[], seconds(ahead));
+    page.family(&family::CLOCK_MOVES).sample(&[], node.metrics.get(Count::ClockMoves));
 }
 
 fn decisions(page: &mut Exposition, node: &Node, limits: &[ToldLimit]) {

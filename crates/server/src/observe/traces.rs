@@ -121,14 +121,14 @@ impl Tracing {
         }
         let builder = SpanBuilder::from_name("tidegate.decide")
             .with_kind(SpanKind::Server)
-            .with_start_time(wall_time(began));
+            .with_start_time(wall_time(decision, began));
         let mut span = self.tracer.build_with_context(builder, &context);
         if !span.is_recording() {
             return;
         }
         self.counts.add(SpanOutcome::Made, 1);
         span.set_attributes(attributes(origin.protocol, decision));
-        span.end_with_timestamp(wall_time(ended));
+        span.end_with_timestamp(wall_time(decision, ended));
     }
 }
 
@@ -151,8 +151,10 @@ fn attributes(protocol: Protocol, decision: &Decision) -> Vec<KeyValue> {
     told
 }
 
-fn wall_time(instant: Nanos) -> SystemTime {
-    UNIX_EPOCH + Duration::from(instant)
+/// What the wall clock showed at an instant about that of a decision.
+fn wall_time(decision: &Decision, instant: Nanos) -> SystemTime {
+    let ahead = decision.wall().get().wrapping_sub(decision.at().get()) as i64;
+    UNIX_EPOCH + Duration::from_nanos(instant.get().saturating_add_signed(ahead))
 }
 
 impl fmt::Debug for Tracing {

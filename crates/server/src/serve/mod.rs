@@ -3,6 +3,7 @@
 mod accept;
 mod banner;
 mod bind;
+pub(crate) mod clock_watch;
 mod connections;
 mod files_max;
 pub(crate) mod policy_file;

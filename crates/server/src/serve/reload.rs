@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tidegate::Clock;
 use tokio::time::sleep;
 
+use super::clock_watch::ClockWatch;
 use super::policy_file;
 use super::tls::Tls;
 use super::watch::Watched;
@@ -21,6 +22,7 @@ pub(crate) struct Reload {
     policy: Option<PolicyFile>,
     tls: Option<(Watched, Arc<Tls>)>,
     jwks: Option<Watched>,
+    clock: ClockWatch,
 }
 
 /// The policy's file, and what is in force of it.
@@ -39,7 +41,7 @@ impl Reload {
         tls: Option<(Watched, Arc<Tls>)>,
         jwks: Option<Watched>,
     ) -> Reload {
-        Reload { node, policy, tls, jwks }
+        Reload { node, policy, tls, jwks, clock: ClockWatch::default() }
     }
 
     /// The file with the keys for tokens, if there is one, as it looks now.
@@ -71,8 +73,9 @@ impl Reload {
         Ok(())
     }
 
-    /// Reads what has changed.
+    /// Reads what has changed, and looks at the clock.
     fn changed(&mut self) {
+        self.clock.look(&self.node);
         if self.policy.as_mut().is_some_and(|policy| policy.watched.changed()) {
             self.read_policy(false);
         }
@@ -113,7 +116,7 @@ impl Reload {
             if text == policy.text && !asked {
                 return Ok(None);
             }
-            let now = node.limiter.clock().now();
+            let now = node.limiter.clock().wall();
             let compiled = policy_file::compile(&text, &node.settings, now);
             let (rules, warnings) = compiled.map_err(|problems| policy_file::in_a_line(&file, &problems))?;
             let limits = rules.rules().len();

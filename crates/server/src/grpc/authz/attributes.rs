@@ -38,7 +38,7 @@ pub(super) fn who(node: &Node, attributes: &AttributeContext) -> (Who, bool) {
     let told = told.iter().map(|(name, value)| (*name, value.as_bytes()));
     let peer = attributes.source.as_ref().and_then(address);
     let nobody = IpAddr::from(Ipv4Addr::UNSPECIFIED);
-    let who = node.identity.who(told, peer.unwrap_or(nobody), node.limiter.clock().now());
+    let who = node.identity.who(told, peer.unwrap_or(nobody), node.limiter.clock().wall());
     (who, peer.is_some())
 }
 

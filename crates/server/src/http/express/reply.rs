@@ -53,7 +53,7 @@ impl Reply {
         }
         let mut digits = [0; 20];
         header(out, "content-length", decimal(self.body.len(), &mut digits));
-        let second = clock.now().get() / tidegate::Nanos::SECOND.get();
+        let second = clock.wall().get() / tidegate::Nanos::SECOND.get();
         if self.date.0 != second {
             self.date = (second, httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(second)));
         }
