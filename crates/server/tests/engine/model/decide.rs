@@ -45,7 +45,7 @@ impl Model {
 
     /// Decides a line of a trace.
     pub(crate) fn decide(&mut self, line: &Value) -> Value {
-        let mut request = Request::new(line, Spellings::of(&self.policy));
+        let mut request = Request::new(line).spelled(Spellings::of(&self.policy));
         let route_cost = self.take_route(&mut request);
         let mut decision = self.before_limits(&request, route_cost);
         decision["at_ms"] = line["at_ms"].clone();

@@ -35,8 +35,13 @@ pub(crate) struct Request<'a> {
 
 impl<'a> Request<'a> {
     /// A line of a trace. Its route is not known yet.
-    pub(crate) fn new(json: &'a Value, spellings: Spellings) -> Request<'a> {
-        Request { json, spellings, route: None }
+    pub(crate) fn new(json: &'a Value) -> Request<'a> {
+        Request { json, spellings: Spellings::default(), route: None }
+    }
+
+    /// The same where these spellings of a path are one.
+    pub(crate) fn spelled(self, spellings: Spellings) -> Request<'a> {
+        Request { spellings, ..self }
     }
 
     /// When it came, in nanoseconds.
@@ -215,7 +220,7 @@ fn requests_are_read_as_the_documents_say() {
         "at_ms": 1.5, "ip": "2001:db8:1:2:3::4", "path": "//a/./b/../%63?x=1", "query": "w=1%30&w=3&s=a+b",
         "headers": {"X-Key": "k"}, "host": "API.Example.com",
     });
-    let request = Request::new(&json, Spellings::default());
+    let request = Request::new(&json);
     assert_eq!(request.at(), 1_500_000);
     assert_eq!(request.value("ip").unwrap(), "2001:db8:1:2::");
     assert_eq!(request.value("route").unwrap(), "/a/c");
@@ -225,5 +230,5 @@ fn requests_are_read_as_the_documents_say() {
     assert_eq!(request.value("host").unwrap(), "api.example.com");
     assert_eq!(request.value("user"), None);
     let mapped = serde_json::json!({"at_ms": 0, "ip": "::ffff:203.0.113.7"});
-    assert_eq!(Request::new(&mapped, Spellings::default()).value("ip").unwrap(), "203.0.113.7");
+    assert_eq!(Request::new(&mapped).value("ip").unwrap(), "203.0.113.7");
 }
