@@ -3,6 +3,7 @@
 import json
 import resource
 import socket
+import struct
 import time
 
 from harness import Tidegate, http_request
@@ -107,7 +108,7 @@ def test_slow_heads_are_cut_off():
     with Tidegate(POLICY) as server:
         slow = [connect(server.http) for _ in range(50)]
         for connection in slow:
-            connection.sendall(b"POST /v1/check HTTP/1.1\r\nHost: x\r\n")
+            connection.sendall(b"POST /v1/check HTTP/1.1\r\nHost: localhost\r\n")
         began = time.monotonic()
         # A byte now and then does not buy more time.
         while time.monotonic() - began < 4:
@@ -124,7 +125,7 @@ def test_slow_heads_are_cut_off():
 def test_slow_bodies_are_cut_off():
     with Tidegate(POLICY) as server:
         with connect(server.http) as connection:
-            head = b"POST /v1/check HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{"
+            head = b"POST /v1/check HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{"
             connection.sendall(head)
             began = time.monotonic()
             said = read_all(connection)
@@ -155,7 +156,7 @@ def test_header_floods():
         for flood in [many, b"X: " + b"y" * 40_000 + b"\r\n", many * 50, b"X: " + b"y" * 200_000 + b"\r\n"] * 2:
             with connect(server.http) as connection:
                 try:
-                    connection.sendall(b"POST /v1/check HTTP/1.1\r\nHost: x\r\n" + flood + b"\r\n")
+                    connection.sendall(b"POST /v1/check HTTP/1.1\r\nHost: localhost\r\n" + flood + b"\r\n")
                 except (BrokenPipeError, ConnectionResetError):
                     pass
                 refusals += b" 431 " in read_all(connection).split(b"\r\n")[0]
@@ -170,7 +171,7 @@ def test_oversized_bodies():
         status, headers, body = http_request(server.http, "POST", "/v1/check", too_large)
         assert status == 413 and headers["content-type"] == "application/problem+json", (status, body)
         with connect(server.http) as connection:
-            connection.sendall(b"POST /v1/check HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+            connection.sendall(b"POST /v1/check HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n")
             try:
                 for _ in range(100):
                     connection.sendall(b"1000\r\n" + b" " * 4096 + b"\r\n")
@@ -181,7 +182,7 @@ def test_oversized_bodies():
         for _ in range(5):
             with connect(server.http) as connection:
                 chunks = b"1000\r\n" + b" " * 4096 + b"\r\n"
-                head = b"POST /v1/check HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+                head = b"POST /v1/check HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
                 connection.sendall(head + chunks * 17)
                 refusals += b" 413 " in read_all(connection).split(b"\r\n")[0]
         # A reset may take the answer from a client that has more to send; not every time.
@@ -201,7 +202,7 @@ def test_requests_that_two_servers_would_read_differently():
             b"X: a\r\n folded\r\nContent-Length: 12\r\n",
         ):
             with connect(server.http) as connection:
-                connection.sendall(b"POST /v1/check HTTP/1.1\r\nHost: x\r\n" + head + b"\r\n" + body)
+                connection.sendall(b"POST /v1/check HTTP/1.1\r\nHost: localhost\r\n" + head + b"\r\n" + body)
                 connection.shutdown(socket.SHUT_WR)
                 said = read_all(connection)
                 assert not said.startswith(b"HTTP/1.1 200"), (head, said)
@@ -270,4 +271,213 @@ def test_limits_that_never_come_again():
                 before = server.resident_bytes()
         grown = server.resident_bytes() - before
         assert grown < 64 * 1024 * 1024, f"{grown} bytes"
+        answers_others(server)
+
+
+# Decisions of some kilobytes, so that a request of three bytes has an answer a thousand times as large.
+MANY_LIMITS = "version: 1\nlimits:\n" + "".join(
+    f"  - {{ name: a-limit-with-a-name-as-operators-write-them-{number}, key: [], sustained: {{ rate: 1000000 }} }}\n"
+    for number in range(30)
+)
+BATCH = b'{"requests":[' + b",".join([b"{}"] * 1000) + b"]}"
+SMALL_BATCH = b'{"requests":[' + b",".join([b"{}"] * 600) + b"]}"
+# What the whole server may hold in memory, whatever clients leave untaken.
+RESIDENT_MAX = 96 * 1000 * 1000
+# A client that takes nothing is cut off after ten seconds, one that hides behind HTTP/2 streams after fifteen.
+CUT_OFF_S = 25
+
+
+def post(path, body):
+    return b"POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s" % (path, len(body), body)
+
+
+def deaf(address):
+    """A connection that takes next to nothing."""
+    connection = socket.socket()
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    connection.connect(address)
+    connection.setblocking(False)
+    return connection
+
+
+def send_some(connection, said):
+    """Sends as much as is taken at once; how much was."""
+    try:
+        return connection.send(said)
+    except OSError:
+        return 0
+
+
+def holds_little(server, connections, nudge):
+    """Stays within the bound while the clients take nothing and ask for more, and ends them."""
+    began, peak = time.monotonic(), 0
+    open_connections = list(connections)
+    while open_connections:
+        peak = max(peak, server.resident_bytes())
+        assert peak < RESIDENT_MAX, f"{peak / 1e6:.0f} MB resident"
+        waited = time.monotonic() - began
+        assert waited < CUT_OFF_S, f"{len(open_connections)} are still open after {waited:.0f} s"
+        status, _headers, body = http_request(server.http, "POST", "/v1/check", "{}")
+        assert status == 200, (status, body)
+        open_connections = [connection for connection in open_connections if nudge(connection)]
+        time.sleep(0.5)
+    for connection in connections:
+        connection.close()
+
+
+def goes_on(said):
+    """Something to send now and then; the connection is over once that fails."""
+
+    def nudge(connection):
+        try:
+            connection.send(said)
+        except BlockingIOError:
+            pass  # nobody reads it; that is not the end
+        except OSError:
+            return False
+        return True
+
+    return nudge
+
+
+def test_batches_that_nobody_takes():
+    with Tidegate(MANY_LIMITS) as server:
+        connections = [deaf(server.http) for _ in range(64)]
+        for connection in connections:
+            send_some(connection, post(b"/v1/check/batch", BATCH))
+        holds_little(server, connections, goes_on(post(b"/v1/check", b"{}")))
+
+
+def test_pipelines_that_nobody_takes():
+    check = post(b"/v1/check", b"{}")
+    forward = b"GET /v1/forward-auth HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    # Small answers need more requests until nothing more fits.
+    for listener, one, count in (("http", check, 64), ("http", forward, 16), ("resp", b"TG.CHECK user 1\r\n", 16)):
+        with Tidegate(MANY_LIMITS) as server:
+            connections = [deaf(getattr(server, listener)) for _ in range(count)]
+            for connection in connections:
+                send_some(connection, one * 1000)
+            holds_little(server, connections, goes_on(one * 1000))
+
+
+def frame(kind, flags, stream, payload):
+    """A frame of HTTP/2."""
+    return struct.pack(">I", len(payload))[1:] + bytes([kind, flags]) + struct.pack(">I", stream) + payload
+
+
+def field(name, value):
+    """A header of HTTP/2, spelled out."""
+    return b"\x00" + bytes([len(name)]) + name + bytes([len(value)]) + value
+
+
+WINDOW_OPENED = b"\x00\x00\x04\x08\x00" + b"\x00" * 4
+
+
+def h2_connect(address, window):
+    """A connection whose streams let so many bytes through."""
+    connection = connect(address)
+    settings = frame(4, 0, 0, struct.pack(">HI", 4, window))
+    connection.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + settings)
+    # The server opens the window of the connection; before that, less may be sent.
+    said = b""
+    while WINDOW_OPENED not in said:
+        chunk = connection.recv(65536)
+        assert chunk, said
+        said += chunk
+    return connection
+
+
+def h2_post(stream, path, body, kind=b"application/json"):
+    head = b"\x83\x86" + field(b":path", path) + field(b":authority", b"localhost") + field(b"content-type", kind)
+    return frame(1, 4, stream, head) + frame(0, 1, stream, body)
+
+
+def drips(connection):
+    """Lets one byte through on every stream, which is no progress, and asks whether the server is there."""
+    connection.setblocking(False)
+    windows = b"".join(frame(8, 0, 2 * number + 1, struct.pack(">I", 1)) for number in range(128))
+    try:
+        connection.sendall(windows + frame(6, 0, 0, b"tidegate"))
+        while True:
+            if not connection.recv(1 << 20):
+                return False
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+
+
+def test_http2_streams_that_nobody_lets_on():
+    for window in (0, 1):
+        with Tidegate(MANY_LIMITS) as server:
+            connections = [h2_connect(server.http, window) for _ in range(2)]
+            for connection in connections:
+                for number in range(128):
+                    # All of them together fit the window that the server opens for a connection.
+                    connection.sendall(h2_post(2 * number + 1, b"/v1/check/batch", SMALL_BATCH))
+            holds_little(server, connections, drips)
+
+
+def test_grpc_streams_that_nobody_lets_on():
+    # Asks for a file with all that it needs, field 4: an answer of some kilobytes.
+    symbol = b"envoy.service.ratelimit.v3.RateLimitService"
+    body = struct.pack(">BI", 0, len(symbol) + 2) + bytes([0x22, len(symbol)]) + symbol
+    path = b"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"
+    with Tidegate(MANY_LIMITS) as server:
+        connections = [h2_connect(server.grpc, 0) for _ in range(4)]
+        for connection in connections:
+            for number in range(128):
+                connection.sendall(h2_post(2 * number + 1, path, body, b"application/grpc"))
+        holds_little(server, connections, drips)
+
+
+def test_a_client_that_reads_slowly_gets_its_whole_batch():
+    with Tidegate(MANY_LIMITS) as server:
+        connection = connect(server.http)
+        connection.sendall(post(b"/v1/check/batch", BATCH).replace(b"\r\nHost", b"\r\nConnection: close\r\nHost"))
+        said = b""
+        while chunk := connection.recv(20_000):
+            said += chunk
+            time.sleep(0.005)
+        assert said.endswith(b"]}\r\n0\r\n\r\n"), said[-100:]
+        assert said.count(b'"allowed":true,"reason"') == 1000
+
+
+def test_bodies_of_one_address_leave_room_for_others():
+    unfinished = b"POST /v1/check/batch HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n{" + b" " * 600_000
+
+    def from_address(server, address):
+        connection = socket.create_connection(server.http, timeout=PATIENCE_S, source_address=(address, 0))
+        connection.sendall(unfinished)
+        return connection
+
+    with Tidegate(POLICY) as server:
+        many = [from_address(server, "127.0.0.2") for _ in range(110)]
+        one = from_address(server, "127.0.0.3")
+        # What is refused is refused at once, what is kept is waited for.
+        assert b" 408 " in read_all(one).split(b"\r\n")[0]
+        told = [read_all(connection).split(b"\r\n")[0] for connection in many]
+        assert any(b" 503 " in line for line in told) and any(b" 408 " in line for line in told), set(told)
+        answers_others(server)
+
+
+def test_abuse_of_http2_writes_few_lines():
+    resets = b"".join(
+        frame(1, 4, stream, b"\x83\x86" + field(b":path", b"/v1/check") + field(b":authority", b"localhost"))
+        + frame(3, 0, stream, struct.pack(">I", 8))
+        for stream in range(1, 401, 2)
+    )
+    with Tidegate(POLICY) as server:
+        before, calmed = server.said().count("\n"), 0
+        began = time.monotonic()
+        for number in range(300):
+            with h2_connect((server.http, server.grpc)[number % 2], 65_535) as connection:
+                try:
+                    connection.sendall(resets)
+                except OSError:
+                    pass
+                calmed += b"too_many_resets" in read_all(connection)
+        assert calmed > 100, f"{calmed} of 300 were told to calm down"
+        lines = server.said().count("\n") - before
+        assert 0 < lines <= 10 + 2 * (time.monotonic() - began), f"{lines} lines"
         answers_others(server)

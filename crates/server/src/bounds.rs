@@ -34,9 +34,28 @@ pub const BODY_BYTES_MAX: usize = 64 * 1_024;
 pub const BATCH_BYTES_MAX: usize = 1_024 * 1_024;
 /// Requests of a batch.
 pub const BATCH_MAX: usize = 1_000;
-/// Bytes of all bodies together that are kept while the rest of them is still to come. One that comes whole is
-/// read where it is, and does not count.
+/// Bytes of all bodies together that are kept: of those whose rest is still to come, and of batches that are not
+/// answered whole. One that comes whole and is answered at once is read where it is, and does not count. One address
+/// gets a quarter of it, loopback or a trusted proxy three quarters.
 pub const BODIES_BYTES_MAX: usize = 64 * 1_024 * 1_024;
+/// Bytes of all answers together that are made and that clients have not taken. It is shared by address like that
+/// of bodies. Beyond it HTTP/2 and gRPC calls are refused before they are decided, and other connections are closed.
+pub const ANSWERS_BYTES_MAX: usize = 32 * 1_024 * 1_024;
+/// Bytes of answers on one connection that its client has not taken: no more is decided on it until it has.
+pub const ANSWERS_PER_CONNECTION_BYTES_MAX: usize = 256 * 1_024;
+/// Of these, bytes that do not count for all together, so that a client that reads is answered whatever others do.
+pub const ANSWERS_FREE_BYTES: usize = 4 * 1_024;
+/// Bytes of answers in the express lane that are written at once, and of a batch that are collected before it is
+/// sent in pieces; the last answer may go beyond it.
+pub const ANSWERS_AT_ONCE_BYTES: usize = 64 * 1_024;
+/// Bytes of a piece of a batch; the last decision may go beyond it.
+pub const BATCH_PIECE_BYTES: usize = 16 * 1_024;
+/// Bytes of answers that the kernel takes for a connection and has not sent.
+pub const KERNEL_UNSENT_BYTES_MAX: u32 = 128 * 1_024;
+/// A client that does not take an answer within this is cut off, whatever it sends meanwhile.
+pub const TAKE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Within that it must take the whole answer, or at least so many bytes; a sixteenth of it on each HTTP/2 stream.
+pub const TAKE_BYTES_MIN: usize = 16 * 1_024;
 /// Bytes of the name of a header, claim or descriptor in a request.
 pub const NAME_BYTES_MAX: usize = 256;
 /// Bytes of its value.

@@ -23,13 +23,17 @@ const INTRODUCTION: &str = "\
 
 Whatever a client can make the server hold or do is bounded. What is beyond is refused with an error that
 says so, and the others go on being answered.
+
+Of what there is for bodies, and for answers that are not taken, one address (or one /64 of IPv6) gets a quarter at
+most. Loopback, or a trusted proxy, stands for many clients and gets three quarters.
 ";
 
 type Row = (&'static str, String);
 
-fn sections() -> [(&'static str, Vec<Row>); 5] {
+fn sections() -> [(&'static str, Vec<Row>); 6] {
     [
         ("Connections", connections()),
+        ("Answers that are not taken", answers()),
         ("HTTP", http()),
         ("gRPC", grpc()),
         ("The Redis protocol", resp()),
@@ -56,6 +60,23 @@ fn connections() -> Vec<Row> {
     ]
 }
 
+fn answers() -> Vec<Row> {
+    vec![
+        ("until a client must have taken an answer, whatever else it sends", seconds(TAKE_TIMEOUT)),
+        (
+            "or at least, of a larger one, each time; a sixteenth of it on an HTTP/2 stream",
+            bytes(TAKE_BYTES_MIN),
+        ),
+        (
+            "on one connection; nothing more is decided there until some is taken",
+            bytes(ANSWERS_PER_CONNECTION_BYTES_MAX),
+        ),
+        ("on all connections together", bytes(ANSWERS_BYTES_MAX)),
+        ("on a connection, before they count for all together", bytes(ANSWERS_FREE_BYTES)),
+        ("in the kernel, unsent, for one connection", bytes(KERNEL_UNSENT_BYTES_MAX as usize)),
+    ]
+}
+
 fn http() -> Vec<Row> {
     vec![
         ("until the head of a request is there", seconds(HEAD_TIMEOUT)),
@@ -68,7 +89,12 @@ fn http() -> Vec<Row> {
         ("the body of a batch", bytes(BATCH_BYTES_MAX)),
         ("requests of a batch", number(BATCH_MAX)),
         ("requests of a batch that wait for a shared store at once", number(BATCH_WAITING_MAX)),
-        ("all bodies together, of which the rest is still to come", bytes(BODIES_BYTES_MAX)),
+        (
+            "all bodies together, of which the rest is still to come or not yet decided",
+            bytes(BODIES_BYTES_MAX),
+        ),
+        ("answers of the express lane, or of a batch, that are sent at once", bytes(ANSWERS_AT_ONCE_BYTES)),
+        ("then, a piece of a batch", bytes(BATCH_PIECE_BYTES)),
         ("the name of a header, claim or descriptor in a body", bytes(NAME_BYTES_MAX)),
         ("its value", bytes(VALUE_BYTES_MAX)),
         (

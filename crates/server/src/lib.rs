@@ -4,6 +4,7 @@ pub mod admin;
 mod at_once;
 pub mod bounds;
 mod bounds_page;
+mod budget;
 mod cli;
 mod commands;
 mod exit;

@@ -1,5 +1,6 @@
 //! What all listeners share, and the one way from a question to a decision.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use tidegate::policy::{
@@ -10,7 +11,8 @@ use tidegate::{
     Clock, Cost, LimitError, Memory, MemoryError, MemoryOptions, MemoryStats, MonotonicClock, Nanos,
 };
 
-use crate::http::BodyBudget;
+use crate::bounds::{ANSWERS_BYTES_MAX, BODIES_BYTES_MAX};
+use crate::budget::Budget;
 use crate::identity::{Identity, Presented, Verified};
 use crate::lifecycle::Lifecycle;
 use crate::observe::{Metrics, Origin, Traces};
@@ -35,7 +37,9 @@ pub struct Node {
     /// Where spans go.
     pub traces: Traces,
     /// What there is for bodies that have not come whole.
-    pub(crate) bodies: BodyBudget,
+    pub(crate) bodies: Arc<Budget>,
+    /// What there is for answers that clients have not taken.
+    pub(crate) answers: Arc<Budget>,
     /// The thread of a shared store.
     pub(crate) keeper: Option<Keeper>,
 }
@@ -89,9 +93,15 @@ impl Node {
             lifecycle,
             metrics,
             traces,
-            bodies: BodyBudget::default(),
+            bodies: Budget::of(BODIES_BYTES_MAX),
+            answers: Budget::of(ANSWERS_BYTES_MAX),
             keeper,
         })
+    }
+
+    /// May more come from this address than from one client? From loopback and from trusted proxies it may.
+    pub(crate) fn stands_for_many(&self, address: IpAddr) -> bool {
+        address.is_loopback() || self.identity.trusts(address)
     }
 
     /// The store that nodes share, if they do. Without it no decision waits, but for a place in a queue.

@@ -66,6 +66,8 @@ pub struct BusyKey {
     pub limit: String,
     /// The key, made printable and shortened.
     pub key: String,
+    /// The values that it is made of, in the order of the limit's key; those that were cut off are missing.
+    pub parts: Vec<String>,
     /// How much: tokens taken, or requests denied. Too high by at most `error`.
     pub count: u64,
     /// By how much the count may be too high.
@@ -185,9 +187,11 @@ impl Stats {
             names.known.iter().map(|(name, watched)| (watched.id, &**name)).collect();
         let named = |key: HotKey| {
             let limit = (*by_id.get(&key.limit)?).to_owned();
-            let parts = key.key.replace(SEPARATOR, ", ");
-            let parts = parts.trim_end_matches(", ").to_owned();
-            Some(BusyKey { limit, key: parts, count: key.count, error: key.error })
+            // A separator ends each value.
+            let values = key.key.strip_suffix(SEPARATOR).unwrap_or(&key.key);
+            let parts: Vec<String> = values.split(SEPARATOR).map(str::to_owned).collect();
+            let told = parts.join(", ").trim_end_matches(", ").to_owned();
+            Some(BusyKey { limit, key: told, parts, count: key.count, error: key.error })
         };
         keys.into_iter().filter_map(named).collect()
     }

@@ -168,7 +168,8 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         if !refusing.iter().all(|&item| can_be_waited_for(rules, &standings[item])) {
             return Err(Refusal::Final);
         }
-        let Some(longest) = refusing.iter().copied().reduce(|a, b| if wait_of(b) > wait_of(a) { b } else { a })
+        let Some(longest) =
+            refusing.iter().copied().reduce(|a, b| if wait_of(b) > wait_of(a) { b } else { a })
         else {
             return Err(Refusal::Final);
         };

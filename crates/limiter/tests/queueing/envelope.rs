@@ -44,8 +44,11 @@ fn what_those_leave_who_hang_up_is_not_let_go_in_a_bunch() {
 fn asker() -> impl Strategy<Value = Asker> {
     let tenant = prop::sample::select(vec!["", "a", "b", "c"]);
     let cost = prop_oneof![3 => Just(1), 2 => 1_u32..6];
-    (tenant, prop::sample::select(vec!["1", "2"]), cost)
-        .prop_map(|(tenant, user, cost)| Asker { tenant, user, cost })
+    (tenant, prop::sample::select(vec!["1", "2"]), cost).prop_map(|(tenant, user, cost)| Asker {
+        tenant,
+        user,
+        cost,
+    })
 }
 
 fn step(is_prompt: bool) -> impl Strategy<Value = Step> {

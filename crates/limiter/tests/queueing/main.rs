@@ -142,14 +142,16 @@ fn other_limits_are_charged_when_the_request_is_let_go() {
     assert_eq!(left("2"), 8);
     let told: Vec<_> = served.limits().map(|limit| limit.decision.remaining).collect();
     assert_eq!((served.is_allowed(), told), (true, vec![0, 8]));
-    let counted: Vec<_> = limiter.limit_counters().into_iter().map(|(_, count)| (count.allowed, count.queued)).collect();
+    let counted: Vec<_> =
+        limiter.limit_counters().into_iter().map(|(_, count)| (count.allowed, count.queued)).collect();
     assert_eq!(counted, [(2, 0), (1, 1)], "once each, and only the one that was waited for as queued");
 }
 
 #[test]
 fn a_limit_that_refuses_whoever_is_let_go_decides_as_on_arrival() {
-    let also =
-        format!("{QUEUE}  - {{ name: all, key: [], sustained: {{ rate: 1, window: 10s }}, burst: {{ capacity: 2 }} }}\n");
+    let also = format!(
+        "{QUEUE}  - {{ name: all, key: [], sustained: {{ rate: 1, window: 10s }}, burst: {{ capacity: 2 }} }}\n"
+    );
     let (limiter, clock) = limiter(&also);
     let request = Request::new().user("1");
     limiter.check(&request);

@@ -10,8 +10,8 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use tidegate::policy::{Decision, Limiter, Policy, Request};
 use tidegate::{
-    Charge, Clock, Cost, Intent, LimitError, LimitRef, Memory, MemoryOptions, NamedLimit, Nanos, Sleep, Store,
-    Verdict,
+    Charge, Clock, Cost, Intent, LimitError, LimitRef, Memory, MemoryOptions, NamedLimit, Nanos, Sleep,
+    Store, Verdict,
 };
 
 /// A clock that tells for when its timers are set.

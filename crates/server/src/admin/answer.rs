@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
+use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{Method, Request, Response, StatusCode};
-use http_body_util::Full;
 use hyper::body::Incoming;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
@@ -14,9 +13,10 @@ use super::gate::{self, Refusal};
 use super::{Caller, debug, health};
 use crate::node::Node;
 use crate::observe;
+use crate::serve::NoRoom;
 
 /// What is sent back.
-pub(super) type Answer = Response<Full<Bytes>>;
+pub(super) type Answer = Response<Bytes>;
 
 /// The endpoints, and what is there.
 pub(super) const ENDPOINTS: [(&str, &str); 4] = [
@@ -31,7 +31,7 @@ pub(super) const ENDPOINTS: [(&str, &str); 4] = [
 
 /// The answer to a request. Its body, if there is one, is not looked at.
 pub(super) async fn to(node: Arc<Node>, caller: Caller, request: Request<Incoming>) -> Answer {
-    if let Err(refusal) = gate::host(caller, &request) {
+    if let Err(refusal) = gate::host(&node, &request) {
         return refused(refusal);
     }
     let path = request.uri().path();
@@ -89,7 +89,7 @@ fn not_found() -> Answer {
 
 /// A page of text.
 pub(super) fn text(status: StatusCode, content_type: &'static str, body: String) -> Answer {
-    let mut answer = Response::new(Full::new(Bytes::from(body)));
+    let mut answer = Response::new(Bytes::from(body));
     *answer.status_mut() = status;
     let headers = answer.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
@@ -106,6 +106,13 @@ pub(super) fn object(status: StatusCode, body: &Value) -> Answer {
 /// Why somebody may not look.
 pub(super) fn refused(refusal: Refusal) -> Answer {
     problem(refusal.status(), &refusal.to_string(), json!({}))
+}
+
+/// Nothing is made while answers that were not taken use up what there is for them.
+pub(super) fn no_room(no_room: NoRoom) -> Answer {
+    let mut answer = problem(StatusCode::SERVICE_UNAVAILABLE, &no_room.to_string(), json!({}));
+    answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    answer
 }
 
 /// Why there is nothing else, for programs and people.

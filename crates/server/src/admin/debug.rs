@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use http::{Request, StatusCode};
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 use tidegate::policy::BusyKey;
+use tidegate_policy::{Descriptor, RuleSet};
 
 use super::answer::{Answer, object, problem, refused};
 use super::{Caller, gate};
@@ -26,12 +28,58 @@ pub(super) async fn hot_keys<B>(node: Arc<Node>, caller: Caller, request: &Reque
         Err(wrong) => return problem(StatusCode::BAD_REQUEST, &wrong, json!({})),
     };
     let (consumers, denied) = (node.limiter.top_consumers(most), node.limiter.top_denied(most));
-    object(StatusCode::OK, &json!({ "consumers": listed(&consumers), "denied": listed(&denied) }))
+    let rules = node.limiter.rules();
+    let told = json!({ "consumers": listed(&rules, &consumers), "denied": listed(&rules, &denied) });
+    object(StatusCode::OK, &told)
 }
 
-fn listed(keys: &[BusyKey]) -> Vec<Value> {
-    let told = |busy: &BusyKey| json!({ "limit": busy.limit, "key": busy.key, "count": busy.count, "error": busy.error });
+fn listed(rules: &RuleSet, keys: &[BusyKey]) -> Vec<Value> {
+    let told = |busy: &BusyKey| {
+        let key = shown(rules, busy);
+        json!({ "limit": busy.limit, "key": key, "count": busy.count, "error": busy.error })
+    };
     keys.iter().map(told).collect()
+}
+
+/// A key as it may be shown. What came in headers, queries, claims and descriptors of proxies may be a credential:
+/// of that a few characters and a hash are shown.
+fn shown(rules: &RuleSet, busy: &BusyKey) -> String {
+    let rule = rules.rules().iter().find(|rule| *rule.name == *busy.limit);
+    // A limit that was edited meanwhile, or a key that was cut: nobody knows which value is which.
+    let of = rule.map(|rule| &*rule.key).filter(|key| key.len() == busy.parts.len());
+    let part = |(place, value): (usize, &String)| match of.map(|key| &key[place]) {
+        Some(known) if !may_be_secret(known) => value.clone(),
+        _ => covered(value),
+    };
+    busy.parts.iter().enumerate().map(part).filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
+}
+
+fn may_be_secret(descriptor: &Descriptor) -> bool {
+    match descriptor {
+        Descriptor::Header(_) | Descriptor::Query(_) | Descriptor::Jwt(_) | Descriptor::Custom(_) => true,
+        Descriptor::Tenant
+        | Descriptor::User
+        | Descriptor::Client
+        | Descriptor::Ip
+        | Descriptor::Plan
+        | Descriptor::Route
+        | Descriptor::Method
+        | Descriptor::Host
+        | Descriptor::Path
+        | Descriptor::Domain
+        | Descriptor::Credential => false,
+    }
+}
+
+/// Its first four characters, fewer of a short one, and a hash by which equal values can be told.
+fn covered(value: &str) -> String {
+    if value.is_empty() {
+        return String::new();
+    }
+    let few = (value.chars().count() / 2).min(4);
+    let begins: String = value.chars().take(few).collect();
+    let hash = Sha256::digest(value.as_bytes());
+    format!("{begins}…#{:02x}{:02x}{:02x}{:02x}", hash[0], hash[1], hash[2], hash[3])
 }
 
 fn asked_for(query: &str) -> Result<usize, String> {
@@ -50,6 +98,27 @@ fn asked_for(query: &str) -> Result<usize, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_may_be_a_credential_is_not_shown() {
+        let policy = "version: 1\nlimits:\n\
+            - { name: keys, key: [user, \"header:x-api-key\"], sustained: { rate: 1 } }\n\
+            - { name: users, key: [user], sustained: { rate: 1 } }\n";
+        let rules = RuleSet::from(tidegate_policy::Policy::parse(policy).expect("a policy"));
+        let key = |limit: &str, parts: &[&str]| {
+            let parts = parts.iter().map(|part| (*part).to_owned()).collect();
+            shown(&rules, &BusyKey { limit: limit.into(), key: String::new(), parts, count: 1, error: 0 })
+        };
+        assert_eq!(key("users", &["a-user-with-a-name"]), "a-user-with-a-name");
+        let both = key("keys", &["ann", "sk_live_0123456789"]);
+        assert!(both.starts_with("ann, sk_l…#") && !both.contains("live"), "{both}");
+        assert_eq!(both, key("keys", &["ann", "sk_live_0123456789"]), "equal ones can be told");
+        assert_ne!(both, key("keys", &["ann", "sk_live_0123456788"]));
+        for unclear in [key("keys", &["sk_live_0123456789"]), key("gone", &["sk_live_0123456789"])] {
+            assert!(!unclear.contains("live"), "{unclear}");
+        }
+        assert!(!key("keys", &["ann", "pw1"]).contains("pw1"), "short ones neither");
+    }
 
     #[test]
     fn numbers_are_bounded() {

@@ -10,8 +10,10 @@ use crate::node::Node;
 /// Why somebody may not look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Refusal {
-    /// The name that was asked for is not one of this machine's.
-    #[error("on loopback, Host must be localhost or an address")]
+    /// The name that was asked for may be anybody's.
+    #[error(
+        "Host must be an address, localhost or a name of `admin.hosts` in the settings: add the name there to ask by it"
+    )]
     Host,
     /// There is no token, or another one.
     #[error("from another machine this needs a bearer token: auth.http_token in the settings")]
@@ -28,9 +30,10 @@ impl Refusal {
     }
 }
 
-/// On loopback, the name that is asked for must be one of this machine's.
-pub(super) fn host<B>(caller: Caller, request: &Request<B>) -> Result<(), Refusal> {
-    match !caller.on_loopback || access::names_this_machine(request.headers(), request.uri()) {
+/// The name that is asked for must be an address, one of this machine's own, or one that the settings list. A page in
+/// a browser, on any machine that reaches this, could let a name of its own point here; it cannot choose the others.
+pub(super) fn host<B>(node: &Node, request: &Request<B>) -> Result<(), Refusal> {
+    match access::names_this_server(request.headers(), request.uri(), &node.settings.admin_hosts) {
         true => Ok(()),
         false => Err(Refusal::Host),
     }

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use http_body_util::Full;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -23,7 +24,7 @@ use tokio::time::timeout;
 use crate::bounds;
 use crate::lifecycle::Phase;
 use crate::node::Node;
-use crate::serve::Peer;
+use crate::serve::{Outbox, Peer};
 use crate::settings::Listener;
 
 /// A connection is closed after this, whatever it does; clients open another.
@@ -54,10 +55,20 @@ where
     // Probes that come while the server drains are answered; they only do not stay.
     let is_draining = node.lifecycle.phase() == Phase::Draining;
     let was_asked = AtomicBool::new(false);
+    let many = node.stands_for_many(caller.address);
+    let outbox = Outbox::new(&node.answers.account(caller.address, many));
     let service = service_fn(|request| {
         let node = Arc::clone(&node);
         was_asked.store(true, Ordering::Relaxed);
-        async move { Ok::<_, Infallible>(answer::to(node, caller, request).await) }
+        let outbox = Arc::clone(&outbox);
+        async move {
+            // A page can be large, and whoever asks for many need not take one.
+            let answer = match outbox.room().await {
+                Ok(()) => answer::to(node, caller, request).await,
+                Err(no_room) => answer::no_room(no_room),
+            };
+            Ok::<_, Infallible>(answer.map(|bytes| Full::new(outbox.hold(bytes))))
+        }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())

@@ -19,7 +19,7 @@ use crate::at_once::at_once;
 use crate::bounds::BODY_TIMEOUT;
 use crate::node::Node;
 use crate::observe::{Origin, Protocol};
-use crate::serve::Peer;
+use crate::serve::{Held, Outbox, Peer};
 
 /// What can be asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,15 +53,17 @@ pub(super) struct Call {
     peer: Peer,
     head: Parts,
     body: Body,
-    respond: SendResponse<Bytes>,
+    outbox: Arc<Outbox>,
+    respond: SendResponse<Held>,
 }
 
 impl Call {
     /// Looks at a call that has just come. What cannot be answered is refused.
     pub(super) fn open(
         request: Request<RecvStream>,
-        respond: SendResponse<Bytes>,
+        respond: SendResponse<Held>,
         peer: Peer,
+        outbox: Arc<Outbox>,
     ) -> Option<Call> {
         let (head, body) = request.into_parts();
         if head.method != HttpMethod::POST {
@@ -80,7 +82,7 @@ impl Call {
             reply::fail(respond, &CallError::Compressed);
             return None;
         }
-        Some(Call { method, peer, head, body: Body::new(body), respond })
+        Some(Call { method, peer, head, body: Body::new(body), outbox, respond })
     }
 
     /// Answers at once, if that can be done; else gives the call back, to be waited for.
@@ -90,19 +92,25 @@ impl Call {
             Method::ShouldRateLimit => node.shared().is_none(),
             Method::Authorize | Method::HealthWatch | Method::Reflect => false,
         };
-        if !at_once_here {
+        // Whoever has left too many answers untaken waits for the next.
+        if !at_once_here || self.outbox.is_full() {
             return Some(self);
         }
         let Poll::Ready(message) = self.body.poll_only(cx) else { return Some(self) };
+        let message = message.and_then(|message| Ok(self.outbox.has_share().map(|()| message)?));
         let answer = message.and_then(|message| at_once(self.decide(node, message)));
-        reply::answer(self.respond, answer);
+        reply::answer(self.respond, answer, &self.outbox);
         None
     }
 
     /// Answers, however long that takes.
     pub(super) async fn answer(mut self, node: Arc<Node>) {
         if self.method == Method::Reflect {
-            return reflection::converse(self.body, self.respond).await;
+            // Each in a box: otherwise every call that waits would take the memory of the largest.
+            return Box::pin(reflection::converse(self.body, self.respond, &self.outbox)).await;
+        }
+        if let Err(no_room) = self.outbox.room().await {
+            return reply::fail(self.respond, &no_room.into());
         }
         let message = match timeout(BODY_TIMEOUT, self.body.only()).await {
             Ok(Ok(message)) => message,
@@ -110,11 +118,11 @@ impl Call {
             Err(_) => return reply::fail(self.respond, &CallError::TooSlow),
         };
         match self.method {
-            Method::Authorize => self.authorize(&node, message).await,
-            Method::HealthWatch => health::watch(&node, message, self.respond).await,
+            Method::Authorize => Box::pin(self.authorize(&node, message)).await,
+            Method::HealthWatch => Box::pin(health::watch(&node, message, self.respond, &self.outbox)).await,
             Method::ShouldRateLimit | Method::HealthCheck | Method::Reflect => {
-                let answer = self.decide(&node, message).await;
-                reply::answer(self.respond, answer);
+                let answer = Box::pin(self.decide(&node, message)).await;
+                reply::answer(self.respond, answer, &self.outbox);
             }
         }
     }
@@ -135,7 +143,7 @@ impl Call {
 
     /// A queue may make it wait: no longer than the client does. A client that goes away frees its place.
     async fn authorize(self, node: &Node, message: Bytes) {
-        let Call { head, peer, mut respond, .. } = self;
+        let Call { head, peer, outbox, mut respond, .. } = self;
         let patience = patience(&head.headers).unwrap_or(Duration::MAX);
         let check = authz::check(node, origin(node, &head, Protocol::ExtAuthz), peer, message);
         let answer = tokio::select! {
@@ -143,7 +151,7 @@ impl Call {
             answer = timeout(patience, check) => answer,
             _gone = std::future::poll_fn(|cx| respond.poll_reset(cx)) => return,
         };
-        reply::answer(respond, answer.unwrap_or(Err(CallError::Deadline)));
+        reply::answer(respond, answer.unwrap_or(Err(CallError::Deadline)), &outbox);
     }
 }
 

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use bytes::Bytes;
 use h2::RecvStream;
 use h2::server::{self, SendResponse};
 use http::Request;
@@ -17,7 +16,7 @@ use crate::bounds::{
     BODY_BYTES_MAX, DRAIN_TIMEOUT, HEAD_TIMEOUT, HTTP2_HEAD_BYTES_MAX, PENDING_RESETS_MAX, STREAMS_MAX,
 };
 use crate::node::Node;
-use crate::serve::Peer;
+use crate::serve::{Held, Outbox, Peer};
 
 /// Answers calls until the connection ends. Who does not speak HTTP/2 is hung up on.
 pub(super) async fn serve<I>(node: Arc<Node>, io: I, peer: Peer)
@@ -32,24 +31,27 @@ where
         // A whole message fits, and on the connection as many as are sent at once.
         .initial_window_size(window)
         .initial_connection_window_size(8 * window)
-        .handshake(io);
+        .handshake::<_, Held>(io);
     let Ok(Ok(mut wire)) = timeout(HEAD_TIMEOUT, handshake).await else { return };
 
+    let many = node.stands_for_many(peer.address);
+    let outbox = Outbox::new(&node.answers.account(peer.address, many));
     let mut tasks = JoinSet::new();
     if let Some(pings) = wire.ping_pong() {
-        let kept = keeper::keep(Arc::clone(&node), pings);
+        let kept = keeper::keep(Arc::clone(&node), pings, Arc::clone(&outbox));
         tasks.spawn(async { Ended::Keeper(kept.await) });
     }
-    let mut connection = Connection { node, peer, wire, arrived: Vec::new(), tasks };
+    let mut connection = Connection { node, peer, outbox, wire, arrived: Vec::new(), tasks };
     std::future::poll_fn(|cx| connection.poll(cx)).await;
 }
 
-type Arrived = (Request<RecvStream>, SendResponse<Bytes>);
+type Arrived = (Request<RecvStream>, SendResponse<Held>);
 
 struct Connection<I> {
     node: Arc<Node>,
     peer: Peer,
-    wire: server::Connection<I, Bytes>,
+    outbox: Arc<Outbox>,
+    wire: server::Connection<I, Held>,
     /// Calls that came together.
     arrived: Vec<Arrived>,
     /// What takes longer than a turn. It ends with the connection.
@@ -94,9 +96,9 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
 
     fn answer_arrived(&mut self, cx: &mut Context<'_>) {
         for (request, respond) in self.arrived.drain(..) {
-            let call =
-                Call::open(request, respond, self.peer).and_then(|call| call.answer_now(&self.node, cx));
-            if let Some(call) = call {
+            let outbox = Arc::clone(&self.outbox);
+            let call = Call::open(request, respond, self.peer, outbox);
+            if let Some(call) = call.and_then(|call| call.answer_now(&self.node, cx)) {
                 let answer = call.answer(Arc::clone(&self.node));
                 self.tasks.spawn(async {
                     answer.await;

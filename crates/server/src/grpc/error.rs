@@ -7,6 +7,7 @@ use http::header::HeaderValue;
 use tidegate::policy::ThrottleError;
 
 use crate::bounds::{BODY_BYTES_MAX, DESCRIPTOR_ENTRIES_MAX, DESCRIPTORS_MAX};
+use crate::serve::NoRoom;
 
 /// The codes of gRPC that are used here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +39,8 @@ pub(super) enum CallError {
     TooSlow,
     #[error("the deadline passed while the request was waiting")]
     Deadline,
+    #[error(transparent)]
+    Answers(#[from] NoRoom),
     #[error("the connection is gone")]
     Gone,
     #[error("the server is shutting down")]
@@ -70,7 +73,7 @@ impl CallError {
             CallError::NotTrusted(_) => Code::PermissionDenied,
             CallError::TooLarge | CallError::Override(ThrottleError::TooMany(_)) => Code::ResourceExhausted,
             CallError::TooSlow | CallError::Deadline => Code::DeadlineExceeded,
-            CallError::Gone | CallError::ShuttingDown => Code::Unavailable,
+            CallError::Gone | CallError::ShuttingDown | CallError::Answers(_) => Code::Unavailable,
             CallError::UnknownService(_) => Code::NotFound,
             CallError::Incomplete
             | CallError::Malformed(_)

@@ -1,5 +1,7 @@
 //! `grpc.health.v1.Health`: does the server take requests?
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use h2::server::SendResponse;
 use prost::Message;
@@ -10,6 +12,7 @@ use super::proto::grpc::health::v1::{HealthCheckRequest, HealthCheckResponse};
 use super::{frame, reply};
 use crate::lifecycle::Phase;
 use crate::node::Node;
+use crate::serve::{Held, Outbox};
 
 /// Those whose health can be asked for; the empty name is the server.
 const SERVICES: [&str; 3] =
@@ -26,7 +29,7 @@ pub(super) fn check(node: &Node, message: Bytes) -> Result<Bytes, CallError> {
 
 /// How it is now, and again whenever that changes. Before the server ends, the client is told to look
 /// elsewhere.
-pub(super) async fn watch(node: &Node, message: Bytes, respond: SendResponse<Bytes>) {
+pub(super) async fn watch(node: &Node, message: Bytes, respond: SendResponse<Held>, outbox: &Arc<Outbox>) {
     let asked = match HealthCheckRequest::decode(message) {
         Ok(asked) => asked,
         Err(error) => return reply::fail(respond, &error.into()),
@@ -37,7 +40,7 @@ pub(super) async fn watch(node: &Node, message: Bytes, respond: SendResponse<Byt
     loop {
         let phase = *phases.borrow_and_update();
         let told = if known { status(phase) } else { ServingStatus::ServiceUnknown };
-        if stream.send_data(answer(told), false).is_err() {
+        if stream.send_data(outbox.hold(answer(told)), false).is_err() {
             return;
         }
         if phase == Phase::Draining {

@@ -10,18 +10,26 @@ use tokio::time::{sleep, timeout};
 
 use crate::bounds::{GRPC_CONNECTION_AGE, PING_INTERVAL, PING_TIMEOUT};
 use crate::node::Node;
+use crate::serve::Outbox;
 
 /// What is to be done with the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Advice {
     /// Take no more calls, and end after those under way.
     GoAway,
-    /// The client does not answer.
+    /// The client does not answer, or does not take what it is answered.
     GiveUp,
 }
 
 /// Waits until something is to be done.
-pub(super) async fn keep(node: Arc<Node>, mut pings: PingPong) -> Advice {
+pub(super) async fn keep(node: Arc<Node>, mut pings: PingPong, outbox: Arc<Outbox>) -> Advice {
+    tokio::select! {
+        () = outbox.stalled() => Advice::GiveUp,
+        advice = keep_alive(&node, &mut pings) => advice,
+    }
+}
+
+async fn keep_alive(node: &Node, pings: &mut PingPong) -> Advice {
     let mut old = pin!(sleep(age(RandomState::new().build_hasher().finish())));
     let mut closing = pin!(node.lifecycle.closing());
     loop {

@@ -1,9 +1,9 @@
 //! Server reflection: what can be asked for, so that tools need no files.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use h2::server::SendResponse;
 use prost::Message;
 use prost_types::{DescriptorProto, FileDescriptorProto, FileDescriptorSet};
@@ -20,11 +20,12 @@ use super::proto::grpc::reflection::v1::{
 };
 use super::{frame, reply};
 use crate::bounds::IDLE_TIMEOUT;
+use crate::serve::{Held, Outbox};
 
 static CATALOGUE: LazyLock<Catalogue> = LazyLock::new(Catalogue::new);
 
 /// Answers one question after the other.
-pub(super) async fn converse(mut body: Body, respond: SendResponse<Bytes>) {
+pub(super) async fn converse(mut body: Body, respond: SendResponse<Held>, outbox: &Arc<Outbox>) {
     let Some(mut stream) = reply::open(respond) else { return };
     let error = loop {
         let message = match timeout(IDLE_TIMEOUT, body.next()).await {
@@ -38,9 +39,13 @@ pub(super) async fn converse(mut body: Body, respond: SendResponse<Bytes>) {
             Err(error) => break Some(error.into()),
         };
         // What a client does not read must not pile up: each answer waits until the last was taken.
-        let answer = frame::encode(&CATALOGUE.answer(asked));
-        stream.reserve_capacity(answer.len());
-        match timeout(IDLE_TIMEOUT, room(&mut stream, answer.len())).await {
+        if let Err(no_room) = outbox.room().await {
+            break Some(no_room.into());
+        }
+        let answer = outbox.hold(frame::encode(&CATALOGUE.answer(asked)));
+        let bytes = answer.remaining();
+        stream.reserve_capacity(bytes);
+        match timeout(IDLE_TIMEOUT, room(&mut stream, bytes)).await {
             Ok(true) => {}
             Ok(false) => return,
             Err(_) => break Some(CallError::TooSlow),
@@ -53,7 +58,7 @@ pub(super) async fn converse(mut body: Body, respond: SendResponse<Bytes>) {
 }
 
 /// Waits until the client takes so much; `false` if it is gone.
-async fn room(stream: &mut h2::SendStream<Bytes>, bytes: usize) -> bool {
+async fn room(stream: &mut h2::SendStream<Held>, bytes: usize) -> bool {
     while stream.capacity() < bytes {
         if !matches!(std::future::poll_fn(|cx| stream.poll_capacity(cx)).await, Some(Ok(_))) {
             return false;

@@ -1,6 +1,8 @@
 //! Answers as a stream carries them: headers, messages, trailers. A client that is gone is told nothing,
 //! so what fails here is ignored.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use h2::SendStream;
 use h2::server::SendResponse;
@@ -8,16 +10,17 @@ use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{HeaderMap, Response, StatusCode};
 
 use super::error::CallError;
+use crate::serve::{Held, Outbox};
 
 const STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const GRPC: HeaderValue = HeaderValue::from_static("application/grpc");
 
 /// Answers with one message, or with why there is none.
-pub(super) fn answer(respond: SendResponse<Bytes>, answer: Result<Bytes, CallError>) {
+pub(super) fn answer(respond: SendResponse<Held>, answer: Result<Bytes, CallError>, outbox: &Arc<Outbox>) {
     match answer {
         Ok(message) => {
             if let Some(mut stream) = open(respond) {
-                let _sent = stream.send_data(message, false);
+                let _sent = stream.send_data(outbox.hold(message), false);
                 close(stream, None);
             }
         }
@@ -26,12 +29,12 @@ pub(super) fn answer(respond: SendResponse<Bytes>, answer: Result<Bytes, CallErr
 }
 
 /// Begins an answer of several messages; `None` if the client is gone.
-pub(super) fn open(mut respond: SendResponse<Bytes>) -> Option<SendStream<Bytes>> {
+pub(super) fn open(mut respond: SendResponse<Held>) -> Option<SendStream<Held>> {
     respond.send_response(head(), false).ok()
 }
 
 /// Ends an answer.
-pub(super) fn close(mut stream: SendStream<Bytes>, error: Option<&CallError>) {
+pub(super) fn close(mut stream: SendStream<Held>, error: Option<&CallError>) {
     let mut trailers = HeaderMap::with_capacity(2);
     match error {
         None => {
@@ -43,14 +46,14 @@ pub(super) fn close(mut stream: SendStream<Bytes>, error: Option<&CallError>) {
 }
 
 /// Answers with nothing but why.
-pub(super) fn fail(mut respond: SendResponse<Bytes>, error: &CallError) {
+pub(super) fn fail(mut respond: SendResponse<Held>, error: &CallError) {
     let mut head = head();
     error.tell(head.headers_mut());
     let _sent = respond.send_response(head, true);
 }
 
 /// Answers somebody who does not speak gRPC.
-pub(super) fn refuse(mut respond: SendResponse<Bytes>, status: StatusCode) {
+pub(super) fn refuse(mut respond: SendResponse<Held>, status: StatusCode) {
     let mut head = Response::new(());
     *head.status_mut() = status;
     let _sent = respond.send_response(head, true);

@@ -1,6 +1,9 @@
 //! What happens on a connection, for those that watch for silence.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use super::Context;
 
 /// How many requests there were, and are. Written and read by tasks of one thread; the atomics only
 /// let them share it.
@@ -26,6 +29,23 @@ impl Activity {
     /// Is none being answered?
     pub(super) fn is_idle(&self) -> bool {
         self.under_way.load(Ordering::Relaxed) == 0
+    }
+}
+
+/// A request whose answer is still being made after its head was sent.
+#[derive(Debug)]
+pub(super) struct StillUnderWay(Arc<Context>);
+
+impl StillUnderWay {
+    pub(super) fn new(context: &Arc<Context>) -> StillUnderWay {
+        context.activity.under_way.fetch_add(1, Ordering::Relaxed);
+        StillUnderWay(Arc::clone(context))
+    }
+}
+
+impl Drop for StillUnderWay {
+    fn drop(&mut self) {
+        self.0.activity.under_way.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

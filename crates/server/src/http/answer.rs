@@ -1,19 +1,19 @@
 //! A decision as an answer.
 
-use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, Response, StatusCode};
-use http_body_util::Full;
 use tidegate::policy::{Decision, problem_body};
 
-/// What is sent: always whole, always in memory.
-pub(super) type Answer = Response<Full<Bytes>>;
+use super::answer_body::AnswerBody;
+
+/// What is sent.
+pub(super) type Answer = Response<AnswerBody>;
 
 /// The headers of most answers, and room for a few more.
 const HEADERS_USUAL: usize = 8;
 /// Bytes of a decision about a few limits.
 const BYTES_USUAL: usize = 512;
-const JSON: HeaderValue = HeaderValue::from_static("application/json");
+pub(super) const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const DEGRADED: HeaderName = HeaderName::from_static("x-ratelimit-degraded");
 const PROBLEM: HeaderValue = HeaderValue::from_static(problem_body::CONTENT_TYPE);
 
@@ -24,25 +24,9 @@ pub(super) fn decided(decision: &Decision, status: StatusCode) -> Answer {
     with_headers(decision, status, JSON, body)
 }
 
-/// Several decisions. Headers would speak for one of them alone, so there are none.
-pub(super) fn decided_all(decisions: impl ExactSizeIterator<Item = Decision>) -> Answer {
-    let mut body = Vec::with_capacity(BYTES_USUAL * decisions.len().max(1));
-    body.extend_from_slice(b"{\"decisions\":[");
-    for (place, decision) in decisions.enumerate() {
-        if place > 0 {
-            body.push(b',');
-        }
-        write(&decision, &mut body);
-    }
-    body.extend_from_slice(b"]}");
-    let mut answer = Answer::new(Full::new(Bytes::from(body)));
-    answer.headers_mut().insert(CONTENT_TYPE, JSON);
-    answer
-}
-
 /// For an end client that may pass: nothing but headers.
 pub(super) fn passed(decision: &Decision) -> Answer {
-    let mut answer = Answer::new(Full::default());
+    let mut answer = Answer::default();
     *answer.status_mut() = StatusCode::NO_CONTENT;
     add_headers(decision, answer.headers_mut());
     answer
@@ -60,14 +44,15 @@ pub(super) fn challenged(decision: &Decision, challenge: &'static str) -> Answer
     answer
 }
 
-fn write(decision: &Decision, body: &mut Vec<u8>) {
+/// Writes a decision as JSON.
+pub(super) fn write(decision: &Decision, body: &mut Vec<u8>) {
     body.push(b'{');
     decision.write_json_members(body);
     body.push(b'}');
 }
 
 fn with_headers(decision: &Decision, status: StatusCode, kind: HeaderValue, body: Vec<u8>) -> Answer {
-    let mut answer = Answer::new(Full::new(Bytes::from(body)));
+    let mut answer = Answer::new(body.into());
     *answer.status_mut() = status;
     let headers = answer.headers_mut();
     headers.reserve(HEADERS_USUAL);

@@ -1,15 +1,15 @@
 //! The body of a request, whole.
 
 use std::future::poll_fn;
-use std::ops::Deref;
 use std::pin::{Pin, pin};
 use std::task::Poll;
 
 use bytes::Bytes;
 use hyper::body::Body;
 
-use super::budget::{BodyBudget, Share};
+use super::problem::Problem;
 use crate::bounds::{BODIES_BYTES_MAX, BODY_TIMEOUT};
+use crate::budget::{Account, Share};
 
 /// Why there is no body.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -28,7 +28,8 @@ pub(super) enum BodyError {
     Broken,
     /// Too much is kept of others.
     #[error(
-        "other requests whose bodies are still to come take {} MiB; send it again in a moment",
+        "other requests whose bodies are still to come take what there is for them ({} MiB, and a part of it for \
+         one address); send it again in a moment",
         BODIES_BYTES_MAX >> 20
     )]
     NoRoom,
@@ -36,29 +37,42 @@ pub(super) enum BodyError {
 
 /// A body, which takes its share until it is dropped.
 #[derive(Debug)]
-pub(super) struct Whole<'a> {
+pub(super) struct Whole {
     bytes: Bytes,
-    _share: Share<'a>,
+    share: Share,
 }
 
-impl Deref for Whole<'_> {
-    type Target = [u8];
+impl Whole {
+    /// It as text.
+    pub(super) fn text(&self) -> Result<&str, Problem> {
+        std::str::from_utf8(&self.bytes).map_err(|_| Problem::NoText)
+    }
 
-    fn deref(&self) -> &[u8] {
-        &self.bytes
+    /// It as text, and what it takes of the budget.
+    pub(super) fn parts(&mut self) -> Result<(&str, &mut Share), Problem> {
+        let text = std::str::from_utf8(&self.bytes).map_err(|_| Problem::NoText)?;
+        Ok((text, &mut self.share))
+    }
+
+    /// It, and its room, to be kept. It is copied: as a part of what was read it would keep all of that.
+    pub(super) fn into_kept(self) -> (Bytes, Share) {
+        let mut share = self.share;
+        let bytes = Bytes::copy_from_slice(&self.bytes);
+        share.force_to(bytes.len());
+        (bytes, share)
     }
 }
 
 /// Reads a body of at most so many bytes. One that comes in one piece is not copied, and takes nothing
 /// of the budget.
-pub(super) async fn collect<B>(body: B, max: usize, budget: &BodyBudget) -> Result<Whole<'_>, BodyError>
+pub(super) async fn collect<B>(body: B, max: usize, room: &Account) -> Result<Whole, BodyError>
 where
     B: Body<Data = Bytes> + Unpin,
 {
     if body.size_hint().lower() > max as u64 {
         return Err(BodyError::TooLarge { max });
     }
-    let come = Come { first: Bytes::new(), joined: Vec::new(), max, share: budget.share() };
+    let come = Come { first: Bytes::new(), joined: Vec::new(), max, share: room.share() };
     let mut reading = pin!(come.whole(body));
     // Most are there together with their head: they need no timer.
     match poll_fn(|task| Poll::Ready(reading.as_mut().poll(task))).await {
@@ -68,15 +82,15 @@ where
 }
 
 /// What has come of a body.
-struct Come<'a> {
+struct Come {
     first: Bytes,
     joined: Vec<u8>,
     max: usize,
-    share: Share<'a>,
+    share: Share,
 }
 
-impl<'a> Come<'a> {
-    async fn whole<B>(mut self, mut body: B) -> Result<Whole<'a>, BodyError>
+impl Come {
+    async fn whole<B>(mut self, mut body: B) -> Result<Whole, BodyError>
     where
         B: Body<Data = Bytes> + Unpin,
     {
@@ -97,7 +111,7 @@ impl<'a> Come<'a> {
             }
         }
         let bytes = if self.joined.is_empty() { self.first } else { Bytes::from(self.joined) };
-        Ok(Whole { bytes, _share: self.share })
+        Ok(Whole { bytes, share: self.share })
     }
 
     fn keep(&mut self, piece: Bytes) -> Result<(), BodyError> {
@@ -132,6 +146,7 @@ mod tests {
     use hyper::body::Frame;
 
     use super::*;
+    use crate::budget::Budget;
 
     /// Pieces that come one after the other, and then nothing any more.
     struct Pieces(Vec<Bytes>, bool);
@@ -152,12 +167,17 @@ mod tests {
         }
     }
 
+    /// For one address, of which a budget has four times as much.
+    fn room(bytes: usize) -> Account {
+        Budget::of(4 * bytes).account([192, 0, 2, 1].into(), false)
+    }
+
     fn pieces_of(texts: &[&'static str]) -> Pieces {
         Pieces(texts.iter().map(|text| Bytes::from_static(text.as_bytes())).collect(), true)
     }
 
     async fn read(body: Pieces, max: usize) -> Result<Bytes, BodyError> {
-        collect(body, max, &BodyBudget::default()).await.map(|whole| whole.bytes)
+        collect(body, max, &room(1 << 20)).await.map(|whole| whole.bytes)
     }
 
     #[tokio::test(start_paused = true)]
@@ -177,7 +197,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn all_bodies_share_a_budget() {
-        let budget = BodyBudget::of(8);
+        let budget = room(8);
         let whole = collect(pieces_of(&["a body of one piece"]), 64, &budget).await;
         assert!(whole.is_ok(), "it takes nothing");
         let unfinished = |text: &'static str| Pieces(vec![Bytes::from_static(text.as_bytes())], false);

@@ -1,16 +1,12 @@
 //! The endpoints that answer with decisions.
 
-use std::pin::Pin;
-
 use http::StatusCode;
 use http::request::Parts;
 use tidegate::policy::Decision;
 
 use super::Context;
-use super::answer::{Answer, decided, decided_all};
+use super::answer::{Answer, decided};
 use super::problem::Problem;
-use crate::at_once::{at_once, in_order};
-use crate::bounds::BATCH_WAITING_MAX;
 use crate::observe::{Origin, Protocol};
 use crate::wire;
 
@@ -19,20 +15,6 @@ pub(super) async fn check(context: &Context, parts: &Parts, text: &str) -> Resul
     let request = wire::request(text)?;
     let decision = context.node.admit(origin(context, parts), &request).await;
     Ok(decided(&decision, status(&decision)))
-}
-
-/// `/v1/check/batch`. Nothing is decided unless all of it can be read.
-pub(super) async fn batch(context: &Context, parts: &Parts, text: &str) -> Result<Answer, Problem> {
-    let requests = wire::batch(text)?;
-    let (node, origin) = (&context.node, origin(context, parts));
-    let checks = requests.iter().map(|request| node.check(origin, request));
-    if node.shared().is_none() {
-        return Ok(decided_all(checks.map(at_once)));
-    }
-    // In a box, where the compiler can see that it may move between threads.
-    let decided: Pin<Box<dyn Future<Output = Vec<Decision>> + Send + '_>> =
-        Box::pin(in_order(checks, BATCH_WAITING_MAX));
-    Ok(decided_all(decided.await.into_iter()))
 }
 
 /// `/v1/peek`.

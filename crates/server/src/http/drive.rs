@@ -22,10 +22,11 @@ pub(super) async fn drive<C: Future>(
     connection: C,
     end: impl Fn(Pin<&mut C>),
     context: Arc<Context>,
+    has_streams: bool,
 ) -> Option<C::Output> {
     let (stop, mut stopped) = oneshot::channel();
     // The watch is a task of its own: within this one it would be looked at on every request.
-    let _watch = Watch(tokio::spawn(watch(context, stop)).abort_handle());
+    let _watch = Watch(tokio::spawn(watch(context, has_streams, stop)).abort_handle());
     let mut connection = pin!(connection);
     let ended = poll_fn(|task| {
         if let Poll::Ready(ended) = connection.as_mut().poll(task) {
@@ -54,10 +55,12 @@ impl Drop for Watch {
 }
 
 /// Tells when the connection is to end, and how long it may take to.
-async fn watch(context: Arc<Context>, stop: oneshot::Sender<Duration>) {
+async fn watch(context: Arc<Context>, has_streams: bool, stop: oneshot::Sender<Duration>) {
     let grace = tokio::select! {
         () = context.node.lifecycle.closing() => DRAIN_TIMEOUT,
         () = silence(&context.activity) => HEAD_TIMEOUT,
+        // A stream that its client does not let on is not seen on the socket. Nothing more is owed to it.
+        () = context.outbox.stalled(), if has_streams => Duration::ZERO,
     };
     // If nobody hears it, the connection has ended.
     let _told = stop.send(grace);

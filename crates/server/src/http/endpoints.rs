@@ -13,14 +13,25 @@ pub(super) enum Action {
     ForwardAuth,
 }
 
+/// Who may ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Access {
+    /// Whoever reaches it: proxies pass on what their clients send, `Host` and `Origin` included.
+    Anybody,
+    /// Whoever reaches it, but on loopback no page in a browser.
+    Programs,
+    /// The same, and where others than this machine can ask, only who has the token of the settings.
+    Guarded,
+}
+
 /// Something that can be asked.
 pub(super) struct Endpoint {
     pub(super) path: &'static str,
     pub(super) action: Action,
     /// Bytes of its body.
     pub(super) body_max: usize,
-    /// Is a token needed where others than this machine can ask?
-    pub(super) guarded: bool,
+    /// Who may ask.
+    pub(super) access: Access,
     /// What it is for.
     pub(super) about: &'static str,
     /// What is asked, as it would be typed.
@@ -52,7 +63,7 @@ pub(super) const ENDPOINTS: &[Endpoint] = &[
         path: "/v1/check",
         action: Action::Check,
         body_max: BODY_BYTES_MAX,
-        guarded: false,
+        access: Access::Programs,
         about: "Decides a request by the policy and charges it if it is admitted. Where a limit's strategy is \
                 `queue`, the answer comes when the request's time has come; a client that goes away gives its \
                 place back.",
@@ -63,9 +74,11 @@ pub(super) const ENDPOINTS: &[Endpoint] = &[
         path: "/v1/check/batch",
         action: Action::Batch,
         body_max: BATCH_BYTES_MAX,
-        guarded: false,
+        access: Access::Programs,
         about: "Decides up to 1,000 requests, one after the other, in their order. Nobody waits: `queue` refuses \
-                here. If one of them cannot be read, none is decided.",
+                here. If one of them cannot be read, none is decided. A large answer is written as it is decided, \
+                without `Content-Length`: a client that goes away in the middle is not charged for what was not \
+                decided by then.",
         example: r#"{"requests":[{"user":"42"},{"user":"43","cost":5}]}"#,
         answers: &[("200", "`{\"decisions\":[…]}`, in the order of the requests, whatever they are")],
     },
@@ -73,7 +86,7 @@ pub(super) const ENDPOINTS: &[Endpoint] = &[
         path: "/v1/peek",
         action: Action::Peek,
         body_max: BODY_BYTES_MAX,
-        guarded: false,
+        access: Access::Programs,
         about: "What `/v1/check` would say. Nothing is charged or counted.",
         example: r#"{"user":"42"}"#,
         answers: &[("200", "the decision, allowed or not")],
@@ -82,7 +95,7 @@ pub(super) const ENDPOINTS: &[Endpoint] = &[
         path: "/v1/refund",
         action: Action::Refund,
         body_max: BODY_BYTES_MAX,
-        guarded: true,
+        access: Access::Guarded,
         about: "Hands tokens back to every limit that applies to the request, never above a capacity. What the \
                 policy says about costs is ignored: `cost` is what each of them gets.",
         example: r#"{"request":{"user":"42"},"cost":5}"#,
@@ -92,7 +105,7 @@ pub(super) const ENDPOINTS: &[Endpoint] = &[
         path: "/v1/throttle",
         action: Action::Throttle,
         body_max: BODY_BYTES_MAX,
-        guarded: true,
+        access: Access::Guarded,
         about: "Decides by a bucket that needs no policy: `rate` tokens in each `window` (a duration such as \
                 `60s`, or `second`, `minute`, `hour`, `day`), at most `capacity` at once. The key and the numbers \
                 together are the bucket; `CL.THROTTLE` shares it. `cost` is 1 unless given.",
@@ -106,7 +119,7 @@ pub(super) const ENDPOINTS: &[Endpoint] = &[
         path: "/v1/forward-auth",
         action: Action::ForwardAuth,
         body_max: 0,
-        guarded: false,
+        access: Access::Anybody,
         about: "For proxies that ask before they pass a request on (nginx `auth_request`, Caddy `forward_auth`, \
                 Traefik `forwardAuth`). Any method will do, and no body is read. What the client asked for is \
                 taken from `X-Forwarded-Method`, `X-Forwarded-Uri`, `X-Forwarded-Host`, or `X-Original-Method`, \

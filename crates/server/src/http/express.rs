@@ -25,7 +25,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use super::endpoints::Action;
 use super::{Context, decide, drive};
 use crate::at_once::at_once;
-use crate::bounds::BODY_BYTES_MAX;
+use crate::bounds::{ANSWERS_AT_ONCE_BYTES, BODY_BYTES_MAX};
 use crate::observe::{Origin, Protocol};
 use crate::serve::Unsent;
 use crate::wire;
@@ -52,7 +52,7 @@ where
     I: AsyncRead + AsyncWrite + Unpin,
 {
     let lane = Lane { context, io: Some(io), seen, unsent: Unsent::default(), rest: None, is_ending: false };
-    drive::drive(lane, |mut lane| lane.is_ending = true, Arc::clone(context)).await.flatten()
+    drive::drive(lane, |mut lane| lane.is_ending = true, Arc::clone(context), false).await.flatten()
 }
 
 struct Lane<'c, I> {
@@ -81,7 +81,11 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Lane<'_, I> {
         loop {
             if self.unsent.left() > 0 {
                 let io = self.io.as_mut().expect(HERE);
-                let Poll::Ready(()) = self.unsent.send_rest(task, io)? else { return Poll::Pending };
+                let sent = self.unsent.send_rest(task, io)?;
+                self.tell_backlog()?;
+                if sent.is_pending() {
+                    return Poll::Pending;
+                }
             }
             if let Some(rest) = self.rest.take() {
                 return Poll::Ready(Ok(self.io.take().map(|io| (io, rest))));
@@ -93,16 +97,38 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Lane<'_, I> {
             if read == 0 {
                 return Poll::Ready(Ok(None));
             }
-            let input = &desk.input[..read];
-            // Whoever was here before may have failed to send what it had.
-            desk.reply.clear();
-            let answered = self.answer(input, &mut desk.reply);
-            if answered < read {
-                self.rest = Some(BytesMut::from(&input[answered..]).freeze());
-            }
-            let io = self.io.as_mut().expect(HERE);
-            self.unsent.send(task, io, desk.reply.written())?;
+            self.answer_all(task, &desk.input[..read], &mut desk.reply)?;
         }
+    }
+
+    /// Answers what was read as far as it is for this lane, and as far as the client takes it.
+    fn answer_all(&mut self, task: &mut Task<'_>, input: &[u8], reply: &mut Reply) -> io::Result<()> {
+        let mut left = input;
+        loop {
+            // Whoever was here before may have failed to send what it had.
+            reply.clear();
+            let answered = self.answer(left, reply);
+            left = &left[answered..];
+            let is_paused = reply.written().len() >= ANSWERS_AT_ONCE_BYTES;
+            let io = self.io.as_mut().expect(HERE);
+            self.unsent.send(task, io, reply.written())?;
+            let is_sent = self.unsent.left() == 0;
+            if is_paused && is_sent {
+                continue;
+            }
+            if !left.is_empty() {
+                let kept = BytesMut::from(left).freeze();
+                if is_paused { self.seen = kept } else { self.rest = Some(kept) }
+            }
+            return if is_sent { Ok(()) } else { self.tell_backlog() };
+        }
+    }
+
+    /// What waits for the client: answers, and requests behind them.
+    fn tell_backlog(&self) -> io::Result<()> {
+        let waits = self.unsent.left() + self.seen.len() + self.rest.as_ref().map_or(0, Bytes::len);
+        let waits = if self.unsent.left() == 0 { 0 } else { waits };
+        self.context.outbox.set_backlog(waits).map_err(io::Error::other)
     }
 
     fn read(&mut self, task: &mut Task<'_>, input: &mut [u8]) -> io::Result<Poll<usize>> {
@@ -119,10 +145,13 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Lane<'_, I> {
         }
     }
 
-    /// Answers the requests at the beginning of the input that are for this lane; how many bytes they had.
+    /// Answers the requests at the beginning of the input that are for this lane, and no more than can be sent at
+    /// once; how many bytes they had.
     fn answer(&self, input: &[u8], reply: &mut Reply) -> usize {
         let mut answered = 0;
-        while let Some(head) = Head::read(&input[answered..], self.context) {
+        while reply.written().len() < ANSWERS_AT_ONCE_BYTES
+            && let Some(head) = Head::read(&input[answered..], self.context)
+        {
             let begins = answered + head.length;
             let Some(body) = input.get(begins..begins + head.body_length) else { break };
             let _under_way = self.context.activity.begin();

@@ -85,8 +85,11 @@ fn the_one<'a>(
 
 /// `/path?query` of a URI that may have a scheme and a host.
 fn without_origin(uri: Cow<'_, str>) -> Cow<'_, str> {
-    let after_scheme = uri.strip_prefix("http://").or_else(|| uri.strip_prefix("https://"));
-    let Some(rest) = after_scheme else { return uri };
+    let after = |scheme: &str| {
+        let (begin, rest) = uri.split_at_checked(scheme.len())?;
+        begin.eq_ignore_ascii_case(scheme).then_some(rest)
+    };
+    let Some(rest) = after("http://").or_else(|| after("https://")) else { return uri };
     match rest.find(['/', '?']) {
         Some(at) if rest[at..].starts_with('/') => Cow::Owned(rest[at..].to_owned()),
         Some(at) => Cow::Owned(format!("/{}", &rest[at..])),
@@ -136,6 +139,14 @@ mod tests {
         let nginx =
             [("x-original-method", "PUT"), ("x-original-uri", "http://h.example/a"), ("host", "h.example.")];
         assert_eq!(described(&nginx).unwrap(), some(["PUT", "/a", "h.example"]));
+        for scheme in ["HTTP", "http", "Https", "HTTPS"] {
+            let uri = format!("{scheme}://h.example/login?q").leak();
+            assert_eq!(
+                described(&[("x-forwarded-uri", uri)]).unwrap()[1].as_deref(),
+                Some("/login?q"),
+                "{uri}"
+            );
+        }
         let bare = [("x-original-uri", "https://h.example?q")];
         assert_eq!(described(&bare).unwrap(), [None, Some("/?q".to_owned()), None]);
         let chain = [("x-forwarded-host", "evil.example, real.example")];

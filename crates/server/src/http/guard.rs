@@ -1,15 +1,19 @@
-//! Who may hand tokens back, or make buckets of their own.
+//! Who may ask for decisions, hand tokens back, or make buckets of their own.
 
 use http::request::Parts;
 
 use super::Context;
+use super::endpoints::Access;
 use super::problem::Problem;
 use crate::identity::access;
 
-/// On a listener that others than this machine reach, the token of the settings is needed; without
-/// one in the settings nobody may. On loopback everybody may but pages in a browser: any page that
-/// somebody on this machine looks at can send something here.
-pub(super) fn check(context: &Context, parts: &Parts) -> Result<(), Problem> {
+/// On loopback everybody may ask but pages in a browser: any page that somebody on this machine looks at can send
+/// something here. On a listener that others reach, decisions are for everybody; what is guarded needs the token of
+/// the settings, and without one in the settings nobody may. Who has the token may always.
+pub(super) fn check(context: &Context, parts: &Parts, access: Access) -> Result<(), Problem> {
+    if access == Access::Anybody || (access == Access::Programs && !context.peer.on_loopback) {
+        return Ok(());
+    }
     let wanted = context.node.settings.http_token.as_deref();
     if access::has_token(&parts.headers, wanted) {
         return Ok(());

@@ -6,8 +6,9 @@
 
 mod activity;
 mod answer;
+mod answer_body;
+mod batch;
 mod body;
-mod budget;
 mod decide;
 mod detect;
 mod drive;
@@ -29,13 +30,13 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::bounds::{
-    BODY_BYTES_MAX, HEAD_BYTES_MAX, HTTP2_HEAD_BYTES_MAX, PENDING_RESETS_MAX, PING_INTERVAL, PING_TIMEOUT,
-    STREAMS_MAX,
+    BATCH_PIECE_BYTES, BODY_BYTES_MAX, HEAD_BYTES_MAX, HTTP2_HEAD_BYTES_MAX, PENDING_RESETS_MAX,
+    PING_INTERVAL, PING_TIMEOUT, STREAMS_MAX,
 };
+use crate::budget::Account;
 use crate::node::Node;
-use crate::serve::Peer;
+use crate::serve::{Outbox, Peer};
 use activity::Activity;
-pub(crate) use budget::BodyBudget;
 pub(crate) use page::page;
 use patient::Patient;
 
@@ -45,6 +46,18 @@ struct Context {
     node: Arc<Node>,
     peer: Peer,
     activity: Activity,
+    /// What it may take of the room for bodies.
+    bodies: Account,
+    outbox: Arc<Outbox>,
+}
+
+impl Context {
+    fn new(node: Arc<Node>, peer: Peer) -> Context {
+        let many = node.stands_for_many(peer.address);
+        let bodies = node.bodies.account(peer.address, many);
+        let outbox = Outbox::new(&node.answers.account(peer.address, many));
+        Context { node, peer, activity: Activity::default(), bodies, outbox }
+    }
 }
 
 /// Answers one connection until it ends.
@@ -59,7 +72,7 @@ where
             None => return,
         },
     };
-    let context = Arc::new(Context { node, peer, activity: Activity::default() });
+    let context = Arc::new(Context::new(node, peer));
     if is_http2 {
         let io = Patient::new(io, seen, Arc::clone(&context), false);
         return Box::pin(serve_http2(context, io)).await;
@@ -83,7 +96,7 @@ where
     // Answers are small: copying one costs less than a second buffer for the kernel.
     builder.writev(false);
     let connection = builder.serve_connection(TokioIo::new(io), service);
-    let _ended = drive::drive(connection, |connection| connection.graceful_shutdown(), context).await;
+    let _ended = drive::drive(connection, |connection| connection.graceful_shutdown(), context, false).await;
 }
 
 async fn serve_http2<I>(context: Arc<Context>, io: Patient<I>)
@@ -99,9 +112,9 @@ where
     // What a client may send before somebody reads it is what it can make the server hold.
     let window = u32::try_from(BODY_BYTES_MAX).expect("some kilobytes");
     builder.initial_stream_window_size(window).initial_connection_window_size(4 * window);
-    builder.max_send_buf_size(BODY_BYTES_MAX);
+    builder.max_send_buf_size(BATCH_PIECE_BYTES);
     let connection = builder.serve_connection(TokioIo::new(io), service);
-    let _ended = drive::drive(connection, |connection| connection.graceful_shutdown(), context).await;
+    let _ended = drive::drive(connection, |connection| connection.graceful_shutdown(), context, true).await;
 }
 
 #[cfg(test)]

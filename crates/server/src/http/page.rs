@@ -2,9 +2,10 @@
 
 use std::fmt::Write;
 
-use super::endpoints::ENDPOINTS;
+use super::endpoints::{Access, ENDPOINTS};
 use crate::bounds::{
     BODY_TIMEOUT, HEAD_BYTES_MAX, HEAD_TIMEOUT, HEADERS_MAX, HTTP2_HEAD_BYTES_MAX, IDLE_TIMEOUT, STREAMS_MAX,
+    TAKE_TIMEOUT,
 };
 
 const INTRODUCTION: &str = "# HTTP
@@ -25,7 +26,8 @@ const COMMON: &[(&str, &str)] = &[
     ),
     (
         "403",
-        "a guarded endpoint on loopback, asked with `Origin` or with another `Host` than localhost or an address",
+        "all but `/v1/forward-auth`, on loopback, asked with `Origin` or with another `Host` than localhost or an \
+         address",
     ),
     ("404", "no such path; `endpoints` lists those there are"),
     ("405", "not asked by `POST`; `Allow` says so too"),
@@ -33,6 +35,7 @@ const COMMON: &[(&str, &str)] = &[
     ("413", "the body is too large"),
     ("431", "too many headers, or too large ones"),
     ("503", "bodies of other requests that are still to come take all the room there is for them"),
+    ("503", "HTTP/2 only: answers that were not taken use up what there is for them"),
     ("503", "`/v1/throttle` only: too many different limits are in use at once"),
 ];
 
@@ -44,13 +47,18 @@ pub(crate) fn page() -> String {
             &mut page,
             format_args!("\n## `{} {}`\n\n{}\n", endpoint.asked_by(), endpoint.path, endpoint.about),
         );
-        if endpoint.guarded {
-            page.push_str(
+        page.push_str(match endpoint.access {
+            Access::Anybody => "",
+            Access::Programs => {
+                "\nOn loopback it is not for web pages: without the settings' `auth.http_token`, `Origin` is refused, \
+                 and `Host` must be localhost or an address.\n"
+            }
+            Access::Guarded => {
                 "\nGuarded: on a listener that is not on loopback it needs `Authorization: Bearer` with the \
                  settings' `auth.http_token`. On loopback it is not for web pages: without the token, `Origin` is \
-                 refused, and `Host` must be localhost or an address.\n",
-            );
-        }
+                 refused, and `Host` must be localhost or an address.\n"
+            }
+        });
         if !endpoint.example.is_empty() {
             add(&mut page, format_args!("\n```json\n{}\n```\n", endpoint.example));
             add(&mut page, format_args!("\nThe body is at most {} bytes.\n", endpoint.body_max));
@@ -77,6 +85,7 @@ fn limits(page: &mut String) {
         ("requests at once on an HTTP/2 connection", STREAMS_MAX.to_string()),
         ("seconds from the first byte of a head to its last", HEAD_TIMEOUT.as_secs().to_string()),
         ("seconds for a body", BODY_TIMEOUT.as_secs().to_string()),
+        ("seconds for a client to take an answer, or 16 KiB of it", TAKE_TIMEOUT.as_secs().to_string()),
         ("seconds of silence, give or take a quarter", IDLE_TIMEOUT.as_secs().to_string()),
     ] {
         add(page, format_args!("| {what} | {most} |\n"));

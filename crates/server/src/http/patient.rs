@@ -18,6 +18,7 @@ use tokio::time::Sleep;
 
 use super::Context;
 use crate::bounds::HEAD_TIMEOUT;
+use crate::serve::NoRoom;
 
 /// A connection, with what was already read of it.
 pub(super) struct Patient<I> {
@@ -27,6 +28,8 @@ pub(super) struct Patient<I> {
     times_heads: bool,
     /// The number of the request whose head has begun to come.
     head_of: Option<u64>,
+    /// Does something wait to be written?
+    has_backlog: bool,
     timer: Option<(u64, Pin<Box<Sleep>>)>,
 }
 
@@ -34,13 +37,24 @@ impl<I> Patient<I> {
     /// A connection of which `seen` was read.
     pub(super) fn new(io: I, seen: Bytes, context: Arc<Context>, times_heads: bool) -> Patient<I> {
         let head_of = times_heads.then(|| context.activity.began());
-        Patient { io, seen, context, times_heads, head_of, timer: None }
+        Patient { io, seen, context, times_heads, head_of, has_backlog: false, timer: None }
     }
 
     fn note_bytes(&mut self) {
         if self.times_heads && self.context.activity.is_idle() {
             self.head_of = Some(self.context.activity.began());
         }
+    }
+
+    /// So much waits to be written; hyper hands all it has to a write. On HTTP/2, where answers count one by one,
+    /// that is no more than a few frames.
+    #[inline]
+    fn tell_backlog(&mut self, bytes: usize) -> Result<(), NoRoom> {
+        if !self.times_heads || (bytes == 0 && !self.has_backlog) {
+            return Ok(());
+        }
+        self.has_backlog = bytes > 0;
+        self.context.outbox.set_backlog(bytes)
     }
 
     /// Has the head that is coming taken too long?
@@ -81,7 +95,16 @@ impl<I: AsyncRead + Unpin> AsyncRead for Patient<I> {
 
 impl<I: AsyncWrite + Unpin> AsyncWrite for Patient<I> {
     fn poll_write(mut self: Pin<&mut Self>, task: &mut Task<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.io).poll_write(task, buf)
+        let written = Pin::new(&mut self.io).poll_write(task, buf);
+        let left = match written {
+            Poll::Ready(Ok(bytes)) => buf.len() - bytes,
+            Poll::Ready(Err(_)) => 0,
+            Poll::Pending => buf.len(),
+        };
+        match self.tell_backlog(left) {
+            Ok(()) => written,
+            Err(no_room) => Poll::Ready(Err(io::Error::other(no_room))),
+        }
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, task: &mut Task<'_>) -> Poll<io::Result<()>> {

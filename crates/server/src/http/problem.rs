@@ -1,17 +1,16 @@
 //! What goes wrong before there is a decision: `application/problem+json`.
 
-use bytes::Bytes;
 use http::StatusCode;
 use http::header::{
     ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE,
 };
-use http_body_util::Full;
 use tidegate::policy::{ThrottleError, problem_body};
 
 use super::answer::Answer;
 use super::body::BodyError;
 use super::endpoints::ENDPOINTS;
 use crate::bounds::HEADERS_MAX;
+use crate::serve::NoRoom;
 use crate::wire::RequestError;
 
 /// Why a question has no answer.
@@ -32,6 +31,9 @@ pub(super) enum Problem {
     /// No body.
     #[error(transparent)]
     Body(#[from] BodyError),
+    /// Answers that were not taken use up what there is for them.
+    #[error(transparent)]
+    Answers(#[from] NoRoom),
     /// The body is no text.
     #[error("the body is not UTF-8")]
     NoText,
@@ -78,7 +80,9 @@ impl Problem {
             | Problem::Request(_)
             | Problem::Field { .. } => StatusCode::BAD_REQUEST,
             Problem::Throttle(ThrottleError::Numbers(_)) => StatusCode::BAD_REQUEST,
-            Problem::Throttle(_) | Problem::Body(BodyError::NoRoom) => StatusCode::SERVICE_UNAVAILABLE,
+            Problem::Throttle(_) | Problem::Body(BodyError::NoRoom) | Problem::Answers(_) => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
             Problem::Unauthorized => StatusCode::UNAUTHORIZED,
             Problem::Off | Problem::Page => StatusCode::FORBIDDEN,
         }
@@ -109,7 +113,7 @@ impl Problem {
             body["endpoints"] =
                 ENDPOINTS.iter().map(|known| format!("{} {}", known.asked_by(), known.path)).collect();
         }
-        let mut answer = Answer::new(Full::new(Bytes::from(body.to_string())));
+        let mut answer = Answer::new(body.to_string().into_bytes().into());
         *answer.status_mut() = status;
         let headers = answer.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(problem_body::CONTENT_TYPE));

@@ -12,7 +12,7 @@ use hyper::body::Body;
 use super::answer::Answer;
 use super::endpoints::{Action, Endpoint};
 use super::problem::Problem;
-use super::{Context, body, decide, forward_auth, guard};
+use super::{Context, batch, body, decide, forward_auth, guard};
 use crate::bounds::HEADERS_MAX;
 
 /// Answers a request.
@@ -26,6 +26,9 @@ where
         Ok(answer) => answer,
         Err(problem) => problem.answer(),
     };
+    if parts.version == Version::HTTP_2 {
+        answer.body_mut().count(&context.outbox);
+    }
     // A request with both lengths reads differently to different servers. Hyper takes the chunks and
     // does not say that there was a length too, so nothing after a chunked request is believed to be
     // one: whatever was smuggled in behind it goes with the connection.
@@ -35,10 +38,12 @@ where
     Ok(answer)
 }
 
-async fn route<B>(context: &Context, parts: &Parts, body: B) -> Result<Answer, Problem>
+async fn route<B>(context: &Arc<Context>, parts: &Parts, body: B) -> Result<Answer, Problem>
 where
     B: Body<Data = Bytes> + Unpin,
 {
+    // Whoever does not take its answers is not answered further; its next request waits, unread.
+    context.outbox.room().await?;
     if parts.headers.len() > HEADERS_MAX {
         return Err(Problem::Headers);
     }
@@ -56,18 +61,18 @@ where
     if parts.method != Method::POST {
         return not_asked_so(&parts.method);
     }
-    if endpoint.guarded {
-        guard::check(context, parts)?;
+    guard::check(context, parts, endpoint.access)?;
+    let body = body::collect(body, endpoint.body_max, &context.bodies).await?;
+    if endpoint.action == Action::Batch {
+        return batch::batch(context, parts, body).await;
     }
-    let body = body::collect(body, endpoint.body_max, &context.node.bodies).await?;
-    let text = std::str::from_utf8(&body).map_err(|_| Problem::NoText)?;
+    let text = body.text()?;
     match endpoint.action {
         Action::Check => decide::check(context, parts, text).await,
-        Action::Batch => decide::batch(context, parts, text).await,
         Action::Peek => decide::peek(context, text).await,
         Action::Refund => decide::refund(context, text).await,
         Action::Throttle => decide::throttle(context, parts, text).await,
-        Action::ForwardAuth => unreachable!("it has returned above"),
+        Action::ForwardAuth | Action::Batch => unreachable!("they have returned above"),
     }
 }
 

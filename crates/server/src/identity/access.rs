@@ -23,8 +23,20 @@ fn secret(authorization: &[u8]) -> Option<&[u8]> {
 /// Does it ask for this machine? On loopback, a page in a browser could ask under a name of its own that
 /// it lets point here. So the name must be one that only this machine has, or an address.
 pub(crate) fn names_this_machine(headers: &HeaderMap, uri: &Uri) -> bool {
+    names_this_server(headers, uri, &[])
+}
+
+/// The same, where the operator has listed names too.
+pub(crate) fn names_this_server(headers: &HeaderMap, uri: &Uri, listed: &[String]) -> bool {
     let named = headers.get_all(HOST).iter().map(|host| host.to_str().unwrap_or_default());
-    named.chain(uri.authority().map(Authority::as_str)).all(is_of_this_machine)
+    let mut named = named.chain(uri.authority().map(Authority::as_str));
+    named.all(|host| is_of_this_machine(host) || is_listed(host, listed))
+}
+
+fn is_listed(host: &str, listed: &[String]) -> bool {
+    let Ok(authority) = host.parse::<Authority>() else { return false };
+    let name = authority.host().trim_end_matches('.');
+    listed.iter().any(|listed| name.eq_ignore_ascii_case(listed))
 }
 
 /// Could it be from a page in a browser? Browsers say where it is from with whatever can change something.

@@ -27,7 +27,6 @@ use tidegate::Nanos;
 use tidegate::policy::{Credential, Request};
 use tidegate_tower::forwarded::{ForwardedSource, TrustedProxies, client_address};
 
-use crate::observe::Seldom;
 use crate::settings::Settings;
 pub use bearer::Presented;
 pub use claims::Claims;
@@ -42,8 +41,6 @@ pub struct Identity {
     tokens: Option<Tokens>,
     /// Was it said that somebody forwards and is not trusted?
     told_of_stranger: AtomicBool,
-    /// When it was last said that a token does not hold.
-    told_of_rejection: Seldom,
 }
 
 /// Why it cannot be set up.
@@ -133,7 +130,6 @@ impl Identity {
             source: settings.forwarded,
             tokens: settings.jwt.as_ref().map(Tokens::new).transpose()?,
             told_of_stranger: AtomicBool::new(false),
-            told_of_rejection: Seldom::new(),
         })
     }
 
@@ -168,9 +164,7 @@ impl Identity {
         Some(match verified {
             Ok(claims) => Verified { claims: Some(claims), rejection: None },
             Err(why) => {
-                if let Some(others) = self.told_of_rejection.due(now) {
-                    tracing::info!(%why, others, "a bearer token does not hold");
-                }
+                tracing::info!(%why, "a bearer token does not hold");
                 Verified { claims: None, rejection: Some(why) }
             }
         })

@@ -1,11 +1,12 @@
 //! What the server says while it runs: lines on standard error, for people or for machines.
 //!
 //! What a client sent can be part of a line, never a line of its own: control characters are escaped in
-//! both formats, and what is long is cut.
+//! both formats, and what is long is cut. How often a place in the code writes is bounded, libraries included.
 
 use std::fmt;
 use std::sync::OnceLock;
 
+use tidegate::{Clock, MonotonicClock};
 use tracing::level_filters::LevelFilter;
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::filter::Targets;
@@ -18,6 +19,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use super::log_line::{JsonText, Line, Plain, Value};
 use super::log_thread::LogThread;
+use super::throttle::LogThrottle;
 use crate::paint::{Paint, Tone};
 use crate::settings::{LogFormat, Settings};
 
@@ -44,7 +46,8 @@ pub enum LogsError {
 /// When the environment asks for a level that does not exist, or this was called before.
 pub fn init(settings: &Settings) -> Result<(), LogsError> {
     let level = level(std::env::var(LEVEL_VARIABLE).ok().as_deref())?;
-    let lines = Lines { format: settings.log, paint: Paint::stderr() };
+    let throttle = LogThrottle::new(MonotonicClock::new());
+    let lines = Lines { format: settings.log, paint: Paint::stderr(), throttle };
     let thread = LogThread::start(std::io::stderr()).map_err(LogsError::Thread)?;
     subscriber(lines, level, thread.clone()).try_init().map_err(|_| LogsError::Twice)?;
     THREAD.set(thread).map_err(|_| LogsError::Twice)
@@ -67,8 +70,9 @@ fn level(asked: Option<&str>) -> Result<LevelFilter, LogsError> {
 }
 
 /// Our own lines at the level that was asked for, those of libraries from warnings on.
-fn subscriber<W>(lines: Lines, level: LevelFilter, to: W) -> impl Subscriber + Send + Sync
+fn subscriber<C, W>(lines: Lines<C>, level: LevelFilter, to: W) -> impl Subscriber + Send + Sync
 where
+    C: Clock + 'static,
     W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
 {
     let wanted = Targets::new().with_default(level.min(LevelFilter::WARN)).with_target("tidegate", level);
@@ -77,19 +81,26 @@ where
 }
 
 /// How lines look.
-struct Lines {
+struct Lines<C> {
     format: LogFormat,
     paint: Paint,
+    throttle: LogThrottle<C>,
 }
 
-impl<S, N> FormatEvent<S, N> for Lines
+impl<C, S, N> FormatEvent<S, N> for Lines<C>
 where
+    C: Clock + 'static,
     S: Subscriber + for<'a> LookupSpan<'a>,
     N: for<'a> FormatFields<'a> + 'static,
 {
     fn format_event(&self, _: &FmtContext<'_, S, N>, mut to: Writer<'_>, event: &Event<'_>) -> fmt::Result {
+        // Nothing is written for what comes too often.
+        let Some(left_out) = self.throttle.due(event.metadata()) else { return Ok(()) };
         let mut line = Line::default();
         event.record(&mut line);
+        if left_out > 0 {
+            line.fields.push(("others", Value::Bare(left_out.to_string())));
+        }
         let (mut time, level) = (String::new(), *event.metadata().level());
         SystemTime.format_time(&mut Writer::new(&mut time))?;
         match self.format {
@@ -99,7 +110,7 @@ where
     }
 }
 
-impl Lines {
+impl<C> Lines<C> {
     fn text(&self, to: &mut Writer<'_>, time: &str, level: Level, line: &Line) -> fmt::Result {
         let tone = match level {
             Level::ERROR => Tone::Bad,

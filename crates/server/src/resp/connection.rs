@@ -19,14 +19,15 @@ use crate::bounds::{
     IDLE_TIMEOUT, RESP_ANSWER_BYTES_MAX, RESP_AUTH_TIMEOUT, RESP_BUFFER_MAX, RESP_LINGER, RESP_PIPELINE_MAX,
 };
 use crate::node::Node;
-use crate::serve::{Peer, Unsent};
+use crate::serve::{Outbox, Peer, Unsent};
 
 /// Answers one connection until it ends.
-pub(crate) async fn serve<I>(node: Arc<Node>, mut io: I, _peer: Peer)
+pub(crate) async fn serve<I>(node: Arc<Node>, mut io: I, peer: Peer)
 where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let mut connection = Connection::new(&node);
+    let outbox = Outbox::new(&node.answers.account(peer.address, node.stands_for_many(peer.address)));
+    let mut connection = Connection::new(&node, outbox);
     let mut draining = pin!(node.lifecycle.closing());
     let ended = poll_fn(|cx| connection.poll(cx, &mut io, draining.as_mut())).await;
     if matches!(ended, Ended::ByUs) {
@@ -72,6 +73,8 @@ struct Connection<'n> {
     /// Are there whole commands in it?
     paused: bool,
     unsent: Unsent,
+    /// What of it counts for all connections together.
+    outbox: Arc<Outbox>,
     /// Runs while something is held and nothing moves.
     stalled: Option<Pin<Box<Sleep>>>,
     /// Runs until the password has come, where there is one.
@@ -79,7 +82,7 @@ struct Connection<'n> {
 }
 
 impl<'n> Connection<'n> {
-    fn new(node: &'n Arc<Node>) -> Connection<'n> {
+    fn new(node: &'n Arc<Node>, outbox: Arc<Outbox>) -> Connection<'n> {
         let exchange = Exchange::with(node);
         Connection {
             node,
@@ -87,6 +90,7 @@ impl<'n> Connection<'n> {
             held: Vec::new(),
             paused: false,
             unsent: Unsent::default(),
+            outbox,
             stalled: None,
             unknown: None,
         }
@@ -203,7 +207,15 @@ impl<'n> Connection<'n> {
         self.unsent.send(cx, io, output)?;
         output.clear();
         output.shrink_to(RESP_ANSWER_BYTES_MAX);
-        Ok(())
+        if self.unsent.left() == 0 { Ok(()) } else { self.tell_backlog() }
+    }
+
+    /// What waits for the client: answers, and commands behind them. Where there is no room for it the connection
+    /// ends.
+    fn tell_backlog(&self) -> io::Result<()> {
+        let left = self.unsent.left();
+        let waits = if left == 0 { 0 } else { left + self.held.len() };
+        self.outbox.set_backlog(waits).map_err(io::Error::other)
     }
 
     /// Goes on with what the client has not taken yet. Whoever takes some of it has time again.
@@ -216,6 +228,7 @@ impl<'n> Connection<'n> {
         let sent = self.unsent.send_rest(cx, io);
         if self.unsent.left() < before {
             self.stalled = None;
+            self.tell_backlog()?;
         }
         sent
     }

@@ -3,10 +3,10 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use socket2::{SockRef, TcpKeepalive};
-use tidegate::Clock;
+use tidegate::{Clock, Nanos};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::sleep;
 
@@ -15,9 +15,8 @@ use super::bind::Bound;
 use super::connections::{Connections, Refusal};
 use super::tls::Tls;
 use super::workers::{Job, Workers};
-use crate::bounds::{ACCEPT_PAUSE_MAX, KEEPALIVE_INTERVAL, KEEPALIVE_TIME};
+use crate::bounds::{ACCEPT_PAUSE_MAX, KEEPALIVE_INTERVAL, KEEPALIVE_TIME, KERNEL_UNSENT_BYTES_MAX};
 use crate::node::Node;
-use crate::observe::Seldom;
 use crate::settings::Listener;
 
 /// What listeners need to take connections in.
@@ -27,8 +26,6 @@ pub(super) struct Door {
     workers: Arc<Workers>,
     connections: Arc<Connections>,
     tls: Option<Arc<Tls>>,
-    /// Whoever is turned away can make the log say so.
-    turned_away: Arc<Seldom>,
 }
 
 impl Door {
@@ -38,7 +35,7 @@ impl Door {
         connections: Arc<Connections>,
         tls: Option<Arc<Tls>>,
     ) -> Door {
-        Door { node, workers: Arc::new(workers), connections, tls, turned_away: Arc::default() }
+        Door { node, workers: Arc::new(workers), connections, tls }
     }
 
     /// Takes connections in for as long as it is polled.
@@ -84,6 +81,9 @@ impl Door {
             TcpKeepalive::new().with_time(KEEPALIVE_TIME).with_interval(KEEPALIVE_INTERVAL).with_retries(4);
         let _set = SockRef::from(&stream).set_tcp_keepalive(&keepalive);
         let _set = stream.set_nodelay(true);
+        // The kernel would take some megabytes of answers for every client that does not read.
+        #[cfg(target_os = "linux")]
+        let _set = SockRef::from(&stream).set_tcp_notsent_lowat(KERNEL_UNSENT_BYTES_MAX);
         let tls = match listener {
             Listener::Http | Listener::Grpc => self.tls.as_ref().map(|tls| tls.config()),
             Listener::Resp | Listener::Admin => None,
@@ -95,22 +95,24 @@ impl Door {
     /// Says so where the protocol has words for it. A new connection has room for them.
     fn turn_away(&self, listener: Listener, stream: &TcpStream, refusal: Refusal) {
         self.node.metrics.connection_refused(listener);
-        if let Some(others) = self.turned_away.due(self.node.limiter.clock().now()) {
-            tracing::warn!(listener = listener.name(), %refusal, others, "a connection is turned away");
-        }
-        let words: &[u8] = match listener {
-            Listener::Resp => b"-ERR max number of clients reached\r\n",
-            Listener::Admin => UNAVAILABLE,
-            Listener::Http if self.tls.is_none() => UNAVAILABLE,
-            Listener::Http | Listener::Grpc => return,
+        tracing::warn!(listener = listener.name(), %refusal, "a connection is turned away");
+        let words = match listener {
+            Listener::Resp => "-ERR max number of clients reached\r\n".to_owned(),
+            Listener::Http if self.tls.is_some() => return,
+            Listener::Http | Listener::Admin => unavailable(self.node.limiter.clock().now()),
+            Listener::Grpc => return,
         };
-        let _said = stream.try_write(words);
+        let _said = stream.try_write(words.as_bytes());
     }
 }
 
-const UNAVAILABLE: &[u8] =
-    b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncache-control: no-store\r\nretry-after: 1\r\n\
-      content-length: 0\r\n\r\n";
+fn unavailable(now: Nanos) -> String {
+    let date = httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_nanos(now.get()));
+    format!(
+        "HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncache-control: no-store\r\nretry-after: 1\r\n\
+         date: {date}\r\ncontent-length: 0\r\n\r\n"
+    )
+}
 
 fn is_of_one_client(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
@@ -134,7 +136,8 @@ mod tests {
 
     #[test]
     fn being_turned_away_is_nothing_to_be_kept() {
-        let said = std::str::from_utf8(UNAVAILABLE).unwrap();
+        let said = unavailable(Nanos::from_secs(1_800_000_000));
+        assert!(said.contains("\r\ndate: Fri, 15 Jan 2027 08:00:00 GMT\r\n"), "{said}");
         assert!(
             said.starts_with("HTTP/1.1 503 ") && said.ends_with("\r\ncontent-length: 0\r\n\r\n"),
             "{said}"

@@ -1,13 +1,14 @@
 //! How many connections there are, and whether there may be one more.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::Notify;
 
 use crate::bounds::{ADMIN_CONNECTIONS_MAX, ADMIN_CONNECTIONS_PER_ADDRESS_MAX, CONNECTIONS_PER_ADDRESS_MAX};
+use crate::budget::household;
 use crate::node::Node;
 use crate::settings::Listener;
 
@@ -70,8 +71,7 @@ impl Connections {
             Permit { connections: Arc::clone(self), node: Arc::clone(node), listener, counted: None };
         node.metrics.connection_opened(listener);
         let address = address.to_canonical();
-        let trusted = node.settings.trusted_proxies.iter().any(|net| net.contains(&address));
-        if !address.is_loopback() && !trusted {
+        if !node.stands_for_many(address) {
             let is_admin = listener == Listener::Admin;
             let address = (is_admin, household(address));
             let max = if is_admin { ADMIN_CONNECTIONS_PER_ADDRESS_MAX } else { CONNECTIONS_PER_ADDRESS_MAX };
@@ -124,17 +124,6 @@ impl Drop for Permit {
         }
         self.connections.share(self.listener).0.fetch_sub(1, Ordering::Relaxed);
         self.connections.ended.notify_waiters();
-    }
-}
-
-/// Whoever has one address of IPv6 has a /64 of them.
-fn household(address: IpAddr) -> IpAddr {
-    match address {
-        IpAddr::V4(_) => address,
-        IpAddr::V6(address) => {
-            let [a, b, c, d, ..] = address.segments();
-            IpAddr::V6(Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0))
-        }
     }
 }
 

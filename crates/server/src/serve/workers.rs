@@ -13,6 +13,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::Peer;
 use super::connections::Permit;
+use super::progress::Progress;
 use crate::bounds::{HANDSHAKE_TIMEOUT, HEAD_TIMEOUT};
 use crate::node::Node;
 use crate::settings::Listener;
@@ -98,6 +99,7 @@ async fn answer(job: Job) {
     let Job { node, listener, stream, mut peer, permit: _permit, tls } = job;
     let Ok(mut stream) = TcpStream::from_std(stream) else { return };
     if let Some(config) = tls {
+        let stream = Progress::new(stream);
         let handshake = timeout(HANDSHAKE_TIMEOUT, Box::pin(TlsAcceptor::from(config).accept(stream)));
         let stream = match handshake.await {
             Ok(Ok(stream)) => stream,
@@ -120,6 +122,7 @@ async fn answer(job: Job) {
         let _ended = stream.shutdown().await;
         return;
     }
+    let stream = Progress::new(stream);
     match listener {
         Listener::Http => Box::pin(crate::http::serve(node, stream, peer)).await,
         Listener::Grpc => Box::pin(crate::grpc::serve(node, stream, peer)).await,

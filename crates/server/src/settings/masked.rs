@@ -9,6 +9,7 @@ const OPEN: &[&str] = &[
     "trusted_proxies",
     "forwarded",
     "tls",
+    "admin",
     "log",
     "workers",
 ];

@@ -70,6 +70,8 @@ pub struct Settings {
     pub forwarded: ForwardedSource,
     /// TLS for HTTP and gRPC.
     pub tls: Option<TlsFiles>,
+    /// Names by which the admin listener may be asked, beside addresses and localhost.
+    pub admin_hosts: Vec<String>,
     /// The bearer token of `/v1/refund` and `/v1/throttle` where they are not on loopback.
     pub http_token: Option<String>,
     /// The password of the RESP listener.
@@ -143,6 +145,7 @@ impl Default for Settings {
             trusted_proxies: ["127.0.0.1/32", "::1/128"].map(|net| net.parse().expect("a network")).into(),
             forwarded: ForwardedSource::XForwardedFor,
             tls: None,
+            admin_hosts: Vec::new(),
             http_token: None,
             resp_password: None,
             jwt: None,
@@ -166,7 +169,7 @@ const HIDDEN: &str = "(hidden)";
 impl fmt::Debug for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Settings { listen, policy, max_keys, nodes, shared, on_store_error, .. } = self;
-        let Settings { trusted_proxies, forwarded, .. } = self;
+        let Settings { trusted_proxies, forwarded, admin_hosts, .. } = self;
         let Settings { tls, http_token, resp_password, jwt, log, otlp, workers, .. } = self;
         f.debug_struct("Settings")
             .field("listen", listen)
@@ -178,6 +181,7 @@ impl fmt::Debug for Settings {
             .field("trusted_proxies", trusted_proxies)
             .field("forwarded", forwarded)
             .field("tls", tls)
+            .field("admin_hosts", admin_hosts)
             .field("http_token", &http_token.as_ref().map(|_| HIDDEN))
             .field("resp_password", &resp_password.as_ref().map(|_| HIDDEN))
             .field("jwt", jwt)

@@ -58,6 +58,9 @@ impl Reader<'_> {
         settings.tls = root
             .get("tls")
             .and_then(|tls| Some(TlsFiles { cert: self.path(tls, "cert")?, key: self.path(tls, "key")? }));
+        if let Some(hosts) = root.get("admin").and_then(|admin| admin.get("hosts")) {
+            settings.admin_hosts = self.hosts(hosts);
+        }
         let auth = |name| root.get("auth").and_then(|auth| text(auth, name));
         (settings.http_token, settings.resp_password) = (auth("http_token"), auth("resp_password"));
         settings.jwt = root.get("jwt").and_then(|jwt| self.jwt(jwt));
@@ -107,6 +110,26 @@ impl Reader<'_> {
             _ => InvalidCredentials::Deny,
         };
         Some(Jwt { key, issuer: text(node, "issuer"), audience: text(node, "audience"), invalid })
+    }
+
+    /// Names as they stand in `Host`, without ports.
+    fn hosts(&mut self, list: &Node) -> Vec<String> {
+        let mut names = Vec::new();
+        for node in list.items() {
+            let Some(name) = node.scalar() else { continue };
+            if name.parse::<http::uri::Authority>().is_ok_and(|authority| authority.host() == name) {
+                names.push(name.to_ascii_lowercase());
+                continue;
+            }
+            let problem =
+                Problem::error(node.at, "admin.hosts", "this is no name of a host").saw(format!("`{name}`"));
+            self.problems.push(
+                problem
+                    .want("a name such as `tidegate.monitoring.svc`")
+                    .hint("leave out scheme, port and path"),
+            );
+        }
+        names
     }
 
     fn endpoint(&mut self, otlp: &Node) -> Option<String> {

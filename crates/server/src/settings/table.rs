@@ -17,7 +17,7 @@ const LIFE_MAX: u64 = 10_000;
 
 /// Every object, in the order of the reference.
 static OBJECTS: &[&Object] =
-    &[&SETTINGS, &LISTEN, &POLICY, &STORE, &REDIS, &SYNC, &TLS, &AUTH, &JWT, &LOG, &OTLP];
+    &[&SETTINGS, &LISTEN, &POLICY, &STORE, &REDIS, &SYNC, &TLS, &ADMIN, &AUTH, &JWT, &LOG, &OTLP];
 
 /// The page, as Markdown.
 pub(crate) fn reference() -> String {
@@ -72,6 +72,7 @@ pub(super) static SETTINGS: Object = Object {
         Field::new("forwarded", Shape::Word(FORWARDED), "Where a trusted proxy says on whose behalf.")
             .or("x-forwarded-for"),
         Field::new("tls", Shape::Object(&TLS), "TLS for `http` and `grpc`.").or("none"),
+        Field::new("admin", Shape::Object(&ADMIN), "The admin listener."),
         Field::new("auth", Shape::Object(&AUTH), "Secrets that callers must know."),
         Field::new("jwt", Shape::Object(&JWT), "How tokens of clients are verified.").or("none"),
         Field::new("log", Shape::Object(&LOG), "How logs are written.").also(&["logging", "logs"]),
@@ -218,6 +219,22 @@ static TLS: Object = Object {
             .also(&["certificate", "chain", "crt"]),
         Field::new("key", Shape::Text(TEXT_MAX), "The file of the key.").required().also(&["private_key"]),
     ]],
+    descriptors: false,
+    shorthand: None,
+};
+
+static ADMIN: Object = Object {
+    name: "admin",
+    about: "The admin listener.",
+    fields: &[&[Field::new(
+        "hosts",
+        Shape::List(&Shape::Text(TEXT_MAX)),
+        "Names by which it may be asked, such as `tidegate.monitoring.svc`, without a port. Addresses and \
+         `localhost` always work; other names in `Host` are refused, since a page in a browser could be made to ask \
+         by a name of its own.",
+    )
+    .or("[]")
+    .also(&["names", "host"])]],
     descriptors: false,
     shorthand: None,
 };

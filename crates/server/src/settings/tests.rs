@@ -23,6 +23,7 @@ rate_limit_sync: { enabled: false, backend: redis, sync_interval_ms: 100, fallba
 trusted_proxies: [10.0.0.0/8, "::1/128"]
 forwarded: forwarded
 tls: { cert: server.pem, key: /keys/server.key }
+admin: { hosts: [Tidegate.Monitoring.svc] }
 auth: { http_token: s3cret-token, resp_password: s3cret-password }
 jwt: { key: s3cret-key, algorithm: HS256, issuer: me, audience: you, invalid: anonymous }
 log: { format: json }
@@ -53,6 +54,7 @@ fn everything_can_be_said() {
         (&*tls.cert, &*tls.key),
         (Path::new("/etc/tidegate/server.pem"), Path::new("/keys/server.key"))
     );
+    assert_eq!(settings.admin_hosts, ["tidegate.monitoring.svc"]);
     assert_eq!(settings.http_token.as_deref(), Some("s3cret-token"));
     assert_eq!(settings.resp_password.as_deref(), Some("s3cret-password"));
     assert_eq!(settings.jwt.as_ref().and_then(|jwt| jwt.issuer.as_deref()), Some("me"));
@@ -89,6 +91,14 @@ fn every_problem_is_told_with_a_hint() {
         "did you mean `json`?",
     ] {
         assert!(told.contains(part), "{part}\nin\n{told}");
+    }
+}
+
+#[test]
+fn names_of_hosts_have_no_ports() {
+    for name in ["tidegate:9090", "http://tidegate", "tidegate/metrics", "a b", "\"\""] {
+        let told = wrong(&format!("admin: {{ hosts: [{name}] }}\n")).join("\n");
+        assert!(told.contains("admin.hosts"), "{name}: {told}");
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use tidegate_policy::Request;
 
@@ -17,6 +18,49 @@ pub fn batch(text: &str) -> Result<Vec<Request<'_>>, RequestError> {
     let mut json = serde_json::Deserializer::from_str(text);
     let read = json_object(&mut json).and_then(|requests| json.end().map(|()| requests));
     read.map_err(|error| RequestError::of(&error))
+}
+
+/// Where the next request of a batch is: for one that was read whole before, and is decided later.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct BatchReader {
+    /// Bytes that are done with.
+    done: usize,
+}
+
+impl BatchReader {
+    /// The next after so many.
+    pub fn after(text: &str, count: usize) -> BatchReader {
+        let mut reader = BatchReader::default();
+        reader.requests(text).take(count).for_each(drop);
+        reader
+    }
+
+    /// The requests from here on, each read when it is asked for. Only of a text that [`batch`] has read.
+    pub fn requests<'t>(&mut self, text: &'t str) -> impl Iterator<Item = Request<'t>> + Send + use<'_, 't> {
+        std::iter::from_fn(move || {
+            // The only member is the list, so its bracket is the first there is.
+            let begins = if self.done == 0 { text.find('[')? + 1 } else { self.done };
+            let rest = text[begins..].trim_start_matches([' ', '\n', '\r', '\t', ',']);
+            if rest.starts_with(']') {
+                return None;
+            }
+            let mut objects = serde_json::Deserializer::from_str(rest).into_iter::<One<'t>>();
+            let One(request) = objects.next()?.ok()?;
+            self.done = text.len() - rest.len() + objects.byte_offset();
+            Some(request)
+        })
+    }
+}
+
+/// A request of the list.
+struct One<'a>(Request<'a>);
+
+impl<'de> Deserialize<'de> for One<'de> {
+    fn deserialize<D: Deserializer<'de>>(json: D) -> Result<Self, D::Error> {
+        let mut request = Request::new();
+        Within(&mut request).deserialize(json)?;
+        Ok(One(request))
+    }
 }
 
 fn json_object<'de, D: Deserializer<'de>>(json: D) -> Result<Vec<Request<'de>>, D::Error> {
@@ -96,6 +140,25 @@ mod tests {
         let users: Vec<&str> = read.iter().filter_map(|request| request.user.as_deref()).collect();
         assert_eq!(users, ["a", "b"]);
         assert!(batch(r#"{"requests":[]}"#).unwrap().is_empty());
+    }
+
+    #[test]
+    fn they_can_be_read_again_one_by_one() {
+        let odd = " { \"re\\u0071uests\" : [ {\"user\":\"]}[{,\\\"\"} ,\n{}\t, {\"headers\":{\"a\":[\"1\",\"2\"]}} ,{\"cost\":3}] } ";
+        for text in [odd, r#"{"requests":[]}"#, r#"{"requests":[{"user":"a"},{"user":"b","cost":2}]}"#] {
+            let all = batch(text).unwrap();
+            for at_a_time in 1..=3 {
+                let (mut reader, mut read) = (BatchReader::default(), Vec::new());
+                loop {
+                    let before = read.len();
+                    read.extend(reader.requests(text).take(at_a_time));
+                    if read.len() == before {
+                        break;
+                    }
+                }
+                assert_eq!(format!("{read:?}"), format!("{all:?}"), "{text}");
+            }
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ mod refund;
 mod request;
 mod throttle;
 
-pub use batch::batch;
+pub use batch::{BatchReader, batch};
 pub use error::RequestError;
 pub use fields::{FieldError, Fields};
 pub(crate) use pairs::each_value;

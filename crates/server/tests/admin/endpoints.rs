@@ -151,9 +151,28 @@ async fn names_that_point_here_by_a_trick_are_refused() {
     }
     let absolute = ask(address, "GET", "http://evil.example/metrics", "").await;
     assert_eq!(absolute.status, 403);
-    // On other listeners names are normal.
-    let open = listen_as(&node, Caller { address: LOCAL.address, on_loopback: false }).await;
-    assert_eq!(ask(open, "GET", "/metrics", "Host: tidegate.example\r\n").await.status, 200);
+}
+
+#[tokio::test]
+async fn who_asks_by_a_name_asks_by_one_of_the_settings() {
+    let admin_hosts = vec!["tidegate.monitoring.svc".to_owned()];
+    let node = Arc::new(node(POLICY, Settings { admin_hosts, ..Settings::default() }));
+    let far = Caller { address: IpAddr::V4(Ipv4Addr::new(203, 0, 113, 7)), on_loopback: false };
+    for caller in [LOCAL, Caller { on_loopback: false, ..LOCAL }, far] {
+        let address = listen_as(&node, caller).await;
+        for host in ["tidegate.monitoring.svc", "Tidegate.Monitoring.svc.:9090", "10.0.0.5:9090", "localhost"]
+        {
+            let headers = format!("Host: {host}\r\n");
+            assert_eq!(ask(address, "GET", "/metrics", &headers).await.status, 200, "{caller:?} {host}");
+        }
+        for host in ["tidegate.example", "monitoring.svc", "tidegate.monitoring.svc.evil.example:9090"] {
+            for path in ["/metrics", "/healthz", "/readyz", "/debug/hot-keys", "/"] {
+                let refused = ask(address, "GET", path, &format!("Host: {host}\r\n")).await;
+                assert_eq!(refused.status, 403, "{caller:?} {host} {path}");
+                assert!(refused.body.contains("admin.hosts"), "{}", refused.body);
+            }
+        }
+    }
 }
 
 #[tokio::test]

@@ -86,8 +86,28 @@ impl Client {
             answer.header("content-length").map_or(0, |length| length.parse().expect("a number"));
         let mut body = vec![0; if method == "HEAD" { 0 } else { length }];
         self.0.read_exact(&mut body).expect("the body comes");
+        if answer.header("transfer-encoding") == Some("chunked") {
+            while let Some(chunk) = self.chunk() {
+                body.extend(chunk);
+            }
+        }
         answer.body = String::from_utf8(body).expect("text");
         answer
+    }
+
+    /// A chunk of a body; `None` after the last.
+    fn chunk(&mut self) -> Option<Vec<u8>> {
+        let (mut line, mut byte) = (Vec::new(), [0]);
+        while !line.ends_with(b"\r\n") {
+            self.0.read_exact(&mut byte).expect("a chunk comes");
+            line.push(byte[0]);
+        }
+        let length = usize::from_str_radix(String::from_utf8(line).expect("text").trim_end(), 16);
+        let length = length.expect("a number");
+        let mut chunk = vec![0; length + 2];
+        self.0.read_exact(&mut chunk).expect("all of it comes");
+        chunk.truncate(length);
+        (length > 0).then_some(chunk)
     }
 
     /// Whatever else comes until the server closes.

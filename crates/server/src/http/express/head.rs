@@ -1,6 +1,6 @@
 //! The head of a request that is for the express lane.
 
-use crate::bounds::BODY_BYTES_MAX;
+use crate::bounds::{BODY_BYTES_MAX, HEAD_BYTES_MAX};
 use crate::http::Context;
 use crate::http::endpoints::Action;
 
@@ -36,22 +36,26 @@ impl Head {
         if node.traces.is_on() || node.shared().is_some() {
             return None;
         }
-        let (length, body_length) = plain(input, action == Action::Throttle)?;
+        // On loopback a page in a browser could ask too, by a name of its own.
+        let (length, body_length) = plain(input, context.peer.on_loopback)?;
         Some(Head { action, length, body_length })
     }
 }
 
 /// The length of a head and that of its body, if nothing in the head asks for more than an answer. A head
 /// that two servers might read differently is none of these.
-fn plain(input: &[u8], is_guarded: bool) -> Option<(usize, usize)> {
+fn plain(input: &[u8], on_loopback: bool) -> Option<(usize, usize)> {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut request = httparse::Request::new(&mut headers);
     let Ok(httparse::Status::Complete(length)) = request.parse(input) else { return None };
+    if length > HEAD_BYTES_MAX {
+        return None;
+    }
     let (mut body_length, mut has_host) = (None, false);
     for header in request.headers {
         match kind(header.name) {
             Kind::Length if body_length.is_none() => body_length = Some(number(header.value)?),
-            Kind::Host if !has_host && (!is_guarded || is_loopback(header.value)) => has_host = true,
+            Kind::Host if !has_host && (!on_loopback || is_loopback(header.value)) => has_host = true,
             Kind::Connection if header.value.eq_ignore_ascii_case(b"keep-alive") => {}
             Kind::Other => {}
             Kind::Length | Kind::Host | Kind::Connection | Kind::Hyper => return None,

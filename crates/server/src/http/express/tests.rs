@@ -6,7 +6,6 @@ use tidegate_policy::Policy;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 
 use super::*;
-use crate::http::Activity;
 use crate::identity::Identity;
 use crate::node::Node;
 use crate::serve::Peer;
@@ -24,7 +23,7 @@ fn context(policy: &str) -> Arc<Context> {
     let policy = Policy::parse(policy).expect("a policy");
     let node = Arc::new(Node::new(settings, policy.into(), identity).expect("it fits"));
     let peer = Peer { address: Ipv4Addr::LOCALHOST.into(), on_loopback: true, alpn_http2: None };
-    Arc::new(Context { node, peer, activity: Activity::default() })
+    Arc::new(Context::new(node, peer))
 }
 
 fn post(path: &str, more: &str, body: &str) -> String {
@@ -130,7 +129,7 @@ async fn what_is_not_plain_is_left_to_hyper() {
     let queue = "version: 1\nlimits:\n- { name: q, key: [], sustained: { rate: 1 }, strategy: queue, queue: { max_depth: 1, max_wait: 1s } }\n";
     assert!(!is_taken(&context(queue), &post("/v1/check", "", "{}")).await, "who waits is watched by hyper");
     let (node, peer) = (Arc::clone(&plain.node), Peer { on_loopback: false, ..plain.peer });
-    let elsewhere = Arc::new(Context { node, peer, activity: Activity::default() });
+    let elsewhere = Arc::new(Context::new(node, peer));
     let throttle = post("/v1/throttle", "", r#"{"key":"k","capacity":1,"rate":1,"window":"1s"}"#);
     assert!(!is_taken(&elsewhere, &throttle).await, "a token is needed there");
     assert!(is_taken(&elsewhere, &post("/v1/check", "", "{}")).await);

@@ -12,7 +12,12 @@ const REMOTE: Peer = Peer {
 
 async fn asked(settings: Settings, peer: Peer, path: &str, headers: &str) -> (String, String) {
     let mut client = Client::connect(&node(FREE, settings), peer);
-    let body = if path == "/v1/refund" { r#"{"request":{},"cost":1}"# } else { THROTTLE };
+    let body = match path {
+        "/v1/refund" => r#"{"request":{},"cost":1}"#,
+        "/v1/throttle" => THROTTLE,
+        "/v1/check/batch" => r#"{"requests":[{}]}"#,
+        _ => "{}",
+    };
     client.post(path, headers, body).await;
     client.answer().await
 }
@@ -56,11 +61,14 @@ async fn everybody_may_ask_for_decisions() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_page_in_a_browser_hands_nothing_back() {
+async fn a_page_in_a_browser_neither_takes_nor_hands_back() {
     let settings = || Settings { http_token: Some("s3cret".into()), ..Settings::default() };
     let page = "Origin: https://evil.example\r\nContent-Type: text/plain\r\n";
-    for path in ["/v1/throttle", "/v1/refund"] {
+    for path in ["/v1/throttle", "/v1/refund", "/v1/check", "/v1/check/batch", "/v1/peek"] {
         for (headers, status) in [
+            ("Host: 127.0.0.1:8080\r\n".to_owned(), 200),
+            ("Host: 10.1.2.3:8080\r\n".to_owned(), 200),
+            ("Host: localhost.evil.example\r\n".to_owned(), 403),
             (page.to_owned(), 403),
             ("Origin: null\r\n".to_owned(), 403),
             ("Host: evil.example\r\n".to_owned(), 403),
@@ -73,7 +81,17 @@ async fn a_page_in_a_browser_hands_nothing_back() {
             assert_eq!(body.contains("not for web pages"), status == 403, "{body}");
         }
     }
-    let mut client = Client::connect(&node(FREE, settings()), LOCAL);
-    client.post("/v1/check", page, "{}").await;
-    assert!(client.answer().await.0.starts_with("HTTP/1.1 200"), "decisions are for everybody");
+    for (path, peer, headers) in [
+        // Proxies pass on what their clients send.
+        ("/v1/forward-auth", LOCAL, page),
+        ("/v1/forward-auth", LOCAL, "Host: api.example\r\n"),
+        // Where others ask, they ask by names.
+        ("/v1/check", REMOTE, page),
+        ("/v1/check", REMOTE, "Host: tidegate.internal\r\n"),
+        ("/v1/check/batch", REMOTE, "Host: tidegate.internal\r\n"),
+        ("/v1/peek", REMOTE, "Host: tidegate.internal\r\n"),
+    ] {
+        let (head, _) = asked(settings(), peer, path, headers).await;
+        assert!(head.starts_with("HTTP/1.1 20"), "{path} {headers}: {head}");
+    }
 }

@@ -4,6 +4,7 @@ mod forwarding;
 mod guarding;
 mod patience;
 mod queueing;
+mod untaken;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -59,7 +60,26 @@ impl Client {
         let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
         let mut body = vec![0; length.map_or(0, |length| length.parse().expect("a number"))];
         self.0.read_exact(&mut body).await.expect("the body comes");
+        if head.contains("transfer-encoding: chunked") {
+            while let Some(chunk) = self.chunk().await {
+                body.extend(chunk);
+            }
+        }
         (head, String::from_utf8(body).expect("text"))
+    }
+
+    /// A chunk of a body; `None` after the last.
+    async fn chunk(&mut self) -> Option<Vec<u8>> {
+        let mut line = Vec::new();
+        while !line.ends_with(b"\r\n") {
+            line.push(self.0.read_u8().await.expect("a chunk comes"));
+        }
+        let length = usize::from_str_radix(String::from_utf8(line).expect("text").trim_end(), 16);
+        let length = length.expect("a number");
+        let mut chunk = vec![0; length + 2];
+        self.0.read_exact(&mut chunk).await.expect("all of it comes");
+        chunk.truncate(length);
+        (length > 0).then_some(chunk)
     }
 
     /// How long it takes until the server closes, having said nothing more.

@@ -60,7 +60,7 @@ async fn silence_is_borne_for_a_while() {
 async fn a_body_that_does_not_come_is_a_408() {
     let node = node(FREE, Settings::default());
     let mut client = Client::connect(&node, LOCAL);
-    client.send("POST /v1/check HTTP/1.1\r\nHost: x\r\nContent-Length: 20\r\n\r\n{").await;
+    client.send("POST /v1/check HTTP/1.1\r\nHost: localhost\r\nContent-Length: 20\r\n\r\n{").await;
     let began = tokio::time::Instant::now();
     let (head, body) = client.answer().await;
     assert!(about(began.elapsed(), BODY_TIMEOUT));
@@ -114,9 +114,9 @@ async fn at_the_end_what_is_under_way_is_answered() {
 #[tokio::test(start_paused = true)]
 async fn unfinished_bodies_take_no_more_than_there_is() {
     let mut node = node(FREE, Settings::default());
-    Arc::get_mut(&mut node).unwrap().bodies = super::super::BodyBudget::of(64 * 1_024);
+    Arc::get_mut(&mut node).unwrap().bodies = crate::budget::Budget::of(64 * 1_024);
     let unfinished = format!(
-        "POST /v1/check/batch HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n{{{}",
+        "POST /v1/check/batch HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n{{{}",
         " ".repeat(10_000)
     );
     let mut waiting = Vec::new();

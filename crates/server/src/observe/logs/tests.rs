@@ -1,6 +1,8 @@
 use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use tidegate::ManualClock;
+
 use super::*;
 
 /// Keeps what is written.
@@ -29,7 +31,7 @@ impl<'w> MakeWriter<'w> for Kept {
 /// What is said by `speak`.
 fn said(format: LogFormat, level: LevelFilter, speak: impl FnOnce()) -> String {
     let kept = Kept::default();
-    let lines = Lines { format, paint: Paint::never() };
+    let lines = Lines { format, paint: Paint::never(), throttle: LogThrottle::new(ManualClock::default()) };
     tracing::subscriber::with_default(subscriber(lines, level, kept.clone()), speak);
     let bytes = kept.0.lock().expect("nobody panicked").clone();
     String::from_utf8(bytes).expect("it is text")
@@ -99,6 +101,31 @@ fn levels_are_obeyed_and_libraries_are_quiet() {
     let text = said(LogFormat::Text, LevelFilter::DEBUG, speak);
     assert!(text.contains("ours") && text.contains("their warning") && !text.contains("theirs"), "{text}");
     assert_eq!(said(LogFormat::Text, LevelFilter::ERROR, speak), "");
+}
+
+#[test]
+fn lines_that_clients_cause_are_few_whoever_writes_them() {
+    let clock = Arc::new(ManualClock::default());
+    let kept = Kept::default();
+    let throttle = LogThrottle::new(Arc::clone(&clock));
+    let lines = Lines { format: LogFormat::Text, paint: Paint::never(), throttle };
+    tracing::subscriber::with_default(subscriber(lines, LevelFilter::INFO, kept.clone()), || {
+        for attack in 0..3_000 {
+            if attack % 100 == 0 {
+                clock.advance(tidegate::Nanos::from_millis(100));
+            }
+            tracing::warn!(target: "h2::proto::connection", attack, "too many resets");
+            tracing::error!(attack, "ours");
+        }
+        tracing::info!("of another place");
+    });
+    let text = String::from_utf8(kept.0.lock().expect("nobody panicked").clone()).expect("it is text");
+    for ours_or_theirs in ["too many resets", "ours"] {
+        let lines: Vec<&str> = text.lines().filter(|line| line.contains(ours_or_theirs)).collect();
+        assert!((6..=9).contains(&lines.len()), "{} lines", lines.len());
+        assert!(lines.last().is_some_and(|line| line.contains(" others=")), "{lines:?}");
+    }
+    assert!(text.contains("of another place"));
 }
 
 #[test]

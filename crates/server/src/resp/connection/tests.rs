@@ -162,3 +162,19 @@ async fn without_the_password_nobody_stays() {
         assert_eq!(served.is_finished(), !stays, "{said}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn where_there_is_no_room_who_does_not_read_is_cut_off() {
+    let (mut client, served, node) = connected(1_024);
+    let mut others = node.answers.account(PEER.address, true).share();
+    others.force_to(crate::bounds::ANSWERS_BYTES_MAX);
+    pong(&mut client).await;
+    // It may be gone before all is sent.
+    _ = client.write_all(&b"PING\r\n".repeat(10_000)).await;
+    timeout(Duration::from_secs(1), served).await.expect("at once").unwrap();
+    let (mut other, _served) = {
+        let (client, server) = duplex(1_024);
+        (client, tokio::spawn(serve(Arc::clone(&node), server, PEER)))
+    };
+    pong(&mut other).await;
+}
