@@ -229,8 +229,11 @@ fn respelled() -> impl Strategy<Value = (PathSpelling, String, String)> {
     })
 }
 
-/// What a policy makes of a path: its normal form, its route, which limits apply, and their keys.
-fn seen_by(policy: &Policy, path: &str) -> (Option<String>, Option<String>, Vec<(u32, Vec<u8>)>) {
+/// The limits that apply, and their keys.
+type Applying = Vec<(u32, Vec<u8>)>;
+
+/// What a policy makes of a path: its normal form, its route, and which limits apply.
+fn seen_by(policy: &Policy, path: &str) -> (Option<String>, Option<String>, Applying) {
     let request = Request::new().path(path.to_owned());
     let facts = policy.rules.facts(&request);
     let plan = policy.rules.plan(&facts);

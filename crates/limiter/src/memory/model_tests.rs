@@ -9,9 +9,10 @@ use std::sync::Arc;
 use loom::thread;
 use tidegate_core::{Cost, Decision, Meter, Nanos, Quota};
 
-use super::probe::{Ledger, NoRoom, Probe, Rules, When, Window};
+use super::probe::{Ledger, NoRoom, Probe, Rules, Window};
 use super::slot::model::SmallSlot;
 use super::slot::{Entry, Slot, Tag};
+use super::window_time::When;
 use crate::charge::all_or_nothing;
 
 /// When the models begin; a bucket of these is full again 1,000 ns after a take.

@@ -28,6 +28,7 @@
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use super::slot::{Entry, Slot, Tag};
+use super::window_time::When;
 use crate::Nanos;
 
 /// What the protocol must know about limits.
@@ -45,15 +46,6 @@ pub(crate) trait Rules {
 
     /// What the wall clock shows at the instant of [`Rules::is_idle`].
     fn wall(&self) -> Nanos;
-}
-
-/// When an act takes place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct When {
-    /// By the steady clock.
-    pub(crate) now: Nanos,
-    /// By the wall clock no earlier than that.
-    pub(crate) wall_from: Nanos,
 }
 
 /// Numbers of a table, and what its claims need.

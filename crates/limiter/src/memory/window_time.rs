@@ -7,6 +7,15 @@ use tidegate_core::{Meter, Nanos, WindowQuota};
 
 use crate::Clock;
 
+/// When an act takes place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct When {
+    /// By the steady clock.
+    pub(crate) now: Nanos,
+    /// By the wall clock no earlier than that.
+    pub(crate) wall_from: Nanos,
+}
+
 /// How far the wall clock may run ahead of what is noted of it.
 const NOTED_EVERY: Nanos = Nanos::SECOND;
 

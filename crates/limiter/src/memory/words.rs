@@ -8,12 +8,12 @@ use portable_atomic::AtomicU128;
 use tidegate_core::{Cost, Decision, Meter, Nanos, Outcome, token_bucket};
 
 use super::overflow::{Debtor, Debtors, Kind};
-use super::probe::{NoRoom, Probe, Rules, Settled, When, Window};
+use super::probe::{NoRoom, Probe, Rules, Settled, Window};
 use super::registry::Registry;
 use super::slot::{Entry, Slot, Tag};
 use super::table::TableWindow;
 use super::version::Version;
-use super::window_time::{WindowTime, charged_at};
+use super::window_time::{When, WindowTime, charged_at};
 use super::{Key, Memory};
 use crate::Clock;
 use crate::charge::Ask;

@@ -73,7 +73,7 @@ mod tests {
     fn a_step_is_told_once_each_time() {
         assert_eq!(told([0, 1, 2, 3_600_000, 3_600_001, 3_600_000]), [3_600_000]);
         assert_eq!(told([0, -5_000, -5_000, -6_000, 0, 0]), [-5_000, -1_000, 6_000]);
-        assert_eq!(told([0, 999, 0, -999]), Vec::<i64>::new());
+        assert_eq!(told([0, 999, 0, -999]), [0_i64; 0]);
     }
 
     #[test]
