@@ -134,7 +134,9 @@ impl Logs {
         let (cost, at) = (ask.cost, key.now.saturating_add(ask.delay));
         let mut shard = self.shard(key.hash);
         if let Some(kept) = shard.logs.get_mut(&key.hash) {
-            let room = if self.used.load(Ordering::Relaxed) < self.budget { Room::Grow } else { Room::Full };
+            let may_grow = || self.used.load(Ordering::Relaxed) < self.budget;
+            let grows = may_grow() || self.room_elsewhere(with.registry, key.now, may_grow);
+            let room = if grows { Room::Grow } else { Room::Full };
             return self.resize(kept, |kept| {
                 let quota = kept.bring_up(with.registry, key);
                 kept.log.take_ahead(quota, cost, key.now, at, room)
@@ -150,7 +152,8 @@ impl Logs {
         self.sweep(&mut shard, with.registry, key.now);
         // A charge as of later than the newest adds an entry, another is counted with it.
         let entries = KEY_COST + kept.log.len() + 1;
-        if !self.reserve(entries) && !self.reserve_elsewhere(entries, with.registry, key.now) {
+        let reserve = || self.reserve(entries);
+        if !reserve() && !self.room_elsewhere(with.registry, key.now, reserve) {
             return take_shared(with, key, ask);
         }
         let before = kept.log.len();
@@ -163,9 +166,10 @@ impl Logs {
 
     pub(crate) fn peek(&self, with: &Logging<'_>, key: &LogKey<'_>, ask: Ask) -> Decision {
         let shard = self.shard(key.hash);
+        let has_room = || self.has_room() || self.room_elsewhere(with.registry, key.now, || self.has_room());
         let mut kept = match shard.logs.get(&key.hash) {
             Some(kept) => kept.clone(),
-            None if !self.has_room() => key.version.identity.overflow.log().clone(),
+            None if !has_room() => key.version.identity.overflow.log().clone(),
             None => key.first(with),
         };
         let quota = kept.bring_up(with.registry, key);
@@ -222,13 +226,13 @@ impl Logs {
     /// and nobody else would come by. One that is in use is left out, for its own
     /// shard is locked, and two that wait for each other's would wait for ever.
     #[cold]
-    fn reserve_elsewhere(&self, entries: usize, registry: &Registry, now: Nanos) -> bool {
+    fn room_elsewhere(&self, registry: &Registry, now: Nanos, is_enough: impl Fn() -> bool) -> bool {
         (0..SHARDS_SEARCHED).any(|_| {
             let next = self.searched.fetch_add(1, Ordering::Relaxed) % SHARDS;
             if let Ok(mut shard) = self.shards[next].try_lock() {
                 self.sweep(&mut shard, registry, now);
             }
-            self.reserve(entries)
+            is_enough()
         })
     }
 
