@@ -9,7 +9,8 @@ use tidegate_policy::{Plan, Request, Strategy, Trust};
 use super::active::{Active, Charges, Payer};
 use super::decision::{Decision, Reason, Ruling};
 use super::limiter::{Ask, Limiter, ShadowDenied};
-use super::queue::{Held, RoomKey};
+use super::queue::RoomKey;
+use super::room::Held;
 use super::settle::{Caller, can_be_waited_for, refuses, settle};
 use crate::ready::ready_now;
 use crate::{Clock, Intent, Memory, Store};
@@ -167,7 +168,8 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         if !refusing.iter().all(|&item| can_be_waited_for(rules, &standings[item])) {
             return Err(Refusal::Final);
         }
-        let Some(longest) = refusing.iter().copied().reduce(|a, b| if wait_of(b) > wait_of(a) { b } else { a })
+        let Some(longest) =
+            refusing.iter().copied().reduce(|a, b| if wait_of(b) > wait_of(a) { b } else { a })
         else {
             return Err(Refusal::Final);
         };

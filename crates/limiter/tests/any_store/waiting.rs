@@ -73,7 +73,11 @@ limits:
     let (_, reservation) = run(world.limiter.reserve_async(&request));
     drop(reservation.expect("there is a place again"));
     let handed_back = world.store().handed_back();
-    assert_eq!(handed_back.len(), 3, "what the line had reserved, and both limits of the place that was told");
+    assert_eq!(
+        handed_back.len(),
+        3,
+        "what the line had reserved, and both limits of the place that was told"
+    );
     let asked = world.store().seen();
     for (charge, at) in handed_back {
         assert!(asked.contains(&charge), "{charge:?} was never made");
@@ -146,7 +150,9 @@ limits:
     for second in 0..=9 {
         for _ in 0..2 {
             for (place, waiting) in waits.iter_mut().enumerate() {
-                let Some(done) = waiting.as_mut().and_then(|waiting| poll(waiting.as_mut())) else { continue };
+                let Some(done) = waiting.as_mut().and_then(|waiting| poll(waiting.as_mut())) else {
+                    continue;
+                };
                 assert!(done.is_allowed());
                 *waiting = None;
                 gone.push((second, place));

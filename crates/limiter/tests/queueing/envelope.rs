@@ -44,8 +44,11 @@ fn what_those_leave_who_hang_up_is_not_let_go_in_a_bunch() {
 fn asker() -> impl Strategy<Value = Asker> {
     let tenant = prop::sample::select(vec!["", "a", "b", "c"]);
     let cost = prop_oneof![3 => Just(1), 2 => 1_u32..6];
-    (tenant, prop::sample::select(vec!["1", "2"]), cost)
-        .prop_map(|(tenant, user, cost)| Asker { tenant, user, cost })
+    (tenant, prop::sample::select(vec!["1", "2"]), cost).prop_map(|(tenant, user, cost)| Asker {
+        tenant,
+        user,
+        cost,
+    })
 }
 
 fn step(is_prompt: bool) -> impl Strategy<Value = Step> {
@@ -109,6 +112,15 @@ proptest! {
         let mut world = World::of_nodes(2, if is_two { &all } else { &all[..1] });
         steps.iter().for_each(|step| world.step(step));
         world.close();
+    }
+
+    /// Who waits when its limit is edited is answered in time all the same.
+    #[test]
+    fn nobody_is_stuck_when_a_limit_is_edited(
+        one in terms("one", true),
+        steps in prop::collection::vec(prop_oneof![8 => step(true), 1 => Just(Step::Edit)], 1..60),
+    ) {
+        run(&[one], &steps);
     }
 
     /// Places that are told and places that are waited for, in one bucket.
