@@ -82,7 +82,8 @@ pub trait Store: Send + Sync {
     /// go in another order, or later: as if the `reserved` tokens, this charge's among them, were still in it. What runs
     /// over because nobody has fetched it is lost, and all that is reserved moves behind `now` by as much.
     ///
-    /// `None` from stores that would have to wait or that others charge too, and for limits that are no token buckets.
+    /// `None` from stores that would have to wait or that others charge too, for limits that are no token buckets, and
+    /// for those that have been edited since.
     /// [`Intent::Refund`] directly after it gives a reservation back.
     fn pace(&self, charge: &Charge<'_>, reserved: u64, now: Nanos) -> Option<Nanos> {
         let _ = (charge, reserved, now);

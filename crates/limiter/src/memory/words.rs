@@ -219,12 +219,16 @@ impl<C: Clock> Memory<C> {
         });
     }
 
-    /// See [`token_bucket::pace`]; `None` for other meters.
+    /// See [`token_bucket::pace`]; `None` for other meters, and where the limit has been edited since: what is reserved
+    /// is time then, of which the new numbers make another number of tokens.
     pub(super) fn pace_word(&self, key: Key<'_>, cost: Cost, reserved: u64, now: Nanos) -> Option<Nanos> {
         let rules = self.rules(key, now);
         let told = Cell::new(None);
         let act = |version, state, when: When| {
             let Meter::TokenBucket(quota) = self.registry.meter(version) else { return None };
+            if version != key.version.number {
+                return None;
+            }
             let (wait, next) = token_bucket::pace(state, quota, cost, reserved, when.now);
             told.set(Some(wait));
             Some(next)

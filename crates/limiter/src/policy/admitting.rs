@@ -67,8 +67,7 @@ impl<'l, S: Store, C: Clock> InLine<'l, S, C> {
             charged_at: queued.charged_at,
         };
         let is_paced = limiter.store.pace(&slot.charge_of(cost), 0, reserved.at).is_some();
-        let line = (!is_paced).then_some(cost);
-        let ticket = limiter.rooms.line_up(place.room, place.held.due, tenant, slot, line);
+        let ticket = limiter.rooms.line_up(place.room, place.held.due, tenant, slot, is_paced);
         drop(charges);
         InLine { limiter, set, item: place.item, reserved, ticket, waits: true }
     }

@@ -22,7 +22,8 @@
 //!
 //! # Where the word cannot be told
 //!
-//! Other nodes reserve in a shared store, and the state of a window is no instant. There those of equal cost make a line
+//! Other nodes reserve in a shared store, the state of a window is no instant, and an edit turns what is reserved into
+//! another number of tokens. There those of equal cost make a line
 //! of their own, and each goes at the instant of one of their reservations ([`Slot`]): what the store has counted there
 //! and then is what is let go. Tenants take turns within such a line. A timer that is late lets its request go late, which
 //! can add what has come in meanwhile to what others get; a slot that is missed by more than the time in which its limit
@@ -188,6 +189,11 @@ impl Line {
         self.slots.get(&(self.waiters.get(&ticket)?.due, ticket))
     }
 
+    /// What they have reserved.
+    pub(crate) fn slots(&self) -> impl Iterator<Item = &Slot> {
+        self.slots.values()
+    }
+
     /// The slot that is due first.
     pub(crate) fn first(&self) -> Option<&Slot> {
         self.slots.values().next()
@@ -217,6 +223,13 @@ impl Line {
         self.pass_over(wakers);
         // Whoever is next now has just been called, be it the one that looks.
         Turn::Later(now.saturating_add(ABSENT_AFTER))
+    }
+
+    /// Has looked at what happened.
+    pub(crate) fn hear(&mut self, ticket: u64) {
+        if let Some(waiter) = self.waiters.get_mut(&ticket) {
+            waiter.called = false;
+        }
     }
 
     /// Whoever comes late after all is the next of its tenant.

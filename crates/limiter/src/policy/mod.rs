@@ -56,6 +56,8 @@ pub mod problem_body;
 #[cfg_attr(not(feature = "async"), allow(dead_code, reason = "without it nobody can wait in a line"))]
 mod queue;
 mod respond;
+#[cfg_attr(not(feature = "async"), allow(dead_code, reason = "without it nobody can wait in a line"))]
+mod room;
 mod settle;
 mod stats;
 mod throttle;

@@ -12,9 +12,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
-use tidegate_core::{Cost, Nanos};
+use tidegate_core::Nanos;
 
-use super::line::{Line, Slot, Turn, Wakers, Which};
+use super::line::{Slot, Turn, Wakers, Which};
+use super::room::{Held, LineKey, Room};
 use crate::{Intent, Store};
 
 /// Rooms are spread over this many locks.
@@ -39,127 +40,6 @@ struct Shard {
     rooms: HashMap<RoomKey, Room>,
     /// Before this instant no room of a full shard becomes free.
     full_until: Nanos,
-}
-
-/// A place that is held until an instant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Held {
-    pub(crate) due: Nanos,
-    /// What is reserved for it; nothing yet while that is under way.
-    pub(crate) tokens: u64,
-    /// The last ticket of the line when it was reserved: those up to it have reserved before.
-    pub(crate) behind: u64,
-}
-
-impl Held {
-    /// Nothing is reserved for it yet.
-    pub(crate) fn until(due: Nanos) -> Held {
-        Held { due, tokens: 0, behind: 0 }
-    }
-}
-
-/// Which of a bucket's lines: the one that the store paces, or one for each cost.
-pub(crate) type LineKey = Option<Cost>;
-
-/// Those who have a place.
-#[derive(Debug, Default)]
-struct Room {
-    held: Vec<Held>,
-    /// The earliest of them: before it there is nobody to strike out.
-    first: Nanos,
-    /// Those whom the store paces.
-    paced: Line,
-    /// Those of a cost, where it does not.
-    by_cost: Vec<(Cost, Line)>,
-}
-
-impl Room {
-    /// How many wait at `now`.
-    fn depth(&mut self, now: Nanos) -> usize {
-        // Places of which the line has not been told yet are only left out.
-        if self.first <= now && self.paced.waiting() == 0 {
-            self.held.retain(|held| held.due > now);
-            self.first = self.held.iter().map(|held| held.due).min().unwrap_or(Nanos::MAX);
-        }
-        self.held.iter().filter(|held| held.due > now).count() + self.waiting()
-    }
-
-    fn waiting(&self) -> usize {
-        self.paced.waiting() + self.by_cost.iter().map(|(_, line)| line.waiting()).sum::<usize>()
-    }
-
-    fn strike(&mut self, place: Held) {
-        if let Some(place) = self.held.iter().position(|held| *held == place) {
-            self.held.swap_remove(place);
-        }
-    }
-
-    /// Until when there may be somebody.
-    fn last(&self) -> Nanos {
-        let held = self.held.iter().map(|held| held.due).max().unwrap_or_default();
-        if self.waiting() == 0 { held } else { Nanos::MAX }
-    }
-
-    fn line(&mut self, key: LineKey) -> &mut Line {
-        let Some(cost) = key else { return &mut self.paced };
-        let place = self.by_cost.iter().position(|(own, _)| *own == cost).unwrap_or_else(|| {
-            self.by_cost.push((cost, Line::default()));
-            self.by_cost.len() - 1
-        });
-        &mut self.by_cost[place].1
-    }
-
-    /// Where those who wait are late, what the bucket could not hold is lost as of `now`; and so it is as of the
-    /// instants of places that have been used meanwhile.
-    fn settle<S: Store>(&mut self, store: &S, now: Nanos) {
-        let Some(slot) = self.paced.first() else { return };
-        let charge = slot.charge_of(Cost::ZERO);
-        if self.first <= now {
-            self.held.sort_unstable_by_key(|held| held.due);
-            let used = self.held.partition_point(|held| held.due <= now);
-            for place in 0..used {
-                let (due, told) = (self.held[place].due, self.held[place..].iter().map(|held| held.tokens));
-                store.pace(&charge, self.paced.reserved() + told.sum::<u64>(), due);
-            }
-            self.held.drain(..used);
-            self.first = self.held.first().map_or(Nanos::MAX, |held| held.due);
-        }
-        store.pace(&charge, self.all_reserved(), now);
-    }
-
-    fn all_reserved(&self) -> u64 {
-        self.paced.reserved() + self.held.iter().map(|held| held.tokens).sum::<u64>()
-    }
-
-    /// When the next one of a line can go; never before `now`, where that is told by the store.
-    fn due<S: Store>(&mut self, key: LineKey, store: &S, now: Nanos) -> Nanos {
-        if key.is_some() {
-            return self.line(key).first().map_or(Nanos::MAX, Slot::due);
-        }
-        let next = self.paced.head().and_then(|head| self.paced.brought_by(head));
-        let Some(slot) = next else { return Nanos::MAX };
-        let reserved = self.all_reserved();
-        let due_of = |tokens: u64| {
-            let cost = Cost::new(u32::try_from(tokens).unwrap_or(u32::MAX));
-            Some(now.saturating_add(store.pace(&slot.charge_of(cost), reserved, now)?))
-        };
-        // After an edit it may be no token bucket any more.
-        let Some(due) = due_of(slot.tokens()) else { return slot.due() };
-        if due > now || self.held.iter().all(|held| held.tokens == 0) {
-            return due;
-        }
-        // Places that were told are kept: each must find its cost although somebody goes now.
-        let mut told: Vec<Held> = self.held.clone();
-        told.sort_unstable_by_key(|held| held.due);
-        let mut tokens = slot.tokens();
-        for place in told {
-            tokens += place.tokens;
-            if due_of(tokens).is_some_and(|due| due > place.due) {
-                return place.due;
-            }
-        }
-        now
-    }
 }
 
 /// Which bucket: a number for its limit, and a keyed hash of its key.
@@ -222,11 +102,19 @@ impl Rooms {
     }
 
     /// Goes from a place held until `due` to one in a line.
-    pub(crate) fn line_up(&self, key: RoomKey, due: Nanos, tenant: u64, slot: Slot, line: LineKey) -> Ticket {
+    pub(crate) fn line_up(
+        &self,
+        key: RoomKey,
+        due: Nanos,
+        tenant: u64,
+        slot: Slot,
+        is_paced: bool,
+    ) -> Ticket {
         let mut wakers = Wakers::new();
         let mut shard = self.shard(key);
         let room = shard.rooms.entry(key).or_default();
         room.strike(Held::until(due));
+        let line = room.line_for(&slot, is_paced);
         if line.is_none() {
             self.paced.fetch_add(1, Ordering::Relaxed);
         }
@@ -254,6 +142,11 @@ impl Rooms {
         let look = |room: &mut Room, wakers: &mut Wakers| {
             if ticket.line.is_none() {
                 room.settle(store, now);
+            }
+            if ticket.line.is_none()
+                && let Some(due) = room.due_without_pace(ticket.number, store, now)
+            {
+                return if due <= now { Turn::Now } else { Turn::Later(due) };
             }
             room.line(ticket.line).come_back(ticket.number);
             let due = room.due(ticket.line, store, now);
@@ -299,11 +192,13 @@ impl Rooms {
             if room.held.iter().any(|held| held.tokens > 0 && held.behind >= ticket.number) {
                 return None;
             }
-            // Those behind move up by what is given back, for they are paced by what is left.
+            // Those behind move up by what is given back, for they are paced by what is left. Where the limit has been
+            // edited, what it reserved by other numbers is lost: its place is no longer where it was told.
             let charge = slot.charge_of(slot.cost);
-            let is_paced = store.pace(&charge, slot.tokens() + room.all_reserved(), now).is_some();
-            let given = is_paced.then(|| store.charge_at_once(Intent::Refund, &[charge], now)).flatten();
-            given.is_none().then_some(slot)
+            if store.pace(&charge, slot.tokens() + room.all_reserved(), now).is_some() {
+                store.charge_at_once(Intent::Refund, &[charge], now);
+            }
+            None
         };
         self.in_room(ticket, quit).flatten()
     }

@@ -114,6 +114,15 @@ proptest! {
         world.close();
     }
 
+    /// Who waits when its limit is edited is answered in time all the same.
+    #[test]
+    fn nobody_is_stuck_when_a_limit_is_edited(
+        one in terms("one", true),
+        steps in prop::collection::vec(prop_oneof![8 => step(true), 1 => Just(Step::Edit)], 1..60),
+    ) {
+        run(&[one], &steps);
+    }
+
     /// Places that are told and places that are waited for, in one bucket.
     #[test]
     fn one_limit_holds_with_places_that_were_told(

@@ -2,100 +2,16 @@
 //! woken, so a wake-up that is lost leaves somebody waiting for ever.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
 use tidegate::policy::{Decision, Limiter, Policy, Request};
-use tidegate::{
-    Charge, Clock, Cost, Intent, LimitError, LimitRef, Memory, MemoryOptions, NamedLimit, Nanos, Sleep,
-    Store, Verdict,
-};
+use tidegate::{Clock, Cost, Memory, MemoryOptions, Nanos};
 
-/// A clock that tells for when its timers are set.
-#[derive(Clone)]
-pub(crate) struct Timers(Arc<(AtomicU64, Mutex<Vec<(Nanos, Waker)>>)>);
-
-impl Timers {
-    fn new() -> Timers {
-        Timers(Arc::new((AtomicU64::new(Nanos::from_secs(1_000).get()), Mutex::default())))
-    }
-
-    fn next(&self) -> Option<Nanos> {
-        self.0.1.lock().unwrap().iter().map(|(due, _)| *due).min()
-    }
-
-    fn set(&self, now: Nanos) {
-        self.0.0.store(now.get(), Ordering::SeqCst);
-        let due: Vec<_> = self.0.1.lock().unwrap().extract_if(.., |(due, _)| *due <= now).collect();
-        due.into_iter().for_each(|(_, waker)| waker.wake());
-    }
-}
-
-impl Clock for Timers {
-    fn now(&self) -> Nanos {
-        Nanos::new(self.0.0.load(Ordering::SeqCst))
-    }
-}
-
-impl Sleep for Timers {
-    fn sleep(&self, span: Nanos) -> impl Future<Output = ()> + Send {
-        let due = self.now().saturating_add(span);
-        poll_fn(move |context| {
-            if self.now() >= due {
-                return Poll::Ready(());
-            }
-            self.0.1.lock().unwrap().push((due, context.waker().clone()));
-            Poll::Pending
-        })
-    }
-}
-
-/// A node's own memory, or one that several nodes share: those cannot tell what others do with a bucket.
-struct Kept {
-    memory: Arc<Memory<Timers>>,
-    is_shared: bool,
-}
-
-impl Store for Kept {
-    type Error = std::convert::Infallible;
-
-    fn limits(&self, limits: &[NamedLimit<'_>], now: Nanos) -> Result<Vec<LimitRef>, LimitError> {
-        self.memory.limits(limits, now)
-    }
-
-    fn variant(&self, limit: &LimitRef, trust: u8) -> Result<LimitRef, LimitError> {
-        self.memory.variant(limit, trust)
-    }
-
-    fn charge(
-        &self,
-        intent: Intent,
-        charges: &[Charge<'_>],
-        now: Nanos,
-    ) -> impl Future<Output = Result<Verdict, Self::Error>> + Send {
-        self.memory.charge(intent, charges, now)
-    }
-
-    fn charge_at_once(
-        &self,
-        intent: Intent,
-        charges: &[Charge<'_>],
-        now: Nanos,
-    ) -> Option<Result<Verdict, Self::Error>> {
-        self.memory.charge_at_once(intent, charges, now).filter(|_| !self.is_shared)
-    }
-
-    fn hand_back(&self, charges: &[Charge<'_>], at: Nanos) {
-        self.memory.hand_back(charges, at);
-    }
-
-    fn pace(&self, charge: &Charge<'_>, reserved: u64, now: Nanos) -> Option<Nanos> {
-        if self.is_shared { None } else { self.memory.pace(charge, reserved, now) }
-    }
-}
+use crate::kept::{Kept, Timers};
 
 type Node = Limiter<Kept, Timers>;
 
@@ -171,7 +87,10 @@ pub(crate) enum Step {
     Wait(u64),
     /// They pass at once: every timer is late.
     Jump(u64),
+    /// The same policy again.
     Swap,
+    /// All rates are halved, or as they were.
+    Edit,
 }
 
 type Waiting = Pin<Box<dyn Future<Output = Decision>>>;
@@ -217,7 +136,8 @@ pub(crate) struct World {
     nodes: Vec<Arc<Node>>,
     clock: Timers,
     terms: Vec<Terms>,
-    policy: String,
+    is_edited: bool,
+    is_halved: bool,
     tasks: BTreeMap<u64, Task>,
     numbers: u64,
     /// By limit and key: what was let go, and when.
@@ -236,21 +156,19 @@ impl World {
 
     /// So many nodes that share a store, if there is more than one.
     pub(crate) fn of_nodes(nodes: usize, terms: &[Terms]) -> World {
-        let limits: String = terms.iter().map(Terms::text).collect();
-        let policy = format!("version: 1\nlimits:\n{limits}");
-        let parsed = || Policy::parse(&policy).unwrap_or_else(|error| panic!("{error}\n{policy}"));
         let clock = Timers::new();
         let options = MemoryOptions { max_keys: 1_000, ..MemoryOptions::default() };
         let memory = Arc::new(Memory::with_clock(options, clock.clone()));
         let node = |_| {
             let store = Kept { memory: Arc::clone(&memory), is_shared: nodes > 1 };
-            Arc::new(Limiter::with_store(parsed(), store, clock.clone()).unwrap())
+            Arc::new(Limiter::with_store(policy(terms, false), store, clock.clone()).unwrap())
         };
         World {
             nodes: (0..nodes).map(node).collect(),
             clock,
             terms: terms.to_vec(),
-            policy,
+            is_edited: false,
+            is_halved: false,
             tasks: BTreeMap::new(),
             numbers: 0,
             gone: HashMap::new(),
@@ -268,7 +186,8 @@ impl World {
 
     /// Does everybody wait for the same bucket, and nothing else?
     fn is_one_line(&self) -> bool {
-        self.nodes.len() == 1 && self.terms.len() == 1 && !self.terms[0].by_user
+        let is_one_bucket = self.terms.len() == 1 && !self.terms[0].by_user;
+        self.nodes.len() == 1 && is_one_bucket && !self.is_edited
     }
 
     /// The node that somebody comes to.
@@ -303,13 +222,20 @@ impl World {
                 self.is_prompt = false;
                 self.set(self.clock.now().saturating_add(Nanos::from_millis(millis)));
             }
-            Step::Swap => {
-                for node in &self.nodes {
-                    node.swap(Policy::parse(&self.policy).unwrap()).unwrap();
-                }
+            Step::Swap => self.swap(),
+            Step::Edit => {
+                self.is_edited = true;
+                self.is_halved = !self.is_halved;
+                self.swap();
             }
         }
         self.poll_woken();
+    }
+
+    fn swap(&self) {
+        for node in &self.nodes {
+            node.swap(policy(&self.terms, self.is_halved)).unwrap();
+        }
     }
 
     fn pick(&self, who: usize) -> Option<u64> {
@@ -434,9 +360,20 @@ impl World {
         assert!(self.tasks.is_empty(), "{} wait for ever", self.tasks.len());
         for ((place, key), gone) in &mut self.gone {
             gone.sort_unstable();
-            keeps_to(&self.terms[*place], key, gone);
+            // Who waits when a limit is edited goes by the old numbers, beside those who come after.
+            if !self.is_edited {
+                keeps_to(&self.terms[*place], key, gone);
+            }
         }
     }
+}
+
+fn policy(terms: &[Terms], is_halved: bool) -> Policy {
+    let slower =
+        |terms: &Terms| Terms { window_secs: terms.window_secs << u32::from(is_halved), ..terms.clone() };
+    let limits: String = terms.iter().map(|terms| slower(terms).text()).collect();
+    let text = format!("version: 1\nlimits:\n{limits}");
+    Policy::parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
 /// *B + R·t* over every pair of instants, exactly.

@@ -1,0 +1,93 @@
+//! A clock whose timers can be looked at, and a store that one node has or several share.
+
+use std::future::{Future, poll_fn};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Poll, Waker};
+
+use tidegate::{
+    Charge, Clock, Intent, LimitError, LimitRef, Memory, NamedLimit, Nanos, Sleep, Store, Verdict,
+};
+
+/// A clock that tells for when its timers are set.
+#[derive(Clone)]
+pub(crate) struct Timers(Arc<(AtomicU64, Mutex<Vec<(Nanos, Waker)>>)>);
+
+impl Timers {
+    pub(crate) fn new() -> Timers {
+        Timers(Arc::new((AtomicU64::new(Nanos::from_secs(1_000).get()), Mutex::default())))
+    }
+
+    pub(crate) fn next(&self) -> Option<Nanos> {
+        self.0.1.lock().unwrap().iter().map(|(due, _)| *due).min()
+    }
+
+    pub(crate) fn set(&self, now: Nanos) {
+        self.0.0.store(now.get(), Ordering::SeqCst);
+        let due: Vec<_> = self.0.1.lock().unwrap().extract_if(.., |(due, _)| *due <= now).collect();
+        due.into_iter().for_each(|(_, waker)| waker.wake());
+    }
+}
+
+impl Clock for Timers {
+    fn now(&self) -> Nanos {
+        Nanos::new(self.0.0.load(Ordering::SeqCst))
+    }
+}
+
+impl Sleep for Timers {
+    fn sleep(&self, span: Nanos) -> impl Future<Output = ()> + Send {
+        let due = self.now().saturating_add(span);
+        poll_fn(move |context| {
+            if self.now() >= due {
+                return Poll::Ready(());
+            }
+            self.0.1.lock().unwrap().push((due, context.waker().clone()));
+            Poll::Pending
+        })
+    }
+}
+
+/// A node's own memory, or one that several nodes share: those cannot tell what others do with a bucket.
+pub(crate) struct Kept {
+    pub(crate) memory: Arc<Memory<Timers>>,
+    pub(crate) is_shared: bool,
+}
+
+impl Store for Kept {
+    type Error = std::convert::Infallible;
+
+    fn limits(&self, limits: &[NamedLimit<'_>], now: Nanos) -> Result<Vec<LimitRef>, LimitError> {
+        self.memory.limits(limits, now)
+    }
+
+    fn variant(&self, limit: &LimitRef, trust: u8) -> Result<LimitRef, LimitError> {
+        self.memory.variant(limit, trust)
+    }
+
+    fn charge(
+        &self,
+        intent: Intent,
+        charges: &[Charge<'_>],
+        now: Nanos,
+    ) -> impl Future<Output = Result<Verdict, Self::Error>> + Send {
+        self.memory.charge(intent, charges, now)
+    }
+
+    fn charge_at_once(
+        &self,
+        intent: Intent,
+        charges: &[Charge<'_>],
+        now: Nanos,
+    ) -> Option<Result<Verdict, Self::Error>> {
+        self.memory.charge_at_once(intent, charges, now).filter(|_| !self.is_shared)
+    }
+
+    fn hand_back(&self, charges: &[Charge<'_>], at: Nanos) {
+        self.memory.hand_back(charges, at);
+    }
+
+    fn pace(&self, charge: &Charge<'_>, reserved: u64, now: Nanos) -> Option<Nanos> {
+        if self.is_shared { None } else { self.memory.pace(charge, reserved, now) }
+    }
+}
