@@ -58,7 +58,7 @@ fn case(random: &mut Random, number: u64) -> Case {
             // Half of the calls are about keys that may be trusted.
             spare: limit
                 .meter()
-                .filter(|_| number % 2 == 0)
+                .filter(|_| number.is_multiple_of(2))
                 .map_or(Nanos::ZERO, |meter| meter.idle_later(limit.capacity())),
             charged_at,
             brought: None,
