@@ -6,7 +6,7 @@ import time
 
 import jwt
 
-from harness import App, Tidegate
+from harness import App, Tidegate, shown
 from test_caddy import Caddy
 from test_nginx import Nginx
 
@@ -26,7 +26,7 @@ def token(secret=SECRET, **claims):
 
 def ask(address, lines, path="/"):
     """Asks with these lines of `Authorization`, byte for byte; the status and the headers."""
-    head = [f"GET {path} HTTP/1.1", "Host: example.com", "Connection: close"]
+    head = [f"GET {path} HTTP/1.1", f"Host: {shown(address)}", "Connection: close"]
     head = "\r\n".join(head).encode() + b"\r\n"
     head += b"".join(b"Authorization: " + line + b"\r\n" for line in lines)
     with socket.create_connection(address, timeout=10) as connection:
