@@ -10,7 +10,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::time::{Instant, Sleep};
+use tokio::time::Sleep;
 
 use crate::bounds::{TAKE_BYTES_MIN, TAKE_TIMEOUT};
 
@@ -53,7 +53,7 @@ impl<I> Progress<I> {
                 return true;
             }
             stall.taken = 0;
-            stall.timer.as_mut().reset(Instant::now() + TAKE_TIMEOUT);
+            stall.timer.set(tokio::time::sleep(TAKE_TIMEOUT));
         }
         false
     }
@@ -128,7 +128,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_takes_nothing_is_given_up_whatever_it_sends() {
         let (mut client, writing) = writing();
-        let began = Instant::now();
+        let began = tokio::time::Instant::now();
         while !writing.is_finished() {
             _ = client.write_all(b"?").await;
             tokio::time::sleep(Duration::from_millis(100)).await;
@@ -140,7 +140,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_byte_now_and_then_does_not_help() {
         let (mut client, writing) = writing();
-        let began = Instant::now();
+        let began = tokio::time::Instant::now();
         while !writing.is_finished() {
             tokio::time::sleep(Duration::from_millis(100)).await;
             _ = client.read(&mut [0; 16]).await;

@@ -89,3 +89,24 @@ fn a_body_that_is_too_large_is_refused() {
         assert_eq!(client.answer().status, 413, "{path}, told by what comes");
     }
 }
+
+#[test]
+fn every_answer_has_one_date() {
+    let server = Server::start();
+    let long = format!("POST /v1/check HTTP/1.1\r\nHost: localhost\r\nx: {}\r\n\r\n", "y".repeat(40_000));
+    let lanes = ["", "TE: trailers\r\n", "Origin: http://other.example\r\n"].map(|more| {
+        format!("POST /v1/check HTTP/1.1\r\nHost: localhost\r\n{more}Content-Length: 2\r\n\r\n{{}}")
+    });
+    let others = [
+        "GET /v1/forward-auth HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        "GET /nowhere HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        "no request\r\n\r\n",
+        &long,
+    ];
+    for text in lanes.iter().map(String::as_str).chain(others) {
+        let mut client = server.connect();
+        client.try_send(text);
+        let answer = client.answer();
+        assert!(answer.header("date").is_some_and(|date| date.ends_with(" GMT")), "{answer:?}");
+    }
+}

@@ -46,9 +46,10 @@ async fn when_all_is_taken_nothing_is_answered() {
     assert_eq!(outbox.room().await, Ok(()), "some are free");
     let forced = outbox.hold(zeros(2 * ANSWERS_FREE_BYTES));
     assert_eq!(outbox.room().await, Err(NoRoom));
-    assert_eq!(outbox.set_backlog(ANSWERS_FREE_BYTES), Ok(()));
-    assert_eq!(outbox.set_backlog(2 * ANSWERS_PER_CONNECTION_BYTES_MAX), Err(NoRoom));
-    drop((forced, others));
+    let in_turn = Outbox::new(&account);
+    assert_eq!(in_turn.set_backlog(ANSWERS_FREE_BYTES), Ok(()));
+    assert_eq!(in_turn.set_backlog(2 * ANSWERS_FREE_BYTES), Err(NoRoom), "it is to be given up");
+    drop((forced, others, in_turn));
     assert_eq!(outbox.room().await, Ok(()));
 }
 
