@@ -199,24 +199,26 @@ impl Line {
         self.slots.values().next()
     }
 
-    /// Is `ticket`'s turn now, if the next one can go from `due` on? Who is not there in time is passed over.
+    /// Is `ticket`'s turn now, if the next one can go from `due` on? Who is not there in time is passed over: those
+    /// look after it whose own slots are due, so that not all who wait look all the time.
     pub(crate) fn look(&mut self, ticket: u64, due: Nanos, now: Nanos, wakers: &mut Wakers) -> Turn {
         let Some(waiter) = self.waiters.get_mut(&ticket) else { return Turn::Missed };
         waiter.called = false;
+        let looks_from = waiter.due.saturating_add(ABSENT_AFTER);
         let head = self.head();
+        if head == Some(ticket) {
+            return if due <= now { Turn::Now } else { Turn::Later(due) };
+        }
         if due > now {
             self.expected = None;
-            return Turn::Later(if head == Some(ticket) { due } else { due.saturating_add(ABSENT_AFTER) });
-        }
-        if head == Some(ticket) {
-            return Turn::Now;
+            return Turn::Later(due.saturating_add(ABSENT_AFTER).max(looks_from));
         }
         let since = match (self.expected, head) {
             (Some((expected, since)), Some(head)) if expected == head => since,
             _ => now,
         };
         self.expected = head.map(|head| (head, since));
-        let until = since.saturating_add(ABSENT_AFTER);
+        let until = since.saturating_add(ABSENT_AFTER).max(looks_from);
         if until > now {
             return Turn::Later(until);
         }

@@ -11,27 +11,33 @@ use tidegate::{
 
 /// A clock that tells for when its timers are set.
 #[derive(Clone)]
-pub(crate) struct Timers(Arc<(AtomicU64, Mutex<Vec<(Nanos, Waker)>>)>);
+pub(crate) struct Timers(Arc<Set>);
+
+/// What it shows, and who is to be woken when.
+struct Set {
+    now: AtomicU64,
+    timers: Mutex<Vec<(Nanos, Waker)>>,
+}
 
 impl Timers {
     pub(crate) fn new() -> Timers {
-        Timers(Arc::new((AtomicU64::new(Nanos::from_secs(1_000).get()), Mutex::default())))
+        Timers(Arc::new(Set { now: AtomicU64::new(Nanos::from_secs(1_000).get()), timers: Mutex::default() }))
     }
 
     pub(crate) fn next(&self) -> Option<Nanos> {
-        self.0.1.lock().unwrap().iter().map(|(due, _)| *due).min()
+        self.0.timers.lock().unwrap().iter().map(|(due, _)| *due).min()
     }
 
     pub(crate) fn set(&self, now: Nanos) {
-        self.0.0.store(now.get(), Ordering::SeqCst);
-        let due: Vec<_> = self.0.1.lock().unwrap().extract_if(.., |(due, _)| *due <= now).collect();
+        self.0.now.store(now.get(), Ordering::SeqCst);
+        let due: Vec<_> = self.0.timers.lock().unwrap().extract_if(.., |(due, _)| *due <= now).collect();
         due.into_iter().for_each(|(_, waker)| waker.wake());
     }
 }
 
 impl Clock for Timers {
     fn now(&self) -> Nanos {
-        Nanos::new(self.0.0.load(Ordering::SeqCst))
+        Nanos::new(self.0.now.load(Ordering::SeqCst))
     }
 }
 
@@ -42,7 +48,7 @@ impl Sleep for Timers {
             if self.now() >= due {
                 return Poll::Ready(());
             }
-            self.0.1.lock().unwrap().push((due, context.waker().clone()));
+            self.0.timers.lock().unwrap().push((due, context.waker().clone()));
             Poll::Pending
         })
     }
