@@ -26,8 +26,6 @@ pub(super) async fn answer(context: &Context, parts: &Parts) -> Result<Answer, P
     let node = &context.node;
     let headers = parts.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
     let who = node.identity.who(headers, context.peer.address);
-    // It lasts as long as the request, which borrows from it.
-    let verified;
     let mut request = Request::new();
     request.ip = Some(who.ip);
     if who.trusted {
@@ -39,7 +37,9 @@ pub(super) async fn answer(context: &Context, parts: &Parts) -> Result<Answer, P
     let told = told.map(|(name, value)| (name.as_str().into(), String::from_utf8_lossy(value.as_bytes())));
     request.headers.extend(told);
     let entered = node.limiter.enter(&request);
-    verified = node.verify(&entered, who.presented);
+    let verified = node.verify(&entered, who.presented);
+    // It borrows from what was verified, so it must not outlive that.
+    let mut request = request;
     verified.describe(&mut request);
     let decision = node.admit_entered(origin(context, parts), entered, &request).await;
     Ok(match (decision.is_allowed(), decision.challenge()) {

@@ -123,7 +123,7 @@ mod tests {
 
     /// As lenient as readers are: any white space, of Unicode too, any case, anything after it.
     fn lenient(line: &str) -> Option<&str> {
-        let mut words = line.trim().split_whitespace();
+        let mut words = line.split_whitespace();
         let scheme = words.next()?;
         scheme.eq_ignore_ascii_case("bearer").then(|| words.next().unwrap_or_default())
     }

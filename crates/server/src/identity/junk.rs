@@ -17,8 +17,11 @@ const LIFE: Nanos = Nanos::from_secs(60);
 /// knows, so no token can be made that stands in for another.
 #[derive(Debug)]
 pub(super) struct Junk {
-    shards: Box<[Mutex<Box<[Option<Known>]>>]>,
+    shards: Box<[Mutex<Places>]>,
 }
+
+/// The places of one shard.
+type Places = Box<[Option<Known>]>;
 
 #[derive(Clone, Debug)]
 struct Known {

@@ -17,7 +17,7 @@ pub(crate) const RSA_SMALL: &str = include_str!("testing/rsa-1024-public.pem");
 /// What signs.
 pub(crate) enum Signer {
     Secret(Vec<u8>),
-    Pair(KeyPair),
+    Pair(Box<KeyPair>),
     Rsa,
 }
 
@@ -28,7 +28,7 @@ pub(crate) fn encoded(bytes: impl AsRef<[u8]>) -> String {
 impl Signer {
     /// A new pair of keys for one of ES256, ES384 and EdDSA; the RSA one; or a secret.
     pub(crate) fn new(algorithm: &str) -> Signer {
-        let pair = |kind| Signer::Pair(KeyPair::generate_for(kind).unwrap());
+        let pair = |kind| Signer::Pair(Box::new(KeyPair::generate_for(kind).unwrap()));
         match algorithm {
             "ES256" => pair(&rcgen::PKCS_ECDSA_P256_SHA256),
             "ES384" => pair(&rcgen::PKCS_ECDSA_P384_SHA384),

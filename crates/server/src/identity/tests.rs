@@ -284,7 +284,7 @@ fn a_public_key_is_no_secret() {
     // The old trick: sign with the public key as if it were a shared secret.
     let jwk = rsa_jwk(RSA_PUBLIC, "r");
     let identity = with_set("rsa", std::slice::from_ref(&jwk)).unwrap();
-    for secret in [RSA_PUBLIC, jwk["n"].as_str().unwrap(), &set(&[jwk.clone()])] {
+    for secret in [RSA_PUBLIC, jwk["n"].as_str().unwrap(), &set(std::slice::from_ref(&jwk))] {
         let forged = Signer::Secret(secret.into()).token(&json!({"alg": "HS256", "kid": "r"}), &ours());
         assert_eq!(said(&identity, &forged), Err(Rejection::UnknownKey));
     }

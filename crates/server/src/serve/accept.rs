@@ -99,7 +99,7 @@ impl Door {
         let words = match listener {
             Listener::Resp => "-ERR max number of clients reached\r\n".to_owned(),
             Listener::Http if self.tls.is_some() => return,
-            Listener::Http | Listener::Admin => unavailable(self.node.limiter.clock().now()),
+            Listener::Http | Listener::Admin => unavailable(self.node.limiter.clock().wall()),
             Listener::Grpc => return,
         };
         let _said = stream.try_write(words.as_bytes());

@@ -145,7 +145,7 @@ const MUST_HAPPEN: &[&str] = &[
 fn everything_happens_to_the_generators() {
     let mut runner = TestRunner::deterministic();
     let mut seen: BTreeMap<String, u32> = BTreeMap::new();
-    for _ in 0..400 {
+    for _ in 0..600 {
         let case = case().new_tree(&mut runner).expect("no case is refused").current();
         let mut model = Model::new(&case);
         let mut sizes: BTreeMap<String, Value> = BTreeMap::new();

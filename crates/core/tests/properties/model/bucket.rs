@@ -162,12 +162,16 @@ impl Limiter for Bucket {
     }
 
     fn hand_back(&mut self, cost: Cost, charged_at: Nanos, now: Nanos) {
-        // Empty for longer than that: others have places behind it.
-        if self.level_at(now.max(charged_at)) < Exact::zero() {
+        // Empty for longer than that: others have places behind it. And nothing is put into a full one.
+        if self.level_at(now.max(charged_at)) < Exact::zero() || self.level_at(now) >= self.capacity {
             return;
         }
         let age = (self.clock(now) - self.clock(charged_at)).max(Exact::zero());
         self.level += (whole(cost.get()) - age * &self.rate).max(Exact::zero());
+        // It is full from now on, not since an instant that has passed.
+        if self.came_in(now) > self.capacity {
+            self.set_level(self.capacity.clone(), now);
+        }
     }
 
     fn is_idle(&self, now: Nanos) -> bool {

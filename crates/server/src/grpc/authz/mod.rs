@@ -39,12 +39,12 @@ pub(super) async fn check(
     }
     let headers = attributes::headers(&attributes);
     let (who, address_known) = attributes::who(node, &attributes, &headers);
-    // It lasts as long as the request, which borrows from it.
-    let verified;
     let mut request = attributes::request(&attributes);
     request.ip = address_known.then_some(who.ip);
     let entered = node.limiter.enter(&request);
-    verified = node.verify(&entered, who.presented);
+    let verified = node.verify(&entered, who.presented);
+    // It borrows from what was verified, so it must not outlive that.
+    let mut request = request;
     verified.describe(&mut request);
     let decision = node.admit_entered(origin, entered, &request).await;
     let mut answer = if decision.is_allowed() { admitted(&decision) } else { refused(&decision) };
