@@ -67,10 +67,10 @@ pub(crate) struct Lane {
 /// Connections that ask, where nothing else is said.
 pub(crate) const CONNECTIONS: usize = 32;
 
-const ONE_AT_A_TIME: Load = Load { connections: CONNECTIONS, depth: 1, together: true };
-const BY_SIXTEEN: Load = Load { connections: CONNECTIONS, depth: 16, together: true };
+const ONE_AT_A_TIME: Load = Load { connections: CONNECTIONS, depth: 1, together: true, awake: false };
+const BY_SIXTEEN: Load = Load { connections: CONNECTIONS, depth: 16, together: true, awake: false };
 /// As proxies have it: few connections with many streams.
-const STREAMS: Load = Load { connections: 4, depth: 32, together: false };
+const STREAMS: Load = Load { connections: 4, depth: 32, together: false, awake: false };
 
 /// In the order in which they take turns: what is compared stands side by side.
 pub(crate) const LANES: [Lane; 10] = [

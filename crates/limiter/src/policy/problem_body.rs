@@ -177,13 +177,17 @@ fn number_member(out: &mut String, member: &str, value: Option<u64>) {
 /// A JSON string.
 fn quoted(out: &mut String, text: &str) {
     out.push('"');
-    for letter in text.chars() {
-        match letter {
-            '"' | '\\' => out.extend(['\\', letter]),
-            '\0'..='\x1f' => write!(out, "\\u{:04x}", u32::from(letter)).expect("a String takes all"),
-            _ => out.push(letter),
+    let mut rest = text;
+    // What needs no escape is copied in one piece; the bytes that need one are characters of their own.
+    while let Some(place) = rest.bytes().position(|byte| byte < b' ' || byte == b'"' || byte == b'\\') {
+        out.push_str(&rest[..place]);
+        match rest.as_bytes()[place] {
+            byte @ (b'"' | b'\\') => out.extend(['\\', char::from(byte)]),
+            byte => write!(out, "\\u{byte:04x}").expect("a String takes all"),
         }
+        rest = &rest[place + 1..];
     }
+    out.push_str(rest);
     out.push('"');
 }
 

@@ -51,7 +51,8 @@ pub(crate) fn bearer(line: &[u8]) -> Option<&[u8]> {
 fn is_token68(token: &[u8]) -> bool {
     let padding = token.iter().rev().take_while(|byte| **byte == b'=').count();
     let text = &token[..token.len() - padding];
-    !text.is_empty() && text.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-._~+/".contains(byte))
+    let is_letter = |byte: &u8| matches!(byte, b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'+' | b'/');
+    !text.is_empty() && text.iter().all(is_letter)
 }
 
 /// Does its first word begin with the name of the scheme, whatever stands before and after it? No other
