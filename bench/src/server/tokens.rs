@@ -37,9 +37,6 @@ pub(crate) struct Args {
 
 /// How many times what a request without a token costs, one with junk may.
 const TIMES_NO_TOKEN: f64 = 2.0;
-/// The same for junk whose signature must be checked. The check alone, which nobody can be spared who sends a token that
-/// may be good, takes as long as one request without a token and a half: this holds it to one check.
-const TIMES_NO_TOKEN_CHECKED: f64 = 3.5;
 /// One request after the other, as the cost of a single one is told; and a server that is never idle, whose requests
 /// share their system calls and are so cheap that a signature weighs more.
 const LOADS: [(&str, Load); 2] = [
@@ -54,26 +51,16 @@ limits: [{ name: per-address, key: [ip], sustained: { rate: 10000000, window: se
 /// One thing that is measured in every round.
 struct Kind {
     what: &'static str,
-    /// Must a signature be checked?
-    is_checked: bool,
     dialogue: fn() -> Box<dyn Dialogue>,
     /// By load.
     turns: [Vec<Turn>; LOADS.len()],
 }
 
 fn kinds() -> [Kind; 4] {
-    let kind = |what, dialogue: fn() -> Box<dyn Dialogue>| Kind {
-        what,
-        is_checked: false,
-        dialogue,
-        turns: Default::default(),
-    };
+    let kind = |what, dialogue: fn() -> Box<dyn Dialogue>| Kind { what, dialogue, turns: Default::default() };
     [
         kind("no token", || Box::new(ForwardAuth::new(Bearer::Nothing))),
-        Kind {
-            is_checked: true,
-            ..kind("junk, its signature new every time", || Box::new(ForwardAuth::new(Bearer::FreshJunk)))
-        },
+        kind("junk, its signature new every time", || Box::new(ForwardAuth::new(Bearer::FreshJunk))),
         kind("the same junk again", || Box::new(ForwardAuth::new(Bearer::SameJunk))),
         kind("junk that names no key", || Box::new(ForwardAuth::new(Bearer::NamelessJunk))),
     ]
@@ -112,8 +99,7 @@ fn report(kinds: &[Kind]) -> Report {
         for kind in &kinds[1..] {
             let times = median_ratio(&micros(kind), &plain).unwrap_or(f64::NAN);
             let name = format!("{when}: CPU of {}, in requests without a token", kind.what);
-            let most = if kind.is_checked { TIMES_NO_TOKEN_CHECKED } else { TIMES_NO_TOKEN };
-            report.bars.push(Bar::new(name, times, Side::AtMost, most, "x"));
+            report.bars.push(Bar::new(name, times, Side::AtMost, TIMES_NO_TOKEN, "x"));
         }
     }
     report.notes = vec![
