@@ -22,8 +22,6 @@ mod words;
 
 #[cfg(test)]
 mod model_tests;
-#[cfg(test)]
-mod wall_tests;
 
 use std::convert::Infallible;
 use std::future::{Future, ready};

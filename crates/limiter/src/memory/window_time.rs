@@ -58,3 +58,6 @@ impl WindowTime {
 pub(crate) fn charged_at<C: Clock + ?Sized>(meter: &Meter, clock: &C, at: Nanos) -> Nanos {
     if meter.windows().is_some() { clock.wall_at(at) } else { at }
 }
+
+#[cfg(test)]
+mod tests;
