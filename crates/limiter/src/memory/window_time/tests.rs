@@ -210,3 +210,36 @@ fn a_single_window_follows_the_wall_clock_and_a_single_bucket_does_not() {
     let end = clock.wall().saturating_add(denied.retry_after().unwrap());
     assert_eq!(end.get() % Nanos::HOUR.get(), 0, "it is told to come back at a full hour of the wall clock");
 }
+
+/// Debts of windows end by the wall clock, those of buckets by the steady one: where the two are far apart, neither may
+/// take the other's place before its time.
+#[test]
+fn a_debt_is_kept_whichever_clock_is_ahead() {
+    for ahead in [400_i64, -400] {
+        let clock = ManualClock::default();
+        let store =
+            Memory::with_clock(MemoryOptions { max_keys: 1, ..MemoryOptions::default() }, clock.clone());
+        let named = |name, limit| store.limit(name, limit, Carry::AsIs, clock.now()).unwrap();
+        let quick = named("quick", Quota::per_second(1).unwrap().into());
+        let bucket = named("bucket", Quota::per_hour(5).unwrap().into());
+        let window = named("window", Limit::fixed_window(WindowQuota::new(2_000, Nanos::DAY).unwrap()));
+        let take = |limit: &LimitRef, key: u32, cost: u32| {
+            let key = key.to_be_bytes();
+            store.charge_now(Intent::Take, &[Charge::new(limit, &key, Cost::new(cost))], clock.now()).allowed
+        };
+        let wall = clock.wall().get().saturating_add_signed(ahead * Nanos::DAY.get() as i64);
+        clock.set_wall(Nanos::new(wall));
+        let mut filler = 0;
+        while store.stats().overflows == 0 {
+            filler += 1;
+            take(&quick, filler, 1);
+        }
+        let (first, other) = if ahead > 0 { (&bucket, &window) } else { (&window, &bucket) };
+        let all = first.limit().capacity();
+        assert!(take(first, 1, all), "from the shared bucket");
+        (0..other.limit().capacity()).for_each(|key| assert!(take(other, 10 + key, 1)));
+        // Now the keys that filled the table are idle, and make room.
+        clock.advance(Nanos::from_secs(2));
+        assert!(!take(first, 1, 1), "what it drew is not granted twice, {ahead} days ahead");
+    }
+}
