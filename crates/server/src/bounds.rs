@@ -24,6 +24,10 @@ pub const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 pub const BODY_TIMEOUT: Duration = Duration::from_secs(5);
 /// A connection on which nothing happens is closed after this.
 pub const IDLE_TIMEOUT: Duration = Duration::from_secs(75);
+/// Signatures of tokens that are checked in vain for one address, or one /64 of IPv6, within a second. Tokens of that
+/// address which are not known to hold are then refused unchecked until the second is over. A trusted proxy that does
+/// not say for whom it asks has no such bound.
+pub const FAILED_CHECKS_PER_SECOND_MAX: u64 = 256;
 /// Headers of a request.
 pub const HEADERS_MAX: usize = 64;
 /// Bytes of all headers of a request.

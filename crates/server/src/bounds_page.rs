@@ -55,6 +55,11 @@ fn connections() -> Vec<Row> {
         ("of these, from one address as above", number(ADMIN_CONNECTIONS_PER_ADDRESS_MAX)),
         ("connections that wait in the kernel", BACKLOG.to_string()),
         ("a TLS handshake", seconds(HANDSHAKE_TIMEOUT)),
+        (
+            "signatures of tokens checked in vain for one address as above, a second; others of its tokens that are not \
+             known to hold are then refused unchecked",
+            FAILED_CHECKS_PER_SECOND_MAX.to_string(),
+        ),
         ("until the first byte comes, but on `resp`", seconds(HEAD_TIMEOUT)),
         ("until a quiet connection is asked by TCP whether its other end is there", seconds(KEEPALIVE_TIME)),
     ]

@@ -13,7 +13,7 @@ use tidegate::{
 
 use crate::bounds::{ANSWERS_BYTES_MAX, BODIES_BYTES_MAX};
 use crate::budget::Budget;
-use crate::identity::{Identity, Presented, Verified};
+use crate::identity::{Identity, Verified, Who};
 use crate::lifecycle::Lifecycle;
 use crate::observe::{Metrics, Origin, Traces};
 use crate::settings::Settings;
@@ -152,11 +152,11 @@ impl Node {
 
     /// What the credential of a request says, where that is still wanted: whoever is decided without it costs no
     /// signature check.
-    pub fn verify(&self, entered: &Entered, presented: Presented<'_>) -> Verified {
+    pub fn verify(&self, entered: &Entered, who: &Who<'_>) -> Verified {
         if entered.is_decided() {
             return Verified::default();
         }
-        let Some(verified) = self.identity.verify(presented, self.limiter.clock().wall()) else {
+        let Some(verified) = self.identity.verify(who, self.limiter.clock().wall()) else {
             return Verified::default();
         };
         self.metrics.credential(verified.credential(), verified.rejection());

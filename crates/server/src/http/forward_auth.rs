@@ -37,7 +37,7 @@ pub(super) async fn answer(context: &Context, parts: &Parts) -> Result<Answer, P
     let told = told.map(|(name, value)| (name.as_str().into(), String::from_utf8_lossy(value.as_bytes())));
     request.headers.extend(told);
     let entered = node.limiter.enter(&request);
-    let verified = node.verify(&entered, who.presented);
+    let verified = node.verify(&entered, &who);
     // It borrows from what was verified, so it must not outlive that.
     let mut request = request;
     verified.describe(&mut request);

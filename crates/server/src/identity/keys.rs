@@ -82,9 +82,17 @@ impl Keys {
     /// The payload of a token, if the one key that can be meant verifies its signature. A token for which
     /// there is none, or more than one, is verified by none: whoever sends junk must not be able to choose
     /// how much work it makes.
-    pub(super) fn payload(&self, jws: &Jws<'_>) -> Result<Payload, Rejection> {
+    /// `may_check` is asked before a check that takes long.
+    pub(super) fn payload(
+        &self,
+        jws: &Jws<'_>,
+        may_check: impl FnOnce() -> bool,
+    ) -> Result<Payload, Rejection> {
         let algorithm = JwsAlgorithm::named(&jws.algorithm).ok_or(Rejection::UnknownKey)?;
         let key = self.named(jws.key_id.as_deref(), algorithm).ok_or(Rejection::UnknownKey)?;
+        if algorithm.kind() != KeyKind::Secret && !may_check() {
+            return Err(Rejection::NotChecked);
+        }
         if !key.key.verifies(algorithm, jws.message, &jws.signature) {
             return Err(Rejection::BadSignature);
         }

@@ -7,6 +7,7 @@ pub(crate) mod access;
 mod algorithm;
 mod bearer;
 mod cache;
+mod checks;
 mod claims;
 pub(crate) mod client_request;
 mod der;
@@ -27,6 +28,7 @@ use tidegate::Nanos;
 use tidegate::policy::{Credential, Request};
 use tidegate_tower::forwarded::{ForwardedSource, TrustedProxies, client_address};
 
+use crate::budget::household;
 use crate::settings::Settings;
 pub use bearer::Presented;
 pub use claims::Claims;
@@ -154,12 +156,15 @@ impl Identity {
     }
 
     /// Looks at what was brought as a credential. `None` where the settings do not say how.
-    pub fn verify(&self, presented: Presented<'_>, now: Nanos) -> Option<Verified> {
+    pub fn verify(&self, who: &Who<'_>, now: Nanos) -> Option<Verified> {
         let tokens = self.tokens.as_ref()?;
-        let verified = match presented {
+        // A proxy that does not say for whom it asks stands for everybody behind it.
+        let is_somebody = !self.trusted.contains(who.ip) && !who.ip.is_unspecified();
+        let from = is_somebody.then(|| household(who.ip));
+        let verified = match who.presented {
             Presented::Nothing => return Some(Verified::default()),
             Presented::Malformed => Err(Rejection::Malformed),
-            Presented::Token(token) => tokens.verify(token, now),
+            Presented::Token(token) => tokens.verify(token, from, now),
         };
         Some(match verified {
             Ok(claims) => Verified { claims: Some(claims), rejection: None },

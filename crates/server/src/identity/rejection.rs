@@ -11,6 +11,8 @@ pub enum Rejection {
     UnknownKey,
     /// The key that it names has not signed it.
     BadSignature,
+    /// Nobody knows: its address has sent so much junk that it was not checked.
+    NotChecked,
     /// Its time is over.
     Expired,
     /// Its time has not come.
@@ -23,10 +25,11 @@ pub enum Rejection {
 
 impl Rejection {
     /// All of them; a rejection's place is its number.
-    pub const ALL: [Rejection; 7] = [
+    pub const ALL: [Rejection; 8] = [
         Rejection::Malformed,
         Rejection::UnknownKey,
         Rejection::BadSignature,
+        Rejection::NotChecked,
         Rejection::Expired,
         Rejection::NotYetValid,
         Rejection::WrongIssuer,
@@ -39,6 +42,7 @@ impl Rejection {
             Rejection::Malformed => "malformed",
             Rejection::UnknownKey => "unknown_key",
             Rejection::BadSignature => "bad_signature",
+            Rejection::NotChecked => "not_checked",
             Rejection::Expired => "expired",
             Rejection::NotYetValid => "not_yet_valid",
             Rejection::WrongIssuer => "wrong_issuer",

@@ -8,6 +8,7 @@ use tidegate::policy::InvalidCredentials;
 
 use super::testing::{RSA_PRIVATE, RSA_PUBLIC, RSA_SMALL, Signer, encoded, rsa_jwk};
 use super::*;
+use crate::bounds::FAILED_CHECKS_PER_SECOND_MAX;
 use crate::settings::{Jwt, JwtKey};
 
 const NOW: Nanos = Nanos::from_secs(1_800_000_000);
@@ -32,7 +33,7 @@ fn with_secret() -> Identity {
 /// What comes of lines of `Authorization`.
 fn verified(identity: &Identity, lines: &[&str]) -> Verified {
     let headers = lines.iter().map(|line| ("Authorization", line.as_bytes()));
-    identity.verify(identity.who(headers, PEER).presented, NOW).unwrap()
+    identity.verify(&identity.who(headers, PEER), NOW).unwrap()
 }
 
 /// Whom a token makes one, or why it does not.
@@ -172,7 +173,7 @@ fn without_keys_no_token_is_looked_at() {
     let header = format!("Bearer {}", signed(&ours()));
     let who = identity.who([("authorization", header.as_bytes())].into_iter(), PEER);
     assert_eq!(who.presented, Presented::Nothing);
-    assert!(identity.verify(who.presented, NOW).is_none());
+    assert!(identity.verify(&who, NOW).is_none());
 }
 
 #[test]
@@ -180,12 +181,12 @@ fn a_token_is_remembered_and_its_time_is_looked_at_every_time() {
     let identity = with_secret();
     let text = signed(&ours());
     let tokens = identity.tokens.as_ref().unwrap();
-    let at = |secs| tokens.verify(text.as_bytes(), Nanos::from_secs(secs)).err();
+    let at = |secs| tokens.verify(text.as_bytes(), None, Nanos::from_secs(secs)).err();
     assert_eq!((at(1_800_000_000), tokens.cached()), (None, 1));
     assert_eq!(at(1_800_000_159), None, "a minute of leeway");
     assert_eq!(at(1_800_000_160), Some(Rejection::Expired), "remembered or not, it has ended");
     let early = signed(&json!({"sub": "42", "exp": 1_900_000_000, "nbf": 1_800_000_100}));
-    let early = |secs| tokens.verify(early.as_bytes(), Nanos::from_secs(secs)).err();
+    let early = |secs| tokens.verify(early.as_bytes(), None, Nanos::from_secs(secs)).err();
     assert_eq!((early(1_800_000_000), tokens.cached()), (Some(Rejection::NotYetValid), 2), "it is signed");
     assert_eq!(early(1_800_000_040), None, "its time has come");
 }
@@ -202,6 +203,34 @@ fn junk_is_remembered_and_what_costs_nothing_is_not() {
         assert!(said(&identity, token).is_err(), "and it stays junk");
     }
     assert!(!tokens.knows_as_junk(junk.as_bytes(), NOW.saturating_add(Nanos::HOUR)), "not for long");
+}
+
+#[test]
+fn whoever_sends_nothing_but_junk_is_checked_no_further() {
+    let (signer, stranger) = (Signer::new("ES256"), Signer::new("ES256"));
+    let identity = with_set("flood", &[signer.jwk("a")]).unwrap();
+    let header = json!({"alg": "ES256", "kid": "a"});
+    let token =
+        |signer: &Signer, user: &str| signer.token(&header, &json!({"sub": user, "exp": 1_800_000_100}));
+    let ask = |token: &str, peer: IpAddr, now: Nanos| {
+        let line = format!("Bearer {token}");
+        let who = identity.who([("authorization", line.as_bytes())].into_iter(), peer);
+        identity.verify(&who, now).unwrap().rejection()
+    };
+    let (flooder, other) = (IpAddr::from([192, 0, 2, 1]), IpAddr::from([192, 0, 2, 2]));
+    let [known, new] = ["known", "new"].map(|user| token(&signer, user));
+    assert_eq!(ask(&known, flooder, NOW), None);
+    for number in 0..FAILED_CHECKS_PER_SECOND_MAX {
+        let junk = token(&stranger, &number.to_string());
+        assert_eq!(ask(&junk, flooder, NOW), Some(Rejection::BadSignature), "{number}");
+    }
+    assert_eq!(ask(&new, flooder, NOW), Some(Rejection::NotChecked));
+    assert_eq!(ask(&known, flooder, NOW), None, "what is known to hold needs no check");
+    assert_eq!(ask(&new, other, NOW), None, "nor is anybody else kept from one");
+    assert_eq!(ask(&token(&signer, "newer"), PEER, NOW), None);
+    let later = token(&signer, "later");
+    assert_eq!(ask(&later, flooder, NOW), Some(Rejection::NotChecked));
+    assert_eq!(ask(&later, flooder, NOW.saturating_add(Nanos::SECOND)), None, "it is not taken for junk");
 }
 
 #[test]

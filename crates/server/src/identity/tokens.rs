@@ -1,12 +1,14 @@
 //! From a token to what it says, if it is to be believed.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use tidegate::Nanos;
 
 use super::cache::Cache;
+use super::checks::FailedChecks;
 use super::junk::Junk;
 use super::jws::Jws;
 use super::keys::Keys;
@@ -22,6 +24,7 @@ pub(super) struct Tokens {
     keys: ArcSwap<Versioned>,
     cache: Cache,
     junk: Junk,
+    failed_checks: FailedChecks,
 }
 
 struct Versioned {
@@ -33,11 +36,22 @@ impl Tokens {
     pub(super) fn new(settings: &Jwt) -> Result<Tokens, IdentityError> {
         let keys = Keys::load(&settings.key)?;
         let keys = ArcSwap::from_pointee(Versioned { version: 0, keys });
-        Ok(Tokens { settings: settings.clone(), keys, cache: Cache::new(), junk: Junk::new() })
+        Ok(Tokens {
+            settings: settings.clone(),
+            keys,
+            cache: Cache::new(),
+            junk: Junk::new(),
+            failed_checks: FailedChecks::new(),
+        })
     }
 
-    /// What a token says, or why it does not hold.
-    pub(super) fn verify(&self, token: &[u8], now: Nanos) -> Result<Arc<Claims>, Rejection> {
+    /// What a token says, or why it does not hold. `from` is whose checks are counted, if anybody's.
+    pub(super) fn verify(
+        &self,
+        token: &[u8],
+        from: Option<IpAddr>,
+        now: Nanos,
+    ) -> Result<Arc<Claims>, Rejection> {
         if token.len() > TOKEN_BYTES_MAX {
             return Err(Rejection::Malformed);
         }
@@ -45,7 +59,7 @@ impl Tokens {
         let name = self.cache.name(token);
         let claims = match self.cache.get(name, keys.version, now) {
             Some(known) => known,
-            None => self.look(token, name, &keys, now)?,
+            None => self.look((token, name), from, &keys, now)?,
         };
         // Its time is looked at every time, and what is signed is remembered whether it is in its time or not.
         claims.check_time(now)?;
@@ -53,17 +67,27 @@ impl Tokens {
     }
 
     /// What a token says that is not known, or known for junk.
-    fn look(&self, token: &[u8], name: u128, keys: &Versioned, now: Nanos) -> Result<Arc<Claims>, Rejection> {
+    fn look(
+        &self,
+        (token, name): (&[u8], u128),
+        from: Option<IpAddr>,
+        keys: &Versioned,
+        now: Nanos,
+    ) -> Result<Arc<Claims>, Rejection> {
         if let Some(rejection) = self.junk.get(name, keys.version, now) {
             return Err(rejection);
         }
         let jws = Jws::parse(token).ok_or(Rejection::Malformed)?;
-        let claims =
-            keys.keys.payload(&jws).and_then(|payload| Claims::new(&payload, &self.settings)).map(Arc::new);
+        let may_check = || from.is_none_or(|from| self.failed_checks.may_check(from, now));
+        let payload = keys.keys.payload(&jws, may_check);
+        if let (Some(from), Err(Rejection::BadSignature)) = (from, &payload) {
+            self.failed_checks.failed(from, now);
+        }
+        let claims = payload.and_then(|payload| Claims::new(&payload, &self.settings)).map(Arc::new);
         match &claims {
             Ok(claims) => self.cache.insert(name, keys.version, Arc::clone(claims), now),
-            // That there is no key for it was found out at no cost.
-            Err(Rejection::UnknownKey) => {}
+            // That there is no key for it was found out at no cost; and what was not checked may hold.
+            Err(Rejection::UnknownKey | Rejection::NotChecked) => {}
             Err(dear) => self.junk.insert(name, keys.version, *dear, now),
         }
         claims

@@ -42,7 +42,7 @@ pub(super) async fn check(
     let mut request = attributes::request(&attributes);
     request.ip = address_known.then_some(who.ip);
     let entered = node.limiter.enter(&request);
-    let verified = node.verify(&entered, who.presented);
+    let verified = node.verify(&entered, &who);
     // It borrows from what was verified, so it must not outlive that.
     let mut request = request;
     verified.describe(&mut request);
