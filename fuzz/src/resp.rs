@@ -83,7 +83,7 @@ fn answers(input: &[u8]) -> Result<(Vec<u8>, bool), Failure> {
     let (mut all, mut rest) = (Vec::new(), input);
     loop {
         let mut out = Vec::new();
-        let progress = exchange.answer(&NODE, rest, AT_ONCE, &mut out);
+        let progress = exchange.answer(rest, AT_ONCE, &mut out);
         all.append(&mut out);
         let sound = progress.used <= rest.len() && progress.commands <= AT_ONCE;
         Failure::unless(sound, || format!("{progress:?} of {} bytes", rest.len()))?;

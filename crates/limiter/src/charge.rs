@@ -73,6 +73,44 @@ impl<'a> Charge<'a> {
     }
 }
 
+/// A [`Charge`] that owns what it names, for what outlives the request that it belongs to.
+#[derive(Clone, Debug)]
+pub struct OwnedCharge {
+    /// The limit.
+    pub limit: LimitRef,
+    /// Whom it counts.
+    pub key: SmallVec<[u8; 32]>,
+    /// What to take.
+    pub cost: Cost,
+    /// Whether it may refuse the request.
+    pub role: Role,
+    /// How much later it is counted.
+    pub delay: Nanos,
+    /// What is kept together.
+    pub tag: Option<SmallVec<[u8; 16]>>,
+}
+
+impl From<&Charge<'_>> for OwnedCharge {
+    fn from(charge: &Charge<'_>) -> OwnedCharge {
+        OwnedCharge {
+            limit: charge.limit.clone(),
+            key: SmallVec::from_slice(charge.key),
+            cost: charge.cost,
+            role: charge.role,
+            delay: charge.delay,
+            tag: charge.tag.map(SmallVec::from_slice),
+        }
+    }
+}
+
+impl OwnedCharge {
+    /// The charge, as stores take it.
+    pub fn as_charge(&self) -> Charge<'_> {
+        let OwnedCharge { limit, key, cost, role, delay, tag } = self;
+        Charge { limit, key, cost: *cost, role: *role, delay: *delay, tag: tag.as_deref() }
+    }
+}
+
 /// What is asked of one limit: a cost, as of now or of so much later.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ask {

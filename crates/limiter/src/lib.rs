@@ -128,10 +128,9 @@ mod charge;
 mod clock;
 mod keyed;
 mod memory;
+mod now_or_later;
 #[cfg(feature = "policy")]
 pub mod policy;
-#[cfg(any(feature = "policy", feature = "testing"))]
-mod ready;
 mod store;
 #[cfg(feature = "testing")]
 pub mod testing;
@@ -139,12 +138,13 @@ pub mod testing;
 mod wait;
 
 pub use bucket::Bucket;
-pub use charge::{Charge, Intent, Role, Verdict};
+pub use charge::{Charge, Intent, OwnedCharge, Role, Verdict};
 #[cfg(feature = "async")]
 pub use clock::Sleep;
 pub use clock::{Clock, ManualClock, MonotonicClock};
 pub use keyed::Keyed;
 pub use memory::{Memory, MemoryError, MemoryOptions, MemoryStats};
+pub use now_or_later::{Later, NowOrLater};
 pub use store::{LimitError, LimitRef, NamedLimit, Store};
 pub use tidegate_core::{
     Algorithm, Carry, Cost, Decision, Limit, LogQuota, Meter, Nanos, Outcome, Quota, QuotaError, Rate,

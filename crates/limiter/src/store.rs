@@ -1,12 +1,11 @@
 //! The one thing a store does: charge several limits as one.
 
 use std::fmt;
-use std::future::Future;
 use std::sync::Arc;
 
 use tidegate_core::{Carry, Limit, Nanos, QuotaError};
 
-use crate::{Charge, Intent, Verdict};
+use crate::{Charge, Intent, NowOrLater, Verdict};
 
 /// Keeps the state of limits and charges them.
 ///
@@ -53,6 +52,10 @@ pub trait Store: Send + Sync {
     /// [`Intent::HandBack`] it is when the charges were made, and the store's
     /// own clock, if it is later, tells how long ago that is.
     ///
+    /// Each call is answered at once where the store can, and otherwise by a future
+    /// that owns what it needs of the charges. What has to be asked elsewhere is
+    /// asked when that future is first polled.
+    ///
     /// # Errors
     /// When the store cannot tell; then nothing may be assumed to be taken.
     fn charge(
@@ -60,19 +63,7 @@ pub trait Store: Send + Sync {
         intent: Intent,
         charges: &[Charge<'_>],
         now: Nanos,
-    ) -> impl Future<Output = Result<Verdict, Self::Error>> + Send;
-
-    /// [`Store::charge`] for stores that never wait, so that nobody needs to be able to wait for them; `None` from
-    /// those that do. Whether a store waits does not change.
-    fn charge_at_once(
-        &self,
-        intent: Intent,
-        charges: &[Charge<'_>],
-        now: Nanos,
-    ) -> Option<Result<Verdict, Self::Error>> {
-        let _ = (intent, charges, now);
-        None
-    }
+    ) -> NowOrLater<'_, Result<Verdict, Self::Error>>;
 
     /// [`Intent::HandBack`] for those who cannot wait, such as who goes away while it waits: now, or as soon as
     /// the store comes to it. `at` is [`Verdict::at`] of the charges.

@@ -4,7 +4,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use tidegate::policy::{Limiter, Policy, Request, Throttle, ThrottleLimit};
+use tidegate::policy::{AdHocBuckets, AdHocLimit, Limiter, Policy, Request};
 use tidegate::{Clock, Cost, ManualClock, Memory, MemoryOptions, Nanos};
 
 type Still = Limiter<Memory<ManualClock>, ManualClock>;
@@ -149,8 +149,8 @@ fn a_peek_and_a_refund_allocate_nothing() {
 #[test]
 fn buckets_without_a_policy_allocate_nothing_once_their_numbers_are_known() {
     let clock = ManualClock::default();
-    let throttle = Throttle::new(MemoryOptions::default(), clock.clone());
-    let limit = ThrottleLimit { capacity: 20, rate: 1, window: Nanos::SECOND };
+    let throttle = AdHocBuckets::new(MemoryOptions::default(), clock.clone());
+    let limit = AdHocLimit { capacity: 20, rate: 1, window: Nanos::SECOND };
     throttle.check(b"warm-up", limit, Cost::ONE).expect("good numbers");
     let (mut left, now) = (0, clock.now());
     let cost = allocation_counter::measure(|| {

@@ -132,6 +132,34 @@ impl<'a> Request<'a> {
         self
     }
 
+    /// The same, owning all that it says.
+    #[must_use]
+    pub fn into_owned(self) -> Request<'static> {
+        let own = |text: Option<Cow<'_, str>>| text.map(|text| Cow::Owned(text.into_owned()));
+        let own_pair = |(name, value): (Cow<'_, str>, Cow<'_, str>)| {
+            (Cow::Owned(name.into_owned()), Cow::Owned(value.into_owned()))
+        };
+        let own_all = |pairs: Pairs<'_>| pairs.into_iter().map(own_pair).collect();
+        Request {
+            tenant: own(self.tenant),
+            user: own(self.user),
+            client: own(self.client),
+            ip: self.ip,
+            plan: own(self.plan),
+            method: own(self.method),
+            host: own(self.host),
+            path: own(self.path),
+            query: own(self.query),
+            domain: own(self.domain),
+            headers: own_all(self.headers),
+            jwt: own_all(self.jwt),
+            credential: self.credential,
+            descriptors: own_all(self.descriptors),
+            cost: self.cost,
+            trust: self.trust,
+        }
+    }
+
     /// At this cost.
     #[must_use]
     pub fn cost(mut self, cost: Cost) -> Self {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tidegate::{Charge, Cost, Intent, Nanos, Sleep};
+use tidegate::{Charge, Cost, Intent, Nanos, OwnedCharge, Sleep};
 
 use crate::denials::Timing;
 use crate::errors::StoreError;
@@ -10,7 +10,7 @@ use crate::leases::Told;
 use crate::link::Link;
 use crate::store::RedisStore;
 use crate::strict::Asked;
-use crate::tend::{BucketCharge, Chore, Hands};
+use crate::tend::{Chore, Hands};
 
 /// How many leases are handed back in one call by a node that leaves.
 const HANDED_BACK_AT_ONCE: usize = 32;
@@ -50,7 +50,7 @@ impl<L: Link, C: Sleep> RedisStore<L, C> {
     }
 
     /// The same by the parts of the server that have them, so that one that is away takes only its own along.
-    fn by_part<T>(&self, all: Vec<T>, charge: impl Fn(&T) -> &BucketCharge) -> Vec<Vec<T>> {
+    fn by_part<T>(&self, all: Vec<T>, charge: impl Fn(&T) -> &OwnedCharge) -> Vec<Vec<T>> {
         if !self.link.has_slots() {
             return vec![all];
         }
@@ -62,7 +62,7 @@ impl<L: Link, C: Sleep> RedisStore<L, C> {
         parts.into_values().collect()
     }
 
-    async fn renew(&self, buckets: &[BucketCharge]) {
+    async fn renew(&self, buckets: &[OwnedCharge]) {
         let Some(leases) = &self.leases else { return };
         let sent = self.clock.now();
         let charges: Vec<Charge<'_>> =
@@ -102,7 +102,7 @@ impl<L: Link, C: Sleep> Hands for RedisStore<L, C> {
         match chore {
             Chore::HandBack { charges, at } => {
                 for some in self.by_part(charges, |charge| charge) {
-                    let charges: Vec<Charge<'_>> = some.iter().map(BucketCharge::as_charge).collect();
+                    let charges: Vec<Charge<'_>> = some.iter().map(OwnedCharge::as_charge).collect();
                     // What is not given back is admitted to nobody.
                     let _: Result<Asked, StoreError> = self.give_back(&charges, at, at).await;
                 }

@@ -38,4 +38,4 @@ pub use keys::BucketKey;
 pub use link::{Answer, Call, Entry, Found, Link, LinkError, LogState, Said, State, Verb};
 pub use options::{Mode, Options};
 pub use server::{AddressError, MasterWatch, Server, ServerError, ServerOptions};
-pub use store::RedisStore;
+pub use store::{RedisStore, ServerCall};

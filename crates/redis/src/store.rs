@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use smallvec::SmallVec;
 use tidegate::{
-    Charge, Cost, Decision, Intent, Limit, LimitError, LimitRef, NamedLimit, Nanos, Role, Sleep, Store,
-    Verdict,
+    Charge, Cost, Decision, Intent, Limit, LimitError, LimitRef, NamedLimit, Nanos, NowOrLater, OwnedCharge,
+    Role, Sleep, Store, Verdict,
 };
 
 use crate::BucketKey;
@@ -18,6 +18,7 @@ use crate::parts::{Noted, Parts};
 use crate::registry::Registry;
 use crate::strict::{self, Asked, Question, Standing};
 use crate::table::KeyHasher;
+use crate::take::Lacking;
 use crate::tend::{Chores, Nodes, tend};
 
 /// Limits on a server that nodes share.
@@ -180,6 +181,46 @@ impl<L: Link, C: Sleep> RedisStore<L, C> {
         asked
     }
 
+    /// Charges, where leases and remembered denials decide; otherwise tells what the server has to be asked, by
+    /// [`RedisStore::charge_there`].
+    ///
+    /// # Errors
+    /// When the server has to be asked.
+    pub fn charge_here(
+        &self,
+        intent: Intent,
+        charges: &[Charge<'_>],
+        now: Nanos,
+    ) -> Result<Verdict, ServerCall> {
+        if charges.is_empty() {
+            return Ok(Verdict { allowed: true, decisions: SmallVec::new(), at: now });
+        }
+        let lacking = match intent {
+            Intent::Take => match self.take_here(charges, now) {
+                Ok(verdict) => return Ok(verdict),
+                Err(lacking) => Some(lacking),
+            },
+            Intent::Peek | Intent::Refund | Intent::HandBack => None,
+        };
+        Err(ServerCall { intent, charges: charges.iter().map(OwnedCharge::from).collect(), lacking, now })
+    }
+
+    /// Asks the server.
+    ///
+    /// # Errors
+    /// When it does not answer; then nothing may be assumed to be taken.
+    pub async fn charge_there(&self, call: ServerCall) -> Result<Verdict, StoreError> {
+        let ServerCall { intent, charges, lacking, now } = call;
+        let charges: SmallVec<[Charge<'_>; 8]> = charges.iter().map(OwnedCharge::as_charge).collect();
+        match (intent, lacking) {
+            (Intent::Take, Some(lacking)) => self.take_there(&charges, lacking, now).await,
+            (Intent::Take, None) => unreachable!("a take is tried here first"),
+            (Intent::Peek, _) => self.peek(&charges, now).await,
+            (Intent::Refund, _) => self.refund(&charges, now).await,
+            (Intent::HandBack, _) => self.take_back(&charges, now).await,
+        }
+    }
+
     async fn peek(&self, charges: &[Charge<'_>], given: Nanos) -> Result<Verdict, StoreError> {
         let Asked { mut verdict, standings, .. } =
             self.ask(Intent::Peek, charges, &[], Nanos::ZERO, given).await?;
@@ -217,23 +258,15 @@ impl<L: Link, C: Sleep> Store for RedisStore<L, C> {
         self.registry.variant(limit, trust)
     }
 
-    async fn charge(
+    fn charge(
         &self,
         intent: Intent,
         charges: &[Charge<'_>],
         now: Nanos,
-    ) -> Result<Verdict, StoreError> {
-        if charges.is_empty() {
-            return Ok(Verdict { allowed: true, decisions: SmallVec::new(), at: now });
-        }
-        match intent {
-            Intent::Take => match self.take(charges, now) {
-                Ok(verdict) => Ok(verdict),
-                Err(asking) => asking.await,
-            },
-            Intent::Peek => Box::pin(self.peek(charges, now)).await,
-            Intent::Refund => Box::pin(self.refund(charges, now)).await,
-            Intent::HandBack => Box::pin(self.take_back(charges, now)).await,
+    ) -> NowOrLater<'_, Result<Verdict, StoreError>> {
+        match self.charge_here(intent, charges, now) {
+            Ok(verdict) => NowOrLater::Now(Ok(verdict)),
+            Err(call) => NowOrLater::later(self.charge_there(call)),
         }
     }
 
@@ -248,6 +281,16 @@ impl<L: Link, C: Sleep> Store for RedisStore<L, C> {
     fn nodes(&self) -> u32 {
         self.nodes.count()
     }
+}
+
+/// A call that only the server can answer, with all that it takes to make it.
+#[derive(Debug)]
+pub struct ServerCall {
+    intent: Intent,
+    charges: SmallVec<[OwnedCharge; 4]>,
+    /// Of a take.
+    lacking: Option<Lacking>,
+    now: Nanos,
 }
 
 /// What a peek says where some of the cost would come from a lease.

@@ -1,8 +1,5 @@
 //! A take: from leases and from memory where that will do, from the server where it will not.
 
-use std::future::Future;
-use std::pin::Pin;
-
 use smallvec::SmallVec;
 use tidegate::{Charge, Cost, Decision, Intent, Limit, Nanos, Outcome, Role, Sleep, Verdict};
 
@@ -18,18 +15,12 @@ pub(crate) type Hashes = SmallVec<[KeyHash; 8]>;
 type Steps = SmallVec<[Step; 8]>;
 
 impl<L: Link, C: Sleep> RedisStore<L, C> {
-    /// Takes, if that can be decided here; otherwise gives what has to be waited for. That is kept elsewhere, since
-    /// it is large, and most futures of a take are done without it.
-    pub(crate) fn take<'a>(
-        &'a self,
-        charges: &'a [Charge<'a>],
-        given: Nanos,
-    ) -> Result<Verdict, Pin<Box<impl Future<Output = Result<Verdict, StoreError>> + Send + use<'a, L, C>>>>
-    {
+    /// Takes, if that can be decided here; otherwise tells what is left to be asked.
+    pub(crate) fn take_here(&self, charges: &[Charge<'_>], given: Nanos) -> Result<Verdict, Lacking> {
         let (now, hashes, mut steps) = (self.local_now(given), self.hashes(charges), Steps::new());
         match self.decide_here(charges, &hashes, &mut steps, now) {
             Some(verdict) => Ok(verdict),
-            None => Err(Box::pin(self.ask_for(charges, hashes, steps, now, given))),
+            None => Err(Lacking { hashes, steps, now }),
         }
     }
 
@@ -125,15 +116,14 @@ impl<L: Link, C: Sleep> RedisStore<L, C> {
 
     /// Asks the server for what was not drawn. What was drawn is spent by then, if all is admitted: as with what the
     /// server takes, the client may hear of it up to a deadline later.
-    async fn ask_for(
+    pub(crate) async fn take_there(
         &self,
         charges: &[Charge<'_>],
-        hashes: Hashes,
-        steps: Steps,
-        sent: Nanos,
+        lacking: Lacking,
         given: Nanos,
     ) -> Result<Verdict, StoreError> {
-        let (hashes, steps) = (&hashes, &steps);
+        let Lacking { hashes, steps, now: sent } = &lacking;
+        let sent = *sent;
         let mut held = Held::new(self.leases.as_ref(), sent);
         hashes.iter().zip(steps).for_each(|(&hash, step)| held.hold(hash, drawn(step)));
         let questions = self.questions(charges, hashes, steps, &mut held);
@@ -249,6 +239,16 @@ impl<L: Link, C: Sleep> RedisStore<L, C> {
     pub(crate) fn hashes(&self, charges: &[Charge<'_>]) -> Hashes {
         charges.iter().map(|charge| self.hasher.hash(charge.limit, charge.key)).collect()
     }
+}
+
+/// What leases and remembered denials say to a take that they do not decide. What was drawn for it is lost if the server
+/// is never asked.
+#[derive(Debug)]
+pub(crate) struct Lacking {
+    hashes: Hashes,
+    steps: Steps,
+    /// When that was, by this node's clock.
+    now: Nanos,
 }
 
 /// What is asked of the server, and which charges that is about.

@@ -7,8 +7,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 
-use tidegate::{Charge, LimitRef, Sleep};
-use tidegate_core::{Cost, Nanos};
+use tidegate::{Charge, Nanos, OwnedCharge, Role, Sleep};
 use tokio::sync::Notify;
 
 use crate::breaker::PROBE_EVERY;
@@ -29,46 +28,18 @@ pub(crate) const BEAT_EVERY: Nanos = Nanos::from_secs(1);
 /// How often to look whether a beat is due.
 const LOOK_EVERY: Nanos = Nanos::from_millis(100);
 
-/// A charge that owns what it names.
-#[derive(Clone, Debug)]
-pub(crate) struct BucketCharge {
-    pub(crate) limit: LimitRef,
-    pub(crate) key: Box<[u8]>,
-    pub(crate) tag: Option<Box<[u8]>>,
-    pub(crate) cost: Cost,
-    pub(crate) delay: Nanos,
-}
-
-impl From<&Charge<'_>> for BucketCharge {
-    fn from(charge: &Charge<'_>) -> BucketCharge {
-        BucketCharge {
-            limit: charge.limit.clone(),
-            key: charge.key.into(),
-            tag: charge.tag.map(Into::into),
-            cost: charge.cost,
-            delay: charge.delay,
-        }
-    }
-}
-
-impl BucketCharge {
-    /// The charge, as stores take it.
-    pub(crate) fn as_charge(&self) -> Charge<'_> {
-        Charge {
-            delay: self.delay,
-            tag: self.tag.as_deref(),
-            ..Charge::new(&self.limit, &self.key, self.cost)
-        }
-    }
+/// A charge to be made by itself, whatever it was part of.
+pub(crate) fn by_itself(charge: &Charge<'_>) -> OwnedCharge {
+    OwnedCharge { role: Role::Binding, ..OwnedCharge::from(charge) }
 }
 
 /// Something to do.
 #[derive(Clone, Debug)]
 pub(crate) enum Chore {
     /// Hand these back; they were charged at that instant of the server's clock.
-    HandBack { charges: Vec<BucketCharge>, at: Nanos },
+    HandBack { charges: Vec<OwnedCharge>, at: Nanos },
     /// Renew the leases of these buckets, if that is still wanted.
-    Renew(Vec<BucketCharge>),
+    Renew(Vec<OwnedCharge>),
 }
 
 /// What waits to be done.
@@ -81,8 +52,8 @@ pub(crate) struct Chores {
 
 #[derive(Debug, Default)]
 struct Waiting {
-    hand_backs: VecDeque<(Vec<BucketCharge>, Nanos)>,
-    renewals: VecDeque<BucketCharge>,
+    hand_backs: VecDeque<(Vec<OwnedCharge>, Nanos)>,
+    renewals: VecDeque<OwnedCharge>,
 }
 
 impl Chores {
@@ -93,13 +64,13 @@ impl Chores {
 
     /// To be handed back; the charges were made at `at` of the server's clock. Says whether there was room.
     pub(crate) fn hand_back(&self, charges: &[Charge<'_>], at: Nanos) -> bool {
-        let owned = charges.iter().map(BucketCharge::from).collect();
+        let owned = charges.iter().map(by_itself).collect();
         self.add(|waiting| push(&mut waiting.hand_backs, (owned, at)))
     }
 
     /// A lease to be renewed. Says whether there was room.
     pub(crate) fn renew(&self, charge: &Charge<'_>) -> bool {
-        let owned = BucketCharge::from(charge);
+        let owned = by_itself(charge);
         self.add(|waiting| push(&mut waiting.renewals, owned))
     }
 

@@ -1,6 +1,9 @@
 //! The inside, for tests of it that need a real server.
 
-use tidegate::{Charge, Intent, Limit, LimitError, LimitRef, Meter, NamedLimit, Nanos, Store, Verdict};
+use tidegate::{
+    Charge, Intent, Limit, LimitError, LimitRef, Meter, NamedLimit, Nanos, NowOrLater, OwnedCharge, Store,
+    Verdict,
+};
 
 use crate::errors::StoreError;
 use crate::link::{Link, State};
@@ -77,14 +80,18 @@ impl<L: Link> Store for Asking<L> {
         self.registry.variant(limit, trust)
     }
 
-    async fn charge(
+    fn charge(
         &self,
         intent: Intent,
         charges: &[Charge<'_>],
         now: Nanos,
-    ) -> Result<Verdict, StoreError> {
-        let question = Question { intent, charges, wants: &[], charged_at: now, at: Some(now) };
-        Ok(ask(&self.link, &self.registry, question, &|| true).await?.verdict)
+    ) -> NowOrLater<'_, Result<Verdict, StoreError>> {
+        let charges: Vec<OwnedCharge> = charges.iter().map(OwnedCharge::from).collect();
+        NowOrLater::later(async move {
+            let charges: Vec<Charge<'_>> = charges.iter().map(OwnedCharge::as_charge).collect();
+            let question = Question { intent, charges: &charges, wants: &[], charged_at: now, at: Some(now) };
+            Ok(ask(&self.link, &self.registry, question, &|| true).await?.verdict)
+        })
     }
 
     fn hand_back(&self, _charges: &[Charge<'_>], _at: Nanos) {

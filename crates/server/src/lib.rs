@@ -1,7 +1,6 @@
 //! The parts of the `tidegate` binary.
 
 pub mod admin;
-mod at_once;
 pub mod bounds;
 mod bounds_page;
 mod budget;

@@ -4,18 +4,19 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use tidegate::policy::{
-    Decision, Entered, FallbackError, Joint, JointDecision, Limiter, Reason, Request, RuleSet, Throttle,
-    ThrottleError, ThrottleLimit,
+    AdHocAnswer, AdHocError, AdHocRequest, Decision, Entered, FallbackError, Joint, JointDecision, Limiter,
+    Reason, Request, RuleSet,
 };
 use tidegate::{
     Clock, Cost, LimitError, Memory, MemoryError, MemoryOptions, MemoryStats, MonotonicClock, Nanos,
+    NowOrLater,
 };
 
 use crate::bounds::{ANSWERS_BYTES_MAX, BODIES_BYTES_MAX};
 use crate::budget::Budget;
 use crate::identity::{Identity, Verified, Who};
 use crate::lifecycle::Lifecycle;
-use crate::observe::{Metrics, Origin, Traces};
+use crate::observe::{Metrics, Origin, OwnedOrigin, Traces};
 use crate::settings::Settings;
 use crate::shared::{Keeper, KeeperError, NodeStore, Shared};
 
@@ -24,8 +25,6 @@ use crate::shared::{Keeper, KeeperError, NodeStore, Shared};
 pub struct Node {
     /// The engine.
     pub limiter: Limiter<NodeStore>,
-    /// Buckets without a policy: all of them, or those of this node while a shared store fails.
-    pub throttle: Throttle,
     /// Who asks.
     pub identity: Identity,
     /// What the server was told.
@@ -71,7 +70,6 @@ impl Node {
     pub fn new(settings: Settings, rules: RuleSet, identity: Identity) -> Result<Node, NodeError> {
         let options = MemoryOptions { max_keys: settings.max_keys, ..MemoryOptions::default() };
         let clock = MonotonicClock::new();
-        let throttle = Throttle::try_new(options, clock.clone())?;
         let (limiter, keeper) = match &settings.shared {
             None => {
                 let memory = Memory::try_with_clock(options, clock.clone())?;
@@ -83,11 +81,11 @@ impl Node {
                 (limiter.with_fallback(options)?, Some(keeper))
             }
         };
+        let limiter = limiter.with_ad_hoc(options)?;
         limiter.set_invalid_credentials(settings.jwt.as_ref().map(|jwt| jwt.invalid).unwrap_or_default());
         let (lifecycle, metrics, traces) = (Lifecycle::default(), Metrics::default(), Traces::default());
         Ok(Node {
             limiter,
-            throttle,
             identity,
             settings,
             lifecycle,
@@ -104,7 +102,7 @@ impl Node {
         address.is_loopback() || self.identity.trusts(address)
     }
 
-    /// The store that nodes share, if they do. Without it no decision waits, but for a place in a queue.
+    /// The store that nodes share, if they do; for what is told of it.
     pub fn shared(&self) -> Option<&Arc<Shared>> {
         match self.limiter.store() {
             NodeStore::Local(_) => None,
@@ -120,34 +118,33 @@ impl Node {
         }
     }
 
+    /// What the memory of this node holds of ad-hoc buckets.
+    pub fn ad_hoc_memory(&self) -> MemoryStats {
+        self.limiter.ad_hoc_stats().expect("it was made with room for them")
+    }
+
+    /// The clock that decisions go by.
+    pub(crate) fn clock(&self) -> &MonotonicClock {
+        self.limiter.clock()
+    }
+
     /// Decides and charges, without waiting in queues.
-    pub async fn check(&self, origin: Origin<'_>, request: &Request<'_>) -> Decision {
-        let began = self.limiter.clock().now();
-        let decision = self.limiter.check_async_at(request, began).await;
-        let ended = self.limiter.clock().now();
-        self.metrics.decision_took(ended.saturating_sub(began));
-        self.metrics.asked(origin.protocol, 1);
-        self.traces.decided(origin, &decision, began, ended);
-        decision
+    #[inline]
+    pub fn check(&self, origin: Origin<'_>, request: &Request<'_>) -> NowOrLater<'_, Decision> {
+        let began = self.clock().now();
+        self.measured(origin, self.limiter.check_async_at(request, began), began)
     }
 
     /// Decides and charges; where a queue makes it wait, it waits.
-    pub async fn admit(&self, origin: Origin<'_>, request: &Request<'_>) -> Decision {
-        let began = self.limiter.clock().now();
-        let decision = self.limiter.admit(request).await;
-        self.tell(origin, &decision, began);
-        decision
+    #[inline]
+    pub fn admit(&self, origin: Origin<'_>, request: &Request<'_>) -> NowOrLater<'_, Decision> {
+        let began = self.clock().now();
+        self.measured(origin, self.limiter.admit(request), began)
     }
 
-    /// Measures a decision that may have waited.
-    fn tell(&self, origin: Origin<'_>, decision: &Decision, began: Nanos) {
-        let ended = self.limiter.clock().now();
-        // Waits have a measure of their own; a wait that was in vain is a wait.
-        if decision.queued().is_none() && decision.reason() != Reason::QueueTimeout {
-            self.metrics.decision_took(ended.saturating_sub(began));
-        }
-        self.metrics.asked(origin.protocol, 1);
-        self.traces.decided(origin, decision, began, ended);
+    /// The first step of a request whose credential the server verifies: see [`Limiter::enter`].
+    pub fn enter(&self, request: &Request<'_>) -> Entered {
+        self.limiter.enter(request)
     }
 
     /// What the credential of a request says, where that is still wanted: whoever is decided without it costs no
@@ -156,7 +153,7 @@ impl Node {
         if entered.is_decided() {
             return Verified::default();
         }
-        let Some(verified) = self.identity.verify(who, self.limiter.clock().wall()) else {
+        let Some(verified) = self.identity.verify(who, self.clock().wall()) else {
             return Verified::default();
         };
         self.metrics.credential(verified.credential(), verified.rejection());
@@ -164,56 +161,24 @@ impl Node {
     }
 
     /// Decides and charges a request that has entered, and now says who asks; where a queue makes it wait, it waits.
-    pub async fn admit_entered(
+    pub fn admit_entered(
         &self,
         origin: Origin<'_>,
         entered: Entered,
         request: &Request<'_>,
-    ) -> Decision {
-        let began = self.limiter.clock().now();
-        let decision = self.limiter.admit_entered(entered, request).await;
-        self.tell(origin, &decision, began);
-        decision
+    ) -> NowOrLater<'_, Decision> {
+        let began = self.clock().now();
+        self.measured(origin, self.limiter.admit_entered(entered, request), began)
     }
 
     /// What [`Node::check`] would say.
-    pub async fn peek(&self, request: &Request<'_>) -> Decision {
-        self.limiter.peek_async(request).await
+    pub fn peek(&self, request: &Request<'_>) -> NowOrLater<'_, Decision> {
+        self.limiter.peek_async(request)
     }
 
     /// Gives tokens back.
-    pub async fn refund(&self, request: &Request<'_>, cost: Cost) -> Decision {
-        self.limiter.refund_async(request, cost).await
-    }
-
-    /// What [`Node::throttle`] would say.
-    ///
-    /// # Errors
-    /// When there are no such limits.
-    pub async fn peek_throttled(
-        &self,
-        key: &[u8],
-        limit: ThrottleLimit,
-        cost: Cost,
-    ) -> Result<Decision, ThrottleError> {
-        let now = self.limiter.clock().now();
-        let decision = self.limiter.peek_throttled_async(&self.throttle, key, limit, cost, now).await?;
-        Ok(self.throttle.told(decision, now))
-    }
-
-    /// Gives tokens back to a bucket without a policy.
-    ///
-    /// # Errors
-    /// When there are no such limits.
-    pub async fn refund_throttled(
-        &self,
-        key: &[u8],
-        limit: ThrottleLimit,
-        cost: Cost,
-    ) -> Result<Decision, ThrottleError> {
-        let now = self.limiter.clock().now();
-        let decision = self.limiter.refund_throttled_async(&self.throttle, key, limit, cost, now).await?;
-        Ok(self.throttle.told(decision, now))
+    pub fn refund(&self, request: &Request<'_>, cost: Cost) -> NowOrLater<'_, Decision> {
+        self.limiter.refund_async(request, cost)
     }
 
     /// Decides several requests that stand or fall together.
@@ -224,10 +189,10 @@ impl Node {
         &self,
         origin: Origin<'_>,
         requests: &[Joint<'_, '_>],
-    ) -> Result<JointDecision, ThrottleError> {
-        let began = self.limiter.clock().now();
-        let told = self.limiter.check_joint_async(&self.throttle, requests).await?;
-        let ended = self.limiter.clock().now();
+    ) -> Result<JointDecision, AdHocError> {
+        let began = self.clock().now();
+        let told = self.limiter.check_joint_async(requests).await?;
+        let ended = self.clock().now();
         self.metrics.decision_took(ended.saturating_sub(began));
         for decision in &told.decisions {
             self.metrics.asked(origin.protocol, 1);
@@ -236,65 +201,101 @@ impl Node {
         Ok(told)
     }
 
-    /// Decides by a bucket without a policy.
+    /// Decides by an ad-hoc bucket.
     ///
     /// # Errors
-    /// When there are no such limits.
-    pub async fn throttle(
+    /// When there is no such limit.
+    #[inline]
+    pub fn check_ad_hoc(
         &self,
         origin: Origin<'_>,
-        key: &[u8],
-        limit: ThrottleLimit,
-        cost: Cost,
-    ) -> Result<Decision, ThrottleError> {
-        let began = self.limiter.clock().now();
-        let by_order = self.limiter.kill_switch();
-        let taken = cost_by_order(cost, by_order);
-        let decision = self.limiter.throttle_async(&self.throttle, key, limit, taken, began).await?;
-        let decision = match by_order {
-            true => self.throttle.told_by_order(decision, began),
-            false => self.throttle.told(decision, began),
-        };
-        let ended = self.limiter.clock().now();
-        self.metrics.decision_took(ended.saturating_sub(began));
-        self.metrics.asked(origin.protocol, 1);
-        self.traces.decided(origin, &decision, began, ended);
-        Ok(decision)
+        asked: &AdHocRequest<'_>,
+    ) -> NowOrLater<'_, Result<Decision, AdHocError>> {
+        let began = self.clock().now();
+        let tell = move |answer: &AdHocAnswer| self.limiter.tell_ad_hoc(answer);
+        match self.limiter.check_ad_hoc(asked, began) {
+            NowOrLater::Now(answer) => NowOrLater::Now(answer.map(|answer| {
+                let decision = tell(&answer);
+                self.measure(origin, &decision, began);
+                decision
+            })),
+            NowOrLater::Later(later) => {
+                let origin = OwnedOrigin::of(origin);
+                NowOrLater::later(async move {
+                    let decision = tell(&later.await?);
+                    self.measure(origin.as_origin(), &decision, began);
+                    Ok(decision)
+                })
+            }
+        }
     }
 
-    /// The same in short, where limits are this node's own, for who measures many together: what the bucket
-    /// says, with nothing measured or traced. Where everything is admitted by order, nothing is taken.
+    /// The same in short, for who measures many together: what the bucket says, with nothing measured or traced.
     ///
     /// # Errors
-    /// When there are no such limits.
+    /// When there is no such limit.
     #[inline]
-    pub fn throttle_at(
+    pub fn check_ad_hoc_in_short(
         &self,
-        key: &[u8],
-        limit: ThrottleLimit,
-        cost: Cost,
+        asked: &AdHocRequest<'_>,
         now: Nanos,
-    ) -> Result<tidegate::Decision, ThrottleError> {
-        self.throttle.take(key, limit, cost_by_order(cost, self.limiter.kill_switch()), now)
+    ) -> NowOrLater<'_, Result<AdHocAnswer, AdHocError>> {
+        self.limiter.check_ad_hoc(asked, now)
     }
 
-    /// Decides by numbers that admit nothing, and that make no bucket.
-    pub async fn throttle_closed(&self, origin: Origin<'_>, request: &Request<'_>) -> Decision {
-        if self.limiter.kill_switch() {
-            return self.check(origin, request).await;
+    /// What [`Node::check_ad_hoc`] would say.
+    ///
+    /// # Errors
+    /// When there is no such limit.
+    pub fn peek_ad_hoc(&self, asked: &AdHocRequest<'_>) -> NowOrLater<'_, Result<Decision, AdHocError>> {
+        let answer = self.limiter.peek_ad_hoc(asked, self.clock().now());
+        answer.map(|answer| Ok(self.limiter.tell_ad_hoc(&answer?)))
+    }
+
+    /// Gives tokens back to an ad-hoc bucket.
+    ///
+    /// # Errors
+    /// When there is no such limit.
+    pub fn refund_ad_hoc(&self, asked: &AdHocRequest<'_>) -> NowOrLater<'_, Result<Decision, AdHocError>> {
+        let answer = self.limiter.refund_ad_hoc(asked, self.clock().now());
+        answer.map(|answer| Ok(self.limiter.tell_ad_hoc(&answer?)))
+    }
+
+    /// Hands a decision on, measured when it is there.
+    #[inline]
+    fn measured<'s>(
+        &'s self,
+        origin: Origin<'_>,
+        decided: NowOrLater<'s, Decision>,
+        began: Nanos,
+    ) -> NowOrLater<'s, Decision> {
+        match decided {
+            NowOrLater::Now(decision) => {
+                self.measure(origin, &decision, began);
+                NowOrLater::Now(decision)
+            }
+            NowOrLater::Later(later) => {
+                let origin = OwnedOrigin::of(origin);
+                NowOrLater::later(async move {
+                    let decision = later.await;
+                    self.measure(origin.as_origin(), &decision, began);
+                    decision
+                })
+            }
         }
-        let now = self.limiter.clock().now();
-        let decision = self.throttle.refuse(now);
-        self.metrics.asked(origin.protocol, 1);
-        self.traces.decided(origin, &decision, now, now);
-        decision
     }
-}
 
-/// What is taken where everything may be admitted by order: what costs nothing always is.
-#[inline]
-fn cost_by_order(cost: Cost, by_order: bool) -> Cost {
-    if by_order { Cost::ZERO } else { cost }
+    /// Measures a decision that may have waited.
+    #[inline]
+    fn measure(&self, origin: Origin<'_>, decision: &Decision, began: Nanos) {
+        let ended = self.clock().now();
+        // Waits have a measure of their own; a wait that was in vain is a wait.
+        if decision.queued().is_none() && decision.reason() != Reason::QueueTimeout {
+            self.metrics.decision_took(ended.saturating_sub(began));
+        }
+        self.metrics.asked(origin.protocol, 1);
+        self.traces.decided(origin, decision, began, ended);
+    }
 }
 
 #[cfg(test)]

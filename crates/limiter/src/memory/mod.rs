@@ -24,7 +24,6 @@ mod words;
 mod model_tests;
 
 use std::convert::Infallible;
-use std::future::{Future, ready};
 use std::hash::Hash;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -33,7 +32,9 @@ use smallvec::SmallVec;
 use tidegate_core::{Cost, Decision, Limit, LogQuota, Nanos};
 
 use crate::charge::{Ask, all_or_nothing};
-use crate::{Charge, Clock, Intent, LimitError, LimitRef, MonotonicClock, NamedLimit, Role, Store, Verdict};
+use crate::{
+    Charge, Clock, Intent, LimitError, LimitRef, MonotonicClock, NamedLimit, NowOrLater, Role, Store, Verdict,
+};
 use logs::{LogKey, Logging, Logs};
 use overflow::Debtors;
 use registry::Registry;
@@ -350,23 +351,14 @@ impl<C: Clock> Store for Memory<C> {
         self.registry.variant(limit.id(), trust)
     }
 
+    #[inline]
     fn charge(
         &self,
         intent: Intent,
         charges: &[Charge<'_>],
         now: Nanos,
-    ) -> impl Future<Output = Result<Verdict, Infallible>> + Send {
-        ready(Ok(self.charge_now(intent, charges, now)))
-    }
-
-    #[inline]
-    fn charge_at_once(
-        &self,
-        intent: Intent,
-        charges: &[Charge<'_>],
-        now: Nanos,
-    ) -> Option<Result<Verdict, Infallible>> {
-        Some(Ok(self.charge_now(intent, charges, now)))
+    ) -> NowOrLater<'_, Result<Verdict, Infallible>> {
+        NowOrLater::Now(Ok(self.charge_now(intent, charges, now)))
     }
 
     fn hand_back(&self, charges: &[Charge<'_>], at: Nanos) {

@@ -19,7 +19,7 @@ use super::queue::Ticket;
 use super::settle::{Caller, settle};
 use super::stats::Counted;
 use super::waiting::Reserved;
-use crate::{Charge, Clock, Intent, Sleep, Store, Verdict};
+use crate::{Clock, Intent, NowOrLater, OwnedCharge, Sleep, Store, Verdict};
 
 /// How often a request may be sent back to a queue when its turn has come.
 const ROUNDS: usize = 16;
@@ -56,17 +56,10 @@ impl<'l, S: Store, C: Clock> InLine<'l, S, C> {
     ) -> InLine<'l, S, C> {
         let charges = set.charges(&reserved.plan, reserved.payer(), &limiter.store);
         let (queued, place) = (&reserved.queued, reserved.queued.places[0]);
-        let Charge { limit, key, cost, tag, .. } = charges[place.item];
-        let slot = Slot {
-            limit: limit.clone(),
-            key: key.into(),
-            tag: tag.map(Box::from),
-            cost,
-            from: queued.from,
-            delay: place.held.due.saturating_sub(reserved.at),
-            charged_at: queued.charged_at,
-        };
-        let is_paced = limiter.store.pace(&slot.charge_of(cost), 0, reserved.at).is_some();
+        let charge = charges[place.item].delayed(place.held.due.saturating_sub(reserved.at));
+        let slot =
+            Slot { charge: OwnedCharge::from(&charge), from: queued.from, charged_at: queued.charged_at };
+        let is_paced = limiter.store.pace(&slot.charge_of(charge.cost), 0, reserved.at).is_some();
         let ticket = limiter.rooms.line_up(place.room, place.held.due, tenant, slot, is_paced);
         drop(charges);
         InLine { limiter, set, item: place.item, reserved, ticket, waits: true }
@@ -134,7 +127,7 @@ impl<S: Store, C: Clock> Drop for InLine<'_, S, C> {
         }
         let limiter = self.limiter;
         if let Some(slot) = limiter.rooms.quit(self.ticket, &limiter.store, limiter.clock.now()) {
-            limiter.store.hand_back(&[slot.charge()], slot.charged_at);
+            limiter.store.hand_back(&[slot.charge.as_charge()], slot.charged_at);
         }
     }
 }
@@ -156,27 +149,44 @@ impl<S: Store, C: Sleep> Limiter<S, C> {
     ///
     /// Dropping the future before that gives the place and the reserved cost
     /// back, and those behind move up.
-    pub async fn admit(&self, request: &Request<'_>) -> Decision {
+    pub fn admit(&self, request: &Request<'_>) -> NowOrLater<'_, Decision> {
         let came = self.clock.now();
-        let decided = self.decide(request, Ask::Admit, came).await;
-        self.wait_for_turn(decided, request, came).await
+        self.in_turn(self.decide(request, Ask::Admit, came), request, came)
     }
 
     /// [`Limiter::admit`] for a request that has [entered](Limiter::enter) and now says who asks.
-    pub async fn admit_entered(&self, entered: Entered, request: &Request<'_>) -> Decision {
+    pub fn admit_entered(&self, entered: Entered, request: &Request<'_>) -> NowOrLater<'_, Decision> {
         let came = entered.at();
-        let decided = self.decide_entered(entered, request, Ask::Admit).await;
-        self.wait_for_turn(decided, request, came).await
+        self.in_turn(self.decide_entered(entered, request, Ask::Admit), request, came)
+    }
+
+    /// The decision about a request that came at `came`, when its turn has come if it has to wait.
+    fn in_turn<'s>(
+        &'s self,
+        decided: NowOrLater<'s, Decided>,
+        request: &Request<'_>,
+        came: Nanos,
+    ) -> NowOrLater<'s, Decision> {
+        match decided {
+            NowOrLater::Now((decision, None)) => NowOrLater::Now(decision),
+            decided => NowOrLater::later(self.wait_for_turn(decided, request.clone().into_owned(), came)),
+        }
     }
 
     /// Waits where a request that came at `came` has to wait, and again where another limit then makes it wait.
-    async fn wait_for_turn(&self, decided: Decided, request: &Request<'_>, came: Nanos) -> Decision {
+    async fn wait_for_turn<'s>(
+        &'s self,
+        decided: NowOrLater<'s, Decided>,
+        request: Request<'static>,
+        came: Nanos,
+    ) -> Decision {
+        let request = &request;
         let tenant = request.tenant.as_deref().unwrap_or_default();
         let tenant = identity(std::iter::once(tenant.as_bytes()));
         let mut first = Some(decided);
         for _ in 0..ROUNDS {
             let (decision, reserved) = match first.take() {
-                Some(decided) => decided,
+                Some(decided) => decided.await,
                 None => self.decide(request, Ask::AdmitAgain(came), self.clock.now()).await,
             };
             let Some(reserved) = reserved else { return decision };

@@ -1,8 +1,8 @@
 //! The one way from a request to its decision: what comes before limits, one store call, settling.
 //!
-//! Where the store waits, so does this; `Limiter::decide_now` is the same without a wait, since what a future keeps
-//! while it waits takes a quarter of the time of a decision in memory. What both do is in the functions that they
-//! share, and a test holds the two together.
+//! `begin` and `finish` stand around that call. Where the store answers at once, all of it is one function call, and
+//! nothing is kept; where it does not, what `finish` needs goes into a future ([`Limiter::decide_later`]). The future
+//! owns the request, so that nobody has to keep the bytes that a request was read from while it waits.
 
 use std::sync::Arc;
 
@@ -18,8 +18,7 @@ use super::limiter::{Ask, Limiter};
 use super::opening::ShadowDenied;
 use super::settle::{Caller, settle};
 use super::waiting::{Queued, Reserved};
-use crate::ready::ready_now;
-use crate::{Charge, Clock, Intent, Memory, Store, Verdict};
+use crate::{Charge, Clock, Intent, Later, Memory, NowOrLater, Store, Verdict};
 
 impl<C: Clock> Limiter<Memory<C>, C> {
     /// Decides a request, and charges it if it is admitted. A limit whose
@@ -30,13 +29,13 @@ impl<C: Clock> Limiter<Memory<C>, C> {
 
     /// [`Limiter::check`] as of an instant, for those that have read the clock.
     pub fn check_at(&self, request: &Request<'_>, now: Nanos) -> Decision {
-        self.decide_now(request, Ask::Check, now).0
+        self.decide(request, Ask::Check, now).expect_now().0
     }
 
     /// What [`Limiter::check`] would say; nothing is charged or counted, and
     /// what remains is told as it stands.
     pub fn peek(&self, request: &Request<'_>) -> Decision {
-        self.decide_now(request, Ask::Peek, self.clock.now()).0
+        self.decide(request, Ask::Peek, self.clock.now()).expect_now().0
     }
 
     /// Decides a request without waiting, where a `queue` limit may make it
@@ -44,13 +43,13 @@ impl<C: Clock> Limiter<Memory<C>, C> {
     /// long. The reservation stays; this is for worlds in which time is told, not
     /// waited for.
     pub fn reserve_at(&self, request: &Request<'_>, now: Nanos) -> Decision {
-        self.decide_now(request, Ask::Reserve, now).0
+        self.decide(request, Ask::Reserve, now).expect_now().0
     }
 
     /// Gives `cost` back to every limit that applies, never above a capacity,
     /// and tells where they stand then.
     pub fn refund(&self, request: &Request<'_>, cost: Cost) -> Decision {
-        ready_now(self.refund_async(request, cost))
+        self.refund_async(request, cost).expect_now()
     }
 }
 
@@ -58,130 +57,112 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     /// Decides a request on any store, and charges it if it is admitted. A limit whose strategy is `queue` refuses
     /// here; [`Limiter::admit`] waits. While the store fails, each limit's `on_store_error` decides, and
     /// [`Decision::without_store`] says so.
-    pub async fn check_async(&self, request: &Request<'_>) -> Decision {
-        self.check_async_at(request, self.clock.now()).await
+    pub fn check_async(&self, request: &Request<'_>) -> NowOrLater<'_, Decision> {
+        self.check_async_at(request, self.clock.now())
     }
 
     /// [`Limiter::check_async`] as of an instant, for those that have read the clock.
-    pub async fn check_async_at(&self, request: &Request<'_>, now: Nanos) -> Decision {
-        self.decide(request, Ask::Check, now).await.0
-    }
-
-    /// [`Limiter::check_async_at`] for those who would rather not wait, if they need not: `None`, with nothing decided,
-    /// where the store may wait.
     #[inline]
-    pub fn check_at_once(&self, request: &Request<'_>, now: Nanos) -> Option<Decision> {
-        self.is_at_once.then(|| self.decide_now(request, Ask::Check, now).0)
+    pub fn check_async_at(&self, request: &Request<'_>, now: Nanos) -> NowOrLater<'_, Decision> {
+        self.decide(request, Ask::Check, now).map(|(decision, _)| decision)
     }
 
     /// What [`Limiter::check_async`] would say; nothing is charged or counted, and what remains is told as it stands.
-    pub async fn peek_async(&self, request: &Request<'_>) -> Decision {
-        self.decide(request, Ask::Peek, self.clock.now()).await.0
+    pub fn peek_async(&self, request: &Request<'_>) -> NowOrLater<'_, Decision> {
+        self.decide(request, Ask::Peek, self.clock.now()).map(|(decision, _)| decision)
     }
 
     /// Gives `cost` back to every limit that applies, never above a capacity, and tells where they stand then. What
     /// is given back while the store fails reaches only limits that are `local` then; if one is `closed`, nothing is
     /// given back, and the decision is a refusal.
-    pub async fn refund_async(&self, request: &Request<'_>, cost: Cost) -> Decision {
-        let now = self.clock.now();
-        let set = Guard::from_inner(self.active.load_full());
-        let facts = set.rules.facts(request);
-        let plan = set.rules.plan(&facts);
-        let charges = set.charges_of(&plan, Payer::of(request), cost, &self.store);
-        let ruling = match self.ask(Intent::Refund, &charges, now).await {
-            Ok(verdict) => settle(&set.rules, &plan, &verdict, now, Caller::DoesNotWait),
-            Err(_) => self.rule_without(&set, &plan, request, &charges, Intent::Refund, now),
+    pub fn refund_async(&self, request: &Request<'_>, cost: Cost) -> NowOrLater<'_, Decision> {
+        let (now, set) = (self.clock.now(), self.active.load_full());
+        let plan = set.rules.plan(&set.rules.facts(request));
+        let given_back = move |set: Arc<Active>, plan: &Plan, request: &Request<'_>, said: &Said<S>| {
+            let charges = set.charges_of(plan, Payer::of(request), cost, &self.store);
+            let ruling =
+                self.rule(&set, plan, request, &charges, (Intent::Refund, said), Caller::DoesNotWait, now);
+            drop(charges);
+            self.told(Guard::from_inner(set), ruling)
         };
-        drop((charges, facts));
-        self.told(set, ruling)
-    }
-
-    pub(super) async fn decide(&self, request: &Request<'_>, ask: Ask, now: Nanos) -> Decided {
-        match self.is_at_once {
-            true => self.decide_now(request, ask, now),
-            false => {
-                let set = Guard::from_inner(self.active.load_full());
-                self.decide_waiting(set, Before::Nothing, request, ask, now).await
+        let charges = set.charges_of(&plan, Payer::of(request), cost, &self.store);
+        let asked = self.ask(Intent::Refund, &charges, now);
+        drop(charges);
+        match asked {
+            NowOrLater::Now(said) => NowOrLater::Now(given_back(set, &plan, request, &said)),
+            NowOrLater::Later(later) => {
+                let request = request.clone().into_owned();
+                NowOrLater::later(async move { given_back(set, &plan, &request, &later.await) })
             }
         }
     }
 
-    /// On a store that never waits.
-    fn decide_now(&self, request: &Request<'_>, ask: Ask, now: Nanos) -> Decided {
-        self.decide_now_under(self.active.load(), Before::Nothing, request, ask, now)
+    #[inline]
+    pub(super) fn decide(&self, request: &Request<'_>, ask: Ask, now: Nanos) -> NowOrLater<'_, Decided> {
+        self.decide_under(self.active.load(), Before::Nothing, request, ask, now)
     }
 
     /// The same under a policy that was loaded already.
     #[inline]
-    pub(super) fn decide_now_under(
+    pub(super) fn decide_under(
         &self,
         set: Guard<Arc<Active>>,
         before: Before,
         request: &Request<'_>,
         ask: Ask,
         now: Nanos,
-    ) -> Decided {
+    ) -> NowOrLater<'_, Decided> {
         let facts = set.rules.facts(request);
         let (mut plan, mut shadow_denied) = (Plan::default(), ShadowDenied::new());
-        let ruling = self.rule_before(&set, &facts, (ask, now), before, &mut plan, &mut shadow_denied);
-        if let Some(ruling) = ruling {
+        if let Some(ruling) = self.begin(&set, &facts, (ask, now), before, &mut plan, &mut shadow_denied) {
             drop(facts);
-            return (self.told(set, ruling), None);
+            return NowOrLater::Now((self.told(set, ruling), None));
         }
-        if ask != Ask::Peek {
-            self.settle_lines(&set, &plan, now);
-        }
-        let mut charges = set.charges(&plan, Payer::of(request), &self.store);
-        // A verdict is large: it is looked at where it is. That a store never waits was seen when it was put to use.
-        let mut ruling = match &self.store.charge_at_once(ask.intent(), &charges, now) {
-            Some(Ok(verdict)) => settle(&set.rules, &plan, verdict, now, ask.caller()),
-            Some(Err(_)) | None => self.rule_without(&set, &plan, request, &charges, ask.intent(), now),
+        let charges = set.charges(&plan, Payer::of(request), &self.store);
+        let asked = match self.ask(ask.intent(), &charges, now) {
+            // What the store says is large: it is looked at where it is.
+            NowOrLater::Now(ref said) => {
+                let said = (ask.intent(), said);
+                let mut ruling = self.rule(&set, &plan, request, &charges, said, ask.caller(), now);
+                if !may_queue(&ruling, ask) {
+                    self.finish(&set, &facts, &plan, &mut ruling, shadow_denied, ask);
+                    drop((charges, facts));
+                    return NowOrLater::Now((self.told(set, ruling), None));
+                }
+                Asked::Refused(ruling)
+            }
+            NowOrLater::Later(later) => Asked::Waiting(later),
         };
-        let mut reserved: Option<Box<Reserved>> = None;
-        if may_queue(&ruling, ask) {
-            let queued = ready_now(self.queue_up(&set, &plan, &mut charges, &mut ruling, ask));
-            reserved = queued.map(|queued| reserve(queued, request, &charges, &ruling, &shadow_denied));
-        }
-        shadow_denied.append(&mut ruling.shadow_denied);
-        ruling.shadow_denied = shadow_denied;
-        self.close(&set, &facts, Some(&plan), &mut ruling, ask);
         drop((charges, facts));
-        if let Some(reserved) = &mut reserved {
-            reserved.plan = plan;
-        }
-        (self.told(set, ruling), reserved)
+        let begun = Begun {
+            // A guard that is held for long slows down everybody who loads the policy.
+            set: Guard::into_inner(set),
+            request: request.clone().into_owned(),
+            plan,
+            shadow_denied,
+        };
+        NowOrLater::later(self.decide_later(begun, asked, ask, now))
     }
 
-    /// On a store that may wait. What is quick to hold of a policy is dear to others while it is held, so that is held
-    /// in another way.
-    pub(super) async fn decide_waiting(
-        &self,
-        set: Guard<Arc<Active>>,
-        before: Before,
-        request: &Request<'_>,
-        ask: Ask,
-        now: Nanos,
-    ) -> Decided {
-        let facts = set.rules.facts(request);
-        let (mut plan, mut shadow_denied) = (Plan::default(), ShadowDenied::new());
-        let ruling = self.rule_before(&set, &facts, (ask, now), before, &mut plan, &mut shadow_denied);
-        if let Some(ruling) = ruling {
-            drop(facts);
-            return (self.told(set, ruling), None);
-        }
-        let mut charges = set.charges(&plan, Payer::of(request), &self.store);
-        let mut ruling = match self.ask(ask.intent(), &charges, now).await {
-            Ok(verdict) => settle(&set.rules, &plan, &verdict, now, ask.caller()),
-            Err(_) => self.rule_without(&set, &plan, request, &charges, ask.intent(), now),
+    /// The rest of a decision that has to wait: for the store, or for what it says of a place in a queue.
+    async fn decide_later(&self, begun: Begun, asked: Asked<'_, S>, ask: Ask, now: Nanos) -> Decided {
+        let Begun { set, request, plan, shadow_denied } = begun;
+        let set = Guard::from_inner(set);
+        let facts = set.rules.facts(&request);
+        let mut charges = set.charges(&plan, Payer::of(&request), &self.store);
+        let mut ruling = match asked {
+            Asked::Refused(ruling) => ruling,
+            Asked::Waiting(later) => {
+                let said = &later.await;
+                self.rule(&set, &plan, &request, &charges, (ask.intent(), said), ask.caller(), now)
+            }
         };
         let mut reserved: Option<Box<Reserved>> = None;
         if may_queue(&ruling, ask) {
             let queued = self.queue_up(&set, &plan, &mut charges, &mut ruling, ask).await;
-            reserved = queued.map(|queued| reserve(queued, request, &charges, &ruling, &shadow_denied));
+            reserved = queued.map(|queued| reserve(queued, &request, &charges, &ruling, &shadow_denied));
         }
-        shadow_denied.append(&mut ruling.shadow_denied);
-        ruling.shadow_denied = shadow_denied;
-        self.close(&set, &facts, Some(&plan), &mut ruling, ask);
+        self.finish(&set, &facts, &plan, &mut ruling, shadow_denied, ask);
         drop((charges, facts));
         if let Some(reserved) = &mut reserved {
             reserved.plan = plan;
@@ -190,21 +171,18 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     }
 
     /// One call to the store; none where there is nothing to ask.
-    pub(super) async fn ask(
-        &self,
-        intent: Intent,
-        charges: &[Charge<'_>],
-        now: Nanos,
-    ) -> Result<Verdict, S::Error> {
+    #[inline]
+    pub(super) fn ask(&self, intent: Intent, charges: &[Charge<'_>], now: Nanos) -> NowOrLater<'_, Said<S>> {
         if charges.is_empty() {
-            return Ok(Verdict { allowed: true, decisions: SmallVec::new(), at: now });
+            return NowOrLater::Now(Ok(Verdict { allowed: true, decisions: SmallVec::new(), at: now }));
         }
-        self.store.charge(intent, charges, now).await
+        self.store.charge(intent, charges, now)
     }
 
-    /// The ruling, where the limits have no part in it; otherwise `plan` is what they are to be asked.
+    /// What comes before the store is asked: the ruling, where the limits have no part in it; otherwise `plan` is what
+    /// they are to be asked.
     #[inline]
-    fn rule_before(
+    fn begin(
         &self,
         set: &Active,
         facts: &Facts<'_, '_>,
@@ -220,10 +198,49 @@ impl<S: Store, C: Clock> Limiter<S, C> {
                 self.open_identified(set, facts, (ask, now), plan, shadow_denied)
             }
         };
-        let mut ruling = opening.ruling(now)?;
+        let Some(mut ruling) = opening.ruling(now) else {
+            if ask != Ask::Peek {
+                self.settle_lines(set, plan, now);
+            }
+            return None;
+        };
         ruling.shadow_denied = std::mem::take(shadow_denied);
         self.close(set, facts, None, &mut ruling, ask);
         Some(ruling)
+    }
+
+    /// What comes after the store has answered, and after a queue, if there is one.
+    #[inline]
+    fn finish(
+        &self,
+        set: &Active,
+        facts: &Facts<'_, '_>,
+        plan: &Plan,
+        ruling: &mut Ruling,
+        mut shadow_denied: ShadowDenied,
+        ask: Ask,
+    ) {
+        shadow_denied.append(&mut ruling.shadow_denied);
+        ruling.shadow_denied = shadow_denied;
+        self.close(set, facts, Some(plan), ruling, ask);
+    }
+
+    /// What the limits of a request amount to, by what the store said, or by what they do without it.
+    #[inline]
+    fn rule(
+        &self,
+        set: &Active,
+        plan: &Plan,
+        request: &Request<'_>,
+        charges: &Charges<'_>,
+        (intent, said): (Intent, &Said<S>),
+        caller: Caller,
+        now: Nanos,
+    ) -> Ruling {
+        match said {
+            Ok(verdict) => settle(&set.rules, plan, verdict, now, caller),
+            Err(_) => self.rule_without(set, plan, request, charges, intent, now),
+        }
     }
 
     /// What the limits of a request amount to while the store fails.
@@ -251,6 +268,25 @@ pub(super) enum Before {
     Nothing,
     /// It has passed what needs no credential; what a policy in shadow would have refused there.
     Unidentified(ShadowDenied),
+}
+
+/// What a store says to a call.
+type Said<S> = Result<Verdict, <S as Store>::Error>;
+
+/// A request that has passed what comes before limits, as it is kept while it waits.
+struct Begun {
+    set: Arc<Active>,
+    request: Request<'static>,
+    plan: Plan,
+    shadow_denied: ShadowDenied,
+}
+
+/// What is known of the limits of a request that has to wait.
+enum Asked<'s, S: Store> {
+    /// They have refused it, and a queue may take it.
+    Refused(Ruling),
+    /// Nothing: the store has to be waited for.
+    Waiting(Later<'s, Said<S>>),
 }
 
 /// A decision, and what is reserved for a request that has to wait; that is rare and large, so it is kept apart.

@@ -12,7 +12,7 @@ use super::deciding::{Before, Decided};
 use super::decision::{Decision, Ruling};
 use super::limiter::{Ask, Limiter};
 use super::opening::ShadowDenied;
-use crate::{Clock, Store};
+use crate::{Clock, NowOrLater, Store};
 
 /// A request that was let in as far as its credential, or decided before that. It keeps the policy that it began
 /// with, and is used up by [`Limiter::admit_entered`]: detectors count it once.
@@ -84,25 +84,29 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     }
 
     /// The second step for a request that now says who asks: the credential, what goes by it, and the limits.
-    pub(super) async fn decide_entered(&self, entered: Entered, request: &Request<'_>, ask: Ask) -> Decided {
+    pub(super) fn decide_entered(
+        &self,
+        entered: Entered,
+        request: &Request<'_>,
+        ask: Ask,
+    ) -> NowOrLater<'_, Decided> {
         let Entered { set, ruling, shadow_denied, at } = entered;
         let (set, before) = (Guard::from_inner(set), Before::Unidentified(shadow_denied));
         match ruling {
-            Some(ruling) => (self.told(set, ruling), None),
-            None if self.is_at_once => self.decide_now_under(set, before, request, ask, at),
-            None => self.decide_waiting(set, before, request, ask, at).await,
+            Some(ruling) => NowOrLater::Now((self.told(set, ruling), None)),
+            None => self.decide_under(set, before, request, ask, at),
         }
     }
 
     /// The second step on any store. A limit whose strategy is `queue` refuses here; [`Limiter::admit_entered`] waits.
-    pub async fn check_entered_async(&self, entered: Entered, request: &Request<'_>) -> Decision {
-        self.decide_entered(entered, request, Ask::Check).await.0
+    pub fn check_entered_async(&self, entered: Entered, request: &Request<'_>) -> NowOrLater<'_, Decision> {
+        self.decide_entered(entered, request, Ask::Check).map(|(decision, _)| decision)
     }
 }
 
 impl<C: Clock> Limiter<crate::Memory<C>, C> {
     /// The second step for a request that now says who asks: the credential, what goes by it, and the limits.
     pub fn check_entered(&self, entered: Entered, request: &Request<'_>) -> Decision {
-        crate::ready::ready_now(self.check_entered_async(entered, request))
+        self.check_entered_async(entered, request).expect_now()
     }
 }

@@ -14,14 +14,14 @@ use tidegate_policy::{Facts, Plan, Request};
 
 use self::charging::{AdHoc, Outcome, Together};
 use super::active::{Active, Charges, Payer};
+use super::ad_hoc::{AdHocError, AdHocLimit, AdHocRequest};
 use super::decision::{Decision, Ruling};
 use super::fallback::mark;
 use super::limiter::{Ask, Limiter, spread_retries};
 use super::opening::ShadowDenied;
 use super::settle::{Caller, settle};
 use super::stats::Counted;
-use super::throttle::{Throttle, ThrottleError, ThrottleLimit};
-use crate::ready::ready_now;
+use crate::now_or_later::ready;
 use crate::{Clock, Intent, Memory, Role, Store, Verdict};
 
 /// One of several requests that stand or fall together.
@@ -29,9 +29,20 @@ use crate::{Clock, Intent, Memory, Role, Store, Verdict};
 pub struct Joint<'r, 'q> {
     /// The request.
     pub request: &'r Request<'q>,
-    /// Numbers of its own that replace the policy's, and the key of their bucket. They are enforced
+    /// What decides it.
+    pub by: JointBy<'r>,
+}
+
+/// What decides one of several requests.
+#[derive(Clone, Copy, Debug)]
+pub enum JointBy<'r> {
+    /// The policy.
+    Policy,
+    /// An ad-hoc bucket instead of the policy's: its numbers and its key. It is enforced
     /// even where the policy is only watched, and charged what the request costs.
-    pub instead: Option<(ThrottleLimit, &'r [u8])>,
+    AdHoc(AdHocLimit, &'r [u8]),
+    /// Numbers that admit nothing, instead of the policy's. Only the kill switch admits it.
+    Closed,
 }
 
 /// What was decided about requests that stand or fall together.
@@ -57,8 +68,8 @@ enum Asked {
     Nothing,
     /// One for each limit that applies.
     Policy(SmallVec<[usize; 8]>),
-    /// One that goes by numbers of its own.
-    Instead(usize),
+    /// An ad-hoc bucket.
+    AdHoc(usize),
 }
 
 impl<C: Clock> Limiter<Memory<C>, C> {
@@ -67,12 +78,8 @@ impl<C: Clock> Limiter<Memory<C>, C> {
     ///
     /// # Errors
     /// When the numbers of one make no bucket; then nothing was decided.
-    pub fn check_joint(
-        &self,
-        throttle: &Throttle<C>,
-        requests: &[Joint<'_, '_>],
-    ) -> Result<JointDecision, ThrottleError> {
-        ready_now(self.check_joint_async(throttle, requests))
+    pub fn check_joint(&self, requests: &[Joint<'_, '_>]) -> Result<JointDecision, AdHocError> {
+        ready(self.check_joint_async(requests))
     }
 }
 
@@ -82,26 +89,25 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     ///
     /// # Errors
     /// When the numbers of one make no bucket; then nothing was decided.
-    pub async fn check_joint_async(
-        &self,
-        throttle: &Throttle<C>,
-        requests: &[Joint<'_, '_>],
-    ) -> Result<JointDecision, ThrottleError> {
+    pub async fn check_joint_async(&self, requests: &[Joint<'_, '_>]) -> Result<JointDecision, AdHocError> {
         let now = self.clock.now();
-        if let [Joint { request, instead: None }] = requests {
+        if !self.kill_switch() && requests.iter().any(|joint| matches!(joint.by, JointBy::Closed)) {
+            return self.refuse_joint(requests, now).await;
+        }
+        if let [Joint { request, by: JointBy::Policy | JointBy::Closed }] = requests {
             let decision = self.check_async_at(request, now).await;
             return Ok(JointDecision { allowed: decision.is_allowed(), decisions: vec![decision] });
         }
         // Found out before anything is counted.
         let mut own_buckets = SmallVec::<[Option<AdHoc<'_>>; 4]>::new();
         for joint in requests {
-            own_buckets.push(self.own_bucket(throttle, joint, now)?);
+            own_buckets.push(self.own_bucket(joint, now)?);
         }
         let set = self.active.load_full();
         let mut parts = SmallVec::<[Part<'_, '_>; 4]>::new();
         let mut closed = SmallVec::<[Option<Ruling>; 4]>::new();
         for joint in requests {
-            let (part, ruling) = self.begin(&set, joint.request, now);
+            let (part, ruling) = self.open_part(&set, joint.request, now);
             parts.push(part);
             closed.push(ruling);
         }
@@ -109,17 +115,21 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         let mut together = Together::default();
         let mut asked = SmallVec::<[Asked; 4]>::new();
         for (((part, closed), joint), own) in parts.iter().zip(&closed).zip(requests).zip(own_buckets) {
-            asked.push(match (closed, joint.instead.zip(own)) {
-                (Some(_), _) => Asked::Nothing,
-                (None, Some((named, own))) => Asked::Instead(together.add_ad_hoc(named, own)),
-                (None, None) => self.ask_together(&set, part, &mut together),
+            asked.push(match (closed, joint.by, own) {
+                (Some(_), ..) => Asked::Nothing,
+                (None, JointBy::AdHoc(limit, key), Some(own)) => {
+                    Asked::AdHoc(together.add_ad_hoc((limit, key), own))
+                }
+                (None, ..) => self.ask_together(&set, part, &mut together),
             });
         }
         parts.iter().for_each(|part| self.settle_lines(&set, &part.plan, now));
-        let outcome = self.charge_together(&set, throttle, &mut together, gates_admit, now).await?;
+        let outcome = self.charge_together(&set, &mut together, gates_admit, now).await?;
         // Where nothing is taken, only those who said no have decided anything.
         let decided = |said: &&tidegate_core::Decision| outcome.allowed || !said.is_allowed();
-        outcome.ad_hoc.iter().filter(decided).for_each(|said| throttle.count(said.is_allowed()));
+        for said in outcome.ad_hoc.iter().filter(decided) {
+            self.own_ad_hoc()?.count(said.is_allowed());
+        }
 
         let mut counted: SmallVec<[bool; 8]> = together.charges.iter().map(|_| false).collect();
         let mut decisions = Vec::with_capacity(requests.len());
@@ -135,11 +145,10 @@ impl<S: Store, C: Clock> Limiter<S, C> {
                     let scope = Counted { charged: outcome.allowed, elsewhere: &elsewhere };
                     self.tell(&set, part, Some(&part.plan), ruling, scope)
                 }
-                &Asked::Instead(bucket) => {
+                &Asked::AdHoc(bucket) => {
                     let cost = joint.request.cost;
-                    let decision =
-                        self.own_ad_hoc(throttle, &together, &outcome, (bucket, cost), now).await?;
-                    let decision = throttle.told(decision, now);
+                    let decision = self.ad_hoc_said(&together, &outcome, (bucket, cost), now).await?;
+                    let decision = self.own_ad_hoc()?.told(decision, now);
                     let wait = decision.retry_after().filter(|_| !decision.is_allowed());
                     self.stats.count_reason(decision.reason(), wait);
                     decision
@@ -149,14 +158,31 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         Ok(JointDecision { allowed: outcome.allowed, decisions })
     }
 
-    /// The bucket that a request brings the numbers of; whether they make one is found out.
-    fn own_bucket<'r>(
+    /// The decisions where it is known before that the whole is refused: nothing is charged, and only what is closed has
+    /// decided anything.
+    #[cold]
+    async fn refuse_joint(
         &self,
-        throttle: &Throttle<C>,
-        joint: &Joint<'r, '_>,
+        requests: &[Joint<'_, '_>],
         now: Nanos,
-    ) -> Result<Option<AdHoc<'r>>, ThrottleError> {
-        let Some((mut limit, key)) = joint.instead else { return Ok(None) };
+    ) -> Result<JointDecision, AdHocError> {
+        let mut decisions = Vec::with_capacity(requests.len());
+        for Joint { request, by } in requests {
+            decisions.push(match *by {
+                JointBy::Policy => self.peek_async(request).await,
+                JointBy::AdHoc(limit, key) => {
+                    let asked = AdHocRequest { key, limit, cost: request.cost.get().into() };
+                    self.tell_ad_hoc(&self.peek_ad_hoc(&asked, now).await?)
+                }
+                JointBy::Closed => self.own_ad_hoc()?.refuse(now),
+            });
+        }
+        Ok(JointDecision { allowed: false, decisions })
+    }
+
+    /// The bucket that a request brings the numbers of; whether they make one is found out.
+    fn own_bucket<'r>(&self, joint: &Joint<'r, '_>, now: Nanos) -> Result<Option<AdHoc<'r>>, AdHocError> {
+        let JointBy::AdHoc(mut limit, key) = joint.by else { return Ok(None) };
         let mut shared = None;
         if self.is_shared {
             shared = self.shared_limit(key, limit)?;
@@ -165,13 +191,13 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             }
         }
         if shared.is_none() {
-            throttle.peek(key, limit, Cost::ZERO, now)?;
+            self.own_ad_hoc()?.peek(key, limit, Cost::ZERO, now)?;
         }
         Ok(Some(AdHoc { key, limit, cost: joint.request.cost, shared }))
     }
 
     /// What comes before limits.
-    fn begin<'s, 'r>(
+    fn open_part<'s, 'r>(
         &self,
         set: &'s Active,
         request: &'s Request<'r>,
@@ -247,21 +273,20 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         ruling
     }
 
-    /// What a bucket without a policy says to a request's own cost.
-    async fn own_ad_hoc(
+    /// What an ad-hoc bucket says to a request's own cost.
+    async fn ad_hoc_said(
         &self,
-        throttle: &Throttle<C>,
         together: &Together<'_>,
         outcome: &Outcome,
         (bucket, cost): (usize, Cost),
         now: Nanos,
-    ) -> Result<tidegate_core::Decision, ThrottleError> {
+    ) -> Result<tidegate_core::Decision, AdHocError> {
         let own = &together.ad_hoc[bucket];
         if outcome.allowed || cost == own.cost {
             return Ok(outcome.ad_hoc[bucket]);
         }
         let Some(charge) = own.shared_charge(cost) else {
-            return throttle.peek(own.key, own.limit, cost, now);
+            return self.own_ad_hoc()?.peek(own.key, own.limit, cost, now);
         };
         let looked = self.store.charge(Intent::Peek, &[charge], now).await;
         Ok(looked.map_or(outcome.ad_hoc[bucket], |verdict| verdict.decisions[0]))

@@ -11,6 +11,7 @@ use tidegate_core::{Limit, Nanos, Quota};
 use tidegate_policy::{Descriptor, Facts, Plan, RuleSet};
 
 use super::active::Active;
+use super::ad_hoc::AdHocBuckets;
 use super::bursts::BurstWatch;
 use super::decision::{Decision, Refuser, Ruling};
 use super::fallback::Fallback;
@@ -54,10 +55,10 @@ pub struct Limiter<S = Memory, C = MonotonicClock> {
     pub(super) stats: Stats,
     /// What decides while the store cannot.
     pub(super) fallback: Fallback,
-    /// Does the store keep buckets without a policy too, since nodes share it?
+    /// Ad-hoc buckets of this node.
+    pub(super) ad_hoc: Option<AdHocBuckets<C>>,
+    /// Does the store keep ad-hoc buckets too, since nodes share it?
     pub(super) is_shared: bool,
-    /// Does the store never wait?
-    pub(super) is_at_once: bool,
     kill_switch: AtomicBool,
     /// Do requests go on whose credential does not hold?
     pub(super) takes_invalid: AtomicBool,
@@ -159,7 +160,6 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         let active = Active::bind(rules, &store, &names, 1, clock.now())?;
         stats.use_names(names);
         let is_shared = store.ad_hoc(any_limit()).is_some();
-        let is_at_once = store.charge_at_once(Intent::Peek, &[], clock.now()).is_some();
         Ok(Limiter {
             store,
             clock,
@@ -169,8 +169,8 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             rooms: Rooms::default(),
             stats,
             fallback: Fallback::default(),
+            ad_hoc: None,
             is_shared,
-            is_at_once,
             kill_switch: AtomicBool::new(false),
             takes_invalid: AtomicBool::new(false),
         })

@@ -35,7 +35,7 @@ use std::task::Waker;
 use smallvec::SmallVec;
 use tidegate_core::{Cost, Limit, Meter, Nanos};
 
-use crate::{Charge, LimitRef};
+use crate::{Charge, OwnedCharge};
 
 /// Whoever does not come for so long when it is called lets the next one pass.
 const ABSENT_AFTER: Nanos = Nanos::from_millis(100);
@@ -43,39 +43,31 @@ const ABSENT_AFTER: Nanos = Nanos::from_millis(100);
 /// A cost that is reserved.
 #[derive(Debug)]
 pub(crate) struct Slot {
-    pub(crate) limit: LimitRef,
-    pub(crate) key: Box<[u8]>,
-    pub(crate) tag: Option<Box<[u8]>>,
-    pub(crate) cost: Cost,
-    /// From when it is waited for, and how much later it counts.
+    /// The charge that reserved it.
+    pub(crate) charge: OwnedCharge,
+    /// From when it is waited for.
     pub(crate) from: Nanos,
-    pub(crate) delay: Nanos,
     /// When it was reserved, by the store's clock.
     pub(crate) charged_at: Nanos,
 }
 
 impl Slot {
     pub(crate) fn due(&self) -> Nanos {
-        self.from.saturating_add(self.delay)
-    }
-
-    /// The charge that reserved it.
-    pub(crate) fn charge(&self) -> Charge<'_> {
-        self.charge_of(self.cost).delayed(self.delay)
+        self.from.saturating_add(self.charge.delay)
     }
 
     /// Another cost for the same bucket, as of now.
     pub(crate) fn charge_of(&self, cost: Cost) -> Charge<'_> {
-        Charge { tag: self.tag.as_deref(), ..Charge::new(&self.limit, &self.key, cost) }
+        Charge { cost, delay: Nanos::ZERO, ..self.charge.as_charge() }
     }
 
     pub(crate) fn tokens(&self) -> u64 {
-        self.cost.get().into()
+        self.charge.cost.get().into()
     }
 
     /// From when on nothing of what was counted at its instant counts any more.
     fn lost_at(&self) -> Nanos {
-        let good_as_new = match self.limit.limit() {
+        let good_as_new = match self.charge.limit.limit() {
             Limit::Meter(Meter::TokenBucket(quota)) => {
                 let tokens = u128::from(quota.capacity()) * u128::from(quota.rate().nanos());
                 let nanos = tokens / u128::from(quota.rate().tokens());

@@ -33,6 +33,7 @@
 
 mod account;
 mod active;
+mod ad_hoc;
 #[cfg(feature = "async")]
 mod admitting;
 pub mod bursts;
@@ -60,20 +61,19 @@ mod respond;
 mod room;
 mod settle;
 mod stats;
-mod throttle;
 pub mod trust_score;
 mod waiting;
 
 pub use account::RulesInForce;
+pub use ad_hoc::{AdHocAnswer, AdHocBuckets, AdHocError, AdHocLimit, AdHocRequest};
 pub use decision::{Decision, LimitStanding, Reason};
 pub use entering::Entered;
 pub use explain::{
     ExplainedBucket, ExplainedDetector, ExplainedGate, ExplainedLimit, ExplainedTenant, Explanation,
 };
 pub use fallback::{FallbackError, StoreFailures};
-pub use joint::{Joint, JointDecision};
+pub use joint::{Joint, JointBy, JointDecision};
 pub use limiter::{BURST_KEYS_MAX, InvalidCredentials, Limiter};
 pub use stats::BusyKey;
-pub use throttle::{Throttle, ThrottleError, ThrottleLimit};
 pub use tidegate_policy::{Credential, Policy, PolicyError, Problem, Request, RuleSet, Trust, unmapped};
 pub use waiting::Reservation;

@@ -194,9 +194,10 @@ impl Rooms {
             }
             // Those behind move up by what is given back, for they are paced by what is left. Where the limit has been
             // edited, what it reserved by other numbers is lost: its place is no longer where it was told.
-            let charge = slot.charge_of(slot.cost);
+            let charge = slot.charge_of(slot.charge.cost);
             if store.pace(&charge, slot.tokens() + room.all_reserved(), now).is_some() {
-                store.charge_at_once(Intent::Refund, &[charge], now);
+                // Whoever paces those who wait has answered when this returns.
+                _ = store.charge(Intent::Refund, &[charge], now);
             }
             None
         };

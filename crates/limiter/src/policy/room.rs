@@ -68,8 +68,8 @@ impl Room {
     /// The line for a slot. The store paces those who have reserved by the same numbers; whoever comes with others,
     /// after an edit or at another trust, goes by its own slot until they have gone.
     pub(super) fn line_for(&self, slot: &Slot, is_paced: bool) -> LineKey {
-        let agrees = self.paced.first().is_none_or(|first| first.limit.id() == slot.limit.id());
-        (!is_paced || !agrees).then_some(slot.cost)
+        let agrees = self.paced.first().is_none_or(|first| first.charge.limit.id() == slot.charge.limit.id());
+        (!is_paced || !agrees).then_some(slot.charge.cost)
     }
 
     pub(super) fn line(&mut self, key: LineKey) -> &mut Line {

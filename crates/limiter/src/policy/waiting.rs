@@ -13,8 +13,8 @@ use super::opening::ShadowDenied;
 use super::queue::RoomKey;
 use super::room::Held;
 use super::settle::{Caller, can_be_waited_for, refuses, settle};
-use crate::ready::ready_now;
-use crate::{Clock, Intent, Memory, Store};
+use crate::now_or_later::ready;
+use crate::{Clock, Intent, Memory, NowOrLater, Store};
 
 /// How often a reservation is tried again when others are faster.
 const ATTEMPTS: usize = 16;
@@ -122,7 +122,11 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             };
             let line = (ask != Ask::Reserve).then(|| held.places[0].item);
             let charged = line.map_or(&charges[..], |item| &charges[item..=item]);
-            let Ok(verdict) = self.store.charge(Intent::Take, charged, ruling.at).await else {
+            let (said, from) = match self.store.charge(Intent::Take, charged, ruling.at) {
+                NowOrLater::Now(said) => (said, ruling.at),
+                NowOrLater::Later(later) => (later.await, self.clock.now().max(ruling.at)),
+            };
+            let Ok(verdict) = said else {
                 refusal = Refusal::Final;
                 break;
             };
@@ -135,7 +139,6 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             }
             if ruling.allowed {
                 mark_queued(ruling, charges);
-                let from = if self.is_at_once { ruling.at } else { self.clock.now().max(ruling.at) };
                 let mut places = std::mem::take(&mut held.places);
                 if line.is_none() {
                     self.book(charges, &mut places);
@@ -289,7 +292,7 @@ impl<C: Clock> Limiter<Memory<C>, C> {
     /// they were made; with the feature `async`, [`Limiter::admit`] waits, and
     /// serves tenants in turn.
     pub fn reserve(&self, request: &Request<'_>) -> (Decision, Option<Reservation<'_, Memory<C>, C>>) {
-        ready_now(self.reserve_async(request))
+        ready(self.reserve_async(request))
     }
 }
 

@@ -35,7 +35,7 @@ mod trusting;
 
 use std::future::Future;
 
-use crate::ready::ready_now;
+use crate::now_or_later::ready;
 use crate::{Charge, Store};
 
 /// How the suite makes stores and runs their futures.
@@ -56,7 +56,7 @@ pub trait Harness: Sync {
 /// # Panics
 /// When the future does wait.
 pub fn block_on_ready<F: Future>(future: F) -> F::Output {
-    ready_now(future)
+    ready(future)
 }
 
 /// Runs every check on fresh stores.

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use tidegate::policy::{Limiter, Request, Trust};
-use tidegate::{Cost, ManualClock, Nanos};
+use tidegate::{Cost, ManualClock, Nanos, NowOrLater};
 
 use crate::flaky::{OPTIONS, World, policy, run};
 
@@ -79,13 +79,18 @@ proptest! {
 }
 
 #[test]
-fn whoever_need_not_wait_does_not() {
+fn each_call_tells_whether_it_waits() {
     let clock = ManualClock::default();
     let at_once = Limiter::in_memory(policy(POLICY), OPTIONS, clock.clone()).unwrap();
     let (world, request) = (World::new(POLICY), Request::new().user("1"));
-    let now = tidegate::Clock::now(&clock);
-    assert!(at_once.check_at_once(&request, now).is_some_and(|decision| decision.is_allowed()));
-    assert!(world.limiter.check_at_once(&request, now).is_none());
-    assert_eq!(world.store().calls(), 0, "nothing was decided");
+    assert!(
+        matches!(at_once.check_async(&request), NowOrLater::Now(decision) if decision.is_allowed()),
+        "memory answers at once"
+    );
+    drop(world.limiter.check_async(&request));
+    assert_eq!(world.store().calls(), 0, "what nobody awaits is not asked");
+    assert!(matches!(world.limiter.check_async(&request), NowOrLater::Later(_)));
+    let blocked = Request::new().user("bad");
+    assert!(matches!(world.limiter.check_async(&blocked), NowOrLater::Now(_)), "whatever the store");
     assert_eq!(run(at_once.check_async(&request)).limits().next().unwrap().decision.remaining, 4);
 }

@@ -5,10 +5,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::task::Poll;
 
-use tidegate::policy::{Decision, Limiter, Policy, Request, Throttle};
+use tidegate::policy::{AdHocError, AdHocLimit, AdHocRequest, Decision, Limiter, Policy, Request};
 use tidegate::{
-    Carry, Charge, Clock, Intent, Limit, LimitError, LimitRef, ManualClock, Memory, MemoryOptions,
-    NamedLimit, Nanos, Store, Verdict,
+    Carry, Charge, Clock, Decision as Limited, Intent, Limit, LimitError, LimitRef, ManualClock, Memory,
+    MemoryOptions, NamedLimit, Nanos, NowOrLater, OwnedCharge, Store, Verdict,
 };
 
 /// By how much the store's clock is ahead.
@@ -112,22 +112,14 @@ async fn pause() {
     .await;
 }
 
-impl Store for Flaky {
-    type Error = Failed;
-
-    fn limits(&self, limits: &[NamedLimit<'_>], now: Nanos) -> Result<Vec<LimitRef>, LimitError> {
-        if let Some(odd) = limits.iter().find(|named| named.limit.capacity() == NOT_COUNTED) {
-            return Err(LimitError::NotShared { name: odd.name.into(), why: "it is odd" });
-        }
-        self.memory.limits(limits, now)
-    }
-
-    fn variant(&self, limit: &LimitRef, trust: u8) -> Result<LimitRef, LimitError> {
-        self.memory.variant(limit, trust)
-    }
-
-    async fn charge(&self, intent: Intent, charges: &[Charge<'_>], now: Nanos) -> Result<Verdict, Failed> {
-        assert!(!charges.is_empty(), "nothing was asked");
+impl Flaky {
+    async fn charge_later(
+        &self,
+        intent: Intent,
+        charges: Vec<OwnedCharge>,
+        now: Nanos,
+    ) -> Result<Verdict, Failed> {
+        let charges: Vec<Charge<'_>> = charges.iter().map(OwnedCharge::as_charge).collect();
         pause().await;
         self.calls.fetch_add(1, Ordering::SeqCst);
         let left =
@@ -143,8 +135,34 @@ impl Store for Flaky {
             self.clock.advance(latency);
             self.clock.now()
         };
-        let verdict = self.memory.charge_now(intent, charges, now);
+        let verdict = self.memory.charge_now(intent, &charges, now);
         Ok(Verdict { at: verdict.at.saturating_add(AHEAD), ..verdict })
+    }
+}
+
+impl Store for Flaky {
+    type Error = Failed;
+
+    fn limits(&self, limits: &[NamedLimit<'_>], now: Nanos) -> Result<Vec<LimitRef>, LimitError> {
+        if let Some(odd) = limits.iter().find(|named| named.limit.capacity() == NOT_COUNTED) {
+            return Err(LimitError::NotShared { name: odd.name.into(), why: "it is odd" });
+        }
+        self.memory.limits(limits, now)
+    }
+
+    fn variant(&self, limit: &LimitRef, trust: u8) -> Result<LimitRef, LimitError> {
+        self.memory.variant(limit, trust)
+    }
+
+    fn charge(
+        &self,
+        intent: Intent,
+        charges: &[Charge<'_>],
+        now: Nanos,
+    ) -> NowOrLater<'_, Result<Verdict, Failed>> {
+        assert!(!charges.is_empty(), "nothing was asked");
+        let charges: Vec<OwnedCharge> = charges.iter().map(OwnedCharge::from).collect();
+        NowOrLater::later(self.charge_later(intent, charges, now))
     }
 
     fn hand_back(&self, charges: &[Charge<'_>], at: Nanos) {
@@ -167,7 +185,6 @@ impl Store for Flaky {
 /// An engine on such a store, with something to fall back on.
 pub(crate) struct World {
     pub(crate) limiter: Shared,
-    pub(crate) throttle: Throttle<ManualClock>,
     pub(crate) clock: ManualClock,
 }
 
@@ -191,7 +208,7 @@ impl World {
     pub(crate) fn without_fallback(text: &str) -> World {
         let clock = ManualClock::default();
         let limiter = Limiter::with_store(policy(text), Flaky::new(clock.clone()), clock.clone()).unwrap();
-        World { limiter, throttle: Throttle::new(OPTIONS, clock.clone()), clock }
+        World { limiter: limiter.with_ad_hoc(OPTIONS).unwrap(), clock }
     }
 
     fn and_fallback(self) -> World {
@@ -208,6 +225,29 @@ impl World {
 
     pub(crate) fn peek(&self, request: &Request<'_>) -> Decision {
         run(self.limiter.peek_async(request))
+    }
+
+    /// What an ad-hoc bucket says.
+    pub(crate) fn ad_hoc(&self, key: &[u8], limit: AdHocLimit, cost: u64) -> Result<Limited, AdHocError> {
+        let asked = AdHocRequest { key, limit, cost };
+        run(self.limiter.check_ad_hoc(&asked, self.clock.now())).map(|answer| answer.decision)
+    }
+
+    /// The same with nothing taken.
+    pub(crate) fn peek_ad_hoc(&self, key: &[u8], limit: AdHocLimit, cost: u64) -> Limited {
+        let asked = AdHocRequest { key, limit, cost };
+        run(self.limiter.peek_ad_hoc(&asked, self.clock.now())).unwrap().decision
+    }
+
+    /// The same with the cost given back.
+    pub(crate) fn refund_ad_hoc(&self, key: &[u8], limit: AdHocLimit, cost: u64) -> Limited {
+        let asked = AdHocRequest { key, limit, cost };
+        run(self.limiter.refund_ad_hoc(&asked, self.clock.now())).unwrap().decision
+    }
+
+    /// How many ad-hoc buckets this node keeps itself.
+    pub(crate) fn own_ad_hoc(&self) -> u64 {
+        self.limiter.ad_hoc_stats().unwrap().keys
     }
 
     /// How many of twenty are admitted at once.

@@ -2,7 +2,7 @@
 //! it is asked again, so whoever explains a refusal by asking again may hear an admission.
 
 use proptest::prelude::*;
-use tidegate::policy::{Joint, JointDecision, Request, ThrottleLimit};
+use tidegate::policy::{AdHocLimit, Joint, JointBy, JointDecision, Request};
 use tidegate::{Clock, Cost, Nanos};
 
 use crate::flaky::{World, run};
@@ -17,7 +17,7 @@ limits:
 - { name: large, key: [], match: { plan: both }, sustained: { rate: 20 }, burst: { capacity: 60 } }
 ";
 
-const AD_HOC: ThrottleLimit = ThrottleLimit { capacity: 5, rate: 10, window: Nanos::SECOND };
+const AD_HOC: AdHocLimit = AdHocLimit { capacity: 5, rate: 10, window: Nanos::SECOND };
 
 /// One of the requests: its user, its cost, whether it draws on the large limit too, or brings numbers of its own.
 #[derive(Clone, Copy, Debug)]
@@ -45,10 +45,10 @@ fn request(part: &Part) -> Request<'static> {
 
 fn check(world: &World, parts: &[Part]) -> JointDecision {
     let requests: Vec<Request<'_>> = parts.iter().map(request).collect();
-    let instead = |part: &Part| part.own.then_some((AD_HOC, b"k".as_slice()));
+    let by = |part: &Part| if part.own { JointBy::AdHoc(AD_HOC, b"k") } else { JointBy::Policy };
     let joint: Vec<Joint<'_, '_>> =
-        requests.iter().zip(parts).map(|(request, part)| Joint { request, instead: instead(part) }).collect();
-    run(world.limiter.check_joint_async(&world.throttle, &joint)).unwrap()
+        requests.iter().zip(parts).map(|(request, part)| Joint { request, by: by(part) }).collect();
+    run(world.limiter.check_joint_async(&joint)).unwrap()
 }
 
 /// What an admitted call takes from each bucket: the largest cost that any of its parts brings.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use proptest::prelude::*;
-use tidegate::policy::{Joint, Request};
+use tidegate::policy::{Joint, JointBy, Request};
 use tidegate::{Cost, Nanos};
 
 use crate::flaky::{World, run};
@@ -52,8 +52,8 @@ proptest! {
                 run(world.limiter.refund_async(request, Cost::ONE));
                 drop(run(world.limiter.reserve_async(request)));
             }
-            let joint: Vec<_> = pair.iter().map(|request| Joint { request, instead: None }).collect();
-            run(world.limiter.check_joint_async(&world.throttle, &joint)).unwrap();
+            let joint: Vec<_> = pair.iter().map(|request| Joint { request, by: JointBy::Policy }).collect();
+            run(world.limiter.check_joint_async(&joint)).unwrap();
             world.clock.advance(Nanos::SECOND);
         }
         let handed_back = world.store().handed_back().into_iter().map(|(charge, _)| charge);

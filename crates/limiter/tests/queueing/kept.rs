@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 
 use tidegate::{
-    Charge, Clock, Intent, LimitError, LimitRef, Memory, NamedLimit, Nanos, Sleep, Store, Verdict,
+    Charge, Clock, Intent, LimitError, LimitRef, Memory, NamedLimit, Nanos, NowOrLater, Sleep, Store, Verdict,
 };
 
 /// A clock that tells for when its timers are set.
@@ -76,17 +76,11 @@ impl Store for Kept {
         intent: Intent,
         charges: &[Charge<'_>],
         now: Nanos,
-    ) -> impl Future<Output = Result<Verdict, Self::Error>> + Send {
-        self.memory.charge(intent, charges, now)
-    }
-
-    fn charge_at_once(
-        &self,
-        intent: Intent,
-        charges: &[Charge<'_>],
-        now: Nanos,
-    ) -> Option<Result<Verdict, Self::Error>> {
-        self.memory.charge_at_once(intent, charges, now).filter(|_| !self.is_shared)
+    ) -> NowOrLater<'_, Result<Verdict, Self::Error>> {
+        match self.memory.charge(intent, charges, now) {
+            NowOrLater::Now(said) if self.is_shared => NowOrLater::later(std::future::ready(said)),
+            said => said,
+        }
     }
 
     fn hand_back(&self, charges: &[Charge<'_>], at: Nanos) {

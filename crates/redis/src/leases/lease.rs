@@ -1,13 +1,13 @@
 //! The lease of one key: what it holds, and when it may be asked for again.
 
-use tidegate::{Charge, Cost, Decision, Meter, Nanos, Outcome};
+use tidegate::{Charge, Cost, Decision, Meter, Nanos, Outcome, OwnedCharge};
 
 use super::Told;
 use super::parcel::{Drawn, Parcel, Parcels};
 use super::terms::Terms;
 use crate::denials::{REMEMBERED_MAX, Timing};
 use crate::link::State;
-use crate::tend::BucketCharge;
+use crate::tend::by_itself;
 
 /// A lease is low when less than this part of the last grant is left.
 const LOW: u32 = 4;
@@ -16,7 +16,7 @@ const LOW: u32 = 4;
 #[derive(Debug)]
 pub(super) struct Lease {
     /// Whose it is.
-    bucket: BucketCharge,
+    bucket: OwnedCharge,
     parcels: Parcels,
     /// What was drawn for requests that are not decided yet.
     held: u32,
@@ -48,7 +48,7 @@ struct Pending {
 impl Lease {
     pub(super) fn new(charge: &Charge<'_>) -> Lease {
         Lease {
-            bucket: BucketCharge::from(charge),
+            bucket: by_itself(charge),
             parcels: Parcels::default(),
             held: 0,
             pending: None,
@@ -231,9 +231,9 @@ impl Lease {
     }
 
     /// Takes out what is alive.
-    pub(super) fn take_all(mut self, now: Nanos, into: &mut Vec<(BucketCharge, Nanos)>) {
+    pub(super) fn take_all(mut self, now: Nanos, into: &mut Vec<(OwnedCharge, Nanos)>) {
         for (tokens, granted_at) in self.parcels.take_all(now) {
-            into.push((BucketCharge { cost: Cost::new(tokens), ..self.bucket.clone() }, granted_at));
+            into.push((OwnedCharge { cost: Cost::new(tokens), ..self.bucket.clone() }, granted_at));
         }
     }
 

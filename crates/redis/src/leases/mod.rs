@@ -14,12 +14,11 @@ mod lease;
 mod parcel;
 mod terms;
 
-use tidegate::{Charge, Cost, Decision, Limit, LimitRef, Nanos};
+use tidegate::{Charge, Cost, Decision, Limit, LimitRef, Nanos, OwnedCharge};
 
 use crate::denials::{STEP_BACK, Timing};
 use crate::strict::Standing;
 use crate::table::{KeyHash, Table};
-use crate::tend::BucketCharge;
 use bounds::Bounds;
 use demand::Demand;
 use lease::Lease;
@@ -284,14 +283,14 @@ impl Leases {
     }
 
     /// Takes out all leases that are alive, with the server's instants of their grants, oldest first.
-    pub(crate) fn take_all(&self, now: Nanos) -> Vec<(BucketCharge, Nanos)> {
+    pub(crate) fn take_all(&self, now: Nanos) -> Vec<(OwnedCharge, Nanos)> {
         let mut all = Vec::new();
         self.table.for_each(|place| {
             if let Some(lease) = place.lease.take() {
                 lease.take_all(now, &mut all);
             }
         });
-        let order = |(charge, at): &(BucketCharge, Nanos)| (*at, charge.limit.id(), charge.key.clone());
+        let order = |(charge, at): &(OwnedCharge, Nanos)| (*at, charge.limit.id(), charge.key.clone());
         all.sort_by_cached_key(order);
         all
     }

@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::task::{Context, Waker};
 
-use tidegate::{Clock, ManualClock};
+use tidegate::{Clock, Cost, LimitRef, ManualClock};
 use tidegate_core::{Limit, Quota};
 
 use super::*;
@@ -23,7 +23,7 @@ fn a_charge_owns_what_it_names_and_gives_it_back_unchanged() {
         tag: Some(b"acme"),
         ..Charge::new(&limit, b"alice", cost(3)).delayed(Nanos::from_millis(5))
     };
-    let owned = BucketCharge::from(&charge);
+    let owned = by_itself(&charge);
     let again = owned.as_charge();
     assert_eq!(
         (again.key, again.tag, again.cost, again.delay),

@@ -1,5 +1,6 @@
 //! One call: what is asked for, and by which means it is answered.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -15,7 +16,6 @@ use tokio::time::timeout;
 use super::body::Body;
 use super::error::CallError;
 use super::{authz, health, reflection, reply, rls};
-use crate::at_once::at_once;
 use crate::bounds::BODY_TIMEOUT;
 use crate::node::Node;
 use crate::observe::{Origin, Protocol};
@@ -45,6 +45,9 @@ impl Method {
         })
     }
 }
+
+/// A call that is being answered.
+pub(super) type Answering = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// A call that is not answered yet.
 #[derive(Debug)]
@@ -85,26 +88,29 @@ impl Call {
         Some(Call { method, peer, head, body: Body::new(body), outbox, respond })
     }
 
-    /// Answers at once, if that can be done; else gives the call back, to be waited for.
-    pub(super) fn answer_now(mut self, node: &Node, cx: &mut Context<'_>) -> Option<Call> {
-        let at_once_here = match self.method {
-            Method::HealthCheck => true,
-            Method::ShouldRateLimit => node.shared().is_none(),
-            Method::Authorize | Method::HealthWatch | Method::Reflect => false,
-        };
+    /// Answers what can be answered at once, and gives back what has to be waited for.
+    pub(super) fn answer_now(mut self, node: &Arc<Node>, cx: &mut Context<'_>) -> Option<Answering> {
+        let node = Arc::clone(node);
         // Whoever has left too many answers untaken waits for the next.
-        if !at_once_here || self.outbox.is_full() {
-            return Some(self);
-        }
-        let Poll::Ready(message) = self.body.poll_only(cx) else { return Some(self) };
-        let message = message.and_then(|message| Ok(self.outbox.has_share().map(|()| message)?));
-        let answer = message.and_then(|message| at_once(self.decide(node, message)));
-        reply::answer(self.respond, answer, &self.outbox);
-        None
+        let talks = matches!(self.method, Method::Reflect | Method::HealthWatch) || self.outbox.is_full();
+        let message = if talks { Poll::Pending } else { self.body.poll_only(cx) };
+        let mut answering: Answering = match message {
+            Poll::Pending => return Some(Box::pin(self.answer(node))),
+            Poll::Ready(message) => {
+                match message.and_then(|message| Ok(self.outbox.has_share().map(|()| message)?)) {
+                    Ok(message) => Box::pin(self.answer_message(node, message)),
+                    Err(error) => {
+                        reply::fail(self.respond, &error);
+                        return None;
+                    }
+                }
+            }
+        };
+        answering.as_mut().poll(cx).is_pending().then_some(answering)
     }
 
     /// Answers, however long that takes.
-    pub(super) async fn answer(mut self, node: Arc<Node>) {
+    async fn answer(mut self, node: Arc<Node>) {
         if self.method == Method::Reflect {
             // Each in a box: otherwise every call that waits would take the memory of the largest.
             return Box::pin(reflection::converse(self.body, self.respond, &self.outbox)).await;
@@ -112,32 +118,27 @@ impl Call {
         if let Err(no_room) = self.outbox.room().await {
             return reply::fail(self.respond, &no_room.into());
         }
-        let message = match timeout(BODY_TIMEOUT, self.body.only()).await {
-            Ok(Ok(message)) => message,
-            Ok(Err(error)) => return reply::fail(self.respond, &error),
-            Err(_) => return reply::fail(self.respond, &CallError::TooSlow),
-        };
-        match self.method {
-            Method::Authorize => Box::pin(self.authorize(&node, message)).await,
-            Method::HealthWatch => Box::pin(health::watch(&node, message, self.respond, &self.outbox)).await,
-            Method::ShouldRateLimit | Method::HealthCheck | Method::Reflect => {
-                let answer = Box::pin(self.decide(&node, message)).await;
-                reply::answer(self.respond, answer, &self.outbox);
-            }
+        match timeout(BODY_TIMEOUT, self.body.only()).await {
+            Ok(Ok(message)) => Box::pin(self.answer_message(node, message)).await,
+            Ok(Err(error)) => reply::fail(self.respond, &error),
+            Err(_) => reply::fail(self.respond, &CallError::TooSlow),
         }
     }
 
-    /// The answer to a call that waits for no queue.
-    async fn decide(&self, node: &Node, message: Bytes) -> Result<Bytes, CallError> {
+    /// Answers a call whose message is there.
+    async fn answer_message(self, node: Arc<Node>, message: Bytes) {
         match self.method {
             Method::ShouldRateLimit => {
-                let origin = origin(node, &self.head, Protocol::Rls);
-                rls::should_rate_limit(node, origin, self.peer, message).await
+                let origin = origin(&node, &self.head, Protocol::Rls);
+                let answer = rls::should_rate_limit(&node, origin, self.peer, message).await;
+                reply::answer(self.respond, answer, &self.outbox);
             }
-            Method::HealthCheck => health::check(node, message),
-            Method::Authorize | Method::HealthWatch | Method::Reflect => {
-                unreachable!("these are answered in time")
+            Method::HealthCheck => {
+                reply::answer(self.respond, health::check(&node, message), &self.outbox);
             }
+            Method::Authorize => Box::pin(self.authorize(&node, message)).await,
+            Method::HealthWatch => Box::pin(health::watch(&node, message, self.respond, &self.outbox)).await,
+            Method::Reflect => unreachable!("it is a conversation of many messages"),
         }
     }
 

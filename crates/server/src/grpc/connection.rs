@@ -98,10 +98,9 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
         for (request, respond) in self.arrived.drain(..) {
             let outbox = Arc::clone(&self.outbox);
             let call = Call::open(request, respond, self.peer, outbox);
-            if let Some(call) = call.and_then(|call| call.answer_now(&self.node, cx)) {
-                let answer = call.answer(Arc::clone(&self.node));
+            if let Some(answering) = call.and_then(|call| call.answer_now(&self.node, cx)) {
                 self.tasks.spawn(async {
-                    answer.await;
+                    answering.await;
                     Ended::Call
                 });
             }

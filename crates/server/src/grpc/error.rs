@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use http::HeaderMap;
 use http::header::HeaderValue;
-use tidegate::policy::ThrottleError;
+use tidegate::policy::AdHocError;
 
 use crate::bounds::{BODY_BYTES_MAX, DESCRIPTOR_ENTRIES_MAX, DESCRIPTORS_MAX};
 use crate::serve::NoRoom;
@@ -62,7 +62,7 @@ pub(super) enum CallError {
     )]
     NotTrusted(IpAddr),
     #[error("a limit that the request brings along cannot be used: {0}")]
-    Override(#[from] ThrottleError),
+    Override(#[from] AdHocError),
 }
 
 impl CallError {
@@ -71,7 +71,7 @@ impl CallError {
         match self {
             CallError::UnknownMethod(_) | CallError::Compressed => Code::Unimplemented,
             CallError::NotTrusted(_) => Code::PermissionDenied,
-            CallError::TooLarge | CallError::Override(ThrottleError::TooMany(_)) => Code::ResourceExhausted,
+            CallError::TooLarge | CallError::Override(AdHocError::TooMany(_)) => Code::ResourceExhausted,
             CallError::TooSlow | CallError::Deadline => Code::DeadlineExceeded,
             CallError::Gone | CallError::ShuttingDown | CallError::Answers(_) => Code::Unavailable,
             CallError::UnknownService(_) => Code::NotFound,
@@ -130,8 +130,8 @@ mod tests {
 
     #[test]
     fn what_is_wrong_with_the_request_is_told_from_what_the_server_is_short_of() {
-        let code = |error: ThrottleError| CallError::from(error).code();
-        assert_eq!(code(ThrottleError::EmptyKey), Code::InvalidArgument);
-        assert_eq!(code(ThrottleError::TooMany(65_536)), Code::ResourceExhausted);
+        let code = |error: AdHocError| CallError::from(error).code();
+        assert_eq!(code(AdHocError::EmptyKey), Code::InvalidArgument);
+        assert_eq!(code(AdHocError::TooMany(65_536)), Code::ResourceExhausted);
     }
 }

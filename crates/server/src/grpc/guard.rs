@@ -27,7 +27,6 @@ mod tests {
     use tidegate_policy::Policy;
 
     use super::*;
-    use crate::at_once::at_once;
     use crate::grpc::error::Code;
     use crate::grpc::proto::envoy::config::core::v3::{Address, SocketAddress, address};
     use crate::grpc::proto::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
@@ -43,6 +42,7 @@ mod tests {
     use crate::identity::Identity;
     use crate::observe::{Origin, Protocol};
     use crate::settings::Settings;
+    use futures_util::FutureExt;
 
     const POLICY: &str =
         "version: 1\nlimits: [{ name: a, key: [ip], sustained: { rate: 1, window: day } }]\n";
@@ -73,7 +73,9 @@ mod tests {
         let mut descriptor = RateLimitDescriptor { entries, ..Default::default() };
         change(&mut descriptor);
         let asked = RateLimitRequest { domain: "edge".into(), descriptors: vec![descriptor], hits_addend: 1 };
-        at_once(rls::should_rate_limit(node, origin(Protocol::Rls), peer, asked.encode_to_vec().into()))
+        rls::should_rate_limit(node, origin(Protocol::Rls), peer, asked.encode_to_vec().into())
+            .now_or_never()
+            .expect("memory is not waited for")
     }
 
     #[test]

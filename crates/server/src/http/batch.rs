@@ -10,8 +10,11 @@ use std::sync::Arc;
 use std::task::{Context as Task, Poll, ready};
 
 use bytes::Bytes;
+use futures_util::StreamExt;
+use futures_util::stream::FuturesOrdered;
 use http::header::CONTENT_TYPE;
 use http::request::Parts;
+use tidegate::NowOrLater;
 use tidegate::policy::{Decision, Request};
 
 use super::Context;
@@ -21,7 +24,6 @@ use super::answer_body::AnswerBody;
 use super::body::{BodyError, Whole};
 use super::decide::origin;
 use super::problem::Problem;
-use crate::at_once::{at_once, in_order};
 use crate::bounds::{ANSWERS_AT_ONCE_BYTES, BATCH_PIECE_BYTES, BATCH_WAITING_MAX};
 use crate::budget::Share;
 use crate::observe::{Origin, Protocol};
@@ -61,8 +63,8 @@ fn answer(body: AnswerBody) -> Answer {
     answer
 }
 
-/// Decides requests in their order until the page has about so many bytes. Where nodes share their limits, several
-/// are asked for at once.
+/// Decides requests in their order until the page has about so many bytes. What has to be waited for is waited for
+/// together.
 async fn decide<'r>(
     context: &Context,
     origin: Origin<'_>,
@@ -70,22 +72,28 @@ async fn decide<'r>(
     bytes: usize,
     page: &mut Page,
 ) {
-    let node = &context.node;
-    while page.bytes.len() < bytes {
-        if node.shared().is_none() {
-            let Some(request) = requests.next() else { return };
-            page.add(&at_once(node.check(origin, &request)));
-            continue;
+    let mut waiting = FuturesOrdered::new();
+    let mut are_over = false;
+    'page: while page.bytes.len() < bytes {
+        while !are_over && waiting.len() < page.decisions_up_to(bytes).min(BATCH_WAITING_MAX) {
+            let Some(request) = requests.next() else {
+                are_over = true;
+                break;
+            };
+            match context.node.check(origin, &request) {
+                NowOrLater::Now(decision) if waiting.is_empty() => {
+                    page.add(&decision);
+                    continue 'page;
+                }
+                decided => waiting.push_back(decided),
+            }
         }
-        let some: Vec<Request<'r>> = requests.take(page.decisions_up_to(bytes)).collect();
-        if some.is_empty() {
-            return;
-        }
-        let checks = some.iter().map(|request| node.check(origin, request));
-        // In a box, where the compiler can see that it may move between threads.
-        let decided: Pin<Box<dyn Future<Output = Vec<Decision>> + Send + '_>> =
-            Box::pin(in_order(checks, BATCH_WAITING_MAX));
-        decided.await.iter().for_each(|decision| page.add(decision));
+        let Some(decision) = waiting.next().await else { return };
+        page.add(&decision);
+    }
+    // What has been asked for is part of this piece, whatever its size.
+    while let Some(decision) = waiting.next().await {
+        page.add(&decision);
     }
 }
 

@@ -33,7 +33,7 @@ pub(super) async fn refund(context: &Context, text: &str) -> Result<Answer, Prob
 pub(super) async fn throttle(context: &Context, parts: &Parts, text: &str) -> Result<Answer, Problem> {
     let asked = wire::throttle(text)?;
     let origin = origin(context, parts);
-    let decision = context.node.throttle(origin, asked.key.as_bytes(), asked.limit, asked.cost).await?;
+    let decision = context.node.check_ad_hoc(origin, &asked.as_request()).await?;
     Ok(decided(&decision, status(&decision)))
 }
 

@@ -1,15 +1,17 @@
-//! The express lane: requests of the most frequent kind, answered without hyper.
+//! The express lane: requests of the most frequent kinds, answered without hyper.
 //!
 //! A program that asks for decisions asks the same way every time: a short `POST` to `/v1/check` or
-//! `/v1/throttle` over a connection that it keeps. Such a request comes in one piece; it is read where it
-//! lies, decided, and answered with one write, at half the cost.
+//! `/v1/throttle` over a connection that it keeps. So does a proxy that asks `/v1/forward-auth`. Such a request comes
+//! in one piece; it is read where it lies, decided, and answered with one write, at half the cost. A decision that has
+//! to be waited for, for a store or in a queue, is waited for here, and the lane goes on after it.
 //!
 //! The lane is for nothing else. Whatever is not plainly such a request is left unread, and with it the
-//! connection goes to hyper for good: other paths and methods, chunks, pieces, anything that must be
-//! waited for, and everything that is wrong, so that there is one place that says what is wrong.
+//! connection goes to hyper for good: other paths and methods, chunks, pieces, and everything that is wrong, so that
+//! there is one place that says what is wrong.
 
 mod head;
 mod reply;
+mod waiting;
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -19,18 +21,20 @@ use std::sync::Arc;
 use std::task::{Context as Task, Poll};
 
 use bytes::{Bytes, BytesMut};
-use tidegate::policy::Decision;
+use tidegate::NowOrLater;
+use tidegate::policy::{AdHocError, Decision};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::endpoints::Action;
-use super::{Context, decide, drive};
-use crate::at_once::at_once;
+use super::forward_auth::{self, Question};
+use super::{Context, drive};
 use crate::bounds::{ANSWERS_AT_ONCE_BYTES, BODY_BYTES_MAX};
 use crate::observe::{Origin, Protocol};
 use crate::serve::Unsent;
 use crate::wire;
 use head::Head;
-use reply::Reply;
+use reply::{Kind, Reply};
+use waiting::{Decided, Waiting};
 
 /// What a thread reads to, and writes from; its connections take turns.
 struct Desk {
@@ -51,7 +55,15 @@ pub(super) async fn serve<I>(context: &Arc<Context>, io: I, seen: Bytes) -> Left
 where
     I: AsyncRead + AsyncWrite + Unpin,
 {
-    let lane = Lane { context, io: Some(io), seen, unsent: Unsent::default(), rest: None, is_ending: false };
+    let lane = Lane {
+        context,
+        io: Some(io),
+        seen: seen.into(),
+        unsent: Unsent::default(),
+        waiting: None,
+        rest: None,
+        is_ending: false,
+    };
     drive::drive(lane, |mut lane| lane.is_ending = true, Arc::clone(context), false).await.flatten()
 }
 
@@ -60,8 +72,10 @@ struct Lane<'c, I> {
     /// There until it leaves.
     io: Option<I>,
     /// What was read before.
-    seen: Bytes,
+    seen: BytesMut,
     unsent: Unsent,
+    /// A request whose decision has to be waited for. Those behind it are in `seen`.
+    waiting: Option<Waiting<'c>>,
     /// What is not for this lane.
     rest: Option<Bytes>,
     is_ending: bool,
@@ -86,6 +100,14 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Lane<'_, I> {
                 if sent.is_pending() {
                     return Poll::Pending;
                 }
+            }
+            if let Some(waiting) = &mut self.waiting {
+                match waiting.poll(task) {
+                    Poll::Ready(decided) => self.answer_waited(task, &decided, &mut desk.reply)?,
+                    Poll::Pending if self.is_gone(task, &mut desk.input)? => return Poll::Ready(Ok(None)),
+                    Poll::Pending => return Poll::Pending,
+                }
+                continue;
             }
             if let Some(rest) = self.rest.take() {
                 return Poll::Ready(Ok(self.io.take().map(|io| (io, rest))));
@@ -113,15 +135,32 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Lane<'_, I> {
             let io = self.io.as_mut().expect(HERE);
             self.unsent.send(task, io, reply.written())?;
             let is_sent = self.unsent.left() == 0;
-            if is_paused && is_sent {
+            if is_paused && is_sent && self.waiting.is_none() {
                 continue;
             }
             if !left.is_empty() {
-                let kept = BytesMut::from(left).freeze();
-                if is_paused { self.seen = kept } else { self.rest = Some(kept) }
+                if is_paused || self.waiting.is_some() {
+                    self.seen.extend_from_slice(left);
+                } else {
+                    self.rest = Some(Bytes::copy_from_slice(left));
+                }
             }
             return if is_sent { Ok(()) } else { self.tell_backlog() };
         }
+    }
+
+    /// Answers the request that was waited for.
+    fn answer_waited(&mut self, task: &mut Task<'_>, decided: &Decided, reply: &mut Reply) -> io::Result<()> {
+        self.waiting = None;
+        reply.clear();
+        if self.is_ending {
+            // Those behind it are not answered any more.
+            reply.close();
+        }
+        reply.add(decided, self.context.node.clock());
+        let io = self.io.as_mut().expect(HERE);
+        self.unsent.send(task, io, reply.written())?;
+        if self.unsent.left() == 0 { Ok(()) } else { self.tell_backlog() }
     }
 
     /// What waits for the client: answers, and requests behind them.
@@ -137,6 +176,10 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Lane<'_, I> {
             input[..seen.len()].copy_from_slice(&seen);
             return Ok(Poll::Ready(seen.len()));
         }
+        self.read_socket(task, input)
+    }
+
+    fn read_socket(&mut self, task: &mut Task<'_>, input: &mut [u8]) -> io::Result<Poll<usize>> {
         let mut buffer = ReadBuf::new(input);
         match Pin::new(self.io.as_mut().expect(HERE)).poll_read(task, &mut buffer) {
             Poll::Ready(Ok(())) => Ok(Poll::Ready(buffer.filled().len())),
@@ -145,34 +188,74 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Lane<'_, I> {
         }
     }
 
+    /// Has the client gone while its request waits? Only who reads can tell; what it sends meanwhile is kept, as much
+    /// as a read may bring.
+    fn is_gone(&mut self, task: &mut Task<'_>, input: &mut [u8]) -> io::Result<bool> {
+        loop {
+            let room = input.len() - self.seen.len();
+            if room == 0 {
+                return Ok(false);
+            }
+            match self.read_socket(task, &mut input[..room])? {
+                Poll::Ready(0) => return Ok(true),
+                Poll::Ready(read) => self.seen.extend_from_slice(&input[..read]),
+                Poll::Pending => return Ok(false),
+            }
+        }
+    }
+
     /// Answers the requests at the beginning of the input that are for this lane, and no more than can be sent at
-    /// once; how many bytes they had.
-    fn answer(&self, input: &[u8], reply: &mut Reply) -> usize {
+    /// once; how many bytes they had. It ends with one that has to be waited for.
+    fn answer(&mut self, input: &[u8], reply: &mut Reply) -> usize {
         let mut answered = 0;
-        while reply.written().len() < ANSWERS_AT_ONCE_BYTES
+        while self.waiting.is_none()
+            && reply.written().len() < ANSWERS_AT_ONCE_BYTES
             && let Some(head) = Head::read(&input[answered..], self.context)
         {
             let begins = answered + head.length;
             let Some(body) = input.get(begins..begins + head.body_length) else { break };
-            let _under_way = self.context.activity.begin();
-            let Some(decision) = self.decide(head.action, body) else { break };
-            let status = decide::status(&decision);
-            reply.add(&decision, status, self.context.node.limiter.clock());
-            answered = begins + head.body_length;
+            let under_way = self.context.activity.begin();
+            let answered_up_to = begins + head.body_length;
+            match decide(self.context, &head, body) {
+                Some((NowOrLater::Now(decision), kind)) => {
+                    let decided = Decided { decision, kind };
+                    // What is wrong is told by hyper.
+                    if decided.decision.is_err() {
+                        break;
+                    }
+                    reply.add(&decided, self.context.node.clock());
+                }
+                Some((NowOrLater::Later(later), kind)) => {
+                    self.waiting = Some(Waiting::new(later, kind, under_way));
+                }
+                None => break,
+            }
+            answered = answered_up_to;
         }
         answered
     }
+}
 
-    /// `None` if it must be waited for, or if something is wrong.
-    fn decide(&self, action: Action, body: &[u8]) -> Option<Decision> {
-        let (node, origin) = (&self.context.node, Origin { protocol: Protocol::Http, traceparent: None });
-        let text = std::str::from_utf8(body).ok()?;
-        match action {
-            Action::Throttle => {
-                let asked = wire::throttle(text).ok()?;
-                at_once(node.throttle(origin, asked.key.as_bytes(), asked.limit, asked.cost)).ok()
-            }
-            _ => Some(at_once(node.check(origin, &wire::request(text).ok()?))),
+/// The decision about a request and how it is told; `None` if something is wrong.
+fn decide<'c>(
+    context: &'c Context,
+    head: &Head<'_>,
+    body: &[u8],
+) -> Option<(NowOrLater<'c, Result<Decision, AdHocError>>, Kind)> {
+    let (node, origin) = (&context.node, Origin { protocol: Protocol::Http, traceparent: head.traceparent });
+    match head.action {
+        Action::ForwardAuth => {
+            let asked = Question { query: head.query, authority: None, headers: &head.headers };
+            let (decision, manner) = forward_auth::decide(context, &asked, origin).ok()?;
+            Some((decision.map(Ok), Kind::ForClients(manner)))
+        }
+        Action::Throttle => {
+            let asked = wire::throttle(std::str::from_utf8(body).ok()?).ok()?;
+            Some((node.check_ad_hoc(origin, &asked.as_request()), Kind::ForPrograms))
+        }
+        _ => {
+            let request = wire::request(std::str::from_utf8(body).ok()?).ok()?;
+            Some((node.admit(origin, &request).map(Ok), Kind::ForPrograms))
         }
     }
 }

@@ -6,60 +6,126 @@
 
 use std::borrow::Cow;
 
+use http::StatusCode;
 use http::request::Parts;
-use http::{HeaderMap, StatusCode, header};
-use tidegate::policy::Request;
+use smallvec::SmallVec;
+use tidegate::NowOrLater;
+use tidegate::policy::{Decision, Request};
 
 use super::Context;
 use super::answer::{Answer, challenged, passed, refused};
 use super::decide::{origin, status};
 use super::problem::Problem;
 use crate::identity::client_request::{host, is_of_the_client};
+use crate::observe::Origin;
 
 const METHOD: [&str; 2] = ["x-forwarded-method", "x-original-method"];
 const URI: [&str; 2] = ["x-forwarded-uri", "x-original-uri"];
 const HOST: &str = "x-forwarded-host";
 
+/// What is read of a request to `/v1/forward-auth`.
+#[derive(Debug)]
+pub(super) struct Question<'a> {
+    pub(super) query: Option<&'a str>,
+    /// The host of its own URI, where that has one.
+    pub(super) authority: Option<&'a str>,
+    /// Names and values in the order they came.
+    pub(super) headers: &'a [(&'a str, &'a [u8])],
+}
+
+/// Names and values, from hyper.
+fn headers_of(parts: &Parts) -> SmallVec<[(&str, &[u8]); 32]> {
+    parts.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect()
+}
+
+impl<'a> Question<'a> {
+    fn of(parts: &'a Parts, headers: &'a [(&'a str, &'a [u8])]) -> Question<'a> {
+        let authority = parts.uri.authority().map(http::uri::Authority::as_str);
+        Question { query: parts.uri.query(), authority, headers }
+    }
+
+    /// The values of a header.
+    fn values(&self, name: &'static str) -> impl DoubleEndedIterator<Item = &'a [u8]> {
+        self.headers
+            .iter()
+            .filter(move |(known, _)| known.eq_ignore_ascii_case(name))
+            .map(|(_, value)| *value)
+    }
+}
+
+/// How a decision is answered.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Manner {
+    /// The status of refusals, where the proxy asks for one.
+    deny_status: Option<StatusCode>,
+}
+
+/// What an end client is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Passage {
+    Passed,
+    Refused(StatusCode),
+    /// It has to show another credential.
+    Challenged(&'static str),
+}
+
+impl Manner {
+    pub(super) fn tell(self, decision: &Decision) -> Passage {
+        match (decision.is_allowed(), decision.challenge()) {
+            (true, _) => Passage::Passed,
+            // Whoever has to show another credential must be told so, whatever else a proxy wants refusals to be.
+            (false, Some(challenge)) => Passage::Challenged(challenge),
+            (false, None) => Passage::Refused(self.deny_status.unwrap_or_else(|| status(decision))),
+        }
+    }
+}
+
 /// 204, or a refusal for the client, with the status that the proxy asks for.
 pub(super) async fn answer(context: &Context, parts: &Parts) -> Result<Answer, Problem> {
-    let deny_status = deny_status(parts.uri.query())?;
+    let (decision, manner) =
+        decide(context, &Question::of(parts, &headers_of(parts)), origin(context, parts))?;
+    let decision = decision.await;
+    Ok(match manner.tell(&decision) {
+        Passage::Passed => passed(&decision),
+        Passage::Challenged(challenge) => challenged(&decision, challenge),
+        Passage::Refused(status) => refused(&decision, status),
+    })
+}
+
+/// Decides for whom a proxy asks, and tells how to answer.
+pub(super) fn decide<'c>(
+    context: &'c Context,
+    asked: &Question<'_>,
+    origin: Origin<'_>,
+) -> Result<(NowOrLater<'c, Decision>, Manner), Problem> {
+    let manner = Manner { deny_status: deny_status(asked.query)? };
     let node = &context.node;
-    let headers = parts.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
-    let who = node.identity.who(headers, context.peer.address);
+    let who = node.identity.who(asked.headers.iter().copied(), context.peer.address);
     let mut request = Request::new();
     request.ip = Some(who.ip);
     if who.trusted {
-        describe_forwarded(parts, &mut request)?;
-    } else if URI.iter().any(|name| parts.headers.contains_key(*name)) {
+        describe_forwarded(asked, &mut request)?;
+    } else if URI.iter().any(|name| asked.values(name).next().is_some()) {
         node.identity.stranger_forwards(context.peer.address);
     }
-    let told = parts.headers.iter().filter(|(name, _)| is_of_the_client(name.as_str()));
-    let told = told.map(|(name, value)| (name.as_str().into(), String::from_utf8_lossy(value.as_bytes())));
-    request.headers.extend(told);
-    let entered = node.limiter.enter(&request);
+    let told = asked.headers.iter().filter(|(name, _)| is_of_the_client(name));
+    request.headers.extend(told.map(|(name, value)| ((*name).into(), String::from_utf8_lossy(value))));
+    let entered = node.enter(&request);
     let verified = node.verify(&entered, &who);
     // It borrows from what was verified, so it must not outlive that.
     let mut request = request;
     verified.describe(&mut request);
-    let decision = node.admit_entered(origin(context, parts), entered, &request).await;
-    Ok(match (decision.is_allowed(), decision.challenge()) {
-        (true, _) => passed(&decision),
-        // Whoever has to show another credential must be told so, whatever else a proxy wants refusals to be.
-        (false, Some(challenge)) => challenged(&decision, challenge),
-        (false, None) => refused(&decision, deny_status.unwrap_or_else(|| status(&decision))),
-    })
+    Ok((node.admit_entered(origin, entered, &request), manner))
 }
 
 /// What a trusted proxy says of the request of its client.
-fn describe_forwarded<'a>(parts: &'a Parts, request: &mut Request<'a>) -> Result<(), Problem> {
-    let headers = &parts.headers;
-    request.method = the_one(headers, METHOD, "X-Forwarded-Method")?;
-    request.path = the_one(headers, URI, "X-Forwarded-Uri")?.map(without_origin);
-    let forwarded = headers.get_all(HOST).iter().next_back().map(|value| value.as_bytes());
+fn describe_forwarded<'a>(asked: &Question<'a>, request: &mut Request<'a>) -> Result<(), Problem> {
+    request.method = the_one(asked, METHOD, "X-Forwarded-Method")?;
+    request.path = the_one(asked, URI, "X-Forwarded-Uri")?.map(without_origin);
     // Each proxy appends; the last is the one that asks us.
+    let forwarded = asked.values(HOST).next_back();
     let forwarded = forwarded.and_then(|line| line.rsplit(|byte| *byte == b',').next());
-    let asked = parts.uri.authority().map(|authority| authority.as_str().as_bytes());
-    let own = || asked.or_else(|| headers.get(header::HOST).map(|value| value.as_bytes()));
+    let own = || asked.authority.map(str::as_bytes).or_else(|| asked.values("host").next());
     let named = forwarded.or_else(own).and_then(|name| std::str::from_utf8(name).ok());
     request.host = named.and_then(host).map(Cow::Borrowed);
     Ok(())
@@ -67,11 +133,11 @@ fn describe_forwarded<'a>(parts: &'a Parts, request: &mut Request<'a>) -> Result
 
 /// The value of a header that goes by two names and may come several times, but says one thing.
 fn the_one<'a>(
-    headers: &'a HeaderMap,
+    asked: &Question<'a>,
     names: [&'static str; 2],
     field: &'static str,
 ) -> Result<Option<Cow<'a, str>>, Problem> {
-    let mut values = names.iter().flat_map(|name| headers.get_all(*name)).map(|value| value.as_bytes());
+    let mut values = names.iter().flat_map(|name| asked.values(name));
     let Some(first) = values.next() else { return Ok(None) };
     if values.any(|other| other != first) {
         let [one, other] = names;
@@ -122,8 +188,9 @@ mod tests {
             builder = builder.header(*name, *value);
         }
         let parts = builder.body(()).unwrap().into_parts().0;
+        let headers = headers_of(&parts);
         let mut request = Request::new();
-        describe_forwarded(&parts, &mut request)?;
+        describe_forwarded(&Question::of(&parts, &headers), &mut request)?;
         Ok([request.method, request.path, request.host].map(|text| text.map(Cow::into_owned)))
     }
 

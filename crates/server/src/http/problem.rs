@@ -4,7 +4,7 @@ use http::StatusCode;
 use http::header::{
     ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE,
 };
-use tidegate::policy::{ThrottleError, problem_body};
+use tidegate::policy::{AdHocError, problem_body};
 
 use super::answer::Answer;
 use super::body::BodyError;
@@ -42,7 +42,7 @@ pub(super) enum Problem {
     Request(#[from] RequestError),
     /// The numbers of an ad-hoc bucket make no limit.
     #[error(transparent)]
-    Throttle(#[from] ThrottleError),
+    AdHoc(#[from] AdHocError),
     /// A parameter or header is not what it should be.
     #[error("{detail}")]
     Field {
@@ -79,8 +79,8 @@ impl Problem {
             | Problem::NoText
             | Problem::Request(_)
             | Problem::Field { .. } => StatusCode::BAD_REQUEST,
-            Problem::Throttle(ThrottleError::Numbers(_)) => StatusCode::BAD_REQUEST,
-            Problem::Throttle(_) | Problem::Body(BodyError::NoRoom) | Problem::Answers(_) => {
+            Problem::AdHoc(AdHocError::Numbers(_)) => StatusCode::BAD_REQUEST,
+            Problem::AdHoc(_) | Problem::Body(BodyError::NoRoom) | Problem::Answers(_) => {
                 StatusCode::SERVICE_UNAVAILABLE
             }
             Problem::Unauthorized => StatusCode::UNAUTHORIZED,
@@ -92,7 +92,7 @@ impl Problem {
         match self {
             Problem::Request(error) => error.field(),
             Problem::Field { field, .. } => Some((*field).to_owned()),
-            Problem::Throttle(ThrottleError::Numbers(error)) => Some(field_of(error).to_owned()),
+            Problem::AdHoc(AdHocError::Numbers(error)) => Some(field_of(error).to_owned()),
             _ => None,
         }
     }

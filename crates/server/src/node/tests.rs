@@ -1,11 +1,21 @@
+use futures_util::FutureExt;
+use tidegate::policy::{AdHocLimit, JointBy};
 use tidegate_policy::Policy;
 
 use super::*;
-use crate::at_once::at_once;
 use crate::observe::Protocol;
 
 const ORIGIN: Origin<'static> = Origin { protocol: Protocol::Http, traceparent: None };
-const ONE_A_DAY: ThrottleLimit = ThrottleLimit { capacity: 1, rate: 1, window: Nanos::DAY };
+const ONE_A_DAY: AdHocLimit = AdHocLimit { capacity: 1, rate: 1, window: Nanos::DAY };
+
+fn asked(cost: u64) -> AdHocRequest<'static> {
+    AdHocRequest { key: b"a", limit: ONE_A_DAY, cost }
+}
+
+/// What memory says is never waited for.
+fn at_once<F: Future>(future: F) -> F::Output {
+    future.now_or_never().expect("memory answers at once")
+}
 
 fn node(policy: &str) -> Node {
     let settings = Settings { max_keys: 1_000, ..Settings::default() };
@@ -16,32 +26,38 @@ fn node(policy: &str) -> Node {
 #[test]
 fn the_kill_switch_reaches_buckets_without_a_policy() {
     let node = node("version: 1\nlimits: []\n");
-    let ask = || at_once(node.throttle(ORIGIN, b"a", ONE_A_DAY, Cost::ONE)).expect("a limit");
-    let now = node.limiter.clock().now();
-    let ask_in_short = || node.throttle_at(b"a", ONE_A_DAY, Cost::ONE, now).expect("a limit");
+    let ask = || at_once(node.check_ad_hoc(ORIGIN, &asked(1))).expect("a limit");
+    let now = node.clock().now();
+    let ask_in_short = |cost| {
+        let answer = at_once(node.check_ad_hoc_in_short(&asked(cost), now));
+        answer.expect("a limit").decision.is_allowed()
+    };
+    let closed = || {
+        let request = Request::new();
+        let joint = [Joint { request: &request, by: JointBy::Closed }];
+        let told = at_once(node.check_joint(ORIGIN, &joint)).expect("a limit");
+        (told.allowed, told.decisions[0].reason())
+    };
     assert_eq!(ask().reason(), Reason::Ok);
-    assert!(!ask().is_allowed() && !ask_in_short().is_allowed());
+    assert!(!ask().is_allowed() && !ask_in_short(1) && !ask_in_short(u64::MAX));
     node.limiter.set_kill_switch(true);
     let decision = ask();
-    assert!(decision.is_allowed() && ask_in_short().is_allowed());
+    assert!(decision.is_allowed() && ask_in_short(1) && ask_in_short(u64::MAX));
     assert_eq!((decision.reason(), decision.retry_after_secs()), (Reason::KillSwitch, Some(0)));
     assert!(decision.tightest().is_some_and(|tightest| tightest.decision.remaining == 0));
-    assert_eq!(at_once(node.throttle_closed(ORIGIN, &Request::new())).reason(), Reason::KillSwitch);
+    assert_eq!(closed(), (true, Reason::KillSwitch));
     node.limiter.set_kill_switch(false);
-    assert!(!ask().is_allowed() && !at_once(node.throttle_closed(ORIGIN, &Request::new())).is_allowed());
+    assert!(!ask().is_allowed());
+    assert_eq!(closed(), (false, Reason::CostExceedsCapacity));
 }
 
 #[test]
 fn looking_at_a_bucket_takes_and_counts_nothing() {
     let node = node("version: 1\nlimits: []\n");
-    let look =
-        |cost| at_once(node.peek_throttled(b"a", ONE_A_DAY, Cost::new(cost))).expect("a limit").is_allowed();
+    let look = |cost| at_once(node.peek_ad_hoc(&asked(cost))).expect("a limit").is_allowed();
     assert!(look(1) && look(1) && !look(2));
-    assert_eq!(
-        node.throttle.counters(),
-        Throttle::new(MemoryOptions::default(), MonotonicClock::new()).counters()
-    );
-    assert!(at_once(node.throttle(ORIGIN, b"a", ONE_A_DAY, Cost::ONE)).expect("a limit").is_allowed());
+    assert_eq!(node.limiter.ad_hoc_counters(), Default::default());
+    assert!(at_once(node.check_ad_hoc(ORIGIN, &asked(1))).expect("a limit").is_allowed());
     assert!(!look(1));
 }
 

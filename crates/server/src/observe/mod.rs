@@ -22,4 +22,5 @@ pub use page::metrics_page;
 pub use panics::tell_panics;
 pub use readiness::{Readiness, Trouble};
 pub use told_limits::{LIMITS_TOLD_MAX, OTHER};
+pub(crate) use traces::OwnedOrigin;
 pub use traces::{Origin, Protocol, SpanOutcome, Traces, TracesError, is_endpoint};

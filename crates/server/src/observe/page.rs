@@ -65,7 +65,7 @@ fn decisions(page: &mut Exposition, node: &Node, limits: &[ToldLimit]) {
         samples.sample(&[reason.as_str()], node.limiter.decided(reason));
     }
     let mut samples = page.family(&family::THROTTLE_DECISIONS);
-    let throttled = node.throttle.counters();
+    let throttled = node.limiter.ad_hoc_counters();
     for outcome in [RuleOutcome::Allowed, RuleOutcome::Denied] {
         samples.sample(&[outcome.as_str()], throttled.get(outcome));
     }
@@ -113,7 +113,7 @@ fn running(buckets: impl IntoIterator<Item = (u64, u64)>) -> impl Iterator<Item 
 }
 
 fn store(page: &mut Exposition, node: &Node, limits: &[ToldLimit]) {
-    let (policy, ad_hoc) = (node.memory(), node.throttle.stats());
+    let (policy, ad_hoc) = (node.memory(), node.ad_hoc_memory());
     page.family(&family::KEYS).sample(&[], policy.keys + ad_hoc.keys);
     page.family(&family::KEY_SLOTS).sample(&[], policy.slots + ad_hoc.slots);
     page.family(&family::KEYS_EVICTED).sample(&[], policy.evictions + ad_hoc.evictions);

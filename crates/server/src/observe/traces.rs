@@ -55,6 +55,23 @@ pub struct Origin<'a> {
     pub traceparent: Option<&'a str>,
 }
 
+/// The same for a decision that has to be waited for.
+#[derive(Debug)]
+pub(crate) struct OwnedOrigin {
+    protocol: Protocol,
+    traceparent: Option<Box<str>>,
+}
+
+impl OwnedOrigin {
+    pub(crate) fn of(origin: Origin<'_>) -> OwnedOrigin {
+        OwnedOrigin { protocol: origin.protocol, traceparent: origin.traceparent.map(Box::from) }
+    }
+
+    pub(crate) fn as_origin(&self) -> Origin<'_> {
+        Origin { protocol: self.protocol, traceparent: self.traceparent.as_deref() }
+    }
+}
+
 /// Where spans go; nowhere unless it is set up.
 #[derive(Debug, Default)]
 pub struct Traces {

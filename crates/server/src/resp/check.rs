@@ -1,13 +1,11 @@
 //! `TG.CHECK`: a request decided by the policy.
 
-use tidegate::Nanos;
 use tidegate::policy::{Decision, Request};
+use tidegate::{Nanos, NowOrLater};
 
 use super::decode::Args;
 use super::exchange::Batch;
 use super::reply::{Reply, Shown};
-use crate::at_once::at_once;
-use crate::node::Node;
 use crate::observe::{Origin, Protocol};
 use crate::wire::{FieldError, Fields};
 
@@ -22,18 +20,14 @@ enum AskError<'a> {
     Field(#[from] FieldError),
 }
 
-/// By limits of this node.
-pub(super) fn answer(batch: &mut Batch<'_>, args: Args<'_>, reply: &mut Reply<'_>) {
-    at_once(answer_later(batch.node, args, reply));
-}
-
-/// By limits wherever they are.
-pub(super) async fn answer_later(node: &Node, args: Args<'_>, reply: &mut Reply<'_>) {
+/// Answers, or begins to.
+pub(super) fn answer(batch: &mut Batch<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) {
+    let origin = Origin { protocol: Protocol::Resp, traceparent: None };
     match read(args) {
-        Ok(request) => {
-            let origin = Origin { protocol: Protocol::Resp, traceparent: None };
-            write(&node.check(origin, &request).await, reply);
-        }
+        Ok(request) => match batch.node.check(origin, &request) {
+            NowOrLater::Now(decision) => write(decision, reply),
+            NowOrLater::Later(later) => batch.wait(later, write, reply),
+        },
         Err(error) => reply.error(format_args!("ERR {error}")),
     }
 }
@@ -53,7 +47,7 @@ fn text(bytes: &[u8]) -> Result<&str, AskError<'_>> {
 }
 
 /// Allowed, limit, remaining, milliseconds until a retry and until it is full, what said no.
-fn write(decision: &Decision, reply: &mut Reply<'_>) {
+fn write(decision: Decision, reply: &mut Reply<'_>) {
     let standing = decision.tightest().map(|limit| limit.decision);
     let millis = |span: Option<Nanos>| {
         span.map_or(-1, |span| i64::try_from(span.as_millis_ceil()).unwrap_or(i64::MAX))

@@ -66,8 +66,7 @@ thread_local! {
 }
 
 struct Connection<'n> {
-    node: &'n Arc<Node>,
-    exchange: Exchange,
+    exchange: Exchange<'n>,
     /// What was read and is not answered.
     held: Vec<u8>,
     /// Are there whole commands in it?
@@ -82,11 +81,9 @@ struct Connection<'n> {
 }
 
 impl<'n> Connection<'n> {
-    fn new(node: &'n Arc<Node>, outbox: Arc<Outbox>) -> Connection<'n> {
-        let exchange = Exchange::with(node);
+    fn new(node: &'n Node, outbox: Arc<Outbox>) -> Connection<'n> {
         Connection {
-            node,
-            exchange,
+            exchange: Exchange::new(node),
             held: Vec::new(),
             paused: false,
             unsent: Unsent::default(),
@@ -182,7 +179,7 @@ impl<'n> Connection<'n> {
             self.held.extend_from_slice(&input[..read]);
             &self.held[..]
         };
-        let progress = self.exchange.answer(self.node, whole, most, output);
+        let progress = self.exchange.answer(whole, most, output);
         if self.held.is_empty() {
             self.held.extend_from_slice(&input[progress.used..read]);
         } else if progress.used == self.held.len() {

@@ -62,27 +62,6 @@ impl<'a> Args<'a> {
     }
 }
 
-impl Args<'_> {
-    /// The same, kept for longer than the input.
-    pub(super) fn to_owned(self) -> OwnedArgs {
-        let end = self.spans.last().map_or(0, |span| span.end as usize);
-        OwnedArgs { bytes: self.bytes[..end].into(), spans: self.spans.into() }
-    }
-}
-
-/// Arguments that are kept for longer than the input.
-#[derive(Debug)]
-pub(super) struct OwnedArgs {
-    bytes: Box<[u8]>,
-    spans: Box<[Span]>,
-}
-
-impl OwnedArgs {
-    pub(super) fn as_args(&self) -> Args<'_> {
-        Args { bytes: &self.bytes, spans: &self.spans }
-    }
-}
-
 /// What came of looking at the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {

@@ -1,12 +1,11 @@
 //! One client's commands and the answers to them, without the connection that carries them.
 
-use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use tidegate::{Clock, Nanos};
+use tidegate::{Clock, Later, Nanos};
 
 use super::decode::{Decoder, Step};
-use super::later::Later;
+use super::later::Waiting;
 use super::reply::Reply;
 use super::session::Session;
 use crate::bounds::{RESP_ANSWER_BYTES_MAX, RESP_WAITING_MAX};
@@ -16,14 +15,14 @@ use crate::settings::Listener;
 
 /// What the commands of one read have in common.
 #[derive(Debug)]
-pub(super) struct Batch<'n> {
+pub(super) struct Batch<'n, 'w> {
     pub(super) node: &'n Node,
     /// The clock is read once for all of them.
     pub(super) now: Nanos,
-    /// How often buckets without a policy have decided; told when all are answered.
+    /// How often ad-hoc buckets have decided; told when all are answered.
     pub(super) decisions: usize,
-    /// Where decisions go that must be waited for; without it they are made at once.
-    pub(super) later: Option<&'n mut Later>,
+    /// Where answers go that must be waited for.
+    waiting: &'w mut Waiting<'n>,
 }
 
 /// How far the input was answered.
@@ -39,33 +38,27 @@ pub struct Progress {
 
 /// A client's side of the protocol: what it has sent so far, and who it is.
 #[derive(Debug)]
-pub struct Exchange {
+pub struct Exchange<'n> {
+    node: &'n Node,
     decoder: Decoder,
     session: Session,
-    later: Option<Later>,
+    waiting: Waiting<'n>,
 }
 
-impl Exchange {
-    /// With a client that has said nothing yet, where limits are this node's own: every command is answered at
-    /// once.
-    pub fn new(node: &Node) -> Exchange {
-        Exchange { decoder: Decoder::new(), session: Session::new(node), later: None }
-    }
-
-    /// The same for a node whose limits may be shared: then some answers must be waited for.
-    pub(super) fn with(node: &Arc<Node>) -> Exchange {
-        let later = node.shared().map(|_| Later::new(Arc::clone(node)));
-        Exchange { later, ..Exchange::new(node) }
+impl<'n> Exchange<'n> {
+    /// With a client that has said nothing yet.
+    pub fn new(node: &'n Node) -> Exchange<'n> {
+        Exchange { node, decoder: Decoder::new(), session: Session::new(node), waiting: Waiting::default() }
     }
 
     /// Waits for the answers that are not there yet, and writes them. Nothing more is to be answered before.
     pub(super) fn poll_waiting(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<()> {
-        self.later.as_mut().map_or(Poll::Ready(()), |later| later.poll(cx, out))
+        self.waiting.poll(cx, out)
     }
 
     /// Are there answers that must be waited for?
     pub(super) fn is_waiting(&self) -> bool {
-        self.later.as_ref().is_some_and(Later::is_waiting)
+        self.waiting.len() > 0
     }
 
     /// Is there nothing more to say?
@@ -79,13 +72,13 @@ impl Exchange {
     }
 
     /// Answers the commands in the input, at most so many, and no more than can be sent at once.
-    pub fn answer(&mut self, node: &Node, input: &[u8], most: usize, out: &mut Vec<u8>) -> Progress {
-        let most = if self.later.is_some() { most.min(RESP_WAITING_MAX) } else { most };
-        let now = node.limiter.clock().now();
-        let mut batch = Batch { node, now, decisions: 0, later: self.later.as_mut() };
+    pub fn answer(&mut self, input: &[u8], most: usize, out: &mut Vec<u8>) -> Progress {
+        let (node, now) = (self.node, self.node.clock().now());
+        let mut batch = Batch { node, now, decisions: 0, waiting: &mut self.waiting };
         let mut progress = Progress { used: 0, commands: 0, paused: false };
         while progress.used < input.len() && !self.session.is_over {
-            if progress.commands == most || out.len() >= RESP_ANSWER_BYTES_MAX {
+            let is_full = out.len() >= RESP_ANSWER_BYTES_MAX || batch.waiting.len() >= RESP_WAITING_MAX;
+            if progress.commands == most || is_full {
                 progress.paused = true;
                 break;
             }
@@ -113,9 +106,7 @@ impl Exchange {
             }
         }
         batch.tell();
-        if let Some(later) = &mut self.later {
-            later.keep(out);
-        }
+        self.waiting.keep(out);
         progress
     }
 
@@ -129,14 +120,24 @@ fn reply<'o>(session: &Session, out: &'o mut Vec<u8>) -> Reply<'o> {
     Reply { out, version: session.version }
 }
 
-impl Batch<'_> {
+impl<'n> Batch<'n, '_> {
+    /// Answers with what is waited for, in its turn.
+    pub(super) fn wait<T: Send + 'n>(
+        &mut self,
+        later: Later<'n, T>,
+        write: fn(T, &mut Reply<'_>),
+        reply: &mut Reply<'_>,
+    ) {
+        self.waiting.add(later, write, reply);
+    }
+
     /// Tells the metrics what was decided, and how long it took: each an equal share of the whole.
     fn tell(&self) {
         if self.decisions == 0 {
             return;
         }
-        let Node { metrics, limiter, .. } = self.node;
-        let took = limiter.clock().now().saturating_sub(self.now);
+        let Node { metrics, .. } = self.node;
+        let took = self.node.clock().now().saturating_sub(self.now);
         metrics.decisions_took(self.decisions, took);
         metrics.asked(Protocol::Resp, self.decisions);
     }

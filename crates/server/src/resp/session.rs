@@ -6,7 +6,6 @@ use subtle::ConstantTimeEq;
 
 use super::decode::Args;
 use super::exchange::Batch;
-use super::later::Question;
 use super::number;
 use super::reply::{Reply, Shown, Version};
 use super::table::{Command, Verb};
@@ -45,7 +44,7 @@ impl Session {
     }
 
     /// Answers one command. One without a name has no answer.
-    pub(super) fn answer(&mut self, batch: &mut Batch<'_>, args: Args<'_>, out: &mut Vec<u8>) {
+    pub(super) fn answer(&mut self, batch: &mut Batch<'_, '_>, args: Args<'_>, out: &mut Vec<u8>) {
         let Some(name) = args.get(0) else { return };
         let mut reply = Reply { out, version: self.version };
         let Some(command) = Command::named(name) else { return self.unknown(batch.node, args, &mut reply) };
@@ -56,14 +55,8 @@ impl Session {
             return reply.error(format_args!("ERR wrong number of arguments; usage: {command}"));
         }
         match command.verb {
-            Verb::Throttle => match &mut batch.later {
-                Some(later) => later.ask(Question::Throttle, args, &mut reply),
-                None => throttle::answer(batch, args, &mut reply),
-            },
-            Verb::Check => match &mut batch.later {
-                Some(later) => later.ask(Question::Check, args, &mut reply),
-                None => check::answer(batch, args, &mut reply),
-            },
+            Verb::Throttle => throttle::answer(batch, args, &mut reply),
+            Verb::Check => check::answer(batch, args, &mut reply),
             Verb::Ping => match args.get(1) {
                 None => reply.word("PONG"),
                 Some(message) => reply.bulk(message),

@@ -1,28 +1,16 @@
 //! `CL.THROTTLE`: a bucket whose numbers come with the command, answered as redis-cell answers.
 
-use tidegate::policy::{Decision as Told, ThrottleError, ThrottleLimit};
-use tidegate::{Cost, Decision, Nanos, Outcome};
+use tidegate::policy::{AdHocError, AdHocLimit, AdHocRequest};
+use tidegate::{Clock, Decision, Nanos, NowOrLater, Outcome};
 
 use super::decode::Args;
 use super::exchange::Batch;
 use super::number::{self, NoNumber};
 use super::reply::{Reply, Shown};
-use crate::at_once::at_once;
-use crate::node::Node;
 use crate::observe::{Origin, Protocol};
 
 /// The longest time that an instant can tell, in seconds.
 const PERIOD_MAX: u64 = u64::MAX / Nanos::SECOND.get();
-
-/// What is asked.
-#[derive(Debug)]
-struct Ask<'a> {
-    key: &'a [u8],
-    limit: ThrottleLimit,
-    cost: Cost,
-    /// The cost is above what any bucket can hold; nothing is taken for it.
-    is_beyond_all: bool,
-}
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
@@ -37,31 +25,20 @@ enum AskError<'a> {
     Negative { name: &'static str, seen: &'a [u8] },
     #[error("zero rates are not supported: {name} is at least 1")]
     ZeroRate { name: &'static str },
-    #[error(transparent)]
-    Limit(#[from] ThrottleError),
 }
 
-/// By buckets of this node.
-pub(super) fn answer(batch: &mut Batch<'_>, args: Args<'_>, reply: &mut Reply<'_>) {
-    match read(args).and_then(|ask| decide(batch, &ask)) {
-        Ok(decision) => write(&decision, reply),
+/// Answers, or begins to.
+pub(super) fn answer(batch: &mut Batch<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) {
+    match read(args) {
+        Ok(asked) => match decide(batch, &asked) {
+            NowOrLater::Now(said) => write(said, reply),
+            NowOrLater::Later(later) => batch.wait(later, write, reply),
+        },
         Err(error) => reply.error(format_args!("ERR {error}")),
     }
 }
 
-/// By buckets wherever they are.
-pub(super) async fn answer_later(node: &Node, args: Args<'_>, reply: &mut Reply<'_>) {
-    let decided = match read(args) {
-        Ok(ask) => decide_later(node, &ask).await,
-        Err(error) => Err(error),
-    };
-    match decided {
-        Ok(decision) => write(&decision, reply),
-        Err(error) => reply.error(format_args!("ERR {error}")),
-    }
-}
-
-fn read(args: Args<'_>) -> Result<Ask<'_>, AskError<'_>> {
+fn read(args: Args<'_>) -> Result<AdHocRequest<'_>, AskError<'_>> {
     let key = args.get(1).filter(|key| !key.is_empty()).ok_or(AskError::EmptyKey)?;
     let max_burst = natural(args, 2, "max_burst")?;
     let count = natural(args, 3, "count")?;
@@ -77,9 +54,8 @@ fn read(args: Args<'_>) -> Result<Ask<'_>, AskError<'_>> {
     if period > PERIOD_MAX {
         return Err(out_of_range("period", 4));
     }
-    let limit = ThrottleLimit { capacity, rate: count, window: Nanos::from_secs(period) };
-    let cost = u32::try_from(quantity);
-    Ok(Ask { key, limit, cost: Cost::new(cost.unwrap_or(0)), is_beyond_all: cost.is_err() })
+    let limit = AdHocLimit { capacity, rate: count, window: Nanos::from_secs(period) };
+    Ok(AdHocRequest { key, limit, cost: quantity })
 }
 
 /// A number from 0 on.
@@ -93,35 +69,39 @@ fn natural<'a>(args: Args<'a>, place: usize, name: &'static str) -> Result<u64, 
     }
 }
 
-fn decide<'a>(batch: &mut Batch<'_>, ask: &Ask<'a>) -> Result<Decision, AskError<'a>> {
-    let Ask { key, limit, cost, is_beyond_all } = *ask;
-    if is_beyond_all && !batch.node.limiter.kill_switch() {
-        let standing = batch.node.throttle.peek(key, limit, Cost::ZERO, batch.now)?;
-        return Ok(Decision { outcome: Outcome::Never, ..standing });
-    }
+fn decide<'n>(batch: &mut Batch<'n, '_>, asked: &AdHocRequest<'_>) -> NowOrLater<'n, Said> {
+    let node = batch.node;
     // One that is traced is counted where it is decided.
-    if batch.node.traces.is_on() {
-        return at_once(decide_later(batch.node, ask));
+    if node.traces.is_on() {
+        let origin = Origin { protocol: Protocol::Resp, traceparent: None };
+        let told = node.check_ad_hoc(origin, asked);
+        return told.map(|told| Ok(*told?.tightest().expect("an ad-hoc bucket always speaks").decision));
     }
-    let decision = batch.node.throttle_at(key, limit, cost, batch.now)?;
-    batch.decisions += 1;
-    Ok(decision)
+    let began = batch.now;
+    match node.check_ad_hoc_in_short(asked, began) {
+        NowOrLater::Now(answer) => {
+            batch.decisions += usize::from(answer.is_ok());
+            NowOrLater::Now(answer.map(|answer| answer.decision))
+        }
+        NowOrLater::Later(later) => NowOrLater::later(async move {
+            let decision = later.await?.decision;
+            node.metrics.decision_took(node.clock().now().saturating_sub(began));
+            node.metrics.asked(Protocol::Resp, 1);
+            Ok(decision)
+        }),
+    }
 }
 
-async fn decide_later<'a>(node: &Node, ask: &Ask<'a>) -> Result<Decision, AskError<'a>> {
-    let Ask { key, limit, cost, is_beyond_all } = *ask;
-    let said = |told: &Told| *told.tightest().expect("a bucket without a policy always speaks").decision;
-    if is_beyond_all && !node.limiter.kill_switch() {
-        let standing = said(&node.peek_throttled(key, limit, Cost::ZERO).await?);
-        return Ok(Decision { outcome: Outcome::Never, ..standing });
-    }
-    let origin = Origin { protocol: Protocol::Resp, traceparent: None };
-    Ok(said(&node.throttle(origin, key, limit, cost).await?))
-}
+/// What a bucket says, or why it cannot.
+type Said = Result<Decision, AdHocError>;
 
 /// Limited, limit, remaining, seconds until a retry or -1, seconds until it is full.
 #[inline]
-fn write(decision: &Decision, reply: &mut Reply<'_>) {
+fn write(said: Said, reply: &mut Reply<'_>) {
+    let decision = match said {
+        Ok(decision) => decision,
+        Err(error) => return reply.error(format_args!("ERR {error}")),
+    };
     let retry_after = match decision.outcome {
         Outcome::Allowed | Outcome::Never => -1,
         Outcome::Denied { retry_after } => seconds(retry_after),

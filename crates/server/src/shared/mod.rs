@@ -8,13 +8,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tidegate::{
-    Charge, Intent, Limit, LimitError, LimitRef, Memory, MonotonicClock, NamedLimit, Nanos, Store, Verdict,
+    Charge, Intent, Limit, LimitError, LimitRef, Memory, MonotonicClock, NamedLimit, Nanos, NowOrLater,
+    Store, Verdict,
 };
 use tidegate_redis::{Health, RedisStore, Server, StoreError};
 
 pub(crate) use keeper::Keeper;
 pub use keeper::KeeperError;
-use unstoppable::{OwnedCharges, Unstoppable};
+use unstoppable::Unstoppable;
 
 /// A store that nodes share, and what this node has seen of it.
 #[derive(Debug)]
@@ -71,35 +72,21 @@ impl Store for NodeStore {
     }
 
     #[inline]
-    async fn charge(
+    fn charge(
         &self,
         intent: Intent,
         charges: &[Charge<'_>],
         now: Nanos,
-    ) -> Result<Verdict, StoreError> {
+    ) -> NowOrLater<'_, Result<Verdict, StoreError>> {
         match self {
-            NodeStore::Local(memory) => match memory.charge(intent, charges, now).await {
-                Ok(verdict) => Ok(verdict),
-                Err(never) => match never {},
+            NodeStore::Local(memory) => NowOrLater::Now(Ok(memory.charge_now(intent, charges, now))),
+            NodeStore::Shared(shared) => match shared.store.charge_here(intent, charges, now) {
+                Ok(verdict) => NowOrLater::Now(Ok(verdict)),
+                Err(call) => {
+                    let shared = Arc::clone(shared);
+                    NowOrLater::later(Unstoppable::new(async move { shared.store.charge_there(call).await }))
+                }
             },
-            NodeStore::Shared(shared) => {
-                let (shared, charges) = (Arc::clone(shared), OwnedCharges::of(charges));
-                Unstoppable::new(async move { shared.store.charge(intent, &charges.borrowed(), now).await })
-                    .await
-            }
-        }
-    }
-
-    #[inline]
-    fn charge_at_once(
-        &self,
-        intent: Intent,
-        charges: &[Charge<'_>],
-        now: Nanos,
-    ) -> Option<Result<Verdict, StoreError>> {
-        match self {
-            NodeStore::Local(memory) => Some(Ok(memory.charge_now(intent, charges, now))),
-            NodeStore::Shared(_) => None,
         }
     }
 

@@ -8,46 +8,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use smallvec::SmallVec;
-use tidegate::{Charge, Cost, LimitRef, Nanos, Role};
 use tokio::runtime::Handle;
-
-/// Charges that outlive the request they belong to.
-pub(super) struct OwnedCharges(SmallVec<[OwnedCharge; 4]>);
-
-struct OwnedCharge {
-    limit: LimitRef,
-    key: SmallVec<[u8; 32]>,
-    tag: Option<SmallVec<[u8; 16]>>,
-    cost: Cost,
-    role: Role,
-    delay: Nanos,
-}
-
-impl OwnedCharges {
-    pub(super) fn of(charges: &[Charge<'_>]) -> OwnedCharges {
-        let own = |charge: &Charge<'_>| OwnedCharge {
-            limit: charge.limit.clone(),
-            key: SmallVec::from_slice(charge.key),
-            tag: charge.tag.map(SmallVec::from_slice),
-            cost: charge.cost,
-            role: charge.role,
-            delay: charge.delay,
-        };
-        OwnedCharges(charges.iter().map(own).collect())
-    }
-
-    pub(super) fn borrowed(&self) -> SmallVec<[Charge<'_>; 8]> {
-        self.0.iter().map(OwnedCharge::lend).collect()
-    }
-}
-
-impl OwnedCharge {
-    fn lend(&self) -> Charge<'_> {
-        let OwnedCharge { limit, key, tag, cost, role, delay } = self;
-        Charge { limit, key, cost: *cost, role: *role, delay: *delay, tag: tag.as_deref() }
-    }
-}
 
 /// A future that goes on by itself if it is dropped after it has begun to wait.
 pub(super) struct Unstoppable<T: Send + 'static> {

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
-use tidegate::policy::ThrottleLimit;
+use tidegate::policy::{AdHocLimit, AdHocRequest};
 use tidegate::{Cost, Nanos};
 
 use super::RequestError;
@@ -17,9 +17,16 @@ pub struct AdHoc<'a> {
     /// Whose bucket; never empty.
     pub key: Cow<'a, str>,
     /// Its numbers, not yet known to make a limit.
-    pub limit: ThrottleLimit,
+    pub limit: AdHocLimit,
     /// What is taken.
     pub cost: Cost,
+}
+
+impl AdHoc<'_> {
+    /// As the engine takes it.
+    pub fn as_request(&self) -> AdHocRequest<'_> {
+        AdHocRequest { key: self.key.as_bytes(), limit: self.limit, cost: self.cost.get().into() }
+    }
 }
 
 /// Reads a question about an ad-hoc bucket.
@@ -61,7 +68,7 @@ impl<'de> Visitor<'de> for AdHocVisitor {
                 return Err(M::Error::custom(format!("`{name}` is there twice")));
             }
         }
-        let limit = ThrottleLimit {
+        let limit = AdHocLimit {
             capacity: capacity.ok_or_else(|| missing("capacity", "how much is there at once?"))?,
             rate: rate.ok_or_else(|| missing("rate", "how much comes in a window?"))?,
             window: window.ok_or_else(|| missing("window", "how long is it? Such as \"60s\""))?,
@@ -130,7 +137,7 @@ mod tests {
     #[test]
     fn every_member_is_read() {
         let asked = throttle(r#"{"key":"user:1","capacity":10,"rate":100,"window":"60s","cost":2}"#).unwrap();
-        let limit = ThrottleLimit { capacity: 10, rate: 100, window: Nanos::MINUTE };
+        let limit = AdHocLimit { capacity: 10, rate: 100, window: Nanos::MINUTE };
         assert_eq!(asked, AdHoc { key: "user:1".into(), limit, cost: Cost::new(2) });
         assert!(matches!(asked.key, Cow::Borrowed(_)), "nothing is copied");
         let plain = throttle(r#"{"window":"minute","rate":100,"capacity":10,"key":"user:1"}"#).unwrap();

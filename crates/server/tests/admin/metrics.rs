@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use tidegate::policy::{Credential, Policy, Request, ThrottleLimit, Trust};
-use tidegate::{Cost, Nanos};
+use tidegate::Nanos;
+use tidegate::policy::{AdHocLimit, AdHocRequest, Credential, Policy, Request, Trust};
 use tidegate_server::identity::Rejection;
 use tidegate_server::lifecycle::Concern;
 use tidegate_server::observe::{LIMITS_TOLD_MAX, OTHER, Origin, Protocol, metrics_page};
@@ -29,9 +29,11 @@ async fn decisions_are_counted_and_keys_are_not_told() {
     }
     node.check(Origin { protocol: Protocol::Resp, ..ORIGIN }, &Request::new().client("friend")).await;
     node.check(ORIGIN, &Request::new().tenant("stranger")).await;
-    let limit = ThrottleLimit { capacity: 1, rate: 1, window: Nanos::HOUR };
+    let limit = AdHocLimit { capacity: 1, rate: 1, window: Nanos::HOUR };
     for _ in 0..3 {
-        node.throttle(ORIGIN, b"secret-key", limit, Cost::ONE).await.expect("the numbers are good");
+        node.check_ad_hoc(ORIGIN, &AdHocRequest { key: b"secret-key", limit, cost: 1 })
+            .await
+            .expect("the numbers are good");
     }
     let reply = get(address, "/metrics").await;
     assert_eq!(reply.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));

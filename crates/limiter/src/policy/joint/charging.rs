@@ -8,19 +8,19 @@ use tidegate_core::{Cost, Decision, Nanos};
 use tidegate_policy::document::OnStoreError;
 
 use super::super::active::{Active, Charges};
+use super::super::ad_hoc::{AdHocBuckets, AdHocError, AdHocLimit};
 use super::super::fallback::{Closed, Subject};
 use super::super::limiter::Limiter;
-use super::super::throttle::{Throttle, ThrottleError, ThrottleLimit};
 use crate::{Charge, Clock, Intent, LimitRef, Store, Verdict};
 
 /// Up to so many buckets are looked through one by one.
 const LOOKED_THROUGH: usize = 16;
 
-/// A bucket without a policy.
+/// An ad-hoc bucket.
 pub(super) struct AdHoc<'p> {
     pub(super) key: &'p [u8],
     /// The numbers that this node goes by, if the bucket is its own.
-    pub(super) limit: ThrottleLimit,
+    pub(super) limit: AdHocLimit,
     pub(super) cost: Cost,
     /// Its limit in the store, if the bucket is there.
     pub(super) shared: Option<LimitRef>,
@@ -33,7 +33,7 @@ impl AdHoc<'_> {
     }
 }
 
-/// What buckets without a policy say.
+/// What ad-hoc buckets say.
 type Said = SmallVec<[Decision; 2]>;
 
 /// The buckets of all requests, each once.
@@ -45,10 +45,10 @@ pub(super) struct Together<'p> {
     /// A bucket is its key and the number that its limit has in the store,
     /// whatever the trust.
     buckets: Places<(u32, &'p [u8])>,
-    /// Buckets without a policy, in the store or here.
+    /// Ad-hoc buckets, in the store or here.
     pub(super) ad_hoc: SmallVec<[AdHoc<'p>; 2]>,
     /// Which they are: the numbers as they were brought.
-    ad_hoc_buckets: Places<(ThrottleLimit, &'p [u8])>,
+    ad_hoc_buckets: Places<(AdHocLimit, &'p [u8])>,
 }
 
 /// Different things in the order in which they came.
@@ -106,8 +106,8 @@ impl<'p> Together<'p> {
         self.charges.len() - 1
     }
 
-    /// The same for a bucket without a policy, and the numbers that it was brought with.
-    pub(super) fn add_ad_hoc(&mut self, named: (ThrottleLimit, &'p [u8]), bucket: AdHoc<'p>) -> usize {
+    /// The same for an ad-hoc bucket, and the numbers that it was brought with.
+    pub(super) fn add_ad_hoc(&mut self, named: (AdHocLimit, &'p [u8]), bucket: AdHoc<'p>) -> usize {
         if let Some(place) = self.ad_hoc_buckets.find_or_add(named) {
             self.ad_hoc[place].cost = self.ad_hoc[place].cost.max(bucket.cost);
             return place;
@@ -154,44 +154,42 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     pub(super) async fn charge_together(
         &self,
         set: &Active,
-        throttle: &Throttle<C>,
         together: &mut Together<'_>,
         admits: bool,
         now: Nanos,
-    ) -> Result<Outcome, ThrottleError> {
-        let mut here = look(throttle, together.here(), now)?;
+    ) -> Result<Outcome, AdHocError> {
+        let mut here = look(self.own_ad_hoc(), together.here(), now)?;
         let here_admits = admits && here.iter().all(Decision::is_allowed);
         let intent = if here_admits { Intent::Take } else { Intent::Peek };
         let answer = self.ask(intent, &together.in_store(), now).await;
         let Ok(policy) = answer else {
-            return self.charge_without(set, throttle, together, admits, now);
+            return self.charge_without(set, together, admits, now);
         };
         if !here_admits || !policy.allowed {
             return Ok(together.outcome(false, policy, here));
         }
-        let Err((place, denied)) = take_all(throttle, together.here(), &mut here, now) else {
+        let Err((place, denied)) = take_all(self.own_ad_hoc(), together.here(), &mut here, now) else {
             return Ok(together.outcome(true, policy, here));
         };
         let in_store = together.in_store();
         let taken = in_store.iter().zip(&policy.decisions).filter(|(_, said)| said.is_allowed());
         let taken: Charges<'_> = taken.map(|(charge, _)| *charge).collect();
         self.store.hand_back(&taken, policy.at);
-        here = look(throttle, together.here(), now)?;
+        here = look(self.own_ad_hoc(), together.here(), now)?;
         here[place] = denied?;
         let looked = self.ask(Intent::Peek, &in_store, now).await;
         Ok(together.outcome(false, looked.unwrap_or(policy), here))
     }
 
-    /// The same without the store. The buckets without a policy are from now on
-    /// this node's own, with its part of their numbers.
+    /// The same without the store. The ad-hoc buckets are from now on this
+    /// node's own, with its part of their numbers.
     fn charge_without(
         &self,
         set: &Active,
-        throttle: &Throttle<C>,
         together: &mut Together<'_>,
         admits: bool,
         now: Nanos,
-    ) -> Result<Outcome, ThrottleError> {
+    ) -> Result<Outcome, AdHocError> {
         for bucket in &mut together.ad_hoc {
             // Those that the store does not keep do not miss it.
             if bucket.shared.take().is_some() {
@@ -199,7 +197,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
                 self.fallback.count(OnStoreError::Local);
             }
         }
-        let mut ad_hoc = look(throttle, together.here(), now)?;
+        let mut ad_hoc = look(self.own_ad_hoc(), together.here(), now)?;
         let admits = admits && ad_hoc.iter().all(Decision::is_allowed);
         let intent = if admits { Intent::Take } else { Intent::Peek };
         let fall_back =
@@ -211,7 +209,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         if !admits || !without.verdict.allowed {
             return outcome(false, without.verdict, ad_hoc);
         }
-        let Err((place, denied)) = take_all(throttle, together.here(), &mut ad_hoc, now) else {
+        let Err((place, denied)) = take_all(self.own_ad_hoc(), together.here(), &mut ad_hoc, now) else {
             return outcome(true, without.verdict, ad_hoc);
         };
         let taken = without.verdict.decisions.iter().map(Decision::is_allowed);
@@ -219,7 +217,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             taken.enumerate().filter_map(|(i, taken)| taken.then_some(i)).collect();
         let charges: Charges<'_> = taken.iter().map(|&i| together.charges[i]).collect();
         self.fall_back(set, |i| together.subjects[taken[i]], &charges, Intent::HandBack, now);
-        ad_hoc = look(throttle, together.here(), now)?;
+        ad_hoc = look(self.own_ad_hoc(), together.here(), now)?;
         ad_hoc[place] = denied?;
         let looked = fall_back(Intent::Peek, &together.charges);
         outcome(false, looked.verdict, ad_hoc)
@@ -228,27 +226,28 @@ impl<S: Store, C: Clock> Limiter<S, C> {
 
 /// What buckets that this node keeps would say.
 fn look<'a, 'p: 'a, C: Clock>(
-    throttle: &Throttle<C>,
+    own: Result<&AdHocBuckets<C>, AdHocError>,
     buckets: impl Iterator<Item = &'a AdHoc<'p>>,
     now: Nanos,
-) -> Result<Said, ThrottleError> {
-    buckets.map(|bucket| throttle.peek(bucket.key, bucket.limit, bucket.cost, now)).collect()
+) -> Result<Said, AdHocError> {
+    buckets.map(|bucket| own?.peek(bucket.key, bucket.limit, bucket.cost, now)).collect()
 }
 
 /// Takes from all of them, or from none: then, which of them denied.
 fn take_all<'a, 'p: 'a, C: Clock>(
-    throttle: &Throttle<C>,
+    own: Result<&AdHocBuckets<C>, AdHocError>,
     buckets: impl Iterator<Item = &'a AdHoc<'p>>,
     said: &mut Said,
     now: Nanos,
-) -> Result<(), (usize, Result<Decision, ThrottleError>)> {
+) -> Result<(), (usize, Result<Decision, AdHocError>)> {
     let buckets: SmallVec<[&AdHoc<'_>; 2]> = buckets.collect();
     for (place, bucket) in buckets.iter().enumerate() {
-        match throttle.take_uncounted(bucket.key, bucket.limit, bucket.cost, now) {
+        let own = own.map_err(|error| (place, Err(error)))?;
+        match own.take_uncounted(bucket.key, bucket.limit, bucket.cost, now) {
             Ok(decision) if decision.is_allowed() => said[place] = decision,
             denied => {
                 let before = buckets[..place].iter().rev();
-                before.for_each(|taken| throttle.hand_back(taken.key, taken.limit, taken.cost, now));
+                before.for_each(|taken| own.hand_back(taken.key, taken.limit, taken.cost, now));
                 return Err((place, denied));
             }
         }

@@ -18,20 +18,19 @@ allow: [{ user: good }]
 
 struct World {
     limiter: Limiter<Memory<ManualClock>, ManualClock>,
-    throttle: Throttle<ManualClock>,
 }
 
 fn world() -> World {
     let clock = ManualClock::default();
     let policy = Policy::parse(POLICY).unwrap_or_else(|error| panic!("{error}"));
-    let limiter = Limiter::in_memory(policy, OPTIONS, clock.clone()).unwrap();
-    World { limiter, throttle: Throttle::new(OPTIONS, clock) }
+    let limiter = Limiter::in_memory(policy, OPTIONS, clock).unwrap();
+    World { limiter: limiter.with_ad_hoc(OPTIONS).unwrap() }
 }
 
 impl World {
     fn check(&self, requests: &[Request<'_>]) -> Vec<Decision> {
-        let joint: Vec<_> = requests.iter().map(|request| Joint { request, instead: None }).collect();
-        let told = self.limiter.check_joint(&self.throttle, &joint).unwrap();
+        let joint: Vec<_> = requests.iter().map(|request| Joint { request, by: JointBy::Policy }).collect();
+        let told = self.limiter.check_joint(&joint).unwrap();
         assert_eq!(told.allowed, told.decisions.iter().all(Decision::is_allowed));
         told.decisions
     }
@@ -136,15 +135,23 @@ fn a_queue_is_not_waited_for() {
 #[test]
 fn numbers_of_its_own_replace_the_policys_all_or_nothing_with_the_rest() {
     let world = world();
-    let limit = ThrottleLimit { capacity: 3, rate: 1, window: Nanos::MINUTE };
+    let limit = AdHocLimit { capacity: 3, rate: 1, window: Nanos::MINUTE };
     let (own, other) = (user("1", 2), user("2", 1));
     let joint = [
-        Joint { request: &own, instead: Some((limit, b"1")) },
-        Joint { request: &other, instead: None },
-        Joint { request: &other, instead: Some((limit, b"1")) },
+        Joint { request: &own, by: JointBy::AdHoc(limit, b"1") },
+        Joint { request: &other, by: JointBy::Policy },
+        Joint { request: &other, by: JointBy::AdHoc(limit, b"1") },
     ];
-    let check = || world.limiter.check_joint(&world.throttle, &joint).unwrap().decisions;
-    let left = || world.throttle.peek(b"1", limit, Cost::ONE, world.limiter.clock.now()).unwrap().remaining;
+    let check = || world.limiter.check_joint(&joint).unwrap().decisions;
+    let left = || {
+        world
+            .limiter
+            .own_ad_hoc()
+            .unwrap()
+            .peek(b"1", limit, Cost::ONE, world.limiter.clock.now())
+            .unwrap()
+            .remaining
+    };
     let first = check();
     assert!(first.iter().all(Decision::is_allowed));
     assert_eq!((remaining(&first[0]), remaining(&first[2]), left()), (vec![1], vec![1], 1), "charged once");
@@ -154,24 +161,26 @@ fn numbers_of_its_own_replace_the_policys_all_or_nothing_with_the_rest() {
     assert_eq!(allowed, [false, true, true]);
     assert_eq!((second[0].violated_rule(), left()), (Some("throttle"), 1));
     assert_eq!(world.left(&other), [9], "nothing was charged");
-    assert_eq!((world.throttle.counters().allowed, world.throttle.counters().denied), (1, 1));
+    assert_eq!((world.limiter.ad_hoc_counters().allowed, world.limiter.ad_hoc_counters().denied), (1, 1));
 
     let bad =
-        [Joint { request: &own, instead: Some((ThrottleLimit { capacity: 0, ..limit }, b"1")) }, joint[1]];
-    assert!(world.limiter.check_joint(&world.throttle, &bad).is_err());
+        [Joint { request: &own, by: JointBy::AdHoc(AdHocLimit { capacity: 0, ..limit }, b"1") }, joint[1]];
+    assert!(world.limiter.check_joint(&bad).is_err());
     assert_eq!((world.left(&other), world.limiter.decided(Reason::Ok)), (vec![9], 5));
 }
 
 #[test]
 fn numbers_of_its_own_that_would_have_passed_are_not_counted_as_passed() {
     let world = world();
-    let limit = ThrottleLimit { capacity: 3, rate: 1, window: Nanos::MINUTE };
+    let limit = AdHocLimit { capacity: 3, rate: 1, window: Nanos::MINUTE };
     let (own, other) = (user("1", 1), user("2", 99));
-    let joint =
-        [Joint { request: &own, instead: Some((limit, b"1")) }, Joint { request: &other, instead: None }];
-    let decisions = world.limiter.check_joint(&world.throttle, &joint).unwrap().decisions;
+    let joint = [
+        Joint { request: &own, by: JointBy::AdHoc(limit, b"1") },
+        Joint { request: &other, by: JointBy::Policy },
+    ];
+    let decisions = world.limiter.check_joint(&joint).unwrap().decisions;
     assert_eq!((decisions[0].is_allowed(), decisions[1].is_allowed()), (true, false));
-    assert_eq!((world.throttle.counters().allowed, world.throttle.counters().denied), (0, 0));
+    assert_eq!((world.limiter.ad_hoc_counters().allowed, world.limiter.ad_hoc_counters().denied), (0, 0));
 }
 
 #[test]
@@ -183,26 +192,26 @@ fn many_buckets_are_each_charged_once() {
     assert!(
         world.check(&requests).iter().all(|decision| decision.is_allowed() && remaining(decision) == [7])
     );
-    let limit = ThrottleLimit { capacity: 10, rate: 1, window: Nanos::MINUTE };
+    let limit = AdHocLimit { capacity: 10, rate: 1, window: Nanos::MINUTE };
     let own =
-        |request| Joint { request, instead: Some((limit, request.user.as_deref().unwrap().as_bytes())) };
+        |request| Joint { request, by: JointBy::AdHoc(limit, request.user.as_deref().unwrap().as_bytes()) };
     let joint: Vec<_> = requests.iter().map(own).collect();
-    let decisions = world.limiter.check_joint(&world.throttle, &joint).unwrap().decisions;
+    let decisions = world.limiter.check_joint(&joint).unwrap().decisions;
     assert!(decisions.iter().all(|decision| decision.is_allowed() && remaining(decision) == [7]));
 }
 
 #[test]
 fn threads_never_get_more_than_there_is_and_leave_nothing_behind() {
     let world = world();
-    let limit = ThrottleLimit { capacity: 4, rate: 1, window: Nanos::HOUR };
+    let limit = AdHocLimit { capacity: 4, rate: 1, window: Nanos::HOUR };
     let request = user("1", 1);
     let admitted: usize = std::thread::scope(|scope| {
         let ask = || {
             let both = [
-                Joint { request: &request, instead: None },
-                Joint { request: &request, instead: Some((limit, b"k")) },
+                Joint { request: &request, by: JointBy::Policy },
+                Joint { request: &request, by: JointBy::AdHoc(limit, b"k") },
             ];
-            let check = || world.limiter.check_joint(&world.throttle, &both).unwrap();
+            let check = || world.limiter.check_joint(&both).unwrap();
             (0..500).filter(|_| check().allowed).count()
         };
         let threads: Vec<_> = (0..4).map(|_| scope.spawn(ask)).collect();

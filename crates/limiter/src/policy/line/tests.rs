@@ -1,6 +1,7 @@
 use tidegate_core::Quota;
 
 use super::*;
+use crate::LimitRef;
 
 const AT: Nanos = Nanos::from_secs(1_000);
 
@@ -11,7 +12,8 @@ fn at(secs: u64) -> Nanos {
 fn slot(cost: u32, due: u64) -> Slot {
     let limit = LimitRef::new("jobs", Limit::token_bucket(Quota::per_second(1).unwrap()), 1);
     let (cost, delay) = (Cost::new(cost), Nanos::from_secs(due));
-    Slot { limit, key: b"k".as_slice().into(), tag: None, cost, from: AT, delay, charged_at: AT }
+    let charge = OwnedCharge::from(&Charge::new(&limit, b"k", cost).delayed(delay));
+    Slot { charge, from: AT, charged_at: AT }
 }
 
 fn join(line: &mut Line, tenant: u64, slot: Slot) -> u64 {

@@ -41,7 +41,7 @@ pub(super) async fn check(
     let (who, address_known) = attributes::who(node, &attributes, &headers);
     let mut request = attributes::request(&attributes);
     request.ip = address_known.then_some(who.ip);
-    let entered = node.limiter.enter(&request);
+    let entered = node.enter(&request);
     let verified = node.verify(&entered, &who);
     // It borrows from what was verified, so it must not outlive that.
     let mut request = request;
@@ -111,11 +111,11 @@ mod tests {
     use super::super::proto::envoy::service::auth::v3::AttributeContext;
     use super::super::proto::envoy::service::auth::v3::attribute_context::{HttpRequest, Request};
     use super::*;
-    use crate::at_once::at_once;
     use crate::identity::Identity;
     use crate::identity::testing::Signer;
     use crate::observe::Protocol;
     use crate::settings::{Jwt, JwtKey, Settings};
+    use futures_util::FutureExt;
 
     const PEER: Peer =
         Peer { address: IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), on_loopback: true, alpn_http2: None };
@@ -138,7 +138,10 @@ mod tests {
         let attributes = Some(AttributeContext { request, ..AttributeContext::default() });
         let message = CheckRequest { attributes }.encode_to_vec();
         let origin = Origin { protocol: Protocol::ExtAuthz, traceparent: None };
-        let answer = at_once(check(node, origin, PEER, message.into())).unwrap();
+        let answer = check(node, origin, PEER, message.into())
+            .now_or_never()
+            .expect("memory is not waited for")
+            .unwrap();
         CheckResponse::decode(&answer[5..]).unwrap()
     }
 

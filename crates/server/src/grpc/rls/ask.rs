@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use ipnet::IpNet;
 use tidegate::Cost;
-use tidegate::policy::{Request, ThrottleLimit, unmapped};
+use tidegate::policy::{AdHocLimit, AdHocRequest, Request, unmapped};
 
 use super::units;
 use crate::bounds::{DESCRIPTOR_ENTRIES_MAX, DESCRIPTORS_MAX};
@@ -19,33 +19,40 @@ use crate::grpc::proto::envoy::service::ratelimit::v3::rate_limit_response::rate
 #[derive(Debug)]
 pub(super) struct Ask<'a> {
     pub(super) request: Request<'a>,
-    pub(super) means: Means,
+    pub(super) verb: Verb,
 }
 
-/// By what it is decided.
+/// What is to be done.
 #[derive(Debug)]
-pub(super) enum Means {
-    /// By the policy.
-    Policy,
-    /// By a limit that it brings along.
-    Own(Own),
-    /// It brings along a limit that admits nothing.
-    Closed,
-    /// It hands this back to the limits of the policy.
-    GiveBack(Cost),
-    /// It hands this back to a limit that it brings along.
-    GiveBackOwn(Own, Cost),
-    /// It would hand something back to a limit that admits nothing.
-    Nothing,
+pub(super) enum Verb {
+    /// Decide by the policy.
+    Check,
+    /// Decide by an ad-hoc bucket.
+    CheckAdHoc(AdHocBucket),
+    /// Decide by numbers that admit nothing.
+    CheckClosed,
+    /// Give this back to the limits of the policy.
+    Refund(Cost),
+    /// Give this back to an ad-hoc bucket.
+    RefundAdHoc(AdHocBucket, Cost),
+    /// Give something back to numbers that admit nothing: there is nothing to do.
+    RefundClosed,
 }
 
-/// A limit that a descriptor brings along.
+/// An ad-hoc bucket, whose numbers a descriptor brings along.
 #[derive(Debug)]
-pub(super) struct Own {
-    pub(super) limit: ThrottleLimit,
+pub(super) struct AdHocBucket {
+    pub(super) limit: AdHocLimit,
     /// The domain and the entries, so that the bucket is its own.
     pub(super) key: Vec<u8>,
     pub(super) unit: Unit,
+}
+
+impl AdHocBucket {
+    /// As the engine takes it.
+    pub(super) fn at(&self, cost: Cost) -> AdHocRequest<'_> {
+        AdHocRequest { key: &self.key, limit: self.limit, cost: cost.get().into() }
+    }
 }
 
 /// What is asked for each descriptor, in their order.
@@ -76,20 +83,20 @@ fn read_one<'a>(
         None => Cost::new(asked.hits_addend.max(1)),
     };
     let give_back = descriptor.is_negative_hits;
-    let means = match &descriptor.limit {
-        None if give_back => Means::GiveBack(hits),
-        None => Means::Policy,
-        Some(limit) if limit.requests_per_unit == 0 && give_back => Means::Nothing,
-        Some(limit) if limit.requests_per_unit == 0 => Means::Closed,
+    let verb = match &descriptor.limit {
+        None if give_back => Verb::Refund(hits),
+        None => Verb::Check,
+        Some(limit) if limit.requests_per_unit == 0 && give_back => Verb::RefundClosed,
+        Some(limit) if limit.requests_per_unit == 0 => Verb::CheckClosed,
         Some(limit) => {
             let (unit, window) = units::of(limit.unit()).ok_or(CallError::UnknownUnit(place))?;
             let (capacity, rate) = (limit.requests_per_unit, u64::from(limit.requests_per_unit));
-            let limit = ThrottleLimit { capacity, rate, window };
-            let own = Own { limit, key: key(&asked.domain, descriptor), unit };
-            if give_back { Means::GiveBackOwn(own, hits) } else { Means::Own(own) }
+            let limit = AdHocLimit { capacity, rate, window };
+            let bucket = AdHocBucket { limit, key: key(&asked.domain, descriptor), unit };
+            if give_back { Verb::RefundAdHoc(bucket, hits) } else { Verb::CheckAdHoc(bucket) }
         }
     };
-    Ok(Ask { request: request(&asked.domain, descriptor, hits), means })
+    Ok(Ask { request: request(&asked.domain, descriptor, hits), verb })
 }
 
 /// The entries as facts: each under its own name, and those with a meaning under that too. Of two
@@ -240,18 +247,18 @@ mod tests {
         let with = |rpu, unit: RateLimitUnit, entries: &[(&str, &str)]| {
             let limit = RateLimitOverride { requests_per_unit: rpu, unit: unit.into() };
             let asked = asking(vec![RateLimitDescriptor { limit: Some(limit), ..descriptor(entries) }]);
-            read(&asked).map(|mut asks| asks.remove(0).means)
+            read(&asked).map(|mut asks| asks.remove(0).verb)
         };
         let key = |entries: &[(&str, &str)]| match with(5, RateLimitUnit::Week, entries) {
-            Ok(Means::Own(Own { limit, key, .. })) => {
+            Ok(Verb::CheckAdHoc(AdHocBucket { limit, key, .. })) => {
                 let window = Nanos::new(7 * Nanos::DAY.get());
-                assert_eq!(limit, ThrottleLimit { capacity: 5, rate: 5, window });
+                assert_eq!(limit, AdHocLimit { capacity: 5, rate: 5, window });
                 key
             }
             other => panic!("{other:?}"),
         };
         assert_ne!(key(&[("a", "bc")]), key(&[("ab", "c")]), "texts do not run into each other");
-        assert!(matches!(with(0, RateLimitUnit::Second, &[]), Ok(Means::Closed)));
+        assert!(matches!(with(0, RateLimitUnit::Second, &[]), Ok(Verb::CheckClosed)));
         assert!(matches!(with(1, RateLimitUnit::Unknown, &[]), Err(CallError::UnknownUnit(0))));
     }
 

@@ -5,7 +5,7 @@ mod units;
 
 use bytes::Bytes;
 use prost::Message;
-use tidegate::policy::{Decision, Joint, JointDecision};
+use tidegate::policy::{Decision, Joint, JointBy, JointDecision};
 use tidegate::{Cost, Nanos};
 
 use super::error::CallError;
@@ -15,7 +15,7 @@ use super::{frame, guard, told};
 use crate::node::Node;
 use crate::observe::Origin;
 use crate::serve::Peer;
-use ask::{Ask, Means};
+use ask::{Ask, Verb};
 
 /// The status that Envoy answers with, unless it is told to use another.
 const REFUSED: u16 = 429;
@@ -39,7 +39,7 @@ pub(super) async fn should_rate_limit(
 ) -> Result<Bytes, CallError> {
     let asked = RateLimitRequest::decode(message)?;
     let asks = ask::read(&asked)?;
-    if asks.iter().any(|ask| !matches!(ask.means, Means::Policy)) {
+    if asks.iter().any(|ask| !matches!(ask.verb, Verb::Check)) {
         guard::may_bring_limits(node, peer)?;
     }
     let decided = decide(node, origin, &asks).await?;
@@ -57,39 +57,33 @@ struct Decided {
 /// What fails does so before anything is charged.
 async fn decide(node: &Node, origin: Origin<'_>, asks: &[Ask<'_>]) -> Result<Decided, CallError> {
     // The usual case needs nothing that several need.
-    if let [Ask { request, means: Means::Policy }] = asks {
+    if let [Ask { request, verb: Verb::Check }] = asks {
         let decision = node.check(origin, request).await;
         return Ok(Decided { refused: !decision.is_allowed(), outcomes: vec![Outcome::Decided(decision)] });
     }
     for ask in asks {
-        if let Means::GiveBackOwn(own, _) = &ask.means {
-            node.peek_throttled(&own.key, own.limit, Cost::ZERO).await?;
+        if let Verb::RefundAdHoc(bucket, _) = &ask.verb {
+            node.peek_ad_hoc(&bucket.at(Cost::ZERO)).await?;
         }
     }
-    let closes = !node.limiter.kill_switch() && asks.iter().any(|ask| matches!(ask.means, Means::Closed));
-    let JointDecision { allowed, decisions } = if closes {
-        JointDecision { allowed: false, decisions: only_look(node, asks).await? }
-    } else {
-        let joint: Vec<Joint<'_, '_>> = asks.iter().filter_map(joint).collect();
-        node.check_joint(origin, &joint).await?
-    };
+    let joint: Vec<Joint<'_, '_>> = asks.iter().filter_map(joint).collect();
+    let JointDecision { allowed, decisions } = node.check_joint(origin, &joint).await?;
     // Who is refused has done nothing that could be undone.
     let given_back = |cost: Cost| if allowed { cost } else { Cost::ZERO };
     let mut decided = decisions.into_iter();
+    let mut next = || decided.next().expect("there is a decision for each");
     let mut outcomes = Vec::with_capacity(asks.len());
     for ask in asks {
-        outcomes.push(match &ask.means {
-            Means::Closed => Outcome::Closed(node.throttle_closed(origin, &ask.request).await),
-            Means::Nothing => Outcome::Nothing,
-            Means::GiveBack(cost) => Outcome::GivenBack(node.refund(&ask.request, given_back(*cost)).await),
+        outcomes.push(match &ask.verb {
+            Verb::Check | Verb::CheckAdHoc(_) => Outcome::Decided(next()),
+            Verb::CheckClosed => Outcome::Closed(next()),
+            Verb::Refund(cost) => Outcome::GivenBack(node.refund(&ask.request, given_back(*cost)).await),
             // Where there is no room for its numbers any more, its bucket was full.
-            Means::GiveBackOwn(own, cost) => node
-                .refund_throttled(&own.key, own.limit, given_back(*cost))
-                .await
-                .map_or(Outcome::Nothing, Outcome::GivenBack),
-            Means::Policy | Means::Own(_) => {
-                Outcome::Decided(decided.next().expect("there is a decision for each"))
+            Verb::RefundAdHoc(bucket, cost) => {
+                let refunded = node.refund_ad_hoc(&bucket.at(given_back(*cost))).await;
+                refunded.map_or(Outcome::Nothing, Outcome::GivenBack)
             }
+            Verb::RefundClosed => Outcome::Nothing,
         });
     }
     Ok(Decided { refused: !allowed, outcomes })
@@ -97,27 +91,13 @@ async fn decide(node: &Node, origin: Origin<'_>, asks: &[Ask<'_>]) -> Result<Dec
 
 /// What takes part in a decision together with others.
 fn joint<'a, 'r>(ask: &'a Ask<'r>) -> Option<Joint<'a, 'r>> {
-    let instead = match &ask.means {
-        Means::Policy => None,
-        Means::Own(own) => Some((own.limit, own.key.as_slice())),
-        Means::Closed | Means::GiveBack(_) | Means::GiveBackOwn(..) | Means::Nothing => return None,
+    let by = match &ask.verb {
+        Verb::Check => JointBy::Policy,
+        Verb::CheckAdHoc(bucket) => JointBy::AdHoc(bucket.limit, &bucket.key),
+        Verb::CheckClosed => JointBy::Closed,
+        Verb::Refund(_) | Verb::RefundAdHoc(..) | Verb::RefundClosed => return None,
     };
-    Some(Joint { request: &ask.request, instead })
-}
-
-/// The decisions where it is known before that the whole is refused: nothing is charged.
-async fn only_look(node: &Node, asks: &[Ask<'_>]) -> Result<Vec<Decision>, CallError> {
-    let mut seen = Vec::with_capacity(asks.len());
-    for ask in asks {
-        match &ask.means {
-            Means::Policy => seen.push(node.peek(&ask.request).await),
-            Means::Own(own) => {
-                seen.push(node.peek_throttled(&own.key, own.limit, ask.request.cost).await?);
-            }
-            Means::Closed | Means::GiveBack(_) | Means::GiveBackOwn(..) | Means::Nothing => {}
-        }
-    }
-    Ok(seen)
+    Some(Joint { request: &ask.request, by })
 }
 
 fn answer(asks: &[Ask<'_>], decided: &Decided) -> RateLimitResponse {
@@ -158,9 +138,9 @@ fn status(ask: &Ask<'_>, outcome: &Outcome) -> DescriptorStatus {
     status.set_code(code);
     if let Some(tightest) = decision.and_then(Decision::tightest) {
         let name = tightest.rule.name.to_string();
-        let limit = match &ask.means {
-            Means::Own(own) | Means::GiveBackOwn(own, _) => {
-                RateLimit { requests_per_unit: own.limit.capacity, unit: own.unit.into(), name }
+        let limit = match &ask.verb {
+            Verb::CheckAdHoc(bucket) | Verb::RefundAdHoc(bucket, _) => {
+                RateLimit { requests_per_unit: bucket.limit.capacity, unit: bucket.unit.into(), name }
             }
             _ => units::shown(&tightest.rule.numbers, name),
         };

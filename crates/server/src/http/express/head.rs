@@ -1,67 +1,101 @@
 //! The head of a request that is for the express lane.
 
-use crate::bounds::{BODY_BYTES_MAX, HEAD_BYTES_MAX};
+use std::mem::MaybeUninit;
+
+use smallvec::SmallVec;
+
+use crate::bounds::{BODY_BYTES_MAX, HEAD_BYTES_MAX, HEADERS_MAX};
 use crate::http::Context;
 use crate::http::endpoints::Action;
 
-/// More than programs send that only ask for decisions.
-const HEADERS_MAX: usize = 24;
-
 /// What the lane must know of a request.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Head {
+#[derive(Debug)]
+pub(super) struct Head<'a> {
     pub(super) action: Action,
     /// Bytes of the head.
     pub(super) length: usize,
     /// Bytes of the body.
     pub(super) body_length: usize,
+    /// What follows `?`.
+    pub(super) query: Option<&'a str>,
+    /// The trace it belongs to, where somebody wants to know.
+    pub(super) traceparent: Option<&'a str>,
+    /// All headers, for `/v1/forward-auth`.
+    pub(super) headers: SmallVec<[(&'a str, &'a [u8]); 32]>,
 }
 
-impl Head {
+impl<'a> Head<'a> {
     /// The head at the beginning of the input, if it is whole and for this lane.
-    pub(super) fn read(input: &[u8], context: &Context) -> Option<Head> {
-        let node = &context.node;
+    pub(super) fn read(input: &'a [u8], context: &Context) -> Option<Head<'a>> {
+        let on_loopback = context.peer.on_loopback;
         let action = match input {
+            _ if input.starts_with(b"POST /v1/check HTTP/1.1\r\n") => Action::Check,
+            _ if is_forward_auth(input) => Action::ForwardAuth,
             // Whoever brings numbers of its own must be known, unless nobody else can reach this.
-            _ if input.starts_with(b"POST /v1/throttle HTTP/1.1\r\n") && context.peer.on_loopback => {
-                Action::Throttle
-            }
-            // Who waits is watched by hyper.
-            _ if input.starts_with(b"POST /v1/check HTTP/1.1\r\n") && !node.limiter.rules().has_queues() => {
-                Action::Check
-            }
+            _ if input.starts_with(b"POST /v1/throttle HTTP/1.1\r\n") && on_loopback => Action::Throttle,
             _ => return None,
         };
-        // What a shared store says is waited for.
-        if node.traces.is_on() || node.shared().is_some() {
-            return None;
+        // On loopback a page in a browser could ask too, by a name of its own. Proxies pass on what their clients
+        // send.
+        let guards = on_loopback && action != Action::ForwardAuth;
+        let mut head = plain(input, action, guards)?;
+        if !context.node.traces.is_on() {
+            head.traceparent = None;
         }
-        // On loopback a page in a browser could ask too, by a name of its own.
-        let (length, body_length) = plain(input, context.peer.on_loopback)?;
-        Some(Head { action, length, body_length })
+        Some(head)
     }
 }
 
-/// The length of a head and that of its body, if nothing in the head asks for more than an answer. A head
-/// that two servers might read differently is none of these.
-fn plain(input: &[u8], on_loopback: bool) -> Option<(usize, usize)> {
-    let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
-    let mut request = httparse::Request::new(&mut headers);
-    let Ok(httparse::Status::Complete(length)) = request.parse(input) else { return None };
-    if length > HEAD_BYTES_MAX {
+/// Is it a request to `/v1/forward-auth`, by a method that may be answered with a body?
+fn is_forward_auth(input: &[u8]) -> bool {
+    const METHODS: [&[u8]; 6] = [b"GET ", b"POST ", b"PUT ", b"PATCH ", b"DELETE ", b"OPTIONS "];
+    let target = METHODS.iter().find_map(|method| input.strip_prefix(*method));
+    let rest = target.and_then(|target| target.strip_prefix(b"/v1/forward-auth"));
+    rest.is_some_and(|rest| matches!(rest.first(), Some(b' ' | b'?')))
+}
+
+/// A head in which nothing asks for more than an answer. One that two servers might read differently is none of these.
+fn plain(input: &[u8], action: Action, guards: bool) -> Option<Head<'_>> {
+    let mut headers = [const { MaybeUninit::uninit() }; HEADERS_MAX];
+    let mut request = httparse::Request::new(&mut []);
+    let Ok(httparse::Status::Complete(length)) = request.parse_with_uninit_headers(input, &mut headers)
+    else {
+        return None;
+    };
+    if length > HEAD_BYTES_MAX || request.version != Some(1) {
         return None;
     }
-    let (mut body_length, mut has_host) = (None, false);
+    let for_clients = action == Action::ForwardAuth;
+    let (mut body_length, mut has_host, mut traceparent) = (None, false, None);
+    let mut all = SmallVec::new();
     for header in request.headers {
         match kind(header.name) {
             Kind::Length if body_length.is_none() => body_length = Some(number(header.value)?),
-            Kind::Host if !has_host && (!on_loopback || is_loopback(header.value)) => has_host = true,
+            Kind::Host if !has_host && (!guards || is_loopback(header.value)) => has_host = true,
             Kind::Connection if header.value.eq_ignore_ascii_case(b"keep-alive") => {}
-            Kind::Other => {}
-            Kind::Length | Kind::Host | Kind::Connection | Kind::Hyper => return None,
+            Kind::Traceparent if traceparent.is_none() => {
+                traceparent = std::str::from_utf8(header.value).ok()
+            }
+            Kind::Client if for_clients => {}
+            Kind::Other | Kind::Traceparent => {}
+            Kind::Length | Kind::Host | Kind::Connection | Kind::Client | Kind::Hyper => return None,
+        }
+        if for_clients {
+            all.push((header.name, header.value));
         }
     }
-    Some((length, body_length.filter(|_| has_host)?))
+    // What a proxy asks has no body.
+    let body_length =
+        if for_clients { body_length.or(Some(0)).filter(|length| *length == 0) } else { body_length };
+    let query = request.path?.split_once('?').map(|(_, query)| query);
+    Some(Head {
+        action,
+        length,
+        body_length: body_length.filter(|_| has_host)?,
+        query,
+        traceparent,
+        headers: all,
+    })
 }
 
 /// What a header has to do with the lane.
@@ -69,6 +103,9 @@ enum Kind {
     Length,
     Host,
     Connection,
+    Traceparent,
+    /// It says something about a client that asks for itself, and nothing about one that a proxy asks for.
+    Client,
     /// It changes how the request is to be read or answered.
     Hyper,
     Other,
@@ -78,11 +115,13 @@ fn kind(name: &str) -> Kind {
     let is = |other: &str| name.eq_ignore_ascii_case(other);
     // By length first: few names are worth a comparison.
     match name.len() {
-        2 if is("te") => Kind::Hyper,
+        2 if is("te") => Kind::Client,
         4 if is("host") => Kind::Host,
-        6 if is("expect") || is("origin") => Kind::Hyper,
+        6 if is("expect") => Kind::Hyper,
+        6 if is("origin") => Kind::Client,
         7 if is("upgrade") || is("trailer") => Kind::Hyper,
         10 if is("connection") => Kind::Connection,
+        11 if is("traceparent") => Kind::Traceparent,
         14 if is("content-length") => Kind::Length,
         14 if is("http2-settings") => Kind::Hyper,
         17 if is("transfer-encoding") => Kind::Hyper,
@@ -117,7 +156,8 @@ mod tests {
     #[test]
     fn only_the_plainest_heads_are_taken() {
         let head = |more: &str| format!("POST /v1/check HTTP/1.1\r\n{more}\r\n\r\n");
-        let taken = |more: &str| plain(head(more).as_bytes(), true).map(|(_, body)| body);
+        let taken =
+            |more: &str| plain(head(more).as_bytes(), Action::Check, true).map(|head| head.body_length);
         for (more, body) in [
             ("Host: localhost\r\nContent-Length: 12", 12),
             ("host: 127.0.0.1:8080\r\ncontent-length: 0", 0),
@@ -148,9 +188,9 @@ mod tests {
         let many: String = (0..HEADERS_MAX).map(|number| format!("X-{number}: y\r\n")).collect();
         assert_eq!(taken(&format!("{many}Host: localhost\r\nContent-Length: 1")), None);
         let unguarded = head("Host: api.example\r\nContent-Length: 1");
-        assert!(plain(unguarded.as_bytes(), false).is_some());
+        assert!(plain(unguarded.as_bytes(), Action::Check, false).is_some());
         for end in 0..unguarded.len() {
-            assert_eq!(plain(&unguarded.as_bytes()[..end], false), None, "it must be whole");
+            assert!(plain(&unguarded.as_bytes()[..end], Action::Check, false).is_none(), "it must be whole");
         }
     }
 }

@@ -2,18 +2,37 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
+use bytes::Buf;
 use http::StatusCode;
 use tidegate::Clock;
-use tidegate::policy::Decision;
+use tidegate::policy::{Decision, problem_body};
+
+use super::waiting::Decided;
+use crate::http::answer::{self, Answer};
+use crate::http::answer_body::AnswerBody;
+use crate::http::decide;
+use crate::http::forward_auth::{Manner, Passage};
+use crate::http::problem::Problem;
 
 /// What is kept of a buffer that has grown.
 const KEPT_BYTES_MAX: usize = 64 * 1_024;
+
+/// Whom an answer is for.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Kind {
+    /// A program that asked for a decision.
+    ForPrograms,
+    /// The client of a proxy that asked whether it may pass.
+    ForClients(Manner),
+}
 
 /// Answers that are to be sent together.
 #[derive(Debug, Default)]
 pub(super) struct Reply {
     written: Vec<u8>,
     body: Vec<u8>,
+    /// Is the connection closed after the next answer?
+    closes: bool,
     /// The last date that was written, and its second.
     date: (u64, String),
 }
@@ -21,6 +40,7 @@ pub(super) struct Reply {
 impl Reply {
     /// Begins anew.
     pub(super) fn clear(&mut self) {
+        self.closes = false;
         self.written.clear();
         self.written.shrink_to(KEPT_BYTES_MAX);
         self.body.shrink_to(KEPT_BYTES_MAX);
@@ -31,35 +51,113 @@ impl Reply {
         &self.written
     }
 
+    /// The connection is closed after the next answer.
+    pub(super) fn close(&mut self) {
+        self.closes = true;
+    }
+
     /// One more.
-    pub(super) fn add(&mut self, decision: &Decision, status: StatusCode, clock: &impl Clock) {
+    #[inline]
+    pub(super) fn add(&mut self, decided: &Decided, clock: &impl Clock) {
+        match (&decided.decision, decided.kind) {
+            (Ok(decision), Kind::ForPrograms) => self.add_decision(decision, clock),
+            (Ok(decision), Kind::ForClients(manner)) => {
+                self.add_passage(decision, manner.tell(decision), clock)
+            }
+            (Err(error), _) => self.add_answer(&Problem::from(*error).answer(), clock),
+        }
+    }
+
+    /// The decision itself.
+    fn add_decision(&mut self, decision: &Decision, clock: &impl Clock) {
         self.body.clear();
-        self.body.push(b'{');
-        decision.write_json_members(&mut self.body);
-        self.body.push(b'}');
+        answer::write(decision, &mut self.body);
+        self.begin(decide::status(decision));
         let out = &mut self.written;
+        header(out, "content-type", "application/json");
+        add_headers(decision, out);
+        self.end(clock);
+    }
+
+    /// May the client pass?
+    fn add_passage(&mut self, decision: &Decision, passage: Passage, clock: &impl Clock) {
+        self.body.clear();
+        let status = match passage {
+            Passage::Passed => StatusCode::NO_CONTENT,
+            Passage::Refused(status) => status,
+            Passage::Challenged(_) => StatusCode::UNAUTHORIZED,
+        };
+        self.begin(status);
+        let out = &mut self.written;
+        if passage == Passage::Passed {
+            add_headers(decision, out);
+            return self.end_head(clock);
+        }
+        header(out, "content-type", problem_body::CONTENT_TYPE);
+        add_headers(decision, out);
+        if let Passage::Challenged(challenge) = passage {
+            header(out, "www-authenticate", challenge);
+        }
+        self.body.extend_from_slice(decision.problem_body(status.as_u16()).as_bytes());
+        self.end(clock);
+    }
+
+    /// An answer that was made for hyper.
+    #[cold]
+    fn add_answer(&mut self, answer: &Answer, clock: &impl Clock) {
+        self.body.clear();
+        if let AnswerBody::Whole(held) = answer.body() {
+            self.body.extend_from_slice(held.chunk());
+        }
+        self.begin(answer.status());
+        for (name, value) in answer.headers() {
+            header(&mut self.written, name.as_str(), &String::from_utf8_lossy(value.as_bytes()));
+        }
+        self.end(clock);
+    }
+
+    /// The status line, with the words that hyper uses.
+    fn begin(&mut self, status: StatusCode) {
         let line: &[u8] = match status {
             StatusCode::OK => b"HTTP/1.1 200 OK\r\n",
+            StatusCode::NO_CONTENT => b"HTTP/1.1 204 No Content\r\n",
             StatusCode::TOO_MANY_REQUESTS => b"HTTP/1.1 429 Too Many Requests\r\n",
-            _ => b"HTTP/1.1 503 Service Unavailable\r\n",
+            _ => {
+                let reason = status.canonical_reason().unwrap_or("<none>");
+                let line = format!("HTTP/1.1 {} {reason}\r\n", status.as_str());
+                return self.written.extend_from_slice(line.as_bytes());
+            }
         };
-        out.extend_from_slice(line);
-        header(out, "content-type", "application/json");
-        decision.headers(|name, value| header(out, name, value));
-        // What is no header's value is not sent, as elsewhere.
-        let is_value = |tag: &&str| tag.bytes().all(|byte| matches!(byte, b' '..=b'~'));
-        if let Some(tag) = decision.degraded_to_tell().filter(is_value) {
-            header(out, "x-ratelimit-degraded", tag);
-        }
+        self.written.extend_from_slice(line);
+    }
+
+    /// What comes after the other headers: the length, the date, and the body.
+    fn end(&mut self, clock: &impl Clock) {
         let mut digits = [0; 20];
-        header(out, "content-length", decimal(self.body.len(), &mut digits));
+        header(&mut self.written, "content-length", decimal(self.body.len(), &mut digits));
+        self.end_head(clock);
+        self.written.extend_from_slice(&self.body);
+    }
+
+    fn end_head(&mut self, clock: &impl Clock) {
+        if self.closes {
+            header(&mut self.written, "connection", "close");
+        }
         let second = clock.wall().get() / tidegate::Nanos::SECOND.get();
         if self.date.0 != second {
             self.date = (second, httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(second)));
         }
-        header(out, "date", &self.date.1);
-        out.extend_from_slice(b"\r\n");
-        out.extend_from_slice(&self.body);
+        header(&mut self.written, "date", &self.date.1);
+        self.written.extend_from_slice(b"\r\n");
+    }
+}
+
+fn add_headers(decision: &Decision, out: &mut Vec<u8>) {
+    decision.headers(|name, value| header(out, name, value));
+    // What is no header's value is not sent, as elsewhere.
+    let is_value = |tag: &&str| tag.bytes().all(|byte| matches!(byte, b' '..=b'~'));
+    if let Some(tag) = decision.degraded_to_tell().filter(is_value) {
+        header(out, "x-ratelimit-degraded", tag);
     }
 }
 

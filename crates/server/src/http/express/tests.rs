@@ -47,15 +47,15 @@ async fn answer(context: &Arc<Context>, request: &str) -> (String, Vec<String>, 
     (status, lines, body.to_owned())
 }
 
-/// One answer with a length.
+/// One answer.
 async fn read_answer(client: &mut DuplexStream) -> String {
     let mut said = Vec::new();
     loop {
         let read = client.read_buf(&mut said).await.unwrap();
         let text = String::from_utf8(said.clone()).unwrap();
         if let Some((head, body)) = text.split_once("\r\n\r\n") {
-            let length = head.split("\r\n").find_map(|line| line.strip_prefix("content-length: ")).unwrap();
-            if body.len() >= length.parse().unwrap() {
+            let length = head.split("\r\n").find_map(|line| line.strip_prefix("content-length: "));
+            if body.len() >= length.unwrap_or("0").parse().unwrap() {
                 return text;
             }
         }
@@ -107,6 +107,81 @@ async fn answers_are_those_of_hyper() {
     }
 }
 
+/// What a proxy asks, with a token that is there in the policy's eyes.
+fn forwarded(user: &str, query: &str, more: &str) -> String {
+    format!(
+        "GET /v1/forward-auth{query} HTTP/1.1\r\nHost: tidegate\r\nX-Forwarded-For: 203.0.113.7\r\n\
+         X-Forwarded-Method: GET\r\nX-Forwarded-Uri: /api?x=1\r\nX-User: {user}\r\n{more}\r\n"
+    )
+}
+
+#[tokio::test]
+async fn proxies_are_answered_as_by_hyper() {
+    let context = context(&POLICY.replace("[user]", "[header:x-user]"));
+    for (place, query) in
+        ["", "?deny_status=403", "?deny_status=599", "?deny_status=x"].into_iter().enumerate()
+    {
+        for times in 1..=3 {
+            let by_lane = whole_answer(&context, &forwarded(&format!("a{place}"), query, "")).await;
+            let by_hyper =
+                whole_answer(&context, &forwarded(&format!("b{place}"), query, "Upgrade: x\r\n")).await;
+            assert_eq!(by_lane, by_hyper, "{query}, time {times}");
+        }
+    }
+}
+
+/// All that a listener says to one request, without the dates, in the order of its lines.
+async fn whole_answer(context: &Arc<Context>, request: &str) -> Vec<String> {
+    let (mut client, server) = duplex(65_536);
+    tokio::spawn(crate::http::serve(Arc::clone(&context.node), server, context.peer));
+    client.write_all(request.as_bytes()).await.unwrap();
+    let said = read_answer(&mut client).await;
+    let is_time = |line: &&str| line.starts_with("date: ") || line.contains("reset");
+    let mut lines: Vec<String> = said.lines().filter(|line| !is_time(line)).map(str::to_owned).collect();
+    assert!(lines[0].starts_with("HTTP/1.1 "), "{said}");
+    lines.sort();
+    lines
+}
+
+const QUEUE: &str = "version: 1\nlimits:\n- { name: q, key: [], sustained: { rate: 20 }, burst: { capacity: 1 }, \
+                     strategy: queue, queue: { max_depth: 9, max_wait: 10s } }\n";
+
+#[tokio::test]
+async fn the_lane_goes_on_after_a_request_that_had_to_wait() {
+    let context = context(QUEUE);
+    let (mut client, server) = duplex(65_536);
+    let kept = Arc::clone(&context);
+    let lane = tokio::spawn(async move { serve(&kept, server, Bytes::new()).await.is_none() });
+    client.write_all(post("/v1/check", "", "{}").repeat(3).as_bytes()).await.unwrap();
+    let mut bytes = Vec::new();
+    let said = loop {
+        assert!(client.read_buf(&mut bytes).await.unwrap() > 0);
+        let said = String::from_utf8(bytes.clone()).unwrap();
+        if said.matches("HTTP/1.1 200 OK").count() == 3 && said.ends_with('}') {
+            break said;
+        }
+    };
+    assert_eq!(said.matches("\"queued_ms\"").count(), 2, "two had to wait: {said}");
+    client.write_all(post("/v1/check", "", r#"{"cost":0}"#).as_bytes()).await.unwrap();
+    assert!(read_answer(&mut client).await.starts_with("HTTP/1.1 200 OK"));
+    drop(client);
+    assert!(lane.await.unwrap(), "hyper was never needed");
+}
+
+#[tokio::test]
+async fn a_client_that_hangs_up_while_it_waits_is_noticed() {
+    let context = context(&QUEUE.replace("rate: 20", "rate: 1, window: hour").replace("10s", "1h"));
+    let (mut client, server) = duplex(65_536);
+    let kept = Arc::clone(&context);
+    let lane = tokio::spawn(async move { serve(&kept, server, Bytes::new()).await.is_none() });
+    client.write_all(post("/v1/check", "", "{}").repeat(2).as_bytes()).await.unwrap();
+    read_answer(&mut client).await;
+    drop(client);
+    let ended = tokio::time::timeout(std::time::Duration::from_secs(5), lane).await;
+    assert!(ended.expect("it does not wait for an hour").unwrap());
+    assert!(context.activity.is_idle());
+}
+
 #[tokio::test]
 async fn what_is_not_plain_is_left_to_hyper() {
     let plain = context(POLICY);
@@ -126,8 +201,18 @@ async fn what_is_not_plain_is_left_to_hyper() {
     ] {
         assert!(!is_taken(&plain, &request).await, "{request}");
     }
-    let queue = "version: 1\nlimits:\n- { name: q, key: [], sustained: { rate: 1 }, strategy: queue, queue: { max_depth: 1, max_wait: 1s } }\n";
-    assert!(!is_taken(&context(queue), &post("/v1/check", "", "{}")).await, "who waits is watched by hyper");
+    for (method, target, more, taken) in [
+        ("GET", "/v1/forward-auth", "Origin: http://a.example\r\nTE: trailers\r\n", true),
+        ("DELETE", "/v1/forward-auth?deny_status=403", "Content-Length: 0\r\n", true),
+        ("HEAD", "/v1/forward-auth", "", false),
+        ("GET", "/v1/forward-auth/more", "", false),
+        ("GET", "/v1/forward-auth?deny_status=200", "", false),
+        ("POST", "/v1/forward-auth", "Content-Length: 1\r\n", false),
+        ("GET", "/v1/forward-auth", "Upgrade: websocket\r\n", false),
+    ] {
+        let request = format!("{method} {target} HTTP/1.1\r\nHost: a.example\r\n{more}\r\n");
+        assert_eq!(is_taken(&plain, &request).await, taken, "{request}");
+    }
     let (node, peer) = (Arc::clone(&plain.node), Peer { on_loopback: false, ..plain.peer });
     let elsewhere = Arc::new(Context::new(node, peer));
     let throttle = post("/v1/throttle", "", r#"{"key":"k","capacity":1,"rate":1,"window":"1s"}"#);

@@ -9,14 +9,14 @@ use crate::ManualClock;
 const OPTIONS: MemoryOptions = MemoryOptions { max_keys: 2_000, max_log_entries: 0 };
 const START: Nanos = Nanos::from_secs(1_800_000_000);
 
-fn limit(capacity: u32, rate: u64, window: Nanos) -> ThrottleLimit {
-    ThrottleLimit { capacity, rate, window }
+fn limit(capacity: u32, rate: u64, window: Nanos) -> AdHocLimit {
+    AdHocLimit { capacity, rate, window }
 }
 
 /// Three sets of numbers.
-fn small() -> (Throttle<ManualClock>, ManualClock) {
+fn small() -> (AdHocBuckets<ManualClock>, ManualClock) {
     let clock = ManualClock::new(START);
-    (Throttle::with_sets_max(OPTIONS, clock.clone(), 3).unwrap(), clock)
+    (AdHocBuckets::with_sets_max(OPTIONS, clock.clone(), 3).unwrap(), clock)
 }
 
 #[test]
@@ -34,9 +34,9 @@ fn a_bucket_is_its_key_and_its_numbers() {
 fn what_makes_no_bucket_is_refused() {
     let (throttle, _) = small();
     let good = limit(2, 1, Nanos::SECOND);
-    assert_eq!(throttle.take(b"", good, Cost::ONE, START), Err(ThrottleError::EmptyKey));
+    assert_eq!(throttle.take(b"", good, Cost::ONE, START), Err(AdHocError::EmptyKey));
     let zero = throttle.take(b"a", limit(0, 1, Nanos::SECOND), Cost::ONE, START);
-    assert_eq!(zero, Err(ThrottleError::Numbers(QuotaError::ZeroCapacity)));
+    assert_eq!(zero, Err(AdHocError::Numbers(QuotaError::ZeroCapacity)));
     assert_eq!(throttle.sets.len(), 0, "nothing is kept of it");
 }
 
@@ -77,7 +77,7 @@ fn numbers_without_end_are_refused_when_none_are_idle_and_taken_when_they_are() 
         assert!(take(capacity).unwrap().is_allowed());
     }
     let refused = take(4).unwrap_err();
-    assert_eq!(refused, ThrottleError::TooMany(2));
+    assert_eq!(refused, AdHocError::TooMany(2));
     assert!(refused.to_string().starts_with("more than 2 different sets of numbers"), "{refused}");
     assert!(!take(1).unwrap().is_allowed(), "those that are there go on");
     clock.advance(Nanos::from_millis(2_999));
@@ -96,7 +96,7 @@ fn numbers_without_end_are_refused_when_none_are_idle_and_taken_when_they_are() 
 #[test]
 fn numbers_in_constant_use_lose_nothing_and_lock_nobody_out() {
     let clock = ManualClock::new(START);
-    let throttle = Throttle::new(OPTIONS, clock.clone());
+    let throttle = AdHocBuckets::new(OPTIONS, clock.clone());
     let busy = |number: u64| limit(1_000_000, 1 + number, Nanos::HOUR);
     let mut taken = 0;
     for round in 0..300_000_u32 {
@@ -126,7 +126,7 @@ fn a_set_that_comes_back_starts_with_full_buckets_of_its_own() {
     for capacity in 1..=3 {
         assert_eq!(take(hour(capacity), capacity).remaining, 0, "whatever its number meant before");
     }
-    assert_eq!(throttle.peek(b"a", first, Cost::ONE, clock.now()), Err(ThrottleError::TooMany(2)));
+    assert_eq!(throttle.peek(b"a", first, Cost::ONE, clock.now()), Err(AdHocError::TooMany(2)));
     clock.advance(Nanos::from_secs(3_602));
     assert_eq!(take(first, 1).remaining, 4);
     assert_eq!(take(hour(3), 1).remaining, 0, "an hour has brought one");
@@ -135,14 +135,14 @@ fn a_set_that_comes_back_starts_with_full_buckets_of_its_own() {
 #[test]
 fn a_size_that_cannot_be_reserved_is_an_error_that_names_it() {
     let options = MemoryOptions { max_keys: usize::MAX / 64, max_log_entries: 0 };
-    let error = Throttle::try_new(options, ManualClock::new(START)).unwrap_err();
+    let error = AdHocBuckets::try_new(options, ManualClock::new(START)).unwrap_err();
     assert!(matches!(error, MemoryError::Reserve { .. }), "{error}");
     assert!(error.to_string().contains("bytes for 288230376151711743 keys"), "{error}");
 }
 
 #[test]
 fn threads_that_bring_new_numbers_do_not_disturb_each_other() {
-    let throttle = Throttle::with_sets_max(OPTIONS, MonotonicClock::new(), 3).unwrap();
+    let throttle = AdHocBuckets::with_sets_max(OPTIONS, MonotonicClock::new(), 3).unwrap();
     let numbers = limit(100, 1, Nanos::HOUR);
     let admitted: u32 = std::thread::scope(|scope| {
         let count = |seed: u32| {
@@ -180,7 +180,7 @@ proptest! {
             let quota = Quota::new(numbers.rate, numbers.window, numbers.capacity).unwrap();
             let answer = throttle.take(&key.to_le_bytes(), numbers, Cost::new(cost), now);
             let Ok(decision) = answer else {
-                prop_assert_eq!(answer, Err(ThrottleError::TooMany(2)));
+                prop_assert_eq!(answer, Err(AdHocError::TooMany(2)));
                 continue;
             };
             let state = buckets.entry((number, key)).or_default();

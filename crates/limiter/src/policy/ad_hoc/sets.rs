@@ -19,7 +19,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use tidegate_core::{Carry, Limit, Nanos, Quota};
 
-use super::{ThrottleError, ThrottleLimit};
+use super::{AdHocError, AdHocLimit};
 use crate::memory::Version;
 use crate::{Clock, Memory, MemoryError, MemoryOptions, MemoryStats, Store};
 
@@ -60,7 +60,7 @@ struct Seat<C> {
 
 #[derive(Debug, Default)]
 struct Index {
-    sets: HashMap<ThrottleLimit, Arc<Set>>,
+    sets: HashMap<AdHocLimit, Arc<Set>>,
     /// Before this instant too few are dead to forget them.
     full_until: Nanos,
 }
@@ -92,7 +92,7 @@ impl Set {
 /// The sets that a thread has used last: one for each of a few hashes.
 struct Recent {
     seat: usize,
-    sets: [Option<(u64, ThrottleLimit, Arc<Set>)>; RECENT],
+    sets: [Option<(u64, AdHocLimit, Arc<Set>)>; RECENT],
 }
 
 const RECENT: usize = 16;
@@ -104,13 +104,13 @@ impl Recent {
     }
 
     /// Numbers that share a place only take turns in it, so any mixture will do.
-    fn place(numbers: &ThrottleLimit) -> usize {
-        let ThrottleLimit { capacity, rate, window } = *numbers;
+    fn place(numbers: &AdHocLimit) -> usize {
+        let AdHocLimit { capacity, rate, window } = *numbers;
         let mixed = u64::from(capacity) ^ rate.rotate_left(24) ^ window.get().rotate_left(48);
         (mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - RECENT.ilog2())) as usize
     }
 
-    fn get(&self, epoch: u64, numbers: &ThrottleLimit) -> Option<&Set> {
+    fn get(&self, epoch: u64, numbers: &AdHocLimit) -> Option<&Set> {
         let (known_in, known, set) = self.sets[Recent::place(numbers)].as_ref()?;
         (*known_in == epoch && known == numbers).then_some(&**set)
     }
@@ -150,10 +150,10 @@ impl<C: Clock> Sets<C> {
     /// known yet.
     pub(super) fn with<R>(
         &self,
-        numbers: &ThrottleLimit,
+        numbers: &AdHocLimit,
         now: Nanos,
         act: impl Fn(&Memory<Arc<C>>, &Arc<Version>) -> R,
-    ) -> Result<R, ThrottleError> {
+    ) -> Result<R, AdHocError> {
         let act = |seat: &Seat<C>, set: &Set| {
             set.touch(now);
             act(seat.memory(), &set.version)
@@ -199,11 +199,11 @@ impl<C: Clock> Sets<C> {
     #[cold]
     fn settle_in(
         &self,
-        numbers: &ThrottleLimit,
+        numbers: &AdHocLimit,
         now: Nanos,
         memory: &Memory<Arc<C>>,
-    ) -> Result<Option<Arc<Set>>, ThrottleError> {
-        let ThrottleLimit { capacity, rate, window } = *numbers;
+    ) -> Result<Option<Arc<Set>>, AdHocError> {
+        let AdHocLimit { capacity, rate, window } = *numbers;
         let quota = Quota::new(rate, window, capacity)?;
         let mut index = self.write();
         if let Some(set) = index.sets.get(numbers) {
@@ -225,9 +225,9 @@ impl<C: Clock> Sets<C> {
 
     /// Forgets all sets that are dead, if they are an eighth of all.
     #[cold]
-    fn forget_the_dead(&self, now: Nanos) -> Result<(), ThrottleError> {
+    fn forget_the_dead(&self, now: Nanos) -> Result<(), AdHocError> {
         let enough = (self.sets_max / 8).max(1);
-        let too_many = ThrottleError::TooMany(self.sets_max - enough);
+        let too_many = AdHocError::TooMany(self.sets_max - enough);
         if now < self.read().full_until {
             return Err(too_many);
         }
@@ -280,7 +280,7 @@ impl<C: Clock> Sets<C> {
 }
 
 /// Puts a set at hand, unless this thread is amid something with another.
-fn remember(epoch: u64, numbers: &ThrottleLimit, set: Arc<Set>) {
+fn remember(epoch: u64, numbers: &AdHocLimit, set: Arc<Set>) {
     // A thread about to end has nothing to remember.
     let _ = RECENTLY.try_with(|recent| {
         if let Ok(mut recent) = recent.try_borrow_mut() {

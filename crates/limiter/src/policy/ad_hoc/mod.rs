@@ -1,7 +1,7 @@
-//! Buckets without a policy: whoever asks brings the numbers.
+//! Ad-hoc buckets: they belong to no policy, and whoever asks brings the numbers.
 
+mod asking;
 mod sets;
-mod shared;
 #[cfg(test)]
 mod tests;
 
@@ -18,14 +18,16 @@ use super::decision::{Decision, Reason, Refuser, RuleStanding, Ruling};
 use super::stats::Stats;
 use crate::charge::Ask;
 use crate::memory::Key;
-use crate::{Clock, Memory, MemoryError, MemoryOptions, MemoryStats, MonotonicClock};
+use crate::{Clock, Intent, Memory, MemoryError, MemoryOptions, MemoryStats, MonotonicClock};
+
+pub use asking::{AdHocAnswer, AdHocRequest};
 
 /// The one limit that decisions name. Two descriptors make its tier `custom`.
 const POLICY: &str = "version: 1\nlimits: [{ name: throttle, key: [user, client], sustained: { rate: 1 }, headers: [x-ratelimit] }]\n";
 
 /// The numbers of an ad-hoc bucket: `rate` tokens in each `window`, at most `capacity` at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct ThrottleLimit {
+pub struct AdHocLimit {
     /// The most tokens at once.
     pub capacity: u32,
     /// Tokens that come in a window.
@@ -37,13 +39,16 @@ pub struct ThrottleLimit {
 /// Why there is no decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum ThrottleError {
+pub enum AdHocError {
     /// The key is empty.
     #[error("the key is empty; name whom the bucket is for")]
     EmptyKey,
     /// The numbers make no limit.
     #[error(transparent)]
     Numbers(#[from] QuotaError),
+    /// The limiter was made without room for them.
+    #[error("this limiter keeps no ad-hoc buckets; make it with `Limiter::with_ad_hoc`")]
+    NotKept,
     /// Too many different limits are in use at once.
     #[error(
         "more than {0} different sets of numbers have buckets that are not full yet, and there is no room for \
@@ -53,7 +58,7 @@ pub enum ThrottleError {
     TooMany(usize),
 }
 
-/// Ad-hoc buckets. A bucket's identity is its key and its numbers.
+/// Ad-hoc buckets in this process's memory. A bucket's identity is its key and its numbers.
 ///
 /// Memory is bounded: keys take what [`MemoryOptions`] allow, and up to 65,536
 /// different sets of numbers are told apart at once, about a kilobyte each: 64 MiB.
@@ -64,46 +69,50 @@ pub enum ThrottleError {
 /// decisions wait for: some milliseconds for a million keys.
 ///
 /// ```
-/// use tidegate::policy::{Throttle, ThrottleLimit};
+/// use tidegate::policy::{AdHocBuckets, AdHocLimit};
 /// use tidegate::{Cost, MemoryOptions, MonotonicClock, Nanos};
 ///
-/// let throttle = Throttle::new(MemoryOptions::default(), MonotonicClock::new());
-/// let limit = ThrottleLimit { capacity: 2, rate: 30, window: Nanos::MINUTE };
+/// let throttle = AdHocBuckets::new(MemoryOptions::default(), MonotonicClock::new());
+/// let limit = AdHocLimit { capacity: 2, rate: 30, window: Nanos::MINUTE };
 /// assert!(throttle.check(b"alice", limit, Cost::new(2))?.is_allowed());
 /// let denied = throttle.check(b"alice", limit, Cost::ONE)?;
 /// assert_eq!((denied.violated_rule(), denied.retry_after_secs()), (Some("throttle"), Some(2)));
-/// # Ok::<(), tidegate::policy::ThrottleError>(())
+/// # Ok::<(), tidegate::policy::AdHocError>(())
 /// ```
 #[derive(Debug)]
-pub struct Throttle<C = MonotonicClock> {
+pub struct AdHocBuckets<C = MonotonicClock> {
     sets: Sets<C>,
     counters: RuleCounters,
     set: ArcSwap<Active>,
 }
 
-impl<C: Clock> Throttle<C> {
+impl<C: Clock> AdHocBuckets<C> {
     /// With room for so much, on this clock. Memory is reserved at once, and used when touched.
     ///
     /// # Panics
-    /// Where [`Throttle::try_new`] fails.
-    pub fn new(options: MemoryOptions, clock: C) -> Throttle<C> {
-        Throttle::try_new(options, clock).unwrap_or_else(|error| panic!("{error}"))
+    /// Where [`AdHocBuckets::try_new`] fails.
+    pub fn new(options: MemoryOptions, clock: C) -> AdHocBuckets<C> {
+        AdHocBuckets::try_new(options, clock).unwrap_or_else(|error| panic!("{error}"))
     }
 
     /// The same, for sizes that may be too much for the system.
     ///
     /// # Errors
     /// When the memory cannot be reserved.
-    pub fn try_new(options: MemoryOptions, clock: C) -> Result<Throttle<C>, MemoryError> {
-        Throttle::with_sets_max(options, clock, SETS_MAX)
+    pub fn try_new(options: MemoryOptions, clock: C) -> Result<AdHocBuckets<C>, MemoryError> {
+        AdHocBuckets::with_sets_max(options, clock, SETS_MAX)
     }
 
-    fn with_sets_max(options: MemoryOptions, clock: C, sets_max: usize) -> Result<Throttle<C>, MemoryError> {
+    fn with_sets_max(
+        options: MemoryOptions,
+        clock: C,
+        sets_max: usize,
+    ) -> Result<AdHocBuckets<C>, MemoryError> {
         let rules: RuleSet = Policy::parse(POLICY).expect("a valid policy").into();
         let names = Stats::new().names_of(&rules);
         let store = Memory::try_with_clock(MemoryOptions { max_keys: 1, max_log_entries: 0 }, &clock)?;
         let set = Active::bind(rules, &store, &names, 1, clock.now()).expect("one limit");
-        Ok(Throttle {
+        Ok(AdHocBuckets {
             sets: Sets::new(options, clock, sets_max)?,
             counters: RuleCounters::new(),
             set: ArcSwap::from_pointee(set),
@@ -117,50 +126,70 @@ impl<C: Clock> Throttle<C> {
     pub fn take(
         &self,
         key: &[u8],
-        limit: ThrottleLimit,
+        limit: AdHocLimit,
         cost: Cost,
         now: Nanos,
-    ) -> Result<tidegate_core::Decision, ThrottleError> {
+    ) -> Result<tidegate_core::Decision, AdHocError> {
         let decision = self.take_uncounted(key, limit, cost, now)?;
         self.count(decision.is_allowed());
         Ok(decision)
     }
 
+    /// What [`Store::charge`](crate::Store::charge) is asked to do, done here. Takes are counted.
+    pub(super) fn act(
+        &self,
+        intent: Intent,
+        key: &[u8],
+        limit: AdHocLimit,
+        cost: Cost,
+        now: Nanos,
+    ) -> Result<tidegate_core::Decision, AdHocError> {
+        match intent {
+            Intent::Take => self.take(key, limit, cost, now),
+            Intent::Peek => self.peek(key, limit, cost, now),
+            Intent::Refund => self.refund(key, limit, cost, now),
+            Intent::HandBack => {
+                self.hand_back(key, limit, cost, now);
+                self.peek(key, limit, Cost::ZERO, now)
+            }
+        }
+    }
+
     pub(super) fn take_uncounted(
         &self,
         key: &[u8],
-        limit: ThrottleLimit,
+        limit: AdHocLimit,
         cost: Cost,
         now: Nanos,
-    ) -> Result<tidegate_core::Decision, ThrottleError> {
+    ) -> Result<tidegate_core::Decision, AdHocError> {
         self.with(key, limit, now, |memory, key| memory.take(key, cost, now))
     }
 
-    /// What [`Throttle::take`] would say, with nothing taken or counted.
+    /// What [`AdHocBuckets::take`] would say, with nothing taken or counted.
     ///
     /// # Errors
-    /// As for [`Throttle::take`].
+    /// As for [`AdHocBuckets::take`].
     pub fn peek(
         &self,
         key: &[u8],
-        limit: ThrottleLimit,
+        limit: AdHocLimit,
         cost: Cost,
         now: Nanos,
-    ) -> Result<tidegate_core::Decision, ThrottleError> {
+    ) -> Result<tidegate_core::Decision, AdHocError> {
         self.with(key, limit, now, |memory, key| memory.peek(key, Ask::now(cost), now))
     }
 
     /// Gives `cost` back to the bucket of `key`, never above the capacity, and tells what it holds then.
     ///
     /// # Errors
-    /// As for [`Throttle::take`].
+    /// As for [`AdHocBuckets::take`].
     pub fn refund(
         &self,
         key: &[u8],
-        limit: ThrottleLimit,
+        limit: AdHocLimit,
         cost: Cost,
         now: Nanos,
-    ) -> Result<tidegate_core::Decision, ThrottleError> {
+    ) -> Result<tidegate_core::Decision, AdHocError> {
         self.with(key, limit, now, |memory, key| {
             memory.refund(key, cost, now);
             memory.peek(key, Ask::now(Cost::ZERO), now)
@@ -168,18 +197,18 @@ impl<C: Clock> Throttle<C> {
     }
 
     /// Takes back what was taken at `taken_at`, as if it had not been.
-    pub(super) fn hand_back(&self, key: &[u8], limit: ThrottleLimit, cost: Cost, taken_at: Nanos) {
+    pub(super) fn hand_back(&self, key: &[u8], limit: AdHocLimit, cost: Cost, taken_at: Nanos) {
         // Where the numbers have moved on since, the bucket is full anyway.
         let _ = self.with(key, limit, taken_at, |memory, key| {
             memory.hand_back(key, Ask::now(cost), taken_at);
         });
     }
 
-    /// [`Throttle::take`] as of now, with all that can be told of a decision; its limit is called `throttle`.
+    /// [`AdHocBuckets::take`] as of now, with all that can be told of a decision; its limit is called `throttle`.
     ///
     /// # Errors
-    /// As for [`Throttle::take`].
-    pub fn check(&self, key: &[u8], limit: ThrottleLimit, cost: Cost) -> Result<Decision, ThrottleError> {
+    /// As for [`AdHocBuckets::take`].
+    pub fn check(&self, key: &[u8], limit: AdHocLimit, cost: Cost) -> Result<Decision, AdHocError> {
         let now = self.sets.clock().now();
         let decision = self.take(key, limit, cost, now)?;
         Ok(self.told(decision, now))
@@ -202,8 +231,8 @@ impl<C: Clock> Throttle<C> {
         Decision::new(self.set.load(), ruling)
     }
 
-    /// The same where everything is admitted, by order, whatever the bucket says.
-    pub fn told_by_order(&self, decision: tidegate_core::Decision, now: Nanos) -> Decision {
+    /// The same where the kill switch admits everything, whatever the bucket says.
+    pub(super) fn told_under_kill_switch(&self, decision: tidegate_core::Decision, now: Nanos) -> Decision {
         let mut ruling = Ruling::admitted(now, Reason::KillSwitch);
         ruling.wall = self.sets.clock().wall_at(now);
         ruling.standings.push(RuleStanding { rule: 0, decision, queued: false });
@@ -212,7 +241,7 @@ impl<C: Clock> Throttle<C> {
     }
 
     /// Refuses by numbers that admit nothing. They make no bucket, so no wait will do.
-    pub fn refuse(&self, now: Nanos) -> Decision {
+    pub(super) fn refuse(&self, now: Nanos) -> Decision {
         self.count(false);
         let (outcome, reset_after) = (Outcome::Never, Nanos::ZERO);
         self.told(tidegate_core::Decision { outcome, limit: 0, remaining: 0, reset_after }, now)
@@ -231,12 +260,12 @@ impl<C: Clock> Throttle<C> {
     fn with<R>(
         &self,
         key: &[u8],
-        limit: ThrottleLimit,
+        limit: AdHocLimit,
         now: Nanos,
         act: impl Fn(&Memory<Arc<C>>, Key<'_>) -> R,
-    ) -> Result<R, ThrottleError> {
+    ) -> Result<R, AdHocError> {
         if key.is_empty() {
-            return Err(ThrottleError::EmptyKey);
+            return Err(AdHocError::EmptyKey);
         }
         self.sets.with(&limit, now, |memory, version| act(memory, Key::new(version, key)))
     }
