@@ -126,6 +126,7 @@
 mod bucket;
 mod charge;
 mod clock;
+pub mod history;
 mod keyed;
 mod memory;
 mod now_or_later;

@@ -70,7 +70,7 @@ pub struct Entry {
     /// The numbers it is charged by, scaled by the trust.
     pub limit: Limit,
     /// What is written beside the state, so that whoever reads it knows what it is written in: the numbers and
-    /// the trust; see `registry.rs`.
+    /// the trust; see `registry/text.rs`.
     pub text: std::sync::Arc<str>,
     /// What to take or to give back.
     pub cost: Cost,

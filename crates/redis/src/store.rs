@@ -142,7 +142,7 @@ impl<L: Link, C: Sleep> RedisStore<L, C> {
     /// Where the state of a charge's bucket is.
     pub(crate) fn key(&self, charge: &Charge<'_>) -> BucketKey {
         let version = self.registry.version(charge.limit);
-        version.namer().key(self.registry.prefix(), charge.key, charge.tag)
+        version.data.namer().key(self.registry.prefix(), charge.key, charge.tag)
     }
 
     /// One question to the server, if it is to be asked.

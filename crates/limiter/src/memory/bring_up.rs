@@ -1,53 +1,24 @@
-//! From one version to another: what an edit, or a change of trust, does to the
-//! state of a key.
-//!
-//! A word goes from one generation to the next at the trust it is written in,
-//! each edit as of its own instant, and then from that trust to the one it is
-//! charged at, as of the charge.
+//! What becomes of the word in a slot that is found under another version; the
+//! rule is in [`crate::history::edits`].
 
-use tidegate_core::{Carry, Cost, Limit, Meter, Nanos};
+use tidegate_core::{Limit, Meter, Nanos};
 
-use super::registry::Registry;
-use super::version::Version;
+use super::version::{Registry, Version};
+use crate::history::edits::retrust_word;
 
 impl Registry {
-    /// The edits that lead from the generation of `from` to that of `to`, oldest
-    /// first: the plain version that each one made, and the limit before and
-    /// after it at the trust of `from`. None if `from` is already as new: a
-    /// request under way since before an edit must not undo it.
-    pub(crate) fn edits<'a>(&'a self, from: &'a Version, to: &Version) -> impl Iterator<Item = Edit<'a>> {
-        let (generation, trust) = (to.generation, from.trust);
-        let (mut plain, mut limit) = (self.plain(from), from.limit);
-        std::iter::from_fn(move || {
-            plain = plain.next.get().filter(|new| new.generation <= generation)?;
-            let before = std::mem::replace(&mut limit, plain.scaled(trust));
-            Some(Edit { before, after: limit, made: plain })
-        })
-    }
-
-    /// Is a token before the edits from `from` to `to` still a token after them?
-    /// Where one starts anew or scales, a charge from before is not what is
-    /// missing now, and must not be handed back.
-    pub(crate) fn keeps_tokens(&self, from: &Version, to: &Version) -> bool {
-        let keeps = |edit: Edit<'_>| {
-            edit.made.carry == Carry::AsIs && edit.before.algorithm() == edit.after.algorithm()
-        };
-        from.generation == to.generation || self.edits(from, to).all(keeps)
-    }
-
     /// Where a state found under `found` goes when it is charged under `wanted`:
     /// to that version, or, if a newer generation is found, to the same trust of
-    /// that one. Where nobody has asked for it yet, the state stays as it is.
+    /// that one. Where nobody has asked for it yet, the state stays as it is: a
+    /// version is made under a lock, and nobody waits for one here.
     pub(crate) fn target<'a>(&'a self, found: &'a Version, wanted: &'a Version) -> &'a Version {
         if found.generation <= wanted.generation {
             return wanted;
         }
+        let plain = self.plain(found);
         match wanted.trust {
-            0 => self.plain(found),
-            trust => {
-                let variant = self.plain(found).known_variant(trust);
-                variant.map_or(found, |variant| self.get(variant.id()))
-            }
+            0 => plain,
+            trust => plain.known_variant(trust).map_or(found, |variant| variant),
         }
     }
 
@@ -68,18 +39,26 @@ impl Registry {
         let (limit, word) = self.edited(found, word, wanted);
         let target = self.target(found, wanted);
         let same_trust = target.trust == found.trust;
-        let word = if same_trust { word } else { retrusted(&limit, word, &target.limit, now) };
+        let word = if same_trust { word } else { retrust_word(&limit, word, &target.limit, now) };
         (target.number, word)
     }
 
     /// A word brought up edit by edit to the generation of `wanted`, at the trust
     /// it is written in, and its limit there.
     fn edited(&self, found: &Version, word: u64, wanted: &Version) -> (Limit, u64) {
-        self.edits(found, wanted).fold((found.limit, word), |(_, word), edit| {
-            let word =
-                carried(&edit.before, word, &edit.after, edit.made.carry, |meter| edit.made.since(meter));
-            (edit.after, word)
-        })
+        let edits = self.edits(found, wanted, found.trust);
+        edits.fold((found.limit, word), |(_, word), edit| (edit.after, edit.carry_word(word, edit.at())))
+    }
+
+    /// A word that is found at another trust than that of `wanted`, as it stays if
+    /// nothing is charged; `None` if it is at that trust.
+    pub(crate) fn unchanged(&self, (from, word): (u32, u64), wanted: u32) -> Option<(Meter, u64)> {
+        let (found, wanted) = (&**self.get(from), &**self.get(wanted));
+        if found.trust == wanted.trust {
+            return None;
+        }
+        let (limit, word) = self.edited(found, word, wanted);
+        limit.meter().map(|meter| (*meter, word))
     }
 
     /// Is nothing used of a word, whatever trust it is charged at next?
@@ -93,75 +72,23 @@ impl Registry {
         };
         // A limit that has become one that keeps logs leaves nothing in slots.
         limit.meter().is_none_or(|meter| {
-            if version.identity.is_trusted() {
+            if version.is_trusted() {
                 meter.is_idle_at_any_trust(word, newest.limit.capacity(), now(meter))
             } else {
                 meter.is_idle(word, now(meter))
             }
         })
     }
-
-    /// How much longer than until a word of this version is full it takes to be
-    /// full at any trust.
-    pub(crate) fn idle_later(&self, number: u32) -> Nanos {
-        let version = self.get(number);
-        let meter = version.meter().filter(|_| version.identity.is_trusted());
-        meter.map_or(Nanos::ZERO, |meter| meter.idle_later(self.plain(version).limit.capacity()))
-    }
-
-    /// How long a word that is found at another trust than that of `wanted` takes
-    /// to hold a cost there if it stays as it is, for a denial writes nothing, and
-    /// how long it takes to be full: `None` if it is at that trust.
-    pub(crate) fn as_found(
-        &self,
-        (from, word): (u32, u64),
-        wanted: u32,
-        cost: Cost,
-        now: Nanos,
-    ) -> Option<(Nanos, Nanos)> {
-        let (found, wanted) = (&**self.get(from), &**self.get(wanted));
-        if found.trust == wanted.trust {
-            return None;
-        }
-        let (limit, word) = self.edited(found, word, wanted);
-        let holds_in = |cost| limit.meter()?.holds_in(word, cost, now);
-        Some((holds_in(cost)?, holds_in(Cost::new(wanted.limit.capacity()))?))
-    }
-}
-
-/// One edit of a limit, at some trust.
-pub(crate) struct Edit<'a> {
-    pub(crate) before: Limit,
-    pub(crate) after: Limit,
-    /// The plain version that it made.
-    pub(crate) made: &'a Version,
-}
-
-/// A word carried over to the limit that replaces its own; between words and logs
-/// nothing is.
-fn carried(from: &Limit, word: u64, to: &Limit, carry: Carry, at: impl Fn(&Meter) -> Nanos) -> u64 {
-    match (from.meter(), to.meter()) {
-        (Some(from), Some(to)) => from.carry(word, to, carry, at(from)),
-        _ => 0,
-    }
-}
-
-/// The same to the limit at another trust.
-fn retrusted(from: &Limit, word: u64, to: &Limit, at: impl Fn(&Meter) -> Nanos) -> u64 {
-    match (from.meter(), to.meter()) {
-        (Some(from), Some(to)) => from.carry_trust(word, to, at(from)),
-        _ => 0,
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tidegate_core::{Quota, token_bucket};
+    use tidegate_core::{Carry, Cost, Quota, token_bucket};
 
     #[test]
     fn a_word_is_carried_edit_by_edit_each_at_its_time() {
-        let registry = Registry::new();
+        let registry = Registry::default();
         let at = Nanos::from_secs;
         let slow = Quota::new(1, Nanos::SECOND, 100).unwrap();
         let fast = Quota::new(10, Nanos::SECOND, 100).unwrap();
@@ -187,11 +114,11 @@ mod tests {
 
     #[test]
     fn an_edit_reaches_a_word_at_the_trust_it_is_written_in() {
-        let registry = Registry::new();
+        let registry = Registry::default();
         let at = Nanos::from_secs;
         let quota = |rate, capacity| Limit::from(Quota::new(rate, Nanos::SECOND, capacity).unwrap());
         let edit = |limit, carry, now| registry.name("a", limit, carry, now).unwrap().id();
-        let version = |plain, trust| &**registry.get(registry.variant(plain, trust).unwrap().id());
+        let version = |plain, trust| &**registry.variant(plain, trust).unwrap();
         let first = edit(quota(10, 1_000), Carry::AsIs, at(100));
         let trusted = version(first, 100);
         let all = Cost::new(2_000);
@@ -209,13 +136,13 @@ mod tests {
 
     #[test]
     fn a_request_from_before_an_edit_has_its_own_trust_if_it_can() {
-        let registry = Registry::new();
+        let registry = Registry::default();
         let quota = |capacity| Limit::from(Quota::new(1, Nanos::HOUR, capacity).unwrap());
         let (now, name) =
             (Nanos::from_secs(100), |limit| registry.name("a", limit, Carry::AsIs, Nanos::ZERO));
         let old = name(quota(10)).unwrap().id();
         let new = name(quota(20)).unwrap().id();
-        let variant = |plain, trust| registry.variant(plain, trust).unwrap().id();
+        let variant = |plain, trust| registry.variant(plain, trust).unwrap().number;
         let (old_trusted, new_trusted) = (variant(old, 50), variant(new, 50));
         let word = registry.meter(new).take(0, Cost::new(12), now).1.unwrap();
         let up = |from, wanted| registry.bring_up(from, word, registry.get(wanted), |_| now);
@@ -227,10 +154,10 @@ mod tests {
 
     #[test]
     fn a_bucket_that_would_be_full_at_any_trust_is_idle() {
-        let registry = Registry::new();
+        let registry = Registry::default();
         let limit = Quota::new(1, Nanos::SECOND, 10).unwrap().into();
         let plain = registry.name("a", limit, Carry::AsIs, Nanos::ZERO).unwrap().id();
-        let trusted = &**registry.get(registry.variant(plain, 100).unwrap().id());
+        let trusted = &**registry.variant(plain, 100).unwrap();
         let at = |millis| Nanos::from_secs(100).saturating_add(Nanos::from_millis(millis));
         // 15 of 20 are back after ten seconds, at 1.5 a second.
         let word = trusted.meter().unwrap().take(0, Cost::new(15), at(0)).1.unwrap();

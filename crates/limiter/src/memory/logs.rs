@@ -12,12 +12,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tidegate_core::sliding_log::{Log, Room};
-use tidegate_core::{Carry, Cost, Decision, Limit, LogQuota, Nanos};
+use tidegate_core::{Cost, Decision, Limit, LogQuota, Nanos};
 
-use super::bring_up::Edit;
 use super::overflow::{Debtor, Debtors, Kind};
-use super::registry::Registry;
-use super::version::Version;
+use super::version::{Registry, Version};
 use crate::Clock;
 use crate::charge::Ask;
 
@@ -71,14 +69,14 @@ pub(crate) struct LogKey<'a> {
 
 impl LogKey<'_> {
     fn debtor(&self) -> Debtor<'_> {
-        Debtor { overflow: &self.version.identity.overflow, kind: Kind::Log, hash: self.hash }
+        Debtor { overflow: &self.version.data.overflow, kind: Kind::Log, hash: self.hash }
     }
 
     /// What a key without a log starts with: usually nothing. One that drew on the
     /// shared log starts with all of that, or what it drew would be granted twice.
     fn first(&self, with: &Logging<'_>) -> KeptLog {
         if with.debtors.may_owe(self.debtor(), self.now) {
-            self.version.identity.overflow.log().clone()
+            self.version.data.overflow.log().clone()
         } else {
             KeptLog::default()
         }
@@ -95,15 +93,8 @@ impl KeptLog {
             return key.quota;
         }
         let found = registry.get(self.version);
-        for Edit { before, after, made } in registry.edits(found, key.version) {
-            match (&before, &after, made.carry) {
-                (Limit::Log(from), Limit::Log(to), Carry::AsIs) if from.window() == to.window() => {}
-                (Limit::Log(from), Limit::Log(to), Carry::Proportional) if from.window() == to.window() => {
-                    self.log.forget(from, made.since);
-                    self.log.scale(from.limit(), to.limit());
-                }
-                _ => self.log = Log::default(),
-            }
+        for edit in registry.edits(found, key.version, found.trust) {
+            edit.carry_log(&mut self.log, edit.at());
         }
         let target = registry.target(found, key.version);
         self.version = target.number;
@@ -169,7 +160,7 @@ impl Logs {
         let has_room = || self.has_room() || self.room_elsewhere(with.registry, key.now, || self.has_room());
         let mut kept = match shard.logs.get(&key.hash) {
             Some(kept) => kept.clone(),
-            None if !has_room() => key.version.identity.overflow.log().clone(),
+            None if !has_room() => key.version.data.overflow.log().clone(),
             None => key.first(with),
         };
         let quota = kept.bring_up(with.registry, key);
@@ -195,7 +186,7 @@ impl Logs {
         match self.shard(key.hash).logs.get_mut(&key.hash) {
             Some(kept) => self.resize(kept, act),
             None if with.debtors.may_owe(key.debtor(), key.now) => {
-                act(&mut key.version.identity.overflow.log());
+                act(&mut key.version.data.overflow.log());
             }
             None => {}
         }
@@ -265,7 +256,7 @@ impl Logs {
 fn take_shared(with: &Logging<'_>, key: &LogKey<'_>, ask: Ask) -> Decision {
     let (cost, at) = (ask.cost, key.now.saturating_add(ask.delay));
     with.debtors.count_overflow();
-    let mut shared = key.version.identity.overflow.log();
+    let mut shared = key.version.data.overflow.log();
     let quota = shared.bring_up(with.registry, key);
     let room = if shared.log.len() < OVERFLOW_ENTRIES { Room::Grow } else { Room::Full };
     let decision = shared.log.take_ahead(quota, cost, key.now, at, room);

@@ -3,8 +3,8 @@
 //! - [`slot`] is one key's state in one atomic word, [`probe`] the protocol by
 //!   which keys share slots, [`table`] the slots themselves, [`words`] what is
 //!   done with them.
-//! - [`registry`] knows the limits, each [`version`] of them, [`bring_up`] what
-//!   leads from one to another.
+//! - [`version`] is what it keeps with each version of a limit, [`bring_up`] what
+//!   becomes of a slot that is found under another one.
 //! - [`overflow`] serves keys that find no slot,
 //!   [`logs`] keeps what does not fit a word.
 //! - [`window_time`] tells which of the two clocks a limit goes by.
@@ -13,7 +13,6 @@ mod bring_up;
 mod logs;
 mod overflow;
 mod probe;
-mod registry;
 mod slot;
 mod table;
 mod version;
@@ -32,13 +31,14 @@ use smallvec::SmallVec;
 use tidegate_core::{Cost, Decision, Limit, LogQuota, Nanos};
 
 use crate::charge::{Ask, all_or_nothing};
+use crate::history::Moment;
 use crate::{
     Charge, Clock, Intent, LimitError, LimitRef, MonotonicClock, NamedLimit, NowOrLater, Role, Store, Verdict,
 };
 use logs::{LogKey, Logging, Logs};
 use overflow::Debtors;
-use registry::Registry;
 use table::Table;
+use version::Registry;
 
 pub(crate) use version::Version;
 pub(crate) use window_time::{WindowTime, charged_at};
@@ -127,7 +127,7 @@ impl<'a> Key<'a> {
 
     #[inline]
     pub(crate) fn new<K: Hash + ?Sized>(version: &'a Arc<Version>, key: &K) -> Key<'a> {
-        Key { version, hash: version.identity.hash(key) }
+        Key { version, hash: version.data.hash(key) }
     }
 }
 
@@ -160,7 +160,7 @@ impl<C: Clock> Memory<C> {
         Ok(Memory {
             table: Table::new(options.max_keys)?,
             logs: Logs::new(options.max_log_entries),
-            registry: Registry::new(),
+            registry: Registry::default(),
             debtors: Debtors::new(options.max_keys),
             windows: WindowTime::default(),
             clock,
@@ -344,11 +344,11 @@ impl<C: Clock> Store for Memory<C> {
     type Error = Infallible;
 
     fn limits(&self, limits: &[NamedLimit<'_>], now: Nanos) -> Result<Vec<LimitRef>, LimitError> {
-        self.registry.name_all(limits, (now, self.clock.wall_at(now)))
+        self.registry.name_all(limits, Moment { steady: now, wall: self.clock.wall_at(now) })
     }
 
     fn variant(&self, limit: &LimitRef, trust: u8) -> Result<LimitRef, LimitError> {
-        self.registry.variant(limit.id(), trust)
+        self.registry.variant(limit.id(), trust).map(|variant| variant.handle.clone())
     }
 
     #[inline]

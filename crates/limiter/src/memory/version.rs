@@ -1,46 +1,37 @@
-//! One version of a limit, and what all versions of it have in common.
+//! What the memory store keeps with the versions of a limit.
 
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use siphasher::sip::SipHasher13;
-use tidegate_core::{Carry, Limit, Meter, Nanos};
+use tidegate_core::Meter;
 
 use super::overflow::Overflow;
+use super::slot::VERSION_BITS;
 use crate::LimitRef;
+use crate::history::{self, History, VERSIONS_MAX, VersionData};
 
-/// What stays the same through all edits of a limit.
+/// The limits that a memory store knows.
+pub(crate) type Registry = History<Arc<Identity>>;
+/// One version of them.
+pub(crate) type Version = history::Version<Arc<Identity>>;
+
+/// A slot names the version that its state is written in.
+const _: () = assert!(VERSIONS_MAX < 1 << VERSION_BITS);
+
+/// What stays the same through all edits of a limit, and at every trust.
 #[derive(Debug)]
 pub(crate) struct Identity {
     /// A limit hashes its keys under random numbers of its own, so that nobody
     /// outside can aim two keys at one slot, and one key has a slot per limit.
     hash_keys: (u64, u64),
     pub(crate) overflow: Overflow,
-    /// May its keys be trusted: was that said of it, or was it ever asked for at
-    /// some trust?
-    trusted: AtomicBool,
 }
 
 impl Identity {
-    pub(super) fn new(trusted: bool) -> Identity {
+    fn new() -> Identity {
         let random = || RandomState::new().hash_one(0_u64);
-        Identity {
-            hash_keys: (random(), random()),
-            overflow: Overflow::default(),
-            trusted: AtomicBool::new(trusted),
-        }
-    }
-
-    /// Its keys may be trusted from now on.
-    pub(super) fn trust(&self) {
-        self.trusted.store(true, Ordering::Relaxed);
-    }
-
-    /// May its keys be trusted more the next time?
-    #[inline]
-    pub(super) fn is_trusted(&self) -> bool {
-        self.trusted.load(Ordering::Relaxed)
+        Identity { hash_keys: (random(), random()), overflow: Overflow::default() }
     }
 
     /// The key's hash, by SipHash-1-3: the fingerprint *is* the identity, so it
@@ -53,27 +44,14 @@ impl Identity {
     }
 }
 
-/// One version of a limit: the numbers of a generation at some trust.
-#[derive(Debug)]
-pub(crate) struct Version {
-    pub(crate) number: u32,
-    pub(crate) limit: Limit,
-    pub(crate) identity: Arc<Identity>,
-    /// How many edits came before it.
-    pub(super) generation: u32,
-    /// In hundredths; none in the plain version of the generation.
-    pub(super) trust: u8,
-    /// The number of that plain version.
-    pub(super) plain: u32,
-    /// From when on it applies, by both clocks, and what it did with the tokens then.
-    pub(crate) since: Nanos,
-    pub(super) since_wall: Nanos,
-    pub(crate) carry: Carry,
-    pub(super) handle: LimitRef,
-    /// Of a plain version: what an edit replaced it by.
-    pub(super) next: OnceLock<Arc<Version>>,
-    /// Of a plain version: the others of its generation, by trust less one.
-    pub(super) variants: OnceLock<Box<[OnceLock<LimitRef>]>>,
+impl VersionData for Arc<Identity> {
+    fn plain<'a>(_: &LimitRef, mut before: impl Iterator<Item = &'a Version>) -> Arc<Identity> {
+        before.next().map_or_else(|| Arc::new(Identity::new()), |first| first.data.clone())
+    }
+
+    fn variant(_: &LimitRef, plain: &Version) -> Arc<Identity> {
+        plain.data.clone()
+    }
 }
 
 impl Version {
@@ -81,34 +59,33 @@ impl Version {
     pub(crate) fn meter(&self) -> Option<&Meter> {
         self.limit.meter()
     }
+}
 
-    /// From when on it applies, as a meter sees it.
-    pub(super) fn since(&self, meter: &Meter) -> Nanos {
-        if meter.windows().is_some() { self.since_wall } else { self.since }
-    }
-
-    /// The variant of a plain version, if it was ever asked for.
-    pub(super) fn known_variant(&self, trust: u8) -> Option<&LimitRef> {
-        let place = usize::from(trust).checked_sub(1)?;
-        self.variants.get().and_then(|variants| variants.get(place)?.get())
-    }
-
-    /// The numbers of a plain version at some trust. Where they cannot be scaled,
-    /// nobody was ever charged under the scaled ones, and these do as well.
-    pub(super) fn scaled(&self, trust: u8) -> Limit {
-        match self.known_variant(trust) {
-            Some(variant) => *variant.limit(),
-            None => self.limit.trusted(trust).unwrap_or(self.limit),
-        }
-    }
-
-    /// The plain version that edits of this plain one have led to.
+impl Registry {
+    /// The meter of a version that slots are written in.
     #[inline]
-    pub(super) fn newest(&self) -> &Version {
-        let mut version = self;
-        while let Some(next) = version.next.get() {
-            version = next;
-        }
-        version
+    pub(crate) fn meter(&self, number: u32) -> &Meter {
+        self.get(number).meter().expect("only meters keep their state in slots")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_core::{Carry, Nanos, Quota};
+
+    #[test]
+    fn an_edit_keeps_the_keys_where_they_are() {
+        let registry = Registry::default();
+        let hash = |name, capacity| {
+            let quota = Quota::new(1, Nanos::SECOND, capacity).unwrap();
+            let limit = registry.name(name, quota.into(), Carry::AsIs, Nanos::ZERO).unwrap();
+            let trusted = registry.variant(limit.id(), 50).unwrap();
+            [registry.get(limit.id()), trusted].map(|version| version.data.hash("key"))
+        };
+        let first = hash("a", 10);
+        assert_eq!(first[0], first[1], "so does a trust");
+        assert_eq!(hash("a", 20), first);
+        assert_ne!(hash("b", 10), first, "another limit has other secrets");
     }
 }

@@ -5,18 +5,18 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use portable_atomic::AtomicU128;
-use tidegate_core::{Cost, Decision, Meter, Nanos, Outcome, token_bucket};
+use tidegate_core::{Cost, Decision, Meter, Nanos, token_bucket};
 
 use super::overflow::{Debtor, Debtors, Kind};
 use super::probe::{NoRoom, Probe, Rules, Settled, Window};
-use super::registry::Registry;
 use super::slot::{Entry, Slot, Tag};
 use super::table::TableWindow;
-use super::version::Version;
+use super::version::{Registry, Version};
 use super::window_time::{When, WindowTime, charged_at};
 use super::{Key, Memory};
 use crate::Clock;
 use crate::charge::Ask;
+use crate::history::edits::told_as_found;
 
 /// What the protocol must know, for one key at one instant.
 pub(super) struct KeyRules<'a> {
@@ -31,7 +31,7 @@ pub(super) struct KeyRules<'a> {
 
 impl KeyRules<'_> {
     fn debtor(&self) -> Debtor<'_> {
-        Debtor { overflow: &self.version.identity.overflow, kind: Kind::Slot, hash: self.hash }
+        Debtor { overflow: &self.version.data.overflow, kind: Kind::Slot, hash: self.hash }
     }
 
     /// Now, as a meter sees it.
@@ -46,7 +46,7 @@ impl KeyRules<'_> {
 
     /// The shared bucket as it stands, as an entry of the key.
     fn shared_entry(&self, tag: Tag) -> Entry {
-        let entry = self.version.identity.overflow.slot.get();
+        let entry = self.version.data.overflow.slot.get();
         if entry.is_empty() || entry.is_claim() {
             Entry { tag, state: 0 }
         } else {
@@ -130,17 +130,10 @@ impl<C: Clock> Memory<C> {
         if state.is_ok() { decision } else { self.as_found(decision, found, version, ask.cost, when.now) }
     }
 
-    /// A denial writes nothing, so a key found at another trust stays there: the
-    /// wait must be long enough for that too.
+    /// The same where the key may have been found at another trust.
     fn as_found(&self, decision: Decision, found: Entry, version: u32, cost: Cost, now: Nanos) -> Decision {
-        let Outcome::Denied { retry_after } = decision.outcome else { return decision };
-        let found = (found.tag.version(), found.state);
-        let Some((wait, full)) = self.registry.as_found(found, version, cost, now) else { return decision };
-        Decision {
-            outcome: Outcome::Denied { retry_after: retry_after.max(wait) },
-            reset_after: decision.reset_after.max(full),
-            ..decision
-        }
+        let unchanged = || self.registry.unchanged((found.tag.version(), found.state), version);
+        told_as_found(decision, unchanged, cost, now)
     }
 
     /// When that is, as a meter sees it.
@@ -182,10 +175,8 @@ impl<C: Clock> Memory<C> {
         let settled = shared_bucket(&shared).update(charge).expect("the one slot is its key's own");
         if settled.state.is_ok() && ask.cost > Cost::ZERO {
             let charged_at = self.instant(self.registry.meter(settled.version), settled.when);
-            let full_after = self
-                .decision(settled, ask)
-                .reset_after
-                .saturating_add(self.registry.idle_later(settled.version));
+            let idle_later = self.registry.idle_later(self.registry.get(settled.version));
+            let full_after = self.decision(settled, ask).reset_after.saturating_add(idle_later);
             let earliest = settled.when.now.min(rules.wall());
             self.debtors.owes(rules.debtor(), charged_at.saturating_add(full_after), earliest);
             if self.probe(key, rules).is_present() {
@@ -310,7 +301,7 @@ impl Window for OneSlot<'_> {
 
 /// The bucket that keys without a slot share, as a key that is the same for all.
 fn shared_bucket<'a>(rules: &'a SharedRules<'a>) -> Probe<'a, OneSlot<'a>, SharedRules<'a>> {
-    let overflow = &rules.0.version.identity.overflow;
+    let overflow = &rules.0.version.data.overflow;
     Probe {
         window: OneSlot(&overflow.slot),
         tag: Tag::new(0, rules.0.version.number),

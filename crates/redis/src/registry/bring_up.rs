@@ -1,8 +1,7 @@
 //! From one version to another: what an edit, or a change of trust, does to a state that is found on the server.
 //!
-//! A state goes from one generation to the next at the trust it is written in, each edit as of its own instant, and
-//! then from that trust to the one it is charged at, as of the server's now. Numbers that this node does not know
-//! are others' edits: they are taken to be made now, and leave the tokens as they are.
+//! The rule is the one of every store ([`tidegate::history::edits`]). Numbers that this node does not know are others'
+//! edits: they are taken to be made now, and leave the tokens as they are.
 //!
 //! While nodes change over from one policy to another, both numbers are written in turn. What is done to a state
 //! must not add up then, however often they alternate:
@@ -15,11 +14,14 @@
 
 use std::sync::Arc;
 
-use tidegate::{Algorithm, Carry, Cost, Decision, Limit, Meter, Nanos, Outcome};
-use tidegate_core::LogQuota;
+use tidegate::history::edits::{Edit, retrust_word};
+use tidegate::history::scaled;
+use tidegate::{Algorithm, Carry, Cost, Limit, Meter, Nanos};
 use tidegate_core::sliding_log::Log;
 
-use super::{Numbers, Registry, Version};
+use super::text::Numbers;
+use super::version::met;
+use super::{Registry, Version};
 use crate::link::{LogState, State};
 use crate::wire::numbers::{Scale, far_windows, read};
 use crate::wire::{log_entries, state_and_text};
@@ -39,14 +41,6 @@ pub(crate) struct BroughtUp {
     pub(crate) poisoned: bool,
 }
 
-/// An edit: the limit before and after it, at the trust of a state, and what it does to the state when.
-struct Edit {
-    before: Limit,
-    after: Limit,
-    carry: Carry,
-    at: Nanos,
-}
-
 impl Registry {
     /// Brings up what was found under another text than that of `asked`.
     pub(crate) fn bring_up(&self, asked: &Arc<Version>, raw: &[u8], now: Nanos) -> BroughtUp {
@@ -59,39 +53,40 @@ impl Registry {
                 poisoned: true,
             };
         };
-        let plain = self.plain(asked);
+        let history = &self.history;
+        let plain = history.plain(asked);
         let is_known =
-            |known: &Arc<Version>| known.limit == numbers.limit && known.edition() == numbers.edition;
-        let known = self.generations(&plain).find(is_known);
-        let (version, edits) = match &known {
+            |known: &&Version| known.limit == numbers.limit && known.data.edition() == numbers.edition;
+        let known = history.generations(plain).find(is_known);
+        let (version, edits) = match known {
             Some(known) if known.generation > plain.generation => {
-                (self.variant_of(known, asked.trust()).unwrap_or_else(|_| known.clone()), Vec::new())
+                let variant = history.variant(known.number, asked.trust);
+                (variant.unwrap_or_else(|_| history.get(known.number)), Vec::new())
             }
             Some(known) => {
-                let edits = edits_between(known, &plain, numbers.trust);
+                let edits: Vec<Edit> = history.edits(known, plain, numbers.trust).collect();
                 let late = edits.first().is_some_and(|edit| is_later(&found, edit));
-                let edits = if late { vec![others_edit(&numbers, &plain, now)] } else { edits };
-                (asked.clone(), edits)
+                (asked, if late { vec![others_edit(&numbers, plain, now)] } else { edits })
             }
             None if numbers.limit == plain.limit => {
-                plain.adopt(numbers.edition);
-                asked.adopt(numbers.edition);
-                (asked.clone(), Vec::new())
+                plain.data.adopt(numbers.edition);
+                asked.data.adopt(numbers.edition);
+                (asked, Vec::new())
             }
             None => {
-                plain.met(&numbers.limit);
-                (asked.clone(), vec![others_edit(&numbers, &plain, now)])
+                met(plain, &numbers.limit);
+                (asked, vec![others_edit(&numbers, plain, now)])
             }
         };
-        let keeps_tokens = match &known {
-            Some(known) => keeps_tokens(&edits_between(&plain, known, 0)),
+        let keeps_tokens = match known {
+            Some(known) => history.keeps_tokens(plain, known),
             None => numbers.limit == plain.limit,
         };
         let limit = edits.last().map_or_else(|| scaled(&numbers.limit, numbers.trust), |edit| edit.after);
-        let state = lesser(&limit, carried(&found, &edits, |edit| edit.at.min(now)), || {
+        let state = lesser(&limit, carried(&found, &edits, |edit| edit.at().min(now)), || {
             carried(&found, &edits, |_| now)
         });
-        let retrusted = version.trust() != numbers.trust;
+        let retrusted = version.trust != numbers.trust;
         let unchanged = match (&limit, &state) {
             (Limit::Meter(meter @ Meter::TokenBucket(_)), State::Word(word)) if retrusted => {
                 Some((*meter, *word))
@@ -99,26 +94,7 @@ impl Registry {
             _ => None,
         };
         let state = if retrusted { retrust(state, &limit, &version.limit, now) } else { state };
-        BroughtUp { version, state, unchanged, keeps_tokens, poisoned }
-    }
-}
-
-/// A denial writes nothing, so a bucket found at another trust stays there: the wait must be long enough for that
-/// too.
-pub(crate) fn as_found(
-    decision: Decision,
-    unchanged: &Option<(Meter, u64)>,
-    cost: Cost,
-    now: Nanos,
-) -> Decision {
-    let (Outcome::Denied { retry_after }, Some((meter, word))) = (decision.outcome, unchanged) else {
-        return decision;
-    };
-    let holds_in = |cost| meter.holds_in(*word, cost, now).unwrap_or(Nanos::ZERO);
-    Decision {
-        outcome: Outcome::Denied { retry_after: retry_after.max(holds_in(cost)) },
-        reset_after: decision.reset_after.max(holds_in(Cost::new(decision.limit))),
-        ..decision
+        BroughtUp { version: version.clone(), state, unchanged, keeps_tokens, poisoned }
     }
 }
 
@@ -160,30 +136,13 @@ fn too_far(meter: &Meter, (first, second): (u64, u64), now: Nanos) -> Option<Opt
     })
 }
 
-/// The edits that lead from one plain version to a later one, oldest first, at some trust.
-fn edits_between(from: &Arc<Version>, to: &Version, trust: u8) -> Vec<Edit> {
-    let mut edits = Vec::new();
-    let mut version = from.clone();
-    while version.generation < to.generation {
-        let Some(next) = version.next.get().cloned() else { break };
-        edits.push(Edit {
-            before: scaled(&version.limit, trust),
-            after: scaled(&next.limit, trust),
-            carry: next.carry,
-            at: next.since,
-        });
-        version = next;
-    }
-    edits
-}
-
 /// An edit that was not made here.
 fn others_edit(numbers: &Numbers, plain: &Version, now: Nanos) -> Edit {
     Edit {
         before: scaled(&numbers.limit, numbers.trust),
         after: scaled(&plain.limit, numbers.trust),
         carry: Carry::AsIs,
-        at: now,
+        made: now.into(),
     }
 }
 
@@ -192,20 +151,29 @@ fn others_edit(numbers: &Numbers, plain: &Version, now: Nanos) -> Edit {
 fn is_later(state: &State, edit: &Edit) -> bool {
     match (state, &edit.before) {
         (State::Word(word), Limit::Meter(meter @ Meter::TokenBucket(quota))) => {
-            let most = meter.charge(0, Cost::new(quota.capacity()), edit.at);
+            let most = meter.charge(0, Cost::new(quota.capacity()), edit.at());
             most.is_some_and(|most| *word > most)
         }
         (State::Word(word), Limit::Meter(Meter::SlidingWindow(quota) | Meter::FixedWindow(quota))) => {
-            quota.counts(*word, edit.at).0 > edit.at.get() / quota.length().get()
+            quota.counts(*word, edit.at()).0 > edit.at().get() / quota.length().get()
         }
-        (State::Log(log), _) => log.entries.last().is_some_and(|(at, _)| *at > edit.at),
+        (State::Log(log), _) => log.entries.last().is_some_and(|(at, _)| *at > edit.at()),
         _ => false,
     }
 }
 
 /// A state after some edits, each as of the instant that is given for it.
 fn carried(found: &State, edits: &[Edit], as_of: impl Fn(&Edit) -> Nanos) -> State {
-    edits.iter().fold(found.clone(), |state, edit| edited(state, edit, as_of(edit)))
+    match found {
+        State::Word(word) => {
+            State::Word(edits.iter().fold(*word, |word, edit| edit.carry_word(word, as_of(edit))))
+        }
+        State::Log(found) => {
+            let mut log = Log::from_entries(found.entries.iter().copied());
+            edits.iter().for_each(|edit| edit.carry_log(&mut log, as_of(edit)));
+            State::Log(LogState { entries: log.entries().collect(), ..LogState::default() })
+        }
+    }
 }
 
 /// Of two states of a bucket the one with fewer tokens: it is full later. Counts do not grow with time: of others the
@@ -220,51 +188,11 @@ fn lesser(limit: &Limit, state: State, other: impl FnOnce() -> State) -> State {
     }
 }
 
-/// Where an edit starts anew or scales, a charge from before is not what is missing now.
-fn keeps_tokens(edits: &[Edit]) -> bool {
-    edits.iter().all(|edit| edit.carry == Carry::AsIs && edit.before.algorithm() == edit.after.algorithm())
-}
-
-/// A limit at some trust. Where it cannot be scaled, nobody was ever charged under the scaled numbers, and the
-/// plain ones do as well.
-fn scaled(limit: &Limit, trust: u8) -> Limit {
-    limit.trusted(trust).unwrap_or(*limit)
-}
-
-fn edited(state: State, edit: &Edit, at: Nanos) -> State {
-    match (state, &edit.before, &edit.after) {
-        (State::Word(word), Limit::Meter(from), Limit::Meter(to)) => {
-            State::Word(from.carry(word, to, edit.carry, at))
-        }
-        (State::Log(log), Limit::Log(from), Limit::Log(to)) if from.window() == to.window() => {
-            State::Log(edited_log(log, from, to, edit.carry, at))
-        }
-        (_, _, after) => untouched(after),
-    }
-}
-
 /// A state at another trust: a bucket keeps its tokens, a window or a log what it counted.
 fn retrust(state: State, from: &Limit, to: &Limit, now: Nanos) -> State {
-    match (state, from, to) {
-        (State::Word(word), Limit::Meter(from), Limit::Meter(to)) => {
-            State::Word(from.carry_trust(word, to, now))
-        }
-        (State::Log(log), ..) => State::Log(log),
-        (_, _, to) => untouched(to),
-    }
-}
-
-/// An edit as it is leaves what was admitted as it is.
-fn edited_log(log: LogState, from: &LogQuota, to: &LogQuota, carry: Carry, at: Nanos) -> LogState {
-    match carry {
-        Carry::AsIs => log,
-        Carry::Reset => LogState::default(),
-        Carry::Proportional => {
-            let mut scaled = Log::from_entries(log.entries);
-            scaled.forget(from, at);
-            scaled.scale(from.limit(), to.limit());
-            LogState { entries: scaled.entries().collect(), ..LogState::default() }
-        }
+    match state {
+        State::Word(word) => State::Word(retrust_word(from, word, to, |_| now)),
+        State::Log(log) => State::Log(log),
     }
 }
 

@@ -1,13 +1,13 @@
 //! What a server's answer means, worked out by the arithmetic of core.
 
 use smallvec::SmallVec;
+use tidegate::history::edits::told_as_found;
 use tidegate::{Cost, Decision, Limit, Nanos, Outcome};
 use tidegate_core::LogQuota;
 
 use super::Standing;
 use super::round::{Asking, Told};
 use crate::link::{Answer, Entry, Found, LinkError, LogState, Said, State, Verb};
-use crate::registry::as_found;
 
 /// When others will have settled whose numbers count.
 const COME_BACK: Nanos = Nanos::from_millis(5);
@@ -93,7 +93,7 @@ impl Replay<'_> {
             }
             _ => unreachable!("a state is of its limit's kind"),
         };
-        as_found(decision, &self.asking.asked[index].unchanged, entry.cost, self.at)
+        told_as_found(decision, || self.asking.asked[index].unchanged, entry.cost, self.at)
     }
 
     fn refuses(&self, index: usize, decision: &Decision) -> bool {

@@ -75,19 +75,19 @@ impl Asking {
         let mut asked: SmallVec<[AskedOf; 8]> = SmallVec::with_capacity(charges.len());
         for (place, charge) in charges.iter().enumerate() {
             let version = registry.version(charge.limit);
-            let key = version.namer().key(registry.prefix(), charge.key, charge.tag);
+            let key = version.data.namer().key(registry.prefix(), charge.key, charge.tag);
             // One bucket is charged by one version of its limit, however often it is named.
             let before = entries.iter().position(|entry| entry.key == key);
             let version = before.map_or(version, |before| asked[before].version.clone());
             entries.push(Entry {
                 key,
                 limit: version.limit,
-                text: version.text(),
+                text: version.data.text(),
                 cost: charge.cost,
                 binding: charge.role == Role::Binding,
                 delay: whole_micros(charge.delay),
                 want: wants.get(place).copied().unwrap_or(0),
-                spare: version.spare(),
+                spare: registry.spare(&version),
                 charged_at,
                 brought: None,
             });
@@ -198,8 +198,8 @@ impl Asking {
                 entry.charged_at = answer.at;
             }
             entry.limit = brought.version.limit;
-            entry.text = brought.version.text();
-            entry.spare = brought.version.spare();
+            entry.text = brought.version.data.text();
+            entry.spare = registry.spare(&brought.version);
             states.push(brought.state.clone());
             entry.brought = Some((raw, brought.state));
             asked.version = brought.version;

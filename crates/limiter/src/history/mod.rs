@@ -1,0 +1,253 @@
+//! The history of limits, for stores: their names, their numbers, their edits,
+//! and what an edit or a change of trust does to the state of a key.
+//!
+//! A state is kept together with the version of the limit that it is written in,
+//! so anybody can read it: the key that returns after an edit, and a neighbour
+//! that looks for an idle key to replace. Naming a limit makes its first
+//! *generation*, and every edit another one, each with a plain [`Version`]; the
+//! variants of a generation for trusted keys are versions too, made when first
+//! asked for. [`edits`] has the rule for going from one version to another.
+//!
+//! Versions are only added, and reading one takes no lock. Only whoever has the
+//! history to itself can forget limits, and then their numbers are used again.
+
+pub mod edits;
+mod version;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use tidegate_core::{Limit, Nanos};
+
+use version::Places;
+pub use version::{Moment, Version, scaled};
+
+use crate::{LimitError, LimitRef, NamedLimit};
+
+/// The most versions that a history holds: every number of so many bits but zero.
+pub const VERSIONS_MAX: u32 = (1 << 20) - 1;
+
+/// Versions are stored in chunks of so many, so that they need not be moved to grow.
+const CHUNK: usize = 1 << 10;
+const CHUNKS: usize = (VERSIONS_MAX as usize + 1) / CHUNK;
+
+/// What a store keeps with each version of a limit.
+pub trait VersionData: Sized {
+    /// Can the store keep a limit with these numbers? All can be kept unless it
+    /// says otherwise.
+    ///
+    /// # Errors
+    /// When it cannot.
+    fn check(name: &str, limit: &Limit) -> Result<(), LimitError> {
+        let _ = (name, limit);
+        Ok(())
+    }
+
+    /// What belongs to a new generation of a limit; `before` are the plain versions
+    /// of the earlier ones, oldest first.
+    fn plain<'a>(limit: &LimitRef, before: impl Iterator<Item = &'a Version<Self>>) -> Self
+    where
+        Self: 'a;
+
+    /// What belongs to a variant of a plain version.
+    fn variant(limit: &LimitRef, plain: &Version<Self>) -> Self;
+}
+
+/// The versions of limits by number, and the newest of each name.
+#[derive(Debug)]
+pub struct History<D> {
+    chunks: Box<[OnceLock<Places<D>>]>,
+    names: Mutex<Names<D>>,
+}
+
+#[derive(Debug)]
+struct Names<D> {
+    newest: HashMap<Box<str>, Arc<Version<D>>>,
+    numbers_used: u32,
+    /// Numbers of limits that were forgotten, to be given out again.
+    given_up: Vec<u32>,
+}
+
+impl<D> Names<D> {
+    fn next_number(&mut self) -> Result<u32, LimitError> {
+        self.check_room(1)?;
+        if let Some(number) = self.given_up.pop() {
+            return Ok(number);
+        }
+        self.numbers_used += 1;
+        Ok(self.numbers_used)
+    }
+
+    /// Are there so many numbers left?
+    fn check_room(&self, numbers: usize) -> Result<(), LimitError> {
+        let left = (VERSIONS_MAX - self.numbers_used) as usize + self.given_up.len();
+        if numbers <= left { Ok(()) } else { Err(LimitError::TooMany { max: VERSIONS_MAX }) }
+    }
+}
+
+impl<D> Default for History<D> {
+    fn default() -> History<D> {
+        let names = Names { newest: HashMap::new(), numbers_used: 0, given_up: Vec::new() };
+        History { chunks: (0..CHUNKS).map(|_| OnceLock::new()).collect(), names: Mutex::new(names) }
+    }
+}
+
+impl<D> History<D> {
+    /// The version of a number that this history gave out.
+    ///
+    /// # Panics
+    /// If it did not.
+    #[inline]
+    pub fn get(&self, number: u32) -> &Arc<Version<D>> {
+        let (chunk, place) = place(number);
+        self.chunks[chunk]
+            .get()
+            .and_then(|versions| versions[place].get())
+            .expect("a version's number is given out after it is stored")
+    }
+
+    /// The plain version of the same generation.
+    #[inline]
+    pub fn plain<'a>(&'a self, version: &'a Version<D>) -> &'a Version<D> {
+        if version.plain == version.number { version } else { self.get(version.plain) }
+    }
+
+    /// All plain versions of the same name, oldest first.
+    pub fn generations<'a>(&'a self, version: &'a Version<D>) -> impl Iterator<Item = &'a Version<D>> {
+        let first = if version.first == version.number { version } else { self.get(version.first) };
+        std::iter::successors(Some(first), |version| version.next())
+    }
+
+    /// How much longer than until a state of this version is full it takes to be
+    /// full at any trust: for so long it must be kept.
+    pub fn idle_later(&self, version: &Version<D>) -> Nanos {
+        let meter = version.limit.meter().filter(|_| version.is_trusted());
+        meter.map_or(Nanos::ZERO, |meter| meter.idle_later(self.plain(version).limit.capacity()))
+    }
+
+    /// Forgets limits that were never edited and have no variants. Their numbers
+    /// are given out again, so nothing may be written in them any more.
+    pub(crate) fn forget(&mut self, numbers: &[u32]) {
+        let names = self.names.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for &number in numbers {
+            let (chunk, place) = place(number);
+            let version = self.chunks[chunk].get_mut().and_then(|versions| versions[place].take());
+            let version = version.expect("only what is known is forgotten");
+            names.newest.remove(version.handle.name());
+            names.given_up.push(number);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Names<D>> {
+        self.names.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn store(&self, version: &Arc<Version<D>>) {
+        let (chunk, place) = place(version.number);
+        let versions = self.chunks[chunk].get_or_init(|| (0..CHUNK).map(|_| OnceLock::new()).collect());
+        assert!(versions[place].set(version.clone()).is_ok(), "a number is given out once");
+    }
+}
+
+impl<D: VersionData> History<D> {
+    /// Names limits, or edits them as of `at`: all of them, or none.
+    ///
+    /// # Errors
+    /// When there are too many, or the store cannot keep one of them.
+    pub fn name_all(&self, limits: &[NamedLimit<'_>], at: Moment) -> Result<Vec<LimitRef>, LimitError> {
+        limits.iter().try_for_each(|named| D::check(named.name, &named.limit))?;
+        let mut names = self.lock();
+        let is_new = |named: &&NamedLimit<'_>| {
+            names.newest.get(named.name).is_none_or(|known| known.limit != named.limit)
+        };
+        names.check_room(limits.iter().filter(is_new).count())?;
+        limits.iter().map(|named| self.name_in(&mut names, named, at)).collect()
+    }
+
+    fn name_in(
+        &self,
+        names: &mut Names<D>,
+        named: &NamedLimit<'_>,
+        at: Moment,
+    ) -> Result<LimitRef, LimitError> {
+        let previous = names.newest.get(named.name).cloned();
+        if let Some(known) = previous.as_ref().filter(|_| named.trusted) {
+            known.trust_keys();
+        }
+        if let Some(known) = previous.as_ref().filter(|known| known.limit == named.limit) {
+            return Ok(known.handle.clone());
+        }
+        let handle = LimitRef::new(named.name, named.limit, names.next_number()?);
+        let before = previous.iter().flat_map(|previous| self.generations(previous));
+        let data = D::plain(&handle, before);
+        let version = Arc::new(Version::plain(handle.clone(), data, previous.as_deref(), named.carry, at));
+        if named.trusted {
+            version.trust_keys();
+        }
+        self.store(&version);
+        if let Some(previous) = previous {
+            previous.replace_by(version.clone());
+        }
+        names.newest.insert(named.name.into(), version);
+        Ok(handle)
+    }
+
+    /// The version of a number at some trust; takes a lock only the first time.
+    ///
+    /// # Errors
+    /// When the scaled numbers are out of range, the store cannot keep them, or
+    /// there are too many versions.
+    pub fn variant(&self, number: u32, trust: u8) -> Result<&Arc<Version<D>>, LimitError> {
+        let plain = self.get(self.get(number).plain);
+        if trust == 0 {
+            return Ok(plain);
+        }
+        if let Some(known) = plain.known_variant(trust) {
+            return Ok(known);
+        }
+        let limit = plain.limit.trusted(trust)?;
+        D::check(plain.handle.name(), &limit)?;
+        let mut names = self.lock();
+        if let Some(known) = plain.known_variant(trust) {
+            return Ok(known);
+        }
+        let handle = plain.handle.at_trust(trust, limit, names.next_number()?);
+        plain.trust_keys();
+        let data = D::variant(&handle, plain);
+        let variant = Arc::new(Version::variant(handle, data, plain));
+        self.store(&variant);
+        Ok(plain.keep_variant(variant))
+    }
+}
+
+/// In which chunk a version is, and where in it.
+#[inline]
+fn place(number: u32) -> (usize, usize) {
+    (number as usize / CHUNK, number as usize % CHUNK)
+}
+
+#[cfg(test)]
+impl<D> History<D> {
+    /// As if all numbers but so many had been given out.
+    pub(crate) fn leave_numbers(&self, left: u32) {
+        self.lock().numbers_used = VERSIONS_MAX - left;
+    }
+}
+
+#[cfg(test)]
+impl<D: VersionData> History<D> {
+    /// Names one limit.
+    pub(crate) fn name(
+        &self,
+        name: &str,
+        limit: Limit,
+        carry: tidegate_core::Carry,
+        now: Nanos,
+    ) -> Result<LimitRef, LimitError> {
+        self.name_all(&[NamedLimit { name, limit, carry, trusted: false }], now.into())
+            .map(|mut named| named.remove(0))
+    }
+}
+
+#[cfg(test)]
+mod tests;
