@@ -10,6 +10,9 @@ use tidegate_policy::document::Family;
 /// The largest integer of a structured field.
 const INTEGER_MAX: u64 = 999_999_999_999_999;
 
+/// The mark of a request that is admitted above a limit.
+pub const DEGRADED: &str = "x-ratelimit-degraded";
+
 /// A longer name is cut. Names in a policy are shorter.
 const NAME_MAX: usize = 160;
 
@@ -101,6 +104,11 @@ pub fn write_refusal(
         sink("x-ratelimit-rule", Line::default().text(rule).as_str());
     }
     sink("x-ratelimit-reason", Line::default().text(refused.reason).as_str());
+}
+
+/// The mark of a degraded request.
+pub fn write_degraded(mark: &str, sink: &mut impl FnMut(&'static str, &str)) {
+    sink(DEGRADED, Line::default().text(mark).as_str());
 }
 
 /// The reset is the second, counted from the epoch, at which all is back.

@@ -46,11 +46,6 @@ impl Reply {
         out.extend_from_slice(line);
         header(out, "content-type", "application/json");
         decision.headers(|name, value| header(out, name, value));
-        // What is no header's value is not sent, as elsewhere.
-        let is_value = |tag: &&str| tag.bytes().all(|byte| matches!(byte, b' '..=b'~'));
-        if let Some(tag) = decision.degraded_to_tell().filter(is_value) {
-            header(out, "x-ratelimit-degraded", tag);
-        }
         let mut digits = [0; 20];
         header(out, "content-length", decimal(self.body.len(), &mut digits));
         let second = clock.wall().get() / tidegate::Nanos::SECOND.get();
