@@ -173,25 +173,14 @@ impl Line {
     }
 
     fn raw(&mut self, text: &str) -> &mut Line {
-        text.bytes().for_each(|byte| self.push(byte));
+        self.bytes[self.len..][..text.len()].copy_from_slice(text.as_bytes());
+        self.len += text.len();
         self
     }
 
     /// A structured field's integer.
     fn integer(&mut self, value: u64) -> &mut Line {
-        let mut digits = [0_u8; 15];
-        let mut first = digits.len();
-        let mut left = value.min(INTEGER_MAX);
-        loop {
-            first -= 1;
-            digits[first] = b'0' + (left % 10) as u8;
-            left /= 10;
-            if left == 0 {
-                break;
-            }
-        }
-        digits[first..].iter().for_each(|digit| self.push(*digit));
-        self
+        self.raw(itoa::Buffer::new().format(value.min(INTEGER_MAX)))
     }
 
     /// A name as it is. What a header cannot carry becomes a question mark.

@@ -46,8 +46,7 @@ impl Reply {
         out.extend_from_slice(line);
         header(out, "content-type", "application/json");
         decision.headers(|name, value| header(out, name, value));
-        let mut digits = [0; 20];
-        header(out, "content-length", decimal(self.body.len(), &mut digits));
+        header(out, "content-length", itoa::Buffer::new().format(self.body.len()));
         let second = clock.wall().get() / tidegate::Nanos::SECOND.get();
         if self.date.0 != second {
             self.date = (second, httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(second)));
@@ -63,17 +62,4 @@ fn header(out: &mut Vec<u8>, name: &str, value: &str) {
     out.extend_from_slice(b": ");
     out.extend_from_slice(value.as_bytes());
     out.extend_from_slice(b"\r\n");
-}
-
-fn decimal(mut number: usize, digits: &mut [u8; 20]) -> &str {
-    let mut first = digits.len();
-    loop {
-        first -= 1;
-        digits[first] = b'0' + (number % 10) as u8;
-        number /= 10;
-        if number == 0 {
-            break;
-        }
-    }
-    std::str::from_utf8(&digits[first..]).expect("digits are text")
 }
