@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use tidegate_core::Nanos;
-use tidegate_policy::Rule;
+use tidegate_policy::{JsonText, Rule};
 
 use super::decision::{Decision, LimitStanding};
 
@@ -112,26 +112,8 @@ fn write_text_or_null(out: &mut Vec<u8>, text: Option<&str>) {
     }
 }
 
-/// A string with its quotes.
-pub(crate) fn write_text(out: &mut Vec<u8>, text: &str) {
-    out.push(b'"');
-    if text.bytes().any(|byte| matches!(byte, b'"' | b'\\' | ..b' ')) {
-        text.chars().for_each(|char| write_escaped(out, char));
-    } else {
-        out.extend_from_slice(text.as_bytes());
-    }
-    out.push(b'"');
-}
-
-fn write_escaped(out: &mut Vec<u8>, char: char) {
-    match char {
-        '"' => out.extend_from_slice(b"\\\""),
-        '\\' => out.extend_from_slice(b"\\\\"),
-        control if control < ' ' => {
-            write!(out, "\\u{:04x}", control as u32).expect("writing to memory does not fail");
-        }
-        char => out.extend_from_slice(char.encode_utf8(&mut [0; 4]).as_bytes()),
-    }
+fn write_text(out: &mut Vec<u8>, text: &str) {
+    write!(out, "{}", JsonText::new(text)).expect("writing to memory does not fail");
 }
 
 #[cfg(test)]
