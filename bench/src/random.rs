@@ -1,38 +1,11 @@
 //! Which keys are asked for, and how often: drawn before anything is timed, always the same.
 
-/// A small generator, good enough to pick keys: a counter, mixed.
-#[derive(Clone, Debug)]
-pub(crate) struct Random(u64);
-
-impl Random {
-    pub(crate) fn new(seed: u64) -> Random {
-        Random(seed)
-    }
-
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        for (shift, factor) in [(30, 0xbf58_476d_1ce4_e5b9), (27, 0x94d0_49bb_1331_11eb)] {
-            mixed = (mixed ^ (mixed >> shift)).wrapping_mul(factor);
-        }
-        mixed ^ (mixed >> 31)
-    }
-
-    /// A number below `end`, by multiplication: no division, and no bias that matters here.
-    pub(crate) fn below(&mut self, end: u32) -> u32 {
-        (((self.next() >> 32) * u64::from(end)) >> 32) as u32
-    }
-
-    /// A number in `[0, 1)`.
-    pub(crate) fn unit(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
-    }
-}
+use tidegate::testing::Random;
 
 /// `count` numbers below `keys`, each as likely as any other.
 pub(crate) fn uniform(keys: u32, count: usize, seed: u64) -> Vec<u32> {
     let mut random = Random::new(seed);
-    (0..count).map(|_| random.below(keys)).collect()
+    (0..count).map(|_| random.below(keys.into()) as u32).collect()
 }
 
 /// Numbers below some end of which a few are drawn very often: the k-th most popular has a share in
@@ -72,7 +45,7 @@ fn shuffled(end: u32) -> Vec<u32> {
     let mut numbers: Vec<u32> = (0..end).collect();
     let mut random = Random::new(u64::from(end));
     for last in (1..end).rev() {
-        numbers.swap(last as usize, random.below(last + 1) as usize);
+        numbers.swap(last as usize, random.index(last as usize + 1));
     }
     numbers
 }

@@ -11,7 +11,6 @@ mod dictionary;
 mod forwarded;
 mod mutate;
 mod policy;
-mod random;
 mod resp;
 mod run;
 mod target;
@@ -19,6 +18,6 @@ mod trace;
 mod watch;
 mod wire_words;
 
-pub use random::Random;
 pub use run::{RunError, Tally, fuzz, try_some};
 pub use target::{Failure, Target};
+pub use tidegate::testing::Random;

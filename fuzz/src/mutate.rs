@@ -1,7 +1,7 @@
 //! Changes to a text, small and large.
 
+use crate::Random;
 use crate::dictionary::NUMBERS;
-use crate::random::Random;
 
 /// What is longer is cut: nothing new happens in long inputs, and they are slow.
 pub(crate) const INPUT_BYTES_MAX: usize = 64 << 10;
@@ -9,7 +9,7 @@ pub(crate) const INPUT_BYTES_MAX: usize = 64 << 10;
 /// A text made of one of the pool by a few changes.
 pub(crate) fn mutated(pool: &[Vec<u8>], words: &[&str], random: &mut Random) -> Vec<u8> {
     let mut text = random.pick(pool).clone();
-    for _ in 0..=random.below(6) {
+    for _ in 0..=random.index(6) {
         mutate(&mut text, pool, words, random);
         text.truncate(INPUT_BYTES_MAX);
     }
@@ -17,7 +17,7 @@ pub(crate) fn mutated(pool: &[Vec<u8>], words: &[&str], random: &mut Random) -> 
 }
 
 fn mutate(text: &mut Vec<u8>, pool: &[Vec<u8>], words: &[&str], random: &mut Random) {
-    match random.below(14) {
+    match random.index(14) {
         0 => flip_bit(text, random),
         1 => insert(text, &[random.bits() as u8], random),
         2 | 3 => insert(text, random.pick(words).as_bytes(), random),
@@ -32,19 +32,19 @@ fn mutate(text: &mut Vec<u8>, pool: &[Vec<u8>], words: &[&str], random: &mut Ran
         10 => nest(text, random),
         11 => lengthen(text, random),
         12 => move_line(text, random),
-        _ => text.truncate(random.below(text.len() + 1)),
+        _ => text.truncate(random.index(text.len() + 1)),
     }
 }
 
 /// A place to cut at, the ends included.
 fn place(text: &[u8], random: &mut Random) -> usize {
-    random.below(text.len() + 1)
+    random.index(text.len() + 1)
 }
 
 /// A span of at most so many bytes.
 fn span(len: usize, longest: usize, random: &mut Random) -> std::ops::Range<usize> {
-    let start = random.below(len + 1);
-    start..(start + random.below(longest + 1)).min(len)
+    let start = random.index(len + 1);
+    start..(start + random.index(longest + 1)).min(len)
 }
 
 fn insert(text: &mut Vec<u8>, what: &[u8], random: &mut Random) {
@@ -53,9 +53,9 @@ fn insert(text: &mut Vec<u8>, what: &[u8], random: &mut Random) {
 }
 
 fn flip_bit(text: &mut [u8], random: &mut Random) {
-    let at = random.below(text.len());
+    let at = random.index(text.len());
     if let Some(byte) = text.get_mut(at) {
-        *byte ^= 1 << random.below(8);
+        *byte ^= 1 << random.index(8);
     }
 }
 
@@ -88,14 +88,14 @@ fn replace_number(text: &mut Vec<u8>, random: &mut Random) {
 /// Opens something many times over.
 fn nest(text: &mut Vec<u8>, random: &mut Random) {
     let opening = random.pick(&["[", "{a: ", "{\"a\":", "- ", "? ", "[[{", "a:\n "]);
-    let depth = [3, 31, 32, 33, 100, 5_000][random.below(6)];
+    let depth = [3, 31, 32, 33, 100, 5_000][random.index(6)];
     insert(text, opening.repeat(depth).as_bytes(), random);
 }
 
 /// Makes a long line.
 fn lengthen(text: &mut Vec<u8>, random: &mut Random) {
     let unit = random.pick(&["x", "é", " ", "/a", "9", "\\", "\"", "%41", ","]);
-    let times = [10, 128, 129, 1_024, 1_025, 20_000][random.below(6)];
+    let times = [10, 128, 129, 1_024, 1_025, 20_000][random.index(6)];
     insert(text, unit.repeat(times).as_bytes(), random);
 }
 
@@ -104,12 +104,12 @@ fn move_line(text: &mut Vec<u8>, random: &mut Random) {
     if lines.is_empty() {
         return;
     }
-    let line = lines[random.below(lines.len())];
+    let line = lines[random.index(lines.len())];
     if random.once_in(2) {
-        let from = random.below(lines.len());
+        let from = random.index(lines.len());
         lines.remove(from);
     }
-    lines.insert(random.below(lines.len() + 1), line);
+    lines.insert(random.index(lines.len() + 1), line);
     *text = lines.concat();
 }
 

@@ -27,7 +27,7 @@ pub(crate) fn try_input(input: &[u8]) -> Result<u64, Failure> {
     let bytes = commands(input.chunks(1))?;
     Failure::unless(whole == bytes, || "byte by byte, there are other commands".to_owned())?;
     let mut random = Random::new(input.len() as u64);
-    let size = 1 + random.below(input.len() + 1);
+    let size = 1 + random.index(input.len() + 1);
     let pieces = commands(input.chunks(size))?;
     Failure::unless(whole == pieces, || format!("in pieces of {size}, there are other commands"))?;
     let (answers, over) = answers(input)?;

@@ -1,6 +1,6 @@
 //! What is limited, and who asks: the same for all contenders.
 
-use crate::random::Random;
+use tidegate::testing::Random;
 
 /// A key may have this many at once,
 pub(crate) const BURST: u32 = 200;
@@ -46,9 +46,9 @@ impl Keys {
     }
 
     pub(crate) fn next(&mut self) -> u32 {
-        match self.0.below(GREEDY_SHARE) {
+        match self.0.below(GREEDY_SHARE.into()) {
             0 => GREEDY,
-            _ => 1 + self.0.below(KEYS - 1),
+            _ => 1 + self.0.below(u64::from(KEYS - 1)) as u32,
         }
     }
 }

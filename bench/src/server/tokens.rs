@@ -4,13 +4,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
+use tidegate::testing::Random;
+
 use super::closed_loop::{self, Load, Spans, Turn};
 use super::limits::Keys;
 use super::process::Server;
 use super::wire::Dialogue;
 use super::wire::forward_auth::{Bearer, ForwardAuth, KEY_ID, encoded};
 use super::{ServerError, programs};
-use crate::random::Random;
 use crate::report::{Bar, Figure, Report, Side};
 use crate::statistics::{median, median_ratio};
 
@@ -133,7 +134,7 @@ fn start(program: &Path) -> Result<(Server, std::net::SocketAddr), ServerError> 
 /// A key of 2,048 bits: an odd number below a power of two.
 fn key(id: &str, seed: u64) -> String {
     let mut random = Random::new(seed);
-    let mut modulus: Vec<u8> = (0..32).flat_map(|_| random.next().to_be_bytes()).collect();
+    let mut modulus: Vec<u8> = (0..32).flat_map(|_| random.bits().to_be_bytes()).collect();
     modulus[0] = 0xff;
     modulus[255] |= 1;
     let modulus = encoded(&modulus);

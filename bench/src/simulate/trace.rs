@@ -2,7 +2,9 @@
 
 use std::fmt::Write;
 
-use crate::random::{Random, Zipf};
+use tidegate::testing::Random;
+
+use crate::random::Zipf;
 
 /// How many users there are; a few ask most of the time.
 const USERS: u32 = 20_000;
@@ -45,7 +47,7 @@ pub(crate) fn lines(count: usize, kind: Lines) -> String {
     let mut random = Random::new(11);
     let mut text = String::with_capacity(count * 320);
     for (number, user) in users.into_iter().enumerate() {
-        let (method, path, query) = ROUTES[random.below(ROUTES.len() as u32) as usize];
+        let (method, path, query) = *random.pick(&ROUTES);
         let (millis, micros) = (number / 5, number % 5 * 200);
         let host = random.below(250);
         write!(
@@ -61,7 +63,7 @@ pub(crate) fn lines(count: usize, kind: Lines) -> String {
                 ",\"tenant\":\"acme\",\"client\":\"web\",\"host\":\"api.example.com\",\"query\":\"{query}\",\
                  \"headers\":{{\"user-agent\":\"Mozilla/5.0 (X11; Linux x86_64)\",\
                  \"accept\":\"application/json\",\"x-request-id\":\"{:016x}\"}}",
-                random.next(),
+                random.bits(),
             )
             .expect("writing to memory does not fail");
         }

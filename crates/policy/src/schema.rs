@@ -1,6 +1,7 @@
 //! The JSON Schema of the policy document, for editors, from the same tables
 //! that check it.
 
+use crate::JsonText;
 use crate::descriptor::{PLAIN, PREFIXES};
 use crate::shape::{CREDENTIALS, Field, NAME_PATTERN, OBJECTS, Object, POLICY, Shape, decimal_text};
 
@@ -174,7 +175,7 @@ fn descriptor_pattern() -> String {
 impl Json {
     fn write(&self, out: &mut String, depth: usize) {
         match self {
-            Json::Text(text) => quote(text, out),
+            Json::Text(text) => quote(out, text),
             Json::Raw(value) => out.push_str(value),
             // Lists of plain values are short and read better on one line.
             Json::List(items) if items.iter().all(|item| matches!(item, Json::Text(_) | Json::Raw(_))) => {
@@ -188,12 +189,16 @@ impl Json {
             Json::List(items) => block(out, depth, ('[', ']'), items, |item, out| item.write(out, depth + 1)),
             Json::Map(members) if members.is_empty() => out.push_str("{}"),
             Json::Map(members) => block(out, depth, ('{', '}'), members, |(name, value), out| {
-                quote(name, out);
+                quote(out, name);
                 out.push_str(": ");
                 value.write(out, depth + 1);
             }),
         }
     }
+}
+
+fn quote(out: &mut String, text: &str) {
+    JsonText::new(text).write_to(out).expect("a String takes all");
 }
 
 /// Items on lines of their own, between brackets.
@@ -213,19 +218,6 @@ fn block<T>(
     out.push('\n');
     out.push_str(&"  ".repeat(depth));
     out.push(close);
-}
-
-fn quote(text: &str, out: &mut String) {
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' | '\\' => out.extend(['\\', c]),
-            '\n' => out.push_str("\\n"),
-            c if c < ' ' => out.push_str(&format!("\\u{:04x}", u32::from(c))),
-            c => out.push(c),
-        }
-    }
-    out.push('"');
 }
 
 #[cfg(test)]

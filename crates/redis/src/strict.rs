@@ -4,17 +4,16 @@
 //! Where keys are spread over slots, a call can be about one slot only: the limits of each are asked together and
 //! all slots at once, and what was taken from some is handed back if others refuse.
 
-mod join;
 mod replay;
 mod round;
 
+use futures_util::future::join_all;
 use smallvec::SmallVec;
 use tidegate::{Charge, Decision, Intent, Limit, Nanos, Verdict};
 
 use crate::errors::StoreError;
 use crate::link::{Link, LinkError, State, Verb};
 use crate::registry::Registry;
-use join::join_all;
 use round::{Asking, Told};
 
 /// More limits than a request has by far: a script takes no more keys.

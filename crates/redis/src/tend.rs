@@ -1,12 +1,12 @@
 //! What has to be done beside deciding: the beat, renewals of leases, and charges that are handed back later.
 
 use std::collections::VecDeque;
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::task::Poll;
 
+use futures_util::future::join_all;
 use tidegate::{Charge, Nanos, OwnedCharge, Role, Sleep};
 use tokio::sync::Notify;
 
@@ -143,14 +143,7 @@ pub(crate) trait Hands: Sync {
 pub(crate) async fn tend<H: Hands, C: Sleep>(hands: &H, chores: &Chores, clock: &C) {
     let mut all: Vec<Pin<Box<dyn Future<Output = ()> + Send + '_>>> = vec![Box::pin(beat(hands, clock))];
     all.extend((0..HANDS).map(|_| Box::pin(work(hands, chores)) as Pin<Box<dyn Future<Output = ()> + Send>>));
-    poll_fn(|context| {
-        for one in &mut all {
-            // None of them ends.
-            let _: Poll<()> = one.as_mut().poll(context);
-        }
-        Poll::Pending
-    })
-    .await
+    join_all(all).await;
 }
 
 async fn work<H: Hands>(hands: &H, chores: &Chores) {

@@ -5,8 +5,9 @@ mod support;
 use std::collections::HashMap;
 
 use redis::Commands;
-use support::vectors::Random;
+use support::vectors;
 use support::{PlainLink, RedisServer, runtime};
+use tidegate::testing::Random;
 use tidegate::{Cost, Decision, Limit, Meter, Nanos, Outcome};
 use tidegate_core::sliding_log::{Log, Room};
 use tidegate_redis::testing::{kept, kept_log, log_kept, state_kept};
@@ -30,21 +31,25 @@ struct Case {
 }
 
 fn case(random: &mut Random, number: u64) -> Case {
-    let now = random.now();
-    let verb = random.pick(&[Verb::Take, Verb::Take, Verb::Take, Verb::Peek, Verb::Refund, Verb::HandBack]);
+    let now = vectors::now(random);
+    let verb = *random.pick(&[Verb::Take, Verb::Take, Verb::Take, Verb::Peek, Verb::Refund, Verb::HandBack]);
     let mut call = Call { verb, entries: Default::default(), at: Some(now) };
     let mut states = HashMap::new();
     for place in 0..1 + random.below(4) {
-        let again = (place > 0 && random.chance(4)).then(|| call.entries[0].clone());
-        let limit = again.as_ref().map_or_else(|| random.limit(), |entry: &Entry| entry.limit);
-        let cost = random.cost(&limit);
+        let again = (place > 0 && random.once_in(4)).then(|| call.entries[0].clone());
+        let limit = again.as_ref().map_or_else(|| vectors::limit(random), |entry: &Entry| entry.limit);
+        let cost = vectors::cost(random, &limit);
         let key =
             again.map_or_else(|| BucketKey(format!("g:1:{{t}}:{number}.{place}").into()), |entry| entry.key);
-        let delay = random.delay(&limit);
-        let want = if delay == Nanos::ZERO && random.chance(3) { random.spread(1 << 32) as u32 } else { 0 };
+        let delay = vectors::delay(random, &limit);
+        let want = if delay == Nanos::ZERO && random.once_in(3) {
+            vectors::spread(random, 1 << 32) as u32
+        } else {
+            0
+        };
         states.entry(key.clone()).or_insert_with(|| match &limit {
-            Limit::Meter(meter) => Kept::Word(random.word(meter, cost, now)),
-            Limit::Log(quota) => Kept::Log(Log::from_entries(random.log_entries(quota, now))),
+            Limit::Meter(meter) => Kept::Word(vectors::word(random, meter, cost, now)),
+            Limit::Log(quota) => Kept::Log(Log::from_entries(vectors::log_entries(random, quota, now))),
         });
         let charged_at = charged_at(random, &states[&key], now);
         call.entries.push(Entry {
@@ -52,7 +57,7 @@ fn case(random: &mut Random, number: u64) -> Case {
             limit,
             text: "x 1".into(),
             cost,
-            binding: !random.chance(4),
+            binding: !random.once_in(4),
             delay,
             want: if verb == Verb::Take { want } else { 0 },
             // Half of the calls are about keys that may be trusted.
@@ -73,10 +78,10 @@ fn charged_at(random: &mut Random, state: &Kept, now: Nanos) -> Nanos {
         Kept::Log(log) => log.entries().map(|(at, _)| at).collect(),
         Kept::Word(_) => Vec::new(),
     };
-    if known.is_empty() || random.chance(3) {
-        Nanos::new(now.get() - random.spread(Nanos::DAY.get() / 1_000) * 1_000)
+    if known.is_empty() || random.once_in(3) {
+        Nanos::new(now.get() - vectors::spread(random, Nanos::DAY.get() / 1_000) * 1_000)
     } else {
-        random.pick(&known)
+        *random.pick(&known)
     }
 }
 
@@ -283,7 +288,7 @@ fn run(seed: u64, cases: u64) {
     let (server, runtime) = (RedisServer::start(), runtime());
     let mut connection = server.connection();
     let link = runtime.block_on(PlainLink::connect(&server, "g"));
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let (mut done, mut refused, mut leases) = (0, 0, 0);
     for number in 0..cases {
         let case = case(&mut random, number);

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 use tidegate::Cost;
 use tidegate_policy::{Credential, Pairs, Request};
 
-use crate::wire::{FieldError, Fields};
+use crate::wire::{FIELDS, Field, FieldError, Fields, Place};
 
 /// The request that pairs of names and values make, by the same rules as those of `TG.CHECK`.
 ///
@@ -15,36 +15,27 @@ pub(crate) fn question<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> R
     for (name, value) in pairs {
         fields.set(name, value)?;
     }
-    Ok(Value::Object(members(&fields.into_request())))
+    Ok(Value::Object(members(fields.into_request())))
 }
 
-fn members(request: &Request<'_>) -> Map<String, Value> {
-    let texts = [
-        ("tenant", &request.tenant),
-        ("user", &request.user),
-        ("client", &request.client),
-        ("plan", &request.plan),
-        ("method", &request.method),
-        ("host", &request.host),
-        ("path", &request.path),
-        ("query", &request.query),
-        ("domain", &request.domain),
-    ];
-    let texts = texts.into_iter().filter_map(|(name, text)| Some((name, Value::from(text.as_deref()?))));
-    let maps = [("headers", &request.headers), ("jwt", &request.jwt), ("descriptors", &request.descriptors)];
-    let maps = maps.into_iter().filter(|(_, pairs)| !pairs.is_empty());
-    let others = [
-        ("ip", request.ip.map(|ip| Value::from(ip.to_string()))),
-        (
-            "credential",
-            (request.credential != Credential::None).then(|| Value::from(request.credential.as_str())),
-        ),
-        ("cost", (request.cost != Cost::ONE).then(|| Value::from(request.cost.get()))),
-        ("trust", request.trust.map(|trust| Value::from(f64::from(trust.hundredths()) / 100.0))),
-    ];
-    let others = others.into_iter().filter_map(|(name, value)| Some((name, value?)));
-    let all = texts.chain(maps.map(|(name, pairs)| (name, map(pairs)))).chain(others);
-    all.map(|(name, value)| (name.to_owned(), value)).collect()
+fn members(mut request: Request<'_>) -> Map<String, Value> {
+    let told = |field: &Field| Some((field.json?.to_owned(), told(field.place(&mut request))?));
+    FIELDS.iter().filter_map(told).collect()
+}
+
+/// What a field says, if it says anything.
+fn told(place: Place<'_, '_>) -> Option<Value> {
+    Some(match place {
+        Place::Text(text) | Place::Parameter(text) => Value::from(text.as_deref()?),
+        Place::Address(address) => Value::from((*address)?.to_string()),
+        Place::Credential(Credential::None) => return None,
+        Place::Credential(credential) => Value::from(credential.as_str()),
+        Place::Pairs(pairs) if pairs.is_empty() => return None,
+        Place::Pairs(pairs) => map(pairs),
+        Place::Cost(cost) if *cost == Cost::ONE => return None,
+        Place::Cost(cost) => Value::from(cost.get()),
+        Place::Trust(trust) => Value::from(f64::from((*trust)?.hundredths()) / 100.0),
+    })
 }
 
 /// A name that is there several times has a list.

@@ -6,12 +6,11 @@ use std::sync::Arc;
 
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue, WWW_AUTHENTICATE};
 use http::{Extensions, HeaderMap, Response, StatusCode};
-use tidegate::policy::{Decision, problem_body};
+use tidegate::policy::{Decision, headers, problem_body};
 
 use crate::{Degraded, Standing};
 
 const GRPC: &str = "application/grpc";
-const DEGRADED: HeaderName = HeaderName::from_static("x-ratelimit-degraded");
 
 /// How a decision goes on. It holds on to nothing of the decision, which should
 /// not be kept while a service takes its time.
@@ -27,18 +26,17 @@ pub(crate) struct Pass {
     headers: Vec<(HeaderName, HeaderValue)>,
     standing: Standing,
     degraded: Option<Degraded>,
-    degraded_header: Option<HeaderValue>,
+    degraded_header: Option<(HeaderName, HeaderValue)>,
 }
 
 impl Answer {
     /// For whoever asked by a request with these headers.
     pub(crate) fn to(decision: &Decision, asked: &HeaderMap) -> Answer {
-        let (headers, standing) = (headers(decision), Standing::of(decision));
+        let (mut headers, standing) = (headers(decision), Standing::of(decision));
         if decision.is_allowed() {
             let degraded = decision.degraded().map(|tag| Degraded(Arc::from(tag)));
-            let told = decision.degraded_to_tell();
-            // A mark need not be something that a header can carry.
-            let degraded_header = told.and_then(|tag| HeaderValue::from_str(tag).ok());
+            // The mark is told even where a layer further in speaks for the limits.
+            let degraded_header = headers.pop_if(|(name, _)| name == headers::DEGRADED);
             return Answer::Pass(Pass { headers, standing, degraded, degraded_header });
         }
         let mut response = if is_grpc(asked) { grpc_refusal(decision) } else { http_refusal(decision) };
@@ -60,8 +58,8 @@ impl Pass {
     /// Tells the client what was decided. If the response comes from a layer
     /// further in, the tighter of the two speaks.
     pub(crate) fn tell<B>(self, response: &mut Response<B>) {
-        if let Some(tag) = self.degraded_header {
-            response.headers_mut().insert(DEGRADED, tag);
+        if let Some((name, mark)) = self.degraded_header {
+            response.headers_mut().insert(name, mark);
         }
         let inner = response.extensions().get::<Standing>();
         if inner.is_some_and(|inner| inner.is_tighter_than(&self.standing)) {

@@ -1,7 +1,8 @@
 //! `/v1/forward-auth` over HTTP/1.1, kept alive: with no token, and with junk of several kinds.
 
+use tidegate::testing::Random;
+
 use super::{Answer, Dialogue, Verdict, WireError};
-use crate::random::Random;
 
 /// Letters of base64url.
 const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
@@ -53,11 +54,11 @@ impl ForwardAuth {
         // Below every modulus, or it would be refused before it is raised to a power.
         out.extend_from_slice(b".A");
         let mut random =
-            if self.bearer == Bearer::SameJunk { Random::new(1) } else { Random::new(self.random.next()) };
+            if self.bearer == Bearer::SameJunk { Random::new(1) } else { Random::new(self.random.bits()) };
         let mut bits = 0;
         for place in 1..SIGNATURE_LETTERS {
             if place % 10 == 1 {
-                bits = random.next();
+                bits = random.bits();
             }
             // The last letter has bits that no byte has, and they must be zero.
             let letter = if place + 1 == SIGNATURE_LETTERS { 0 } else { bits % 64 };

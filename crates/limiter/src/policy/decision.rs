@@ -323,7 +323,7 @@ impl Decision {
 
     /// The mark that the answer's headers may tell: that of the first limit that
     /// marks the request and has its headers on.
-    pub fn degraded_to_tell(&self) -> Option<&str> {
+    pub(crate) fn degraded_to_tell(&self) -> Option<&str> {
         self.ruling.degraded_by?;
         let mut marking = self.limits().filter(|limit| !limit.decision.is_allowed());
         marking.find_map(|limit| match &limit.rule.strategy {

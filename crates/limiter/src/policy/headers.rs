@@ -10,6 +10,9 @@ use tidegate_policy::document::Family;
 /// The largest integer of a structured field.
 const INTEGER_MAX: u64 = 999_999_999_999_999;
 
+/// The mark of a request that is admitted above a limit.
+pub const DEGRADED: &str = "x-ratelimit-degraded";
+
 /// A longer name is cut. Names in a policy are shorter.
 const NAME_MAX: usize = 160;
 
@@ -103,6 +106,11 @@ pub fn write_refusal(
     sink("x-ratelimit-reason", Line::default().text(refused.reason).as_str());
 }
 
+/// The mark of a degraded request.
+pub fn write_degraded(mark: &str, sink: &mut impl FnMut(&'static str, &str)) {
+    sink(DEGRADED, Line::default().text(mark).as_str());
+}
+
 /// The reset is the second, counted from the epoch, at which all is back.
 fn write_x_ratelimit(standing: &Standing<'_>, sink: &mut impl FnMut(&'static str, &str)) {
     let reset_at = standing.now.saturating_add(standing.reset_after).as_secs_ceil();
@@ -165,25 +173,14 @@ impl Line {
     }
 
     fn raw(&mut self, text: &str) -> &mut Line {
-        text.bytes().for_each(|byte| self.push(byte));
+        self.bytes[self.len..][..text.len()].copy_from_slice(text.as_bytes());
+        self.len += text.len();
         self
     }
 
     /// A structured field's integer.
     fn integer(&mut self, value: u64) -> &mut Line {
-        let mut digits = [0_u8; 15];
-        let mut first = digits.len();
-        let mut left = value.min(INTEGER_MAX);
-        loop {
-            first -= 1;
-            digits[first] = b'0' + (left % 10) as u8;
-            left /= 10;
-            if left == 0 {
-                break;
-            }
-        }
-        digits[first..].iter().for_each(|digit| self.push(*digit));
-        self
+        self.raw(itoa::Buffer::new().format(value.min(INTEGER_MAX)))
     }
 
     /// A name as it is. What a header cannot carry becomes a question mark.

@@ -3,6 +3,8 @@
 
 use std::fmt::Write;
 
+use tidegate_policy::JsonText;
+
 /// The body's media type.
 pub const CONTENT_TYPE: &str = "application/problem+json";
 
@@ -174,21 +176,8 @@ fn number_member(out: &mut String, member: &str, value: Option<u64>) {
     }
 }
 
-/// A JSON string.
 fn quoted(out: &mut String, text: &str) {
-    out.push('"');
-    let mut rest = text;
-    // What needs no escape is copied in one piece; the bytes that need one are characters of their own.
-    while let Some(place) = rest.bytes().position(|byte| byte < b' ' || byte == b'"' || byte == b'\\') {
-        out.push_str(&rest[..place]);
-        match rest.as_bytes()[place] {
-            byte @ (b'"' | b'\\') => out.extend(['\\', char::from(byte)]),
-            byte => write!(out, "\\u{byte:04x}").expect("a String takes all"),
-        }
-        rest = &rest[place + 1..];
-    }
-    out.push_str(rest);
-    out.push('"');
+    JsonText::new(text).write_to(out).expect("a String takes all");
 }
 
 #[cfg(test)]

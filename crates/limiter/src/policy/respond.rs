@@ -34,8 +34,9 @@ impl Decision {
     }
 
     /// The headers of the answer, in the families that the tightest limit
-    /// chooses; `Retry-After` on every refusal that a wait can mend.
-    pub fn headers(&self, sink: impl FnMut(&'static str, &str)) {
+    /// chooses; `Retry-After` on every refusal that a wait can mend; last the mark of
+    /// a degraded request.
+    pub fn headers(&self, mut sink: impl FnMut(&'static str, &str)) {
         let speaker = self.tightest();
         let denied = !self.is_allowed();
         let standing = speaker.map(|limit| Standing {
@@ -55,7 +56,16 @@ impl Decision {
         });
         let families: &[Family] = speaker.map_or(&[], |limit| &limit.rule.headers);
         let on = speaker.map_or(self.has_headers(), |limit| !limit.rule.headers.is_empty());
-        headers::write(standing.as_ref(), refused.as_ref(), families, on, sink);
+        headers::write(standing.as_ref(), refused.as_ref(), families, on, &mut sink);
+        self.degraded_header(sink);
+    }
+
+    /// The mark of a degraded request alone, for whoever passes the request on: of
+    /// the limits that mark it, that of the first one that has its headers on.
+    pub fn degraded_header(&self, mut sink: impl FnMut(&'static str, &str)) {
+        if let Some(mark) = self.degraded_to_tell() {
+            headers::write_degraded(mark, &mut sink);
+        }
     }
 
     /// The body of a refusal: `application/problem+json`.

@@ -29,6 +29,7 @@ mod bench;
 mod carrying;
 mod deciding;
 mod keys;
+mod random;
 mod reserving;
 mod together;
 mod trusting;
@@ -37,6 +38,8 @@ use std::future::Future;
 
 use crate::now_or_later::ready;
 use crate::{Charge, Store};
+
+pub use random::Random;
 
 /// How the suite makes stores and runs their futures.
 pub trait Harness: Sync {

@@ -1,9 +1,9 @@
 //! One limit at several levels of trust.
 
-use super::Harness;
 use super::bench::{
     Bench, START, at, bucket, fixed_window, sliding_log, sliding_window, ten_a_minute, ten_an_hour,
 };
+use super::{Harness, Random};
 use crate::{Carry, Limit, LimitError, LimitRef, Meter, Nanos, Outcome, Store};
 
 pub(super) fn scaled<H: Harness>(harness: &H) {
@@ -108,23 +108,18 @@ pub(super) fn alternating<H: Harness>(harness: &H) {
             let plain = bench.limit("alternating", limit);
             let variants: Vec<LimitRef> =
                 [0, 100, 0, 100, 29].iter().map(|trust| bench.variant(&plain, *trust)).collect();
-            let (mut random, mut now, mut admitted) = (seed * 7_919_u64, START, Vec::new());
-            let mut next = |below: u64| {
-                random =
-                    random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                (random >> 33) % below
-            };
+            let (mut random, mut now, mut admitted) = (Random::new(seed), START, Vec::new());
             for step in 0..40_u64 {
-                let variant = &variants[next(5) as usize];
+                let variant = random.pick(&variants);
                 let left = bench.left(variant, b"key", now);
-                let cost = if next(3) == 0 { left.min(1) } else { left };
+                let cost = if random.once_in(3) { left.min(1) } else { left };
                 let said = bench.take(variant, b"key", cost, now);
                 assert!(said.is_allowed(), "{variant:?} has {left} left: {said:?}");
                 admitted.push((now, u64::from(cost)));
                 for other in 0..4 {
                     bench.take(&plain, &[other, step as u8], 1, now);
                 }
-                let quarters = next(6) * said.reset_after.get() / 4;
+                let quarters = random.below(6) * said.reset_after.get() / 4;
                 now = now.saturating_add(Nanos::new(quarters.next_multiple_of(1_000)));
             }
             let most = variants[1].limit();

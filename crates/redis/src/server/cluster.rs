@@ -10,7 +10,7 @@ use arc_swap::ArcSwap;
 use redis::Cmd;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
-use tokio::task::AbortHandle;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::address::Place;
 use super::door::{Door, Goal, Manners};
@@ -36,7 +36,7 @@ const LINES_MAX: usize = 1_024;
 #[derive(Debug)]
 pub(super) struct Cluster {
     shared: Arc<Shared>,
-    keeper: AbortHandle,
+    _keeper: AbortOnDropHandle<()>,
 }
 
 #[derive(Debug)]
@@ -82,8 +82,8 @@ impl Cluster {
             stale: Notify::new(),
             lines: Mutex::new(HashMap::new()),
         });
-        let keeper = runtime.spawn(keep_map(Arc::clone(&shared))).abort_handle();
-        Cluster { shared, keeper }
+        let keeper = runtime.spawn(keep_map(Arc::clone(&shared)));
+        Cluster { shared, _keeper: AbortOnDropHandle::new(keeper) }
     }
 
     /// Resolves once the first attempt to draw the map has succeeded or failed, and the masters it shows have been
@@ -132,12 +132,6 @@ impl Cluster {
                 _ => return Ok(reply),
             };
         }
-    }
-}
-
-impl Drop for Cluster {
-    fn drop(&mut self) {
-        self.keeper.abort();
     }
 }
 

@@ -9,7 +9,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{Cmd, Value};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
-use tokio::task::AbortHandle;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::address::Place;
 use super::backoff::Backoff;
@@ -29,7 +29,7 @@ const SIGN_OF_LIFE: Duration = Duration::from_millis(250);
 #[derive(Debug)]
 pub(super) struct Line {
     shared: Arc<Shared>,
-    keeper: AbortHandle,
+    _keeper: AbortOnDropHandle<()>,
     /// Where it leads, if that is fixed.
     place: Option<Place>,
 }
@@ -80,8 +80,8 @@ impl Line {
             Goal::Place(place) => Some(place.clone()),
             Goal::Master(_) => None,
         };
-        let keeper = runtime.spawn(keep(Arc::clone(&shared), door)).abort_handle();
-        Line { shared, keeper, place }
+        let keeper = runtime.spawn(keep(Arc::clone(&shared), door));
+        Line { shared, _keeper: AbortOnDropHandle::new(keeper), place }
     }
 
     /// Where it leads, if that is fixed.
@@ -137,12 +137,6 @@ impl Line {
                 changed.await;
             }
         }
-    }
-}
-
-impl Drop for Line {
-    fn drop(&mut self) {
-        self.keeper.abort();
     }
 }
 

@@ -9,7 +9,7 @@ use redis::Value;
 use redis::aio::MultiplexedConnection;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
-use tokio::task::AbortHandle;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::address::Place;
 use super::backoff::Backoff;
@@ -40,7 +40,7 @@ pub struct MasterWatch {
 #[derive(Debug)]
 pub(super) struct Sentinels {
     shared: Arc<Shared>,
-    watchers: Vec<AbortHandle>,
+    _watchers: Vec<AbortOnDropHandle<()>>,
 }
 
 #[derive(Debug)]
@@ -95,9 +95,9 @@ impl Sentinels {
             changed: Notify::new(),
             moves: AtomicU64::new(0),
         });
-        let watch = |index| runtime.spawn(watch(Arc::clone(&shared), index)).abort_handle();
-        let watchers = (0..shared.places.len()).map(watch).collect();
-        Sentinels { shared, watchers }
+        let watch = |index| AbortOnDropHandle::new(runtime.spawn(watch(Arc::clone(&shared), index)));
+        let _watchers = (0..shared.places.len()).map(watch).collect();
+        Sentinels { shared, _watchers }
     }
 
     /// Where the master is: asks all at once, and waits for most of them, or as long as one may take.
@@ -149,12 +149,6 @@ impl Sentinels {
             heard.said.as_ref().err().map(|why| format!("Sentinel {place}: {why}"))
         });
         troubles.collect::<Vec<_>>().join("; ")
-    }
-}
-
-impl Drop for Sentinels {
-    fn drop(&mut self) {
-        self.watchers.iter().for_each(AbortHandle::abort);
     }
 }
 

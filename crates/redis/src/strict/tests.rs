@@ -1,3 +1,4 @@
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::*;
@@ -79,4 +80,22 @@ fn what_others_keep_changing_is_refused_for_now() {
         let peeked = block_on_ready(ask(&servers, &registry, peek, &|| in_time));
         assert_eq!(peeked.unwrap_err(), StoreError::Contended);
     }
+}
+
+/// What asking all slots relies on.
+#[tokio::test]
+async fn all_are_run_at_once_and_told_in_order() {
+    let (first, second) = tokio::sync::oneshot::channel();
+    let waits = async move { second.await.unwrap() };
+    let sends = async move {
+        first.send(1).unwrap();
+        2
+    };
+    let futures: [Pin<Box<dyn Future<Output = i32>>>; 2] = [Box::pin(waits), Box::pin(sends)];
+    assert_eq!(join_all(futures).await, [1, 2]);
+}
+
+#[test]
+fn none_are_done_at_once() {
+    assert!(block_on_ready(join_all(Vec::<std::future::Ready<()>>::new())).is_empty());
 }

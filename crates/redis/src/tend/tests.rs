@@ -1,6 +1,7 @@
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::task::{Context, Waker};
+use std::task::{Context, Poll, Waker};
 
 use tidegate::{Clock, Cost, LimitRef, ManualClock};
 use tidegate_core::{Limit, Quota};

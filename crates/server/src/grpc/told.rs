@@ -8,9 +8,6 @@ use tidegate::policy::{Decision, problem_body};
 
 use super::proto::envoy::config::core::v3::HeaderValue;
 
-/// The mark of a request that is admitted above a limit.
-pub(super) const DEGRADED: &str = "x-ratelimit-degraded";
-
 /// The one of several decisions that speaks for all: if any refuses, the refusal with the longest wait;
 /// else the one with the smallest share remaining.
 pub(super) fn speaker<'d>(decisions: impl Iterator<Item = &'d Decision>) -> Option<&'d Decision> {
@@ -46,15 +43,14 @@ pub(super) fn response_headers(decision: &Decision) -> Vec<HeaderValue> {
         headers.push(header("content-type", problem_body::CONTENT_TYPE));
     }
     decision.headers(|name, value| headers.push(header(name, value)));
-    headers.extend(degraded(decision));
     headers
 }
 
-/// The mark of a degraded request, for the client and for the upstream, unless it is nothing that a
-/// header can carry.
+/// The mark of a degraded request, for the upstream.
 pub(super) fn degraded(decision: &Decision) -> Option<HeaderValue> {
-    let mark = decision.degraded_to_tell()?;
-    http::HeaderValue::from_str(mark).is_ok().then(|| header(DEGRADED, mark))
+    let mut mark = None;
+    decision.degraded_header(|name, value| mark = Some(header(name, value)));
+    mark
 }
 
 pub(super) fn header(name: &str, value: &str) -> HeaderValue {

@@ -14,7 +14,6 @@ const HEADERS_USUAL: usize = 8;
 /// Bytes of a decision about a few limits.
 const BYTES_USUAL: usize = 512;
 pub(super) const JSON: HeaderValue = HeaderValue::from_static("application/json");
-const DEGRADED: HeaderName = HeaderName::from_static("x-ratelimit-degraded");
 const PROBLEM: HeaderValue = HeaderValue::from_static(problem_body::CONTENT_TYPE);
 
 /// The decision itself, for those that asked for one.
@@ -66,10 +65,6 @@ fn add_headers(decision: &Decision, headers: &mut HeaderMap) {
         let value = HeaderValue::from_str(value).expect("only visible ASCII is written");
         headers.insert(header_name(name), value);
     });
-    let told = decision.degraded_to_tell();
-    if let Some(tag) = told.and_then(|tag| HeaderValue::from_str(tag).ok()) {
-        headers.insert(DEGRADED, tag);
-    }
 }
 
 /// The names that decisions use, without reading them anew for every answer.
@@ -85,6 +80,7 @@ fn header_name(name: &'static str) -> HeaderName {
         "ratelimit" => const { HeaderName::from_static("ratelimit") },
         "x-ratelimit-rule" => const { HeaderName::from_static("x-ratelimit-rule") },
         "x-ratelimit-reason" => const { HeaderName::from_static("x-ratelimit-reason") },
+        "x-ratelimit-degraded" => const { HeaderName::from_static("x-ratelimit-degraded") },
         "retry-after" => RETRY_AFTER,
         "cache-control" => CACHE_CONTROL,
         other => HeaderName::from_static(other),

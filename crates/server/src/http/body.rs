@@ -75,7 +75,7 @@ where
     let come = Come { first: Bytes::new(), joined: Vec::new(), max, share: room.share() };
     let mut reading = pin!(come.whole(body));
     // Most are there together with their head: they need no timer.
-    match poll_fn(|task| Poll::Ready(reading.as_mut().poll(task))).await {
+    match futures_util::poll!(reading.as_mut()) {
         Poll::Ready(read) => read,
         Poll::Pending => tokio::time::timeout(BODY_TIMEOUT, reading).await.unwrap_or(Err(BodyError::Slow)),
     }

@@ -1,13 +1,12 @@
 //! A connection from its first request to its end: by the client, by silence, or with the server.
 
-use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
+use futures_util::future::{Either, select};
 use tokio::sync::oneshot;
-use tokio::task::AbortHandle;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::Context;
 use super::activity::Activity;
@@ -24,33 +23,16 @@ pub(super) async fn drive<C: Future>(
     context: Arc<Context>,
     has_streams: bool,
 ) -> Option<C::Output> {
-    let (stop, mut stopped) = oneshot::channel();
+    let (stop, stopped) = oneshot::channel();
     // The watch is a task of its own: within this one it would be looked at on every request.
-    let _watch = Watch(tokio::spawn(watch(context, has_streams, stop)).abort_handle());
-    let mut connection = pin!(connection);
-    let ended = poll_fn(|task| {
-        if let Poll::Ready(ended) = connection.as_mut().poll(task) {
-            return Poll::Ready(Ok(ended));
-        }
-        // The watch ends only after it has told.
-        Pin::new(&mut stopped).poll(task).map(|grace| Err(grace.unwrap_or(DRAIN_TIMEOUT)))
-    })
-    .await;
-    match ended {
-        Ok(ended) => Some(ended),
-        Err(grace) => {
+    let _watch = AbortOnDropHandle::new(tokio::spawn(watch(context, has_streams, stop)));
+    match select(pin!(connection), stopped).await {
+        Either::Left((ended, _)) => Some(ended),
+        Either::Right((grace, mut connection)) => {
             end(connection.as_mut());
-            tokio::time::timeout(grace, connection).await.ok()
+            // The watch ends only after it has told.
+            tokio::time::timeout(grace.unwrap_or(DRAIN_TIMEOUT), connection).await.ok()
         }
-    }
-}
-
-/// Ends with the connection that it is for.
-struct Watch(AbortHandle);
-
-impl Drop for Watch {
-    fn drop(&mut self) {
-        self.0.abort();
     }
 }
 

@@ -1,5 +1,7 @@
 //! Values as YAML that people like to read, and that no YAML reader can misread.
 
+use tidegate_policy::JsonText;
+
 /// A scalar: plain where nothing can be taken for anything else, else quoted.
 pub(super) fn scalar(text: &str) -> String {
     let plain_first = |c: char| c.is_ascii_alphabetic() || c == '/';
@@ -7,22 +9,11 @@ pub(super) fn scalar(text: &str) -> String {
     if text.starts_with(plain_first) && text.chars().all(plain) && !is_word(text) {
         return text.to_owned();
     }
-    let mut quoted = String::with_capacity(text.len() + 2);
-    quoted.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => quoted.push_str("\\\""),
-            '\\' => quoted.push_str("\\\\"),
-            '\n' => quoted.push_str("\\n"),
-            '\t' => quoted.push_str("\\t"),
-            c if c.is_control() || ('\u{2028}'..='\u{2029}').contains(&c) || c == '\u{feff}' => {
-                quoted.push_str(&format!("\\u{:04x}", u32::from(c)));
-            }
-            c => quoted.push(c),
-        }
-    }
-    quoted.push('"');
-    quoted
+    // A JSON string is a YAML scalar, if what YAML does not print is escaped, too.
+    let unprinted = |c: char| {
+        c.is_control() && !matches!(c, '\n' | '\t') || matches!(c, '\u{2028}'..='\u{2029}' | '\u{feff}')
+    };
+    JsonText::escaping(text, unprinted).to_string()
 }
 
 /// Words that some reader takes for a truth value, for nothing or for a number.

@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Write};
 
+use tidegate_policy::JsonText;
 use tracing::field::{Field, Visit};
 
 /// A text is cut to so many characters.
@@ -110,19 +111,6 @@ impl fmt::Display for Plain<'_> {
 }
 
 /// Text as a JSON string.
-pub(super) struct JsonText<'t>(pub(super) &'t str);
-
-impl fmt::Display for JsonText<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_char('"')?;
-        for letter in self.0.chars() {
-            match letter {
-                '"' | '\\' => write!(f, "\\{letter}")?,
-                // All of these have four digits.
-                _ if is_strange(letter) => write!(f, "\\u{:04x}", u32::from(letter))?,
-                _ => f.write_char(letter)?,
-            }
-        }
-        f.write_char('"')
-    }
+pub(super) fn json_text(text: &str) -> JsonText<'_> {
+    JsonText::escaping(text, is_strange)
 }

@@ -17,7 +17,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
 
-use super::log_line::{JsonText, Line, Plain, Value};
+use super::log_line::{Line, Plain, Value, json_text};
 use super::log_thread::LogThread;
 use super::throttle::LogThrottle;
 use crate::paint::{Paint, Tone};
@@ -134,12 +134,12 @@ impl<C> Lines<C> {
 
 fn json(to: &mut Writer<'_>, time: &str, level: Level, line: &Line) -> fmt::Result {
     let level = level.as_str().to_ascii_lowercase();
-    write!(to, "{{\"time\":{},\"level\":{}", JsonText(time), JsonText(&level))?;
-    write!(to, ",\"message\":{}", JsonText(&line.message))?;
+    write!(to, "{{\"time\":{},\"level\":{}", json_text(time), json_text(&level))?;
+    write!(to, ",\"message\":{}", json_text(&line.message))?;
     for (name, value) in &line.fields {
         match value {
-            Value::Text(text) => write!(to, ",{}:{}", JsonText(name), JsonText(text))?,
-            Value::Bare(number) => write!(to, ",{}:{number}", JsonText(name))?,
+            Value::Text(text) => write!(to, ",{}:{}", json_text(name), json_text(text))?,
+            Value::Bare(number) => write!(to, ",{}:{number}", json_text(name))?,
         }
     }
     writeln!(to, "}}")

@@ -1,4 +1,4 @@
-//! Whole numbers, read from bytes and written to them.
+//! Whole numbers, read from bytes.
 
 /// The number on a line that may not be there yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,28 +66,6 @@ pub(super) fn integer(bytes: &[u8]) -> Result<i64, NoNumber> {
     if negative { Ok(value) } else { value.checked_neg().ok_or(NoNumber::Range) }
 }
 
-/// Appends a number.
-#[inline]
-pub(super) fn write(out: &mut Vec<u8>, value: i64) {
-    // The digits of the largest, and a sign.
-    let mut digits = [0_u8; 20];
-    let mut start = digits.len();
-    let mut rest = value.unsigned_abs();
-    loop {
-        start -= 1;
-        digits[start] = b'0' + (rest % 10) as u8;
-        rest /= 10;
-        if rest == 0 {
-            break;
-        }
-    }
-    if value < 0 {
-        start -= 1;
-        digits[start] = b'-';
-    }
-    out.extend_from_slice(&digits[start..]);
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -126,15 +104,6 @@ mod tests {
         }
         for text in ["9223372036854775808", "-9223372036854775809", &"9".repeat(400)] {
             assert_eq!(integer(text.as_bytes()), Err(NoNumber::Range), "{text}");
-        }
-    }
-
-    #[test]
-    fn what_is_written_is_what_the_library_writes() {
-        for number in [0, 7, 10, 99, 100, -1, -10, 4_294_967_295, i64::MAX, i64::MIN] {
-            let mut out = Vec::new();
-            write(&mut out, number);
-            assert_eq!(out, number.to_string().into_bytes());
         }
     }
 }

@@ -2,8 +2,6 @@
 
 use std::fmt::{self, Write};
 
-use super::number;
-
 /// The version of the protocol that a client has chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Version {
@@ -88,7 +86,7 @@ impl Reply<'_> {
     #[inline]
     fn head(&mut self, kind: u8, number: i64) {
         self.out.push(kind);
-        number::write(self.out, number);
+        self.out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
         self.end();
     }
 
@@ -138,7 +136,9 @@ mod tests {
             |write: &dyn Fn(&mut Reply<'_>)| (written(Version::Two, write), written(Version::Three, write));
         let same = |text: &str| (text.to_owned(), text.to_owned());
         assert_eq!(both(&|reply| reply.word("OK")), same("+OK\r\n"));
-        assert_eq!(both(&|reply| reply.integer(-1)), same(":-1\r\n"));
+        for number in [0, 7, 10, 99, 100, -1, -10, 4_294_967_295, i64::MAX, i64::MIN] {
+            assert_eq!(both(&|reply| reply.integer(number)), same(&format!(":{number}\r\n")));
+        }
         assert_eq!(both(&|reply| reply.bulk(b"a\r\nb")), same("$4\r\na\r\nb\r\n"));
         assert_eq!(both(&|reply| reply.bulk(b"")), same("$0\r\n\r\n"));
         assert_eq!(both(&|reply| reply.array(5)), same("*5\r\n"));

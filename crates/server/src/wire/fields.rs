@@ -2,29 +2,9 @@
 
 use std::borrow::Cow;
 
-use tidegate::Cost;
-use tidegate_policy::{Credential, Descriptor, Request, Trust, nearest};
+use tidegate_policy::{Credential, Request, nearest};
 
-/// The names of fields; those with a colon need something after it.
-const NAMES: &[&str] = &[
-    "tenant",
-    "user",
-    "client",
-    "ip",
-    "plan",
-    "method",
-    "host",
-    "path",
-    "query",
-    "domain",
-    "credential",
-    "header:",
-    "query:",
-    "jwt:",
-    "descriptor:",
-    "cost",
-    "trust",
-];
+use super::table::{self, Field, Place};
 
 /// Why a field cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -71,10 +51,11 @@ fn hint(name: &str) -> String {
         Some((prefix, rest)) => (format!("{prefix}:"), rest),
         None => (name.to_owned(), ""),
     };
-    match nearest(&prefix, NAMES.iter().copied()) {
+    let names = table::pair_names();
+    match nearest(&prefix, names.iter().copied()) {
         Some(near) if *near == prefix => format!("; write '{near}<name>', without blanks"),
         Some(near) => format!("; did you mean '{near}{}'?", shown(rest)),
-        None => format!("; fields are {}", NAMES.join(", ")),
+        None => format!("; fields are {}", names.join(", ")),
     }
 }
 
@@ -98,57 +79,36 @@ impl<'a> Fields<'a> {
     /// # Errors
     /// When there is no such field, when it is there already, or does not take the value.
     pub fn set(&mut self, name: &'a str, value: &'a str) -> Result<(), FieldError> {
-        let request = &mut self.request;
+        let Some((field, own_name)) = Field::of_pair(name) else {
+            let unknown = FieldError::Unknown { name: name.to_owned() };
+            return Err(if name == "route" { FieldError::Route } else { unknown });
+        };
         let twice = || FieldError::Twice { name: name.to_owned() };
-        match name {
-            "cost" if self.has_cost => return Err(twice()),
-            "cost" => {
-                request.cost = cost(value)?;
+        let wrong =
+            |want| FieldError::Value { name: field.pair.unwrap_or_default(), value: value.to_owned(), want };
+        match field.place(&mut self.request) {
+            Place::Text(place) => once(place, Cow::Borrowed(value)).ok_or_else(twice)?,
+            Place::Address(place) => {
+                let address = table::address(value).ok_or_else(|| wrong("an address such as 203.0.113.7"))?;
+                once(place, address).ok_or_else(twice)?;
+            }
+            Place::Trust(place) => once(place, table::trust(value).map_err(wrong)?).ok_or_else(twice)?,
+            Place::Cost(_) if self.has_cost => return Err(twice()),
+            Place::Cost(place) => {
+                *place = table::cost(value).map_err(wrong)?;
                 self.has_cost = true;
-                return Ok(());
             }
-            "trust" => return once(&mut request.trust, trust(value)?, twice),
-            "query" => return once(&mut request.query, Cow::Borrowed(value), twice),
-            _ => {}
-        }
-        let descriptor =
-            Descriptor::parse(name).ok_or_else(|| FieldError::Unknown { name: name.to_owned() })?;
-        let after_colon = || Cow::Borrowed(name.split_once(':').map_or("", |(_, after)| after));
-        let text = Cow::Borrowed(value);
-        match descriptor {
-            Descriptor::Tenant => once(&mut request.tenant, text, twice),
-            Descriptor::User => once(&mut request.user, text, twice),
-            Descriptor::Client => once(&mut request.client, text, twice),
-            Descriptor::Ip => once(&mut request.ip, address(value)?, twice),
-            Descriptor::Plan => once(&mut request.plan, text, twice),
-            Descriptor::Method => once(&mut request.method, text, twice),
-            Descriptor::Host => once(&mut request.host, text, twice),
-            Descriptor::Path => once(&mut request.path, text, twice),
-            Descriptor::Domain => once(&mut request.domain, text, twice),
-            Descriptor::Route => Err(FieldError::Route),
-            Descriptor::Credential if self.has_credential => Err(twice()),
-            Descriptor::Credential => {
-                request.credential = credential(value)?;
+            Place::Credential(_) if self.has_credential => return Err(twice()),
+            Place::Credential(place) => {
+                *place = Credential::parse(value).ok_or_else(|| wrong("none, valid or invalid"))?;
                 self.has_credential = true;
-                Ok(())
             }
-            Descriptor::Header(_) => {
-                request.headers.push((after_colon(), text));
-                Ok(())
-            }
-            Descriptor::Jwt(_) => {
-                request.jwt.push((after_colon(), text));
-                Ok(())
-            }
-            Descriptor::Custom(_) => {
-                request.descriptors.push((after_colon(), text));
-                Ok(())
-            }
-            Descriptor::Query(parameter) => {
-                append_parameter(request.query.get_or_insert_default().to_mut(), &parameter, value);
-                Ok(())
+            Place::Pairs(pairs) => pairs.push((Cow::Borrowed(own_name), Cow::Borrowed(value))),
+            Place::Parameter(query) => {
+                append_parameter(query.get_or_insert_default().to_mut(), own_name, value);
             }
         }
+        Ok(())
     }
 
     /// The request.
@@ -157,44 +117,9 @@ impl<'a> Fields<'a> {
     }
 }
 
-fn once<T>(place: &mut Option<T>, value: T, twice: impl FnOnce() -> FieldError) -> Result<(), FieldError> {
-    if place.is_some() {
-        return Err(twice());
-    }
-    *place = Some(value);
-    Ok(())
-}
-
-fn cost(value: &str) -> Result<Cost, FieldError> {
-    let wrong = || FieldError::Value {
-        name: "cost",
-        value: value.to_owned(),
-        want: "an integer from 0 to 4294967295",
-    };
-    // A sign would be read, too.
-    let digits = value.bytes().all(|byte| byte.is_ascii_digit());
-    value.parse::<u32>().ok().filter(|_| digits).map(Cost::new).ok_or_else(wrong)
-}
-
-fn trust(value: &str) -> Result<Trust, FieldError> {
-    let wrong = || FieldError::Value {
-        name: "trust",
-        value: value.to_owned(),
-        want: "a number from 0 to 1, such as 0.8",
-    };
-    Trust::parse(value).ok_or_else(wrong)
-}
-
-fn credential(value: &str) -> Result<Credential, FieldError> {
-    let wrong =
-        || FieldError::Value { name: "credential", value: value.to_owned(), want: "none, valid or invalid" };
-    Credential::parse(value).ok_or_else(wrong)
-}
-
-fn address(value: &str) -> Result<std::net::IpAddr, FieldError> {
-    let wrong =
-        || FieldError::Value { name: "ip", value: value.to_owned(), want: "an address such as 203.0.113.7" };
-    value.parse().map(|ip: std::net::IpAddr| ip.to_canonical()).map_err(|_| wrong())
+/// Puts a value where there is none yet.
+fn once<T>(place: &mut Option<T>, value: T) -> Option<()> {
+    place.is_none().then(|| *place = Some(value))
 }
 
 /// Appends a parameter to a query, encoded so that it is read as it was written.

@@ -6,6 +6,7 @@ mod fields;
 mod pairs;
 mod refund;
 mod request;
+mod table;
 mod throttle;
 
 pub use batch::{BatchReader, batch};
@@ -14,4 +15,5 @@ pub use fields::{FieldError, Fields};
 pub(crate) use pairs::each_value;
 pub use refund::{Refund, refund};
 pub use request::{TraceLine, request, trace_line};
+pub(crate) use table::{FIELDS, Field, Place};
 pub use throttle::{AdHoc, throttle};

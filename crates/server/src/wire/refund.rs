@@ -7,7 +7,8 @@ use tidegate::Cost;
 use tidegate_policy::Request;
 
 use super::RequestError;
-use super::request::{Text, Within, at, cost, cut, value};
+use super::request::{Text, Within, at, cut, value};
+use super::table::cost;
 
 /// Whom to hand back how much.
 #[derive(Debug)]

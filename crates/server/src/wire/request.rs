@@ -7,11 +7,12 @@ use std::net::IpAddr;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, Visitor};
 use serde::{Deserialize, de};
 use serde_json::value::RawValue;
-use tidegate::{Cost, Nanos};
-use tidegate_policy::{Credential, Request, Trust};
+use tidegate::Nanos;
+use tidegate_policy::{Credential, Request};
 
 use super::RequestError;
 use super::pairs::PairList;
+use super::table::{self, FIELDS, Field, Place};
 
 /// A line of a trace: a request, and when it came.
 #[derive(Debug)]
@@ -23,25 +24,6 @@ pub struct TraceLine<'a> {
     /// The request.
     pub request: Request<'a>,
 }
-
-const MEMBERS: &[&str] = &[
-    "tenant",
-    "user",
-    "client",
-    "ip",
-    "plan",
-    "method",
-    "host",
-    "path",
-    "query",
-    "headers",
-    "jwt",
-    "credential",
-    "descriptors",
-    "domain",
-    "cost",
-    "trust",
-];
 
 /// Reads a request.
 ///
@@ -66,6 +48,9 @@ pub fn trace_line(text: &str) -> Result<TraceLine<'_>, RequestError> {
     Ok(line)
 }
 
+/// When the request of a line came.
+const AT_MS: &str = "at_ms";
+
 type At<'a> = Option<(Nanos, &'a str)>;
 
 fn read<'a>(text: &'a str, with_time: bool, request: &mut Request<'a>) -> Result<At<'a>, RequestError> {
@@ -84,53 +69,6 @@ impl<'de> DeserializeSeed<'de> for Within<'_, 'de> {
 
     fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<(), D::Error> {
         Members { request: self.0, at: &mut None, with_time: false }.deserialize(json)
-    }
-}
-
-/// A member of a request, or of a line of a trace.
-#[derive(Clone, Copy)]
-enum Member {
-    Tenant,
-    User,
-    Client,
-    Ip,
-    Plan,
-    Method,
-    Host,
-    Path,
-    Query,
-    Headers,
-    Jwt,
-    Credential,
-    Descriptors,
-    Domain,
-    Cost,
-    Trust,
-    AtMs,
-}
-
-impl Member {
-    fn named(name: &str) -> Option<Member> {
-        Some(match name {
-            "tenant" => Member::Tenant,
-            "user" => Member::User,
-            "client" => Member::Client,
-            "ip" => Member::Ip,
-            "plan" => Member::Plan,
-            "method" => Member::Method,
-            "host" => Member::Host,
-            "path" => Member::Path,
-            "query" => Member::Query,
-            "headers" => Member::Headers,
-            "jwt" => Member::Jwt,
-            "credential" => Member::Credential,
-            "descriptors" => Member::Descriptors,
-            "domain" => Member::Domain,
-            "cost" => Member::Cost,
-            "trust" => Member::Trust,
-            "at_ms" => Member::AtMs,
-            _ => return None,
-        })
     }
 }
 
@@ -157,66 +95,53 @@ impl<'de> Visitor<'de> for Members<'_, 'de> {
         f.write_str("a request: a JSON object")
     }
 
-    fn visit_map<M: MapAccess<'de>>(mut self, mut map: M) -> Result<(), M::Error> {
+    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<(), M::Error> {
         let mut seen = 0_u32;
         while let Some(Text(name)) = map.next_key::<Text<'de>>()? {
-            let known =
-                Member::named(&name).filter(|member| self.with_time || !matches!(member, Member::AtMs));
-            let Some(member) = known else { return Err(unknown(&name, self.with_time)) };
-            if seen & 1 << member as u32 != 0 {
+            let field = Field::of_member(&name);
+            if field.is_none() && !(self.with_time && name == AT_MS) {
+                return Err(unknown(&name, self.with_time));
+            }
+            let bit = 1 << field.map_or(FIELDS.len(), |(number, _)| number);
+            if seen & bit != 0 {
                 return Err(M::Error::custom(format!("`{name}` is there twice")));
             }
-            seen |= 1 << member as u32;
-            self.read(member, &name, &mut map)?;
+            seen |= bit;
+            match field {
+                Some((_, field)) => read_field(field, &name, &mut map, self.request)?,
+                None => *self.at = Some(value(&mut map, &name, at_ms)?),
+            }
         }
         Ok(())
     }
 }
 
-impl<'de> Members<'_, 'de> {
-    fn read<M: MapAccess<'de>>(&mut self, member: Member, name: &str, map: &mut M) -> Result<(), M::Error> {
-        let request = &mut *self.request;
-        match member {
-            Member::Tenant => request.tenant = text(map, name)?,
-            Member::User => request.user = text(map, name)?,
-            Member::Client => request.client = text(map, name)?,
-            Member::Plan => request.plan = text(map, name)?,
-            Member::Method => request.method = text(map, name)?,
-            Member::Host => request.host = text(map, name)?,
-            Member::Path => request.path = text(map, name)?,
-            Member::Query => request.query = text(map, name)?,
-            Member::Domain => request.domain = text(map, name)?,
-            Member::Ip => request.ip = text(map, name)?.map(address).transpose()?,
-            Member::Cost => request.cost = value(map, name, cost)?,
-            Member::Credential => request.credential = value(map, name, credential)?,
-            Member::Trust => request.trust = Some(value(map, name, trust)?),
-            Member::Headers | Member::Jwt | Member::Descriptors => pairs(map, member, name, request)?,
-            Member::AtMs => *self.at = Some(value(map, name, at_ms)?),
-        }
-        Ok(())
-    }
-}
-
-fn pairs<'de, M: MapAccess<'de>>(
-    map: &mut M,
-    member: Member,
+fn read_field<'de, M: MapAccess<'de>>(
+    field: &Field,
     name: &str,
+    map: &mut M,
     request: &mut Request<'de>,
 ) -> Result<(), M::Error> {
     let there = request.headers.len() + request.jwt.len() + request.descriptors.len();
-    let into = match member {
-        Member::Headers => &mut request.headers,
-        Member::Jwt => &mut request.jwt,
-        _ => &mut request.descriptors,
-    };
-    map.next_value_seed(PairList::new(into, there)).map_err(|e| at(name, &e))
+    match field.place(request) {
+        Place::Text(place) | Place::Parameter(place) => *place = text(map, name)?,
+        Place::Address(place) => *place = text(map, name)?.map(address).transpose()?,
+        Place::Credential(place) => *place = value(map, name, credential)?,
+        Place::Pairs(place) => {
+            map.next_value_seed(PairList::new(place, there)).map_err(|error| at(name, &error))?;
+        }
+        Place::Cost(place) => *place = value(map, name, table::cost)?,
+        Place::Trust(place) => *place = Some(value(map, name, table::trust)?),
+    }
+    Ok(())
 }
 
 fn unknown<E: Error>(name: &str, with_time: bool) -> E {
     let time = if with_time { ", at_ms" } else { "" };
-    let near = tidegate_policy::nearest(name, MEMBERS.iter().copied());
+    let members = table::members();
+    let near = tidegate_policy::nearest(name, members.iter().copied());
     let hint = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
-    E::custom(format!("unknown member `{}`; a request has {}{time}{hint}", cut(name), MEMBERS.join(", ")))
+    E::custom(format!("unknown member `{}`; a request has {}{time}{hint}", cut(name), members.join(", ")))
 }
 
 fn text<'de, M: MapAccess<'de>>(map: &mut M, name: &str) -> Result<Option<Cow<'de, str>>, M::Error> {
@@ -225,7 +150,7 @@ fn text<'de, M: MapAccess<'de>>(map: &mut M, name: &str) -> Result<Option<Cow<'d
 
 fn address<E: Error>(text: Cow<'_, str>) -> Result<IpAddr, E> {
     let wrong = || E::custom(format!("`ip`: `{}` is no address; write it as 203.0.113.7", cut(&text)));
-    text.parse().map(|ip: IpAddr| ip.to_canonical()).map_err(|_| wrong())
+    table::address(&text).ok_or_else(wrong)
 }
 
 /// An error within a member.
@@ -253,17 +178,9 @@ pub(super) fn cut(text: &str) -> Cow<'_, str> {
     }
 }
 
-pub(super) fn cost(text: &str) -> Result<Cost, &'static str> {
-    text.parse::<u32>().map(Cost::new).map_err(|_| "an integer from 0 to 4294967295")
-}
-
 fn credential(text: &str) -> Result<Credential, &'static str> {
     let word = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
     word.and_then(Credential::parse).ok_or("\"none\", \"valid\" or \"invalid\"")
-}
-
-fn trust(text: &str) -> Result<Trust, &'static str> {
-    Trust::parse(text).ok_or("a number from 0 to 1, such as 0.8")
 }
 
 fn at_ms(text: &str) -> Result<(Nanos, &str), &'static str> {

@@ -9,7 +9,8 @@ use tidegate::policy::{AdHocLimit, AdHocRequest};
 use tidegate::{Cost, Nanos};
 
 use super::RequestError;
-use super::request::{Text, at, cost, cut, value};
+use super::request::{Text, at, cut, value};
+use super::table::cost;
 
 /// A question about an ad-hoc bucket.
 #[derive(Debug, PartialEq, Eq)]

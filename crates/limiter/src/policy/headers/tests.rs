@@ -154,3 +154,12 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_mark_is_one_header_that_any_line_can_carry() {
+    let mut lines = Vec::new();
+    let mut sink = |name: &'static str, value: &str| lines.push(format!("{name}: {value}"));
+    write_degraded("slow", &mut sink);
+    write_degraded("langsam\r\nÜ", &mut sink);
+    assert_eq!(lines, ["x-ratelimit-degraded: slow", "x-ratelimit-degraded: langsam???"]);
+}

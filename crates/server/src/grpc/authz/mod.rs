@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use bytes::Bytes;
 use prost::Message;
-use tidegate::policy::Decision;
+use tidegate::policy::{Decision, headers};
 
 use super::error::{CallError, Code};
 use super::proto::envoy::config::core::v3::header_value_option::HeaderAppendAction;
@@ -62,7 +62,7 @@ fn source(address: IpAddr) -> attribute_context::Peer {
 fn admitted(decision: &Decision) -> CheckResponse {
     let mark = told::degraded(decision);
     // What a client says of itself is not what the upstream is told.
-    let headers_to_remove = if mark.is_none() { vec![told::DEGRADED.to_owned()] } else { Vec::new() };
+    let headers_to_remove = if mark.is_none() { vec![headers::DEGRADED.to_owned()] } else { Vec::new() };
     let answer = OkHttpResponse {
         headers: mark.into_iter().map(overwriting).collect(),
         headers_to_remove,

@@ -14,6 +14,7 @@ use crate::grpc::proto::envoy::extensions::common::ratelimit::v3::RateLimitDescr
 use crate::grpc::proto::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::Entry;
 use crate::grpc::proto::envoy::service::ratelimit::v3::RateLimitRequest;
 use crate::grpc::proto::envoy::service::ratelimit::v3::rate_limit_response::rate_limit::Unit;
+use crate::wire::{Field, Place};
 
 /// What a descriptor asks.
 #[derive(Debug)]
@@ -104,23 +105,11 @@ fn read_one<'a>(
 fn request<'a>(domain: &'a str, descriptor: &'a RateLimitDescriptor, hits: Cost) -> Request<'a> {
     let mut request = Request::new().domain(domain).cost(hits);
     for entry in &descriptor.entries {
-        let value = || Some(Cow::from(entry.value.as_str()));
         let told = plain_value(entry);
-        let place = match entry.key.as_str() {
-            "user_id" => Some(&mut request.user),
-            "tenant" => Some(&mut request.tenant),
-            "path" => Some(&mut request.path),
-            "method" => Some(&mut request.method),
-            "plan" => Some(&mut request.plan),
-            "client_id" => Some(&mut request.client),
-            "remote_address" => {
-                request.ip = request.ip.or_else(|| told.parse().ok());
-                None
-            }
-            _ => None,
-        };
-        if let Some(place @ None) = place {
-            *place = value();
+        match Field::of_entry(&entry.key).map(|field| field.place(&mut request)) {
+            Some(Place::Text(place @ None)) => *place = Some(entry.value.as_str().into()),
+            Some(Place::Address(place @ None)) => *place = told.parse().ok(),
+            _ => {}
         }
         request.descriptors.push((entry.key.as_str().into(), told));
     }

@@ -75,7 +75,7 @@ impl Reply {
         self.begin(decide::status(decision));
         let out = &mut self.written;
         header(out, "content-type", "application/json");
-        add_headers(decision, out);
+        decision.headers(|name, value| header(out, name, value));
         self.end(clock);
     }
 
@@ -90,11 +90,11 @@ impl Reply {
         self.begin(status);
         let out = &mut self.written;
         if passage == Passage::Passed {
-            add_headers(decision, out);
+            decision.headers(|name, value| header(out, name, value));
             return self.end_head(clock);
         }
         header(out, "content-type", problem_body::CONTENT_TYPE);
-        add_headers(decision, out);
+        decision.headers(|name, value| header(out, name, value));
         if let Passage::Challenged(challenge) = passage {
             header(out, "www-authenticate", challenge);
         }
@@ -133,8 +133,7 @@ impl Reply {
 
     /// What comes after the other headers: the length, the date, and the body.
     fn end(&mut self, clock: &impl Clock) {
-        let mut digits = [0; 20];
-        header(&mut self.written, "content-length", decimal(self.body.len(), &mut digits));
+        header(&mut self.written, "content-length", itoa::Buffer::new().format(self.body.len()));
         self.end_head(clock);
         self.written.extend_from_slice(&self.body);
     }
@@ -152,31 +151,9 @@ impl Reply {
     }
 }
 
-fn add_headers(decision: &Decision, out: &mut Vec<u8>) {
-    decision.headers(|name, value| header(out, name, value));
-    // What is no header's value is not sent, as elsewhere.
-    let is_value = |tag: &&str| tag.bytes().all(|byte| matches!(byte, b' '..=b'~'));
-    if let Some(tag) = decision.degraded_to_tell().filter(is_value) {
-        header(out, "x-ratelimit-degraded", tag);
-    }
-}
-
 fn header(out: &mut Vec<u8>, name: &str, value: &str) {
     out.extend_from_slice(name.as_bytes());
     out.extend_from_slice(b": ");
     out.extend_from_slice(value.as_bytes());
     out.extend_from_slice(b"\r\n");
-}
-
-fn decimal(mut number: usize, digits: &mut [u8; 20]) -> &str {
-    let mut first = digits.len();
-    loop {
-        first -= 1;
-        digits[first] = b'0' + (number % 10) as u8;
-        number /= 10;
-        if number == 0 {
-            break;
-        }
-    }
-    std::str::from_utf8(&digits[first..]).expect("digits are text")
 }

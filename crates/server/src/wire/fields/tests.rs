@@ -1,5 +1,8 @@
 //! Fields that are read, and those that are not.
 
+use tidegate::Cost;
+use tidegate_policy::{Descriptor, Trust};
+
 use super::*;
 
 fn request<'a>(fields: &[(&'a str, &'a str)]) -> Result<Request<'a>, FieldError> {

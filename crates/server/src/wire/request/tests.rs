@@ -1,6 +1,7 @@
 //! What is a request, what is none, and what is said about it.
 
-use tidegate_policy::Pairs;
+use tidegate::Cost;
+use tidegate_policy::{Pairs, Trust};
 
 use super::*;
 

@@ -1,6 +1,8 @@
-//! The one source of chance: a seed, and all that follows from it.
+//! The one source of chance for tests, simulations, fuzzers and benchmarks: a seed, and all that
+//! follows from it.
 
-/// A generator of numbers (xoshiro256**), seeded by splitmix64.
+/// A generator of numbers (xoshiro256**), seeded by splitmix64. A seed gives the same numbers for ever:
+/// seeds of runs that failed are kept.
 #[derive(Clone, Debug)]
 pub struct Random {
     state: [u64; 4],
@@ -36,14 +38,37 @@ impl Random {
         least + ((u128::from(self.bits()) * width) >> 64) as u64
     }
 
+    /// A number below `end`; zero if there is none.
+    pub fn below(&mut self, end: u64) -> u64 {
+        ((u128::from(self.bits()) * u128::from(end)) >> 64) as u64
+    }
+
+    /// The place of one of so many; zero if there are none.
+    pub fn index(&mut self, len: usize) -> usize {
+        self.below(len as u64) as usize
+    }
+
+    /// A number in `[0, 1)`.
+    pub fn unit(&mut self) -> f64 {
+        (self.bits() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// True once in so many times.
+    pub fn once_in(&mut self, times: u64) -> bool {
+        self.below(times) == 0
+    }
+
     /// True so many times in a thousand.
     pub fn chance(&mut self, per_mille: u64) -> bool {
         self.between(1, 1_000) <= per_mille
     }
 
     /// One of them.
+    ///
+    /// # Panics
+    /// If there is none.
     pub fn pick<'a, T>(&mut self, of: &'a [T]) -> &'a T {
-        &of[self.between(0, of.len() as u64 - 1) as usize]
+        &of[self.index(of.len())]
     }
 
     /// About `mean` on the average, and now and then much longer: a whole number of microseconds in
@@ -73,6 +98,13 @@ mod tests {
     }
 
     #[test]
+    fn a_seed_gives_the_same_numbers_for_ever() {
+        let mut random = Random::new(42);
+        let row: [u64; 3] = std::array::from_fn(|_| random.bits());
+        assert_eq!(row, [0x1578_0b2e_0c2e_c716, 0x6104_d986_6d11_3a7e, 0xae17_5332_39e4_99a1]);
+    }
+
+    #[test]
     fn ranges_are_covered_and_kept() {
         let mut random = Random::new(1);
         let mut seen = [0_u32; 6];
@@ -82,6 +114,10 @@ mod tests {
         assert!(seen.iter().all(|&count| (850..1_150).contains(&count)), "{seen:?}");
         assert_eq!(random.between(9, 9), 9);
         assert!(random.between(0, u64::MAX) > 0);
+        assert_eq!((random.below(0), random.index(0), random.below(1)), (0, 0, 0));
+        assert!((0..1_000).all(|_| (0.0..1.0).contains(&random.unit())));
+        let once = (0..4_000).filter(|_| random.once_in(4)).count();
+        assert!((850..1_150).contains(&once), "{once}");
     }
 
     #[test]

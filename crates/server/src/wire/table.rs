@@ -1,0 +1,183 @@
+//! The fields of a request: what each protocol calls them, and where their values go.
+//!
+//! JSON bodies, traces, `TG.CHECK`, the command line and Envoy's descriptors all read by this table.
+//! What they say of a name or a value that they do not take is theirs.
+
+use std::borrow::Cow;
+use std::net::IpAddr;
+
+use tidegate::Cost;
+use tidegate_policy::{Credential, Descriptor, Pairs, Request, Trust};
+
+/// A field.
+#[derive(Debug)]
+pub(crate) struct Field {
+    /// The member of a JSON object.
+    pub(crate) json: Option<&'static str>,
+    /// The name in a pair of a name and a value. After a colon at its end comes a name of the client's.
+    pub(super) pair: Option<&'static str>,
+    /// The key of an entry in one of Envoy's descriptors.
+    entry: Option<&'static str>,
+    place: for<'r, 'q> fn(&'r mut Request<'q>) -> Place<'r, 'q>,
+}
+
+/// Where the value of a field goes.
+#[derive(Debug)]
+pub(crate) enum Place<'r, 'q> {
+    /// Text, as it is.
+    Text(&'r mut Option<Cow<'q, str>>),
+    /// An address.
+    Address(&'r mut Option<IpAddr>),
+    /// What is known of the credential.
+    Credential(&'r mut Credential),
+    /// Names and values; in JSON an object of them, in a pair one more.
+    Pairs(&'r mut Pairs<'q>),
+    /// The query, to which a parameter is added.
+    Parameter(&'r mut Option<Cow<'q, str>>),
+    /// The cost.
+    Cost(&'r mut Cost),
+    /// The trust.
+    Trust(&'r mut Option<Trust>),
+}
+
+/// All of them, in the order in which JSON's are told.
+pub(crate) static FIELDS: [Field; 17] = [
+    field("tenant", |request| Place::Text(&mut request.tenant)).entry("tenant"),
+    field("user", |request| Place::Text(&mut request.user)).entry("user_id"),
+    field("client", |request| Place::Text(&mut request.client)).entry("client_id"),
+    field("ip", |request| Place::Address(&mut request.ip)).entry("remote_address"),
+    field("plan", |request| Place::Text(&mut request.plan)).entry("plan"),
+    field("method", |request| Place::Text(&mut request.method)).entry("method"),
+    field("host", |request| Place::Text(&mut request.host)),
+    field("path", |request| Place::Text(&mut request.path)).entry("path"),
+    field("query", |request| Place::Text(&mut request.query)),
+    field("headers", |request| Place::Pairs(&mut request.headers)).pair("header:"),
+    Field { json: None, ..field("query:", |request| Place::Parameter(&mut request.query)) },
+    field("jwt", |request| Place::Pairs(&mut request.jwt)).pair("jwt:"),
+    field("credential", |request| Place::Credential(&mut request.credential)),
+    field("descriptors", |request| Place::Pairs(&mut request.descriptors)).pair("descriptor:"),
+    // Envoy tells the domain beside its descriptors, not in one.
+    field("domain", |request| Place::Text(&mut request.domain)),
+    field("cost", |request| Place::Cost(&mut request.cost)),
+    field("trust", |request| Place::Trust(&mut request.trust)),
+];
+
+/// A field that has the same name in JSON and in pairs, and none in descriptors.
+const fn field(name: &'static str, place: for<'r, 'q> fn(&'r mut Request<'q>) -> Place<'r, 'q>) -> Field {
+    Field { json: Some(name), pair: Some(name), entry: None, place }
+}
+
+impl Field {
+    const fn pair(self, name: &'static str) -> Field {
+        Field { pair: Some(name), ..self }
+    }
+
+    const fn entry(self, key: &'static str) -> Field {
+        Field { entry: Some(key), ..self }
+    }
+
+    /// Where its value goes.
+    pub(crate) fn place<'r, 'q>(&self, request: &'r mut Request<'q>) -> Place<'r, 'q> {
+        (self.place)(request)
+    }
+
+    /// The one that JSON calls so, and its number.
+    pub(super) fn of_member(name: &str) -> Option<(usize, &'static Field)> {
+        named(|field| field.json, name)
+    }
+
+    /// The one of a pair, and the client's own name after the colon.
+    pub(super) fn of_pair(name: &str) -> Option<(&'static Field, &str)> {
+        let plain = if name == "ip:address" { "ip" } else { name };
+        let Some(colon) = plain.find(':') else {
+            return named(|field| field.pair, plain).map(|(_, field)| (field, ""));
+        };
+        let (prefix, argument) = name.split_at(colon + 1);
+        let (_, field) = named(|field| field.pair, prefix)?;
+        // The argument is what a policy could name, or no limit would ever look at it.
+        Descriptor::parse(name).map(|_| (field, argument))
+    }
+
+    /// The one of an entry in a descriptor.
+    pub(crate) fn of_entry(key: &str) -> Option<&'static Field> {
+        named(|field| field.entry, key).map(|(_, field)| field)
+    }
+}
+
+fn named(names: impl Fn(&Field) -> Option<&'static str>, name: &str) -> Option<(usize, &'static Field)> {
+    FIELDS.iter().enumerate().find(|(_, field)| names(field) == Some(name))
+}
+
+/// The members of a JSON object.
+pub(super) fn members() -> Vec<&'static str> {
+    FIELDS.iter().filter_map(|field| field.json).collect()
+}
+
+/// The names in pairs: text first, then the credential, those with a name of the client's, and numbers.
+pub(super) fn pair_names() -> Vec<&'static str> {
+    let mut nothing = Request::new();
+    let mut order = |field: &&Field| match field.place(&mut nothing) {
+        Place::Text(_) | Place::Address(_) => 0,
+        Place::Credential(_) => 1,
+        Place::Pairs(_) | Place::Parameter(_) => 2,
+        Place::Cost(_) | Place::Trust(_) => 3,
+    };
+    let mut fields: Vec<&Field> = FIELDS.iter().collect();
+    fields.sort_by_key(&mut order);
+    fields.into_iter().filter_map(|field| field.pair).collect()
+}
+
+/// A cost, or what one is.
+pub(super) fn cost(text: &str) -> Result<Cost, &'static str> {
+    // A sign would be read, too.
+    let is_plain = text.bytes().all(|byte| byte.is_ascii_digit());
+    let number = text.parse().ok().filter(|_| is_plain);
+    number.map(Cost::new).ok_or("an integer from 0 to 4294967295")
+}
+
+/// A trust, or what one is.
+pub(super) fn trust(text: &str) -> Result<Trust, &'static str> {
+    Trust::parse(text).ok_or("a number from 0 to 1, such as 0.8")
+}
+
+/// An address; one of IPv4 that is mapped into IPv6 is that of IPv4.
+pub(super) fn address(text: &str) -> Option<IpAddr> {
+    text.parse().ok().map(|address: IpAddr| address.to_canonical())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_told_in_their_order() {
+        let members = "tenant, user, client, ip, plan, method, host, path, query, headers, jwt, credential, \
+                       descriptors, domain, cost, trust";
+        assert_eq!(super::members().join(", "), members);
+        let pairs = "tenant, user, client, ip, plan, method, host, path, query, domain, credential, header:, \
+                     query:, jwt:, descriptor:, cost, trust";
+        assert_eq!(pair_names().join(", "), pairs);
+    }
+
+    #[test]
+    fn what_a_policy_can_name_is_a_field() {
+        for name in members() {
+            let (number, field) = Field::of_member(name).expect(name);
+            assert_eq!(FIELDS[number].json, field.json);
+        }
+        for name in pair_names() {
+            let full = if name.ends_with(':') { format!("{name}x:y") } else { name.to_owned() };
+            let (field, own) = Field::of_pair(&full).expect(name);
+            assert_eq!((field.pair, own), (Some(name), full.strip_prefix(name).unwrap()));
+            if !matches!(name, "query" | "cost" | "trust") {
+                assert!(Descriptor::parse(&full).is_some(), "{name}");
+            }
+        }
+        for name in
+            ["", ":", "header", "header:", "header:a b", "tenant:", "tenant:x", "cost:1", "route", "ip:"]
+        {
+            assert!(Field::of_pair(name).is_none(), "{name}");
+        }
+        assert_eq!(Field::of_pair("ip:address").map(|(field, _)| field.json), Some(Some("ip")));
+    }
+}
