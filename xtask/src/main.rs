@@ -54,7 +54,7 @@ fn refuse(why: &str) -> ExitCode {
 /// What is generated is written by the tests that check it, so that the house's tools
 /// need not be built with the whole server and a compiler of protos.
 fn run_gen() -> ExitCode {
-    let pages = ["-p", "tidegate-server", "--test", "commands", "reference::"];
+    let pages = ["-p", "tidegate-server", "--test", "all", "commands::reference::"];
     let protos = ["-p", "xtask", "--test", "protos"];
     for (test, what) in
         [(&protos[..], "crates/server/src/grpc/proto is current"), (&pages[..], "docs/reference is current")]
