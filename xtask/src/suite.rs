@@ -3,7 +3,6 @@
 //! `cargo test` runs one test binary after the other. Many of ours wait for sockets and timers; meanwhile the processor
 //! can look for counterexamples.
 
-use std::collections::VecDeque;
 use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -82,7 +81,7 @@ pub struct Tally {
 
 /// Builds what `cargo test` with these arguments would run, and runs it.
 pub fn run(root: &Path, arguments: &[&str]) -> Result<Tally, SuiteError> {
-    let (waiting, computing): (VecDeque<Binary>, VecDeque<Binary>) =
+    let (waiting, computing): (Vec<Binary>, Vec<Binary>) =
         build(root, arguments)?.into_iter().partition(Binary::waits);
     if waiting.is_empty() && computing.is_empty() {
         return Err(SuiteError::Nothing);

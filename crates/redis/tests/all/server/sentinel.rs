@@ -184,13 +184,13 @@ async fn a_master_that_lost_its_replicas_can_be_made_to_refuse() {
     // Who reaches no Sentinel goes on with the master it has.
     let server = connect(&watched.url());
     take(&server, "a").await.expect("the master answers");
-    watched.sentinels.iter().for_each(|sentinel| signal(&sentinel, Signal::STOP));
+    watched.sentinels.iter().for_each(|sentinel| signal(sentinel, Signal::STOP));
     watched.cut_off_the_master();
     until(PATIENCE, "the master refuses to write", async || {
         matches!(take(&server, "a").await, Err(LinkError::Refused(why)) if why.starts_with("NOREPLICAS"))
     })
     .await;
-    watched.sentinels.iter().for_each(|sentinel| signal(&sentinel, Signal::CONT));
+    watched.sentinels.iter().for_each(|sentinel| signal(sentinel, Signal::CONT));
 }
 
 #[tokio::test]
