@@ -8,6 +8,7 @@ import http.server
 import json
 import os
 import pathlib
+import random
 import re
 import shutil
 import signal
@@ -17,7 +18,6 @@ import sys
 import tempfile
 import threading
 import time
-import traceback
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 GUIDES = ROOT / "docs" / "guides"
@@ -32,10 +32,19 @@ def binary():
     return str(pathlib.Path(path).resolve())
 
 
-def free_port():
-    """A port that nobody listens on."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
+def free_port(neighbour=0):
+    """A port that nobody listens on, and none of those that the system gives to anybody: tests run side by side.
+
+    With a `neighbour`, the port that far above it is free too.
+    """
+    while True:
+        port = random.randrange(10_000, 32_000 - neighbour)
+        try:
+            for one in {port, port + neighbour}:
+                socket.create_server(("127.0.0.1", one)).close()
+        except OSError:
+            continue
+        return port
 
 
 def wait_for(what, condition, seconds=START_S):
@@ -224,24 +233,3 @@ def needs(*programs):
     for program in programs:
         if not shutil.which(program):
             raise AssertionError(f"`{program}` is missing: ./test real installs it")
-
-
-def run(modules):
-    """Runs every `test_*` function of the modules; the exit status is 1 if one failed."""
-    passed, failed = 0, []
-    for module in modules:
-        for name, test in vars(module).items():
-            if not name.startswith("test_") or not callable(test):
-                continue
-            began = time.monotonic()
-            label = f"{module.__name__}.{name}"
-            try:
-                test()
-                passed += 1
-                print(f"ok      {label} ({time.monotonic() - began:.1f} s)", flush=True)
-            except Exception as error:  # noqa: BLE001: a test may fail in any way
-                failed.append(label)
-                traceback.print_exc()
-                print(f"FAILED  {label}: {error}", flush=True)
-    print(f"{passed} passed, {len(failed)} failed" + "".join(f"\n  {label}" for label in failed))
-    return 1 if failed else 0

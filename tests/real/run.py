@@ -8,6 +8,7 @@ import pathlib
 import sys
 
 import harness
+import runner
 
 
 def main():
@@ -17,7 +18,7 @@ def main():
     if unknown := [name for name in asked if name not in known]:
         sys.exit(f"no such tests: {', '.join(unknown)}; there are {', '.join(known)}")
     harness.binary()
-    sys.exit(harness.run([importlib.import_module(f"test_{name}") for name in asked]))
+    sys.exit(runner.run([importlib.import_module(f"test_{name}") for name in asked]))
 
 
 if __name__ == "__main__":

@@ -1,10 +1,8 @@
 """Redis and Valkey as the servers under test use them: one, a Cluster of six, and a master that Sentinels watch."""
 
 import pathlib
-import random
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -116,23 +114,12 @@ class Several:
             member.__exit__(*error)
 
 
-def port_for_cluster():
-    """A free port whose neighbour for the cluster's own talk, ten thousand above it, is free too."""
-    while True:
-        # Both below those that the system gives to anybody.
-        port = random.randrange(10_000, 22_000)
-        try:
-            for one in (port, port + 10_000):
-                socket.create_server(("127.0.0.1", one)).close()
-        except OSError:
-            continue
-        return port
-
-
 class Cluster(Several):
     """Three masters with a replica each."""
 
     NODE_TIMEOUT_MS = 1000
+    # The cluster talks among itself on a port that far above the one for clients.
+    BUS_PORT_ABOVE = 10_000
 
     def __init__(self):
         super().__init__()
@@ -140,7 +127,7 @@ class Cluster(Several):
         try:
             for _ in range(6):
                 flags = ["--cluster-enabled", "yes", "--cluster-node-timeout", str(self.NODE_TIMEOUT_MS)]
-                self.add(RedisServer(*flags, port=port_for_cluster()))
+                self.add(RedisServer(*flags, port=free_port(self.BUS_PORT_ABOVE)))
             hosts = [f"127.0.0.1:{member.port}" for member in self.members]
             line = ["redis-cli", "--cluster", "create", *hosts, "--cluster-replicas", "1", "--cluster-yes"]
             made = subprocess.run(line, capture_output=True, text=True, timeout=60, check=False)

@@ -9,6 +9,9 @@ from harness import wait_for
 from load import Load, check_all_used, check_envelope
 from stores import Cluster, FaultyProxy, Sentinels
 
+# How soon nodes notice and recover.
+MEASURES = True
+
 TIERS = """
 version: 1
 defaults: { on_store_error: closed }

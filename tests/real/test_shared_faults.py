@@ -14,6 +14,9 @@ from fleet import USUAL, Fleet, Watch
 from load import Load, check_envelope
 from stores import FaultyProxy, RedisServer
 
+# How soon nodes notice and recover.
+MEASURES = True
+
 DEADLINE_S = 0.02
 RATE, CAPACITY = 300, 60
 SHARES, CLOSED = ("user", "hot"), ("client", "hot")

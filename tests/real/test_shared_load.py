@@ -6,6 +6,9 @@ from fleet import PATIENT, Fleet, Node
 from load import Load, check_all_used, check_envelope
 from stores import REDIS, RedisServer, valkey
 
+# How soon nodes notice and recover.
+MEASURES = True
+
 RATE, CAPACITY = 300, 60
 MANY_RATE, MANY_CAPACITY = 10, 5
 POLICY = f"""

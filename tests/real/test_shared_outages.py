@@ -7,6 +7,9 @@ from harness import free_port, wait_for
 from load import Load
 from stores import RedisServer
 
+# How soon nodes notice and recover.
+MEASURES = True
+
 SLOW = "sustained: { rate: 1, window: day }, burst: { capacity: 30 }"
 LENIENT = f"""
 version: 1

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+pub mod suite;
 pub mod tidy;
 
 /// The root of the workspace this xtask was built from.

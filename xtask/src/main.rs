@@ -2,21 +2,35 @@
 
 use std::process::ExitCode;
 
-use xtask::tidy;
+use xtask::{suite, tidy};
 
 struct Command {
     name: &'static str,
     about: &'static str,
-    run: fn() -> ExitCode,
+    run: Run,
+}
+
+enum Run {
+    Plain(fn() -> ExitCode),
+    WithArguments(fn(&[&str]) -> ExitCode),
 }
 
 const COMMANDS: &[Command] = &[
     Command {
         name: "gen",
         about: "rewrite the reference pages and the code of the protos; tests check them",
-        run: run_gen,
+        run: Run::Plain(run_gen),
     },
-    Command { name: "tidy", about: "check the rules of the house; prints every problem", run: run_tidy },
+    Command {
+        name: "test",
+        about: "build what `cargo test ARGUMENTS...` would run, and run what waits beside what computes",
+        run: Run::WithArguments(run_test),
+    },
+    Command {
+        name: "tidy",
+        about: "check the rules of the house; prints every problem",
+        run: Run::Plain(run_tidy),
+    },
 ];
 
 const BAD_USAGE: u8 = 2;
@@ -32,8 +46,11 @@ fn main() -> ExitCode {
         [] => refuse("no command given"),
         [name, rest @ ..] => match COMMANDS.iter().find(|command| command.name == *name) {
             None => refuse(&format!("unknown command `{name}`")),
-            Some(command) if rest.is_empty() => (command.run)(),
-            Some(_) => refuse(&format!("`{name}` takes no arguments, saw `{}`", rest.join(" "))),
+            Some(command) => match command.run {
+                Run::WithArguments(run) => run(rest),
+                Run::Plain(run) if rest.is_empty() => run(),
+                Run::Plain(_) => refuse(&format!("`{name}` takes no arguments, saw `{}`", rest.join(" "))),
+            },
         },
     }
 }
@@ -54,7 +71,7 @@ fn refuse(why: &str) -> ExitCode {
 /// What is generated is written by the tests that check it, so that the house's tools
 /// need not be built with the whole server and a compiler of protos.
 fn run_gen() -> ExitCode {
-    let pages = ["-p", "tidegate-server", "--test", "commands", "reference::"];
+    let pages = ["-p", "tidegate-server", "--test", "all", "commands::reference::"];
     let protos = ["-p", "xtask", "--test", "protos"];
     for (test, what) in
         [(&protos[..], "crates/server/src/grpc/proto is current"), (&pages[..], "docs/reference is current")]
@@ -80,6 +97,20 @@ fn bless(test: &[&str]) -> Result<(), String> {
         Ok(status) if status.success() => Ok(()),
         Ok(_) => Err(format!("`cargo test {}` failed", test.join(" "))),
         Err(error) => Err(format!("cannot run cargo: {error}")),
+    }
+}
+
+fn run_test(arguments: &[&str]) -> ExitCode {
+    match suite::run(&xtask::workspace_root(), arguments) {
+        Ok(tally) => {
+            println!("{} tests passed, {} binaries failed", tally.passed, tally.failed.len());
+            tally.failed.iter().for_each(|source| println!("  {source}"));
+            if tally.failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+        }
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
     }
 }
 

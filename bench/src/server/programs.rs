@@ -24,7 +24,7 @@ pub(crate) enum ProgramError {
     Nowhere(std::io::Error),
 }
 
-/// Tidegate's binary: the one given, or built from what is here.
+/// Tidegate's binary: the one given, or built from what is here as releases are.
 pub(crate) fn tidegate(given: Option<&Path>) -> Result<PathBuf, ProgramError> {
     if let Some(file) = given {
         return if file.is_file() { Ok(file.into()) } else { Err(ProgramError::NoSuchFile(file.into())) };
@@ -33,9 +33,9 @@ pub(crate) fn tidegate(given: Option<&Path>) -> Result<PathBuf, ProgramError> {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("Cargo.toml");
     eprintln!("building: tidegate");
     let mut build = Command::new(cargo());
-    build.args(["build", "--quiet", "--release", "--package", "tidegate-server", "--manifest-path"]);
+    build.args(["build", "--quiet", "--profile", "dist", "--package", "tidegate-server", "--manifest-path"]);
     run(build.arg(manifest).arg("--target-dir").arg(&target))?;
-    Ok(target.join("release/tidegate"))
+    Ok(target.join("dist/tidegate"))
 }
 
 /// throttlecrab-server: built once, kept beside our own build.

@@ -6,7 +6,7 @@ mod support;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use support::{PlainLink, RedisServer, runtime};
+use support::{PlainLink, Redis, runtime};
 use tidegate_core::{Cost, Limit, LogQuota, Meter, Nanos, Quota, WindowQuota};
 use tidegate_redis::{Answer, BucketKey, Call, Entry, Found, Link, LogState, Said, State, Verb};
 use tidegate_sim::{Model, Random, START};
@@ -118,7 +118,7 @@ fn comparable(answer: &Answer) -> Answer {
 
 #[test]
 fn they_answer_alike() {
-    let (server, runtime) = (RedisServer::start(), runtime());
+    let (server, runtime) = (Redis::start(), runtime());
     let link = runtime.block_on(PlainLink::connect(&server, "model"));
     let (mut model, mut random, buckets) = (Model::default(), Random::new(42), buckets());
     let mut at = START;

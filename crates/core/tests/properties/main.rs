@@ -24,8 +24,7 @@ mod windows;
 
 use proptest::prelude::ProptestConfig;
 
-/// So many random cases. A failure is printed and becomes a test of its own;
-/// nothing is written beside the sources.
+/// So many random cases.
 fn cases(cases: u32) -> ProptestConfig {
-    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
+    ProptestConfig { cases, ..ProptestConfig::default() }
 }

@@ -1,14 +1,10 @@
 //! Real servers for tests, and a plain link to them.
 #![allow(dead_code, unreachable_pub, reason = "every test uses some of it")]
 
+pub mod process;
 pub mod vectors;
 
-use std::io::{BufRead, BufReader, Write};
-use std::net::{TcpListener, TcpStream};
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::{ErrorKind, ServerErrorKind, Value};
@@ -16,114 +12,14 @@ use tidegate::Nanos;
 use tidegate_redis::testing::{Encoded, decode, decode_beat, encode, encode_beat};
 use tidegate_redis::{Answer, Call, Link, LinkError};
 
-/// A server of its own, without persistence, that ends with the test.
-#[derive(Debug)]
-pub struct RedisServer {
-    child: Child,
-    port: u16,
-    dir: PathBuf,
-}
+pub use self::process::Redis;
 
-impl RedisServer {
-    /// Starts one on a free port and waits until it answers. The binary is that of `TIDEGATE_REDIS_SERVER`, or
-    /// `redis-server`.
-    ///
-    /// # Panics
-    /// When there is no such binary, or it does not start.
-    pub fn start() -> RedisServer {
-        RedisServer::start_with(&[])
-    }
-
-    /// The same with more arguments.
-    pub fn start_with(arguments: &[&str]) -> RedisServer {
-        let binary = std::env::var("TIDEGATE_REDIS_SERVER").unwrap_or_else(|_| "redis-server".into());
-        for _ in 0..5 {
-            let port = free_port();
-            let dir = fresh_dir(port);
-            let child = Command::new(&binary)
-                .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
-                .arg("--dir")
-                .arg(&dir)
-                .args(arguments)
-                .stdin(Stdio::null())
-                .stdout(Stdio::null())
-                .stderr(Stdio::null())
-                .spawn()
-                .unwrap_or_else(|error| {
-                    panic!(
-                        "{binary} cannot be started ({error}): install redis-server 7 or later, or name one in \
-                         TIDEGATE_REDIS_SERVER"
-                    )
-                });
-            let mut server = RedisServer { child, port, dir };
-            if server.comes_up() {
-                return server;
-            }
-        }
-        panic!("{binary} does not come up: does it run by hand?");
-    }
-
-    /// Somebody else may have got the port; then it ends by itself.
-    fn comes_up(&mut self) -> bool {
-        for _ in 0..500 {
-            if self.child.try_wait().expect("a child can be asked").is_some() {
-                return false;
-            }
-            if self.answers() {
-                return true;
-            }
-            std::thread::park_timeout(Duration::from_millis(10));
-        }
-        false
-    }
-
-    fn answers(&self) -> bool {
-        let Ok(mut stream) = TcpStream::connect(("127.0.0.1", self.port)) else { return false };
-        let mut line = String::new();
-        stream.write_all(b"PING\r\n").is_ok()
-            && BufReader::new(stream).read_line(&mut line).is_ok()
-            && line == "+PONG\r\n"
-    }
-
-    /// Its port on 127.0.0.1.
-    pub fn port(&self) -> u16 {
-        self.port
-    }
-
-    /// Its process.
-    pub fn pid(&self) -> u32 {
-        self.child.id()
-    }
-
-    /// `redis://127.0.0.1:<port>`.
-    pub fn url(&self) -> String {
-        format!("redis://127.0.0.1:{}", self.port)
-    }
-
+impl Redis {
     /// A connection of its own, to look at what is there.
     pub fn connection(&self) -> redis::Connection {
         let client = redis::Client::open(self.url()).expect("the address is one");
         client.get_connection().expect("the server answers")
     }
-}
-
-impl Drop for RedisServer {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        let _ = std::fs::remove_dir_all(&self.dir);
-    }
-}
-
-fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("some port is free");
-    listener.local_addr().expect("it is bound").port()
-}
-
-fn fresh_dir(port: u16) -> PathBuf {
-    let dir = std::env::temp_dir().join(format!("tidegate-redis-{}-{port}", std::process::id()));
-    std::fs::create_dir_all(&dir).expect("there is room for a directory");
-    dir
 }
 
 /// A prefix that no other test uses.
@@ -150,7 +46,7 @@ pub struct PlainLink {
 }
 
 impl PlainLink {
-    pub async fn connect(server: &RedisServer, prefix: &str) -> PlainLink {
+    pub async fn connect(server: &Redis, prefix: &str) -> PlainLink {
         let client = redis::Client::open(server.url()).expect("the address is one");
         let connection = client.get_multiplexed_async_connection().await.expect("the server answers");
         PlainLink { connection, prefix: prefix.into(), slots: false }

@@ -11,8 +11,8 @@ use tidegate_server::observe::{Origin, Protocol, metrics_page};
 use tidegate_server::settings::Settings;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::client::{ask, get, raw};
-use crate::{POLICY, listen, listen_as, node};
+use super::client::{ask, get, raw};
+use super::{POLICY, listen, listen_as, node};
 
 const ORIGIN: Origin<'static> = Origin { protocol: Protocol::Http, traceparent: None };
 const LOCAL: Caller = Caller { address: IpAddr::V4(Ipv4Addr::LOCALHOST), on_loopback: true };

@@ -9,9 +9,9 @@ use tidegate_server::lifecycle::Concern;
 use tidegate_server::observe::{LIMITS_TOLD_MAX, OTHER, Origin, Protocol, metrics_page};
 use tidegate_server::settings::{Listener, Settings};
 
-use crate::client::get;
-use crate::exposition::Page;
-use crate::{POLICY, listen, node};
+use super::client::get;
+use super::exposition::Page;
+use super::{POLICY, listen, node};
 
 const ORIGIN: Origin<'static> = Origin { protocol: Protocol::Http, traceparent: None };
 

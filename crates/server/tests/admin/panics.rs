@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tidegate_server::observe::{metrics_page, tell_panics};
 use tidegate_server::settings::Settings;
 
-use crate::{POLICY, node};
+use super::{POLICY, node};
 
 #[tokio::test]
 async fn a_panic_is_counted_though_a_task_keeps_it_to_itself() {

@@ -5,7 +5,7 @@ use std::fs;
 use tidegate_policy::Policy;
 use tidegate_server::simulate::run_text;
 
-use crate::{compare, examples};
+use super::{compare, examples};
 
 #[test]
 fn every_example_decides_as_kept() {

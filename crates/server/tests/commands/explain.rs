@@ -1,6 +1,6 @@
 //! `tidegate explain`
 
-use crate::{document, snapshot, tidegate, tidegate_given, tidegate_in_colour};
+use super::{document, snapshot, tidegate, tidegate_given, tidegate_in_colour};
 
 /// At a fixed time, so that the same is printed every day.
 fn explain(policy: &str, request: &str, more: &[&str]) -> String {

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use tidegate_policy::{Policy, node};
 use tidegate_server::import::{Format, Imported, import};
 
-use crate::{compare, examples};
+use super::{compare, examples};
 
 /// The examples with a source, and what it is written in.
 const SOURCES: &[(&str, &str, Format)] = &[

@@ -1,6 +1,6 @@
 //! The reference pages are what the code says.
 
-use crate::{compare, root, tidegate};
+use super::{compare, root, tidegate};
 
 #[test]
 fn the_pages_are_current() {

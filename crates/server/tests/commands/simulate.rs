@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::{examples, snapshot, tidegate, tidegate_given};
+use super::{examples, snapshot, tidegate, tidegate_given};
 
 const POLICY: &str = "examples/production/policy.yaml";
 

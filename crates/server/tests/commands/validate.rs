@@ -1,13 +1,13 @@
 //! `tidegate validate`
 
-use crate::{document, snapshot, tidegate, tidegate_given, tidegate_in_colour};
+use super::{document, snapshot, tidegate, tidegate_given, tidegate_in_colour};
 
 #[test]
 fn every_mistake_is_told_at_once() {
     let ran = tidegate(&["validate", &document("mistakes.yaml")]);
     assert_eq!(ran.code, 2);
     snapshot("validate-mistakes.txt", &ran.out);
-    let wrong = std::fs::read_to_string(crate::root().join(document("mistakes.yaml"))).expect("it is there");
+    let wrong = std::fs::read_to_string(super::root().join(document("mistakes.yaml"))).expect("it is there");
     for (place, line) in wrong.lines().enumerate().filter(|(_, line)| line.contains("# wrong")) {
         let told = ran.out.contains(&format!("mistakes.yaml:{}:", place + 1));
         assert!(told, "nothing is said of line {}: {line}", place + 1);

@@ -21,7 +21,8 @@ fn cases() -> u32 {
 
 /// Runs a check on random cases, and tells the smallest that fails.
 fn check(cases: u32, test: impl Fn(&Case) -> Result<(), String>) {
-    let config = Config { cases, failure_persistence: None, max_shrink_iters: 4_000, ..Config::default() };
+    let source_file = Some(file!());
+    let config = Config { cases, source_file, max_shrink_iters: 4_000, ..Config::default() };
     let result = TestRunner::new(config).run(&case(), |case| test(&case).map_err(TestCaseError::fail));
     match result {
         Ok(()) => {}

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::client::{AUTHZ, Client, Server, framed};
-use crate::proto::envoy::config::core::v3::{Address, HeaderValueOption, SocketAddress, address};
-use crate::proto::envoy::service::auth::v3::attribute_context::{HttpRequest, Peer, Request};
-use crate::proto::envoy::service::auth::v3::check_response::HttpResponse;
-use crate::proto::envoy::service::auth::v3::{AttributeContext, CheckRequest, CheckResponse};
+use super::client::{AUTHZ, Client, Server, framed};
+use super::proto::envoy::config::core::v3::{Address, HeaderValueOption, SocketAddress, address};
+use super::proto::envoy::service::auth::v3::attribute_context::{HttpRequest, Peer, Request};
+use super::proto::envoy::service::auth::v3::check_response::HttpResponse;
+use super::proto::envoy::service::auth::v3::{AttributeContext, CheckRequest, CheckResponse};
 
 const POLICY: &str = r#"
 version: 1

@@ -1,10 +1,6 @@
 //! A server, and a plain gRPC client for it.
 
-use std::io::{BufRead, BufReader, Lines};
 use std::net::SocketAddr;
-use std::path::PathBuf;
-use std::process::{Child, ChildStdout, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use bytes::{BufMut, Bytes, BytesMut};
 use h2::client::{ResponseFuture, SendRequest};
@@ -13,35 +9,23 @@ use http::{HeaderMap, Request};
 use prost::Message;
 use tokio::net::TcpStream;
 
+use crate::support::home::Home;
+use crate::support::server;
+
 /// The binary, with nothing but its gRPC listener.
 pub(crate) struct Server {
-    child: Child,
-    /// What it says after that has somewhere to go.
-    _said: Lines<BufReader<ChildStdout>>,
-    policy: PathBuf,
+    _running: server::Server,
+    _home: Home,
     pub(crate) address: SocketAddr,
 }
 
 impl Server {
     pub(crate) fn start(policy: &str) -> Server {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("grpc-{number}.yaml"));
-        std::fs::write(&file, policy).expect("a file can be written");
-        let mut child = Command::new(env!("CARGO_BIN_EXE_tidegate"))
-            .args(["serve", "--grpc", "127.0.0.1:0", "--http", "off", "--resp", "off", "--admin", "off"])
-            .arg("--policy")
-            .arg(&file)
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the binary runs");
-        let mut said = BufReader::new(child.stdout.take().expect("it is piped")).lines();
-        let address = said.by_ref().map_while(Result::ok).find_map(|line| {
-            let (name, address) = line.trim().split_once(' ')?;
-            (name == "grpc").then(|| address.trim().trim_start_matches("http://").parse().ok())?
-        });
-        let address = address.expect("it says where it listens");
-        Server { child, _said: said, policy: file, address }
+        let home = Home::new();
+        let mut command = server::listening_only("grpc", "127.0.0.1:0");
+        command.args(["--policy", &home.write("policy.yaml", policy)]);
+        let running = server::Server::start_with(command);
+        Server { address: running.socket("grpc"), _running: running, _home: home }
     }
 
     pub(crate) async fn connect(&self) -> Client {
@@ -49,14 +33,6 @@ impl Server {
         let (send, connection) = h2::client::handshake(socket).await.expect("it speaks HTTP/2");
         tokio::spawn(connection);
         Client { send }
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        _ = self.child.kill();
-        _ = self.child.wait();
-        _ = std::fs::remove_file(&self.policy);
     }
 }
 

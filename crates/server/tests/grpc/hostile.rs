@@ -4,8 +4,8 @@ use bytes::Bytes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::client::{AUTHZ, Client, RLS, Server, finish, framed};
-use crate::proto::grpc::health::v1::{HealthCheckRequest, HealthCheckResponse};
+use super::client::{AUTHZ, Client, RLS, Server, finish, framed};
+use super::proto::grpc::health::v1::{HealthCheckRequest, HealthCheckResponse};
 
 const POLICY: &str = "version: 1\nlimits: []\n";
 

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 
 use prost_types::value::Kind;
 
-use crate::client::{Client, RLS, Server, framed};
-use crate::proto::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
-use crate::proto::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::{
+use super::client::{Client, RLS, Server, framed};
+use super::proto::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
+use super::proto::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::{
     Entry, RateLimitOverride,
 };
-use crate::proto::envoy::service::ratelimit::v3::rate_limit_response::Code;
-use crate::proto::envoy::service::ratelimit::v3::rate_limit_response::rate_limit::Unit;
-use crate::proto::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
-use crate::proto::envoy::r#type::v3::RateLimitUnit;
+use super::proto::envoy::service::ratelimit::v3::rate_limit_response::Code;
+use super::proto::envoy::service::ratelimit::v3::rate_limit_response::rate_limit::Unit;
+use super::proto::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
+use super::proto::envoy::r#type::v3::RateLimitUnit;
 
 const POLICY: &str = r#"
 version: 1

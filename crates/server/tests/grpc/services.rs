@@ -6,12 +6,12 @@ use bytes::{Buf, Bytes};
 use prost::Message;
 use prost_types::FileDescriptorProto;
 
-use crate::client::{Server, finish, framed};
-use crate::proto::grpc::health::v1::health_check_response::ServingStatus;
-use crate::proto::grpc::health::v1::{HealthCheckRequest, HealthCheckResponse};
-use crate::proto::grpc::reflection::v1::server_reflection_request::MessageRequest;
-use crate::proto::grpc::reflection::v1::server_reflection_response::MessageResponse;
-use crate::proto::grpc::reflection::v1::{ServerReflectionRequest, ServerReflectionResponse};
+use super::client::{Server, finish, framed};
+use super::proto::grpc::health::v1::health_check_response::ServingStatus;
+use super::proto::grpc::health::v1::{HealthCheckRequest, HealthCheckResponse};
+use super::proto::grpc::reflection::v1::server_reflection_request::MessageRequest;
+use super::proto::grpc::reflection::v1::server_reflection_response::MessageResponse;
+use super::proto::grpc::reflection::v1::{ServerReflectionRequest, ServerReflectionResponse};
 
 const POLICY: &str = "version: 1\nlimits: []\n";
 const HEALTH: &str = "/grpc.health.v1.Health/Check";

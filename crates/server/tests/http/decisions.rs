@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::Server;
+use super::Server;
 
 #[test]
 fn check_decides_and_charges() {
@@ -142,7 +142,7 @@ fn a_mapped_address_is_the_address_it_maps() {
         let answer = client.post("/v1/check", format!(r#"{{"ip":"{ip}","path":"/addresses"}}"#));
         assert_eq!((answer.status, &answer.json()["remaining"]), (200, &json!(remaining)), "{ip}");
     }
-    let asked = |client: &mut crate::client::Client, ip: &str| {
+    let asked = |client: &mut super::client::Client, ip: &str| {
         client.send(format!(
             "GET /v1/forward-auth HTTP/1.1\r\nHost: x\r\nX-Forwarded-Uri: /addresses\r\nX-Forwarded-For: {ip}\r\n\r\n"
         ));
@@ -160,7 +160,7 @@ fn a_mapped_address_is_the_address_it_maps() {
     drop((both, client, server));
     let server = Server::start_at("[::]:0");
     let loopback = std::net::SocketAddr::from(([127, 0, 0, 1], server.address.port()));
-    let mut client = crate::client::Client::connect(loopback);
+    let mut client = super::client::Client::connect(loopback);
     assert_eq!(asked(&mut client, "198.51.100.9"), 429, "the proxy is believed");
     assert_eq!(asked(&mut client, "203.0.113.7"), 204);
 }

@@ -1,6 +1,6 @@
 //! Header fields, to the letter.
 
-use crate::Server;
+use super::Server;
 
 #[test]
 fn the_families_of_a_limit() {

@@ -5,7 +5,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 
-use crate::Server;
+use super::Server;
 
 type Sender = http2::SendRequest<Full<Bytes>>;
 

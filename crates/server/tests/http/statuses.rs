@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::Server;
+use super::Server;
 
 #[test]
 fn what_is_wrong_is_named() {

@@ -1,6 +1,6 @@
 //! `CL.THROTTLE` and `TG.CHECK`, number by number.
 
-use crate::wire::{Answer, bulk, shared};
+use super::wire::{Answer, bulk, shared};
 
 /// The answer to `CL.THROTTLE`, which may be up to a minute old when it is compared: the machine may be slow.
 fn throttled(answer: &Answer, expected: [i64; 5]) {

@@ -1,6 +1,6 @@
 //! Lines, pipelines, pieces, and bytes that are no commands.
 
-use crate::wire::{Answer, bulk, encoded, shared};
+use super::wire::{Answer, bulk, encoded, shared};
 
 #[test]
 fn a_line_is_a_command() {

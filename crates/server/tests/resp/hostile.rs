@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use crate::wire::{Answer, Client, Server, encoded};
+use super::wire::{Answer, Client, Server, encoded};
 
 fn pong(client: &mut Client) {
     assert_eq!(client.say("PING"), Answer::Word("PONG".into()));
@@ -84,7 +84,7 @@ fn idle_connections_cost_next_to_nothing() {
 
 #[test]
 fn a_server_that_drains_answers_what_it_has_and_closes() {
-    let mut server = Server::start(&[], &[]);
+    let server = Server::start(&[], &[]);
     let mut client = server.connect();
     let mut half = server.connect();
     pong(&mut client);
@@ -94,5 +94,5 @@ fn a_server_that_drains_answers_what_it_has_and_closes() {
     assert!(interrupted.success());
     assert!(client.is_closed());
     assert!(half.is_closed());
-    assert_eq!(server.wait(), Some(0));
+    assert_eq!(server.ended(), Some(0));
 }

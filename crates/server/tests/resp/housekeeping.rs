@@ -1,6 +1,6 @@
 //! What clients send when they connect, and the password.
 
-use crate::wire::{Answer, Server, bulk, ok, shared};
+use super::wire::{Answer, Server, bulk, ok, shared};
 
 #[test]
 fn what_clients_send_when_they_connect_is_answered() {

@@ -2,9 +2,11 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::LazyLock;
 use std::time::Duration;
+
+use crate::support::server;
 
 /// An answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,36 +45,17 @@ pub(crate) fn bulk(text: &str) -> Answer {
 
 /// A running server; it ends with the test.
 pub(crate) struct Server {
-    child: Child,
+    running: server::Server,
     pub(crate) address: SocketAddr,
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _killed = self.child.kill();
-        let _waited = self.child.wait();
-    }
 }
 
 impl Server {
     /// One with its own settings.
     pub(crate) fn start(args: &[&str], environment: &[(&str, &str)]) -> Server {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
-        command.args(["serve", "--http", "off", "--grpc", "off", "--admin", "off", "--resp", "127.0.0.1:0"]);
-        command.args(args).envs(environment.iter().copied()).stdout(Stdio::piped());
-        let mut child = command.spawn().expect("the binary starts");
-        let mut lines = BufReader::new(child.stdout.take().expect("it was piped")).lines();
-        let address = lines.find_map(|line| {
-            let line = line.expect("the server prints text");
-            let mut words = line.split_whitespace();
-            if words.next() != Some("resp") {
-                return None;
-            }
-            words.next()?.strip_prefix("redis://")?.parse().ok()
-        });
-        // What it prints from here on is of no interest, but must not block it.
-        std::thread::spawn(move || lines.for_each(drop));
-        Server { child, address: address.expect("the server says where it listens") }
+        let mut command = server::listening_only("resp", "127.0.0.1:0");
+        command.args(args).envs(environment.iter().copied());
+        let running = server::Server::start_with(command);
+        Server { address: running.socket("resp"), running }
     }
 
     pub(crate) fn connect(&self) -> Client {
@@ -80,11 +63,12 @@ impl Server {
     }
 
     pub(crate) fn id(&self) -> u32 {
-        self.child.id()
+        self.running.id()
     }
 
-    pub(crate) fn wait(&mut self) -> Option<i32> {
-        self.child.wait().expect("it was started").code()
+    /// Waits for its end, and gives its exit code.
+    pub(crate) fn ended(self) -> Option<i32> {
+        self.running.ended().code()
     }
 
     /// Memory in use, in KiB.
@@ -109,14 +93,13 @@ pub(crate) fn shared() -> Client {
 }
 
 /// Keeps the server alive for the whole run and has it killed when the run ends, by closing a pipe.
-fn ends_with_us(mut server: Server) {
+fn ends_with_us(server: Server) {
     let id = server.id().to_string();
     let watcher = Command::new("sh")
         .args(["-c", "cat >/dev/null; kill -9 \"$0\" 2>/dev/null", &id])
         .stdin(Stdio::piped())
         .spawn()
         .expect("a shell starts");
-    server.child.stdout = None;
     std::mem::forget((server, watcher));
 }
 

@@ -5,8 +5,8 @@ use std::net::TcpStream;
 
 use rustix::process::Signal;
 
-use crate::home::{Home, policy};
-use crate::server::{Ran, Server, run, tidegate};
+use crate::support::home::{Home, policy};
+use crate::support::server::{Ran, Server, run, tidegate};
 
 /// The status and body of a plain request.
 fn get(address: &str, path: &str) -> (u16, String) {

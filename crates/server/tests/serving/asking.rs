@@ -2,7 +2,7 @@
 
 use std::net::TcpListener;
 
-use crate::server::{run, tidegate};
+use crate::support::server::{run, tidegate};
 
 #[test]
 fn nobody_there_is_told_with_a_way_out() {

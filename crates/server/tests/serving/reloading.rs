@@ -4,8 +4,8 @@ use std::os::unix::fs::symlink;
 
 use rustix::process::Signal;
 
-use crate::home::{Home, policy};
-use crate::server::Server;
+use crate::support::home::{Home, policy};
+use crate::support::server::Server;
 
 #[test]
 fn a_good_edit_is_put_into_force_and_a_bad_one_is_not() {

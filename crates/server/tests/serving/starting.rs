@@ -2,8 +2,8 @@
 
 use std::net::TcpListener;
 
-use crate::home::{Home, policy};
-use crate::server::{Server, run, tidegate};
+use crate::support::home::{Home, policy};
+use crate::support::server::{Server, run, tidegate};
 
 #[test]
 fn the_banner_tells_every_address_and_two_commands() {

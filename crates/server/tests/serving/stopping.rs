@@ -5,7 +5,7 @@ use std::net::TcpStream;
 
 use rustix::process::Signal;
 
-use crate::server::Server;
+use crate::support::server::Server;
 
 #[test]
 fn told_to_stop_it_drains_and_ends_well() {

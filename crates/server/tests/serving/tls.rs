@@ -8,8 +8,8 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
 
-use crate::home::Home;
-use crate::server::{Server, run, tidegate};
+use crate::support::home::Home;
+use crate::support::server::{Server, run, tidegate};
 
 /// A new certificate and its key, in PEM.
 fn pair() -> (String, String) {

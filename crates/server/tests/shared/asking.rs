@@ -2,13 +2,11 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::time::Duration;
 
 use serde_json::Value;
-use tidegate::{Clock, MonotonicClock};
 
-use crate::home::Home;
-use crate::server::{ANYWHERE, Server, tidegate};
+use crate::support::home::Home;
+use crate::support::server::{ANYWHERE, Server, tidegate};
 
 /// A server with settings and a policy of its own.
 pub(crate) fn serve(settings: &str, policy: &str) -> (Server, Home) {
@@ -60,14 +58,4 @@ pub(crate) fn pipeline(address: &str, commands: &str) -> String {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("it answers in text");
     answer
-}
-
-/// Waits until something holds.
-pub(crate) fn within(most: Duration, what: &str, mut holds: impl FnMut() -> bool) {
-    let clock = MonotonicClock::new();
-    let last = clock.now().saturating_add(most.into());
-    while !holds() {
-        assert!(clock.now() < last, "not within {most:?}: {what}");
-        std::thread::park_timeout(Duration::from_millis(20));
-    }
 }

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use crate::asking::{admin, admits, metric, post, serve, within};
-use crate::home::policy;
-use crate::redis::Redis;
-use crate::server::Server;
+use super::asking::{admin, admits, metric, post, serve};
+use crate::support::home::policy;
+use crate::support::redis::Redis;
+use crate::support::server::Server;
+use crate::support::within;
 
 /// One of each; a plan chooses.
 const CHOICES: &str = "version: 1
@@ -36,7 +37,7 @@ fn each_limit_does_as_it_says_and_redis_is_used_again() {
     for plan in ["local", "open", "closed"] {
         assert_eq!(ask(&server, plan), (200, "ok".into()));
     }
-    redis.go();
+    redis.kill();
     within(NOTICED, "the store is down", || !is_up(&server));
     assert_eq!(ask(&server, "closed"), (503, "store_unavailable".into()));
     let open: Vec<u16> = (0..5).map(|_| ask(&server, "open").0).collect();
@@ -54,7 +55,7 @@ fn each_limit_does_as_it_says_and_redis_is_used_again() {
     }
     server.logged(&["WARN", "the store does not answer", &format!("redis://127.0.0.1:{}", redis.port)]);
 
-    redis.come();
+    redis.restart();
     within(HEALED, "the store is up", || is_up(&server));
     server.logged(&["the store answers again"]);
     assert_eq!(ask(&server, "closed"), (200, "ok".into()));
@@ -66,7 +67,7 @@ fn without_closed_limits_a_server_stays_ready() {
     let mut redis = Redis::start();
     let (server, _home) = serve(&redis.settings("hybrid"), &policy(2));
     assert!(admits(&server, "a"));
-    redis.go();
+    redis.kill();
     within(NOTICED, "the store is down", || !is_up(&server));
     let (status, body) = admin(&server, "/readyz");
     assert!(status == 200 && body.contains("degraded") && body.contains("\"store\""), "{status} {body}");
@@ -79,9 +80,9 @@ fn values_that_are_no_states_are_told_of() {
     let redis = Redis::start();
     let (server, _home) = serve(&redis.settings("strict"), &policy(2));
     assert!(admits(&server, "a"));
-    let keys = redis.ask("KEYS *:1:*").expect("it answers");
-    let key = keys.split("\r\n").find(|line| line.contains(":1:") && !line.contains("nodes"));
-    redis.ask(&format!("SET {} nonsense", key.unwrap_or_else(|| panic!("no key in {keys}"))));
+    let keys = redis.cli(&["KEYS", "*:1:*"]);
+    let key = keys.lines().find(|line| !line.contains("nodes")).unwrap_or_else(|| panic!("no key in {keys}"));
+    assert_eq!(redis.cli(&["SET", key, "nonsense"]), "OK");
     assert!(admits(&server, "a"), "as if it were untouched");
     server.logged(&["WARN", "values in the store were no states"]);
     assert_eq!(metric(&server, "tidegate_store_errors_total{kind=\"poisoned\"}"), 1.0);

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use tidegate::{Clock, MonotonicClock};
 
-use crate::asking::{metric, pipeline, serve, within};
-use crate::redis::Redis;
+use super::asking::{metric, pipeline, serve};
+use crate::support::redis::Redis;
+use crate::support::within;
 
 const POLICY: &str = "version: 1\nlimits:\n- { name: busy, key: [user], \
                       sustained: { rate: 2000 }, burst: { capacity: 2000 } }\n";

@@ -2,9 +2,9 @@
 
 use rustix::process::Signal;
 
-use crate::asking::{admin, admits, metric, pipeline, post, serve};
-use crate::home::policy;
-use crate::redis::Redis;
+use super::asking::{admin, admits, metric, pipeline, post, serve};
+use crate::support::home::policy;
+use crate::support::redis::Redis;
 
 #[test]
 fn two_servers_share_a_limit_to_the_last_token() {

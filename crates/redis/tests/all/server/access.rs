@@ -1,0 +1,166 @@
+//! Passwords, permissions and certificates.
+
+use std::time::Duration;
+
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use tidegate_core::{Limit, LogQuota, Nanos, WindowQuota};
+use tidegate_redis::{Entry, Link, LinkError, Server, ServerError, ServerOptions, Verb};
+
+use super::calls::{bucket, call, connect, entry, take};
+use super::process::{Redis, free_port};
+
+/// All that Tidegate needs of a server: these commands, on its own keys.
+pub(crate) const PERMISSIONS: &str = "resetkeys ~tidegate:1:* resetchannels -@all +eval +evalsha +time +mget +set +del \
+                           +pexpire +lindex +llen +lpush +lrange +lset +ltrim +rpop +rpush +zadd +zcard +zrem \
+                           +zremrangebyscore +ping";
+
+/// What it needs beside them of the nodes of a Cluster.
+pub(crate) const IN_A_CLUSTER: &str = "+cluster|slots +asking";
+
+async fn guarded() -> Redis {
+    let redis = Redis::start();
+    permit(&redis, ">s3cret:@/", PERMISSIONS);
+    assert_eq!(redis.cli(&["ACL", "SETUSER", "default", "off"]), "OK");
+    redis
+}
+
+/// Makes a user `tidegate`.
+pub(crate) fn permit(redis: &Redis, password: &str, permissions: &str) {
+    let mut rule = vec!["ACL", "SETUSER", "tidegate", "reset", "on", password];
+    rule.extend(permissions.split_ascii_whitespace());
+    assert_eq!(redis.cli(&rule), "OK");
+}
+
+fn one_of_each() -> Vec<Entry> {
+    let minute = Nanos::from_secs(60);
+    let window = || WindowQuota::new(10, minute).expect("a quota");
+    let log = LogQuota::new(10, minute).expect("a quota");
+    vec![
+        bucket("a"),
+        entry("tidegate:1:{a}:s", Limit::sliding_window(window())),
+        entry("tidegate:1:{a}:f", Limit::fixed_window(window())),
+        entry("tidegate:1:{a}:l", Limit::sliding_log(log)),
+    ]
+}
+
+#[tokio::test]
+async fn few_permissions_suffice_for_everything() {
+    let redis = guarded().await;
+    let server = connect(&format!("redis://tidegate:s3cret%3A%40%2F@127.0.0.1:{}", redis.port));
+    assert_eq!(server.beat(7, true, Nanos::from_secs(3)).await, Ok(1));
+    for limited in one_of_each() {
+        for verb in [Verb::Take, Verb::Take, Verb::Take, Verb::Peek, Verb::Refund] {
+            server.call(&call(verb, limited.clone())).await.expect("that is permitted");
+        }
+        let taken = server.call(&call(Verb::Take, limited.clone())).await.expect("that is permitted");
+        let back = Entry { charged_at: taken.at, ..limited.clone() };
+        server.call(&call(Verb::HandBack, back)).await.expect("that is permitted");
+        let later = Entry { delay: Nanos::from_secs(1), ..limited };
+        server.call(&call(Verb::Take, later)).await.expect("that is permitted");
+    }
+    assert_eq!(server.beat(7, false, Nanos::from_secs(3)).await, Ok(0));
+
+    let foreign = entry("other:1:{a}:b", bucket("a").limit);
+    match server.call(&call(Verb::Take, foreign)).await {
+        Err(LinkError::Refused(why)) => assert!(why.starts_with("NOPERM "), "{why}"),
+        other => panic!("those are the keys of others: {other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn without_the_password_it_says_what_is_missing_and_never_what_was_tried() {
+    let redis = guarded().await;
+    for (login, said) in [("", "NOAUTH"), ("tidegate:hunter2@", "WRONGPASS"), (":hunter2@", "WRONGPASS")] {
+        let server = connect(&format!("redis://{login}127.0.0.1:{}", redis.port));
+        match server.beat(1, true, Nanos::from_secs(3)).await {
+            Err(LinkError::Down(why)) => assert!(why.contains(said), "{login}: {why}"),
+            other => panic!("{login}: {other:?}"),
+        }
+        let error = take(&server, "a").await.expect_err("nobody let us in");
+        assert!(!format!("{error} {error:?} {server:?}").contains("hunter2"), "{error:?}");
+    }
+}
+
+/// An authority of our own, and a server that it vouches for.
+async fn secret() -> (Redis, u16, std::path::PathBuf) {
+    let mut params = CertificateParams::default();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let authority =
+        CertifiedIssuer::self_signed(params, KeyPair::generate().expect("a key")).expect("an authority");
+    let key = KeyPair::generate().expect("a key");
+    let names = ["127.0.0.1".to_owned(), "localhost".to_owned()];
+    let params = CertificateParams::new(names).expect("good names");
+    let certificate = params.signed_by(&key, &authority).expect("a certificate");
+
+    let dir = std::env::temp_dir().join(format!("tidegate-tls-{}-{}", std::process::id(), free_port()));
+    std::fs::create_dir_all(&dir).expect("a directory for temporary files");
+    let write = |name: &str, text: String| {
+        let file = dir.join(name);
+        std::fs::write(&file, text).expect("a file in a new directory");
+        file.display().to_string()
+    };
+    let (ca, cert) = (write("ca.pem", authority.pem()), write("cert.pem", certificate.pem()));
+    let key = write("key.pem", key.serialize_pem());
+    let port = free_port();
+    let redis = Redis::start_with(&[
+        "--tls-port",
+        &port.to_string(),
+        "--tls-cert-file",
+        &cert,
+        "--tls-key-file",
+        &key,
+        "--tls-ca-cert-file",
+        &ca,
+        "--tls-auth-clients",
+        "no",
+    ]);
+    (redis, port, dir)
+}
+
+fn secure(url: String, ca: Option<std::path::PathBuf>) -> Server {
+    let deadline = Duration::from_millis(250).into();
+    Server::connect(ServerOptions { deadline, ca, ..ServerOptions::new(url) }).expect("good options")
+}
+
+#[tokio::test]
+async fn a_private_authority_is_believed_only_where_it_is_named() {
+    let (_redis, port, dir) = secret().await;
+    let ca = dir.join("ca.pem");
+    for host in ["127.0.0.1", "localhost"] {
+        let server = secure(format!("rediss://{host}:{port}"), Some(ca.clone()));
+        assert_eq!(server.beat(1, true, Nanos::from_secs(3)).await, Ok(1), "{host}");
+        take(&server, "a").await.expect("it is the server that it says");
+    }
+    // A certificate is for a name, and this is another one of the same machine.
+    let server = secure(format!("rediss://127.0.0.2:{port}"), Some(ca));
+    assert!(matches!(server.beat(1, true, Nanos::from_secs(3)).await, Err(LinkError::Down(_))));
+
+    let bundled = std::fs::exists("/etc/ssl/certs/ca-certificates.crt").expect("it can be asked");
+    if bundled {
+        let stranger = secure(format!("rediss://127.0.0.1:{port}"), None);
+        match stranger.beat(1, true, Nanos::from_secs(3)).await {
+            Err(LinkError::Down(why)) => assert!(why.contains("certificate"), "{why}"),
+            other => panic!("nobody vouches for it: {other:?}"),
+        }
+    }
+    std::fs::remove_dir_all(dir).expect("it was made above");
+}
+
+#[tokio::test]
+async fn a_file_of_certificates_that_has_none_is_refused() {
+    let options =
+        |file: &str| ServerOptions { ca: Some(file.into()), ..ServerOptions::new("rediss://localhost") };
+    let missing = Server::connect(options("/nowhere/ca.pem")).expect_err("there is no such file");
+    assert!(matches!(missing, ServerError::Authority { .. }), "{missing}");
+    let empty = Server::connect(options("/dev/null")).expect_err("there is nothing in it");
+    assert_eq!(
+        empty.to_string(),
+        "/dev/null: there is no certificate in it; name a readable file with certificates in PEM form"
+    );
+}
+
+#[test]
+fn without_a_runtime_there_is_no_connection() {
+    let error = Server::connect(ServerOptions::new("redis://localhost")).expect_err("there is no runtime");
+    assert_eq!(error, ServerError::NoRuntime);
+}

@@ -1,0 +1,245 @@
+//! Several masters, each with some of the keys.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use smallvec::smallvec;
+use tidegate::{Carry, Charge, Clock, Cost, Intent, LimitRef, MonotonicClock, Store};
+use tidegate_core::Nanos;
+use tidegate_redis::{Call, Link, LinkError, Mode, Options, RedisStore, Server, StoreError, Verb};
+
+use super::access::{IN_A_CLUSTER, PERMISSIONS, permit};
+use super::calls::{CAPACITY, bucket, connect, left, take};
+use super::process::{Redis, until};
+
+const PATIENCE: Duration = Duration::from_secs(10);
+
+type Shared = Arc<RedisStore<Server, MonotonicClock>>;
+
+const CLUSTER: &[&str] = &[
+    "--cluster-enabled",
+    "yes",
+    "--cluster-node-timeout",
+    "1000",
+    "--cluster-require-full-coverage",
+    "no",
+    "--repl-diskless-sync-delay",
+    "0",
+];
+
+/// Three masters that know each other and share the slots.
+pub(crate) async fn three() -> Vec<Redis> {
+    let mut nodes = Vec::new();
+    for range in [["0", "5460"], ["5461", "10922"], ["10923", "16383"]] {
+        let node = Redis::start_with(CLUSTER);
+        assert_eq!(node.cli(&["CLUSTER", "ADDSLOTSRANGE", range[0], range[1]]), "OK");
+        nodes.push(node);
+    }
+    for (epoch, node) in nodes.iter().enumerate() {
+        // Or they would have to agree on who is older, which takes its time.
+        node.cli(&["CLUSTER", "SET-CONFIG-EPOCH", &(epoch + 1).to_string()]);
+        node.cli(&["CLUSTER", "MEET", "127.0.0.1", &nodes[0].port.to_string()]);
+    }
+    until(PATIENCE, "every node knows of all slots", async || {
+        nodes.iter().all(|node| {
+            let info = node.cli(&["CLUSTER", "INFO"]);
+            info.contains("cluster_state:ok")
+                && info.contains("cluster_slots_assigned:16384")
+                && info.contains("cluster_known_nodes:3")
+        })
+    })
+    .await;
+    nodes
+}
+
+/// One that follows one of [`three`].
+pub(crate) async fn replica_of(node: usize, nodes: &[Redis]) -> Redis {
+    let master = nodes[node].cli(&["CLUSTER", "MYID"]);
+    let replica = Redis::start_with(CLUSTER);
+    replica.cli(&["CLUSTER", "MEET", "127.0.0.1", &nodes[0].port.to_string()]);
+    until(PATIENCE, "it follows its master", async || {
+        replica.cli(&["CLUSTER", "REPLICATE", &master]) == "OK"
+    })
+    .await;
+    until(PATIENCE, "all know that it does", async || {
+        let known = |node: &Redis| node.cli(&["CLUSTER", "NODES"]).contains(&format!("slave {master}"));
+        replica.cli(&["INFO", "replication"]).contains("master_link_status:up") && nodes.iter().all(known)
+    })
+    .await;
+    replica
+}
+
+/// Where the Cluster is.
+pub(crate) fn url_of(nodes: &[Redis]) -> String {
+    format!("redis+cluster://127.0.0.1:{},127.0.0.1:{}", nodes[0].port, nodes[2].port)
+}
+
+fn connect_to(nodes: &[Redis]) -> Server {
+    connect(&url_of(nodes))
+}
+
+fn keys_of(node: &Redis) -> u64 {
+    node.cli(&["DBSIZE"]).parse().expect("a number")
+}
+
+#[tokio::test]
+async fn keys_are_asked_for_where_they_are() {
+    let nodes = three().await;
+    let server = connect_to(&nodes);
+    assert!(server.has_slots());
+    assert_eq!(server.beat(1, true, Nanos::from_secs(3)).await, Ok(1));
+    for tag in 0..60 {
+        take(&server, &format!("tag{tag}")).await.expect("some master has it");
+    }
+    let shares: Vec<u64> = nodes.iter().map(keys_of).collect();
+    assert_eq!(shares.iter().sum::<u64>(), 61, "sixty, and the nodes");
+    assert!(shares.iter().all(|&share| share >= 5), "{shares:?}");
+
+    let two = Call { verb: Verb::Take, entries: smallvec![bucket("tag1"), bucket("tag2")], at: None };
+    match server.call(&two).await {
+        Err(LinkError::Refused(why)) => assert!(why.starts_with("CROSSSLOT"), "{why}"),
+        other => panic!("they are in two slots: {other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_slot_that_moves_is_followed_and_no_charge_is_made_twice() {
+    let nodes = three().await;
+    for node in &nodes {
+        permit(node, ">s3cret", &format!("{PERMISSIONS} {IN_A_CLUSTER}"));
+    }
+    let server = connect(&format!("redis+cluster://tidegate:s3cret@127.0.0.1:{}", nodes[1].port));
+    // Slot 12,182, which is with the third.
+    take(&server, "foo").await.expect("the third has it");
+    let (from, to) = (&nodes[2], &nodes[0]);
+    let (from_id, to_id) = (from.cli(&["CLUSTER", "MYID"]), to.cli(&["CLUSTER", "MYID"]));
+
+    assert_eq!(to.cli(&["CLUSTER", "SETSLOT", "12182", "IMPORTING", &from_id]), "OK");
+    assert_eq!(from.cli(&["CLUSTER", "SETSLOT", "12182", "MIGRATING", &to_id]), "OK");
+    let port = to.port.to_string();
+    assert_eq!(from.cli(&["MIGRATE", "127.0.0.1", &port, "tidegate:1:{foo}:b", "0", "1000"]), "OK");
+    take(&server, "foo").await.expect("it is asked for where it went");
+    assert_eq!((keys_of(from), keys_of(to)), (0, 1));
+    assert_eq!(left(&server, "foo").await, CAPACITY - 2);
+
+    for node in &nodes {
+        assert_eq!(node.cli(&["CLUSTER", "SETSLOT", "12182", "NODE", &to_id]), "OK");
+    }
+    take(&server, "foo").await.expect("it is asked for where it is");
+    assert_eq!(left(&server, "foo").await, CAPACITY - 3);
+}
+
+#[tokio::test]
+async fn a_master_that_is_gone_takes_only_its_own_keys_along() {
+    let mut nodes = three().await;
+    let server = connect_to(&nodes);
+    // Slots 12,182 and 5,061 are with the third and the first.
+    take(&server, "foo").await.expect("the third is there");
+    take(&server, "bar").await.expect("the first is there");
+
+    nodes[2].kill();
+    until(PATIENCE, "what it had cannot be had", async || {
+        matches!(take(&server, "foo").await, Err(LinkError::Down(_)))
+    })
+    .await;
+    for _ in 0..20 {
+        take(&server, "bar").await.expect("the first is still there");
+        take(&server, "foo").await.expect_err("the third is not");
+    }
+    nodes[2].restart();
+    until(PATIENCE, "it is used again", async || take(&server, "foo").await.is_ok()).await;
+}
+
+/// Which of the masters has the bucket of a key.
+async fn owner_of(nodes: &[Redis], store: &Shared, limit: &LimitRef, key: &[u8]) -> usize {
+    let before: Vec<u64> = nodes.iter().map(keys_of).collect();
+    assert_eq!(decide(store, limit, key).await, Ok(true));
+    let after = nodes.iter().map(keys_of);
+    before.iter().zip(after).position(|(&before, after)| after > before).expect("some master has it")
+}
+
+async fn decide(store: &Shared, limit: &LimitRef, key: &[u8]) -> Result<bool, StoreError> {
+    let charges = [Charge::new(limit, key, Cost::ONE)];
+    store.charge(Intent::Take, &charges, store.clock().now()).await.map(|verdict| verdict.allowed)
+}
+
+#[tokio::test]
+async fn a_store_goes_on_with_the_masters_that_are_left() {
+    let mut nodes = three().await;
+    let options = Options::new(Mode::Strict);
+    let store: Shared = Arc::new(RedisStore::new(connect_to(&nodes), MonotonicClock::new(), options));
+    store.first_attempt().await.expect("all are there");
+    let tended = Arc::clone(&store);
+    let tending = tokio::spawn(async move { tended.tend().await });
+    let limit = store
+        .limit("everybody", bucket("a").limit, Carry::AsIs, store.clock().now())
+        .expect("it can be named");
+    let mut keys: [Vec<Vec<u8>>; 3] = Default::default();
+    for n in 0..60_u32 {
+        let key = n.to_string().into_bytes();
+        let owner = owner_of(&nodes, &store, &limit, &key).await;
+        keys[owner].push(key);
+    }
+    assert!(keys.iter().all(|some| some.len() >= 5), "{keys:?}");
+    // Whichever it is, the one with the list of nodes among them.
+    for dead in 0..3 {
+        nodes[dead].kill();
+        let begun = tokio::time::Instant::now();
+        let (mut asked, mut failed) = (0, 0);
+        while begun.elapsed() < Duration::from_secs(3) {
+            let settled = begun.elapsed() > Duration::from_secs(1);
+            for (owner, keys) in keys.iter().enumerate() {
+                let key = &keys[asked % keys.len()];
+                let decided = decide(&store, &limit, key).await;
+                if owner != dead && settled {
+                    failed += usize::from(decided != Ok(true));
+                } else if owner == dead {
+                    assert!(decided.is_err(), "it is dead");
+                    // Most calls fail now.
+                    for _ in 0..6 {
+                        decide(&store, &limit, key).await.expect_err("it is dead");
+                    }
+                }
+            }
+            asked += 1;
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        assert_eq!(failed, 0, "of {asked} rounds, with {dead} dead");
+        assert!(!store.health().up, "a part of it is not");
+        nodes[dead].restart();
+        until(PATIENCE, "it is used again", async || {
+            decide(&store, &limit, &keys[dead][0]).await == Ok(true)
+        })
+        .await;
+        until(PATIENCE, "all is well", async || store.health().up).await;
+    }
+    tending.abort();
+}
+
+#[tokio::test]
+async fn a_replica_that_takes_over_is_found() {
+    let mut nodes = three().await;
+    let replica = replica_of(2, &nodes).await;
+    let server = connect_to(&nodes);
+    take(&server, "foo").await.expect("the third is there");
+    until(PATIENCE, "it has what the third has", async || keys_of(&replica) == 1).await;
+
+    nodes[2].kill();
+    until(PATIENCE, "it is used", async || take(&server, "foo").await.is_ok()).await;
+    assert!(replica.cli(&["ROLE"]).starts_with("master"));
+    assert_eq!(
+        left(&server, "foo").await,
+        CAPACITY - 2,
+        "what was there is there, and the call was made once"
+    );
+}
+
+#[tokio::test]
+async fn one_that_is_no_cluster_says_so() {
+    let redis = Redis::start();
+    let server = connect(&format!("redis+cluster://127.0.0.1:{}", redis.port));
+    match server.beat(1, true, Nanos::from_secs(3)).await {
+        Err(LinkError::Down(why)) => assert!(why.contains("cluster support disabled"), "{why}"),
+        other => panic!("it is none: {other:?}"),
+    }
+}

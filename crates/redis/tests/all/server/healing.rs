@@ -1,0 +1,75 @@
+//! A store whose server goes away and comes back.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate::{Carry, Charge, Clock, Cost, Intent, Limit, MonotonicClock, Quota, Store};
+use tidegate_redis::{Mode, Options, RedisStore, Server, StoreError};
+
+use super::calls::connect_within;
+use super::process::{Redis, free_port, until};
+
+type Shared = Arc<RedisStore<Server, MonotonicClock>>;
+
+/// A server that is back is used again within this.
+const BACK_WITHIN: Duration = Duration::from_secs(2);
+
+/// A server that is away is known to be within this, even if nobody asks.
+const AWAY_WITHIN: Duration = Duration::from_secs(4);
+
+const DEADLINE: Duration = Duration::from_millis(50);
+
+fn store(url: &str) -> Shared {
+    let link = connect_within(url, DEADLINE);
+    Arc::new(RedisStore::new(link, MonotonicClock::new(), Options::new(Mode::Strict)))
+}
+
+fn tend(store: &Shared) -> tokio::task::JoinHandle<()> {
+    let store = Arc::clone(store);
+    tokio::spawn(async move { store.tend().await })
+}
+
+async fn decide(store: &Shared) -> Result<bool, StoreError> {
+    let now = store.clock().now();
+    let quota = Quota::per_second(1_000_000).expect("a quota");
+    let limit =
+        store.limit("everybody", Limit::token_bucket(quota), Carry::AsIs, now).expect("it can be named");
+    let charges = [Charge::new(&limit, b"", Cost::ONE)];
+    store.charge(Intent::Take, &charges, now).await.map(|verdict| verdict.allowed)
+}
+
+#[tokio::test]
+async fn an_outage_is_noticed_told_and_over_when_it_is_over() {
+    let mut redis = Redis::start();
+    let store = store(&redis.url());
+    store.first_attempt().await.expect("it is there");
+    let tending = tend(&store);
+    assert_eq!(decide(&store).await, Ok(true));
+    assert!(store.health().up);
+
+    redis.kill();
+    until(AWAY_WITHIN, "the store says that it is down", async || !store.health().up).await;
+    assert_eq!(decide(&store).await, Err(StoreError::BreakerOpen));
+    let health = store.health();
+    assert!(health.last_error.is_some_and(|why| !why.is_empty()) && health.nodes == 1);
+
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    redis.restart();
+    until(BACK_WITHIN, "it decides again", async || decide(&store).await == Ok(true)).await;
+    assert!(store.health().up);
+    tending.abort();
+}
+
+#[tokio::test]
+async fn a_store_may_start_before_its_server() {
+    let port = free_port();
+    let store = store(&format!("redis://127.0.0.1:{port}"));
+    store.first_attempt().await.expect_err("there is no server");
+    assert!(!store.health().up, "it is known from the beginning");
+    assert_eq!(decide(&store).await, Err(StoreError::BreakerOpen));
+    let tending = tend(&store);
+
+    let _redis = Redis::start_on(port, &[]);
+    until(BACK_WITHIN, "it decides", async || decide(&store).await == Ok(true)).await;
+    tending.abort();
+}

@@ -1,0 +1,354 @@
+//! What a server may have lost, or hold that nobody here wrote; and what is left on it.
+
+use std::time::Duration;
+
+use crate::support::{PlainLink, Redis, fresh_prefix, runtime};
+use redis::Commands;
+use tidegate::{
+    Carry, Charge, Cost, Decision, Intent, Limit, LogQuota, Meter, Nanos, Quota, Store, WindowQuota,
+};
+use tidegate_redis::testing::{Asking, kept, kept_log};
+use tidegate_redis::{Answer, BucketKey, Call, Entry, Link, Said, Verb};
+
+const NOW: Nanos = Nanos::from_secs(1_800_000_000);
+const TEXT: &str = "x 1";
+
+fn limits() -> [Limit; 4] {
+    let quota = WindowQuota::new(10, Nanos::HOUR).unwrap();
+    [
+        Quota::new(10, Nanos::HOUR, 10).unwrap().into(),
+        Limit::sliding_window(quota),
+        Limit::fixed_window(quota),
+        LogQuota::new(10, Nanos::HOUR).unwrap().into(),
+    ]
+}
+
+fn take(limit: Limit, key: &str, cost: u32, at: Option<Nanos>) -> Call {
+    let entry = Entry {
+        key: BucketKey(key.into()),
+        limit,
+        text: TEXT.into(),
+        cost: Cost::new(cost),
+        binding: true,
+        delay: Nanos::ZERO,
+        want: 0,
+        spare: Nanos::ZERO,
+        charged_at: Nanos::ZERO,
+        brought: None,
+    };
+    Call { verb: Verb::Take, entries: [entry].into_iter().collect(), at }
+}
+
+/// A server, a connection to look at it, and a runtime with a link.
+struct Bench {
+    server: Redis,
+    connection: redis::Connection,
+    runtime: tokio::runtime::Runtime,
+    link: PlainLink,
+}
+
+impl Bench {
+    fn new() -> Bench {
+        let (server, runtime) = (Redis::start(), runtime());
+        let link = runtime.block_on(PlainLink::connect(&server, "t"));
+        Bench { connection: server.connection(), server, runtime, link }
+    }
+
+    fn call(&self, call: &Call) -> Answer {
+        self.runtime.block_on(self.link.call(call)).unwrap()
+    }
+
+    fn store(&self, prefix: &str) -> Asking<PlainLink> {
+        Asking::new(self.runtime.block_on(PlainLink::connect(&self.server, prefix)), prefix)
+    }
+
+    fn charge(&self, store: &Asking<PlainLink>, intent: Intent, charge: Charge<'_>, now: Nanos) -> Decision {
+        self.runtime.block_on(store.charge(intent, &[charge], now)).unwrap().decisions[0]
+    }
+}
+
+#[test]
+fn values_that_are_no_states_count_as_untouched() {
+    let mut bench = Bench::new();
+    let pair = |a: f64, b: f64| [&a.to_le_bytes(), &b.to_le_bytes(), TEXT.as_bytes()].concat();
+    let wrong = [
+        pair(f64::NAN, 0.0),
+        pair(0.5, 0.0),
+        pair(-1.0, 0.0),
+        pair(1e300, 0.0),
+        pair(500_000.0, 1e15),
+        pair(500_000.0, -1.0),
+        vec![b'x'; 10_000],
+    ];
+    for (index, limit) in limits().into_iter().take(3).enumerate() {
+        for (place, value) in wrong.iter().enumerate() {
+            let key = format!("{index}.{place}");
+            let _: () = bench.connection.set(&key, value).unwrap();
+            let answer = bench.call(&take(limit, &key, 10, Some(NOW)));
+            assert_eq!((answer.said, answer.poisoned), (Said::Done, 1), "{limit:?}: {place}");
+            let answer = bench.call(&take(limit, &key, 1, Some(NOW)));
+            assert_eq!((answer.said, answer.poisoned), (Said::Refused, 0), "{limit:?}: {place} stays");
+        }
+    }
+}
+
+#[test]
+fn logs_of_entries_that_are_none_count_as_untouched() {
+    let mut bench = Bench::new();
+    let now = (NOW.get() / 1_000) as f64;
+    let wrong: [&[[f64; 3]]; 12] = [
+        &[[f64::NAN, 1.0, 1.0]],
+        &[[now - 0.5, 1.0, 1.0]],
+        &[[now, 0.5, 1.0]],
+        &[[now, 1.0, 0.5]],
+        &[[now, f64::NAN, 1.0]],
+        &[[now, 1.0, f64::NAN]],
+        &[[now, -1.0, 1.0]],
+        &[[now, 1e9, 1e9]],
+        &[[now, 1.0, 1e12]],
+        // The first is later than the last, or has a sum that is greater.
+        &[[9e15, 1.0, 1.0], [now, 1.0, 2.0]],
+        &[[now - 1.0, 1.0, 5.0], [now, 1.0, 1.0]],
+        // Only who looks when there will be room sees the one in the middle.
+        &[[now - 2.0, 1.0, 1.0], [now - 1.0, 0.5, 1.5], [now, 8.0, 10.0]],
+    ];
+    for (place, entries) in wrong.iter().enumerate() {
+        for (verb, said) in
+            [(Verb::Take, Said::Done), (Verb::Refund, Said::Done), (Verb::HandBack, Said::Done)]
+        {
+            let key = format!("{place}.{verb:?}");
+            let _: () = bench.connection.rpush(&key, TEXT).unwrap();
+            for entry in *entries {
+                let _: () = bench.connection.rpush(&key, entry.map(f64::to_le_bytes).concat()).unwrap();
+            }
+            let answer = bench.call(&Call { verb, ..take(limits()[3], &key, 10, Some(NOW)) });
+            assert_eq!(answer.said, said, "{verb:?}: {place}");
+            if verb == Verb::Take {
+                assert_eq!(answer.poisoned, 1, "{place}");
+                let answer = bench.call(&take(limits()[3], &key, 1, Some(NOW)));
+                assert_eq!((answer.said, answer.poisoned), (Said::Refused, 0), "{place} stays");
+            }
+        }
+    }
+}
+
+#[test]
+fn states_too_far_ahead_are_used_up_as_of_now_and_heal() {
+    let mut bench = Bench::new();
+    let far = NOW.saturating_add(Nanos::new(40 * Nanos::DAY.get()));
+    for (index, limit) in limits().into_iter().enumerate() {
+        let key = index.to_string();
+        match &limit {
+            Limit::Meter(meter) => {
+                let word = meter.charge(0, Cost::ONE, far).unwrap();
+                let _: () = bench.connection.set(&key, kept(meter, word, far, TEXT)).unwrap();
+            }
+            Limit::Log(_) => {
+                let _: () = bench.connection.rpush(&key, TEXT).unwrap();
+                let _: () = bench.connection.rpush(&key, kept_log(&[(far, 1)])).unwrap();
+            }
+        }
+        let answer = bench.call(&take(limit, &key, 1, Some(NOW)));
+        assert_eq!((answer.said, answer.poisoned), (Said::Refused, 1), "{limit:?}");
+        assert!(bench.connection.pttl::<_, i64>(&key).unwrap() > 0, "{limit:?}: kept for ever");
+        let answer = bench.call(&take(limit, &key, 1, Some(NOW)));
+        assert_eq!((answer.said, answer.poisoned), (Said::Refused, 0), "{limit:?}: replaced");
+        let later = NOW.saturating_add(Nanos::new(2 * Nanos::HOUR.get()));
+        assert_eq!(bench.call(&take(limit, &key, 10, Some(later))).said, Said::Done, "{limit:?}: healed");
+    }
+}
+
+#[test]
+fn keys_of_another_type_are_overwritten() {
+    let mut bench = Bench::new();
+    for (index, limit) in limits().into_iter().enumerate() {
+        let key = index.to_string();
+        if matches!(limit, Limit::Log(_)) {
+            let _: () = bench.connection.set(&key, "text").unwrap();
+        } else {
+            let _: () = bench.connection.rpush(&key, "list").unwrap();
+        }
+        for (verb, cost, said) in
+            [(Verb::Peek, 10, Said::Done), (Verb::Take, 9, Said::Done), (Verb::Take, 2, Said::Refused)]
+        {
+            let call = Call { verb, ..take(limit, &key, cost, Some(NOW)) };
+            assert_eq!(bench.call(&call).said, said, "{limit:?}: {verb:?} of {cost}");
+        }
+    }
+    // Entries of a log that are none.
+    let log = limits()[3];
+    for (key, element) in [("short", b"short".as_slice()), ("long", &[0xff; 24])] {
+        let _: () = bench.connection.rpush(key, &[TEXT.as_bytes(), element]).unwrap();
+        let answer = bench.call(&take(log, key, 10, Some(NOW)));
+        assert_eq!((answer.said, answer.poisoned), (Said::Done, 1), "{key}");
+        assert_eq!(bench.call(&take(log, key, 1, Some(NOW))).said, Said::Refused, "{key}");
+    }
+}
+
+#[test]
+fn garbage_under_a_limits_key_counts_as_untouched() {
+    let mut bench = Bench::new();
+    for limit in limits() {
+        let prefix = fresh_prefix();
+        let store = bench.store(&prefix);
+        let limit = store.limit("a", limit, Carry::AsIs, NOW).unwrap();
+        let charge = Charge::new(&limit, b"key", Cost::new(9));
+        assert_eq!(bench.charge(&store, Intent::Take, charge, NOW).remaining, 1);
+        let key: String = bench.connection.keys::<_, Vec<String>>(format!("{prefix}:*")).unwrap().remove(0);
+        let _: () = bench.connection.del(&key).unwrap();
+        if matches!(limit.limit(), Limit::Log(_)) {
+            let _: () = bench.connection.rpush(&key, &["l 5 nonsense", "more"]).unwrap();
+        } else {
+            let _: () = bench.connection.set(&key, "0123456789abcdefb 1 nonsense").unwrap();
+        }
+        assert_eq!(bench.charge(&store, Intent::Take, charge, NOW).remaining, 1, "{limit:?}");
+        assert!(!bench.charge(&store, Intent::Take, charge, NOW).is_allowed(), "{limit:?}");
+    }
+}
+
+#[test]
+fn nothing_stays_for_longer_than_it_counts() {
+    let mut bench = Bench::new();
+    // By the server's own clock.
+    for (index, limit) in limits().into_iter().enumerate() {
+        let key = index.to_string();
+        let answer = bench.call(&take(limit, &key, 3, None));
+        let full_after = match &limit {
+            Limit::Meter(meter) => {
+                let word = meter.charge(0, Cost::new(3), answer.at).unwrap();
+                meter.peek(word, Cost::ZERO, answer.at).reset_after
+            }
+            Limit::Log(quota) => quota.window(),
+        };
+        let millis: u64 = bench.connection.pttl(&key).unwrap();
+        let most = full_after.as_millis_ceil() + 2;
+        assert!(millis <= most && millis + 2_000 > most, "{limit:?}: {millis} of {most}");
+        let all = Call { verb: Verb::Refund, ..take(limit, &key, 10, None) };
+        bench.call(&all);
+        assert!(!bench.connection.exists::<_, bool>(&key).unwrap(), "{limit:?}: full, and still there");
+    }
+}
+
+/// A full bucket of somebody who may be trusted more is not what a new one is: it stays until it would be.
+#[test]
+fn what_may_be_trusted_more_stays_until_it_would_be_full_at_any_trust() {
+    let mut bench = Bench::new();
+    let store = bench.store("t");
+    let limit = store.limit("a", Quota::new(10, Nanos::HOUR, 10).unwrap().into(), Carry::AsIs, NOW).unwrap();
+    let trusted = store.variant(&limit, 100).unwrap();
+    let (hour, slack) = (3_600_000, 3_600_000);
+    let mut life = |intent, limit, cost, expected: u64| {
+        bench.charge(&store, intent, Charge::new(limit, b"key", Cost::new(cost)), NOW);
+        let keys: Vec<String> = bench.connection.keys("*").unwrap();
+        assert_eq!(keys.len(), 1, "{keys:?}");
+        let millis: u64 = bench.connection.pttl(&keys[0]).unwrap();
+        let most = expected + slack + 3;
+        assert!(millis <= most && millis + 10_000 > most, "{millis} of {most}");
+    };
+    // Half an hour to full, and an hour to twice as much.
+    life(Intent::Take, &limit, 5, hour / 2 + hour);
+    life(Intent::Refund, &limit, 5, hour);
+    // Ten are left of twenty at 15 an hour; of twenty there is nothing beyond.
+    life(Intent::Take, &trusted, 1, 11 * hour / 15);
+}
+
+#[test]
+fn every_key_has_a_time_to_live_and_begins_with_the_prefix() {
+    let mut bench = Bench::new();
+    let store = bench.store("mine");
+    for (index, limit) in limits().into_iter().enumerate() {
+        let limit = store.limit(&format!("limit {index}"), limit, Carry::AsIs, NOW).unwrap();
+        let trusted = store.variant(&limit, 50).unwrap();
+        for key in [b"{x}".as_slice(), b"", b"\xff\0\r\n", b"key"] {
+            for (intent, limit, cost) in [
+                (Intent::Take, &limit, 4),
+                (Intent::Take, &limit, 50),
+                (Intent::Refund, &limit, 1),
+                (Intent::Take, &trusted, 2),
+                (Intent::HandBack, &trusted, 2),
+                (Intent::Peek, &limit, 1),
+            ] {
+                bench.charge(&store, intent, Charge::new(limit, key, Cost::new(cost)), NOW);
+            }
+        }
+    }
+    let keys: Vec<String> = bench.connection.keys("*").unwrap();
+    assert_eq!(keys.len(), 16, "{keys:?}");
+    for key in keys {
+        assert!(key.starts_with("mine:1:{") && key.is_ascii(), "{key}");
+        assert!(bench.connection.pttl::<_, i64>(&key).unwrap() > 0, "{key} stays for ever");
+    }
+}
+
+#[test]
+fn a_server_that_forgot_its_scripts_is_told_again() {
+    let mut bench = Bench::new();
+    let limit = limits()[0];
+    assert_eq!(bench.call(&take(limit, "key", 6, Some(NOW))).said, Said::Done);
+    let _: () = redis::cmd("SCRIPT").arg("FLUSH").query(&mut bench.connection).unwrap();
+    assert_eq!(bench.call(&take(limit, "key", 6, Some(NOW))).said, Said::Refused, "the state is still there");
+    assert_eq!(bench.call(&take(limit, "key", 4, Some(NOW))).said, Said::Done);
+}
+
+#[test]
+fn nodes_of_two_policies_carry_each_others_states() {
+    let bench = Bench::new();
+    let bucket = |capacity| Limit::from(Quota::new(1, Nanos::HOUR, capacity).unwrap());
+    let (old, new) = (bench.store("shared"), bench.store("shared"));
+    let ten = old.limit("a", bucket(10), Carry::AsIs, NOW).unwrap();
+    let twenty = new.limit("a", bucket(20), Carry::AsIs, NOW).unwrap();
+    let remaining = |store, limit, cost| {
+        bench.charge(store, Intent::Take, Charge::new(limit, b"key", Cost::new(cost)), NOW).remaining
+    };
+    assert_eq!(remaining(&old, &ten, 4), 6);
+    assert_eq!(remaining(&new, &twenty, 1), 5, "as many tokens as before");
+    assert_eq!(remaining(&old, &ten, 1), 4);
+    // Going there and back again is an edit of its own, which the other node takes over.
+    new.limit("a", bucket(10), Carry::AsIs, NOW).unwrap();
+    new.limit("a", bucket(20), Carry::AsIs, NOW).unwrap();
+    let back = new.limit("a", bucket(10), Carry::AsIs, NOW).unwrap();
+    assert_eq!(remaining(&new, &back, 1), 3);
+    assert_eq!(remaining(&old, &ten, 1), 2);
+    assert_eq!(remaining(&new, &back, 1), 1);
+}
+
+#[test]
+fn weights_are_compared_to_the_last_unit() {
+    let mut bench = Bench::new();
+    let (limit, before) = (1_000_000_u64, 999_983_u64);
+    let length = Nanos::new(366 * Nanos::DAY.get());
+    let micros = length.get() / 1_000;
+    let quota = WindowQuota::new(limit as u32, length).unwrap();
+    let meter = Meter::SlidingWindow(quota);
+    for over in [-2_i128, -1, 1, 2] {
+        // before · left = room · length + over: products far beyond what a double holds.
+        let weight = |room: u64| i128::from(room) * i128::from(micros) + over;
+        let room = (1..before).find(|&room| weight(room) % i128::from(before) == 0);
+        let room = room.expect("the numbers have no common divisor");
+        let left = (weight(room) / i128::from(before)) as u64;
+        let now = Nanos::new(length.get() * 58 + (micros - left) * 1_000);
+        let word = quota.word(58, before as u32, (limit - room - 1) as u32);
+        let key = over.to_string();
+        let _: () = bench.connection.set(&key, kept(&meter, word, now, TEXT)).unwrap();
+        let answer = bench.call(&take(Limit::Meter(meter), &key, 1, Some(now)));
+        assert_eq!(answer.said == Said::Done, over < 0, "{over} too much");
+        assert_eq!(meter.charge(word, Cost::ONE, now).is_some(), over < 0);
+    }
+}
+
+#[test]
+fn nodes_are_counted_while_they_are_heard_of() {
+    let mut bench = Bench::new();
+    let beat = |node, alive, within| bench.runtime.block_on(bench.link.beat(node, alive, within)).unwrap();
+    let minute = Nanos::MINUTE;
+    assert_eq!(beat(1, true, minute), 1);
+    assert_eq!(beat(2, true, minute), 2);
+    assert_eq!(beat(2, true, minute), 2, "the same once more");
+    assert_eq!(beat(u128::MAX, true, minute), 3);
+    assert_eq!(beat(2, false, minute), 2, "it has left");
+    // The subject is the server's clock.
+    bench.runtime.block_on(async { tokio::time::sleep(Duration::from_millis(30)).await });
+    assert_eq!(beat(3, true, Nanos::from_millis(10)), 1, "the others are silent");
+    let millis: i64 = bench.connection.pttl("t:1:{nodes}").unwrap();
+    assert!((0..=11).contains(&millis) || millis == -2, "{millis}");
+}

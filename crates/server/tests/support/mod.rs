@@ -1,0 +1,19 @@
+//! What tests share: a directory, the server, and a Redis, each until its test ends.
+
+pub(crate) mod home;
+pub(crate) mod redis;
+pub(crate) mod server;
+
+use std::time::Duration;
+
+use tidegate::{Clock, MonotonicClock};
+
+/// Waits until something holds.
+pub(crate) fn within(most: Duration, what: &str, mut holds: impl FnMut() -> bool) {
+    let clock = MonotonicClock::new();
+    let last = clock.now().saturating_add(most.into());
+    while !holds() {
+        assert!(clock.now() < last, "not within {most:?}: {what}");
+        std::thread::park_timeout(Duration::from_millis(20));
+    }
+}

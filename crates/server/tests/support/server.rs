@@ -1,0 +1,158 @@
+//! A server that runs.
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::SocketAddr;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// Longer than anything here takes; only a failure waits for it.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A server, from its first line to its end.
+pub(crate) struct Server {
+    child: Child,
+    out: Receiver<String>,
+    err: Receiver<String>,
+    /// What it has printed at the start.
+    pub(crate) banner: String,
+}
+
+/// The binary with an environment that says nothing.
+pub(crate) fn tidegate(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("TIDEGATE_")) {
+        command.env_remove(name);
+    }
+    command.args(args).env_remove("CLICOLOR_FORCE").stdin(Stdio::null());
+    command
+}
+
+/// A server with one listener, at this address.
+pub(crate) fn listening_only(listener: &str, address: &str) -> Command {
+    let mut command = tidegate(&["serve"]);
+    for name in ["http", "grpc", "resp", "admin"] {
+        command.arg(format!("--{name}")).arg(if name == listener { address } else { "off" });
+    }
+    command
+}
+
+/// Every listener on a port of its own.
+pub(crate) const ANYWHERE: [&str; 8] =
+    ["--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--resp", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
+
+impl Server {
+    /// Starts one on free ports.
+    pub(crate) fn start(args: &[&str]) -> Server {
+        Server::start_with(tidegate(&[&["serve"], &ANYWHERE[..], args].concat()))
+    }
+
+    /// Starts one as told, and waits for its banner.
+    pub(crate) fn start_with(mut command: Command) -> Server {
+        let mut child =
+            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary runs");
+        let (out, err) = (lines(child.stdout.take()), lines(child.stderr.take()));
+        let mut server = Server { child, out, err, banner: String::new() };
+        loop {
+            let Ok(line) = server.out.recv_timeout(PATIENCE) else {
+                let said: Vec<String> = server.err.try_iter().collect();
+                panic!("it does not start: {}\n{}", server.banner, said.join("\n"));
+            };
+            server.banner.push_str(&line);
+            server.banner.push('\n');
+            if line.is_empty() && server.has_said_all() {
+                return server;
+            }
+        }
+    }
+
+    /// Is an empty line the end of the banner? Commands to try come last, if there is a listener to try them on.
+    fn has_said_all(&self) -> bool {
+        let has = |start: &str| self.banner.lines().any(|line| line.starts_with(start));
+        let nothing_to_try = || ["http", "resp", "admin"].iter().all(|name| self.told(name) == "off");
+        has("Try:") || (has("  admin ") && nothing_to_try())
+    }
+
+    /// What the banner says after a name.
+    pub(crate) fn told(&self, name: &str) -> String {
+        let line = |line: &&str| line.split_whitespace().next() == Some(name);
+        let line = self.banner.lines().find(line).unwrap_or_else(|| panic!("no {name} in {}", self.banner));
+        line.trim().split_once(' ').expect("there is more").1.trim().to_owned()
+    }
+
+    /// The address of a listener, without a scheme.
+    pub(crate) fn address(&self, name: &str) -> String {
+        let told = self.told(name);
+        told.rsplit("//").next().expect("there is something").to_owned()
+    }
+
+    /// The same as an address to connect to.
+    pub(crate) fn socket(&self, name: &str) -> SocketAddr {
+        self.address(name).parse().expect("it is an address")
+    }
+
+    /// Waits for a log line that has all of these, and gives it.
+    pub(crate) fn logged(&self, parts: &[&str]) -> String {
+        loop {
+            let line = self.err.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("never logged: {parts:?}"));
+            if parts.iter().all(|part| line.contains(part)) {
+                return line;
+            }
+        }
+    }
+
+    /// Its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        let pid = Pid::from_child(&self.child);
+        kill_process(pid, signal).expect("it is there");
+    }
+
+    /// Waits for its end.
+    pub(crate) fn ended(mut self) -> ExitStatus {
+        // Its output ends with it.
+        while self.err.recv_timeout(PATIENCE).is_ok() {}
+        self.child.wait().expect("it can be waited for")
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.err.try_iter().for_each(|line| eprintln!("the server: {line}"));
+        }
+        _ = self.child.kill();
+        _ = self.child.wait();
+    }
+}
+
+fn lines(stream: Option<impl Read + Send + 'static>) -> Receiver<String> {
+    let (sender, receiver) = channel();
+    let stream = BufReader::new(stream.expect("it is piped"));
+    std::thread::spawn(move || {
+        for line in stream.lines().map_while(Result::ok) {
+            if sender.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    receiver
+}
+
+/// What came of a command that ends by itself.
+pub(crate) struct Ran {
+    pub(crate) code: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+pub(crate) fn run(mut command: Command) -> Ran {
+    let output = command.output().expect("the binary runs");
+    let text = |bytes| String::from_utf8(bytes).expect("it prints text");
+    Ran { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
+}

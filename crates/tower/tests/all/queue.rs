@@ -1,0 +1,118 @@
+//! `strategy: queue`: requests that wait, on a clock that only moves when told.
+
+use std::convert::Infallible;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::Poll;
+
+use crate::common::{TestLayer, get, header, layer, poll, read};
+use http::{Request, Response, StatusCode};
+use tidegate::{Clock, ManualClock, MemoryOptions, Nanos, Sleep};
+use tidegate_tower::{ResponseFuture, Standing};
+use tower::{Layer, Service, service_fn};
+
+const QUEUE: &str = "name: all, scope: global, strategy: queue, queue: { max_depth: 2, max_wait: 5s }, \
+                     sustained: { rate: 1, window: second }";
+
+/// A layer whose one token is taken.
+fn exhausted() -> (ManualClock, TestLayer) {
+    let (clock, layer) = layer(&[QUEUE]);
+    assert_eq!(crate::common::ask(&layer, get("/")).status(), StatusCode::OK);
+    (clock, layer)
+}
+
+fn start(layer: &TestLayer) -> Pin<Box<ResponseFuture<String, Infallible>>> {
+    let mut service = layer.layer(service_fn(async |request: Request<String>| {
+        Ok::<_, Infallible>(Response::new(request.into_body()))
+    }));
+    Box::pin(service.call(get("/").body("waited".to_owned()).unwrap()))
+}
+
+fn finish(answering: Pin<Box<ResponseFuture<String, Infallible>>>) -> crate::common::Answer {
+    match poll(pin!(answering)) {
+        Poll::Ready(answer) => read(answer.unwrap()),
+        Poll::Pending => panic!("it still waits"),
+    }
+}
+
+#[test]
+fn a_request_waits_for_its_token() {
+    let (clock, layer) = exhausted();
+    let mut waiting = start(&layer);
+    assert!(poll(waiting.as_mut()).is_pending());
+    clock.advance(Nanos::from_millis(999));
+    assert!(poll(waiting.as_mut()).is_pending());
+    clock.advance(Nanos::from_millis(1));
+    let answer = finish(waiting);
+    assert_eq!((answer.status(), answer.body().as_str()), (StatusCode::OK, "waited"));
+    assert_eq!(answer.extensions().get::<Standing>().unwrap().queued, Some(Nanos::SECOND));
+}
+
+#[test]
+fn a_full_queue_refuses_with_503() {
+    let (clock, layer) = exhausted();
+    let mut waiting = [start(&layer), start(&layer)];
+    waiting.iter_mut().for_each(|waiting| assert!(poll(waiting.as_mut()).is_pending()));
+    let refused = finish(start(&layer));
+    assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(header(&refused, "x-ratelimit-reason"), "queue_full");
+    assert_eq!(header(&refused, "retry-after"), "3", "after those that wait");
+    for waiting in waiting {
+        clock.advance(Nanos::SECOND);
+        assert_eq!(finish(waiting).status(), StatusCode::OK);
+    }
+}
+
+#[test]
+fn a_client_that_goes_away_gives_its_place_back() {
+    let (clock, layer) = exhausted();
+    let mut waiting = [start(&layer), start(&layer)];
+    waiting.iter_mut().for_each(|waiting| assert!(poll(waiting.as_mut()).is_pending()));
+    waiting.into_iter().rev().for_each(drop);
+    let mut next = start(&layer);
+    assert!(poll(next.as_mut()).is_pending(), "there is a place");
+    clock.advance(Nanos::SECOND);
+    assert_eq!(finish(next).status(), StatusCode::OK, "and the first token is its own");
+}
+
+/// The clock of a runtime.
+#[derive(Clone)]
+struct RuntimeClock(tokio::time::Instant);
+
+impl Clock for RuntimeClock {
+    fn now(&self) -> Nanos {
+        let nanos = u64::try_from(self.0.elapsed().as_nanos()).unwrap();
+        Nanos::from_secs(1_000).saturating_add(Nanos::new(nanos))
+    }
+}
+
+impl Sleep for RuntimeClock {
+    fn sleep(&self, span: Nanos) -> impl Future<Output = ()> + Send {
+        tokio::time::sleep(span.into())
+    }
+}
+
+/// The same on tokio's clock, which moves by itself when all wait.
+#[tokio::test(start_paused = true)]
+async fn waiting_works_on_a_runtime() {
+    use std::time::Duration;
+
+    use tidegate::policy::{Limiter, Policy};
+    use tidegate_tower::RateLimitLayer;
+    use tokio::time::timeout;
+
+    let policy = Policy::parse(
+        "version: 1\n\
+         limits:\n\
+         - { name: all, scope: global, strategy: queue, queue: { max_depth: 1, max_wait: 2m },\n    \
+         sustained: { rate: 1, window: minute } }\n",
+    );
+    let clock = RuntimeClock(tokio::time::Instant::now());
+    let limiter = Limiter::in_memory(policy.unwrap(), MemoryOptions::default(), clock).unwrap();
+    let layer = RateLimitLayer::new(Arc::new(limiter));
+    let ask = || layer.layer(crate::common::echo()).call(get("/").body(String::new()).unwrap());
+    assert_eq!(ask().await.unwrap().status(), StatusCode::OK);
+    assert!(timeout(Duration::from_secs(30), ask()).await.is_err(), "it waits, and is given up");
+    let patient = timeout(Duration::from_secs(61), ask()).await.expect("a minute is enough");
+    assert_eq!(patient.unwrap().status(), StatusCode::OK);
+}
