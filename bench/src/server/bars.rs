@@ -5,13 +5,19 @@ use super::lanes::{Measured, Name};
 use crate::report::{Bar, Side};
 
 /// How many times the decisions per processor second of another one are wanted.
-const PER_CPU_SECOND: [(&str, Name, &str, Name, f64); 5] = [
+const PER_CPU_SECOND: [(&str, Name, &str, Name, f64); 8] = [
     ("HTTP", Name::Throttle, "throttlecrab-server's", Name::CrabHttp, 1.7),
     ("RESP one at a time", Name::ClThrottle, "throttlecrab-server's", Name::CrabResp, 1.2),
     ("RESP one at a time", Name::ClThrottle, "PINGs of Redis", Name::Ping, 0.9),
     ("RESP by 16", Name::ClThrottlePipelined, "SETs of Redis", Name::SetPipelined, 1.0),
     ("RLS", Name::Rls, "PINGs of Redis", Name::Ping, 0.78),
+    ("hybrid, hot keys by HTTP", Name::HotCheckHybrid, "local's", Name::HotCheck, 0.8),
+    ("hybrid, hot keys by RESP", Name::HotThrottleHybrid, "local's", Name::HotThrottle, 0.7),
+    ("strict, denials by HTTP", Name::DenialsStrict, "local's", Name::Denials, 0.8),
 ];
+
+/// How many times the CPU time of a check an answer of `/v1/forward-auth` may take.
+const FORWARD_AUTH_TIMES_CHECK: f64 = 1.15;
 
 /// Whose slowest answers must not be slower than the peer's.
 const P99: [(&str, Name, Name); 3] = [
@@ -33,6 +39,11 @@ pub(crate) fn of(lanes: &[Measured]) -> Vec<Bar> {
             let name = format!("{what}: decisions per CPU-second, in {whose}");
             bars.push(Bar::new(name, times, Side::AtLeast, least, "x"));
         }
+    }
+    if let (Some(ours), Some(other)) = (find(Name::ForwardAuth), find(Name::ForwardedCheck)) {
+        let times = ours.times(other, Turn::server_micros);
+        let name = "/v1/forward-auth: CPU of an answer, in /v1/check's";
+        bars.push(Bar::new(name, times, Side::AtMost, FORWARD_AUTH_TIMES_CHECK, "x"));
     }
     for (what, ours, other) in P99 {
         if let (Some(ours), Some(other)) = (find(ours), find(other)) {
@@ -83,9 +94,20 @@ mod tests {
     }
 
     #[test]
+    fn forward_auth_may_cost_little_more_than_a_check() {
+        let bar = |seconds| {
+            let lanes = [measured(Name::ForwardedCheck, 1.0, 1.0), measured(Name::ForwardAuth, seconds, 1.0)];
+            let [bar] = of(&lanes).try_into().expect("one bar");
+            bar
+        };
+        assert!(bar(1.1).met && !bar(1.2).met);
+        assert!((bar(1.1).measured - 1.1).abs() < 1e-9);
+    }
+
+    #[test]
     fn all_lanes_together_have_all_bars() {
         let lanes: Vec<Measured> = LANES.iter().map(|lane| measured(lane.name, 1.0, 1.0)).collect();
-        assert_eq!(of(&lanes).len(), PER_CPU_SECOND.len() + P99.len());
+        assert_eq!(of(&lanes).len(), PER_CPU_SECOND.len() + 1 + P99.len());
         assert!(of(&lanes[..1]).is_empty(), "alone there is nothing to compare");
         assert!(idle(39.9).met && !idle(40.0).met);
     }

@@ -2,7 +2,9 @@
 
 use super::Part;
 use super::closed_loop::{Load, Turn};
+use super::limits::{Crowd, DENIED, FREE, HOT, HOT_THREE};
 use super::wire::Dialogue;
+use super::wire::forward_auth::{Bearer, ForwardAuth};
 use super::wire::http::Http;
 use super::wire::resp::Resp;
 use super::wire::rls::Rls;
@@ -14,16 +16,26 @@ pub(crate) enum Host {
     Tidegate,
     Throttlecrab,
     Redis,
+    /// Tidegate with one worker, for what is compared with itself.
+    Local,
+    /// The same on a redis-server of its own, with leases.
+    Hybrid,
+    /// The same, but Redis is asked for every decision that no remembered denial answers.
+    Strict,
 }
 
 impl Host {
-    pub(crate) const ALL: [Host; 3] = [Host::Tidegate, Host::Throttlecrab, Host::Redis];
+    pub(crate) const ALL: [Host; 6] =
+        [Host::Tidegate, Host::Throttlecrab, Host::Redis, Host::Local, Host::Hybrid, Host::Strict];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
             Host::Tidegate => "tidegate",
             Host::Throttlecrab => "throttlecrab-server",
             Host::Redis => "redis-server",
+            Host::Local => "tidegate, local",
+            Host::Hybrid => "tidegate, hybrid",
+            Host::Strict => "tidegate, strict",
         }
     }
 }
@@ -49,6 +61,16 @@ pub(crate) enum Name {
     ClThrottlePipelined,
     CrabPipelined,
     SetPipelined,
+    HotCheck,
+    HotCheckHybrid,
+    HotThree,
+    HotThreeHybrid,
+    HotThrottle,
+    HotThrottleHybrid,
+    Denials,
+    DenialsStrict,
+    ForwardedCheck,
+    ForwardAuth,
 }
 
 /// One thing that is measured in every round.
@@ -61,6 +83,7 @@ pub(crate) struct Lane {
     pub(crate) door: Door,
     pub(crate) what: &'static str,
     pub(crate) load: Load,
+    pub(crate) crowd: Crowd,
     pub(crate) dialogue: fn() -> Box<dyn Dialogue>,
 }
 
@@ -73,10 +96,10 @@ const BY_SIXTEEN: Load = Load { connections: CONNECTIONS, depth: 16, together: t
 const STREAMS: Load = Load { connections: 4, depth: 32, together: false, awake: false };
 
 /// In the order in which they take turns: what is compared stands side by side.
-pub(crate) const LANES: [Lane; 10] = [
+pub(crate) const LANES: [Lane; 20] = [
     http(Name::Throttle, Host::Tidegate, "/v1/throttle", || Box::new(Http::throttle())),
     http(Name::CrabHttp, Host::Throttlecrab, "/throttle", || Box::new(Http::throttlecrab())),
-    http(Name::Check, Host::Tidegate, "/v1/check, three limits", || Box::new(Http::check())),
+    http(Name::Check, Host::Tidegate, "/v1/check, three limits", || Box::new(Http::check(FREE))),
     resp(Name::ClThrottle, Host::Tidegate, "CL.THROTTLE", ONE_AT_A_TIME, || Box::new(Resp::cl_throttle())),
     resp(Name::CrabResp, Host::Throttlecrab, "THROTTLE", ONE_AT_A_TIME, || Box::new(Resp::throttlecrab())),
     Lane {
@@ -90,6 +113,7 @@ pub(crate) const LANES: [Lane; 10] = [
         door: Door::Grpc,
         what: "ShouldRateLimit, two limits",
         load: STREAMS,
+        crowd: Crowd::Many,
         dialogue: || Box::new(Rls::new()),
     },
     resp(Name::ClThrottlePipelined, Host::Tidegate, "CL.THROTTLE", BY_SIXTEEN, || {
@@ -97,10 +121,39 @@ pub(crate) const LANES: [Lane; 10] = [
     }),
     resp(Name::CrabPipelined, Host::Throttlecrab, "THROTTLE", BY_SIXTEEN, || Box::new(Resp::throttlecrab())),
     resp(Name::SetPipelined, Host::Redis, "SET", BY_SIXTEEN, || Box::new(Resp::set())),
+    hot(Name::HotCheck, Host::Local, Door::Http, "/v1/check, hot keys", || Box::new(Http::check(HOT))),
+    hot(Name::HotCheckHybrid, Host::Hybrid, Door::Http, "/v1/check, hot keys", || Box::new(Http::check(HOT))),
+    hot(Name::HotThree, Host::Local, Door::Http, "/v1/check, hot, three limits", || {
+        Box::new(Http::check(HOT_THREE))
+    }),
+    hot(Name::HotThreeHybrid, Host::Hybrid, Door::Http, "/v1/check, hot, three limits", || {
+        Box::new(Http::check(HOT_THREE))
+    }),
+    hot(Name::HotThrottle, Host::Local, Door::Resp, "CL.THROTTLE, hot keys", || {
+        Box::new(Resp::hot_cl_throttle())
+    }),
+    hot(Name::HotThrottleHybrid, Host::Hybrid, Door::Resp, "CL.THROTTLE, hot keys", || {
+        Box::new(Resp::hot_cl_throttle())
+    }),
+    denied(Name::Denials, Host::Local),
+    denied(Name::DenialsStrict, Host::Strict),
+    Lane {
+        parts: &[Part::ForwardAuth],
+        ..hot(Name::ForwardedCheck, Host::Local, Door::Http, "/v1/check, by address", || {
+            Box::new(Http::forwarded_check())
+        })
+    },
+    Lane {
+        parts: &[Part::ForwardAuth],
+        ..hot(Name::ForwardAuth, Host::Local, Door::Http, "/v1/forward-auth", || {
+            Box::new(ForwardAuth::new(Bearer::Nothing))
+        })
+    },
 ];
 
 const fn http(name: Name, host: Host, what: &'static str, dialogue: fn() -> Box<dyn Dialogue>) -> Lane {
-    Lane { name, parts: &[Part::Http], host, door: Door::Http, what, load: ONE_AT_A_TIME, dialogue }
+    let (parts, load, crowd) = (&[Part::Http], ONE_AT_A_TIME, Crowd::Many);
+    Lane { name, parts, host, door: Door::Http, what, load, crowd, dialogue }
 }
 
 const fn resp(
@@ -110,7 +163,25 @@ const fn resp(
     load: Load,
     dialogue: fn() -> Box<dyn Dialogue>,
 ) -> Lane {
-    Lane { name, parts: &[Part::Resp], host, door: Door::Resp, what, load, dialogue }
+    Lane { name, parts: &[Part::Resp], host, door: Door::Resp, what, load, crowd: Crowd::Many, dialogue }
+}
+
+/// Few keys that have room for what they ask.
+const fn hot(
+    name: Name,
+    host: Host,
+    door: Door,
+    what: &'static str,
+    dialogue: fn() -> Box<dyn Dialogue>,
+) -> Lane {
+    let (parts, load, crowd) = (&[Part::Shared], ONE_AT_A_TIME, Crowd::Hot);
+    Lane { name, parts, host, door, what, load, crowd, dialogue }
+}
+
+/// One key that has had all it may have.
+const fn denied(name: Name, host: Host) -> Lane {
+    let dialogue: fn() -> Box<dyn Dialogue> = || Box::new(Http::check(DENIED));
+    Lane { crowd: Crowd::Denied, ..hot(name, host, Door::Http, "/v1/check, all denied", dialogue) }
 }
 
 impl Lane {
@@ -174,5 +245,23 @@ mod tests {
         assert_eq!(load(Name::ClThrottle), load(Name::Ping));
         assert_eq!(load(Name::ClThrottlePipelined), load(Name::CrabPipelined));
         assert_eq!(load(Name::ClThrottlePipelined), load(Name::SetPipelined));
+    }
+
+    #[test]
+    fn what_is_compared_with_itself_differs_in_the_store_or_the_endpoint_alone() {
+        let lane = |name| LANES.iter().find(|lane| lane.name == name).expect("there is one");
+        for (ours, other) in [
+            (Name::HotCheckHybrid, Name::HotCheck),
+            (Name::HotThreeHybrid, Name::HotThree),
+            (Name::HotThrottleHybrid, Name::HotThrottle),
+            (Name::DenialsStrict, Name::Denials),
+        ] {
+            let (ours, other) = (lane(ours), lane(other));
+            assert_eq!((ours.what, ours.door, ours.crowd), (other.what, other.door, other.crowd));
+            assert_eq!((ours.load, other.host), (other.load, Host::Local));
+            assert_ne!(ours.host, Host::Local);
+        }
+        let (ours, other) = (lane(Name::ForwardAuth), lane(Name::ForwardedCheck));
+        assert_eq!((ours.host, ours.load, ours.crowd), (other.host, other.load, other.crowd));
     }
 }

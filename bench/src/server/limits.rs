@@ -1,6 +1,13 @@
 //! What is limited, and who asks: the same for all contenders.
 
+<<<<<<< HEAD
 use tidegate::testing::Random;
+=======
+use std::time::Duration;
+
+use super::tally::Verdicts;
+use crate::random::Random;
+>>>>>>> wt-bench
 
 /// A key may have this many at once,
 pub(crate) const BURST: u32 = 200;
@@ -15,6 +22,22 @@ const KEYS: u32 = 10_000;
 const GREEDY_SHARE: u32 = 50;
 const GREEDY: u32 = 0;
 
+/// The plans of those who ask: a plan decides which limits apply.
+pub(crate) const FREE: &str = "free";
+pub(crate) const HOT: &str = "hot";
+pub(crate) const HOT_THREE: &str = "hot-three";
+pub(crate) const DENIED: &str = "denied";
+
+/// So much at once and in a second is more than anybody can ask for here.
+pub(crate) const PLENTY: u32 = 10_000_000;
+/// How many hot keys there are.
+const HOT_KEYS: u32 = 8;
+
+/// What `/v1/forward-auth` and `/v1/check` are both asked about.
+pub(crate) const FORWARDED_ADDRESS: &str = "203.0.113.7";
+pub(crate) const FORWARDED_HOST: &str = "api.example.com";
+pub(crate) const FORWARDED_URI: &str = "/api/videos?q=cats";
+
 /// The domain of questions from a proxy.
 pub(crate) const RLS_DOMAIN: &str = "edge";
 
@@ -23,32 +46,99 @@ pub(crate) fn policy() -> String {
     let user = format!(
         "sustained: {{ rate: {PER_PERIOD}, window: {PERIOD_SECONDS}s }}, burst: {{ capacity: {BURST} }}"
     );
-    let all = "sustained: { rate: 10000000, window: second }, burst: { capacity: 10000000 }";
+    let all = plenty();
     format!(
         "version: 1
 limits:
-  - {{ name: per-user, match: {{ plan: free }}, key: [user], {user} }}
-  - {{ name: per-path, match: {{ plan: free, path: /api/** }}, key: [path], {all} }}
-  - {{ name: overall, match: {{ plan: free }}, key: [], {all} }}
+  - {{ name: per-user, match: {{ plan: {FREE} }}, key: [user], {user} }}
+  - {{ name: per-path, match: {{ plan: {FREE}, path: /api/** }}, key: [path], {all} }}
+  - {{ name: overall, match: {{ plan: {FREE} }}, key: [], {all} }}
   - {{ name: edge-user, match: {{ domain: {RLS_DOMAIN} }}, key: [user], {user} }}
   - {{ name: edge-path, match: {{ domain: {RLS_DOMAIN} }}, key: [path], {all} }}
 "
     )
 }
 
+/// What is limited where Tidegate is compared with itself. An hour brings the denied key one more token: that goes to
+/// the first question, before anything is measured.
+pub(crate) fn policy_of_modes() -> String {
+    let all = plenty();
+    format!(
+        "version: 1
+limits:
+  - {{ name: hot-user, match: {{ plan: [{HOT}, {HOT_THREE}] }}, key: [user], {all} }}
+  - {{ name: hot-path, match: {{ plan: {HOT_THREE}, path: /api/** }}, key: [path], {all} }}
+  - {{ name: hot-overall, match: {{ plan: {HOT_THREE} }}, key: [], {all} }}
+  - {{ name: denied-user, match: {{ plan: {DENIED} }}, key: [user], sustained: {{ rate: 1, window: 1h }}, burst: {{ capacity: 1 }} }}
+  - {{ name: per-address, match: {{ host: {FORWARDED_HOST} }}, key: [ip], {all} }}
+"
+    )
+}
+
+fn plenty() -> String {
+    format!("sustained: {{ rate: {PLENTY}, window: second }}, burst: {{ capacity: {PLENTY} }}")
+}
+
+/// Who asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Crowd {
+    /// Many keys, one of which asks for more than it may have.
+    Many,
+    /// A few keys, all of which may have what they ask for.
+    Hot,
+    /// One key, which may have nothing more.
+    Denied,
+}
+
+impl Crowd {
+    /// How long it asks before anything is measured. Hot keys need longer: a lease is bought only after a key was
+    /// busy for a while, and until then every question goes to Redis.
+    pub(crate) fn warm_up(self) -> Duration {
+        match self {
+            Crowd::Many | Crowd::Denied => Duration::from_millis(200),
+            Crowd::Hot => Duration::from_millis(400),
+        }
+    }
+
+    /// Whether the answers are what this crowd must be told.
+    pub(crate) fn expects(self, verdicts: Verdicts) -> bool {
+        match self {
+            Crowd::Many => true,
+            Crowd::Hot => verdicts.denied == 0,
+            Crowd::Denied => verdicts.allowed == 0,
+        }
+    }
+}
+
 /// Whom the next question is about.
 #[derive(Debug)]
-pub(crate) struct Keys(Random);
+pub(crate) struct Keys {
+    crowd: Crowd,
+    random: Random,
+}
 
 impl Keys {
+    /// Many keys.
     pub(crate) fn new(seed: u64) -> Keys {
-        Keys(Random::new(seed))
+        Keys::of(Crowd::Many, seed)
+    }
+
+    pub(crate) fn of(crowd: Crowd, seed: u64) -> Keys {
+        Keys { crowd, random: Random::new(seed) }
     }
 
     pub(crate) fn next(&mut self) -> u32 {
+<<<<<<< HEAD
         match self.0.below(GREEDY_SHARE.into()) {
             0 => GREEDY,
             _ => 1 + self.0.below(u64::from(KEYS - 1)) as u32,
+=======
+        match self.crowd {
+            Crowd::Many if self.random.below(GREEDY_SHARE) == 0 => GREEDY,
+            Crowd::Many => 1 + self.random.below(KEYS - 1),
+            Crowd::Hot => self.random.below(HOT_KEYS),
+            Crowd::Denied => 0,
+>>>>>>> wt-bench
         }
     }
 }
@@ -58,9 +148,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_policy_is_one() {
-        let policy = tidegate_policy::Policy::parse(&policy()).expect("valid");
-        assert!(policy.warnings.is_empty(), "{:?}", policy.warnings);
+    fn the_policies_are_valid() {
+        for policy in [policy(), policy_of_modes()] {
+            let policy = tidegate_policy::Policy::parse(&policy).expect("valid");
+            assert!(policy.warnings.is_empty(), "{:?}", policy.warnings);
+        }
+    }
+
+    #[test]
+    fn hot_keys_are_few_and_a_flood_has_one() {
+        let of = |crowd| {
+            let mut keys = Keys::of(crowd, 1);
+            (0..1_000).map(|_| keys.next()).collect::<std::collections::BTreeSet<u32>>()
+        };
+        assert_eq!((of(Crowd::Hot).len(), of(Crowd::Denied).len()), (HOT_KEYS as usize, 1));
+    }
+
+    #[test]
+    fn a_crowd_expects_what_its_limits_say() {
+        let [yes, no, both] = [(1, 0), (0, 1), (1, 1)].map(|(allowed, denied)| Verdicts { allowed, denied });
+        assert_eq!([yes, no, both].map(|said| Crowd::Many.expects(said)), [true, true, true]);
+        assert_eq!([yes, no, both].map(|said| Crowd::Hot.expects(said)), [true, false, false]);
+        assert_eq!([yes, no, both].map(|said| Crowd::Denied.expects(said)), [false, true, false]);
     }
 
     #[test]

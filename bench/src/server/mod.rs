@@ -7,6 +7,7 @@ mod hosts;
 mod lanes;
 mod limits;
 mod machine;
+mod metrics;
 mod process;
 mod profile;
 mod programs;
@@ -35,12 +36,13 @@ use hosts::Running;
 use lanes::{Host, LANES, Lane, Measured};
 use limits::Keys;
 use profile::Shape;
+use tally::Verdicts;
 
 /// The server over the loopback interface: HTTP, RESP and Envoy's rate limit service.
 ///
 /// Starts Tidegate, throttlecrab-server and redis-server, asks them all by the same client, and prints what
 /// each answer costs; then the bars that Tidegate must reach. throttlecrab-server is built on first use,
-/// which needs protoc; redis-server must be installed.
+/// which needs protoc; redis-server must be installed. Only those are started that what is measured needs.
 /// Exit 0: done; 1: a bar was missed (with --check) or measuring failed; 2: bad usage.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -85,6 +87,10 @@ pub(crate) enum Part {
     Resp,
     /// Envoy's rate limit service
     Rls,
+    /// Limits on Redis, beside the same in memory: hot keys in hybrid mode, and denials in strict mode
+    Shared,
+    /// What proxies ask, beside the same question by /v1/check
+    ForwardAuth,
 }
 
 /// Why there is nothing to report.
@@ -94,10 +100,16 @@ pub(crate) enum ServerError {
     Program(#[from] ProgramError),
     #[error(transparent)]
     Start(#[from] StartError),
-    #[error("could not write the policy: {0}")]
+    #[error("could not write the policy or the settings: {0}")]
     Policy(std::io::Error),
     #[error("{host}, {what}: {source}")]
     Talk { host: &'static str, what: &'static str, source: TalkError },
+    #[error("{host}, {what}: not what these keys must be told: {} allowed, {} denied", .verdicts.allowed, .verdicts.denied)]
+    Verdicts { host: &'static str, what: &'static str, verdicts: Verdicts },
+    #[error("{host}: its metrics could not be read: {source}")]
+    Metrics { host: &'static str, source: std::io::Error },
+    #[error("{host}: Redis failed, and {fallbacks} times a limit went on without it")]
+    Fallback { host: &'static str, fallbacks: u64 },
     #[error("could not write JSON: {0}")]
     Json(#[from] serde_json::Error),
 }
@@ -131,6 +143,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, ServerError> {
         value: others(&lanes),
         unit: "",
     });
+    report.figures.extend(store_calls(&running)?);
     report.served = lanes.iter().map(Served::of).collect();
     report.bars.extend(bars::of(&lanes));
     report.notes = NOTES.to_vec();
@@ -138,7 +151,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, ServerError> {
 }
 
 const NOTES: [&str; 3] = [
-    "one client thread on the same machine asks everybody; the servers have as many threads as they choose",
+    "one client thread on the same machine asks everybody; the servers have as many threads as they choose, but \
+     Tidegate beside itself has one worker",
     "CPU is what all threads of the server's process had, in the kernel and outside",
     "ratios are medians of the ratios within rounds",
 ];
@@ -153,6 +167,22 @@ fn others(lanes: &[Measured]) -> f64 {
     turns().map(|turn| turn.other_seconds).sum::<f64>() / turns().map(|turn| turn.seconds).sum::<f64>()
 }
 
+/// How often each server asked its Redis. One that had to decide without it was not measured as what it should be.
+fn store_calls(running: &HashMap<Host, Running>) -> Result<Vec<Figure>, ServerError> {
+    let mut figures = Vec::new();
+    for host in Host::ALL {
+        let Some(told) = running.get(&host).and_then(Running::store_use) else { continue };
+        let host = host.name();
+        let told = told.map_err(|source| ServerError::Metrics { host, source })?;
+        if told.fallbacks > 0 {
+            return Err(ServerError::Fallback { host, fallbacks: told.fallbacks });
+        }
+        let what = "calls to Redis for 1,000 decisions".to_owned();
+        figures.push(Figure { what, contender: host, value: told.calls_per_thousand(), unit: "" });
+    }
+    Ok(figures)
+}
+
 /// Rounds in which every lane has its turn.
 fn measure(
     chosen: &[Lane],
@@ -161,7 +191,7 @@ fn measure(
 ) -> Result<Vec<Measured>, ServerError> {
     let (rounds, millis) = if args.quick { (3, 300) } else { (9, 1_000) };
     let rounds = args.rounds.unwrap_or(rounds);
-    let spans = Spans { warm_up: Duration::from_millis(200), measured: Duration::from_millis(millis) };
+    let measured = Duration::from_millis(millis);
     let mut lanes: Vec<Measured> =
         chosen.iter().map(|&lane| Measured { lane, turns: Vec::with_capacity(rounds) }).collect();
     for round in 0..rounds {
@@ -169,10 +199,15 @@ fn measure(
         for Measured { lane, turns } in &mut lanes {
             let Running { server, .. } = &running[&lane.host];
             let address = running[&lane.host].address(lane.door);
-            let (keys, cpu) = (&mut Keys::new(round as u64), || server.cpu_nanos());
+            let (keys, cpu) = (&mut Keys::of(lane.crowd, round as u64), || server.cpu_nanos());
+            let spans = Spans { warm_up: lane.crowd.warm_up(), measured };
             let turn = closed_loop::run(address, lane.dialogue, lane.load, keys, spans, &cpu);
-            let talk = |source| ServerError::Talk { host: lane.host.name(), what: lane.what, source };
-            turns.push(turn.map_err(talk)?);
+            let (host, what) = (lane.host.name(), lane.what);
+            let turn = turn.map_err(|source| ServerError::Talk { host, what, source })?;
+            if !lane.crowd.expects(turn.verdicts) {
+                return Err(ServerError::Verdicts { host, what, verdicts: turn.verdicts });
+            }
+            turns.push(turn);
         }
     }
     Ok(lanes)

@@ -8,7 +8,7 @@ use mio::{Events, Poll};
 use super::seconds::Second;
 use super::shapes::Schedule;
 use crate::server::connection::{Connection, TalkError};
-use crate::server::limits::Keys;
+use crate::server::limits::{FREE, Keys};
 use crate::server::tally::Tally;
 use crate::server::wire::Answer;
 use crate::server::wire::http::Http;
@@ -110,7 +110,7 @@ impl Client {
             return Ok(Some(number));
         }
         let Some(number) = self.connections.iter().position(Option::is_none) else { return Ok(None) };
-        let connection = Connection::open(self.address, Box::new(Http::check()), &self.poll, number)?;
+        let connection = Connection::open(self.address, Box::new(Http::check(FREE)), &self.poll, number)?;
         self.connections[number] = Some(connection);
         Ok(Some(number))
     }

@@ -3,6 +3,7 @@
 use tidegate::testing::Random;
 
 use super::{Answer, Dialogue, Verdict, WireError};
+use crate::server::limits::{FORWARDED_ADDRESS, FORWARDED_HOST, FORWARDED_URI};
 
 /// Letters of base64url.
 const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
@@ -28,6 +29,8 @@ pub(crate) enum Bearer {
 #[derive(Debug)]
 pub(crate) struct ForwardAuth {
     bearer: Bearer,
+    /// What every question begins with.
+    head: String,
     /// The signed part of the token.
     message: String,
     random: Random,
@@ -45,7 +48,12 @@ impl ForwardAuth {
         // Every connection sends junk of its own.
         let seed = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0_u8);
         let seed = if bearer == Bearer::SameJunk { 1 } else { seed };
-        ForwardAuth { bearer, message, random: Random::new(seed), answered: 0 }
+        let head = format!(
+            "GET /v1/forward-auth HTTP/1.1\r\nHost: tidegate\r\nX-Forwarded-Method: GET\r\n\
+             X-Forwarded-Uri: {FORWARDED_URI}\r\nX-Forwarded-Host: {FORWARDED_HOST}\r\n\
+             X-Forwarded-For: {FORWARDED_ADDRESS}\r\nUser-Agent: bench\r\nAccept: */*\r\n"
+        );
+        ForwardAuth { bearer, head, message, random: Random::new(seed), answered: 0 }
     }
 
     fn write_token(&mut self, out: &mut Vec<u8>) {
@@ -71,11 +79,7 @@ impl ForwardAuth {
 
 impl Dialogue for ForwardAuth {
     fn ask(&mut self, _key: u32, out: &mut Vec<u8>) {
-        out.extend_from_slice(
-            b"GET /v1/forward-auth HTTP/1.1\r\nHost: tidegate\r\nX-Forwarded-Method: GET\r\n\
-              X-Forwarded-Uri: /api/videos?q=cats\r\nX-Forwarded-Host: api.example.com\r\n\
-              X-Forwarded-For: 203.0.113.7\r\nUser-Agent: bench\r\nAccept: */*\r\n",
-        );
+        out.extend_from_slice(self.head.as_bytes());
         if self.bearer != Bearer::Nothing {
             self.write_token(out);
         }

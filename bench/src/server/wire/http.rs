@@ -2,7 +2,9 @@
 
 use super::template::{KEY, Template};
 use super::{Answer, Dialogue, Verdict, WireError};
-use crate::server::limits::{BURST, PER_PERIOD, PERIOD_SECONDS};
+use crate::server::limits::{
+    BURST, FORWARDED_ADDRESS, FORWARDED_HOST, FORWARDED_URI, PER_PERIOD, PERIOD_SECONDS,
+};
 
 /// A connection that posts JSON and is told whether it was allowed.
 #[derive(Debug)]
@@ -20,9 +22,17 @@ impl Http {
         Http::post("/v1/throttle", &body)
     }
 
-    /// Tidegate's policy, of which three limits apply.
-    pub(crate) fn check() -> Http {
-        let body = format!(r#"{{"user":"{KEY}","plan":"free","method":"GET","path":"/api/videos"}}"#);
+    /// Tidegate's policy, asked by somebody of this plan.
+    pub(crate) fn check(plan: &str) -> Http {
+        let body = format!(r#"{{"user":"{KEY}","plan":"{plan}","method":"GET","path":"/api/videos"}}"#);
+        Http::post("/v1/check", &body)
+    }
+
+    /// The same question as `/v1/forward-auth` is asked by a proxy.
+    pub(crate) fn forwarded_check() -> Http {
+        let body = format!(
+            r#"{{"ip":"{FORWARDED_ADDRESS}","method":"GET","host":"{FORWARDED_HOST}","path":"{FORWARDED_URI}"}}"#
+        );
         Http::post("/v1/check", &body)
     }
 

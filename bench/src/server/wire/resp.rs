@@ -2,7 +2,7 @@
 
 use super::template::{KEY, Template};
 use super::{Answer, Dialogue, Verdict, WireError};
-use crate::server::limits::{BURST, PER_PERIOD, PERIOD_SECONDS};
+use crate::server::limits::{BURST, PER_PERIOD, PERIOD_SECONDS, PLENTY};
 
 /// A connection that sends one command over and over.
 #[derive(Debug)]
@@ -24,7 +24,16 @@ enum Reply {
 impl Resp {
     /// Tidegate's, as redis-cell has it: zero is allowed, and the burst has one more than is said.
     pub(crate) fn cl_throttle() -> Resp {
-        let numbers = [BURST - 1, PER_PERIOD, PERIOD_SECONDS].map(|number| number.to_string());
+        Resp::cl_throttle_of(BURST, PER_PERIOD)
+    }
+
+    /// The same with so much room that nobody is denied.
+    pub(crate) fn hot_cl_throttle() -> Resp {
+        Resp::cl_throttle_of(PLENTY, PLENTY)
+    }
+
+    fn cl_throttle_of(burst: u32, per_period: u32) -> Resp {
+        let numbers = [burst - 1, per_period, PERIOD_SECONDS].map(|number| number.to_string());
         let [burst, count, period] = &numbers;
         let command = ["CL.THROTTLE", KEY, burst, count, period];
         Resp::new(&command, Reply::Five { allowed: b":0", denied: b":1" })
