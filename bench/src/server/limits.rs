@@ -1,13 +1,10 @@
 //! What is limited, and who asks: the same for all contenders.
 
-<<<<<<< HEAD
-use tidegate::testing::Random;
-=======
 use std::time::Duration;
 
+use tidegate::testing::Random;
+
 use super::tally::Verdicts;
-use crate::random::Random;
->>>>>>> wt-bench
 
 /// A key may have this many at once,
 pub(crate) const BURST: u32 = 200;
@@ -128,17 +125,11 @@ impl Keys {
     }
 
     pub(crate) fn next(&mut self) -> u32 {
-<<<<<<< HEAD
-        match self.0.below(GREEDY_SHARE.into()) {
-            0 => GREEDY,
-            _ => 1 + self.0.below(u64::from(KEYS - 1)) as u32,
-=======
         match self.crowd {
-            Crowd::Many if self.random.below(GREEDY_SHARE) == 0 => GREEDY,
-            Crowd::Many => 1 + self.random.below(KEYS - 1),
-            Crowd::Hot => self.random.below(HOT_KEYS),
+            Crowd::Many if self.random.below(GREEDY_SHARE.into()) == 0 => GREEDY,
+            Crowd::Many => 1 + self.random.below(u64::from(KEYS - 1)) as u32,
+            Crowd::Hot => self.random.below(HOT_KEYS.into()) as u32,
             Crowd::Denied => 0,
->>>>>>> wt-bench
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::future::{Future, pending};
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 /// Something that has to be waited for.
 pub type Later<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -52,6 +52,17 @@ impl<'a, T> NowOrLater<'a, T> {
         }
     }
 
+    /// Begins what has to be waited for, so that a store is asked in the order in which several came. Somebody has to
+    /// await it all the same.
+    pub fn begun(mut self) -> NowOrLater<'a, T> {
+        if let NowOrLater::Later(later) = &mut self
+            && let Poll::Ready(answer) = later.as_mut().poll(&mut Context::from_waker(Waker::noop()))
+        {
+            return NowOrLater::Now(answer);
+        }
+        self
+    }
+
     /// The answer of something that cannot wait, such as a store in memory. Where a future was made for it all the
     /// same, since a queue might have been waited in, it is ready.
     ///
@@ -76,7 +87,7 @@ impl<'a, T> NowOrLater<'a, T> {
 /// When it waits.
 #[cfg(any(feature = "policy", feature = "testing"))]
 pub(crate) fn ready<F: Future>(future: F) -> F::Output {
-    match std::pin::pin!(future).poll(&mut Context::from_waker(std::task::Waker::noop())) {
+    match std::pin::pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => output,
         Poll::Pending => panic!("a store in memory was waiting"),
     }

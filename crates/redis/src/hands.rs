@@ -87,7 +87,7 @@ impl<L: Link, C: Sleep> RedisStore<L, C> {
             let timing = Timing { sent, heard, at: standing.at };
             let told =
                 Told { timing, want: wants[i], granted, refused_itself: false, refused: false, standing };
-            leases.settle(hash, charge, &told);
+            leases.hear(hash, charge, &told);
         }
     }
 }

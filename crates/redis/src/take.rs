@@ -165,7 +165,7 @@ impl<L: Link, C: Sleep> RedisStore<L, C> {
     }
 
     fn taken(&self, request: &Request<'_, '_>, asked: &Asked, timing: Timing) -> Verdict {
-        let leased = self.settle(request, asked, timing);
+        let leased = self.hear(request, asked, timing);
         let mut decisions: SmallVec<[Decision; 8]> = request.steps.iter().map(told_here).collect();
         for (j, &i) in request.questions.of.iter().enumerate() {
             let (charge, hash) = (&request.charges[i], request.hashes[i]);
@@ -185,7 +185,7 @@ impl<L: Link, C: Sleep> RedisStore<L, C> {
     }
 
     fn refused_there(&self, request: &Request<'_, '_>, asked: &Asked, timing: Timing) -> Verdict {
-        let leased = self.settle(request, asked, timing);
+        let leased = self.hear(request, asked, timing);
         let mut decisions: SmallVec<[Decision; 8]> = (0..request.charges.len())
             .map(|i| self.standing(&request.charges[i], request.hashes[i], timing.heard))
             .collect();
@@ -213,14 +213,9 @@ impl<L: Link, C: Sleep> RedisStore<L, C> {
     }
 
     /// Tells leases what was answered: for each question what is leased now, and when the next ask is due.
-    fn settle(
-        &self,
-        request: &Request<'_, '_>,
-        asked: &Asked,
-        timing: Timing,
-    ) -> SmallVec<[(u32, Nanos); 8]> {
+    fn hear(&self, request: &Request<'_, '_>, asked: &Asked, timing: Timing) -> SmallVec<[(u32, Nanos); 8]> {
         let questions = request.questions;
-        let settle = |(j, &i): (usize, &usize)| {
+        let hear = |(j, &i): (usize, &usize)| {
             let standing: &Standing = &asked.standings[j];
             let told = Told {
                 timing: timing_of(standing, timing),
@@ -231,9 +226,9 @@ impl<L: Link, C: Sleep> RedisStore<L, C> {
                 standing,
             };
             let leases = self.leases.as_ref()?;
-            leases.settle(request.hashes[i], &request.charges[i], &told)
+            leases.hear(request.hashes[i], &request.charges[i], &told)
         };
-        questions.of.iter().enumerate().map(|one| settle(one).unwrap_or((0, Nanos::ZERO))).collect()
+        questions.of.iter().enumerate().map(|one| hear(one).unwrap_or((0, Nanos::ZERO))).collect()
     }
 
     pub(crate) fn hashes(&self, charges: &[Charge<'_>]) -> Hashes {

@@ -23,24 +23,24 @@ use crate::shared::{Keeper, KeeperError, NodeStore, Shared};
 /// Everything that a listener needs to answer.
 #[derive(Debug)]
 pub struct Node {
-    /// The engine.
-    pub limiter: Limiter<NodeStore>,
+    /// The engine, ad-hoc buckets included.
+    limiter: Limiter<NodeStore>,
     /// Who asks.
-    pub identity: Identity,
+    identity: Identity,
     /// What the server was told.
-    pub settings: Settings,
+    settings: Settings,
     /// Where the server is in its life.
-    pub lifecycle: Lifecycle,
+    lifecycle: Lifecycle,
     /// What is counted beside what the engine counts.
-    pub metrics: Metrics,
+    metrics: Metrics,
     /// Where spans go.
-    pub traces: Traces,
+    traces: Traces,
     /// What there is for bodies that have not come whole.
-    pub(crate) bodies: Arc<Budget>,
+    bodies: Arc<Budget>,
     /// What there is for answers that clients have not taken.
-    pub(crate) answers: Arc<Budget>,
+    answers: Arc<Budget>,
     /// The thread of a shared store.
-    pub(crate) keeper: Option<Keeper>,
+    keeper: Option<Keeper>,
 }
 
 /// Why a node cannot begin its life.
@@ -95,6 +95,62 @@ impl Node {
             answers: Budget::of(ANSWERS_BYTES_MAX),
             keeper,
         })
+    }
+
+    /// The engine, for those that tell of it or change its policy. Decisions are asked of the node.
+    pub fn limiter(&self) -> &Limiter<NodeStore> {
+        &self.limiter
+    }
+
+    /// Who asks.
+    pub fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// What the server was told.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Where the server is in its life.
+    pub fn lifecycle(&self) -> &Lifecycle {
+        &self.lifecycle
+    }
+
+    /// What is counted beside what the engine counts.
+    pub fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    /// Where spans go.
+    pub fn traces(&self) -> &Traces {
+        &self.traces
+    }
+
+    /// Sends spans somewhere.
+    pub fn set_traces(&mut self, traces: Traces) {
+        self.traces = traces;
+    }
+
+    /// What there is for bodies that have not come whole.
+    pub(crate) fn bodies(&self) -> &Arc<Budget> {
+        &self.bodies
+    }
+
+    /// Other room for bodies.
+    #[cfg(test)]
+    pub(crate) fn set_bodies(&mut self, bodies: Arc<Budget>) {
+        self.bodies = bodies;
+    }
+
+    /// What there is for answers that clients have not taken.
+    pub(crate) fn answers(&self) -> &Arc<Budget> {
+        &self.answers
+    }
+
+    /// The thread of a shared store.
+    pub(crate) fn keeper(&self) -> Option<&Keeper> {
+        self.keeper.as_ref()
     }
 
     /// May more come from this address than from one client? From loopback and from trusted proxies it may.

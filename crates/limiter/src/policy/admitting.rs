@@ -9,6 +9,7 @@ use tidegate_core::Nanos;
 use tidegate_policy::Request;
 
 use super::active::{Active, Charges};
+use super::concluding::{Caller, conclude};
 use super::deciding::Decided;
 use super::decision::Decision;
 use super::entering::Entered;
@@ -16,9 +17,8 @@ use super::jitter::identity;
 use super::limiter::{Ask, Limiter};
 use super::line::{Slot, Turn};
 use super::queue::Ticket;
-use super::settle::{Caller, settle};
 use super::stats::Counted;
-use super::waiting::Reserved;
+use super::waiting::InQueue;
 use crate::{Clock, Intent, NowOrLater, OwnedCharge, Sleep, Store, Verdict};
 
 /// How often a request may be sent back to a queue when its turn has come.
@@ -30,7 +30,7 @@ struct InLine<'l, S: Store, C: Clock> {
     limiter: &'l Limiter<S, C>,
     /// Others may change the policy meanwhile; the place belongs to this one.
     set: Arc<Active>,
-    reserved: Box<Reserved>,
+    reserved: Box<InQueue>,
     /// The limit that it waits for, by its place in the plan.
     item: usize,
     ticket: Ticket,
@@ -51,7 +51,7 @@ impl<'l, S: Store, C: Clock> InLine<'l, S, C> {
     fn join(
         limiter: &'l Limiter<S, C>,
         set: Arc<Active>,
-        reserved: Box<Reserved>,
+        reserved: Box<InQueue>,
         tenant: u64,
     ) -> InLine<'l, S, C> {
         let charges = set.charges(&reserved.plan, reserved.payer(), &limiter.store);
@@ -79,7 +79,7 @@ impl<'l, S: Store, C: Clock> InLine<'l, S, C> {
     async fn charge_others(&self, turn: Nanos) -> Result<Verdict, S::Error> {
         let (limiter, plan) = (self.limiter, &self.reserved.plan);
         if plan.items().len() > 1 {
-            limiter.settle_lines(&self.set, plan, turn);
+            limiter.spill_lines(&self.set, plan, turn);
         }
         let mut charges: Charges<'_> = self.set.charges(plan, self.reserved.payer(), &limiter.store);
         charges.remove(self.item);
@@ -190,7 +190,7 @@ impl<S: Store, C: Sleep> Limiter<S, C> {
                 None => self.decide(request, Ask::AdmitAgain(came), self.clock.now()).await,
             };
             let Some(reserved) = reserved else { return decision };
-            let decision = decision.settled();
+            let decision = decision.under_full_policy();
             let mut line = InLine::join(self, decision.policy(), reserved, tenant);
             match line.wait(came.saturating_add(line.reserved.queued.max_wait)).await {
                 Waited::Turn(turn) => {
@@ -226,7 +226,7 @@ impl<S: Store, C: Sleep> Limiter<S, C> {
         let mut waited_for = ruling.standings[item].decision;
         waited_for.reset_after = waited_for.reset_after.saturating_sub(turn.saturating_sub(reserved.at));
         verdict.decisions.insert(item, waited_for);
-        *ruling = settle(&set.rules, &reserved.plan, &verdict, turn, Caller::Waits);
+        *ruling = conclude(&set.rules, &reserved.plan, &verdict, turn, Caller::Waits);
         ruling.wall = self.clock.wall_at(turn);
         ruling.standings[item].queued = true;
         ruling.queued = Some(turn.saturating_sub(came));

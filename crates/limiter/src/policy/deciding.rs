@@ -12,12 +12,12 @@ use tidegate_core::{Cost, Nanos};
 use tidegate_policy::{Facts, Plan, Request};
 
 use super::active::{Active, Charges, Payer};
+use super::concluding::{Caller, conclude};
 use super::decision::{Decision, RuleStanding, Ruling};
 use super::fallback::mark;
 use super::limiter::{Ask, Limiter};
 use super::opening::ShadowDenied;
-use super::settle::{Caller, settle};
-use super::waiting::{Queued, Reserved};
+use super::waiting::{InQueue, Queued};
 use crate::{Charge, Clock, Intent, Later, Memory, NowOrLater, Store, Verdict};
 
 impl<C: Clock> Limiter<Memory<C>, C> {
@@ -42,8 +42,8 @@ impl<C: Clock> Limiter<Memory<C>, C> {
     /// wait: then its cost is reserved, and [`Decision::queued`] says for how
     /// long. The reservation stays; this is for worlds in which time is told, not
     /// waited for.
-    pub fn reserve_at(&self, request: &Request<'_>, now: Nanos) -> Decision {
-        self.decide(request, Ask::Reserve, now).expect_now().0
+    pub fn take_place_at(&self, request: &Request<'_>, now: Nanos) -> Decision {
+        self.decide(request, Ask::TakePlace, now).expect_now().0
     }
 
     /// Gives `cost` back to every limit that applies, never above a capacity,
@@ -157,10 +157,10 @@ impl<S: Store, C: Clock> Limiter<S, C> {
                 self.rule(&set, &plan, &request, &charges, (ask.intent(), said), ask.caller(), now)
             }
         };
-        let mut reserved: Option<Box<Reserved>> = None;
+        let mut reserved: Option<Box<InQueue>> = None;
         if may_queue(&ruling, ask) {
             let queued = self.queue_up(&set, &plan, &mut charges, &mut ruling, ask).await;
-            reserved = queued.map(|queued| reserve(queued, &request, &charges, &ruling, &shadow_denied));
+            reserved = queued.map(|queued| in_queue(queued, &request, &charges, &ruling, &shadow_denied));
         }
         self.finish(&set, &facts, &plan, &mut ruling, shadow_denied, ask);
         drop((charges, facts));
@@ -200,7 +200,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         };
         let Some(mut ruling) = opening.ruling(now) else {
             if ask != Ask::Peek {
-                self.settle_lines(set, plan, now);
+                self.spill_lines(set, plan, now);
             }
             return None;
         };
@@ -238,7 +238,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         now: Nanos,
     ) -> Ruling {
         match said {
-            Ok(verdict) => settle(&set.rules, plan, verdict, now, caller),
+            Ok(verdict) => conclude(&set.rules, plan, verdict, now, caller),
             Err(_) => self.rule_without(set, plan, request, charges, intent, now),
         }
     }
@@ -256,7 +256,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     ) -> Ruling {
         let subject = |place: usize| (plan.items()[place].rule, request.trust);
         let without = self.fall_back(set, subject, charges, intent, now);
-        let mut ruling = settle(&set.rules, plan, &without.verdict, now, Caller::DoesNotWait);
+        let mut ruling = conclude(&set.rules, plan, &without.verdict, now, Caller::DoesNotWait);
         mark(&mut ruling, &without.closed);
         ruling
     }
@@ -290,7 +290,7 @@ enum Asked<'s, S: Store> {
 }
 
 /// A decision, and what is reserved for a request that has to wait; that is rare and large, so it is kept apart.
-pub(super) type Decided = (Decision, Option<Box<Reserved>>);
+pub(super) type Decided = (Decision, Option<Box<InQueue>>);
 
 /// Is it refused so that it may be made to wait?
 fn may_queue(ruling: &Ruling, ask: Ask) -> bool {
@@ -298,17 +298,17 @@ fn may_queue(ruling: &Ruling, ask: Ask) -> bool {
 }
 
 /// What a request that waits has reserved; its plan is still in use.
-fn reserve(
+fn in_queue(
     queued: Queued,
     request: &Request<'_>,
     charges: &Charges<'_>,
     ruling: &Ruling,
     shadow_denied: &ShadowDenied,
-) -> Box<Reserved> {
+) -> Box<InQueue> {
     let taken = |(standing, charge): (&RuleStanding, &Charge<'_>)| {
         standing.decision.is_allowed().then_some(charge.delay)
     };
-    Box::new(Reserved {
+    Box::new(InQueue {
         queued,
         plan: Plan::default(),
         taken: ruling.standings.iter().zip(charges).map(taken).collect(),

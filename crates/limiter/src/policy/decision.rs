@@ -225,7 +225,7 @@ impl Decision {
 
     /// The same, held in a way that is cheap for others while it is long.
     #[cfg(feature = "async")]
-    pub(crate) fn settled(self) -> Decision {
+    pub(crate) fn under_full_policy(self) -> Decision {
         Decision { set: Guard::from_inner(Guard::into_inner(self.set)), ruling: self.ruling }
     }
 

@@ -217,7 +217,7 @@ impl<S, C> Limiter<S, C> {
                 OnStoreError::Closed => true,
                 OnStoreError::Local => !has_fallback,
             };
-            is_closed && rule.enabled && !rule.is_shadow() && !super::settle::degrades(rule)
+            is_closed && rule.enabled && !rule.is_shadow() && !super::concluding::degrades(rule)
         })
     }
 }

@@ -15,11 +15,11 @@ use tidegate_policy::{Facts, Plan, Request};
 use self::charging::{AdHoc, Outcome, Together};
 use super::active::{Active, Charges, Payer};
 use super::ad_hoc::{AdHocError, AdHocLimit, AdHocRequest};
+use super::concluding::{Caller, conclude};
 use super::decision::{Decision, Ruling};
 use super::fallback::mark;
 use super::limiter::{Ask, Limiter, spread_retries};
 use super::opening::ShadowDenied;
-use super::settle::{Caller, settle};
 use super::stats::Counted;
 use crate::now_or_later::ready;
 use crate::{Clock, Intent, Memory, Role, Store, Verdict};
@@ -123,7 +123,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
                 (None, ..) => self.ask_together(&set, part, &mut together),
             });
         }
-        parts.iter().for_each(|part| self.settle_lines(&set, &part.plan, now));
+        parts.iter().for_each(|part| self.spill_lines(&set, &part.plan, now));
         let outcome = self.charge_together(&set, &mut together, gates_admit, now).await?;
         // Where nothing is taken, only those who said no have decided anything.
         let decided = |said: &&tidegate_core::Decision| outcome.allowed || !said.is_allowed();
@@ -266,7 +266,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         let binds = |place: usize| own[place].role == Role::Binding;
         let allowed = decisions.iter().enumerate().all(|(place, said)| said.is_allowed() || !binds(place));
         let verdict = Verdict { allowed, decisions, at: now };
-        let mut ruling = settle(&set.rules, &part.plan, &verdict, now, Caller::DoesNotWait);
+        let mut ruling = conclude(&set.rules, &part.plan, &verdict, now, Caller::DoesNotWait);
         if let Some(closed) = outcome.without_store.as_ref().filter(|_| !buckets.is_empty()) {
             mark(&mut ruling, closed);
         }

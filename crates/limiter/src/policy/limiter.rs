@@ -13,11 +13,11 @@ use tidegate_policy::{Descriptor, Facts, Plan, RuleSet};
 use super::active::Active;
 use super::ad_hoc::AdHocBuckets;
 use super::bursts::BurstWatch;
+use super::concluding::Caller;
 use super::decision::{Decision, Refuser, Ruling};
 use super::fallback::Fallback;
 use super::jitter;
 use super::queue::Rooms;
-use super::settle::Caller;
 use super::stats::{Counted, Stats};
 use crate::{Clock, Intent, LimitError, Memory, MemoryOptions, MonotonicClock, Store};
 
@@ -80,7 +80,7 @@ pub enum InvalidCredentials {
 pub(super) enum Ask {
     Check,
     /// A place in a queue will do, and is counted as an admission.
-    Reserve,
+    TakePlace,
     /// The same, but a place in a queue is counted by whoever waits there.
     #[cfg_attr(not(feature = "async"), allow(dead_code, reason = "without it nobody can wait in a line"))]
     Admit,
@@ -93,14 +93,14 @@ pub(super) enum Ask {
 impl Ask {
     pub(super) fn intent(self) -> Intent {
         match self {
-            Ask::Check | Ask::Reserve | Ask::Admit | Ask::AdmitAgain(_) => Intent::Take,
+            Ask::Check | Ask::TakePlace | Ask::Admit | Ask::AdmitAgain(_) => Intent::Take,
             Ask::Peek => Intent::Peek,
         }
     }
 
     pub(super) fn caller(self) -> Caller {
         match self {
-            Ask::Reserve | Ask::Admit | Ask::AdmitAgain(_) => Caller::Waits,
+            Ask::TakePlace | Ask::Admit | Ask::AdmitAgain(_) => Caller::Waits,
             Ask::Check | Ask::Peek => Caller::DoesNotWait,
         }
     }
@@ -112,13 +112,13 @@ impl Ask {
 
     /// Is it a request that nobody has counted yet?
     pub(super) fn is_new(self) -> bool {
-        matches!(self, Ask::Check | Ask::Reserve | Ask::Admit)
+        matches!(self, Ask::Check | Ask::TakePlace | Ask::Admit)
     }
 
     /// Is a decision counted when it is made?
     fn counts(self, ruling: &Ruling) -> bool {
         match self {
-            Ask::Check | Ask::Reserve => true,
+            Ask::Check | Ask::TakePlace => true,
             Ask::Admit | Ask::AdmitAgain(_) => ruling.queued.is_none(),
             Ask::Peek => false,
         }

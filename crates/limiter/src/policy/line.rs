@@ -14,7 +14,7 @@
 //!   moved to *t + W ÷ R* first ([`Store::pace`](crate::Store::pace) does both), so the time in which it ran over is lost.
 //! - Whoever does not wait is charged to *F* at its own instant, after the same has been done as of that instant. *F* is
 //!   at least *P*, so *P* holds what it takes too.
-//! - Places that were told at once ([`Limiter::reserve`](super::Limiter::reserve)) are left out of *P* like *W* until
+//! - Places that were told at once ([`Limiter::take_place`](super::Limiter::reserve)) are left out of *P* like *W* until
 //!   their instant, and nobody goes who would leave one of them short.
 //!
 //! So long as somebody waits and is polled in time, *P* never runs over, for the next one's cost is at most *B*: nothing

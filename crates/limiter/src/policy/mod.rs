@@ -37,6 +37,7 @@ mod ad_hoc;
 #[cfg(feature = "async")]
 mod admitting;
 pub mod bursts;
+mod concluding;
 pub mod counters;
 mod deciding;
 mod decision;
@@ -59,7 +60,6 @@ mod queue;
 mod respond;
 #[cfg_attr(not(feature = "async"), allow(dead_code, reason = "without it nobody can wait in a line"))]
 mod room;
-mod settle;
 mod stats;
 pub mod trust_score;
 mod waiting;
@@ -76,4 +76,4 @@ pub use joint::{Joint, JointBy, JointDecision};
 pub use limiter::{BURST_KEYS_MAX, InvalidCredentials, Limiter};
 pub use stats::BusyKey;
 pub use tidegate_policy::{Credential, Policy, PolicyError, Problem, Request, RuleSet, Trust, unmapped};
-pub use waiting::Reservation;
+pub use waiting::QueuePlace;

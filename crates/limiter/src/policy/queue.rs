@@ -131,9 +131,9 @@ impl Rooms {
     }
 
     /// Before a bucket is charged as of `now`: what those who wait for it have let run over is lost.
-    pub(crate) fn settle<S: Store>(&self, key: RoomKey, store: &S, now: Nanos) {
+    pub(crate) fn spill<S: Store>(&self, key: RoomKey, store: &S, now: Nanos) {
         if let Some(room) = self.shard(key).rooms.get_mut(&key) {
-            room.settle(store, now);
+            room.spill(store, now);
         }
     }
 
@@ -141,7 +141,7 @@ impl Rooms {
     pub(crate) fn look<S: Store>(&self, ticket: Ticket, store: &S, now: Nanos) -> Turn {
         let look = |room: &mut Room, wakers: &mut Wakers| {
             if ticket.line.is_none() {
-                room.settle(store, now);
+                room.spill(store, now);
             }
             if ticket.line.is_none()
                 && let Some(due) = room.due_without_pace(ticket.number, store, now)
@@ -171,7 +171,7 @@ impl Rooms {
         self.in_room(ticket, |room, wakers| match ticket.line {
             Some(_) => room.line(ticket.line).step_out(ticket.number, Which::First, false, wakers),
             None => {
-                room.settle(store, now);
+                room.spill(store, now);
                 let gone = room.paced.step_out(ticket.number, Which::Own, false, wakers);
                 self.paced.fetch_sub(gone.iter().count(), Ordering::Relaxed);
                 gone
@@ -185,7 +185,7 @@ impl Rooms {
             if ticket.line.is_some() {
                 return room.line(ticket.line).step_out(ticket.number, Which::Last, true, wakers);
             }
-            room.settle(store, now);
+            room.spill(store, now);
             let slot = room.paced.step_out(ticket.number, Which::Own, true, wakers)?;
             self.paced.fetch_sub(1, Ordering::Relaxed);
             // A place that was told stays where it is, and a gap before it is nothing that the bucket could tell.

@@ -83,7 +83,7 @@ impl Room {
 
     /// Where those who wait are late, what the bucket could not hold is lost as of `now`; and so it is as of the
     /// instants of places that have been used meanwhile.
-    pub(super) fn settle<S: Store>(&mut self, store: &S, now: Nanos) {
+    pub(super) fn spill<S: Store>(&mut self, store: &S, now: Nanos) {
         let Some(slot) = self.paced.first() else { return };
         let charge = slot.charge_of(Cost::ZERO);
         if self.first <= now {

@@ -7,11 +7,11 @@ use tidegate_core::{Cost, Nanos};
 use tidegate_policy::{Facts, Plan, RuleSet};
 
 use super::active::{Active, Watched};
+use super::concluding::degrades;
 use super::counters::{RuleCounters, RuleOutcome, RuleSnapshot, Totals, TrustHistogram};
 use super::decision::{Reason, Ruling};
 use super::durations::DurationHistogram;
 use super::hot_keys::{HotKey, HotKeys};
-use super::settle::degrades;
 use crate::policy::bursts::Action;
 
 /// How many of the busiest keys are told apart.

@@ -7,12 +7,12 @@ use tidegate_core::Nanos;
 use tidegate_policy::{Plan, Request, Strategy, Trust};
 
 use super::active::{Active, Charges, Payer};
+use super::concluding::{Caller, can_be_waited_for, conclude, refuses};
 use super::decision::{Decision, Reason, Ruling};
 use super::limiter::{Ask, Limiter};
 use super::opening::ShadowDenied;
 use super::queue::RoomKey;
 use super::room::Held;
-use super::settle::{Caller, can_be_waited_for, refuses, settle};
 use crate::now_or_later::ready;
 use crate::{Clock, Intent, Memory, NowOrLater, Store};
 
@@ -33,7 +33,7 @@ pub(super) struct Place {
 
 /// What a request that waits has reserved, so that it can be given back.
 #[derive(Debug)]
-pub(super) struct Reserved {
+pub(super) struct InQueue {
     pub(super) queued: Queued,
     pub(super) plan: Plan,
     /// What was taken from each limit, and how much later it counts; nothing was
@@ -48,7 +48,7 @@ pub(super) struct Reserved {
     pub(super) shadow_denied: ShadowDenied,
 }
 
-impl Reserved {
+impl InQueue {
     pub(super) fn payer(&self) -> Payer<'_> {
         Payer { trust: self.trust, tenant: self.tenant.as_deref() }
     }
@@ -120,7 +120,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
                     break;
                 }
             };
-            let line = (ask != Ask::Reserve).then(|| held.places[0].item);
+            let line = (ask != Ask::TakePlace).then(|| held.places[0].item);
             let charged = line.map_or(&charges[..], |item| &charges[item..=item]);
             let (said, from) = match self.store.charge(Intent::Take, charged, ruling.at) {
                 NowOrLater::Now(said) => (said, ruling.at),
@@ -135,7 +135,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
                     ruling.standings[item].decision = verdict.decisions[0];
                     ruling.allowed = verdict.allowed;
                 }
-                None => *ruling = settle(&set.rules, plan, &verdict, ruling.at, Caller::Waits),
+                None => *ruling = conclude(&set.rules, plan, &verdict, ruling.at, Caller::Waits),
             }
             if ruling.allowed {
                 mark_queued(ruling, charges);
@@ -185,7 +185,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
                 return Err(Refusal::Final);
             };
             patience = patience.min(max_wait);
-            let takes_a_place = ask == Ask::Reserve || item == longest;
+            let takes_a_place = ask == Ask::TakePlace || item == longest;
             let room =
                 self.rooms.room_of(set.bound[standings[item].rule as usize].watched.id, charges[item].key);
             if takes_a_place && self.rooms.is_full(room, max_depth, now) {
@@ -216,18 +216,18 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     /// Before limits are charged as of `now`: what those who wait for one of them have let run over is lost, so that
     /// nobody gets it beside them.
     #[inline]
-    pub(super) fn settle_lines(&self, set: &Active, plan: &Plan, now: Nanos) {
+    pub(super) fn spill_lines(&self, set: &Active, plan: &Plan, now: Nanos) {
         if !self.rooms.is_idle() {
-            self.settle_each_line(set, plan, now);
+            self.spill_each_line(set, plan, now);
         }
     }
 
     #[cold]
-    fn settle_each_line(&self, set: &Active, plan: &Plan, now: Nanos) {
+    fn spill_each_line(&self, set: &Active, plan: &Plan, now: Nanos) {
         for item in plan.items() {
             if matches!(set.rules.rule(item.rule).strategy, Strategy::Queue { .. }) {
                 let limit = set.bound[item.rule as usize].watched.id;
-                self.rooms.settle(self.rooms.room_of(limit, plan.key(item)), &self.store, now);
+                self.rooms.spill(self.rooms.room_of(limit, plan.key(item)), &self.store, now);
             }
         }
     }
@@ -237,7 +237,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     }
 
     /// Gives up what a reservation has taken.
-    fn give_back(&self, set: &Active, reserved: &Reserved) {
+    fn give_back(&self, set: &Active, reserved: &InQueue) {
         let charges = set.charges(&reserved.plan, reserved.payer(), &self.store);
         let taken: Charges<'_> = charges
             .into_iter()
@@ -259,15 +259,15 @@ fn mark_queued(ruling: &mut Ruling, charges: &Charges<'_>) {
 /// A place in the queues of a request that has to wait, and what is reserved for
 /// it. Dropping it before its time gives both back.
 #[derive(Debug)]
-pub struct Reservation<'l, S: Store, C: Clock> {
+pub struct QueuePlace<'l, S: Store, C: Clock> {
     limiter: &'l Limiter<S, C>,
     /// Others may change the policy meanwhile; the place belongs to this one.
     set: Arc<Active>,
-    reserved: Box<Reserved>,
+    reserved: Box<InQueue>,
     served: bool,
 }
 
-impl<S: Store, C: Clock> Reservation<'_, S, C> {
+impl<S: Store, C: Clock> QueuePlace<'_, S, C> {
     /// Its time has come: what was reserved is used.
     pub fn served(mut self) {
         let waited = self.limiter.clock.now().saturating_sub(self.reserved.at);
@@ -276,7 +276,7 @@ impl<S: Store, C: Clock> Reservation<'_, S, C> {
     }
 }
 
-impl<S: Store, C: Clock> Drop for Reservation<'_, S, C> {
+impl<S: Store, C: Clock> Drop for QueuePlace<'_, S, C> {
     fn drop(&mut self) {
         self.limiter.leave(&mut self.reserved.queued.places);
         if !self.served {
@@ -288,19 +288,19 @@ impl<S: Store, C: Clock> Drop for Reservation<'_, S, C> {
 impl<C: Clock> Limiter<Memory<C>, C> {
     /// Decides a request; where a `queue` limit makes it wait, its cost is
     /// reserved and [`Decision::queued`] says for how long. Wait that long, then
-    /// call [`Reservation::served`]. Reservations are served in the order in which
+    /// call [`QueuePlace::served`]. Places are served in the order in which
     /// they were made; with the feature `async`, [`Limiter::admit`] waits, and
     /// serves tenants in turn.
-    pub fn reserve(&self, request: &Request<'_>) -> (Decision, Option<Reservation<'_, Memory<C>, C>>) {
-        ready(self.reserve_async(request))
+    pub fn take_place(&self, request: &Request<'_>) -> (Decision, Option<QueuePlace<'_, Memory<C>, C>>) {
+        ready(self.take_place_async(request))
     }
 }
 
 impl<S: Store, C: Clock> Limiter<S, C> {
-    /// [`Limiter::reserve`] on any store. While the store fails, nothing can be reserved, and a `queue` limit refuses.
-    pub async fn reserve_async(&self, request: &Request<'_>) -> (Decision, Option<Reservation<'_, S, C>>) {
-        let (decision, reserved) = self.decide(request, Ask::Reserve, self.clock.now()).await;
-        let hold = |reserved| Reservation { limiter: self, set: decision.policy(), reserved, served: false };
+    /// [`Limiter::take_place`] on any store. While the store fails, nothing can be reserved, and a `queue` limit refuses.
+    pub async fn take_place_async(&self, request: &Request<'_>) -> (Decision, Option<QueuePlace<'_, S, C>>) {
+        let (decision, reserved) = self.decide(request, Ask::TakePlace, self.clock.now()).await;
+        let hold = |reserved| QueuePlace { limiter: self, set: decision.policy(), reserved, served: false };
         let reservation = reserved.map(hold);
         (decision, reservation)
     }

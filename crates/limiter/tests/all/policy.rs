@@ -285,7 +285,7 @@ fn a_place_in_a_queue_for_a_window_is_given_back_whatever_the_wall_clock_shows()
     let left = || limiter.peek(&user("1")).tightest().unwrap().decision.remaining;
     for step in [0_i64, 3_600, -3_600] {
         assert_eq!(admitted(&limiter, &user("1"), 3), 2);
-        let (decision, place) = limiter.reserve(&user("1"));
+        let (decision, place) = limiter.take_place(&user("1"));
         assert!(decision.is_allowed() && place.is_some());
         clock.set_wall(Nanos::new(
             clock.wall().get().saturating_add_signed(step * Nanos::SECOND.get() as i64),

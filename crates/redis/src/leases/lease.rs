@@ -177,7 +177,7 @@ impl Lease {
     }
 
     /// The server has answered a call that this lease was part of, whether or not it wanted anything.
-    pub(super) fn settle(&mut self, told: &Told<'_>, same_numbers: bool, terms: &Terms) {
+    pub(super) fn hear(&mut self, told: &Told<'_>, same_numbers: bool, terms: &Terms) {
         if let (State::Word(word), true) = (&told.standing.state, same_numbers) {
             // Of two answers that overtook each other the later is right. Of two that did not, the second: the
             // server that follows another may have a clock that is behind.

@@ -173,17 +173,17 @@ impl Leases {
     }
 
     /// The server has answered. Says how much is leased now, and when the next ask is due if the key is leased.
-    pub(crate) fn settle(&self, hash: KeyHash, charge: &Charge<'_>, told: &Told<'_>) -> Option<(u32, Nanos)> {
-        let settle = |place: &mut Place| {
+    pub(crate) fn hear(&self, hash: KeyHash, charge: &Charge<'_>, told: &Told<'_>) -> Option<(u32, Nanos)> {
+        let hear = |place: &mut Place| {
             if !place.is_for(charge, told.timing.heard) {
                 return None;
             }
             let same_numbers = told.standing.limit == *charge.limit.limit();
             let lease = place.lease.as_mut()?;
-            lease.settle(told, same_numbers, &place.terms);
+            lease.hear(told, same_numbers, &place.terms);
             Some((lease.alive(told.timing.heard), lease.next_ask()))
         };
-        self.table.with(hash, settle).flatten()
+        self.table.with(hash, hear).flatten()
     }
 
     /// There was no answer: what was asked for is lost.

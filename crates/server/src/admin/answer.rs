@@ -55,7 +55,7 @@ pub(super) async fn to(node: Arc<Node>, caller: Caller, request: Request<Incomin
 
 /// One page at a time: with many limits it takes some milliseconds.
 async fn metrics(node: Arc<Node>) -> Answer {
-    let turns = Arc::clone(&node.metrics.scrapes);
+    let turns = Arc::clone(&node.metrics().scrapes);
     match in_turn(turns, move || observe::metrics_page(&node)).await {
         Some(page) => text(StatusCode::OK, observe::CONTENT_TYPE, page),
         None => problem(StatusCode::INTERNAL_SERVER_ERROR, "the page could not be made", json!({})),

@@ -27,8 +27,8 @@ pub(super) async fn hot_keys<B>(node: Arc<Node>, caller: Caller, request: &Reque
         Ok(most) => most,
         Err(wrong) => return problem(StatusCode::BAD_REQUEST, &wrong, json!({})),
     };
-    let (consumers, denied) = (node.limiter.top_consumers(most), node.limiter.top_denied(most));
-    let rules = node.limiter.rules();
+    let (consumers, denied) = (node.limiter().top_consumers(most), node.limiter().top_denied(most));
+    let rules = node.limiter().rules();
     let told = json!({ "consumers": listed(&rules, &consumers), "denied": listed(&rules, &denied) });
     object(StatusCode::OK, &told)
 }

@@ -33,7 +33,7 @@ impl Refusal {
 /// The name that is asked for must be an address, one of this machine's own, or one that the settings list. A page in
 /// a browser, on any machine that reaches this, could let a name of its own point here; it cannot choose the others.
 pub(super) fn host<B>(node: &Node, request: &Request<B>) -> Result<(), Refusal> {
-    match access::names_this_server(request.headers(), request.uri(), &node.settings.admin_hosts) {
+    match access::names_this_server(request.headers(), request.uri(), &node.settings().admin_hosts) {
         true => Ok(()),
         false => Err(Refusal::Host),
     }
@@ -44,7 +44,7 @@ pub(super) fn host<B>(node: &Node, request: &Request<B>) -> Result<(), Refusal> 
 pub(super) fn trusted(node: &Node, caller: Caller, headers: &HeaderMap) -> Result<(), Refusal> {
     let is_forwarded = headers.contains_key(FORWARDED) || headers.contains_key("x-forwarded-for");
     let is_here = caller.address.is_loopback() && !is_forwarded;
-    match is_here || access::has_token(headers, node.settings.http_token.as_deref()) {
+    match is_here || access::has_token(headers, node.settings().http_token.as_deref()) {
         true => Ok(()),
         false => Err(Refusal::Token),
     }

@@ -18,7 +18,7 @@ pub(super) fn ready(node: &Node) -> Answer {
         "status": readiness.status(),
         "unready": told(&readiness.unready),
         "degraded": told(&readiness.degraded),
-        "policy_version": node.limiter.version(),
+        "policy_version": node.limiter().version(),
     });
     object(status, &body)
 }

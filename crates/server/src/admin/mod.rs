@@ -53,10 +53,10 @@ where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     // Probes that come while the server drains are answered; they only do not stay.
-    let is_draining = node.lifecycle.phase() == Phase::Draining;
+    let is_draining = node.lifecycle().phase() == Phase::Draining;
     let was_asked = AtomicBool::new(false);
     let many = node.stands_for_many(caller.address);
-    let outbox = Outbox::new(&node.answers.account(caller.address, many));
+    let outbox = Outbox::new(&node.answers().account(caller.address, many));
     let service = service_fn(|request| {
         let node = Arc::clone(&node);
         was_asked.store(true, Ordering::Relaxed);
@@ -81,7 +81,7 @@ where
     let ending = timeout(LIFE_MAX, async {
         tokio::select! {
             ended = connection.as_mut() => Some(ended),
-            () = node.lifecycle.closing(), if !is_draining => None,
+            () = node.lifecycle().closing(), if !is_draining => None,
         }
     });
     let ended = ending.await.ok().flatten();
@@ -95,6 +95,6 @@ where
     // That nothing more comes after an answer is the normal end of a connection.
     let is_late = |error: &hyper::Error| error.is_timeout() && !was_asked.load(Ordering::Relaxed);
     if ended.is_err_and(|error| error.is_parse() || is_late(&error)) {
-        node.metrics.protocol_error(Listener::Admin);
+        node.metrics().protocol_error(Listener::Admin);
     }
 }

@@ -29,7 +29,7 @@ pub(super) fn run(args: &Explain) -> Result<(), Failure> {
     }
     let mut explanation = limiter.explain(&request);
     // This world is ours alone: the decision is really made, queues included.
-    explanation.decision = limiter.reserve_at(&request, at);
+    explanation.decision = limiter.take_place_at(&request, at);
     match args.format {
         Format::Text => print(&explained::text(&explanation, args.after, Paint::stdout())),
         Format::Json => print(&explained::json(&explanation)),

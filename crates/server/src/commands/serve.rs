@@ -48,29 +48,29 @@ pub(super) fn run(args: &Serve) -> Result<(), Failure> {
         }
         _ => running(error),
     })?;
-    node.traces = traces;
+    node.set_traces(traces);
     let node = Arc::new(node);
     tell_panics(&node);
-    node.limiter.set_kill_switch(kill_switch);
+    node.limiter().set_kill_switch(kill_switch);
     if kill_switch {
         tracing::warn!("TIDEGATE_KILL_SWITCH=allow: every request is admitted");
     }
     let watched_tls = tls_watched.zip(tls.clone());
     Reload::new(Arc::clone(&node), policy, watched_tls, jwks).start().map_err(running)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(running)?;
-    let started = node.limiter.clock().now();
+    let started = node.clock().now();
     let announce = || {
         // That nobody reads it is no reason to stop.
         let _printed = print(&banner.to_string());
         tracing::info!(
             version = env!("CARGO_PKG_VERSION"),
-            policy_version = node.limiter.version(),
+            policy_version = node.limiter().version(),
             "serving"
         );
     };
     let ended = runtime.block_on(serve::run(Arc::clone(&node), bound, tls, announce)).map_err(running);
-    node.traces.shutdown();
-    let ran = node.limiter.clock().now().saturating_sub(started);
+    node.traces().shutdown();
+    let ran = node.clock().now().saturating_sub(started);
     tracing::info!(ran = %ran, "ended");
     logs::flush();
     ended

@@ -91,9 +91,16 @@ impl Call {
     /// Answers what can be answered at once, and gives back what has to be waited for.
     pub(super) fn answer_now(mut self, node: &Arc<Node>, cx: &mut Context<'_>) -> Option<Answering> {
         let node = Arc::clone(node);
+        let waits = match self.method {
+            Method::HealthCheck | Method::ShouldRateLimit => false,
+            // A place in a queue that was given up by a reset is free only after the task that held it has run. What
+            // came after that reset runs as a task too, and so after it.
+            Method::Authorize => true,
+            Method::HealthWatch | Method::Reflect => true,
+        };
         // Whoever has left too many answers untaken waits for the next.
-        let talks = matches!(self.method, Method::Reflect | Method::HealthWatch) || self.outbox.is_full();
-        let message = if talks { Poll::Pending } else { self.body.poll_only(cx) };
+        let waits = waits || self.outbox.is_full();
+        let message = if waits { Poll::Pending } else { self.body.poll_only(cx) };
         let mut answering: Answering = match message {
             Poll::Pending => return Some(Box::pin(self.answer(node))),
             Poll::Ready(message) => {
@@ -158,7 +165,7 @@ impl Call {
 
 /// Nobody looks for a trace unless somebody wants spans.
 fn origin<'h>(node: &Node, head: &'h Parts, protocol: Protocol) -> Origin<'h> {
-    let told = if node.traces.is_on() { head.headers.get("traceparent") } else { None };
+    let told = if node.traces().is_on() { head.headers.get("traceparent") } else { None };
     let traceparent = told.and_then(|value| value.to_str().ok());
     Origin { protocol, traceparent }
 }

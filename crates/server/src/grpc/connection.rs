@@ -35,7 +35,7 @@ where
     let Ok(Ok(mut wire)) = timeout(HEAD_TIMEOUT, handshake).await else { return };
 
     let many = node.stands_for_many(peer.address);
-    let outbox = Outbox::new(&node.answers.account(peer.address, many));
+    let outbox = Outbox::new(&node.answers().account(peer.address, many));
     let mut tasks = JoinSet::new();
     if let Some(pings) = wire.ping_pong() {
         let kept = keeper::keep(Arc::clone(&node), pings, Arc::clone(&outbox));

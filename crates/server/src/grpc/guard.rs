@@ -7,7 +7,7 @@ use crate::serve::Peer;
 
 /// May it hand tokens back, and bring limits along?
 pub(super) fn may_bring_limits(node: &Node, peer: Peer) -> Result<(), CallError> {
-    match peer.on_loopback || node.identity.trusts(peer.address) {
+    match peer.on_loopback || node.identity().trusts(peer.address) {
         true => Ok(()),
         false => Err(CallError::NotTrusted(peer.address)),
     }
@@ -15,7 +15,7 @@ pub(super) fn may_bring_limits(node: &Node, peer: Peer) -> Result<(), CallError>
 
 /// Is it believed about the address of its clients?
 pub(super) fn may_name_clients(node: &Node, peer: Peer) -> bool {
-    peer.on_loopback || peer.address.is_loopback() || node.identity.trusts(peer.address)
+    peer.on_loopback || peer.address.is_loopback() || node.identity().trusts(peer.address)
 }
 
 #[cfg(test)]

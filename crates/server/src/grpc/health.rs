@@ -24,7 +24,7 @@ pub(super) fn check(node: &Node, message: Bytes) -> Result<Bytes, CallError> {
     if !SERVICES.contains(&asked.service.as_str()) {
         return Err(CallError::UnknownService(asked.service));
     }
-    Ok(answer(status(node.lifecycle.phase())))
+    Ok(answer(status(node.lifecycle().phase())))
 }
 
 /// How it is now, and again whenever that changes. Before the server ends, the client is told to look
@@ -36,7 +36,7 @@ pub(super) async fn watch(node: &Node, message: Bytes, respond: SendResponse<Hel
     };
     let known = SERVICES.contains(&asked.service.as_str());
     let Some(mut stream) = reply::open(respond) else { return };
-    let mut phases = node.lifecycle.phases();
+    let mut phases = node.lifecycle().phases();
     loop {
         let phase = *phases.borrow_and_update();
         let told = if known { status(phase) } else { ServingStatus::ServiceUnknown };

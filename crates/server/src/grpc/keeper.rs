@@ -31,7 +31,7 @@ pub(super) async fn keep(node: Arc<Node>, mut pings: PingPong, outbox: Arc<Outbo
 
 async fn keep_alive(node: &Node, pings: &mut PingPong) -> Advice {
     let mut old = pin!(sleep(age(RandomState::new().build_hasher().finish())));
-    let mut closing = pin!(node.lifecycle.closing());
+    let mut closing = pin!(node.lifecycle().closing());
     loop {
         tokio::select! {
             () = &mut closing => return Advice::GoAway,

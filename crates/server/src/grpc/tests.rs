@@ -27,7 +27,7 @@ fn node() -> Arc<Node> {
     let policy = Policy::parse("version: 1\nlimits: []\n").expect("a policy");
     let identity = Identity::new(&settings).expect("it needs no files");
     let node = Node::new(settings, policy.into(), identity).expect("it is small");
-    node.lifecycle.enter(Phase::Serving);
+    node.lifecycle().enter(Phase::Serving);
     Arc::new(node)
 }
 
@@ -127,8 +127,8 @@ async fn before_the_server_ends_clients_are_told() {
         let told = body.data().await.expect("it goes on").expect("it is sound");
         let told = HealthCheckResponse::decode(&told[5..]).expect("it can be read");
         assert_eq!(told.status(), wanted);
-        node.lifecycle.enter(Phase::Draining);
-        node.lifecycle.close();
+        node.lifecycle().enter(Phase::Draining);
+        node.lifecycle().close();
     }
     let trailers = body.trailers().await.expect("it ends well").expect("with trailers");
     assert_eq!(trailers["grpc-status"], "14");
@@ -144,7 +144,7 @@ async fn a_call_that_never_ends_does_not_keep_the_server() {
     let path = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
     let (_response, _stream) = call(&mut send, path, None).await;
     sleep(Duration::from_millis(1)).await;
-    node.lifecycle.close();
+    node.lifecycle().close();
     let began = tokio::time::Instant::now();
     served.await.expect("it ends");
     assert_eq!(began.elapsed(), DRAIN_TIMEOUT);

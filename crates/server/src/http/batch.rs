@@ -80,7 +80,7 @@ async fn decide<'r>(
                 are_over = true;
                 break;
             };
-            match context.node.check(origin, &request) {
+            match context.node.check(origin, &request).begun() {
                 NowOrLater::Now(decision) if waiting.is_empty() => {
                     page.add(&decision);
                     continue 'page;

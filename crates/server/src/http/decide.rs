@@ -39,7 +39,7 @@ pub(super) async fn throttle(context: &Context, parts: &Parts, text: &str) -> Re
 
 /// Where a request came from. What it is part of is looked up only if somebody wants to know.
 pub(super) fn origin<'a>(context: &Context, parts: &'a Parts) -> Origin<'a> {
-    let wanted = context.node.traces.is_on();
+    let wanted = context.node.traces().is_on();
     let traceparent = wanted.then(|| parts.headers.get("traceparent")).flatten();
     Origin { protocol: Protocol::Http, traceparent: traceparent.and_then(|value| value.to_str().ok()) }
 }

@@ -39,7 +39,7 @@ pub(super) async fn drive<C: Future>(
 /// Tells when the connection is to end, and how long it may take to.
 async fn watch(context: Arc<Context>, has_streams: bool, stop: oneshot::Sender<Duration>) {
     let grace = tokio::select! {
-        () = context.node.lifecycle.closing() => DRAIN_TIMEOUT,
+        () = context.node.lifecycle().closing() => DRAIN_TIMEOUT,
         () = silence(&context.activity) => HEAD_TIMEOUT,
         // A stream that its client does not let on is not seen on the socket. Nothing more is owed to it.
         () = context.outbox.stalled(), if has_streams => Duration::ZERO,

@@ -100,13 +100,13 @@ pub(super) fn decide<'c>(
 ) -> Result<(NowOrLater<'c, Decision>, Manner), Problem> {
     let manner = Manner { deny_status: deny_status(asked.query)? };
     let node = &context.node;
-    let who = node.identity.who(asked.headers.iter().copied(), context.peer.address);
+    let who = node.identity().who(asked.headers.iter().copied(), context.peer.address);
     let mut request = Request::new();
     request.ip = Some(who.ip);
     if who.trusted {
         describe_forwarded(asked, &mut request)?;
     } else if URI.iter().any(|name| asked.values(name).next().is_some()) {
-        node.identity.stranger_forwards(context.peer.address);
+        node.identity().stranger_forwards(context.peer.address);
     }
     let told = asked.headers.iter().filter(|(name, _)| is_of_the_client(name));
     request.headers.extend(told.map(|(name, value)| ((*name).into(), String::from_utf8_lossy(value))));

@@ -14,7 +14,7 @@ pub(super) fn check(context: &Context, parts: &Parts, access: Access) -> Result<
     if access == Access::Anybody || (access == Access::Programs && !context.peer.on_loopback) {
         return Ok(());
     }
-    let wanted = context.node.settings.http_token.as_deref();
+    let wanted = context.node.settings().http_token.as_deref();
     if access::has_token(&parts.headers, wanted) {
         return Ok(());
     }

@@ -54,8 +54,8 @@ struct Context {
 impl Context {
     fn new(node: Arc<Node>, peer: Peer) -> Context {
         let many = node.stands_for_many(peer.address);
-        let bodies = node.bodies.account(peer.address, many);
-        let outbox = Outbox::new(&node.answers.account(peer.address, many));
+        let bodies = node.bodies().account(peer.address, many);
+        let outbox = Outbox::new(&node.answers().account(peer.address, many));
         Context { node, peer, activity: Activity::default(), bodies, outbox }
     }
 }
@@ -67,7 +67,7 @@ where
 {
     let (is_http2, seen) = match peer.alpn_http2 {
         Some(agreed) => (agreed, Bytes::new()),
-        None => match detect::first_bytes(&mut io, &node.lifecycle).await {
+        None => match detect::first_bytes(&mut io, &node.lifecycle()).await {
             Some(detected) => detected,
             None => return,
         },

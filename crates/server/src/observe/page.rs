@@ -25,9 +25,9 @@ use crate::settings::Listener;
 /// milliseconds: not a thing for a thread that answers.
 pub fn metrics_page(node: &Node) -> String {
     let mut page = Exposition::default();
-    let counted = node.limiter.limit_counters();
+    let counted = node.limiter().limit_counters();
     let limit_count = counted.len();
-    let limits = node.metrics.told_limits.choose(counted);
+    let limits = node.metrics().told_limits.choose(counted);
     state(&mut page, node);
     decisions(&mut page, node, &limits);
     durations(&mut page, node, &limits);
@@ -46,11 +46,11 @@ fn state(page: &mut Exposition, node: &Node) {
     page.family(&family::BUILD_INFO).sample(&about, 1);
     page.family(&family::READY).sample(&[], u8::from(readiness.is_ready()));
     page.family(&family::DEGRADED).sample(&[], u8::from(!readiness.degraded.is_empty()));
-    page.family(&family::KILL_SWITCH).sample(&[], u8::from(node.limiter.kill_switch()));
-    let now = node.limiter.clock().now();
-    let ahead = node.limiter.clock().wall_at(now).get().wrapping_sub(now.get()) as i64;
+    page.family(&family::KILL_SWITCH).sample(&[], u8::from(node.limiter().kill_switch()));
+    let now = node.clock().now();
+    let ahead = node.clock().wall_at(now).get().wrapping_sub(now.get()) as i64;
     page.family(&family::CLOCK_OFFSET).sample(&[], seconds(ahead));
-    page.family(&family::CLOCK_MOVES).sample(&[], node.metrics.get(Count::ClockMoves));
+    page.family(&family::CLOCK_MOVES).sample(&[], node.metrics().get(Count::ClockMoves));
 }
 
 fn decisions(page: &mut Exposition, node: &Node, limits: &[ToldLimit]) {
@@ -62,16 +62,16 @@ fn decisions(page: &mut Exposition, node: &Node, limits: &[ToldLimit]) {
     }
     let mut samples = page.family(&family::DECISIONS_BY_REASON);
     for reason in Reason::ALL {
-        samples.sample(&[reason.as_str()], node.limiter.decided(reason));
+        samples.sample(&[reason.as_str()], node.limiter().decided(reason));
     }
     let mut samples = page.family(&family::THROTTLE_DECISIONS);
-    let throttled = node.limiter.ad_hoc_counters();
+    let throttled = node.limiter().ad_hoc_counters();
     for outcome in [RuleOutcome::Allowed, RuleOutcome::Denied] {
         samples.sample(&[outcome.as_str()], throttled.get(outcome));
     }
     let mut samples = page.family(&family::REQUESTS);
     for protocol in Protocol::ALL {
-        samples.sample(&[protocol.as_str()], node.metrics.get(Count::Requests(protocol)));
+        samples.sample(&[protocol.as_str()], node.metrics().get(Count::Requests(protocol)));
     }
 }
 
@@ -81,23 +81,23 @@ fn durations(page: &mut Exposition, node: &Node, limits: &[ToldLimit]) {
         let cumulative = seen.cumulative().map(|(bound, so_far)| (Decimal::seconds(bound), so_far));
         page.family(family).histogram(&[], cumulative, seen.count(), Decimal::seconds(seen.sum()));
     };
-    write(page, &family::DECISION_DURATION, &node.metrics.durations);
+    write(page, &family::DECISION_DURATION, &node.metrics().durations);
     let mut samples = page.family(&family::TOKENS_REMAINING_RATIO);
     for limit in limits {
         let shares = running(limit.remaining.map(|(percent, count)| (u64::from(percent), count)));
         let sum = Decimal::millionths(limit.remaining_sum_millionths);
         samples.histogram(&[&limit.name], shares, limit.remaining_count(), sum);
     }
-    write(page, &family::QUEUE_WAIT, node.limiter.queue_waits());
-    write(page, &family::RETRY_WAIT, node.limiter.retry_waits());
+    write(page, &family::QUEUE_WAIT, node.limiter().queue_waits());
+    write(page, &family::RETRY_WAIT, node.limiter().retry_waits());
 }
 
 fn engine(page: &mut Exposition, node: &Node) {
-    page.family(&family::UNKNOWN_TENANTS).sample(&[], node.limiter.unknown_tenants());
-    let (warned, blocked) = node.limiter.burst_actions();
+    page.family(&family::UNKNOWN_TENANTS).sample(&[], node.limiter().unknown_tenants());
+    let (warned, blocked) = node.limiter().burst_actions();
     page.family(&family::BURST_ACTIONS).sample(&["warned"], warned).sample(&["blocked"], blocked);
-    page.family(&family::BURSTS_UNTRACKED).sample(&[], node.limiter.untracked_bursts());
-    let trust = node.limiter.trust();
+    page.family(&family::BURSTS_UNTRACKED).sample(&[], node.limiter().untracked_bursts());
+    let trust = node.limiter().trust();
     let tenths = trust.buckets();
     let (count, sum) = (tenths.iter().sum(), Decimal::hundredths(trust.sum_hundredths()));
     let shares = running((0..).step_by(10).zip(tenths));
@@ -131,7 +131,7 @@ fn shared(page: &mut Exposition, node: &Node, limits: &[ToldLimit]) {
     let mut samples = page.family(&family::STORE_ERRORS);
     let errors = shared.map_or_else(ErrorCounts::default, |shared| shared.store.errors());
     errors.by_kind().into_iter().for_each(|(kind, count)| _ = samples.sample(&[kind], count));
-    let fallbacks = node.limiter.store_failures();
+    let fallbacks = node.limiter().store_failures();
     let mut samples = page.family(&family::STORE_FALLBACKS);
     for (choice, count) in
         [("local", fallbacks.local), ("open", fallbacks.open), ("closed", fallbacks.closed)]
@@ -142,7 +142,7 @@ fn shared(page: &mut Exposition, node: &Node, limits: &[ToldLimit]) {
     page.family(&family::STORE_MASTER_MOVES).sample(&[], watch.as_ref().map_or(0, |watch| watch.moves));
     let silent = watch.map_or(0, |watch| watch.sentinels - watch.answering);
     page.family(&family::STORE_SENTINELS_SILENT).sample(&[], silent as u64);
-    let nodes = shared.map_or(node.settings.nodes, |shared| shared.store.health().nodes.max(1));
+    let nodes = shared.map_or(node.settings().nodes, |shared| shared.store.health().nodes.max(1));
     page.family(&family::NODES).sample(&[], nodes);
     let bounds = shared.map(|shared| shared.store.overshoot_bounds()).unwrap_or_default();
     let mut samples = page.family(&family::LEASE_OVERSHOOT_BOUND);
@@ -168,8 +168,8 @@ fn overshoot<'a>(
 }
 
 fn policy(page: &mut Exposition, node: &Node, limit_count: usize) {
-    let count = |count| node.metrics.get(count);
-    page.family(&family::POLICY_VERSION).sample(&[], node.limiter.version());
+    let count = |count| node.metrics().get(count);
+    page.family(&family::POLICY_VERSION).sample(&[], node.limiter().version());
     page.family(&family::POLICY_LIMITS).sample(&[], limit_count);
     page.family(&family::POLICY_RELOADS).sample(&[], count(Count::PolicyReloads));
     page.family(&family::POLICY_RELOAD_FAILURES).sample(&[], count(Count::ReloadFailures(Concern::Policy)));
@@ -184,7 +184,7 @@ fn connections(page: &mut Exposition, node: &Node) {
         let mut samples = page.family(family);
         Listener::ALL.iter().for_each(|listener| _ = samples.sample(&[listener.name()], value(*listener)));
     };
-    let metrics = &node.metrics;
+    let metrics = &node.metrics();
     by_listener(&family::CONNECTIONS, &|listener| metrics.open_connections(listener));
     by_listener(&family::CONNECTIONS_OPENED, &|listener| metrics.get(Count::Opened(listener)));
     by_listener(&family::CONNECTIONS_REFUSED, &|listener| metrics.get(Count::Refused(listener)));
@@ -203,7 +203,7 @@ fn connections(page: &mut Exposition, node: &Node) {
 fn traces(page: &mut Exposition, node: &Node) {
     let mut samples = page.family(&family::TRACE_SPANS);
     for outcome in SpanOutcome::ALL {
-        samples.sample(&[outcome.as_str()], node.traces.spans(outcome));
+        samples.sample(&[outcome.as_str()], node.traces().spans(outcome));
     }
 }
 

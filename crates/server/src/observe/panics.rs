@@ -10,7 +10,7 @@ pub fn tell_panics(node: &Arc<Node>) {
     let node: Weak<Node> = Arc::downgrade(node);
     std::panic::set_hook(Box::new(move |panic| {
         if let Some(node) = node.upgrade() {
-            node.metrics.panicked();
+            node.metrics().panicked();
         }
         let message = panic.payload_as_str().unwrap_or("of another kind");
         let place = panic.location().map(ToString::to_string).unwrap_or_default();

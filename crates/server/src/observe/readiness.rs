@@ -29,13 +29,13 @@ impl Readiness {
     pub fn of(node: &Node) -> Readiness {
         let mut found = Readiness { unready: Vec::new(), degraded: Vec::new() };
         let trouble = |what, detail: &str| Trouble { what, detail: detail.to_owned() };
-        match node.lifecycle.phase() {
+        match node.lifecycle().phase() {
             Phase::Starting => found.unready.push(trouble("starting", "not all listeners are open yet")),
             Phase::Draining => found.unready.push(trouble("draining", "the server is shutting down")),
             Phase::Serving => {}
         }
         for concern in Concern::ALL {
-            if let Some(problem) = node.lifecycle.problem(concern) {
+            if let Some(problem) = node.lifecycle().problem(concern) {
                 let detail = format!("an edit is not valid, what was there before stays in force: {problem}");
                 found.degraded.push(Trouble { what: concern.as_str(), detail });
             }
@@ -43,7 +43,7 @@ impl Readiness {
         if let Some(shared) = node.shared() {
             found.store(node, shared);
         }
-        if node.limiter.kill_switch() {
+        if node.limiter().kill_switch() {
             found.degraded.push(trouble("kill_switch", "everything is admitted, by order"));
         }
         found
@@ -55,14 +55,14 @@ impl Readiness {
         if health.up {
             return;
         }
-        let since = node.limiter.clock().now().saturating_sub(health.since);
+        let since = node.clock().now().saturating_sub(health.since);
         let error = health.last_error.as_deref().unwrap_or("no answer yet");
         let detail = format!(
             "{} does not answer for {} s ({error}); each limit goes by its `on_store_error`",
             shared.place,
             since.get() / Nanos::SECOND.get()
         );
-        let is_closed = node.limiter.has_closed_limits() && !node.limiter.kill_switch();
+        let is_closed = node.limiter().has_closed_limits() && !node.limiter().kill_switch();
         if is_closed {
             let detail = format!("limits that are `closed` without the store cannot decide: {detail}");
             self.unready.push(Trouble { what: "store", detail });

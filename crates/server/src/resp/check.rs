@@ -24,7 +24,7 @@ enum AskError<'a> {
 pub(super) fn answer(batch: &mut Batch<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) {
     let origin = Origin { protocol: Protocol::Resp, traceparent: None };
     match read(args) {
-        Ok(request) => match batch.node.check(origin, &request) {
+        Ok(request) => match batch.node.check(origin, &request).begun() {
             NowOrLater::Now(decision) => write(decision, reply),
             NowOrLater::Later(later) => batch.wait(later, write, reply),
         },

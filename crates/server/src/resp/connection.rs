@@ -26,9 +26,9 @@ pub(crate) async fn serve<I>(node: Arc<Node>, mut io: I, peer: Peer)
 where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let outbox = Outbox::new(&node.answers.account(peer.address, node.stands_for_many(peer.address)));
+    let outbox = Outbox::new(&node.answers().account(peer.address, node.stands_for_many(peer.address)));
     let mut connection = Connection::new(&node, outbox);
-    let mut draining = pin!(node.lifecycle.closing());
+    let mut draining = pin!(node.lifecycle().closing());
     let ended = poll_fn(|cx| connection.poll(cx, &mut io, draining.as_mut())).await;
     if matches!(ended, Ended::ByUs) {
         // Closing with something unread would take the last answer from the client.

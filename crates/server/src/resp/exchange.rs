@@ -99,7 +99,7 @@ impl<'n> Exchange<'n> {
                     break;
                 }
                 Step::Broken(broken) => {
-                    node.metrics.protocol_error(Listener::Resp);
+                    node.metrics().protocol_error(Listener::Resp);
                     reply(&self.session, out).error(format_args!("ERR Protocol error: {broken}"));
                     self.session.is_over = true;
                 }
@@ -136,7 +136,7 @@ impl<'n> Batch<'n, '_> {
         if self.decisions == 0 {
             return;
         }
-        let Node { metrics, .. } = self.node;
+        let metrics = self.node.metrics();
         let took = self.node.clock().now().saturating_sub(self.now);
         metrics.decisions_took(self.decisions, took);
         metrics.asked(Protocol::Resp, self.decisions);

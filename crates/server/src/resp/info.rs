@@ -23,9 +23,9 @@ pub(super) fn answer(node: &Node, args: Args<'_>, reply: &mut Reply<'_>) {
 
 fn sections(node: &Node) -> [(&'static str, String); 4] {
     let stats = node.memory();
-    let decisions: u64 = Reason::ALL.iter().map(|reason| node.limiter.decided(*reason)).sum();
+    let decisions: u64 = Reason::ALL.iter().map(|reason| node.limiter().decided(*reason)).sum();
     // Clients wait while a server says that it is loading.
-    let loading = u8::from(node.lifecycle.phase() == Phase::Starting);
+    let loading = u8::from(node.lifecycle().phase() == Phase::Starting);
     [
         (
             "Server",
@@ -40,7 +40,7 @@ fn sections(node: &Node) -> [(&'static str, String); 4] {
             "Tidegate",
             format!(
                 "policy_version:{}\r\npolicy_decisions:{decisions}\r\nkeys:{}\r\nkeys_overflowed:{}\r\n",
-                node.limiter.version(),
+                node.limiter().version(),
                 stats.keys,
                 stats.overflows
             ),

@@ -85,7 +85,7 @@ impl Session {
         // A browser can be made to send requests here; its body must not be taken for commands.
         if name.eq_ignore_ascii_case(b"POST") || name.eq_ignore_ascii_case(b"Host:") {
             self.is_over = true;
-            node.metrics.protocol_error(Listener::Resp);
+            node.metrics().protocol_error(Listener::Resp);
             return reply.error(format_args!("ERR Protocol error: this is not an HTTP server"));
         }
         if !self.has_access {
@@ -213,7 +213,7 @@ impl Session {
 }
 
 fn password(node: &Node) -> Option<&[u8]> {
-    node.settings.resp_password.as_deref().map(str::as_bytes)
+    node.settings().resp_password.as_deref().map(str::as_bytes)
 }
 
 /// There is one database, the first.

@@ -30,7 +30,7 @@ enum AskError<'a> {
 /// Answers, or begins to.
 pub(super) fn answer(batch: &mut Batch<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) {
     match read(args) {
-        Ok(asked) => match decide(batch, &asked) {
+        Ok(asked) => match decide(batch, &asked).begun() {
             NowOrLater::Now(said) => write(said, reply),
             NowOrLater::Later(later) => batch.wait(later, write, reply),
         },
@@ -72,7 +72,7 @@ fn natural<'a>(args: Args<'a>, place: usize, name: &'static str) -> Result<u64, 
 fn decide<'n>(batch: &mut Batch<'n, '_>, asked: &AdHocRequest<'_>) -> NowOrLater<'n, Said> {
     let node = batch.node;
     // One that is traced is counted where it is decided.
-    if node.traces.is_on() {
+    if node.traces().is_on() {
         let origin = Origin { protocol: Protocol::Resp, traceparent: None };
         let told = node.check_ad_hoc(origin, asked);
         return told.map(|told| Ok(*told?.tightest().expect("an ad-hoc bucket always speaks").decision));
@@ -85,8 +85,8 @@ fn decide<'n>(batch: &mut Batch<'n, '_>, asked: &AdHocRequest<'_>) -> NowOrLater
         }
         NowOrLater::Later(later) => NowOrLater::later(async move {
             let decision = later.await?.decision;
-            node.metrics.decision_took(node.clock().now().saturating_sub(began));
-            node.metrics.asked(Protocol::Resp, 1);
+            node.metrics().decision_took(node.clock().now().saturating_sub(began));
+            node.metrics().asked(Protocol::Resp, 1);
             Ok(decision)
         }),
     }

@@ -94,12 +94,12 @@ impl Door {
 
     /// Says so where the protocol has words for it. A new connection has room for them.
     fn turn_away(&self, listener: Listener, stream: &TcpStream, refusal: Refusal) {
-        self.node.metrics.connection_refused(listener);
+        self.node.metrics().connection_refused(listener);
         tracing::warn!(listener = listener.name(), %refusal, "a connection is turned away");
         let words = match listener {
             Listener::Resp => "-ERR max number of clients reached\r\n".to_owned(),
             Listener::Http if self.tls.is_some() => return,
-            Listener::Http | Listener::Admin => unavailable(self.node.limiter.clock().wall()),
+            Listener::Http | Listener::Admin => unavailable(self.node.clock().wall()),
             Listener::Grpc => return,
         };
         let _said = stream.try_write(words.as_bytes());

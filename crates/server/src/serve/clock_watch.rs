@@ -19,10 +19,10 @@ pub(super) struct ClockWatch {
 impl ClockWatch {
     /// Looks at it; warns and counts if it is somewhere else.
     pub(super) fn look(&mut self, node: &Node) {
-        let now = node.limiter.clock().now();
-        let wall = node.limiter.clock().wall_at(now);
+        let now = node.clock().now();
+        let wall = node.clock().wall_at(now);
         let Some(moved) = self.moved(now, wall) else { return };
-        node.metrics.clock_moved();
+        node.metrics().clock_moved();
         let (moved_s, offset_s) = (seconds(moved), seconds(self.told));
         tracing::warn!(
             moved_s,

@@ -69,7 +69,7 @@ impl Connections {
         // From here on the permit gives back what was taken.
         let mut permit =
             Permit { connections: Arc::clone(self), node: Arc::clone(node), listener, counted: None };
-        node.metrics.connection_opened(listener);
+        node.metrics().connection_opened(listener);
         let address = address.to_canonical();
         if !node.stands_for_many(address) {
             let is_admin = listener == Listener::Admin;
@@ -112,7 +112,7 @@ impl Connections {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        self.node.metrics.connection_closed(self.listener);
+        self.node.metrics().connection_closed(self.listener);
         if let Some(address) = self.counted {
             let mut by_address = self.connections.by_address.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(count) = by_address.get_mut(&address) {

@@ -61,7 +61,7 @@ pub(crate) async fn run(
 ) -> io::Result<()> {
     let mut stop = Stop::new()?;
     let connections = Connections::new(connections_max());
-    let workers = Workers::start(node.settings.workers)?;
+    let workers = Workers::start(node.settings().workers)?;
     let door = Door::new(Arc::clone(&node), workers, Arc::clone(&connections), tls);
     let mut accepting = JoinSet::new();
     let mut deciding: Vec<AbortHandle> = Vec::new();
@@ -69,11 +69,11 @@ pub(crate) async fn run(
         bound.into_iter().partition(|bound| bound.listener == Listener::Admin);
     admin.into_iter().for_each(|bound| _ = accepting.spawn(door.clone().accept(bound)));
     // Whoever asks the first question is to be answered by the shared store, if it is there.
-    if let Some(keeper) = &node.keeper {
+    if let Some(keeper) = &node.keeper() {
         keeper.attempted().await;
     }
     deciding.extend(decisions.into_iter().map(|bound| accepting.spawn(door.clone().accept(bound))));
-    node.lifecycle.enter(Phase::Serving);
+    node.lifecycle().enter(Phase::Serving);
     announce();
     tokio::select! {
         () = stop.asked() => {}
@@ -107,16 +107,16 @@ async fn drain(
     mut accepting: JoinSet<io::Result<()>>,
     deciding: &[AbortHandle],
 ) {
-    node.lifecycle.enter(Phase::Draining);
+    node.lifecycle().enter(Phase::Draining);
     sleep(DRAIN_NOTICE).await;
     deciding.iter().for_each(AbortHandle::abort);
     while !deciding.iter().all(AbortHandle::is_finished) {
         // It was aborted: that is how it ends.
         let _ended = accepting.join_next().await;
     }
-    node.lifecycle.close();
+    node.lifecycle().close();
     let ended = timeout(DRAIN_TIMEOUT - DRAIN_NOTICE - STORE_LEAVE_MAX, connections.idle()).await;
-    if let Some(keeper) = &node.keeper {
+    if let Some(keeper) = &node.keeper() {
         keeper.leave().await;
     }
     match ended {

@@ -116,19 +116,19 @@ impl Reload {
             if text == policy.text && !asked {
                 return Ok(None);
             }
-            let now = node.limiter.clock().wall();
-            let compiled = policy_file::compile(&text, &node.settings, now);
+            let now = node.clock().wall();
+            let compiled = policy_file::compile(&text, &node.settings(), now);
             let (rules, warnings) = compiled.map_err(|problems| policy_file::in_a_line(&file, &problems))?;
             let limits = rules.rules().len();
-            let version = node.limiter.swap(rules).map_err(|error| format!("{file}: {error}"))?;
+            let version = node.limiter().swap(rules).map_err(|error| format!("{file}: {error}"))?;
             policy.text = text;
             Ok(Some((version, limits, warnings)))
         });
         match swapped {
             Ok(swapped) => {
-                node.lifecycle.set_problem(Concern::Policy, None);
+                node.lifecycle().set_problem(Concern::Policy, None);
                 let Some((version, limits, warnings)) = swapped else { return };
-                node.metrics.policy_reloaded();
+                node.metrics().policy_reloaded();
                 tracing::info!(file, version, limits, "the policy is in force");
                 if !warnings.is_empty() {
                     let warnings = policy_file::in_a_line(&file, &warnings);
@@ -136,9 +136,9 @@ impl Reload {
                 }
             }
             Err(problem) => {
-                node.metrics.reload_failed(Concern::Policy);
-                let version = node.limiter.version();
-                node.lifecycle.set_problem(Concern::Policy, Some(problem.clone()));
+                node.metrics().reload_failed(Concern::Policy);
+                let version = node.limiter().version();
+                node.lifecycle().set_problem(Concern::Policy, Some(problem.clone()));
                 tracing::error!(
                     version,
                     problem,
@@ -156,7 +156,7 @@ impl Reload {
 
     fn read_jwks(&mut self) {
         let Some(watched) = &self.jwks else { return };
-        let reload = || self.node.identity.reload().map_err(|error| error.to_string());
+        let reload = || self.node.identity().reload().map_err(|error| error.to_string());
         let read = watched.are_files().and_then(|()| reload());
         self.tell(Concern::Jwks, read);
     }
@@ -165,7 +165,7 @@ impl Reload {
         match &read {
             Ok(()) => tracing::info!(what = concern.as_str(), "reloaded"),
             Err(problem) => {
-                self.node.metrics.reload_failed(concern);
+                self.node.metrics().reload_failed(concern);
                 tracing::error!(
                     what = concern.as_str(),
                     problem,
@@ -173,7 +173,7 @@ impl Reload {
                 );
             }
         }
-        self.node.lifecycle.set_problem(concern, read.err());
+        self.node.lifecycle().set_problem(concern, read.err());
     }
 }
 

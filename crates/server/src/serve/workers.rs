@@ -136,6 +136,6 @@ async fn speaks(node: &Node, listener: Listener, stream: &TcpStream) -> bool {
     let mut first = [0];
     tokio::select! {
         seen = timeout(HEAD_TIMEOUT, stream.peek(&mut first)) => matches!(seen, Ok(Ok(1))),
-        () = node.lifecycle.closing(), if listener != Listener::Admin => false,
+        () = node.lifecycle().closing(), if listener != Listener::Admin => false,
     }
 }

@@ -174,7 +174,7 @@ impl<W: Write> Replay<W> {
             return Err(wrong(1, problem));
         }
         self.clock.set(asked.at);
-        let decision = self.limiter.reserve_at(&asked.request, asked.at);
+        let decision = self.limiter.take_place_at(&asked.request, asked.at);
         self.check_room()?;
         self.pending.extend_from_slice(b"{\"at_ms\":");
         self.pending.extend_from_slice(asked.at_text.as_bytes());

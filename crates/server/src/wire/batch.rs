@@ -7,7 +7,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visi
 use tidegate_policy::Request;
 
 use super::RequestError;
-use super::request::{Text, Within, at, cut};
+use super::request::{Text, Within, at, cut, whole_object};
 use crate::bounds::BATCH_MAX;
 
 /// Reads a batch.
@@ -15,9 +15,7 @@ use crate::bounds::BATCH_MAX;
 /// # Errors
 /// When it is none; what is wrong with a request names its place, from zero.
 pub fn batch(text: &str) -> Result<Vec<Request<'_>>, RequestError> {
-    let mut json = serde_json::Deserializer::from_str(text);
-    let read = json_object(&mut json).and_then(|requests| json.end().map(|()| requests));
-    read.map_err(|error| RequestError::of(&error))
+    whole_object(text, Batch)
 }
 
 /// Where the next request of a batch is: for one that was read whole before, and is decided later.
@@ -61,10 +59,6 @@ impl<'de> Deserialize<'de> for One<'de> {
         Within(&mut request).deserialize(json)?;
         Ok(One(request))
     }
-}
-
-fn json_object<'de, D: Deserializer<'de>>(json: D) -> Result<Vec<Request<'de>>, D::Error> {
-    json.deserialize_map(Batch)
 }
 
 struct Batch;

@@ -2,12 +2,12 @@
 
 use std::fmt;
 
-use serde::de::{Deserializer, Error, MapAccess, Visitor};
+use serde::de::{Error, MapAccess, Visitor};
 use tidegate::Cost;
 use tidegate_policy::Request;
 
 use super::RequestError;
-use super::request::{Text, Within, at, cut, value};
+use super::request::{Text, Within, at, cut, value, whole_object};
 use super::table::cost;
 
 /// Whom to hand back how much.
@@ -24,13 +24,7 @@ pub struct Refund<'a> {
 /// # Errors
 /// When it is none.
 pub fn refund(text: &str) -> Result<Refund<'_>, RequestError> {
-    let mut json = serde_json::Deserializer::from_str(text);
-    let read = json_object(&mut json).and_then(|refund| json.end().map(|()| refund));
-    read.map_err(|error| RequestError::of(&error))
-}
-
-fn json_object<'de, D: Deserializer<'de>>(json: D) -> Result<Refund<'de>, D::Error> {
-    json.deserialize_map(RefundVisitor)
+    whole_object(text, RefundVisitor)
 }
 
 struct RefundVisitor;

@@ -54,11 +54,19 @@ const AT_MS: &str = "at_ms";
 type At<'a> = Option<(Nanos, &'a str)>;
 
 fn read<'a>(text: &'a str, with_time: bool, request: &mut Request<'a>) -> Result<At<'a>, RequestError> {
-    let mut json = serde_json::Deserializer::from_str(text);
     let mut at = None;
-    let members = Members { request, at: &mut at, with_time };
-    members.deserialize(&mut json).and_then(|()| json.end()).map_err(|error| RequestError::of(&error))?;
+    whole_object(text, Members { request, at: &mut at, with_time })?;
     Ok(at)
+}
+
+/// Reads a JSON object that is all there is of a text.
+pub(super) fn whole_object<'de, V: Visitor<'de>>(
+    text: &'de str,
+    visitor: V,
+) -> Result<V::Value, RequestError> {
+    let mut json = serde_json::Deserializer::from_str(text);
+    let read = json.deserialize_map(visitor).and_then(|read| json.end().map(|()| read));
+    read.map_err(|error| RequestError::of(&error))
 }
 
 /// A request within something else, read to where it belongs.
@@ -68,7 +76,7 @@ impl<'de> DeserializeSeed<'de> for Within<'_, 'de> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<(), D::Error> {
-        Members { request: self.0, at: &mut None, with_time: false }.deserialize(json)
+        json.deserialize_map(Members { request: self.0, at: &mut None, with_time: false })
     }
 }
 
@@ -78,14 +86,6 @@ struct Members<'m, 'de> {
     request: &'m mut Request<'de>,
     at: &'m mut At<'de>,
     with_time: bool,
-}
-
-impl<'de> DeserializeSeed<'de> for Members<'_, 'de> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<(), D::Error> {
-        json.deserialize_map(self)
-    }
 }
 
 impl<'de> Visitor<'de> for Members<'_, 'de> {

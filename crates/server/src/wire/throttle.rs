@@ -4,12 +4,12 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use serde::de::{Deserializer, Error, MapAccess, Visitor};
+use serde::de::{Error, MapAccess, Visitor};
 use tidegate::policy::{AdHocLimit, AdHocRequest};
 use tidegate::{Cost, Nanos};
 
 use super::RequestError;
-use super::request::{Text, at, cut, value};
+use super::request::{Text, at, cut, value, whole_object};
 use super::table::cost;
 
 /// A question about an ad-hoc bucket.
@@ -35,13 +35,7 @@ impl AdHoc<'_> {
 /// # Errors
 /// When it is none.
 pub fn throttle(text: &str) -> Result<AdHoc<'_>, RequestError> {
-    let mut json = serde_json::Deserializer::from_str(text);
-    let read = json_object(&mut json).and_then(|asked| json.end().map(|()| asked));
-    read.map_err(|error| RequestError::of(&error))
-}
-
-fn json_object<'de, D: Deserializer<'de>>(json: D) -> Result<AdHoc<'de>, D::Error> {
-    json.deserialize_map(AdHocVisitor)
+    whole_object(text, AdHocVisitor)
 }
 
 struct AdHocVisitor;

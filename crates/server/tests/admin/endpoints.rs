@@ -54,12 +54,12 @@ async fn only_looking_is_allowed() {
 async fn readiness_follows_the_life_of_the_server() {
     let node = Arc::new(node(POLICY, Settings::default()));
     let address = listen(&node).await;
-    node.lifecycle.enter(Phase::Starting);
+    node.lifecycle().enter(Phase::Starting);
     let starting = get(address, "/readyz").await;
     assert_eq!((starting.status, &starting.json()["status"]), (503, &"unready".into()));
     assert_eq!(starting.json()["unready"][0]["reason"], "starting");
 
-    node.lifecycle.enter(Phase::Serving);
+    node.lifecycle().enter(Phase::Serving);
     let serving = get(address, "/readyz").await;
     assert_eq!((serving.status, &serving.json()["status"]), (200, &"ready".into()));
     assert_eq!(
@@ -67,8 +67,8 @@ async fn readiness_follows_the_life_of_the_server() {
         (&serde_json::json!([]), &1.into())
     );
 
-    node.lifecycle.set_problem(Concern::Policy, Some("policy.yaml:3: unknown field \"rat\"".to_owned()));
-    node.limiter.set_kill_switch(true);
+    node.lifecycle().set_problem(Concern::Policy, Some("policy.yaml:3: unknown field \"rat\"".to_owned()));
+    node.limiter().set_kill_switch(true);
     let degraded = get(address, "/readyz").await;
     assert_eq!((degraded.status, &degraded.json()["status"]), (200, &"degraded".into()));
     let reasons = &degraded.json()["degraded"];
@@ -78,8 +78,8 @@ async fn readiness_follows_the_life_of_the_server() {
         "{reasons}"
     );
 
-    node.lifecycle.set_problem(Concern::Policy, None);
-    node.lifecycle.enter(Phase::Draining);
+    node.lifecycle().set_problem(Concern::Policy, None);
+    node.lifecycle().enter(Phase::Draining);
     let draining = get(address, "/readyz").await;
     assert_eq!((draining.status, &draining.json()["unready"][0]["reason"]), (503, &"draining".into()));
     assert_eq!(get(address, "/healthz").await.status, 200, "it is still alive");
@@ -230,8 +230,8 @@ async fn idle_connections_end_when_the_server_does() {
     let mut answer = [0; 12];
     client.read_exact(&mut answer).await.expect("it answers");
     assert_eq!(&answer, b"HTTP/1.1 200");
-    node.lifecycle.enter(Phase::Draining);
-    node.lifecycle.close();
+    node.lifecycle().enter(Phase::Draining);
+    node.lifecycle().close();
     // Much less than it would take to be closed for silence.
     let ended = tokio::time::timeout(Duration::from_secs(2), answering).await;
     ended.expect("it ends at once").expect("without a panic");

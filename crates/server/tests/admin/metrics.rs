@@ -101,15 +101,15 @@ async fn every_contracted_metric_has_a_truthful_value_from_the_start() {
 #[test]
 fn what_is_wrong_shows() {
     let node = node(POLICY, Settings::default());
-    node.limiter.set_kill_switch(true);
-    node.metrics.reload_failed(Concern::Policy);
-    (0..5).for_each(|_| node.metrics.connection_opened(Listener::Http));
-    node.metrics.connection_closed(Listener::Http);
-    node.metrics.connection_refused(Listener::Grpc);
-    node.metrics.protocol_error(Listener::Resp);
-    node.metrics.credential(Credential::Valid, None);
-    node.metrics.credential(Credential::Invalid, Some(Rejection::Expired));
-    node.limiter.swap(Policy::parse("version: 1\nlimits: []\n").expect("it is valid")).expect("it fits");
+    node.limiter().set_kill_switch(true);
+    node.metrics().reload_failed(Concern::Policy);
+    (0..5).for_each(|_| node.metrics().connection_opened(Listener::Http));
+    node.metrics().connection_closed(Listener::Http);
+    node.metrics().connection_refused(Listener::Grpc);
+    node.metrics().protocol_error(Listener::Resp);
+    node.metrics().credential(Credential::Valid, None);
+    node.metrics().credential(Credential::Invalid, Some(Rejection::Expired));
+    node.limiter().swap(Policy::parse("version: 1\nlimits: []\n").expect("it is valid")).expect("it fits");
     let page = Page::parse(&metrics_page(&node));
     let plain = ["tidegate_degraded", "tidegate_kill_switch"];
     assert!(plain.iter().all(|name| page.value(name, &[]) == 1.0));

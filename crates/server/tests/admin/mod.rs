@@ -38,7 +38,7 @@ fn node(policy: &str, settings: Settings) -> Node {
     let settings = Settings { max_keys: 1_000, ..settings };
     let identity = Identity::new(&settings).expect("there is nothing to read");
     let node = Node::new(settings, policy.into(), identity).expect("the limits fit");
-    node.lifecycle.enter(Phase::Serving);
+    node.lifecycle().enter(Phase::Serving);
     node
 }
 

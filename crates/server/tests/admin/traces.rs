@@ -86,14 +86,14 @@ fn text(text: &str) -> Option<Value> {
 /// A node whose spans go there.
 fn traced(endpoint: &str) -> Node {
     let mut node = node(POLICY, Settings::default());
-    node.traces = Traces::to(endpoint).expect("the endpoint is one");
+    node.set_traces(Traces::to(endpoint).expect("the endpoint is one"));
     node
 }
 
 /// Ends on a thread that may block.
 async fn shut_down(node: Node) -> Node {
     tokio::task::spawn_blocking(move || {
-        node.traces.shutdown();
+        node.traces().shutdown();
         node
     })
     .await
@@ -136,7 +136,10 @@ async fn decisions_arrive_as_spans() {
     assert_eq!(attribute(&spans[0], "tidegate.violated_rule"), None);
     let orphan = &spans[3];
     assert!(orphan.parent_span_id.is_empty() && orphan.trace_id != denied.trace_id, "it begins a trace");
-    assert_eq!([SpanOutcome::Made, SpanOutcome::Exported].map(|outcome| node.traces.spans(outcome)), [4, 4]);
+    assert_eq!(
+        [SpanOutcome::Made, SpanOutcome::Exported].map(|outcome| node.traces().spans(outcome)),
+        [4, 4]
+    );
 }
 
 #[tokio::test]
@@ -150,7 +153,7 @@ async fn a_collector_that_is_not_there_costs_nothing_but_spans() {
     assert!(decision.is_allowed());
     drop(decision);
     let node = shut_down(node).await;
-    let counts = [SpanOutcome::Made, SpanOutcome::Exported].map(|outcome| node.traces.spans(outcome));
+    let counts = [SpanOutcome::Made, SpanOutcome::Exported].map(|outcome| node.traces().spans(outcome));
     assert_eq!(counts, [1, 0]);
 }
 

@@ -167,7 +167,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             Ok(None) => return NowOrLater::Now(own.act(intent, key, self.own_part(limit), cost, now)),
             Err(error) => return NowOrLater::Now(Err(error)),
         };
-        let settle = move |key: &[u8], said: Result<Verdict, S::Error>| match said {
+        let conclude = move |key: &[u8], said: Result<Verdict, S::Error>| match said {
             Ok(verdict) => {
                 let decision = verdict.decisions[0];
                 if intent == Intent::Take {
@@ -183,10 +183,10 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             }
         };
         match self.store.charge(intent, &[Charge::new(&shared, key, cost)], now) {
-            NowOrLater::Now(said) => NowOrLater::Now(settle(key, said)),
+            NowOrLater::Now(said) => NowOrLater::Now(conclude(key, said)),
             NowOrLater::Later(later) => {
                 let key: SmallVec<[u8; 32]> = SmallVec::from_slice(key);
-                NowOrLater::later(async move { settle(&key, later.await) })
+                NowOrLater::later(async move { conclude(&key, later.await) })
             }
         }
     }

@@ -171,7 +171,7 @@ impl<C: Clock> Sets<C> {
             let known = self.read().sets.get(numbers).cloned();
             let known = match known {
                 Some(set) => Some(set),
-                None => self.settle_in(numbers, now, seat.memory())?,
+                None => self.make_set(numbers, now, seat.memory())?,
             };
             if let Some(set) = known {
                 let done = act(&seat, &set);
@@ -197,7 +197,7 @@ impl<C: Clock> Sets<C> {
 
     /// Gives a set that is new a number; `None` if there is none left.
     #[cold]
-    fn settle_in(
+    fn make_set(
         &self,
         numbers: &AdHocLimit,
         now: Nanos,

@@ -55,13 +55,13 @@ proptest! {
                 }
                 2 => {
                     let ((one, given_up), (other, too)) =
-                        (at_once.reserve(&request), run(world.limiter.reserve_async(&request)));
+                        (at_once.take_place(&request), run(world.limiter.take_place_async(&request)));
                     prop_assert_eq!(given_up.is_some(), too.is_some());
                     (one, other)
                 }
                 3 => {
                     let ((one, used), (other, too)) =
-                        (at_once.reserve(&request), run(world.limiter.reserve_async(&request)));
+                        (at_once.take_place(&request), run(world.limiter.take_place_async(&request)));
                     used.into_iter().for_each(|place| place.served());
                     too.into_iter().for_each(|place| place.served());
                     (one, other)

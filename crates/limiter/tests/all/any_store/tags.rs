@@ -50,7 +50,7 @@ proptest! {
                 world.check(request);
                 world.peek(request);
                 run(world.limiter.refund_async(request, Cost::ONE));
-                drop(run(world.limiter.reserve_async(request)));
+                drop(run(world.limiter.take_place_async(request)));
             }
             let joint: Vec<_> = pair.iter().map(|request| Joint { request, by: JointBy::Policy }).collect();
             run(world.limiter.check_joint_async(&joint)).unwrap();

@@ -70,7 +70,7 @@ limits:
         let mut waits = pin!(world.limiter.admit(&request));
         assert!(poll(waits.as_mut()).is_none());
     }
-    let (_, reservation) = run(world.limiter.reserve_async(&request));
+    let (_, reservation) = run(world.limiter.take_place_async(&request));
     drop(reservation.expect("there is a place again"));
     let handed_back = world.store().handed_back();
     assert_eq!(
@@ -84,7 +84,7 @@ limits:
         assert_eq!(at, began.saturating_add(AHEAD));
     }
     assert_eq!(remaining(&world.peek(&request)), [0, 9], "as if they had not come");
-    let (decision, reservation) = run(world.limiter.reserve_async(&request));
+    let (decision, reservation) = run(world.limiter.take_place_async(&request));
     assert_eq!(decision.queued(), Some(Nanos::MINUTE));
     reservation.expect("a place").served();
 }
@@ -107,7 +107,7 @@ fn a_store_that_fails_between_two_calls_leaves_a_refusal() {
     let refused = run(world.limiter.admit(&user("1")));
     assert_eq!((refused.reason(), refused.queued()), (Reason::TokenBucketExceeded, None));
     world.store().fail_after(usize::MAX);
-    let places = [(); 2].map(|()| run(world.limiter.reserve_async(&user("1"))));
+    let places = [(); 2].map(|()| run(world.limiter.take_place_async(&user("1"))));
     assert!(
         places.iter().all(|(decision, place)| decision.queued().is_some() && place.is_some()),
         "it left its place"
@@ -120,16 +120,16 @@ fn whoever_goes_away_while_the_store_is_asked_leaves_its_places() {
     assert!(world.check(&user("1")).is_allowed());
     let request = user("1");
     for _ in 0..3 {
-        let mut asks = pin!(world.limiter.reserve_async(&request));
+        let mut asks = pin!(world.limiter.take_place_async(&request));
         // Denied by the first call; the second is under way.
         for _ in 0..2 {
             assert!(asks.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
         }
     }
     assert_eq!(world.store().calls(), 1 + 3, "none of the second calls has reached the store");
-    let places = [(); 2].map(|()| run(world.limiter.reserve_async(&request)));
+    let places = [(); 2].map(|()| run(world.limiter.take_place_async(&request)));
     assert!(places.iter().all(|(_, place)| place.is_some()), "both places are free");
-    let (full, none) = run(world.limiter.reserve_async(&request));
+    let (full, none) = run(world.limiter.take_place_async(&request));
     assert_eq!((full.reason(), none.is_none()), (Reason::QueueFull, true), "and there are no more");
 }
 

@@ -115,10 +115,10 @@ fn a_reservation_can_be_held_without_a_runtime() {
     let (limiter, clock) = limiter(QUEUE);
     let request = Request::new().user("1");
     limiter.check(&request);
-    let (decision, reservation) = limiter.reserve(&request);
+    let (decision, reservation) = limiter.take_place(&request);
     assert_eq!(decision.queued(), Some(Nanos::SECOND));
     drop(reservation.expect("it has to wait"));
-    let (decision, reservation) = limiter.reserve(&request);
+    let (decision, reservation) = limiter.take_place(&request);
     assert_eq!(decision.queued(), Some(Nanos::SECOND), "the first one was given back");
     clock.advance(Nanos::SECOND);
     reservation.expect("it has to wait").served();
@@ -130,7 +130,7 @@ fn an_edit_that_starts_anew_is_not_paid_twice() {
     let (limiter, _) = limiter(QUEUE);
     let request = Request::new().user("1");
     limiter.check(&request);
-    let (_, reservation) = limiter.reserve(&request);
+    let (_, reservation) = limiter.take_place(&request);
     let anew = QUEUE.replace(
         "sustained: { rate: 1 }",
         "carry: reset\n    sustained: { rate: 1 }\n    burst: { capacity: 3 }",

@@ -93,7 +93,7 @@ fn what_was_not_taken_is_not_given_back() {
     let request = Request::new().user("1");
     assert!(limiter.check(&request).degraded().is_none());
     for _ in 0..3 {
-        drop(limiter.reserve(&request));
+        drop(limiter.take_place(&request));
     }
     let decision = limiter.peek(&Request::new().user("2"));
     assert_eq!(decision.degraded(), Some("degraded"), "it is still empty");
@@ -111,10 +111,10 @@ fn the_longest_of_several_queues_is_waited_for_and_must_be_bearable() {
     let request = Request::new().user("1");
     let (limiter, _) = limiter(&two("max_wait: 9s"));
     limiter.check(&request);
-    assert_eq!(limiter.reserve(&request).0.queued(), Some(Nanos::from_secs(4)));
+    assert_eq!(limiter.take_place(&request).0.queued(), Some(Nanos::from_secs(4)));
     let (impatient, _) = super::limiter(&two("max_wait: 2s"));
     impatient.check(&request);
-    let (refused, _) = impatient.reserve(&request);
+    let (refused, _) = impatient.take_place(&request);
     assert_eq!((refused.reason(), refused.violated_rule()), (Reason::QueueTimeout, Some("slow")));
     assert_eq!(refused.retry_after(), Some(Nanos::from_secs(4)));
 }

@@ -264,7 +264,7 @@ impl World {
     fn reserve(&mut self, asker: Asker) {
         let now = self.clock.now();
         let node = self.node(asker);
-        let (decision, reservation) = ready(node.reserve_async(&asker.request()));
+        let (decision, reservation) = ready(node.take_place_async(&asker.request()));
         // It keeps its place until its instant, as if it were served then.
         std::mem::forget(reservation);
         if decision.is_allowed() {

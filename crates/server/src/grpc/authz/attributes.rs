@@ -40,7 +40,7 @@ pub(super) fn who<'h>(
     let told = headers.iter().map(|(name, value)| (*name, value.as_bytes()));
     let peer = attributes.source.as_ref().and_then(address);
     let nobody = IpAddr::from(Ipv4Addr::UNSPECIFIED);
-    (node.identity.who(told, peer.unwrap_or(nobody)), peer.is_some())
+    (node.identity().who(told, peer.unwrap_or(nobody)), peer.is_some())
 }
 
 /// The name and the value of a header.

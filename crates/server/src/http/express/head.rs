@@ -39,7 +39,7 @@ impl<'a> Head<'a> {
         // send.
         let guards = on_loopback && action != Action::ForwardAuth;
         let mut head = plain(input, action, guards)?;
-        if !context.node.traces.is_on() {
+        if !context.node.traces().is_on() {
             head.traceparent = None;
         }
         Some(head)

@@ -255,7 +255,7 @@ async fn silence_and_the_end_of_the_server_end_it() {
     let ending = context(POLICY);
     let (_client, server) = duplex(1_024);
     let began = tokio::time::Instant::now();
-    ending.node.lifecycle.close();
+    ending.node.lifecycle().close();
     assert!(serve(&ending, server, Bytes::new()).await.is_none());
     assert_eq!(began.elapsed(), std::time::Duration::ZERO);
 }

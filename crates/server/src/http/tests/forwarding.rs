@@ -174,7 +174,7 @@ async fn a_credential_that_does_not_hold_is_401_whatever_else_refusals_are() {
         assert_eq!((&body["status"], &body["title"]), (&401.into(), &"Unauthorized".into()));
         assert_eq!((&body["error"], &body["type"]), (&"invalid_token".into(), &"about:blank".into()));
     }
-    assert_eq!(node.limiter.decided(Reason::InvalidCredentials), odd.len() as u64);
+    assert_eq!(node.limiter().decided(Reason::InvalidCredentials), odd.len() as u64);
     let statuses = [good.as_str(), "Basic eDp5"].map(|line| from("198.51.100.1", &[line]));
     for headers in statuses {
         let (head, _) = client.forwarded("", &headers).await;
@@ -191,7 +191,7 @@ async fn whoever_is_blocked_by_address_has_no_token_verified() {
     let mut client = Client::connect(&node, LOCAL);
     let junk =
         |number: usize| format!("Bearer {}", signed_by(format!("guess {number}").as_bytes(), &claims()));
-    let looked_at = || node.metrics.credentials_looked_at();
+    let looked_at = || node.metrics().credentials_looked_at();
     let (head, _) = client.forwarded("", &from("192.0.2.7", &[&junk(0)])).await;
     assert!(head.starts_with("HTTP/1.1 429") && head.contains("x-ratelimit-rule: block"), "{head}");
     assert_eq!(looked_at(), 0);
@@ -202,7 +202,7 @@ async fn whoever_is_blocked_by_address_has_no_token_verified() {
         statuses.push(head[9..12].to_owned());
     }
     assert_eq!((statuses, looked_at()), (vec!["401".to_owned(); 4], 4));
-    assert_eq!(node.limiter.decided(Reason::BurstBlocked), 0, "one crossing only warns");
+    assert_eq!(node.limiter().decided(Reason::BurstBlocked), 0, "one crossing only warns");
 }
 
 #[tokio::test(start_paused = true)]

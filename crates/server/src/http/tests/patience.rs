@@ -86,8 +86,8 @@ async fn at_the_end_idle_connections_are_closed_at_once() {
     let mut client = Client::connect(&node, LOCAL);
     client.post("/v1/check", "", "{}").await;
     assert!(client.answer().await.0.starts_with("HTTP/1.1 200"));
-    node.lifecycle.enter(Phase::Draining);
-    node.lifecycle.close();
+    node.lifecycle().enter(Phase::Draining);
+    node.lifecycle().close();
     assert!(about(client.closed_after().await, Duration::ZERO));
 }
 
@@ -103,8 +103,8 @@ async fn at_the_end_what_is_under_way_is_answered() {
     settle().await;
     // The engine's clock is the real one.
     tokio::time::resume();
-    node.lifecycle.enter(Phase::Draining);
-    node.lifecycle.close();
+    node.lifecycle().enter(Phase::Draining);
+    node.lifecycle().close();
     let (head, body) = client.answer().await;
     assert!(head.starts_with("HTTP/1.1 200") && head.contains("connection: close"), "{head}");
     assert!(body.contains("\"queued_ms\":"), "{body}");
@@ -114,7 +114,7 @@ async fn at_the_end_what_is_under_way_is_answered() {
 #[tokio::test(start_paused = true)]
 async fn unfinished_bodies_take_no_more_than_there_is() {
     let mut node = node(FREE, Settings::default());
-    Arc::get_mut(&mut node).unwrap().bodies = crate::budget::Budget::of(64 * 1_024);
+    Arc::get_mut(&mut node).unwrap().set_bodies(crate::budget::Budget::of(64 * 1_024));
     let unfinished = format!(
         "POST /v1/check/batch HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n{{{}",
         " ".repeat(10_000)

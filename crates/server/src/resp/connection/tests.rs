@@ -103,8 +103,8 @@ async fn draining_ends_a_connection_once_it_is_answered() {
     let (mut client, served, node) = connected(1_024);
     pong(&mut client).await;
     client.write_all(b"PING\r\nECHO last\r\n*1\r\n").await.unwrap();
-    node.lifecycle.enter(Phase::Draining);
-    node.lifecycle.close();
+    node.lifecycle().enter(Phase::Draining);
+    node.lifecycle().close();
     let began = tokio::time::Instant::now();
     let mut said = Vec::new();
     client.read_to_end(&mut said).await.unwrap();
@@ -166,7 +166,7 @@ async fn without_the_password_nobody_stays() {
 #[tokio::test(start_paused = true)]
 async fn where_there_is_no_room_who_does_not_read_is_cut_off() {
     let (mut client, served, node) = connected(1_024);
-    let mut others = node.answers.account(PEER.address, true).share();
+    let mut others = node.answers().account(PEER.address, true).share();
     others.force_to(crate::bounds::ANSWERS_BYTES_MAX);
     pong(&mut client).await;
     // It may be gone before all is sent.

@@ -14,7 +14,13 @@ pub(crate) enum Caller {
 }
 
 /// The decision that a verdict on a plan amounts to. It is large, so it is filled in where it is.
-pub(crate) fn settle(rules: &RuleSet, plan: &Plan, verdict: &Verdict, now: Nanos, caller: Caller) -> Ruling {
+pub(crate) fn conclude(
+    rules: &RuleSet,
+    plan: &Plan,
+    verdict: &Verdict,
+    now: Nanos,
+    caller: Caller,
+) -> Ruling {
     let mut ruling = Ruling::admitted(now, Reason::NoLimit);
     let pairs = plan.items().iter().zip(&verdict.decisions);
     let standing = |(item, decision): (&Item, &Decision)| RuleStanding {
