@@ -12,6 +12,7 @@ use tidegate::{
     Store, Verdict,
 };
 use tidegate_redis::{Health, RedisStore, Server, StoreError};
+use tokio::task::unconstrained;
 
 pub(crate) use keeper::Keeper;
 pub use keeper::KeeperError;
@@ -84,7 +85,10 @@ impl Store for NodeStore {
                 Ok(verdict) => NowOrLater::Now(Ok(verdict)),
                 Err(call) => {
                     let shared = Arc::clone(shared);
-                    NowOrLater::later(Unstoppable::new(async move { shared.store.charge_there(call).await }))
+                    // A task that has done much already is made to wait by tokio, and then what was asked first
+                    // would not be sent first.
+                    let asking = unconstrained(async move { shared.store.charge_there(call).await });
+                    NowOrLater::later(Unstoppable::new(asking))
                 }
             },
         }
