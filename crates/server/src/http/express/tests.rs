@@ -137,7 +137,13 @@ async fn whole_answer(context: &Arc<Context>, request: &str) -> Vec<String> {
     client.write_all(request.as_bytes()).await.unwrap();
     let said = read_answer(&mut client).await;
     let is_time = |line: &&str| line.starts_with("date: ") || line.contains("reset");
-    let mut lines: Vec<String> = said.lines().filter(|line| !is_time(line)).map(str::to_owned).collect();
+    let without_millis = |line: &str| match line.split_once("\"retry_after_ms\":") {
+        Some((before, after)) => {
+            format!("{before}{}", after.trim_start_matches(|digit: char| digit.is_ascii_digit()))
+        }
+        None => line.to_owned(),
+    };
+    let mut lines: Vec<String> = said.lines().filter(|line| !is_time(line)).map(without_millis).collect();
     assert!(lines[0].starts_with("HTTP/1.1 "), "{said}");
     lines.sort();
     lines
