@@ -20,7 +20,7 @@ const WAITING: &[&str] =
 const COMPUTING: &[&str] = &["crates/server/tests/engine/"];
 
 /// How many tests of one binary wait at a time.
-const WAIT_AT_ONCE: &str = "4";
+const WAIT_AT_ONCE: &str = "3";
 
 /// How far those that compute make way, as `nice` counts it.
 const MAKES_WAY: &str = "10";

@@ -12,9 +12,12 @@ use tokio::runtime::Runtime;
 use super::calls::{connect, take};
 use super::cluster::{replica_of, three, url_of};
 use super::process::{Redis, until};
-use super::sentinel::watch_over;
+use super::sentinel::{MOVES_WITHIN, watch_over};
 
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long a Sentinel, which is not what is tested here, may take on a busy machine.
+const FAILS_OVER_WITHIN: Duration = Duration::from_secs(30);
 
 /// The suite is about what is decided, not about how fast.
 const DEADLINE: Duration = Duration::from_secs(5);
@@ -117,10 +120,11 @@ fn under_a_sentinel_before_and_after_the_master_is_lost() {
     master.kill();
     runtime.block_on(async {
         let server = connect(&url);
-        until(PATIENCE, "the replica is the master", async || {
-            take(&server, "a").await.is_ok() && replica.cli(&["ROLE"]).starts_with("master")
+        until(FAILS_OVER_WITHIN, "Sentinel makes the replica the master", async || {
+            replica.cli(&["ROLE"]).starts_with("master")
         })
         .await;
+        until(MOVES_WITHIN, "the new master is used", async || take(&server, "a").await.is_ok()).await;
     });
     conformance(&At { url: &url, mode: HYBRID, runtime: &runtime });
 }

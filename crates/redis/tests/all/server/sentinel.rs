@@ -12,7 +12,7 @@ use super::process::{Redis, free_port, signal, until};
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A master that was replaced is left within this, once Sentinels say so.
-const MOVES_WITHIN: Duration = Duration::from_secs(5);
+pub(crate) const MOVES_WITHIN: Duration = Duration::from_secs(5);
 
 /// Whom Sentinels and replicas log in as, so that they can be kept out while everybody else is let in.
 const OTHERS: [&str; 7] = ["--user", "others", "on", ">pass", "allkeys", "allchannels", "+@all"];
