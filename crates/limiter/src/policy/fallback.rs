@@ -41,7 +41,7 @@ pub enum FallbackError {
 /// How often limits had to do without the store, by what they do then. Each limit of a request counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StoreFailures {
-    /// This node's share decided; buckets without a policy are among these.
+    /// This node's share decided; ad-hoc buckets are among these.
     pub local: u64,
     /// It admitted.
     pub open: u64,

@@ -84,7 +84,7 @@ impl<C: Clock> Limiter<Memory<C>, C> {
 }
 
 impl<S: Store, C: Clock> Limiter<S, C> {
-    /// [`Limiter::check_joint`] on any store. Where the store keeps buckets without a policy too, one call charges
+    /// [`Limiter::check_joint`] on any store. Where the store keeps ad-hoc buckets too, one call charges
     /// all of them, but for those whose numbers it cannot count: they are this node's own, with its part of them.
     ///
     /// # Errors

@@ -249,7 +249,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     }
 }
 
-/// Some numbers, to see whether a store keeps buckets that bring their own.
+/// Some numbers, to see whether a store keeps ad-hoc buckets.
 fn any_limit() -> Limit {
     Quota::per_second(1).expect("one a second is in range").into()
 }

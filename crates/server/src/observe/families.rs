@@ -66,7 +66,7 @@ families! {
     DECISIONS_BY_REASON: Counter "tidegate_decisions_by_reason_total" ["reason"]
         "Decisions by the policy, each counted once, by the reason that the answer gives.";
     THROTTLE_DECISIONS: Counter "tidegate_throttle_decisions_total" ["outcome"]
-        "Decisions by buckets without a policy: /v1/throttle and CL.THROTTLE.";
+        "Decisions by ad-hoc buckets: /v1/throttle and CL.THROTTLE.";
     REQUESTS: Counter "tidegate_requests_total" ["protocol"]
         "Questions that were decided, by the protocol they came by.";
     DECISION_DURATION: Histogram "tidegate_decision_duration_seconds" []

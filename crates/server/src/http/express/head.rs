@@ -31,7 +31,7 @@ impl<'a> Head<'a> {
         let action = match input {
             _ if input.starts_with(b"POST /v1/check HTTP/1.1\r\n") => Action::Check,
             _ if is_forward_auth(input) => Action::ForwardAuth,
-            // Whoever brings numbers of its own must be known, unless nobody else can reach this.
+            // Whoever asks for ad-hoc buckets must be known, unless nobody else can reach this.
             _ if input.starts_with(b"POST /v1/throttle HTTP/1.1\r\n") && on_loopback => Action::Throttle,
             _ => return None,
         };
