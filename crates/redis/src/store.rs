@@ -191,7 +191,7 @@ impl<L: Link, C: Sleep> RedisStore<L, C> {
         intent: Intent,
         charges: &[Charge<'_>],
         now: Nanos,
-    ) -> Result<Verdict, ServerCall> {
+    ) -> Result<Verdict, Box<ServerCall>> {
         if charges.is_empty() {
             return Ok(Verdict { allowed: true, decisions: SmallVec::new(), at: now });
         }
@@ -202,18 +202,19 @@ impl<L: Link, C: Sleep> RedisStore<L, C> {
             },
             Intent::Peek | Intent::Refund | Intent::HandBack => None,
         };
-        Err(ServerCall { intent, charges: charges.iter().map(OwnedCharge::from).collect(), lacking, now })
+        let charges = charges.iter().map(OwnedCharge::from).collect();
+        Err(Box::new(ServerCall { intent, charges, lacking, now }))
     }
 
     /// Asks the server.
     ///
     /// # Errors
     /// When it does not answer; then nothing may be assumed to be taken.
-    pub async fn charge_there(&self, call: ServerCall) -> Result<Verdict, StoreError> {
-        let ServerCall { intent, charges, lacking, now } = call;
+    pub async fn charge_there(&self, call: Box<ServerCall>) -> Result<Verdict, StoreError> {
+        let ServerCall { intent, charges, lacking, now } = *call;
         let charges: SmallVec<[Charge<'_>; 8]> = charges.iter().map(OwnedCharge::as_charge).collect();
         match (intent, lacking) {
-            (Intent::Take, Some(lacking)) => self.take_there(&charges, lacking, now).await,
+            (Intent::Take, Some(lacking)) => self.take_there(&charges, &lacking, now).await,
             (Intent::Take, None) => unreachable!("a take is tried here first"),
             (Intent::Peek, _) => self.peek(&charges, now).await,
             (Intent::Refund, _) => self.refund(&charges, now).await,
@@ -289,7 +290,7 @@ pub struct ServerCall {
     intent: Intent,
     charges: SmallVec<[OwnedCharge; 4]>,
     /// Of a take.
-    lacking: Option<Lacking>,
+    lacking: Option<Box<Lacking>>,
     now: Nanos,
 }
 

@@ -16,11 +16,11 @@ type Steps = SmallVec<[Step; 8]>;
 
 impl<L: Link, C: Sleep> RedisStore<L, C> {
     /// Takes, if that can be decided here; otherwise tells what is left to be asked.
-    pub(crate) fn take_here(&self, charges: &[Charge<'_>], given: Nanos) -> Result<Verdict, Lacking> {
+    pub(crate) fn take_here(&self, charges: &[Charge<'_>], given: Nanos) -> Result<Verdict, Box<Lacking>> {
         let (now, hashes, mut steps) = (self.local_now(given), self.hashes(charges), Steps::new());
         match self.decide_here(charges, &hashes, &mut steps, now) {
             Some(verdict) => Ok(verdict),
-            None => Err(Lacking { hashes, steps, now }),
+            None => Err(Box::new(Lacking { hashes, steps, now })),
         }
     }
 
@@ -119,10 +119,10 @@ impl<L: Link, C: Sleep> RedisStore<L, C> {
     pub(crate) async fn take_there(
         &self,
         charges: &[Charge<'_>],
-        lacking: Lacking,
+        lacking: &Lacking,
         given: Nanos,
     ) -> Result<Verdict, StoreError> {
-        let Lacking { hashes, steps, now: sent } = &lacking;
+        let Lacking { hashes, steps, now: sent } = lacking;
         let sent = *sent;
         let mut held = Held::new(self.leases.as_ref(), sent);
         hashes.iter().zip(steps).for_each(|(&hash, step)| held.hold(hash, drawn(step)));

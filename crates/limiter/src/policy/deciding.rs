@@ -81,7 +81,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         let given_back = move |set: Arc<Active>, plan: &Plan, request: &Request<'_>, said: &Said<S>| {
             let charges = set.charges_of(plan, Payer::of(request), cost, &self.store);
             let ruling =
-                self.rule(&set, plan, request, &charges, (Intent::Refund, said), Caller::DoesNotWait, now);
+                self.rule(&set, plan, request, &charges, (Intent::Refund, said), (Caller::DoesNotWait, now));
             drop(charges);
             self.told(Guard::from_inner(set), ruling)
         };
@@ -123,13 +123,13 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             // What the store says is large: it is looked at where it is.
             NowOrLater::Now(ref said) => {
                 let said = (ask.intent(), said);
-                let mut ruling = self.rule(&set, &plan, request, &charges, said, ask.caller(), now);
+                let mut ruling = self.rule(&set, &plan, request, &charges, said, (ask.caller(), now));
                 if !may_queue(&ruling, ask) {
                     self.finish(&set, &facts, &plan, &mut ruling, shadow_denied, ask);
                     drop((charges, facts));
                     return NowOrLater::Now((self.told(set, ruling), None));
                 }
-                Asked::Refused(ruling)
+                Asked::Refused(Box::new(ruling))
             }
             NowOrLater::Later(later) => Asked::Waiting(later),
         };
@@ -151,10 +151,10 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         let facts = set.rules.facts(&request);
         let mut charges = set.charges(&plan, Payer::of(&request), &self.store);
         let mut ruling = match asked {
-            Asked::Refused(ruling) => ruling,
+            Asked::Refused(ruling) => *ruling,
             Asked::Waiting(later) => {
                 let said = &later.await;
-                self.rule(&set, &plan, &request, &charges, (ask.intent(), said), ask.caller(), now)
+                self.rule(&set, &plan, &request, &charges, (ask.intent(), said), (ask.caller(), now))
             }
         };
         let mut reserved: Option<Box<InQueue>> = None;
@@ -234,8 +234,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         request: &Request<'_>,
         charges: &Charges<'_>,
         (intent, said): (Intent, &Said<S>),
-        caller: Caller,
-        now: Nanos,
+        (caller, now): (Caller, Nanos),
     ) -> Ruling {
         match said {
             Ok(verdict) => conclude(&set.rules, plan, verdict, now, caller),
@@ -284,7 +283,7 @@ struct Begun {
 /// What is known of the limits of a request that has to wait.
 enum Asked<'s, S: Store> {
     /// They have refused it, and a queue may take it.
-    Refused(Ruling),
+    Refused(Box<Ruling>),
     /// Nothing: the store has to be waited for.
     Waiting(Later<'s, Said<S>>),
 }

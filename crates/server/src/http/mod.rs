@@ -67,7 +67,7 @@ where
 {
     let (is_http2, seen) = match peer.alpn_http2 {
         Some(agreed) => (agreed, Bytes::new()),
-        None => match detect::first_bytes(&mut io, &node.lifecycle()).await {
+        None => match detect::first_bytes(&mut io, node.lifecycle()).await {
             Some(detected) => detected,
             None => return,
         },

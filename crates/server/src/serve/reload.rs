@@ -117,7 +117,7 @@ impl Reload {
                 return Ok(None);
             }
             let now = node.clock().wall();
-            let compiled = policy_file::compile(&text, &node.settings(), now);
+            let compiled = policy_file::compile(&text, node.settings(), now);
             let (rules, warnings) = compiled.map_err(|problems| policy_file::in_a_line(&file, &problems))?;
             let limits = rules.rules().len();
             let version = node.limiter().swap(rules).map_err(|error| format!("{file}: {error}"))?;
