@@ -24,8 +24,8 @@ fn eighths(unit: u64, delay: u64) -> Nanos {
 }
 
 /// A queue on a bucket: what does not fit now is charged as of the wait told.
-/// Some give up their place. What is kept.
-fn queue(numbers: BucketNumbers, start: Nanos, steps: &[Step]) -> Vec<Charge> {
+/// Some give up their place. What is kept, and whether anybody gave up.
+fn queue(numbers: BucketNumbers, start: Nanos, steps: &[Step]) -> (Vec<Charge>, bool) {
     let (meter, mut model) = (Meter::TokenBucket(numbers.quota()), numbers.model());
     let (mut state, mut clock, mut admitted) = (0, Clock::new(start, numbers.unit()), Vec::<Charge>::new());
     let mut given_up = false;
@@ -62,7 +62,7 @@ fn queue(numbers: BucketNumbers, start: Nanos, steps: &[Step]) -> Vec<Charge> {
             admitted.push(Charge { cost, at });
         }
     }
-    admitted
+    (admitted, given_up)
 }
 
 /// Takes as of any later instant; what was admitted, as of when.
@@ -106,14 +106,19 @@ fn reserve_on(meter: Meter, unit: u64, start: Nanos, steps: &[Step], delays: &[u
     })
 }
 
-/// Whatever is admitted between two charges fits the bucket's envelope there.
-fn fits_the_envelope(numbers: BucketNumbers, admitted: &[Charge]) -> Result<(), TestCaseError> {
+/// Whatever is admitted between two charges fits the bucket's envelope there, give or take `slack`.
+fn fits_the_envelope(
+    numbers: BucketNumbers,
+    admitted: &[Charge],
+    slack: Nanos,
+) -> Result<(), TestCaseError> {
     let model = numbers.model();
     for (index, first) in admitted.iter().enumerate() {
         let mut spent = whole(0);
         for last in &admitted[index..] {
             spent += whole(last.cost.get());
-            prop_assert!(spent <= model.envelope(first.at, last.at), "{} to {}", first.at, last.at);
+            let until = last.at.saturating_add(slack);
+            prop_assert!(spent <= model.envelope(first.at, until), "{} to {}", first.at, last.at);
         }
     }
     Ok(())
@@ -154,9 +159,12 @@ proptest! {
         start in start(),
         steps in forward_charges(),
     ) {
-        let mut admitted = queue(numbers, start, &steps);
+        let (mut admitted, given_up) = queue(numbers, start, &steps);
         admitted.sort_by_key(|charge| charge.at);
-        fits_the_envelope(numbers, &admitted)?;
+        // A place in the queue is told in whole nanoseconds, rounded up, and the age of what is handed back too: what
+        // comes after a place that was given up may come less than a nanosecond too early.
+        let slack = if given_up { Nanos::new(1) } else { Nanos::ZERO };
+        fits_the_envelope(numbers, &admitted, slack)?;
     }
 
     #[test]
@@ -168,7 +176,7 @@ proptest! {
     ) {
         let meter = Meter::TokenBucket(numbers.quota());
         let admitted = reserve_on(meter, numbers.unit(), start, &steps, &delays);
-        fits_the_envelope(numbers, &admitted)?;
+        fits_the_envelope(numbers, &admitted, Nanos::ZERO)?;
     }
 
     #[test]
