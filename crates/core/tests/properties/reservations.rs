@@ -107,11 +107,7 @@ fn reserve_on(meter: Meter, unit: u64, start: Nanos, steps: &[Step], delays: &[u
 }
 
 /// Whatever is admitted between two charges fits the bucket's envelope there, give or take `slack`.
-fn fits_the_envelope(
-    numbers: BucketNumbers,
-    admitted: &[Charge],
-    slack: Nanos,
-) -> Result<(), TestCaseError> {
+fn fits_the_envelope(numbers: BucketNumbers, admitted: &[Charge], slack: Nanos) -> Result<(), TestCaseError> {
     let model = numbers.model();
     for (index, first) in admitted.iter().enumerate() {
         let mut spent = whole(0);

@@ -4,7 +4,7 @@
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{self, Receiver, SyncSender};
+use std::sync::mpsc::{self, Receiver, SyncSender, TrySendError};
 use std::time::Duration;
 
 use tracing_subscriber::fmt::MakeWriter;
@@ -13,6 +13,8 @@ use tracing_subscriber::fmt::MakeWriter;
 const LINES_MAX: usize = 1_024;
 /// How long the end of the program waits for the last lines.
 const FLUSH_TIMEOUT: Duration = Duration::from_millis(500);
+/// How often room for the last job is looked for within that time.
+const FLUSH_ATTEMPTS: u32 = 1_000;
 
 /// Something for the thread to do.
 enum Job {
@@ -41,8 +43,18 @@ impl LogThread {
     /// Waits until what was said is written, but not for long.
     pub(super) fn finish(&self) {
         let (done, is_done) = mpsc::sync_channel(1);
-        if self.jobs.try_send(Job::Flush(done)).is_ok() {
-            let _late = is_done.recv_timeout(FLUSH_TIMEOUT);
+        let mut flush = Job::Flush(done);
+        for _ in 0..FLUSH_ATTEMPTS {
+            match self.jobs.try_send(flush) {
+                Ok(()) => {
+                    let _late = is_done.recv_timeout(FLUSH_TIMEOUT);
+                    return;
+                }
+                // Lines wait to be written; while somebody reads them there is room soon.
+                Err(TrySendError::Full(job)) => flush = job,
+                Err(TrySendError::Disconnected(_)) => return,
+            }
+            std::thread::sleep(FLUSH_TIMEOUT / FLUSH_ATTEMPTS);
         }
     }
 }
