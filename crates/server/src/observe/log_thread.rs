@@ -54,7 +54,8 @@ impl LogThread {
                 Err(TrySendError::Full(job)) => flush = job,
                 Err(TrySendError::Disconnected(_)) => return,
             }
-            std::thread::sleep(FLUSH_TIMEOUT / FLUSH_ATTEMPTS);
+            // Nobody can tell it yet: this only waits.
+            let _not_yet = is_done.recv_timeout(FLUSH_TIMEOUT / FLUSH_ATTEMPTS);
         }
     }
 }
