@@ -99,6 +99,10 @@ pub fn refund(state: u64, quota: &Quota, cost: Cost, now: Nanos) -> u64 {
 /// does, because others have taken places behind the charge, nothing is handed
 /// back: their places stay where they are, and a gap before them is nothing that
 /// the state could tell. Nor is anything put into a bucket that is full.
+///
+/// Places are told in whole nanoseconds, rounded up. What is handed back after the
+/// tick of such a place and before the nanosecond that was told can add what comes
+/// in between them, less than two nanoseconds' worth, to what is admitted.
 pub fn hand_back(state: u64, quota: &Quota, cost: Cost, charged_at: Nanos, now: Nanos) -> u64 {
     let (charged_at, now) = (quota.ticks_at(charged_at), quota.ticks_at(now));
     if state <= now || state > now.max(charged_at) + quota.span() {
