@@ -16,7 +16,7 @@ use crate::bounds::{ANSWERS_BYTES_MAX, BODIES_BYTES_MAX};
 use crate::budget::Budget;
 use crate::identity::{Identity, Verified, Who};
 use crate::lifecycle::Lifecycle;
-use crate::observe::{Metrics, Origin, OwnedOrigin, Traces};
+use crate::observe::{Metrics, Origin, OwnedOrigin, Protocol, Traces};
 use crate::settings::Settings;
 use crate::shared::{Keeper, KeeperError, NodeStore, Shared};
 
@@ -188,14 +188,14 @@ impl Node {
     #[inline]
     pub fn check(&self, origin: Origin<'_>, request: &Request<'_>) -> NowOrLater<'_, Decision> {
         let began = self.clock().now();
-        self.measured(origin, self.limiter.check_async_at(request, began), began)
+        self.measured(origin, self.limiter.check_async_at(request, began), began, itself)
     }
 
     /// Decides and charges; where a queue makes it wait, it waits.
     #[inline]
     pub fn admit(&self, origin: Origin<'_>, request: &Request<'_>) -> NowOrLater<'_, Decision> {
         let began = self.clock().now();
-        self.measured(origin, self.limiter.admit(request), began)
+        self.measured(origin, self.limiter.admit(request), began, itself)
     }
 
     /// The first step of a request whose credential the server verifies: see [`Limiter::enter`].
@@ -224,7 +224,7 @@ impl Node {
         request: &Request<'_>,
     ) -> NowOrLater<'_, Decision> {
         let began = self.clock().now();
-        self.measured(origin, self.limiter.admit_entered(entered, request), began)
+        self.measured(origin, self.limiter.admit_entered(entered, request), began, itself)
     }
 
     /// What [`Node::check`] would say.
@@ -268,35 +268,39 @@ impl Node {
         asked: &AdHocRequest<'_>,
     ) -> NowOrLater<'_, Result<Decision, AdHocError>> {
         let began = self.clock().now();
-        let tell = move |answer: &AdHocAnswer| self.limiter.tell_ad_hoc(answer);
-        match self.limiter.check_ad_hoc(asked, began) {
-            NowOrLater::Now(answer) => NowOrLater::Now(answer.map(|answer| {
-                let decision = tell(&answer);
-                self.measure(origin, &decision, began);
-                decision
-            })),
-            NowOrLater::Later(later) => {
-                let origin = OwnedOrigin::of(origin);
-                NowOrLater::later(async move {
-                    let decision = tell(&later.await?);
-                    self.measure(origin.as_origin(), &decision, began);
-                    Ok(decision)
-                })
-            }
-        }
+        let answer = self.limiter.check_ad_hoc(asked, began);
+        let decided = answer.map(|answer| Ok(self.limiter.tell_ad_hoc(&answer?)));
+        self.measured(origin, decided, began, |decided| decided.as_ref().ok())
     }
 
-    /// The same in short, for who measures many together: what the bucket says, with nothing measured or traced.
+    /// The same in short and untraced: what the bucket says. What is there at once is left to be measured by who asks
+    /// for many together, [`Node::measure_many`]; what has to be waited for is measured here.
     ///
     /// # Errors
     /// When there is no such limit.
     #[inline]
     pub fn check_ad_hoc_in_short(
         &self,
+        protocol: Protocol,
         asked: &AdHocRequest<'_>,
-        now: Nanos,
+        began: Nanos,
     ) -> NowOrLater<'_, Result<AdHocAnswer, AdHocError>> {
-        self.limiter.check_ad_hoc(asked, now)
+        match self.limiter.check_ad_hoc(asked, began) {
+            NowOrLater::Now(answer) => NowOrLater::Now(answer),
+            NowOrLater::Later(later) => NowOrLater::later(async move {
+                let answer = later.await?;
+                self.measure_many(protocol, 1, began);
+                Ok(answer)
+            }),
+        }
+    }
+
+    /// Measures decisions that were made together: each took an equal share of the time since they began.
+    pub fn measure_many(&self, protocol: Protocol, decisions: usize, began: Nanos) {
+        if decisions > 0 {
+            self.metrics.decisions_took(decisions, self.clock().now().saturating_sub(began));
+            self.metrics.asked(protocol, decisions);
+        }
     }
 
     /// What [`Node::check_ad_hoc`] would say.
@@ -317,25 +321,26 @@ impl Node {
         answer.map(|answer| Ok(self.limiter.tell_ad_hoc(&answer?)))
     }
 
-    /// Hands a decision on, measured when it is there.
+    /// Hands on what was decided, measured when it is there; `decision` finds the decision in it, if there is one.
     #[inline]
-    fn measured<'s>(
+    fn measured<'s, T: 's>(
         &'s self,
         origin: Origin<'_>,
-        decided: NowOrLater<'s, Decision>,
+        decided: NowOrLater<'s, T>,
         began: Nanos,
-    ) -> NowOrLater<'s, Decision> {
+        decision: fn(&T) -> Option<&Decision>,
+    ) -> NowOrLater<'s, T> {
         match decided {
-            NowOrLater::Now(decision) => {
-                self.measure(origin, &decision, began);
-                NowOrLater::Now(decision)
+            NowOrLater::Now(decided) => {
+                decision(&decided).inspect(|decision| self.measure(origin, decision, began));
+                NowOrLater::Now(decided)
             }
             NowOrLater::Later(later) => {
                 let origin = OwnedOrigin::of(origin);
                 NowOrLater::later(async move {
-                    let decision = later.await;
-                    self.measure(origin.as_origin(), &decision, began);
-                    decision
+                    let decided = later.await;
+                    decision(&decided).inspect(|decision| self.measure(origin.as_origin(), decision, began));
+                    decided
                 })
             }
         }
@@ -352,6 +357,10 @@ impl Node {
         self.metrics.asked(origin.protocol, 1);
         self.traces.decided(origin, decision, began, ended);
     }
+}
+
+fn itself(decision: &Decision) -> Option<&Decision> {
+    Some(decision)
 }
 
 #[cfg(test)]

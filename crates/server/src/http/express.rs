@@ -47,6 +47,9 @@ thread_local! {
         RefCell::new(Desk { input: vec![0; BODY_BYTES_MAX].into_boxed_slice(), reply: Reply::default() });
 }
 
+/// What is read of a connection whose request waits, so that its end is noticed.
+const KEPT_WHILE_WAITING_BYTES: usize = 8 * 1_024;
+
 /// A connection that leaves the lane, with what was read of it and not answered.
 type Left<I> = Option<(I, Bytes)>;
 
@@ -145,7 +148,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Lane<'_, I> {
                     self.rest = Some(Bytes::copy_from_slice(left));
                 }
             }
-            return if is_sent { Ok(()) } else { self.tell_backlog() };
+            return if is_sent && self.waiting.is_none() { Ok(()) } else { self.tell_backlog() };
         }
     }
 
@@ -160,14 +163,15 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Lane<'_, I> {
         reply.add(decided, self.context.node.clock());
         let io = self.io.as_mut().expect(HERE);
         self.unsent.send(task, io, reply.written())?;
-        if self.unsent.left() == 0 { Ok(()) } else { self.tell_backlog() }
+        self.tell_backlog()
     }
 
-    /// What waits for the client: answers, and requests behind them.
+    /// What is kept while something is waited for: answers that the client has not taken, and requests behind them or
+    /// behind one that is not decided.
     fn tell_backlog(&self) -> io::Result<()> {
-        let waits = self.unsent.left() + self.seen.len() + self.rest.as_ref().map_or(0, Bytes::len);
-        let waits = if self.unsent.left() == 0 { 0 } else { waits };
-        self.context.outbox.set_backlog(waits).map_err(io::Error::other)
+        let waits = self.unsent.left() > 0 || self.waiting.is_some();
+        let kept = self.unsent.left() + self.seen.len() + self.rest.as_ref().map_or(0, Bytes::len);
+        self.context.outbox.set_backlog(if waits { kept } else { 0 }).map_err(io::Error::other)
     }
 
     fn read(&mut self, task: &mut Task<'_>, input: &mut [u8]) -> io::Result<Poll<usize>> {
@@ -188,20 +192,21 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Lane<'_, I> {
         }
     }
 
-    /// Has the client gone while its request waits? Only who reads can tell; what it sends meanwhile is kept, as much
-    /// as a read may bring.
+    /// Has the client gone while its request waits? Only who reads can tell. What it sends meanwhile is kept, a little
+    /// of it; a client that has sent more is not looked after until its request is decided.
     fn is_gone(&mut self, task: &mut Task<'_>, input: &mut [u8]) -> io::Result<bool> {
-        loop {
-            let room = input.len() - self.seen.len();
-            if room == 0 {
-                return Ok(false);
-            }
+        while self.seen.len() < KEPT_WHILE_WAITING_BYTES {
+            let room = KEPT_WHILE_WAITING_BYTES - self.seen.len();
             match self.read_socket(task, &mut input[..room])? {
                 Poll::Ready(0) => return Ok(true),
-                Poll::Ready(read) => self.seen.extend_from_slice(&input[..read]),
-                Poll::Pending => return Ok(false),
+                Poll::Ready(read) => {
+                    self.seen.extend_from_slice(&input[..read]);
+                    self.tell_backlog()?;
+                }
+                Poll::Pending => break,
             }
         }
+        Ok(false)
     }
 
     /// Answers the requests at the beginning of the input that are for this lane, and no more than can be sent at
@@ -215,22 +220,17 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Lane<'_, I> {
             let begins = answered + head.length;
             let Some(body) = input.get(begins..begins + head.body_length) else { break };
             let under_way = self.context.activity.begin();
-            let answered_up_to = begins + head.body_length;
             match decide(self.context, &head, body) {
+                // What is wrong is told by hyper.
+                None | Some((NowOrLater::Now(Err(_)), _)) => break,
                 Some((NowOrLater::Now(decision), kind)) => {
-                    let decided = Decided { decision, kind };
-                    // What is wrong is told by hyper.
-                    if decided.decision.is_err() {
-                        break;
-                    }
-                    reply.add(&decided, self.context.node.clock());
+                    reply.add(&Decided { decision, kind }, self.context.node.clock());
                 }
                 Some((NowOrLater::Later(later), kind)) => {
                     self.waiting = Some(Waiting::new(later, kind, under_way));
                 }
-                None => break,
             }
-            answered = answered_up_to;
+            answered = begins + head.body_length;
         }
         answered
     }
@@ -246,8 +246,8 @@ fn decide<'c>(
     match head.action {
         Action::ForwardAuth => {
             let asked = Question { query: head.query, authority: None, headers: &head.headers };
-            let (decision, manner) = forward_auth::decide(context, &asked, origin).ok()?;
-            Some((decision.map(Ok), Kind::ForClients(manner)))
+            let (decision, deny_status) = forward_auth::decide(context, &asked, origin).ok()?;
+            Some((decision.map(Ok), Kind::ForClients { deny_status }))
         }
         Action::Throttle => {
             let asked = wire::throttle(std::str::from_utf8(body).ok()?).ok()?;

@@ -53,13 +53,6 @@ impl<'a> Question<'a> {
     }
 }
 
-/// How a decision is answered.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Manner {
-    /// The status of refusals, where the proxy asks for one.
-    deny_status: Option<StatusCode>,
-}
-
 /// What an end client is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Passage {
@@ -69,36 +62,37 @@ pub(super) enum Passage {
     Challenged(&'static str),
 }
 
-impl Manner {
-    pub(super) fn tell(self, decision: &Decision) -> Passage {
+impl Passage {
+    /// What a decision means for the client; `deny_status` is the status of refusals, where the proxy asks for one.
+    pub(super) fn by(decision: &Decision, deny_status: Option<StatusCode>) -> Passage {
         match (decision.is_allowed(), decision.challenge()) {
             (true, _) => Passage::Passed,
             // Whoever has to show another credential must be told so, whatever else a proxy wants refusals to be.
             (false, Some(challenge)) => Passage::Challenged(challenge),
-            (false, None) => Passage::Refused(self.deny_status.unwrap_or_else(|| status(decision))),
+            (false, None) => Passage::Refused(deny_status.unwrap_or_else(|| status(decision))),
         }
     }
 }
 
 /// 204, or a refusal for the client, with the status that the proxy asks for.
 pub(super) async fn answer(context: &Context, parts: &Parts) -> Result<Answer, Problem> {
-    let (decision, manner) =
+    let (decision, deny_status) =
         decide(context, &Question::of(parts, &headers_of(parts)), origin(context, parts))?;
     let decision = decision.await;
-    Ok(match manner.tell(&decision) {
+    Ok(match Passage::by(&decision, deny_status) {
         Passage::Passed => passed(&decision),
         Passage::Challenged(challenge) => challenged(&decision, challenge),
         Passage::Refused(status) => refused(&decision, status),
     })
 }
 
-/// Decides for whom a proxy asks, and tells how to answer.
+/// Decides for whom a proxy asks; with the status that the proxy wants refusals to have.
 pub(super) fn decide<'c>(
     context: &'c Context,
     asked: &Question<'_>,
     origin: Origin<'_>,
-) -> Result<(NowOrLater<'c, Decision>, Manner), Problem> {
-    let manner = Manner { deny_status: deny_status(asked.query)? };
+) -> Result<(NowOrLater<'c, Decision>, Option<StatusCode>), Problem> {
+    let deny_status = deny_status(asked.query)?;
     let node = &context.node;
     let who = node.identity().who(asked.headers.iter().copied(), context.peer.address);
     let mut request = Request::new();
@@ -115,7 +109,7 @@ pub(super) fn decide<'c>(
     // It borrows from what was verified, so it must not outlive that.
     let mut request = request;
     verified.describe(&mut request);
-    Ok((node.admit_entered(origin, entered, &request), manner))
+    Ok((node.admit_entered(origin, entered, &request), deny_status))
 }
 
 /// What a trusted proxy says of the request of its client.

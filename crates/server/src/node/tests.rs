@@ -29,7 +29,7 @@ fn the_kill_switch_reaches_buckets_without_a_policy() {
     let ask = || at_once(node.check_ad_hoc(ORIGIN, &asked(1))).expect("a limit");
     let now = node.clock().now();
     let ask_in_short = |cost| {
-        let answer = at_once(node.check_ad_hoc_in_short(&asked(cost), now));
+        let answer = at_once(node.check_ad_hoc_in_short(Protocol::Resp, &asked(cost), now));
         answer.expect("a limit").decision.is_allowed()
     };
     let closed = || {

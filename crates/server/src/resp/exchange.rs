@@ -105,7 +105,7 @@ impl<'n> Exchange<'n> {
                 }
             }
         }
-        batch.tell();
+        node.measure_many(Protocol::Resp, batch.decisions, now);
         self.waiting.keep(out);
         progress
     }
@@ -129,16 +129,5 @@ impl<'n> Batch<'n, '_> {
         reply: &mut Reply<'_>,
     ) {
         self.waiting.add(later, write, reply);
-    }
-
-    /// Tells the metrics what was decided, and how long it took: each an equal share of the whole.
-    fn tell(&self) {
-        if self.decisions == 0 {
-            return;
-        }
-        let metrics = self.node.metrics();
-        let took = self.node.clock().now().saturating_sub(self.now);
-        metrics.decisions_took(self.decisions, took);
-        metrics.asked(Protocol::Resp, self.decisions);
     }
 }

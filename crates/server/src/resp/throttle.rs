@@ -1,7 +1,7 @@
 //! `CL.THROTTLE`: a bucket whose numbers come with the command, answered as redis-cell answers.
 
 use tidegate::policy::{AdHocError, AdHocLimit, AdHocRequest};
-use tidegate::{Clock, Decision, Nanos, NowOrLater, Outcome};
+use tidegate::{Decision, Nanos, NowOrLater, Outcome};
 
 use super::decode::Args;
 use super::exchange::Batch;
@@ -77,19 +77,9 @@ fn decide<'n>(batch: &mut Batch<'n, '_>, asked: &AdHocRequest<'_>) -> NowOrLater
         let told = node.check_ad_hoc(origin, asked);
         return told.map(|told| Ok(*told?.tightest().expect("an ad-hoc bucket always speaks").decision));
     }
-    let began = batch.now;
-    match node.check_ad_hoc_in_short(asked, began) {
-        NowOrLater::Now(answer) => {
-            batch.decisions += usize::from(answer.is_ok());
-            NowOrLater::Now(answer.map(|answer| answer.decision))
-        }
-        NowOrLater::Later(later) => NowOrLater::later(async move {
-            let decision = later.await?.decision;
-            node.metrics().decision_took(node.clock().now().saturating_sub(began));
-            node.metrics().asked(Protocol::Resp, 1);
-            Ok(decision)
-        }),
-    }
+    let answer = node.check_ad_hoc_in_short(Protocol::Resp, asked, batch.now);
+    batch.decisions += usize::from(matches!(answer, NowOrLater::Now(Ok(_))));
+    answer.map(|answer| Ok(answer?.decision))
 }
 
 /// What a bucket says, or why it cannot.

@@ -11,7 +11,7 @@ use super::waiting::Decided;
 use crate::http::answer::{self, Answer};
 use crate::http::answer_body::AnswerBody;
 use crate::http::decide;
-use crate::http::forward_auth::{Manner, Passage};
+use crate::http::forward_auth::Passage;
 use crate::http::problem::Problem;
 
 /// What is kept of a buffer that has grown.
@@ -23,7 +23,10 @@ pub(super) enum Kind {
     /// A program that asked for a decision.
     ForPrograms,
     /// The client of a proxy that asked whether it may pass.
-    ForClients(Manner),
+    ForClients {
+        /// The status of refusals, where the proxy asks for one.
+        deny_status: Option<StatusCode>,
+    },
 }
 
 /// Answers that are to be sent together.
@@ -61,8 +64,8 @@ impl Reply {
     pub(super) fn add(&mut self, decided: &Decided, clock: &impl Clock) {
         match (&decided.decision, decided.kind) {
             (Ok(decision), Kind::ForPrograms) => self.add_decision(decision, clock),
-            (Ok(decision), Kind::ForClients(manner)) => {
-                self.add_passage(decision, manner.tell(decision), clock)
+            (Ok(decision), Kind::ForClients { deny_status }) => {
+                self.add_passage(decision, Passage::by(decision, deny_status), clock)
             }
             (Err(error), _) => self.add_answer(&Problem::from(*error).answer(), clock),
         }

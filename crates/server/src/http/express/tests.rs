@@ -189,6 +189,19 @@ async fn a_client_that_hangs_up_while_it_waits_is_noticed() {
 }
 
 #[tokio::test]
+async fn little_is_read_of_a_client_whose_request_waits() {
+    let context = context(&QUEUE.replace("rate: 20", "rate: 1, window: hour").replace("10s", "1h"));
+    let (mut client, server) = duplex(16 * 1_024);
+    let kept = Arc::clone(&context);
+    tokio::spawn(async move { serve(&kept, server, Bytes::new()).await.is_none() });
+    client.write_all(post("/v1/check", "", "{}").repeat(2).as_bytes()).await.unwrap();
+    read_answer(&mut client).await;
+    let more = [b' '; 64 * 1_024];
+    let all = tokio::time::timeout(std::time::Duration::from_millis(200), client.write_all(&more)).await;
+    assert!(all.is_err(), "what is not read fills the socket");
+}
+
+#[tokio::test]
 async fn what_is_not_plain_is_left_to_hyper() {
     let plain = context(POLICY);
     assert!(is_taken(&plain, &post("/v1/check", "", "{}")).await);
