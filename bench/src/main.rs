@@ -28,12 +28,12 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Inprocess(inprocess::Args),
-    Matching(matching::Args),
-    Redis(redis::Args),
-    Server(server::Args),
-    Simulate(simulate::Args),
-    Tokens(server::tokens::Args),
+    Inprocess(inprocess::InprocessArgs),
+    Matching(matching::MatchingArgs),
+    Redis(redis::RedisArgs),
+    Server(server::ServerArgs),
+    Simulate(simulate::SimulateArgs),
+    Tokens(server::tokens::TokensArgs),
     /// Fills one limiter and prints by how many bytes the process grew.
     #[command(hide = true)]
     Fill(inprocess::FillArgs),

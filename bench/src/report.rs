@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 
-use crate::rounds::{Counts, Expected};
-use crate::server::{self, Second, Served};
+use crate::rounds::{AnswerCounts, Expected};
+use crate::server::{self, ProfileSecond, ServedRow};
 
 /// All that a run has to say.
 #[derive(Debug, Default, Serialize)]
@@ -13,9 +13,9 @@ pub(crate) struct Report {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) rows: Vec<Row>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) served: Vec<Served>,
+    pub(crate) served: Vec<ServedRow>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) seconds: Vec<Second>,
+    pub(crate) seconds: Vec<ProfileSecond>,
     pub(crate) figures: Vec<Figure>,
     pub(crate) bars: Vec<Bar>,
     pub(crate) notes: Vec<&'static str>,
@@ -30,7 +30,7 @@ pub(crate) struct Row {
     pub(crate) contender: &'static str,
     pub(crate) nanos_per_op: f64,
     #[serde(flatten)]
-    pub(crate) counts: Counts,
+    pub(crate) counts: AnswerCounts,
     /// Its time as a multiple of governor's, and of the bare compare-and-swap's.
     pub(crate) times_governor: Option<f64>,
     pub(crate) times_bare_cas: Option<f64>,
@@ -125,7 +125,7 @@ impl Report {
     }
 
     fn rows_table(&self) -> String {
-        let mut table = Table::new(&[
+        let mut table = TextTable::new(&[
             "case",
             "",
             "threads",
@@ -155,7 +155,7 @@ impl Report {
     }
 
     fn figures_table(&self) -> String {
-        let mut table = Table::new(&["measure", "contender", "value", ""]);
+        let mut table = TextTable::new(&["measure", "contender", "value", ""]);
         table.right(&[2]);
         for figure in &self.figures {
             let Figure { what, contender, value, unit } = figure;
@@ -165,7 +165,7 @@ impl Report {
     }
 
     fn bars_table(&self) -> String {
-        let mut table = Table::new(&["bar", "measured", "must be", "", ""]);
+        let mut table = TextTable::new(&["bar", "measured", "must be", "", ""]);
         table.right(&[1]);
         for bar in &self.bars {
             let side = match bar.side {
@@ -197,14 +197,17 @@ fn number(value: f64) -> String {
 }
 
 /// Columns as wide as what is in them.
-pub(crate) struct Table {
+pub(crate) struct TextTable {
     rows: Vec<Vec<String>>,
     right: Vec<usize>,
 }
 
-impl Table {
-    pub(crate) fn new(headings: &[&str]) -> Table {
-        Table { rows: vec![headings.iter().map(|&heading| heading.to_owned()).collect()], right: Vec::new() }
+impl TextTable {
+    pub(crate) fn new(headings: &[&str]) -> TextTable {
+        TextTable {
+            rows: vec![headings.iter().map(|&heading| heading.to_owned()).collect()],
+            right: Vec::new(),
+        }
     }
 
     /// The columns that hold numbers.
@@ -247,7 +250,7 @@ mod tests {
 
     #[test]
     fn columns_line_up() {
-        let mut table = Table::new(&["name", "n"]);
+        let mut table = TextTable::new(&["name", "n"]);
         table.right(&[1]);
         table.row(["a".to_owned(), "1000".to_owned()]);
         table.row(["longer".to_owned(), "2".to_owned()]);
@@ -291,7 +294,7 @@ mod tests {
             threads: 2,
             contender: "ours",
             nanos_per_op: 12.5,
-            counts: Counts { allowed: 0, denied: 7 },
+            counts: AnswerCounts { allowed: 0, denied: 7 },
             times_governor: Some(0.5),
             times_bare_cas: None,
         };

@@ -30,12 +30,12 @@ impl fmt::Display for Expected {
 
 /// What was answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub(crate) struct Counts {
+pub(crate) struct AnswerCounts {
     pub(crate) allowed: u64,
     pub(crate) denied: u64,
 }
 
-impl Counts {
+impl AnswerCounts {
     #[inline]
     pub(crate) fn count(&mut self, allowed: bool) {
         self.allowed += u64::from(allowed);
@@ -51,8 +51,8 @@ impl Counts {
     }
 }
 
-impl AddAssign for Counts {
-    fn add_assign(&mut self, other: Counts) {
+impl AddAssign for AnswerCounts {
+    fn add_assign(&mut self, other: AnswerCounts) {
         self.allowed += other.allowed;
         self.denied += other.denied;
     }
@@ -60,7 +60,7 @@ impl AddAssign for Counts {
 
 /// What one thread does at a stretch.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Share<'a> {
+pub(crate) struct WorkSlice<'a> {
     /// The keys to ask for; empty where there are none.
     indexes: &'a [u32],
     ops: usize,
@@ -68,11 +68,11 @@ pub(crate) struct Share<'a> {
     pub(crate) alone: bool,
 }
 
-impl Share<'_> {
+impl WorkSlice<'_> {
     /// Asks a limiter without keys.
     #[inline]
-    pub(crate) fn each_time(&self, mut ask: impl FnMut() -> bool) -> Counts {
-        let mut counts = Counts::default();
+    pub(crate) fn each_time(&self, mut ask: impl FnMut() -> bool) -> AnswerCounts {
+        let mut counts = AnswerCounts::default();
         for _ in 0..self.ops {
             counts.count(ask());
         }
@@ -81,8 +81,8 @@ impl Share<'_> {
 
     /// Asks for each key.
     #[inline]
-    pub(crate) fn each_key(&self, mut ask: impl FnMut(&String) -> bool) -> Counts {
-        let mut counts = Counts::default();
+    pub(crate) fn each_key(&self, mut ask: impl FnMut(&String) -> bool) -> AnswerCounts {
+        let mut counts = AnswerCounts::default();
         self.each_block(|keys| keys.iter().for_each(|key| counts.count(ask(key))));
         counts
     }
@@ -98,8 +98,8 @@ impl Share<'_> {
 
     /// Does something with each index itself.
     #[inline]
-    pub(crate) fn each_index(&self, mut ask: impl FnMut(u32) -> bool) -> Counts {
-        let mut counts = Counts::default();
+    pub(crate) fn each_index(&self, mut ask: impl FnMut(u32) -> bool) -> AnswerCounts {
+        let mut counts = AnswerCounts::default();
         for &index in self.indexes {
             counts.count(ask(index));
         }
@@ -112,11 +112,14 @@ pub(crate) struct Contender<'a> {
     pub(crate) name: &'static str,
     /// Does it promise the answers that are expected of it?
     pub(crate) exact: bool,
-    run: Box<dyn Fn(&Share<'_>) -> Counts + Sync + 'a>,
+    run: Box<dyn Fn(&WorkSlice<'_>) -> AnswerCounts + Sync + 'a>,
 }
 
 impl<'a> Contender<'a> {
-    pub(crate) fn new(name: &'static str, run: impl Fn(&Share<'_>) -> Counts + Sync + 'a) -> Contender<'a> {
+    pub(crate) fn new(
+        name: &'static str,
+        run: impl Fn(&WorkSlice<'_>) -> AnswerCounts + Sync + 'a,
+    ) -> Contender<'a> {
         Contender { name, exact: true, run: Box::new(run) }
     }
 
@@ -128,7 +131,7 @@ impl<'a> Contender<'a> {
 
 /// How a case is measured.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Plan<'a> {
+pub(crate) struct RoundPlan<'a> {
     pub(crate) rounds: usize,
     pub(crate) threads: usize,
     /// Timed operations of each thread in a round.
@@ -140,51 +143,51 @@ pub(crate) struct Plan<'a> {
     pub(crate) sequences: &'a [Vec<u32>],
 }
 
-impl Plan<'_> {
+impl RoundPlan<'_> {
     /// What a thread does in a round: first the warm-up, then what is timed. Rounds differ, or the
     /// processor would learn them by heart.
-    fn shares(&self, thread: usize, round: usize) -> [Share<'_>; 2] {
+    fn shares(&self, thread: usize, round: usize) -> [WorkSlice<'_>; 2] {
         let alone = self.threads == 1;
         let Some(sequence) = self.sequences.get(thread) else {
-            return [self.warm_up, self.ops].map(|ops| Share { indexes: &[], ops, alone });
+            return [self.warm_up, self.ops].map(|ops| WorkSlice { indexes: &[], ops, alone });
         };
         let length = (self.warm_up + self.ops).min(sequence.len());
         let start = (round * length) % (sequence.len() - length + 1);
         let (warm_up, timed) = sequence[start..start + length].split_at(self.warm_up.min(length));
-        [warm_up, timed].map(|indexes| Share { indexes, ops: indexes.len(), alone })
+        [warm_up, timed].map(|indexes| WorkSlice { indexes, ops: indexes.len(), alone })
     }
 }
 
 /// What one contender did in each round.
 #[derive(Debug)]
-pub(crate) struct Lane {
+pub(crate) struct ContenderRounds {
     pub(crate) name: &'static str,
     pub(crate) exact: bool,
-    pub(crate) counts: Counts,
+    pub(crate) counts: AnswerCounts,
     /// Nanoseconds that a thread took for an operation, round by round.
     rounds: Vec<f64>,
 }
 
-impl Lane {
+impl ContenderRounds {
     pub(crate) fn median_nanos(&self) -> f64 {
         median(&self.rounds).unwrap_or(f64::NAN)
     }
 
     /// How many times as long as `other` it took.
-    pub(crate) fn times(&self, other: &Lane) -> Option<f64> {
+    pub(crate) fn times(&self, other: &ContenderRounds) -> Option<f64> {
         median_ratio(&self.rounds, &other.rounds)
     }
 }
 
 /// Measures all contenders by the plan.
-pub(crate) fn measure(contenders: &[&Contender<'_>], plan: &Plan<'_>) -> Vec<Lane> {
-    let lane = |c: &&Contender<'_>| Lane {
+pub(crate) fn measure(contenders: &[&Contender<'_>], plan: &RoundPlan<'_>) -> Vec<ContenderRounds> {
+    let lane = |c: &&Contender<'_>| ContenderRounds {
         name: c.name,
         exact: c.exact,
-        counts: Counts::default(),
+        counts: AnswerCounts::default(),
         rounds: Vec::new(),
     };
-    let mut lanes: Vec<Lane> = contenders.iter().map(lane).collect();
+    let mut lanes: Vec<ContenderRounds> = contenders.iter().map(lane).collect();
     for round in 0..plan.rounds {
         // Each round begins with another, so that nobody always follows the same one.
         for turn in 0..contenders.len() {
@@ -198,7 +201,7 @@ pub(crate) fn measure(contenders: &[&Contender<'_>], plan: &Plan<'_>) -> Vec<Lan
 }
 
 /// Nanoseconds per operation by the slowest thread, and what was answered.
-fn run_once(contender: &Contender<'_>, plan: &Plan<'_>, round: usize) -> (f64, Counts) {
+fn run_once(contender: &Contender<'_>, plan: &RoundPlan<'_>, round: usize) -> (f64, AnswerCounts) {
     let ready = Barrier::new(plan.threads);
     let work = |thread: usize| {
         let [warm_up, timed] = plan.shares(thread, round);
@@ -209,7 +212,7 @@ fn run_once(contender: &Contender<'_>, plan: &Plan<'_>, round: usize) -> (f64, C
         (watch.nanos() / timed.ops.max(1) as f64, counts)
     };
     let mut slowest = 0.0_f64;
-    let mut total = Counts::default();
+    let mut total = AnswerCounts::default();
     thread::scope(|scope| {
         let work = &work;
         let threads: Vec<_> = (0..plan.threads).map(|thread| scope.spawn(move || work(thread))).collect();
@@ -226,8 +229,8 @@ fn run_once(contender: &Contender<'_>, plan: &Plan<'_>, round: usize) -> (f64, C
 mod tests {
     use super::*;
 
-    fn plan(threads: usize, sequences: &[Vec<u32>]) -> Plan<'_> {
-        Plan { rounds: 3, threads, ops: 40, warm_up: 10, sequences }
+    fn plan(threads: usize, sequences: &[Vec<u32>]) -> RoundPlan<'_> {
+        RoundPlan { rounds: 3, threads, ops: 40, warm_up: 10, sequences }
     }
 
     #[test]
@@ -236,8 +239,8 @@ mod tests {
         let odd = Contender::new("odd", |share| share.each_index(|index| index % 2 == 1));
         let none = Contender::new("none", |share| share.each_key(|_| false));
         let lanes = measure(&[&odd, &none], &plan(2, &sequences));
-        assert_eq!(lanes[0].counts, Counts { allowed: 120, denied: 120 });
-        assert_eq!(lanes[1].counts, Counts { allowed: 0, denied: 240 });
+        assert_eq!(lanes[0].counts, AnswerCounts { allowed: 120, denied: 120 });
+        assert_eq!(lanes[1].counts, AnswerCounts { allowed: 0, denied: 240 });
         assert!(lanes.iter().all(|lane| lane.rounds.len() == 3 && lane.median_nanos() > 0.0));
         assert!(lanes[0].times(&lanes[1]).is_some());
     }
@@ -275,7 +278,7 @@ mod tests {
 
     #[test]
     fn unexpected_answers_are_noticed() {
-        let mut counts = Counts::default();
+        let mut counts = AnswerCounts::default();
         counts.count(true);
         assert!(counts.all_are(Expected::Allowing) && !counts.all_are(Expected::Denying));
         counts.count(false);

@@ -3,11 +3,11 @@
 use std::sync::LazyLock;
 
 use serde_json::Value;
-use tidegate::policy::{Limiter, Policy};
+use tidegate::engine::{Limiter, Policy};
 use tidegate::{ManualClock, Memory, MemoryOptions};
 use tidegate_server::wire;
 
-use crate::target::{Failure, kind_of};
+use crate::target::{FuzzFailure, kind_of};
 
 /// All that a policy can have, so that every member of a request matters.
 const POLICY: &str = include_str!("policy.yaml");
@@ -20,37 +20,37 @@ static LIMITER: LazyLock<Still> = LazyLock::new(|| {
     Limiter::in_memory(policy, options, ManualClock::default()).expect("a few limits fit")
 });
 
-pub(crate) fn try_input(input: &[u8]) -> Result<u64, Failure> {
+pub(crate) fn try_input(input: &[u8]) -> Result<u64, FuzzFailure> {
     let text = String::from_utf8_lossy(input);
     let json = serde_json::from_str::<Value>(&text);
     match wire::request(&text) {
         Err(error) => {
             let lines = text.split('\n').map(str::len).max().unwrap_or(0);
             let inside = (1..=lines + 1).contains(&error.column);
-            Failure::unless(inside, || format!("column {} of {lines}: {error}", error.column))?;
+            FuzzFailure::unless(inside, || format!("column {} of {lines}: {error}", error.column))?;
             let said = error.to_string();
-            Failure::unless(!said.is_empty(), || "a problem without words".to_owned())?;
+            FuzzFailure::unless(!said.is_empty(), || "a problem without words".to_owned())?;
             Ok(kind_of([said.as_str()].into_iter()))
         }
         Ok(request) => {
             let Ok(Value::Object(members)) = &json else {
-                return Err(Failure("what is no JSON object passes for a request".to_owned()));
+                return Err(FuzzFailure("what is no JSON object passes for a request".to_owned()));
             };
-            let again = wire::request(&text).map_err(|error| Failure(format!("read again: {error}")))?;
-            Failure::unless(again == request, || "reading it again gives another request".to_owned())?;
+            let again = wire::request(&text).map_err(|error| FuzzFailure(format!("read again: {error}")))?;
+            FuzzFailure::unless(again == request, || "reading it again gives another request".to_owned())?;
             let cost = members.get("cost").map_or(Some(1), Value::as_u64);
-            Failure::unless(cost == Some(u64::from(request.cost.get())), || {
+            FuzzFailure::unless(cost == Some(u64::from(request.cost.get())), || {
                 format!("a cost of {:?}", request.cost)
             })?;
             for (name, read) in
                 [("user", &request.user), ("path", &request.path), ("tenant", &request.tenant)]
             {
                 let written = members.get(name).and_then(Value::as_str);
-                Failure::unless(written == read.as_deref(), || format!("{name} is read as {read:?}"))?;
+                FuzzFailure::unless(written == read.as_deref(), || format!("{name} is read as {read:?}"))?;
             }
             let decided = LIMITER.check(&request).to_json();
             let whole = serde_json::from_str::<Value>(&decided).is_ok_and(|decision| decision.is_object());
-            Failure::unless(whole, || format!("no decision: {decided}"))?;
+            FuzzFailure::unless(whole, || format!("no decision: {decided}"))?;
             Ok(kind_of([decided.as_str()].into_iter()))
         }
     }

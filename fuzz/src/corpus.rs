@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::Target;
+use crate::FuzzTarget;
 
 fn home() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -14,7 +14,7 @@ fn home() -> &'static Path {
 ///
 /// # Errors
 /// When a file cannot be read.
-pub fn seeds(target: Target) -> io::Result<Vec<Vec<u8>>> {
+pub fn seeds(target: FuzzTarget) -> io::Result<Vec<Vec<u8>>> {
     let mut seeds = vec![Vec::new()];
     seeds.extend(target.seeds().iter().map(|seed| seed.as_bytes().to_vec()));
     if let Some(name) = target.seed_file() {
@@ -35,7 +35,7 @@ pub fn seeds(target: Target) -> io::Result<Vec<Vec<u8>>> {
 ///
 /// # Errors
 /// When a file cannot be read.
-pub fn known(target: Target) -> io::Result<Vec<(PathBuf, Vec<u8>)>> {
+pub fn known(target: FuzzTarget) -> io::Result<Vec<(PathBuf, Vec<u8>)>> {
     let files = sorted(&home().join("corpus").join(target.name()))?;
     files.into_iter().map(|file| fs::read(&file).map(|input| (file, input))).collect()
 }
@@ -51,7 +51,7 @@ fn sorted(directory: &Path) -> io::Result<Vec<PathBuf>> {
 }
 
 /// Where an input that fails is kept. `number` tells it from others.
-pub(crate) fn failure(target: Target, number: &str) -> io::Result<PathBuf> {
+pub(crate) fn failure(target: FuzzTarget, number: &str) -> io::Result<PathBuf> {
     let directory = home().join("failures");
     fs::create_dir_all(&directory)?;
     Ok(directory.join(format!("{}-{number}", target.name())))

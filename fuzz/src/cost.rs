@@ -1,10 +1,10 @@
 //! Costs as headers, fields and members state them.
 
-use tidegate::policy::{Limiter, Policy, Request};
+use tidegate::engine::{Limiter, Policy, Request};
 use tidegate::{ManualClock, Memory, MemoryOptions};
-use tidegate_server::wire::{self, Fields};
+use tidegate_server::wire::{self, RequestFields};
 
-use crate::target::{Failure, kind_of};
+use crate::target::{FuzzFailure, kind_of};
 
 const CAPACITY: u32 = 1_000_000;
 const DEFAULT: u32 = 7;
@@ -28,27 +28,27 @@ thread_local! {
     static LIMITER: Still = limiter();
 }
 
-pub(crate) fn try_input(input: &[u8]) -> Result<u64, Failure> {
+pub(crate) fn try_input(input: &[u8]) -> Result<u64, FuzzFailure> {
     let text = String::from_utf8_lossy(input);
     let charged = charged(Request::new().header("X-Weight", text.clone()))?;
     let expected = expected(&text);
-    Failure::unless(charged == expected, || format!("charged {charged} instead of {expected}"))?;
+    FuzzFailure::unless(charged == expected, || format!("charged {charged} instead of {expected}"))?;
 
     // A request's own factor is a number of 32 bits in plain digits, or an error.
     let plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let number = text.parse::<u32>().ok().filter(|_| plain);
-    let mut fields = Fields::new();
+    let mut fields = RequestFields::new();
     let set = fields.set("cost", &text);
-    Failure::unless(set.is_ok() == number.is_some(), || format!("as a field: {set:?}"))?;
+    FuzzFailure::unless(set.is_ok() == number.is_some(), || format!("as a field: {set:?}"))?;
     if let Some(number) = number {
         let cost = fields.into_request().cost.get();
-        Failure::unless(cost == number, || format!("as a field it is {cost}"))?;
+        FuzzFailure::unless(cost == number, || format!("as a field it is {cost}"))?;
     }
     let body = format!("{{\"cost\":{text}}}");
     if let Ok(request) = wire::request(&body) {
         let fits = text.trim().parse::<u32>().is_ok_and(|number| number == request.cost.get());
         // The text may hold a cost and more members after it.
-        Failure::unless(fits || text.contains(','), || format!("as a member it is {:?}", request.cost))?;
+        FuzzFailure::unless(fits || text.contains(','), || format!("as a member it is {:?}", request.cost))?;
     }
     Ok(kind_of(
         [format!("{} {}", word(charged), if set.is_ok() { "set" } else { "not" }).as_str()].into_iter(),
@@ -56,13 +56,14 @@ pub(crate) fn try_input(input: &[u8]) -> Result<u64, Failure> {
 }
 
 /// How much a full bucket loses.
-fn charged(request: Request<'_>) -> Result<u32, Failure> {
+fn charged(request: Request<'_>) -> Result<u32, FuzzFailure> {
     LIMITER.with(|limiter| {
         let decision = limiter.check(&request);
-        Failure::unless(decision.is_allowed(), || format!("denied: {decision:?}"))?;
+        FuzzFailure::unless(decision.is_allowed(), || format!("denied: {decision:?}"))?;
         let left = decision.tightest().map(|limit| limit.decision.remaining);
-        let charged = left.map(|left| CAPACITY - left).ok_or_else(|| Failure("no limit spoke".to_owned()))?;
-        limiter.refund(&Request::new(), tidegate::Cost::new(charged));
+        let charged =
+            left.map(|left| CAPACITY - left).ok_or_else(|| FuzzFailure("no limit spoke".to_owned()))?;
+        let _ = limiter.refund(&Request::new(), tidegate::Cost::new(charged));
         Ok(charged)
     })
 }

@@ -4,13 +4,13 @@ use std::net::IpAddr;
 
 use tidegate_tower::forwarded::{ForwardedSource, TrustedProxies, client_address};
 
-use crate::target::{Failure, kind_of};
+use crate::target::{FuzzFailure, kind_of};
 
 const PEER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 const STRANGER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(198, 51, 100, 1));
 const CLIENT: &str = "203.0.113.7";
 
-pub(crate) fn try_input(input: &[u8]) -> Result<u64, Failure> {
+pub(crate) fn try_input(input: &[u8]) -> Result<u64, FuzzFailure> {
     let lines: Vec<&[u8]> = input.split(|byte| *byte == b'\n').collect();
     let mut kinds = String::new();
     for (source, entry) in [
@@ -20,10 +20,10 @@ pub(crate) fn try_input(input: &[u8]) -> Result<u64, Failure> {
         let trusted = TrustedProxies::default();
         let client = |peer, lines: &[&[u8]]| client_address(peer, &trusted, source, lines.iter().copied());
         let found = client(PEER, &lines);
-        Failure::unless(found == client(PEER, &lines), || "looking again finds another".to_owned())?;
-        Failure::unless(found == found.to_canonical(), || format!("{found} is not in its plain form"))?;
+        FuzzFailure::unless(found == client(PEER, &lines), || "looking again finds another".to_owned())?;
+        FuzzFailure::unless(found == found.to_canonical(), || format!("{found} is not in its plain form"))?;
         let stranger = client(STRANGER, &lines);
-        Failure::unless(stranger == STRANGER, || format!("a stranger passes for {stranger}"))?;
+        FuzzFailure::unless(stranger == STRANGER, || format!("a stranger passes for {stranger}"))?;
         check_appended(&lines, &entry, |lines| client(PEER, lines))?;
         kinds.push_str(if found == PEER {
             "peer "
@@ -47,11 +47,15 @@ pub(crate) fn try_input(input: &[u8]) -> Result<u64, Failure> {
 }
 
 /// Whatever a client wrote before: what the trusted proxy appends to it is the client.
-fn check_appended(lines: &[&[u8]], entry: &str, client: impl Fn(&[&[u8]]) -> IpAddr) -> Result<(), Failure> {
+fn check_appended(
+    lines: &[&[u8]],
+    entry: &str,
+    client: impl Fn(&[&[u8]]) -> IpAddr,
+) -> Result<(), FuzzFailure> {
     let expected: IpAddr = CLIENT.parse().expect("an address");
     let own_line: Vec<&[u8]> = lines.iter().copied().chain([entry.as_bytes()]).collect();
     let found = client(&own_line);
-    Failure::unless(found == expected, || {
+    FuzzFailure::unless(found == expected, || {
         format!("{found} instead of what the proxy wrote on its own line")
     })?;
     let last = lines.last().copied().unwrap_or_default();
@@ -61,7 +65,7 @@ fn check_appended(lines: &[&[u8]], entry: &str, client: impl Fn(&[&[u8]]) -> IpA
         same_line.pop();
         same_line.push(&appended);
         let found = client(&same_line);
-        Failure::unless(found == expected, || format!("{found} instead of what the proxy appended"))?;
+        FuzzFailure::unless(found == expected, || format!("{found} instead of what the proxy appended"))?;
     }
     Ok(())
 }

@@ -18,6 +18,6 @@ mod trace;
 mod watch;
 mod wire_words;
 
-pub use run::{RunError, Tally, fuzz, try_some};
-pub use target::{Failure, Target};
+pub use run::{FuzzTally, RunError, fuzz, try_some};
+pub use target::{FuzzFailure, FuzzTarget};
 pub use tidegate::testing::Random;

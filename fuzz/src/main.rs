@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
-use tidegate_fuzz::{Target, fuzz};
+use tidegate_fuzz::{FuzzTarget, fuzz};
 
 /// Mutates what others write until the time is up or something fails.
 ///
@@ -15,7 +15,7 @@ use tidegate_fuzz::{Target, fuzz};
 #[command(name = "tidegate-fuzz")]
 struct Cli {
     /// What to fuzz
-    target: Target,
+    target: FuzzTarget,
     /// How long
     #[arg(long, value_name = "N", default_value_t = 60)]
     seconds: u64,
@@ -65,7 +65,7 @@ fn run(cli: &Cli) -> Result<String, String> {
     Ok(format!("{name}: nothing failed in {tried} inputs, {a_second} a second, {kinds} kinds of answers"))
 }
 
-fn replay(target: Target, file: &PathBuf) -> Result<String, String> {
+fn replay(target: FuzzTarget, file: &PathBuf) -> Result<String, String> {
     let input = std::fs::read(file).map_err(|error| format!("cannot read {}: {error}", file.display()))?;
     target.try_input(&input).map_err(|failure| failure.to_string())?;
     Ok(format!("{}: it does not fail", file.display()))

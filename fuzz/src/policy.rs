@@ -2,10 +2,10 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use tidegate::policy::{Decision, Limiter, Policy, Problem, Request, Trust};
+use tidegate::engine::{Decision, Limiter, Policy, Problem, Request, Trust};
 use tidegate::{Cost, ManualClock, Memory, MemoryOptions, Nanos};
 
-use crate::target::{Failure, kind_of};
+use crate::target::{FuzzFailure, kind_of};
 
 const BEFORE: &str = include_str!("../../examples/quick-start/policy.yaml");
 
@@ -13,13 +13,13 @@ const OPTIONS: MemoryOptions = MemoryOptions { max_keys: 200, max_log_entries: 2
 
 type Still = Limiter<Memory<ManualClock>, ManualClock>;
 
-pub(crate) fn try_input(input: &[u8]) -> Result<u64, Failure> {
+pub(crate) fn try_input(input: &[u8]) -> Result<u64, FuzzFailure> {
     let text = String::from_utf8_lossy(input);
     let (first, second) = (Policy::parse(&text), Policy::parse(&text));
     match (first, second) {
         (Err(error), Err(again)) => {
-            Failure::unless(error == again, || "reading it again gives other problems".to_owned())?;
-            Failure::unless(error.problems.iter().any(Problem::is_error), || {
+            FuzzFailure::unless(error == again, || "reading it again gives other problems".to_owned())?;
+            FuzzFailure::unless(error.problems.iter().any(Problem::is_error), || {
                 "refused for nothing".to_owned()
             })?;
             check_spans(&text, &error.problems)?;
@@ -27,22 +27,26 @@ pub(crate) fn try_input(input: &[u8]) -> Result<u64, Failure> {
         }
         (Ok(policy), Ok(again)) => {
             let same = policy.warnings == again.warnings;
-            Failure::unless(same, || "reading it again gives other warnings".to_owned())?;
-            Failure::unless(!policy.warnings.iter().any(Problem::is_error), || "an error passed".to_owned())?;
+            FuzzFailure::unless(same, || "reading it again gives other warnings".to_owned())?;
+            FuzzFailure::unless(!policy.warnings.iter().any(Problem::is_error), || {
+                "an error passed".to_owned()
+            })?;
             check_spans(&text, &policy.warnings)?;
             let warned: Vec<String> = policy.warnings.iter().map(|warning| warning.message.clone()).collect();
             let tenants: Vec<String> =
                 policy.rules.tenants().nodes().iter().map(|tenant| tenant.id.to_string()).take(5).collect();
             let (decided, decided_again) = (decide(policy, &tenants)?, decide(again, &tenants)?);
-            Failure::unless(decided == decided_again, || "the same policy decides differently".to_owned())?;
+            FuzzFailure::unless(decided == decided_again, || {
+                "the same policy decides differently".to_owned()
+            })?;
             Ok(kind_of(warned.iter().chain(&decided).map(String::as_str)))
         }
-        _ => Err(Failure("read once, it is a policy, and again it is none".to_owned())),
+        _ => Err(FuzzFailure("read once, it is a policy, and again it is none".to_owned())),
     }
 }
 
 /// Every problem stands somewhere in the text.
-fn check_spans(text: &str, problems: &[Problem]) -> Result<(), Failure> {
+fn check_spans(text: &str, problems: &[Problem]) -> Result<(), FuzzFailure> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let lines: Vec<&str> = text.split('\n').collect();
     for problem in problems {
@@ -53,23 +57,24 @@ fn check_spans(text: &str, problems: &[Problem]) -> Result<(), Failure> {
         let inside = width.is_some_and(|width| {
             at.column >= 1 && at.length >= 1 && at.column as usize + at.length as usize <= width + 2
         });
-        Failure::unless(inside, || {
+        FuzzFailure::unless(inside, || {
             format!(
                 "a problem stands outside the text of {} lines ({width:?} wide): {at:?}: {problem}",
                 lines.len()
             )
         })?;
-        Failure::unless(!problem.message.is_empty(), || "a problem without words".to_owned())?;
+        FuzzFailure::unless(!problem.message.is_empty(), || "a problem without words".to_owned())?;
     }
     Ok(())
 }
 
 /// Swaps the policy in and asks it; what it decided, as JSON.
-fn decide(policy: Policy, tenants: &[String]) -> Result<Vec<String>, Failure> {
+fn decide(policy: Policy, tenants: &[String]) -> Result<Vec<String>, FuzzFailure> {
     let before = || Policy::parse(BEFORE).expect("an example is a policy");
     let limiter: Still = Limiter::in_memory(before(), OPTIONS, ManualClock::default())
-        .map_err(|error| Failure(format!("the policy before it is refused: {error}")))?;
-    let swap = |policy| limiter.swap(policy).map_err(|error| Failure(format!("it cannot be used: {error}")));
+        .map_err(|error| FuzzFailure(format!("the policy before it is refused: {error}")))?;
+    let swap =
+        |policy| limiter.swap(policy).map_err(|error| FuzzFailure(format!("it cannot be used: {error}")));
     let mut decided = Vec::new();
     ask_all(&limiter, tenants, &mut decided)?;
     swap(policy)?;
@@ -95,10 +100,10 @@ fn requests(tenants: &[String]) -> Vec<Request<'_>> {
     requests
 }
 
-fn ask_all(limiter: &Still, tenants: &[String], decided: &mut Vec<String>) -> Result<(), Failure> {
+fn ask_all(limiter: &Still, tenants: &[String], decided: &mut Vec<String>) -> Result<(), FuzzFailure> {
     for request in requests(tenants) {
         let peeked = limiter.peek(&request).to_json();
-        Failure::unless(peeked == limiter.peek(&request).to_json(), || {
+        FuzzFailure::unless(peeked == limiter.peek(&request).to_json(), || {
             "a peek changed something".to_owned()
         })?;
         let decision = limiter.check(&request);
@@ -110,15 +115,15 @@ fn ask_all(limiter: &Still, tenants: &[String], decided: &mut Vec<String>) -> Re
     Ok(())
 }
 
-fn check_decision(decision: &Decision) -> Result<(), Failure> {
+fn check_decision(decision: &Decision) -> Result<(), FuzzFailure> {
     let json = decision.to_json();
     let read = serde_json::from_str::<serde_json::Value>(&json);
-    Failure::unless(read.is_ok_and(|value| value.is_object()), || format!("no JSON: {json}"))?;
+    FuzzFailure::unless(read.is_ok_and(|value| value.is_object()), || format!("no JSON: {json}"))?;
     for limit in decision.limits() {
-        Failure::unless(limit.decision.remaining <= limit.decision.limit, || {
+        FuzzFailure::unless(limit.decision.remaining <= limit.decision.limit, || {
             format!("more than all: {json}")
         })?;
     }
-    let waits = decision.retry_after().is_some_and(|wait| wait > Nanos::ZERO);
-    Failure::unless(!decision.is_allowed() || !waits, || format!("admitted, and told to wait: {json}"))
+    let waits = decision.wait().is_some_and(|wait| wait > Nanos::ZERO);
+    FuzzFailure::unless(!decision.is_allowed() || !waits, || format!("admitted, and told to wait: {json}"))
 }

@@ -2,14 +2,14 @@
 
 use std::sync::LazyLock;
 
-use tidegate::policy::Policy;
+use tidegate::engine::Policy;
 use tidegate_server::identity::Identity;
 use tidegate_server::node::Node;
-use tidegate_server::resp::{Decoder, Exchange, Step};
+use tidegate_server::resp::{DecodeStep, Decoder, Exchange};
 use tidegate_server::settings::Settings;
 
 use crate::Random;
-use crate::target::{Failure, kind_of};
+use crate::target::{FuzzFailure, kind_of};
 
 /// All that a policy can have, so that every field matters.
 const POLICY: &str = include_str!("policy.yaml");
@@ -22,25 +22,25 @@ static NODE: LazyLock<Node> = LazyLock::new(|| {
     Node::new(settings, policy.into(), identity).expect("a few limits fit")
 });
 
-pub(crate) fn try_input(input: &[u8]) -> Result<u64, Failure> {
+pub(crate) fn try_input(input: &[u8]) -> Result<u64, FuzzFailure> {
     let whole = commands([input].into_iter())?;
     let bytes = commands(input.chunks(1))?;
-    Failure::unless(whole == bytes, || "byte by byte, there are other commands".to_owned())?;
+    FuzzFailure::unless(whole == bytes, || "byte by byte, there are other commands".to_owned())?;
     let mut random = Random::new(input.len() as u64);
     let size = 1 + random.index(input.len() + 1);
     let pieces = commands(input.chunks(size))?;
-    Failure::unless(whole == pieces, || format!("in pieces of {size}, there are other commands"))?;
+    FuzzFailure::unless(whole == pieces, || format!("in pieces of {size}, there are other commands"))?;
     let (answers, over) = answers(input)?;
     // An empty command has no answer; one that ends the connection is the last.
     let expected = whole.iter().filter(|command| !command.is_empty()).count();
     let seen = each_answer(&answers)?;
     let fits = seen.len() == expected || (over && seen.len() <= expected);
-    Failure::unless(fits, || format!("{} answers to {expected} commands", seen.len()))?;
+    FuzzFailure::unless(fits, || format!("{} answers to {expected} commands", seen.len()))?;
     Ok(kind_of(seen.iter().map(String::as_str).take(4)))
 }
 
 /// The commands, each as a text; what is refused or broken is one, too.
-fn commands<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> Result<Vec<String>, Failure> {
+fn commands<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> Result<Vec<String>, FuzzFailure> {
     let (mut decoder, mut held, mut all) = (Decoder::new(), Vec::new(), Vec::new());
     for piece in pieces {
         held.extend_from_slice(piece);
@@ -48,24 +48,24 @@ fn commands<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> Result<Vec<String>, F
         loop {
             let rest = &held[used..];
             match decoder.step(rest) {
-                Step::Command(bytes) => {
+                DecodeStep::Command(bytes) => {
                     let args: Vec<String> =
                         decoder.args(rest).iter().map(|arg| format!("`{}`", arg.escape_ascii())).collect();
                     all.push(args.join(" "));
-                    Failure::unless(bytes > 0 && bytes <= rest.len(), || {
+                    FuzzFailure::unless(bytes > 0 && bytes <= rest.len(), || {
                         format!("a command of {bytes} bytes")
                     })?;
                     used += bytes;
                 }
-                Step::Refused(bytes, refusal) => {
+                DecodeStep::Refused(bytes, refusal) => {
                     all.push(refusal.to_string());
                     used += bytes;
                 }
-                Step::More(bytes) => {
+                DecodeStep::More(bytes) => {
                     used += bytes;
                     break;
                 }
-                Step::Broken(broken) => {
+                DecodeStep::Broken(broken) => {
                     all.push(broken.to_string());
                     return Ok(all);
                 }
@@ -77,7 +77,7 @@ fn commands<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> Result<Vec<String>, F
 }
 
 /// What the server says to the input, and whether it closes the connection.
-fn answers(input: &[u8]) -> Result<(Vec<u8>, bool), Failure> {
+fn answers(input: &[u8]) -> Result<(Vec<u8>, bool), FuzzFailure> {
     const AT_ONCE: usize = 7;
     let mut exchange = Exchange::new(&NODE);
     let (mut all, mut rest) = (Vec::new(), input);
@@ -86,22 +86,23 @@ fn answers(input: &[u8]) -> Result<(Vec<u8>, bool), Failure> {
         let progress = exchange.answer(rest, AT_ONCE, &mut out);
         all.append(&mut out);
         let sound = progress.used <= rest.len() && progress.commands <= AT_ONCE;
-        Failure::unless(sound, || format!("{progress:?} of {} bytes", rest.len()))?;
+        FuzzFailure::unless(sound, || format!("{progress:?} of {} bytes", rest.len()))?;
         rest = &rest[progress.used..];
         if !progress.paused {
             return Ok((all, exchange.is_over()));
         }
-        Failure::unless(progress.used > 0, || "it does not get on".to_owned())?;
+        FuzzFailure::unless(progress.used > 0, || "it does not get on".to_owned())?;
     }
 }
 
 /// Reads the answers one by one, each as a text.
-fn each_answer(mut bytes: &[u8]) -> Result<Vec<String>, Failure> {
+fn each_answer(mut bytes: &[u8]) -> Result<Vec<String>, FuzzFailure> {
     let mut all = Vec::new();
     while !bytes.is_empty() {
         let whole = bytes;
-        bytes = after_answer(bytes, 0)
-            .ok_or_else(|| Failure(format!("no answer: {}", whole[..whole.len().min(200)].escape_ascii())))?;
+        bytes = after_answer(bytes, 0).ok_or_else(|| {
+            FuzzFailure(format!("no answer: {}", whole[..whole.len().min(200)].escape_ascii()))
+        })?;
         all.push(whole[..whole.len() - bytes.len()].escape_ascii().to_string());
     }
     Ok(all)

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::mutate::mutated;
 use crate::watch::Watch;
-use crate::{Failure, Random, Target, corpus};
+use crate::{FuzzFailure, FuzzTarget, Random, corpus};
 
 /// An input that takes longer hangs.
 const SLOW: Duration = Duration::from_secs(1);
@@ -23,7 +23,7 @@ const POOL_MAX: usize = 4_096;
 
 /// What a run came to.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Tally {
+pub struct FuzzTally {
     /// Inputs tried.
     pub tried: u64,
     /// Kinds of answers seen.
@@ -41,7 +41,7 @@ pub enum RunError {
     )]
     Failed {
         /// What was wrong.
-        failure: Failure,
+        failure: FuzzFailure,
         /// The target's name.
         target: &'static str,
         /// Where the input is.
@@ -57,7 +57,7 @@ pub enum RunError {
 ///
 /// # Errors
 /// At the first input that fails.
-pub fn fuzz(target: Target, time: Duration, seed: u64) -> Result<Tally, RunError> {
+pub fn fuzz(target: FuzzTarget, time: Duration, seed: u64) -> Result<FuzzTally, RunError> {
     let dying = corpus::failure(target, "dying")?;
     let tried = AtomicU64::new(0);
     let (done, wait) = mpsc::channel::<()>();
@@ -79,12 +79,12 @@ pub fn fuzz(target: Target, time: Duration, seed: u64) -> Result<Tally, RunError
 }
 
 fn work(
-    target: Target,
+    target: FuzzTarget,
     time: Duration,
     seed: u64,
     tried: &AtomicU64,
     dying: &Path,
-) -> Result<Tally, RunError> {
+) -> Result<FuzzTally, RunError> {
     let mut random = Random::new(seed);
     let mut pool = corpus::seeds(target)?;
     let mut kinds = HashSet::new();
@@ -111,14 +111,14 @@ fn work(
             println!("{}: {seconds} s, {count} inputs, {found} kinds of answers", target.name());
         }
     }
-    Ok(Tally { tried: tried.load(Ordering::Relaxed), kinds: kinds.len() as u64, took: watch.elapsed() })
+    Ok(FuzzTally { tried: tried.load(Ordering::Relaxed), kinds: kinds.len() as u64, took: watch.elapsed() })
 }
 
 /// Tries so many inputs, however long it takes: for tests, which must not depend on the clock.
 ///
 /// # Errors
 /// At the first input that fails.
-pub fn try_some(target: Target, inputs: usize, seed: u64) -> Result<(), RunError> {
+pub fn try_some(target: FuzzTarget, inputs: usize, seed: u64) -> Result<(), RunError> {
     let mut random = Random::new(seed);
     let pool = corpus::seeds(target)?;
     for _ in 0..inputs {
@@ -131,7 +131,7 @@ pub fn try_some(target: Target, inputs: usize, seed: u64) -> Result<(), RunError
 }
 
 /// Writes a failing input to a file of its own.
-fn keep(target: Target, input: &[u8], failure: Failure) -> io::Result<RunError> {
+fn keep(target: FuzzTarget, input: &[u8], failure: FuzzFailure) -> io::Result<RunError> {
     let number = input.iter().fold(0_u64, |sum, byte| sum.wrapping_mul(31).wrapping_add(u64::from(*byte)));
     let file = corpus::failure(target, &format!("{number:016x}"))?;
     fs::write(&file, input)?;
@@ -139,7 +139,7 @@ fn keep(target: Target, input: &[u8], failure: Failure) -> io::Result<RunError> 
 }
 
 /// Ends the process if one input takes too long: nothing else can stop it.
-fn look_for_hangs(target: Target, tried: &AtomicU64, dying: &Path, wait: &mpsc::Receiver<()>) {
+fn look_for_hangs(target: FuzzTarget, tried: &AtomicU64, dying: &Path, wait: &mpsc::Receiver<()>) {
     let (mut last, mut since) = (u64::MAX, Watch::start());
     while wait.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
         let count = tried.load(Ordering::Relaxed);

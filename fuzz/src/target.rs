@@ -8,7 +8,7 @@ use crate::{bodies, cost, dictionary, forwarded, policy, resp, trace, wire_words
 
 /// Something that reads what others wrote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Target {
+pub enum FuzzTarget {
     /// The document parser, and all that a document leads to
     Policy,
     /// The trace reader, and the engine behind it
@@ -26,59 +26,65 @@ pub enum Target {
 /// What an input did wrong, in words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct Failure(pub(crate) String);
+pub struct FuzzFailure(pub(crate) String);
 
-impl Failure {
+impl FuzzFailure {
     /// Fails unless it holds.
-    pub(crate) fn unless(holds: bool, what: impl FnOnce() -> String) -> Result<(), Failure> {
-        if holds { Ok(()) } else { Err(Failure(what())) }
+    pub(crate) fn unless(holds: bool, what: impl FnOnce() -> String) -> Result<(), FuzzFailure> {
+        if holds { Ok(()) } else { Err(FuzzFailure(what())) }
     }
 }
 
-impl Target {
+impl FuzzTarget {
     /// All of them.
-    pub const ALL: [Target; 6] =
-        [Target::Policy, Target::Trace, Target::Resp, Target::Forwarded, Target::Bodies, Target::Cost];
+    pub const ALL: [FuzzTarget; 6] = [
+        FuzzTarget::Policy,
+        FuzzTarget::Trace,
+        FuzzTarget::Resp,
+        FuzzTarget::Forwarded,
+        FuzzTarget::Bodies,
+        FuzzTarget::Cost,
+    ];
 
     /// Its name on the command line and in the corpus.
     pub fn name(self) -> &'static str {
         match self {
-            Target::Policy => "policy",
-            Target::Trace => "trace",
-            Target::Resp => "resp",
-            Target::Forwarded => "forwarded",
-            Target::Bodies => "bodies",
-            Target::Cost => "cost",
+            FuzzTarget::Policy => "policy",
+            FuzzTarget::Trace => "trace",
+            FuzzTarget::Resp => "resp",
+            FuzzTarget::Forwarded => "forwarded",
+            FuzzTarget::Bodies => "bodies",
+            FuzzTarget::Cost => "cost",
         }
     }
 
     /// The example files that are its seeds.
     pub(crate) fn seed_file(self) -> Option<&'static str> {
         match self {
-            Target::Policy => Some("policy.yaml"),
-            Target::Trace => Some("trace.jsonl"),
-            Target::Resp | Target::Forwarded | Target::Bodies | Target::Cost => None,
+            FuzzTarget::Policy => Some("policy.yaml"),
+            FuzzTarget::Trace => Some("trace.jsonl"),
+            FuzzTarget::Resp | FuzzTarget::Forwarded | FuzzTarget::Bodies | FuzzTarget::Cost => None,
         }
     }
 
     /// Seeds that are no files.
     pub(crate) fn seeds(self) -> &'static [&'static str] {
         match self {
-            Target::Policy | Target::Trace => &[],
-            Target::Resp => wire_words::COMMANDS,
-            Target::Forwarded => wire_words::FORWARDED_LINES,
-            Target::Bodies => wire_words::REQUESTS,
-            Target::Cost => wire_words::COSTS,
+            FuzzTarget::Policy | FuzzTarget::Trace => &[],
+            FuzzTarget::Resp => wire_words::COMMANDS,
+            FuzzTarget::Forwarded => wire_words::FORWARDED_LINES,
+            FuzzTarget::Bodies => wire_words::REQUESTS,
+            FuzzTarget::Cost => wire_words::COSTS,
         }
     }
 
     pub(crate) fn words(self) -> &'static [&'static str] {
         match self {
-            Target::Policy => dictionary::POLICY,
-            Target::Trace | Target::Bodies => dictionary::TRACE,
-            Target::Resp => wire_words::RESP,
-            Target::Forwarded => wire_words::FORWARDED,
-            Target::Cost => wire_words::COST,
+            FuzzTarget::Policy => dictionary::POLICY,
+            FuzzTarget::Trace | FuzzTarget::Bodies => dictionary::TRACE,
+            FuzzTarget::Resp => wire_words::RESP,
+            FuzzTarget::Forwarded => wire_words::FORWARDED,
+            FuzzTarget::Cost => wire_words::COST,
         }
     }
 
@@ -86,19 +92,19 @@ impl Target {
     ///
     /// # Errors
     /// When the target panics, or what it says is wrong.
-    pub fn try_input(self, input: &[u8]) -> Result<u64, Failure> {
+    pub fn try_input(self, input: &[u8]) -> Result<u64, FuzzFailure> {
         let tried = catch_unwind(AssertUnwindSafe(|| match self {
-            Target::Policy => policy::try_input(input),
-            Target::Trace => trace::try_input(input),
-            Target::Resp => resp::try_input(input),
-            Target::Forwarded => forwarded::try_input(input),
-            Target::Bodies => bodies::try_input(input),
-            Target::Cost => cost::try_input(input),
+            FuzzTarget::Policy => policy::try_input(input),
+            FuzzTarget::Trace => trace::try_input(input),
+            FuzzTarget::Resp => resp::try_input(input),
+            FuzzTarget::Forwarded => forwarded::try_input(input),
+            FuzzTarget::Bodies => bodies::try_input(input),
+            FuzzTarget::Cost => cost::try_input(input),
         }));
         tried.unwrap_or_else(|panic| {
             let said = panic.downcast_ref::<String>().map(String::as_str);
             let said = said.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("something");
-            Err(Failure(format!("it panicked: {said}")))
+            Err(FuzzFailure(format!("it panicked: {said}")))
         })
     }
 }

@@ -2,11 +2,11 @@
 
 use std::sync::LazyLock;
 
-use tidegate::policy::Policy;
-use tidegate_server::simulate::{SimulateError, run};
+use tidegate::engine::Policy;
+use tidegate_server::replay::{SimulateError, run};
 use tidegate_server::wire;
 
-use crate::target::{Failure, kind_of};
+use crate::target::{FuzzFailure, kind_of};
 
 /// All that a policy can have, so that every member of a request matters.
 const POLICY: &str = include_str!("policy.yaml");
@@ -14,18 +14,18 @@ const POLICY: &str = include_str!("policy.yaml");
 /// More keys than any input has.
 const MAX_KEYS: usize = 20_000;
 
-pub(crate) fn try_input(input: &[u8]) -> Result<u64, Failure> {
+pub(crate) fn try_input(input: &[u8]) -> Result<u64, FuzzFailure> {
     for line in input.split(|byte| *byte == b'\n') {
         if let Some(Err(error)) = std::str::from_utf8(line).ok().map(wire::trace_line) {
             let inside = (1..=line.len() + 1).contains(&error.column);
-            Failure::unless(inside, || format!("column {} of {}: {error}", error.column, line.len()))?;
+            FuzzFailure::unless(inside, || format!("column {} of {}: {error}", error.column, line.len()))?;
         }
     }
     let (mut out, mut again) = (Vec::new(), Vec::new());
     let (first, second) = (simulate(input, &mut out), simulate(input, &mut again));
     let told = |done: &Result<u64, SimulateError>| done.as_ref().map_err(ToString::to_string).copied();
-    Failure::unless(told(&first) == told(&second), || "run again, it ends differently".to_owned())?;
-    Failure::unless(out == again, || "run again, it decides differently".to_owned())?;
+    FuzzFailure::unless(told(&first) == told(&second), || "run again, it ends differently".to_owned())?;
+    FuzzFailure::unless(out == again, || "run again, it decides differently".to_owned())?;
     check(input, &first, &out)?;
     let said = match &first {
         Ok(_) => String::from_utf8_lossy(&out).into_owned(),
@@ -42,27 +42,27 @@ fn simulate(input: &[u8], out: &mut Vec<u8>) -> Result<u64, SimulateError> {
 }
 
 /// Every line has a decision up to the one that is wrong, and every decision is JSON.
-fn check(input: &[u8], done: &Result<u64, SimulateError>, out: &[u8]) -> Result<(), Failure> {
+fn check(input: &[u8], done: &Result<u64, SimulateError>, out: &[u8]) -> Result<(), FuzzFailure> {
     let lines = input.split_inclusive(|byte| *byte == b'\n').count() as u64;
     let decided = out.split_inclusive(|byte| *byte == b'\n').count() as u64;
     match done {
         Ok(requests) => {
             let all = *requests == lines && decided == lines;
-            Failure::unless(all, || format!("{decided} decisions on {lines} lines"))?;
+            FuzzFailure::unless(all, || format!("{decided} decisions on {lines} lines"))?;
         }
         Err(SimulateError::Line { line, column, problem }) => {
             let before = *line == decided + 1 && *line <= lines && *column >= 1;
-            Failure::unless(before, || {
+            FuzzFailure::unless(before, || {
                 format!("{decided} decisions, then line {line} of {lines}, column {column}")
             })?;
-            Failure::unless(!problem.is_empty(), || "a problem without words".to_owned())?;
+            FuzzFailure::unless(!problem.is_empty(), || "a problem without words".to_owned())?;
         }
-        Err(error) => return Err(Failure(format!("no clean end: {error}"))),
+        Err(error) => return Err(FuzzFailure(format!("no clean end: {error}"))),
     }
     for line in out.split_inclusive(|byte| *byte == b'\n') {
         let read = serde_json::from_slice::<serde_json::Value>(line);
         let whole = read.is_ok_and(|value| value.get("at_ms").is_some() && value.get("allowed").is_some());
-        Failure::unless(whole, || format!("no decision: {}", String::from_utf8_lossy(line)))?;
+        FuzzFailure::unless(whole, || format!("no decision: {}", String::from_utf8_lossy(line)))?;
     }
     Ok(())
 }

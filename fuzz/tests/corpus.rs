@@ -1,10 +1,10 @@
 //! What once failed stays right, and a short run finds nothing.
 
-use tidegate_fuzz::{Target, corpus, try_some};
+use tidegate_fuzz::{FuzzTarget, corpus, try_some};
 
 #[test]
 fn nothing_that_once_failed_fails_again() {
-    for target in Target::ALL {
+    for target in FuzzTarget::ALL {
         for (file, input) in corpus::known(target).expect("the corpus can be read") {
             let tried = target.try_input(&input);
             assert!(tried.is_ok(), "{}: {tried:?}", file.display());
@@ -14,7 +14,7 @@ fn nothing_that_once_failed_fails_again() {
 
 #[test]
 fn the_examples_are_sound() {
-    for target in Target::ALL {
+    for target in FuzzTarget::ALL {
         let seeds = corpus::seeds(target).expect("the examples can be read");
         assert!(seeds.len() > 10, "the examples are there");
         for seed in seeds {
@@ -25,7 +25,7 @@ fn the_examples_are_sound() {
 
 #[test]
 fn a_few_hundred_inputs_find_nothing() {
-    for target in Target::ALL {
+    for target in FuzzTarget::ALL {
         let tried = try_some(target, 300, 4_711);
         assert!(tried.is_ok(), "{}: {tried:?}", target.name());
     }

@@ -72,7 +72,7 @@ impl Binary {
 
 /// What came of all binaries.
 #[derive(Debug, Default)]
-pub struct Tally {
+pub struct TestTally {
     /// Tests that passed.
     pub passed: usize,
     /// The binaries that failed, by their main files.
@@ -80,13 +80,13 @@ pub struct Tally {
 }
 
 /// Builds what `cargo test` with these arguments would run, and runs it.
-pub fn run(root: &Path, arguments: &[&str]) -> Result<Tally, SuiteError> {
+pub fn run(root: &Path, arguments: &[&str]) -> Result<TestTally, SuiteError> {
     let (waiting, computing): (Vec<Binary>, Vec<Binary>) =
         build(root, arguments)?.into_iter().partition(Binary::waits);
     if waiting.is_empty() && computing.is_empty() {
         return Err(SuiteError::Nothing);
     }
-    let tally = Mutex::new(Tally::default());
+    let tally = Mutex::new(TestTally::default());
     std::thread::scope(|scope| {
         for lane in [waiting, computing] {
             let tally = &tally;
@@ -126,7 +126,7 @@ fn test_binary(root: &Path, message: Message) -> Option<Binary> {
 }
 
 #[expect(clippy::disallowed_methods, reason = "how long tests take is for people to see")]
-fn run_one(binary: &Binary, tally: &Mutex<Tally>) {
+fn run_one(binary: &Binary, tally: &Mutex<TestTally>) {
     let began = Instant::now();
     let (ended_well, said) = match output(binary.command()) {
         Ok(ended) => ended,

@@ -4,25 +4,25 @@ use std::sync::atomic::Ordering;
 
 use portable_atomic::AtomicU128;
 
-use crate::rounds::{Contender, Counts, Share};
+use crate::rounds::{AnswerCounts, Contender, WorkSlice};
 
 pub(crate) const NAME: &str = "bare CAS";
 const AHEAD_NAME: &str = "bare CAS, known ahead";
 
 /// A table of 16-byte slots in memory as it comes from the system, every page
 /// touched.
-pub(crate) struct Table {
+pub(crate) struct BareTable {
     slots: Box<[AtomicU128]>,
     /// Slots for each key, in units of 2⁻³².
     slots_per_key: u64,
 }
 
-impl Table {
+impl BareTable {
     /// As many slots as ours has for so many keys.
-    pub(crate) fn new(keys: u32) -> Table {
+    pub(crate) fn new(keys: u32) -> BareTable {
         let slots = (u64::from(keys) * 10).div_ceil(7);
         let slots_per_key = (slots << 32) / u64::from(keys.max(1));
-        Table { slots: (0..slots).map(|_| AtomicU128::new(0)).collect(), slots_per_key }
+        BareTable { slots: (0..slots).map(|_| AtomicU128::new(0)).collect(), slots_per_key }
     }
 
     /// Spreads indexes over all of the table by a multiplication, as ours does with hashes.
@@ -43,18 +43,18 @@ impl Table {
 
 /// One at a time: a place is known only when the swap before it is done, as a request is known only when
 /// it has come. What one access to such a table takes.
-pub(crate) fn one_at_a_time(table: &Table) -> Contender<'_> {
+pub(crate) fn one_at_a_time(table: &BareTable) -> Contender<'_> {
     // A race lost to the other thread counts as denied.
     Contender::new(NAME, |share| in_turn_share(table, share)).estimating()
 }
 
 /// The same with all places known ahead, so that the processor fetches several at once: what batches
 /// compete with.
-pub(crate) fn known_ahead(table: &Table) -> Contender<'_> {
+pub(crate) fn known_ahead(table: &BareTable) -> Contender<'_> {
     Contender::new(AHEAD_NAME, |share| share.each_index(|index| table.swap(index).1)).estimating()
 }
 
-fn in_turn_share(table: &Table, share: &Share<'_>) -> Counts {
+fn in_turn_share(table: &BareTable, share: &WorkSlice<'_>) -> AnswerCounts {
     let mut before = 0;
     share.each_index(|index| {
         // Always zero, since no slot counts that far, but the processor cannot know.

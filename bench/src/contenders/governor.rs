@@ -7,14 +7,14 @@ use std::time::Duration;
 use governor::middleware::StateInformationMiddleware;
 use governor::{DefaultKeyedRateLimiter, RateLimiter};
 
-use super::{Apart, Quota, prepare, prepare_keys};
+use super::{Apart, CommonQuota, prepare, prepare_keys};
 use crate::rounds::{Contender, Expected};
 
 pub(crate) const NAME: &str = "governor";
 
 /// A single bucket that says yes, or until when not.
 pub(crate) fn hot(expected: Expected) -> Contender<'static> {
-    let limiter = Apart(RateLimiter::direct(quota(Quota::of_bucket(expected))));
+    let limiter = Apart(RateLimiter::direct(quota(CommonQuota::of_bucket(expected))));
     prepare(expected, || limiter.0.check().is_ok());
     Contender::new(NAME, move |share| {
         let limiter = &limiter.0;
@@ -25,7 +25,7 @@ pub(crate) fn hot(expected: Expected) -> Contender<'static> {
 /// The same with what remains, or the instant from which on it may be asked again: closer to what we
 /// answer.
 pub(crate) fn hot_with_state(expected: Expected) -> Contender<'static> {
-    let limiter = RateLimiter::direct(quota(Quota::of_bucket(expected)));
+    let limiter = RateLimiter::direct(quota(CommonQuota::of_bucket(expected)));
     let limiter = Apart(limiter.with_middleware::<StateInformationMiddleware>());
     prepare(expected, || limiter.0.check().is_ok());
     Contender::new("governor, with state", move |share| {
@@ -45,7 +45,7 @@ pub(crate) fn hot_with_state(expected: Expected) -> Contender<'static> {
 
 /// A limiter that knows every key below `keys`.
 pub(crate) fn full(keys: u32, expected: Expected) -> DefaultKeyedRateLimiter<String> {
-    let limiter = RateLimiter::keyed(quota(Quota::of_key(expected)));
+    let limiter = RateLimiter::keyed(quota(CommonQuota::of_key(expected)));
     prepare_keys(keys, expected, |key| limiter.check_key(key).is_ok());
     limiter
 }
@@ -55,7 +55,7 @@ pub(crate) fn keyed(limiter: &DefaultKeyedRateLimiter<String>) -> Contender<'_> 
     Contender::new(NAME, |share| share.each_key(|key| black_box(&limiter.check_key(key)).is_ok()))
 }
 
-fn quota(quota: Quota) -> governor::Quota {
+fn quota(quota: CommonQuota) -> governor::Quota {
     let period = Duration::from_secs(quota.seconds.into()) / quota.tokens;
     let burst = NonZeroU32::new(quota.burst).expect("the quotas here have a burst");
     governor::Quota::with_period(period).expect("the quotas here refill").allow_burst(burst)

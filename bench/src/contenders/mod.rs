@@ -17,47 +17,48 @@ const DRAIN_MAX: u32 = 100;
 
 /// The same limit for everybody, each of whom writes it differently.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Quota {
+pub(crate) struct CommonQuota {
     pub(crate) tokens: u32,
     pub(crate) seconds: u32,
     pub(crate) burst: u32,
 }
 
-impl Quota {
+impl CommonQuota {
     /// More than can be asked for, for a single bucket.
-    pub(crate) const GENEROUS: Quota = Quota { tokens: 1_000_000, seconds: 1, burst: u32::MAX };
+    pub(crate) const GENEROUS: CommonQuota = CommonQuota { tokens: 1_000_000, seconds: 1, burst: u32::MAX };
 
     /// More than can be asked for, for keys: refilled so slowly that a key which was asked for once is
     /// not forgotten as idle while we measure.
-    pub(crate) const GENEROUS_BY_KEY: Quota = Quota { tokens: 1, seconds: 600, burst: 10_000_000 };
+    pub(crate) const GENEROUS_BY_KEY: CommonQuota =
+        CommonQuota { tokens: 1, seconds: 600, burst: 10_000_000 };
 
     /// The same, but a token is no whole number of nanoseconds.
-    const GENEROUS_ODD: Quota = Quota { tokens: 999_983, ..Quota::GENEROUS };
+    const GENEROUS_ODD: CommonQuota = CommonQuota { tokens: 999_983, ..CommonQuota::GENEROUS };
 
     /// Used up at once and for long.
-    pub(crate) const SCARCE: Quota = Quota { tokens: 1, seconds: 3_600, burst: 2 };
+    pub(crate) const SCARCE: CommonQuota = CommonQuota { tokens: 1, seconds: 3_600, burst: 2 };
 
     /// The same, but a token is no whole number of nanoseconds.
-    const SCARCE_ODD: Quota = Quota { tokens: 7, seconds: 25_201, ..Quota::SCARCE };
+    const SCARCE_ODD: CommonQuota = CommonQuota { tokens: 7, seconds: 25_201, ..CommonQuota::SCARCE };
 
-    pub(crate) fn of_bucket(expected: Expected) -> Quota {
+    pub(crate) fn of_bucket(expected: Expected) -> CommonQuota {
         match expected {
-            Expected::Allowing => Quota::GENEROUS,
-            Expected::Denying => Quota::SCARCE,
+            Expected::Allowing => CommonQuota::GENEROUS,
+            Expected::Denying => CommonQuota::SCARCE,
         }
     }
 
-    fn of_odd_bucket(expected: Expected) -> Quota {
+    fn of_odd_bucket(expected: Expected) -> CommonQuota {
         match expected {
-            Expected::Allowing => Quota::GENEROUS_ODD,
-            Expected::Denying => Quota::SCARCE_ODD,
+            Expected::Allowing => CommonQuota::GENEROUS_ODD,
+            Expected::Denying => CommonQuota::SCARCE_ODD,
         }
     }
 
-    pub(crate) fn of_key(expected: Expected) -> Quota {
+    pub(crate) fn of_key(expected: Expected) -> CommonQuota {
         match expected {
-            Expected::Allowing => Quota::GENEROUS_BY_KEY,
-            Expected::Denying => Quota::SCARCE,
+            Expected::Allowing => CommonQuota::GENEROUS_BY_KEY,
+            Expected::Denying => CommonQuota::SCARCE,
         }
     }
 }

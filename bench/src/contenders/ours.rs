@@ -4,23 +4,23 @@ use std::hint::black_box;
 
 use tidegate::{Bucket, Clock, Cost, Keyed, MemoryOptions, MonotonicClock, Nanos};
 
-use super::{Apart, Quota, prepare, prepare_keys};
-use crate::rounds::{Contender, Counts, Expected};
+use super::{Apart, CommonQuota, prepare, prepare_keys};
+use crate::rounds::{AnswerCounts, Contender, Expected};
 
 pub(crate) const NAME: &str = "tidegate";
 pub(crate) const BATCH_NAME: &str = "tidegate, batches";
 
 /// A single bucket.
 pub(crate) fn hot(expected: Expected) -> Contender<'static> {
-    bucket(NAME, Quota::of_bucket(expected), expected)
+    bucket(NAME, CommonQuota::of_bucket(expected), expected)
 }
 
 /// The same at a rate that makes its arithmetic work hardest.
 pub(crate) fn hot_odd(expected: Expected) -> Contender<'static> {
-    bucket("tidegate, odd rate", Quota::of_odd_bucket(expected), expected)
+    bucket("tidegate, odd rate", CommonQuota::of_odd_bucket(expected), expected)
 }
 
-fn bucket(name: &'static str, limit: Quota, expected: Expected) -> Contender<'static> {
+fn bucket(name: &'static str, limit: CommonQuota, expected: Expected) -> Contender<'static> {
     let bucket = Apart(Bucket::new(quota(limit)));
     prepare(expected, || bucket.0.take(Cost::ONE).is_allowed());
     Contender::new(name, move |share| {
@@ -31,15 +31,15 @@ fn bucket(name: &'static str, limit: Quota, expected: Expected) -> Contender<'st
 
 /// A limiter at the load it is meant for: as many keys as it was made for, all of them there.
 pub(crate) fn full(keys: u32, expected: Expected) -> Keyed<str> {
-    let limiter = empty(keys, Quota::of_key(expected), MonotonicClock::new());
+    let limiter = empty(keys, CommonQuota::of_key(expected), MonotonicClock::new());
     prepare_keys(keys, expected, |key| limiter.take(key, Cost::ONE).is_allowed());
     limiter
 }
 
 /// A limiter for so many keys.
-pub(crate) fn empty<C: Clock>(keys: u32, limit: Quota, clock: C) -> Keyed<str, C> {
+pub(crate) fn empty<C: Clock>(keys: u32, limit: CommonQuota, clock: C) -> Keyed<str, C> {
     let options = MemoryOptions { max_keys: keys as usize, ..MemoryOptions::default() };
-    Keyed::with(quota(limit), options, clock)
+    Keyed::with(quota(limit), options, clock).expect("the machine has memory for the keys")
 }
 
 /// One key at a time.
@@ -50,7 +50,7 @@ pub(crate) fn keyed(limiter: &Keyed<str>) -> Contender<'_> {
 /// Keys in batches.
 pub(crate) fn batches(limiter: &Keyed<str>) -> Contender<'_> {
     Contender::new(BATCH_NAME, |share| {
-        let mut counts = Counts::default();
+        let mut counts = AnswerCounts::default();
         share.each_block(|keys| {
             let requests = keys.iter().map(|key| (key.as_str(), Cost::ONE));
             limiter.take_many(requests, |decision| counts.count(black_box(&decision).is_allowed()));
@@ -59,7 +59,7 @@ pub(crate) fn batches(limiter: &Keyed<str>) -> Contender<'_> {
     })
 }
 
-fn quota(quota: Quota) -> tidegate::Quota {
+fn quota(quota: CommonQuota) -> tidegate::Quota {
     let window = Nanos::from_secs(quota.seconds.into());
     tidegate::Quota::new(quota.tokens.into(), window, quota.burst).expect("the quotas here are within range")
 }

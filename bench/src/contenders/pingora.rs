@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use pingora_limits::rate::Rate;
 
-use super::{Quota, prepare, prepare_keys};
+use super::{CommonQuota, prepare, prepare_keys};
 use crate::keys;
 use crate::rounds::{Contender, Expected};
 
@@ -16,7 +16,7 @@ const INTERVAL: Duration = Duration::from_secs(3_600);
 
 /// A single key.
 pub(crate) fn hot(expected: Expected) -> Contender<'static> {
-    let (rate, most) = (Rate::new(INTERVAL), most(Quota::of_bucket(expected)));
+    let (rate, most) = (Rate::new(INTERVAL), most(CommonQuota::of_bucket(expected)));
     let key = keys::key(0);
     prepare(expected, || rate.observe(&key, 1) <= most);
     Contender::new(NAME, move |share| share.each_time(|| black_box(rate.observe(&key, 1)) <= most))
@@ -24,13 +24,13 @@ pub(crate) fn hot(expected: Expected) -> Contender<'static> {
 
 /// Many keys. More of them than counters share these, so its answers are estimates.
 pub(crate) fn keyed(keys: u32, expected: Expected) -> Contender<'static> {
-    let (rate, most) = (Rate::new(INTERVAL), most(Quota::of_key(expected)));
+    let (rate, most) = (Rate::new(INTERVAL), most(CommonQuota::of_key(expected)));
     prepare_keys(keys, expected, |key| rate.observe(key, 1) <= most);
     let run =
         Contender::new(NAME, move |share| share.each_key(|key| black_box(rate.observe(key, 1)) <= most));
     run.estimating()
 }
 
-fn most(quota: Quota) -> isize {
+fn most(quota: CommonQuota) -> isize {
     isize::try_from(quota.burst).unwrap_or(isize::MAX)
 }

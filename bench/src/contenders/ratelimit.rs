@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use ratelimit::Ratelimiter;
 
-use super::{Apart, Quota, prepare};
+use super::{Apart, CommonQuota, prepare};
 use crate::rounds::{Contender, Expected};
 
 /// A single bucket.
 pub(crate) fn hot(expected: Expected) -> Contender<'static> {
-    let quota = Quota::of_bucket(expected);
+    let quota = CommonQuota::of_bucket(expected);
     let limiter = Ratelimiter::builder(quota.tokens.into())
         .period(Duration::from_secs(quota.seconds.into()))
         .max_tokens(quota.burst.into())

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use throttlecrab::{AdaptiveStore, RateLimiter};
 
-use super::{Quota, prepare, prepare_keys};
+use super::{CommonQuota, prepare, prepare_keys};
 use crate::keys;
 use crate::rounds::{Contender, Expected};
 use crate::stopwatch::wall_clock;
@@ -13,14 +13,14 @@ use crate::stopwatch::wall_clock;
 pub(crate) const NAME: &str = "throttlecrab";
 
 /// Its limiter needs exclusive access. A thread that is alone takes the lock once for all it does.
-pub(crate) struct Limiter {
+pub(crate) struct ThrottlecrabLimiter {
     limiter: Mutex<RateLimiter<AdaptiveStore>>,
-    quota: Quota,
+    quota: CommonQuota,
 }
 
 /// A single key.
 pub(crate) fn hot(expected: Expected) -> Contender<'static> {
-    let limiter = Limiter::new(1, Quota::of_bucket(expected));
+    let limiter = ThrottlecrabLimiter::new(1, CommonQuota::of_bucket(expected));
     let key = keys::key(0);
     prepare(expected, || limiter.ask(&mut limiter.lock(), &key));
     Contender::new(NAME, move |share| {
@@ -34,8 +34,8 @@ pub(crate) fn hot(expected: Expected) -> Contender<'static> {
 }
 
 /// A limiter that knows every key below `keys`.
-pub(crate) fn full(keys: u32, expected: Expected) -> Limiter {
-    let limiter = Limiter::new(keys, Quota::of_key(expected));
+pub(crate) fn full(keys: u32, expected: Expected) -> ThrottlecrabLimiter {
+    let limiter = ThrottlecrabLimiter::new(keys, CommonQuota::of_key(expected));
     let mut locked = limiter.lock();
     prepare_keys(keys, expected, |key| limiter.ask(&mut locked, key));
     drop(locked);
@@ -43,7 +43,7 @@ pub(crate) fn full(keys: u32, expected: Expected) -> Limiter {
 }
 
 /// One key at a time.
-pub(crate) fn keyed(limiter: &Limiter) -> Contender<'_> {
+pub(crate) fn keyed(limiter: &ThrottlecrabLimiter) -> Contender<'_> {
     Contender::new(NAME, |share| {
         if share.alone {
             let mut locked = limiter.lock();
@@ -54,10 +54,10 @@ pub(crate) fn keyed(limiter: &Limiter) -> Contender<'_> {
     })
 }
 
-impl Limiter {
-    fn new(keys: u32, quota: Quota) -> Limiter {
+impl ThrottlecrabLimiter {
+    fn new(keys: u32, quota: CommonQuota) -> ThrottlecrabLimiter {
         let store = AdaptiveStore::builder().capacity(keys as usize).build();
-        Limiter { limiter: Mutex::new(RateLimiter::new(store)), quota }
+        ThrottlecrabLimiter { limiter: Mutex::new(RateLimiter::new(store)), quota }
     }
 
     fn lock(&self) -> MutexGuard<'_, RateLimiter<AdaptiveStore>> {
@@ -66,7 +66,7 @@ impl Limiter {
 
     #[inline]
     fn ask(&self, limiter: &mut RateLimiter<AdaptiveStore>, key: &str) -> bool {
-        let Quota { tokens, seconds, burst } = self.quota;
+        let CommonQuota { tokens, seconds, burst } = self.quota;
         let answer = limiter.rate_limit(key, burst.into(), tokens.into(), seconds.into(), 1, wall_clock());
         black_box(&answer).as_ref().expect("the quotas here are within range").0
     }

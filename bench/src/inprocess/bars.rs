@@ -52,14 +52,14 @@ pub(crate) fn latency(nanos: f64) -> Bar {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rounds::{Contender, Plan};
+    use crate::rounds::{Contender, RoundPlan};
 
     fn case(work: Work, expected: Expected, threads: usize) -> Case {
         let answer = expected == Expected::Allowing;
         let names = [ours::NAME, ours::BATCH_NAME, governor::NAME, bare_cas::NAME];
         let contenders = names
             .map(|name| Contender::new(name, move |share| share.each_time(|| std::hint::black_box(answer))));
-        let plan = Plan { rounds: 1, threads, ops: 1_000, warm_up: 0, sequences: &[] };
+        let plan = RoundPlan { rounds: 1, threads, ops: 1_000, warm_up: 0, sequences: &[] };
         let contenders: Vec<_> = contenders.iter().collect();
         Case::run(work, expected, &contenders, &plan).unwrap()
     }

@@ -5,7 +5,7 @@ use super::setup::Setup;
 use super::{BenchError, bars, progress};
 use crate::contenders::{bare_cas, governor, ours};
 use crate::report::Report;
-use crate::rounds::{Expected, Plan};
+use crate::rounds::{Expected, RoundPlan};
 
 /// Measures batches; governor, which has none, is asked one by one.
 pub(crate) fn run(setup: &Setup, report: &mut Report) -> Result<(), BenchError> {
@@ -14,7 +14,7 @@ pub(crate) fn run(setup: &Setup, report: &mut Report) -> Result<(), BenchError> 
     progress(&format!("(filling the limiters with {} keys)", setup.keys));
     let our_limiter = ours::full(setup.keys, expected);
     let governors = governor::full(setup.keys, expected);
-    let floor = bare_cas::Table::new(setup.keys);
+    let floor = bare_cas::BareTable::new(setup.keys);
     let contenders = [
         ours::batches(&our_limiter),
         ours::keyed(&our_limiter),
@@ -23,7 +23,7 @@ pub(crate) fn run(setup: &Setup, report: &mut Report) -> Result<(), BenchError> 
         bare_cas::known_ahead(&floor),
     ];
     for threads in [1, 2] {
-        let plan = Plan {
+        let plan = RoundPlan {
             rounds: setup.rounds,
             threads,
             ops: setup.ops,

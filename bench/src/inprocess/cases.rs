@@ -5,7 +5,7 @@ use std::fmt;
 use super::{BenchError, progress};
 use crate::contenders::{bare_cas, governor};
 use crate::report::{Report, Row};
-use crate::rounds::{Contender, Expected, Lane, Plan, measure};
+use crate::rounds::{Contender, ContenderRounds, Expected, RoundPlan, measure};
 
 /// What is asked of the contenders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub(crate) struct Case {
     pub(crate) work: Work,
     pub(crate) expected: Expected,
     pub(crate) threads: usize,
-    lanes: Vec<Lane>,
+    lanes: Vec<ContenderRounds>,
 }
 
 impl Case {
@@ -46,7 +46,7 @@ impl Case {
         work: Work,
         expected: Expected,
         contenders: &[&Contender<'_>],
-        plan: &Plan<'_>,
+        plan: &RoundPlan<'_>,
     ) -> Result<Case, BenchError> {
         let threads = plan.threads;
         let name = format!("{work}, {expected}, {threads} thread{}", if threads == 1 { "" } else { "s" });
@@ -80,7 +80,7 @@ impl Case {
         }
     }
 
-    fn lane(&self, name: &str) -> Option<&Lane> {
+    fn lane(&self, name: &str) -> Option<&ContenderRounds> {
         self.lanes.iter().find(|lane| lane.name == name)
     }
 }
@@ -89,7 +89,7 @@ impl Case {
 mod tests {
     use super::*;
 
-    const PLAN: Plan<'_> = Plan { rounds: 3, threads: 1, ops: 10, warm_up: 0, sequences: &[] };
+    const PLAN: RoundPlan<'_> = RoundPlan { rounds: 3, threads: 1, ops: 10, warm_up: 0, sequences: &[] };
 
     #[test]
     fn wrong_answers_make_no_result() {

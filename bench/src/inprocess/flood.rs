@@ -7,7 +7,7 @@ use tidegate::{Cost, Keyed, MonotonicClock};
 
 use super::setup::Setup;
 use super::{bars, progress};
-use crate::contenders::{Quota, ours};
+use crate::contenders::{CommonQuota, ours};
 use crate::keys::KeyBlock;
 use crate::report::{Figure, Report};
 use crate::resident;
@@ -17,13 +17,13 @@ const THREADS: u32 = 2;
 /// How many keys come between two questions for the drained one.
 const ASK_EVERY: u32 = 1_000;
 const DRAINED: &str = "drained";
-const QUOTA: Quota = Quota { tokens: 1, seconds: 3_600, burst: 5 };
+const QUOTA: CommonQuota = CommonQuota { tokens: 1, seconds: 3_600, burst: 5 };
 
 /// Floods a table, and asks for a drained key all the while.
 pub(crate) fn run(setup: &Setup, report: &mut Report) {
     progress(&format!("a flood of {} keys into a table for {}", setup.flood_keys, setup.keys));
     let limiter = ours::empty(setup.keys, QUOTA, MonotonicClock::new());
-    limiter.take(DRAINED, Cost::new(QUOTA.burst));
+    let _ = limiter.take(DRAINED, Cost::new(QUOTA.burst));
     // The first keys fill the table, so that all of it is touched before memory is compared.
     pour(&limiter, 0, setup.keys);
     let before = resident::bytes();
@@ -67,7 +67,7 @@ fn pour(limiter: &Keyed<str>, from: u32, to: u32) -> u64 {
     let mut block = KeyBlock::new();
     let mut admitted = 0;
     for index in from..to {
-        limiter.take(&block.write(&[index])[0], Cost::ONE);
+        let _ = limiter.take(&block.write(&[index])[0], Cost::ONE);
         if index % ASK_EVERY == 0 {
             admitted += u64::from(limiter.take(DRAINED, Cost::ONE).is_allowed());
         }

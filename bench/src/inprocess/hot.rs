@@ -6,7 +6,7 @@ use super::cases::{Case, Work};
 use super::setup::Setup;
 use crate::contenders::{governor, ours, pingora, ratelimit, throttlecrab};
 use crate::report::Report;
-use crate::rounds::{Contender, Expected, Plan};
+use crate::rounds::{Contender, Expected, RoundPlan};
 
 /// A bucket needs no memory brought back, only the processor's predictors.
 const WARM_UP: usize = 10_000;
@@ -29,7 +29,7 @@ pub(crate) fn run(setup: &Setup, report: &mut Report) -> Result<(), BenchError> 
         let contenders: Vec<&Contender<'_>> = contenders.iter().collect();
         for threads in [1, 2] {
             let rounds = ROUNDS_TIMES * setup.rounds;
-            let plan = Plan { rounds, threads, ops: setup.ops, warm_up: WARM_UP, sequences: &[] };
+            let plan = RoundPlan { rounds, threads, ops: setup.ops, warm_up: WARM_UP, sequences: &[] };
             let case = Case::run(Work::Hot, expected, &contenders, &plan)?;
             case.tell(report);
             report.bars.extend(bars::of_case(&case));

@@ -5,7 +5,7 @@ use super::setup::Setup;
 use super::{BenchError, bars, progress};
 use crate::contenders::{bare_cas, governor, ours, pingora, throttlecrab};
 use crate::report::{Figure, Report};
-use crate::rounds::{Contender, Expected, Plan};
+use crate::rounds::{Contender, Expected, RoundPlan};
 
 /// The most threads of a case.
 const THREADS: usize = 2;
@@ -35,7 +35,7 @@ fn run_expecting(
         throttlecrab::keyed(&throttlecrabs),
         pingora::keyed(setup.keys, expected),
     ];
-    let floor = bare_cas::Table::new(setup.keys);
+    let floor = bare_cas::BareTable::new(setup.keys);
     let floors = [bare_cas::one_at_a_time(&floor), bare_cas::known_ahead(&floor)];
     for (work, sequences) in sequences {
         let mut contenders: Vec<&Contender<'_>> = contenders.iter().collect();
@@ -44,8 +44,13 @@ fn run_expecting(
             contenders.extend(&floors);
         }
         for threads in 1..=THREADS {
-            let plan =
-                Plan { rounds: setup.rounds, threads, ops: setup.ops, warm_up: setup.warm_up(), sequences };
+            let plan = RoundPlan {
+                rounds: setup.rounds,
+                threads,
+                ops: setup.ops,
+                warm_up: setup.warm_up(),
+                sequences,
+            };
             let case = Case::run(*work, expected, &contenders, &plan)?;
             case.tell(report);
             report.bars.extend(bars::of_case(&case));

@@ -17,7 +17,7 @@ use std::process::ExitCode;
 use clap::ValueEnum;
 
 pub(crate) use memory::{FillArgs, fill};
-pub(crate) use setup::Args;
+pub(crate) use setup::InprocessArgs;
 
 use crate::report::Report;
 use setup::Setup;
@@ -39,7 +39,7 @@ pub(crate) enum BenchError {
 
 /// What can be measured alone, in this order: resident memory before what leaves some behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Part {
+pub(crate) enum InprocessPart {
     /// A single bucket
     Hot,
     /// Bytes for a key
@@ -57,18 +57,18 @@ pub(crate) enum Part {
 }
 
 /// Measures, and prints what came out.
-pub(crate) fn run(args: &Args) -> Result<ExitCode, BenchError> {
+pub(crate) fn run(args: &InprocessArgs) -> Result<ExitCode, BenchError> {
     let setup = Setup::new(args);
     let mut report = Report::default();
-    for &part in Part::value_variants().iter().filter(|&&part| setup.includes(part)) {
+    for &part in InprocessPart::value_variants().iter().filter(|&&part| setup.includes(part)) {
         match part {
-            Part::Hot => hot::run(&setup, &mut report)?,
-            Part::Keyed => keyed::run(&setup, &mut report)?,
-            Part::Batches => batches::run(&setup, &mut report)?,
-            Part::Memory => memory::run(&setup, &mut report)?,
-            Part::Flood => flood::run(&setup, &mut report),
-            Part::Placement => placement::run(&setup, &mut report),
-            Part::Latency => latency::run(&setup, &mut report),
+            InprocessPart::Hot => hot::run(&setup, &mut report)?,
+            InprocessPart::Keyed => keyed::run(&setup, &mut report)?,
+            InprocessPart::Batches => batches::run(&setup, &mut report)?,
+            InprocessPart::Memory => memory::run(&setup, &mut report)?,
+            InprocessPart::Flood => flood::run(&setup, &mut report),
+            InprocessPart::Placement => placement::run(&setup, &mut report),
+            InprocessPart::Latency => latency::run(&setup, &mut report),
         }
     }
     report.notes = notes::of(&setup);

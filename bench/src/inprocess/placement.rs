@@ -4,12 +4,12 @@ use tidegate::{Cost, Keyed, ManualClock, Nanos};
 
 use super::setup::Setup;
 use super::{bars, progress};
-use crate::contenders::{Quota, ours};
+use crate::contenders::{CommonQuota, ours};
 use crate::keys::{KEYS_MAX, KeyBlock};
 use crate::report::Report;
 
 /// Keys stay in use for as long as a table takes to fill.
-const QUOTA: Quota = Quota { tokens: 1, seconds: 1, burst: KEYS_MAX };
+const QUOTA: CommonQuota = CommonQuota { tokens: 1, seconds: 1, burst: KEYS_MAX };
 /// After this long nobody has used anything, not even all keys together.
 const ALL_IDLE: Nanos = Nanos::from_secs((QUOTA.burst * QUOTA.seconds) as u64);
 
@@ -33,7 +33,7 @@ fn left_out(limiter: &Keyed<str, ManualClock>, from: u32, to: u32) -> f64 {
     let before = limiter.stats().overflows;
     let mut block = KeyBlock::new();
     for index in from..to {
-        limiter.take(&block.write(&[index])[0], Cost::ONE);
+        let _ = limiter.take(&block.write(&[index])[0], Cost::ONE);
     }
     (limiter.stats().overflows - before) as f64 * 100.0 / f64::from(to - from)
 }

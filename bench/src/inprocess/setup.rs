@@ -2,7 +2,7 @@
 
 use clap::builder::RangedU64ValueParser;
 
-use super::Part;
+use super::InprocessPart;
 use crate::keys::KEYS_MAX;
 use crate::random::{Zipf, uniform};
 
@@ -15,7 +15,7 @@ const FLOOD_TIMES: u32 = 50;
 /// Prints a table of Tidegate and its peers, then the bars that Tidegate must reach.
 /// Exit 0: done; 1: a bar was missed (with --check) or measuring failed; 2: bad usage.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct InprocessArgs {
     /// Exit 1 if a bar is missed
     #[arg(long)]
     pub(crate) check: bool,
@@ -34,7 +34,7 @@ pub(crate) struct Args {
     rounds: Option<usize>,
     /// Measure these alone, and judge only their bars
     #[arg(long, value_name = "PART", value_delimiter = ',')]
-    only: Vec<Part>,
+    only: Vec<InprocessPart>,
 }
 
 /// The same, worked out.
@@ -48,11 +48,11 @@ pub(crate) struct Setup {
     pub(crate) memory_keys: u32,
     /// How many keys a flood has.
     pub(crate) flood_keys: u32,
-    only: Vec<Part>,
+    only: Vec<InprocessPart>,
 }
 
 impl Setup {
-    pub(crate) fn new(args: &Args) -> Setup {
+    pub(crate) fn new(args: &InprocessArgs) -> Setup {
         let (rounds, ops, memory_times, flood_times) =
             if args.quick { (3, 200_000, 1, 5) } else { (7, 500_000, 4, FLOOD_TIMES) };
         Setup {
@@ -65,7 +65,7 @@ impl Setup {
         }
     }
 
-    pub(crate) fn includes(&self, part: Part) -> bool {
+    pub(crate) fn includes(&self, part: InprocessPart) -> bool {
         self.only.is_empty() || self.only.contains(&part)
     }
 

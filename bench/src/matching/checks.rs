@@ -2,13 +2,13 @@
 
 use std::hint::black_box;
 
-use tidegate::policy::{Limiter, Policy};
+use tidegate::engine::{Limiter, Policy};
 use tidegate::{Charge, Clock, Intent, Memory, MonotonicClock, Store};
 
 use super::shapes::request;
 use super::{MatchingError, OPS, OPTIONS, WARM_UP};
 use crate::report::{Figure, Report};
-use crate::rounds::{Contender, Plan, measure};
+use crate::rounds::{Contender, RoundPlan, measure};
 
 /// Eight limits; a case uses the first few.
 const LIMITS: [(&str, &str); 8] = [
@@ -49,7 +49,7 @@ fn measure_case(
     let clock = MonotonicClock::new();
     let limiter = Limiter::in_memory(Policy::parse(text)?, OPTIONS, clock.clone())?;
     let rules = Policy::parse(text)?.rules;
-    let store = Memory::with_clock(OPTIONS, clock.clone());
+    let store = Memory::with_clock(OPTIONS, clock.clone())?;
     let named: Vec<_> = rules
         .rules()
         .iter()
@@ -72,7 +72,7 @@ fn measure_case(
     let charging = Contender::new("clock and store", |share| {
         share.each_time(|| store.charge_now(Intent::Take, black_box(&charges), clock.now()).allowed)
     });
-    let schedule = Plan { rounds, threads: 1, ops: OPS, warm_up: WARM_UP, sequences: &[] };
+    let schedule = RoundPlan { rounds, threads: 1, ops: OPS, warm_up: WARM_UP, sequences: &[] };
     let lanes = measure(&[&whole, &planning, &charging], &schedule);
     let times: Vec<f64> = lanes.iter().map(|lane| lane.median_nanos()).collect();
     let mut tell = |what: &str, value: f64| {

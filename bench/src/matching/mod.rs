@@ -7,14 +7,14 @@ use std::hint::black_box;
 use std::process::ExitCode;
 
 use clap::builder::RangedU64ValueParser;
-use tidegate::policy::Limiter;
-use tidegate::{LimitError, MemoryOptions, MonotonicClock};
+use tidegate::engine::{Limiter, LimiterError};
+use tidegate::{LimitError, MemoryError, MemoryOptions, MonotonicClock};
 use tidegate_policy::{Policy, PolicyError};
 
 use crate::report::{Bar, Figure, Report, Side};
-use crate::rounds::{Contender, Plan, measure};
+use crate::rounds::{Contender, RoundPlan, measure};
 use crate::stopwatch::Stopwatch;
-use shapes::{APPLYING, Shape};
+use shapes::{APPLYING, PolicyShape};
 
 /// Matching: policies of 10 to 10,000 limits, three of which apply.
 ///
@@ -22,7 +22,7 @@ use shapes::{APPLYING, Shape};
 /// much longer than 10.
 /// Exit 0: done; 1: a bar was missed (with --check) or measuring failed; 2: bad usage.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct MatchingArgs {
     /// Exit 1 if a bar is missed
     #[arg(long)]
     check: bool,
@@ -41,6 +41,10 @@ pub(crate) enum MatchingError {
     Policy(#[from] PolicyError),
     #[error(transparent)]
     Limits(#[from] LimitError),
+    #[error(transparent)]
+    Limiter(#[from] LimiterError),
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
     #[error("{applying} limits apply in the case `{case}`, where {APPLYING} must: its times mean nothing")]
     Unexpected { case: String, applying: usize },
     #[error("could not write JSON: {0}")]
@@ -62,9 +66,9 @@ const WARM_UP: usize = 4_000;
 const OPTIONS: MemoryOptions = MemoryOptions { max_keys: 1_000, max_log_entries: 0 };
 
 /// Measures, and prints what came out.
-pub(crate) fn run(args: &Args) -> Result<ExitCode, MatchingError> {
+pub(crate) fn run(args: &MatchingArgs) -> Result<ExitCode, MatchingError> {
     let mut report = Report::default();
-    for shape in Shape::ALL {
+    for shape in PolicyShape::ALL {
         eprintln!("measuring: {shape}");
         measure_shape(shape, args.rounds, &mut report)?;
     }
@@ -85,7 +89,10 @@ struct Loaded {
 }
 
 impl Loaded {
-    fn load(shape: Shape, (limits, name): (usize, &'static str)) -> Result<(Loaded, f64), MatchingError> {
+    fn load(
+        shape: PolicyShape,
+        (limits, name): (usize, &'static str),
+    ) -> Result<(Loaded, f64), MatchingError> {
         let text = shapes::document(shape, limits);
         let watch = Stopwatch::start();
         let limiter = Limiter::in_memory(Policy::parse(&text)?, OPTIONS, MonotonicClock::new())?;
@@ -94,7 +101,7 @@ impl Loaded {
     }
 }
 
-fn measure_shape(shape: Shape, rounds: usize, report: &mut Report) -> Result<(), MatchingError> {
+fn measure_shape(shape: PolicyShape, rounds: usize, report: &mut Report) -> Result<(), MatchingError> {
     let mut sizes = Vec::new();
     let mut loading = 0.0;
     for size in SIZES {
@@ -122,7 +129,7 @@ fn measure_shape(shape: Shape, rounds: usize, report: &mut Report) -> Result<(),
 
 /// Measures all sizes by turns, and sets a bar for the largest.
 fn tell(
-    shape: Shape,
+    shape: PolicyShape,
     what: &str,
     sizes: &[Loaded],
     ask: impl Fn(&Loaded) -> bool + Sync,
@@ -134,7 +141,7 @@ fn tell(
         .iter()
         .map(|loaded| Contender::new(loaded.name, move |share| share.each_time(|| ask(loaded))))
         .collect();
-    let plan = Plan { rounds, threads: 1, ops: OPS, warm_up: WARM_UP, sequences: &[] };
+    let plan = RoundPlan { rounds, threads: 1, ops: OPS, warm_up: WARM_UP, sequences: &[] };
     let lanes = measure(&contenders.iter().collect::<Vec<_>>(), &plan);
     for lane in &lanes {
         let what = format!("{shape}: {what}");

@@ -10,7 +10,7 @@ pub(crate) const APPLYING: usize = 3;
 
 /// What the limits of a policy are told apart by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Shape {
+pub(crate) enum PolicyShape {
     /// Each has a path of its own.
     Paths,
     /// Each has a plan of its own, which must be equal.
@@ -25,20 +25,26 @@ pub(crate) enum Shape {
     Groups,
 }
 
-impl Shape {
-    pub(crate) const ALL: [Shape; 6] =
-        [Shape::Paths, Shape::Plans, Shape::MethodsAndPaths, Shape::Mixed, Shape::Tenants, Shape::Groups];
+impl PolicyShape {
+    pub(crate) const ALL: [PolicyShape; 6] = [
+        PolicyShape::Paths,
+        PolicyShape::Plans,
+        PolicyShape::MethodsAndPaths,
+        PolicyShape::Mixed,
+        PolicyShape::Tenants,
+        PolicyShape::Groups,
+    ];
 }
 
-impl fmt::Display for Shape {
+impl fmt::Display for PolicyShape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
-            Shape::Paths => "by path",
-            Shape::Plans => "by plan",
-            Shape::MethodsAndPaths => "by method and path",
-            Shape::Mixed => "mixed",
-            Shape::Tenants => "tenants",
-            Shape::Groups => "groups",
+            PolicyShape::Paths => "by path",
+            PolicyShape::Plans => "by plan",
+            PolicyShape::MethodsAndPaths => "by method and path",
+            PolicyShape::Mixed => "mixed",
+            PolicyShape::Tenants => "tenants",
+            PolicyShape::Groups => "groups",
         })
     }
 }
@@ -55,11 +61,11 @@ pub(crate) fn request() -> Request<'static> {
 }
 
 /// A policy of so many limits, at least ten.
-pub(crate) fn document(shape: Shape, limits: usize) -> String {
+pub(crate) fn document(shape: PolicyShape, limits: usize) -> String {
     let mut text = String::from("version: 1\n");
     let written = match shape {
-        Shape::Tenants => write_tenants(&mut text, limits),
-        Shape::Groups => write_groups(&mut text, limits),
+        PolicyShape::Tenants => write_tenants(&mut text, limits),
+        PolicyShape::Groups => write_groups(&mut text, limits),
         _ => write_limits(&mut text, shape, limits),
     };
     written.expect("writing to memory does not fail");
@@ -67,7 +73,7 @@ pub(crate) fn document(shape: Shape, limits: usize) -> String {
 }
 
 /// The first three apply, spread over the document; the others are for other requests.
-fn write_limits(text: &mut String, shape: Shape, limits: usize) -> fmt::Result {
+fn write_limits(text: &mut String, shape: PolicyShape, limits: usize) -> fmt::Result {
     writeln!(text, "limits:")?;
     let step = limits / APPLYING;
     let mut applying = 0;
@@ -85,12 +91,12 @@ fn write_limits(text: &mut String, shape: Shape, limits: usize) -> fmt::Result {
 }
 
 /// A condition that holds, one of three.
-fn met(shape: Shape, which: usize) -> String {
+fn met(shape: PolicyShape, which: usize) -> String {
     let path = ["/api/**", "/api/items/*", "/api/items/42"][which];
     match shape {
-        Shape::Plans => "plan: free".to_owned(),
-        Shape::MethodsAndPaths => format!("methods: [POST], path: {path}"),
-        Shape::Mixed => {
+        PolicyShape::Plans => "plan: free".to_owned(),
+        PolicyShape::MethodsAndPaths => format!("methods: [POST], path: {path}"),
+        PolicyShape::Mixed => {
             ["path: /api/items/*", "\"header:x-api-key\": k-0123456789abcdef", "ip: 203.0.113.0/24"][which]
                 .to_owned()
         }
@@ -99,11 +105,11 @@ fn met(shape: Shape, which: usize) -> String {
 }
 
 /// A condition that does not hold.
-fn unmet(shape: Shape, number: usize) -> String {
+fn unmet(shape: PolicyShape, number: usize) -> String {
     match shape {
-        Shape::Plans => format!("plan: plan-{number}"),
-        Shape::MethodsAndPaths => format!("methods: [POST], path: /api/service-{number}/**"),
-        Shape::Mixed => match number % 7 {
+        PolicyShape::Plans => format!("plan: plan-{number}"),
+        PolicyShape::MethodsAndPaths => format!("methods: [POST], path: /api/service-{number}/**"),
+        PolicyShape::Mixed => match number % 7 {
             0 => format!("path: /api/service-{number}/**"),
             1 => format!("\"header:x-api-key\": k-{number}"),
             2 => format!("ip: 10.{}.{}.0/24", number / 256, number % 256),
@@ -121,8 +127,8 @@ fn write_groups(text: &mut String, limits: usize) -> fmt::Result {
     writeln!(text, "limits:")?;
     for group in 0..limits / 2 {
         let path = match group.checked_sub(limits / 2 - APPLYING) {
-            Some(which) => met(Shape::Paths, which),
-            None => unmet(Shape::Paths, group),
+            Some(which) => met(PolicyShape::Paths, which),
+            None => unmet(PolicyShape::Paths, group),
         };
         for (name, plan) in [("free", ", plan: free"), ("rest", "")] {
             writeln!(
@@ -163,7 +169,7 @@ mod tests {
 
     #[test]
     fn three_limits_apply_in_every_shape_and_size() {
-        for shape in Shape::ALL {
+        for shape in PolicyShape::ALL {
             for limits in [10, 100, 1_000] {
                 let policy = Policy::parse(&document(shape, limits)).unwrap();
                 assert!(policy.warnings.is_empty(), "{shape}: {:?}", policy.warnings[0]);

@@ -9,26 +9,26 @@ use crate::stopwatch::Stopwatch;
 
 /// How requests come.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Pace {
+pub(super) enum ArrivalPace {
     /// One after the other, for so long.
     Full(Duration),
     /// So many a second, for so long.
     Even(u64, Duration),
 }
 
-impl Pace {
+impl ArrivalPace {
     /// The same for another while.
-    pub(super) fn lasting(self, span: Duration) -> Pace {
+    pub(super) fn lasting(self, span: Duration) -> ArrivalPace {
         match self {
-            Pace::Full(_) => Pace::Full(span),
-            Pace::Even(rate, _) => Pace::Even(rate, span),
+            ArrivalPace::Full(_) => ArrivalPace::Full(span),
+            ArrivalPace::Even(rate, _) => ArrivalPace::Even(rate, span),
         }
     }
 }
 
 /// What came out.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Turn {
+pub(super) struct LoadResult {
     pub(super) decisions: u64,
     /// Scripts that the server ran.
     pub(super) calls: u64,
@@ -36,7 +36,7 @@ pub(super) struct Turn {
     server_seconds: f64,
 }
 
-impl Turn {
+impl LoadResult {
     pub(super) fn per_server_second(&self) -> f64 {
         self.decisions as f64 / self.server_seconds
     }
@@ -54,9 +54,9 @@ impl Turn {
 pub(super) async fn run<F, E>(
     redis: &Redis,
     under_way: usize,
-    pace: Pace,
+    pace: ArrivalPace,
     one: impl Fn(u64) -> F,
-) -> Result<Turn, RedisError>
+) -> Result<LoadResult, RedisError>
 where
     F: Future<Output = Result<bool, E>>,
     RedisError: From<E>,
@@ -68,15 +68,15 @@ where
         loop {
             let place = next.fetch_add(1, Ordering::Relaxed);
             match pace {
-                Pace::Full(span) if watch.seconds() >= span.as_secs_f64() => return Ok(()),
-                Pace::Even(rate, span) => {
+                ArrivalPace::Full(span) if watch.seconds() >= span.as_secs_f64() => return Ok(()),
+                ArrivalPace::Even(rate, span) => {
                     let due = place as f64 / rate as f64;
                     if due >= span.as_secs_f64() {
                         return Ok(());
                     }
                     wait_until(watch, due).await;
                 }
-                Pace::Full(_) => {}
+                ArrivalPace::Full(_) => {}
             }
             if one(place).await? {
                 answered.fetch_add(1, Ordering::Relaxed);
@@ -93,7 +93,7 @@ where
     }
     let (seconds, server_seconds) = (watch.seconds(), redis.cpu_seconds()? - cpu);
     let decisions = answered.load(Ordering::Relaxed);
-    Ok(Turn { decisions, calls: redis.script_calls().await? - calls, seconds, server_seconds })
+    Ok(LoadResult { decisions, calls: redis.script_calls().await? - calls, seconds, server_seconds })
 }
 
 async fn wait_until(watch: Stopwatch, due: f64) {

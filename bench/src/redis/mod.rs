@@ -9,13 +9,13 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::builder::RangedU64ValueParser;
-use tidegate_redis::Mode;
+use tidegate_redis::StoreMode;
 
 use crate::report::{Bar, Figure, Report, Side};
 use crate::server::{ProgramError, StartError};
 use crate::statistics::{median, median_ratio};
-use load::{Pace, Turn};
-use world::{Redis, Shared};
+use load::{ArrivalPace, LoadResult};
+use world::{BenchStore, Redis};
 
 /// Limits on Redis: strict against three pipelined scripts, hybrid against strict, overshoot against its bound.
 ///
@@ -23,7 +23,7 @@ use world::{Redis, Shared};
 /// processor seconds and its own count of commands.
 /// Exit 0: done; 1: a bar was missed (with --check) or measuring failed; 2: bad usage.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct RedisArgs {
     /// Exit 1 if a bar is missed
     #[arg(long)]
     check: bool,
@@ -50,7 +50,7 @@ pub(crate) enum RedisError {
     #[error("the client: {0}")]
     Client(#[from] redis::RedisError),
     #[error(transparent)]
-    Address(#[from] tidegate_redis::ServerError),
+    Address(#[from] tidegate_redis::RedisClientError),
     #[error("the store: {0}")]
     Store(#[from] tidegate_redis::StoreError),
     #[error(transparent)]
@@ -65,13 +65,13 @@ pub(crate) enum RedisError {
 const UNDER_WAY: usize = 256;
 
 /// Measures, and prints what came out.
-pub(crate) fn run(args: &Args) -> Result<ExitCode, RedisError> {
+pub(crate) fn run(args: &RedisArgs) -> Result<ExitCode, RedisError> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let report = runtime.map_err(RedisError::Runtime)?.block_on(measure(args))?;
     Ok(report.finish(args.json, args.check)?)
 }
 
-async fn measure(args: &Args) -> Result<Report, RedisError> {
+async fn measure(args: &RedisArgs) -> Result<Report, RedisError> {
     let (rounds, millis) = if args.quick { (3, 300) } else { (7, 1_500) };
     let (rounds, span) = (args.rounds.unwrap_or(rounds), Duration::from_millis(millis));
     let redis = Redis::start().await?;
@@ -103,17 +103,18 @@ async fn three_limits(
     span: Duration,
     report: &mut Report,
 ) -> Result<(), RedisError> {
-    let strict = Shared::new(redis, Mode::Strict, "three").await?;
+    let strict = BenchStore::new(redis, StoreMode::Strict, "three").await?;
     let scripts = three_scripts::Scripts::new(redis).await?;
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for round in 0..rounds {
         eprintln!("measuring: three limits, round {} of {rounds}", round + 1);
         let one = |place: u64| strict.three_limits(place);
-        ours.push(load::run(redis, UNDER_WAY, Pace::Full(span), one).await?);
+        ours.push(load::run(redis, UNDER_WAY, ArrivalPace::Full(span), one).await?);
         let one = |place: u64| scripts.decide(place);
-        theirs.push(load::run(redis, UNDER_WAY, Pace::Full(span), one).await?);
+        theirs.push(load::run(redis, UNDER_WAY, ArrivalPace::Full(span), one).await?);
     }
-    let per_cpu = |turns: &[Turn]| turns.iter().map(Turn::per_server_second).collect::<Vec<f64>>();
+    let per_cpu =
+        |turns: &[LoadResult]| turns.iter().map(LoadResult::per_server_second).collect::<Vec<f64>>();
     let (a, b) = (per_cpu(&ours), per_cpu(&theirs));
     let what = "three limits: decisions per CPU-second of Redis";
     report.figures.push(figure(what, "tidegate, strict", median(&a).unwrap_or(f64::NAN), "/s"));
@@ -133,25 +134,26 @@ const EQUAL_TRAFFIC: u64 = 6_000;
 
 /// Hot keys: what leases save.
 async fn leases(redis: &Redis, rounds: usize, span: Duration, report: &mut Report) -> Result<(), RedisError> {
-    let strict = Shared::new(redis, Mode::Strict, "hot").await?;
-    let hybrid = Shared::new(redis, world::hybrid(), "hot").await?;
+    let strict = BenchStore::new(redis, StoreMode::Strict, "hot").await?;
+    let hybrid = BenchStore::new(redis, world::hybrid(), "hot").await?;
     let (mut fewer, mut faster) = (Vec::new(), Vec::new());
     let (mut strict_calls, mut hybrid_calls) = (Vec::new(), Vec::new());
     let (mut strict_speed, mut hybrid_speed) = (Vec::new(), Vec::new());
     for round in 0..rounds {
         eprintln!("measuring: hot keys, round {} of {rounds}", round + 1);
-        let ask = async |store: &Shared, pace: Pace| {
+        let ask = async |store: &BenchStore, pace: ArrivalPace| {
             let one = |place: u64| store.hot_key(place);
             // Until demand is known, a key is asked for like a cold one.
             load::run(redis, UNDER_WAY, pace.lasting(Duration::from_millis(400)), one).await?;
             load::run(redis, UNDER_WAY, pace, one).await
         };
-        let even = Pace::Even(EQUAL_TRAFFIC, span);
+        let even = ArrivalPace::Even(EQUAL_TRAFFIC, span);
         let (a, b) = (ask(&strict, even).await?, ask(&hybrid, even).await?);
         strict_calls.push(a.calls_per_decision());
         hybrid_calls.push(b.calls_per_decision());
         fewer.push(a.calls_per_decision() / b.calls_per_decision());
-        let (a, b) = (ask(&strict, Pace::Full(span)).await?, ask(&hybrid, Pace::Full(span)).await?);
+        let (a, b) =
+            (ask(&strict, ArrivalPace::Full(span)).await?, ask(&hybrid, ArrivalPace::Full(span)).await?);
         strict_speed.push(a.per_second());
         hybrid_speed.push(b.per_second());
         faster.push(b.per_second() / a.per_second());

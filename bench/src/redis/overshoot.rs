@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate::{Carry, Charge, Clock, Cost, Intent, MonotonicClock, Nanos, Quota, Store};
-use tidegate_redis::{Options, RedisStore, Server as Link, ServerOptions};
+use tidegate_redis::{RedisClient as Link, RedisClientOptions, RedisStore, StoreOptions};
 
 use super::world::hybrid;
 use super::{Redis, RedisError, figure};
@@ -15,7 +15,7 @@ const RATE: u64 = 20_000;
 const CAPACITY: u32 = 4_000;
 
 /// What was seen.
-pub(super) struct Seen {
+pub(super) struct OvershootResult {
     admitted: u64,
     seconds: f64,
     overshoot: f64,
@@ -23,15 +23,18 @@ pub(super) struct Seen {
 }
 
 /// Lets all nodes ask for as much as they can.
-pub(super) async fn measure(redis: &Redis, span: Duration) -> Result<Seen, RedisError> {
+pub(super) async fn measure(redis: &Redis, span: Duration) -> Result<OvershootResult, RedisError> {
     eprintln!("measuring: overshoot of {NODES} nodes");
     // One clock tells when something was admitted, whoever admitted it.
     let clock = MonotonicClock::new();
     let mut nodes = Vec::new();
     for _ in 0..NODES {
         let address = format!("redis://{}", redis.address);
-        let link = Link::connect(ServerOptions { deadline: Nanos::SECOND, ..ServerOptions::new(address) })?;
-        let options = Options { prefix: "overshoot".into(), ..Options::new(hybrid()) };
+        let link = Link::connect(RedisClientOptions {
+            deadline: Nanos::SECOND,
+            ..RedisClientOptions::new(address)
+        })?;
+        let options = StoreOptions { prefix: "overshoot".into(), ..StoreOptions::new(hybrid()) };
         let store = Arc::new(RedisStore::new(link, clock.clone(), options));
         store.first_attempt().await?;
         nodes.push(store);
@@ -50,7 +53,7 @@ pub(super) async fn measure(redis: &Redis, span: Duration) -> Result<Seen, Redis
     tending.iter().for_each(|task| task.abort());
     instants.sort_unstable();
     let (admitted, overshoot) = (instants.len() as u64, overshoot(&instants));
-    Ok(Seen { admitted, seconds, overshoot, bound: bound.unwrap_or(0) })
+    Ok(OvershootResult { admitted, seconds, overshoot, bound: bound.unwrap_or(0) })
 }
 
 /// When this node was admitted.
@@ -88,7 +91,7 @@ fn overshoot(instants: &[Nanos]) -> f64 {
     (most - f64::from(CAPACITY)).max(0.0)
 }
 
-impl Seen {
+impl OvershootResult {
     pub(super) fn figures(&self) -> Vec<Figure> {
         let rate = self.admitted as f64 / self.seconds / RATE as f64;
         vec![

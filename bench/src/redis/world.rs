@@ -5,14 +5,16 @@ use std::process::Command;
 use std::sync::Arc;
 
 use tidegate::{Carry, Charge, Clock, Cost, Intent, LimitRef, MonotonicClock, Nanos, Quota, Store};
-use tidegate_redis::{Mode, Options, RedisStore, Server as Link, ServerOptions, StoreError};
+use tidegate_redis::{
+    RedisClient as Link, RedisClientOptions, RedisStore, StoreError, StoreMode, StoreOptions,
+};
 
 use super::RedisError;
-use crate::server::{Server, free_address, redis as redis_program};
+use crate::server::{ServerProcess, free_address, redis as redis_program};
 
 /// A redis-server of its own, which keeps nothing on disk.
 pub(super) struct Redis {
-    server: Server,
+    server: ServerProcess,
     pub(super) address: SocketAddr,
     control: redis::aio::MultiplexedConnection,
 }
@@ -22,7 +24,7 @@ impl Redis {
         let address = free_address()?;
         let mut command = Command::new(redis_program()?);
         command.args(["--port", &address.port().to_string(), "--save", "", "--appendonly", "no"]);
-        let server = Server::start("redis-server", command, &[address])?;
+        let server = ServerProcess::start("redis-server", command, &[address])?;
         let client = redis::Client::open(format!("redis://{address}"))?;
         let control = client.get_multiplexed_async_connection().await?;
         Ok(Redis { server, address, control })
@@ -51,12 +53,12 @@ impl Redis {
 }
 
 /// As nodes are told to share limits by leases.
-pub(super) fn hybrid() -> Mode {
-    Mode::Hybrid { life: Options::LIFE }
+pub(super) fn hybrid() -> StoreMode {
+    StoreMode::Hybrid { life: StoreOptions::LIFE }
 }
 
 /// A store as a node has one, with limits that admit whatever is asked.
-pub(super) struct Shared {
+pub(super) struct BenchStore {
     pub(super) store: Arc<RedisStore<Link, MonotonicClock>>,
     per_user: LimitRef,
     per_route: LimitRef,
@@ -76,15 +78,15 @@ const HOT: u64 = 8;
 const USERS: u64 = 10_000;
 const ROUTES: u64 = 50;
 
-impl Shared {
-    pub(super) async fn new(redis: &Redis, mode: Mode, prefix: &str) -> Result<Shared, RedisError> {
+impl BenchStore {
+    pub(super) async fn new(redis: &Redis, mode: StoreMode, prefix: &str) -> Result<BenchStore, RedisError> {
         let clock = MonotonicClock::new();
-        let link = Link::connect(ServerOptions {
+        let link = Link::connect(RedisClientOptions {
             deadline: Nanos::SECOND,
-            ..ServerOptions::new(format!("redis://{}", redis.address))
+            ..RedisClientOptions::new(format!("redis://{}", redis.address))
         })?;
-        let prefix = format!("{prefix}-{}", if mode == Mode::Strict { "strict" } else { "hybrid" });
-        let options = Options { prefix, ..Options::new(mode) };
+        let prefix = format!("{prefix}-{}", if mode == StoreMode::Strict { "strict" } else { "hybrid" });
+        let options = StoreOptions { prefix, ..StoreOptions::new(mode) };
         let store = Arc::new(RedisStore::new(link, clock, options));
         store.first_attempt().await?;
         let now = store.clock().now();
@@ -95,7 +97,7 @@ impl Shared {
         let hot = store.limit("hot", quota(100_000_000), Carry::AsIs, now)?;
         let tended = store.clone();
         let tending = tokio::spawn(async move { tended.tend().await });
-        Ok(Shared { store, per_user, per_route, overall, hot, tending })
+        Ok(BenchStore { store, per_user, per_route, overall, hot, tending })
     }
 
     /// A user, a route, and everybody.
@@ -119,7 +121,7 @@ impl Shared {
     }
 }
 
-impl Drop for Shared {
+impl Drop for BenchStore {
     fn drop(&mut self) {
         self.tending.abort();
     }

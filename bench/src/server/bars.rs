@@ -1,47 +1,47 @@
 //! What the server must reach, in one place.
 
-use super::closed_loop::Turn;
-use super::lanes::{Measured, Name};
+use super::closed_loop::TurnResult;
+use super::lanes::{LaneName, MeasuredLane};
 use crate::report::{Bar, Side};
 
 /// How many times the decisions per processor second of another one are wanted.
-const PER_CPU_SECOND: [(&str, Name, &str, Name, f64); 8] = [
-    ("HTTP", Name::Throttle, "throttlecrab-server's", Name::CrabHttp, 1.7),
-    ("RESP one at a time", Name::ClThrottle, "throttlecrab-server's", Name::CrabResp, 1.2),
-    ("RESP one at a time", Name::ClThrottle, "PINGs of Redis", Name::Ping, 0.9),
-    ("RESP by 16", Name::ClThrottlePipelined, "SETs of Redis", Name::SetPipelined, 1.0),
-    ("RLS", Name::Rls, "PINGs of Redis", Name::Ping, 0.78),
-    ("hybrid, hot keys by HTTP", Name::HotCheckHybrid, "local's", Name::HotCheck, 0.8),
-    ("hybrid, hot keys by RESP", Name::HotThrottleHybrid, "local's", Name::HotThrottle, 0.7),
-    ("strict, denials by HTTP", Name::DenialsStrict, "local's", Name::Denials, 0.8),
+const PER_CPU_SECOND: [(&str, LaneName, &str, LaneName, f64); 8] = [
+    ("HTTP", LaneName::Throttle, "throttlecrab-server's", LaneName::CrabHttp, 1.7),
+    ("RESP one at a time", LaneName::ClThrottle, "throttlecrab-server's", LaneName::CrabResp, 1.2),
+    ("RESP one at a time", LaneName::ClThrottle, "PINGs of Redis", LaneName::Ping, 0.9),
+    ("RESP by 16", LaneName::ClThrottlePipelined, "SETs of Redis", LaneName::SetPipelined, 1.0),
+    ("RLS", LaneName::Rls, "PINGs of Redis", LaneName::Ping, 0.78),
+    ("hybrid, hot keys by HTTP", LaneName::HotCheckHybrid, "local's", LaneName::HotCheck, 0.8),
+    ("hybrid, hot keys by RESP", LaneName::HotThrottleHybrid, "local's", LaneName::HotThrottle, 0.7),
+    ("strict, denials by HTTP", LaneName::DenialsStrict, "local's", LaneName::Denials, 0.8),
 ];
 
 /// How many times the CPU time of a check an answer of `/v1/forward-auth` may take.
 const FORWARD_AUTH_TIMES_CHECK: f64 = 1.15;
 
 /// Whose slowest answers must not be slower than the peer's.
-const P99: [(&str, Name, Name); 3] = [
-    ("HTTP", Name::Throttle, Name::CrabHttp),
-    ("RESP one at a time", Name::ClThrottle, Name::CrabResp),
-    ("RESP by 16", Name::ClThrottlePipelined, Name::CrabPipelined),
+const P99: [(&str, LaneName, LaneName); 3] = [
+    ("HTTP", LaneName::Throttle, LaneName::CrabHttp),
+    ("RESP one at a time", LaneName::ClThrottle, LaneName::CrabResp),
+    ("RESP by 16", LaneName::ClThrottlePipelined, LaneName::CrabPipelined),
 ];
 
 /// What an idle server may have resident, in megabytes.
 const IDLE_MEGABYTES: f64 = 40.0;
 
 /// The bars of the lanes that were measured.
-pub(crate) fn of(lanes: &[Measured]) -> Vec<Bar> {
+pub(crate) fn of(lanes: &[MeasuredLane]) -> Vec<Bar> {
     let find = |name| lanes.iter().find(|measured| measured.lane.name == name);
     let mut bars = Vec::new();
     for (what, ours, whose, other, least) in PER_CPU_SECOND {
         if let (Some(ours), Some(other)) = (find(ours), find(other)) {
-            let times = ours.times(other, Turn::per_server_second);
+            let times = ours.times(other, TurnResult::per_server_second);
             let name = format!("{what}: decisions per CPU-second, in {whose}");
             bars.push(Bar::new(name, times, Side::AtLeast, least, "x"));
         }
     }
-    if let (Some(ours), Some(other)) = (find(Name::ForwardAuth), find(Name::ForwardedCheck)) {
-        let times = ours.times(other, Turn::server_micros);
+    if let (Some(ours), Some(other)) = (find(LaneName::ForwardAuth), find(LaneName::ForwardedCheck)) {
+        let times = ours.times(other, TurnResult::server_micros);
         let name = "/v1/forward-auth: CPU of an answer, in /v1/check's";
         bars.push(Bar::new(name, times, Side::AtMost, FORWARD_AUTH_TIMES_CHECK, "x"));
     }
@@ -67,10 +67,10 @@ mod tests {
     use crate::server::tally::Verdicts;
 
     /// Lanes that differ in what a decision costs the server, and in how long it takes.
-    fn measured(name: Name, server_seconds: f64, p99_micros: f64) -> Measured {
+    fn measured(name: LaneName, server_seconds: f64, p99_micros: f64) -> MeasuredLane {
         let lane = *LANES.iter().find(|lane| lane.name == name).expect("there is one");
         let verdicts = Verdicts { allowed: 90, denied: 10 };
-        let turn = Turn {
+        let turn = TurnResult {
             verdicts,
             seconds: 1.0,
             server_seconds,
@@ -79,24 +79,25 @@ mod tests {
             p50_micros: 1.0,
             p99_micros,
         };
-        Measured { lane, turns: vec![turn; 3] }
+        MeasuredLane { lane, turns: vec![turn; 3] }
     }
 
     #[test]
     fn a_bar_compares_what_it_names() {
-        let lanes = [measured(Name::Throttle, 0.5, 10.0), measured(Name::CrabHttp, 1.0, 20.0)];
+        let lanes = [measured(LaneName::Throttle, 0.5, 10.0), measured(LaneName::CrabHttp, 1.0, 20.0)];
         let [speed, p99] = &of(&lanes)[..] else { panic!("two bars") };
         assert_eq!(speed.name, "HTTP: decisions per CPU-second, in throttlecrab-server's");
         assert!((speed.measured - 2.0).abs() < 1e-9 && speed.met);
         assert!((p99.measured - 0.5).abs() < 1e-9 && p99.met);
-        let slower = [measured(Name::Throttle, 0.6, 21.0), measured(Name::CrabHttp, 1.0, 20.0)];
+        let slower = [measured(LaneName::Throttle, 0.6, 21.0), measured(LaneName::CrabHttp, 1.0, 20.0)];
         assert!(of(&slower).iter().all(|bar| !bar.met));
     }
 
     #[test]
     fn forward_auth_may_cost_little_more_than_a_check() {
         let bar = |seconds| {
-            let lanes = [measured(Name::ForwardedCheck, 1.0, 1.0), measured(Name::ForwardAuth, seconds, 1.0)];
+            let lanes =
+                [measured(LaneName::ForwardedCheck, 1.0, 1.0), measured(LaneName::ForwardAuth, seconds, 1.0)];
             let [bar] = of(&lanes).try_into().expect("one bar");
             bar
         };
@@ -106,7 +107,7 @@ mod tests {
 
     #[test]
     fn all_lanes_together_have_all_bars() {
-        let lanes: Vec<Measured> = LANES.iter().map(|lane| measured(lane.name, 1.0, 1.0)).collect();
+        let lanes: Vec<MeasuredLane> = LANES.iter().map(|lane| measured(lane.name, 1.0, 1.0)).collect();
         assert_eq!(of(&lanes).len(), PER_CPU_SECOND.len() + 1 + P99.len());
         assert!(of(&lanes[..1]).is_empty(), "alone there is nothing to compare");
         assert!(idle(39.9).met && !idle(40.0).met);

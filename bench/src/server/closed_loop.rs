@@ -6,15 +6,15 @@ use std::time::Duration;
 use mio::{Events, Poll};
 
 use super::connection::{Connection, TalkError};
-use super::limits::Keys;
+use super::limits::KeySequence;
 use super::machine::busy_seconds;
-use super::tally::{Tally, Verdicts};
-use super::wire::{Answer, Dialogue};
+use super::tally::{LatencyTally, Verdicts};
+use super::wire::{CheckedAnswer, Dialogue};
 use crate::stopwatch::{CpuWatch, Stopwatch};
 
 /// How much is asked at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Load {
+pub(crate) struct ClosedLoad {
     pub(crate) connections: usize,
     /// Questions under way on each connection.
     pub(crate) depth: usize,
@@ -28,14 +28,14 @@ pub(crate) struct Load {
 
 /// How long it goes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Spans {
+pub(crate) struct LoadDurations {
     pub(crate) warm_up: Duration,
     pub(crate) measured: Duration,
 }
 
 /// What one contender did in its turn.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Turn {
+pub(crate) struct TurnResult {
     pub(crate) verdicts: Verdicts,
     pub(crate) seconds: f64,
     /// Seconds of processor that the server took, on all threads.
@@ -48,7 +48,7 @@ pub(crate) struct Turn {
     pub(crate) p99_micros: f64,
 }
 
-impl Turn {
+impl TurnResult {
     pub(crate) fn per_second(&self) -> f64 {
         self.verdicts.total() as f64 / self.seconds
     }
@@ -69,26 +69,26 @@ struct Client<'a> {
     poll: Poll,
     events: Events,
     connections: Vec<Connection>,
-    load: Load,
-    keys: &'a mut Keys,
+    load: ClosedLoad,
+    keys: &'a mut KeySequence,
     watch: Stopwatch,
-    answers: Vec<Answer>,
+    answers: Vec<CheckedAnswer>,
 }
 
 /// Asks for as long as the spans say. `server_nanos` reads the server's processor time.
 pub(crate) fn run(
     address: SocketAddr,
     dialogue: fn() -> Box<dyn Dialogue>,
-    load: Load,
-    keys: &mut Keys,
-    spans: Spans,
+    load: ClosedLoad,
+    keys: &mut KeySequence,
+    spans: LoadDurations,
     server_nanos: &dyn Fn() -> std::io::Result<u64>,
-) -> Result<Turn, TalkError> {
+) -> Result<TurnResult, TalkError> {
     let mut client = Client::connect(address, dialogue, load, keys)?;
-    client.ask_until(spans.warm_up, &mut Tally::default())?;
+    client.ask_until(spans.warm_up, &mut LatencyTally::default())?;
     let all = busy_seconds();
     let (watch, mine, theirs) = (Stopwatch::start(), CpuWatch::start(), server_nanos()?);
-    let mut tally = Tally::default();
+    let mut tally = LatencyTally::default();
     client.ask_until(spans.warm_up + spans.measured, &mut tally)?;
     let server_seconds = (server_nanos()? - theirs) as f64 / 1e9;
     let (client_seconds, seconds) = (mine.seconds(), watch.seconds());
@@ -98,15 +98,23 @@ pub(crate) fn run(
     let other_seconds = if others < 0.0 { 0.0 } else { others };
     let [p50_micros, p99_micros] = tally.micros();
     let verdicts = tally.verdicts;
-    Ok(Turn { verdicts, seconds, server_seconds, client_seconds, other_seconds, p50_micros, p99_micros })
+    Ok(TurnResult {
+        verdicts,
+        seconds,
+        server_seconds,
+        client_seconds,
+        other_seconds,
+        p50_micros,
+        p99_micros,
+    })
 }
 
 impl<'a> Client<'a> {
     fn connect(
         address: SocketAddr,
         dialogue: fn() -> Box<dyn Dialogue>,
-        load: Load,
-        keys: &'a mut Keys,
+        load: ClosedLoad,
+        keys: &'a mut KeySequence,
     ) -> Result<Client<'a>, TalkError> {
         let poll = Poll::new()?;
         let mut connections = Vec::with_capacity(load.connections);
@@ -148,7 +156,7 @@ impl<'a> Client<'a> {
     }
 
     /// Asks and counts until so long after the start.
-    fn ask_until(&mut self, end: Duration, tally: &mut Tally) -> Result<(), TalkError> {
+    fn ask_until(&mut self, end: Duration, tally: &mut LatencyTally) -> Result<(), TalkError> {
         let end = end.as_nanos() as u64;
         while (self.watch.nanos() as u64) < end {
             self.wait_for_answers()?;

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use mio::net::TcpStream;
 use mio::{Interest, Poll, Token};
 
-use super::wire::{Answer, Dialogue, WireError};
+use super::wire::{CheckedAnswer, Dialogue, WireError};
 
 /// Why there is no conversation.
 #[derive(Debug, thiserror::Error)]
@@ -70,7 +70,7 @@ impl Connection {
     }
 
     /// When the question of this answer was asked.
-    pub(crate) fn asked_at(&self, answer: Answer) -> u64 {
+    pub(crate) fn asked_at(&self, answer: CheckedAnswer) -> u64 {
         self.asked_at[answer.question as usize % REMEMBERED]
     }
 
@@ -88,7 +88,7 @@ impl Connection {
     }
 
     /// Receives what there is, and adds the answers in it.
-    pub(crate) fn listen(&mut self, answers: &mut Vec<Answer>) -> Result<(), TalkError> {
+    pub(crate) fn listen(&mut self, answers: &mut Vec<CheckedAnswer>) -> Result<(), TalkError> {
         loop {
             if self.filled == self.heard.len() {
                 self.heard.resize(2 * self.heard.len(), 0);

@@ -5,18 +5,18 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use super::ServerError;
-use super::lanes::{Door, Host};
+use super::ServerBenchError;
+use super::lanes::{ListenerKind, ServerKind};
 use super::limits;
 use super::metrics::StoreUse;
-use super::process::{Server, free_address};
+use super::process::{ServerProcess, free_address};
 use super::programs;
 
 /// A server, and where its listeners are.
 #[derive(Debug)]
-pub(crate) struct Running {
-    pub(crate) server: Server,
-    doors: HashMap<Door, SocketAddr>,
+pub(crate) struct RunningServer {
+    pub(crate) server: ServerProcess,
+    doors: HashMap<ListenerKind, SocketAddr>,
     /// The Redis that keeps its limits; it ends after the server.
     store: Option<Store>,
 }
@@ -24,7 +24,7 @@ pub(crate) struct Running {
 /// A Redis behind a Tidegate, and where the latter says how it uses it.
 #[derive(Debug)]
 struct Store {
-    _redis: Server,
+    _redis: ServerProcess,
     admin: SocketAddr,
 }
 
@@ -32,9 +32,9 @@ struct Store {
 /// a call that is late would be answered without Redis.
 const DEADLINE: &str = "1s";
 
-impl Running {
+impl RunningServer {
     /// Where a listener is that the server was started with.
-    pub(crate) fn address(&self, door: Door) -> SocketAddr {
+    pub(crate) fn address(&self, door: ListenerKind) -> SocketAddr {
         self.doors[&door]
     }
 
@@ -44,25 +44,30 @@ impl Running {
     }
 
     /// Starts a server, after building what has to be built.
-    pub(crate) fn start(host: Host, tidegate: Option<&Path>) -> Result<Running, ServerError> {
+    pub(crate) fn start(
+        host: ServerKind,
+        tidegate: Option<&Path>,
+    ) -> Result<RunningServer, ServerBenchError> {
         match host {
-            Host::Tidegate => Running::tidegate(&programs::tidegate(tidegate)?),
-            Host::Throttlecrab => Running::throttlecrab(&programs::throttlecrab()?),
-            Host::Redis => Running::redis(&programs::redis()?),
-            Host::Local | Host::Hybrid | Host::Strict => Running::mode(host, &programs::tidegate(tidegate)?),
+            ServerKind::Tidegate => RunningServer::tidegate(&programs::tidegate(tidegate)?),
+            ServerKind::Throttlecrab => RunningServer::throttlecrab(&programs::throttlecrab()?),
+            ServerKind::Redis => RunningServer::redis(&programs::redis()?),
+            ServerKind::Local | ServerKind::Hybrid | ServerKind::Strict => {
+                RunningServer::mode(host, &programs::tidegate(tidegate)?)
+            }
         }
     }
 
     /// A Tidegate with one worker, in the mode that is its host.
-    fn mode(host: Host, program: &Path) -> Result<Running, ServerError> {
+    fn mode(host: ServerKind, program: &Path) -> Result<RunningServer, ServerBenchError> {
         let (mode, redis) = match host {
-            Host::Hybrid => ("hybrid", Some(Running::redis(&programs::redis()?)?)),
-            Host::Strict => ("strict", Some(Running::redis(&programs::redis()?)?)),
+            ServerKind::Hybrid => ("hybrid", Some(RunningServer::redis(&programs::redis()?)?)),
+            ServerKind::Strict => ("strict", Some(RunningServer::redis(&programs::redis()?)?)),
             _ => ("local", None),
         };
         let store = match &redis {
             Some(redis) => {
-                let address = redis.address(Door::Resp);
+                let address = redis.address(ListenerKind::Resp);
                 format!("{{ mode: {mode}, redis: {{ url: \"redis://{address}\", deadline: {DEADLINE} }} }}")
             }
             None => format!("{{ mode: {mode} }}"),
@@ -70,36 +75,38 @@ impl Running {
         let folder = programs::target()?;
         let policy = folder.join("tidegate-bench-modes-policy.yaml");
         let settings = folder.join(format!("tidegate-bench-{mode}.yaml"));
-        std::fs::write(&policy, limits::policy_of_modes()).map_err(ServerError::Policy)?;
-        std::fs::write(&settings, format!("store: {store}\n")).map_err(ServerError::Policy)?;
+        std::fs::write(&policy, limits::policy_of_modes()).map_err(ServerBenchError::Policy)?;
+        std::fs::write(&settings, format!("store: {store}\n")).map_err(ServerBenchError::Policy)?;
         let mut command = Command::new(program);
         command.arg("serve").arg("--policy").arg(policy).arg("--config").arg(settings);
         command.args(["--workers", "1", "--grpc", "off"]);
         for listener in ["--http", "--resp", "--admin"] {
             command.args([listener, "127.0.0.1:0"]);
         }
-        let (server, found) = Server::start_and_read(host.name(), command, &["http", "resp", "admin"])?;
-        let doors = HashMap::from([(Door::Http, found["http"]), (Door::Resp, found["resp"])]);
+        let (server, found) =
+            ServerProcess::start_and_read(host.name(), command, &["http", "resp", "admin"])?;
+        let doors = HashMap::from([(ListenerKind::Http, found["http"]), (ListenerKind::Resp, found["resp"])]);
         let store = redis.map(|redis| Store { _redis: redis.server, admin: found["admin"] });
-        Ok(Running { server, doors, store })
+        Ok(RunningServer { server, doors, store })
     }
 
-    fn tidegate(program: &Path) -> Result<Running, ServerError> {
+    fn tidegate(program: &Path) -> Result<RunningServer, ServerBenchError> {
         let policy = programs::target()?.join("tidegate-bench-policy.yaml");
-        std::fs::write(&policy, limits::policy()).map_err(ServerError::Policy)?;
+        std::fs::write(&policy, limits::policy()).map_err(ServerBenchError::Policy)?;
         let mut command = Command::new(program);
         command.arg("serve").arg("--policy").arg(policy).args(["--admin", "off"]);
         for listener in ["--http", "--grpc", "--resp"] {
             command.args([listener, "127.0.0.1:0"]);
         }
-        let listeners = [("http", Door::Http), ("grpc", Door::Grpc), ("resp", Door::Resp)];
+        let listeners =
+            [("http", ListenerKind::Http), ("grpc", ListenerKind::Grpc), ("resp", ListenerKind::Resp)];
         let names = listeners.map(|(name, _)| name);
-        let (server, found) = Server::start_and_read(Host::Tidegate.name(), command, &names)?;
+        let (server, found) = ServerProcess::start_and_read(ServerKind::Tidegate.name(), command, &names)?;
         let doors = listeners.into_iter().map(|(name, door)| (door, found[name])).collect();
-        Ok(Running { server, doors, store: None })
+        Ok(RunningServer { server, doors, store: None })
     }
 
-    fn throttlecrab(program: &Path) -> Result<Running, ServerError> {
+    fn throttlecrab(program: &Path) -> Result<RunningServer, ServerBenchError> {
         let (http, resp) = (free_address()?, free_address()?);
         let mut command = Command::new(program);
         // Without a line of log for what it does.
@@ -108,17 +115,21 @@ impl Running {
             command.arg(format!("--{listener}-host")).arg(address.ip().to_string());
             command.arg(format!("--{listener}-port")).arg(address.port().to_string());
         }
-        let server = Server::start(Host::Throttlecrab.name(), command, &[http, resp])?;
-        Ok(Running { server, doors: HashMap::from([(Door::Http, http), (Door::Resp, resp)]), store: None })
+        let server = ServerProcess::start(ServerKind::Throttlecrab.name(), command, &[http, resp])?;
+        Ok(RunningServer {
+            server,
+            doors: HashMap::from([(ListenerKind::Http, http), (ListenerKind::Resp, resp)]),
+            store: None,
+        })
     }
 
-    fn redis(program: &Path) -> Result<Running, ServerError> {
+    fn redis(program: &Path) -> Result<RunningServer, ServerBenchError> {
         let resp = free_address()?;
         let mut command = Command::new(program);
         // In memory only, as everybody else.
         command.args(["--save", "", "--appendonly", "no", "--bind", "127.0.0.1"]);
         command.args(["--port", &resp.port().to_string()]);
-        let server = Server::start(Host::Redis.name(), command, &[resp])?;
-        Ok(Running { server, doors: HashMap::from([(Door::Resp, resp)]), store: None })
+        let server = ServerProcess::start(ServerKind::Redis.name(), command, &[resp])?;
+        Ok(RunningServer { server, doors: HashMap::from([(ListenerKind::Resp, resp)]), store: None })
     }
 }

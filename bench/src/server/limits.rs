@@ -78,7 +78,7 @@ fn plenty() -> String {
 
 /// Who asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Crowd {
+pub(crate) enum KeyPopulation {
     /// Many keys, one of which asks for more than it may have.
     Many,
     /// A few keys, all of which may have what they ask for.
@@ -87,49 +87,49 @@ pub(crate) enum Crowd {
     Denied,
 }
 
-impl Crowd {
+impl KeyPopulation {
     /// How long it asks before anything is measured. Hot keys need longer: a lease is bought only after a key was
     /// busy for a while, and until then every question goes to Redis.
     pub(crate) fn warm_up(self) -> Duration {
         match self {
-            Crowd::Many | Crowd::Denied => Duration::from_millis(200),
-            Crowd::Hot => Duration::from_millis(400),
+            KeyPopulation::Many | KeyPopulation::Denied => Duration::from_millis(200),
+            KeyPopulation::Hot => Duration::from_millis(400),
         }
     }
 
     /// Whether the answers are what this crowd must be told.
     pub(crate) fn expects(self, verdicts: Verdicts) -> bool {
         match self {
-            Crowd::Many => true,
-            Crowd::Hot => verdicts.denied == 0,
-            Crowd::Denied => verdicts.allowed == 0,
+            KeyPopulation::Many => true,
+            KeyPopulation::Hot => verdicts.denied == 0,
+            KeyPopulation::Denied => verdicts.allowed == 0,
         }
     }
 }
 
 /// Whom the next question is about.
 #[derive(Debug)]
-pub(crate) struct Keys {
-    crowd: Crowd,
+pub(crate) struct KeySequence {
+    crowd: KeyPopulation,
     random: Random,
 }
 
-impl Keys {
+impl KeySequence {
     /// Many keys.
-    pub(crate) fn new(seed: u64) -> Keys {
-        Keys::of(Crowd::Many, seed)
+    pub(crate) fn new(seed: u64) -> KeySequence {
+        KeySequence::of(KeyPopulation::Many, seed)
     }
 
-    pub(crate) fn of(crowd: Crowd, seed: u64) -> Keys {
-        Keys { crowd, random: Random::new(seed) }
+    pub(crate) fn of(crowd: KeyPopulation, seed: u64) -> KeySequence {
+        KeySequence { crowd, random: Random::new(seed) }
     }
 
     pub(crate) fn next(&mut self) -> u32 {
         match self.crowd {
-            Crowd::Many if self.random.below(GREEDY_SHARE.into()) == 0 => GREEDY,
-            Crowd::Many => 1 + self.random.below(u64::from(KEYS - 1)) as u32,
-            Crowd::Hot => self.random.below(HOT_KEYS.into()) as u32,
-            Crowd::Denied => 0,
+            KeyPopulation::Many if self.random.below(GREEDY_SHARE.into()) == 0 => GREEDY,
+            KeyPopulation::Many => 1 + self.random.below(u64::from(KEYS - 1)) as u32,
+            KeyPopulation::Hot => self.random.below(HOT_KEYS.into()) as u32,
+            KeyPopulation::Denied => 0,
         }
     }
 }
@@ -149,23 +149,23 @@ mod tests {
     #[test]
     fn hot_keys_are_few_and_a_flood_has_one() {
         let of = |crowd| {
-            let mut keys = Keys::of(crowd, 1);
+            let mut keys = KeySequence::of(crowd, 1);
             (0..1_000).map(|_| keys.next()).collect::<std::collections::BTreeSet<u32>>()
         };
-        assert_eq!((of(Crowd::Hot).len(), of(Crowd::Denied).len()), (HOT_KEYS as usize, 1));
+        assert_eq!((of(KeyPopulation::Hot).len(), of(KeyPopulation::Denied).len()), (HOT_KEYS as usize, 1));
     }
 
     #[test]
     fn a_crowd_expects_what_its_limits_say() {
         let [yes, no, both] = [(1, 0), (0, 1), (1, 1)].map(|(allowed, denied)| Verdicts { allowed, denied });
-        assert_eq!([yes, no, both].map(|said| Crowd::Many.expects(said)), [true, true, true]);
-        assert_eq!([yes, no, both].map(|said| Crowd::Hot.expects(said)), [true, false, false]);
-        assert_eq!([yes, no, both].map(|said| Crowd::Denied.expects(said)), [false, true, false]);
+        assert_eq!([yes, no, both].map(|said| KeyPopulation::Many.expects(said)), [true, true, true]);
+        assert_eq!([yes, no, both].map(|said| KeyPopulation::Hot.expects(said)), [true, false, false]);
+        assert_eq!([yes, no, both].map(|said| KeyPopulation::Denied.expects(said)), [false, true, false]);
     }
 
     #[test]
     fn one_key_asks_too_often() {
-        let mut keys = Keys::new(1);
+        let mut keys = KeySequence::new(1);
         let mut counts = vec![0_u32; KEYS as usize];
         (0..500_000).for_each(|_| counts[keys.next() as usize] += 1);
         assert!((9_000..11_000).contains(&counts[GREEDY as usize]), "{}", counts[GREEDY as usize]);

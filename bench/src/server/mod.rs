@@ -24,18 +24,18 @@ use std::time::Duration;
 use clap::ValueEnum;
 use clap::builder::RangedU64ValueParser;
 
-pub(crate) use process::{Server, StartError, free_address};
-pub(crate) use profile::{Second, table as seconds_table};
+pub(crate) use process::{ServerProcess, StartError, free_address};
+pub(crate) use profile::{ProfileSecond, table as seconds_table};
 pub(crate) use programs::{ProgramError, redis};
-pub(crate) use rows::{Served, table as served_table};
+pub(crate) use rows::{ServedRow, table as served_table};
 
 use crate::report::{Figure, Report};
-use closed_loop::Spans;
+use closed_loop::LoadDurations;
 use connection::TalkError;
-use hosts::Running;
-use lanes::{Host, LANES, Lane, Measured};
-use limits::Keys;
-use profile::Shape;
+use hosts::RunningServer;
+use lanes::{LANES, Lane, MeasuredLane, ServerKind};
+use limits::KeySequence;
+use profile::LoadShape;
 use tally::Verdicts;
 
 /// The server over the loopback interface: HTTP, RESP and Envoy's rate limit service.
@@ -45,7 +45,7 @@ use tally::Verdicts;
 /// which needs protoc; redis-server must be installed. Only those are started that what is measured needs.
 /// Exit 0: done; 1: a bar was missed (with --check) or measuring failed; 2: bad usage.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct ServerArgs {
     /// Exit 1 if a bar is missed
     #[arg(long)]
     check: bool,
@@ -60,7 +60,7 @@ pub(crate) struct Args {
     rounds: Option<usize>,
     /// Measure these alone, and judge only their bars
     #[arg(long, value_name = "PART", value_delimiter = ',')]
-    only: Vec<Part>,
+    only: Vec<ServerPart>,
     /// Connections that ask by HTTP and RESP; the bars are meant for the default
     #[arg(long, value_name = "N", default_value_t = lanes::CONNECTIONS, value_parser = RangedU64ValueParser::<usize>::new().range(1..=1_000))]
     connections: usize,
@@ -69,7 +69,7 @@ pub(crate) struct Args {
     bin: Option<PathBuf>,
     /// Instead of all that, load Tidegate in this shape and print what happens second by second
     #[arg(long, value_name = "SHAPE", conflicts_with_all = ["quick", "rounds", "only", "connections"])]
-    profile: Option<Shape>,
+    profile: Option<LoadShape>,
     /// How long a soak lasts
     #[arg(long, value_name = "N", default_value_t = 60, requires = "profile", value_parser = RangedU64ValueParser::<u64>::new().range(8..=86_400))]
     seconds: u64,
@@ -80,7 +80,7 @@ pub(crate) struct Args {
 
 /// What can be measured alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Part {
+pub(crate) enum ServerPart {
     /// Throttling and checking by HTTP
     Http,
     /// Throttling by the Redis protocol, one at a time and pipelined
@@ -95,7 +95,7 @@ pub(crate) enum Part {
 
 /// Why there is nothing to report.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum ServerError {
+pub(crate) enum ServerBenchError {
     #[error(transparent)]
     Program(#[from] ProgramError),
     #[error(transparent)]
@@ -115,9 +115,9 @@ pub(crate) enum ServerError {
 }
 
 /// Measures, and prints what came out.
-pub(crate) fn run(args: &Args) -> Result<ExitCode, ServerError> {
+pub(crate) fn run(args: &ServerArgs) -> Result<ExitCode, ServerBenchError> {
     if let Some(shape) = args.profile {
-        let plan = profile::Plan { shape, rate: args.rate, soak_seconds: args.seconds };
+        let plan = profile::LoadPlan { shape, rate: args.rate, soak_seconds: args.seconds };
         return profile::run(plan, args.bin.as_deref(), args.json, args.check);
     }
     let included =
@@ -125,14 +125,15 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, ServerError> {
     let chosen: Vec<Lane> = LANES.iter().filter(included).map(|lane| lane.with(args.connections)).collect();
     let mut report = Report::default();
     let mut running = HashMap::new();
-    for host in Host::ALL.into_iter().filter(|&host| chosen.iter().any(|lane| lane.host == host)) {
-        running.insert(host, Running::start(host, args.bin.as_deref())?);
+    for host in ServerKind::ALL.into_iter().filter(|&host| chosen.iter().any(|lane| lane.host == host)) {
+        running.insert(host, RunningServer::start(host, args.bin.as_deref())?);
     }
-    let idle = |host: &Host| running.get(host).map(|running| (*host, megabytes(running.server.idle_bytes)));
-    for (host, value) in Host::ALL.iter().filter_map(idle) {
+    let idle =
+        |host: &ServerKind| running.get(host).map(|running| (*host, megabytes(running.server.idle_bytes)));
+    for (host, value) in ServerKind::ALL.iter().filter_map(idle) {
         let what = "resident memory, idle".to_owned();
         report.figures.push(Figure { what, contender: host.name(), value, unit: "MB" });
-        if host == Host::Tidegate {
+        if host == ServerKind::Tidegate {
             report.bars.push(bars::idle(value));
         }
     }
@@ -144,7 +145,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, ServerError> {
         unit: "",
     });
     report.figures.extend(store_calls(&running)?);
-    report.served = lanes.iter().map(Served::of).collect();
+    report.served = lanes.iter().map(ServedRow::of).collect();
     report.bars.extend(bars::of(&lanes));
     report.notes = NOTES.to_vec();
     Ok(report.finish(args.json, args.check)?)
@@ -162,20 +163,20 @@ fn megabytes(bytes: Option<u64>) -> f64 {
 }
 
 /// How many processors were busy with something that has no part in this.
-fn others(lanes: &[Measured]) -> f64 {
+fn others(lanes: &[MeasuredLane]) -> f64 {
     let turns = || lanes.iter().flat_map(|measured| &measured.turns);
     turns().map(|turn| turn.other_seconds).sum::<f64>() / turns().map(|turn| turn.seconds).sum::<f64>()
 }
 
 /// How often each server asked its Redis. One that had to decide without it was not measured as what it should be.
-fn store_calls(running: &HashMap<Host, Running>) -> Result<Vec<Figure>, ServerError> {
+fn store_calls(running: &HashMap<ServerKind, RunningServer>) -> Result<Vec<Figure>, ServerBenchError> {
     let mut figures = Vec::new();
-    for host in Host::ALL {
-        let Some(told) = running.get(&host).and_then(Running::store_use) else { continue };
+    for host in ServerKind::ALL {
+        let Some(told) = running.get(&host).and_then(RunningServer::store_use) else { continue };
         let host = host.name();
-        let told = told.map_err(|source| ServerError::Metrics { host, source })?;
+        let told = told.map_err(|source| ServerBenchError::Metrics { host, source })?;
         if told.fallbacks > 0 {
-            return Err(ServerError::Fallback { host, fallbacks: told.fallbacks });
+            return Err(ServerBenchError::Fallback { host, fallbacks: told.fallbacks });
         }
         let what = "calls to Redis for 1,000 decisions".to_owned();
         figures.push(Figure { what, contender: host, value: told.calls_per_thousand(), unit: "" });
@@ -186,26 +187,26 @@ fn store_calls(running: &HashMap<Host, Running>) -> Result<Vec<Figure>, ServerEr
 /// Rounds in which every lane has its turn.
 fn measure(
     chosen: &[Lane],
-    running: &HashMap<Host, Running>,
-    args: &Args,
-) -> Result<Vec<Measured>, ServerError> {
+    running: &HashMap<ServerKind, RunningServer>,
+    args: &ServerArgs,
+) -> Result<Vec<MeasuredLane>, ServerBenchError> {
     let (rounds, millis) = if args.quick { (3, 300) } else { (9, 1_000) };
     let rounds = args.rounds.unwrap_or(rounds);
     let measured = Duration::from_millis(millis);
-    let mut lanes: Vec<Measured> =
-        chosen.iter().map(|&lane| Measured { lane, turns: Vec::with_capacity(rounds) }).collect();
+    let mut lanes: Vec<MeasuredLane> =
+        chosen.iter().map(|&lane| MeasuredLane { lane, turns: Vec::with_capacity(rounds) }).collect();
     for round in 0..rounds {
         eprintln!("measuring: round {} of {rounds}", round + 1);
-        for Measured { lane, turns } in &mut lanes {
-            let Running { server, .. } = &running[&lane.host];
+        for MeasuredLane { lane, turns } in &mut lanes {
+            let RunningServer { server, .. } = &running[&lane.host];
             let address = running[&lane.host].address(lane.door);
-            let (keys, cpu) = (&mut Keys::of(lane.crowd, round as u64), || server.cpu_nanos());
-            let spans = Spans { warm_up: lane.crowd.warm_up(), measured };
+            let (keys, cpu) = (&mut KeySequence::of(lane.crowd, round as u64), || server.cpu_nanos());
+            let spans = LoadDurations { warm_up: lane.crowd.warm_up(), measured };
             let turn = closed_loop::run(address, lane.dialogue, lane.load, keys, spans, &cpu);
             let (host, what) = (lane.host.name(), lane.what);
-            let turn = turn.map_err(|source| ServerError::Talk { host, what, source })?;
+            let turn = turn.map_err(|source| ServerBenchError::Talk { host, what, source })?;
             if !lane.crowd.expects(turn.verdicts) {
-                return Err(ServerError::Verdicts { host, what, verdicts: turn.verdicts });
+                return Err(ServerBenchError::Verdicts { host, what, verdicts: turn.verdicts });
             }
             turns.push(turn);
         }

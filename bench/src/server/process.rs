@@ -27,21 +27,21 @@ const START_SECONDS: u64 = 10;
 
 /// A running server.
 #[derive(Debug)]
-pub(crate) struct Server {
+pub(crate) struct ServerProcess {
     child: Child,
     name: &'static str,
     /// Bytes that were resident when it listened and had not been asked anything.
     pub(crate) idle_bytes: Option<u64>,
 }
 
-impl Server {
+impl ServerProcess {
     /// Starts a server that is told its ports, and waits until it accepts on all of them.
     pub(crate) fn start(
         name: &'static str,
         mut command: Command,
         ports: &[SocketAddr],
-    ) -> Result<Server, StartError> {
-        let mut server = Server::spawn(name, command.stdout(Stdio::null()))?;
+    ) -> Result<ServerProcess, StartError> {
+        let mut server = ServerProcess::spawn(name, command.stdout(Stdio::null()))?;
         let watch = Stopwatch::start();
         for &address in ports {
             while TcpStream::connect(address).is_err() {
@@ -59,8 +59,8 @@ impl Server {
         name: &'static str,
         mut command: Command,
         listeners: &[&'static str],
-    ) -> Result<(Server, HashMap<&'static str, SocketAddr>), StartError> {
-        let mut server = Server::spawn(name, command.stdout(Stdio::piped()))?;
+    ) -> Result<(ServerProcess, HashMap<&'static str, SocketAddr>), StartError> {
+        let mut server = ServerProcess::spawn(name, command.stdout(Stdio::piped()))?;
         let stdout = server.child.stdout.take().expect("it is piped");
         let mut lines = BufReader::new(stdout).lines();
         let mut found = HashMap::new();
@@ -76,10 +76,10 @@ impl Server {
         Ok((server, found))
     }
 
-    fn spawn(name: &'static str, command: &mut Command) -> Result<Server, StartError> {
+    fn spawn(name: &'static str, command: &mut Command) -> Result<ServerProcess, StartError> {
         let child = command.stdin(Stdio::null()).spawn();
         let child = child.map_err(|source| StartError::Spawn { name, source })?;
-        Ok(Server { child, name, idle_bytes: None })
+        Ok(ServerProcess { child, name, idle_bytes: None })
     }
 
     fn must_run(&mut self, since: Stopwatch) -> Result<(), StartError> {
@@ -108,7 +108,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for ServerProcess {
     fn drop(&mut self) {
         // It may have ended by itself; there is nobody to tell.
         let _gone = self.child.kill();
@@ -158,7 +158,7 @@ mod tests {
     fn a_process_is_looked_at_and_ended() {
         let mut command = Command::new("sh");
         command.args(["-c", "echo '  http http://127.0.0.1:1'; while :; do :; done"]);
-        let (server, found) = Server::start_and_read("sh", command, &["http"]).unwrap();
+        let (server, found) = ServerProcess::start_and_read("sh", command, &["http"]).unwrap();
         assert_eq!(found["http"].port(), 1);
         assert!(server.idle_bytes.is_some_and(|bytes| bytes > 0));
         let before = server.cpu_nanos().unwrap();
@@ -173,10 +173,10 @@ mod tests {
     #[test]
     fn a_server_that_does_not_come_up_is_told() {
         let missing = Command::new("/nowhere/at/all");
-        assert!(matches!(Server::start("none", missing, &[]), Err(StartError::Spawn { .. })));
-        let ended = Server::start("true", Command::new("true"), &[free_address().unwrap()]);
+        assert!(matches!(ServerProcess::start("none", missing, &[]), Err(StartError::Spawn { .. })));
+        let ended = ServerProcess::start("true", Command::new("true"), &[free_address().unwrap()]);
         assert!(matches!(ended, Err(StartError::Ended("true"))));
-        let silent = Server::start_and_read("true", Command::new("true"), &["http"]);
+        let silent = ServerProcess::start_and_read("true", Command::new("true"), &["http"]);
         assert!(matches!(silent, Err(StartError::Ended("true"))));
     }
 }

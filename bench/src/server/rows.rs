@@ -2,14 +2,14 @@
 
 use serde::Serialize;
 
-use super::closed_loop::Turn;
-use super::lanes::Measured;
+use super::closed_loop::TurnResult;
+use super::lanes::MeasuredLane;
 use super::tally::Verdicts;
-use crate::report::Table;
+use crate::report::TextTable;
 
 /// One contender under load; numbers are medians over the rounds, answers are those of all rounds.
 #[derive(Debug, Serialize)]
-pub(crate) struct Served {
+pub(crate) struct ServedRow {
     pub(crate) contender: &'static str,
     pub(crate) what: &'static str,
     pub(crate) connections: usize,
@@ -26,24 +26,24 @@ pub(crate) struct Served {
     pub(crate) verdicts: Verdicts,
 }
 
-impl Served {
-    pub(crate) fn of(measured: &Measured) -> Served {
-        let Measured { lane, turns } = measured;
+impl ServedRow {
+    pub(crate) fn of(measured: &MeasuredLane) -> ServedRow {
+        let MeasuredLane { lane, turns } = measured;
         let mut verdicts = Verdicts::default();
         for turn in turns {
             verdicts.allowed += turn.verdicts.allowed;
             verdicts.denied += turn.verdicts.denied;
         }
-        Served {
+        ServedRow {
             contender: lane.host.name(),
             what: lane.what,
             connections: lane.load.connections,
             under_way: lane.load.depth,
-            per_second: measured.median(Turn::per_second),
+            per_second: measured.median(TurnResult::per_second),
             p50_micros: measured.median(|turn| turn.p50_micros),
             p99_micros: measured.median(|turn| turn.p99_micros),
-            cpu_micros_per_decision: measured.median(Turn::server_micros),
-            per_cpu_second: measured.median(Turn::per_server_second),
+            cpu_micros_per_decision: measured.median(TurnResult::server_micros),
+            per_cpu_second: measured.median(TurnResult::per_server_second),
             server_busy: measured.median(|turn| turn.server_seconds / turn.seconds),
             client_busy: measured.median(|turn| turn.client_seconds / turn.seconds),
             verdicts,
@@ -52,8 +52,8 @@ impl Served {
 }
 
 /// For people.
-pub(crate) fn table(rows: &[Served]) -> String {
-    let mut table = Table::new(&[
+pub(crate) fn table(rows: &[ServedRow]) -> String {
+    let mut table = TextTable::new(&[
         "contender",
         "asked",
         "conns x deep",

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::wire::Verdict;
+use super::wire::AnswerVerdict;
 use crate::statistics::percentile;
 
 /// Answers, by what they say.
@@ -13,10 +13,10 @@ pub(crate) struct Verdicts {
 }
 
 impl Verdicts {
-    pub(crate) fn add(&mut self, verdict: Verdict) {
+    pub(crate) fn add(&mut self, verdict: AnswerVerdict) {
         match verdict {
-            Verdict::Allowed => self.allowed += 1,
-            Verdict::Denied => self.denied += 1,
+            AnswerVerdict::Allowed => self.allowed += 1,
+            AnswerVerdict::Denied => self.denied += 1,
         }
     }
 
@@ -27,13 +27,13 @@ impl Verdicts {
 
 /// Answers and how long each took.
 #[derive(Debug, Default)]
-pub(crate) struct Tally {
+pub(crate) struct LatencyTally {
     pub(crate) verdicts: Verdicts,
     nanos: Vec<u32>,
 }
 
-impl Tally {
-    pub(crate) fn add(&mut self, verdict: Verdict, nanos: u64) {
+impl LatencyTally {
+    pub(crate) fn add(&mut self, verdict: AnswerVerdict, nanos: u64) {
         self.verdicts.add(verdict);
         // Four seconds and more are all the same here.
         self.nanos.push(u32::try_from(nanos).unwrap_or(u32::MAX));
@@ -53,16 +53,16 @@ mod tests {
 
     #[test]
     fn all_is_counted() {
-        let mut tally = Tally::default();
+        let mut tally = LatencyTally::default();
         assert!(tally.micros()[0].is_nan());
         for micros in (1..=100).rev() {
-            let verdict = if micros > 90 { Verdict::Denied } else { Verdict::Allowed };
+            let verdict = if micros > 90 { AnswerVerdict::Denied } else { AnswerVerdict::Allowed };
             tally.add(verdict, micros * 1_000);
         }
         assert_eq!(tally.verdicts, Verdicts { allowed: 90, denied: 10 });
         assert_eq!(tally.verdicts.total(), 100);
         assert_eq!(tally.micros(), [50.0, 99.0]);
-        tally.add(Verdict::Allowed, u64::MAX);
+        tally.add(AnswerVerdict::Allowed, u64::MAX);
         assert_eq!(tally.micros(), [51.0, 100.0]);
     }
 }

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use tidegate::testing::Random;
 
-use super::closed_loop::{self, Load, Spans, Turn};
-use super::limits::Keys;
-use super::process::Server;
+use super::closed_loop::{self, ClosedLoad, LoadDurations, TurnResult};
+use super::limits::KeySequence;
+use super::process::ServerProcess;
 use super::wire::Dialogue;
 use super::wire::forward_auth::{Bearer, ForwardAuth, KEY_ID, encoded};
-use super::{ServerError, programs};
+use super::{ServerBenchError, programs};
 use crate::report::{Bar, Figure, Report, Side};
 use crate::statistics::{median, median_ratio};
 
@@ -21,7 +21,7 @@ use crate::statistics::{median, median_ratio};
 /// signature has to be checked, with the same junk again, and with junk that names no key.
 /// Exit 0: done; 1: a bar was missed (with --check) or measuring failed; 2: bad usage.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct TokensArgs {
     /// Exit 1 if a bar is missed
     #[arg(long)]
     check: bool,
@@ -40,9 +40,9 @@ pub(crate) struct Args {
 const TIMES_NO_TOKEN: f64 = 2.0;
 /// One request after the other, as the cost of a single one is told; and a server that is never idle, whose requests
 /// share their system calls and are so cheap that a signature weighs more.
-const LOADS: [(&str, Load); 2] = [
-    ("one at a time", Load { connections: 1, depth: 1, together: true, awake: true }),
-    ("32 at a time", Load { connections: 32, depth: 1, together: true, awake: true }),
+const LOADS: [(&str, ClosedLoad); 2] = [
+    ("one at a time", ClosedLoad { connections: 1, depth: 1, together: true, awake: true }),
+    ("32 at a time", ClosedLoad { connections: 32, depth: 1, together: true, awake: true }),
 ];
 /// Nobody is refused by it.
 const POLICY: &str = "version: 1
@@ -54,7 +54,7 @@ struct Kind {
     what: &'static str,
     dialogue: fn() -> Box<dyn Dialogue>,
     /// By load.
-    turns: [Vec<Turn>; LOADS.len()],
+    turns: [Vec<TurnResult>; LOADS.len()],
 }
 
 fn kinds() -> [Kind; 4] {
@@ -68,18 +68,24 @@ fn kinds() -> [Kind; 4] {
 }
 
 /// Measures, and prints what came out.
-pub(crate) fn run(args: &Args) -> Result<ExitCode, ServerError> {
+pub(crate) fn run(args: &TokensArgs) -> Result<ExitCode, ServerBenchError> {
     let (server, address) = start(&programs::tidegate(args.bin.as_deref())?)?;
     let (rounds, millis) = if args.quick { (3, 300) } else { (7, 700) };
-    let spans = Spans { warm_up: Duration::from_millis(200), measured: Duration::from_millis(millis) };
+    let spans =
+        LoadDurations { warm_up: Duration::from_millis(200), measured: Duration::from_millis(millis) };
     let mut kinds = kinds();
     for round in 0..rounds {
         eprintln!("measuring: round {} of {rounds}", round + 1);
         for Kind { what, dialogue, turns, .. } in &mut kinds {
             let cpu = || server.cpu_nanos();
             for ((_, load), turns) in LOADS.iter().zip(turns) {
-                let turn = closed_loop::run(address, *dialogue, *load, &mut Keys::new(round), spans, &cpu);
-                turns.push(turn.map_err(|source| ServerError::Talk { host: "tidegate", what, source })?);
+                let turn =
+                    closed_loop::run(address, *dialogue, *load, &mut KeySequence::new(round), spans, &cpu);
+                turns.push(turn.map_err(|source| ServerBenchError::Talk {
+                    host: "tidegate",
+                    what,
+                    source,
+                })?);
             }
         }
     }
@@ -90,7 +96,7 @@ fn report(kinds: &[Kind]) -> Report {
     let mut report = Report::default();
     for (number, (when, _)) in LOADS.iter().enumerate() {
         let micros =
-            |kind: &Kind| -> Vec<f64> { kind.turns[number].iter().map(Turn::server_micros).collect() };
+            |kind: &Kind| -> Vec<f64> { kind.turns[number].iter().map(TurnResult::server_micros).collect() };
         let plain = micros(&kinds[0]);
         for kind in kinds {
             let value = median(&micros(kind)).unwrap_or(f64::NAN);
@@ -113,21 +119,21 @@ fn report(kinds: &[Kind]) -> Report {
 
 /// A server with two keys. Nobody has their other halves: a signature that is wrong takes as long to check
 /// whatever the factors are.
-fn start(program: &Path) -> Result<(Server, std::net::SocketAddr), ServerError> {
+fn start(program: &Path) -> Result<(ServerProcess, std::net::SocketAddr), ServerBenchError> {
     let folder = programs::target()?;
     let (policy, settings, jwks) = (
         folder.join("tidegate-bench-tokens-policy.yaml"),
         folder.join("tidegate-bench-tokens.yaml"),
         folder.join("tidegate-bench-tokens-jwks.json"),
     );
-    let write = |file: &Path, text: &str| std::fs::write(file, text).map_err(ServerError::Policy);
+    let write = |file: &Path, text: &str| std::fs::write(file, text).map_err(ServerBenchError::Policy);
     write(&policy, POLICY)?;
     write(&jwks, &format!(r#"{{"keys":[{},{}]}}"#, key(KEY_ID, 1), key("b", 2)))?;
     write(&settings, &format!("jwt: {{ jwks: {:?} }}\n", jwks.display().to_string()))?;
     let mut command = Command::new(program);
     command.arg("serve").arg("--policy").arg(policy).arg("--config").arg(settings);
     command.args(["--admin", "off", "--grpc", "off", "--resp", "off", "--http", "127.0.0.1:0"]);
-    let (server, found) = Server::start_and_read("tidegate", command, &["http"])?;
+    let (server, found) = ServerProcess::start_and_read("tidegate", command, &["http"])?;
     Ok((server, found["http"]))
 }
 

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use clap::builder::RangedU64ValueParser;
 use tidegate_policy::{Policy, PolicyError};
-use tidegate_server::simulate::{SimulateError, run as simulate};
+use tidegate_server::replay::{SimulateError, run as simulate};
 
 use crate::report::{Bar, Figure, Report, Side};
 use crate::stopwatch::CpuWatch;
@@ -20,7 +20,7 @@ use trace::Lines;
 /// same trace, run in turn with it, so that it is the same on a slower machine and on a busy one.
 /// Exit 0: done; 1: the bar was missed (with --check) or measuring failed; 2: bad usage.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct SimulateArgs {
     /// Exit 1 if the bar is missed
     #[arg(long)]
     check: bool,
@@ -57,7 +57,7 @@ const CONTENDER: &str = "tidegate simulate";
 const YARDSTICK: &str = "fixed loop";
 
 /// Measures, and prints what came out.
-pub(crate) fn run(args: &Args) -> Result<ExitCode, SpeedError> {
+pub(crate) fn run(args: &SimulateArgs) -> Result<ExitCode, SpeedError> {
     let mut report = Report::default();
     let plain = measure(args, &mut report, "plain lines", Lines::Plain)?;
     measure(args, &mut report, "lines of a gateway", Lines::Gateway)?;
@@ -67,7 +67,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, SpeedError> {
 }
 
 /// Decisions, kept in memory, for each line of the fixed loop.
-fn measure(args: &Args, report: &mut Report, label: &str, kind: Lines) -> Result<f64, SpeedError> {
+fn measure(args: &SimulateArgs, report: &mut Report, label: &str, kind: Lines) -> Result<f64, SpeedError> {
     let lines = trace::lines(args.lines as usize, kind);
     eprintln!("measuring: {label}, decisions thrown away");
     let (mut sunk, mut denied) = (f64::INFINITY, 0);

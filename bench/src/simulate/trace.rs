@@ -80,7 +80,7 @@ mod tests {
     fn the_trace_is_one_and_the_policy_bites() {
         let trace = lines(20_000, Lines::Gateway);
         assert_eq!(trace, lines(20_000, Lines::Gateway), "the same in every run");
-        let decisions = tidegate_server::simulate::run_text(POLICY, &trace).unwrap();
+        let decisions = tidegate_server::replay::run_text(POLICY, &trace).unwrap();
         assert_eq!(decisions.lines().count(), 20_000);
         let denied = decisions.matches("\"allowed\":false,\"reason\"").count();
         assert!((200..10_000).contains(&denied), "{denied} denied");

@@ -11,7 +11,7 @@
 //! delayed no longer than they must be does [`Meter::hand_back`] leave exactly,
 //! and never more than, what would be there without them.
 
-use crate::{Cost, Decision, Meter, Nanos, fixed_window, sliding_window, token_bucket};
+use crate::{Cost, LimitDecision, Meter, Nanos, fixed_window, sliding_window, token_bucket};
 
 impl Meter {
     /// The instant that a charge made at `now` is counted at: `delay` later, or
@@ -43,7 +43,7 @@ impl Meter {
 
     /// What [`Meter::charge_ahead`] would say, with nothing taken: what is left as
     /// of then, and waits that begin now.
-    pub fn peek_ahead(&self, state: u64, cost: Cost, now: Nanos, delay: Nanos) -> Decision {
+    pub fn peek_ahead(&self, state: u64, cost: Cost, now: Nanos, delay: Nanos) -> LimitDecision {
         if delay == Nanos::ZERO {
             return self.peek(state, cost, now);
         }
@@ -63,7 +63,7 @@ impl Meter {
         cost: Cost,
         now: Nanos,
         delay: Nanos,
-    ) -> Decision {
+    ) -> LimitDecision {
         match charged {
             Ok(state) => self.peek(state, Cost::ZERO, self.as_of(now, delay)).told_ahead(self.cut(delay)),
             Err(state) => self.peek_ahead(state, cost, now, delay),
@@ -74,7 +74,7 @@ impl Meter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sliding_log::{Log, Room};
+    use crate::sliding_log::{Log, LogGrowth};
     use crate::{LogQuota, Quota, WindowQuota};
 
     fn at(millis: u64) -> Nanos {
@@ -99,7 +99,7 @@ mod tests {
                     return delay;
                 }
                 None => {
-                    let told = meter.peek_ahead(*state, Cost::new(cost), now, delay).retry_after().unwrap();
+                    let told = meter.peek_ahead(*state, Cost::new(cost), now, delay).wait().unwrap();
                     assert!(told > delay, "{told} after {delay}");
                     delay = told;
                 }
@@ -114,8 +114,8 @@ mod tests {
         assert_eq!(reserve(&meter, &mut state, 2, at(0)), span(200));
         assert_eq!(reserve(&meter, &mut state, 5, at(0)), span(700));
         let others = meter.peek(state, Cost::ONE, at(0));
-        assert_eq!((others.remaining, others.retry_after()), (0, Some(span(800))));
-        assert_eq!(meter.peek(state, Cost::ONE, at(750)).retry_after(), Some(span(50)));
+        assert_eq!((others.remaining, others.wait()), (0, Some(span(800))));
+        assert_eq!(meter.peek(state, Cost::ONE, at(750)).wait(), Some(span(50)));
         assert!(meter.charge(state, Cost::ONE, at(800)).is_some());
         assert!(!meter.is_idle(state, at(1_199)) && meter.is_idle(state, at(1_200)));
     }
@@ -146,7 +146,7 @@ mod tests {
                 let state = meter.charge_ahead(state, Cost::ONE, at(59_500), span(delay)).unwrap();
                 let denied = meter.peek(state, Cost::ONE, at(59_600));
                 assert_eq!((denied.is_allowed(), denied.remaining), (false, 0), "{meter:?}, {delay}");
-                let then = at(59_600).saturating_add(denied.retry_after().unwrap());
+                let then = at(59_600).saturating_add(denied.wait().unwrap());
                 assert!(meter.charge(state, Cost::ONE, then).is_some(), "{meter:?}, {delay}");
             }
         }
@@ -161,7 +161,7 @@ mod tests {
         assert_eq!((left(state, 1_000), left(state, 60_000), left(state, 120_000)), (1, 1, 10));
         let state = meter.charge(state, Cost::ONE, at(2_000)).unwrap();
         let denied = meter.peek(state, Cost::ONE, at(2_000));
-        assert_eq!(denied.retry_after(), Some(span(118_000)), "the next window is taken too");
+        assert_eq!(denied.wait(), Some(span(118_000)), "the next window is taken too");
     }
 
     #[test]
@@ -181,13 +181,13 @@ mod tests {
     fn a_log_keeps_what_still_counts_now() {
         let quota = LogQuota::new(3, Nanos::SECOND).unwrap();
         let mut log = Log::default();
-        log.take(&quota, Cost::new(3), at(0), Room::Grow);
-        let reserved = log.take_ahead(&quota, Cost::new(2), at(500), at(1_000), Room::Grow);
+        let _ = log.take(&quota, Cost::new(3), at(0), LogGrowth::Grow);
+        let reserved = log.take_ahead(&quota, Cost::new(2), at(500), at(1_000), LogGrowth::Grow);
         assert_eq!((reserved.is_allowed(), reserved.remaining), (true, 1));
-        let denied = log.take(&quota, Cost::ONE, at(600), Room::Grow);
-        assert_eq!((denied.remaining, denied.retry_after()), (0, Some(span(400))));
-        assert_eq!(log.peek(&quota, Cost::new(2), at(600)).retry_after(), Some(span(1_400)));
+        let denied = log.take(&quota, Cost::ONE, at(600), LogGrowth::Grow);
+        assert_eq!((denied.remaining, denied.wait()), (0, Some(span(400))));
+        assert_eq!(log.peek(&quota, Cost::new(2), at(600)).wait(), Some(span(1_400)));
         log.hand_back(Cost::new(2), at(1_000));
-        assert_eq!(log.peek(&quota, Cost::new(3), at(600)).retry_after(), Some(span(400)));
+        assert_eq!(log.peek(&quota, Cost::new(3), at(600)).wait(), Some(span(400)));
     }
 }

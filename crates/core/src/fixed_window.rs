@@ -4,8 +4,8 @@
 //! prefer a token bucket or a sliding window where that matters. See
 //! [`WindowQuota`] for the word.
 
-use crate::window::Counts;
-use crate::{Cost, Decision, Nanos, Outcome, WindowQuota};
+use crate::window::WindowCounts;
+use crate::{Cost, LimitDecision, Nanos, Outcome, WindowQuota};
 
 /// The state after counting `cost`, or `None` if the window has no room for it.
 /// A cost of zero always fits and leaves the state as it is.
@@ -21,7 +21,7 @@ pub fn charge(state: u64, quota: &WindowQuota, cost: Cost, now: Nanos) -> Option
 
 /// Counts `cost` if the window has room for it. A denial, and a cost of zero,
 /// leaves the state as it is (`None`).
-pub fn take(state: u64, quota: &WindowQuota, cost: Cost, now: Nanos) -> (Decision, Option<u64>) {
+pub fn take(state: u64, quota: &WindowQuota, cost: Cost, now: Nanos) -> (LimitDecision, Option<u64>) {
     match charge(state, quota, cost, now) {
         Some(next) => (peek(next, quota, Cost::ZERO, now), (next != state).then_some(next)),
         None => (peek(state, quota, cost, now), None),
@@ -30,7 +30,7 @@ pub fn take(state: u64, quota: &WindowQuota, cost: Cost, now: Nanos) -> (Decisio
 
 /// What [`take`] would say, with nothing counted.
 #[inline(never)]
-pub fn peek(state: u64, quota: &WindowQuota, cost: Cost, now: Nanos) -> Decision {
+pub fn peek(state: u64, quota: &WindowQuota, cost: Cost, now: Nanos) -> LimitDecision {
     let counts = read(state, quota, now);
     standing(&counts, quota, judge(&counts, quota, cost, now), now)
 }
@@ -44,7 +44,7 @@ pub fn charge_ahead(state: u64, quota: &WindowQuota, cost: Cost, now: Nanos, at:
         Outcome::Allowed => {
             let counts = counted(then, cost);
             let kept = if here.number < then.number { used(&here) } else { here.before };
-            Some(Counts { before: counts.before.max(kept), ..counts }.word(quota))
+            Some(WindowCounts { before: counts.before.max(kept), ..counts }.word(quota))
         }
         Outcome::Denied { .. } | Outcome::Never => None,
     }
@@ -67,23 +67,27 @@ pub fn is_idle(state: u64, quota: &WindowQuota, now: Nanos) -> bool {
 
 /// What lies before the window does not count, unless a reservation has been made
 /// in a window that is still to come.
-fn read(state: u64, quota: &WindowQuota, now: Nanos) -> Counts {
-    let counts = Counts::read(state, quota, now);
-    if counts.before == 0 || counts.is_ahead_of(quota, now) { counts } else { Counts { before: 0, ..counts } }
+fn read(state: u64, quota: &WindowQuota, now: Nanos) -> WindowCounts {
+    let counts = WindowCounts::read(state, quota, now);
+    if counts.before == 0 || counts.is_ahead_of(quota, now) {
+        counts
+    } else {
+        WindowCounts { before: 0, ..counts }
+    }
 }
 
 /// Where both windows count, the fuller one decides.
-fn used(counts: &Counts) -> u32 {
+fn used(counts: &WindowCounts) -> u32 {
     counts.now.max(counts.before)
 }
 
 /// Where both windows count, a cost is counted in both.
-fn counted(counts: Counts, cost: Cost) -> Counts {
+fn counted(counts: WindowCounts, cost: Cost) -> WindowCounts {
     let before = if counts.before == 0 { 0 } else { counts.before + cost.get() };
-    Counts { before, now: counts.now + cost.get(), ..counts }
+    WindowCounts { before, now: counts.now + cost.get(), ..counts }
 }
 
-fn judge(counts: &Counts, quota: &WindowQuota, cost: Cost, now: Nanos) -> Outcome {
+fn judge(counts: &WindowCounts, quota: &WindowQuota, cost: Cost, now: Nanos) -> Outcome {
     let now = now.min(Nanos::END);
     if cost.get() > quota.limit() {
         Outcome::Never
@@ -96,9 +100,9 @@ fn judge(counts: &Counts, quota: &WindowQuota, cost: Cost, now: Nanos) -> Outcom
     }
 }
 
-fn standing(counts: &Counts, quota: &WindowQuota, outcome: Outcome, now: Nanos) -> Decision {
+fn standing(counts: &WindowCounts, quota: &WindowQuota, outcome: Outcome, now: Nanos) -> LimitDecision {
     let now = now.min(Nanos::END);
-    Decision {
+    LimitDecision {
         outcome,
         limit: quota.limit(),
         remaining: quota.limit().saturating_sub(used(counts)),
@@ -118,7 +122,7 @@ mod tests {
         assert_eq!((first.remaining, first.reset_after), (0, Nanos::from_millis(750)));
         let state = state.unwrap();
         let denied = take(state, &quota, Cost::ONE, at(999)).0;
-        assert_eq!(denied.retry_after(), Some(Nanos::MILLISECOND));
+        assert_eq!(denied.wait(), Some(Nanos::MILLISECOND));
         assert!(is_idle(state, &quota, at(1_000)));
         assert!(take(state, &quota, Cost::new(10), at(1_000)).0.is_allowed());
         assert!(take(state, &quota, Cost::new(11), at(1_000)).0.is_never());
@@ -129,6 +133,6 @@ mod tests {
         let quota = WindowQuota::new(10, Nanos::SECOND).unwrap();
         let (_, state) = take(0, &quota, Cost::new(10), Nanos::from_secs(1_000));
         let back = peek(state.unwrap(), &quota, Cost::ONE, Nanos::from_secs(900));
-        assert_eq!(back.retry_after(), Some(Nanos::from_secs(101)));
+        assert_eq!(back.wait(), Some(Nanos::from_secs(101)));
     }
 }

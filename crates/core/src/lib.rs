@@ -7,10 +7,11 @@
 //! here to see what it promises, or to build a store of your own.
 //!
 //! ```
-//! use tidegate_core::{Cost, Nanos, Quota, token_bucket};
+//! use core::time::Duration;
+//! use tidegate_core::{Cost, Nanos, Quota, RetryAfter, token_bucket};
 //!
 //! // Ten a second, bursts of fifty.
-//! let quota = Quota::new(10, Nanos::SECOND, 50)?;
+//! let quota = Quota::new(10, Duration::from_secs(1), 50)?;
 //! let now = Nanos::from_secs(1_800_000_000);
 //!
 //! // An untouched bucket is the word zero, and full.
@@ -20,7 +21,7 @@
 //! // Now it is empty; the next token comes in a tenth of a second.
 //! let state = next.expect("an admitted cost changes the state");
 //! let (decision, next) = token_bucket::take(state, &quota, Cost::ONE, now);
-//! assert_eq!(decision.retry_after(), Some(Nanos::from_millis(100)));
+//! assert_eq!(decision.retry_after(), RetryAfter::Wait(Duration::from_millis(100)));
 //! assert_eq!(next, None, "a denial changes nothing");
 //! # Ok::<(), tidegate_core::QuotaError>(())
 //! ```
@@ -33,9 +34,13 @@
 //! - over any span the admitted cost is at most *B + R·t*, and a cost that the
 //!   bucket holds is never denied;
 //! - a denial changes nothing, and tokens never go below zero;
-//! - waiting exactly [`Decision::retry_after`], with no other consumption, is
+//! - waiting exactly [`LimitDecision::retry_after`], with no other consumption, is
 //!   admitted; a cost above the capacity says so instead of naming a wait;
 //! - a clock that steps back never refills anything.
+
+#![no_std]
+
+extern crate alloc;
 
 mod ahead;
 mod cost;
@@ -54,7 +59,7 @@ mod trust;
 mod window;
 
 pub use cost::Cost;
-pub use decision::{Decision, Outcome, tightest};
+pub use decision::{LimitDecision, Outcome, RetryAfter, tightest};
 pub use error::QuotaError;
 pub use limit::{Algorithm, Carry, Limit, Meter};
 pub use quota::{Quota, Ticks};
@@ -62,3 +67,10 @@ pub use rate::Rate;
 pub use sliding_log::LogQuota;
 pub use time::Nanos;
 pub use window::WindowQuota;
+
+/// The example of the README is tested like those here.
+#[cfg(doctest)]
+mod readme {
+    #[doc = include_str!("../README.md")]
+    struct Crate;
+}

@@ -2,8 +2,8 @@
 
 use core::fmt;
 
-use crate::window::Counts;
-use crate::{Cost, Decision, LogQuota, Nanos, Quota, WindowQuota};
+use crate::window::WindowCounts;
+use crate::{Cost, LimitDecision, LogQuota, Nanos, Quota, WindowQuota};
 use crate::{fixed_window, sliding_window, token_bucket};
 
 /// How a limit counts.
@@ -74,7 +74,7 @@ impl Meter {
     /// The decision on a [`Meter::charge`], from its outcome: `Ok` with the state
     /// after it, `Err` with the state that did not hold the cost.
     #[inline(always)]
-    pub fn decision(&self, charged: Result<u64, u64>, cost: Cost, now: Nanos) -> Decision {
+    pub fn decision(&self, charged: Result<u64, u64>, cost: Cost, now: Nanos) -> LimitDecision {
         match charged {
             Ok(state) => self.peek(state, Cost::ZERO, now),
             Err(state) => self.peek(state, cost, now),
@@ -82,7 +82,7 @@ impl Meter {
     }
 
     /// Takes `cost` if it is there; `None` leaves the state as it is.
-    pub fn take(&self, state: u64, cost: Cost, now: Nanos) -> (Decision, Option<u64>) {
+    pub fn take(&self, state: u64, cost: Cost, now: Nanos) -> (LimitDecision, Option<u64>) {
         match self.charge(state, cost, now) {
             Some(next) => (self.decision(Ok(next), cost, now), (next != state).then_some(next)),
             None => (self.decision(Err(state), cost, now), None),
@@ -91,7 +91,7 @@ impl Meter {
 
     /// What [`Meter::take`] would say, with nothing taken.
     #[inline(always)]
-    pub fn peek(&self, state: u64, cost: Cost, now: Nanos) -> Decision {
+    pub fn peek(&self, state: u64, cost: Cost, now: Nanos) -> LimitDecision {
         match self {
             Meter::TokenBucket(quota) => token_bucket::peek(state, quota, cost, now),
             Meter::SlidingWindow(quota) => sliding_window::peek(state, quota, cost, now),
@@ -161,7 +161,7 @@ impl Meter {
             | (Meter::FixedWindow(from), Meter::FixedWindow(to))
                 if from.length() == to.length() =>
             {
-                Counts::read(state, from, at).capped(to.count_max()).word(to)
+                WindowCounts::read(state, from, at).capped(to.count_max()).word(to)
             }
             _ => 0,
         }
@@ -203,7 +203,7 @@ fn carry_counts(state: u64, from: &WindowQuota, to: &WindowQuota, carry: Carry, 
     if from.length() != to.length() {
         return 0;
     }
-    let counts = Counts::read(state, from, at);
+    let counts = WindowCounts::read(state, from, at);
     let counts = match carry {
         Carry::Proportional => counts.scaled(from.limit(), to.limit()),
         Carry::AsIs | Carry::Reset => counts.capped(to.limit()),

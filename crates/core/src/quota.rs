@@ -45,9 +45,11 @@ impl Quota {
     /// A bucket of `capacity` tokens, refilled by `tokens` per `window`.
     ///
     /// ```
-    /// use tidegate_core::{Nanos, Quota};
+    /// use core::time::Duration;
+    /// use tidegate_core::Quota;
+    ///
     /// // 6,000 a minute, 600 of them at once.
-    /// let quota = Quota::new(6_000, Nanos::MINUTE, 600)?;
+    /// let quota = Quota::new(6_000, Duration::from_secs(60), 600)?;
     /// assert_eq!(quota.capacity(), 600);
     /// # Ok::<(), tidegate_core::QuotaError>(())
     /// ```
@@ -55,11 +57,8 @@ impl Quota {
     /// # Errors
     /// When a number is zero or out of range; see [`Rate::new`]. The bucket
     /// must fill within [`Quota::FILL_MAX`].
-    pub const fn new(tokens: u64, window: Nanos, capacity: u32) -> Result<Quota, QuotaError> {
-        match Rate::new(tokens, window) {
-            Ok(rate) => Quota::from_rate(rate, capacity),
-            Err(error) => Err(error),
-        }
+    pub fn new(tokens: u64, window: impl Into<Nanos>, capacity: u32) -> Result<Quota, QuotaError> {
+        Quota::from_rate(Rate::new(tokens, window)?, capacity)
     }
 
     /// The same from a [`Rate`].
@@ -100,7 +99,7 @@ impl Quota {
     /// # Errors
     /// As [`Quota::new`].
     pub const fn per_second(rate: u32) -> Result<Quota, QuotaError> {
-        Quota::new(rate as u64, Nanos::SECOND, rate)
+        Quota::of(rate, Nanos::SECOND)
     }
 
     /// `rate` tokens a minute with a burst of as many.
@@ -108,7 +107,7 @@ impl Quota {
     /// # Errors
     /// As [`Quota::new`].
     pub const fn per_minute(rate: u32) -> Result<Quota, QuotaError> {
-        Quota::new(rate as u64, Nanos::MINUTE, rate)
+        Quota::of(rate, Nanos::MINUTE)
     }
 
     /// `rate` tokens an hour with a burst of as many.
@@ -116,7 +115,15 @@ impl Quota {
     /// # Errors
     /// As [`Quota::new`].
     pub const fn per_hour(rate: u32) -> Result<Quota, QuotaError> {
-        Quota::new(rate as u64, Nanos::HOUR, rate)
+        Quota::of(rate, Nanos::HOUR)
+    }
+
+    /// `rate` tokens a window with a burst of as many.
+    const fn of(rate: u32, window: Nanos) -> Result<Quota, QuotaError> {
+        match Rate::of(rate as u64, window) {
+            Ok(per_window) => Quota::from_rate(per_window, rate),
+            Err(error) => Err(error),
+        }
     }
 
     /// The same rate with another burst.

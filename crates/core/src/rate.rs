@@ -29,7 +29,12 @@ impl Rate {
     /// # Errors
     /// When either is zero, the window is longer than [`Rate::WINDOW_MAX`], or
     /// the rate lies outside [`Rate::SLOWEST`] to [`Rate::FASTEST`].
-    pub const fn new(tokens: u64, window: Nanos) -> Result<Rate, QuotaError> {
+    pub fn new(tokens: u64, window: impl Into<Nanos>) -> Result<Rate, QuotaError> {
+        Rate::of(tokens, window.into())
+    }
+
+    /// [`Rate::new`] in constants.
+    pub(crate) const fn of(tokens: u64, window: Nanos) -> Result<Rate, QuotaError> {
         let nanos = window.get();
         if tokens == 0 {
             return Err(QuotaError::ZeroRate);
@@ -114,6 +119,8 @@ const fn greatest_common_divisor(mut a: u64, mut b: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use alloc::string::ToString;
+
     use super::*;
 
     #[test]

@@ -5,10 +5,10 @@
 //! for each instant at which something was admitted and still counts, at most
 //! `limit` of them, 160 kB for the largest limit.
 
+use alloc::collections::VecDeque;
 use core::fmt;
-use std::collections::VecDeque;
 
-use crate::{Cost, Decision, Nanos, Outcome, QuotaError, Rate};
+use crate::{Cost, LimitDecision, Nanos, Outcome, QuotaError, Rate};
 
 /// At most `limit` in any span of `window`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,14 +26,13 @@ impl LogQuota {
     /// # Errors
     /// When a number is zero, the limit is above [`LogQuota::LIMIT_MAX`], or the
     /// rate is out of range; see [`Rate::new`].
-    pub const fn new(limit: u32, window: Nanos) -> Result<LogQuota, QuotaError> {
+    pub fn new(limit: u32, window: impl Into<Nanos>) -> Result<LogQuota, QuotaError> {
+        let window = window.into();
         if limit > LogQuota::LIMIT_MAX {
             return Err(QuotaError::LimitTooLarge { limit, max: LogQuota::LIMIT_MAX });
         }
-        match Rate::new(limit as u64, window) {
-            Ok(_) => Ok(LogQuota { limit, window }),
-            Err(error) => Err(error),
-        }
+        Rate::new(u64::from(limit), window)?;
+        Ok(LogQuota { limit, window })
     }
 
     /// The most that any window admits.
@@ -62,7 +61,7 @@ struct Entry {
 
 /// May a log take one more entry, or must it make do with those it has?
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Room {
+pub enum LogGrowth {
     /// It may grow.
     Grow,
     /// It may not: the newest entry, if there is one, takes the cost and counts
@@ -102,7 +101,7 @@ impl Log {
 
     /// Counts `cost` if there is room for it; otherwise only forgets what no
     /// longer counts.
-    pub fn take(&mut self, quota: &LogQuota, cost: Cost, now: Nanos, room: Room) -> Decision {
+    pub fn take(&mut self, quota: &LogQuota, cost: Cost, now: Nanos, room: LogGrowth) -> LimitDecision {
         self.take_ahead(quota, cost, now, now, room)
     }
 
@@ -114,8 +113,8 @@ impl Log {
         cost: Cost,
         now: Nanos,
         at: Nanos,
-        room: Room,
-    ) -> Decision {
+        room: LogGrowth,
+    ) -> LimitDecision {
         let at = at.min(Nanos::END);
         self.forget(quota, now);
         let outcome = self.judge(quota, cost, at, self.expired(quota, at));
@@ -126,7 +125,7 @@ impl Log {
     }
 
     /// What [`Log::take`] would say, with nothing counted.
-    pub fn peek(&self, quota: &LogQuota, cost: Cost, now: Nanos) -> Decision {
+    pub fn peek(&self, quota: &LogQuota, cost: Cost, now: Nanos) -> LimitDecision {
         let now = now.min(Nanos::END);
         let expired = self.expired(quota, now);
         self.standing(quota, self.judge(quota, cost, now, expired), now, expired)
@@ -188,10 +187,10 @@ impl Log {
 
     /// A clock that has stepped back counts from the newest entry on: nothing
     /// stops counting earlier for it.
-    fn push(&mut self, tokens: u32, now: Nanos, room: Room) {
+    fn push(&mut self, tokens: u32, now: Nanos, room: LogGrowth) {
         self.total += u64::from(tokens);
         match self.entries.back_mut() {
-            Some(newest) if newest.at >= now || room == Room::Full => {
+            Some(newest) if newest.at >= now || room == LogGrowth::Full => {
                 newest.at = newest.at.max(now);
                 newest.tokens += tokens;
             }
@@ -229,9 +228,9 @@ impl Log {
         Outcome::Denied { retry_after }
     }
 
-    fn standing(&self, quota: &LogQuota, outcome: Outcome, now: Nanos, expired: usize) -> Decision {
+    fn standing(&self, quota: &LogQuota, outcome: Outcome, now: Nanos, expired: usize) -> LimitDecision {
         let left = u64::from(quota.limit).saturating_sub(self.counted(expired));
-        Decision {
+        LimitDecision {
             outcome,
             limit: quota.limit,
             remaining: left as u32,
@@ -256,20 +255,20 @@ mod tests {
     fn what_was_admitted_stops_counting_one_window_later() {
         let mut log = Log::default();
         for millis in [0, 100, 200] {
-            assert!(log.take(&quota(), Cost::ONE, at(millis), Room::Grow).is_allowed());
+            assert!(log.take(&quota(), Cost::ONE, at(millis), LogGrowth::Grow).is_allowed());
         }
-        let denied = log.take(&quota(), Cost::new(2), at(999), Room::Grow);
-        assert_eq!(denied.retry_after(), Some(Nanos::from_millis(101)));
+        let denied = log.take(&quota(), Cost::new(2), at(999), LogGrowth::Grow);
+        assert_eq!(denied.wait(), Some(Nanos::from_millis(101)));
         assert_eq!(denied.reset_after, Nanos::from_millis(201));
-        assert!(log.take(&quota(), Cost::new(2), at(1_100), Room::Grow).is_allowed());
+        assert!(log.take(&quota(), Cost::new(2), at(1_100), LogGrowth::Grow).is_allowed());
         assert_eq!(log.len(), 2);
     }
 
     #[test]
     fn a_log_without_room_only_denies_more() {
         let mut log = Log::default();
-        log.take(&quota(), Cost::ONE, at(0), Room::Grow);
-        log.take(&quota(), Cost::ONE, at(900), Room::Full);
+        let _ = log.take(&quota(), Cost::ONE, at(0), LogGrowth::Grow);
+        let _ = log.take(&quota(), Cost::ONE, at(900), LogGrowth::Full);
         assert_eq!(log.len(), 1);
         assert_eq!(log.peek(&quota(), Cost::ONE, at(1_000)).remaining, 1, "the first counts on");
     }
@@ -277,8 +276,8 @@ mod tests {
     #[test]
     fn a_charge_can_be_handed_back_or_refunded() {
         let mut log = Log::default();
-        log.take(&quota(), Cost::ONE, at(0), Room::Grow);
-        log.take(&quota(), Cost::new(2), at(1), Room::Grow);
+        let _ = log.take(&quota(), Cost::ONE, at(0), LogGrowth::Grow);
+        let _ = log.take(&quota(), Cost::new(2), at(1), LogGrowth::Grow);
         log.hand_back(Cost::ONE, at(0));
         assert_eq!(log.peek(&quota(), Cost::ONE, at(1)).remaining, 1);
         log.refund(Cost::MAX);
@@ -290,7 +289,7 @@ mod tests {
     #[test]
     fn scaling_keeps_the_share() {
         let mut log = Log::default();
-        log.take(&quota(), Cost::new(2), at(0), Room::Grow);
+        let _ = log.take(&quota(), Cost::new(2), at(0), LogGrowth::Grow);
         log.scale(3, 10);
         let ten = LogQuota::new(10, Nanos::SECOND).unwrap();
         assert_eq!(log.peek(&ten, Cost::ONE, at(0)).remaining, 3, "a third, rounded down");

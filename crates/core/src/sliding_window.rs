@@ -4,24 +4,24 @@
 //! A cost is admitted iff `before·(1 − progress) + now + cost ≤ limit`,
 //! compared as integers with nothing rounded. See [`WindowQuota`] for the word.
 
-use crate::window::Counts;
-use crate::{Cost, Decision, Nanos, Outcome, WindowQuota};
+use crate::window::WindowCounts;
+use crate::{Cost, LimitDecision, Nanos, Outcome, WindowQuota};
 
 /// The state after counting `cost`, or `None` if the window has no room for it.
 /// A cost of zero always fits and leaves the state as it is.
 #[inline(never)]
 pub fn charge(state: u64, quota: &WindowQuota, cost: Cost, now: Nanos) -> Option<u64> {
-    let counts = Counts::read(state, quota, now);
+    let counts = WindowCounts::read(state, quota, now);
     match judge(&counts, quota, cost, now) {
         Outcome::Allowed if cost == Cost::ZERO => Some(state),
-        Outcome::Allowed => Some(Counts { now: counts.now + cost.get(), ..counts }.word(quota)),
+        Outcome::Allowed => Some(WindowCounts { now: counts.now + cost.get(), ..counts }.word(quota)),
         Outcome::Denied { .. } | Outcome::Never => None,
     }
 }
 
 /// Counts `cost` if the window has room for it. A denial, and a cost of zero,
 /// leaves the state as it is (`None`).
-pub fn take(state: u64, quota: &WindowQuota, cost: Cost, now: Nanos) -> (Decision, Option<u64>) {
+pub fn take(state: u64, quota: &WindowQuota, cost: Cost, now: Nanos) -> (LimitDecision, Option<u64>) {
     match charge(state, quota, cost, now) {
         Some(next) => (peek(next, quota, Cost::ZERO, now), (next != state).then_some(next)),
         None => (peek(state, quota, cost, now), None),
@@ -30,8 +30,8 @@ pub fn take(state: u64, quota: &WindowQuota, cost: Cost, now: Nanos) -> (Decisio
 
 /// What [`take`] would say, with nothing counted.
 #[inline(never)]
-pub fn peek(state: u64, quota: &WindowQuota, cost: Cost, now: Nanos) -> Decision {
-    let counts = Counts::read(state, quota, now);
+pub fn peek(state: u64, quota: &WindowQuota, cost: Cost, now: Nanos) -> LimitDecision {
+    let counts = WindowCounts::read(state, quota, now);
     standing(&counts, quota, judge(&counts, quota, cost, now), now)
 }
 
@@ -41,46 +41,46 @@ pub fn charge_ahead(state: u64, quota: &WindowQuota, cost: Cost, now: Nanos, at:
     let counts = read_ahead(state, quota, now, at);
     match judge(&counts, quota, cost, at) {
         Outcome::Allowed if cost == Cost::ZERO => Some(state),
-        Outcome::Allowed => Some(Counts { now: counts.now + cost.get(), ..counts }.word(quota)),
+        Outcome::Allowed => Some(WindowCounts { now: counts.now + cost.get(), ..counts }.word(quota)),
         Outcome::Denied { .. } | Outcome::Never => None,
     }
 }
 
 /// What [`charge_ahead`] would say, with nothing counted; its waits begin at `at`.
-pub fn peek_ahead(state: u64, quota: &WindowQuota, cost: Cost, now: Nanos, at: Nanos) -> Decision {
+pub fn peek_ahead(state: u64, quota: &WindowQuota, cost: Cost, now: Nanos, at: Nanos) -> LimitDecision {
     let counts = read_ahead(state, quota, now, at);
     standing(&counts, quota, judge(&counts, quota, cost, at), at)
 }
 
 /// The counts as of `at`. The word has no room for what fades until a later
 /// window begins, so all that counts now is taken to fade in that window.
-fn read_ahead(state: u64, quota: &WindowQuota, now: Nanos, at: Nanos) -> Counts {
-    let (here, then) = (Counts::read(state, quota, now), Counts::read(state, quota, at));
+fn read_ahead(state: u64, quota: &WindowQuota, now: Nanos, at: Nanos) -> WindowCounts {
+    let (here, then) = (WindowCounts::read(state, quota, now), WindowCounts::read(state, quota, at));
     if here.number == then.number {
         return then;
     }
-    Counts { before: then.before.max(used(&here, quota).min(quota.count_max())), ..then }
+    WindowCounts { before: then.before.max(used(&here, quota).min(quota.count_max())), ..then }
 }
 
 /// Gives `cost` back from the newest counts, never below zero.
 pub fn refund(state: u64, quota: &WindowQuota, cost: Cost, now: Nanos) -> u64 {
-    Counts::read(state, quota, now).refund(cost.get()).word(quota)
+    WindowCounts::read(state, quota, now).refund(cost.get()).word(quota)
 }
 
 /// Takes back a charge made at `charged_at` as if it had not been made.
 pub fn hand_back(state: u64, quota: &WindowQuota, cost: Cost, charged_at: Nanos, now: Nanos) -> u64 {
-    Counts::read(state, quota, now).hand_back(quota, cost.get(), charged_at, now).word(quota)
+    WindowCounts::read(state, quota, now).hand_back(quota, cost.get(), charged_at, now).word(quota)
 }
 
 /// Does nothing count any more? Then forgetting it loses nothing.
 pub fn is_idle(state: u64, quota: &WindowQuota, now: Nanos) -> bool {
-    let counts = Counts::read(state, quota, now);
+    let counts = WindowCounts::read(state, quota, now);
     counts.before == 0 && counts.now == 0
 }
 
 /// Who was trusted more may have used more than the limit: all of it stays
 /// counted, and each window weighs at most the limit.
-fn judge(counts: &Counts, quota: &WindowQuota, cost: Cost, now: Nanos) -> Outcome {
+fn judge(counts: &WindowCounts, quota: &WindowQuota, cost: Cost, now: Nanos) -> Outcome {
     let (counts, now) = (&counts.capped(quota.limit()), now.min(Nanos::END));
     if cost == Cost::ZERO {
         return Outcome::Allowed;
@@ -99,7 +99,7 @@ fn judge(counts: &Counts, quota: &WindowQuota, cost: Cost, now: Nanos) -> Outcom
 }
 
 /// The first instant at which a denied cost fits, if nothing else is counted.
-fn admits_at(counts: &Counts, quota: &WindowQuota, cost: Cost) -> Nanos {
+fn admits_at(counts: &WindowCounts, quota: &WindowQuota, cost: Cost) -> Nanos {
     let room = quota.limit() - cost.get();
     if counts.now <= room {
         // It fits once the window before has faded enough.
@@ -121,18 +121,18 @@ fn fades_to(before: u32, room: u32, length: u64) -> u64 {
 
 /// What counts, rounded up: the weight before is rounded up, as what has faded of
 /// it is rounded down.
-fn used(counts: &Counts, quota: &WindowQuota) -> u32 {
+fn used(counts: &WindowCounts, quota: &WindowQuota) -> u32 {
     counts.now + (counts.before - quota.share(counts.before, counts.elapsed))
 }
 
-fn standing(counts: &Counts, quota: &WindowQuota, outcome: Outcome, now: Nanos) -> Decision {
+fn standing(counts: &WindowCounts, quota: &WindowQuota, outcome: Outcome, now: Nanos) -> LimitDecision {
     let (counts, now) = (&counts.capped(quota.limit()), now.min(Nanos::END));
     let empty_at = match (counts.now, counts.before) {
         (0, 0) => now,
         (0, _) => counts.end(quota),
         _ => counts.end(quota).saturating_add(quota.length()),
     };
-    Decision {
+    LimitDecision {
         outcome,
         limit: quota.limit(),
         remaining: quota.limit().saturating_sub(used(counts, quota)),
@@ -169,7 +169,7 @@ mod tests {
         let (second, none) = take(state.unwrap(), &quota(), Cost::ONE, at(1));
         assert_eq!((second.is_allowed(), none), (false, None));
         // The next window must have faded by one in a hundred.
-        assert_eq!(second.retry_after(), Some(Nanos::from_millis(60_599)));
+        assert_eq!(second.wait(), Some(Nanos::from_millis(60_599)));
         assert_eq!(second.reset_after, Nanos::from_millis(119_999));
     }
 
@@ -179,7 +179,7 @@ mod tests {
         let (_, state) = take(state.unwrap(), &quota(), Cost::new(40), at(60_000));
         let back = peek(state.unwrap(), &quota(), Cost::ONE, at(30_000));
         assert_eq!((back.is_allowed(), back.remaining), (false, 0));
-        let wait = back.retry_after().unwrap();
+        let wait = back.wait().unwrap();
         let then = at(30_000).saturating_add(wait);
         assert!(peek(state.unwrap(), &quota(), Cost::ONE, then).is_allowed());
     }

@@ -97,6 +97,8 @@ impl fmt::Display for Nanos {
 
 #[cfg(test)]
 mod tests {
+    use alloc::string::ToString;
+
     use super::*;
 
     #[test]

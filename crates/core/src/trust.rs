@@ -25,7 +25,7 @@ impl Limit {
     /// the range of their algorithm. A limit that can be scaled by 100 can be
     /// scaled by less too, unless its rate, in lowest terms, is over a window of
     /// more than 1.4 years.
-    pub const fn trusted(&self, hundredths: u8) -> Result<Limit, QuotaError> {
+    pub fn trusted(&self, hundredths: u8) -> Result<Limit, QuotaError> {
         if hundredths > Limit::TRUST_MAX {
             return Err(QuotaError::TrustTooHigh { hundredths });
         }
@@ -33,38 +33,22 @@ impl Limit {
             return Ok(*self);
         }
         Ok(match self {
-            Limit::Meter(Meter::TokenBucket(quota)) => match bucket(quota, hundredths) {
-                Ok(quota) => Limit::token_bucket(quota),
-                Err(error) => return Err(error),
-            },
-            Limit::Meter(Meter::SlidingWindow(quota)) => match window(quota, hundredths) {
-                Ok(quota) => Limit::sliding_window(quota),
-                Err(error) => return Err(error),
-            },
-            Limit::Meter(Meter::FixedWindow(quota)) => match window(quota, hundredths) {
-                Ok(quota) => Limit::fixed_window(quota),
-                Err(error) => return Err(error),
-            },
-            Limit::Log(quota) => match LogQuota::new(grown(quota.limit(), hundredths), quota.window()) {
-                Ok(quota) => Limit::Log(quota),
-                Err(error) => return Err(error),
-            },
+            Limit::Meter(Meter::TokenBucket(quota)) => Limit::token_bucket(bucket(quota, hundredths)?),
+            Limit::Meter(Meter::SlidingWindow(quota)) => Limit::sliding_window(window(quota, hundredths)?),
+            Limit::Meter(Meter::FixedWindow(quota)) => Limit::fixed_window(window(quota, hundredths)?),
+            Limit::Log(quota) => Limit::Log(LogQuota::new(grown(quota.limit(), hundredths), quota.window())?),
         })
     }
 }
 
-const fn bucket(quota: &Quota, hundredths: u8) -> Result<Quota, QuotaError> {
-    let capacity = quota.capacity() as u64 * (100 + hundredths as u64) / 100;
-    if capacity > u32::MAX as u64 {
-        return Err(QuotaError::CapacityTooLarge { capacity });
-    }
-    match quota.rate().times(200 + hundredths as u64, 200) {
-        Ok(rate) => Quota::from_rate(rate, capacity as u32),
-        Err(error) => Err(error),
-    }
+fn bucket(quota: &Quota, hundredths: u8) -> Result<Quota, QuotaError> {
+    let capacity = u64::from(quota.capacity()) * (100 + u64::from(hundredths)) / 100;
+    let too_large = |_| QuotaError::CapacityTooLarge { capacity };
+    let capacity = u32::try_from(capacity).map_err(too_large)?;
+    Quota::from_rate(quota.rate().times(200 + u64::from(hundredths), 200)?, capacity)
 }
 
-const fn window(quota: &WindowQuota, hundredths: u8) -> Result<WindowQuota, QuotaError> {
+fn window(quota: &WindowQuota, hundredths: u8) -> Result<WindowQuota, QuotaError> {
     WindowQuota::new(grown(quota.limit(), hundredths), quota.length())
 }
 

@@ -38,13 +38,12 @@ impl WindowQuota {
     /// # Errors
     /// When a number is zero, the limit is above [`WindowQuota::LIMIT_MAX`], or
     /// the rate is out of range; see [`Rate::new`].
-    pub const fn new(limit: u32, length: Nanos) -> Result<WindowQuota, QuotaError> {
+    pub fn new(limit: u32, length: impl Into<Nanos>) -> Result<WindowQuota, QuotaError> {
+        let length = length.into();
         if limit > WindowQuota::LIMIT_MAX {
             return Err(QuotaError::LimitTooLarge { limit, max: WindowQuota::LIMIT_MAX });
         }
-        if let Err(error) = Rate::new(limit as u64, length) {
-            return Err(error);
-        }
+        Rate::new(u64::from(limit), length)?;
         let count_bits = 32 - WindowQuota::count_max_of(limit).leading_zeros();
         let last_number = Nanos::END.get() / length.get();
         let steps_back = if last_number <= u64::MAX >> (2 * count_bits) {
@@ -78,12 +77,12 @@ impl WindowQuota {
     /// The state of so many counted before the window of that number, and in it. Both counts must be at most
     /// [`WindowQuota::count_max`].
     pub fn word(&self, number: u64, before: u32, now: u32) -> u64 {
-        Counts { number, elapsed: 0, before, now }.word(self)
+        WindowCounts { number, elapsed: 0, before, now }.word(self)
     }
 
     /// The window that matters at `now`, what was counted before it, and in it.
     pub fn counts(&self, word: u64, now: Nanos) -> (u64, u32, u32) {
-        let counts = Counts::read(word, self, now);
+        let counts = WindowCounts::read(word, self, now);
         (counts.number, counts.before, counts.now)
     }
 
@@ -142,7 +141,7 @@ impl fmt::Display for WindowQuota {
 /// The counts that matter at an instant. Where the clock has stepped back
 /// behind the stored window, they stand at that window's start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Counts {
+pub(crate) struct WindowCounts {
     pub(crate) number: u64,
     /// Nanoseconds since the window began.
     pub(crate) elapsed: u64,
@@ -150,15 +149,15 @@ pub(crate) struct Counts {
     pub(crate) now: u32,
 }
 
-impl Counts {
+impl WindowCounts {
     /// Reads a word as of `now`: counts of windows that have passed move on or
     /// drop out.
-    pub(crate) fn read(word: u64, quota: &WindowQuota, now: Nanos) -> Counts {
+    pub(crate) fn read(word: u64, quota: &WindowQuota, now: Nanos) -> WindowCounts {
         let (number, elapsed) = quota.position(now);
         let count_mask = (1_u64 << quota.count_bits) - 1;
         let current = (word & count_mask) as u32;
         let before = (word >> quota.count_bits & count_mask) as u32;
-        let fresh = Counts { number, elapsed, before: 0, now: 0 };
+        let fresh = WindowCounts { number, elapsed, before: 0, now: 0 };
         if current == 0 && before == 0 {
             return fresh;
         }
@@ -169,9 +168,9 @@ impl Counts {
             Some(most) => ahead <= most,
         };
         match number.wrapping_sub(stored) & quota.number_mask() {
-            0 => Counts { before, now: current, ..fresh },
-            _ if stepped_back => Counts { number: number + ahead, elapsed: 0, before, now: current },
-            1 => Counts { before: current, ..fresh },
+            0 => WindowCounts { before, now: current, ..fresh },
+            _ if stepped_back => WindowCounts { number: number + ahead, elapsed: 0, before, now: current },
+            1 => WindowCounts { before: current, ..fresh },
             _ => fresh,
         }
     }
@@ -198,10 +197,10 @@ impl Counts {
     }
 
     /// Gives back from the newest counts.
-    pub(crate) fn refund(self, tokens: u32) -> Counts {
+    pub(crate) fn refund(self, tokens: u32) -> WindowCounts {
         let now = self.now.saturating_sub(tokens);
         let rest = tokens - (self.now - now);
-        Counts { now, before: self.before.saturating_sub(rest), ..self }
+        WindowCounts { now, before: self.before.saturating_sub(rest), ..self }
     }
 
     /// Is the window they stand in still to come?
@@ -212,26 +211,32 @@ impl Counts {
     /// Takes back a charge made at `charged_at` from the window it was counted
     /// in, if that still counts. While this window is still to come, the one
     /// before it stands for more than was counted in it.
-    pub(crate) fn hand_back(self, quota: &WindowQuota, tokens: u32, charged_at: Nanos, now: Nanos) -> Counts {
+    pub(crate) fn hand_back(
+        self,
+        quota: &WindowQuota,
+        tokens: u32,
+        charged_at: Nanos,
+        now: Nanos,
+    ) -> WindowCounts {
         let (charged, _) = quota.position(charged_at);
         if self.number == charged {
-            Counts { now: self.now.saturating_sub(tokens), ..self }
+            WindowCounts { now: self.now.saturating_sub(tokens), ..self }
         } else if self.number == charged + 1 && !self.is_ahead_of(quota, now) {
-            Counts { before: self.before.saturating_sub(tokens), ..self }
+            WindowCounts { before: self.before.saturating_sub(tokens), ..self }
         } else {
             self
         }
     }
 
     /// The same counts under another limit, each at most that limit.
-    pub(crate) fn capped(self, limit: u32) -> Counts {
-        Counts { before: self.before.min(limit), now: self.now.min(limit), ..self }
+    pub(crate) fn capped(self, limit: u32) -> WindowCounts {
+        WindowCounts { before: self.before.min(limit), now: self.now.min(limit), ..self }
     }
 
     /// The same shares of another limit, the counts rounded up.
-    pub(crate) fn scaled(self, from: u32, to: u32) -> Counts {
+    pub(crate) fn scaled(self, from: u32, to: u32) -> WindowCounts {
         let scale = |count: u32| (u64::from(count) * u64::from(to)).div_ceil(u64::from(from)) as u32;
-        Counts { before: scale(self.before), now: scale(self.now), ..self }.capped(to)
+        WindowCounts { before: scale(self.before), now: scale(self.now), ..self }.capped(to)
     }
 }
 
@@ -255,15 +260,15 @@ mod tests {
     fn a_long_idle_key_is_forgotten_even_where_the_number_wraps() {
         let quota = WindowQuota::new(1_000_000, Nanos::MILLISECOND).unwrap();
         let start = Nanos::from_secs(1_800_000_000);
-        let used = Counts { number: 1_800_000_000_000, elapsed: 0, before: 7, now: 9 };
+        let used = WindowCounts { number: 1_800_000_000_000, elapsed: 0, before: 7, now: 9 };
         let word = used.word(&quota);
-        assert_eq!(Counts::read(word, &quota, start).now, 9);
+        assert_eq!(WindowCounts::read(word, &quota, start).now, 9);
         // Less than a turn, and half a turn, later.
         for idle in [1_000, 3_600_000, 1 << 23, (1 << 24) - 60_001] {
-            let counts = Counts::read(word, &quota, start.saturating_add(Nanos::from_millis(idle)));
+            let counts = WindowCounts::read(word, &quota, start.saturating_add(Nanos::from_millis(idle)));
             assert_eq!((counts.before, counts.now), (0, 0), "idle {idle} ms");
         }
-        let back = Counts::read(word, &quota, start.saturating_sub(Nanos::MINUTE));
+        let back = WindowCounts::read(word, &quota, start.saturating_sub(Nanos::MINUTE));
         assert_eq!(back, used, "a minute back is recognised");
     }
 
@@ -284,8 +289,8 @@ mod tests {
             let quota = WindowQuota::new(limit, Nanos::from_millis(length)).unwrap();
             let now = Nanos::from_secs(now);
             let (number, elapsed) = quota.position(now);
-            let counts = Counts { number, elapsed, before: a % (limit + 1), now: b % (limit + 1) };
-            prop_assert_eq!(Counts::read(counts.word(&quota), &quota, now), counts);
+            let counts = WindowCounts { number, elapsed, before: a % (limit + 1), now: b % (limit + 1) };
+            prop_assert_eq!(WindowCounts::read(counts.word(&quota), &quota, now), counts);
         }
     }
 }

@@ -1,7 +1,8 @@
 //! A bucket and a keyed limiter at work: `cargo run --release --example quickstart`.
 
 use tidegate::{
-    Bucket, Clock, Cost, Decision, Keyed, ManualClock, MemoryOptions, MonotonicClock, Nanos, Outcome, Quota,
+    Bucket, Clock, Cost, Keyed, LimitDecision, ManualClock, MemoryOptions, MonotonicClock, Nanos, Outcome,
+    Quota,
 };
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -27,7 +28,7 @@ fn a_bucket_for_each() -> Result<(), Box<dyn std::error::Error>> {
     println!("\nA bucket for each user: 3 a minute. A denial charges nobody.\n");
     let clock = ManualClock::default();
     let options = MemoryOptions { max_keys: 1_000, ..MemoryOptions::default() };
-    let per_user: Keyed<str, _> = Keyed::with(Quota::per_minute(3)?, options, clock.clone());
+    let per_user: Keyed<str, _> = Keyed::with(Quota::per_minute(3)?, options, clock.clone())?;
     for user in ["alice", "alice", "bob", "alice", "alice"] {
         show(&format!("{user:>8}  take 1"), 3, &per_user.take(user, Cost::ONE));
     }
@@ -39,7 +40,7 @@ fn a_bucket_for_each() -> Result<(), Box<dyn std::error::Error>> {
 fn at_full_speed() -> Result<(), Box<dyn std::error::Error>> {
     const DECISIONS: u64 = 5_000_000;
     let clock = MonotonicClock::new();
-    let per_user: Keyed<u64> = Keyed::new(Quota::per_second(1)?);
+    let per_user: Keyed<u64> = Keyed::new(Quota::per_second(1)?)?;
     let start = clock.now();
     // A walk through 200,000 keys in no useful order.
     let admitted =
@@ -49,7 +50,7 @@ fn at_full_speed() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-fn show(what: &str, capacity: u32, decision: &Decision) {
+fn show(what: &str, capacity: u32, decision: &LimitDecision) {
     let left = decision.remaining as usize;
     let level = "●".repeat(left) + &"○".repeat(capacity as usize - left);
     let answer = match decision.outcome {

@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use smallvec::SmallVec;
-use tidegate_core::token_bucket::Moment;
-use tidegate_core::{Cost, Decision, Meter, Nanos};
+use tidegate_core::token_bucket::QuotaAt;
+use tidegate_core::{Cost, LimitDecision, Meter, Nanos};
 
 use crate::charge::all_or_nothing;
 use crate::memory::{WindowTime, charged_at};
@@ -13,10 +13,11 @@ use crate::{Clock, MonotonicClock, Verdict};
 /// A single token bucket (or window), shared by everybody who has it.
 ///
 /// ```
-/// use tidegate::{Bucket, Cost, Nanos, Quota};
+/// use std::time::Duration;
+/// use tidegate::{Bucket, Cost, Quota, RetryAfter};
 ///
 /// // Ten a second, up to fifty at once.
-/// let bucket = Bucket::new(Quota::new(10, Nanos::SECOND, 50)?);
+/// let bucket = Bucket::new(Quota::new(10, Duration::from_secs(1), 50)?);
 ///
 /// let decision = bucket.take(Cost::new(50));
 /// assert!(decision.is_allowed());
@@ -24,8 +25,10 @@ use crate::{Clock, MonotonicClock, Verdict};
 ///
 /// let decision = bucket.take(Cost::ONE);
 /// assert!(!decision.is_allowed());
-/// let wait = decision.retry_after().expect("one is not above the capacity");
-/// assert!(wait <= Nanos::from_millis(100));
+/// match decision.retry_after() {
+///     RetryAfter::Wait(wait) => assert!(wait <= Duration::from_millis(100)),
+///     RetryAfter::NotDenied | RetryAfter::Never => unreachable!("one token comes back in a tenth of a second"),
+/// }
 /// # Ok::<(), tidegate::QuotaError>(())
 /// ```
 #[derive(Debug)]
@@ -57,12 +60,12 @@ impl<C: Clock> Bucket<C> {
 
     /// Takes `cost` if it is there; otherwise changes nothing.
     #[inline(always)]
-    pub fn take(&self, cost: Cost) -> Decision {
+    pub fn take(&self, cost: Cost) -> LimitDecision {
         self.take_at(cost, self.clock.now())
     }
 
     /// What [`Bucket::take`] would say, with nothing taken.
-    pub fn peek(&self, cost: Cost) -> Decision {
+    pub fn peek(&self, cost: Cost) -> LimitDecision {
         self.peek_at(cost, self.clock.now())
     }
 
@@ -106,10 +109,10 @@ impl<C: Clock> Bucket<C> {
     }
 
     #[inline(always)]
-    fn take_at(&self, cost: Cost, now: Nanos) -> Decision {
+    fn take_at(&self, cost: Cost, now: Nanos) -> LimitDecision {
         match &self.meter {
             Meter::TokenBucket(quota) => {
-                let moment = Moment::new(quota, now);
+                let moment = QuotaAt::new(quota, now);
                 let charged = self.update(|state| moment.charge(state, cost));
                 moment.decision(charged, cost)
             }
@@ -119,13 +122,13 @@ impl<C: Clock> Bucket<C> {
 
     /// Apart from the token bucket, which is faster on its own.
     #[inline(never)]
-    fn take_windowed(&self, cost: Cost, now: Nanos) -> Decision {
+    fn take_windowed(&self, cost: Cost, now: Nanos) -> LimitDecision {
         let at = self.windows.of(&self.meter, &self.clock, now);
         let charged = self.update(|state| self.meter.charge(state, cost, at));
         self.meter.decision(charged, cost, at)
     }
 
-    fn peek_at(&self, cost: Cost, now: Nanos) -> Decision {
+    fn peek_at(&self, cost: Cost, now: Nanos) -> LimitDecision {
         let at = self.windows.of(&self.meter, &self.clock, now);
         self.meter.peek(self.state.0.load(Ordering::Acquire), cost, at)
     }

@@ -1,7 +1,7 @@
 //! What a store is asked, and what it answers.
 
 use smallvec::{SmallVec, smallvec};
-use tidegate_core::{Cost, Decision, Nanos, tightest};
+use tidegate_core::{Cost, LimitDecision, Nanos, tightest};
 
 use crate::LimitRef;
 
@@ -47,7 +47,7 @@ impl<'a> Charge<'a> {
     /// ```
     /// use tidegate::{Carry, Charge, Clock, Cost, Intent, Memory, MemoryOptions, Quota, Store};
     ///
-    /// let store = Memory::new(MemoryOptions::default());
+    /// let store = Memory::new(MemoryOptions::default())?;
     /// let now = store.clock().now();
     /// let limit = store.limit("jobs", Quota::per_second(1)?.into(), Carry::AsIs, now)?;
     /// let charge = Charge::new(&limit, b"alice", Cost::ONE);
@@ -55,12 +55,12 @@ impl<'a> Charge<'a> {
     ///
     /// // The next one is told to wait, and takes its place in the queue.
     /// let denied = store.charge_now(Intent::Take, &[charge], now);
-    /// let wait = denied.decisions[0].retry_after().expect("one is not above the capacity");
+    /// let wait = denied.decisions[0].outcome.wait().expect("one is not above the capacity");
     /// let reserved = charge.delayed(wait);
     /// assert!(store.charge_now(Intent::Take, &[reserved], now).allowed);
     ///
     /// // It gives up before its time has come.
-    /// store.charge_now(Intent::HandBack, &[reserved], now);
+    /// let _ = store.charge_now(Intent::HandBack, &[reserved], now);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
@@ -68,8 +68,8 @@ impl<'a> Charge<'a> {
         Charge { delay, ..self }
     }
 
-    pub(crate) fn ask(&self) -> Ask {
-        Ask { cost: self.cost, delay: self.delay }
+    pub(crate) fn ask(&self) -> TimedCost {
+        TimedCost { cost: self.cost, delay: self.delay }
     }
 }
 
@@ -113,15 +113,15 @@ impl OwnedCharge {
 
 /// What is asked of one limit: a cost, as of now or of so much later.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ask {
+pub(crate) struct TimedCost {
     pub(crate) cost: Cost,
     pub(crate) delay: Nanos,
 }
 
-impl Ask {
+impl TimedCost {
     /// A cost as of now.
-    pub(crate) fn now(cost: Cost) -> Ask {
-        Ask { cost, delay: Nanos::ZERO }
+    pub(crate) fn now(cost: Cost) -> TimedCost {
+        TimedCost { cost, delay: Nanos::ZERO }
     }
 }
 
@@ -154,12 +154,13 @@ pub enum Intent {
 
 /// The answer to several charges: admitted as a whole or not at all.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use = "charges that were not admitted must not be spent"]
 pub struct Verdict {
     /// Is the request admitted?
     pub allowed: bool,
     /// One decision a charge, in their order. Where the request is not
     /// admitted, they describe limits from which nothing was taken.
-    pub decisions: SmallVec<[Decision; 8]>,
+    pub decisions: SmallVec<[LimitDecision; 8]>,
     /// When that was, by the store's clock: what [`Intent::HandBack`] wants to know of these charges.
     pub at: Nanos,
 }
@@ -167,7 +168,7 @@ pub struct Verdict {
 impl Verdict {
     /// The decision that speaks for all: when denied the longest wait, when
     /// admitted the smallest share remaining. `None` if there was no charge.
-    pub fn tightest(&self) -> Option<&Decision> {
+    pub fn tightest(&self) -> Option<&LimitDecision> {
         tightest(&self.decisions).map(|index| &self.decisions[index])
     }
 }
@@ -181,12 +182,12 @@ pub(crate) fn all_or_nothing(
     charges: usize,
     at: Nanos,
     binding: impl Fn(usize) -> bool,
-    peek: impl Fn(usize) -> Decision,
-    take: impl Fn(usize) -> Decision,
+    peek: impl Fn(usize) -> LimitDecision,
+    take: impl Fn(usize) -> LimitDecision,
     hand_back: impl Fn(usize),
 ) -> Verdict {
-    let look = || (0..charges).map(&peek).collect::<SmallVec<[Decision; 8]>>();
-    let refuses = |index: usize, decision: &Decision| binding(index) && !decision.is_allowed();
+    let look = || (0..charges).map(&peek).collect::<SmallVec<[LimitDecision; 8]>>();
+    let refuses = |index: usize, decision: &LimitDecision| binding(index) && !decision.is_allowed();
 
     if charges == 1 {
         let decision = take(0);

@@ -6,11 +6,12 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use tidegate_core::{Carry, Cost, Decision, Limit};
+use tidegate_core::{Carry, Cost, Limit, LimitDecision};
 
-use crate::memory::{Key, Version};
+use crate::memory::{HashedKey, MemoryVersion};
 use crate::{
-    Clock, Intent, LimitError, Memory, MemoryOptions, MemoryStats, MonotonicClock, Role, Store, Verdict,
+    Clock, Intent, LimitError, Memory, MemoryError, MemoryOptions, MemoryStats, MonotonicClock, Role, Store,
+    Verdict,
 };
 
 /// How many keys [`Keyed::take_many`] works on at a time.
@@ -24,32 +25,42 @@ const BATCH: usize = 16;
 /// ```
 /// use tidegate::{Cost, Keyed, Quota};
 ///
-/// let per_user: Keyed<str> = Keyed::new(Quota::per_second(2)?);
+/// let per_user: Keyed<str> = Keyed::new(Quota::per_second(2)?)?;
 /// assert!(per_user.take("alice", Cost::ONE).is_allowed());
 /// assert!(per_user.take("alice", Cost::ONE).is_allowed());
 /// assert!(!per_user.take("alice", Cost::ONE).is_allowed());
 /// assert!(per_user.take("bob", Cost::ONE).is_allowed(), "bob has a bucket of his own");
-/// # Ok::<(), tidegate::QuotaError>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Keyed<K: ?Sized, C = MonotonicClock> {
     memory: Memory<C>,
-    limits: SmallVec<[Arc<Version>; 1]>,
+    limits: SmallVec<[Arc<MemoryVersion>; 1]>,
     key: PhantomData<fn(&K)>,
 }
 
 impl<K: Hash + ?Sized> Keyed<K> {
     /// One limit for each key, up to a million keys, on the monotonic clock.
-    pub fn new(limit: impl Into<Limit>) -> Keyed<K> {
+    ///
+    /// # Errors
+    /// When the memory for so many keys cannot be reserved.
+    pub fn new(limit: impl Into<Limit>) -> Result<Keyed<K>, MemoryError> {
         Keyed::with(limit, MemoryOptions::default(), MonotonicClock::new())
     }
 }
 
 impl<K: Hash + ?Sized, C: Clock> Keyed<K, C> {
     /// One limit for each key, of a size and on a clock of yours.
-    pub fn with(limit: impl Into<Limit>, options: MemoryOptions, clock: C) -> Keyed<K, C> {
-        let empty =
-            Keyed { memory: Memory::with_clock(options, clock), limits: SmallVec::new(), key: PhantomData };
-        empty.and(limit).expect("a new store has room for a limit")
+    ///
+    /// # Errors
+    /// When the memory for so many keys cannot be reserved.
+    pub fn with(
+        limit: impl Into<Limit>,
+        options: MemoryOptions,
+        clock: C,
+    ) -> Result<Keyed<K, C>, MemoryError> {
+        let memory = Memory::with_clock(options, clock)?;
+        let empty = Keyed { memory, limits: SmallVec::new(), key: PhantomData };
+        Ok(empty.and(limit).expect("a new store has room for a limit"))
     }
 
     /// Another limit for each key: all must admit, or none is charged.
@@ -57,7 +68,7 @@ impl<K: Hash + ?Sized, C: Clock> Keyed<K, C> {
     /// ```
     /// use tidegate::{Cost, Keyed, Quota};
     ///
-    /// let login: Keyed<str> = Keyed::new(Quota::per_second(1)?).and(Quota::per_hour(20)?)?;
+    /// let login: Keyed<str> = Keyed::new(Quota::per_second(1)?)?.and(Quota::per_hour(20)?)?;
     /// let verdict = login.take_all("alice", Cost::ONE);
     /// assert_eq!((verdict.allowed, verdict.decisions.len()), (true, 2));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -77,8 +88,8 @@ impl<K: Hash + ?Sized, C: Clock> Keyed<K, C> {
     /// ```
     /// use tidegate::{Carry, Cost, Keyed, Quota};
     ///
-    /// let mut per_user: Keyed<str> = Keyed::new(Quota::per_hour(10)?);
-    /// per_user.take("alice", Cost::new(10));
+    /// let mut per_user: Keyed<str> = Keyed::new(Quota::per_hour(10)?)?;
+    /// assert!(per_user.take("alice", Cost::new(10)).is_allowed());
     /// per_user.edit(Quota::per_hour(20)?, Carry::AsIs)?;
     /// assert!(!per_user.take("alice", Cost::ONE).is_allowed(), "an edit hands out nothing");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -94,10 +105,10 @@ impl<K: Hash + ?Sized, C: Clock> Keyed<K, C> {
     /// Takes `cost` from the key's limits if it is there; otherwise changes
     /// nothing. With several limits the tightest one answers.
     #[inline]
-    pub fn take(&self, key: &K, cost: Cost) -> Decision {
+    pub fn take(&self, key: &K, cost: Cost) -> LimitDecision {
         match self.limits.as_slice() {
             [limit] => {
-                let key = Key::new(limit, key);
+                let key = HashedKey::new(limit, key);
                 // The slot is on its way while the clock is read.
                 self.memory.prefetch(key);
                 self.memory.take(key, cost, self.memory.clock().now())
@@ -113,13 +124,13 @@ impl<K: Hash + ?Sized, C: Clock> Keyed<K, C> {
     }
 
     /// What [`Keyed::take`] would say, with nothing taken.
-    pub fn peek(&self, key: &K, cost: Cost) -> Decision {
+    pub fn peek(&self, key: &K, cost: Cost) -> LimitDecision {
         tightest(&self.apply(Intent::Peek, key, cost))
     }
 
     /// Puts `cost` back into all of the key's limits, never above a capacity.
     pub fn refund(&self, key: &K, cost: Cost) {
-        self.apply(Intent::Refund, key, cost);
+        let _ = self.apply(Intent::Refund, key, cost);
     }
 
     /// Takes for many keys, each for itself, and hands each decision to `each`
@@ -129,17 +140,17 @@ impl<K: Hash + ?Sized, C: Clock> Keyed<K, C> {
     /// ```
     /// use tidegate::{Cost, Keyed, Quota};
     ///
-    /// let per_user: Keyed<str> = Keyed::new(Quota::per_second(1)?);
+    /// let per_user: Keyed<str> = Keyed::new(Quota::per_second(1)?)?;
     /// let mut admitted = Vec::new();
     /// let keys = ["alice", "bob", "alice"];
     /// per_user.take_many(keys.map(|key| (key, Cost::ONE)), |decision| admitted.push(decision.is_allowed()));
     /// assert_eq!(admitted, [true, true, false]);
-    /// # Ok::<(), tidegate::QuotaError>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn take_many<'k>(
         &self,
         requests: impl IntoIterator<Item = (&'k K, Cost)>,
-        mut each: impl FnMut(Decision),
+        mut each: impl FnMut(LimitDecision),
     ) where
         K: 'k,
     {
@@ -152,14 +163,14 @@ impl<K: Hash + ?Sized, C: Clock> Keyed<K, C> {
         loop {
             let mut size = 0;
             for (place, (key, cost)) in batch.iter_mut().zip(requests.by_ref()) {
-                let key = Key::new(limit, key);
+                let key = HashedKey::new(limit, key);
                 self.memory.prefetch_ahead(key);
                 *place = (key.hash, cost);
                 size += 1;
             }
             let now = self.memory.clock().now();
             for &(hash, cost) in &batch[..size] {
-                each(self.memory.take(Key { version: limit, hash }, cost, now));
+                each(self.memory.take(HashedKey { version: limit, hash }, cost, now));
             }
             if size < BATCH {
                 return;
@@ -178,17 +189,18 @@ impl<K: Hash + ?Sized, C: Clock> Keyed<K, C> {
     }
 
     fn apply(&self, intent: Intent, key: &K, cost: Cost) -> Verdict {
-        let keys: SmallVec<[Key<'_>; 8]> = self.limits.iter().map(|limit| Key::new(limit, key)).collect();
+        let keys: SmallVec<[HashedKey<'_>; 8]> =
+            self.limits.iter().map(|limit| HashedKey::new(limit, key)).collect();
         self.memory.apply(intent, &keys, |_| (cost, Role::Binding), self.memory.clock().now())
     }
 
-    fn name(&self, name: &str, limit: Limit, carry: Carry) -> Result<Arc<Version>, LimitError> {
+    fn name(&self, name: &str, limit: Limit, carry: Carry) -> Result<Arc<MemoryVersion>, LimitError> {
         let limit = self.memory.limit(name, limit, carry, self.memory.clock().now())?;
         Ok(self.memory.version(&limit).clone())
     }
 }
 
-fn tightest(verdict: &Verdict) -> Decision {
+fn tightest(verdict: &Verdict) -> LimitDecision {
     *verdict.tightest().expect("a keyed limiter has at least one limit")
 }
 

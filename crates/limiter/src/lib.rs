@@ -6,10 +6,11 @@
 //! enforces one for everybody who shares it:
 //!
 //! ```
-//! use tidegate::{Bucket, Cost, Nanos, Quota};
+//! use std::time::Duration;
+//! use tidegate::{Bucket, Cost, Quota};
 //!
 //! // 6,000 a minute, up to 600 of them at once.
-//! let quota = Quota::new(6_000, Nanos::MINUTE, 600)?;
+//! let quota = Quota::new(6_000, Duration::from_secs(60), 600)?;
 //! let bucket = Bucket::new(quota);
 //!
 //! let decision = bucket.take(Cost::new(10));
@@ -18,8 +19,8 @@
 //! # Ok::<(), tidegate::QuotaError>(())
 //! ```
 //!
-//! The [`Decision`] is all a client must be told: what is left, when it is all
-//! back, and, when denied, how long to wait. That wait is a promise: whoever
+//! The [`LimitDecision`] is all a client must be told: what is left, when it is all
+//! back, and, when denied, how long to wait ([`RetryAfter`]). That wait is a promise: whoever
 //! waits exactly so long, with nobody else in between, is admitted. A cost above
 //! the capacity is [`Outcome::Never`], not a wait that leads nowhere.
 //!
@@ -34,7 +35,7 @@
 //!
 //! let options = MemoryOptions { max_keys: 100_000, ..MemoryOptions::default() };
 //! let per_address: Keyed<IpAddr> =
-//!     Keyed::with(Quota::per_minute(60)?, options, MonotonicClock::new()).and(Quota::per_hour(600)?)?;
+//!     Keyed::with(Quota::per_minute(60)?, options, MonotonicClock::new())?.and(Quota::per_hour(600)?)?;
 //!
 //! let client = IpAddr::from(Ipv4Addr::LOCALHOST);
 //! let decision = per_address.take(&client, Cost::ONE);
@@ -49,12 +50,14 @@
 //! windows, and a [`LogQuota`] remembers every request.
 //!
 //! ```
-//! use tidegate::{Cost, Keyed, Limit, Nanos, WindowQuota};
+//! use std::time::Duration;
+//! use tidegate::{Cost, Keyed, Limit, WindowQuota};
 //!
-//! let logins: Keyed<str> = Keyed::new(Limit::sliding_window(WindowQuota::new(5, Nanos::MINUTE)?));
+//! let five_a_minute = WindowQuota::new(5, Duration::from_secs(60))?;
+//! let logins: Keyed<str> = Keyed::new(Limit::sliding_window(five_a_minute))?;
 //! assert!((0..5).all(|_| logins.take("alice", Cost::ONE).is_allowed()));
 //! assert!(!logins.take("alice", Cost::ONE).is_allowed());
-//! # Ok::<(), tidegate::QuotaError>(())
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! # Several limits at once
@@ -65,7 +68,7 @@
 //! ```
 //! use tidegate::{Carry, Charge, Clock, Cost, Intent, Memory, MemoryOptions, Quota, Store};
 //!
-//! let store = Memory::new(MemoryOptions::default());
+//! let store = Memory::new(MemoryOptions::default())?;
 //! let now = store.clock().now();
 //! let per_user = store.limit("per-user", Quota::per_second(10)?.into(), Carry::AsIs, now)?;
 //! let overall = store.limit("overall", Quota::per_second(1_000)?.into(), Carry::AsIs, now)?;
@@ -79,11 +82,12 @@
 //! # A whole policy
 //!
 //! With the feature `policy`, limits come from a document: groups, tenants with
-//! budgets, costs by route, gates, burst detection, trust. See the module `policy`.
+//! budgets, costs by route, gates, burst detection, trust; or it is built in Rust by a
+//! `PolicyBuilder`. See the module `engine`.
 //!
 #![cfg_attr(feature = "policy", doc = "```")]
 #![cfg_attr(not(feature = "policy"), doc = "```ignore")]
-//! use tidegate::policy::{Limiter, Policy, Request};
+//! use tidegate::engine::{Limiter, Policy, Request};
 //!
 //! let policy = Policy::parse(
 //!     "version: 1\n\
@@ -119,19 +123,19 @@
 //!
 //! - `async`: [`Bucket::take_within`] and [`Keyed::take_within`] wait for tokens,
 //!   up to a deadline, on a tokio runtime.
-//! - `policy`: the policy-driven limiter, in `tidegate::policy`; with `async` it
+//! - `policy`: the policy-driven limiter, in `tidegate::engine`; with `async` it
 //!   can also wait in queues.
 //! - `testing`: the conformance suite for stores, in `tidegate::testing`.
 
 mod bucket;
 mod charge;
 mod clock;
+#[cfg(feature = "policy")]
+pub mod engine;
 pub mod history;
 mod keyed;
 mod memory;
 mod now_or_later;
-#[cfg(feature = "policy")]
-pub mod policy;
 mod store;
 #[cfg(feature = "testing")]
 pub mod testing;
@@ -148,8 +152,8 @@ pub use memory::{Memory, MemoryError, MemoryOptions, MemoryStats};
 pub use now_or_later::{Later, NowOrLater};
 pub use store::{LimitError, LimitRef, NamedLimit, Store};
 pub use tidegate_core::{
-    Algorithm, Carry, Cost, Decision, Limit, LogQuota, Meter, Nanos, Outcome, Quota, QuotaError, Rate,
-    WindowQuota,
+    Algorithm, Carry, Cost, Limit, LimitDecision, LogQuota, Meter, Nanos, Outcome, Quota, QuotaError, Rate,
+    RetryAfter, WindowQuota,
 };
 
 /// Everything here may be shared between threads, whatever the key.

@@ -1,24 +1,26 @@
 //! Waiting for tokens instead of being denied (feature `async`).
 
 use std::hash::Hash;
+use std::time::Duration;
 
-use tidegate_core::{Cost, Decision, Nanos};
+use tidegate_core::{Cost, LimitDecision, RetryAfter};
 
 use crate::{Bucket, Keyed, Sleep};
 
 impl<C: Sleep> Bucket<C> {
-    /// Takes `cost`, waiting for it if need be, but no longer than `patience`.
+    /// Takes `cost`, waiting for it if need be, but no longer than `timeout`.
     ///
     /// Nothing is reserved while waiting: others may be faster, and then it waits
-    /// on, within the same patience. Dropping the future takes nothing.
+    /// on, within the same timeout. Dropping the future takes nothing.
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
-    /// use tidegate::{Bucket, Cost, Nanos, Quota};
+    /// use std::time::Duration;
+    /// use tidegate::{Bucket, Cost, Quota};
     ///
     /// let bucket = Bucket::new(Quota::per_second(100)?.with_capacity(1)?);
-    /// bucket.take(Cost::ONE);
-    /// let waited = bucket.take_within(Cost::ONE, Nanos::SECOND).await;
+    /// assert!(bucket.take(Cost::ONE).is_allowed());
+    /// let waited = bucket.take_within(Cost::ONE, Duration::from_secs(1)).await;
     /// assert!(waited.is_ok());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// # })?;
@@ -26,37 +28,44 @@ impl<C: Sleep> Bucket<C> {
     /// ```
     ///
     /// # Errors
-    /// The denial, as soon as it is clear that `patience` will not be enough: at
+    /// The denial, as soon as it is clear that `timeout` will not be enough: at
     /// once, if the wait is longer or the cost is above the capacity.
-    pub async fn take_within(&self, cost: Cost, patience: Nanos) -> Result<Decision, Decision> {
-        take_within(self.clock(), patience, || self.take(cost)).await
+    pub async fn take_within(&self, cost: Cost, timeout: Duration) -> Result<LimitDecision, LimitDecision> {
+        take_within(self.clock(), timeout, || self.take(cost)).await
     }
 }
 
 impl<K: Hash + ?Sized + Sync, C: Sleep> Keyed<K, C> {
     /// Takes `cost` for a key, waiting for it if need be, but no longer than
-    /// `patience`; see [`Bucket::take_within`].
+    /// `timeout`; see [`Bucket::take_within`].
     ///
     /// # Errors
-    /// The denial, as soon as it is clear that `patience` will not be enough.
-    pub async fn take_within(&self, key: &K, cost: Cost, patience: Nanos) -> Result<Decision, Decision> {
-        take_within(self.clock(), patience, || self.take(key, cost)).await
+    /// The denial, as soon as it is clear that `timeout` will not be enough.
+    pub async fn take_within(
+        &self,
+        key: &K,
+        cost: Cost,
+        timeout: Duration,
+    ) -> Result<LimitDecision, LimitDecision> {
+        take_within(self.clock(), timeout, || self.take(key, cost)).await
     }
 }
 
 async fn take_within<C: Sleep>(
     clock: &C,
-    patience: Nanos,
-    take: impl Fn() -> Decision,
-) -> Result<Decision, Decision> {
-    let deadline = clock.now().saturating_add(patience);
+    timeout: Duration,
+    take: impl Fn() -> LimitDecision,
+) -> Result<LimitDecision, LimitDecision> {
+    let deadline = clock.now().saturating_add(timeout.into());
     loop {
         let decision = take();
         if decision.is_allowed() {
             return Ok(decision);
         }
         match decision.retry_after() {
-            Some(wait) if clock.now().saturating_add(wait) <= deadline => clock.sleep(wait).await,
+            RetryAfter::Wait(wait) if clock.now().saturating_add(wait.into()) <= deadline => {
+                clock.sleep(wait.into()).await;
+            }
             _ => return Err(decision),
         }
     }

@@ -4,7 +4,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use tidegate::{
-    Carry, Charge, Clock, Cost, Decision, Intent, Keyed, Limit, LimitRef, LogQuota, ManualClock, Memory,
+    Carry, Charge, Clock, Cost, Intent, Keyed, Limit, LimitDecision, LimitRef, LogQuota, ManualClock, Memory,
     MemoryOptions, Nanos, Quota, Store, WindowQuota,
 };
 
@@ -37,7 +37,7 @@ fn flood(keyed: &Keyed<u64, ManualClock>, strangers: std::ops::Range<u64>, pace:
 
 fn flooded(quota: Quota) -> Keyed<u64, ManualClock> {
     let options = MemoryOptions { max_keys: CAP, ..MemoryOptions::default() };
-    let keyed = Keyed::with(quota, options, ManualClock::default());
+    let keyed = Keyed::with(quota, options, ManualClock::default()).unwrap();
     for victim in 0..100 {
         assert!(keyed.take(&victim, Cost::new(5)).is_allowed());
     }
@@ -71,7 +71,7 @@ fn a_flood_of_keys_that_go_idle_makes_way_for_itself() {
     // second, so that the table is as full of keys in use as it is meant to be.
     let options = MemoryOptions { max_keys: CAP, ..MemoryOptions::default() };
     let quota = Quota::new(1, Nanos::SECOND, 5).unwrap();
-    let keyed = Keyed::with(quota, options, ManualClock::default());
+    let keyed = Keyed::with(quota, options, ManualClock::default()).unwrap();
     let admitted = flood_one_second_apart(&keyed);
     let stats = keyed.stats();
     assert!(stats.evictions > FLOOD / 2, "{stats:?}");
@@ -108,7 +108,7 @@ struct Flooded {
 impl Flooded {
     fn new() -> Flooded {
         let options = MemoryOptions { max_keys: 100, max_log_entries: 1_000 };
-        let store = Memory::with_clock(options, ManualClock::default());
+        let store = Memory::with_clock(options, ManualClock::default()).unwrap();
         let named = |name: &str, limit: Limit| {
             let name = format!("{name}: {limit}");
             store.limit(&name, limit, Carry::AsIs, START).expect("a new store has room")
@@ -127,7 +127,7 @@ impl Flooded {
         Flooded { store, flooded, others }
     }
 
-    fn take(&self, limit: &LimitRef, key: &[u8], cost: u32, now: Nanos) -> Decision {
+    fn take(&self, limit: &LimitRef, key: &[u8], cost: u32, now: Nanos) -> LimitDecision {
         let charge = Charge::new(limit, key, Cost::new(cost));
         self.store.charge_now(Intent::Take, &[charge], now).decisions[0]
     }
@@ -144,7 +144,7 @@ impl Flooded {
     }
 
     /// What 60 keys that nobody has seen are told, each eight times.
-    fn fresh(&self, limit: &LimitRef, now: Nanos) -> Vec<Decision> {
+    fn fresh(&self, limit: &LimitRef, now: Nanos) -> Vec<LimitDecision> {
         let told = |key: u32| (0..8).map(move |_| self.take(limit, &key.to_be_bytes(), 1, now));
         (0..60).flat_map(told).collect()
     }

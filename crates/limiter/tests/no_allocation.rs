@@ -4,7 +4,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use tidegate::policy::{AdHocBuckets, AdHocLimit, Limiter, Policy, Request};
+use tidegate::engine::{AdHocBuckets, AdHocLimit, Limiter, Policy, Request};
 use tidegate::{Clock, Cost, ManualClock, Memory, MemoryOptions, Nanos};
 
 type Still = Limiter<Memory<ManualClock>, ManualClock>;
@@ -125,7 +125,7 @@ bursts: [{ name: burst, key: [user, route], window: 10s, threshold: 1000, penalt
     let allowed = asked.clone().ip(Ipv4Addr::new(10, 1, 2, 3));
     let blocked = asked.clone().user("mallory");
     for request in [&asked, &allowed, &blocked] {
-        limiter.check(request);
+        let _ = limiter.check(request);
         let costs: Vec<u64> = (0..100).map(|_| allocations(&limiter, request)).collect();
         assert_eq!(costs, [0; 100]);
     }
@@ -138,10 +138,10 @@ bursts: [{ name: burst, key: [user, route], window: 10s, threshold: 1000, penalt
 #[test]
 fn a_peek_and_a_refund_allocate_nothing() {
     let (limiter, request) = (limiter(EIGHT_LIMITS), request(addresses()[0]));
-    limiter.check(&request);
+    let _ = limiter.check(&request);
     let cost = allocation_counter::measure(|| {
-        limiter.peek(&request);
-        limiter.refund(&request, Cost::ONE);
+        let _ = limiter.peek(&request);
+        let _ = limiter.refund(&request, Cost::ONE);
     });
     assert_eq!(cost.count_total, 0);
 }
@@ -151,7 +151,7 @@ fn buckets_without_a_policy_allocate_nothing_once_their_numbers_are_known() {
     let clock = ManualClock::default();
     let throttle = AdHocBuckets::new(MemoryOptions::default(), clock.clone());
     let limit = AdHocLimit { capacity: 20, rate: 1, window: Nanos::SECOND };
-    throttle.check(b"warm-up", limit, Cost::ONE).expect("good numbers");
+    let _ = throttle.check(b"warm-up", limit, Cost::ONE).expect("good numbers");
     let (mut left, now) = (0, clock.now());
     let cost = allocation_counter::measure(|| {
         for _ in 0..30 {
@@ -188,7 +188,7 @@ fn what_does_allocate() {
         let jittered =
             "version: 1\nlimits: [{ name: a, key: [user], retry_jitter: 0.5, sustained: { rate: 1 } }]";
         let limiter = limiter(if policy.is_empty() { jittered } else { policy });
-        limiter.check(&plain.clone().user("warm-up"));
+        let _ = limiter.check(&plain.clone().user("warm-up"));
         let costs: Vec<u64> = (0..9).map(|_| allocations(&limiter, &request)).collect();
         assert!(costs.iter().any(|&cost| cost > 0), "{what} allocates nothing any more: {costs:?}");
     }

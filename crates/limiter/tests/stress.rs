@@ -28,7 +28,7 @@ fn slow(capacity: u32) -> Quota {
 
 fn keyed(capacity: u32, max_keys: usize, clock: &ManualClock) -> Keyed<u64, ManualClock> {
     let options = MemoryOptions { max_keys, ..MemoryOptions::default() };
-    Keyed::with(slow(capacity), options, clock.clone())
+    Keyed::with(slow(capacity), options, clock.clone()).unwrap()
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn keys_that_go_idle_and_return_stay_within_their_envelope() {
     let clock = ManualClock::default();
     let quota = Quota::new(1, Nanos::MILLISECOND, 1).unwrap();
     let options = MemoryOptions { max_keys: 700, ..MemoryOptions::default() };
-    let keyed: Keyed<usize, _> = Keyed::with(quota, options, clock.clone());
+    let keyed: Keyed<usize, _> = Keyed::with(quota, options, clock.clone()).unwrap();
     let admitted: Vec<AtomicU64> = (0..KEYS).map(|_| AtomicU64::new(0)).collect();
     const STEPS: u64 = 200;
     for step in 0..STEPS {

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tidegate::policy::{Limiter, Policy, Reason, Request};
+use tidegate::engine::{Limiter, Policy, Reason, Request};
 use tidegate::{ManualClock, Memory, MemoryOptions};
 
 const THREADS: usize = 3;

@@ -40,17 +40,17 @@ pub enum Descriptor {
 /// When an entry of `block`, `allow` or `bursts` is looked at. What needs no credential goes first, so
 /// that whoever is blocked by address cannot make a server verify tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Stage {
+pub enum GateStage {
     /// Before the credential: by address, headers, path and the like.
     Unidentified,
     /// After it: by user, client, tenant, plan, claims, or the credential itself.
     Identified,
 }
 
-impl Stage {
+impl GateStage {
     /// Of an entry that goes by these: that of the last one to be known.
-    pub fn of<'d>(descriptors: impl IntoIterator<Item = &'d Descriptor>) -> Stage {
-        descriptors.into_iter().map(Descriptor::stage).max().unwrap_or(Stage::Unidentified)
+    pub fn of<'d>(descriptors: impl IntoIterator<Item = &'d Descriptor>) -> GateStage {
+        descriptors.into_iter().map(Descriptor::stage).max().unwrap_or(GateStage::Unidentified)
     }
 }
 
@@ -78,14 +78,14 @@ pub(crate) const ARGUMENT_MAX: usize = 128;
 impl Descriptor {
     /// From when on it is known: who asks is known once the credential has been looked at, all else at
     /// once.
-    pub fn stage(&self) -> Stage {
+    pub fn stage(&self) -> GateStage {
         match self {
             Descriptor::Tenant
             | Descriptor::User
             | Descriptor::Client
             | Descriptor::Plan
             | Descriptor::Credential
-            | Descriptor::Jwt(_) => Stage::Identified,
+            | Descriptor::Jwt(_) => GateStage::Identified,
             Descriptor::Ip
             | Descriptor::Route
             | Descriptor::Method
@@ -94,7 +94,7 @@ impl Descriptor {
             | Descriptor::Domain
             | Descriptor::Header(_)
             | Descriptor::Query(_)
-            | Descriptor::Custom(_) => Stage::Unidentified,
+            | Descriptor::Custom(_) => GateStage::Unidentified,
         }
     }
 

@@ -27,14 +27,14 @@ pub struct Document {
     pub trust: bool,
     /// The names of limits and detectors, those of entries that could not be
     /// read included.
-    pub names: Vec<Named>,
+    pub names: Vec<EntryName>,
     /// The ids of tenants, likewise.
-    pub tenant_ids: Vec<Named>,
+    pub tenant_ids: Vec<EntryName>,
 }
 
 /// A name, and the path of the field that gives it: `limits[3].name`.
 #[derive(Clone, Debug)]
-pub struct Named {
+pub struct EntryName {
     /// The path.
     pub path: String,
     /// The name.
@@ -45,7 +45,7 @@ pub struct Named {
 #[derive(Clone, Debug, Default)]
 pub struct Defaults {
     /// Header families.
-    pub headers: Option<Vec<Family>>,
+    pub headers: Option<Vec<HeaderFamily>>,
     /// Whether responses have headers at all.
     pub response_headers: Option<bool>,
     /// What jitter `Retry-After` gets.
@@ -76,25 +76,25 @@ pub struct LimitEntry {
     /// `group`
     pub group: Option<Spanned<String>>,
     /// `match`: all must hold.
-    pub conditions: Vec<Condition>,
+    pub conditions: Vec<ConditionEntry>,
     /// `key`, or what `scope` is short for; `None` if neither was written.
     pub key: Option<Vec<Spanned<Descriptor>>>,
     /// The rest.
-    pub terms: Terms,
+    pub terms: LimitTerms,
 }
 
 /// One condition of a `match`, or of an entry of `allow` or `block`.
 #[derive(Clone, Debug)]
-pub struct Condition {
+pub struct ConditionEntry {
     /// Where its name stands.
     pub at: Span,
     /// What it asks.
-    pub test: Test,
+    pub test: ConditionTest,
 }
 
 /// What a condition asks: any of the values will do.
 #[derive(Clone, Debug)]
-pub enum Test {
+pub enum ConditionTest {
     /// `path`: the request's path matches a pattern.
     Path(Vec<Spanned<Pattern>>),
     /// `methods` or `method`: in upper case.
@@ -107,7 +107,7 @@ pub enum Test {
 
 /// What a limit and a tenant's rate limit have in common.
 #[derive(Clone, Debug, Default)]
-pub struct Terms {
+pub struct LimitTerms {
     /// `algorithm`; a token bucket unless written.
     pub algorithm: Option<Spanned<Algorithm>>,
     /// `sustained`
@@ -125,7 +125,7 @@ pub struct Terms {
     /// `mode`
     pub mode: Option<Mode>,
     /// `headers`
-    pub headers: Option<Vec<Family>>,
+    pub headers: Option<Vec<HeaderFamily>>,
     /// `response_headers`
     pub response_headers: Option<bool>,
     /// `retry_jitter`
@@ -216,7 +216,7 @@ pub enum Mode {
 
 /// A family of response headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Family {
+pub enum HeaderFamily {
     /// `x-ratelimit`
     XRateLimit,
     /// `ratelimit-03`
@@ -287,7 +287,7 @@ pub struct TenantLimit {
     /// `scope`, where it adds a descriptor; `tenant` and `global` add none.
     pub scope: Option<Spanned<Descriptor>>,
     /// The rest.
-    pub terms: Terms,
+    pub terms: LimitTerms,
 }
 
 /// `sharing`
@@ -337,7 +337,7 @@ pub struct GateEntry {
     /// `enabled`
     pub enabled: bool,
     /// The descriptors it names: all must hold, and there is at least one.
-    pub conditions: Vec<Condition>,
+    pub conditions: Vec<ConditionEntry>,
     /// `reason`
     pub reason: Option<String>,
     /// `until`, as time since the epoch.

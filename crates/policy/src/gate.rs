@@ -3,7 +3,7 @@
 use tidegate_core::Nanos;
 
 use crate::matching::{Condition, Index};
-use crate::{Facts, Span, Stage};
+use crate::{Facts, GateStage, Span};
 
 /// `allow` or `block`: entries, found by what they name.
 #[derive(Debug, Default)]
@@ -35,12 +35,12 @@ pub struct GateRule {
 
 impl GateRule {
     /// When it is looked at.
-    pub fn stage(&self) -> Stage {
+    pub fn stage(&self) -> GateStage {
         self.conditions
             .iter()
             .map(|condition| condition.descriptor().stage())
             .max()
-            .unwrap_or(Stage::Unidentified)
+            .unwrap_or(GateStage::Unidentified)
     }
 
     /// When it stops to count; the end of time if it does not.
@@ -51,21 +51,21 @@ impl GateRule {
 
 impl Gate {
     pub(crate) fn new(entries: Vec<GateRule>) -> Gate {
-        let part = |stage: Stage| {
+        let part = |stage: GateStage| {
             let of_stage = (0..).zip(&entries).filter(move |(_, entry)| entry.stage() == stage);
             let filed = of_stage.map(|(number, entry)| (number, &*entry.conditions));
             Part { is_empty: filed.clone().next().is_none(), index: Index::new(filed) }
         };
-        let (unidentified, identified) = (part(Stage::Unidentified), part(Stage::Identified));
+        let (unidentified, identified) = (part(GateStage::Unidentified), part(GateStage::Identified));
         Gate { entries: entries.into(), unidentified, identified }
     }
 
     /// Of the entries of a stage that count at `now` and match, the one that does so
     /// longest; of equals the first.
-    pub fn find(&self, stage: Stage, facts: &Facts<'_, '_>, now: Nanos) -> Option<&GateRule> {
+    pub fn find(&self, stage: GateStage, facts: &Facts<'_, '_>, now: Nanos) -> Option<&GateRule> {
         let part = match stage {
-            Stage::Unidentified => &self.unidentified,
-            Stage::Identified => &self.identified,
+            GateStage::Unidentified => &self.unidentified,
+            GateStage::Identified => &self.identified,
         };
         if self.entries.is_empty() || part.is_empty {
             return None;

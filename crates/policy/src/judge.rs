@@ -11,12 +11,12 @@ pub struct Judgement<'r> {
     /// The limit.
     pub rule: &'r Rule,
     /// What came of it.
-    pub standing: Standing<'r>,
+    pub standing: Applicability<'r>,
 }
 
 /// Whether a limit applies.
 #[derive(Clone, Debug)]
-pub enum Standing<'r> {
+pub enum Applicability<'r> {
     /// It does.
     Applies,
     /// It is switched off.
@@ -43,7 +43,7 @@ impl RuleSet {
         let mut taken: Vec<(u32, &Rule)> = Vec::new();
         let judge = |(number, rule): (u32, &'r Rule)| {
             let standing = standing(rule, facts, &taken);
-            if let (Standing::Applies, Some(group), false) = (&standing, &rule.group, rule.is_shadow()) {
+            if let (Applicability::Applies, Some(group), false) = (&standing, &rule.group, rule.is_shadow()) {
                 taken.push((group.number, rule));
             }
             Judgement { number, rule, standing }
@@ -52,20 +52,20 @@ impl RuleSet {
     }
 }
 
-fn standing<'r>(rule: &'r Rule, facts: &Facts<'_, '_>, taken: &[(u32, &'r Rule)]) -> Standing<'r> {
+fn standing<'r>(rule: &'r Rule, facts: &Facts<'_, '_>, taken: &[(u32, &'r Rule)]) -> Applicability<'r> {
     if !rule.enabled {
-        return Standing::Disabled;
+        return Applicability::Disabled;
     }
     if let Some(condition) = rule.conditions.iter().find(|condition| !condition.holds(facts)) {
         let saw = facts.value(&condition.descriptor()).map(|value| value.into_owned());
-        return Standing::Unmet { condition, saw };
+        return Applicability::Unmet { condition, saw };
     }
     let by = rule.group.as_ref().and_then(|group| taken.iter().find(|(number, _)| *number == group.number));
     if let Some((_, by)) = by {
-        return Standing::GroupTaken { by };
+        return Applicability::GroupTaken { by };
     }
     match rule.key.iter().find(|descriptor| facts.value(descriptor).is_none()) {
-        Some(missing) => Standing::NoKey(missing),
-        None => Standing::Applies,
+        Some(missing) => Applicability::NoKey(missing),
+        None => Applicability::Applies,
     }
 }

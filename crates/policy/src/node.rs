@@ -6,16 +6,16 @@ pub use crate::text::{DEPTH_MAX, NODES_MAX, TEXT_BYTES_MAX, parse};
 
 /// A value of a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Node {
+pub struct DocumentNode {
     /// What it is.
-    pub kind: Kind,
+    pub kind: ValueKind,
     /// Where it stands.
     pub at: Span,
 }
 
 /// What a value is. Scalars keep their text, so that nothing is rounded.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ValueKind {
     /// `null`, `~` or nothing at all.
     Null,
     /// `true` or `false`.
@@ -25,29 +25,29 @@ pub enum Kind {
     /// Any other text.
     Text(String),
     /// A list.
-    List(Vec<Node>),
+    List(Vec<DocumentNode>),
     /// A map in the order of the document; no key twice.
-    Map(Vec<(Spanned<String>, Node)>),
+    Map(Vec<(Spanned<String>, DocumentNode)>),
 }
 
-impl Node {
+impl DocumentNode {
     /// The member of a map.
-    pub fn get(&self, name: &str) -> Option<&Node> {
+    pub fn get(&self, name: &str) -> Option<&DocumentNode> {
         self.entries().iter().find(|(key, _)| key.value == name).map(|(_, node)| node)
     }
 
     /// The members of a map; nothing for anything else.
-    pub fn entries(&self) -> &[(Spanned<String>, Node)] {
+    pub fn entries(&self) -> &[(Spanned<String>, DocumentNode)] {
         match &self.kind {
-            Kind::Map(entries) => entries,
+            ValueKind::Map(entries) => entries,
             _ => &[],
         }
     }
 
     /// The items of a list; nothing for anything else.
-    pub fn items(&self) -> &[Node] {
+    pub fn items(&self) -> &[DocumentNode] {
         match &self.kind {
-            Kind::List(items) => items,
+            ValueKind::List(items) => items,
             _ => &[],
         }
     }
@@ -55,22 +55,22 @@ impl Node {
     /// The text of a scalar as written; `None` for null, lists and maps.
     pub fn scalar(&self) -> Option<&str> {
         match &self.kind {
-            Kind::Bool(true) => Some("true"),
-            Kind::Bool(false) => Some("false"),
-            Kind::Number(text) | Kind::Text(text) => Some(text),
-            Kind::Null | Kind::List(_) | Kind::Map(_) => None,
+            ValueKind::Bool(true) => Some("true"),
+            ValueKind::Bool(false) => Some("false"),
+            ValueKind::Number(text) | ValueKind::Text(text) => Some(text),
+            ValueKind::Null | ValueKind::List(_) | ValueKind::Map(_) => None,
         }
     }
 
     /// What kind of value it is, for people: "a list".
     pub fn kind_name(&self) -> &'static str {
         match self.kind {
-            Kind::Null => "nothing",
-            Kind::Bool(_) => "true or false",
-            Kind::Number(_) => "a number",
-            Kind::Text(_) => "text",
-            Kind::List(_) => "a list",
-            Kind::Map(_) => "a map",
+            ValueKind::Null => "nothing",
+            ValueKind::Bool(_) => "true or false",
+            ValueKind::Number(_) => "a number",
+            ValueKind::Text(_) => "text",
+            ValueKind::List(_) => "a list",
+            ValueKind::Map(_) => "a map",
         }
     }
 }

@@ -60,7 +60,7 @@ impl Numbers {
 
     /// What an algorithm makes of them, in words.
     pub fn describe(&self, algorithm: Algorithm) -> String {
-        let window = Window(self.window);
+        let window = WindowLength(self.window);
         match algorithm {
             Algorithm::TokenBucket => format!("token bucket, {self}"),
             Algorithm::SlidingWindow => format!("sliding window, {} per {window}", self.rate),
@@ -87,14 +87,14 @@ impl Numbers {
 
 impl fmt::Display for Numbers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} per {}, burst {}", self.rate, Window(self.window), self.capacity)
+        write!(f, "{} per {}, burst {}", self.rate, WindowLength(self.window), self.capacity)
     }
 }
 
 /// A window as a document would put it.
-pub(crate) struct Window(pub(crate) Nanos);
+pub(crate) struct WindowLength(pub(crate) Nanos);
 
-impl fmt::Display for Window {
+impl fmt::Display for WindowLength {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Nanos::SECOND => f.write_str("second"),

@@ -109,7 +109,11 @@ impl fmt::Display for Problem {
     /// One line: `error: line 12, column 5: limits[3].burts: unknown field …`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Problem { severity, path, at, message, .. } = self;
-        write!(f, "{severity}: line {}, column {}: ", at.line, at.column)?;
+        write!(f, "{severity}: ")?;
+        // What was built in Rust stands on no line.
+        if at.line > 0 {
+            write!(f, "line {}, column {}: ", at.line, at.column)?;
+        }
         if !path.is_empty() {
             write!(f, "{path}: ")?;
         }

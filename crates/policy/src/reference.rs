@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use crate::shape::{Field, NAME_PATTERN, OBJECTS, Object, Shape};
+use crate::shape::{NAME_PATTERN, OBJECTS, ObjectShape, Shape, ShapeField};
 
 /// The page, as Markdown; the same text every time.
 pub fn reference() -> String {
@@ -13,7 +13,7 @@ pub fn reference() -> String {
 }
 
 /// A section for each object.
-pub(crate) fn sections(objects: &[&Object]) -> String {
+pub(crate) fn sections(objects: &[&ObjectShape]) -> String {
     let mut text = String::new();
     for object in objects {
         section(&mut text, object).expect("writing to a string does not fail");
@@ -29,7 +29,7 @@ aliases and tags. Every problem is told at once, with its line and a hint; warni
 
 ";
 
-fn section(page: &mut String, object: &Object) -> std::fmt::Result {
+fn section(page: &mut String, object: &ObjectShape) -> std::fmt::Result {
     writeln!(page, "## {}\n\n{}\n", object.name, object.about)?;
     if object.descriptors {
         writeln!(
@@ -66,7 +66,7 @@ fn is_literal(default: &str) -> bool {
     !default.contains(' ') && !["any", "never", "none"].contains(&default)
 }
 
-fn words(page: &mut String, field: &Field) -> std::fmt::Result {
+fn words(page: &mut String, field: &ShapeField) -> std::fmt::Result {
     let (Shape::Word(words) | Shape::OneOrMore(Shape::Word(words))) = &field.shape else { return Ok(()) };
     writeln!(page, "`{}`:\n", field.name)?;
     for word in *words {

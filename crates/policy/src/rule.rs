@@ -4,7 +4,7 @@ use std::fmt;
 
 use tidegate_core::{Carry, Cost, Limit, Nanos};
 
-use crate::document::{Family, Jitter, Mode, OnStoreError};
+use crate::document::{HeaderFamily, Jitter, Mode, OnStoreError};
 use crate::{Condition, Descriptor, Facts, Numbers, Span};
 
 /// A limit, ready to be applied: one of `limits`, or that of a tenant.
@@ -37,7 +37,7 @@ pub struct Rule {
     /// Does it count, or is it only watched?
     pub mode: Mode,
     /// The header families in which it speaks; none if headers are off.
-    pub headers: Box<[Family]>,
+    pub headers: Box<[HeaderFamily]>,
     /// What may be added to `Retry-After`.
     pub retry_jitter: Jitter,
     /// What to do without a store.

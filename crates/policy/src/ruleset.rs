@@ -11,7 +11,7 @@ use crate::gate::Gate;
 use crate::matching::{Candidates, Index, PathTree};
 use crate::rule::Rule;
 use crate::tenants::Tenants;
-use crate::{Descriptor, Facts, PathSpelling, Pattern, Request, Stage};
+use crate::{Descriptor, Facts, GateStage, PathSpelling, Pattern, Request};
 
 /// A compiled policy.
 #[derive(Debug, Default)]
@@ -25,7 +25,7 @@ pub struct RuleSet {
     pub(crate) tenants: Tenants,
     pub(crate) allow: Gate,
     pub(crate) block: Gate,
-    pub(crate) detectors: Box<[Detector]>,
+    pub(crate) detectors: Box<[DetectorRule]>,
     pub(crate) trust: bool,
     pub(crate) shadow: bool,
     pub(crate) queues: bool,
@@ -36,13 +36,13 @@ pub struct RuleSet {
 
 /// A burst detector.
 #[derive(Clone, Debug)]
-pub struct Detector {
+pub struct DetectorRule {
     /// Its name.
     pub name: Box<str>,
     /// Whom it watches.
     pub key: Box<[Descriptor]>,
     /// When it is asked.
-    pub stage: Stage,
+    pub stage: GateStage,
     /// Over what time it counts.
     pub window: Nanos,
     /// More than this is a burst.
@@ -54,33 +54,33 @@ pub struct Detector {
 /// `routes`: patterns by path, and what they cost.
 #[derive(Debug, Default)]
 pub(crate) struct Routes {
-    pub(crate) entries: Box<[Route]>,
+    pub(crate) entries: Box<[CompiledRoute]>,
     pub(crate) paths: PathTree,
 }
 
 #[derive(Debug)]
-pub(crate) struct Route {
+pub(crate) struct CompiledRoute {
     pub(crate) pattern: Pattern,
     pub(crate) methods: Box<[Box<str>]>,
     pub(crate) cost: Option<Cost>,
 }
 
 impl Routes {
-    pub(crate) fn new(entries: Vec<Route>) -> Routes {
+    pub(crate) fn new(entries: Vec<CompiledRoute>) -> Routes {
         let mut paths = PathTree::default();
         (0..).zip(&entries).for_each(|(number, route)| paths.insert(&route.pattern, number));
         Routes { entries: entries.into(), paths }
     }
 
     /// The first that matches.
-    fn find(&self, facts: &Facts<'_, '_>) -> Option<&Route> {
+    fn find(&self, facts: &Facts<'_, '_>) -> Option<&CompiledRoute> {
         if self.entries.is_empty() {
             return None;
         }
         let mut found = Candidates::new();
         self.paths.find(facts.path.as_deref()?, &mut found);
         let method = facts.request.method.as_deref();
-        let admits = |route: &Route| {
+        let admits = |route: &CompiledRoute| {
             route.methods.is_empty()
                 || method.is_some_and(|method| route.methods.iter().any(|m| m.eq_ignore_ascii_case(method)))
         };
@@ -93,7 +93,7 @@ impl Routes {
 /// of decisions.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
-    items: SmallVec<[Item; 8]>,
+    items: SmallVec<[PlanItem; 8]>,
     keys: KeyBytes,
     /// Is the tenant one that a policy with tenants does not know?
     pub unknown_tenant: bool,
@@ -101,7 +101,7 @@ pub struct Plan {
 
 /// One limit that applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Item {
+pub struct PlanItem {
     /// The number of its rule.
     pub rule: u32,
     key: (u32, u32),
@@ -111,18 +111,18 @@ pub struct Item {
 
 impl Plan {
     /// The limits that apply.
-    pub fn items(&self) -> &[Item] {
+    pub fn items(&self) -> &[PlanItem] {
         &self.items
     }
 
     /// The key of an item: which of the limit's buckets.
-    pub fn key(&self, item: &Item) -> &[u8] {
+    pub fn key(&self, item: &PlanItem) -> &[u8] {
         &self.keys[item.key.0 as usize..item.key.1 as usize]
     }
 
     /// Adds a limit; the key is what was written after `start`.
     fn push(&mut self, rule: u32, start: usize, cost: Cost) {
-        self.items.push(Item { rule, key: (start as u32, self.keys.len() as u32), cost });
+        self.items.push(PlanItem { rule, key: (start as u32, self.keys.len() as u32), cost });
     }
 }
 
@@ -146,7 +146,7 @@ impl RuleSet {
         &self.rules[..self.limit_count]
     }
 
-    /// A rule by the number that an [`Item`] has.
+    /// A rule by the number that an [`PlanItem`] has.
     pub fn rule(&self, number: u32) -> &Rule {
         &self.rules[number as usize]
     }
@@ -167,7 +167,7 @@ impl RuleSet {
     }
 
     /// The burst detectors.
-    pub fn detectors(&self) -> &[Detector] {
+    pub fn detectors(&self) -> &[DetectorRule] {
         &self.detectors
     }
 

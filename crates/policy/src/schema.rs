@@ -3,7 +3,9 @@
 
 use crate::JsonText;
 use crate::descriptor::{PLAIN, PREFIXES};
-use crate::shape::{CREDENTIALS, Field, NAME_PATTERN, OBJECTS, Object, POLICY, Shape, decimal_text};
+use crate::shape::{
+    CREDENTIALS, NAME_PATTERN, OBJECTS, ObjectShape, POLICY, Shape, ShapeField, decimal_text,
+};
 
 /// The schema (draft 2020-12), pretty printed; the same text every time.
 pub fn json_schema() -> String {
@@ -43,7 +45,7 @@ fn texts<'a>(items: impl IntoIterator<Item = &'a str>) -> Json {
     Json::List(items.into_iter().map(text).collect())
 }
 
-fn object_schema(object: &Object) -> Json {
+fn object_schema(object: &ObjectShape) -> Json {
     let properties: Members =
         object.fields().map(|field| (field.name.to_owned(), field_schema(field))).collect();
     let required = object.fields().filter(|field| field.required).map(|field| field.name);
@@ -77,7 +79,7 @@ fn conditions() -> Json {
     ])
 }
 
-fn field_schema(field: &Field) -> Json {
+fn field_schema(field: &ShapeField) -> Json {
     let mut members = shape_schema(&field.shape);
     let mut about = field.about.to_owned();
     if let Shape::Word(words) | Shape::OneOrMore(Shape::Word(words)) = &field.shape {
@@ -223,14 +225,14 @@ fn block<T>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::node::{Kind, Node, parse};
+    use crate::node::{DocumentNode, ValueKind, parse};
 
-    fn schema() -> Node {
+    fn schema() -> DocumentNode {
         parse(&json_schema()).expect("the schema is JSON")
     }
 
     /// Walks every map of the schema.
-    fn each_map(node: &Node, visit: &mut impl FnMut(&Node)) {
+    fn each_map(node: &DocumentNode, visit: &mut impl FnMut(&DocumentNode)) {
         visit(node);
         node.items().iter().for_each(|item| each_map(item, visit));
         node.entries().iter().for_each(|(_, child)| each_map(child, visit));
@@ -243,7 +245,7 @@ mod tests {
         let definitions = schema.get("$defs").unwrap();
         for object in OBJECTS {
             let definition = definitions.get(object.name).unwrap();
-            assert_eq!(definition.get("additionalProperties").unwrap().kind, Kind::Bool(false));
+            assert_eq!(definition.get("additionalProperties").unwrap().kind, ValueKind::Bool(false));
             let properties = definition.get("properties").unwrap();
             for field in object.fields() {
                 let property = properties.get(field.name).unwrap();
@@ -260,7 +262,7 @@ mod tests {
         let definitions = schema.get("$defs").unwrap();
         let mut references = 0;
         each_map(&schema, &mut |node| {
-            if let Some(target) = node.get("$ref").and_then(Node::scalar) {
+            if let Some(target) = node.get("$ref").and_then(DocumentNode::scalar) {
                 let name = target.strip_prefix("#/$defs/").unwrap();
                 assert!(definitions.get(name).is_some(), "{name}");
                 references += 1;

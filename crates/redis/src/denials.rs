@@ -7,11 +7,11 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use tidegate::{Charge, Cost, Decision, Limit, Nanos, Outcome};
+use tidegate::{Charge, Cost, Limit, LimitDecision, Nanos, Outcome};
 
 use crate::link::State;
-use crate::strict::Standing;
-use crate::table::{KeyHash, Table};
+use crate::strict::LimitState;
+use crate::table::{KeyHash, RecentKeys};
 
 /// The longest that this node denies what it was told to deny, without asking again. A flood that is denied then costs
 /// one call in so long, however long it is told to wait.
@@ -43,7 +43,7 @@ impl Timing {
 /// What was denied lately, and how the other limits of those requests stood.
 #[derive(Debug)]
 pub(crate) struct Denials {
-    table: Table<Remembered>,
+    table: RecentKeys<Remembered>,
     /// Edits make all that was remembered before them void.
     edits: AtomicU32,
 }
@@ -78,11 +78,11 @@ enum Level {
 
 impl Denials {
     pub(crate) fn new(max: usize) -> Denials {
-        Denials { table: Table::new(max), edits: AtomicU32::new(0) }
+        Denials { table: RecentKeys::new(max), edits: AtomicU32::new(0) }
     }
 
     /// What to say to a charge that is known to be denied; `None` if the server has to be asked.
-    pub(crate) fn refusal(&self, hash: KeyHash, charge: &Charge<'_>, now: Nanos) -> Option<Decision> {
+    pub(crate) fn refusal(&self, hash: KeyHash, charge: &Charge<'_>, now: Nanos) -> Option<LimitDecision> {
         if charge.delay > Nanos::ZERO {
             return None;
         }
@@ -101,7 +101,7 @@ impl Denials {
     }
 
     /// How a limit stands, as far as is known here: what a peek would say.
-    pub(crate) fn standing(&self, hash: KeyHash, charge: &Charge<'_>, now: Nanos) -> Decision {
+    pub(crate) fn standing(&self, hash: KeyHash, charge: &Charge<'_>, now: Nanos) -> LimitDecision {
         self.with(hash, charge, |known| known.told(charge, now)).unwrap_or_else(|| {
             let level = match charge.limit.limit() {
                 Limit::Meter(_) => Level::Word(0),
@@ -121,8 +121,8 @@ impl Denials {
         &self,
         hash: KeyHash,
         charge: &Charge<'_>,
-        decision: &Decision,
-        standing: &Standing,
+        decision: &LimitDecision,
+        standing: &LimitState,
         timing: Timing,
     ) {
         let Some(mut known) = self.remembered(charge, standing, timing) else {
@@ -140,7 +140,7 @@ impl Denials {
     }
 
     /// Something was taken from a limit: if anything is remembered of it, then how it stands now.
-    pub(crate) fn taken(&self, hash: KeyHash, charge: &Charge<'_>, standing: &Standing, timing: Timing) {
+    pub(crate) fn taken(&self, hash: KeyHash, charge: &Charge<'_>, standing: &LimitState, timing: Timing) {
         let update = |held: &mut Remembered| {
             let Some(known) = self.remembered(charge, standing, timing) else { return false };
             let denied = held.denied.filter(|denied| {
@@ -171,7 +171,7 @@ impl Denials {
     }
 
     /// `None` where the state is not in the charge's own numbers.
-    fn remembered(&self, charge: &Charge<'_>, standing: &Standing, timing: Timing) -> Option<Remembered> {
+    fn remembered(&self, charge: &Charge<'_>, standing: &LimitState, timing: Timing) -> Option<Remembered> {
         if standing.limit != *charge.limit.limit() {
             return None;
         }
@@ -185,7 +185,7 @@ impl Denials {
 }
 
 impl Remembered {
-    fn told(&self, charge: &Charge<'_>, now: Nanos) -> Decision {
+    fn told(&self, charge: &Charge<'_>, now: Nanos) -> LimitDecision {
         let server_now = self.timing.server_at(now);
         let mut decision = self.level.told(charge, server_now);
         let denied = self.denied.filter(|denied| charge.cost >= denied.cost);
@@ -207,7 +207,7 @@ impl Remembered {
 }
 
 impl Level {
-    fn told(self, charge: &Charge<'_>, now: Nanos) -> Decision {
+    fn told(self, charge: &Charge<'_>, now: Nanos) -> LimitDecision {
         match (self, charge.limit.limit()) {
             (Level::Word(word), Limit::Meter(meter)) => {
                 meter.peek_ahead(word, charge.cost, now, charge.delay)
@@ -227,7 +227,7 @@ impl Level {
                     cost if cost <= remaining => Outcome::Allowed,
                     _ => Outcome::Denied { retry_after: reset_after },
                 };
-                Decision { outcome, limit: capacity, remaining, reset_after }
+                LimitDecision { outcome, limit: capacity, remaining, reset_after }
             }
         }
     }

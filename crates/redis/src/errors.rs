@@ -88,7 +88,7 @@ pub struct Health {
 
 /// Counts trouble as it is met, and remembers the last of it.
 #[derive(Debug, Default)]
-pub(crate) struct Troubles {
+pub(crate) struct ErrorTracker {
     timeout: AtomicU64,
     down: AtomicU64,
     lost: AtomicU64,
@@ -100,10 +100,10 @@ pub(crate) struct Troubles {
     last: Mutex<Option<StoreError>>,
 }
 
-impl Troubles {
+impl ErrorTracker {
     /// None so far.
-    pub(crate) fn new() -> Troubles {
-        Troubles::default()
+    pub(crate) fn new() -> ErrorTracker {
+        ErrorTracker::default()
     }
 
     /// Something went wrong.
@@ -169,7 +169,7 @@ mod tests {
             StoreError::Contended,
         ];
         for error in each {
-            let troubles = Troubles::new();
+            let troubles = ErrorTracker::new();
             troubles.met(&error);
             troubles.met(&error);
             for (kind, count) in troubles.counts(0).by_kind() {
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn the_last_trouble_is_told_in_words() {
-        let troubles = Troubles::new();
+        let troubles = ErrorTracker::new();
         assert_eq!(troubles.last(), None);
         troubles.met(&LinkError::Refused("OOM command not allowed".into()).into());
         troubles.met(&StoreError::BreakerOpen);
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn poisoned_values_add_up() {
-        let troubles = Troubles::new();
+        let troubles = ErrorTracker::new();
         troubles.poisoned(0);
         troubles.poisoned(3);
         troubles.poisoned(1);

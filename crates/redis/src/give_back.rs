@@ -4,10 +4,10 @@ use smallvec::SmallVec;
 use tidegate::{Charge, Cost, Intent, Nanos, Sleep, Verdict};
 
 use crate::errors::StoreError;
-use crate::leases::{Return, with_lease};
+use crate::leases::{HandBackRule, with_lease};
 use crate::link::Link;
 use crate::store::RedisStore;
-use crate::strict::Asked;
+use crate::strict::StrictAnswer;
 use crate::table::KeyHash;
 
 impl<L: Link, C: Sleep> RedisStore<L, C> {
@@ -51,7 +51,7 @@ impl<L: Link, C: Sleep> RedisStore<L, C> {
         charges: &[Charge<'_>],
         at: Nanos,
         given: Nanos,
-    ) -> Result<Asked, StoreError> {
+    ) -> Result<StrictAnswer, StoreError> {
         let asked = self.ask(Intent::HandBack, charges, &[], at, given).await;
         self.hashes(charges).iter().for_each(|&hash| self.denials.given_back(hash));
         asked
@@ -64,11 +64,11 @@ impl<L: Link, C: Sleep> RedisStore<L, C> {
         hashes: &[KeyHash],
         charged_at: Nanos,
         now: Nanos,
-    ) -> SmallVec<[Return; 8]> {
+    ) -> SmallVec<[HandBackRule; 8]> {
         hashes.iter().for_each(|&hash| self.denials.given_back(hash));
         let back = |(charge, &hash): (&Charge<'_>, &KeyHash)| match &self.leases {
             Some(leases) => leases.hand_back(hash, charge, charged_at, now),
-            None => Return::Earlier(Nanos::ZERO),
+            None => HandBackRule::Earlier(Nanos::ZERO),
         };
         charges.iter().zip(hashes).map(back).collect()
     }
@@ -84,10 +84,10 @@ impl<L: Link, C: Sleep> RedisStore<L, C> {
 }
 
 /// Which charges go back to the server, by the instants they are said to be made at.
-fn by_age(returns: &[Return], charged_at: Nanos) -> SmallVec<[(Nanos, SmallVec<[usize; 8]>); 2]> {
+fn by_age(returns: &[HandBackRule], charged_at: Nanos) -> SmallVec<[(Nanos, SmallVec<[usize; 8]>); 2]> {
     let mut groups: SmallVec<[(Nanos, SmallVec<[usize; 8]>); 2]> = SmallVec::new();
     for (i, back) in returns.iter().enumerate() {
-        let Return::Earlier(by) = back else { continue };
+        let HandBackRule::Earlier(by) = back else { continue };
         let at = charged_at.saturating_sub(*by);
         match groups.iter_mut().find(|(group, _)| *group == at) {
             Some((_, of)) => of.push(i),

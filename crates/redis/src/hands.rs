@@ -6,11 +6,11 @@ use tidegate::{Charge, Cost, Intent, Nanos, OwnedCharge, Sleep};
 
 use crate::denials::Timing;
 use crate::errors::StoreError;
-use crate::leases::Told;
+use crate::leases::LeaseAnswer;
 use crate::link::Link;
 use crate::store::RedisStore;
-use crate::strict::Asked;
-use crate::tend::{Chore, Hands};
+use crate::strict::StrictAnswer;
+use crate::tend::{MaintenanceRunner, MaintenanceTask};
 
 /// How many leases are handed back in one call by a node that leaves.
 const HANDED_BACK_AT_ONCE: usize = 32;
@@ -85,29 +85,35 @@ impl<L: Link, C: Sleep> RedisStore<L, C> {
             let granted = asked.leased.get(i).copied().unwrap_or(0);
             let standing = &asked.standings[i];
             let timing = Timing { sent, heard, at: standing.at };
-            let told =
-                Told { timing, want: wants[i], granted, refused_itself: false, refused: false, standing };
+            let told = LeaseAnswer {
+                timing,
+                want: wants[i],
+                granted,
+                refused_itself: false,
+                refused: false,
+                standing,
+            };
             leases.hear(hash, charge, &told);
         }
     }
 }
 
-impl<L: Link, C: Sleep> Hands for RedisStore<L, C> {
+impl<L: Link, C: Sleep> MaintenanceRunner for RedisStore<L, C> {
     async fn beat(&self) {
         // What went wrong is counted, and the next beat is a second away.
         let _: Result<(), StoreError> = self.tell_others(true).await;
     }
 
-    async fn act(&self, chore: Chore) {
+    async fn act(&self, chore: MaintenanceTask) {
         match chore {
-            Chore::HandBack { charges, at } => {
+            MaintenanceTask::HandBack { charges, at } => {
                 for some in self.by_part(charges, |charge| charge) {
                     let charges: Vec<Charge<'_>> = some.iter().map(OwnedCharge::as_charge).collect();
                     // What is not given back is admitted to nobody.
-                    let _: Result<Asked, StoreError> = self.give_back(&charges, at, at).await;
+                    let _: Result<StrictAnswer, StoreError> = self.give_back(&charges, at, at).await;
                 }
             }
-            Chore::Renew(buckets) => {
+            MaintenanceTask::Renew(buckets) => {
                 for some in self.by_part(buckets, |bucket| bucket) {
                     self.renew(&some).await;
                 }

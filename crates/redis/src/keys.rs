@@ -28,31 +28,31 @@ pub(crate) fn nodes(prefix: &str) -> BucketKey {
 
 /// Whose state it is: a limit's by its name, or that of numbers that came with the question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Owner<'a> {
+pub(crate) enum StateOwner<'a> {
     Named(&'a str),
     AdHoc(&'a str),
 }
 
 /// The names of all buckets of a limit: the part of the hash that they share.
 #[derive(Clone, Debug)]
-pub(crate) struct Namer {
+pub(crate) struct KeyNamer {
     letter: char,
     hash: Sha256,
 }
 
-impl Namer {
+impl KeyNamer {
     /// Another algorithm, and another length of a window, start anew: they have other keys.
-    pub(crate) fn new(owner: Owner<'_>, limit: &Limit) -> Namer {
+    pub(crate) fn new(owner: StateOwner<'_>, limit: &Limit) -> KeyNamer {
         let (kind, name) = match owner {
-            Owner::Named(name) => (0_u8, name),
-            Owner::AdHoc(numbers) => (1, numbers),
+            StateOwner::Named(name) => (0_u8, name),
+            StateOwner::AdHoc(numbers) => (1, numbers),
         };
         let hash = Sha256::new()
             .chain_update([kind])
             .chain_update((name.len() as u64).to_le_bytes())
             .chain_update(name)
             .chain_update(window(limit).get().to_le_bytes());
-        Namer { letter: letter(limit), hash }
+        KeyNamer { letter: letter(limit), hash }
     }
 
     /// The bucket of a key.
@@ -103,13 +103,13 @@ mod tests {
         Quota::per_second(10).unwrap().into()
     }
 
-    fn key(owner: Owner<'_>, limit: &Limit, key: &[u8], tag: Option<&[u8]>) -> BucketKey {
-        Namer::new(owner, limit).key("tide", key, tag)
+    fn key(owner: StateOwner<'_>, limit: &Limit, key: &[u8], tag: Option<&[u8]>) -> BucketKey {
+        KeyNamer::new(owner, limit).key("tide", key, tag)
     }
 
     #[test]
     fn a_key_shows_nothing_of_who_it_is_for() {
-        let hostile = key(Owner::Named("a"), &bucket(), b"{x}}\r\n{", None);
+        let hostile = key(StateOwner::Named("a"), &bucket(), b"{x}}\r\n{", None);
         assert!(hostile.0.starts_with("tide:1:{") && hostile.0.len() == "tide:1:{".len() + 16 + 3 + 32);
         assert!(hostile.0.is_ascii() && hostile.0.matches(['{', '}', '\r']).count() == 2);
         assert_eq!(hostile.tag().len(), 16);
@@ -120,27 +120,27 @@ mod tests {
         let minute = |limit| WindowQuota::new(limit, Nanos::MINUTE).unwrap();
         let hour = WindowQuota::new(10, Nanos::HOUR).unwrap();
         let all = [
-            key(Owner::Named("a"), &bucket(), b"key", None),
-            key(Owner::Named("ak"), &bucket(), b"ey", None),
-            key(Owner::Named("b"), &bucket(), b"key", None),
-            key(Owner::AdHoc("a"), &bucket(), b"key", None),
-            key(Owner::Named("a"), &Limit::sliding_window(minute(10)), b"key", None),
-            key(Owner::Named("a"), &Limit::fixed_window(minute(10)), b"key", None),
-            key(Owner::Named("a"), &Limit::fixed_window(hour), b"key", None),
-            key(Owner::Named("a"), &LogQuota::new(10, Nanos::MINUTE).unwrap().into(), b"key", None),
+            key(StateOwner::Named("a"), &bucket(), b"key", None),
+            key(StateOwner::Named("ak"), &bucket(), b"ey", None),
+            key(StateOwner::Named("b"), &bucket(), b"key", None),
+            key(StateOwner::AdHoc("a"), &bucket(), b"key", None),
+            key(StateOwner::Named("a"), &Limit::sliding_window(minute(10)), b"key", None),
+            key(StateOwner::Named("a"), &Limit::fixed_window(minute(10)), b"key", None),
+            key(StateOwner::Named("a"), &Limit::fixed_window(hour), b"key", None),
+            key(StateOwner::Named("a"), &LogQuota::new(10, Nanos::MINUTE).unwrap().into(), b"key", None),
         ];
         let distinct: std::collections::HashSet<_> = all.iter().collect();
         assert_eq!(distinct.len(), all.len());
         let edited = Limit::fixed_window(minute(20));
-        assert_eq!(key(Owner::Named("a"), &edited, b"key", None), all[5], "an edit keeps the keys");
+        assert_eq!(key(StateOwner::Named("a"), &edited, b"key", None), all[5], "an edit keeps the keys");
     }
 
     #[test]
     fn equal_tags_are_kept_together() {
         let keys =
-            [b"a".as_slice(), b"b"].map(|name| key(Owner::Named("a"), &bucket(), name, Some(b"{acme}")));
+            [b"a".as_slice(), b"b"].map(|name| key(StateOwner::Named("a"), &bucket(), name, Some(b"{acme}")));
         assert_ne!(keys[0], keys[1]);
         assert_eq!(keys[0].tag(), keys[1].tag());
-        assert_ne!(keys[0].tag(), key(Owner::Named("a"), &bucket(), b"a", Some(b"other")).tag());
+        assert_ne!(keys[0].tag(), key(StateOwner::Named("a"), &bucket(), b"a", Some(b"other")).tag());
     }
 }

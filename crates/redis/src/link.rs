@@ -13,7 +13,7 @@ use crate::BucketKey;
 /// Carries calls to the server, each within a deadline, and none twice.
 pub trait Link: Send + Sync {
     /// One call about buckets. All keys of it are in one slot if [`Link::has_slots`].
-    fn call(&self, call: &Call) -> impl Future<Output = Result<Answer, LinkError>> + Send;
+    fn call(&self, call: &ScriptCall) -> impl Future<Output = Result<CallAnswer, LinkError>> + Send;
 
     /// Tells the server that `node` is alive (or, if not `alive`, leaves), and how many nodes are: those heard of
     /// within `within` of the server's now.
@@ -39,7 +39,7 @@ pub trait Link: Send + Sync {
 
 /// What to do with the buckets of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verb {
+pub enum CallVerb {
     /// Take all costs, or none; then lease what is wanted beyond them. Binding entries come first, in their
     /// order, then the others; a bucket that is named again is charged again.
     Take,
@@ -47,24 +47,24 @@ pub enum Verb {
     Peek,
     /// Give the costs back, never above a capacity.
     Refund,
-    /// Take back charges made at [`Entry::charged_at`], by the aged rule, the last entry first.
+    /// Take back charges made at [`BucketEntry::charged_at`], by the aged rule, the last entry first.
     HandBack,
 }
 
 /// A script call.
 #[derive(Clone, Debug)]
-pub struct Call {
+pub struct ScriptCall {
     /// What to do.
-    pub verb: Verb,
+    pub verb: CallVerb,
     /// With which buckets; a bucket may be named more than once.
-    pub entries: SmallVec<[Entry; 8]>,
+    pub entries: SmallVec<[BucketEntry; 8]>,
     /// The server's now, where a test says so; otherwise the server's clock does.
     pub at: Option<Nanos>,
 }
 
 /// One bucket of a call.
 #[derive(Clone, Debug)]
-pub struct Entry {
+pub struct BucketEntry {
     /// Where its state is.
     pub key: BucketKey,
     /// The numbers it is charged by, scaled by the trust.
@@ -83,7 +83,7 @@ pub struct Entry {
     /// How much longer than until it is full the state is kept. A full bucket of somebody who may be trusted more the
     /// next time holds less than a new one would then: it is forgotten once it would be full at any trust.
     pub spare: Nanos,
-    /// For [`Verb::HandBack`]: when the charge was made, by the server's clock. For others that bring something:
+    /// For [`CallVerb::HandBack`]: when the charge was made, by the server's clock. For others that bring something:
     /// when it was brought up.
     pub charged_at: Nanos,
     /// What an answer has found written under another text, brought up to this one. It is used if the same is
@@ -93,13 +93,13 @@ pub struct Entry {
 
 /// What a server says to a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct CallAnswer {
     /// The server's now.
     pub at: Nanos,
     /// What was done. If some state is written under another text, nothing was.
-    pub said: Said,
+    pub said: CallOutcome,
     /// One for each entry, in their order: the state before the call; of a log that is given back to, after it.
-    pub found: SmallVec<[Found; 8]>,
+    pub found: SmallVec<[FoundState; 8]>,
     /// One for each entry: how many tokens were leased beyond the cost.
     pub leased: SmallVec<[u32; 8]>,
     /// How many of the states were no states at all; they were taken for untouched, or for empty if they lay
@@ -109,7 +109,7 @@ pub struct Answer {
 
 /// What was done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Said {
+pub enum CallOutcome {
     /// All that was asked.
     Done,
     /// Nothing: a binding entry does not fit.
@@ -120,7 +120,7 @@ pub enum Said {
 
 /// The state of one bucket.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum FoundState {
     /// Under the entry's own text.
     Here(State),
     /// Under another one: as it is written.

@@ -11,7 +11,7 @@ const ALIVE_WITHIN: Nanos = Nanos::from_millis(3_500);
 
 /// How nodes share limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
+pub enum StoreMode {
     /// Every decision asks the server, once.
     Strict,
     /// Busy keys are decided from leases that live this long at most.
@@ -23,9 +23,9 @@ pub enum Mode {
 
 /// How a store is to work.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct StoreOptions {
     /// Strict or hybrid.
-    pub mode: Mode,
+    pub mode: StoreMode,
     /// How keys begin: one store, one prefix.
     pub prefix: String,
     /// About how many keys a node remembers denials and leases of.
@@ -40,7 +40,7 @@ pub struct Options {
     pub given_time: bool,
 }
 
-impl Options {
+impl StoreOptions {
     /// The life of a lease unless somebody says otherwise.
     pub const LIFE: Nanos = Nanos::from_millis(100);
 
@@ -48,9 +48,9 @@ impl Options {
     pub const PATIENCE: Nanos = Nanos::from_millis(20);
 
     /// The usual ones.
-    pub fn new(mode: Mode) -> Options {
+    pub fn new(mode: StoreMode) -> StoreOptions {
         let random = || u128::from(RandomState::new().hash_one(0_u64));
-        Options {
+        StoreOptions {
             mode,
             prefix: "tidegate".into(),
             max_known: 1_000_000,
@@ -65,8 +65,8 @@ impl Options {
     /// may have asked for it right before its next beat was due.
     pub(crate) fn alive_within(&self) -> Nanos {
         match self.mode {
-            Mode::Strict => ALIVE_WITHIN,
-            Mode::Hybrid { life } => ALIVE_WITHIN.max(life.saturating_add(BEAT_EVERY)),
+            StoreMode::Strict => ALIVE_WITHIN,
+            StoreMode::Hybrid { life } => ALIVE_WITHIN.max(life.saturating_add(BEAT_EVERY)),
         }
     }
 }
@@ -77,10 +77,10 @@ mod tests {
 
     #[test]
     fn a_node_counts_as_long_as_its_leases_live() {
-        let alive_within = |mode| Options::new(mode).alive_within();
-        assert_eq!(alive_within(Mode::Strict), ALIVE_WITHIN);
-        assert_eq!(alive_within(Mode::Hybrid { life: Options::LIFE }), ALIVE_WITHIN);
+        let alive_within = |mode| StoreOptions::new(mode).alive_within();
+        assert_eq!(alive_within(StoreMode::Strict), ALIVE_WITHIN);
+        assert_eq!(alive_within(StoreMode::Hybrid { life: StoreOptions::LIFE }), ALIVE_WITHIN);
         let life = Nanos::from_secs(10);
-        assert_eq!(alive_within(Mode::Hybrid { life }), Nanos::from_secs(11));
+        assert_eq!(alive_within(StoreMode::Hybrid { life }), Nanos::from_secs(11));
     }
 }

@@ -5,7 +5,7 @@ use tidegate::{Clock, Nanos};
 
 use crate::BucketKey;
 use crate::breaker::Breaker;
-use crate::link::{Answer, Call, Link, LinkError};
+use crate::link::{CallAnswer, Link, LinkError, ScriptCall};
 
 /// How many parts are told apart; of more some share a breaker.
 const PARTS_MAX: usize = 64;
@@ -15,12 +15,12 @@ const FAILED_LATELY: Nanos = Nanos::from_secs(5);
 
 /// The breakers of all parts. The first is for the server as a whole: beats, and whatever is in no part.
 #[derive(Debug)]
-pub(crate) struct Parts(Box<[Breaker]>);
+pub(crate) struct BreakerSet(Box<[Breaker]>);
 
-impl Parts {
-    pub(crate) fn new(link: &impl Link, now: Nanos) -> Parts {
+impl BreakerSet {
+    pub(crate) fn new(link: &impl Link, now: Nanos) -> BreakerSet {
         let parts = if link.has_slots() { 1 + PARTS_MAX } else { 1 };
-        Parts((0..parts).map(|_| Breaker::new(now)).collect())
+        BreakerSet((0..parts).map(|_| Breaker::new(now)).collect())
     }
 
     /// The server as a whole.
@@ -70,14 +70,14 @@ impl Parts {
 }
 
 /// A link whose calls are noted with the parts that they went to.
-pub(crate) struct Noted<'a, L, C> {
+pub(crate) struct RecordingLink<'a, L, C> {
     pub(crate) link: &'a L,
-    pub(crate) parts: &'a Parts,
+    pub(crate) parts: &'a BreakerSet,
     pub(crate) clock: &'a C,
 }
 
-impl<L: Link, C: Clock> Link for Noted<'_, L, C> {
-    async fn call(&self, call: &Call) -> Result<Answer, LinkError> {
+impl<L: Link, C: Clock> Link for RecordingLink<'_, L, C> {
+    async fn call(&self, call: &ScriptCall) -> Result<CallAnswer, LinkError> {
         let part = call.entries.first().map_or(0, |entry| self.link.part(&entry.key));
         let answer = self.link.call(call).await;
         match &answer {
@@ -108,7 +108,7 @@ mod tests {
     struct Parted;
 
     impl Link for Parted {
-        async fn call(&self, _call: &Call) -> Result<Answer, LinkError> {
+        async fn call(&self, _call: &ScriptCall) -> Result<CallAnswer, LinkError> {
             Err(LinkError::Down("by request".into()))
         }
 
@@ -129,13 +129,13 @@ mod tests {
         Nanos::from_millis(millis)
     }
 
-    fn may_ask(parts: &Parts, keys: &[&str], millis: u64) -> bool {
+    fn may_ask(parts: &BreakerSet, keys: &[&str], millis: u64) -> bool {
         parts.may_ask(&Parted, keys.iter().map(|&key| BucketKey(key.into())), at(millis))
     }
 
     #[test]
     fn a_part_that_fails_holds_back_only_who_needs_it() {
-        let parts = Parts::new(&Parted, at(0));
+        let parts = BreakerSet::new(&Parted, at(0));
         (0..5).for_each(|_| parts.of(2).failed(at(10)));
         assert!(may_ask(&parts, &["1", "3", "0"], 20));
         assert!(!may_ask(&parts, &["2"], 20) && !may_ask(&parts, &["1", "2"], 20));
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn two_that_fail_are_tried_together() {
-        let parts = Parts::new(&Parted, at(0));
+        let parts = BreakerSet::new(&Parted, at(0));
         (0..5).for_each(|_| parts.of(1).failed(at(0)));
         (0..5).for_each(|_| parts.of(2).failed(at(500)));
         assert!(!may_ask(&parts, &["1", "2"], 1_000));
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn beats_that_fail_hold_back_no_part() {
-        let parts = Parts::new(&Parted, at(0));
+        let parts = BreakerSet::new(&Parted, at(0));
         parts.whole().trip(at(0));
         assert!(may_ask(&parts, &["1"], 0) && !may_ask(&parts, &["0"], 0));
         assert_eq!(parts.health(at(0)), (false, at(0)));

@@ -4,57 +4,57 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use smallvec::SmallVec;
 use tidegate::{
-    Charge, Cost, Decision, Intent, Limit, LimitError, LimitRef, NamedLimit, Nanos, NowOrLater, OwnedCharge,
-    Role, Sleep, Store, Verdict,
+    Charge, Cost, Intent, Limit, LimitDecision, LimitError, LimitRef, NamedLimit, Nanos, NowOrLater,
+    OwnedCharge, Role, Sleep, Store, Verdict,
 };
 
 use crate::BucketKey;
 use crate::denials::Denials;
-use crate::errors::{ErrorCounts, Health, StoreError, Troubles};
+use crate::errors::{ErrorCounts, ErrorTracker, Health, StoreError};
 use crate::leases::{Leases, with_lease};
 use crate::link::{Link, State};
-use crate::options::{Mode, Options};
-use crate::parts::{Noted, Parts};
-use crate::registry::Registry;
-use crate::strict::{self, Asked, Question, Standing};
+use crate::options::{StoreMode, StoreOptions};
+use crate::parts::{BreakerSet, RecordingLink};
+use crate::registry::LimitRegistry;
+use crate::strict::{self, LimitState, StrictAnswer, StrictRequest};
 use crate::table::KeyHasher;
-use crate::take::Lacking;
-use crate::tend::{Chores, Nodes, tend};
+use crate::take::UndecidedTake;
+use crate::tend::{MaintenanceBacklog, NodeCount, tend};
 
 /// Limits on a server that nodes share.
 #[derive(Debug)]
 pub struct RedisStore<L, C> {
     pub(crate) link: L,
     pub(crate) clock: C,
-    pub(crate) options: Options,
-    pub(crate) registry: Registry,
+    pub(crate) options: StoreOptions,
+    pub(crate) registry: LimitRegistry,
     pub(crate) hasher: KeyHasher,
     pub(crate) denials: Denials,
-    /// In [`Mode::Hybrid`].
+    /// In [`StoreMode::Hybrid`].
     pub(crate) leases: Option<Leases>,
-    pub(crate) parts: Parts,
-    pub(crate) chores: Chores,
-    pub(crate) nodes: Nodes,
-    troubles: Troubles,
+    pub(crate) parts: BreakerSet,
+    pub(crate) chores: MaintenanceBacklog,
+    pub(crate) nodes: NodeCount,
+    troubles: ErrorTracker,
     calls: AtomicU64,
 }
 
 impl<L: Link, C: Sleep> RedisStore<L, C> {
     /// A store over a link. Nothing is asked yet: see [`RedisStore::first_attempt`] and [`RedisStore::tend`].
-    pub fn new(link: L, clock: C, options: Options) -> RedisStore<L, C> {
+    pub fn new(link: L, clock: C, options: StoreOptions) -> RedisStore<L, C> {
         let leases = match options.mode {
-            Mode::Strict => None,
-            Mode::Hybrid { life } => Some(Leases::new(life, options.max_known)),
+            StoreMode::Strict => None,
+            StoreMode::Hybrid { life } => Some(Leases::new(life, options.max_known)),
         };
         RedisStore {
-            registry: Registry::new(&options.prefix),
+            registry: LimitRegistry::new(&options.prefix),
             hasher: KeyHasher::new(),
             denials: Denials::new(options.max_known),
             leases,
-            parts: Parts::new(&link, clock.now()),
-            chores: Chores::new(),
-            nodes: Nodes::new(),
-            troubles: Troubles::new(),
+            parts: BreakerSet::new(&link, clock.now()),
+            chores: MaintenanceBacklog::new(),
+            nodes: NodeCount::new(),
+            troubles: ErrorTracker::new(),
             calls: AtomicU64::new(0),
             link,
             clock,
@@ -153,7 +153,7 @@ impl<L: Link, C: Sleep> RedisStore<L, C> {
         wants: &[u32],
         charged_at: Nanos,
         given: Nanos,
-    ) -> Result<Asked, StoreError> {
+    ) -> Result<StrictAnswer, StoreError> {
         let keys = charges.iter().map(|charge| self.key(charge));
         let begun = self.clock.now();
         if !self.parts.may_ask(&self.link, keys, begun) {
@@ -162,8 +162,8 @@ impl<L: Link, C: Sleep> RedisStore<L, C> {
         let at = self.given(given);
         // Where the time is given, it stands still.
         let in_time = || at.is_some() || self.clock.now().saturating_sub(begun) <= self.options.patience;
-        let question = Question { intent, charges, wants, charged_at, at };
-        let link = Noted { link: &self.link, parts: &self.parts, clock: &self.clock };
+        let question = StrictRequest { intent, charges, wants, charged_at, at };
+        let link = RecordingLink { link: &self.link, parts: &self.parts, clock: &self.clock };
         let asked = strict::ask(&link, &self.registry, question, &in_time).await;
         match &asked {
             Ok(asked) => {
@@ -223,7 +223,7 @@ impl<L: Link, C: Sleep> RedisStore<L, C> {
     }
 
     async fn peek(&self, charges: &[Charge<'_>], given: Nanos) -> Result<Verdict, StoreError> {
-        let Asked { mut verdict, standings, .. } =
+        let StrictAnswer { mut verdict, standings, .. } =
             self.ask(Intent::Peek, charges, &[], Nanos::ZERO, given).await?;
         let Some(leases) = &self.leases else { return Ok(verdict) };
         let (now, hashes) = (self.local_now(given), self.hashes(charges));
@@ -235,7 +235,7 @@ impl<L: Link, C: Sleep> RedisStore<L, C> {
                 verdict.decisions[i] = beyond(charge, held, &standings[i], &verdict.decisions[i]);
             }
         }
-        let refuses = |(charge, decision): (&Charge<'_>, &Decision)| {
+        let refuses = |(charge, decision): (&Charge<'_>, &LimitDecision)| {
             charge.role == Role::Binding && !decision.is_allowed()
         };
         verdict.allowed = !charges.iter().zip(&verdict.decisions).any(refuses);
@@ -290,12 +290,12 @@ pub struct ServerCall {
     intent: Intent,
     charges: SmallVec<[OwnedCharge; 4]>,
     /// Of a take.
-    lacking: Option<Box<Lacking>>,
+    lacking: Option<Box<UndecidedTake>>,
     now: Nanos,
 }
 
 /// What a peek says where some of the cost would come from a lease.
-fn beyond(charge: &Charge<'_>, held: u32, standing: &Standing, told: &Decision) -> Decision {
+fn beyond(charge: &Charge<'_>, held: u32, standing: &LimitState, told: &LimitDecision) -> LimitDecision {
     let lacking = Cost::new(charge.cost.get().saturating_sub(held));
     let decision = match (&standing.limit, &standing.state) {
         (Limit::Meter(meter), State::Word(word)) => {

@@ -57,7 +57,7 @@ fn write_numbers(limit: &Limit, hasher: &mut SipHasher13) {
 
 /// Remembers about so many keys. Those that were not asked for lately make way for new ones.
 #[derive(Debug)]
-pub(crate) struct Table<V> {
+pub(crate) struct RecentKeys<V> {
     shards: Box<[Shard<V>]>,
     /// How many a shard holds in each of its two generations.
     generation_max: usize,
@@ -81,17 +81,17 @@ struct Generations<V> {
 
 type Map<V> = HashMap<KeyHash, V, BuildHasherDefault<AlreadyHashed>>;
 
-impl<V> Table<V> {
-    pub(crate) fn new(max: usize) -> Table<V> {
-        Table::missing(max, |_| false)
+impl<V> RecentKeys<V> {
+    pub(crate) fn new(max: usize) -> RecentKeys<V> {
+        RecentKeys::missing(max, |_| false)
     }
 
     /// One that remembers whether it had to forget something that is missed.
-    pub(crate) fn missing(max: usize, is_missed: fn(&V) -> bool) -> Table<V> {
+    pub(crate) fn missing(max: usize, is_missed: fn(&V) -> bool) -> RecentKeys<V> {
         let shard = || Shard(Mutex::new(Generations { young: Map::default(), old: Map::default() }));
         let shards = (0..SHARDS).map(|_| shard()).collect();
         let generation_max = (max / SHARDS / 2).max(1);
-        Table { shards, generation_max, is_missed, misses_any: AtomicBool::new(false) }
+        RecentKeys { shards, generation_max, is_missed, misses_any: AtomicBool::new(false) }
     }
 
     /// Looks at what is known of a key, if anything is.
@@ -192,7 +192,7 @@ mod tests {
         (0..count).map(|n| hasher.hash(&limit, &n.to_le_bytes())).collect()
     }
 
-    fn known(table: &Table<u32>) -> usize {
+    fn known(table: &RecentKeys<u32>) -> usize {
         let mut known = 0;
         table.for_each(|_| known += 1);
         known
@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn it_does_not_grow_beyond_its_size_and_keeps_what_is_asked_for() {
-        let table = Table::new(10_000);
+        let table = RecentKeys::new(10_000);
         let hashes = hashes(100_000);
         for (n, &hash) in hashes.iter().enumerate() {
             table.with_or(hash, || n as u32, |_| ());
@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn it_knows_whether_it_had_to_forget_what_is_missed() {
-        let table = Table::missing(10_000, |n| *n == 7);
+        let table = RecentKeys::missing(10_000, |n| *n == 7);
         let hashes = hashes(60_000);
         let fill = |of: std::ops::Range<usize>| {
             of.for_each(|n| table.with_or(hashes[n], || u32::try_from(n).unwrap(), |_| ()));
@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn what_is_forgotten_is_unknown() {
-        let table = Table::new(100);
+        let table = RecentKeys::new(100);
         let hash = hashes(1)[0];
         table.with_or(hash, || 1, |value| *value = 2);
         assert_eq!(table.with_or(hash, || 1, |value| *value), 2);

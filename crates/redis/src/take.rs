@@ -1,26 +1,30 @@
 //! A take: from leases and from memory where that will do, from the server where it will not.
 
 use smallvec::SmallVec;
-use tidegate::{Charge, Cost, Decision, Intent, Limit, Nanos, Outcome, Role, Sleep, Verdict};
+use tidegate::{Charge, Cost, Intent, Limit, LimitDecision, Nanos, Outcome, Role, Sleep, Verdict};
 
 use crate::denials::Timing;
 use crate::errors::StoreError;
-use crate::leases::{Drawn, Held, Step, Told, with_lease};
+use crate::leases::{Drawn, DrawnLeases, LeaseAnswer, LeaseStep, with_lease};
 use crate::link::{Link, State};
 use crate::store::RedisStore;
-use crate::strict::{Asked, Standing};
+use crate::strict::{LimitState, StrictAnswer};
 use crate::table::KeyHash;
 
 pub(crate) type Hashes = SmallVec<[KeyHash; 8]>;
-type Steps = SmallVec<[Step; 8]>;
+type Steps = SmallVec<[LeaseStep; 8]>;
 
 impl<L: Link, C: Sleep> RedisStore<L, C> {
     /// Takes, if that can be decided here; otherwise tells what is left to be asked.
-    pub(crate) fn take_here(&self, charges: &[Charge<'_>], given: Nanos) -> Result<Verdict, Box<Lacking>> {
+    pub(crate) fn take_here(
+        &self,
+        charges: &[Charge<'_>],
+        given: Nanos,
+    ) -> Result<Verdict, Box<UndecidedTake>> {
         let (now, hashes, mut steps) = (self.local_now(given), self.hashes(charges), Steps::new());
         match self.decide_here(charges, &hashes, &mut steps, now) {
             Some(verdict) => Ok(verdict),
-            None => Err(Box::new(Lacking { hashes, steps, now })),
+            None => Err(Box::new(UndecidedTake { hashes, steps, now })),
         }
     }
 
@@ -38,13 +42,13 @@ impl<L: Link, C: Sleep> RedisStore<L, C> {
         let (mut asks, mut refused) = (false, false);
         for (charge, &hash) in charges.iter().zip(hashes) {
             let step = self.step(charge, hash, now);
-            asks |= matches!(step, Step::Ask(_));
-            refused |= matches!(step, Step::Refused(_)) && is_binding(charge);
+            asks |= matches!(step, LeaseStep::Ask(_));
+            refused |= matches!(step, LeaseStep::Refused(_)) && is_binding(charge);
             steps.push(step);
         }
         if refused {
             self.put_back(hashes, steps);
-            self.no_demand(charges, hashes, |i| !matches!(steps[i], Step::Refused(_)));
+            self.no_demand(charges, hashes, |i| !matches!(steps[i], LeaseStep::Refused(_)));
             return Some(self.refused_here(charges, hashes, steps, now));
         }
         (!asks).then(|| self.taken_here(charges, steps, now))
@@ -55,7 +59,7 @@ impl<L: Link, C: Sleep> RedisStore<L, C> {
         let (mut decisions, mut charged_at) = (SmallVec::new(), Nanos::MAX);
         for (charge, step) in charges.iter().zip(steps) {
             decisions.push(told_here(step));
-            if let Step::Covered { at, low, .. } = *step {
+            if let LeaseStep::Covered { at, low, .. } = *step {
                 // The earlier a charge is told to be, the less of it is given back.
                 charged_at = charged_at.min(at);
                 if low {
@@ -67,24 +71,24 @@ impl<L: Link, C: Sleep> RedisStore<L, C> {
     }
 
     /// What leases and remembered denials say to a charge.
-    fn step(&self, charge: &Charge<'_>, hash: KeyHash, now: Nanos) -> Step {
+    fn step(&self, charge: &Charge<'_>, hash: KeyHash, now: Nanos) -> LeaseStep {
         let step = self.leases.as_ref().map(|leases| leases.step(hash, charge, now));
-        let step = step.unwrap_or(Step::Ask(Drawn::default()));
-        if matches!(step, Step::Covered { .. }) || !is_binding(charge) {
+        let step = step.unwrap_or(LeaseStep::Ask(Drawn::default()));
+        if matches!(step, LeaseStep::Covered { .. }) || !is_binding(charge) {
             return step;
         }
         let Some(remembered) = self.denials.refusal(hash, charge, now) else { return step };
         match step {
-            Step::Refused(decision) if decision.is_tighter_than(&remembered) => step,
-            Step::Ask(drawn) => {
-                self.put_back(&Hashes::from_slice(&[hash]), &[Step::Ask(drawn)]);
-                Step::Refused(remembered)
+            LeaseStep::Refused(decision) if decision.is_tighter_than(&remembered) => step,
+            LeaseStep::Ask(drawn) => {
+                self.put_back(&Hashes::from_slice(&[hash]), &[LeaseStep::Ask(drawn)]);
+                LeaseStep::Refused(remembered)
             }
-            _ => Step::Refused(remembered),
+            _ => LeaseStep::Refused(remembered),
         }
     }
 
-    fn put_back(&self, hashes: &Hashes, steps: &[Step]) {
+    fn put_back(&self, hashes: &Hashes, steps: &[LeaseStep]) {
         let Some(leases) = &self.leases else { return };
         for (&hash, step) in hashes.iter().zip(steps) {
             leases.put_back(hash, drawn(step), false);
@@ -98,16 +102,22 @@ impl<L: Link, C: Sleep> RedisStore<L, C> {
     }
 
     /// A refusal without asking: the others are told as they are known.
-    fn refused_here(&self, charges: &[Charge<'_>], hashes: &Hashes, steps: &[Step], now: Nanos) -> Verdict {
+    fn refused_here(
+        &self,
+        charges: &[Charge<'_>],
+        hashes: &Hashes,
+        steps: &[LeaseStep],
+        now: Nanos,
+    ) -> Verdict {
         let told = |i: usize| match steps.get(i) {
-            Some(Step::Refused(decision)) => *decision,
+            Some(LeaseStep::Refused(decision)) => *decision,
             _ => self.standing(&charges[i], hashes[i], now),
         };
         Verdict { allowed: false, decisions: (0..charges.len()).map(told).collect(), at: now }
     }
 
     /// What a peek would say, as far as it is known here.
-    pub(crate) fn standing(&self, charge: &Charge<'_>, hash: KeyHash, now: Nanos) -> Decision {
+    pub(crate) fn standing(&self, charge: &Charge<'_>, hash: KeyHash, now: Nanos) -> LimitDecision {
         // What can never be had is not to be had with a lease beside it either.
         let leases = self.leases.as_ref().filter(|_| !is_never(charge));
         let leased = leases.and_then(|leases| leases.standing(hash, charge, now));
@@ -119,12 +129,12 @@ impl<L: Link, C: Sleep> RedisStore<L, C> {
     pub(crate) async fn take_there(
         &self,
         charges: &[Charge<'_>],
-        lacking: &Lacking,
+        lacking: &UndecidedTake,
         given: Nanos,
     ) -> Result<Verdict, StoreError> {
-        let Lacking { hashes, steps, now: sent } = lacking;
+        let UndecidedTake { hashes, steps, now: sent } = lacking;
         let sent = *sent;
-        let mut held = Held::new(self.leases.as_ref(), sent);
+        let mut held = DrawnLeases::new(self.leases.as_ref(), sent);
         hashes.iter().zip(steps).for_each(|(&hash, step)| held.hold(hash, drawn(step)));
         let questions = self.questions(charges, hashes, steps, &mut held);
         let asked = self.ask(Intent::Take, &questions.charges, &questions.wants, Nanos::ZERO, given).await?;
@@ -145,17 +155,17 @@ impl<L: Link, C: Sleep> RedisStore<L, C> {
         charges: &[Charge<'a>],
         hashes: &Hashes,
         steps: &Steps,
-        held: &mut Held<'_>,
+        held: &mut DrawnLeases<'_>,
     ) -> Questions<'a> {
         let mut questions = Questions::default();
         for (i, (charge, step)) in charges.iter().zip(steps).enumerate() {
             let cost = match step {
-                Step::Ask(drawn) => Cost::new(charge.cost.get() - drawn.tokens()),
-                Step::Covered { low: true, .. } => Cost::ZERO,
-                Step::Covered { .. } | Step::Refused(_) => continue,
+                LeaseStep::Ask(drawn) => Cost::new(charge.cost.get() - drawn.tokens()),
+                LeaseStep::Covered { low: true, .. } => Cost::ZERO,
+                LeaseStep::Covered { .. } | LeaseStep::Refused(_) => continue,
             };
             let want = held.begin(hashes[i], charge, || self.denials.promised(hashes[i], charge));
-            if want > 0 || matches!(step, Step::Ask(_)) {
+            if want > 0 || matches!(step, LeaseStep::Ask(_)) {
                 questions.of.push(i);
                 questions.charges.push(Charge { cost, ..*charge });
                 questions.wants.push(want);
@@ -164,14 +174,14 @@ impl<L: Link, C: Sleep> RedisStore<L, C> {
         questions
     }
 
-    fn taken(&self, request: &Request<'_, '_>, asked: &Asked, timing: Timing) -> Verdict {
+    fn taken(&self, request: &Request<'_, '_>, asked: &StrictAnswer, timing: Timing) -> Verdict {
         let leased = self.hear(request, asked, timing);
-        let mut decisions: SmallVec<[Decision; 8]> = request.steps.iter().map(told_here).collect();
+        let mut decisions: SmallVec<[LimitDecision; 8]> = request.steps.iter().map(told_here).collect();
         for (j, &i) in request.questions.of.iter().enumerate() {
             let (charge, hash) = (&request.charges[i], request.hashes[i]);
             let standing = &asked.standings[j];
             self.denials.taken(hash, charge, standing, timing_of(standing, timing));
-            let Step::Ask(drawn) = request.steps[i] else { continue };
+            let LeaseStep::Ask(drawn) = request.steps[i] else { continue };
             let decision = asked.verdict.decisions[j];
             if !decision.is_allowed() {
                 // An advisory charge that does not fit: what was drawn for it is not used.
@@ -184,16 +194,16 @@ impl<L: Link, C: Sleep> RedisStore<L, C> {
         Verdict { allowed: true, decisions, at: timing.at }
     }
 
-    fn refused_there(&self, request: &Request<'_, '_>, asked: &Asked, timing: Timing) -> Verdict {
+    fn refused_there(&self, request: &Request<'_, '_>, asked: &StrictAnswer, timing: Timing) -> Verdict {
         let leased = self.hear(request, asked, timing);
-        let mut decisions: SmallVec<[Decision; 8]> = (0..request.charges.len())
+        let mut decisions: SmallVec<[LimitDecision; 8]> = (0..request.charges.len())
             .map(|i| self.standing(&request.charges[i], request.hashes[i], timing.heard))
             .collect();
         for (j, &i) in request.questions.of.iter().enumerate() {
             let (charge, standing) = (&request.charges[i], &asked.standings[j]);
-            let Step::Ask(drawn) = request.steps[i] else { continue };
+            let LeaseStep::Ask(drawn) = request.steps[i] else { continue };
             // What was drawn may be dead when somebody comes back: the bucket itself must hold the cost.
-            let whole = |decision: Decision| match (standing.limit, &standing.state) {
+            let whole = |decision: LimitDecision| match (standing.limit, &standing.state) {
                 (Limit::Meter(meter), State::Word(word)) if drawn.tokens() > 0 => {
                     meter.peek(*word, charge.cost, standing.at)
                 }
@@ -213,11 +223,16 @@ impl<L: Link, C: Sleep> RedisStore<L, C> {
     }
 
     /// Tells leases what was answered: for each question what is leased now, and when the next ask is due.
-    fn hear(&self, request: &Request<'_, '_>, asked: &Asked, timing: Timing) -> SmallVec<[(u32, Nanos); 8]> {
+    fn hear(
+        &self,
+        request: &Request<'_, '_>,
+        asked: &StrictAnswer,
+        timing: Timing,
+    ) -> SmallVec<[(u32, Nanos); 8]> {
         let questions = request.questions;
         let hear = |(j, &i): (usize, &usize)| {
-            let standing: &Standing = &asked.standings[j];
-            let told = Told {
+            let standing: &LimitState = &asked.standings[j];
+            let told = LeaseAnswer {
                 timing: timing_of(standing, timing),
                 want: questions.wants[j],
                 granted: asked.leased.get(j).copied().unwrap_or(0),
@@ -239,7 +254,7 @@ impl<L: Link, C: Sleep> RedisStore<L, C> {
 /// What leases and remembered denials say to a take that they do not decide. What was drawn for it is lost if the server
 /// is never asked.
 #[derive(Debug)]
-pub(crate) struct Lacking {
+pub(crate) struct UndecidedTake {
     hashes: Hashes,
     steps: Steps,
     /// When that was, by this node's clock.
@@ -263,7 +278,7 @@ struct Request<'a, 'c> {
 }
 
 /// The limits of a request may be on several servers, each with a clock of its own.
-fn timing_of(standing: &Standing, timing: Timing) -> Timing {
+fn timing_of(standing: &LimitState, timing: Timing) -> Timing {
     Timing { at: standing.at, ..timing }
 }
 
@@ -275,28 +290,28 @@ fn is_never(charge: &Charge<'_>) -> bool {
     charge.cost.get() > charge.limit.limit().capacity()
 }
 
-fn drawn(step: &Step) -> Drawn {
+fn drawn(step: &LeaseStep) -> Drawn {
     match step {
-        Step::Covered { drawn, .. } | Step::Ask(drawn) => *drawn,
-        Step::Refused(_) => Drawn::default(),
+        LeaseStep::Covered { drawn, .. } | LeaseStep::Ask(drawn) => *drawn,
+        LeaseStep::Refused(_) => Drawn::default(),
     }
 }
 
 /// What a step says by itself; of those that ask the answer is put in its place.
-fn told_here(step: &Step) -> Decision {
+fn told_here(step: &LeaseStep) -> LimitDecision {
     match step {
-        Step::Covered { decision, .. } | Step::Refused(decision) => *decision,
-        Step::Ask(_) => {
-            Decision { outcome: Outcome::Allowed, limit: 0, remaining: 0, reset_after: Nanos::ZERO }
+        LeaseStep::Covered { decision, .. } | LeaseStep::Refused(decision) => *decision,
+        LeaseStep::Ask(_) => {
+            LimitDecision { outcome: Outcome::Allowed, limit: 0, remaining: 0, reset_after: Nanos::ZERO }
         }
     }
 }
 
 /// The same, told to wait at least so long if it has to wait.
-fn not_before(decision: Decision, wait: Nanos) -> Decision {
+fn not_before(decision: LimitDecision, wait: Nanos) -> LimitDecision {
     match decision.outcome {
         Outcome::Denied { retry_after } if retry_after < wait => {
-            Decision { outcome: Outcome::Denied { retry_after: wait }, ..decision }
+            LimitDecision { outcome: Outcome::Denied { retry_after: wait }, ..decision }
         }
         _ => decision,
     }

@@ -7,12 +7,12 @@ use tidegate::{
 
 use crate::errors::StoreError;
 use crate::link::{Link, State};
-use crate::registry::Registry;
-use crate::strict::{Question, ask};
+use crate::registry::LimitRegistry;
+use crate::strict::{StrictRequest, ask};
 use crate::wire::{log_entries, numbers, state_and_text};
 
 pub use crate::scripts::Script;
-pub use crate::wire::{Encoded, decode, decode_beat, encode, encode_beat};
+pub use crate::wire::{EncodedCall, decode, decode_beat, encode, encode_beat};
 
 /// Can scripts count this limit?
 pub fn countable(limit: &Limit) -> bool {
@@ -52,15 +52,15 @@ pub fn log_kept(elements: &[Vec<u8>]) -> Option<Vec<(Nanos, u32)>> {
 
 /// A store that only asks: nothing is remembered, nothing leased, and the time is what each call says.
 #[derive(Debug)]
-pub struct Asking<L> {
+pub struct AskingStore<L> {
     link: L,
-    registry: Registry,
+    registry: LimitRegistry,
 }
 
-impl<L: Link> Asking<L> {
+impl<L: Link> AskingStore<L> {
     /// A store whose keys begin with `prefix`.
-    pub fn new(link: L, prefix: &str) -> Asking<L> {
-        Asking { link, registry: Registry::new(prefix) }
+    pub fn new(link: L, prefix: &str) -> AskingStore<L> {
+        AskingStore { link, registry: LimitRegistry::new(prefix) }
     }
 
     /// The link.
@@ -69,7 +69,7 @@ impl<L: Link> Asking<L> {
     }
 }
 
-impl<L: Link> Store for Asking<L> {
+impl<L: Link> Store for AskingStore<L> {
     type Error = StoreError;
 
     fn limits(&self, limits: &[NamedLimit<'_>], now: Nanos) -> Result<Vec<LimitRef>, LimitError> {
@@ -89,7 +89,8 @@ impl<L: Link> Store for Asking<L> {
         let charges: Vec<OwnedCharge> = charges.iter().map(OwnedCharge::from).collect();
         NowOrLater::later(async move {
             let charges: Vec<Charge<'_>> = charges.iter().map(OwnedCharge::as_charge).collect();
-            let question = Question { intent, charges: &charges, wants: &[], charged_at: now, at: Some(now) };
+            let question =
+                StrictRequest { intent, charges: &charges, wants: &[], charged_at: now, at: Some(now) };
             Ok(ask(&self.link, &self.registry, question, &|| true).await?.verdict)
         })
     }

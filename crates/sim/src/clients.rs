@@ -5,14 +5,14 @@ use std::sync::Arc;
 use tidegate::{Clock, Sleep};
 use tidegate_core::Nanos;
 
-use crate::node::{self, Said};
-use crate::scenario::{OnStoreError, Shape};
-use crate::stage::{Alone, Asked, Stage};
+use crate::node::{self, NodeAnswer};
+use crate::scenario::{ArrivalShape, ScenarioFallback};
+use crate::stage::{ScenarioRun, SimRequest, SoloEvent};
 use crate::world::lock;
 use crate::{NodeClock, Random, START};
 
 /// Clients come to a node, for as long as it lives.
-pub(crate) fn come(stage: &Stage, node: usize) {
+pub(crate) fn come(stage: &ScenarioRun, node: usize) {
     let here = stage.clone();
     stage.world.spawn(Some(node), async move {
         let load = here.scenario.load;
@@ -28,12 +28,12 @@ pub(crate) fn come(stage: &Stage, node: usize) {
 }
 
 /// How long until the next requests, and how many they are. Waves are in step at all nodes.
-fn next(shape: Shape, gap: u64, since: Nanos, random: &mut Random) -> (Nanos, u64) {
+fn next(shape: ArrivalShape, gap: u64, since: Nanos, random: &mut Random) -> (Nanos, u64) {
     let wait = Nanos::new(random.wait_about(gap));
     let (on, off, at_once) = match shape {
-        Shape::Steady => return (wait, 1),
-        Shape::Waves { on, off } => (on, off, 1),
-        Shape::Ambush { on, off, at_once } => (on, off, at_once),
+        ArrivalShape::Steady => return (wait, 1),
+        ArrivalShape::Waves { on, off } => (on, off, 1),
+        ArrivalShape::Ambush { on, off, at_once } => (on, off, at_once),
     };
     let (on, period) = (Nanos::from_millis(on), Nanos::from_millis(on + off));
     let into = Nanos::new(since.saturating_add(wait).get() % period.get());
@@ -41,7 +41,7 @@ fn next(shape: Shape, gap: u64, since: Nanos, random: &mut Random) -> (Nanos, u6
 }
 
 /// One request, as a task of its own.
-fn request(stage: &Stage, node: usize) {
+fn request(stage: &ScenarioRun, node: usize) {
     let Some(limiter) = stage.limiter(node) else { return };
     let scenario = Arc::clone(&stage.scenario);
     let (keys, cost) = stage.world.by_chance(|random| {
@@ -62,12 +62,12 @@ fn request(stage: &Stage, node: usize) {
 
 /// Asks, and writes down what comes of it.
 async fn ask(
-    stage: &Stage,
+    stage: &ScenarioRun,
     node: usize,
     limiter: &node::NodeLimiter,
     keys: &[(usize, usize)],
     cost: u32,
-) -> Said {
+) -> NodeAnswer {
     let task = stage.world.current().expect("requests are tasks");
     let charges: Vec<(usize, u32)> =
         keys.iter().map(|&(limit, key)| (stage.scenario.bucket(limit, key), cost)).collect();
@@ -89,14 +89,14 @@ async fn ask(
     }
     if said.allowed && said.without_store {
         for (&(limit, _), &(bucket, cost)) in keys.iter().zip(&charges) {
-            if stage.scenario.limits[limit].on_store_error == OnStoreError::Local {
+            if stage.scenario.limits[limit].on_store_error == ScenarioFallback::Local {
                 // The engine reads the clock once, before it asks the store.
-                let spent = Alone::Spent(from, cost, said.nodes);
+                let spent = SoloEvent::Spent(from, cost, said.nodes);
                 notes.alone.entry((node, bucket)).or_default().push(spent);
             }
         }
     }
-    notes.requests.push(Asked { node, from, until, cost, limits: keys.len(), said });
+    notes.requests.push(SimRequest { node, from, until, cost, limits: keys.len(), said });
     said
 }
 
@@ -105,7 +105,7 @@ const PATIENCE: Nanos = Nanos::from_secs(2);
 
 /// At the first node somebody uses keys that nobody else does: when denied, it waits exactly as long as it is told,
 /// and must be admitted then, unless something went wrong meanwhile.
-pub(crate) fn test_promises(stage: &Stage) {
+pub(crate) fn test_promises(stage: &ScenarioRun) {
     let here = stage.clone();
     // Of no node: it looks on when the node dies.
     stage.world.spawn(None, async move {
@@ -119,7 +119,7 @@ pub(crate) fn test_promises(stage: &Stage) {
     });
 }
 
-async fn test_promise(stage: &Stage, limit: usize) {
+async fn test_promise(stage: &ScenarioRun, limit: usize) {
     let Some(limiter) = stage.limiter(0) else { return };
     let spec = &stage.scenario.limits[limit];
     let keys = [(limit, spec.keys)];
@@ -148,7 +148,7 @@ async fn test_promise(stage: &Stage, limit: usize) {
 }
 
 /// Waits by the true time, which is the server's, and by the node's: one that drifts must not be the judge.
-async fn wait_both(stage: &Stage, wait: Nanos) {
+async fn wait_both(stage: &ScenarioRun, wait: Nanos) {
     let clock = NodeClock::new(stage.world.clone(), 0);
     let due = clock.now().saturating_add(wait);
     stage.world.until(stage.world.now().saturating_add(Nanos::new(wait.get().next_multiple_of(1_000)))).await;
@@ -156,7 +156,7 @@ async fn wait_both(stage: &Stage, wait: Nanos) {
 }
 
 /// Did nothing go wrong from a little before `from` until now?
-fn is_undisturbed(stage: &Stage, from: Nanos) -> bool {
+fn is_undisturbed(stage: &ScenarioRun, from: Nanos) -> bool {
     let (from, now) = (from.saturating_sub(Nanos::SECOND), stage.world.now());
     stage.scenario.faults.iter().all(|fault| fault.until < from || now < fault.from)
 }

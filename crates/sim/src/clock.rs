@@ -9,7 +9,7 @@ const MILLION: i128 = 1_000_000;
 
 /// What turns the hands of a clock.
 #[derive(Clone, Copy, Debug)]
-pub struct Hands {
+pub struct ClockDriver {
     /// At this true instant, unless it has not been looked at yet…
     since: Option<Nanos>,
     /// …it showed this.
@@ -20,10 +20,10 @@ pub struct Hands {
     still: bool,
 }
 
-impl Hands {
+impl ClockDriver {
     /// A clock that shows `showed` when the world begins.
-    pub fn new(showed: Nanos, drift: i64) -> Hands {
-        Hands { since: None, showed, drift, still: false }
+    pub fn new(showed: Nanos, drift: i64) -> ClockDriver {
+        ClockDriver { since: None, showed, drift, still: false }
     }
 
     /// What it shows at a true instant.

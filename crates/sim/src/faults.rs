@@ -2,7 +2,7 @@
 
 use tidegate_core::Nanos;
 
-use crate::{Random, START, Weather};
+use crate::{NetworkConditions, Random, START};
 
 /// Something that goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,14 +12,14 @@ pub struct Fault {
     /// …to when.
     pub until: Nanos,
     /// What.
-    pub what: Trouble,
+    pub what: FaultKind,
 }
 
 /// The ways in which things go wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trouble {
+pub enum FaultKind {
     /// Messages take long, get lost, come twice, or the server is slow.
-    Weather(Weather),
+    NetworkConditions(NetworkConditions),
     /// The nodes whose bit is set do not reach the server.
     Partition(u64),
     /// The server is down, and comes back with what it kept, or with nothing.
@@ -80,23 +80,23 @@ pub(crate) const KINDS: &[&str] = &[
     "poison",
 ];
 
-impl Trouble {
+impl FaultKind {
     /// A word for it.
     pub fn kind(&self) -> &'static str {
         match self {
-            Trouble::Weather(_) => "weather",
-            Trouble::Partition(_) => "partition",
-            Trouble::Restart { .. } => "restart",
-            Trouble::Failover { .. } => "failover",
-            Trouble::TwoMasters { .. } => "two-masters",
-            Trouble::ScriptFlush => "flush",
-            Trouble::OutOfMemory => "oom",
-            Trouble::ServerStep(_) => "server-step",
-            Trouble::NodeStep(..) => "node-step",
-            Trouble::Suspend { .. } => "suspend",
-            Trouble::Crash(_) => "crash",
-            Trouble::Leave(_) => "leave",
-            Trouble::Poison => "poison",
+            FaultKind::NetworkConditions(_) => "weather",
+            FaultKind::Partition(_) => "partition",
+            FaultKind::Restart { .. } => "restart",
+            FaultKind::Failover { .. } => "failover",
+            FaultKind::TwoMasters { .. } => "two-masters",
+            FaultKind::ScriptFlush => "flush",
+            FaultKind::OutOfMemory => "oom",
+            FaultKind::ServerStep(_) => "server-step",
+            FaultKind::NodeStep(..) => "node-step",
+            FaultKind::Suspend { .. } => "suspend",
+            FaultKind::Crash(_) => "crash",
+            FaultKind::Leave(_) => "leave",
+            FaultKind::Poison => "poison",
         }
     }
 }
@@ -108,7 +108,12 @@ pub(crate) struct Faults;
 impl Faults {
     /// One to four faults that are over when the world is to be healed. No two overlap: each has to be able to end
     /// what it began, and the oracles to say whose price an excess is.
-    pub(crate) fn of(random: &mut Random, nodes: usize, healed: Nanos, weather: Weather) -> Vec<Fault> {
+    pub(crate) fn of(
+        random: &mut Random,
+        nodes: usize,
+        healed: Nanos,
+        weather: NetworkConditions,
+    ) -> Vec<Fault> {
         let mut faults: Vec<Fault> = Vec::new();
         let span = healed.saturating_sub(START).get() / 1_000_000;
         for _ in 0..random.between(1, 4) {
@@ -126,23 +131,32 @@ impl Faults {
     }
 }
 
-fn trouble(random: &mut Random, nodes: usize, weather: Weather) -> Trouble {
+fn trouble(random: &mut Random, nodes: usize, weather: NetworkConditions) -> FaultKind {
     let node = random.between(0, nodes as u64 - 1) as usize;
     match random.between(0, 13) {
-        0 => Trouble::Weather(Weather { lost: random.between(10, 400), doubled: 100, ..weather }),
-        1 => Trouble::Weather(Weather { delay_more: random.between(5_000, 60_000), ..weather }),
-        2 => Trouble::Weather(Weather { work: random.between(1_000, 40_000), ..weather }),
-        3 => Trouble::Partition(random.between(1, (1 << nodes) - 1)),
-        4 => Trouble::Restart { empty: random.chance(500) },
-        5 => Trouble::Failover { lag: Nanos::from_millis(random.between(1, 200)) },
-        6 => Trouble::ScriptFlush,
-        7 => Trouble::OutOfMemory,
-        8 => Trouble::ServerStep(step(random)),
-        9 => Trouble::NodeStep(node, step(random)),
-        10 => Trouble::Suspend { node, clock_stands: random.chance(500) },
-        11 => Trouble::Crash(node),
-        12 => Trouble::Leave(node),
-        _ => Trouble::Poison,
+        0 => FaultKind::NetworkConditions(NetworkConditions {
+            lost: random.between(10, 400),
+            doubled: 100,
+            ..weather
+        }),
+        1 => FaultKind::NetworkConditions(NetworkConditions {
+            delay_more: random.between(5_000, 60_000),
+            ..weather
+        }),
+        2 => {
+            FaultKind::NetworkConditions(NetworkConditions { work: random.between(1_000, 40_000), ..weather })
+        }
+        3 => FaultKind::Partition(random.between(1, (1 << nodes) - 1)),
+        4 => FaultKind::Restart { empty: random.chance(500) },
+        5 => FaultKind::Failover { lag: Nanos::from_millis(random.between(1, 200)) },
+        6 => FaultKind::ScriptFlush,
+        7 => FaultKind::OutOfMemory,
+        8 => FaultKind::ServerStep(step(random)),
+        9 => FaultKind::NodeStep(node, step(random)),
+        10 => FaultKind::Suspend { node, clock_stands: random.chance(500) },
+        11 => FaultKind::Crash(node),
+        12 => FaultKind::Leave(node),
+        _ => FaultKind::Poison,
     }
 }
 

@@ -4,14 +4,14 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tidegate_core::{Limit, Meter, Nanos, Quota};
-use tidegate_redis::Mode;
+use tidegate_redis::StoreMode;
 
-use crate::ledger::Account;
+use crate::ledger::BucketAccount;
 use crate::oracles::{Envelope, counted, is_backed, never_spent, spent_unpaid, used_stale};
 use crate::scenario::Scenario;
-use crate::stage::{Alone, Notes, Stage};
+use crate::stage::{RunNotes, ScenarioRun, SoloEvent};
 use crate::world::lock;
-use crate::{START, Trouble};
+use crate::{FaultKind, START};
 
 /// After healing, within so long every node must decide by the server again.
 const HEALS_WITHIN: Nanos = Nanos::from_secs(2);
@@ -21,7 +21,7 @@ const ASKED_WITHIN: Nanos = Nanos::from_secs(5);
 
 /// What came of a seed.
 #[derive(Clone, Debug, Default)]
-pub struct Outcome {
+pub struct SeedOutcome {
     /// The seed.
     pub seed: u64,
     /// What must not be, in words. None if all is well.
@@ -43,14 +43,14 @@ pub struct Outcome {
 }
 
 /// Plays the scenario of a seed, and judges it.
-pub fn run(seed: u64, traced: bool) -> Outcome {
+pub fn run(seed: u64, traced: bool) -> SeedOutcome {
     play(Scenario::of(seed), traced)
 }
 
 /// Plays a scenario, and judges it. A node that panics is a violation, and ends the play.
-pub fn play(scenario: Scenario, traced: bool) -> Outcome {
-    let stage = Stage::set(scenario, traced);
-    let mut outcome = Outcome { seed: stage.scenario.seed, ..Outcome::default() };
+pub fn play(scenario: Scenario, traced: bool) -> SeedOutcome {
+    let stage = ScenarioRun::set(scenario, traced);
+    let mut outcome = SeedOutcome { seed: stage.scenario.seed, ..SeedOutcome::default() };
     // What is left of the world is only looked at.
     match catch_unwind(AssertUnwindSafe(|| stage.play())) {
         Ok(()) => judge(&stage, &mut outcome),
@@ -74,7 +74,7 @@ fn said_in(panic: &(dyn Any + Send)) -> &str {
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no words")
 }
 
-fn judge(stage: &Stage, outcome: &mut Outcome) {
+fn judge(stage: &ScenarioRun, outcome: &mut SeedOutcome) {
     let (accounts, strangers) = stage.ledger.close();
     let notes = lock(&stage.notes);
     let mut found = Vec::new();
@@ -102,9 +102,9 @@ fn judge(stage: &Stage, outcome: &mut Outcome) {
 /// Nothing is spent unpaid, and no more than the limit and the published bound.
 fn judge_bucket(
     scenario: &Scenario,
-    notes: &Notes,
+    notes: &RunNotes,
     bucket: usize,
-    account: &Account,
+    account: &BucketAccount,
     found: &mut Vec<String>,
 ) -> (u64, u64) {
     let spec = &scenario.limits[scenario.buckets()[bucket]];
@@ -122,8 +122,8 @@ fn judge_bucket(
         return (0, 0);
     };
     let life = match scenario.mode {
-        Mode::Strict => Nanos::ZERO,
-        Mode::Hybrid { life } => life,
+        StoreMode::Strict => Nanos::ZERO,
+        StoreMode::Hybrid { life } => life,
     };
     let mut envelope = Envelope::new(quota, life);
     let mut reliefs = reliefs().peekable();
@@ -144,15 +144,15 @@ fn judge_bucket(
 /// No node uses a lease after its life.
 fn judge_leases(
     scenario: &Scenario,
-    notes: &Notes,
+    notes: &RunNotes,
     bucket: usize,
-    account: &Account,
+    account: &BucketAccount,
     found: &mut Vec<String>,
 ) {
     let Limit::Meter(Meter::TokenBucket(quota)) = &scenario.limits[scenario.buckets()[bucket]].limit else {
         return;
     };
-    let Mode::Hybrid { life } = scenario.mode else { return };
+    let StoreMode::Hybrid { life } = scenario.mode else { return };
     // No longer than the bucket takes to fill.
     let fill =
         u128::from(quota.capacity()) * u128::from(quota.rate().nanos()) / u128::from(quota.rate().tokens());
@@ -179,13 +179,13 @@ fn slowest(span: Nanos, drift: i64) -> Nanos {
 }
 
 fn has_server_step(scenario: &Scenario) -> bool {
-    scenario.faults.iter().any(|fault| matches!(fault.what, Trouble::ServerStep(_)))
+    scenario.faults.iter().any(|fault| matches!(fault.what, FaultKind::ServerStep(_)))
 }
 
 /// What leases can bring beyond the bound where a clock is slow, is set back or stands still: what the rate adds in
 /// the time by which they live longer.
-fn stretch(scenario: &Scenario, notes: &Notes, quota: &Quota) -> u64 {
-    let Mode::Hybrid { life } = scenario.mode else { return 0 };
+fn stretch(scenario: &Scenario, notes: &RunNotes, quota: &Quota) -> u64 {
+    let StoreMode::Hybrid { life } = scenario.mode else { return 0 };
     let slow = scenario.drifts.iter().map(|drift| drift.min(&0).unsigned_abs()).max().unwrap_or(0);
     let by_drift = life.get() * slow / 999_000;
     let by_steps = notes.stretched.values().max().map_or(0, |span| span.get());
@@ -199,14 +199,14 @@ fn refilled(quota: &Quota, span: Nanos) -> u64 {
 }
 
 /// A node that is by itself keeps to its share.
-fn judge_alone(scenario: &Scenario, notes: &Notes, found: &mut Vec<String>) {
+fn judge_alone(scenario: &Scenario, notes: &RunNotes, found: &mut Vec<String>) {
     let buckets = scenario.buckets();
     for (&(node, bucket), events) in &notes.alone {
         let spec = &scenario.limits[buckets[bucket]];
         let Limit::Meter(Meter::TokenBucket(quota)) = &spec.limit else { continue };
         let nodes = events.iter().filter_map(|event| match event {
-            Alone::Spent(_, _, nodes) => Some(*nodes),
-            Alone::Relief(..) => None,
+            SoloEvent::Spent(_, _, nodes) => Some(*nodes),
+            SoloEvent::Allowance(..) => None,
         });
         let Some(nodes) = nodes.min() else { continue };
         let rate = quota.rate();
@@ -214,11 +214,11 @@ fn judge_alone(scenario: &Scenario, notes: &Notes, found: &mut Vec<String>) {
         let share = Quota::new(rate.tokens(), window, (quota.capacity() / nodes).max(1));
         let mut envelope = Envelope::new(&share.expect("a share of modest numbers is in range"), Nanos::ZERO);
         let mut events = events.clone();
-        events.sort_by_key(Alone::at);
+        events.sort_by_key(SoloEvent::at);
         for event in &events {
             match *event {
-                Alone::Spent(at, tokens, _) => envelope.spend(at, tokens),
-                Alone::Relief(at, relief) => envelope.relieve(at, relief),
+                SoloEvent::Spent(at, tokens, _) => envelope.spend(at, tokens),
+                SoloEvent::Allowance(at, relief) => envelope.relieve(at, relief),
             }
         }
         let length = scenario.end.saturating_sub(START);
@@ -232,7 +232,12 @@ fn judge_alone(scenario: &Scenario, notes: &Notes, found: &mut Vec<String>) {
 }
 
 /// No node refuses by what it was told too long ago.
-fn judge_refusals(scenario: &Scenario, notes: &Notes, accounts: &[Account], found: &mut Vec<String>) {
+fn judge_refusals(
+    scenario: &Scenario,
+    notes: &RunNotes,
+    accounts: &[BucketAccount],
+    found: &mut Vec<String>,
+) {
     for (node, refused, buckets) in &notes.refusals {
         let stretched = notes.stretched.get(node).copied().unwrap_or_default();
         let age = slowest(ASKED_WITHIN, scenario.drifts[*node]).saturating_add(stretched);
@@ -245,14 +250,14 @@ fn judge_refusals(scenario: &Scenario, notes: &Notes, accounts: &[Account], foun
 }
 
 /// Nobody waits longer than the deadline, nothing fails where nothing is wrong, and what was wrong heals.
-fn judge_requests(stage: &Stage, notes: &Notes, found: &mut Vec<String>) {
+fn judge_requests(stage: &ScenarioRun, notes: &RunNotes, found: &mut Vec<String>) {
     let scenario = &stage.scenario;
     // Where a call is about several slots, what one has refused another may have to be given back first.
     let calls = if scenario.has_slots { 2 } else { 1 };
     let longest = Nanos::new(scenario.deadline.get() * calls);
     let was_stopped = |node: usize, from: Nanos, until: Nanos| {
         scenario.faults.iter().any(|fault| {
-            matches!(fault.what, Trouble::Suspend { node: stopped, .. } if stopped == node)
+            matches!(fault.what, FaultKind::Suspend { node: stopped, .. } if stopped == node)
                 && fault.from <= until
                 && from <= fault.until
         })
@@ -279,8 +284,8 @@ fn judge_requests(stage: &Stage, notes: &Notes, found: &mut Vec<String>) {
 }
 
 /// Where there are no leases, whatever the server gave was spent, but for calls of which nobody heard.
-fn judge_waste(scenario: &Scenario, accounts: &[Account], found: &mut Vec<String>) {
-    if scenario.mode != Mode::Strict || !scenario.is_calm() {
+fn judge_waste(scenario: &Scenario, accounts: &[BucketAccount], found: &mut Vec<String>) {
+    if scenario.mode != StoreMode::Strict || !scenario.is_calm() {
         return;
     }
     // What was given just before the end may be under way, and so may what hands it back.
@@ -288,7 +293,8 @@ fn judge_waste(scenario: &Scenario, accounts: &[Account], found: &mut Vec<String
     for (bucket, account) in accounts.iter().enumerate() {
         let settled = |&&(at, tokens): &&(Nanos, i64)| tokens < 0 || at < end;
         let given = account.given.iter().filter(settled).copied().collect();
-        let wasted = never_spent(&Account { given, spent: account.spent.clone(), ..Account::default() });
+        let wasted =
+            never_spent(&BucketAccount { given, spent: account.spent.clone(), ..BucketAccount::default() });
         if wasted > 0 {
             found.push(format!("bucket {bucket}: the server gave {wasted} that nobody spent"));
         }
@@ -296,7 +302,7 @@ fn judge_waste(scenario: &Scenario, accounts: &[Account], found: &mut Vec<String
 }
 
 /// Under load, where nothing is wrong, a limit lets nearly all through that it may.
-fn judge_throughput(scenario: &Scenario, accounts: &[Account], found: &mut Vec<String>) {
+fn judge_throughput(scenario: &Scenario, accounts: &[BucketAccount], found: &mut Vec<String>) {
     let Some(rate) = scenario.is_overloaded() else { return };
     let length = scenario.end.saturating_sub(START);
     let may = u128::from(length.get()) * u128::from(rate) / u128::from(Nanos::SECOND.get());

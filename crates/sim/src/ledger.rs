@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use tidegate_core::{Limit, Nanos};
-use tidegate_redis::{Answer, BucketKey, Call, Said, Verb};
+use tidegate_redis::{BucketKey, CallAnswer, CallOutcome, CallVerb, ScriptCall};
 
 use crate::world::{TaskId, lock};
 
@@ -21,7 +21,7 @@ struct Books {
     /// What each request asks for; an answer may come to nobody.
     asked: BTreeMap<TaskId, Vec<usize>>,
     under_way: BTreeMap<TaskId, Vec<Taken>>,
-    accounts: Vec<Account>,
+    accounts: Vec<BucketAccount>,
     /// Calls about buckets that nobody has asked for.
     strangers: u64,
 }
@@ -37,7 +37,7 @@ struct Taken {
 
 /// What is known of one bucket, not yet in the order of time.
 #[derive(Clone, Debug, Default)]
-pub struct Account {
+pub struct BucketAccount {
     /// What clients were let do: when, and how many tokens.
     pub spent: Vec<(Nanos, u32)>,
     /// What the server gave: when, and how many tokens; or took back.
@@ -52,7 +52,7 @@ pub struct Account {
 
 /// Who had a call made: a task of a node.
 #[derive(Clone, Copy, Debug)]
-pub struct Caller {
+pub struct CallOrigin {
     /// The task, if it is one.
     pub task: Option<TaskId>,
     /// Its node.
@@ -64,7 +64,7 @@ pub struct Caller {
 impl Ledger {
     /// Empty books for buckets of these limits.
     pub fn new(limits: Vec<Limit>) -> Ledger {
-        let accounts = vec![Account::default(); limits.len()];
+        let accounts = vec![BucketAccount::default(); limits.len()];
         Ledger(Arc::new(Mutex::new(Books {
             limits,
             bucket_of: BTreeMap::new(),
@@ -83,10 +83,10 @@ impl Ledger {
     }
 
     /// The server has done a call.
-    pub fn executed(&self, caller: Caller, at: Nanos, call: &Call, answer: &Answer) {
-        let Caller { task, node, sent } = caller;
+    pub fn executed(&self, caller: CallOrigin, at: Nanos, call: &ScriptCall, answer: &CallAnswer) {
+        let CallOrigin { task, node, sent } = caller;
         self.answered(caller, call);
-        if answer.said != Said::Done || call.verb == Verb::Peek {
+        if answer.said != CallOutcome::Done || call.verb == CallVerb::Peek {
             return;
         }
         let mut books = lock(&self.0);
@@ -97,7 +97,7 @@ impl Ledger {
             };
             let tokens = i64::from(entry.cost.get());
             match call.verb {
-                Verb::Take => {
+                CallVerb::Take => {
                     let account = &mut books.accounts[bucket];
                     account.given.push((at, tokens + i64::from(leased)));
                     account.leased.entry(node).or_default().push((sent, leased));
@@ -105,13 +105,13 @@ impl Ledger {
                         under_way.push(Taken { bucket, tokens: entry.cost.get(), sent, at });
                     }
                 }
-                Verb::Refund | Verb::HandBack => books.accounts[bucket].given.push((at, -tokens)),
-                Verb::Peek => {}
+                CallVerb::Refund | CallVerb::HandBack => books.accounts[bucket].given.push((at, -tokens)),
+                CallVerb::Peek => {}
             }
         }
     }
 
-    fn answered(&self, Caller { task, node, sent }: Caller, call: &Call) {
+    fn answered(&self, CallOrigin { task, node, sent }: CallOrigin, call: &ScriptCall) {
         let mut books = lock(&self.0);
         for entry in &call.entries {
             if let Some(bucket) = books.place(task, &entry.key, &entry.limit) {
@@ -152,7 +152,7 @@ impl Ledger {
     }
 
     /// The accounts in the order of time, and how many calls were about buckets that nobody had asked for.
-    pub fn close(&self) -> (Vec<Account>, u64) {
+    pub fn close(&self) -> (Vec<BucketAccount>, u64) {
         let mut books = lock(&self.0);
         let mut accounts = std::mem::take(&mut books.accounts);
         for account in &mut accounts {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
-use tidegate_sim::{Outcome, report};
+use tidegate_sim::{SeedOutcome, report};
 
 /// Plays worlds of nodes, clocks, a network and a Redis that all fail, each from one seed, and judges them.
 #[derive(Debug, Parser)]
@@ -86,7 +86,7 @@ fn run(args: &RunArgs) -> ExitCode {
     exit(&outcomes)
 }
 
-fn tell(outcome: &Outcome) {
+fn tell(outcome: &SeedOutcome) {
     if outcome.violations.is_empty() {
         return;
     }
@@ -101,7 +101,7 @@ fn tell(outcome: &Outcome) {
 const KEPT: &str = "sim/seeds/failed-once.txt";
 
 /// Adds the seed to those that tests play from now on.
-fn remember(outcome: &Outcome) {
+fn remember(outcome: &SeedOutcome) {
     let shown = outcome.violations.first().map(ToString::to_string).unwrap_or_default();
     let line = format!("{:<5} # {}", outcome.seed, shown.lines().next().unwrap_or_default());
     let file = std::fs::OpenOptions::new().append(true).open(KEPT);
@@ -111,8 +111,8 @@ fn remember(outcome: &Outcome) {
     }
 }
 
-fn summary(outcomes: &[&Outcome]) -> String {
-    let sum = |of: fn(&Outcome) -> u64| outcomes.iter().map(|outcome| of(outcome)).sum::<u64>();
+fn summary(outcomes: &[&SeedOutcome]) -> String {
+    let sum = |of: fn(&SeedOutcome) -> u64| outcomes.iter().map(|outcome| of(outcome)).sum::<u64>();
     let failed = outcomes.iter().filter(|outcome| !outcome.violations.is_empty()).count();
     format!(
         "{} worlds, {failed} with violations: {} requests, {} admitted, {} decided without the store, {} commands, \
@@ -126,7 +126,7 @@ fn summary(outcomes: &[&Outcome]) -> String {
     )
 }
 
-fn exit(outcomes: &[Outcome]) -> ExitCode {
+fn exit(outcomes: &[SeedOutcome]) -> ExitCode {
     let all_well = outcomes.iter().all(|outcome| outcome.violations.is_empty());
     if all_well { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

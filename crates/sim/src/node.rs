@@ -2,18 +2,18 @@
 
 use std::sync::Arc;
 
-use tidegate::policy::{Limiter, Policy, Request};
+use tidegate::engine::{Limiter, Policy, Request};
 use tidegate::{Cost, MemoryOptions, Nanos};
-use tidegate_redis::{Options, RedisStore};
+use tidegate_redis::{RedisStore, StoreOptions};
 
 use crate::scenario::Scenario;
 use crate::{Network, NodeClock, SimLink, World};
 
 /// The store of a node.
-pub type NodeStore = RedisStore<SimLink, NodeClock>;
+pub type SimNodeStore = RedisStore<SimLink, NodeClock>;
 
 /// The engine of a node.
-pub type NodeLimiter = Limiter<NodeStore, NodeClock>;
+pub type NodeLimiter = Limiter<SimNodeStore, NodeClock>;
 
 /// Enough for the keys of any scenario while a node is by itself.
 const FALLBACK_KEYS: usize = 1_024;
@@ -26,7 +26,7 @@ pub(crate) fn start(world: &World, network: &Network, scenario: &Scenario, node:
     let clock = NodeClock::new(world.clone(), node);
     let link = network.link(node, scenario.deadline, scenario.has_slots);
     let name = world.by_chance(|random| u128::from(random.bits()));
-    let options = Options { node: name, max_known: KNOWN_MAX, ..Options::new(scenario.mode) };
+    let options = StoreOptions { node: name, max_known: KNOWN_MAX, ..StoreOptions::new(scenario.mode) };
     let store = RedisStore::new(link, clock.clone(), options);
     let policy = Policy::parse(&scenario.policy()).expect("scenarios write policies that can be read");
     let limiter = Limiter::with_store(policy, store, clock).expect("a store takes a few limits");
@@ -43,7 +43,7 @@ pub(crate) fn start(world: &World, network: &Network, scenario: &Scenario, node:
 
 /// What a node said to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Said {
+pub struct NodeAnswer {
     /// Was it admitted?
     pub allowed: bool,
     /// Was it decided without the store?
@@ -55,16 +55,16 @@ pub struct Said {
 }
 
 /// Asks a node about a request that names these keys of these limits.
-pub(crate) async fn ask(limiter: &NodeLimiter, keys: &[(usize, usize)], cost: u32) -> Said {
+pub(crate) async fn ask(limiter: &NodeLimiter, keys: &[(usize, usize)], cost: u32) -> NodeAnswer {
     let mut request = Request::new().cost(Cost::new(cost));
     for (limit, key) in keys {
         request = request.descriptor(limit.to_string(), format!("key-{key}"));
     }
     let decision = limiter.check_async(&request).await;
-    Said {
+    NodeAnswer {
         allowed: decision.is_allowed(),
         without_store: decision.without_store(),
-        retry_after: decision.retry_after(),
+        retry_after: decision.wait(),
         nodes: tidegate::Store::nodes(limiter.store()),
     }
 }

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use tidegate_core::Nanos;
-use tidegate_redis::Mode;
+use tidegate_redis::StoreMode;
 
-use crate::faults::{Fault, Trouble};
+use crate::faults::{Fault, FaultKind};
 use crate::ledger::Ledger;
-use crate::node::{self, NodeLimiter, Said};
-use crate::oracles::Relief;
+use crate::node::{self, NodeAnswer, NodeLimiter};
+use crate::oracles::Allowance;
 use crate::scenario::Scenario;
 use crate::world::lock;
-use crate::{Hands, Model, Network, START, World, clients};
+use crate::{ClockDriver, Model, Network, START, World, clients};
 
 /// The longest pause between two attempts to connect, in milliseconds.
 const ATTEMPT_PAUSE: u64 = 500;
@@ -22,7 +22,7 @@ const LOOK_EVERY: Nanos = Nanos::from_millis(50);
 
 /// A scenario being played. Clones are the same play.
 #[derive(Clone, Debug)]
-pub struct Stage {
+pub struct ScenarioRun {
     /// Where it is played.
     pub world: World,
     /// The server and the lines to it.
@@ -32,21 +32,21 @@ pub struct Stage {
     /// What is played.
     pub scenario: Arc<Scenario>,
     /// What was written down.
-    pub notes: Arc<Mutex<Notes>>,
+    pub notes: Arc<Mutex<RunNotes>>,
     nodes: Arc<Mutex<Vec<Option<Arc<NodeLimiter>>>>>,
 }
 
 /// What is written down while a scenario is played.
 #[derive(Debug, Default)]
-pub struct Notes {
+pub struct RunNotes {
     /// Every request.
-    pub requests: Vec<Asked>,
+    pub requests: Vec<SimRequest>,
     /// What the store refused: at which node, when, and about which buckets.
     pub refusals: Vec<(usize, Nanos, Vec<usize>)>,
     /// What was admitted without the store: by node and bucket.
-    pub alone: BTreeMap<(usize, usize), Vec<Alone>>,
+    pub alone: BTreeMap<(usize, usize), Vec<SoloEvent>>,
     /// Faults after which more may be spent, by bucket or of all buckets.
-    pub reliefs: Vec<(Nanos, Option<usize>, Relief)>,
+    pub reliefs: Vec<(Nanos, Option<usize>, Allowance)>,
     /// The largest bound that was published, by limit.
     pub bounds: BTreeMap<String, u64>,
     /// How much longer than its life a lease may have lived by the true time, at each node.
@@ -59,7 +59,7 @@ pub struct Notes {
 
 /// One request.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked {
+pub struct SimRequest {
     /// At which node.
     pub node: usize,
     /// When.
@@ -71,30 +71,30 @@ pub struct Asked {
     /// How many limits it named.
     pub limits: usize,
     /// How it was decided.
-    pub said: Said,
+    pub said: NodeAnswer,
 }
 
 /// Something about a node that is by itself.
 #[derive(Clone, Copy, Debug)]
-pub enum Alone {
+pub enum SoloEvent {
     /// So many tokens were spent while it held so many nodes to be alive.
     Spent(Nanos, u32, u32),
     /// It may spend more now.
-    Relief(Nanos, Relief),
+    Allowance(Nanos, Allowance),
 }
 
-impl Alone {
+impl SoloEvent {
     /// When that was.
     pub fn at(&self) -> Nanos {
         match *self {
-            Alone::Spent(at, ..) | Alone::Relief(at, _) => at,
+            SoloEvent::Spent(at, ..) | SoloEvent::Allowance(at, _) => at,
         }
     }
 }
 
-impl Stage {
+impl ScenarioRun {
     /// Sets the stage.
-    pub fn set(scenario: Scenario, traced: bool) -> Stage {
+    pub fn set(scenario: Scenario, traced: bool) -> ScenarioRun {
         let world = World::new(scenario.seed, traced);
         world.note(None, format_args!("{scenario:?}"));
         let limits = scenario.buckets().into_iter().map(|limit| scenario.limits[limit].limit).collect();
@@ -103,11 +103,11 @@ impl Stage {
         for &drift in &scenario.drifts {
             // Nodes do not agree on the time of day.
             let off = Nanos::from_millis(world.by_chance(|random| random.between(0, 7_200_000)));
-            world.add_node(Hands::new(START.saturating_add(off).saturating_sub(Nanos::HOUR), drift));
+            world.add_node(ClockDriver::new(START.saturating_add(off).saturating_sub(Nanos::HOUR), drift));
         }
         let nodes = Arc::new(Mutex::new(vec![None; scenario.nodes]));
         let scenario = Arc::new(scenario);
-        Stage { world, network, ledger, scenario, notes: Arc::default(), nodes }
+        ScenarioRun { world, network, ledger, scenario, notes: Arc::default(), nodes }
     }
 
     /// Plays it to its end.
@@ -157,7 +157,7 @@ impl Stage {
     }
 
     fn plan(&self, fault: Fault) {
-        if let Trouble::Failover { lag } | Trouble::TwoMasters { lag, .. } = fault.what {
+        if let FaultKind::Failover { lag } | FaultKind::TwoMasters { lag, .. } = fault.what {
             let (stage, kept) = (self.clone(), Arc::new(Mutex::new(Model::default())));
             let replica = Arc::clone(&kept);
             self.world.at(fault.from.saturating_sub(lag), move || {
@@ -165,7 +165,7 @@ impl Stage {
             });
             let stage = self.clone();
             match fault.what {
-                Trouble::TwoMasters { stay, .. } => {
+                FaultKind::TwoMasters { stay, .. } => {
                     self.world.at(fault.from, move || stage.split(&lock(&kept), stay, &fault));
                 }
                 _ => self.world.at(fault.until, move || stage.fail_over(&lock(&kept))),
@@ -180,39 +180,39 @@ impl Stage {
     fn begin(&self, fault: &Fault) {
         self.world.note(None, format_args!("begins: {:?}", fault.what));
         match fault.what {
-            Trouble::Weather(weather) => self.network.set_weather(weather),
-            Trouble::Partition(nodes) => self.cut(nodes, true),
-            Trouble::Restart { .. } | Trouble::Failover { .. } => self.network.go_down(),
-            Trouble::TwoMasters { .. } => {}
-            Trouble::ScriptFlush => self.network.forget_scripts(),
-            Trouble::OutOfMemory => self.network.with_model(|model| model.out_of_memory = true),
-            Trouble::ServerStep(by) => {
+            FaultKind::NetworkConditions(weather) => self.network.set_weather(weather),
+            FaultKind::Partition(nodes) => self.cut(nodes, true),
+            FaultKind::Restart { .. } | FaultKind::Failover { .. } => self.network.go_down(),
+            FaultKind::TwoMasters { .. } => {}
+            FaultKind::ScriptFlush => self.network.forget_scripts(),
+            FaultKind::OutOfMemory => self.network.with_model(|model| model.out_of_memory = true),
+            FaultKind::ServerStep(by) => {
                 self.network.step_clock(by);
                 if let Ok(by) = u64::try_from(by) {
-                    self.relieve(None, Relief::Jump(Nanos::new(by)));
+                    self.relieve(None, Allowance::Jump(Nanos::new(by)));
                 }
             }
-            Trouble::NodeStep(node, by) => {
+            FaultKind::NodeStep(node, by) => {
                 self.world.turn_clock(node, |hands, now| hands.step(now, by));
                 if by < 0 {
                     self.stretch(node, Nanos::new(by.unsigned_abs()));
                 } else {
-                    self.relieve_alone(node, Relief::Jump(Nanos::new(by.unsigned_abs())));
+                    self.relieve_alone(node, Allowance::Jump(Nanos::new(by.unsigned_abs())));
                 }
             }
-            Trouble::Suspend { node, clock_stands } => {
+            FaultKind::Suspend { node, clock_stands } => {
                 self.world.stop(node);
                 if clock_stands {
                     self.world.turn_clock(node, |hands, now| hands.stand_still(now, true));
                     self.stretch(node, fault.until.saturating_sub(fault.from));
                 }
             }
-            Trouble::Crash(node) => drop(self.end(node)),
-            Trouble::Leave(node) => self.leave(node),
-            Trouble::Poison => {
+            FaultKind::Crash(node) => drop(self.end(node)),
+            FaultKind::Leave(node) => self.leave(node),
+            FaultKind::Poison => {
                 for key in self.network.with_model(|model| model.poison(|_| true)) {
                     let bucket = self.ledger.bucket_of(&key);
-                    self.relieve(bucket, Relief::Capacity);
+                    self.relieve(bucket, Allowance::Capacity);
                 }
             }
         }
@@ -221,31 +221,31 @@ impl Stage {
     fn mend(&self, fault: &Fault) {
         self.world.note(None, format_args!("ends: {:?}", fault.what));
         match fault.what {
-            Trouble::Weather(_) => self.network.set_weather(self.scenario.weather),
-            Trouble::Partition(nodes) => self.cut(nodes, false),
-            Trouble::Restart { empty: false } => self.network.come_up(|_| {}, ATTEMPT_PAUSE),
-            Trouble::Restart { empty: true } => {
+            FaultKind::NetworkConditions(_) => self.network.set_weather(self.scenario.weather),
+            FaultKind::Partition(nodes) => self.cut(nodes, false),
+            FaultKind::Restart { empty: false } => self.network.come_up(|_| {}, ATTEMPT_PAUSE),
+            FaultKind::Restart { empty: true } => {
                 self.network.come_up(Model::wipe, ATTEMPT_PAUSE);
-                self.relieve(None, Relief::Capacity);
+                self.relieve(None, Allowance::Capacity);
             }
-            Trouble::OutOfMemory => self.network.with_model(|model| model.out_of_memory = false),
-            Trouble::Suspend { node, clock_stands } => {
+            FaultKind::OutOfMemory => self.network.with_model(|model| model.out_of_memory = false),
+            FaultKind::Suspend { node, clock_stands } => {
                 if clock_stands {
                     self.world.turn_clock(node, |hands, now| hands.stand_still(now, false));
                 }
                 self.world.go_on(node);
             }
-            Trouble::Crash(node) | Trouble::Leave(node) => {
+            FaultKind::Crash(node) | FaultKind::Leave(node) => {
                 drop(self.end(node));
-                self.relieve_alone(node, Relief::Capacity);
+                self.relieve_alone(node, Allowance::Capacity);
                 self.start(node);
             }
-            Trouble::TwoMasters { .. } => self.network.leave_the_old_master(),
-            Trouble::Failover { .. }
-            | Trouble::ScriptFlush
-            | Trouble::ServerStep(_)
-            | Trouble::NodeStep(..)
-            | Trouble::Poison => {}
+            FaultKind::TwoMasters { .. } => self.network.leave_the_old_master(),
+            FaultKind::Failover { .. }
+            | FaultKind::ScriptFlush
+            | FaultKind::ServerStep(_)
+            | FaultKind::NodeStep(..)
+            | FaultKind::Poison => {}
         }
     }
 
@@ -254,19 +254,19 @@ impl Stage {
         let mut replica = replica.clone();
         replica.out_of_memory = false;
         self.network.come_up(|model| *model = replica, ATTEMPT_PAUSE);
-        self.relieve(None, Relief::Capacity);
+        self.relieve(None, Allowance::Capacity);
     }
 
     /// Both masters give for as long as somebody stays with the old one, and leases of both are out then.
     fn split(&self, replica: &Model, stay: u64, fault: &Fault) {
         self.network.split(replica.clone(), |node| stay >> node & 1 == 1);
         let life = match self.scenario.mode {
-            Mode::Strict => Nanos::ZERO,
+            StoreMode::Strict => Nanos::ZERO,
             // By a clock that is as slow as any.
-            Mode::Hybrid { life } => Nanos::new(life.get() + life.get() / 1_000 + 1_000),
+            StoreMode::Hybrid { life } => Nanos::new(life.get() + life.get() / 1_000 + 1_000),
         };
         let both = fault.until.saturating_sub(fault.from);
-        self.relieve(None, Relief::TwoMasters(both.saturating_add(life)));
+        self.relieve(None, Allowance::TwoMasters(both.saturating_add(life)));
     }
 
     /// A node that is told to go: no more clients, then what it has not used is given back.
@@ -282,15 +282,15 @@ impl Stage {
         }
     }
 
-    fn relieve(&self, bucket: Option<usize>, relief: Relief) {
+    fn relieve(&self, bucket: Option<usize>, relief: Allowance) {
         lock(&self.notes).reliefs.push((self.world.now(), bucket, relief));
     }
 
-    fn relieve_alone(&self, node: usize, relief: Relief) {
+    fn relieve_alone(&self, node: usize, relief: Allowance) {
         let now = self.world.now();
         let mut notes = lock(&self.notes);
         for bucket in 0..self.scenario.buckets().len() {
-            notes.alone.entry((node, bucket)).or_default().push(Alone::Relief(now, relief));
+            notes.alone.entry((node, bucket)).or_default().push(SoloEvent::Allowance(now, relief));
         }
     }
 

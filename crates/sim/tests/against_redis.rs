@@ -8,7 +8,9 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use support::{PlainLink, Redis, runtime};
 use tidegate_core::{Cost, Limit, LogQuota, Meter, Nanos, Quota, WindowQuota};
-use tidegate_redis::{Answer, BucketKey, Call, Entry, Found, Link, LogState, Said, State, Verb};
+use tidegate_redis::{
+    BucketEntry, BucketKey, CallAnswer, CallOutcome, CallVerb, FoundState, Link, LogState, ScriptCall, State,
+};
 use tidegate_sim::{Model, Random, START};
 
 const CALLS: usize = 6_000;
@@ -43,27 +45,27 @@ fn buckets() -> Vec<Bucket> {
 }
 
 /// A call by chance: mostly takes, of one to four of the buckets, which may be the same one twice.
-fn call(random: &mut Random, buckets: &[Bucket], at: Nanos) -> Call {
+fn call(random: &mut Random, buckets: &[Bucket], at: Nanos) -> ScriptCall {
     let verb = match random.between(0, 9) {
-        0..=5 => Verb::Take,
-        6 => Verb::Peek,
-        7 => Verb::Refund,
-        _ => Verb::HandBack,
+        0..=5 => CallVerb::Take,
+        6 => CallVerb::Peek,
+        7 => CallVerb::Refund,
+        _ => CallVerb::HandBack,
     };
-    let mut entries: SmallVec<[Entry; 8]> =
+    let mut entries: SmallVec<[BucketEntry; 8]> =
         (0..random.between(1, 4)).map(|_| entry(random, buckets, verb, at)).collect();
     // What a log that is named twice says to the second is told apart by nobody: once is enough.
-    let is_log = |entry: &Entry| matches!(entry.limit, Limit::Log(_));
+    let is_log = |entry: &BucketEntry| matches!(entry.limit, Limit::Log(_));
     let first = entries.iter().position(is_log);
     let mut index = 0;
     entries.retain(|entry| {
         index += 1;
         !is_log(entry) || Some(index - 1) == first
     });
-    Call { verb, entries, at: Some(at) }
+    ScriptCall { verb, entries, at: Some(at) }
 }
 
-fn entry(random: &mut Random, buckets: &[Bucket], verb: Verb, at: Nanos) -> Entry {
+fn entry(random: &mut Random, buckets: &[Bucket], verb: CallVerb, at: Nanos) -> BucketEntry {
     let bucket = random.pick(buckets);
     // The numbers change seldom: an edit is brought up once.
     let (limit, text) = &bucket.numbers[usize::from(at.get() / Nanos::MINUTE.get() % 2 == 1)];
@@ -71,12 +73,12 @@ fn entry(random: &mut Random, buckets: &[Bucket], verb: Verb, at: Nanos) -> Entr
     let most = u64::from(limit.capacity()) + 1;
     let cost = if random.chance(200) { random.between(0, most) } else { random.between(0, 3) };
     let ago = if random.chance(500) { 0 } else { random.between(0, 900) };
-    let delay = if matches!(verb, Verb::Take | Verb::Peek) && random.chance(100) {
+    let delay = if matches!(verb, CallVerb::Take | CallVerb::Peek) && random.chance(100) {
         random.between(1, 400)
     } else {
         0
     };
-    Entry {
+    BucketEntry {
         key: bucket.key.clone(),
         limit: *limit,
         text: Arc::clone(text),
@@ -91,9 +93,9 @@ fn entry(random: &mut Random, buckets: &[Bucket], verb: Verb, at: Nanos) -> Entr
 }
 
 /// Carries what was found under another text over, somehow: the same for both.
-fn bring_up(call: &mut Call, answer: &Answer, at: Nanos) {
+fn bring_up(call: &mut ScriptCall, answer: &CallAnswer, at: Nanos) {
     for (entry, found) in call.entries.iter_mut().zip(&answer.found) {
-        if let Found::Other(raw) = found {
+        if let FoundState::Other(raw) = found {
             let state = match &entry.limit {
                 Limit::Meter(meter) => {
                     let used = Cost::new(entry.limit.capacity() / 2);
@@ -107,11 +109,11 @@ fn bring_up(call: &mut Call, answer: &Answer, at: Nanos) {
 }
 
 /// Without what nobody looks at: what is said beside something to be brought up is said again.
-fn comparable(answer: &Answer) -> Answer {
+fn comparable(answer: &CallAnswer) -> CallAnswer {
     let mut answer = answer.clone();
-    if answer.said == Said::BringUp {
-        let here = answer.found.iter_mut().filter(|found| matches!(found, Found::Here(_)));
-        here.for_each(|found| *found = Found::Here(State::Word(0)));
+    if answer.said == CallOutcome::BringUp {
+        let here = answer.found.iter_mut().filter(|found| matches!(found, FoundState::Here(_)));
+        here.for_each(|found| *found = FoundState::Here(State::Word(0)));
     }
     answer
 }
@@ -138,7 +140,7 @@ fn they_answer_alike() {
                 "the model, and the server, to call {number}.{round}: {to_server:#?}"
             );
             said[told.said as usize] += 1;
-            if told.said != Said::BringUp {
+            if told.said != CallOutcome::BringUp {
                 break;
             }
             assert!(round < 2, "what was brought up is taken");

@@ -4,11 +4,11 @@ use std::future::Future;
 
 use tidegate::testing::{Harness, block_on_ready, conformance};
 use tidegate::{ManualClock, Nanos};
-use tidegate_redis::{Mode, Options, RedisStore};
+use tidegate_redis::{RedisStore, StoreMode, StoreOptions};
 use tidegate_sim::ModelLink;
 
 struct OnModel {
-    mode: Mode,
+    mode: StoreMode,
     has_slots: bool,
 }
 
@@ -16,7 +16,7 @@ impl Harness for OnModel {
     type Store = RedisStore<ModelLink, ManualClock>;
 
     fn store(&self, _max_keys: usize) -> Self::Store {
-        let options = Options { given_time: true, ..Options::new(self.mode) };
+        let options = StoreOptions { given_time: true, ..StoreOptions::new(self.mode) };
         RedisStore::new(ModelLink::new(self.has_slots), ManualClock::default(), options)
     }
 
@@ -27,16 +27,16 @@ impl Harness for OnModel {
 
 #[test]
 fn strict() {
-    conformance(&OnModel { mode: Mode::Strict, has_slots: false });
+    conformance(&OnModel { mode: StoreMode::Strict, has_slots: false });
 }
 
 #[test]
 fn hybrid() {
     let life = Nanos::from_millis(100);
-    conformance(&OnModel { mode: Mode::Hybrid { life }, has_slots: false });
+    conformance(&OnModel { mode: StoreMode::Hybrid { life }, has_slots: false });
 }
 
 #[test]
 fn strict_over_slots() {
-    conformance(&OnModel { mode: Mode::Strict, has_slots: true });
+    conformance(&OnModel { mode: StoreMode::Strict, has_slots: true });
 }

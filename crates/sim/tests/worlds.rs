@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use tidegate_sim::{FAILOVERS, Outcome, run};
+use tidegate_sim::{FAILOVERS, SeedOutcome, run};
 
-fn assert_well(outcome: &Outcome) {
+fn assert_well(outcome: &SeedOutcome) {
     assert!(
         outcome.violations.is_empty(),
         "seed {}: {:#?}\nreplay: cargo run --release -p tidegate-sim -- run --seed {} --trace",
@@ -49,9 +49,9 @@ fn seeds_that_failed_once_do_not_fail_again() {
 
 #[test]
 fn three_hundred_worlds_keep_every_promise() {
-    let outcomes: Vec<Outcome> = (0..300).map(|seed| run(seed, false)).collect();
+    let outcomes: Vec<SeedOutcome> = (0..300).map(|seed| run(seed, false)).collect();
     outcomes.iter().for_each(assert_well);
-    let sum = |of: fn(&Outcome) -> u64| outcomes.iter().map(of).sum::<u64>();
+    let sum = |of: fn(&SeedOutcome) -> u64| outcomes.iter().map(of).sum::<u64>();
     assert!(sum(|outcome| outcome.admitted) > 100_000, "worlds in which something is admitted");
     assert!(sum(|outcome| outcome.promises) > 1_000, "promises that were taken at their word");
     assert!(sum(|outcome| outcome.without_store) > 1_000, "stores that failed");
@@ -60,7 +60,7 @@ fn three_hundred_worlds_keep_every_promise() {
 
 #[test]
 fn a_hundred_worlds_of_failovers_keep_every_promise() {
-    let outcomes: Vec<Outcome> = (FAILOVERS..FAILOVERS + 100).map(|seed| run(seed, false)).collect();
+    let outcomes: Vec<SeedOutcome> = (FAILOVERS..FAILOVERS + 100).map(|seed| run(seed, false)).collect();
     outcomes.iter().for_each(assert_well);
     let refused: u64 = outcomes.iter().map(|outcome| outcome.requests - outcome.admitted).sum();
     assert!(refused > 10_000, "worlds in which much is refused: {refused}");

@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use axum::Router;
 use axum::extract::Extension;
 use axum::routing::get;
-use tidegate_tower::tidegate::policy::Policy;
-use tidegate_tower::{Degraded, RateLimitLayer, Standing};
+use tidegate_tower::tidegate::engine::Policy;
+use tidegate_tower::{Degraded, RateLimitInfo, RateLimitLayer};
 use tokio::net::TcpListener;
 
 /// Three limits. Whoever has a key is limited by its plan, everybody else by
@@ -57,7 +57,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-async fn home(Extension(standing): Extension<Standing>) -> String {
+async fn home(Extension(standing): Extension<RateLimitInfo>) -> String {
     match standing.tightest {
         Some(limit) => format!("{} of {} left in {}\n", limit.remaining, limit.limit, limit.name),
         None => "no limit applies\n".to_owned(),

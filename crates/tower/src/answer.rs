@@ -6,47 +6,48 @@ use std::sync::Arc;
 
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue, WWW_AUTHENTICATE};
 use http::{Extensions, HeaderMap, Response, StatusCode};
-use tidegate::policy::{Decision, headers, problem_body};
+use tidegate::engine::Decision;
+use tidegate::engine::render::{headers, problem_body};
 
-use crate::{Degraded, Standing};
+use crate::{Degraded, RateLimitInfo};
 
 const GRPC: &str = "application/grpc";
 
 /// How a decision goes on. It holds on to nothing of the decision, which should
 /// not be kept while a service takes its time.
-pub(crate) enum Answer {
+pub(crate) enum LayerOutcome {
     /// The service is not asked.
     Refuse(Box<Response<String>>),
     /// The service answers, and this is added.
-    Pass(Pass),
+    Pass(LayerAdditions),
 }
 
 /// What an admitted request and its response are given on their way.
-pub(crate) struct Pass {
+pub(crate) struct LayerAdditions {
     headers: Vec<(HeaderName, HeaderValue)>,
-    standing: Standing,
+    standing: RateLimitInfo,
     degraded: Option<Degraded>,
     degraded_header: Option<(HeaderName, HeaderValue)>,
 }
 
-impl Answer {
+impl LayerOutcome {
     /// For whoever asked by a request with these headers.
-    pub(crate) fn to(decision: &Decision, asked: &HeaderMap) -> Answer {
-        let (mut headers, standing) = (headers(decision), Standing::of(decision));
+    pub(crate) fn to(decision: &Decision, asked: &HeaderMap) -> LayerOutcome {
+        let (mut headers, standing) = (headers(decision), RateLimitInfo::of(decision));
         if decision.is_allowed() {
             let degraded = decision.degraded().map(|tag| Degraded(Arc::from(tag)));
             // The mark is told even where a layer further in speaks for the limits.
             let degraded_header = headers.pop_if(|(name, _)| name == headers::DEGRADED);
-            return Answer::Pass(Pass { headers, standing, degraded, degraded_header });
+            return LayerOutcome::Pass(LayerAdditions { headers, standing, degraded, degraded_header });
         }
         let mut response = if is_grpc(asked) { grpc_refusal(decision) } else { http_refusal(decision) };
         response.headers_mut().extend(headers);
         response.extensions_mut().insert(standing);
-        Answer::Refuse(Box::new(response))
+        LayerOutcome::Refuse(Box::new(response))
     }
 }
 
-impl Pass {
+impl LayerAdditions {
     /// Tells the service what was decided.
     pub(crate) fn mark(&self, request: &mut Extensions) {
         request.insert(self.standing.clone());
@@ -61,7 +62,7 @@ impl Pass {
         if let Some((name, mark)) = self.degraded_header {
             response.headers_mut().insert(name, mark);
         }
-        let inner = response.extensions().get::<Standing>();
+        let inner = response.extensions().get::<RateLimitInfo>();
         if inner.is_some_and(|inner| inner.is_tighter_than(&self.standing)) {
             return;
         }
@@ -112,7 +113,7 @@ fn grpc_refusal(decision: &Decision) -> Response<String> {
         503 => "14",
         _ => "8",
     });
-    let wait = decision.retry_after().and_then(|wait| i32::try_from(wait.as_millis_ceil()).ok());
+    let wait = decision.wait().and_then(|wait| i32::try_from(wait.as_millis_ceil()).ok());
     let mut response = Response::new(String::new());
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(GRPC));

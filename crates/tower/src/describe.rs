@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use http::request::Parts;
 use http::{Extensions, HeaderMap, Uri, header};
-use tidegate::policy::Request;
+use tidegate::engine::Request;
 
 use crate::PeerAddr;
 use crate::forwarded::{ForwardedSource, TrustedProxies, client_address};

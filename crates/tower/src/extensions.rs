@@ -3,9 +3,9 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
-use tidegate::Nanos;
-use tidegate::policy::{Decision, Reason};
+use tidegate::engine::{Decision, Reason};
 
 /// The address that a connection came from, for servers that do not tell it in a
 /// way of their own.
@@ -22,7 +22,7 @@ pub struct Degraded(pub Arc<str>);
 /// service, and in those of every response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Standing {
+pub struct RateLimitInfo {
     /// Was the request admitted?
     pub allowed: bool,
     /// Why.
@@ -30,7 +30,7 @@ pub struct Standing {
     /// The limit that speaks for all, if any applies.
     pub tightest: Option<Tightest>,
     /// How long the request waited in a queue.
-    pub queued: Option<Nanos>,
+    pub queued: Option<Duration>,
 }
 
 /// The tightest limit after a decision: when denied the one with the longest
@@ -45,19 +45,19 @@ pub struct Tightest {
     /// What is left of it.
     pub remaining: u32,
     /// How long until all of it is back.
-    pub reset_after: Nanos,
+    pub reset_after: Duration,
 }
 
-impl Standing {
-    pub(crate) fn of(decision: &Decision) -> Standing {
-        Standing {
+impl RateLimitInfo {
+    pub(crate) fn of(decision: &Decision) -> RateLimitInfo {
+        RateLimitInfo {
             allowed: decision.is_allowed(),
             reason: decision.reason(),
             tightest: decision.tightest().map(|limit| Tightest {
                 name: Arc::from(&*limit.rule.name),
                 limit: limit.decision.limit,
                 remaining: limit.decision.remaining,
-                reset_after: limit.decision.reset_after,
+                reset_after: limit.decision.reset_after.into(),
             }),
             queued: decision.queued(),
         }
@@ -65,7 +65,7 @@ impl Standing {
 
     /// Is this what a client should be told, rather than `other`? A refusal
     /// before anything else, then the smaller share that remains.
-    pub(crate) fn is_tighter_than(&self, other: &Standing) -> bool {
+    pub(crate) fn is_tighter_than(&self, other: &RateLimitInfo) -> bool {
         let share = |of: &Tightest, by: &Tightest| u64::from(of.remaining) * u64::from(by.limit);
         match (&self.tightest, &other.tightest) {
             _ if self.allowed != other.allowed => other.allowed,
@@ -79,14 +79,14 @@ impl Standing {
 mod tests {
     use super::*;
 
-    fn standing(allowed: bool, numbers: Option<(u32, u32)>) -> Standing {
+    fn standing(allowed: bool, numbers: Option<(u32, u32)>) -> RateLimitInfo {
         let tightest = numbers.map(|(remaining, limit)| Tightest {
             name: "limit".into(),
             limit,
             remaining,
-            reset_after: Nanos::SECOND,
+            reset_after: Duration::from_secs(1),
         });
-        Standing { allowed, reason: Reason::Ok, tightest, queued: None }
+        RateLimitInfo { allowed, reason: Reason::Ok, tightest, queued: None }
     }
 
     #[test]

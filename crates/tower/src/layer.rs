@@ -7,8 +7,8 @@ use std::sync::Arc;
 use http::Extensions;
 use http::request::Parts;
 use ipnet::IpNet;
-use tidegate::policy::{Limiter, Request, RuleSet};
-use tidegate::{Clock, LimitError, Memory, MonotonicClock};
+use tidegate::engine::{Limiter, LimiterError, Request, RuleSet};
+use tidegate::{Clock, Memory, MonotonicClock, Store};
 use tower_layer::Layer;
 
 use crate::RateLimit;
@@ -19,8 +19,8 @@ use crate::forwarded::ForwardedSource;
 ///
 /// All clones and all services made by it share one limiter; keep an `Arc` of it
 /// to change the policy at run time with [`Limiter::swap`].
-pub struct RateLimitLayer<C = MonotonicClock> {
-    limiter: Arc<Limiter<Memory<C>, C>>,
+pub struct RateLimitLayer<S = Memory, C = MonotonicClock> {
+    limiter: Arc<Limiter<S, C>>,
     describe: Arc<Describe>,
 }
 
@@ -28,15 +28,15 @@ impl RateLimitLayer {
     /// With a limiter of its own, in this process's memory.
     ///
     /// # Errors
-    /// When the policy has more limits than a store can hold.
-    pub fn for_policy(rules: impl Into<RuleSet>) -> Result<RateLimitLayer, LimitError> {
+    /// When the policy has more limits than a store can hold, or the memory cannot be reserved.
+    pub fn for_policy(rules: impl Into<RuleSet>) -> Result<RateLimitLayer, LimiterError> {
         Ok(RateLimitLayer::new(Arc::new(Limiter::new(rules)?)))
     }
 }
 
-impl<C: Clock> RateLimitLayer<C> {
-    /// With a limiter that others may use as well.
-    pub fn new(limiter: Arc<Limiter<Memory<C>, C>>) -> RateLimitLayer<C> {
+impl<S: Store, C: Clock> RateLimitLayer<S, C> {
+    /// With a limiter on any store, which others may use as well.
+    pub fn new(limiter: Arc<Limiter<S, C>>) -> RateLimitLayer<S, C> {
         RateLimitLayer { limiter, describe: Arc::default() }
     }
 
@@ -77,7 +77,7 @@ impl<C: Clock> RateLimitLayer<C> {
     /// out by itself, and may change that too.
     ///
     /// ```
-    /// # use tidegate_tower::{RateLimitLayer, tidegate::policy::Policy};
+    /// # use tidegate_tower::{RateLimitLayer, tidegate::engine::Policy};
     /// struct Account {
     ///     id: String,
     ///     plan: &'static str,
@@ -91,7 +91,7 @@ impl<C: Clock> RateLimitLayer<C> {
     ///         None => request.plan("anonymous"),
     ///     }
     /// });
-    /// # Ok::<(), tidegate_tower::tidegate::LimitError>(())
+    /// # Ok::<(), tidegate_tower::tidegate::engine::LimiterError>(())
     /// ```
     #[must_use]
     pub fn with_request(
@@ -103,7 +103,7 @@ impl<C: Clock> RateLimitLayer<C> {
     }
 
     /// The limiter.
-    pub fn limiter(&self) -> &Arc<Limiter<Memory<C>, C>> {
+    pub fn limiter(&self) -> &Arc<Limiter<S, C>> {
         &self.limiter
     }
 
@@ -112,22 +112,22 @@ impl<C: Clock> RateLimitLayer<C> {
     }
 }
 
-impl<S, C> Layer<S> for RateLimitLayer<C> {
-    type Service = RateLimit<S, C>;
+impl<I, S, C> Layer<I> for RateLimitLayer<S, C> {
+    type Service = RateLimit<I, S, C>;
 
-    fn layer(&self, inner: S) -> RateLimit<S, C> {
+    fn layer(&self, inner: I) -> RateLimit<I, S, C> {
         RateLimit::new(inner, Arc::clone(&self.limiter), Arc::clone(&self.describe))
     }
 }
 
-// By hand, since a derived one would ask for `C: Clone`.
-impl<C> Clone for RateLimitLayer<C> {
+// By hand, since a derived one would ask for `S: Clone` and `C: Clone`.
+impl<S, C> Clone for RateLimitLayer<S, C> {
     fn clone(&self) -> Self {
         RateLimitLayer { limiter: Arc::clone(&self.limiter), describe: Arc::clone(&self.describe) }
     }
 }
 
-impl<C> fmt::Debug for RateLimitLayer<C> {
+impl<S, C> fmt::Debug for RateLimitLayer<S, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RateLimitLayer")
             .field("limiter", &self.limiter)

@@ -3,7 +3,7 @@
 //!
 //! ```
 //! use tidegate_tower::RateLimitLayer;
-//! use tidegate_tower::tidegate::policy::Policy;
+//! use tidegate_tower::tidegate::engine::Policy;
 //! use tower::{ServiceBuilder, ServiceExt, service_fn};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
@@ -65,7 +65,7 @@
 //! - A refused request is answered with 429, or 503 where the server is short of
 //!   something, with `Retry-After` and an `application/problem+json` body. The
 //!   service is not asked.
-//! - A request whose [credential](tidegate::policy::Credential) is said not to
+//! - A request whose [credential](tidegate::engine::Credential) is said not to
 //!   hold is answered with 401 and `WWW-Authenticate`.
 //! - A gRPC request is refused as gRPC has it: `RESOURCE_EXHAUSTED` instead of
 //!   429, `UNAVAILABLE` instead of 503, `UNAUTHENTICATED` instead of 401, the same
@@ -75,7 +75,7 @@
 //! - Where it is `degrade`, the service finds [`Degraded`] in the extensions of
 //!   the request, and the response has `X-RateLimit-Degraded`.
 //!
-//! The service finds the decision as [`Standing`] in the extensions of the
+//! The service finds the decision as [`RateLimitInfo`] in the extensions of the
 //! request; layers further out find it in those of the response. Of two of these
 //! layers around each other (say, by address before the user is known, and by
 //! user after), both must admit a request, and the tighter one's headers are
@@ -95,9 +95,16 @@ mod layer;
 mod service;
 
 pub use body::ResponseBody;
-pub use extensions::{Degraded, PeerAddr, Standing, Tightest};
+pub use extensions::{Degraded, PeerAddr, RateLimitInfo, Tightest};
 pub use forwarded::ForwardedSource;
 pub use layer::RateLimitLayer;
 pub use service::{RateLimit, ResponseFuture};
 /// The limiter and its policy, in the version that this crate is made for.
 pub use tidegate;
+
+/// The example of the README is tested like those here.
+#[cfg(doctest)]
+mod readme {
+    #[doc = include_str!("../README.md")]
+    struct Crate;
+}

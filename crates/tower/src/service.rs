@@ -8,55 +8,56 @@ use std::task::{Context, Poll};
 
 use http::request::Parts;
 use http::{Request, Response};
-use tidegate::policy::Limiter;
-use tidegate::{Memory, MonotonicClock, Sleep};
+use tidegate::engine::Limiter;
+use tidegate::{Memory, MonotonicClock, Sleep, Store};
 use tower_service::Service;
 
 use crate::ResponseBody;
-use crate::answer::Answer;
+use crate::answer::LayerOutcome;
 use crate::describe::Describe;
 
 /// A service whose requests are limited. Made by
 /// [`RateLimitLayer`](crate::RateLimitLayer).
-pub struct RateLimit<S, C = MonotonicClock> {
-    inner: S,
-    limiter: Arc<Limiter<Memory<C>, C>>,
+pub struct RateLimit<I, S = Memory, C = MonotonicClock> {
+    inner: I,
+    limiter: Arc<Limiter<S, C>>,
     describe: Arc<Describe>,
 }
 
-impl<S, C> RateLimit<S, C> {
-    pub(crate) fn new(inner: S, limiter: Arc<Limiter<Memory<C>, C>>, describe: Arc<Describe>) -> Self {
+impl<I, S, C> RateLimit<I, S, C> {
+    pub(crate) fn new(inner: I, limiter: Arc<Limiter<S, C>>, describe: Arc<Describe>) -> Self {
         RateLimit { inner, limiter, describe }
     }
 
     /// The service within.
-    pub fn get_ref(&self) -> &S {
+    pub fn get_ref(&self) -> &I {
         &self.inner
     }
 
     /// The service within, to be changed.
-    pub fn get_mut(&mut self) -> &mut S {
+    pub fn get_mut(&mut self) -> &mut I {
         &mut self.inner
     }
 
     /// The service within, without this one.
-    pub fn into_inner(self) -> S {
+    pub fn into_inner(self) -> I {
         self.inner
     }
 }
 
-impl<S, C, ReqBody, ResBody> Service<Request<ReqBody>> for RateLimit<S, C>
+impl<I, S, C, ReqBody, ResBody> Service<Request<ReqBody>> for RateLimit<I, S, C>
 where
-    S: Service<Request<ReqBody>, Response = Response<ResBody>> + Clone + Send + 'static,
-    S::Future: Send,
+    I: Service<Request<ReqBody>, Response = Response<ResBody>> + Clone + Send + 'static,
+    I::Future: Send,
+    S: Store + 'static,
     C: Sleep + 'static,
     ReqBody: Send + 'static,
 {
     type Response = Response<ResponseBody<ResBody>>;
-    type Error = S::Error;
-    type Future = ResponseFuture<ResBody, S::Error>;
+    type Error = I::Error;
+    type Future = ResponseFuture<ResBody, I::Error>;
 
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), I::Error>> {
         self.inner.poll_ready(context)
     }
 
@@ -68,8 +69,8 @@ where
         ResponseFuture(Box::pin(async move {
             let (mut parts, body) = request.into_parts();
             match decide(&limiter, &describe, &parts).await {
-                Answer::Refuse(response) => Ok(response.map(ResponseBody::of_refusal)),
-                Answer::Pass(pass) => {
+                LayerOutcome::Refuse(response) => Ok(response.map(ResponseBody::of_refusal)),
+                LayerOutcome::Pass(pass) => {
                     pass.mark(&mut parts.extensions);
                     let response = inner.call(Request::from_parts(parts, body)).await?;
                     let mut response = response.map(ResponseBody::of_service);
@@ -81,19 +82,23 @@ where
     }
 }
 
-async fn decide<C: Sleep>(limiter: &Limiter<Memory<C>, C>, describe: &Describe, parts: &Parts) -> Answer {
+async fn decide<S: Store, C: Sleep>(
+    limiter: &Limiter<S, C>,
+    describe: &Describe,
+    parts: &Parts,
+) -> LayerOutcome {
     let request = describe.request(parts);
     let decision = limiter.admit(&request).await;
-    Answer::to(&decision, &parts.headers)
+    LayerOutcome::to(&decision, &parts.headers)
 }
 
-impl<S: Clone, C> Clone for RateLimit<S, C> {
+impl<I: Clone, S, C> Clone for RateLimit<I, S, C> {
     fn clone(&self) -> Self {
         RateLimit::new(self.inner.clone(), Arc::clone(&self.limiter), Arc::clone(&self.describe))
     }
 }
 
-impl<S: fmt::Debug, C> fmt::Debug for RateLimit<S, C> {
+impl<I: fmt::Debug, S, C> fmt::Debug for RateLimit<I, S, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RateLimit")
             .field("inner", &self.inner)

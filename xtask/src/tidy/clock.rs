@@ -5,8 +5,8 @@
 
 use proc_macro2::{Delimiter, TokenTree};
 
-use super::Problem;
-use super::source::{Source, as_group, is_mark, line};
+use super::TidyProblem;
+use super::source::{SourceFile, as_group, is_mark, line};
 
 const GUARDED: &str = "crates/";
 
@@ -26,10 +26,10 @@ const FORBIDDEN_CRATES: &[&str] = &["quanta"];
 /// Where connections are waited for, and where that is tested. How long a client may be slow is no
 /// decision, and the runtime's timers stand still in a test that stops them.
 const WAITS: &[&str] =
-    &["crates/redis/src/server/", "crates/redis/tests/", "crates/server/", "crates/tower/tests/"];
+    &["crates/redis/src/client/", "crates/redis/tests/", "crates/server/", "crates/tower/tests/"];
 
 /// Finds reads of the clock, and real waiting.
-pub fn check(source: &Source) -> Vec<Problem> {
+pub fn check(source: &SourceFile) -> Vec<TidyProblem> {
     let path = &source.path;
     if !path.starts_with(GUARDED) || CLOCK.iter().any(|clock| path.starts_with(clock)) {
         return Vec::new();
@@ -38,12 +38,12 @@ pub fn check(source: &Source) -> Vec<Problem> {
     let level: Vec<TokenTree> = source.tokens.clone().into_iter().collect();
     let mut paths = Vec::new();
     collect(&level, &[], &mut paths);
-    let mut problems: Vec<Problem> = paths
+    let mut problems: Vec<TidyProblem> = paths
         .iter()
         .filter(|(segments, _)| is_forbidden(segments))
         .filter(|(segments, _)| !(waits && is_timer(segments)))
         .map(|(segments, line)| {
-            Problem::new(
+            TidyProblem::new(
                 path,
                 *line,
                 format!("`{}`", segments.join("::")),

@@ -1,7 +1,7 @@
 //! The project speaks of itself alone: not of the machine it was written on, nor of the servers
 //! its dependencies happen to come from.
 
-use super::Problem;
+use super::TidyProblem;
 use super::files::TextFile;
 
 /// Directories of one machine. In two halves, so that this file does not hold them.
@@ -21,14 +21,14 @@ const HOSTS: &[&str] = &[
 const LOCKS: &[&str] = &["Cargo.lock", "package-lock.json"];
 
 /// Finds absolute paths of somebody's machine, and registry hosts.
-pub fn check(file: &TextFile) -> Vec<Problem> {
+pub fn check(file: &TextFile) -> Vec<TidyProblem> {
     let mut problems = Vec::new();
     if LOCKS.contains(&file.name()) {
         return problems;
     }
     for (index, text) in file.text.lines().enumerate() {
         for place in PLACES.iter().filter(|place| names_place(text, place)) {
-            problems.push(Problem::new(
+            problems.push(TidyProblem::new(
                 &file.path,
                 index + 1,
                 format!("the absolute path `{place}…`"),
@@ -37,7 +37,7 @@ pub fn check(file: &TextFile) -> Vec<Problem> {
             ));
         }
         for host in HOSTS.iter().filter(|host| text.contains(**host)) {
-            problems.push(Problem::new(
+            problems.push(TidyProblem::new(
                 &file.path,
                 index + 1,
                 format!("the registry host `{host}`"),

@@ -8,6 +8,8 @@ pub mod edges;
 pub mod exceptions;
 pub mod files;
 pub mod itself;
+pub mod modules;
+pub mod names;
 pub mod problem;
 pub mod sizes;
 pub mod source;
@@ -15,10 +17,10 @@ pub mod unsafety;
 pub mod unwrap;
 pub mod words;
 
-pub use problem::Problem;
+pub use problem::TidyProblem;
 
 use files::TextFile;
-use source::Source;
+use source::SourceFile;
 
 /// Why the checks could not be run at all.
 #[derive(Debug, thiserror::Error)]
@@ -40,7 +42,7 @@ pub enum TidyError {
 }
 
 /// Runs every check on the workspace at `root`; problems come in order of file and line.
-pub fn run(root: &Path) -> Result<Vec<Problem>, TidyError> {
+pub fn run(root: &Path) -> Result<Vec<TidyProblem>, TidyError> {
     let mut problems = edges::check(&edges::packages(root)?);
     problems.extend(check_files(&files::tracked(root)?));
     problems.sort();
@@ -48,7 +50,7 @@ pub fn run(root: &Path) -> Result<Vec<Problem>, TidyError> {
     Ok(problems)
 }
 
-fn check_files(texts: &[TextFile]) -> Vec<Problem> {
+fn check_files(texts: &[TextFile]) -> Vec<TidyProblem> {
     let mut problems = Vec::new();
     for text in texts {
         problems.extend(words::check(text));
@@ -56,7 +58,7 @@ fn check_files(texts: &[TextFile]) -> Vec<Problem> {
     }
     let mut sources = Vec::new();
     for text in texts.iter().filter(|text| text.path.ends_with(".rs")) {
-        match Source::parse(text) {
+        match SourceFile::parse(text) {
             Ok(source) => sources.push(source),
             Err(problem) => problems.push(problem),
         }
@@ -66,6 +68,8 @@ fn check_files(texts: &[TextFile]) -> Vec<Problem> {
         problems.extend(unsafety::check(source));
     }
     problems.extend(unwrap::check(&sources));
+    problems.extend(modules::check(&sources));
+    problems.extend(names::check(&sources, names::SHARED));
     problems.extend(sizes::check(&sources, exceptions::EXCEPTIONS));
     problems
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// Where a rule is broken, what was seen, why that matters, and what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Problem {
+pub struct TidyProblem {
     file: String,
     line: usize,
     what: String,
@@ -12,7 +12,7 @@ pub struct Problem {
     fix: String,
 }
 
-impl Problem {
+impl TidyProblem {
     /// A problem at `file:line`; `file` is relative to the root of the workspace.
     pub fn new(
         file: &str,
@@ -20,14 +20,14 @@ impl Problem {
         what: impl Into<String>,
         why: &'static str,
         fix: impl Into<String>,
-    ) -> Problem {
-        Problem { file: file.to_owned(), line, what: what.into(), why, fix: fix.into() }
+    ) -> TidyProblem {
+        TidyProblem { file: file.to_owned(), line, what: what.into(), why, fix: fix.into() }
     }
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for TidyProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Problem { file, line, what, why, fix } = self;
+        let TidyProblem { file, line, what, why, fix } = self;
         write!(f, "{file}:{line}: {what}; {why}; {fix}")
     }
 }
@@ -38,7 +38,7 @@ mod tests {
 
     #[test]
     fn reads_as_place_what_why_and_fix() {
-        let problem = Problem::new("a/b.rs", 7, "a thing", "it hurts", "remove it");
+        let problem = TidyProblem::new("a/b.rs", 7, "a thing", "it hurts", "remove it");
         assert_eq!(problem.to_string(), "a/b.rs:7: a thing; it hurts; remove it");
     }
 }

@@ -5,12 +5,12 @@
 
 use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 
-use super::Problem;
+use super::TidyProblem;
 use super::files::TextFile;
 
 /// A Rust file, taken apart.
 #[derive(Debug)]
-pub struct Source {
+pub struct SourceFile {
     /// Relative to the root, with forward slashes.
     pub path: String,
     /// How many lines the file has.
@@ -19,11 +19,11 @@ pub struct Source {
     pub tokens: TokenStream,
 }
 
-impl Source {
+impl SourceFile {
     /// Takes a file apart, or says where that fails.
-    pub fn parse(file: &TextFile) -> Result<Source, Problem> {
+    pub fn parse(file: &TextFile) -> Result<SourceFile, TidyProblem> {
         let tokens = file.text.parse::<TokenStream>().map_err(|error| {
-            Problem::new(
+            TidyProblem::new(
                 &file.path,
                 error.span().start().line,
                 "not Rust that can be read",
@@ -31,7 +31,7 @@ impl Source {
                 "make it compile, or give it another extension",
             )
         })?;
-        Ok(Source { path: file.path.clone(), lines: file.text.lines().count(), tokens })
+        Ok(SourceFile { path: file.path.clone(), lines: file.text.lines().count(), tokens })
     }
 
     /// True if one of the components of the path, less its `.rs`, is in `names`.
@@ -86,8 +86,8 @@ fn is_body(level: &[TokenTree], at: usize) -> bool {
 }
 
 #[cfg(test)]
-pub(super) fn source(path: &str, text: &str) -> Source {
-    Source::parse(&TextFile::new(path, text)).expect("the test's own code is Rust")
+pub(super) fn source(path: &str, text: &str) -> SourceFile {
+    SourceFile::parse(&TextFile::new(path, text)).expect("the test's own code is Rust")
 }
 
 #[cfg(test)]
@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn what_cannot_be_read_is_a_problem_with_its_line() {
         let broken = TextFile::new("a.rs", "fn a() {}\nfn b() { )\n");
-        let problem = Source::parse(&broken).expect_err("the brackets do not match");
+        let problem = SourceFile::parse(&broken).expect_err("the brackets do not match");
         assert!(problem.to_string().starts_with("a.rs:2: "), "{problem}");
     }
 

@@ -2,21 +2,21 @@
 
 use proc_macro2::TokenTree;
 
-use super::Problem;
-use super::source::{Source, each_level, is_word, line};
+use super::TidyProblem;
+use super::source::{SourceFile, each_level, is_word, line};
 
 /// The files that may be unsafe.
 const FENCED: &[&str] = &["crates/limiter/src/memory/table.rs"];
 
 /// Finds `unsafe`, in whatever form, outside the fence.
-pub fn check(source: &Source) -> Vec<Problem> {
+pub fn check(source: &SourceFile) -> Vec<TidyProblem> {
     let mut problems = Vec::new();
     if FENCED.contains(&source.path.as_str()) {
         return problems;
     }
     each_level(&source.tokens, &mut |level: &[TokenTree]| {
         for token in level.iter().filter(|token| is_word(Some(token), "unsafe")) {
-            problems.push(Problem::new(
+            problems.push(TidyProblem::new(
                 &source.path,
                 line(token),
                 "`unsafe`",

@@ -1,6 +1,6 @@
 //! Nothing half done is left lying about: what is unfinished belongs in the tracker.
 
-use super::Problem;
+use super::TidyProblem;
 use super::files::TextFile;
 
 /// Words that mark something unfinished. In two halves, so that this file does not hold them.
@@ -14,14 +14,14 @@ const STAND_INS: &[&str] =
 const NOT_OURS: &[&str] = &["Cargo.lock", "package-lock.json", "LICENSE"];
 
 /// Finds markers and stand-ins, in code, comments and prose alike.
-pub fn check(file: &TextFile) -> Vec<Problem> {
+pub fn check(file: &TextFile) -> Vec<TidyProblem> {
     let mut problems = Vec::new();
     if NOT_OURS.contains(&file.name()) {
         return problems;
     }
     for (index, text) in file.text.lines().enumerate() {
         for word in MARKERS.iter().chain(STAND_INS).filter(|word| holds(text, word)) {
-            problems.push(Problem::new(
+            problems.push(TidyProblem::new(
                 &file.path,
                 index + 1,
                 format!("`{word}`"),

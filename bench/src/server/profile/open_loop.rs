@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use mio::{Events, Poll};
 
-use super::seconds::Second;
+use super::seconds::ProfileSecond;
 use super::shapes::Schedule;
 use crate::server::connection::{Connection, TalkError};
-use crate::server::limits::{FREE, Keys};
-use crate::server::tally::Tally;
-use crate::server::wire::Answer;
+use crate::server::limits::{FREE, KeySequence};
+use crate::server::tally::LatencyTally;
+use crate::server::wire::CheckedAnswer;
 use crate::server::wire::http::Http;
 use crate::stopwatch::Stopwatch;
 
@@ -22,8 +22,8 @@ const SECOND: u64 = 1_000_000_000;
 
 /// What happened.
 #[derive(Debug)]
-pub(super) struct Outcome {
-    pub(super) seconds: Vec<Second>,
+pub(super) struct ProfileOutcome {
+    pub(super) seconds: Vec<ProfileSecond>,
     pub(super) unanswered: u64,
 }
 
@@ -34,7 +34,7 @@ struct Client {
     connections: Vec<Option<Connection>>,
     /// Numbers of connections that nothing is under way on; the last used is used again first.
     free: Vec<usize>,
-    keys: Keys,
+    keys: KeySequence,
     schedule: Schedule,
     /// Are requests overdue because no connection was free?
     behind: bool,
@@ -45,17 +45,19 @@ pub(super) fn run(
     address: SocketAddr,
     schedule: Schedule,
     resident: &dyn Fn() -> Option<u64>,
-    tell: &mut dyn FnMut(&Second),
-) -> Result<Outcome, TalkError> {
+    tell: &mut dyn FnMut(&ProfileSecond),
+) -> Result<ProfileOutcome, TalkError> {
     let mut client = Client::new(address, schedule)?;
     let mut events = Events::with_capacity(CONNECTIONS);
     let (watch, end) = (Stopwatch::start(), client.schedule.nanos());
-    let (mut seconds, mut tally, mut offered, mut answers) = (Vec::new(), Tally::default(), 0, Vec::new());
+    let (mut seconds, mut tally, mut offered, mut answers) =
+        (Vec::new(), LatencyTally::default(), 0, Vec::new());
     let (mut asked, mut answered) = (0_u64, 0_u64);
     loop {
         let now = watch.nanos() as u64;
         if now >= (seconds.len() as u64 + 1) * SECOND && (seconds.len() as u64) < end / SECOND {
-            let second = Second::new(seconds.len() + 1, offered, &mut std::mem::take(&mut tally), resident());
+            let second =
+                ProfileSecond::new(seconds.len() + 1, offered, &mut std::mem::take(&mut tally), resident());
             tell(&second);
             seconds.push(second);
             offered = 0;
@@ -64,7 +66,7 @@ pub(super) fn run(
         (offered, asked) = (offered + due, asked + due);
         let over = client.schedule.due().is_none() && now >= end;
         if over && (answered == asked || now >= end + DRAIN_NANOS) {
-            return Ok(Outcome { seconds, unanswered: asked - answered });
+            return Ok(ProfileOutcome { seconds, unanswered: asked - answered });
         }
         client.poll.poll(&mut events, Some(Duration::from_millis(1)))?;
         for event in &events {
@@ -83,11 +85,15 @@ impl Client {
     fn new(address: SocketAddr, schedule: Schedule) -> Result<Client, TalkError> {
         let connections = (0..CONNECTIONS).map(|_| None).collect();
         let (poll, free) = (Poll::new()?, Vec::with_capacity(CONNECTIONS));
-        Ok(Client { address, poll, connections, free, keys: Keys::new(1), schedule, behind: false })
+        Ok(Client { address, poll, connections, free, keys: KeySequence::new(1), schedule, behind: false })
     }
 
     /// Receives what there is on a connection; none is left if the server has closed one that was idle.
-    fn listen(&mut self, number: usize, answers: &mut Vec<Answer>) -> Result<Option<&Connection>, TalkError> {
+    fn listen(
+        &mut self,
+        number: usize,
+        answers: &mut Vec<CheckedAnswer>,
+    ) -> Result<Option<&Connection>, TalkError> {
         let Some(connection) = &mut self.connections[number] else { return Ok(None) };
         match connection.listen(answers).and_then(|()| connection.flush()) {
             Err(TalkError::Closed) if connection.under_way == 0 && answers.is_empty() => {

@@ -2,14 +2,14 @@
 
 use serde::Serialize;
 
-use crate::report::Table;
+use crate::report::TextTable;
 use crate::server::megabytes;
-use crate::server::tally::{Tally, Verdicts};
+use crate::server::tally::{LatencyTally, Verdicts};
 use crate::statistics::median;
 
 /// One second of a profile.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Second {
+pub(crate) struct ProfileSecond {
     pub(crate) second: usize,
     /// Requests that were sent in it, and answers that came.
     pub(crate) offered: u64,
@@ -21,17 +21,22 @@ pub(crate) struct Second {
     pub(crate) resident_megabytes: f64,
 }
 
-impl Second {
-    pub(super) fn new(second: usize, offered: u64, tally: &mut Tally, resident: Option<u64>) -> Second {
+impl ProfileSecond {
+    pub(super) fn new(
+        second: usize,
+        offered: u64,
+        tally: &mut LatencyTally,
+        resident: Option<u64>,
+    ) -> ProfileSecond {
         let [p50_micros, p99_micros] = tally.micros();
         let verdicts = tally.verdicts;
         let (answered, resident_megabytes) = (verdicts.total(), megabytes(resident));
-        Second { second, offered, answered, p50_micros, p99_micros, verdicts, resident_megabytes }
+        ProfileSecond { second, offered, answered, p50_micros, p99_micros, verdicts, resident_megabytes }
     }
 
     /// A line for who waits.
     pub(super) fn line(&self) -> String {
-        let Second { second, answered, p99_micros, resident_megabytes, .. } = self;
+        let ProfileSecond { second, answered, p99_micros, resident_megabytes, .. } = self;
         format!(
             "second {second}: {answered} answers, p99 {p99_micros:.0} us, {resident_megabytes:.1} MB resident"
         )
@@ -39,9 +44,9 @@ impl Second {
 }
 
 /// For people.
-pub(crate) fn table(seconds: &[Second]) -> String {
+pub(crate) fn table(seconds: &[ProfileSecond]) -> String {
     let mut table =
-        Table::new(&["second", "offered", "answered", "denied", "p50 us", "p99 us", "resident MB"]);
+        TextTable::new(&["second", "offered", "answered", "denied", "p50 us", "p99 us", "resident MB"]);
     table.right(&[0, 1, 2, 3, 4, 5, 6]);
     for second in seconds {
         table.row([
@@ -59,9 +64,9 @@ pub(crate) fn table(seconds: &[Second]) -> String {
 
 /// How many times what was resident in the second quarter is resident in the last: by then all keys have
 /// been seen, and nothing new is kept.
-pub(super) fn memory_growth(seconds: &[Second]) -> f64 {
+pub(super) fn memory_growth(seconds: &[ProfileSecond]) -> f64 {
     let quarter = seconds.len() / 4;
-    let middle = |part: &[Second]| {
+    let middle = |part: &[ProfileSecond]| {
         let resident: Vec<f64> = part.iter().map(|second| second.resident_megabytes).collect();
         median(&resident).unwrap_or(f64::NAN)
     };
@@ -71,12 +76,13 @@ pub(super) fn memory_growth(seconds: &[Second]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::server::wire::Verdict;
+    use crate::server::wire::AnswerVerdict;
 
     #[test]
     fn growth_is_told_from_when_all_keys_are_there() {
         let seconds = |resident: [u64; 8]| {
-            let second = |bytes| Second::new(1, 0, &mut Tally::default(), Some(bytes * 1_000_000));
+            let second =
+                |bytes| ProfileSecond::new(1, 0, &mut LatencyTally::default(), Some(bytes * 1_000_000));
             resident.map(second).to_vec()
         };
         assert!((memory_growth(&seconds([1, 5, 10, 10, 10, 10, 10, 10])) - 1.0).abs() < 1e-9);
@@ -86,10 +92,10 @@ mod tests {
 
     #[test]
     fn a_second_is_a_row() {
-        let mut tally = Tally::default();
-        tally.add(Verdict::Denied, 12_000);
-        tally.add(Verdict::Allowed, 10_000);
-        let second = Second::new(3, 2, &mut tally, Some(12_340_000));
+        let mut tally = LatencyTally::default();
+        tally.add(AnswerVerdict::Denied, 12_000);
+        tally.add(AnswerVerdict::Allowed, 10_000);
+        let second = ProfileSecond::new(3, 2, &mut tally, Some(12_340_000));
         assert_eq!(second.line(), "second 3: 2 answers, p99 12 us, 12.3 MB resident");
         let text = table(&[second]);
         let row: Vec<&str> = text.lines().nth(1).unwrap().split_whitespace().collect();

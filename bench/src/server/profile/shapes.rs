@@ -4,7 +4,7 @@ use clap::ValueEnum;
 
 /// The shape of a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Shape {
+pub(crate) enum LoadShape {
     /// Doubled four times
     Step,
     /// Little, ten times as much for some seconds, little again
@@ -15,8 +15,8 @@ pub(crate) enum Shape {
 
 /// A load with numbers.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Plan {
-    pub(crate) shape: Shape,
+pub(crate) struct LoadPlan {
+    pub(crate) shape: LoadShape,
     /// Requests a second at first.
     pub(crate) rate: u64,
     pub(crate) soak_seconds: u64,
@@ -24,7 +24,7 @@ pub(crate) struct Plan {
 
 /// A time in which the rate does not change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Stage {
+pub(super) struct LoadStage {
     pub(super) per_second: u64,
     pub(super) seconds: u64,
 }
@@ -33,13 +33,13 @@ const STEP_SECONDS: u64 = 4;
 const SPIKE_TIMES: u64 = 10;
 const SPIKE_SECONDS: u64 = 5;
 
-impl Plan {
-    pub(super) fn stages(self) -> Vec<Stage> {
-        let stage = |times: u64, seconds| Stage { per_second: self.rate * times, seconds };
+impl LoadPlan {
+    pub(super) fn stages(self) -> Vec<LoadStage> {
+        let stage = |times: u64, seconds| LoadStage { per_second: self.rate * times, seconds };
         match self.shape {
-            Shape::Step => [1, 2, 4, 8, 16].map(|times| stage(times, STEP_SECONDS)).to_vec(),
-            Shape::Spike => [1, SPIKE_TIMES, 1].map(|times| stage(times, SPIKE_SECONDS)).to_vec(),
-            Shape::Soak => vec![stage(1, self.soak_seconds)],
+            LoadShape::Step => [1, 2, 4, 8, 16].map(|times| stage(times, STEP_SECONDS)).to_vec(),
+            LoadShape::Spike => [1, SPIKE_TIMES, 1].map(|times| stage(times, SPIKE_SECONDS)).to_vec(),
+            LoadShape::Soak => vec![stage(1, self.soak_seconds)],
         }
     }
 }
@@ -47,7 +47,7 @@ impl Plan {
 /// When each request is due.
 #[derive(Debug)]
 pub(super) struct Schedule {
-    stages: Vec<Stage>,
+    stages: Vec<LoadStage>,
     stage: usize,
     /// Nanoseconds at which the stage began.
     began: u64,
@@ -58,7 +58,7 @@ pub(super) struct Schedule {
 const SECOND: u64 = 1_000_000_000;
 
 impl Schedule {
-    pub(super) fn new(stages: Vec<Stage>) -> Schedule {
+    pub(super) fn new(stages: Vec<LoadStage>) -> Schedule {
         Schedule { stages, stage: 0, began: 0, handed: 0 }
     }
 
@@ -92,16 +92,16 @@ mod tests {
 
     #[test]
     fn shapes_are_what_they_are_called() {
-        let stages = |shape| Plan { shape, rate: 100, soak_seconds: 30 }.stages();
+        let stages = |shape| LoadPlan { shape, rate: 100, soak_seconds: 30 }.stages();
         let rates = |shape| stages(shape).iter().map(|stage| stage.per_second).collect::<Vec<_>>();
-        assert_eq!(rates(Shape::Step), [100, 200, 400, 800, 1_600]);
-        assert_eq!(rates(Shape::Spike), [100, 1_000, 100]);
-        assert_eq!(stages(Shape::Soak), [Stage { per_second: 100, seconds: 30 }]);
+        assert_eq!(rates(LoadShape::Step), [100, 200, 400, 800, 1_600]);
+        assert_eq!(rates(LoadShape::Spike), [100, 1_000, 100]);
+        assert_eq!(stages(LoadShape::Soak), [LoadStage { per_second: 100, seconds: 30 }]);
     }
 
     #[test]
     fn requests_are_due_evenly_through_all_stages() {
-        let stages = vec![Stage { per_second: 2, seconds: 1 }, Stage { per_second: 3, seconds: 2 }];
+        let stages = vec![LoadStage { per_second: 2, seconds: 1 }, LoadStage { per_second: 3, seconds: 2 }];
         let mut schedule = Schedule::new(stages);
         assert_eq!(schedule.nanos(), 3 * SECOND);
         let mut due = Vec::new();

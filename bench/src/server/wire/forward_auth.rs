@@ -2,7 +2,7 @@
 
 use tidegate::testing::Random;
 
-use super::{Answer, Dialogue, Verdict, WireError};
+use super::{AnswerVerdict, CheckedAnswer, Dialogue, WireError};
 use crate::server::limits::{FORWARDED_ADDRESS, FORWARDED_HOST, FORWARDED_URI};
 
 /// Letters of base64url.
@@ -90,15 +90,16 @@ impl Dialogue for ForwardAuth {
         &mut self,
         heard: &[u8],
         _out: &mut Vec<u8>,
-        answers: &mut Vec<Answer>,
+        answers: &mut Vec<CheckedAnswer>,
     ) -> Result<usize, WireError> {
         let mut taken = 0;
         while let Some((length, verdict)) = answer(&heard[taken..])? {
-            let expected = if self.bearer == Bearer::Nothing { Verdict::Allowed } else { Verdict::Denied };
+            let expected =
+                if self.bearer == Bearer::Nothing { AnswerVerdict::Allowed } else { AnswerVerdict::Denied };
             if verdict != expected {
                 return Err(WireError::unexpected(&heard[taken..]));
             }
-            answers.push(Answer { question: self.answered, verdict });
+            answers.push(CheckedAnswer { question: self.answered, verdict });
             self.answered = self.answered.wrapping_add(1);
             taken += length;
         }
@@ -107,18 +108,18 @@ impl Dialogue for ForwardAuth {
 }
 
 /// How long the answer is and what it says; `None` until all of it is there.
-fn answer(heard: &[u8]) -> Result<Option<(usize, Verdict)>, WireError> {
+fn answer(heard: &[u8]) -> Result<Option<(usize, AnswerVerdict)>, WireError> {
     let Some(head) = heard.windows(4).position(|end| end == b"\r\n\r\n").map(|place| place + 4) else {
         return Ok(None);
     };
     match heard.get(9..12) {
-        Some(b"204") => Ok(Some((head, Verdict::Allowed))),
+        Some(b"204") => Ok(Some((head, AnswerVerdict::Allowed))),
         Some(b"401") => {
             let text = String::from_utf8_lossy(&heard[..head]).to_ascii_lowercase();
             let length =
                 text.lines().find_map(|line| line.strip_prefix("content-length:")?.trim().parse().ok());
             let length: usize = length.ok_or_else(|| WireError::unexpected(heard))?;
-            Ok((heard.len() >= head + length).then_some((head + length, Verdict::Denied)))
+            Ok((heard.len() >= head + length).then_some((head + length, AnswerVerdict::Denied)))
         }
         _ => Err(WireError::unexpected(heard)),
     }
@@ -168,8 +169,8 @@ mod tests {
     fn answers_are_read_with_and_without_a_body() {
         let yes = b"HTTP/1.1 204 No Content\r\nx: y\r\n\r\n".as_slice();
         let no = b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 2\r\n\r\n{}".as_slice();
-        assert_eq!(answer(&[yes, no].concat()), Ok(Some((yes.len(), Verdict::Allowed))));
-        assert_eq!(answer(&[no, yes].concat()), Ok(Some((no.len(), Verdict::Denied))));
+        assert_eq!(answer(&[yes, no].concat()), Ok(Some((yes.len(), AnswerVerdict::Allowed))));
+        assert_eq!(answer(&[no, yes].concat()), Ok(Some((no.len(), AnswerVerdict::Denied))));
         assert_eq!((answer(&no[..no.len() - 1]), answer(&yes[..9])), (Ok(None), Ok(None)));
         assert!(answer(b"HTTP/1.1 500 Oh\r\ncontent-length: 0\r\n\r\n").is_err());
     }

@@ -57,7 +57,7 @@ impl<'a> Frame<'a> {
 /// The head of every question, compressed: the first time it is told and remembered, from then on it is
 /// referred to.
 #[derive(Clone, Debug)]
-pub(super) struct Head {
+pub(super) struct CompressedHead {
     pub(super) first: Vec<u8>,
     pub(super) later: Vec<u8>,
 }
@@ -65,9 +65,9 @@ pub(super) struct Head {
 /// The first number in the table of what was told on this connection; the last told comes first.
 const DYNAMIC: usize = 62;
 
-impl Head {
+impl CompressedHead {
     /// A POST with these headers.
-    pub(super) fn post(headers: &[(&str, &str)]) -> Head {
+    pub(super) fn post(headers: &[(&str, &str)]) -> CompressedHead {
         // `:method: POST` and `:scheme: http` are in the table that everybody knows.
         let (mut first, mut later) = (vec![0x83, 0x86], vec![0x83, 0x86]);
         for (place, (name, value)) in headers.iter().enumerate() {
@@ -79,7 +79,7 @@ impl Head {
             let number = DYNAMIC + headers.len() - 1 - place;
             later.push(0x80 | u8::try_from(number).ok().filter(|&number| number < 127).expect("few"));
         }
-        Head { first, later }
+        CompressedHead { first, later }
     }
 }
 
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn a_head_is_told_once() {
-        let head = Head::post(&[(":path", "/a"), ("te", "trailers")]);
+        let head = CompressedHead::post(&[(":path", "/a"), ("te", "trailers")]);
         assert_eq!(head.first, b"\x83\x86\x40\x05:path\x02/a\x40\x02te\x08trailers");
         assert_eq!(head.later, [0x83, 0x86, 0x80 | 63, 0x80 | 62]);
     }

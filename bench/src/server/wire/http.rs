@@ -1,7 +1,7 @@
 //! HTTP/1.1, kept alive, one question at a time.
 
 use super::template::{KEY, Template};
-use super::{Answer, Dialogue, Verdict, WireError};
+use super::{AnswerVerdict, CheckedAnswer, Dialogue, WireError};
 use crate::server::limits::{
     BURST, FORWARDED_ADDRESS, FORWARDED_HOST, FORWARDED_URI, PER_PERIOD, PERIOD_SECONDS,
 };
@@ -62,11 +62,11 @@ impl Dialogue for Http {
         &mut self,
         heard: &[u8],
         _out: &mut Vec<u8>,
-        answers: &mut Vec<Answer>,
+        answers: &mut Vec<CheckedAnswer>,
     ) -> Result<usize, WireError> {
         let mut taken = 0;
         while let Some((length, verdict)) = answer(&heard[taken..])? {
-            answers.push(Answer { question: self.answered, verdict });
+            answers.push(CheckedAnswer { question: self.answered, verdict });
             self.answered = self.answered.wrapping_add(1);
             taken += length;
         }
@@ -75,7 +75,7 @@ impl Dialogue for Http {
 }
 
 /// How long the answer is and what it says; `None` until all of it is there.
-fn answer(heard: &[u8]) -> Result<Option<(usize, Verdict)>, WireError> {
+fn answer(heard: &[u8]) -> Result<Option<(usize, AnswerVerdict)>, WireError> {
     let Some((head, body_length)) = head(heard)? else { return Ok(None) };
     let Some(body) = heard[head..].get(..body_length) else { return Ok(None) };
     let whole = &heard[..head + body_length];
@@ -83,12 +83,12 @@ fn answer(heard: &[u8]) -> Result<Option<(usize, Verdict)>, WireError> {
     let says = |what: &[u8]| body.windows(what.len()).position(|seen| seen == what);
     // The decision comes first; what single limits say comes later in the body.
     let verdict = match (says(br#""allowed":true"#), says(br#""allowed":false"#)) {
-        (Some(yes), no) if no.is_none_or(|no| yes < no) => Verdict::Allowed,
-        (_, Some(_)) => Verdict::Denied,
+        (Some(yes), no) if no.is_none_or(|no| yes < no) => AnswerVerdict::Allowed,
+        (_, Some(_)) => AnswerVerdict::Denied,
         _ => return Err(WireError::unexpected(whole)),
     };
     match (status, verdict) {
-        (b"200", _) | (b"429", Verdict::Denied) => Ok(Some((whole.len(), verdict))),
+        (b"200", _) | (b"429", AnswerVerdict::Denied) => Ok(Some((whole.len(), verdict))),
         _ => Err(WireError::unexpected(whole)),
     }
 }
@@ -120,7 +120,7 @@ mod tests {
         format!("HTTP/1.1 {status}\r\nDate: now\r\nContent-Length: {}\r\n\r\n{body}", body.len()).into_bytes()
     }
 
-    fn hear(heard: &[u8]) -> Result<(usize, Vec<Verdict>), WireError> {
+    fn hear(heard: &[u8]) -> Result<(usize, Vec<AnswerVerdict>), WireError> {
         let mut answers = Vec::new();
         let taken = Http::throttle().hear(heard, &mut Vec::new(), &mut answers)?;
         Ok((taken, answers.iter().map(|answer| answer.verdict).collect()))
@@ -143,12 +143,12 @@ mod tests {
         let yes = reply("200 OK", r#"{"allowed":true,"limits":[{"allowed":false}]}"#);
         let no = reply("429 Too Many Requests", r#"{"allowed":false,"limits":[{"allowed":true}]}"#);
         let both = [yes.clone(), no.clone()].concat();
-        assert_eq!(hear(&both), Ok((both.len(), vec![Verdict::Allowed, Verdict::Denied])));
+        assert_eq!(hear(&both), Ok((both.len(), vec![AnswerVerdict::Allowed, AnswerVerdict::Denied])));
         for end in 0..yes.len() {
             assert_eq!(hear(&yes[..end]), Ok((0, vec![])), "not yet, at {end}");
         }
         let part = &both[..both.len() - 1];
-        assert_eq!(hear(part), Ok((yes.len(), vec![Verdict::Allowed])));
+        assert_eq!(hear(part), Ok((yes.len(), vec![AnswerVerdict::Allowed])));
     }
 
     #[test]

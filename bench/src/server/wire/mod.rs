@@ -21,21 +21,21 @@ pub(crate) trait Dialogue {
         &mut self,
         heard: &[u8],
         out: &mut Vec<u8>,
-        answers: &mut Vec<Answer>,
+        answers: &mut Vec<CheckedAnswer>,
     ) -> Result<usize, WireError>;
 }
 
 /// An answer that was looked at and found to be one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Answer {
+pub(crate) struct CheckedAnswer {
     /// Which question of the connection it answers, counted from zero.
     pub(crate) question: u32,
-    pub(crate) verdict: Verdict,
+    pub(crate) verdict: AnswerVerdict,
 }
 
 /// What was decided. A command that decides nothing is allowed when it was answered as it must be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum AnswerVerdict {
     Allowed,
     Denied,
 }

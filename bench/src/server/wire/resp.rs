@@ -1,7 +1,7 @@
 //! The Redis protocol, for everybody who speaks it.
 
 use super::template::{KEY, Template};
-use super::{Answer, Dialogue, Verdict, WireError};
+use super::{AnswerVerdict, CheckedAnswer, Dialogue, WireError};
 use crate::server::limits::{BURST, PER_PERIOD, PERIOD_SECONDS, PLENTY};
 
 /// A connection that sends one command over and over.
@@ -75,11 +75,11 @@ impl Dialogue for Resp {
         &mut self,
         heard: &[u8],
         _out: &mut Vec<u8>,
-        answers: &mut Vec<Answer>,
+        answers: &mut Vec<CheckedAnswer>,
     ) -> Result<usize, WireError> {
         let mut taken = 0;
         while let Some((length, verdict)) = self.reply.read(&heard[taken..])? {
-            answers.push(Answer { question: self.answered, verdict });
+            answers.push(CheckedAnswer { question: self.answered, verdict });
             self.answered = self.answered.wrapping_add(1);
             taken += length;
         }
@@ -89,11 +89,11 @@ impl Dialogue for Resp {
 
 impl Reply {
     /// How long the answer is and what it says; `None` until all of it is there.
-    fn read(self, heard: &[u8]) -> Result<Option<(usize, Verdict)>, WireError> {
+    fn read(self, heard: &[u8]) -> Result<Option<(usize, AnswerVerdict)>, WireError> {
         let mut lines = Lines { heard, at: 0 };
         let Some(first) = lines.next() else { return Ok(None) };
         let (allowed, denied) = match self {
-            Reply::Line(wanted) if first == wanted => return Ok(Some((lines.at, Verdict::Allowed))),
+            Reply::Line(wanted) if first == wanted => return Ok(Some((lines.at, AnswerVerdict::Allowed))),
             Reply::Five { allowed, denied } if first == b"*5" => (allowed, denied),
             _ => return Err(WireError::unexpected(heard)),
         };
@@ -101,8 +101,8 @@ impl Reply {
         for place in 0..5 {
             let Some(line) = lines.next() else { return Ok(None) };
             match place {
-                0 if line == allowed => verdict = Some(Verdict::Allowed),
-                0 if line == denied => verdict = Some(Verdict::Denied),
+                0 if line == allowed => verdict = Some(AnswerVerdict::Allowed),
+                0 if line == denied => verdict = Some(AnswerVerdict::Denied),
                 1.. if line.starts_with(b":") => {}
                 _ => return Err(WireError::unexpected(heard)),
             }
@@ -132,7 +132,7 @@ impl<'a> Iterator for Lines<'a> {
 mod tests {
     use super::*;
 
-    fn hear(mut dialogue: Resp, heard: &[u8]) -> Result<(usize, Vec<Answer>), WireError> {
+    fn hear(mut dialogue: Resp, heard: &[u8]) -> Result<(usize, Vec<CheckedAnswer>), WireError> {
         let mut answers = Vec::new();
         let taken = dialogue.hear(heard, &mut Vec::new(), &mut answers)?;
         Ok((taken, answers))
@@ -153,11 +153,12 @@ mod tests {
     fn both_say_allowed_in_their_own_way() {
         let zero = b"*5\r\n:0\r\n:200\r\n:199\r\n:-1\r\n:1\r\n";
         let one = b"*5\r\n:1\r\n:200\r\n:0\r\n:1\r\n:2\r\n";
-        for (reply, ours, theirs) in
-            [(&zero[..], Verdict::Allowed, Verdict::Denied), (&one[..], Verdict::Denied, Verdict::Allowed)]
-        {
+        for (reply, ours, theirs) in [
+            (&zero[..], AnswerVerdict::Allowed, AnswerVerdict::Denied),
+            (&one[..], AnswerVerdict::Denied, AnswerVerdict::Allowed),
+        ] {
             for (dialogue, verdict) in [(Resp::cl_throttle(), ours), (Resp::throttlecrab(), theirs)] {
-                let answer = Answer { question: 0, verdict };
+                let answer = CheckedAnswer { question: 0, verdict };
                 assert_eq!(hear(dialogue, reply), Ok((reply.len(), vec![answer])));
             }
         }

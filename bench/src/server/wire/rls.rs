@@ -3,11 +3,11 @@
 use std::collections::VecDeque;
 
 use super::frames::{
-    ACK, DATA, END_HEADERS, END_STREAM, Frame, GOAWAY, HEADERS, Head, PADDED, PING, PREFACE, RST_STREAM,
-    SETTINGS, WINDOW_UPDATE,
+    ACK, CompressedHead, DATA, END_HEADERS, END_STREAM, Frame, GOAWAY, HEADERS, PADDED, PING, PREFACE,
+    RST_STREAM, SETTINGS, WINDOW_UPDATE,
 };
 use super::template::{KEY, Template};
-use super::{Answer, Dialogue, Verdict, WireError, shown};
+use super::{AnswerVerdict, CheckedAnswer, Dialogue, WireError, shown};
 use crate::server::limits::RLS_DOMAIN;
 
 /// Bytes that may be sent before the server says more.
@@ -18,7 +18,7 @@ const WINDOW_MORE: u32 = 0x7fff_ffff - 65_535;
 /// A connection as a proxy has it.
 #[derive(Debug)]
 pub(crate) struct Rls {
-    head: Head,
+    head: CompressedHead,
     message: Template,
     /// What the questions asked so far have in common with the next.
     asked: u32,
@@ -26,13 +26,13 @@ pub(crate) struct Rls {
     window: i64,
     waiting: VecDeque<u32>,
     /// What was decided on streams that have not ended.
-    told: Vec<(u32, Verdict)>,
+    told: Vec<(u32, AnswerVerdict)>,
 }
 
 impl Rls {
     pub(crate) fn new() -> Rls {
         // What Envoy sends along.
-        let head = Head::post(&[
+        let head = CompressedHead::post(&[
             (":path", "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"),
             (":authority", "ratelimit"),
             ("te", "trailers"),
@@ -70,7 +70,7 @@ impl Rls {
         &mut self,
         frame: Frame<'_>,
         out: &mut Vec<u8>,
-        answers: &mut Vec<Answer>,
+        answers: &mut Vec<CheckedAnswer>,
     ) -> Result<(), WireError> {
         let Frame { kind, flags, stream, payload } = frame;
         match kind {
@@ -94,7 +94,7 @@ impl Rls {
             let told =
                 told.ok_or_else(|| WireError::Unexpected(format!("gRPC error: {}", shown(payload))))?;
             let (_, verdict) = self.told.swap_remove(told);
-            answers.push(Answer { question: stream / 2, verdict });
+            answers.push(CheckedAnswer { question: stream / 2, verdict });
         }
         Ok(())
     }
@@ -116,7 +116,7 @@ impl Dialogue for Rls {
         &mut self,
         heard: &[u8],
         out: &mut Vec<u8>,
-        answers: &mut Vec<Answer>,
+        answers: &mut Vec<CheckedAnswer>,
     ) -> Result<usize, WireError> {
         let mut taken = 0;
         while let Some((frame, length)) = Frame::read(&heard[taken..]) {
@@ -156,7 +156,7 @@ fn message(bytes: &[u8]) -> Vec<u8> {
 }
 
 /// The overall code of a `RateLimitResponse`, which must be in one frame and must have one.
-fn verdict(data: &[u8]) -> Result<Verdict, WireError> {
+fn verdict(data: &[u8]) -> Result<AnswerVerdict, WireError> {
     let unexpected = || WireError::unexpected(data);
     let (&[compressed, a, b, c, d], mut rest) = data.split_first_chunk::<5>().ok_or_else(unexpected)?;
     if compressed != 0 || u32::from_be_bytes([a, b, c, d]) as usize != rest.len() {
@@ -175,8 +175,8 @@ fn verdict(data: &[u8]) -> Result<Verdict, WireError> {
         }
     }
     match code {
-        Some(1) => Ok(Verdict::Allowed),
-        Some(2) => Ok(Verdict::Denied),
+        Some(1) => Ok(AnswerVerdict::Allowed),
+        Some(2) => Ok(AnswerVerdict::Denied),
         _ => Err(unexpected()),
     }
 }
@@ -242,8 +242,8 @@ mod tests {
         reply(1, &[8, 1, 18, 2, 8, 1], &mut heard);
         let taken = rls.hear(&heard, &mut Vec::new(), &mut answers).unwrap();
         assert_eq!(taken, heard.len());
-        let denied = Answer { question: 2, verdict: Verdict::Denied };
-        assert_eq!(answers, [denied, Answer { question: 0, verdict: Verdict::Allowed }]);
+        let denied = CheckedAnswer { question: 2, verdict: AnswerVerdict::Denied };
+        assert_eq!(answers, [denied, CheckedAnswer { question: 0, verdict: AnswerVerdict::Allowed }]);
     }
 
     #[test]

@@ -30,7 +30,7 @@ fn three_per_second_is_exact_on_the_tick() {
         for third in 1..=3_u64 {
             let due = (second - 1) * 1_000_000_000 + (third * 1_000_000_000).div_ceil(3);
             let early = take(state, &quota, Cost::ONE, after(due - 1)).0;
-            assert_eq!(early.retry_after(), Some(Nanos::new(1)), "second {second} third {third}");
+            assert_eq!(early.wait(), Some(Nanos::new(1)), "second {second} third {third}");
             let (decision, next) = take(state, &quota, Cost::ONE, after(due));
             assert!(decision.is_allowed(), "second {second} third {third}: denied on the tick");
             state = next.unwrap();
@@ -57,8 +57,8 @@ fn a_wait_below_a_second_is_not_told_as_none() {
     let quota = quota(10, 1);
     let (_, state) = take(0, &quota, Cost::ONE, START);
     let denied = take(state.unwrap(), &quota, Cost::ONE, START).0;
-    assert_eq!(denied.retry_after(), Some(Nanos::from_millis(100)));
-    assert_eq!(denied.retry_after().unwrap().as_secs_ceil(), 1);
+    assert_eq!(denied.wait(), Some(Nanos::from_millis(100)));
+    assert_eq!(denied.wait().unwrap().as_secs_ceil(), 1);
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn a_cost_above_the_capacity_has_no_retry() {
     let quota = quota(10, 5);
     let (decision, state) = take(0, &quota, Cost::new(6), START);
     assert!(decision.is_never());
-    assert_eq!((decision.retry_after(), decision.remaining, state), (None, 5, None));
+    assert_eq!((decision.wait(), decision.remaining, state), (None, 5, None));
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn a_clock_that_steps_back_neither_refills_nor_goes_negative() {
     let back = START.saturating_sub(Nanos::MINUTE);
     let denied = take(state, &quota, Cost::ONE, back).0;
     assert_eq!((denied.is_allowed(), denied.remaining), (false, 0));
-    assert_eq!(denied.retry_after(), Some(Nanos::from_millis(60_100)));
+    assert_eq!(denied.wait(), Some(Nanos::from_millis(60_100)));
     assert_eq!(drain(&mut state, &quota, START), 0, "nothing was handed out by the step");
 }
 
@@ -137,7 +137,7 @@ fn what_is_reserved_is_paced_in_any_order() {
     assert_eq!(wait, Nanos::ZERO);
     assert_eq!(quota.nanos_of(moved - state), secs(2), "it has stood full for two seconds");
     assert_eq!(pace(moved, &quota, Cost::ONE, 1, late).0, secs(1), "after the five have gone");
-    assert_eq!(peek(moved, &quota, Cost::ONE, late).retry_after(), Some(secs(2)), "behind all of them");
+    assert_eq!(peek(moved, &quota, Cost::ONE, late).wait(), Some(secs(2)), "behind all of them");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use tidegate_core::sliding_log::{Log, Room};
+use tidegate_core::sliding_log::{Log, LogGrowth};
 use tidegate_core::{Cost, Limit, LogQuota, Meter, Nanos, Quota};
 
 use crate::cases;
@@ -74,7 +74,7 @@ impl<'l> Key<'l> {
         Word { meter, state: self.word.meter.carry_trust(self.word.state, &meter, now) }
     }
 
-    fn charge(&mut self, mut word: Word, cost: Cost, now: Nanos) -> tidegate_core::Decision {
+    fn charge(&mut self, mut word: Word, cost: Cost, now: Nanos) -> tidegate_core::LimitDecision {
         let said = word.take(cost, now);
         if said.is_allowed() && cost > Cost::ZERO {
             self.changes += u32::from(word.meter != self.word.meter);
@@ -151,7 +151,7 @@ proptest! {
                 held = expected;
             } else if !said.is_allowed() && cost.get() <= quota.capacity() {
                 let wait = found_under.holds_in(found, cost, now).expect("a bucket");
-                let then = now.saturating_add(wait.max(said.retry_after().expect("it holds that at times")));
+                let then = now.saturating_add(wait.max(said.wait().expect("it holds that at times")));
                 if then <= Nanos::END {
                     let kept = key.at(Mood { forgets: false, ..*mood }, then).take(cost, then);
                     prop_assert!(kept.is_allowed(), "{cost} denied at {then}, as promised at {now}: {kept:?}");
@@ -214,7 +214,7 @@ proptest! {
             let scaled = LogQuota::new(limit.trusted(mood.trust).expect("it scales").capacity(), quota.window());
             let scaled = scaled.expect("it scales");
             let Some(cost) = cost_of(step, &clock, scaled.limit()) else { continue };
-            let said = log.take(&scaled, cost, clock.now, Room::Grow);
+            let said = log.take(&scaled, cost, clock.now, LogGrowth::Grow);
             clock.hear(&said);
             if said.is_allowed() {
                 kept.push(Charge { cost, at: clock.now });

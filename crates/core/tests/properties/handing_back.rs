@@ -1,7 +1,7 @@
 //! A charge handed back, beside the same run in which it was never made.
 
 use proptest::prelude::*;
-use tidegate_core::{Cost, Decision, Meter, Nanos};
+use tidegate_core::{Cost, LimitDecision, Meter, Nanos};
 
 use crate::cases;
 use crate::model::Limiter;
@@ -52,7 +52,7 @@ fn two_worlds<L: Limiter + Clone>(untouched: L, unit: u64, story: &Story) -> Opt
     Some((real, without, clock.now))
 }
 
-fn takes(steps: &[Step], clock: &mut Clock, limit: u32, mut take: impl FnMut(Cost, Nanos) -> Decision) {
+fn takes(steps: &[Step], clock: &mut Clock, limit: u32, mut take: impl FnMut(Cost, Nanos) -> LimitDecision) {
     for step in steps {
         clock.advance(step.wait);
         if let Act::Take(amount) = step.act {

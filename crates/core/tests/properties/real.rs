@@ -1,7 +1,7 @@
 //! The crate's own limits behind the models' interface.
 
-use tidegate_core::sliding_log::{Log, Room};
-use tidegate_core::{Cost, Decision, LogQuota, Meter, Nanos};
+use tidegate_core::sliding_log::{Log, LogGrowth};
+use tidegate_core::{Cost, LimitDecision, LogQuota, Meter, Nanos};
 
 use crate::model::Limiter;
 
@@ -19,7 +19,7 @@ impl Word {
 }
 
 impl Limiter for Word {
-    fn take(&mut self, cost: Cost, now: Nanos) -> Decision {
+    fn take(&mut self, cost: Cost, now: Nanos) -> LimitDecision {
         let (decision, next) = self.meter.take(self.state, cost, now);
         let charged = decision.is_allowed() && cost > Cost::ZERO;
         assert_eq!(next.is_some(), charged, "an admitted cost, and nothing else, changes the state");
@@ -27,7 +27,7 @@ impl Limiter for Word {
         decision
     }
 
-    fn peek(&self, cost: Cost, now: Nanos) -> Decision {
+    fn peek(&self, cost: Cost, now: Nanos) -> LimitDecision {
         self.meter.peek(self.state, cost, now)
     }
 
@@ -59,13 +59,13 @@ impl Bounded {
 }
 
 impl Limiter for Bounded {
-    fn take(&mut self, cost: Cost, now: Nanos) -> Decision {
+    fn take(&mut self, cost: Cost, now: Nanos) -> LimitDecision {
         self.log.forget(&self.quota, now);
-        let room = if self.log.len() < self.most { Room::Grow } else { Room::Full };
+        let room = if self.log.len() < self.most { LogGrowth::Grow } else { LogGrowth::Full };
         self.log.take(&self.quota, cost, now, room)
     }
 
-    fn peek(&self, cost: Cost, now: Nanos) -> Decision {
+    fn peek(&self, cost: Cost, now: Nanos) -> LimitDecision {
         self.log.peek(&self.quota, cost, now)
     }
 

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use tidegate_core::sliding_log::{Log, Room};
-use tidegate_core::{Cost, Decision, LogQuota, Meter, Nanos, Outcome, fixed_window, sliding_window};
+use tidegate_core::sliding_log::{Log, LogGrowth};
+use tidegate_core::{Cost, LimitDecision, LogQuota, Meter, Nanos, Outcome, fixed_window, sliding_window};
 
 use crate::cases;
 use crate::exact::{Exact, ratio, read, whole};
@@ -45,7 +45,7 @@ fn queue(numbers: BucketNumbers, start: Nanos, steps: &[Step]) -> (Vec<Charge>, 
         let said = meter.peek(state, cost, now);
         assert_eq!(said, model.peek(cost, now), "peek {cost} at {now}, behind reservations");
         clock.hear(&said);
-        let Some(delay) = said.retry_after().filter(|&wait| now.saturating_add(wait) <= Nanos::END) else {
+        let Some(delay) = said.wait().filter(|&wait| now.saturating_add(wait) <= Nanos::END) else {
             continue;
         };
         let at = now.saturating_add(delay);
@@ -71,7 +71,7 @@ fn reserve(
     start: Nanos,
     steps: &[Step],
     delays: &[u64],
-    mut take: impl FnMut(Cost, Nanos, Nanos) -> (Decision, Nanos),
+    mut take: impl FnMut(Cost, Nanos, Nanos) -> (LimitDecision, Nanos),
 ) -> Vec<Charge> {
     let (mut clock, mut admitted) = (Clock::new(start, unit), Vec::new());
     for (step, &delay) in steps.iter().zip(delays) {
@@ -141,7 +141,7 @@ fn reserve_in(quota: LogQuota, start: Nanos, steps: &[Step], delays: &[u64]) -> 
     let mut log = Log::default();
     reserve((quota.limit(), quota.window().get()), start, steps, delays, |cost, now, delay| {
         let at = now.saturating_add(delay);
-        let said = log.take_ahead(&quota, cost, now, at, Room::Grow);
+        let said = log.take_ahead(&quota, cost, now, at, LogGrowth::Grow);
         (said.told_ahead(delay), at)
     })
 }

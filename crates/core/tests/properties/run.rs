@@ -1,6 +1,6 @@
 //! A run of steps on a limit and its model, which must agree throughout.
 
-use tidegate_core::{Cost, Decision, Nanos, Outcome};
+use tidegate_core::{Cost, LimitDecision, Nanos, Outcome};
 
 use crate::model::{Limiter, Model};
 use crate::steps::{Act, Clock, Step, Wait};
@@ -140,7 +140,7 @@ impl<R: Limiter, M: Model> Run<R, M> {
 
     /// Waiting as long as told is admitted, and waiting less is not. Time ends
     /// at the last instant, and a promise with it.
-    fn keeps_its_promise(&self, cost: Cost, said: &Decision) {
+    fn keeps_its_promise(&self, cost: Cost, said: &LimitDecision) {
         let Outcome::Denied { retry_after } = said.outcome else { return };
         assert!(retry_after > Nanos::ZERO, "a denial without a wait");
         let then = self.now().saturating_add(retry_after);

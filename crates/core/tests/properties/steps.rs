@@ -6,7 +6,7 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use tidegate_core::{Cost, Decision, Nanos};
+use tidegate_core::{Cost, LimitDecision, Nanos};
 
 /// How time moves before a step.
 #[derive(Clone, Copy, Debug)]
@@ -159,8 +159,8 @@ impl Clock {
     }
 
     /// Remembers what the limit has told.
-    pub(crate) fn hear(&mut self, decision: &Decision) {
-        self.retry = decision.retry_after().map_or(0, Nanos::get);
+    pub(crate) fn hear(&mut self, decision: &LimitDecision) {
+        self.retry = decision.wait().map_or(0, Nanos::get);
         self.reset = decision.reset_after.get();
         self.left = decision.remaining;
     }

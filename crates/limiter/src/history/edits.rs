@@ -6,9 +6,9 @@
 //! charged at, as of the charge.
 
 use tidegate_core::sliding_log::Log;
-use tidegate_core::{Carry, Cost, Decision, Limit, Meter, Nanos, Outcome};
+use tidegate_core::{Carry, Cost, Limit, LimitDecision, Meter, Nanos, Outcome};
 
-use super::{History, Moment, Version};
+use super::{ClockPair, History, LimitVersion};
 
 /// One edit of a limit, at the trust of a state.
 #[derive(Clone, Copy, Debug)]
@@ -20,7 +20,7 @@ pub struct Edit {
     /// What it does with the tokens.
     pub carry: Carry,
     /// When it was made.
-    pub made: Moment,
+    pub made: ClockPair,
 }
 
 impl<D> History<D> {
@@ -29,8 +29,8 @@ impl<D> History<D> {
     /// request under way since before an edit must not undo it.
     pub fn edits<'a>(
         &'a self,
-        from: &'a Version<D>,
-        to: &Version<D>,
+        from: &'a LimitVersion<D>,
+        to: &LimitVersion<D>,
         trust: u8,
     ) -> impl Iterator<Item = Edit> + use<'a, D> {
         let (generation, mut plain) = (to.generation, self.plain(from));
@@ -44,7 +44,7 @@ impl<D> History<D> {
 
     /// Is a token before the edits from `from` to `to` still a token after them?
     /// Otherwise a charge from before must not be handed back.
-    pub fn keeps_tokens(&self, from: &Version<D>, to: &Version<D>) -> bool {
+    pub fn keeps_tokens(&self, from: &LimitVersion<D>, to: &LimitVersion<D>) -> bool {
         self.edits(from, to, from.trust).all(|edit| edit.keeps_tokens())
     }
 }
@@ -98,15 +98,15 @@ pub fn retrust_word(from: &Limit, word: u64, to: &Limit, now: impl Fn(&Meter) ->
 /// that state there. A denial writes nothing, so the state stays there: the wait
 /// must be long enough for that too.
 pub fn told_as_found(
-    decision: Decision,
+    decision: LimitDecision,
     unchanged: impl FnOnce() -> Option<(Meter, u64)>,
     cost: Cost,
     now: Nanos,
-) -> Decision {
+) -> LimitDecision {
     let Outcome::Denied { retry_after } = decision.outcome else { return decision };
     let Some((meter, word)) = unchanged() else { return decision };
     let holds_in = |cost| meter.holds_in(word, cost, now).unwrap_or(Nanos::ZERO);
-    Decision {
+    LimitDecision {
         outcome: Outcome::Denied { retry_after: retry_after.max(holds_in(cost)) },
         reset_after: decision.reset_after.max(holds_in(Cost::new(decision.limit))),
         ..decision

@@ -4,7 +4,7 @@
 //! A state is kept together with the version of the limit that it is written in,
 //! so anybody can read it: the key that returns after an edit, and a neighbour
 //! that looks for an idle key to replace. Naming a limit makes its first
-//! *generation*, and every edit another one, each with a plain [`Version`]; the
+//! *generation*, and every edit another one, each with a plain [`LimitVersion`]; the
 //! variants of a generation for trusted keys are versions too, made when first
 //! asked for. [`edits`] has the rule for going from one version to another.
 //!
@@ -19,8 +19,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use tidegate_core::{Limit, Nanos};
 
-use version::Places;
-pub use version::{Moment, Version, scaled};
+use version::VersionCells;
+pub use version::{ClockPair, LimitVersion, scaled};
 
 use crate::{LimitError, LimitRef, NamedLimit};
 
@@ -45,24 +45,24 @@ pub trait VersionData: Sized {
 
     /// What belongs to a new generation of a limit; `before` are the plain versions
     /// of the earlier ones, oldest first.
-    fn plain<'a>(limit: &LimitRef, before: impl Iterator<Item = &'a Version<Self>>) -> Self
+    fn plain<'a>(limit: &LimitRef, before: impl Iterator<Item = &'a LimitVersion<Self>>) -> Self
     where
         Self: 'a;
 
     /// What belongs to a variant of a plain version.
-    fn variant(limit: &LimitRef, plain: &Version<Self>) -> Self;
+    fn variant(limit: &LimitRef, plain: &LimitVersion<Self>) -> Self;
 }
 
 /// The versions of limits by number, and the newest of each name.
 #[derive(Debug)]
 pub struct History<D> {
-    chunks: Box<[OnceLock<Places<D>>]>,
+    chunks: Box<[OnceLock<VersionCells<D>>]>,
     names: Mutex<Names<D>>,
 }
 
 #[derive(Debug)]
 struct Names<D> {
-    newest: HashMap<Box<str>, Arc<Version<D>>>,
+    newest: HashMap<Box<str>, Arc<LimitVersion<D>>>,
     numbers_used: u32,
     /// Numbers of limits that were forgotten, to be given out again.
     given_up: Vec<u32>,
@@ -98,7 +98,7 @@ impl<D> History<D> {
     /// # Panics
     /// If it did not.
     #[inline]
-    pub fn get(&self, number: u32) -> &Arc<Version<D>> {
+    pub fn get(&self, number: u32) -> &Arc<LimitVersion<D>> {
         let (chunk, place) = place(number);
         self.chunks[chunk]
             .get()
@@ -108,19 +108,22 @@ impl<D> History<D> {
 
     /// The plain version of the same generation.
     #[inline]
-    pub fn plain<'a>(&'a self, version: &'a Version<D>) -> &'a Version<D> {
+    pub fn plain<'a>(&'a self, version: &'a LimitVersion<D>) -> &'a LimitVersion<D> {
         if version.plain == version.number { version } else { self.get(version.plain) }
     }
 
     /// All plain versions of the same name, oldest first.
-    pub fn generations<'a>(&'a self, version: &'a Version<D>) -> impl Iterator<Item = &'a Version<D>> {
+    pub fn generations<'a>(
+        &'a self,
+        version: &'a LimitVersion<D>,
+    ) -> impl Iterator<Item = &'a LimitVersion<D>> {
         let first = if version.first == version.number { version } else { self.get(version.first) };
         std::iter::successors(Some(first), |version| version.next())
     }
 
     /// How much longer than until a state of this version is full it takes to be
     /// full at any trust: for so long it must be kept.
-    pub fn idle_later(&self, version: &Version<D>) -> Nanos {
+    pub fn idle_later(&self, version: &LimitVersion<D>) -> Nanos {
         let meter = version.limit.meter().filter(|_| version.is_trusted());
         meter.map_or(Nanos::ZERO, |meter| meter.idle_later(self.plain(version).limit.capacity()))
     }
@@ -142,7 +145,7 @@ impl<D> History<D> {
         self.names.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn store(&self, version: &Arc<Version<D>>) {
+    fn store(&self, version: &Arc<LimitVersion<D>>) {
         let (chunk, place) = place(version.number);
         let versions = self.chunks[chunk].get_or_init(|| (0..CHUNK).map(|_| OnceLock::new()).collect());
         assert!(versions[place].set(version.clone()).is_ok(), "a number is given out once");
@@ -154,7 +157,7 @@ impl<D: VersionData> History<D> {
     ///
     /// # Errors
     /// When there are too many, or the store cannot keep one of them.
-    pub fn name_all(&self, limits: &[NamedLimit<'_>], at: Moment) -> Result<Vec<LimitRef>, LimitError> {
+    pub fn name_all(&self, limits: &[NamedLimit<'_>], at: ClockPair) -> Result<Vec<LimitRef>, LimitError> {
         limits.iter().try_for_each(|named| D::check(named.name, &named.limit))?;
         let mut names = self.lock();
         let is_new = |named: &&NamedLimit<'_>| {
@@ -168,7 +171,7 @@ impl<D: VersionData> History<D> {
         &self,
         names: &mut Names<D>,
         named: &NamedLimit<'_>,
-        at: Moment,
+        at: ClockPair,
     ) -> Result<LimitRef, LimitError> {
         let previous = names.newest.get(named.name).cloned();
         if let Some(known) = previous.as_ref().filter(|_| named.trusted) {
@@ -180,7 +183,8 @@ impl<D: VersionData> History<D> {
         let handle = LimitRef::new(named.name, named.limit, names.next_number()?);
         let before = previous.iter().flat_map(|previous| self.generations(previous));
         let data = D::plain(&handle, before);
-        let version = Arc::new(Version::plain(handle.clone(), data, previous.as_deref(), named.carry, at));
+        let version =
+            Arc::new(LimitVersion::plain(handle.clone(), data, previous.as_deref(), named.carry, at));
         if named.trusted {
             version.trust_keys();
         }
@@ -197,7 +201,7 @@ impl<D: VersionData> History<D> {
     /// # Errors
     /// When the scaled numbers are out of range, the store cannot keep them, or
     /// there are too many versions.
-    pub fn variant(&self, number: u32, trust: u8) -> Result<&Arc<Version<D>>, LimitError> {
+    pub fn variant(&self, number: u32, trust: u8) -> Result<&Arc<LimitVersion<D>>, LimitError> {
         let plain = self.get(self.get(number).plain);
         if trust == 0 {
             return Ok(plain);
@@ -214,7 +218,7 @@ impl<D: VersionData> History<D> {
         let handle = plain.handle.at_trust(trust, limit, names.next_number()?);
         plain.trust_keys();
         let data = D::variant(&handle, plain);
-        let variant = Arc::new(Version::variant(handle, data, plain));
+        let variant = Arc::new(LimitVersion::variant(handle, data, plain));
         self.store(&variant);
         Ok(plain.keep_variant(variant))
     }

@@ -5,9 +5,9 @@ use tidegate_core::{Carry, Nanos, Quota, QuotaError};
 type Plain = History<()>;
 
 impl VersionData for () {
-    fn plain<'a>(_: &LimitRef, _: impl Iterator<Item = &'a Version<()>>) {}
+    fn plain<'a>(_: &LimitRef, _: impl Iterator<Item = &'a LimitVersion<()>>) {}
 
-    fn variant(_: &LimitRef, _: &Version<()>) {}
+    fn variant(_: &LimitRef, _: &LimitVersion<()>) {}
 }
 
 fn limit(capacity: u32) -> Limit {

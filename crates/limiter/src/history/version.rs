@@ -8,11 +8,11 @@ use tidegate_core::{Carry, Limit, Nanos};
 use crate::LimitRef;
 
 /// Places for versions, each filled once.
-pub(super) type Places<D> = Box<[OnceLock<Arc<Version<D>>>]>;
+pub(super) type VersionCells<D> = Box<[OnceLock<Arc<LimitVersion<D>>>]>;
 
 /// One version of a limit.
 #[derive(Debug)]
-pub struct Version<D> {
+pub struct LimitVersion<D> {
     /// Its number in its history.
     pub number: u32,
     /// Its numbers, scaled by the trust.
@@ -30,21 +30,21 @@ pub struct Version<D> {
     /// The number of the first version of its name.
     pub(super) first: u32,
     /// From when on it applies, and what it did with the tokens then.
-    pub(super) since: Moment,
+    pub(super) since: ClockPair,
     pub(super) carry: Carry,
     /// Of a plain version: what an edit replaced it by.
-    next: OnceLock<Arc<Version<D>>>,
+    next: OnceLock<Arc<LimitVersion<D>>>,
     /// Of a plain version: the others of its generation, by trust less one.
-    variants: OnceLock<Places<D>>,
+    variants: OnceLock<VersionCells<D>>,
     /// May its keys be trusted: was that said of any version of its name, or was
     /// any ever asked for at some trust?
     trusted: Arc<AtomicBool>,
 }
 
-impl<D> Version<D> {
+impl<D> LimitVersion<D> {
     /// A version that is in no history: of a limit that is never edited.
-    pub fn alone(handle: LimitRef, data: D) -> Version<D> {
-        Version {
+    pub fn alone(handle: LimitRef, data: D) -> LimitVersion<D> {
+        LimitVersion {
             number: handle.id(),
             limit: *handle.limit(),
             data,
@@ -65,14 +65,14 @@ impl<D> Version<D> {
     pub(super) fn plain(
         handle: LimitRef,
         data: D,
-        previous: Option<&Version<D>>,
+        previous: Option<&LimitVersion<D>>,
         carry: Carry,
-        since: Moment,
-    ) -> Version<D> {
-        let first = Version { carry, since, ..Version::alone(handle, data) };
+        since: ClockPair,
+    ) -> LimitVersion<D> {
+        let first = LimitVersion { carry, since, ..LimitVersion::alone(handle, data) };
         match previous {
             None => first,
-            Some(previous) => Version {
+            Some(previous) => LimitVersion {
                 generation: previous.generation + 1,
                 first: previous.first,
                 trusted: previous.trusted.clone(),
@@ -82,15 +82,15 @@ impl<D> Version<D> {
     }
 
     /// A plain version at some trust.
-    pub(super) fn variant(handle: LimitRef, data: D, plain: &Version<D>) -> Version<D> {
-        Version {
+    pub(super) fn variant(handle: LimitRef, data: D, plain: &LimitVersion<D>) -> LimitVersion<D> {
+        LimitVersion {
             generation: plain.generation,
             plain: plain.number,
             first: plain.first,
             since: plain.since,
             carry: plain.carry,
             trusted: plain.trusted.clone(),
-            ..Version::alone(handle, data)
+            ..LimitVersion::alone(handle, data)
         }
     }
 
@@ -107,17 +107,17 @@ impl<D> Version<D> {
 
     /// Of a plain version: the plain version that an edit replaced it by.
     #[inline]
-    pub(super) fn next(&self) -> Option<&Version<D>> {
+    pub(super) fn next(&self) -> Option<&LimitVersion<D>> {
         self.next.get().map(|next| &**next)
     }
 
-    pub(super) fn replace_by(&self, next: Arc<Version<D>>) {
+    pub(super) fn replace_by(&self, next: Arc<LimitVersion<D>>) {
         assert!(self.next.set(next).is_ok(), "only the newest version is edited");
     }
 
     /// The plain version that edits of this plain one have led to.
     #[inline]
-    pub fn newest(&self) -> &Version<D> {
+    pub fn newest(&self) -> &LimitVersion<D> {
         let mut version = self;
         while let Some(next) = version.next() {
             version = next;
@@ -126,18 +126,18 @@ impl<D> Version<D> {
     }
 
     /// The variant of a plain version, if it was ever asked for.
-    pub fn known_variant(&self, trust: u8) -> Option<&Arc<Version<D>>> {
+    pub fn known_variant(&self, trust: u8) -> Option<&Arc<LimitVersion<D>>> {
         let place = usize::from(trust).checked_sub(1)?;
         self.variants.get().and_then(|variants| variants.get(place)?.get())
     }
 
     /// All variants of a plain version that were ever asked for.
-    pub fn known_variants(&self) -> impl Iterator<Item = &Version<D>> {
+    pub fn known_variants(&self) -> impl Iterator<Item = &LimitVersion<D>> {
         self.variants.get().into_iter().flatten().filter_map(OnceLock::get).map(|variant| &**variant)
     }
 
     /// Keeps a new variant of a plain version.
-    pub(super) fn keep_variant(&self, variant: Arc<Version<D>>) -> &Arc<Version<D>> {
+    pub(super) fn keep_variant(&self, variant: Arc<LimitVersion<D>>) -> &Arc<LimitVersion<D>> {
         let variants = self.variants.get_or_init(|| (0..Limit::TRUST_MAX).map(|_| OnceLock::new()).collect());
         variants[usize::from(variant.trust) - 1].get_or_init(|| variant)
     }
@@ -157,14 +157,14 @@ pub fn scaled(limit: &Limit, trust: u8) -> Limit {
 
 /// An instant by both clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Moment {
+pub struct ClockPair {
     /// By the steady clock, which buckets and logs go by.
     pub steady: Nanos,
     /// By the wall clock, which windows go by.
     pub wall: Nanos,
 }
 
-impl Moment {
+impl ClockPair {
     /// The instant as a limit sees it.
     pub fn seen_by(&self, limit: &Limit) -> Nanos {
         let windows = limit.meter().and_then(|meter| meter.windows());
@@ -172,9 +172,9 @@ impl Moment {
     }
 }
 
-impl From<Nanos> for Moment {
+impl From<Nanos> for ClockPair {
     /// For stores that have one clock for everything.
-    fn from(now: Nanos) -> Moment {
-        Moment { steady: now, wall: now }
+    fn from(now: Nanos) -> ClockPair {
+        ClockPair { steady: now, wall: now }
     }
 }

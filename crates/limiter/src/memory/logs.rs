@@ -11,13 +11,13 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use tidegate_core::sliding_log::{Log, Room};
-use tidegate_core::{Cost, Decision, Limit, LogQuota, Nanos};
+use tidegate_core::sliding_log::{Log, LogGrowth};
+use tidegate_core::{Cost, Limit, LimitDecision, LogQuota, Nanos};
 
-use super::overflow::{Debtor, Debtors, Kind};
-use super::version::{Registry, Version};
+use super::overflow::{DebtKind, Debtor, Debtors};
+use super::version::{MemoryRegistry, MemoryVersion};
 use crate::Clock;
-use crate::charge::Ask;
+use crate::charge::TimedCost;
 
 const SHARDS: usize = 64;
 /// What a key costs beside its entries, in entries.
@@ -54,7 +54,7 @@ pub(crate) struct KeptLog {
 
 /// What logs must know of the rest of the store.
 pub(crate) struct Logging<'a> {
-    pub(crate) registry: &'a Registry,
+    pub(crate) registry: &'a MemoryRegistry,
     pub(crate) debtors: &'a Debtors,
     pub(crate) clock: &'a dyn Clock,
 }
@@ -62,14 +62,14 @@ pub(crate) struct Logging<'a> {
 /// A key of a limit that keeps logs.
 pub(crate) struct LogKey<'a> {
     pub(crate) hash: u64,
-    pub(crate) version: &'a Version,
+    pub(crate) version: &'a MemoryVersion,
     pub(crate) quota: &'a LogQuota,
     pub(crate) now: Nanos,
 }
 
 impl LogKey<'_> {
     fn debtor(&self) -> Debtor<'_> {
-        Debtor { overflow: &self.version.data.overflow, kind: Kind::Log, hash: self.hash }
+        Debtor { overflow: &self.version.data.overflow, kind: DebtKind::Log, hash: self.hash }
     }
 
     /// What a key without a log starts with: usually nothing. One that drew on the
@@ -87,7 +87,7 @@ impl KeptLog {
     /// Brings the log to the version of `key`, edit by edit, and says which
     /// numbers now apply; a log that is already newer stays. A change of trust
     /// leaves what was admitted as it is.
-    fn bring_up<'a>(&mut self, registry: &'a Registry, key: &LogKey<'a>) -> &'a LogQuota {
+    fn bring_up<'a>(&mut self, registry: &'a MemoryRegistry, key: &LogKey<'a>) -> &'a LogQuota {
         if self.version == 0 || self.version == key.version.number {
             self.version = key.version.number;
             return key.quota;
@@ -116,18 +116,18 @@ impl Logs {
         (0..SHARDS as u64).map(|shard| self.shard(shard).logs.len()).sum()
     }
 
-    pub(crate) fn take(&self, with: &Logging<'_>, key: &LogKey<'_>, ask: Ask) -> Decision {
+    pub(crate) fn take(&self, with: &Logging<'_>, key: &LogKey<'_>, ask: TimedCost) -> LimitDecision {
         self.take_as_of(with, key, ask).told_ahead(ask.delay)
     }
 
     /// A decision whose waits begin when the charge is counted.
-    fn take_as_of(&self, with: &Logging<'_>, key: &LogKey<'_>, ask: Ask) -> Decision {
+    fn take_as_of(&self, with: &Logging<'_>, key: &LogKey<'_>, ask: TimedCost) -> LimitDecision {
         let (cost, at) = (ask.cost, key.now.saturating_add(ask.delay));
         let mut shard = self.shard(key.hash);
         if let Some(kept) = shard.logs.get_mut(&key.hash) {
             let may_grow = || self.used.load(Ordering::Relaxed) < self.budget;
             let grows = may_grow() || self.room_elsewhere(with.registry, key.now, may_grow);
-            let room = if grows { Room::Grow } else { Room::Full };
+            let room = if grows { LogGrowth::Grow } else { LogGrowth::Full };
             return self.resize(kept, |kept| {
                 let quota = kept.bring_up(with.registry, key);
                 kept.log.take_ahead(quota, cost, key.now, at, room)
@@ -148,14 +148,14 @@ impl Logs {
             return take_shared(with, key, ask);
         }
         let before = kept.log.len();
-        let decision = kept.log.take_ahead(quota, cost, key.now, at, Room::Grow);
+        let decision = kept.log.take_ahead(quota, cost, key.now, at, LogGrowth::Grow);
         self.used.fetch_sub(before + 1 - kept.log.len(), Ordering::Relaxed);
         shard.logs.insert(key.hash, kept);
         shard.hand.push_back(key.hash);
         decision
     }
 
-    pub(crate) fn peek(&self, with: &Logging<'_>, key: &LogKey<'_>, ask: Ask) -> Decision {
+    pub(crate) fn peek(&self, with: &Logging<'_>, key: &LogKey<'_>, ask: TimedCost) -> LimitDecision {
         let shard = self.shard(key.hash);
         let has_room = || self.has_room() || self.room_elsewhere(with.registry, key.now, || self.has_room());
         let mut kept = match shard.logs.get(&key.hash) {
@@ -176,7 +176,7 @@ impl Logs {
     }
 
     /// Takes back a charge that was made at `charged_at`.
-    pub(crate) fn hand_back(&self, with: &Logging<'_>, key: &LogKey<'_>, ask: Ask, charged_at: Nanos) {
+    pub(crate) fn hand_back(&self, with: &Logging<'_>, key: &LogKey<'_>, ask: TimedCost, charged_at: Nanos) {
         let counted_at = charged_at.saturating_add(ask.delay);
         self.amend(with, key, |kept| kept.log.hand_back(ask.cost, counted_at));
     }
@@ -193,7 +193,7 @@ impl Logs {
     }
 
     /// Looks at the two oldest keys and forgets those that no longer count.
-    fn sweep(&self, shard: &mut Shard, registry: &Registry, now: Nanos) {
+    fn sweep(&self, shard: &mut Shard, registry: &MemoryRegistry, now: Nanos) {
         for _ in 0..2 {
             let Some(hash) = shard.hand.pop_front() else { return };
             let kept = shard.logs.get_mut(&hash).expect("every key under the hand has a log");
@@ -217,7 +217,7 @@ impl Logs {
     /// and nobody else would come by. One that is in use is left out, for its own
     /// shard is locked, and two that wait for each other's would wait for ever.
     #[cold]
-    fn room_elsewhere(&self, registry: &Registry, now: Nanos, is_enough: impl Fn() -> bool) -> bool {
+    fn room_elsewhere(&self, registry: &MemoryRegistry, now: Nanos, is_enough: impl Fn() -> bool) -> bool {
         (0..SHARDS_SEARCHED).any(|_| {
             let next = self.searched.fetch_add(1, Ordering::Relaxed) % SHARDS;
             if let Ok(mut shard) = self.shards[next].try_lock() {
@@ -253,12 +253,12 @@ impl Logs {
 }
 
 /// Draws on the log that keys without one of their own share.
-fn take_shared(with: &Logging<'_>, key: &LogKey<'_>, ask: Ask) -> Decision {
+fn take_shared(with: &Logging<'_>, key: &LogKey<'_>, ask: TimedCost) -> LimitDecision {
     let (cost, at) = (ask.cost, key.now.saturating_add(ask.delay));
     with.debtors.count_overflow();
     let mut shared = key.version.data.overflow.log();
     let quota = shared.bring_up(with.registry, key);
-    let room = if shared.log.len() < OVERFLOW_ENTRIES { Room::Grow } else { Room::Full };
+    let room = if shared.log.len() < OVERFLOW_ENTRIES { LogGrowth::Grow } else { LogGrowth::Full };
     let decision = shared.log.take_ahead(quota, cost, key.now, at, room);
     if decision.is_allowed() && cost > Cost::ZERO {
         let earliest = key.now.min(with.clock.wall_at(key.now));

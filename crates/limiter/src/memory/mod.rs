@@ -9,8 +9,8 @@
 //!   [`logs`] keeps what does not fit a word.
 //! - [`window_time`] tells which of the two clocks a limit goes by.
 
-mod bring_up;
 mod logs;
+mod migrate;
 mod overflow;
 mod probe;
 mod slot;
@@ -28,19 +28,19 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use smallvec::SmallVec;
-use tidegate_core::{Cost, Decision, Limit, LogQuota, Nanos};
+use tidegate_core::{Cost, Limit, LimitDecision, LogQuota, Nanos};
 
-use crate::charge::{Ask, all_or_nothing};
-use crate::history::Moment;
+use crate::charge::{TimedCost, all_or_nothing};
+use crate::history::ClockPair;
 use crate::{
     Charge, Clock, Intent, LimitError, LimitRef, MonotonicClock, NamedLimit, NowOrLater, Role, Store, Verdict,
 };
 use logs::{LogKey, Logging, Logs};
 use overflow::Debtors;
-use table::Table;
-use version::Registry;
+use table::SlotTable;
+use version::MemoryRegistry;
 
-pub(crate) use version::Version;
+pub(crate) use version::MemoryVersion;
 pub(crate) use window_time::{WindowTime, charged_at};
 
 /// How large a [`Memory`] may grow.
@@ -105,9 +105,9 @@ pub struct MemoryStats {
 /// memory nor refill anybody's bucket.
 #[derive(Debug)]
 pub struct Memory<C = MonotonicClock> {
-    table: Table,
+    table: SlotTable,
     logs: Logs,
-    registry: Registry,
+    registry: MemoryRegistry,
     debtors: Debtors,
     windows: WindowTime,
     clock: C,
@@ -115,28 +115,28 @@ pub struct Memory<C = MonotonicClock> {
 
 /// A key of one limit, hashed.
 #[derive(Clone, Copy)]
-pub(crate) struct Key<'a> {
-    pub(crate) version: &'a Arc<Version>,
+pub(crate) struct HashedKey<'a> {
+    pub(crate) version: &'a Arc<MemoryVersion>,
     pub(crate) hash: u64,
 }
 
-impl<'a> Key<'a> {
+impl<'a> HashedKey<'a> {
     fn logged(self, quota: &'a LogQuota, now: Nanos) -> LogKey<'a> {
         LogKey { hash: self.hash, version: self.version, quota, now }
     }
 
     #[inline]
-    pub(crate) fn new<K: Hash + ?Sized>(version: &'a Arc<Version>, key: &K) -> Key<'a> {
-        Key { version, hash: version.data.hash(key) }
+    pub(crate) fn new<K: Hash + ?Sized>(version: &'a Arc<MemoryVersion>, key: &K) -> HashedKey<'a> {
+        HashedKey { version, hash: version.data.hash(key) }
     }
 }
 
 impl Memory {
     /// A store of the given size on the monotonic clock.
     ///
-    /// # Panics
-    /// Where [`Memory::try_with_clock`] fails.
-    pub fn new(options: MemoryOptions) -> Memory {
+    /// # Errors
+    /// When the memory cannot be reserved, or the processor has no 128-bit compare-and-swap.
+    pub fn new(options: MemoryOptions) -> Result<Memory, MemoryError> {
         Memory::with_clock(options, MonotonicClock::new())
     }
 }
@@ -146,21 +146,13 @@ impl<C: Clock> Memory<C> {
     /// charge is handed back, and asked for the wall clock's time where windows are
     /// counted; otherwise `now` comes with each call.
     ///
-    /// # Panics
-    /// Where [`Memory::try_with_clock`] fails.
-    pub fn with_clock(options: MemoryOptions, clock: C) -> Memory<C> {
-        Memory::try_with_clock(options, clock).unwrap_or_else(|error| panic!("{error}"))
-    }
-
-    /// The same, for sizes that may be too much for the system.
-    ///
     /// # Errors
-    /// When the memory cannot be reserved.
-    pub fn try_with_clock(options: MemoryOptions, clock: C) -> Result<Memory<C>, MemoryError> {
+    /// As [`Memory::new`].
+    pub fn with_clock(options: MemoryOptions, clock: C) -> Result<Memory<C>, MemoryError> {
         Ok(Memory {
-            table: Table::new(options.max_keys)?,
+            table: SlotTable::new(options.max_keys)?,
             logs: Logs::new(options.max_log_entries),
-            registry: Registry::default(),
+            registry: MemoryRegistry::default(),
             debtors: Debtors::new(options.max_keys),
             windows: WindowTime::default(),
             clock,
@@ -186,7 +178,7 @@ impl<C: Clock> Memory<C> {
     }
 
     /// What the store knows of a limit that it named.
-    pub(crate) fn version(&self, limit: &LimitRef) -> &Arc<Version> {
+    pub(crate) fn version(&self, limit: &LimitRef) -> &Arc<MemoryVersion> {
         self.registry.get(limit.id())
     }
 
@@ -214,8 +206,8 @@ impl<C: Clock> Memory<C> {
 
     /// [`Store::charge`], which a store in memory answers at once.
     pub fn charge_now(&self, intent: Intent, charges: &[Charge<'_>], now: Nanos) -> Verdict {
-        let key = |charge: &Charge<'_>| Key::new(self.version(charge.limit), charge.key);
-        let keys: SmallVec<[Key<'_>; 8]> = charges.iter().map(key).collect();
+        let key = |charge: &Charge<'_>| HashedKey::new(self.version(charge.limit), charge.key);
+        let keys: SmallVec<[HashedKey<'_>; 8]> = charges.iter().map(key).collect();
         self.apply_asked(intent, &keys, |i| (charges[i].ask(), charges[i].role), now)
     }
 
@@ -223,13 +215,13 @@ impl<C: Clock> Memory<C> {
     pub(crate) fn apply(
         &self,
         intent: Intent,
-        keys: &[Key<'_>],
+        keys: &[HashedKey<'_>],
         ask: impl Fn(usize) -> (Cost, Role),
         now: Nanos,
     ) -> Verdict {
         let ask = |i: usize| {
             let (cost, role) = ask(i);
-            (Ask::now(cost), role)
+            (TimedCost::now(cost), role)
         };
         self.apply_asked(intent, keys, ask, now)
     }
@@ -237,8 +229,8 @@ impl<C: Clock> Memory<C> {
     fn apply_asked(
         &self,
         intent: Intent,
-        keys: &[Key<'_>],
-        ask: impl Fn(usize) -> (Ask, Role),
+        keys: &[HashedKey<'_>],
+        ask: impl Fn(usize) -> (TimedCost, Role),
         now: Nanos,
     ) -> Verdict {
         if keys.len() > 1 {
@@ -248,7 +240,7 @@ impl<C: Clock> Memory<C> {
         let binding = |i: usize| ask(i).1 == Role::Binding;
         let standing = |now: Nanos| Verdict {
             allowed: true,
-            decisions: keys.iter().map(|&key| self.peek(key, Ask::now(Cost::ZERO), now)).collect(),
+            decisions: keys.iter().map(|&key| self.peek(key, TimedCost::now(Cost::ZERO), now)).collect(),
             at: now,
         };
         match intent {
@@ -261,7 +253,7 @@ impl<C: Clock> Memory<C> {
                 |i| self.hand_back(keys[i], ask(i).0, now),
             ),
             Intent::Peek => {
-                let decisions: SmallVec<[Decision; 8]> = (0..keys.len()).map(peek).collect();
+                let decisions: SmallVec<[LimitDecision; 8]> = (0..keys.len()).map(peek).collect();
                 let allowed = (0..keys.len()).all(|i| !binding(i) || decisions[i].is_allowed());
                 Verdict { allowed, decisions, at: now }
             }
@@ -278,27 +270,29 @@ impl<C: Clock> Memory<C> {
 
     /// Starts to fetch the key's slot into the cache.
     #[inline]
-    pub(crate) fn prefetch(&self, key: Key<'_>) {
+    pub(crate) fn prefetch(&self, key: HashedKey<'_>) {
         self.table.prefetch(key.hash);
     }
 
     /// The same, a little more of it, for when other keys come first.
     #[inline]
-    pub(crate) fn prefetch_ahead(&self, key: Key<'_>) {
+    pub(crate) fn prefetch_ahead(&self, key: HashedKey<'_>) {
         self.table.prefetch_pair(key.hash);
     }
 
     /// Takes `cost` from one limit.
     #[inline(always)]
-    pub(crate) fn take(&self, key: Key<'_>, cost: Cost, now: Nanos) -> Decision {
+    pub(crate) fn take(&self, key: HashedKey<'_>, cost: Cost, now: Nanos) -> LimitDecision {
         match &key.version.limit {
             Limit::Meter(meter) => self.take_word(key, meter, cost, now),
-            Limit::Log(quota) => self.logs.take(&self.logging(), &key.logged(quota, now), Ask::now(cost)),
+            Limit::Log(quota) => {
+                self.logs.take(&self.logging(), &key.logged(quota, now), TimedCost::now(cost))
+            }
         }
     }
 
     /// The same as of then or later.
-    fn take_asked(&self, key: Key<'_>, ask: Ask, now: Nanos) -> Decision {
+    fn take_asked(&self, key: HashedKey<'_>, ask: TimedCost, now: Nanos) -> LimitDecision {
         if ask.delay == Nanos::ZERO {
             return self.take(key, ask.cost, now);
         }
@@ -309,7 +303,7 @@ impl<C: Clock> Memory<C> {
     }
 
     /// What a take would say, with nothing taken.
-    pub(crate) fn peek(&self, key: Key<'_>, ask: Ask, now: Nanos) -> Decision {
+    pub(crate) fn peek(&self, key: HashedKey<'_>, ask: TimedCost, now: Nanos) -> LimitDecision {
         match &key.version.limit {
             Limit::Meter(_) => self.peek_word(key, ask, now),
             Limit::Log(quota) => self.logs.peek(&self.logging(), &key.logged(quota, now), ask),
@@ -317,7 +311,7 @@ impl<C: Clock> Memory<C> {
     }
 
     /// Gives `cost` back to one limit.
-    pub(crate) fn refund(&self, key: Key<'_>, cost: Cost, now: Nanos) {
+    pub(crate) fn refund(&self, key: HashedKey<'_>, cost: Cost, now: Nanos) {
         match &key.version.limit {
             Limit::Meter(_) => self.refund_word(key, cost, now),
             Limit::Log(quota) => self.logs.refund(&self.logging(), &key.logged(quota, now), cost),
@@ -325,7 +319,7 @@ impl<C: Clock> Memory<C> {
     }
 
     /// Takes back a charge made at `charged_at`.
-    pub(crate) fn hand_back(&self, key: Key<'_>, ask: Ask, charged_at: Nanos) {
+    pub(crate) fn hand_back(&self, key: HashedKey<'_>, ask: TimedCost, charged_at: Nanos) {
         let now = self.clock.now().max(charged_at);
         match &key.version.limit {
             Limit::Meter(_) => self.hand_back_word(key, ask, charged_at, now),
@@ -344,7 +338,7 @@ impl<C: Clock> Store for Memory<C> {
     type Error = Infallible;
 
     fn limits(&self, limits: &[NamedLimit<'_>], now: Nanos) -> Result<Vec<LimitRef>, LimitError> {
-        self.registry.name_all(limits, Moment { steady: now, wall: self.clock.wall_at(now) })
+        self.registry.name_all(limits, ClockPair { steady: now, wall: self.clock.wall_at(now) })
     }
 
     fn variant(&self, limit: &LimitRef, trust: u8) -> Result<LimitRef, LimitError> {
@@ -362,11 +356,11 @@ impl<C: Clock> Store for Memory<C> {
     }
 
     fn hand_back(&self, charges: &[Charge<'_>], at: Nanos) {
-        self.charge_now(Intent::HandBack, charges, at);
+        let _ = self.charge_now(Intent::HandBack, charges, at);
     }
 
     fn pace(&self, charge: &Charge<'_>, reserved: u64, now: Nanos) -> Option<Nanos> {
-        let key = Key::new(self.version(charge.limit), charge.key);
+        let key = HashedKey::new(self.version(charge.limit), charge.key);
         match &key.version.limit {
             Limit::Meter(_) => self.pace_word(key, charge.cost, reserved, now),
             Limit::Log(_) => None,

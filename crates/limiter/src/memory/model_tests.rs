@@ -7,12 +7,12 @@
 use std::sync::Arc;
 
 use loom::thread;
-use tidegate_core::{Cost, Decision, Meter, Nanos, Quota};
+use tidegate_core::{Cost, LimitDecision, Meter, Nanos, Quota};
 
-use super::probe::{Ledger, NoRoom, Probe, Rules, Window};
+use super::probe::{Probe, SlotRules, SlotWindow, TableCounters, TableFull};
 use super::slot::model::SmallSlot;
-use super::slot::{Entry, Slot, Tag};
-use super::window_time::When;
+use super::slot::{Slot, SlotEntry, Tag};
+use super::window_time::ChargeTime;
 use crate::charge::all_or_nothing;
 
 /// When the models begin; a bucket of these is full again 1,000 ns after a take.
@@ -21,7 +21,7 @@ const LATER: Nanos = Nanos::new(10_500);
 
 struct OneLine<'a>(&'a [SmallSlot]);
 
-impl Window for OneLine<'_> {
+impl SlotWindow for OneLine<'_> {
     type Slot = SmallSlot;
 
     fn line(&self, index: usize) -> Option<&[SmallSlot]> {
@@ -32,7 +32,7 @@ impl Window for OneLine<'_> {
 struct World {
     slots: Vec<SmallSlot>,
     meter: Meter,
-    ledger: Ledger,
+    ledger: TableCounters,
 }
 
 struct Single<'a> {
@@ -40,17 +40,17 @@ struct Single<'a> {
     now: Nanos,
 }
 
-impl Rules for Single<'_> {
-    fn is_idle(&self, entry: Entry) -> bool {
+impl SlotRules for Single<'_> {
+    fn is_idle(&self, entry: SlotEntry) -> bool {
         self.meter.is_idle(entry.state, self.now)
     }
 
-    fn adopt(&self, entry: Entry, _: Tag) -> Entry {
+    fn adopt(&self, entry: SlotEntry, _: Tag) -> SlotEntry {
         entry
     }
 
-    fn first(&self, tag: Tag) -> Entry {
-        Entry { tag, state: 0 }
+    fn first(&self, tag: Tag) -> SlotEntry {
+        SlotEntry { tag, state: 0 }
     }
 
     fn wall(&self) -> Nanos {
@@ -63,17 +63,17 @@ fn tag(key: u64) -> Tag {
 }
 
 /// A key whose bucket is full again at `full_at`.
-fn held(key: u64, full_at: u64) -> Entry {
-    Entry { tag: tag(key), state: full_at }
+fn held(key: u64, full_at: u64) -> SlotEntry {
+    SlotEntry { tag: tag(key), state: full_at }
 }
 
 impl World {
-    fn new(capacity: u32, slots: &[Entry]) -> Arc<World> {
+    fn new(capacity: u32, slots: &[SlotEntry]) -> Arc<World> {
         let quota = Quota::new(1, Nanos::new(1_000), capacity).expect("the models' quotas are in range");
         Arc::new(World {
             slots: slots.iter().map(|&entry| SmallSlot::new(entry)).collect(),
             meter: Meter::TokenBucket(quota),
-            ledger: Ledger::default(),
+            ledger: TableCounters::default(),
         })
     }
 
@@ -82,8 +82,8 @@ impl World {
         act(Probe { window: OneLine(&self.slots), tag: tag(key), now, rules: &rules, ledger: &self.ledger })
     }
 
-    fn take(&self, key: u64, now: Nanos) -> Result<Decision, NoRoom> {
-        let charge = |_, state, when: When| self.meter.charge(state, Cost::ONE, when.now);
+    fn take(&self, key: u64, now: Nanos) -> Result<LimitDecision, TableFull> {
+        let charge = |_, state, when: ChargeTime| self.meter.charge(state, Cost::ONE, when.now);
         let settled = self.probe(key, now, |probe| probe.update(charge))?;
         Ok(self.meter.decision(settled.state, Cost::ONE, settled.when.now))
     }
@@ -96,7 +96,7 @@ impl World {
         self.probe(key, NOW, |probe| probe.amend(|_, state, _| act(state)))
     }
 
-    fn holders(&self, key: u64) -> Vec<Entry> {
+    fn holders(&self, key: u64) -> Vec<SlotEntry> {
         let entries = self.slots.iter().map(Slot::get);
         entries.filter(|entry| entry.is_of(tag(key)) && !entry.is_claim()).collect()
     }
@@ -141,7 +141,7 @@ fn admitted(answers: &[bool]) -> usize {
 fn model_one_new_key_from_two_threads() {
     explore(
         None,
-        || World::new(1, &[Entry::EMPTY, Entry::EMPTY]),
+        || World::new(1, &[SlotEntry::EMPTY, SlotEntry::EMPTY]),
         &[|w| w.takes(1, NOW), |w| w.takes(1, NOW)],
         |world, answers| {
             assert_eq!(admitted(&answers), 1);
@@ -168,7 +168,7 @@ fn model_one_new_key_where_the_threads_see_different_slots_idle() {
 fn model_one_new_key_from_three_threads() {
     explore(
         Some(2),
-        || World::new(1, &[held(2, 10_400), held(3, 9_000), Entry::EMPTY]),
+        || World::new(1, &[held(2, 10_400), held(3, 9_000), SlotEntry::EMPTY]),
         &[|w| w.takes(1, NOW), |w| w.takes(1, LATER), |w| w.takes(1, NOW)],
         |world, answers| {
             assert_eq!(admitted(&answers), 1);
@@ -181,7 +181,7 @@ fn model_one_new_key_from_three_threads() {
 fn model_two_new_keys_in_one_window() {
     explore(
         None,
-        || World::new(1, &[held(3, 9_000), Entry::EMPTY]),
+        || World::new(1, &[held(3, 9_000), SlotEntry::EMPTY]),
         &[|w| w.takes(1, NOW), |w| w.takes(2, NOW)],
         |world, answers| {
             assert_eq!(admitted(&answers), 2);
@@ -248,7 +248,7 @@ fn take_both(world: &World, keys: [u64; 2]) -> bool {
 fn model_two_takes_over_two_keys_in_opposite_order() {
     explore(
         Some(3),
-        || World::new(1, &[Entry::EMPTY, Entry::EMPTY]),
+        || World::new(1, &[SlotEntry::EMPTY, SlotEntry::EMPTY]),
         &[|w| take_both(w, [1, 2]), |w| take_both(w, [2, 1])],
         |world, answers| {
             let granted = admitted(&answers);

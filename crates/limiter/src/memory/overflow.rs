@@ -20,14 +20,14 @@ use portable_atomic::AtomicU128;
 use tidegate_core::Nanos;
 
 use super::logs::KeptLog;
-use super::probe::Ledger;
+use super::probe::TableCounters;
 
 /// The shared bucket of a limit.
 #[derive(Debug, Default)]
 pub(crate) struct Overflow {
     /// A slot like any other, its key the same for all.
     pub(crate) slot: AtomicU128,
-    pub(crate) ledger: Ledger,
+    pub(crate) ledger: TableCounters,
     /// The same for a limit that keeps a log.
     log: Mutex<KeptLog>,
     /// Until when every key may owe something, of either kind.
@@ -42,7 +42,7 @@ impl Overflow {
 
 /// Which of the two that a limit has was drawn on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum DebtKind {
     Slot,
     Log,
 }
@@ -51,7 +51,7 @@ pub(crate) enum Kind {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Debtor<'a> {
     pub(crate) overflow: &'a Overflow,
-    pub(crate) kind: Kind,
+    pub(crate) kind: DebtKind,
     /// Of the key under its limit's own secret: it tells the limit, too.
     pub(crate) hash: u64,
 }
@@ -59,8 +59,8 @@ pub(crate) struct Debtor<'a> {
 impl Debtor<'_> {
     fn name(self) -> u64 {
         match self.kind {
-            Kind::Slot => self.hash,
-            Kind::Log => !self.hash,
+            DebtKind::Slot => self.hash,
+            DebtKind::Log => !self.hash,
         }
     }
 
@@ -163,20 +163,20 @@ mod tests {
     #[test]
     fn a_debt_is_remembered_until_it_is_made_good() {
         let (debtors, overflow) = (Debtors::new(1_000), Overflow::default());
-        let debtor = |hash| Debtor { overflow: &overflow, kind: Kind::Slot, hash };
+        let debtor = |hash| Debtor { overflow: &overflow, kind: DebtKind::Slot, hash };
         debtors.owes(debtor(7), at(10), at(1));
         debtors.owes(debtor(7), at(5), at(1));
         assert!(debtors.may_owe(debtor(7), at(9)));
         assert!(!debtors.may_owe(debtor(7), at(10)));
         assert!(!debtors.may_owe(debtor(8), at(9)));
-        let log = Debtor { kind: Kind::Log, ..debtor(7) };
+        let log = Debtor { kind: DebtKind::Log, ..debtor(7) };
         assert!(!debtors.may_owe(log, at(9)), "a debt of the other kind");
     }
 
     #[test]
     fn too_many_debts_are_all_of_their_own_limit() {
         let (debtors, flooded, other) = (Debtors::new(0), Overflow::default(), Overflow::default());
-        let debtor = |overflow, hash| Debtor { overflow, kind: Kind::Log, hash };
+        let debtor = |overflow, hash| Debtor { overflow, kind: DebtKind::Log, hash };
         for hash in 0..10_000 {
             debtors.owes(debtor(&flooded, hash), at(10), at(1));
         }
@@ -184,7 +184,7 @@ mod tests {
             assert!(debtors.may_owe(debtor(&flooded, hash), at(9)), "no debt is forgotten");
             assert!(!debtors.may_owe(debtor(&other, hash << 32 | 1 << 60), at(9)), "a debt of others");
         }
-        let slot = Debtor { kind: Kind::Slot, ..debtor(&flooded, 1 << 60) };
+        let slot = Debtor { kind: DebtKind::Slot, ..debtor(&flooded, 1 << 60) };
         assert!(!debtors.may_owe(slot, at(9)));
         assert!(!debtors.may_owe(debtor(&flooded, 1), at(10)), "made good");
         debtors.owes(debtor(&other, 3), at(20), at(10));

@@ -27,61 +27,59 @@
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-use super::slot::{Entry, Slot, Tag};
-use super::window_time::When;
+use super::slot::{Slot, SlotEntry, Tag};
+use super::window_time::ChargeTime;
 use crate::Nanos;
 
 /// What the protocol must know about limits.
-pub(crate) trait Rules {
+pub(crate) trait SlotRules {
     /// May the entry be forgotten without loss?
-    fn is_idle(&self, entry: Entry) -> bool;
+    fn is_idle(&self, entry: SlotEntry) -> bool;
 
     /// The entry under the version that is to be used for `tag`: the tag's own
     /// or, if the entry is newer than that, the entry's.
-    fn adopt(&self, entry: Entry, tag: Tag) -> Entry;
+    fn adopt(&self, entry: SlotEntry, tag: Tag) -> SlotEntry;
 
     /// What a key starts with: usually `tag` and nothing used. If it is another
     /// version's, it is adopted like any entry.
-    fn first(&self, tag: Tag) -> Entry;
+    fn first(&self, tag: Tag) -> SlotEntry;
 
-    /// What the wall clock shows at the instant of [`Rules::is_idle`].
+    /// What the wall clock shows at the instant of [`SlotRules::is_idle`].
     fn wall(&self) -> Nanos;
 }
 
 /// Numbers of a table, and what its claims need.
 #[derive(Debug, Default)]
-pub(crate) struct Ledger {
+pub(crate) struct TableCounters {
     /// Signed, for a key may be uncounted before whoever put it there counts it.
     keys: AtomicI64,
     pub(crate) evictions: AtomicU64,
     claims: AtomicU64,
-    /// The latest instant at which an idle key was forgotten. A new key starts no
-    /// earlier, or a thread with an older `now` could see the forgotten one
-    /// fuller than it was.
+    /// The latest instant at which an idle key was evicted. A new key starts no earlier: otherwise a thread with
+    /// an older `now` could see the evicted one fuller than it was.
     forgotten_at: AtomicU64,
     /// The same by the wall clock, which may step back.
     forgotten_wall: AtomicU64,
 }
 
-impl Ledger {
+impl TableCounters {
     /// Keys that hold a slot.
     pub(crate) fn keys(&self) -> u64 {
         self.keys.load(Ordering::Relaxed).max(0) as u64
     }
 
-    fn next_claim(&self, tag: Tag) -> Entry {
-        Entry::claim(tag, self.claims.fetch_add(1, Ordering::Relaxed))
+    fn next_claim(&self, tag: Tag) -> SlotEntry {
+        SlotEntry::claim(tag, self.claims.fetch_add(1, Ordering::Relaxed))
     }
 
-    fn start_of(&self, now: Nanos) -> When {
-        When {
+    fn start_of(&self, now: Nanos) -> ChargeTime {
+        ChargeTime {
             now: now.max(Nanos::new(self.forgotten_at.load(Ordering::Relaxed))),
             wall_from: Nanos::new(self.forgotten_wall.load(Ordering::Relaxed)),
         }
     }
 
-    /// Before an idle key is forgotten: whoever misses it must see this too,
-    /// which the exchange that follows sees to.
+    /// Called before an idle key is evicted: the exchange that follows publishes this to whoever misses the key.
     pub(super) fn will_forget(&self, now: Nanos, wall: Nanos) {
         self.forgotten_at.fetch_max(now.get(), Ordering::Relaxed);
         self.forgotten_wall.fetch_max(wall.get(), Ordering::Relaxed);
@@ -93,9 +91,8 @@ impl Ledger {
     }
 }
 
-/// The slots that a key may live in, line by line in the order of the search; no
-/// slot twice.
-pub(crate) trait Window {
+/// The slots that a key may live in, cache line by cache line in the order of the search; no slot twice.
+pub(crate) trait SlotWindow {
     type Slot: Slot;
 
     fn line(&self, index: usize) -> Option<&[Self::Slot]>;
@@ -119,19 +116,19 @@ pub(crate) struct Probe<'a, W, R> {
     pub(crate) tag: Tag,
     pub(crate) now: Nanos,
     pub(crate) rules: &'a R,
-    pub(crate) ledger: &'a Ledger,
+    pub(crate) ledger: &'a TableCounters,
 }
 
 /// Where a search ended.
 enum Found<'a, S> {
-    Held(&'a S, Entry),
-    Claimed(Spot<'a, S>, Entry),
+    Held(&'a S, SlotEntry),
+    Claimed(Spot<'a, S>, SlotEntry),
     Absent,
 }
 
 /// Where a new key may go.
 enum Free<'a, S> {
-    Slot(Spot<'a, S>, Entry),
+    Slot(Spot<'a, S>, SlotEntry),
     /// The key itself is there after all: somebody else was faster.
     Arrived,
     None,
@@ -139,27 +136,30 @@ enum Free<'a, S> {
 
 /// What an update came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Settled {
+pub(crate) struct SlotUpdate {
     /// The version that the state is written in.
     pub(crate) version: u32,
     /// `Ok` with the state stored, `Err` with the one that was left alone.
     pub(crate) state: Result<u64, u64>,
     /// When it was decided.
-    pub(crate) when: When,
+    pub(crate) when: ChargeTime,
     /// What was there before, under the version it was written in.
-    pub(crate) found: Entry,
+    pub(crate) found: SlotEntry,
 }
 
 /// There is no slot for the key.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct NoRoom;
+pub(crate) struct TableFull;
 
-impl<W: Window, R: Rules> Probe<'_, W, R> {
+impl<W: SlotWindow, R: SlotRules> Probe<'_, W, R> {
     /// Applies `act` to the key's state: it gets the version the state is
     /// written in, the state and when that is, and returns the state to store, if any.
     /// It may be called again after a lost race. A key that is not there starts
-    /// from [`Rules::first`] and gets a slot only if that changes.
-    pub(crate) fn update(&self, act: impl Fn(u32, u64, When) -> Option<u64>) -> Result<Settled, NoRoom> {
+    /// from [`SlotRules::first`] and gets a slot only if that changes.
+    pub(crate) fn update(
+        &self,
+        act: impl Fn(u32, u64, ChargeTime) -> Option<u64>,
+    ) -> Result<SlotUpdate, TableFull> {
         loop {
             let done = match self.find() {
                 Found::Held(slot, entry) => self.update_held(slot, entry, &act),
@@ -184,7 +184,7 @@ impl<W: Window, R: Rules> Probe<'_, W, R> {
             own = if seen.tag == self.tag { Some((slot, seen.state)) } else { own };
         }
         let (slot, mut seen) = own?;
-        let entry = |state| Entry { tag: self.tag, state };
+        let entry = |state| SlotEntry { tag: self.tag, state };
         loop {
             let Some(state) = act(seen) else { return Some(Err(seen)) };
             if state == seen {
@@ -199,7 +199,7 @@ impl<W: Window, R: Rules> Probe<'_, W, R> {
     }
 
     /// The same for a key that holds a slot; `false` if there is none.
-    pub(crate) fn amend(&self, act: impl Fn(u32, u64, When) -> u64) -> bool {
+    pub(crate) fn amend(&self, act: impl Fn(u32, u64, ChargeTime) -> u64) -> bool {
         let act = |version, state, when| Some(act(version, state, when));
         loop {
             match self.find() {
@@ -215,12 +215,12 @@ impl<W: Window, R: Rules> Probe<'_, W, R> {
 
     /// An entry of the key under the version to be used.
     #[inline]
-    pub(crate) fn adopt(&self, entry: Entry) -> Entry {
+    pub(crate) fn adopt(&self, entry: SlotEntry) -> SlotEntry {
         if entry.tag == self.tag { entry } else { self.rules.adopt(entry, self.tag) }
     }
 
     /// What the key's slot holds, under the version it is written in.
-    pub(crate) fn look(&self) -> Option<Entry> {
+    pub(crate) fn look(&self) -> Option<SlotEntry> {
         match self.find() {
             Found::Held(_, entry) => Some(entry),
             Found::Claimed(..) | Found::Absent => None,
@@ -274,18 +274,18 @@ impl<W: Window, R: Rules> Probe<'_, W, R> {
     fn update_held(
         &self,
         slot: &W::Slot,
-        mut seen: Entry,
-        act: impl Fn(u32, u64, When) -> Option<u64>,
-    ) -> Option<Settled> {
+        mut seen: SlotEntry,
+        act: impl Fn(u32, u64, ChargeTime) -> Option<u64>,
+    ) -> Option<SlotUpdate> {
         loop {
             let entry = self.adopt(seen);
-            let (version, when) = (entry.tag.version(), When { now: self.now, wall_from: Nanos::ZERO });
+            let (version, when) = (entry.tag.version(), ChargeTime { now: self.now, wall_from: Nanos::ZERO });
             let next = act(version, entry.state, when);
             let Some(state) = next.filter(|&state| state != entry.state) else {
-                return Some(Settled { version, state: next.ok_or(entry.state), when, found: seen });
+                return Some(SlotUpdate { version, state: next.ok_or(entry.state), when, found: seen });
             };
-            match slot.replace(seen, Entry { state, ..entry }) {
-                Ok(()) => return Some(Settled { version, state: Ok(state), when, found: seen }),
+            match slot.replace(seen, SlotEntry { state, ..entry }) {
+                Ok(()) => return Some(SlotUpdate { version, state: Ok(state), when, found: seen }),
                 Err(other) if other.is_of(self.tag) && !other.is_claim() => seen = other,
                 Err(_) => return None,
             }
@@ -294,14 +294,17 @@ impl<W: Window, R: Rules> Probe<'_, W, R> {
 
     /// `Ok(None)` if a race was lost on the way.
     #[cold]
-    fn insert(&self, act: impl Fn(u32, u64, When) -> Option<u64>) -> Result<Option<Settled>, NoRoom> {
+    fn insert(
+        &self,
+        act: impl Fn(u32, u64, ChargeTime) -> Option<u64>,
+    ) -> Result<Option<SlotUpdate>, TableFull> {
         if let (settled, None) = self.act_first(&act) {
             return Ok(Some(settled));
         }
         let (spot, seen) = match self.find_free() {
             Free::Slot(spot, seen) => (spot, seen),
             Free::Arrived => return Ok(None),
-            Free::None => return Err(NoRoom),
+            Free::None => return Err(TableFull),
         };
         let forgets = !(seen.is_empty() || seen.is_dead() || seen.is_claim());
         if forgets {
@@ -344,15 +347,15 @@ impl<W: Window, R: Rules> Probe<'_, W, R> {
     fn hold(
         &self,
         spot: &Spot<'_, W::Slot>,
-        claim: Entry,
-        act: impl Fn(u32, u64, When) -> Option<u64>,
-    ) -> Option<Settled> {
+        claim: SlotEntry,
+        act: impl Fn(u32, u64, ChargeTime) -> Option<u64>,
+    ) -> Option<SlotUpdate> {
         W::Slot::fence();
         self.clear_others(spot, claim)?;
         let (settled, stores) = self.act_first(&act);
         let Some(entry) = stores else {
             // Nothing to hold after all. If this fails, the claim is already gone.
-            let _ = spot.slot.replace(claim, Entry::DEAD);
+            let _ = spot.slot.replace(claim, SlotEntry::DEAD);
             return Some(settled);
         };
         spot.slot.replace(claim, entry).ok()?;
@@ -361,18 +364,21 @@ impl<W: Window, R: Rules> Probe<'_, W, R> {
     }
 
     /// What `act` does to a new key, and the entry to store for it, if any.
-    fn act_first(&self, act: impl Fn(u32, u64, When) -> Option<u64>) -> (Settled, Option<Entry>) {
+    fn act_first(
+        &self,
+        act: impl Fn(u32, u64, ChargeTime) -> Option<u64>,
+    ) -> (SlotUpdate, Option<SlotEntry>) {
         let found = self.rules.first(self.tag);
         let first = self.adopt(found);
         let (version, when) = (first.tag.version(), self.ledger.start_of(self.now));
         let next = act(version, first.state, when);
-        let stores = next.filter(|&state| state != first.state).map(|state| Entry { state, ..first });
-        (Settled { version, state: next.ok_or(first.state), when, found }, stores)
+        let stores = next.filter(|&state| state != first.state).map(|state| SlotEntry { state, ..first });
+        (SlotUpdate { version, state: next.ok_or(first.state), when, found }, stores)
     }
 
     /// Strikes out later claims of the same key; `None`, with this claim given
     /// up, if there is a holder or an earlier claim.
-    fn clear_others(&self, own: &Spot<'_, W::Slot>, claim: Entry) -> Option<()> {
+    fn clear_others(&self, own: &Spot<'_, W::Slot>, claim: SlotEntry) -> Option<()> {
         for other in self.spots().filter(|other| other.order != own.order) {
             let entry = other.slot.get();
             if entry.is_empty() {
@@ -382,10 +388,10 @@ impl<W: Window, R: Rules> Probe<'_, W, R> {
                 continue;
             }
             if entry.is_claim() && other.order > own.order {
-                other.slot.replace(entry, Entry::DEAD).ok()?;
+                other.slot.replace(entry, SlotEntry::DEAD).ok()?;
             } else {
                 // Whoever changed it first has given it up already.
-                let _ = own.slot.replace(claim, Entry::DEAD);
+                let _ = own.slot.replace(claim, SlotEntry::DEAD);
                 return None;
             }
         }

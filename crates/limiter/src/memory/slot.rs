@@ -46,22 +46,22 @@ impl Tag {
 
 /// What a slot holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub(crate) struct SlotEntry {
     pub(crate) tag: Tag,
     pub(crate) state: u64,
 }
 
-impl Entry {
+impl SlotEntry {
     /// Never used. A slot that was used is never empty again, so that a search
     /// may stop here.
     #[cfg(test)]
-    pub(crate) const EMPTY: Entry = Entry { tag: Tag(0), state: 0 };
+    pub(crate) const EMPTY: SlotEntry = SlotEntry { tag: Tag(0), state: 0 };
     /// Given up: free to take, but not an end to searches.
-    pub(crate) const DEAD: Entry = Entry { tag: Tag(CLAIM), state: 0 };
+    pub(crate) const DEAD: SlotEntry = SlotEntry { tag: Tag(CLAIM), state: 0 };
 
     /// A claim of `tag`'s key: it holds nothing yet, and no two are equal.
-    pub(crate) fn claim(tag: Tag, nonce: u64) -> Entry {
-        Entry { tag: Tag(tag.0 | CLAIM), state: nonce }
+    pub(crate) fn claim(tag: Tag, nonce: u64) -> SlotEntry {
+        SlotEntry { tag: Tag(tag.0 | CLAIM), state: nonce }
     }
 
     #[inline]
@@ -70,7 +70,7 @@ impl Entry {
     }
 
     pub(crate) fn is_dead(self) -> bool {
-        self == Entry::DEAD
+        self == SlotEntry::DEAD
     }
 
     pub(crate) fn is_claim(self) -> bool {
@@ -84,34 +84,34 @@ impl Entry {
     }
 }
 
-/// An atomic [`Entry`]. The table uses 128 bits; the model checker, which has no
+/// An atomic [`SlotEntry`]. The table uses 128 bits; the model checker, which has no
 /// such atomic, 64.
 pub(crate) trait Slot {
-    fn get(&self) -> Entry;
+    fn get(&self) -> SlotEntry;
 
     /// Replaces `seen` by `next`, or tells what is there instead.
-    fn replace(&self, seen: Entry, next: Entry) -> Result<(), Entry>;
+    fn replace(&self, seen: SlotEntry, next: SlotEntry) -> Result<(), SlotEntry>;
 
     /// Orders what this thread wrote before what it reads next, for everybody.
     fn fence();
 }
 
-fn pack(entry: Entry) -> u128 {
+fn pack(entry: SlotEntry) -> u128 {
     u128::from(entry.tag.0) << 64 | u128::from(entry.state)
 }
 
-fn unpack(word: u128) -> Entry {
-    Entry { tag: Tag((word >> 64) as u64), state: word as u64 }
+fn unpack(word: u128) -> SlotEntry {
+    SlotEntry { tag: Tag((word >> 64) as u64), state: word as u64 }
 }
 
 impl Slot for AtomicU128 {
     #[inline]
-    fn get(&self) -> Entry {
+    fn get(&self) -> SlotEntry {
         unpack(AtomicU128::load(self, Ordering::Acquire))
     }
 
     #[inline]
-    fn replace(&self, seen: Entry, next: Entry) -> Result<(), Entry> {
+    fn replace(&self, seen: SlotEntry, next: SlotEntry) -> Result<(), SlotEntry> {
         self.compare_exchange(pack(seen), pack(next), Ordering::AcqRel, Ordering::Acquire)
             .map(drop)
             .map_err(unpack)
@@ -129,31 +129,31 @@ pub(crate) mod model {
 
     use loom::sync::atomic::{AtomicU64, Ordering, fence};
 
-    use super::{Entry, Slot, Tag};
+    use super::{Slot, SlotEntry, Tag};
 
     pub(crate) struct SmallSlot(AtomicU64);
 
     impl SmallSlot {
-        pub(crate) fn new(entry: Entry) -> SmallSlot {
+        pub(crate) fn new(entry: SlotEntry) -> SmallSlot {
             SmallSlot(AtomicU64::new(pack(entry)))
         }
     }
 
-    fn pack(entry: Entry) -> u64 {
+    fn pack(entry: SlotEntry) -> u64 {
         let half = |word| u64::from(u32::try_from(word).expect("models keep tags and states small"));
         half(entry.tag.0) << 32 | half(entry.state)
     }
 
-    fn unpack(word: u64) -> Entry {
-        Entry { tag: Tag(word >> 32), state: word & 0xffff_ffff }
+    fn unpack(word: u64) -> SlotEntry {
+        SlotEntry { tag: Tag(word >> 32), state: word & 0xffff_ffff }
     }
 
     impl Slot for SmallSlot {
-        fn get(&self) -> Entry {
+        fn get(&self) -> SlotEntry {
             unpack(self.0.load(Ordering::Acquire))
         }
 
-        fn replace(&self, seen: Entry, next: Entry) -> Result<(), Entry> {
+        fn replace(&self, seen: SlotEntry, next: SlotEntry) -> Result<(), SlotEntry> {
             self.0
                 .compare_exchange(pack(seen), pack(next), Ordering::AcqRel, Ordering::Acquire)
                 .map(drop)
@@ -174,23 +174,23 @@ mod tests {
     fn a_tag_tells_key_version_and_claim_apart() {
         let tag = Tag::new(0xdead_beef, 7);
         assert_eq!(tag.version(), 7);
-        let newer = Entry { tag: tag.with_version(8), state: 1 };
+        let newer = SlotEntry { tag: tag.with_version(8), state: 1 };
         assert!(newer.is_of(tag) && !newer.is_claim());
-        let claim = Entry::claim(tag, 1);
-        assert!(claim.is_of(tag) && claim.is_claim() && claim != Entry::claim(tag, 2));
-        assert!(!Entry { tag: Tag::new(0xdead_beee, 7), state: 1 }.is_of(tag));
+        let claim = SlotEntry::claim(tag, 1);
+        assert!(claim.is_of(tag) && claim.is_claim() && claim != SlotEntry::claim(tag, 2));
+        assert!(!SlotEntry { tag: Tag::new(0xdead_beee, 7), state: 1 }.is_of(tag));
     }
 
     #[test]
     fn nobody_holds_an_empty_or_a_dead_slot() {
         let zero = Tag::new(0, 1);
-        for entry in [Entry::EMPTY, Entry::DEAD] {
+        for entry in [SlotEntry::EMPTY, SlotEntry::DEAD] {
             assert!(!entry.is_of(zero) && !entry.is_claim());
         }
-        assert!(Entry::DEAD.is_dead() && !Entry::DEAD.is_empty());
+        assert!(SlotEntry::DEAD.is_dead() && !SlotEntry::DEAD.is_empty());
         assert_eq!(
-            unpack(pack(Entry::claim(Tag::new(u64::MAX, 3), 9))),
-            Entry::claim(Tag::new(u64::MAX, 3), 9)
+            unpack(pack(SlotEntry::claim(Tag::new(u64::MAX, 3), 9))),
+            SlotEntry::claim(Tag::new(u64::MAX, 3), 9)
         );
     }
 }

@@ -12,8 +12,8 @@ use memmap2::MmapMut;
 use portable_atomic::AtomicU128;
 
 use super::MemoryError;
-use super::probe::{Ledger, Window};
-use super::slot::{Entry, Slot};
+use super::probe::{SlotWindow, TableCounters};
+use super::slot::{Slot, SlotEntry};
 use crate::Nanos;
 
 /// Slots in a cache line.
@@ -25,24 +25,24 @@ const WINDOW_LINES: usize = 10;
 
 /// The table of a memory store.
 #[derive(Debug)]
-pub(crate) struct Table {
+pub(crate) struct SlotTable {
     /// Memory from the system itself: it begins a page, is zero, and is handed
     /// out only when touched, which recycled memory would not be.
     memory: MmapMut,
     /// How many pairs: neither even nor a multiple of three, see
     /// [`TableWindow::far_pair`].
     pairs: u64,
-    pub(crate) ledger: Ledger,
+    pub(crate) ledger: TableCounters,
 }
 
-impl Table {
+impl SlotTable {
     /// A table for `max_keys`, which then fill seven slots of ten: the rest stays
     /// free, so that keys find a place near where they belong.
     ///
     /// # Errors
     /// When the system cannot reserve so much memory, or the processor cannot
     /// exchange a slot at once.
-    pub(crate) fn new(max_keys: usize) -> Result<Table, MemoryError> {
+    pub(crate) fn new(max_keys: usize) -> Result<SlotTable, MemoryError> {
         if !AtomicU128::is_lock_free() {
             return Err(MemoryError::Processor);
         }
@@ -54,7 +54,7 @@ impl Table {
         let memory =
             MmapMut::map_anon(bytes).map_err(|source| MemoryError::Reserve { bytes, max_keys, source })?;
         ask_for_huge_pages(&memory);
-        Ok(Table { memory, pairs: pairs as u64, ledger: Ledger::default() })
+        Ok(SlotTable { memory, pairs: pairs as u64, ledger: TableCounters::default() })
     }
 
     #[inline(always)]
@@ -99,7 +99,7 @@ impl Table {
             if entry.is_empty() || entry.is_dead() || !is_dead(entry.tag.version()) {
                 continue;
             }
-            slot.replace(entry, Entry::DEAD).expect("whoever may change the table is alone with it");
+            slot.replace(entry, SlotEntry::DEAD).expect("whoever may change the table is alone with it");
             if !entry.is_claim() {
                 self.ledger.has_forgotten();
             }
@@ -130,14 +130,14 @@ impl Table {
 
 /// The window of one key.
 pub(crate) struct TableWindow<'a> {
-    table: &'a Table,
+    table: &'a SlotTable,
     hash: u64,
     home: u64,
     /// Which line of a pair comes first.
     flip: u64,
 }
 
-impl Window for TableWindow<'_> {
+impl SlotWindow for TableWindow<'_> {
     type Slot = AtomicU128;
 
     #[inline]
@@ -216,7 +216,7 @@ mod tests {
     #[test]
     fn every_line_is_a_cache_line_and_no_slot_is_searched_twice() {
         for max_keys in [0, 1, 5, 6, 20, 28, 40, 1_000, 100_003] {
-            let table = Table::new(max_keys).unwrap();
+            let table = SlotTable::new(max_keys).unwrap();
             let random = RandomState::new();
             let hashes = (0..2_000).map(|i| random.hash_one(i)).chain([0, 1, u64::MAX, u64::MAX - 1]);
             for hash in hashes {
@@ -237,6 +237,6 @@ mod tests {
 
     #[test]
     fn a_key_costs_under_24_bytes() {
-        assert!(Table::new(4_000_000).unwrap().bytes() < 4_000_000 * 24);
+        assert!(SlotTable::new(4_000_000).unwrap().bytes() < 4_000_000 * 24);
     }
 }

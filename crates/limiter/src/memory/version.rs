@@ -12,26 +12,26 @@ use crate::LimitRef;
 use crate::history::{self, History, VERSIONS_MAX, VersionData};
 
 /// The limits that a memory store knows.
-pub(crate) type Registry = History<Arc<Identity>>;
+pub(crate) type MemoryRegistry = History<Arc<LimitIdentity>>;
 /// One version of them.
-pub(crate) type Version = history::Version<Arc<Identity>>;
+pub(crate) type MemoryVersion = history::LimitVersion<Arc<LimitIdentity>>;
 
 /// A slot names the version that its state is written in.
 const _: () = assert!(VERSIONS_MAX < 1 << VERSION_BITS);
 
 /// What stays the same through all edits of a limit, and at every trust.
 #[derive(Debug)]
-pub(crate) struct Identity {
+pub(crate) struct LimitIdentity {
     /// A limit hashes its keys under random numbers of its own, so that nobody
     /// outside can aim two keys at one slot, and one key has a slot per limit.
     hash_keys: (u64, u64),
     pub(crate) overflow: Overflow,
 }
 
-impl Identity {
-    fn new() -> Identity {
+impl LimitIdentity {
+    fn new() -> LimitIdentity {
         let random = || RandomState::new().hash_one(0_u64);
-        Identity { hash_keys: (random(), random()), overflow: Overflow::default() }
+        LimitIdentity { hash_keys: (random(), random()), overflow: Overflow::default() }
     }
 
     /// The key's hash, by SipHash-1-3: the fingerprint *is* the identity, so it
@@ -44,24 +44,24 @@ impl Identity {
     }
 }
 
-impl VersionData for Arc<Identity> {
-    fn plain<'a>(_: &LimitRef, mut before: impl Iterator<Item = &'a Version>) -> Arc<Identity> {
-        before.next().map_or_else(|| Arc::new(Identity::new()), |first| first.data.clone())
+impl VersionData for Arc<LimitIdentity> {
+    fn plain<'a>(_: &LimitRef, mut before: impl Iterator<Item = &'a MemoryVersion>) -> Arc<LimitIdentity> {
+        before.next().map_or_else(|| Arc::new(LimitIdentity::new()), |first| first.data.clone())
     }
 
-    fn variant(_: &LimitRef, plain: &Version) -> Arc<Identity> {
+    fn variant(_: &LimitRef, plain: &MemoryVersion) -> Arc<LimitIdentity> {
         plain.data.clone()
     }
 }
 
-impl Version {
+impl MemoryVersion {
     /// The meter of a limit whose state is a word.
     pub(crate) fn meter(&self) -> Option<&Meter> {
         self.limit.meter()
     }
 }
 
-impl Registry {
+impl MemoryRegistry {
     /// The meter of a version that slots are written in.
     #[inline]
     pub(crate) fn meter(&self, number: u32) -> &Meter {
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn an_edit_keeps_the_keys_where_they_are() {
-        let registry = Registry::default();
+        let registry = MemoryRegistry::default();
         let hash = |name, capacity| {
             let quota = Quota::new(1, Nanos::SECOND, capacity).unwrap();
             let limit = registry.name(name, quota.into(), Carry::AsIs, Nanos::ZERO).unwrap();

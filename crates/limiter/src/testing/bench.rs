@@ -1,7 +1,9 @@
 //! A store on the workbench: short words for what the checks do with it.
 
 use super::{Charge, Harness, Store};
-use crate::{Carry, Cost, Decision, Intent, Limit, LimitRef, LogQuota, Nanos, Quota, Verdict, WindowQuota};
+use crate::{
+    Carry, Cost, Intent, Limit, LimitDecision, LimitRef, LogQuota, Nanos, Quota, Verdict, WindowQuota,
+};
 
 /// When the checks begin: the start of a minute.
 pub(super) const START: Nanos = Nanos::from_secs(1_800_000_000);
@@ -94,7 +96,7 @@ impl<'h, H: Harness> Bench<'h, H> {
         verdict
     }
 
-    fn one(&self, intent: Intent, limit: &LimitRef, key: &[u8], cost: u32, now: Nanos) -> Decision {
+    fn one(&self, intent: Intent, limit: &LimitRef, key: &[u8], cost: u32, now: Nanos) -> LimitDecision {
         let verdict = self.charge(intent, &[Charge::new(limit, key, Cost::new(cost))], now);
         if intent != Intent::Refund {
             assert_eq!(verdict.allowed, verdict.decisions[0].is_allowed());
@@ -102,15 +104,15 @@ impl<'h, H: Harness> Bench<'h, H> {
         verdict.decisions[0]
     }
 
-    pub(super) fn take(&self, limit: &LimitRef, key: &[u8], cost: u32, now: Nanos) -> Decision {
+    pub(super) fn take(&self, limit: &LimitRef, key: &[u8], cost: u32, now: Nanos) -> LimitDecision {
         self.one(Intent::Take, limit, key, cost, now)
     }
 
-    pub(super) fn peek(&self, limit: &LimitRef, key: &[u8], cost: u32, now: Nanos) -> Decision {
+    pub(super) fn peek(&self, limit: &LimitRef, key: &[u8], cost: u32, now: Nanos) -> LimitDecision {
         self.one(Intent::Peek, limit, key, cost, now)
     }
 
-    pub(super) fn refund(&self, limit: &LimitRef, key: &[u8], cost: u32, now: Nanos) -> Decision {
+    pub(super) fn refund(&self, limit: &LimitRef, key: &[u8], cost: u32, now: Nanos) -> LimitDecision {
         self.one(Intent::Refund, limit, key, cost, now)
     }
 

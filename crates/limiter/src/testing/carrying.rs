@@ -27,7 +27,7 @@ pub(super) fn edits<H: Harness>(harness: &H) {
             for (size, expected) in [(20, raised), (5, lowered)] {
                 let bench = Bench::new(harness);
                 let old = bench.limit("edited", make(10));
-                bench.take(&old, b"key", 7, START);
+                let _ = bench.take(&old, b"key", 7, START);
                 let new = bench.edit("edited", make(size), carry, START);
                 assert_eq!(bench.left(&new, b"key", START), expected, "{old:?} to {new:?}, {carry:?}");
                 assert_eq!(bench.drain(&new, b"key", 50, START), expected, "{old:?} to {new:?}, {carry:?}");
@@ -41,7 +41,7 @@ pub(super) fn edits_at_their_time<H: Harness>(harness: &H) {
     let fast = bucket(100, Nanos::SECOND, 1_000);
     let slow = bucket(1, Nanos::SECOND, 1_000);
     let limit = bench.limit("edited", fast);
-    bench.take(&limit, b"key", 1_000, START);
+    let _ = bench.take(&limit, b"key", 1_000, START);
     // One second of the fast rate; the key itself comes back much later.
     bench.edit("edited", slow, Carry::AsIs, at(1_000));
     let back_to_fast = bench.edit("edited", fast, Carry::AsIs, at(11_000));
@@ -52,9 +52,9 @@ pub(super) fn old_handle<H: Harness>(harness: &H) {
     for (make, _) in edits_of_each() {
         let bench = Bench::new(harness);
         let old = bench.limit("edited", make(10));
-        bench.take(&old, b"key", 2, START);
+        let _ = bench.take(&old, b"key", 2, START);
         let new = bench.edit("edited", make(5), Carry::AsIs, START);
-        bench.take(&new, b"key", 1, START);
+        let _ = bench.take(&new, b"key", 1, START);
         let left = bench.left(&new, b"key", START);
         // A request that began before the edit ends after it.
         let late = bench.take(&old, b"key", 1, START);
@@ -68,8 +68,8 @@ pub(super) fn full_stays_full<H: Harness>(harness: &H) {
         for carry in [Carry::AsIs, Carry::Proportional, Carry::Reset] {
             let bench = Bench::new(harness);
             let old = bench.limit("edited", make(10));
-            bench.take(&old, b"key", 1, START);
-            bench.refund(&old, b"key", 1, START);
+            let _ = bench.take(&old, b"key", 1, START);
+            let _ = bench.refund(&old, b"key", 1, START);
             let new = bench.edit("edited", make(20), carry, START);
             for key in [b"key".as_slice(), b"unseen"] {
                 assert_eq!(bench.left(&new, key, START), 20, "{new:?}, {carry:?}");

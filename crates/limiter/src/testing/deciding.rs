@@ -49,7 +49,7 @@ pub(super) fn denied_changes_nothing<H: Harness>(harness: &H) {
     for limit in ten_a_minute() {
         let bench = Bench::new(harness);
         let limit = bench.limit("denied", limit);
-        bench.take(&limit, b"key", 7, START);
+        let _ = bench.take(&limit, b"key", 7, START);
         let before = bench.peek(&limit, b"key", 1, at(1));
         for _ in 0..50 {
             assert!(!bench.take(&limit, b"key", 4, at(1)).is_allowed());
@@ -64,12 +64,12 @@ pub(super) fn retry_promise<H: Harness>(harness: &H) {
         for cost in [1, 3, 10] {
             let bench = Bench::new(harness);
             let limit = bench.limit("retry", limit);
-            bench.take(&limit, b"key", 4, START);
-            bench.take(&limit, b"key", 5, at(7_000));
+            let _ = bench.take(&limit, b"key", 4, START);
+            let _ = bench.take(&limit, b"key", 5, at(7_000));
             bench.drain(&limit, b"key", 10, at(13_000));
             let now = at(13_001);
             let denied = bench.take(&limit, b"key", cost, now);
-            let wait = denied.retry_after().unwrap_or_else(|| panic!("{limit:?}: no wait for {cost}"));
+            let wait = denied.wait().unwrap_or_else(|| panic!("{limit:?}: no wait for {cost}"));
             assert!(wait > Nanos::ZERO, "{limit:?}: denied without a wait");
             let micros = Nanos::new(wait.get().next_multiple_of(1_000));
             let just_before = now.saturating_add(micros).saturating_sub(Nanos::new(1_000));
@@ -92,7 +92,7 @@ pub(super) fn cost_above_capacity<H: Harness>(harness: &H) {
         for cost in [11, u32::MAX] {
             let decision = bench.take(&limit, b"key", cost, START);
             assert_eq!((decision.outcome, decision.remaining), (Outcome::Never, 10), "{limit:?}");
-            assert_eq!(decision.retry_after(), None);
+            assert_eq!(decision.wait(), None);
         }
         assert_eq!(bench.drain(&limit, b"key", 20, START), 10, "{limit:?}: charged for nothing");
     }
@@ -102,14 +102,14 @@ pub(super) fn peek_takes_nothing<H: Harness>(harness: &H) {
     for limit in ten_a_minute() {
         let bench = Bench::new(harness);
         let limit = bench.limit("peek", limit);
-        bench.take(&limit, b"key", 4, START);
+        let _ = bench.take(&limit, b"key", 4, START);
         for _ in 0..20 {
             assert_eq!(bench.left(&limit, b"key", START), 6, "{limit:?}");
             assert_eq!(bench.take(&limit, b"key", 0, START).remaining, 6, "{limit:?}: cost 0 asks");
         }
         assert!(bench.peek(&limit, b"key", 6, START).is_allowed());
         assert!(!bench.peek(&limit, b"key", 7, START).is_allowed());
-        bench.take(&limit, b"key", 6, START);
+        let _ = bench.take(&limit, b"key", 6, START);
         assert!(bench.take(&limit, b"key", 0, START).is_allowed(), "{limit:?}: asking is always allowed");
         assert_eq!(bench.left(&limit, b"unseen", START), 10);
     }
@@ -119,7 +119,7 @@ pub(super) fn refund_is_capped<H: Harness>(harness: &H) {
     for limit in ten_a_minute() {
         let bench = Bench::new(harness);
         let limit = bench.limit("refund", limit);
-        bench.take(&limit, b"key", 8, START);
+        let _ = bench.take(&limit, b"key", 8, START);
         assert_eq!(bench.refund(&limit, b"key", 3, START).remaining, 5, "{limit:?}");
         assert_eq!(bench.refund(&limit, b"key", 1_000, START).remaining, 10, "{limit:?}");
         assert_eq!(bench.refund(&limit, b"unseen", 1_000, START).remaining, 10, "{limit:?}");

@@ -29,7 +29,7 @@ pub(super) fn hostile_keys<H: Harness>(harness: &H) {
         let bench = Bench::new(harness);
         let limit = bench.limit("hostile", limit);
         for (used, key) in keys.iter().enumerate() {
-            bench.take(&limit, key, used as u32 % 10, START);
+            let _ = bench.take(&limit, key, used as u32 % 10, START);
         }
         for (used, key) in keys.iter().enumerate() {
             let left = bench.left(&limit, key, START);
@@ -41,7 +41,7 @@ pub(super) fn hostile_keys<H: Harness>(harness: &H) {
 pub(super) fn limits_apart<H: Harness>(harness: &H) {
     let bench = Bench::new(harness);
     let [a, b] = ["a", "b"].map(|name| bench.limit(name, ten_a_minute()[0]));
-    bench.take(&a, b"key", 10, START);
+    let _ = bench.take(&a, b"key", 10, START);
     assert_eq!(bench.left(&b, b"key", START), 10, "two limits of equal numbers share a bucket");
     assert_eq!(bench.limit("a", ten_a_minute()[0]).id(), a.id());
 }
@@ -58,7 +58,7 @@ pub(super) fn flood_refills_nobody<H: Harness>(harness: &H) {
         let limit = bench.limit("flooded", limit);
         assert_eq!(bench.drain(&limit, b"victim", 10, START), 5);
         for stranger in 0..2_000_u32 {
-            bench.take(&limit, &stranger.to_le_bytes(), 1, at(u64::from(stranger)));
+            let _ = bench.take(&limit, &stranger.to_le_bytes(), 1, at(u64::from(stranger)));
             if stranger % 100 == 0 {
                 let now = at(u64::from(stranger));
                 assert_eq!(bench.drain(&limit, b"victim", 10, now), 0, "{limit:?}: refilled by strangers");
@@ -74,7 +74,7 @@ pub(super) fn overflow_is_not_granted_twice<H: Harness>(harness: &H) {
     let limit = bench.limit("limit", bucket(1, Nanos::HOUR, 5));
     // Take every slot for a second, then let a key of the slow limit come.
     for stranger in 0..500_u32 {
-        bench.take(&brief, &stranger.to_le_bytes(), 1, START);
+        let _ = bench.take(&brief, &stranger.to_le_bytes(), 1, START);
     }
     let before = bench.drain(&limit, b"key", 10, START);
     assert!(before <= 5);

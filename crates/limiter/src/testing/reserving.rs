@@ -2,10 +2,10 @@
 
 use super::bench::{Bench, START, at, bucket, ten_a_minute, ten_an_hour};
 use super::{Charge, Harness};
-use crate::{Cost, Decision, Intent, LimitRef, Nanos};
+use crate::{Cost, Intent, LimitDecision, LimitRef, Nanos};
 
 impl<H: Harness> Bench<'_, H> {
-    fn take_delayed(&self, limit: &LimitRef, cost: u32, delay: Nanos, now: Nanos) -> Decision {
+    fn take_delayed(&self, limit: &LimitRef, cost: u32, delay: Nanos, now: Nanos) -> LimitDecision {
         let charge = Charge::new(limit, b"key", Cost::new(cost)).delayed(delay);
         let verdict = self.charge(Intent::Take, &[charge], now);
         assert_eq!(verdict.allowed, verdict.decisions[0].is_allowed());
@@ -20,7 +20,7 @@ impl<H: Harness> Bench<'_, H> {
             if decision.is_allowed() {
                 return delay;
             }
-            let wait = decision.retry_after().expect("the suite queues for what can be had");
+            let wait = decision.wait().expect("the suite queues for what can be had");
             assert!(wait > delay, "{limit:?}: told to wait {wait}, after {delay} did not do");
             delay = Nanos::new(wait.get().next_multiple_of(1_000));
         }
@@ -44,7 +44,7 @@ pub(super) fn denies_others<H: Harness>(harness: &H) {
         for now in [at(1_000), at(1_001), due.saturating_sub(Nanos::MILLISECOND)] {
             let denied = bench.take(&limit, b"key", 1, now);
             assert_eq!((denied.is_allowed(), denied.remaining), (false, 0), "{limit:?} at {now}");
-            let wait = denied.retry_after().expect("one is not above the capacity");
+            let wait = denied.wait().expect("one is not above the capacity");
             let then = now.saturating_add(Nanos::new(wait.get().next_multiple_of(1_000)));
             assert!(then >= due, "{limit:?}: admitted before those who wait");
             assert!(bench.peek(&limit, b"key", 1, then).is_allowed(), "{limit:?}: not as told at {now}");
@@ -61,13 +61,13 @@ pub(super) fn exact_places<H: Harness>(harness: &H) {
     for (cost, place) in [(1, 100), (2, 300), (5, 800), (1, 900)] {
         assert_eq!(bench.reserve(&limit, cost, START), Nanos::from_millis(place));
     }
-    let wait = |cost, millis| bench.peek(&limit, b"key", cost, at(millis)).retry_after();
+    let wait = |cost, millis| bench.peek(&limit, b"key", cost, at(millis)).wait();
     assert_eq!(wait(1, 0), Some(Nanos::from_millis(1_000)));
     assert_eq!(wait(5, 950), Some(Nanos::from_millis(450)));
     assert_eq!(bench.drain(&limit, b"key", 20, at(999)), 0);
     assert_eq!(bench.drain(&limit, b"key", 20, at(1_200)), 3);
     let early = bench.take_delayed(&limit, 1, Nanos::from_millis(50), at(1_200));
-    assert_eq!(early.retry_after(), Some(Nanos::from_millis(100)), "counted from now");
+    assert_eq!(early.wait(), Some(Nanos::from_millis(100)), "counted from now");
 }
 
 /// A place given up in time was never taken.
@@ -83,7 +83,7 @@ pub(super) fn handed_back<H: Harness>(harness: &H) {
         assert_eq!([0, 1_000, 60_000, 70_000, 120_000].map(look), before, "{limit:?}");
         // So was a plain charge.
         let now = at(240_000);
-        bench.take(&limit, b"key", 7, now);
+        let _ = bench.take(&limit, b"key", 7, now);
         bench.hand_back(&limit, 7, Nanos::ZERO, now);
         assert_eq!(bench.left(&limit, b"key", now), 10, "{limit:?}");
         bench.hand_back(&limit, 7, Nanos::ZERO, now);
@@ -113,16 +113,13 @@ pub(super) fn all_or_nothing<H: Harness>(harness: &H) {
             bench.charge(Intent::Take, &[place, Charge::new(&strict, b"key", Cost::ONE)], START).allowed
         };
         assert_eq!(bench.drain(&queued, b"key", 20, START), 10);
-        let wait = bench.peek(&queued, b"key", 2, START).retry_after().expect("two can be had");
+        let wait = bench.peek(&queued, b"key", 2, START).wait().expect("two can be had");
         let micros = Nanos::new(wait.get().next_multiple_of(1_000));
         assert!(!both(Nanos::ZERO), "{queued:?}");
         assert_eq!(bench.left(&strict, b"key", START), 1, "{queued:?}: charged without a place");
         assert!(both(micros), "{queued:?}");
         let before = bench.peek(&queued, b"key", 2, START);
-        assert!(
-            !both(before.retry_after().expect("two can be had")),
-            "{queued:?}: the other limit is used up"
-        );
+        assert!(!both(before.wait().expect("two can be had")), "{queued:?}: the other limit is used up");
         assert_eq!(bench.peek(&queued, b"key", 2, START), before, "{queued:?}: a place taken for nothing");
     }
 }
@@ -136,7 +133,7 @@ pub(super) fn time_stays<H: Harness>(harness: &H) {
         for stranger in 0..1_000_u32 {
             let key = stranger.to_le_bytes();
             let charge = Charge::new(&limit, &key, Cost::ONE).delayed(Nanos::new(3 * Nanos::HOUR.get()));
-            bench.charge(Intent::Take, &[charge], START);
+            let _ = bench.charge(Intent::Take, &[charge], START);
         }
         assert_eq!(bench.drain(&limit, b"victim", 20, at(1)), 0, "{limit:?}: refilled ahead of time");
     }

@@ -11,7 +11,7 @@ pub(super) fn all_or_nothing<H: Harness>(harness: &H) {
         for second in ten_a_minute() {
             let bench = Bench::new(harness);
             let (wide, narrow) = (bench.limit("wide", first), bench.limit("narrow", second));
-            bench.take(&narrow, b"", 8, START);
+            let _ = bench.take(&narrow, b"", 8, START);
             let both = |cost: u32| {
                 let charges = [&wide, &narrow].map(|limit| Charge::new(limit, b"", Cost::new(cost)));
                 bench.charge(Intent::Take, &charges, START)
@@ -100,7 +100,7 @@ pub(super) fn advisory<H: Harness>(harness: &H) {
     let over = take(3);
     assert!(over.allowed && !over.decisions[0].is_allowed(), "it says no and refuses nothing");
     assert_eq!(bench.left(&binding, b"key", START), 5);
-    bench.refund(&shadow, b"key", 2, START);
+    let _ = bench.refund(&shadow, b"key", 2, START);
     assert!(!take(6).allowed);
     assert!(!take(9).allowed);
     assert_eq!(bench.left(&shadow, b"key", START), 2, "not charged, for the request was denied");

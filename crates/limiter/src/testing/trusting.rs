@@ -35,21 +35,21 @@ pub(super) fn one_state<H: Harness>(harness: &H) {
         let limit = bench.limit("shared", limit);
         let trusted = bench.variant(&limit, 100);
         let is_bucket = index == 0;
-        bench.take(&limit, b"key", 4, START);
+        let _ = bench.take(&limit, b"key", 4, START);
         // A bucket keeps its tokens, a window its counts.
         assert_eq!(bench.left(&trusted, b"key", START), if is_bucket { 6 } else { 16 }, "{limit:?}");
-        bench.take(&trusted, b"key", 5, START);
+        let _ = bench.take(&trusted, b"key", 5, START);
         assert_eq!(bench.left(&limit, b"key", START), 1, "{limit:?}");
         assert_eq!(bench.drain(&limit, b"key", 20, START), 1, "{limit:?}");
         assert_eq!(bench.left(&trusted, b"key", START), if is_bucket { 0 } else { 10 }, "{limit:?}");
         assert_eq!(bench.left(&trusted, b"unseen", START), 20, "{limit:?}: who was never seen is full");
         // More than the limit holds is cut to it.
-        bench.take(&trusted, b"other", 1, START);
+        let _ = bench.take(&trusted, b"other", 1, START);
         assert_eq!(bench.left(&limit, b"other", START), if is_bucket { 10 } else { 9 }, "{limit:?}");
-        bench.take(&trusted, b"other", 15, START);
+        let _ = bench.take(&trusted, b"other", 15, START);
         let rest = if is_bucket { 4 } else { 0 };
         assert_eq!(bench.drain(&limit, b"other", 20, START), rest, "{limit:?}");
-        bench.refund(&trusted, b"other", 2, START);
+        let _ = bench.refund(&trusted, b"other", 2, START);
         assert_eq!(bench.left(&trusted, b"other", START), if is_bucket { 2 } else { 6 }, "{limit:?}");
     }
 }
@@ -60,11 +60,11 @@ pub(super) fn asking_changes_nothing<H: Harness>(harness: &H) {
         let bench = Bench::new(harness);
         let limit = bench.limit("asked", limit);
         let trusted = bench.variant(&limit, 100);
-        bench.take(&trusted, b"key", 3, START);
+        let _ = bench.take(&trusted, b"key", 3, START);
         let before = bench.peek(&trusted, b"key", 1, START);
         assert!(!bench.take(&limit, b"key", 11, START).is_allowed());
         bench.left(&limit, b"key", START);
-        bench.take(&limit, b"key", 0, START);
+        let _ = bench.take(&limit, b"key", 0, START);
         assert_eq!(bench.peek(&trusted, b"key", 1, START), before, "{limit:?}");
     }
 }
@@ -75,17 +75,17 @@ pub(super) fn full_at_less<H: Harness>(harness: &H) {
     let bench = Bench::new(harness);
     let limit = bench.limit("full", bucket(10, Nanos::SECOND, 20));
     let trusted = bench.variant(&limit, 100);
-    bench.take(&limit, b"key", 10, START);
+    let _ = bench.take(&limit, b"key", 10, START);
     assert_eq!(bench.left(&limit, b"key", at(1_000)), 20);
     assert_eq!(bench.left(&trusted, b"key", at(1_000)), 20, "full is not full at more");
     assert_eq!(bench.left(&trusted, b"key", at(2_000)), 30, "what has come in since is there");
     let denied = bench.take(&trusted, b"key", 40, at(2_000));
-    assert_eq!(denied.retry_after(), Some(Nanos::SECOND), "a denial leaves it as it is");
+    assert_eq!(denied.wait(), Some(Nanos::SECOND), "a denial leaves it as it is");
     assert_eq!((denied.remaining, denied.reset_after), (30, Nanos::SECOND));
     assert!(bench.take(&trusted, b"key", 40, at(3_000)).is_allowed(), "as full as a new one");
     // Given back is no more than was taken.
-    bench.take(&limit, b"back", 5, START);
-    bench.refund(&limit, b"back", 100, START);
+    let _ = bench.take(&limit, b"back", 5, START);
+    let _ = bench.refund(&limit, b"back", 100, START);
     assert_eq!(bench.left(&trusted, b"back", START), 20);
     assert_eq!(bench.left(&trusted, b"back", at(2_000)), 40);
 }
@@ -117,7 +117,7 @@ pub(super) fn alternating<H: Harness>(harness: &H) {
                 assert!(said.is_allowed(), "{variant:?} has {left} left: {said:?}");
                 admitted.push((now, u64::from(cost)));
                 for other in 0..4 {
-                    bench.take(&plain, &[other, step as u8], 1, now);
+                    let _ = bench.take(&plain, &[other, step as u8], 1, now);
                 }
                 let quarters = random.below(6) * said.reset_after.get() / 4;
                 now = now.saturating_add(Nanos::new(quarters.next_multiple_of(1_000)));
@@ -171,15 +171,15 @@ pub(super) fn edits<H: Harness>(harness: &H) {
     let bench = Bench::new(harness);
     let old = bench.limit("edited", bucket(10, Nanos::SECOND, 100));
     let trusted = bench.variant(&old, 100);
-    bench.take(&trusted, b"key", 200, START);
-    bench.take(&trusted, b"other", 200, START);
+    let _ = bench.take(&trusted, b"key", 200, START);
+    let _ = bench.take(&trusted, b"other", 200, START);
     // Two seconds at 15 a second; in proportion, 15 of 100; then four at 3.
     let new = bench.edit("edited", bucket(2, Nanos::SECOND, 50), Carry::Proportional, at(2_000));
     assert_eq!(bench.left(&bench.variant(&new, 100), b"key", at(6_000)), 15 + 12);
     assert_eq!(bench.left(&new, b"other", at(6_000)), 15 + 12);
     assert_eq!(bench.left(&new, b"unseen", at(6_000)), 50);
     // A request from before the edit, at a trust that is not known since.
-    bench.take(&new, b"key", 7, at(6_000));
+    let _ = bench.take(&new, b"key", 7, at(6_000));
     let late = bench.take(&bench.variant(&old, 30), b"key", 1, at(6_000));
     assert!(late.is_allowed() && late.limit <= 100, "{late:?}");
     assert_eq!(bench.left(&new, b"key", at(6_000)), 19);
@@ -191,7 +191,7 @@ pub(super) fn edits<H: Harness>(harness: &H) {
     for (old, new) in windows.into_iter().zip(edited) {
         let bench = Bench::new(harness);
         let trusted = bench.variant(&bench.limit("edited", old), 100);
-        bench.take(&trusted, b"key", 10, START);
+        let _ = bench.take(&trusted, b"key", 10, START);
         let new = bench.edit("edited", new, Carry::Proportional, START);
         // Half of twenty is half of forty.
         assert_eq!(bench.left(&new, b"key", START), 0, "{new:?}");

@@ -13,7 +13,7 @@ impl Harness for InMemory {
 
     fn store(&self, max_keys: usize) -> Self::Store {
         let options = MemoryOptions { max_keys, max_log_entries: max_keys * 10 };
-        Memory::with_clock(options, ManualClock::default())
+        Memory::with_clock(options, ManualClock::default()).unwrap()
     }
 
     fn run<F: Future>(&self, future: F) -> F::Output {

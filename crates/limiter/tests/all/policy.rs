@@ -1,6 +1,6 @@
 //! The policy-driven limiter, as a program uses it.
 
-use tidegate::policy::{Limiter, Policy, Reason, Request, Trust};
+use tidegate::engine::{Limiter, Policy, Reason, Request, Trust};
 use tidegate::{Clock, Cost, ManualClock, Memory, MemoryOptions, Nanos};
 
 type Manual = Limiter<Memory<ManualClock>, ManualClock>;
@@ -74,7 +74,7 @@ fn a_swap_hands_out_nothing_and_keeps_counters() {
     assert_eq!(admitted(&limiter, &user("1"), 100), 10);
     let (name, counters) = limiter.limit_counters().remove(0);
     assert_eq!(
-        (name.as_str(), counters.get(tidegate::policy::counters::RuleOutcome::Allowed)),
+        (name.as_str(), counters.get(tidegate::engine::counting::counters::RuleOutcome::Allowed)),
         ("per-user", 65)
     );
 }
@@ -95,9 +95,9 @@ fn jitter_only_adds_and_is_the_same_for_the_same_caller() {
         "version: 1\nlimits: [{ name: l, key: [user], retry_jitter: 0.5, sustained: { rate: 1, window: minute } }]\n",
     );
     let waits = |name: &'static str| {
-        limiter.check(&user(name));
+        let _ = limiter.check(&user(name));
         let denied = limiter.check(&user(name));
-        assert_eq!(denied.retry_after(), Some(Nanos::MINUTE), "the exact wait has no jitter");
+        assert_eq!(denied.wait(), Some(Nanos::MINUTE), "the exact wait has no jitter");
         denied.retry_after_secs().unwrap()
     };
     let all: Vec<u64> = ["a", "b", "c", "d", "e", "f"].into_iter().map(waits).collect();
@@ -122,7 +122,7 @@ fn headers_and_bodies_say_what_the_decision_says() {
         "version: 1\ndefaults: { headers: [x-ratelimit, ratelimit-03, ietf] }\n\
          limits: [{ name: l, key: [user], sustained: { rate: 1, window: minute } }]\n",
     );
-    let headers = |decision: &tidegate::policy::Decision| {
+    let headers = |decision: &tidegate::engine::Decision| {
         let mut all = Vec::new();
         decision.headers(|name, value| all.push(format!("{name}: {value}")));
         all
@@ -170,7 +170,7 @@ fn a_whole_policy_can_be_only_watched() {
     assert_eq!((decision.is_allowed(), decision.reason()), (true, Reason::NoLimit));
     assert_eq!(decision.shadow_denied().collect::<Vec<_>>(), ["block", "unknown_tenant"]);
     for _ in 0..5 {
-        limiter.check(&user("1"));
+        let _ = limiter.check(&user("1"));
     }
     assert_eq!(limiter.check(&user("1")).shadow_denied().collect::<Vec<_>>(), ["per-user"]);
 }
@@ -181,7 +181,7 @@ fn of_several_blocks_the_longest_counts() {
         "version: 1\nlimits: []\nblock: [{ user: bad, until: 2027-01-15T08:00:05Z }, { user: bad, until: 2027-01-15T08:01:00Z }]\n",
     );
     let refused = limiter.check(&user("bad"));
-    assert_eq!(refused.retry_after(), Some(Nanos::MINUTE));
+    assert_eq!(refused.wait(), Some(Nanos::MINUTE));
     clock.advance(Nanos::from_secs(60));
     assert!(limiter.check(&user("bad")).is_allowed(), "the wait was a promise");
 }

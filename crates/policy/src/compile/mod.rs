@@ -11,10 +11,10 @@ use std::collections::HashMap;
 
 use tidegate_core::{Cost, Nanos};
 
-use crate::document::{self, Defaults, Document, Family, Mode, Named, RouteEntry};
+use crate::document::{self, Defaults, Document, EntryName, HeaderFamily, Mode, RouteEntry};
 use crate::matching::{Condition, Index};
-use crate::ruleset::{Detector, Route, Routes, RuleSet};
-use crate::{Pattern, Problem, Span, Spanned, Stage, Strategy};
+use crate::ruleset::{CompiledRoute, DetectorRule, Routes, RuleSet};
+use crate::{GateStage, Pattern, Problem, Span, Spanned, Strategy};
 
 /// The most limits, tenants and entries of each other kind.
 pub const ENTRIES_MAX: usize = 100_000;
@@ -92,7 +92,7 @@ impl Compiler<'_> {
     fn check_names(&mut self, document: &Document) {
         for (what, names) in [("name", &document.names), ("id", &document.tenant_ids)] {
             let mut seen: HashMap<&str, Span> = HashMap::new();
-            for Named { path, name } in names {
+            for EntryName { path, name } in names {
                 match seen.get(name.value.as_str()) {
                     Some(first) => self.report(twice(what, path, name, *first)),
                     None => _ = seen.insert(&name.value, name.at),
@@ -103,8 +103,8 @@ impl Compiler<'_> {
 
     fn routes(&mut self, document: &Document) -> Routes {
         let used = document.routes.iter().filter(|entry| entry.enabled);
-        let routes: Vec<Route> = used
-            .map(|entry| Route {
+        let routes: Vec<CompiledRoute> = used
+            .map(|entry| CompiledRoute {
                 pattern: entry.pattern.value.under(document.defaults.paths),
                 methods: entry.methods.iter().map(|method| method.value.as_str().into()).collect(),
                 cost: entry.cost.map(Cost::new),
@@ -143,26 +143,30 @@ impl Compiler<'_> {
     }
 
     /// The conditions of an entry, for paths as the policy has them.
-    fn conditions(&self, written: &[document::Condition]) -> Box<[Condition]> {
+    fn conditions(&self, written: &[document::ConditionEntry]) -> Box<[Condition]> {
         written.iter().map(|condition| Condition::new(condition, self.defaults.paths)).collect()
     }
 
     /// The header families of an entry; none if its headers are off.
-    fn families(&self, headers: Option<&Vec<Family>>, response_headers: Option<bool>) -> Box<[Family]> {
+    fn families(
+        &self,
+        headers: Option<&Vec<HeaderFamily>>,
+        response_headers: Option<bool>,
+    ) -> Box<[HeaderFamily]> {
         if !response_headers.or(self.defaults.response_headers).unwrap_or(true) {
             return Box::default();
         }
         let chosen = headers.or(self.defaults.headers.as_ref());
-        chosen.map_or_else(|| Box::from([Family::XRateLimit]), |families| families.clone().into())
+        chosen.map_or_else(|| Box::from([HeaderFamily::XRateLimit]), |families| families.clone().into())
     }
 }
 
-fn detectors(document: &Document) -> Box<[Detector]> {
+fn detectors(document: &Document) -> Box<[DetectorRule]> {
     let used = document.bursts.iter().filter(|entry| entry.enabled);
-    used.map(|entry| Detector {
+    used.map(|entry| DetectorRule {
         name: entry.name.value.as_str().into(),
         key: entry.key.iter().map(|descriptor| descriptor.value.clone()).collect(),
-        stage: Stage::of(entry.key.iter().map(|descriptor| &descriptor.value)),
+        stage: GateStage::of(entry.key.iter().map(|descriptor| &descriptor.value)),
         window: entry.window,
         threshold: entry.threshold,
         penalty: entry.penalty,

@@ -8,9 +8,9 @@ use tidegate_core::Algorithm;
 use super::fraction::Fraction;
 use super::{Compiler, terms};
 use crate::Problem;
-use crate::document::{Budget, BudgetMode, Document, Mode, Sharing, TenantEntry, TenantLimit, Terms};
+use crate::document::{Budget, BudgetMode, Document, LimitTerms, Mode, Sharing, TenantEntry, TenantLimit};
 use crate::nearest::nearest;
-use crate::numbers::{Numbers, Window};
+use crate::numbers::{Numbers, WindowLength};
 use crate::rule::{Rule, TagRule, Tier};
 use crate::shape::RESERVED;
 use crate::tenants::{Tenant, TenantCharge, Tenants};
@@ -148,7 +148,7 @@ impl Compiler<'_> {
     }
 
     /// A burst on top of no rate would be dropped in silence.
-    fn check_burst(&mut self, path: &str, terms: &Terms) {
+    fn check_burst(&mut self, path: &str, terms: &LimitTerms) {
         let burst = terms.burst.as_ref().map(|burst| (burst.at, "burst"));
         let preset = terms.preset.as_ref().map(|preset| (preset.at, "preset"));
         if let (None, Some((at, field))) = (&terms.sustained, burst.or(preset)) {
@@ -199,7 +199,7 @@ impl Compiler<'_> {
             let tokens = u128::from(child.rate) * u128::from(own.window.get());
             Fraction::new(tokens, u128::from(child.window.get()))
         }));
-        let (id, window) = (&entry.id.value, Window(own.window));
+        let (id, window) = (&entry.id.value, WindowLength(own.window));
         let most = Fraction::new(u128::from(total) * u128::from(ratio), 1_000_000);
         let at = budget.total.map_or(budget.at, |total| total.at);
         let path = format!("{}.rate_limit.budget", entry.path);
@@ -222,7 +222,7 @@ impl Compiler<'_> {
     fn tenant_rule(
         &mut self,
         entry: &TenantEntry,
-        own_terms: &Terms,
+        own_terms: &LimitTerms,
         algorithm: Algorithm,
         numbers: Numbers,
     ) -> Option<Rule> {
@@ -289,8 +289,8 @@ fn terms_of<'e>(
     nodes: &[Tenant],
     entries: &'e [TenantEntry],
     place: usize,
-) -> (&'e Terms, Algorithm) {
-    static NONE: std::sync::LazyLock<Terms> = std::sync::LazyLock::new(Terms::default);
+) -> (&'e LimitTerms, Algorithm) {
+    static NONE: std::sync::LazyLock<LimitTerms> = std::sync::LazyLock::new(LimitTerms::default);
     let terms = limit_of(entry).map_or(&*NONE, |limit| &limit.terms);
     if nodes[place].own.is_some() || terms.algorithm.is_some() {
         return (terms, terms::algorithm(terms));

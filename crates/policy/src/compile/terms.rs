@@ -3,7 +3,7 @@
 use tidegate_core::{Algorithm, Cost, Limit, QuotaError};
 
 use super::Compiler;
-use crate::document::{Burst, CostEntry, Mode, Preset, StrategyEntry, Sustained, Terms};
+use crate::document::{Burst, CostEntry, LimitTerms, Mode, Preset, StrategyEntry, Sustained};
 use crate::numbers::Numbers;
 use crate::rule::{CostRule, Strategy};
 use crate::{Problem, Span};
@@ -12,7 +12,7 @@ const MILLION: u128 = 1_000_000;
 
 impl Compiler<'_> {
     /// The numbers of terms that have some; problems are reported.
-    pub(super) fn numbers(&mut self, path: &str, terms: &Terms) -> Option<Numbers> {
+    pub(super) fn numbers(&mut self, path: &str, terms: &LimitTerms) -> Option<Numbers> {
         let sustained = terms.sustained.as_ref()?;
         let algorithm = algorithm(terms);
         let capacity = self.capacity(path, terms, sustained)?;
@@ -36,7 +36,7 @@ impl Compiler<'_> {
         }
     }
 
-    fn capacity(&mut self, path: &str, terms: &Terms, sustained: &Sustained) -> Option<u32> {
+    fn capacity(&mut self, path: &str, terms: &LimitTerms, sustained: &Sustained) -> Option<u32> {
         let rate = u128::from(sustained.rate.value);
         let (at, capacity) = match (&terms.burst, &terms.preset) {
             (Some(burst), _) => match burst.value {
@@ -86,7 +86,7 @@ impl Compiler<'_> {
     }
 }
 
-pub(super) fn algorithm(terms: &Terms) -> Algorithm {
+pub(super) fn algorithm(terms: &LimitTerms) -> Algorithm {
     terms.algorithm.as_ref().map_or(Algorithm::TokenBucket, |algorithm| algorithm.value)
 }
 
@@ -121,7 +121,7 @@ fn times(preset: Preset) -> u32 {
 }
 
 /// The place that an error is about.
-fn blamed(error: &QuotaError, terms: &Terms, sustained: &Sustained) -> Span {
+fn blamed(error: &QuotaError, terms: &LimitTerms, sustained: &Sustained) -> Span {
     match error {
         QuotaError::TooLongToFill { .. } | QuotaError::ZeroCapacity => {
             terms.burst.as_ref().map_or(sustained.rate.at, |burst| burst.at)

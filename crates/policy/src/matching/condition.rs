@@ -4,7 +4,7 @@ use std::fmt;
 
 use ipnet::IpNet;
 
-use crate::document::{self, Test};
+use crate::document::{self, ConditionTest};
 use crate::{Descriptor, Facts, PathSpelling, Pattern};
 
 /// What must hold of a request: any of the values will do.
@@ -22,7 +22,7 @@ pub enum Condition {
 
 impl Condition {
     /// From what was written, where these spellings of a path are one.
-    pub(crate) fn new(written: &document::Condition, spelling: PathSpelling) -> Condition {
+    pub(crate) fn new(written: &document::ConditionEntry, spelling: PathSpelling) -> Condition {
         let sorted = |values: &[crate::Spanned<String>], fold: &dyn Fn(&str) -> String| {
             let mut values: Vec<Box<str>> = values.iter().map(|value| fold(&value.value).into()).collect();
             values.sort_unstable();
@@ -30,12 +30,14 @@ impl Condition {
             values.into_boxed_slice()
         };
         match &written.test {
-            Test::Path(patterns) => {
+            ConditionTest::Path(patterns) => {
                 Condition::Path(patterns.iter().map(|p| p.value.under(spelling)).collect())
             }
-            Test::Method(methods) => Condition::Method(sorted(methods, &str::to_ascii_uppercase)),
-            Test::Address(networks) => Condition::Address(networks.iter().map(|n| n.value).collect()),
-            Test::Value(descriptor, values) => {
+            ConditionTest::Method(methods) => Condition::Method(sorted(methods, &str::to_ascii_uppercase)),
+            ConditionTest::Address(networks) => {
+                Condition::Address(networks.iter().map(|n| n.value).collect())
+            }
+            ConditionTest::Value(descriptor, values) => {
                 let path = |text: &str| spelling.normalise(text).into_owned();
                 let fold: &dyn Fn(&str) -> String = match descriptor {
                     Descriptor::Host => &str::to_ascii_lowercase,

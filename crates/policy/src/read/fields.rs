@@ -2,72 +2,76 @@
 
 use tidegate_core::Nanos;
 
-use crate::node::{Kind, Node};
-use crate::shape::{self, Place, Problems};
+use crate::node::{DocumentNode, ValueKind};
+use crate::shape::{self, DocumentPath, Problems};
 use crate::{Descriptor, Span, Spanned};
 
 /// The text of a scalar.
-pub(super) fn text(node: &Node, name: &str) -> Option<Spanned<String>> {
+pub(super) fn text(node: &DocumentNode, name: &str) -> Option<Spanned<String>> {
     let member = node.get(name)?;
     Some(Spanned::new(member.scalar()?.to_owned(), member.at))
 }
 
 /// A truth value.
-pub(super) fn flag(node: &Node, name: &str) -> Option<bool> {
+pub(super) fn flag(node: &DocumentNode, name: &str) -> Option<bool> {
     match node.get(name)?.kind {
-        Kind::Bool(flag) => Some(flag),
+        ValueKind::Bool(flag) => Some(flag),
         _ => None,
     }
 }
 
 /// Does the entry count?
-pub(super) fn enabled(node: &Node) -> bool {
+pub(super) fn enabled(node: &DocumentNode) -> bool {
     flag(node, "enabled").unwrap_or(true)
 }
 
 /// A whole number.
-pub(super) fn integer(node: &Node, name: &str) -> Option<Spanned<u64>> {
+pub(super) fn integer(node: &DocumentNode, name: &str) -> Option<Spanned<u64>> {
     let member = node.get(name)?;
     Some(Spanned::new(shape::integer(member, 0, u64::MAX).ok()?, member.at))
 }
 
 /// A whole number of 32 bits; the table says that it fits.
-pub(super) fn small(node: &Node, name: &str) -> Option<Spanned<u32>> {
+pub(super) fn small(node: &DocumentNode, name: &str) -> Option<Spanned<u32>> {
     let number = integer(node, name)?;
     Some(Spanned::new(u32::try_from(number.value).ok()?, number.at))
 }
 
 /// A decimal number in millionths.
-pub(super) fn decimal(node: &Node, name: &str) -> Option<Spanned<u64>> {
+pub(super) fn decimal(node: &DocumentNode, name: &str) -> Option<Spanned<u64>> {
     let member = node.get(name)?;
     Some(Spanned::new(shape::decimal(member, 0, u64::MAX).ok()?, member.at))
 }
 
 /// A decimal number in millionths, of 32 bits; the table says that it fits.
-pub(super) fn small_decimal(node: &Node, name: &str) -> Option<Spanned<u32>> {
+pub(super) fn small_decimal(node: &DocumentNode, name: &str) -> Option<Spanned<u32>> {
     let number = decimal(node, name)?;
     Some(Spanned::new(u32::try_from(number.value).ok()?, number.at))
 }
 
 /// A duration.
-pub(super) fn duration(node: &Node, name: &str) -> Option<Nanos> {
+pub(super) fn duration(node: &DocumentNode, name: &str) -> Option<Nanos> {
     shape::duration(node.get(name)?, shape::WINDOW_MAX).ok()
 }
 
 /// A window.
-pub(super) fn window(node: &Node, name: &str) -> Option<Spanned<Nanos>> {
+pub(super) fn window(node: &DocumentNode, name: &str) -> Option<Spanned<Nanos>> {
     let member = node.get(name)?;
     Some(Spanned::new(shape::window(member).ok()?, member.at))
 }
 
 /// What a word stands for.
-pub(super) fn word<T: Copy>(node: &Node, name: &str, words: &[(&str, T)]) -> Option<Spanned<T>> {
+pub(super) fn word<T: Copy>(node: &DocumentNode, name: &str, words: &[(&str, T)]) -> Option<Spanned<T>> {
     let member = node.get(name)?;
     Some(Spanned::new(meaning(member, words)?, member.at))
 }
 
 /// What the words of a list stand for, each once; a lone word is a list of one.
-pub(super) fn words<T: Copy + PartialEq>(node: &Node, name: &str, words: &[(&str, T)]) -> Option<Vec<T>> {
+pub(super) fn words<T: Copy + PartialEq>(
+    node: &DocumentNode,
+    name: &str,
+    words: &[(&str, T)],
+) -> Option<Vec<T>> {
     let member = node.get(name)?;
     let mut meanings = Vec::new();
     for item in one_or_more(member) {
@@ -79,29 +83,29 @@ pub(super) fn words<T: Copy + PartialEq>(node: &Node, name: &str, words: &[(&str
     Some(meanings)
 }
 
-fn meaning<T: Copy>(node: &Node, words: &[(&str, T)]) -> Option<T> {
+fn meaning<T: Copy>(node: &DocumentNode, words: &[(&str, T)]) -> Option<T> {
     let seen = node.scalar()?;
     words.iter().find(|(word, _)| *word == seen).map(|(_, meaning)| *meaning)
 }
 
 /// The items of a list, or the one scalar that stands for a list.
-pub(super) fn one_or_more(node: &Node) -> &[Node] {
+pub(super) fn one_or_more(node: &DocumentNode) -> &[DocumentNode] {
     match &node.kind {
-        Kind::List(items) => items,
+        ValueKind::List(items) => items,
         _ => std::slice::from_ref(node),
     }
 }
 
 /// Where the name of a member stands; the whole if it is not there.
-pub(super) fn key_span(node: &Node, name: &str) -> Span {
+pub(super) fn key_span(node: &DocumentNode, name: &str) -> Span {
     let key = node.entries().iter().find(|(key, _)| key.value == name);
     key.map_or(node.at, |(key, _)| key.at)
 }
 
 /// `Err` if it is wrong, `None` if neither `key` nor `scope` is there.
 pub(super) fn key(
-    node: &Node,
-    place: &Place<'_>,
+    node: &DocumentNode,
+    place: &DocumentPath<'_>,
     problems: &mut Problems,
 ) -> Result<Option<Vec<Spanned<Descriptor>>>, ()> {
     let Some(list) = node.get("key") else {
@@ -128,7 +132,7 @@ pub(super) fn key(
 }
 
 /// What a scope is short for: `Some(None)` for `global`.
-pub(super) fn scope_descriptor(scope: &Node) -> Option<Option<Spanned<Descriptor>>> {
+pub(super) fn scope_descriptor(scope: &DocumentNode) -> Option<Option<Spanned<Descriptor>>> {
     let descriptor = match scope.scalar()? {
         "global" => None,
         "tenant" => Some(Descriptor::Tenant),

@@ -2,15 +2,19 @@
 
 use tidegate_core::Nanos;
 
-use crate::document::{BurstEntry, Condition, GateEntry, RouteEntry, Test};
-use crate::node::Node;
-use crate::shape::{self, GATE, Place, Problems};
+use crate::document::{BurstEntry, ConditionEntry, ConditionTest, GateEntry, RouteEntry};
+use crate::node::DocumentNode;
+use crate::shape::{self, DocumentPath, GATE, Problems};
 use crate::{Descriptor, Pattern, Spanned};
 
 use super::fields;
 
 /// The conditions of a `match`, or of an entry of `allow` or `block`.
-pub(super) fn conditions(node: &Node, place: &Place<'_>, problems: &mut Problems) -> Option<Vec<Condition>> {
+pub(super) fn conditions(
+    node: &DocumentNode,
+    place: &DocumentPath<'_>,
+    problems: &mut Problems,
+) -> Option<Vec<ConditionEntry>> {
     let mut known: Vec<Descriptor> = Vec::new();
     let (mut conditions, mut sound) = (Vec::new(), true);
     let is_condition = |name: &str| GATE.fields().all(|field| field.name != name);
@@ -23,31 +27,31 @@ pub(super) fn conditions(node: &Node, place: &Place<'_>, problems: &mut Problems
             problems.push(problem.hint("put the values in one list: any of them will do"));
             sound = false;
         }
-        conditions.push(Condition { at: key.at, test: test(&descriptor, fields::one_or_more(value))? });
+        conditions.push(ConditionEntry { at: key.at, test: test(&descriptor, fields::one_or_more(value))? });
         known.push(descriptor);
     }
     sound.then_some(conditions)
 }
 
-fn test(descriptor: &Descriptor, values: &[Node]) -> Option<Test> {
+fn test(descriptor: &Descriptor, values: &[DocumentNode]) -> Option<ConditionTest> {
     let texts = || values.iter().map(|node| Some(Spanned::new(node.scalar()?.to_owned(), node.at)));
     Some(match descriptor {
-        Descriptor::Path => Test::Path(values.iter().map(pattern).collect::<Option<_>>()?),
-        Descriptor::Method => Test::Method(texts().collect::<Option<_>>()?),
+        Descriptor::Path => ConditionTest::Path(values.iter().map(pattern).collect::<Option<_>>()?),
+        Descriptor::Method => ConditionTest::Method(texts().collect::<Option<_>>()?),
         Descriptor::Ip => {
             let networks = values.iter().map(|node| Some(Spanned::new(shape::cidr(node).ok()?, node.at)));
-            Test::Address(networks.collect::<Option<_>>()?)
+            ConditionTest::Address(networks.collect::<Option<_>>()?)
         }
-        other => Test::Value(other.clone(), texts().collect::<Option<_>>()?),
+        other => ConditionTest::Value(other.clone(), texts().collect::<Option<_>>()?),
     })
 }
 
-fn pattern(node: &Node) -> Option<Spanned<Pattern>> {
+fn pattern(node: &DocumentNode) -> Option<Spanned<Pattern>> {
     Some(Spanned::new(Pattern::parse(node.scalar()?).ok()?, node.at))
 }
 
 /// An entry of `routes`.
-pub(super) fn route(node: &Node, place: &Place<'_>) -> Option<RouteEntry> {
+pub(super) fn route(node: &DocumentNode, place: &DocumentPath<'_>) -> Option<RouteEntry> {
     let methods = node.get("methods").map(fields::one_or_more).unwrap_or_default();
     let methods = methods.iter().map(|node| Some(Spanned::new(node.scalar()?.to_owned(), node.at)));
     Some(RouteEntry {
@@ -61,7 +65,11 @@ pub(super) fn route(node: &Node, place: &Place<'_>) -> Option<RouteEntry> {
 }
 
 /// An entry of `allow` or `block`.
-pub(super) fn gate(node: &Node, place: &Place<'_>, problems: &mut Problems) -> Option<GateEntry> {
+pub(super) fn gate(
+    node: &DocumentNode,
+    place: &DocumentPath<'_>,
+    problems: &mut Problems,
+) -> Option<GateEntry> {
     let conditions = conditions(node, place, problems)?;
     if conditions.is_empty() {
         let problem =
@@ -81,7 +89,11 @@ pub(super) fn gate(node: &Node, place: &Place<'_>, problems: &mut Problems) -> O
 }
 
 /// An entry of `bursts`.
-pub(super) fn burst(node: &Node, place: &Place<'_>, problems: &mut Problems) -> Option<BurstEntry> {
+pub(super) fn burst(
+    node: &DocumentNode,
+    place: &DocumentPath<'_>,
+    problems: &mut Problems,
+) -> Option<BurstEntry> {
     let key = fields::key(node, place, problems).ok()?;
     if node.get("key").is_none() && node.get("scope").is_none() {
         // Without a key one client's burst would block everybody.

@@ -1,14 +1,18 @@
 //! Entries of `limits` and of `tenants`.
 
 use crate::document::{Budget, BudgetMode, LimitEntry, Sharing, TenantEntry, TenantLimit};
-use crate::node::Node;
-use crate::shape::{Place, Problems};
+use crate::node::DocumentNode;
+use crate::shape::{DocumentPath, Problems};
 use crate::{Descriptor, Problem};
 
 use super::{fields, gate, terms};
 
 /// An entry of `limits`.
-pub(super) fn limit(node: &Node, place: &Place<'_>, problems: &mut Problems) -> Option<LimitEntry> {
+pub(super) fn limit(
+    node: &DocumentNode,
+    place: &DocumentPath<'_>,
+    problems: &mut Problems,
+) -> Option<LimitEntry> {
     let key = fields::key(node, place, problems);
     let conditions = match node.get("match") {
         Some(conditions) => gate::conditions(conditions, &place.member("match"), problems),
@@ -34,7 +38,11 @@ pub(super) fn limit(node: &Node, place: &Place<'_>, problems: &mut Problems) -> 
 }
 
 /// An entry of `tenants`.
-pub(super) fn tenant(node: &Node, place: &Place<'_>, problems: &mut Problems) -> Option<TenantEntry> {
+pub(super) fn tenant(
+    node: &DocumentNode,
+    place: &DocumentPath<'_>,
+    problems: &mut Problems,
+) -> Option<TenantEntry> {
     let rate_limit = match node.get("rate_limit") {
         Some(limit) => Some(tenant_limit(limit, &place.member("rate_limit"), problems)?),
         None => None,
@@ -58,7 +66,11 @@ pub(super) const BUDGETS: &[(&str, BudgetMode)] = &[
     ("shared", BudgetMode::Shared),
 ];
 
-fn tenant_limit(node: &Node, place: &Place<'_>, problems: &mut Problems) -> Option<TenantLimit> {
+fn tenant_limit(
+    node: &DocumentNode,
+    place: &DocumentPath<'_>,
+    problems: &mut Problems,
+) -> Option<TenantLimit> {
     let budget = node.get("budget").map(|budget| Budget {
         at: budget.at,
         mode: fields::word(budget, "mode", BUDGETS).map(|mode| mode.value).unwrap_or_default(),

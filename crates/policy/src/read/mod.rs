@@ -11,9 +11,11 @@ mod terms;
 #[cfg(test)]
 mod tests;
 
-use crate::document::{Defaults, Document, Named};
-use crate::node::{Kind, Node};
-use crate::shape::{Object, POLICY, Place, Problems, Shape};
+use tidegate_core::Algorithm;
+
+use crate::document::{Defaults, Document, EntryName};
+use crate::node::{DocumentNode, ValueKind};
+use crate::shape::{DocumentPath, ObjectShape, POLICY, Problems, Shape};
 use crate::{PathSpelling, Problem, text};
 
 /// Reads a policy and tells everything that is wrong with it, in the order of
@@ -25,19 +27,25 @@ pub fn read(text: &str) -> (Document, Vec<Problem>) {
     (document, problems.finish())
 }
 
+/// The word that documents have for an algorithm.
+pub(crate) fn algorithm_word(algorithm: Algorithm) -> &'static str {
+    let found = terms::ALGORITHMS.iter().find(|(_, known)| *known == algorithm);
+    found.map(|(word, _)| *word).expect("the table has every algorithm")
+}
+
 /// Like [`read`], for a tree that is there already.
-pub fn read_node(node: &Node) -> (Document, Vec<Problem>) {
+pub fn read_node(node: &DocumentNode) -> (Document, Vec<Problem>) {
     let mut problems = Problems::default();
     let document = document(node, &mut problems);
     (document, problems.finish())
 }
 
-fn document(root: &Node, problems: &mut Problems) -> Document {
+fn document(root: &DocumentNode, problems: &mut Problems) -> Document {
     let mut document = Document::default();
-    let place = Place::Root;
+    let place = DocumentPath::Root;
     match &root.kind {
-        Kind::Map(_) => {}
-        Kind::Null => {
+        ValueKind::Map(_) => {}
+        ValueKind::Null => {
             let problem = Problems::error(root.at, &place, "the document is empty").want("a policy");
             problems.push(problem.hint("begin with `version: 1`"));
             return document;
@@ -51,7 +59,7 @@ fn document(root: &Node, problems: &mut Problems) -> Document {
         let here = place.member(&key.value);
         match (POLICY.shape_of(&key.value), &child.kind) {
             (None, _) => _ = problems.checker().unknown(&key.value, key.at, &POLICY, &here),
-            (Some(Shape::List(Shape::Object(object))), Kind::List(items)) => {
+            (Some(Shape::List(Shape::Object(object))), ValueKind::List(items)) => {
                 for (index, item) in items.iter().enumerate() {
                     entry(&mut document, &key.value, object, item, &here.item(index), problems);
                 }
@@ -71,14 +79,14 @@ fn document(root: &Node, problems: &mut Problems) -> Document {
 fn entry(
     document: &mut Document,
     list: &str,
-    object: &'static Object,
-    node: &Node,
-    place: &Place<'_>,
+    object: &'static ObjectShape,
+    node: &DocumentNode,
+    place: &DocumentPath<'_>,
     problems: &mut Problems,
 ) {
     let field = if list == "tenants" { "id" } else { "name" };
     if let Some(name) = fields::text(node, field) {
-        let named = Named { path: place.member(field).to_string(), name };
+        let named = EntryName { path: place.member(field).to_string(), name };
         match list {
             "limits" | "bursts" => document.names.push(named),
             "tenants" => document.tenant_ids.push(named),
@@ -86,7 +94,7 @@ fn entry(
         }
     }
     let sound = problems.checker().check(node, &Shape::Object(object), place);
-    if !matches!(node.kind, Kind::Map(_)) {
+    if !matches!(node.kind, ValueKind::Map(_)) {
         return;
     }
     // One that is not sound is read too, for what else is wrong with it, into a
@@ -105,7 +113,7 @@ fn entry(
 }
 
 /// A member of the document that is no list of entries.
-fn member(document: &mut Document, name: &str, node: &Node) {
+fn member(document: &mut Document, name: &str, node: &DocumentNode) {
     match name {
         "defaults" => document.defaults = defaults(node),
         "adaptive" => document.trust = fields::flag(node, "trust").unwrap_or_default(),
@@ -113,7 +121,7 @@ fn member(document: &mut Document, name: &str, node: &Node) {
     }
 }
 
-fn defaults(node: &Node) -> Defaults {
+fn defaults(node: &DocumentNode) -> Defaults {
     let answers = terms::answers(node);
     let paths =
         |name: &str| node.get("paths").and_then(|paths| fields::flag(paths, name)).unwrap_or_default();

@@ -3,10 +3,10 @@
 use tidegate_core::{Algorithm, Carry, Nanos};
 
 use crate::document::{
-    Burst, CostEntry, Family, Jitter, Mode, OnStoreError, Preset, StrategyEntry, Sustained, Terms,
+    Burst, CostEntry, HeaderFamily, Jitter, LimitTerms, Mode, OnStoreError, Preset, StrategyEntry, Sustained,
 };
-use crate::node::{Kind, Node};
-use crate::shape::{self, Place, Problems};
+use crate::node::{DocumentNode, ValueKind};
+use crate::shape::{self, DocumentPath, Problems};
 use crate::{Problem, Spanned};
 
 use super::fields;
@@ -26,13 +26,20 @@ pub(super) const PRESETS: &[(&str, Preset)] = &[
 pub(super) const CARRY: &[(&str, Carry)] =
     &[("as_is", Carry::AsIs), ("proportional", Carry::Proportional), ("reset", Carry::Reset)];
 pub(super) const MODES: &[(&str, Mode)] = &[("enforce", Mode::Enforce), ("shadow", Mode::Shadow)];
-pub(super) const FAMILIES: &[(&str, Family)] =
-    &[("x-ratelimit", Family::XRateLimit), ("ratelimit-03", Family::RateLimit03), ("ietf", Family::Ietf)];
+pub(super) const FAMILIES: &[(&str, HeaderFamily)] = &[
+    ("x-ratelimit", HeaderFamily::XRateLimit),
+    ("ratelimit-03", HeaderFamily::RateLimit03),
+    ("ietf", HeaderFamily::Ietf),
+];
 pub(super) const STORE_ERRORS: &[(&str, OnStoreError)] =
     &[("local", OnStoreError::Local), ("open", OnStoreError::Open), ("closed", OnStoreError::Closed)];
 
 /// The terms, unless some contradict each other.
-pub(super) fn terms(node: &Node, place: &Place<'_>, problems: &mut Problems) -> Option<Terms> {
+pub(super) fn terms(
+    node: &DocumentNode,
+    place: &DocumentPath<'_>,
+    problems: &mut Problems,
+) -> Option<LimitTerms> {
     let mut check = Cross { node, place, problems, sound: true };
     let algorithm = fields::word(node, "algorithm", ALGORITHMS);
     check.burst_fits(algorithm.map(|algorithm| algorithm.value));
@@ -42,7 +49,7 @@ pub(super) fn terms(node: &Node, place: &Place<'_>, problems: &mut Problems) -> 
     check.preset_has_cost(preset, cost.as_ref());
     let strategy = check.strategy();
     let sound = check.sound;
-    let terms = Terms {
+    let terms = LimitTerms {
         algorithm,
         sustained: node.get("sustained").and_then(sustained),
         burst,
@@ -56,26 +63,26 @@ pub(super) fn terms(node: &Node, place: &Place<'_>, problems: &mut Problems) -> 
 }
 
 /// What a limit and the defaults have in common; the rest is left empty.
-pub(super) fn answers(node: &Node) -> Terms {
-    Terms {
+pub(super) fn answers(node: &DocumentNode) -> LimitTerms {
+    LimitTerms {
         mode: fields::word(node, "mode", MODES).map(|mode| mode.value),
         headers: fields::words(node, "headers", FAMILIES),
         response_headers: fields::flag(node, "response_headers"),
         retry_jitter: fields::small_decimal(node, "retry_jitter").map(|jitter| Jitter(jitter.value)),
         on_store_error: fields::word(node, "on_store_error", STORE_ERRORS).map(|choice| choice.value),
-        ..Terms::default()
+        ..LimitTerms::default()
     }
 }
 
-fn sustained(node: &Node) -> Option<Sustained> {
+fn sustained(node: &DocumentNode) -> Option<Sustained> {
     let window = fields::window(node, "window").unwrap_or(Spanned::new(Nanos::SECOND, node.at));
     Some(Sustained { at: node.at, rate: fields::integer(node, "rate")?, window })
 }
 
 /// Members that are sound alone and may not be together.
 struct Cross<'a> {
-    node: &'a Node,
-    place: &'a Place<'a>,
+    node: &'a DocumentNode,
+    place: &'a DocumentPath<'a>,
     problems: &'a mut Problems,
     sound: bool,
 }
@@ -104,7 +111,7 @@ impl Cross<'_> {
         }
     }
 
-    fn burst(&mut self, burst: &Node) -> Option<Spanned<Burst>> {
+    fn burst(&mut self, burst: &DocumentNode) -> Option<Spanned<Burst>> {
         let capacity = fields::small(burst, "capacity");
         let allowance = fields::decimal(burst, "allowance");
         let size = match (capacity, allowance) {
@@ -120,8 +127,8 @@ impl Cross<'_> {
         size.map(|size| Spanned::new(size, burst.at))
     }
 
-    fn cost(&mut self, cost: &Node) -> Option<CostEntry> {
-        if !matches!(cost.kind, Kind::Map(_)) {
+    fn cost(&mut self, cost: &DocumentNode) -> Option<CostEntry> {
+        if !matches!(cost.kind, ValueKind::Map(_)) {
             let number = shape::integer(cost, 1, u64::from(u32::MAX)).ok()?;
             return Some(CostEntry::Fixed(Spanned::new(u32::try_from(number).ok()?, cost.at)));
         }

@@ -1,12 +1,12 @@
 //! Does a document have the right shape? Every problem is told, none stops the
 //! check.
 
-use crate::node::{Kind, Node};
+use crate::node::{DocumentNode, ValueKind};
 use crate::text::shorten;
 use crate::{Problem, Span};
 
-use super::problems::{Place, Problems, saw};
-use super::{Object, Shape, hints, value};
+use super::problems::{DocumentPath, Problems, saw};
+use super::{ObjectShape, Shape, hints, value};
 
 /// Walks tree and table together.
 pub(crate) struct Checker<'p> {
@@ -22,10 +22,10 @@ impl Problems {
 
 impl Checker<'_> {
     /// Has the node this shape? What is wrong is told.
-    pub(crate) fn check(&mut self, node: &Node, shape: &Shape, place: &Place<'_>) -> bool {
+    pub(crate) fn check(&mut self, node: &DocumentNode, shape: &Shape, place: &DocumentPath<'_>) -> bool {
         match shape {
             Shape::Object(object) => self.object(node, object, shape, place),
-            Shape::ObjectOr(object, _) if matches!(node.kind, Kind::Map(_)) => {
+            Shape::ObjectOr(object, _) if matches!(node.kind, ValueKind::Map(_)) => {
                 self.object(node, object, shape, place)
             }
             Shape::ObjectOr(object, other) => match value::check(node, other) {
@@ -37,24 +37,24 @@ impl Checker<'_> {
                 Err(fault) => self.fault(node, shape, place, fault),
             },
             Shape::List(item) => match &node.kind {
-                Kind::List(items) => self.items(items, item, place),
+                ValueKind::List(items) => self.items(items, item, place),
                 _ => self.wrong_kind(node, shape, place, hints::list(node, place.name())),
             },
             Shape::OneOrMore(item) => match &node.kind {
-                Kind::List(items) if items.is_empty() && !matches!(item, Shape::Word(_)) => {
+                ValueKind::List(items) if items.is_empty() && !matches!(item, Shape::Word(_)) => {
                     let problem = Problems::error(node.at, place, "an empty list matches nothing");
                     self.tell(
                         problem.want(shape.wanted()).hint("leave the field out, or name at least one value"),
                     )
                 }
-                Kind::List(items) => self.items(items, item, place),
+                ValueKind::List(items) => self.items(items, item, place),
                 _ => self.scalar(node, item, place),
             },
             scalar => self.scalar(node, scalar, place),
         }
     }
 
-    fn items(&mut self, items: &[Node], shape: &Shape, place: &Place<'_>) -> bool {
+    fn items(&mut self, items: &[DocumentNode], shape: &Shape, place: &DocumentPath<'_>) -> bool {
         let mut sound = true;
         for (index, item) in items.iter().enumerate() {
             sound &= self.check(item, shape, &place.item(index));
@@ -62,8 +62,14 @@ impl Checker<'_> {
         sound
     }
 
-    fn object(&mut self, node: &Node, object: &Object, shape: &Shape, place: &Place<'_>) -> bool {
-        let Kind::Map(entries) = &node.kind else {
+    fn object(
+        &mut self,
+        node: &DocumentNode,
+        object: &ObjectShape,
+        shape: &Shape,
+        place: &DocumentPath<'_>,
+    ) -> bool {
+        let ValueKind::Map(entries) = &node.kind else {
             return self.wrong_kind(node, shape, place, hints::object(node, place.name(), object));
         };
         let mut sound = true;
@@ -78,7 +84,12 @@ impl Checker<'_> {
     }
 
     /// Are all fields there that must be?
-    pub(crate) fn required(&mut self, node: &Node, object: &Object, place: &Place<'_>) -> bool {
+    pub(crate) fn required(
+        &mut self,
+        node: &DocumentNode,
+        object: &ObjectShape,
+        place: &DocumentPath<'_>,
+    ) -> bool {
         let mut sound = true;
         for field in object.fields().filter(|field| field.required && node.get(field.name).is_none()) {
             if self.problems.is_full() {
@@ -96,7 +107,13 @@ impl Checker<'_> {
     }
 
     /// Tells that an object has no such field.
-    pub(crate) fn unknown(&mut self, name: &str, at: Span, object: &Object, place: &Place<'_>) -> bool {
+    pub(crate) fn unknown(
+        &mut self,
+        name: &str,
+        at: Span,
+        object: &ObjectShape,
+        place: &DocumentPath<'_>,
+    ) -> bool {
         if self.problems.is_full() {
             return false;
         }
@@ -119,22 +136,34 @@ impl Checker<'_> {
         })
     }
 
-    fn scalar(&mut self, node: &Node, shape: &Shape, place: &Place<'_>) -> bool {
+    fn scalar(&mut self, node: &DocumentNode, shape: &Shape, place: &DocumentPath<'_>) -> bool {
         match value::check(node, shape) {
             Ok(()) => true,
             Err(fault) => self.fault(node, shape, place, fault),
         }
     }
 
-    fn fault(&mut self, node: &Node, shape: &Shape, place: &Place<'_>, fault: value::Fault) -> bool {
+    fn fault(
+        &mut self,
+        node: &DocumentNode,
+        shape: &Shape,
+        place: &DocumentPath<'_>,
+        fault: value::ValueFault,
+    ) -> bool {
         let seen = if matches!(shape, Shape::Secret(_)) { "a secret".to_owned() } else { saw(node) };
         let problem = Problems::error(node.at, place, fault.message).saw(seen).want(shape.wanted());
         self.tell(Problem { hint: fault.hint, ..problem })
     }
 
-    fn wrong_kind(&mut self, node: &Node, shape: &Shape, place: &Place<'_>, hint: Option<String>) -> bool {
+    fn wrong_kind(
+        &mut self,
+        node: &DocumentNode,
+        shape: &Shape,
+        place: &DocumentPath<'_>,
+        hint: Option<String>,
+    ) -> bool {
         let message = match node.kind {
-            Kind::Null => "there is nothing here".to_owned(),
+            ValueKind::Null => "there is nothing here".to_owned(),
             _ => format!("{} does not belong here", node.kind_name()),
         };
         let holds_secrets = matches!(shape, Shape::Object(object) if object.holds_secrets());

@@ -2,13 +2,13 @@
 
 use crate::descriptor::{PLAIN, PREFIXES};
 use crate::nearest::nearest;
-use crate::node::{Kind, Node};
+use crate::node::{DocumentNode, ValueKind};
 
 use super::value::WINDOWS;
-use super::{NAME_MAX, Object, Shape, Word};
+use super::{NAME_MAX, ObjectShape, Shape, WordShape};
 
 /// For a field that an object does not have.
-pub(super) fn field(seen: &str, object: &Object) -> Option<String> {
+pub(super) fn field(seen: &str, object: &ObjectShape) -> Option<String> {
     if let Some(field) = object.fields().find(|field| field.also.contains(&seen)) {
         return Some(format!("did you mean `{}`?", field.name));
     }
@@ -40,7 +40,7 @@ pub(super) fn field(seen: &str, object: &Object) -> Option<String> {
 }
 
 /// For a scalar where a map belongs.
-pub(super) fn object(node: &Node, field: &str, object: &Object) -> Option<String> {
+pub(super) fn object(node: &DocumentNode, field: &str, object: &ObjectShape) -> Option<String> {
     let seen = node.scalar()?;
     if let Some((name, value)) = seen.split_once(':')
         && object.fields().any(|field| field.name == name)
@@ -54,18 +54,18 @@ pub(super) fn object(node: &Node, field: &str, object: &Object) -> Option<String
 }
 
 /// Could the scalar be the one field that the map is often written for?
-pub(super) fn is_shorthand(node: &Node, object: &Object) -> bool {
+pub(super) fn is_shorthand(node: &DocumentNode, object: &ObjectShape) -> bool {
     let shape = object.shorthand.and_then(|name| object.shape_of(name));
     shape.is_some_and(|shape| super::value::fits(node, shape))
 }
 
 /// For something else where a list belongs.
-pub(super) fn list(node: &Node, field: &str) -> Option<String> {
+pub(super) fn list(node: &DocumentNode, field: &str) -> Option<String> {
     match &node.kind {
-        Kind::Map(entries) if entries.is_empty() => Some(format!("write `{field}: []`")),
-        Kind::Map(_) => Some("begin each entry with `- `".into()),
-        Kind::Null => Some(format!("write `{field}: []` if there are none")),
-        Kind::Text(text) => {
+        ValueKind::Map(entries) if entries.is_empty() => Some(format!("write `{field}: []`")),
+        ValueKind::Map(_) => Some("begin each entry with `- `".into()),
+        ValueKind::Null => Some(format!("write `{field}: []` if there are none")),
+        ValueKind::Text(text) => {
             let items: Vec<&str> = text.split([',', ' ', '+']).filter(|item| !item.is_empty()).collect();
             Some(format!("write `{field}: [{}]`", items.join(", ")))
         }
@@ -74,7 +74,7 @@ pub(super) fn list(node: &Node, field: &str) -> Option<String> {
 }
 
 /// For a word that is not among those known.
-pub(super) fn word(seen: &str, words: &[Word]) -> Option<String> {
+pub(super) fn word(seen: &str, words: &[WordShape]) -> Option<String> {
     let folded = seen.to_ascii_lowercase();
     let meant = words.iter().find(|word| word.also.contains(&folded.as_str())).map(|word| word.name);
     let meant = meant.or_else(|| nearest(seen, words.iter().map(|word| word.name)))?;
@@ -113,9 +113,9 @@ pub(super) fn descriptor(seen: &str) -> Option<String> {
 }
 
 /// For something that is no whole number.
-pub(super) fn integer(node: &Node) -> Option<String> {
+pub(super) fn integer(node: &DocumentNode) -> Option<String> {
     match &node.kind {
-        Kind::Text(text) => {
+        ValueKind::Text(text) => {
             let digits: String = text.chars().filter(|c| !matches!(c, '_' | ',' | ' ' | '\'')).collect();
             if !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit() || b == b'.') {
                 return Some(format!("write it as a plain number: `{digits}`"));
@@ -123,14 +123,14 @@ pub(super) fn integer(node: &Node) -> Option<String> {
             let end = text.find(|c: char| !c.is_ascii_digit()).filter(|end| *end > 0)?;
             Some(format!("write the number alone: `{}`", &text[..end]))
         }
-        Kind::Number(text) if text.starts_with('-') => Some("it cannot be negative".into()),
-        Kind::Number(_) => Some("write it in decimal digits, without a fraction or an exponent".into()),
+        ValueKind::Number(text) if text.starts_with('-') => Some("it cannot be negative".into()),
+        ValueKind::Number(_) => Some("write it in decimal digits, without a fraction or an exponent".into()),
         _ => None,
     }
 }
 
 /// For something that is neither true nor false.
-pub(super) fn flag(node: &Node) -> Option<String> {
+pub(super) fn flag(node: &DocumentNode) -> Option<String> {
     let flag = match node.scalar()?.to_ascii_lowercase().as_str() {
         "yes" | "on" | "1" | "true" | "y" | "enabled" => "true",
         "no" | "off" | "0" | "false" | "n" | "disabled" => "false",
@@ -140,13 +140,13 @@ pub(super) fn flag(node: &Node) -> Option<String> {
 }
 
 /// For something that is no duration.
-pub(super) fn duration(node: &Node) -> Option<String> {
+pub(super) fn duration(node: &DocumentNode) -> Option<String> {
     let meant = as_duration(node.scalar()?)?;
     Some(format!("write it as `{meant}`"))
 }
 
 /// For something that is no window.
-pub(super) fn window(node: &Node) -> Option<String> {
+pub(super) fn window(node: &DocumentNode) -> Option<String> {
     let seen = node.scalar()?;
     let seen = seen.strip_prefix("per").map_or(seen, |rest| rest.trim_start_matches([' ', '_', '-']));
     if let Some((word, _)) = WINDOWS.iter().find(|(word, _)| seen == format!("{word}s") || seen == *word) {
@@ -274,12 +274,12 @@ pub(super) fn instant(seen: &str) -> Option<String> {
 }
 
 /// A scalar as it could be written.
-fn written(node: &Node) -> String {
+fn written(node: &DocumentNode) -> String {
     match &node.kind {
-        Kind::Text(text) if text.chars().all(|c| c.is_ascii_alphanumeric() || "-_./*".contains(c)) => {
+        ValueKind::Text(text) if text.chars().all(|c| c.is_ascii_alphanumeric() || "-_./*".contains(c)) => {
             text.clone()
         }
-        Kind::Text(text) => crate::text::shorten(text),
+        ValueKind::Text(text) => crate::text::shorten(text),
         _ => node.scalar().unwrap_or_default().to_owned(),
     }
 }

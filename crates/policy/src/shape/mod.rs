@@ -14,7 +14,7 @@ mod words;
 mod tests;
 
 pub(crate) use entries::GATE;
-pub(crate) use problems::{Place, Problems};
+pub(crate) use problems::{DocumentPath, Problems};
 pub(crate) use tables::{OBJECTS, POLICY};
 pub use value::unmapped;
 pub(crate) use value::{cidr, decimal, descriptor, duration, instant, integer, listen, window};
@@ -24,22 +24,22 @@ use crate::descriptor::Descriptor;
 
 /// A map of the document.
 #[derive(Debug)]
-pub struct Object {
+pub struct ObjectShape {
     /// What it is called in the schema and in the reference: `limit`.
     pub name: &'static str,
     /// What it is, in one sentence.
     pub about: &'static str,
     /// Its fields, in groups, since some objects share theirs.
-    pub fields: &'static [&'static [Field]],
+    pub fields: &'static [&'static [ShapeField]],
     /// Are descriptors fields of it as well?
     pub descriptors: bool,
     /// The field that someone who writes a lone scalar has in mind.
     pub shorthand: Option<&'static str>,
 }
 
-impl Object {
+impl ObjectShape {
     /// All its fields.
-    pub(crate) fn fields(&self) -> impl Iterator<Item = &'static Field> + Clone {
+    pub(crate) fn fields(&self) -> impl Iterator<Item = &'static ShapeField> + Clone {
         self.fields.iter().flat_map(|group| group.iter())
     }
 
@@ -60,7 +60,7 @@ impl Object {
 
 /// A member of a map.
 #[derive(Debug)]
-pub struct Field {
+pub struct ShapeField {
     /// Its name.
     pub name: &'static str,
     /// What it takes.
@@ -75,28 +75,28 @@ pub struct Field {
     pub also: &'static [&'static str],
 }
 
-impl Field {
+impl ShapeField {
     /// A field that need not be written.
-    pub const fn new(name: &'static str, shape: Shape, about: &'static str) -> Field {
-        Field { name, shape, default: None, required: false, about, also: &[] }
+    pub const fn new(name: &'static str, shape: Shape, about: &'static str) -> ShapeField {
+        ShapeField { name, shape, default: None, required: false, about, also: &[] }
     }
 
     /// It must be written.
     #[must_use]
-    pub const fn required(self) -> Field {
-        Field { required: true, ..self }
+    pub const fn required(self) -> ShapeField {
+        ShapeField { required: true, ..self }
     }
 
     /// What holds without it.
     #[must_use]
-    pub const fn or(self, default: &'static str) -> Field {
-        Field { default: Some(default), ..self }
+    pub const fn or(self, default: &'static str) -> ShapeField {
+        ShapeField { default: Some(default), ..self }
     }
 
     /// What people write when they mean it.
     #[must_use]
-    pub const fn also(self, also: &'static [&'static str]) -> Field {
-        Field { also, ..self }
+    pub const fn also(self, also: &'static [&'static str]) -> ShapeField {
+        ShapeField { also, ..self }
     }
 }
 
@@ -124,9 +124,9 @@ pub enum Shape {
     /// A window: a word or a duration.
     Window,
     /// One of some words.
-    Word(&'static [Word]),
+    Word(&'static [WordShape]),
     /// A descriptor.
-    Descriptor(Source),
+    Descriptor(DescriptorUse),
     /// A pattern of paths.
     Path,
     /// An HTTP method, in upper case.
@@ -144,14 +144,14 @@ pub enum Shape {
     /// One of these, or a list of them.
     OneOrMore(&'static Shape),
     /// A map.
-    Object(&'static Object),
+    Object(&'static ObjectShape),
     /// A map, or a scalar of another shape.
-    ObjectOr(&'static Object, &'static Shape),
+    ObjectOr(&'static ObjectShape, &'static Shape),
 }
 
 /// What a place wants of a descriptor; it takes all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
+pub enum DescriptorUse {
     /// That it tells callers apart.
     Any,
     /// That it holds a number, as a header or a query may.
@@ -160,7 +160,7 @@ pub enum Source {
 
 /// A word that a field takes.
 #[derive(Debug)]
-pub struct Word {
+pub struct WordShape {
     /// The word.
     pub name: &'static str,
     /// What it means.
@@ -169,16 +169,16 @@ pub struct Word {
     pub also: &'static [&'static str],
 }
 
-impl Word {
+impl WordShape {
     /// A word and what it means.
-    pub const fn new(name: &'static str, about: &'static str) -> Word {
-        Word { name, about, also: &[] }
+    pub const fn new(name: &'static str, about: &'static str) -> WordShape {
+        WordShape { name, about, also: &[] }
     }
 
     /// What people write when they mean it.
     #[must_use]
-    pub const fn also(self, also: &'static [&'static str]) -> Word {
-        Word { also, ..self }
+    pub const fn also(self, also: &'static [&'static str]) -> WordShape {
+        WordShape { also, ..self }
     }
 }
 
@@ -206,10 +206,10 @@ pub(crate) fn is_name(text: &str) -> bool {
 }
 
 /// What can be known of a credential.
-pub(crate) const CREDENTIALS: &[Word] = &[
-    Word::new("none", "there is none").also(&["absent", "anonymous", "missing"]),
-    Word::new("valid", "it holds").also(&["verified", "ok"]),
-    Word::new("invalid", "it is there and does not hold").also(&["bad", "rejected"]),
+pub(crate) const CREDENTIALS: &[WordShape] = &[
+    WordShape::new("none", "there is none").also(&["absent", "anonymous", "missing"]),
+    WordShape::new("valid", "it holds").also(&["verified", "ok"]),
+    WordShape::new("invalid", "it is there and does not hold").also(&["bad", "rejected"]),
 ];
 
 /// What a condition on a descriptor takes; `None` if the name is none.

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::fmt;
 
-use crate::node::{Kind, Node};
+use crate::node::{DocumentNode, ValueKind};
 use crate::text::{join, shorten};
 use crate::{Problem, Span};
 
@@ -13,41 +13,41 @@ pub(crate) const PROBLEMS_MAX: usize = 1_000;
 
 /// A path through the document that costs nothing until it is printed.
 #[derive(Clone, Copy)]
-pub(crate) enum Place<'a> {
+pub(crate) enum DocumentPath<'a> {
     /// The document.
     Root,
     /// A member of a map.
-    Member(&'a Place<'a>, &'a str),
+    Member(&'a DocumentPath<'a>, &'a str),
     /// An item of a list.
-    Item(&'a Place<'a>, usize),
+    Item(&'a DocumentPath<'a>, usize),
 }
 
-impl<'a> Place<'a> {
+impl<'a> DocumentPath<'a> {
     /// A member of the map here.
-    pub(crate) fn member(&'a self, name: &'a str) -> Place<'a> {
-        Place::Member(self, name)
+    pub(crate) fn member(&'a self, name: &'a str) -> DocumentPath<'a> {
+        DocumentPath::Member(self, name)
     }
 
     /// The name of the field here; empty for items and the document.
     pub(crate) fn name(&self) -> &str {
         match self {
-            Place::Root | Place::Item(..) => "",
-            Place::Member(_, name) => name,
+            DocumentPath::Root | DocumentPath::Item(..) => "",
+            DocumentPath::Member(_, name) => name,
         }
     }
 
     /// An item of the list here.
-    pub(crate) fn item(&'a self, index: usize) -> Place<'a> {
-        Place::Item(self, index)
+    pub(crate) fn item(&'a self, index: usize) -> DocumentPath<'a> {
+        DocumentPath::Item(self, index)
     }
 }
 
-impl fmt::Display for Place<'_> {
+impl fmt::Display for DocumentPath<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Place::Root => Ok(()),
-            Place::Member(parent, name) => f.write_str(&join(&parent.to_string(), name)),
-            Place::Item(parent, index) => write!(f, "{parent}[{index}]"),
+            DocumentPath::Root => Ok(()),
+            DocumentPath::Member(parent, name) => f.write_str(&join(&parent.to_string(), name)),
+            DocumentPath::Item(parent, index) => write!(f, "{parent}[{index}]"),
         }
     }
 }
@@ -88,7 +88,7 @@ impl Problems {
     }
 
     /// An error to be pushed.
-    pub(crate) fn error(at: Span, place: &Place<'_>, message: impl Into<String>) -> Problem {
+    pub(crate) fn error(at: Span, place: &DocumentPath<'_>, message: impl Into<String>) -> Problem {
         Problem::error(at, place.to_string(), message)
     }
 
@@ -101,11 +101,11 @@ impl Problems {
 }
 
 /// What stands somewhere, as written, shortened.
-pub(crate) fn saw(node: &Node) -> String {
+pub(crate) fn saw(node: &DocumentNode) -> String {
     match &node.kind {
-        Kind::Text(text) => shorten(text),
-        Kind::Number(text) if text.len() <= 40 => text.clone(),
-        Kind::Bool(flag) => flag.to_string(),
+        ValueKind::Text(text) => shorten(text),
+        ValueKind::Number(text) if text.len() <= 40 => text.clone(),
+        ValueKind::Bool(flag) => flag.to_string(),
         _ => node.kind_name().to_owned(),
     }
 }

@@ -1,10 +1,10 @@
 //! The tables: the document itself, its defaults, and limits.
 
 use super::entries::{BURST, GATE, ROUTE, TENANT};
-use super::{DESCRIPTION_MAX, Field, Object, Shape, Source, WAIT_MAX, Word};
+use super::{DESCRIPTION_MAX, DescriptorUse, ObjectShape, Shape, ShapeField, WAIT_MAX, WordShape};
 
 /// Every object, in the order of the reference.
-pub(crate) static OBJECTS: &[&Object] = &[
+pub(crate) static OBJECTS: &[&ObjectShape] = &[
     &POLICY,
     &DEFAULTS,
     &PATHS,
@@ -28,47 +28,55 @@ const COST_MAX: u64 = u32::MAX as u64;
 /// The highest rate that can be written.
 pub(super) const RATE_MAX: u64 = 1_000_000_000_000_000_000;
 
-pub(crate) static POLICY: Object = Object {
+pub(crate) static POLICY: ObjectShape = ObjectShape {
     name: "policy",
     about: "The whole document.",
     fields: &[&[
-        Field::new("version", Shape::Integer(1, 1), "The version of this format.").required(),
-        Field::new("defaults", Shape::Object(&DEFAULTS), "What entries that do not say otherwise get."),
-        Field::new("limits", Shape::List(&Shape::Object(&LIMIT)), "The limits.").or("[]").also(&[
+        ShapeField::new("version", Shape::Integer(1, 1), "The version of this format.").required(),
+        ShapeField::new("defaults", Shape::Object(&DEFAULTS), "What entries that do not say otherwise get."),
+        ShapeField::new("limits", Shape::List(&Shape::Object(&LIMIT)), "The limits.").or("[]").also(&[
             "rules",
             "rate_limits",
             "ratelimits",
             "limit",
         ]),
-        Field::new("routes", Shape::List(&Shape::Object(&ROUTE)), "Costs by route; the first match counts.")
+        ShapeField::new(
+            "routes",
+            Shape::List(&Shape::Object(&ROUTE)),
+            "Costs by route; the first match counts.",
+        )
+        .or("[]"),
+        ShapeField::new("tenants", Shape::List(&Shape::Object(&TENANT)), "The tenants and their budgets.")
             .or("[]"),
-        Field::new("tenants", Shape::List(&Shape::Object(&TENANT)), "The tenants and their budgets.")
-            .or("[]"),
-        Field::new("allow", Shape::List(&Shape::Object(&GATE)), "Who bypasses every limit.")
+        ShapeField::new("allow", Shape::List(&Shape::Object(&GATE)), "Who bypasses every limit.")
             .or("[]")
             .also(&["allowlist", "allow_list", "whitelist", "bypass"]),
-        Field::new("block", Shape::List(&Shape::Object(&GATE)), "Who is refused before any limit is asked.")
-            .or("[]")
-            .also(&["blocklist", "block_list", "denylist", "deny", "blacklist"]),
-        Field::new("bursts", Shape::List(&Shape::Object(&BURST)), "Detectors of bursts.").or("[]"),
-        Field::new("adaptive", Shape::Object(&ADAPTIVE), "Limits that follow the trust in a client."),
+        ShapeField::new(
+            "block",
+            Shape::List(&Shape::Object(&GATE)),
+            "Who is refused before any limit is asked.",
+        )
+        .or("[]")
+        .also(&["blocklist", "block_list", "denylist", "deny", "blacklist"]),
+        ShapeField::new("bursts", Shape::List(&Shape::Object(&BURST)), "Detectors of bursts.").or("[]"),
+        ShapeField::new("adaptive", Shape::Object(&ADAPTIVE), "Limits that follow the trust in a client."),
     ]],
     descriptors: false,
     shorthand: None,
 };
 
-pub(crate) static DEFAULTS: Object = Object {
+pub(crate) static DEFAULTS: ObjectShape = ObjectShape {
     name: "defaults",
     about: "What holds for limits that do not say otherwise.",
     fields: &[
         ANSWERS,
-        &[Field::new(
+        &[ShapeField::new(
             "unknown_tenant",
             Shape::Word(UNKNOWN_TENANT),
             "What happens to a tenant that `tenants` does not list.",
         )
         .or("allow")],
-        &[Field::new(
+        &[ShapeField::new(
             "paths",
             Shape::Object(&PATHS),
             "Which spellings of a path are one path, for all limits, routes and gates.",
@@ -78,51 +86,56 @@ pub(crate) static DEFAULTS: Object = Object {
     shorthand: None,
 };
 
-pub(crate) static PATHS: Object = Object {
+pub(crate) static PATHS: ObjectShape = ObjectShape {
     name: "paths",
     about: "Spellings of a path that are one path, in requests and in patterns, beside those that always are: the query \
             is dropped, unreserved characters are decoded, empty and dot segments are resolved. Ask for what the \
             upstream does itself: otherwise another spelling of a path evades a limit by path.",
     fields: &[&[
-        Field::new("ignore_case", Shape::Flag, "Letters compare without case, in all languages.").or("false"),
-        Field::new("decode_slash", Shape::Flag, "`%2F`, `%5C` and a backslash are slashes.").or("false"),
-        Field::new("strip_params", Shape::Flag, "`;x=y` at the end of a segment is no part of it.")
+        ShapeField::new("ignore_case", Shape::Flag, "Letters compare without case, in all languages.")
+            .or("false"),
+        ShapeField::new("decode_slash", Shape::Flag, "`%2F`, `%5C` and a backslash are slashes.").or("false"),
+        ShapeField::new("strip_params", Shape::Flag, "`;x=y` at the end of a segment is no part of it.")
             .or("false"),
     ]],
     descriptors: false,
     shorthand: None,
 };
 
-static UNKNOWN_TENANT: &[Word] = &[
-    Word::new("allow", "it has no tenant limits, and is counted").also(&["open", "ignore"]),
-    Word::new("deny", "its requests are refused").also(&["block", "reject", "closed"]),
+static UNKNOWN_TENANT: &[WordShape] = &[
+    WordShape::new("allow", "it has no tenant limits, and is counted").also(&["open", "ignore"]),
+    WordShape::new("deny", "its requests are refused").also(&["block", "reject", "closed"]),
 ];
 
-pub(crate) static LIMIT: Object = Object {
+pub(crate) static LIMIT: ObjectShape = ObjectShape {
     name: "limit",
     about: "One limit: whom it counts, how much they may, and what happens beyond.",
     fields: &[
         &[
-            Field::new(
+            ShapeField::new(
                 "name",
                 Shape::Name { reserved: true },
                 "Its name; unique. Its counters belong to it.",
             )
             .required()
             .also(&["id"]),
-            Field::new(
+            ShapeField::new(
                 "group",
                 Shape::Name { reserved: false },
                 "Of the limits in a group the first that matches applies.",
             )
             .or("a group of its own"),
-            Field::new("match", Shape::Object(&MATCH), "Which requests it is for; all conditions must hold.")
-                .or("every request")
-                .also(&["when", "if", "where", "matches"]),
-            Field::new("key", KEY, "What gets a bucket of its own; `[]` is one bucket for all.")
+            ShapeField::new(
+                "match",
+                Shape::Object(&MATCH),
+                "Which requests it is for; all conditions must hold.",
+            )
+            .or("every request")
+            .also(&["when", "if", "where", "matches"]),
+            ShapeField::new("key", KEY, "What gets a bucket of its own; `[]` is one bucket for all.")
                 .also(&["keys", "by"]),
-            Field::new("scope", Shape::Word(SCOPES), "Short for a `key` of one descriptor."),
-            Field::new("sustained", Shape::Object(&SUSTAINED), "How much, over time.")
+            ShapeField::new("scope", Shape::Word(SCOPES), "Short for a `key` of one descriptor."),
+            ShapeField::new("sustained", Shape::Object(&SUSTAINED), "How much, over time.")
                 .required()
                 .also(&["limit"]),
         ],
@@ -135,41 +148,49 @@ pub(crate) static LIMIT: Object = Object {
 };
 
 /// What any entry of a list may say.
-pub(super) static ENTRY: &[Field] = &[
-    Field::new("description", Shape::Text(DESCRIPTION_MAX), "A remark for people.")
+pub(super) static ENTRY: &[ShapeField] = &[
+    ShapeField::new("description", Shape::Text(DESCRIPTION_MAX), "A remark for people.")
         .also(&["comment", "note"]),
-    Field::new("enabled", Shape::Flag, "Does the entry count?").or("true").also(&["active"]),
+    ShapeField::new("enabled", Shape::Flag, "Does the entry count?").or("true").also(&["active"]),
 ];
 
 /// What a limit and a tenant's rate limit have in common.
-pub(super) static TERMS: &[Field] = &[
-    Field::new("algorithm", Shape::Word(ALGORITHMS), "How it counts.").or("token_bucket").also(&["type"]),
-    Field::new("burst", Shape::Object(&BURST_SIZE), "How much at once; for token buckets.").or("the rate"),
-    Field::new("preset", Shape::Word(PRESETS), "A usual burst, instead of `burst`."),
-    Field::new("carry", Shape::Word(CARRY), "What becomes of the tokens when the numbers are edited.")
+pub(super) static TERMS: &[ShapeField] = &[
+    ShapeField::new("algorithm", Shape::Word(ALGORITHMS), "How it counts.")
+        .or("token_bucket")
+        .also(&["type"]),
+    ShapeField::new("burst", Shape::Object(&BURST_SIZE), "How much at once; for token buckets.")
+        .or("the rate"),
+    ShapeField::new("preset", Shape::Word(PRESETS), "A usual burst, instead of `burst`."),
+    ShapeField::new("carry", Shape::Word(CARRY), "What becomes of the tokens when the numbers are edited.")
         .or("as_is"),
-    Field::new("cost", Shape::ObjectOr(&COST, &Shape::Integer(1, COST_MAX)), "What a request costs.")
+    ShapeField::new("cost", Shape::ObjectOr(&COST, &Shape::Integer(1, COST_MAX)), "What a request costs.")
         .or("1")
         .also(&["weight"]),
-    Field::new("strategy", Shape::Word(STRATEGIES), "What happens to a request beyond the limit.")
+    ShapeField::new("strategy", Shape::Word(STRATEGIES), "What happens to a request beyond the limit.")
         .or("reject"),
-    Field::new("queue", Shape::Object(&QUEUE), "How requests wait, with `strategy: queue`."),
-    Field::new("degrade", Shape::Object(&DEGRADE), "How requests are marked, with `strategy: degrade`."),
+    ShapeField::new("queue", Shape::Object(&QUEUE), "How requests wait, with `strategy: queue`."),
+    ShapeField::new("degrade", Shape::Object(&DEGRADE), "How requests are marked, with `strategy: degrade`."),
 ];
 
 /// What a limit and the defaults have in common.
-pub(super) static ANSWERS: &[Field] = &[
-    Field::new("mode", Shape::Word(MODES), "Does it refuse, or only watch?").or("enforce"),
-    Field::new(
+pub(super) static ANSWERS: &[ShapeField] = &[
+    ShapeField::new("mode", Shape::Word(MODES), "Does it refuse, or only watch?").or("enforce"),
+    ShapeField::new(
         "headers",
         Shape::OneOrMore(&Shape::Word(FAMILIES)),
         "Which families of headers answers carry.",
     )
     .or("[x-ratelimit]"),
-    Field::new("response_headers", Shape::Flag, "`false` removes all headers but `Retry-After`.").or("true"),
-    Field::new("retry_jitter", Shape::Decimal(0, 500_000), "The share that may be added to `Retry-After`.")
-        .or("0"),
-    Field::new(
+    ShapeField::new("response_headers", Shape::Flag, "`false` removes all headers but `Retry-After`.")
+        .or("true"),
+    ShapeField::new(
+        "retry_jitter",
+        Shape::Decimal(0, 500_000),
+        "The share that may be added to `Retry-After`.",
+    )
+    .or("0"),
+    ShapeField::new(
         "on_store_error",
         Shape::Word(STORE_ERRORS),
         "What happens while the store cannot be reached.",
@@ -178,7 +199,7 @@ pub(super) static ANSWERS: &[Field] = &[
     .also(&["on_error", "fallback_on_error", "fail_mode"]),
 ];
 
-pub(super) static MATCH: Object = Object {
+pub(super) static MATCH: ObjectShape = ObjectShape {
     name: "match",
     about: "Conditions on a request: each names a descriptor and a value, or a list of which any will do.",
     fields: &[],
@@ -186,14 +207,14 @@ pub(super) static MATCH: Object = Object {
     shorthand: Some("path"),
 };
 
-pub(super) static SUSTAINED: Object = Object {
+pub(super) static SUSTAINED: ObjectShape = ObjectShape {
     name: "sustained",
     about: "A rate: so much a window.",
     fields: &[&[
-        Field::new("rate", Shape::Integer(1, RATE_MAX), "How much a window.")
+        ShapeField::new("rate", Shape::Integer(1, RATE_MAX), "How much a window.")
             .required()
             .also(&["limit", "requests", "count", "tokens", "max", "rps"]),
-        Field::new("window", Shape::Window, "How long the window is, at most 200 years.")
+        ShapeField::new("window", Shape::Window, "How long the window is, at most 200 years.")
             .or("second")
             .also(&["per", "period", "interval", "duration", "unit", "every"]),
     ]],
@@ -201,45 +222,53 @@ pub(super) static SUSTAINED: Object = Object {
     shorthand: Some("rate"),
 };
 
-pub(super) static BURST_SIZE: Object = Object {
+pub(super) static BURST_SIZE: ObjectShape = ObjectShape {
     name: "burst",
     about: "How much may be taken at once: one of the two fields; the rate without them.",
     fields: &[&[
-        Field::new("capacity", Shape::Integer(1, COST_MAX), "That much.")
+        ShapeField::new("capacity", Shape::Integer(1, COST_MAX), "That much.")
             .also(&["size", "max", "tokens", "limit"]),
-        Field::new("allowance", Shape::Decimal(1, 1_000_000_000), "That many times the rate, rounded down.")
-            .also(&["factor", "multiplier", "burst_allowance"]),
+        ShapeField::new(
+            "allowance",
+            Shape::Decimal(1, 1_000_000_000),
+            "That many times the rate, rounded down.",
+        )
+        .also(&["factor", "multiplier", "burst_allowance"]),
     ]],
     descriptors: false,
     shorthand: Some("capacity"),
 };
 
-pub(super) static COST: Object = Object {
+pub(super) static COST: ObjectShape = ObjectShape {
     name: "cost",
     about: "A cost that the request names itself.",
     fields: &[&[
-        Field::new(
+        ShapeField::new(
             "from",
-            Shape::Descriptor(Source::Carried),
+            Shape::Descriptor(DescriptorUse::Carried),
             "Where it stands: usually a header or a query.",
         )
         .required(),
-        Field::new("default", Shape::Integer(1, COST_MAX), "What counts if that is no whole number above 0.")
-            .or("1"),
-        Field::new("max", Shape::Integer(1, COST_MAX), "The most that counts.").or("4294967295"),
+        ShapeField::new(
+            "default",
+            Shape::Integer(1, COST_MAX),
+            "What counts if that is no whole number above 0.",
+        )
+        .or("1"),
+        ShapeField::new("max", Shape::Integer(1, COST_MAX), "The most that counts.").or("4294967295"),
     ]],
     descriptors: false,
     shorthand: Some("from"),
 };
 
-pub(super) static QUEUE: Object = Object {
+pub(super) static QUEUE: ObjectShape = ObjectShape {
     name: "queue",
     about: "How requests wait for tokens.",
     fields: &[&[
-        Field::new("max_depth", Shape::Integer(1, 10_000), "How many may wait for one bucket.")
+        ShapeField::new("max_depth", Shape::Integer(1, 10_000), "How many may wait for one bucket.")
             .or("100")
             .also(&["depth", "size"]),
-        Field::new("max_wait", Shape::Duration(WAIT_MAX), "How long they may wait, at most an hour.")
+        ShapeField::new("max_wait", Shape::Duration(WAIT_MAX), "How long they may wait, at most an hour.")
             .or("2s")
             .also(&["timeout", "wait"]),
     ]],
@@ -247,78 +276,78 @@ pub(super) static QUEUE: Object = Object {
     shorthand: Some("max_depth"),
 };
 
-pub(super) static DEGRADE: Object = Object {
+pub(super) static DEGRADE: ObjectShape = ObjectShape {
     name: "degrade",
     about: "How requests beyond the limit are marked.",
-    fields: &[&[Field::new("tag", Shape::Name { reserved: false }, "The mark.").or("degraded")]],
+    fields: &[&[ShapeField::new("tag", Shape::Name { reserved: false }, "The mark.").or("degraded")]],
     descriptors: false,
     shorthand: Some("tag"),
 };
 
-static ADAPTIVE: Object = Object {
+static ADAPTIVE: ObjectShape = ObjectShape {
     name: "adaptive",
     about: "Limits that follow the trust in a client.",
-    fields: &[&[
-        Field::new("trust", Shape::Flag, "Does a request's `trust` scale capacity and rate?").or("false")
-    ]],
+    fields: &[&[ShapeField::new("trust", Shape::Flag, "Does a request's `trust` scale capacity and rate?")
+        .or("false")]],
     descriptors: false,
     shorthand: Some("trust"),
 };
 
-static ALGORITHMS: &[Word] = &[
-    Word::new("token_bucket", "a sustained rate with bursts").also(&["gcra", "leaky_bucket", "bucket"]),
-    Word::new("sliding_window", "a count over this window and the fading one before it").also(&["sliding"]),
-    Word::new("sliding_log", "every admitted request remembered").also(&["log"]),
-    Word::new("fixed_window", "a counter per window").also(&["fixed", "window", "counter"]),
+static ALGORITHMS: &[WordShape] = &[
+    WordShape::new("token_bucket", "a sustained rate with bursts").also(&["gcra", "leaky_bucket", "bucket"]),
+    WordShape::new("sliding_window", "a count over this window and the fading one before it")
+        .also(&["sliding"]),
+    WordShape::new("sliding_log", "every admitted request remembered").also(&["log"]),
+    WordShape::new("fixed_window", "a counter per window").also(&["fixed", "window", "counter"]),
 ];
 
-static PRESETS: &[Word] = &[
-    Word::new("interactive", "a burst of five times the rate"),
-    Word::new("strict", "a burst of the rate"),
-    Word::new("batch", "a burst of ten times the rate"),
-    Word::new("llm_tools", "a burst of the rate; the cost must come from the request").also(&["llm"]),
+static PRESETS: &[WordShape] = &[
+    WordShape::new("interactive", "a burst of five times the rate"),
+    WordShape::new("strict", "a burst of the rate"),
+    WordShape::new("batch", "a burst of ten times the rate"),
+    WordShape::new("llm_tools", "a burst of the rate; the cost must come from the request").also(&["llm"]),
 ];
 
-static CARRY: &[Word] = &[
-    Word::new("as_is", "the same tokens, at most the new capacity").also(&["keep"]),
-    Word::new("proportional", "the same share of the capacity, rounded down"),
-    Word::new("reset", "starts full").also(&["restart"]),
+static CARRY: &[WordShape] = &[
+    WordShape::new("as_is", "the same tokens, at most the new capacity").also(&["keep"]),
+    WordShape::new("proportional", "the same share of the capacity, rounded down"),
+    WordShape::new("reset", "starts full").also(&["restart"]),
 ];
 
-static STRATEGIES: &[Word] = &[
-    Word::new("reject", "it is refused").also(&["deny", "block", "refuse"]),
-    Word::new("queue", "it waits, within bounds").also(&["wait", "delay"]),
-    Word::new("degrade", "it is admitted and marked").also(&["tag", "mark"]),
+static STRATEGIES: &[WordShape] = &[
+    WordShape::new("reject", "it is refused").also(&["deny", "block", "refuse"]),
+    WordShape::new("queue", "it waits, within bounds").also(&["wait", "delay"]),
+    WordShape::new("degrade", "it is admitted and marked").also(&["tag", "mark"]),
 ];
 
-static MODES: &[Word] = &[
-    Word::new("enforce", "it refuses").also(&["on", "active", "enforced"]),
-    Word::new("shadow", "it only watches").also(&["dry_run", "dry-run", "monitor", "observe", "log"]),
+static MODES: &[WordShape] = &[
+    WordShape::new("enforce", "it refuses").also(&["on", "active", "enforced"]),
+    WordShape::new("shadow", "it only watches").also(&["dry_run", "dry-run", "monitor", "observe", "log"]),
 ];
 
-static FAMILIES: &[Word] = &[
-    Word::new("x-ratelimit", "`X-RateLimit-*`, the reset in seconds of the epoch")
+static FAMILIES: &[WordShape] = &[
+    WordShape::new("x-ratelimit", "`X-RateLimit-*`, the reset in seconds of the epoch")
         .also(&["x_ratelimit", "legacy"]),
-    Word::new("ratelimit-03", "`RateLimit-*`, the reset in seconds from now")
+    WordShape::new("ratelimit-03", "`RateLimit-*`, the reset in seconds from now")
         .also(&["draft-03", "ratelimit"]),
-    Word::new("ietf", "`RateLimit-Policy` and `RateLimit`").also(&["draft", "rfc"]),
+    WordShape::new("ietf", "`RateLimit-Policy` and `RateLimit`").also(&["draft", "rfc"]),
 ];
 
-static STORE_ERRORS: &[Word] = &[
-    Word::new("local", "a local bucket with this node's share").also(&["local_only", "fallback"]),
-    Word::new("open", "requests are admitted").also(&["fail_open", "allow"]),
-    Word::new("closed", "requests are refused").also(&["fail_closed", "deny", "close"]),
+static STORE_ERRORS: &[WordShape] = &[
+    WordShape::new("local", "a local bucket with this node's share").also(&["local_only", "fallback"]),
+    WordShape::new("open", "requests are admitted").also(&["fail_open", "allow"]),
+    WordShape::new("closed", "requests are refused").also(&["fail_closed", "deny", "close"]),
 ];
 
-pub(super) static SCOPES: &[Word] = &[
-    Word::new("global", "one bucket for all").also(&["all", "none", "per_service"]),
-    Word::new("tenant", "a bucket for each tenant").also(&["per_tenant"]),
-    Word::new("user", "a bucket for each user").also(&["per_user", "user_id"]),
-    Word::new("ip", "a bucket for each address").also(&["per_ip", "address", "remote_address"]),
-    Word::new("route", "a bucket for each route").also(&["per_route", "path"]),
-    Word::new("client", "a bucket for each client").also(&["per_client", "client_id", "api_key"]),
-    Word::new("endpoint", "the same as `route`").also(&["per_endpoint"]),
+pub(super) static SCOPES: &[WordShape] = &[
+    WordShape::new("global", "one bucket for all").also(&["all", "none", "per_service"]),
+    WordShape::new("tenant", "a bucket for each tenant").also(&["per_tenant"]),
+    WordShape::new("user", "a bucket for each user").also(&["per_user", "user_id"]),
+    WordShape::new("ip", "a bucket for each address").also(&["per_ip", "address", "remote_address"]),
+    WordShape::new("route", "a bucket for each route").also(&["per_route", "path"]),
+    WordShape::new("client", "a bucket for each client").also(&["per_client", "client_id", "api_key"]),
+    WordShape::new("endpoint", "the same as `route`").also(&["per_endpoint"]),
 ];
 
 /// A key.
-pub(super) const KEY: Shape = Shape::List(&Shape::Descriptor(Source::Any));
+pub(super) const KEY: Shape = Shape::List(&Shape::Descriptor(DescriptorUse::Any));

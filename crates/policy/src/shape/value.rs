@@ -6,34 +6,34 @@ use std::net::SocketAddr;
 use ipnet::IpNet;
 use tidegate_core::Nanos;
 
-use crate::node::{Kind, Node};
+use crate::node::{DocumentNode, ValueKind};
 use crate::{Descriptor, Pattern};
 
 use super::hints;
 use super::problems::saw;
-use super::{RESERVED, Shape, WINDOW_MAX, Word, is_name};
+use super::{RESERVED, Shape, WINDOW_MAX, WordShape, is_name};
 
 /// Why a value is none; what is wanted, its shape says.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Fault {
+pub(crate) struct ValueFault {
     /// In one sentence.
     pub(crate) message: String,
     /// How to put it right.
     pub(crate) hint: Option<String>,
 }
 
-impl Fault {
-    fn new(message: impl Into<String>, hint: Option<String>) -> Fault {
-        Fault { message: message.into(), hint }
+impl ValueFault {
+    fn new(message: impl Into<String>, hint: Option<String>) -> ValueFault {
+        ValueFault { message: message.into(), hint }
     }
 
-    fn not(node: &Node, what: &str, hint: Option<String>) -> Fault {
-        Fault::new(format!("{} is not {what}", saw(node)), hint)
+    fn not(node: &DocumentNode, what: &str, hint: Option<String>) -> ValueFault {
+        ValueFault::new(format!("{} is not {what}", saw(node)), hint)
     }
 }
 
 /// Is the scalar of this shape?
-pub(super) fn check(node: &Node, shape: &Shape) -> Result<(), Fault> {
+pub(super) fn check(node: &DocumentNode, shape: &Shape) -> Result<(), ValueFault> {
     match shape {
         Shape::Name { reserved } => name(node, *reserved),
         Shape::Text(max) => text(node, *max),
@@ -52,92 +52,92 @@ pub(super) fn check(node: &Node, shape: &Shape) -> Result<(), Fault> {
         Shape::Listen => listen(node).map(drop),
         Shape::Secret(max) => secret(node, *max),
         Shape::List(_) | Shape::OneOrMore(_) | Shape::Object(_) | Shape::ObjectOr(..) => {
-            Err(Fault::new("a list or a map belongs here", None))
+            Err(ValueFault::new("a list or a map belongs here", None))
         }
     }
 }
 
 /// Is the scalar of this shape, or of that of an item?
-pub(super) fn fits(node: &Node, shape: &Shape) -> bool {
+pub(super) fn fits(node: &DocumentNode, shape: &Shape) -> bool {
     match shape {
         Shape::OneOrMore(item) => check(node, item).is_ok(),
         shape => check(node, shape).is_ok(),
     }
 }
 
-fn name(node: &Node, reserved: bool) -> Result<(), Fault> {
-    let Some(text) = node.scalar() else { return Err(Fault::not(node, "a name", None)) };
+fn name(node: &DocumentNode, reserved: bool) -> Result<(), ValueFault> {
+    let Some(text) = node.scalar() else { return Err(ValueFault::not(node, "a name", None)) };
     if !is_name(text) {
-        return Err(Fault::not(node, "a name", hints::name(text)));
+        return Err(ValueFault::not(node, "a name", hints::name(text)));
     }
     if reserved && text.starts_with(RESERVED) {
         let hint = format!("names that begin with `{RESERVED}` are those of tenants' limits: choose another");
-        return Err(Fault::new(format!("the name {} is reserved", saw(node)), Some(hint)));
+        return Err(ValueFault::new(format!("the name {} is reserved", saw(node)), Some(hint)));
     }
     Ok(())
 }
 
-fn text(node: &Node, max: usize) -> Result<(), Fault> {
+fn text(node: &DocumentNode, max: usize) -> Result<(), ValueFault> {
     match node.scalar() {
         Some(text) if text.len() <= max => Ok(()),
-        Some(text) => Err(Fault::new(format!("the text is too long: {} bytes", text.len()), None)),
-        None => Err(Fault::not(node, "text", None)),
+        Some(text) => Err(ValueFault::new(format!("the text is too long: {} bytes", text.len()), None)),
+        None => Err(ValueFault::not(node, "text", None)),
     }
 }
 
-fn scalar(node: &Node) -> Result<(), Fault> {
+fn scalar(node: &DocumentNode) -> Result<(), ValueFault> {
     if node.scalar() == Some("") {
-        return Err(Fault::new("an empty value matches nothing", None));
+        return Err(ValueFault::new("an empty value matches nothing", None));
     }
     text(node, super::TEXT_MAX)
 }
 
-fn flag(node: &Node) -> Result<(), Fault> {
+fn flag(node: &DocumentNode) -> Result<(), ValueFault> {
     match node.kind {
-        Kind::Bool(_) => Ok(()),
-        _ => Err(Fault::not(node, "true or false", hints::flag(node))),
+        ValueKind::Bool(_) => Ok(()),
+        _ => Err(ValueFault::not(node, "true or false", hints::flag(node))),
     }
 }
 
-fn word(node: &Node, words: &[Word]) -> Result<(), Fault> {
+fn word(node: &DocumentNode, words: &[WordShape]) -> Result<(), ValueFault> {
     let seen = node.scalar().unwrap_or_default();
     if words.iter().any(|word| word.name == seen) {
         return Ok(());
     }
-    Err(Fault::not(node, "known here", hints::word(seen, words)))
+    Err(ValueFault::not(node, "known here", hints::word(seen, words)))
 }
 
 /// A whole number.
-pub(crate) fn integer(node: &Node, min: u64, max: u64) -> Result<u64, Fault> {
+pub(crate) fn integer(node: &DocumentNode, min: u64, max: u64) -> Result<u64, ValueFault> {
     let digits = match &node.kind {
-        Kind::Number(text) if text.bytes().all(|b| b.is_ascii_digit()) => text,
-        _ => return Err(Fault::not(node, "a whole number", hints::integer(node))),
+        ValueKind::Number(text) if text.bytes().all(|b| b.is_ascii_digit()) => text,
+        _ => return Err(ValueFault::not(node, "a whole number", hints::integer(node))),
     };
     if digits.len() > 1 && digits.starts_with('0') {
         let plain = digits.trim_start_matches('0');
         let hint =
             format!("write it without zeros in front: `{}`", if plain.is_empty() { "0" } else { plain });
-        return Err(Fault::not(node, "a plain number", Some(hint)));
+        return Err(ValueFault::not(node, "a plain number", Some(hint)));
     }
     match digits.parse() {
         Ok(number) if (min..=max).contains(&number) => Ok(number),
-        _ => Err(Fault::new(format!("{} is out of range", saw(node)), None)),
+        _ => Err(ValueFault::new(format!("{} is out of range", saw(node)), None)),
     }
 }
 
 /// A decimal number, in millionths.
-pub(crate) fn decimal(node: &Node, min: u64, max: u64) -> Result<u64, Fault> {
-    let Kind::Number(text) = &node.kind else {
-        return Err(Fault::not(node, "a number", hints::integer(node)));
+pub(crate) fn decimal(node: &DocumentNode, min: u64, max: u64) -> Result<u64, ValueFault> {
+    let ValueKind::Number(text) = &node.kind else {
+        return Err(ValueFault::not(node, "a number", hints::integer(node)));
     };
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let plain = [whole, fraction].iter().all(|part| part.bytes().all(|b| b.is_ascii_digit()));
     if !plain {
         let hint = "write it in plain digits, as `0.25`".to_owned();
-        return Err(Fault::not(node, "a plain decimal number", Some(hint)));
+        return Err(ValueFault::not(node, "a plain decimal number", Some(hint)));
     }
     if fraction.len() > 6 {
-        return Err(Fault::new(format!("{} has more than six decimals", saw(node)), None));
+        return Err(ValueFault::new(format!("{} has more than six decimals", saw(node)), None));
     }
     let number = |digits: &str| if digits.is_empty() { Ok(0) } else { digits.parse::<u64>() };
     let millionths = number(whole).ok().and_then(|whole| {
@@ -146,12 +146,12 @@ pub(crate) fn decimal(node: &Node, min: u64, max: u64) -> Result<u64, Fault> {
     });
     match millionths {
         Some(millionths) if (min..=max).contains(&millionths) => Ok(millionths),
-        _ => Err(Fault::new(format!("{} is out of range", saw(node)), None)),
+        _ => Err(ValueFault::new(format!("{} is out of range", saw(node)), None)),
     }
 }
 
 /// A duration of at most so many milliseconds.
-pub(crate) fn duration(node: &Node, max_millis: u64) -> Result<Nanos, Fault> {
+pub(crate) fn duration(node: &DocumentNode, max_millis: u64) -> Result<Nanos, ValueFault> {
     let seen = node.scalar().unwrap_or_default();
     let unit_at = seen.find(|c: char| !c.is_ascii_digit()).unwrap_or(seen.len());
     let (digits, unit) = seen.split_at(unit_at);
@@ -164,12 +164,12 @@ pub(crate) fn duration(node: &Node, max_millis: u64) -> Result<Nanos, Fault> {
         _ => 0,
     };
     if digits.is_empty() || millis == 0 {
-        return Err(Fault::not(node, "a duration", hints::duration(node)));
+        return Err(ValueFault::not(node, "a duration", hints::duration(node)));
     }
     match digits.parse::<u64>().ok().and_then(|n| n.checked_mul(millis)) {
-        Some(0) => Err(Fault::new("the duration is zero", None)),
+        Some(0) => Err(ValueFault::new("the duration is zero", None)),
         Some(total) if total <= max_millis => Ok(Nanos::from_millis(total)),
-        _ => Err(Fault::new(format!("{} is too long", saw(node)), None)),
+        _ => Err(ValueFault::new(format!("{} is too long", saw(node)), None)),
     }
 }
 
@@ -178,35 +178,35 @@ pub(super) const WINDOWS: &[(&str, Nanos)] =
     &[("second", Nanos::SECOND), ("minute", Nanos::MINUTE), ("hour", Nanos::HOUR), ("day", Nanos::DAY)];
 
 /// A window: a word or a duration.
-pub(crate) fn window(node: &Node) -> Result<Nanos, Fault> {
+pub(crate) fn window(node: &DocumentNode) -> Result<Nanos, ValueFault> {
     let seen = node.scalar().unwrap_or_default();
     if let Some((_, length)) = WINDOWS.iter().find(|(word, _)| *word == seen) {
         return Ok(*length);
     }
     let begins_as_duration = seen.starts_with(|c: char| c.is_ascii_digit());
     match duration(node, WINDOW_MAX) {
-        Err(_) if !begins_as_duration => Err(Fault::not(node, "a window", hints::window(node))),
+        Err(_) if !begins_as_duration => Err(ValueFault::not(node, "a window", hints::window(node))),
         read => read,
     }
 }
 
 /// A descriptor.
-pub(crate) fn descriptor(node: &Node) -> Result<Descriptor, Fault> {
+pub(crate) fn descriptor(node: &DocumentNode) -> Result<Descriptor, ValueFault> {
     let seen = node.scalar().unwrap_or_default();
     match Descriptor::parse(seen) {
         Some(descriptor) => Ok(descriptor),
-        None => Err(Fault::not(node, "a descriptor", hints::descriptor(seen))),
+        None => Err(ValueFault::not(node, "a descriptor", hints::descriptor(seen))),
     }
 }
 
-fn path(node: &Node) -> Result<(), Fault> {
-    let Some(seen) = node.scalar() else { return Err(Fault::not(node, "a path", None)) };
+fn path(node: &DocumentNode) -> Result<(), ValueFault> {
+    let Some(seen) = node.scalar() else { return Err(ValueFault::not(node, "a path", None)) };
     Pattern::parse(seen)
         .map(drop)
-        .map_err(|error| Fault::new(format!("{} is not a path: {error}", saw(node)), hints::path(seen)))
+        .map_err(|error| ValueFault::new(format!("{} is not a path: {error}", saw(node)), hints::path(seen)))
 }
 
-fn method(node: &Node) -> Result<(), Fault> {
+fn method(node: &DocumentNode) -> Result<(), ValueFault> {
     const METHOD_MAX: usize = 32;
     let seen = node.scalar().unwrap_or_default();
     let fits = |text: &str| {
@@ -221,23 +221,23 @@ fn method(node: &Node) -> Result<(), Fault> {
         "*" | "any" | "ANY" | "all" => Some("leave it out to match every method".to_owned()),
         _ => fits(&upper).then(|| format!("write it in upper case: `{upper}`")),
     };
-    Err(Fault::not(node, "a method", hint))
+    Err(ValueFault::not(node, "a method", hint))
 }
 
 /// A network; a plain address is a network of one, and one that is mapped into
 /// IPv6 the network it maps.
-pub(crate) fn cidr(node: &Node) -> Result<IpNet, Fault> {
+pub(crate) fn cidr(node: &DocumentNode) -> Result<IpNet, ValueFault> {
     let seen = node.scalar().unwrap_or_default();
     if let Ok(address) = seen.parse::<std::net::IpAddr>() {
         return Ok(IpNet::from(address.to_canonical()));
     }
     let network: IpNet =
-        seen.parse().map_err(|_| Fault::not(node, "an address or a network", hints::network(seen)))?;
+        seen.parse().map_err(|_| ValueFault::not(node, "an address or a network", hints::network(seen)))?;
     let network = unmapped(network);
     let truncated = network.trunc();
     if truncated != network {
         let hint = format!("write `{truncated}` for the network, or `{}` for the address", network.addr());
-        return Err(Fault::new(format!("{} has bits beyond its prefix", saw(node)), Some(hint)));
+        return Err(ValueFault::new(format!("{} has bits beyond its prefix", saw(node)), Some(hint)));
     }
     Ok(network)
 }
@@ -252,37 +252,37 @@ pub fn unmapped(network: IpNet) -> IpNet {
 }
 
 /// Where to listen; `None` is off.
-pub(crate) fn listen(node: &Node) -> Result<Option<SocketAddr>, Fault> {
+pub(crate) fn listen(node: &DocumentNode) -> Result<Option<SocketAddr>, ValueFault> {
     let seen = node.scalar().unwrap_or_default();
     match seen {
         "off" => Ok(None),
-        _ => seen.parse().map(Some).map_err(|_| Fault::not(node, "an address", hints::listen(seen))),
+        _ => seen.parse().map(Some).map_err(|_| ValueFault::not(node, "an address", hints::listen(seen))),
     }
 }
 
 /// What is wrong with a secret does not repeat it.
-fn secret(node: &Node, max: usize) -> Result<(), Fault> {
+fn secret(node: &DocumentNode, max: usize) -> Result<(), ValueFault> {
     match node.scalar() {
-        Some("") => Err(Fault::new("the secret is empty", None)),
+        Some("") => Err(ValueFault::new("the secret is empty", None)),
         Some(text) if text.len() <= max => Ok(()),
-        Some(text) => Err(Fault::new(format!("the secret is too long: {} bytes", text.len()), None)),
-        None => Err(Fault::new(format!("{} is no secret", node.kind_name()), None)),
+        Some(text) => Err(ValueFault::new(format!("the secret is too long: {} bytes", text.len()), None)),
+        None => Err(ValueFault::new(format!("{} is no secret", node.kind_name()), None)),
     }
 }
 
 /// A point in time since the epoch.
-pub(crate) fn instant(node: &Node) -> Result<Nanos, Fault> {
+pub(crate) fn instant(node: &DocumentNode) -> Result<Nanos, ValueFault> {
     let seen = node.scalar().unwrap_or_default();
     let stamp: jiff::Timestamp =
-        seen.parse().map_err(|_| Fault::not(node, "a point in time", hints::instant(seen)))?;
+        seen.parse().map_err(|_| ValueFault::not(node, "a point in time", hints::instant(seen)))?;
     match u64::try_from(stamp.as_nanosecond()) {
         Ok(nanos) => Ok(Nanos::new(nanos)),
         Err(_) if stamp < jiff::Timestamp::UNIX_EPOCH => {
-            Err(Fault::new(format!("{} is before 1970", saw(node)), None))
+            Err(ValueFault::new(format!("{} is before 1970", saw(node)), None))
         }
         Err(_) => {
             let hint = "leave `until` out if it never ends".to_owned();
-            Err(Fault::new(format!("{} is too far away", saw(node)), Some(hint)))
+            Err(ValueFault::new(format!("{} is too far away", saw(node)), Some(hint)))
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Shapes in words: what is wanted, and what it could look like.
 
 use super::value::WINDOWS;
-use super::{NAME_PATTERN, Shape, Source};
+use super::{DescriptorUse, NAME_PATTERN, Shape};
 
 impl Shape {
     /// What is wanted: "a whole number from 1 to 100".
@@ -27,8 +27,10 @@ impl Shape {
                 let words: Vec<&str> = words.iter().map(|word| word.name).collect();
                 format!("one of {}", words.join(", "))
             }
-            Shape::Descriptor(Source::Any) => "a descriptor such as `user` or `header:x-api-key`".into(),
-            Shape::Descriptor(Source::Carried) => {
+            Shape::Descriptor(DescriptorUse::Any) => {
+                "a descriptor such as `user` or `header:x-api-key`".into()
+            }
+            Shape::Descriptor(DescriptorUse::Carried) => {
                 "a descriptor such as `header:x-cost` or `query:cost`".into()
             }
             Shape::Path => "a path such as `/api/*/items` or `/api/**`".into(),
@@ -58,8 +60,8 @@ impl Shape {
             Shape::Duration(_) => "10s".into(),
             Shape::Window => "second".into(),
             Shape::Word(words) => words.first().map_or("…", |word| word.name).into(),
-            Shape::Descriptor(Source::Any) => "user".into(),
-            Shape::Descriptor(Source::Carried) => "\"header:x-cost\"".into(),
+            Shape::Descriptor(DescriptorUse::Any) => "user".into(),
+            Shape::Descriptor(DescriptorUse::Carried) => "\"header:x-cost\"".into(),
             Shape::Path => "/api/**".into(),
             Shape::Method => "GET".into(),
             Shape::Cidr => "10.0.0.0/8".into(),
@@ -77,7 +79,7 @@ impl Shape {
     }
 }
 
-impl super::Object {
+impl super::ObjectShape {
     /// Its fields, for people.
     fn field_names(&self) -> String {
         let mut names: Vec<&str> = self.fields().map(|field| field.name).collect();

@@ -1,14 +1,14 @@
 //! JSON as RFC 8259 has it: tabs, `\/` and surrogate pairs included.
 
-use crate::node::{Kind, Node};
+use crate::node::{DocumentNode, ValueKind};
 use crate::{Problem, Span, Spanned};
 
-use super::tree::{Fatal, Tree};
+use super::tree::{Fatal, TreeBuilder};
 
 /// Reads a text that begins with a brace or a bracket; `Err` if it is not JSON.
 /// What is JSON and refused for another reason is told as such.
-pub(super) fn scan(text: &str) -> Result<(Option<Node>, Vec<Problem>), Fatal> {
-    let mut reader = Reader { rest: text, line: 1, column: 1, tree: Tree::default() };
+pub(super) fn scan(text: &str) -> Result<(Option<DocumentNode>, Vec<Problem>), Fatal> {
+    let mut reader = Reader { rest: text, line: 1, column: 1, tree: TreeBuilder::default() };
     match reader.document() {
         Ok(()) => Ok(reader.tree.finish(Ok(()))),
         Err(Stop::Refused(problem)) => Ok(reader.tree.finish(Err(problem))),
@@ -40,7 +40,7 @@ struct Reader<'a> {
     rest: &'a str,
     line: u32,
     column: u32,
-    tree: Tree,
+    tree: TreeBuilder,
 }
 
 impl Reader<'_> {
@@ -135,16 +135,17 @@ impl Reader<'_> {
     fn scalar(&mut self) -> Result<(), Stop> {
         let at = self.here();
         let kind = match self.peek() {
-            Some('"') => Kind::Text(self.string()?),
-            Some('-' | '0'..='9') => Kind::Number(self.number()?),
+            Some('"') => ValueKind::Text(self.string()?),
+            Some('-' | '0'..='9') => ValueKind::Number(self.number()?),
             _ => self.word()?,
         };
-        self.tree.value(Node { kind, at: self.since(at) })?;
+        self.tree.value(DocumentNode { kind, at: self.since(at) })?;
         Ok(())
     }
 
-    fn word(&mut self) -> Result<Kind, Stop> {
-        let words = [("null", Kind::Null), ("true", Kind::Bool(true)), ("false", Kind::Bool(false))];
+    fn word(&mut self) -> Result<ValueKind, Stop> {
+        let words =
+            [("null", ValueKind::Null), ("true", ValueKind::Bool(true)), ("false", ValueKind::Bool(false))];
         for (word, kind) in words {
             if let Some(rest) = self.rest.strip_prefix(word)
                 && !rest.starts_with(|c: char| c.is_alphanumeric())

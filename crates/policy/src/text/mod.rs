@@ -11,7 +11,7 @@ mod tests;
 
 pub(crate) use tree::{join, shorten};
 
-use crate::node::Node;
+use crate::node::DocumentNode;
 use crate::{Problem, Span};
 
 /// The longest text that is read.
@@ -30,7 +30,7 @@ const PROBLEMS_MAX: usize = 1_000;
 ///
 /// # Errors
 /// With everything that is wrong, at least one problem.
-pub fn parse(text: &str) -> Result<Node, Vec<Problem>> {
+pub fn parse(text: &str) -> Result<DocumentNode, Vec<Problem>> {
     match scan(text) {
         (Some(node), problems) if problems.is_empty() => Ok(node),
         (_, problems) => Err(problems),
@@ -39,7 +39,7 @@ pub fn parse(text: &str) -> Result<Node, Vec<Problem>> {
 
 /// Like [`parse`], but gives the tree as well where one could be made, so that
 /// the rest of it can be checked in the same run.
-pub(crate) fn scan(text: &str) -> (Option<Node>, Vec<Problem>) {
+pub(crate) fn scan(text: &str) -> (Option<DocumentNode>, Vec<Problem>) {
     let start = Span { line: 1, column: 1, length: 1 };
     if text.len() > TEXT_BYTES_MAX {
         let problem = Problem::error(start, "", "the text is too long")

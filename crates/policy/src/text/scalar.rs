@@ -1,15 +1,15 @@
 //! What a plain scalar is: the core schema of YAML 1.2.
 
-use crate::node::Kind;
+use crate::node::ValueKind;
 
 /// Null, a truth value, a number, or text.
-pub(super) fn resolve(plain: &str) -> Kind {
+pub(super) fn resolve(plain: &str) -> ValueKind {
     match plain {
-        "" | "~" | "null" | "Null" | "NULL" => Kind::Null,
-        "true" | "True" | "TRUE" => Kind::Bool(true),
-        "false" | "False" | "FALSE" => Kind::Bool(false),
-        number if is_number(number) => Kind::Number(number.to_owned()),
-        text => Kind::Text(text.to_owned()),
+        "" | "~" | "null" | "Null" | "NULL" => ValueKind::Null,
+        "true" | "True" | "TRUE" => ValueKind::Bool(true),
+        "false" | "False" | "FALSE" => ValueKind::Bool(false),
+        number if is_number(number) => ValueKind::Number(number.to_owned()),
+        text => ValueKind::Text(text.to_owned()),
     }
 }
 
@@ -50,18 +50,18 @@ mod tests {
     #[test]
     fn plain_scalars_follow_the_core_schema() {
         for null in ["", "~", "null", "NULL"] {
-            assert_eq!(resolve(null), Kind::Null, "{null:?}");
+            assert_eq!(resolve(null), ValueKind::Null, "{null:?}");
         }
-        assert_eq!(resolve("True"), Kind::Bool(true));
-        assert_eq!(resolve("false"), Kind::Bool(false));
+        assert_eq!(resolve("True"), ValueKind::Bool(true));
+        assert_eq!(resolve("false"), ValueKind::Bool(false));
         for number in ["0", "-1", "+12", "1.5", ".5", "5.", "1e3", "1.5E-3", "0x1F", "0o17", ".inf", "-.Inf"]
         {
-            assert_eq!(resolve(number), Kind::Number(number.to_owned()), "{number:?}");
+            assert_eq!(resolve(number), ValueKind::Number(number.to_owned()), "{number:?}");
         }
         let texts =
             ["yes", "on", "nUll", "tRue", ".", "-", "+", "1_000", "1e", "e3", "10s", "1.2.3", "0x", "0b1"];
         for text in texts {
-            assert_eq!(resolve(text), Kind::Text(text.to_owned()), "{text:?}");
+            assert_eq!(resolve(text), ValueKind::Text(text.to_owned()), "{text:?}");
         }
     }
 }

@@ -1,9 +1,9 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::node::Kind;
+use crate::node::ValueKind;
 
-fn tree(text: &str) -> Node {
+fn tree(text: &str) -> DocumentNode {
     parse(text).unwrap_or_else(|problems| panic!("{text:?}: {problems:?}"))
 }
 
@@ -12,15 +12,15 @@ fn problems(text: &str) -> Vec<Problem> {
 }
 
 /// `line:column+length` of a member.
-fn place(node: &Node) -> (u32, u32, u32) {
+fn place(node: &DocumentNode) -> (u32, u32, u32) {
     (node.at.line, node.at.column, node.at.length)
 }
 
 /// The same tree, wherever it stands.
-fn plain(node: &Node) -> String {
+fn plain(node: &DocumentNode) -> String {
     match &node.kind {
-        Kind::List(items) => format!("[{}]", items.iter().map(plain).collect::<Vec<_>>().join(",")),
-        Kind::Map(entries) => {
+        ValueKind::List(items) => format!("[{}]", items.iter().map(plain).collect::<Vec<_>>().join(",")),
+        ValueKind::Map(entries) => {
             let members = entries.iter().map(|(key, node)| format!("{:?}:{}", key.value, plain(node)));
             format!("{{{}}}", members.collect::<Vec<_>>().join(","))
         }
@@ -46,18 +46,18 @@ fn everything_knows_where_it_stands() {
 #[test]
 fn numbers_keep_their_text_and_quotes_make_text() {
     let node = tree("a: 1.50\nb: '1.50'\nc: ~\nd: \"true\"\ne: yes\nf:\n");
-    assert_eq!(node.get("a").unwrap().kind, Kind::Number("1.50".into()));
-    assert_eq!(node.get("b").unwrap().kind, Kind::Text("1.50".into()));
-    assert_eq!(node.get("c").unwrap().kind, Kind::Null);
-    assert_eq!(node.get("d").unwrap().kind, Kind::Text("true".into()));
-    assert_eq!(node.get("e").unwrap().kind, Kind::Text("yes".into()));
-    assert_eq!(node.get("f").unwrap().kind, Kind::Null);
+    assert_eq!(node.get("a").unwrap().kind, ValueKind::Number("1.50".into()));
+    assert_eq!(node.get("b").unwrap().kind, ValueKind::Text("1.50".into()));
+    assert_eq!(node.get("c").unwrap().kind, ValueKind::Null);
+    assert_eq!(node.get("d").unwrap().kind, ValueKind::Text("true".into()));
+    assert_eq!(node.get("e").unwrap().kind, ValueKind::Text("yes".into()));
+    assert_eq!(node.get("f").unwrap().kind, ValueKind::Null);
 }
 
 #[test]
 fn nothing_is_null() {
     for text in ["", "\n\n", "# only a remark\n", "---\n", "\u{feff}", "~"] {
-        assert_eq!(tree(text).kind, Kind::Null, "{text:?}");
+        assert_eq!(tree(text).kind, ValueKind::Null, "{text:?}");
     }
     assert_eq!(tree("\u{feff}a: 1").get("a").unwrap().at, Span { line: 1, column: 4, length: 1 });
 }
@@ -66,7 +66,7 @@ fn nothing_is_null() {
 fn json_is_read_as_json_is() {
     let node =
         tree("\u{feff}{\n\t\"a\\/b\": \"\\ud83d\\ude00\",\r\n\t\"n\": [-1.5e+3, 0, true, null, {}, []]\n}\n");
-    assert_eq!(node.get("a/b").unwrap().kind, Kind::Text("😀".into()));
+    assert_eq!(node.get("a/b").unwrap().kind, ValueKind::Text("😀".into()));
     assert_eq!(place(node.get("a/b").unwrap()), (2, 10, 14));
     assert_eq!(plain(node.get("n").unwrap()), r#"[Number("-1.5e+3"),Number("0"),Bool(true),Null,{},[]]"#);
     assert_eq!(place(node.get("n").unwrap()), (3, 7, 32));
@@ -196,8 +196,8 @@ proptest! {
             c => c.to_string(),
         }).collect();
         let node = tree(&format!("[\"{quoted}\",{number}]"));
-        prop_assert_eq!(&node.items()[0].kind, &Kind::Text(text));
-        prop_assert_eq!(&node.items()[1].kind, &Kind::Number(number.to_string()));
+        prop_assert_eq!(&node.items()[0].kind, &ValueKind::Text(text));
+        prop_assert_eq!(&node.items()[1].kind, &ValueKind::Number(number.to_string()));
     }
 }
 

@@ -1,7 +1,7 @@
 //! Builds the tree, whichever language the text is in: budgets and duplicate
 //! keys are judged here.
 
-use crate::node::{Kind, Node};
+use crate::node::{DocumentNode, ValueKind};
 use crate::{Problem, Span, Spanned};
 
 use super::{DEPTH_MAX, NODES_MAX, PROBLEMS_MAX};
@@ -11,9 +11,9 @@ pub(super) type Fatal = Box<Problem>;
 
 /// A tree that grows by one event after the other.
 #[derive(Default)]
-pub(super) struct Tree {
+pub(super) struct TreeBuilder {
     open: Vec<Open>,
-    root: Option<Node>,
+    root: Option<DocumentNode>,
     nodes: usize,
     problems: Vec<Problem>,
 }
@@ -25,11 +25,11 @@ struct Open {
 }
 
 enum Content {
-    List(Vec<Node>),
-    Map { entries: Vec<(Spanned<String>, Node)>, key: Option<Spanned<String>> },
+    List(Vec<DocumentNode>),
+    Map { entries: Vec<(Spanned<String>, DocumentNode)>, key: Option<Spanned<String>> },
 }
 
-impl Tree {
+impl TreeBuilder {
     /// Is the next thing the key of a map?
     pub(super) fn wants_key(&self) -> bool {
         matches!(self.open.last(), Some(Open { content: Content::Map { key: None, .. }, .. }))
@@ -52,7 +52,7 @@ impl Tree {
     }
 
     /// A value that is complete: the whole document, an item, or a member.
-    pub(super) fn value(&mut self, node: Node) -> Result<(), Fatal> {
+    pub(super) fn value(&mut self, node: DocumentNode) -> Result<(), Fatal> {
         self.nodes += 1;
         if self.nodes > NODES_MAX {
             let problem = Problem::error(node.at, self.path(), "the document has too many values");
@@ -95,7 +95,7 @@ impl Tree {
             at.length = column - at.column;
         }
         let kind = match content {
-            Content::List(items) => Kind::List(items),
+            Content::List(items) => ValueKind::List(items),
             Content::Map { entries, .. } => {
                 if let Some((first, _)) = entries.first()
                     && (first.at.line, first.at.column) == (at.line, at.column)
@@ -103,14 +103,17 @@ impl Tree {
                 {
                     at = first.at;
                 }
-                Kind::Map(self.without_duplicates(entries))
+                ValueKind::Map(self.without_duplicates(entries))
             }
         };
-        self.value(Node { kind, at })
+        self.value(DocumentNode { kind, at })
     }
 
     /// Reports every key that was there before, and keeps the first.
-    fn without_duplicates(&mut self, entries: Vec<(Spanned<String>, Node)>) -> Vec<(Spanned<String>, Node)> {
+    fn without_duplicates(
+        &mut self,
+        entries: Vec<(Spanned<String>, DocumentNode)>,
+    ) -> Vec<(Spanned<String>, DocumentNode)> {
         let mut order: Vec<usize> = (0..entries.len()).collect();
         order.sort_by(|&a, &b| entries[a].0.value.cmp(&entries[b].0.value).then(a.cmp(&b)));
         let mut repeated: Vec<(usize, u32)> = Vec::new();
@@ -165,7 +168,7 @@ impl Tree {
     }
 
     /// The tree and what is wrong with it; no tree after `end`.
-    pub(super) fn finish(mut self, end: Result<(), Fatal>) -> (Option<Node>, Vec<Problem>) {
+    pub(super) fn finish(mut self, end: Result<(), Fatal>) -> (Option<DocumentNode>, Vec<Problem>) {
         let root = match end {
             Ok(()) => self.root,
             Err(problem) => {

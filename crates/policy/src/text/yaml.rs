@@ -2,20 +2,20 @@
 
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError, Span as Range};
 
-use crate::node::{Kind, Node};
+use crate::node::{DocumentNode, ValueKind};
 use crate::{Problem, Span, Spanned};
 
-use super::tree::{Fatal, Tree, shorten};
+use super::tree::{Fatal, TreeBuilder, shorten};
 use super::{advice, scalar};
 
 /// Reads one document.
-pub(super) fn scan(text: &str) -> (Option<Node>, Vec<Problem>) {
-    let mut tree = Tree::default();
+pub(super) fn scan(text: &str) -> (Option<DocumentNode>, Vec<Problem>) {
+    let mut tree = TreeBuilder::default();
     let end = walk(text, &mut tree);
     tree.finish(end)
 }
 
-fn walk(text: &str, tree: &mut Tree) -> Result<(), Fatal> {
+fn walk(text: &str, tree: &mut TreeBuilder) -> Result<(), Fatal> {
     printable(text)?;
     let mut documents = 0;
     let end = end_of(text);
@@ -35,7 +35,7 @@ fn walk(text: &str, tree: &mut Tree) -> Result<(), Fatal> {
                 if tree.wants_key() {
                     tree.key(Spanned::new(String::new(), span(range)));
                 } else {
-                    tree.value(Node { kind: Kind::Null, at: span(range) })?;
+                    tree.value(DocumentNode { kind: ValueKind::Null, at: span(range) })?;
                 }
             }
             Event::Scalar(text, style, anchor, tag) => {
@@ -59,7 +59,7 @@ fn walk(text: &str, tree: &mut Tree) -> Result<(), Fatal> {
         }
     }
     if !tree.is_complete() {
-        tree.value(Node { kind: Kind::Null, at: Span { line: 1, column: 1, length: 1 } })?;
+        tree.value(DocumentNode { kind: ValueKind::Null, at: Span { line: 1, column: 1, length: 1 } })?;
     }
     Ok(())
 }
@@ -86,7 +86,7 @@ fn printable(text: &str) -> Result<(), Fatal> {
 }
 
 /// Only text can be a key.
-fn simple_key(tree: &Tree, range: Range) -> Result<(), Fatal> {
+fn simple_key(tree: &TreeBuilder, range: Range) -> Result<(), Fatal> {
     if !tree.wants_key() {
         return Ok(());
     }
@@ -96,11 +96,11 @@ fn simple_key(tree: &Tree, range: Range) -> Result<(), Fatal> {
         .into())
 }
 
-fn on_scalar(tree: &mut Tree, text: String, style: ScalarStyle, range: Range) -> Result<(), Fatal> {
+fn on_scalar(tree: &mut TreeBuilder, text: String, style: ScalarStyle, range: Range) -> Result<(), Fatal> {
     let mut at = span(range);
     let kind = match style {
         ScalarStyle::Plain => scalar::resolve(&text),
-        _ => Kind::Text(text.clone()),
+        _ => ValueKind::Text(text.clone()),
     };
     if style == ScalarStyle::Plain && text.is_empty() {
         // Nothing stands nowhere; the key that has no value is what people look for.
@@ -112,13 +112,13 @@ fn on_scalar(tree: &mut Tree, text: String, style: ScalarStyle, range: Range) ->
     key_or_value(tree, kind, text, at)
 }
 
-fn key_or_value(tree: &mut Tree, kind: Kind, text: String, at: Span) -> Result<(), Fatal> {
+fn key_or_value(tree: &mut TreeBuilder, kind: ValueKind, text: String, at: Span) -> Result<(), Fatal> {
     if !tree.wants_key() {
-        return tree.value(Node { kind, at });
+        return tree.value(DocumentNode { kind, at });
     }
-    if kind == Kind::Null && text.is_empty() {
+    if kind == ValueKind::Null && text.is_empty() {
         tree.problem(Problem::error(at, tree.path(), "a key is missing").want("text before the colon"));
-    } else if !matches!(kind, Kind::Text(_)) {
+    } else if !matches!(kind, ValueKind::Text(_)) {
         let quoted = shorten(&text);
         tree.problem(
             Problem::error(at, tree.path(), "a key is not text")
@@ -131,7 +131,7 @@ fn key_or_value(tree: &mut Tree, kind: Kind, text: String, at: Span) -> Result<(
     Ok(())
 }
 
-fn properties(tree: &mut Tree, range: Range, anchor: usize, tagged: bool) {
+fn properties(tree: &mut TreeBuilder, range: Range, anchor: usize, tagged: bool) {
     if anchor > 0 {
         tree.problem(refused(range, tree, "anchors"));
     }
@@ -140,7 +140,7 @@ fn properties(tree: &mut Tree, range: Range, anchor: usize, tagged: bool) {
     }
 }
 
-fn refused(range: Range, tree: &Tree, what: &str) -> Problem {
+fn refused(range: Range, tree: &TreeBuilder, what: &str) -> Problem {
     let hint = match what {
         "tags" => "remove what begins with `!`, or quote it if it is text",
         "aliases" => "write the value out, or quote text that begins with `*`",
@@ -150,7 +150,7 @@ fn refused(range: Range, tree: &Tree, what: &str) -> Problem {
     Problem::error(span(range), tree.path(), format!("{what} are not supported")).hint(hint)
 }
 
-fn syntax(text: &str, tree: &Tree, error: &ScanError, end: Marker) -> Problem {
+fn syntax(text: &str, tree: &TreeBuilder, error: &ScanError, end: Marker) -> Problem {
     let at = span_at(until(end, *error.marker()));
     let problem = if error.info().contains("unknown anchor") {
         Problem::error(at, tree.path(), "aliases are not supported")

@@ -1,7 +1,7 @@
 //! The index finds exactly what looking at every limit finds.
 
 use proptest::prelude::*;
-use tidegate_policy::{PathSpelling, Policy, Request, Standing};
+use tidegate_policy::{Applicability, PathSpelling, Policy, Request};
 
 const PATHS: &[&str] = &["/", "/a", "/a/b", "/a/*", "/a/**", "/*/b", "/**", "/a/*/c", "/A"];
 const PLANS: &[&str] = &["free", "pro", "[free, pro]"];
@@ -110,7 +110,7 @@ proptest! {
         let facts = policy.rules.facts(&request);
         let planned: Vec<u32> = policy.rules.plan(&facts).items().iter().map(|item| item.rule).collect();
         let judged = policy.rules.judge(&facts);
-        let applying = judged.iter().filter(|judged| matches!(judged.standing, Standing::Applies));
+        let applying = judged.iter().filter(|judged| matches!(judged.standing, Applicability::Applies));
         prop_assert_eq!(planned, applying.map(|judged| judged.number).collect::<Vec<_>>(), "{}\n{:?}", text, request);
     }
 }

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tidegate::{Limit, LimitRef, Meter, Nanos};
 
-use super::terms::Terms;
+use super::terms::LeaseTerms;
 
 /// How long a limit's numbers at a trust count after they were last leased under.
 const LEASED_LATELY: Nanos = Nanos::from_secs(60);
@@ -59,7 +59,7 @@ impl Bound {
 impl Bounds {
     /// These limits are so from now on. Leases under what they were live for `life` at most. Limits that were named
     /// together with some of these, and are not any more, are gone.
-    pub(super) fn name_all(&self, limits: &[(&LimitRef, Option<Terms>)], life: Nanos, now: Nanos) {
+    pub(super) fn name_all(&self, limits: &[(&LimitRef, Option<LeaseTerms>)], life: Nanos, now: Nanos) {
         let mut all = self.lock();
         let All { bounds, namings } = &mut *all;
         *namings += 1;
@@ -80,7 +80,7 @@ impl Bounds {
 
     /// A limit is about to be leased, perhaps at a trust that makes its numbers larger, perhaps without having been
     /// named.
-    pub(super) fn lease(&self, limit: &LimitRef, terms: Terms, now: Nanos) {
+    pub(super) fn lease(&self, limit: &LimitRef, terms: LeaseTerms, now: Nanos) {
         let Some(pair) = numbers(limit.limit(), Some(terms)) else { return };
         let bounds = &mut self.lock().bounds;
         if !bounds.contains_key(limit.name()) {
@@ -109,7 +109,7 @@ fn larger(one: Pair, other: Pair) -> Pair {
     (one.0.max(other.0), one.1.max(other.1))
 }
 
-fn numbers(limit: &Limit, terms: Option<Terms>) -> Option<Pair> {
+fn numbers(limit: &Limit, terms: Option<LeaseTerms>) -> Option<Pair> {
     match limit {
         Limit::Meter(Meter::TokenBucket(quota)) => terms.map(|terms| terms.bounds(quota)),
         _ => None,
@@ -128,13 +128,13 @@ mod tests {
         Nanos::from_millis(millis)
     }
 
-    fn limit(name: &str, rate: u64) -> (LimitRef, Terms) {
+    fn limit(name: &str, rate: u64) -> (LimitRef, LeaseTerms) {
         let limit = Limit::from(Quota::new(rate, Nanos::SECOND, 10_000).unwrap());
-        let terms = Terms::of(&limit, LIFE).unwrap();
+        let terms = LeaseTerms::of(&limit, LIFE).unwrap();
         (LimitRef::new(name, limit, 1), terms)
     }
 
-    fn name(bounds: &Bounds, limits: &[(LimitRef, Terms)], now: Nanos) {
+    fn name(bounds: &Bounds, limits: &[(LimitRef, LeaseTerms)], now: Nanos) {
         let limits: Vec<_> = limits.iter().map(|(limit, terms)| (limit, Some(*terms))).collect();
         bounds.name_all(&limits, LIFE, now);
     }

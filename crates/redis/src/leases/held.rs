@@ -8,16 +8,16 @@ use crate::table::KeyHash;
 
 /// What a request has drawn from leases, and the asks that it has begun, until it is decided. If it is not, because
 /// the server does not answer or nobody waits any more, all goes back.
-pub(crate) struct Held<'a> {
+pub(crate) struct DrawnLeases<'a> {
     leases: Option<&'a Leases>,
     sent: Nanos,
     drawn: SmallVec<[(KeyHash, Drawn); 8]>,
     begun: SmallVec<[KeyHash; 8]>,
 }
 
-impl<'a> Held<'a> {
-    pub(crate) fn new(leases: Option<&'a Leases>, sent: Nanos) -> Held<'a> {
-        Held { leases, sent, drawn: SmallVec::new(), begun: SmallVec::new() }
+impl<'a> DrawnLeases<'a> {
+    pub(crate) fn new(leases: Option<&'a Leases>, sent: Nanos) -> DrawnLeases<'a> {
+        DrawnLeases { leases, sent, drawn: SmallVec::new(), begun: SmallVec::new() }
     }
 
     /// Keeps what was drawn until the request is decided.
@@ -56,7 +56,7 @@ impl<'a> Held<'a> {
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for DrawnLeases<'_> {
     fn drop(&mut self) {
         if let Some(leases) = self.leases {
             self.drawn.iter().for_each(|&(hash, drawn)| leases.put_back(hash, drawn, true));

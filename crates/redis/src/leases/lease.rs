@@ -1,10 +1,10 @@
 //! The lease of one key: what it holds, and when it may be asked for again.
 
-use tidegate::{Charge, Cost, Decision, Meter, Nanos, Outcome, OwnedCharge};
+use tidegate::{Charge, Cost, LimitDecision, Meter, Nanos, Outcome, OwnedCharge};
 
-use super::Told;
+use super::LeaseAnswer;
 use super::parcel::{Drawn, Parcel, Parcels};
-use super::terms::Terms;
+use super::terms::LeaseTerms;
 use crate::denials::{REMEMBERED_MAX, Timing};
 use crate::link::State;
 use crate::tend::by_itself;
@@ -76,7 +76,7 @@ impl Lease {
     }
 
     /// Pays for all of a charge, or for none of it.
-    pub(super) fn cover(&mut self, charge: &Charge<'_>, now: Nanos) -> Option<(Drawn, Decision)> {
+    pub(super) fn cover(&mut self, charge: &Charge<'_>, now: Nanos) -> Option<(Drawn, LimitDecision)> {
         let cost = charge.cost.get();
         if self.alive(now) < cost {
             return None;
@@ -124,7 +124,7 @@ impl Lease {
 
     /// Does it deny what it does not hold? Near the limit, until the next ask is due; but no longer than any denial is
     /// remembered, should an ask be under way for so long.
-    pub(super) fn refusal(&self, charge: &Charge<'_>, now: Nanos) -> Option<Decision> {
+    pub(super) fn refusal(&self, charge: &Charge<'_>, now: Nanos) -> Option<LimitDecision> {
         let cut_short = self.cut_short?;
         if self.may_ask(now) || now >= cut_short.saturating_add(REMEMBERED_MAX) {
             return None;
@@ -157,7 +157,7 @@ impl Lease {
     pub(super) fn begin(
         &mut self,
         demand: u32,
-        terms: &Terms,
+        terms: &LeaseTerms,
         sent: Nanos,
         promised: impl FnOnce() -> Option<Nanos>,
     ) -> u32 {
@@ -177,7 +177,7 @@ impl Lease {
     }
 
     /// The server has answered a call that this lease was part of, whether or not it wanted anything.
-    pub(super) fn hear(&mut self, told: &Told<'_>, same_numbers: bool, terms: &Terms) {
+    pub(super) fn hear(&mut self, told: &LeaseAnswer<'_>, same_numbers: bool, terms: &LeaseTerms) {
         if let (State::Word(word), true) = (&told.standing.state, same_numbers) {
             // Of two answers that overtook each other the later is right. Of two that did not, the second: the
             // server that follows another may have a clock that is behind.
@@ -218,13 +218,13 @@ impl Lease {
     }
 
     /// Puts a charge of `charged_at` back, if it is no older than what it joins, and there is room for it.
-    pub(super) fn absorb(&mut self, tokens: u32, charged_at: Nanos, terms: &Terms, now: Nanos) -> bool {
+    pub(super) fn absorb(&mut self, tokens: u32, charged_at: Nanos, terms: &LeaseTerms, now: Nanos) -> bool {
         let fits = self.outstanding(now).saturating_add(tokens) <= terms.most;
         fits && self.parcels.absorb(tokens, charged_at, terms.life, now)
     }
 
     /// What a peek would say.
-    pub(super) fn standing(&self, charge: &Charge<'_>, now: Nanos) -> Option<Decision> {
+    pub(super) fn standing(&self, charge: &Charge<'_>, now: Nanos) -> Option<LimitDecision> {
         let left = self.alive(now);
         let lacking = Cost::new(charge.cost.get().saturating_sub(left));
         Some(with_lease(self.peek_bucket(charge, lacking, now)?, left))
@@ -237,13 +237,13 @@ impl Lease {
         }
     }
 
-    fn peek_bucket(&self, charge: &Charge<'_>, cost: Cost, now: Nanos) -> Option<Decision> {
+    fn peek_bucket(&self, charge: &Charge<'_>, cost: Cost, now: Nanos) -> Option<LimitDecision> {
         let meter: &Meter = charge.limit.limit().meter()?;
         Some(meter.peek(self.bucket_state, cost, self.timing.server_at(now)))
     }
 }
 
 /// What is left in the bucket and in the lease.
-pub(crate) fn with_lease(decision: Decision, leased: u32) -> Decision {
-    Decision { remaining: decision.remaining.saturating_add(leased).min(decision.limit), ..decision }
+pub(crate) fn with_lease(decision: LimitDecision, leased: u32) -> LimitDecision {
+    LimitDecision { remaining: decision.remaining.saturating_add(leased).min(decision.limit), ..decision }
 }

@@ -14,24 +14,24 @@ mod lease;
 mod parcel;
 mod terms;
 
-use tidegate::{Charge, Cost, Decision, Limit, LimitRef, Nanos, OwnedCharge};
+use tidegate::{Charge, Cost, Limit, LimitDecision, LimitRef, Nanos, OwnedCharge};
 
 use crate::denials::{STEP_BACK, Timing};
-use crate::strict::Standing;
-use crate::table::{KeyHash, Table};
+use crate::strict::LimitState;
+use crate::table::{KeyHash, RecentKeys};
 use bounds::Bounds;
 use demand::Demand;
 use lease::Lease;
-use terms::Terms;
+use terms::LeaseTerms;
 
-pub(crate) use held::Held;
+pub(crate) use held::DrawnLeases;
 pub(crate) use lease::with_lease;
 pub(crate) use parcel::Drawn;
 
 /// The leases of this node, and the demand for keys that may be leased.
 #[derive(Debug)]
 pub(crate) struct Leases {
-    table: Table<Place>,
+    table: RecentKeys<Place>,
     life: Nanos,
     bounds: Bounds,
 }
@@ -41,7 +41,7 @@ pub(crate) struct Leases {
 struct Place {
     /// The numbers that it was asked for under.
     limit_id: u32,
-    terms: Terms,
+    terms: LeaseTerms,
     demand: Demand,
     seen: Nanos,
     lease: Option<Box<Lease>>,
@@ -51,25 +51,25 @@ struct Place {
 
 /// What a lease does about a charge.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Step {
+pub(crate) enum LeaseStep {
     /// It pays for it.
     Covered {
         drawn: Drawn,
-        decision: Decision,
+        decision: LimitDecision,
         /// When that was at least, by the server's clock.
         at: Nanos,
         /// It should be renewed soon.
         low: bool,
     },
     /// It does not hold it, and the next ask is not due yet.
-    Refused(Decision),
+    Refused(LimitDecision),
     /// The server has to be asked for what was not drawn.
     Ask(Drawn),
 }
 
 /// What came of asking for a leased bucket.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Told<'a> {
+pub(crate) struct LeaseAnswer<'a> {
     pub(crate) timing: Timing,
     /// What was wanted beyond the cost, and what was granted.
     pub(crate) want: u32,
@@ -77,12 +77,12 @@ pub(crate) struct Told<'a> {
     /// Did this bucket refuse, or another of the same call?
     pub(crate) refused_itself: bool,
     pub(crate) refused: bool,
-    pub(crate) standing: &'a Standing,
+    pub(crate) standing: &'a LimitState,
 }
 
 /// What happens to a charge that is handed back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Return {
+pub(crate) enum HandBackRule {
     /// It went back into the lease.
     Kept,
     /// It goes to the server, as if it had been charged so much earlier: it may have been paid for then.
@@ -91,7 +91,7 @@ pub(crate) enum Return {
 
 impl Leases {
     pub(crate) fn new(life: Nanos, max: usize) -> Leases {
-        let table = Table::missing(max, |place: &Place| place.maybe_leased);
+        let table = RecentKeys::missing(max, |place: &Place| place.maybe_leased);
         Leases { table, life, bounds: Bounds::default() }
     }
 
@@ -111,13 +111,13 @@ impl Leases {
         self.terms(charge.limit.limit()).map_or(Nanos::ZERO, |terms| terms.life)
     }
 
-    fn terms(&self, limit: &Limit) -> Option<Terms> {
-        Terms::of(limit, self.life)
+    fn terms(&self, limit: &Limit) -> Option<LeaseTerms> {
+        LeaseTerms::of(limit, self.life)
     }
 
     /// Somebody asks for a charge: draws what the lease holds, if it is to be used.
-    pub(crate) fn step(&self, hash: KeyHash, charge: &Charge<'_>, now: Nanos) -> Step {
-        let nothing = Step::Ask(Drawn::default());
+    pub(crate) fn step(&self, hash: KeyHash, charge: &Charge<'_>, now: Nanos) -> LeaseStep {
+        let nothing = LeaseStep::Ask(Drawn::default());
         if charge.cost == Cost::ZERO || charge.delay > Nanos::ZERO {
             return nothing;
         }
@@ -173,7 +173,12 @@ impl Leases {
     }
 
     /// The server has answered. Says how much is leased now, and when the next ask is due if the key is leased.
-    pub(crate) fn hear(&self, hash: KeyHash, charge: &Charge<'_>, told: &Told<'_>) -> Option<(u32, Nanos)> {
+    pub(crate) fn hear(
+        &self,
+        hash: KeyHash,
+        charge: &Charge<'_>,
+        told: &LeaseAnswer<'_>,
+    ) -> Option<(u32, Nanos)> {
         let hear = |place: &mut Place| {
             if !place.is_for(charge, told.timing.heard) {
                 return None;
@@ -230,7 +235,7 @@ impl Leases {
     }
 
     /// What a peek would say, as far as is known here; `None` if the key is not leased.
-    pub(crate) fn standing(&self, hash: KeyHash, charge: &Charge<'_>, now: Nanos) -> Option<Decision> {
+    pub(crate) fn standing(&self, hash: KeyHash, charge: &Charge<'_>, now: Nanos) -> Option<LimitDecision> {
         let look = |place: &mut Place| {
             let lease = place.lease.as_ref().filter(|_| place.limit_id == charge.limit.id())?;
             lease.standing(charge, now)
@@ -239,7 +244,12 @@ impl Leases {
     }
 
     /// Would a charge be refused here, between two asks?
-    pub(crate) fn would_refuse(&self, hash: KeyHash, charge: &Charge<'_>, now: Nanos) -> Option<Decision> {
+    pub(crate) fn would_refuse(
+        &self,
+        hash: KeyHash,
+        charge: &Charge<'_>,
+        now: Nanos,
+    ) -> Option<LimitDecision> {
         let look = |place: &mut Place| {
             let lease = place.lease.as_ref().filter(|_| place.limit_id == charge.limit.id())?;
             let lacks = lease.alive(now) < charge.cost.get() && place.demand.is_hot();
@@ -264,21 +274,21 @@ impl Leases {
         charge: &Charge<'_>,
         charged_at: Nanos,
         now: Nanos,
-    ) -> Return {
+    ) -> HandBackRule {
         if charge.delay > Nanos::ZERO {
-            return Return::Earlier(Nanos::ZERO);
+            return HandBackRule::Earlier(Nanos::ZERO);
         }
         let hand_back = |place: &mut Place| {
             let of_these = place.limit_id == charge.limit.id();
             let lease = place.lease.as_mut().filter(|_| of_these);
             if lease.is_some_and(|lease| lease.absorb(charge.cost.get(), charged_at, &place.terms, now)) {
-                return Return::Kept;
+                return HandBackRule::Kept;
             }
-            Return::Earlier(if place.maybe_leased { self.life_of(charge) } else { Nanos::ZERO })
+            HandBackRule::Earlier(if place.maybe_leased { self.life_of(charge) } else { Nanos::ZERO })
         };
         // Once anything that was leased had to be forgotten, it may have been this.
         let maybe_leased = self.table.misses_any();
-        let unknown = || Return::Earlier(if maybe_leased { self.life_of(charge) } else { Nanos::ZERO });
+        let unknown = || HandBackRule::Earlier(if maybe_leased { self.life_of(charge) } else { Nanos::ZERO });
         self.table.with(hash, hand_back).unwrap_or_else(unknown)
     }
 
@@ -297,7 +307,7 @@ impl Leases {
 }
 
 impl Place {
-    fn new(limit_id: u32, terms: Terms, maybe_leased: bool, now: Nanos) -> Place {
+    fn new(limit_id: u32, terms: LeaseTerms, maybe_leased: bool, now: Nanos) -> Place {
         Place { limit_id, terms, demand: Demand::default(), seen: now, lease: None, maybe_leased }
     }
 
@@ -312,17 +322,17 @@ impl Place {
         self.limit_id == charge.limit.id()
     }
 
-    fn step(&mut self, charge: &Charge<'_>, now: Nanos) -> Step {
+    fn step(&mut self, charge: &Charge<'_>, now: Nanos) -> LeaseStep {
         let half = self.terms.half();
         self.demand.count(charge.cost.get(), half, now);
-        let Some(lease) = &mut self.lease else { return Step::Ask(Drawn::default()) };
+        let Some(lease) = &mut self.lease else { return LeaseStep::Ask(Drawn::default()) };
         if let Some((drawn, decision)) = lease.cover(charge, now) {
             let low = self.demand.is_hot() && lease.wants_renewal(half, now);
-            return Step::Covered { drawn, decision, at: lease.server_at(now), low };
+            return LeaseStep::Covered { drawn, decision, at: lease.server_at(now), low };
         }
         match lease.refusal(charge, now) {
-            Some(decision) if self.demand.is_hot() => Step::Refused(decision),
-            _ => Step::Ask(lease.draw(charge, now)),
+            Some(decision) if self.demand.is_hot() => LeaseStep::Refused(decision),
+            _ => LeaseStep::Ask(lease.draw(charge, now)),
         }
     }
 }

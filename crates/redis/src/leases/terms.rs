@@ -10,7 +10,7 @@ const LIFE_MIN: Nanos = Nanos::from_millis(5);
 
 /// The terms of the leases of one limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Terms {
+pub(crate) struct LeaseTerms {
     /// How long a lease lives. No longer than the bucket takes to fill: asking twice in that time, for half of
     /// what is left, then gets all that comes in.
     pub(crate) life: Nanos,
@@ -18,13 +18,13 @@ pub(crate) struct Terms {
     pub(crate) most: u32,
 }
 
-impl Terms {
+impl LeaseTerms {
     /// `None` if the limit is not leased.
-    pub(crate) fn of(limit: &Limit, life: Nanos) -> Option<Terms> {
+    pub(crate) fn of(limit: &Limit, life: Nanos) -> Option<LeaseTerms> {
         let Limit::Meter(Meter::TokenBucket(quota)) = limit else { return None };
         let fill = time_to_fill(quota);
         (fill >= FILL_MIN && life >= LIFE_MIN)
-            .then(|| Terms { life: life.min(fill), most: quota.capacity().div_ceil(2) })
+            .then(|| LeaseTerms { life: life.min(fill), most: quota.capacity().div_ceil(2) })
     }
 
     /// Half a life: how often a node asks for a key at most.
@@ -54,24 +54,24 @@ mod tests {
 
     use super::*;
 
-    fn terms(rate: u64, capacity: u32) -> Option<Terms> {
+    fn terms(rate: u64, capacity: u32) -> Option<LeaseTerms> {
         let quota = Quota::new(rate, Nanos::SECOND, capacity).unwrap();
-        Terms::of(&Limit::from(quota), Nanos::from_millis(100))
+        LeaseTerms::of(&Limit::from(quota), Nanos::from_millis(100))
     }
 
     #[test]
     fn a_lease_lives_no_longer_than_its_bucket_takes_to_fill() {
-        assert_eq!(terms(100, 1_000), Some(Terms { life: Nanos::from_millis(100), most: 500 }));
-        assert_eq!(terms(1_000, 25), Some(Terms { life: Nanos::from_millis(25), most: 13 }));
+        assert_eq!(terms(100, 1_000), Some(LeaseTerms { life: Nanos::from_millis(100), most: 500 }));
+        assert_eq!(terms(1_000, 25), Some(LeaseTerms { life: Nanos::from_millis(25), most: 13 }));
         assert_eq!(terms(1_000, 19), None, "too fast");
         let window = Limit::fixed_window(WindowQuota::new(10, Nanos::MINUTE).unwrap());
-        assert_eq!(Terms::of(&window, Nanos::from_millis(100)), None);
+        assert_eq!(LeaseTerms::of(&window, Nanos::from_millis(100)), None);
     }
 
     #[test]
     fn the_bound_is_what_comes_in_or_what_nodes_hold() {
         let quota = Quota::new(1_001, Nanos::SECOND, 5_000).unwrap();
-        let terms = Terms::of(&Limit::from(quota), Nanos::from_millis(100)).unwrap();
+        let terms = LeaseTerms::of(&Limit::from(quota), Nanos::from_millis(100)).unwrap();
         assert_eq!(terms.bounds(&quota), (2_500, 101));
     }
 }

@@ -4,7 +4,7 @@
 //! that have other histories, so a state tells the numbers it is written in, and not a version ([`text`]); and some
 //! are in numbers that this node has never heard of ([`bring_up`]).
 
-mod bring_up;
+mod migrate;
 mod text;
 mod version;
 
@@ -13,10 +13,10 @@ use std::sync::Arc;
 use tidegate::history::{History, VersionData};
 use tidegate::{Limit, LimitError, LimitRef, NamedLimit, Nanos};
 
-pub(crate) use version::Version;
+pub(crate) use version::RedisVersion;
 
 use crate::wire::numbers::countable;
-use version::OnServer;
+use version::VersionNames;
 
 /// Limits that nobody has named have no number of their own.
 pub(crate) const AD_HOC: u32 = 0;
@@ -25,14 +25,14 @@ const AD_HOC_NAME: &str = "throttle";
 
 /// Limits by name.
 #[derive(Debug)]
-pub(crate) struct Registry {
+pub(crate) struct LimitRegistry {
     prefix: Box<str>,
-    history: History<OnServer>,
+    history: History<VersionNames>,
 }
 
-impl Registry {
-    pub(crate) fn new(prefix: &str) -> Registry {
-        Registry { prefix: prefix.into(), history: History::default() }
+impl LimitRegistry {
+    pub(crate) fn new(prefix: &str) -> LimitRegistry {
+        LimitRegistry { prefix: prefix.into(), history: History::default() }
     }
 
     /// How keys begin.
@@ -58,7 +58,7 @@ impl Registry {
             return Ok(limit.clone());
         }
         let scaled = limit.limit().trusted(trust)?;
-        OnServer::check(limit.name(), &scaled)?;
+        VersionNames::check(limit.name(), &scaled)?;
         Ok(limit.at_trust(trust, scaled, AD_HOC))
     }
 
@@ -69,16 +69,16 @@ impl Registry {
     }
 
     /// What is known of a limit that was named here, or of one that nobody has named.
-    pub(crate) fn version(&self, limit: &LimitRef) -> Arc<Version> {
+    pub(crate) fn version(&self, limit: &LimitRef) -> Arc<RedisVersion> {
         if limit.id() == AD_HOC {
-            Arc::new(Version::alone(limit.clone(), OnServer::ad_hoc(*limit.limit())))
+            Arc::new(RedisVersion::alone(limit.clone(), VersionNames::ad_hoc(*limit.limit())))
         } else {
             self.history.get(limit.id()).clone()
         }
     }
 
-    /// How much longer than until it is full a state of a version is kept: see [`crate::Entry::spare`].
-    pub(crate) fn spare(&self, version: &Version) -> Nanos {
+    /// How much longer than until it is full a state of a version is kept: see [`crate::BucketEntry::spare`].
+    pub(crate) fn spare(&self, version: &RedisVersion) -> Nanos {
         self.history.idle_later(version)
     }
 }

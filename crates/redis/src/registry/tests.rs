@@ -6,14 +6,14 @@ fn bucket(rate: u64, capacity: u32) -> Limit {
     Quota::new(rate, Nanos::SECOND, capacity).unwrap().into()
 }
 
-fn name(registry: &Registry, limit: Limit) -> LimitRef {
+fn name(registry: &LimitRegistry, limit: Limit) -> LimitRef {
     let named = NamedLimit { name: "a", limit, carry: Carry::AsIs, trusted: false };
     registry.name_all(&[named], Nanos::ZERO).unwrap().remove(0)
 }
 
 #[test]
 fn the_same_numbers_under_the_same_name_are_the_same_limit() {
-    let registry = Registry::new("t");
+    let registry = LimitRegistry::new("t");
     let first = name(&registry, bucket(1, 10));
     assert_eq!(name(&registry, bucket(1, 10)).id(), first.id());
     let edited = name(&registry, bucket(1, 20));
@@ -24,7 +24,7 @@ fn the_same_numbers_under_the_same_name_are_the_same_limit() {
 
 #[test]
 fn going_back_is_another_edition() {
-    let registry = Registry::new("t");
+    let registry = LimitRegistry::new("t");
     let text = |limit: &LimitRef| registry.version(limit).data.text().to_string();
     let first = name(&registry, bucket(1, 10));
     let second = name(&registry, bucket(1, 20));
@@ -39,7 +39,7 @@ fn going_back_is_another_edition() {
 
 #[test]
 fn a_variant_is_made_once_a_generation() {
-    let registry = Registry::new("t");
+    let registry = LimitRegistry::new("t");
     let plain = name(&registry, bucket(1, 10));
     let trusted = registry.variant(&plain, 50).unwrap();
     assert_eq!((trusted.name(), trusted.trust(), trusted.limit().capacity()), ("a", 50, 15));
@@ -52,7 +52,7 @@ fn a_variant_is_made_once_a_generation() {
 
 #[test]
 fn what_cannot_be_counted_is_not_named() {
-    let registry = Registry::new("t");
+    let registry = LimitRegistry::new("t");
     let odd: Limit = Quota::new(7, Nanos::new(365 * Nanos::DAY.get()), 7).unwrap().into();
     let named = |name, limit| NamedLimit { name, limit, carry: Carry::AsIs, trusted: false };
     let refused = registry.name_all(&[named("good", bucket(1, 1)), named("odd", odd)], Nanos::ZERO);
@@ -69,7 +69,7 @@ fn what_cannot_be_counted_is_not_named() {
 
 #[test]
 fn limits_that_nobody_named_belong_to_their_numbers() {
-    let registry = Registry::new("t");
+    let registry = LimitRegistry::new("t");
     let key = |limit| {
         let limit = registry.ad_hoc(limit).unwrap();
         registry.version(&limit).data.namer().key("t", b"key", None)
@@ -80,7 +80,7 @@ fn limits_that_nobody_named_belong_to_their_numbers() {
 
 #[test]
 fn editions_that_others_write_are_adopted() {
-    let registry = Registry::new("t");
+    let registry = LimitRegistry::new("t");
     let limit = name(&registry, bucket(1, 10));
     let version = registry.version(&limit);
     let raw = [&[0; 16], b"b 1 1000000000 10 e2".as_slice()].concat();
@@ -92,7 +92,7 @@ fn editions_that_others_write_are_adopted() {
 
 #[test]
 fn what_is_no_state_is_none() {
-    let registry = Registry::new("t");
+    let registry = LimitRegistry::new("t");
     let version = registry.version(&name(&registry, bucket(1, 10)));
     for raw in [b"".as_slice(), b"short", &[0; 16], &[0xff; 40], b"0123456789abcdefb 1 1000000000 11"] {
         let brought = registry.bring_up(&version, raw, Nanos::from_secs(1));

@@ -10,13 +10,13 @@ use crate::keys::letter;
 /// edition. A limit that is edited and edited back has the same numbers again, and yet what was written before is
 /// not what it would be now; the edition tells how often that was so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Numbers {
+pub(crate) struct StateNumbers {
     pub(crate) limit: Limit,
     pub(crate) trust: u8,
     pub(crate) edition: u32,
 }
 
-impl Numbers {
+impl StateNumbers {
     /// `b 1 6000000000 10` is a bucket of ten, refilled by one in six seconds; `t50` at its end says that its key
     /// was trusted by that much, and `e1` that it is the second edition.
     pub(crate) fn text(&self) -> String {
@@ -38,8 +38,8 @@ impl Numbers {
         text
     }
 
-    /// What a text says; `None` if it is not exactly what [`Numbers::text`] writes.
-    pub(crate) fn read(text: &[u8]) -> Option<Numbers> {
+    /// What a text says; `None` if it is not exactly what [`StateNumbers::text`] writes.
+    pub(crate) fn read(text: &[u8]) -> Option<StateNumbers> {
         let text = std::str::from_utf8(text).ok()?;
         let mut words = text.split(' ');
         let letter = words.next()?;
@@ -57,7 +57,7 @@ impl Numbers {
             }
             _ => return None,
         };
-        let mut numbers = Numbers { limit, trust: 0, edition: 0 };
+        let mut numbers = StateNumbers { limit, trust: 0, edition: 0 };
         for word in words {
             match word.split_at_checked(1)? {
                 ("t", trust) => numbers.trust = trust.parse().ok()?,
@@ -93,11 +93,11 @@ mod tests {
         ];
         for limit in limits {
             for (trust, edition) in [(0, 0), (50, 0), (0, 3), (100, 1)] {
-                let numbers = Numbers { limit, trust, edition };
-                assert_eq!(Numbers::read(numbers.text().as_bytes()), Some(numbers));
+                let numbers = StateNumbers { limit, trust, edition };
+                assert_eq!(StateNumbers::read(numbers.text().as_bytes()), Some(numbers));
             }
         }
-        assert_eq!(Numbers { limit: limits[0], trust: 5, edition: 2 }.text(), "b 1 100000000 50 t5 e2");
+        assert_eq!(StateNumbers { limit: limits[0], trust: 5, edition: 2 }.text(), "b 1 100000000 50 t5 e2");
     }
 
     #[test]
@@ -120,8 +120,8 @@ mod tests {
             "\u{fe}",
         ];
         for text in wrong {
-            assert_eq!(Numbers::read(text.as_bytes()), None, "{text:?}");
+            assert_eq!(StateNumbers::read(text.as_bytes()), None, "{text:?}");
         }
-        assert_eq!(Numbers::read(b"\xff 1 2 3"), None);
+        assert_eq!(StateNumbers::read(b"\xff 1 2 3"), None);
     }
 }

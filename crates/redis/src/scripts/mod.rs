@@ -25,13 +25,13 @@ impl Script {
 
 /// One script, by whose clock it goes.
 #[derive(Debug)]
-pub(crate) struct Timed {
+pub(crate) struct ScriptClocks {
     server: LazyLock<Script>,
     #[cfg(feature = "testing")]
     given: LazyLock<Script>,
 }
 
-impl Timed {
+impl ScriptClocks {
     /// The script that goes by the server's clock or, for tests, by the instant that is given.
     pub(crate) fn script(&'static self, given: bool) -> &'static Script {
         #[cfg(feature = "testing")]
@@ -45,7 +45,7 @@ impl Timed {
 
 macro_rules! timed {
     ($($part:literal),+) => {
-        Timed {
+        ScriptClocks {
             server: LazyLock::new(|| {
                 Script::new(&[include_str!("server_time.lua"), $(include_str!($part)),+])
             }),
@@ -58,19 +58,19 @@ macro_rules! timed {
 }
 
 /// Takes from plain token buckets, all or none.
-pub(crate) static CHARGE_PLAIN: Timed = timed!("charge_plain.lua");
+pub(crate) static CHARGE_PLAIN: ScriptClocks = timed!("charge_plain.lua");
 
 /// Takes from token buckets and windows, all or none, or says what that would do.
-pub(crate) static CHARGE: Timed =
+pub(crate) static CHARGE: ScriptClocks =
     timed!("arithmetic.lua", "states.lua", "windows.lua", "leases.lua", "charge.lua");
 
 /// The same where there are logs too.
-pub(crate) static CHARGE_LOGS: Timed =
+pub(crate) static CHARGE_LOGS: ScriptClocks =
     timed!("arithmetic.lua", "states.lua", "windows.lua", "leases.lua", "logs.lua", "charge.lua");
 
 /// Gives back.
-pub(crate) static GIVE: Timed =
+pub(crate) static GIVE: ScriptClocks =
     timed!("arithmetic.lua", "states.lua", "windows.lua", "logs.lua", "give_logs.lua", "give.lua");
 
 /// Counts the nodes.
-pub(crate) static BEAT: Timed = timed!("beat.lua");
+pub(crate) static BEAT: ScriptClocks = timed!("beat.lua");

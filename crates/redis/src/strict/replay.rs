@@ -2,46 +2,51 @@
 
 use smallvec::SmallVec;
 use tidegate::history::edits::told_as_found;
-use tidegate::{Cost, Decision, Limit, Nanos, Outcome};
+use tidegate::{Cost, Limit, LimitDecision, Nanos, Outcome};
 use tidegate_core::LogQuota;
 
-use super::Standing;
-use super::round::{Asking, Told};
-use crate::link::{Answer, Entry, Found, LinkError, LogState, Said, State, Verb};
+use super::LimitState;
+use super::round::{CallDraft, RoundAnswer};
+use crate::link::{BucketEntry, CallAnswer, CallOutcome, CallVerb, FoundState, LinkError, LogState, State};
 
 /// When others will have settled whose numbers count.
 const COME_BACK: Nanos = Nanos::from_millis(5);
 
 pub(super) type States = SmallVec<[State; 8]>;
-type Decisions = SmallVec<[Decision; 8]>;
+type Decisions = SmallVec<[LimitDecision; 8]>;
 
 /// What an answer means.
 ///
 /// # Errors
 /// When core would have done otherwise: then one of the two is wrong.
-pub(super) fn replay(asking: &Asking, answer: Answer) -> Result<Told, LinkError> {
+pub(super) fn replay(asking: &CallDraft, answer: CallAnswer) -> Result<RoundAnswer, LinkError> {
     let entries = &asking.call.entries;
     if answer.found.len() != entries.len() || answer.leased.len() != entries.len() {
         return Err(LinkError::Garbled("not as many states as keys".into()));
     }
-    let here = |found: Found| match found {
-        Found::Here(state) => Ok(state),
-        Found::Other(_) => Err(LinkError::Garbled("a state under another text was charged".into())),
+    let here = |found: FoundState| match found {
+        FoundState::Here(state) => Ok(state),
+        FoundState::Other(_) => Err(LinkError::Garbled("a state under another text was charged".into())),
     };
     let states = answer.found.into_iter().map(here).collect::<Result<States, LinkError>>()?;
     let call = Replay { asking, at: answer.at };
     match asking.call.verb {
-        Verb::Take => call.take(states, answer.said, answer.leased),
-        Verb::Peek => call.peek(states, answer.said),
-        Verb::Refund => Ok(call.give(states, |entry, state| refunded(entry, state, answer.at))),
-        Verb::HandBack => Ok(call.give(states, |entry, state| handed_back(entry, state, answer.at))),
+        CallVerb::Take => call.take(states, answer.said, answer.leased),
+        CallVerb::Peek => call.peek(states, answer.said),
+        CallVerb::Refund => Ok(call.give(states, |entry, state| refunded(entry, state, answer.at))),
+        CallVerb::HandBack => Ok(call.give(states, |entry, state| handed_back(entry, state, answer.at))),
     }
 }
 
 /// Nothing was done, since some states are still in others' numbers: a refusal that says to come back soon, with the
 /// states as they were brought up. `None` where that is no reason to refuse: not for those that take nothing, nor
 /// for those that are only watched.
-pub(super) fn refuse_for_now(asking: &Asking, contended: &[bool], states: States, at: Nanos) -> Option<Told> {
+pub(super) fn refuse_for_now(
+    asking: &CallDraft,
+    contended: &[bool],
+    states: States,
+    at: Nanos,
+) -> Option<RoundAnswer> {
     let call = Replay { asking, at };
     let mut decisions = call.looks(&states);
     let binding = |&index: &usize| contended[index] && call.entries()[index].binding;
@@ -54,20 +59,20 @@ pub(super) fn refuse_for_now(asking: &Asking, contended: &[bool], states: States
         }
     }
     let refused = decisions.iter().enumerate().any(|(index, decision)| call.refuses(index, decision));
-    if asking.call.verb != Verb::Take || !refused {
+    if asking.call.verb != CallVerb::Take || !refused {
         return None;
     }
     let befores = call.told(false, decisions.clone(), states.clone()).standings;
-    Some(Told { befores, contended: true, ..call.told(false, decisions, states) })
+    Some(RoundAnswer { befores, contended: true, ..call.told(false, decisions, states) })
 }
 
 struct Replay<'a> {
-    asking: &'a Asking,
+    asking: &'a CallDraft,
     at: Nanos,
 }
 
 impl Replay<'_> {
-    fn entries(&self) -> &[Entry] {
+    fn entries(&self) -> &[BucketEntry] {
         &self.asking.call.entries
     }
 
@@ -82,7 +87,7 @@ impl Replay<'_> {
         (0..states.len()).map(|index| self.look(index, &states[index])).collect()
     }
 
-    fn look(&self, index: usize, state: &State) -> Decision {
+    fn look(&self, index: usize, state: &State) -> LimitDecision {
         let entry = &self.entries()[index];
         let decision = match (&entry.limit, state) {
             (Limit::Meter(meter), State::Word(word)) => {
@@ -96,14 +101,15 @@ impl Replay<'_> {
         told_as_found(decision, || self.asking.asked[index].unchanged, entry.cost, self.at)
     }
 
-    fn refuses(&self, index: usize, decision: &Decision) -> bool {
+    fn refuses(&self, index: usize, decision: &LimitDecision) -> bool {
         self.entries()[index].binding && !decision.is_allowed()
     }
 
-    fn told(&self, allowed: bool, decisions: Decisions, states: States) -> Told {
+    fn told(&self, allowed: bool, decisions: Decisions, states: States) -> RoundAnswer {
         let count = decisions.len();
-        let standing = |(entry, state): (&Entry, State)| Standing { limit: entry.limit, state, at: self.at };
-        Told {
+        let standing =
+            |(entry, state): (&BucketEntry, State)| LimitState { limit: entry.limit, state, at: self.at };
+        RoundAnswer {
             allowed,
             at: self.at,
             looks: decisions.clone(),
@@ -118,20 +124,25 @@ impl Replay<'_> {
         }
     }
 
-    fn peek(&self, states: States, said: Said) -> Result<Told, LinkError> {
+    fn peek(&self, states: States, said: CallOutcome) -> Result<RoundAnswer, LinkError> {
         let looks = self.looks(&states);
         let allowed = !looks.iter().enumerate().any(|(index, decision)| self.refuses(index, decision));
         agree(allowed, said)?;
         let befores = self.told(allowed, looks.clone(), states.clone()).standings;
-        Ok(Told { befores, ..self.told(allowed, looks, states) })
+        Ok(RoundAnswer { befores, ..self.told(allowed, looks, states) })
     }
 
-    fn take(&self, states: States, said: Said, leased: SmallVec<[u32; 8]>) -> Result<Told, LinkError> {
+    fn take(
+        &self,
+        states: States,
+        said: CallOutcome,
+        leased: SmallVec<[u32; 8]>,
+    ) -> Result<RoundAnswer, LinkError> {
         let looks = self.looks(&states);
         let befores = self.told(false, looks.clone(), states.clone()).standings;
         let refused = |decisions: Decisions, states: States| {
             agree(false, said)?;
-            Ok(Told { befores: befores.clone(), ..self.told(false, decisions, states) })
+            Ok(RoundAnswer { befores: befores.clone(), ..self.told(false, decisions, states) })
         };
         if looks.iter().enumerate().any(|(index, decision)| self.refuses(index, decision)) {
             return refused(looks, states);
@@ -159,11 +170,11 @@ impl Replay<'_> {
             after[bucket] = self.lease(index, &after[bucket], tokens)?;
         }
         let standings = all.map(|index| after[self.bucket(index)].clone()).collect();
-        Ok(Told { looks, befores, taken, leased, ..self.told(true, decisions, standings) })
+        Ok(RoundAnswer { looks, befores, taken, leased, ..self.told(true, decisions, standings) })
     }
 
     /// The decision on a charge, and the state after it if it was admitted.
-    fn charge(&self, index: usize, state: &State) -> (Decision, Option<State>) {
+    fn charge(&self, index: usize, state: &State) -> (LimitDecision, Option<State>) {
         let entry = &self.entries()[index];
         match (&entry.limit, state) {
             (Limit::Meter(meter), State::Word(word)) => {
@@ -201,9 +212,9 @@ impl Replay<'_> {
     }
 
     /// Gives back to each in turn, the last first where charges are handed back.
-    fn give(&self, mut states: States, give: impl Fn(&Entry, &State) -> State) -> Told {
+    fn give(&self, mut states: States, give: impl Fn(&BucketEntry, &State) -> State) -> RoundAnswer {
         let mut order: SmallVec<[usize; 8]> = (0..states.len()).collect();
-        if self.asking.call.verb == Verb::HandBack {
+        if self.asking.call.verb == CallVerb::HandBack {
             order.reverse();
         }
         for index in order {
@@ -211,7 +222,7 @@ impl Replay<'_> {
             states[bucket] = give(&self.entries()[index], &states[bucket]);
         }
         let after: States = (0..states.len()).map(|index| states[self.bucket(index)].clone()).collect();
-        let standing = |(entry, state): (&Entry, &State)| match (&entry.limit, state) {
+        let standing = |(entry, state): (&BucketEntry, &State)| match (&entry.limit, state) {
             (Limit::Meter(meter), State::Word(word)) => meter.peek(*word, Cost::ZERO, self.at),
             (Limit::Log(quota), State::Log(log)) => log_decision(quota, log, Cost::ZERO, self.at),
             _ => unreachable!("a state is of its limit's kind"),
@@ -221,26 +232,26 @@ impl Replay<'_> {
     }
 }
 
-fn agree(allowed: bool, said: Said) -> Result<(), LinkError> {
-    if allowed == (said == Said::Done) {
+fn agree(allowed: bool, said: CallOutcome) -> Result<(), LinkError> {
+    if allowed == (said == CallOutcome::Done) {
         Ok(())
     } else {
         Err(LinkError::Garbled(format!("the server says {said:?} where allowed is {allowed}")))
     }
 }
 
-fn as_of(entry: &Entry, now: Nanos) -> Nanos {
+fn as_of(entry: &BucketEntry, now: Nanos) -> Nanos {
     now.saturating_add(entry.delay).min(Nanos::END)
 }
 
-fn refunded(entry: &Entry, state: &State, now: Nanos) -> State {
+fn refunded(entry: &BucketEntry, state: &State, now: Nanos) -> State {
     match (&entry.limit, state) {
         (Limit::Meter(meter), State::Word(word)) => State::Word(meter.refund(*word, entry.cost, now)),
         _ => state.clone(),
     }
 }
 
-fn handed_back(entry: &Entry, state: &State, now: Nanos) -> State {
+fn handed_back(entry: &BucketEntry, state: &State, now: Nanos) -> State {
     match (&entry.limit, state) {
         (Limit::Meter(meter), State::Word(word)) => {
             let counted_at = meter.as_of(entry.charged_at, entry.delay);
@@ -259,7 +270,7 @@ fn with_wait_of(state: &State, told: &State) -> State {
 }
 
 /// What a log says to a cost as of `at`, with nothing counted.
-fn log_decision(quota: &LogQuota, log: &LogState, cost: Cost, at: Nanos) -> Decision {
+fn log_decision(quota: &LogQuota, log: &LogState, cost: Cost, at: Nanos) -> LimitDecision {
     let outcome = if cost.get() > quota.limit() {
         Outcome::Never
     } else if cost == Cost::ZERO || log.counted <= quota.limit() - cost.get() {
@@ -267,7 +278,7 @@ fn log_decision(quota: &LogQuota, log: &LogState, cost: Cost, at: Nanos) -> Deci
     } else {
         Outcome::Denied { retry_after: log.fits_at.saturating_sub(at) }
     };
-    Decision {
+    LimitDecision {
         outcome,
         limit: quota.limit(),
         remaining: quota.limit().saturating_sub(log.counted),

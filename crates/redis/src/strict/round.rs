@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use tidegate::{Charge, Cost, Decision, Limit, Meter, Nanos, Role};
+use tidegate::{Charge, Cost, Limit, LimitDecision, Meter, Nanos, Role};
 
 use super::replay::{States, refuse_for_now, replay};
-use super::{InTime, Standing};
+use super::{DeadlineCheck, LimitState};
 use crate::errors::StoreError;
-use crate::link::{Answer, Call, Entry, Found, Link, Said, State, Verb};
-use crate::registry::{Registry, Version};
+use crate::link::{BucketEntry, CallAnswer, CallOutcome, CallVerb, FoundState, Link, ScriptCall, State};
+use crate::registry::{LimitRegistry, RedisVersion};
 use crate::wire::numbers::whole_micros;
 
 /// How often states are brought up while others change them, if there is time. Others win a round by charging the
@@ -18,31 +18,31 @@ const ROUNDS: u32 = 16;
 
 /// A call in the making.
 #[derive(Clone, Debug)]
-pub(super) struct Asking {
-    pub(super) call: Call,
-    pub(super) asked: SmallVec<[AskedOf; 8]>,
+pub(super) struct CallDraft {
+    pub(super) call: ScriptCall,
+    pub(super) asked: SmallVec<[CallPart; 8]>,
 }
 
 /// One entry of it.
 #[derive(Clone, Debug)]
-pub(super) struct AskedOf {
+pub(super) struct CallPart {
     /// Which of the charges it is.
     place: usize,
-    version: Arc<Version>,
+    version: Arc<RedisVersion>,
     /// Found at another trust: the bucket as it stays if nothing is charged.
     pub(super) unchanged: Option<(Meter, u64)>,
 }
 
 /// What came of it.
 #[derive(Debug)]
-pub(super) struct Told {
+pub(super) struct RoundAnswer {
     pub(super) allowed: bool,
     pub(super) at: Nanos,
-    pub(super) decisions: SmallVec<[Decision; 8]>,
+    pub(super) decisions: SmallVec<[LimitDecision; 8]>,
     /// What they would be if nothing were taken.
-    pub(super) looks: SmallVec<[Decision; 8]>,
-    pub(super) standings: SmallVec<[Standing; 8]>,
-    pub(super) befores: SmallVec<[Standing; 8]>,
+    pub(super) looks: SmallVec<[LimitDecision; 8]>,
+    pub(super) standings: SmallVec<[LimitState; 8]>,
+    pub(super) befores: SmallVec<[LimitState; 8]>,
     /// Which were taken, with what was leased.
     pub(super) taken: SmallVec<[bool; 8]>,
     pub(super) leased: SmallVec<[u32; 8]>,
@@ -52,7 +52,7 @@ pub(super) struct Told {
     pub(super) calls: u32,
 }
 
-impl Told {
+impl RoundAnswer {
     /// What was taken has been handed back.
     pub(super) fn take_back(&mut self) {
         self.decisions = std::mem::take(&mut self.looks);
@@ -62,24 +62,24 @@ impl Told {
     }
 }
 
-impl Asking {
+impl CallDraft {
     pub(super) fn new(
-        registry: &Registry,
-        verb: Verb,
+        registry: &LimitRegistry,
+        verb: CallVerb,
         charges: &[Charge<'_>],
         wants: &[u32],
         charged_at: Nanos,
         at: Option<Nanos>,
-    ) -> Asking {
-        let mut entries: SmallVec<[Entry; 8]> = SmallVec::with_capacity(charges.len());
-        let mut asked: SmallVec<[AskedOf; 8]> = SmallVec::with_capacity(charges.len());
+    ) -> CallDraft {
+        let mut entries: SmallVec<[BucketEntry; 8]> = SmallVec::with_capacity(charges.len());
+        let mut asked: SmallVec<[CallPart; 8]> = SmallVec::with_capacity(charges.len());
         for (place, charge) in charges.iter().enumerate() {
             let version = registry.version(charge.limit);
             let key = version.data.namer().key(registry.prefix(), charge.key, charge.tag);
             // One bucket is charged by one version of its limit, however often it is named.
             let before = entries.iter().position(|entry| entry.key == key);
             let version = before.map_or(version, |before| asked[before].version.clone());
-            entries.push(Entry {
+            entries.push(BucketEntry {
                 key,
                 limit: version.limit,
                 text: version.data.text(),
@@ -91,9 +91,9 @@ impl Asking {
                 charged_at,
                 brought: None,
             });
-            asked.push(AskedOf { place, version, unchanged: None });
+            asked.push(CallPart { place, version, unchanged: None });
         }
-        Asking { call: Call { verb, entries, at }, asked }
+        CallDraft { call: ScriptCall { verb, entries, at }, asked }
     }
 
     /// Which charges it is about, in the order of its entries.
@@ -102,9 +102,9 @@ impl Asking {
     }
 
     /// The same in groups whose keys are kept together.
-    pub(super) fn by_tag(self) -> Vec<Asking> {
+    pub(super) fn by_tag(self) -> Vec<CallDraft> {
         let (verb, at) = (self.call.verb, self.call.at);
-        let mut groups: Vec<Asking> = Vec::new();
+        let mut groups: Vec<CallDraft> = Vec::new();
         for (entry, asked) in self.call.entries.into_iter().zip(self.asked) {
             let group = groups.iter_mut().find(|group| group.call.entries[0].key.tag() == entry.key.tag());
             match group {
@@ -113,8 +113,8 @@ impl Asking {
                     group.asked.push(asked);
                 }
                 None => {
-                    let call = Call { verb, entries: SmallVec::from_iter([entry]), at };
-                    groups.push(Asking { call, asked: SmallVec::from_iter([asked]) });
+                    let call = ScriptCall { verb, entries: SmallVec::from_iter([entry]), at };
+                    groups.push(CallDraft { call, asked: SmallVec::from_iter([asked]) });
                 }
             }
         }
@@ -122,9 +122,9 @@ impl Asking {
     }
 
     /// What hands back all that was taken; `None` if nothing was.
-    pub(super) fn undo(&self, told: &Told) -> Option<Asking> {
-        let mut back = Asking {
-            call: Call { verb: Verb::HandBack, entries: SmallVec::new(), at: self.call.at },
+    pub(super) fn undo(&self, told: &RoundAnswer) -> Option<CallDraft> {
+        let mut back = CallDraft {
+            call: ScriptCall { verb: CallVerb::HandBack, entries: SmallVec::new(), at: self.call.at },
             asked: SmallVec::new(),
         };
         for (index, (entry, asked)) in self.call.entries.iter().zip(&self.asked).enumerate() {
@@ -140,9 +140,9 @@ impl Asking {
                 }
                 _ => (told.at, entry.delay),
             };
-            let entry = Entry { cost, want: 0, brought: None, charged_at, delay, ..entry.clone() };
+            let entry = BucketEntry { cost, want: 0, brought: None, charged_at, delay, ..entry.clone() };
             back.call.entries.push(entry);
-            back.asked.push(AskedOf { unchanged: None, ..asked.clone() });
+            back.asked.push(CallPart { unchanged: None, ..asked.clone() });
         }
         (!back.call.entries.is_empty()).then_some(back)
     }
@@ -152,38 +152,38 @@ impl Asking {
     pub(super) async fn ask<L: Link>(
         mut self,
         link: &L,
-        registry: &Registry,
-        in_time: InTime<'_>,
-    ) -> Result<(Asking, Told), StoreError> {
+        registry: &LimitRegistry,
+        in_time: DeadlineCheck<'_>,
+    ) -> Result<(CallDraft, RoundAnswer), StoreError> {
         let (mut poisoned, mut round) = (0, 0);
         loop {
             round += 1;
             let answer = link.call(&self.call).await?;
             poisoned += answer.poisoned;
-            if answer.said != Said::BringUp {
+            if answer.said != CallOutcome::BringUp {
                 let told = replay(&self, answer)?;
-                return Ok((self, Told { poisoned, calls: round, ..told }));
+                return Ok((self, RoundAnswer { poisoned, calls: round, ..told }));
             }
             let at = answer.at;
             let contended: SmallVec<[bool; 8]> =
-                answer.found.iter().map(|found| matches!(found, Found::Other(_))).collect();
+                answer.found.iter().map(|found| matches!(found, FoundState::Other(_))).collect();
             let (states, none) = self.bring_up(registry, answer);
             poisoned += none;
             if round >= ROUNDS || !in_time() {
                 let told = refuse_for_now(&self, &contended, states, at).ok_or(StoreError::Contended)?;
-                return Ok((self, Told { poisoned, calls: round, ..told }));
+                return Ok((self, RoundAnswer { poisoned, calls: round, ..told }));
             }
         }
     }
 
     /// The states as they are brought up, and how many of those that were found were none.
-    fn bring_up(&mut self, registry: &Registry, answer: Answer) -> (States, u32) {
+    fn bring_up(&mut self, registry: &LimitRegistry, answer: CallAnswer) -> (States, u32) {
         let (mut states, mut poisoned) = (States::new(), 0);
-        let hands_back = self.call.verb == Verb::HandBack;
+        let hands_back = self.call.verb == CallVerb::HandBack;
         for ((entry, asked), found) in self.call.entries.iter_mut().zip(&mut self.asked).zip(answer.found) {
             let raw = match found {
-                Found::Other(raw) => raw,
-                Found::Here(state) => {
+                FoundState::Other(raw) => raw,
+                FoundState::Here(state) => {
                     states.push(state);
                     continue;
                 }

@@ -2,7 +2,7 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::*;
-use crate::link::{Answer, Call, Found, Said};
+use crate::link::{CallAnswer, CallOutcome, FoundState, ScriptCall};
 use tidegate::testing::block_on_ready;
 use tidegate::{Carry, Cost, LimitRef, NamedLimit, Outcome, Quota};
 
@@ -17,13 +17,13 @@ struct Servers {
 }
 
 impl Link for Servers {
-    async fn call(&self, call: &Call) -> Result<Answer, LinkError> {
+    async fn call(&self, call: &ScriptCall) -> Result<CallAnswer, LinkError> {
         let nth = self.calls.fetch_add(1, Ordering::SeqCst);
         let other = [&[0; 8], &(nth as f64).to_le_bytes(), b"b 1 1000000000 20".as_slice()].concat();
-        let found = if self.contended { Found::Other(other) } else { Found::Here(State::Word(0)) };
-        Ok(Answer {
+        let found = if self.contended { FoundState::Other(other) } else { FoundState::Here(State::Word(0)) };
+        Ok(CallAnswer {
             at: NOW.saturating_add(Nanos::from_secs(nth)),
-            said: if self.contended { Said::BringUp } else { Said::Done },
+            said: if self.contended { CallOutcome::BringUp } else { CallOutcome::Done },
             found: SmallVec::from_elem(found, call.entries.len()),
             leased: SmallVec::from_elem(0, call.entries.len()),
             poisoned: 0,
@@ -39,7 +39,7 @@ impl Link for Servers {
     }
 }
 
-fn named(registry: &Registry) -> LimitRef {
+fn named(registry: &LimitRegistry) -> LimitRef {
     let limit = Quota::new(1, Nanos::SECOND, 10).unwrap().into();
     registry
         .name_all(&[NamedLimit { name: "a", limit, carry: Carry::AsIs, trusted: false }], NOW)
@@ -47,13 +47,13 @@ fn named(registry: &Registry) -> LimitRef {
         .remove(0)
 }
 
-fn take<'a>(charges: &'a [Charge<'a>]) -> Question<'a> {
-    Question { intent: Intent::Take, charges, wants: &[], charged_at: Nanos::ZERO, at: None }
+fn take<'a>(charges: &'a [Charge<'a>]) -> StrictRequest<'a> {
+    StrictRequest { intent: Intent::Take, charges, wants: &[], charged_at: Nanos::ZERO, at: None }
 }
 
 #[test]
 fn a_charge_on_several_servers_is_as_old_as_its_oldest_part() {
-    let (servers, registry) = (Servers::default(), Registry::new("t"));
+    let (servers, registry) = (Servers::default(), LimitRegistry::new("t"));
     let limit = named(&registry);
     let charges = [b"a".as_slice(), b"b", b"c"].map(|key| Charge::new(&limit, key, Cost::ONE));
     let asked = block_on_ready(ask(&servers, &registry, take(&charges), &|| true)).unwrap();
@@ -67,7 +67,8 @@ fn a_charge_on_several_servers_is_as_old_as_its_oldest_part() {
 #[test]
 fn what_others_keep_changing_is_refused_for_now() {
     for (in_time, calls) in [(true, 16), (false, 1)] {
-        let (servers, registry) = (Servers { contended: true, ..Servers::default() }, Registry::new("t"));
+        let (servers, registry) =
+            (Servers { contended: true, ..Servers::default() }, LimitRegistry::new("t"));
         let limit = named(&registry);
         let charges = [Charge::new(&limit, b"a", Cost::ONE)];
         let asked = block_on_ready(ask(&servers, &registry, take(&charges), &|| in_time)).unwrap();
@@ -76,7 +77,7 @@ fn what_others_keep_changing_is_refused_for_now() {
         assert_eq!(asked.verdict.decisions[0].outcome, soon);
         assert_eq!((asked.calls, servers.calls.load(Ordering::SeqCst)), (calls, calls.into()));
         // A peek takes nothing, so there is nothing to refuse.
-        let peek = Question { intent: Intent::Peek, ..take(&charges) };
+        let peek = StrictRequest { intent: Intent::Peek, ..take(&charges) };
         let peeked = block_on_ready(ask(&servers, &registry, peek, &|| in_time));
         assert_eq!(peeked.unwrap_err(), StoreError::Contended);
     }

@@ -35,22 +35,24 @@ fn a_charge_owns_what_it_names_and_gives_it_back_unchanged() {
 
 #[test]
 fn renewals_come_first_and_many_at_once_and_hand_backs_in_their_order() {
-    let (limit, chores) = (limit(), Chores::new());
+    let (limit, chores) = (limit(), MaintenanceBacklog::new());
     for n in 1..=2 {
         assert!(chores.hand_back(&[Charge::new(&limit, b"alice", cost(n))], Nanos::from_secs(n.into())));
     }
     for n in 0..40_u8 {
         assert!(chores.renew(&Charge::new(&limit, &[n], cost(0))));
     }
-    let renewed = |chore: Option<Chore>| match chore {
-        Some(Chore::Renew(buckets)) => buckets.iter().map(|bucket| bucket.key[0]).collect::<Vec<_>>(),
+    let renewed = |chore: Option<MaintenanceTask>| match chore {
+        Some(MaintenanceTask::Renew(buckets)) => {
+            buckets.iter().map(|bucket| bucket.key[0]).collect::<Vec<_>>()
+        }
         other => panic!("not a renewal: {other:?}"),
     };
     assert_eq!(renewed(chores.take()), (0..32).collect::<Vec<_>>());
     assert_eq!(renewed(chores.take()), (32..40).collect::<Vec<_>>());
     for n in 1..=2 {
         match chores.take() {
-            Some(Chore::HandBack { charges, at }) => {
+            Some(MaintenanceTask::HandBack { charges, at }) => {
                 assert_eq!((charges[0].cost, at), (cost(n), Nanos::from_secs(n.into())));
             }
             other => panic!("not a hand-back: {other:?}"),
@@ -61,7 +63,7 @@ fn renewals_come_first_and_many_at_once_and_hand_backs_in_their_order() {
 
 #[test]
 fn what_has_no_room_is_dropped_and_counted() {
-    let (limit, chores) = (limit(), Chores::new());
+    let (limit, chores) = (limit(), MaintenanceBacklog::new());
     let charge = Charge::new(&limit, b"alice", cost(1));
     for _ in 0..WAITING_MAX {
         assert!(chores.hand_back(&[charge], Nanos::ZERO));
@@ -74,7 +76,7 @@ fn what_has_no_room_is_dropped_and_counted() {
 
 #[test]
 fn the_node_count_is_the_most_of_the_last_three() {
-    let nodes = Nodes::new();
+    let nodes = NodeCount::new();
     assert_eq!(nodes.count(), 1);
     let counts: Vec<u32> = [4, 3, 3, 3, 0, 2]
         .into_iter()
@@ -96,12 +98,12 @@ struct Diary {
     failing: AtomicBool,
 }
 
-impl Hands for Diary {
+impl MaintenanceRunner for Diary {
     async fn beat(&self) {
         self.beats.fetch_add(1, Ordering::Relaxed);
     }
 
-    async fn act(&self, _chore: Chore) {
+    async fn act(&self, _chore: MaintenanceTask) {
         self.begun.fetch_add(1, Ordering::Relaxed);
         poll_fn(|_| if self.may_end.load(Ordering::Relaxed) { Poll::Ready(()) } else { Poll::Pending }).await;
         self.ended.fetch_add(1, Ordering::Relaxed);
@@ -124,7 +126,7 @@ fn run(tending: &mut Pin<Box<impl Future<Output = ()>>>, clock: &ManualClock, mi
 
 #[test]
 fn it_beats_every_second_and_probes_a_failing_server_twice_as_often() {
-    let (diary, chores, clock) = (Diary::default(), Chores::new(), ManualClock::default());
+    let (diary, chores, clock) = (Diary::default(), MaintenanceBacklog::new(), ManualClock::default());
     let mut tending = Box::pin(tend(&diary, &chores, &clock));
     run(&mut tending, &clock, 10_000);
     assert_eq!(diary.beats.load(Ordering::Relaxed), 11);
@@ -136,7 +138,8 @@ fn it_beats_every_second_and_probes_a_failing_server_twice_as_often() {
 
 #[test]
 fn several_chores_are_under_way_at_once_and_all_get_done() {
-    let (limit, diary, chores, clock) = (limit(), Diary::default(), Chores::new(), ManualClock::default());
+    let (limit, diary, chores, clock) =
+        (limit(), Diary::default(), MaintenanceBacklog::new(), ManualClock::default());
     let mut tending = Box::pin(tend(&diary, &chores, &clock));
     run(&mut tending, &clock, 10);
     for _ in 0..20 {
@@ -152,7 +155,8 @@ fn several_chores_are_under_way_at_once_and_all_get_done() {
 
 #[test]
 fn a_chore_wakes_whoever_sleeps() {
-    let (limit, diary, chores, clock) = (limit(), Diary::default(), Chores::new(), ManualClock::default());
+    let (limit, diary, chores, clock) =
+        (limit(), Diary::default(), MaintenanceBacklog::new(), ManualClock::default());
     let woken = Arc::new(Flag::default());
     let waker = Waker::from(Arc::clone(&woken));
     let mut tending = Box::pin(tend(&diary, &chores, &clock));

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use tidegate::{Charge, Clock, Cost, Intent, Limit, LimitRef, Nanos, Quota, Store, WindowQuota};
 
 use super::world::{Node, START, Tasks, World};
-use crate::Mode;
+use crate::StoreMode;
 
 #[derive(Clone, Debug)]
 struct Blow {
@@ -76,7 +76,7 @@ type Backs = Mutex<Vec<(usize, u32, Nanos)>>;
 /// Plays the blows on the nodes, and says by how much the envelope was passed at most, in parts of a token, and
 /// the bound in the same.
 fn play(nodes: usize, life: u64, quota: Quota, blows: &[Blow]) -> (i128, i128) {
-    let world = World::new(nodes, Mode::Hybrid { life: Nanos::from_millis(life) });
+    let world = World::new(nodes, StoreMode::Hybrid { life: Nanos::from_millis(life) });
     let limit = world.limit("limit", quota.into());
     let window = WindowQuota::new(1_000_000, Nanos::MINUTE).unwrap();
     let other = world.limit("other", Limit::fixed_window(window));

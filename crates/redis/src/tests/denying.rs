@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use tidegate::{Carry, Charge, Clock, Cost, Intent, Limit, Nanos, Outcome, Quota, Store, WindowQuota};
 
 use super::world::{Tasks, World, at, bucket};
-use crate::Mode;
+use crate::StoreMode;
 
 /// The longest that a node denies without having asked.
 const ASKED_WITHIN: Nanos = Nanos::from_secs(5);
@@ -20,9 +20,9 @@ fn limits_that_fill_slowly() -> [Limit; 4] {
     ]
 }
 
-fn modes() -> Vec<Mode> {
+fn modes() -> Vec<StoreMode> {
     let lives = [10, 100, 4_000, 60_000, 3_600_000].map(Nanos::from_millis);
-    lives.iter().map(|&life| Mode::Hybrid { life }).chain([Mode::Strict]).collect()
+    lives.iter().map(|&life| StoreMode::Hybrid { life }).chain([StoreMode::Strict]).collect()
 }
 
 proptest! {
@@ -66,7 +66,7 @@ fn a_server_that_has_forgotten_is_known_to_have_within_five_seconds() {
         });
         assert!(used_up.count() >= 10);
         let denied = world.take(0, &limit, 3);
-        assert!(denied.retry_after().is_some(), "{mode:?} {limit:?}: {denied:?}");
+        assert!(denied.wait().is_some(), "{mode:?} {limit:?}: {denied:?}");
         world.forget_everything();
         let admitted = (1..=50).find(|n| {
             world.set(at(8_000 + n * 100));
@@ -81,12 +81,12 @@ fn a_flood_that_is_told_to_wait_for_hours_costs_a_call_in_five_seconds() {
     for limit in limits_that_fill_slowly().into_iter().step_by(2) {
         let world = World::strict();
         let limit = world.limit("limit", limit);
-        world.take(0, &limit, 10);
-        let wait = world.take(0, &limit, 4).retry_after().unwrap();
+        let _ = world.take(0, &limit, 10);
+        let wait = world.take(0, &limit, 4).wait().unwrap();
         assert!(wait > Nanos::HOUR);
         for step in 0..60_000 {
             world.set(at(step));
-            let told = world.take(0, &limit, 4).retry_after();
+            let told = world.take(0, &limit, 4).wait();
             assert_eq!(told, Some(wait.saturating_sub(Nanos::from_millis(step))), "the wait is the true one");
         }
         assert_eq!(world.calls(), 2 + 11, "{limit:?}: 60,000 requests within a minute");
@@ -100,7 +100,7 @@ fn waits_are_true_where_a_server_follows_whose_clock_is_behind() {
     let flood = |from: u64| {
         for n in 0..2_000 {
             world.set(at(from).saturating_add(Nanos::new(n * 500_000)));
-            world.take(0, &limit, 1);
+            let _ = world.take(0, &limit, 1);
         }
     };
     flood(0);
@@ -108,7 +108,7 @@ fn waits_are_true_where_a_server_follows_whose_clock_is_behind() {
     world.fall_behind(Nanos::HOUR);
     flood(2_000);
     for cost in [1, 5, 60] {
-        let wait = world.take(0, &limit, cost).retry_after().expect("it is used up");
+        let wait = world.take(0, &limit, cost).wait().expect("it is used up");
         world.set(world.clock.now().saturating_add(wait));
         assert!(world.take(0, &limit, cost).is_allowed(), "{cost} after {wait}");
         while world.take(0, &limit, 1).is_allowed() {}
@@ -120,7 +120,7 @@ fn a_clock_that_steps_back_does_not_prolong_a_denial() {
     let world = World::strict();
     let limit = world.limit("limit", limits_that_fill_slowly()[0]);
     world.set(at(3_600_000));
-    world.take(0, &limit, 10);
+    let _ = world.take(0, &limit, 10);
     assert!(!world.take(0, &limit, 1).is_allowed());
     world.set(at(0));
     world.forget_everything();
@@ -136,16 +136,16 @@ fn a_flood_that_is_denied_costs_next_to_nothing() {
         let limit = world.limit("limit", limit);
         assert_eq!(world.take(0, &limit, 10).remaining, 0);
         let denied = world.take(0, &limit, 4);
-        let wait = denied.retry_after().unwrap();
+        let wait = denied.wait().unwrap();
         assert_eq!(world.calls(), 2);
         let until = world.clock.now().saturating_add(wait);
         for step in 0..1_000 {
             let passed = Nanos::new(wait.get() / 1_000 * step);
             world.set(at(0).saturating_add(passed));
             let again = world.take(0, &limit, 4);
-            assert_eq!(again.retry_after(), Some(wait.saturating_sub(passed)), "{limit:?}");
+            assert_eq!(again.wait(), Some(wait.saturating_sub(passed)), "{limit:?}");
             let more = world.take(0, &limit, 7);
-            assert!(more.retry_after() >= again.retry_after(), "{limit:?}: more takes as long or longer");
+            assert!(more.wait() >= again.wait(), "{limit:?}: more takes as long or longer");
         }
         // Who is told to wait for longer than five seconds is asked for again as often as that.
         let asked_again = (wait.get() - 1) / ASKED_WITHIN.get();
@@ -160,15 +160,15 @@ fn a_flood_that_is_denied_costs_next_to_nothing() {
 fn smaller_costs_still_pass_and_the_larger_stays_denied() {
     let world = World::strict();
     let limit = world.limit("limit", bucket(1, 10));
-    world.take(0, &limit, 5);
-    assert_eq!(world.take(0, &limit, 8).retry_after(), Some(Nanos::from_secs(3)));
+    let _ = world.take(0, &limit, 5);
+    assert_eq!(world.take(0, &limit, 8).wait(), Some(Nanos::from_secs(3)));
     assert!(world.take(0, &limit, 2).is_allowed());
     assert_eq!(world.calls(), 3);
     // Two are gone since: it takes two seconds more, and that is told.
-    assert_eq!(world.take(0, &limit, 8).retry_after(), Some(Nanos::from_secs(5)));
+    assert_eq!(world.take(0, &limit, 8).wait(), Some(Nanos::from_secs(5)));
     assert_eq!(world.calls(), 3);
     world.set(at(3_000));
-    assert_eq!(world.take(0, &limit, 8).retry_after(), Some(Nanos::from_secs(2)));
+    assert_eq!(world.take(0, &limit, 8).wait(), Some(Nanos::from_secs(2)));
     assert_eq!(world.calls(), 4, "asked again when the first wait was over");
 }
 
@@ -177,9 +177,9 @@ fn what_is_given_back_clears_the_memory() {
     for intent in [Intent::Refund, Intent::HandBack] {
         let world = World::strict();
         let limit = world.limit("limit", bucket(1, 10));
-        world.take(0, &limit, 10);
+        let _ = world.take(0, &limit, 10);
         assert!(!world.take(0, &limit, 1).is_allowed());
-        world.charge(0, intent, &[Charge::new(&limit, b"key", Cost::new(5))]);
+        let _ = world.charge(0, intent, &[Charge::new(&limit, b"key", Cost::new(5))]);
         assert!(world.take(0, &limit, 5).is_allowed(), "{intent:?}");
         assert!(!world.take(0, &limit, 1).is_allowed());
     }
@@ -189,7 +189,7 @@ fn what_is_given_back_clears_the_memory() {
 fn what_was_denied_before_a_hand_back_is_done_is_denied_no_more() {
     let world = World::strict();
     let limit = world.limit("limit", bucket(1, 10));
-    world.take(0, &limit, 10);
+    let _ = world.take(0, &limit, 10);
     world.nodes[0].hand_back(&[Charge::new(&limit, b"key", Cost::new(5))], at(0));
     assert!(!world.take(0, &limit, 5).is_allowed(), "nobody has done it yet");
     let mut tasks = Tasks::default();
@@ -202,7 +202,7 @@ fn what_was_denied_before_a_hand_back_is_done_is_denied_no_more() {
 fn an_edit_clears_the_memory() {
     let world = World::strict();
     let limit = world.limit("limit", bucket(1, 10));
-    world.take(0, &limit, 10);
+    let _ = world.take(0, &limit, 10);
     assert!(!world.take(0, &limit, 1).is_allowed());
     world.nodes[0].limit("other", bucket(1, 1), Carry::AsIs, at(0)).unwrap();
     let calls = world.calls();
@@ -249,8 +249,8 @@ fn the_other_limits_of_a_refused_request_are_told_as_they_were() {
 fn peeks_and_questions_go_to_the_server() {
     let world = World::strict();
     let limit = world.limit("limit", bucket(1, 10));
-    world.take(0, &limit, 10);
-    world.take(0, &limit, 1);
+    let _ = world.take(0, &limit, 10);
+    let _ = world.take(0, &limit, 1);
     let calls = world.calls();
     assert!(world.take(0, &limit, 0).is_allowed());
     let peek = world.charge(0, Intent::Peek, &[Charge::new(&limit, b"key", Cost::ONE)]);
@@ -262,7 +262,7 @@ fn peeks_and_questions_go_to_the_server() {
 fn waits_are_told_from_when_the_answer_came() {
     let world = World::strict();
     let limit = world.limit("limit", bucket(10, 10));
-    world.take(0, &limit, 10);
+    let _ = world.take(0, &limit, 10);
     let link = world.nodes[0].link();
     link.there.store(3_000_000, std::sync::atomic::Ordering::SeqCst);
     link.back.store(4_000_000, std::sync::atomic::Ordering::SeqCst);
@@ -271,19 +271,19 @@ fn waits_are_told_from_when_the_answer_came() {
     tasks.add(async {
         let charge = Charge::new(&limit, b"key", Cost::ONE);
         let verdict = node.charge(Intent::Take, &[charge], at(0)).await.unwrap();
-        assert_eq!(verdict.decisions[0].retry_after(), Some(Nanos::from_millis(97)));
+        assert_eq!(verdict.decisions[0].wait(), Some(Nanos::from_millis(97)));
     });
     for millis in [3, 7] {
         world.set(at(millis));
         tasks.poll();
     }
     // Told at 7 ms to come back 97 ms later.
-    assert_eq!(world.take(0, &limit, 1).retry_after(), Some(Nanos::from_millis(97)));
+    assert_eq!(world.take(0, &limit, 1).wait(), Some(Nanos::from_millis(97)));
     world.set(at(50));
-    assert_eq!(world.take(0, &limit, 1).retry_after(), Some(Nanos::from_millis(54)));
+    assert_eq!(world.take(0, &limit, 1).wait(), Some(Nanos::from_millis(54)));
     // The memory itself ends by the clock before the call.
     world.set(at(96));
-    assert_eq!(world.take(0, &limit, 1).retry_after(), Some(Nanos::from_millis(8)));
+    assert_eq!(world.take(0, &limit, 1).wait(), Some(Nanos::from_millis(8)));
     assert_eq!(world.calls(), 2);
     world.set(at(97));
     tasks.add(async {

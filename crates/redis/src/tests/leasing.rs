@@ -6,7 +6,7 @@ use tidegate::testing::block_on_ready;
 use tidegate::{Charge, Clock, Cost, Intent, Limit, Nanos, Store, WindowQuota};
 
 use super::world::{LIFE, Tasks, World, at, bucket};
-use crate::Mode;
+use crate::StoreMode;
 
 fn leases(world: &World, node: usize) -> usize {
     world.nodes[node].link().asked.leases.lock().unwrap().len()
@@ -63,14 +63,14 @@ fn nothing_is_used_after_its_life() {
     let world = World::hybrid(1);
     let limit = world.limit("limit", bucket(100, 1_000));
     world.warm_up(0, &limit, 1_000);
-    world.take(0, &limit, 1);
+    let _ = world.take(0, &limit, 1);
     assert_eq!(leases(&world, 0), 1);
     let calls = world.calls();
     assert!(world.take(0, &limit, 1).is_allowed());
     assert_eq!(world.calls(), calls, "from the lease");
     // A node that was suspended finds its clock ahead.
     world.set(at(1_100));
-    world.take(0, &limit, 1);
+    let _ = world.take(0, &limit, 1);
     assert_eq!(world.calls(), calls + 1, "asked");
 }
 
@@ -98,7 +98,7 @@ fn a_life_begins_before_the_call_is_sent() {
     link.there.store(0, Ordering::SeqCst);
     link.back.store(0, Ordering::SeqCst);
     world.set(at(1_100));
-    world.take(0, &limit, 1);
+    let _ = world.take(0, &limit, 1);
     assert_eq!(world.calls(), calls + 1);
 }
 
@@ -124,7 +124,7 @@ fn near_the_limit_a_node_asks_once_in_half_a_life_and_its_waits_are_promises() {
     // Whoever waits as told is admitted, and no sooner than the next ask.
     for cost in [1, 3, 20] {
         let denied = world.take(0, &limit, cost);
-        let wait = denied.retry_after().unwrap();
+        let wait = denied.wait().unwrap();
         assert!(wait > Nanos::ZERO && denied.remaining < cost, "{denied:?}");
         world.set(world.clock.now().saturating_add(wait));
         assert!(world.take(0, &limit, cost).is_allowed(), "{cost} after {wait}");
@@ -195,7 +195,7 @@ fn a_server_that_is_down_costs_no_lease() {
     let world = World::hybrid(1);
     let limit = world.limit("limit", bucket(100, 1_000));
     world.warm_up(0, &limit, 1_000);
-    world.take(0, &limit, 1);
+    let _ = world.take(0, &limit, 1);
     let left = world.take(0, &limit, 1).remaining;
     world.nodes[0].link().is_down.store(true, Ordering::SeqCst);
     assert!(world.take(0, &limit, 1).is_allowed(), "leases serve on");
@@ -210,7 +210,7 @@ fn a_server_that_is_down_is_not_hidden_by_denials() {
     let limit = world.limit("limit", bucket(100, 100));
     for n in 0..5_000_u64 {
         world.set(at(0).saturating_add(Nanos::new(n * 100_000)));
-        world.take(0, &limit, 1);
+        let _ = world.take(0, &limit, 1);
     }
     world.nodes[0].link().is_down.store(true, Ordering::SeqCst);
     let charge = Charge::new(&limit, b"key", Cost::ONE);
@@ -230,13 +230,13 @@ fn a_request_that_nobody_waits_for_gives_back_what_it_drew() {
     let world = World::hybrid(1);
     let limit = world.limit("limit", bucket(100, 1_000));
     world.warm_up(0, &limit, 1_000);
-    world.take(0, &limit, 1);
+    let _ = world.take(0, &limit, 1);
     let left = world.take(0, &limit, 1).remaining;
     world.nodes[0].link().there.store(1_000_000, Ordering::SeqCst);
     let mut tasks = Tasks::default();
     tasks.add(async {
         let charge = Charge::new(&limit, b"key", Cost::new(500));
-        world.nodes[0].charge(Intent::Take, &[charge], at(0)).await.unwrap();
+        let _ = world.nodes[0].charge(Intent::Take, &[charge], at(0)).await.unwrap();
     });
     drop(tasks);
     assert_eq!(world.take(0, &limit, 1).remaining, left - 1);
@@ -247,7 +247,7 @@ fn what_is_handed_back_returns_to_the_lease_or_ages() {
     let world = World::hybrid(1);
     let limit = world.limit("limit", bucket(1_000, 1_000));
     world.warm_up(0, &limit, 1_000);
-    world.take(0, &limit, 1);
+    let _ = world.take(0, &limit, 1);
     let charge = Charge::new(&limit, b"key", Cost::ONE);
     let verdict = world.charge(0, Intent::Take, &[charge]);
     let (calls, left) = (world.calls(), verdict.decisions[0].remaining);
@@ -264,29 +264,30 @@ fn a_clock_that_steps_back_ends_leases() {
     let world = World::hybrid(1);
     let limit = world.limit("limit", bucket(100, 1_000));
     world.warm_up(0, &limit, 1_000);
-    world.take(0, &limit, 1);
+    let _ = world.take(0, &limit, 1);
     let calls = world.calls();
     world.set(at(900));
-    world.take(0, &limit, 1);
+    let _ = world.take(0, &limit, 1);
     assert_eq!(world.calls(), calls + 1);
 }
 
 #[test]
 fn a_charge_whose_lease_is_forgotten_is_handed_back_as_if_it_had_been_leased() {
     for forgotten in [false, true] {
-        let world = World::knowing(1, Mode::Hybrid { life: LIFE }, 1);
+        let world = World::knowing(1, StoreMode::Hybrid { life: LIFE }, 1);
         let limit = world.limit("limit", bucket(100, 1_000));
         world.warm_up(0, &limit, 50);
         let verdict = world.charge(0, Intent::Take, &[Charge::new(&limit, b"key", Cost::new(1))]);
         assert!(verdict.allowed && leases(&world, 0) == 1, "it is leased now");
         if forgotten {
             for key in 0..10_000_u32 {
-                world.charge(0, Intent::Take, &[Charge::new(&limit, &key.to_le_bytes(), Cost::new(1))]);
+                let _ =
+                    world.charge(0, Intent::Take, &[Charge::new(&limit, &key.to_le_bytes(), Cost::new(1))]);
             }
         }
         // Another one, which may have been leased as well, as far as is known. What came in during a life is not
         // given back then.
-        world.charge(0, Intent::Take, &[Charge::new(&limit, b"other", Cost::new(30))]);
+        let _ = world.charge(0, Intent::Take, &[Charge::new(&limit, b"other", Cost::new(30))]);
         let hands_back = world.charge(0, Intent::HandBack, &[Charge::new(&limit, b"other", Cost::new(30))]);
         assert!(hands_back.allowed);
         let look = world.charge(0, Intent::Peek, &[Charge::new(&limit, b"other", Cost::ZERO)]);

@@ -101,6 +101,6 @@ fn a_node_that_leaves_gives_back_what_time_has_not() {
     assert_eq!(left(1), before + leased - 4);
     // Nothing of it is used after that.
     let calls = world.calls();
-    world.take(0, &limit, 1);
+    let _ = world.take(0, &limit, 1);
     assert_eq!(world.calls(), calls + 1);
 }

@@ -9,12 +9,14 @@ use std::task::{Context, Poll, Waker};
 
 use tidegate::testing::block_on_ready;
 use tidegate::{
-    Carry, Charge, Clock, Cost, Decision, Intent, Limit, LimitRef, ManualClock, Nanos, Quota, Sleep, Store,
-    Verdict,
+    Carry, Charge, Clock, Cost, Intent, Limit, LimitDecision, LimitRef, ManualClock, Nanos, Quota, Sleep,
+    Store, Verdict,
 };
 
-use crate::link::{Answer, Call, Entry, Found, Link, LinkError, Said, State, Verb};
-use crate::{BucketKey, Mode, Options, RedisStore};
+use crate::link::{
+    BucketEntry, CallAnswer, CallOutcome, CallVerb, FoundState, Link, LinkError, ScriptCall, State,
+};
+use crate::{BucketKey, RedisStore, StoreMode, StoreOptions};
 
 pub(super) type Node = RedisStore<ModelLink, ManualClock>;
 
@@ -59,7 +61,7 @@ pub(super) struct ModelLink {
 }
 
 impl Link for ModelLink {
-    async fn call(&self, call: &Call) -> Result<Answer, LinkError> {
+    async fn call(&self, call: &ScriptCall) -> Result<CallAnswer, LinkError> {
         self.asked.calls.fetch_add(1, Ordering::SeqCst);
         if call.entries.iter().any(|entry| entry.want > 0) {
             self.asked.leases.lock().unwrap().push(self.clock.now());
@@ -88,21 +90,21 @@ impl Link for ModelLink {
 }
 
 impl Model {
-    fn answer(&self, call: &Call, now: Nanos) -> Answer {
+    fn answer(&self, call: &ScriptCall, now: Nanos) -> CallAnswer {
         let mut words = self.words.lock().unwrap();
-        let before = |entry: &Entry| words.get(&entry.key).copied().unwrap_or(0);
-        let found = call.entries.iter().map(|entry| Found::Here(State::Word(before(entry)))).collect();
+        let before = |entry: &BucketEntry| words.get(&entry.key).copied().unwrap_or(0);
+        let found = call.entries.iter().map(|entry| FoundState::Here(State::Word(before(entry)))).collect();
         let mut after = words.clone();
         let mut leased = vec![0; call.entries.len()];
-        let mut said = Said::Done;
+        let mut said = CallOutcome::Done;
         for binding in [true, false] {
             for entry in call.entries.iter().filter(|entry| entry.binding == binding) {
                 if !charge(entry, call.verb, after.entry(entry.key.clone()).or_default(), now) && binding {
-                    said = Said::Refused;
+                    said = CallOutcome::Refused;
                 }
             }
         }
-        if said == Said::Done && call.verb == Verb::Take {
+        if said == CallOutcome::Done && call.verb == CallVerb::Take {
             for (entry, leased) in call.entries.iter().zip(&mut leased).filter(|(entry, _)| entry.want > 0) {
                 let meter = entry.limit.meter().expect("logs are not leased");
                 let word = after.get_mut(&entry.key).expect("it was charged");
@@ -111,19 +113,19 @@ impl Model {
                 *word = meter.charge(*word, Cost::new(*leased), now).expect("half of what is left");
             }
         }
-        if said == Said::Done && call.verb != Verb::Peek {
+        if said == CallOutcome::Done && call.verb != CallVerb::Peek {
             *words = after;
         }
-        Answer { at: now, said, found, leased: leased.into(), poisoned: 0 }
+        CallAnswer { at: now, said, found, leased: leased.into(), poisoned: 0 }
     }
 }
 
-fn charge(entry: &Entry, verb: Verb, word: &mut u64, now: Nanos) -> bool {
+fn charge(entry: &BucketEntry, verb: CallVerb, word: &mut u64, now: Nanos) -> bool {
     let meter = entry.limit.meter().expect("the model has no logs");
     let after = match verb {
-        Verb::Take | Verb::Peek => meter.charge_ahead(*word, entry.cost, now, entry.delay),
-        Verb::Refund => Some(meter.refund(*word, entry.cost, now)),
-        Verb::HandBack => {
+        CallVerb::Take | CallVerb::Peek => meter.charge_ahead(*word, entry.cost, now, entry.delay),
+        CallVerb::Refund => Some(meter.refund(*word, entry.cost, now)),
+        CallVerb::HandBack => {
             Some(meter.hand_back(*word, entry.cost, meter.as_of(entry.charged_at, entry.delay), now))
         }
     };
@@ -140,12 +142,12 @@ pub(super) struct World {
 }
 
 impl World {
-    pub(super) fn new(nodes: usize, mode: Mode) -> World {
+    pub(super) fn new(nodes: usize, mode: StoreMode) -> World {
         World::knowing(nodes, mode, 1_000_000)
     }
 
     /// Nodes that remember about so many keys.
-    pub(super) fn knowing(nodes: usize, mode: Mode, max_known: usize) -> World {
+    pub(super) fn knowing(nodes: usize, mode: StoreMode, max_known: usize) -> World {
         let clock = ManualClock::new(START);
         let model = Arc::new(Model::default());
         let node = |number: usize| {
@@ -157,7 +159,7 @@ impl World {
                 back: Arc::default(),
                 is_down: Arc::default(),
             };
-            let options = Options { node: number as u128, max_known, ..Options::new(mode) };
+            let options = StoreOptions { node: number as u128, max_known, ..StoreOptions::new(mode) };
             RedisStore::new(link, clock.clone(), options)
         };
         let world = World { nodes: (0..nodes).map(node).collect(), clock };
@@ -168,11 +170,11 @@ impl World {
     }
 
     pub(super) fn strict() -> World {
-        World::new(1, Mode::Strict)
+        World::new(1, StoreMode::Strict)
     }
 
     pub(super) fn hybrid(nodes: usize) -> World {
-        World::new(nodes, Mode::Hybrid { life: LIFE })
+        World::new(nodes, StoreMode::Hybrid { life: LIFE })
     }
 
     /// The same limit on every node.
@@ -185,7 +187,7 @@ impl World {
         self.clock.set(now);
     }
 
-    pub(super) fn take(&self, node: usize, limit: &LimitRef, cost: u32) -> Decision {
+    pub(super) fn take(&self, node: usize, limit: &LimitRef, cost: u32) -> LimitDecision {
         let verdict = self.charge(node, Intent::Take, &[Charge::new(limit, b"key", Cost::new(cost))]);
         assert_eq!(verdict.allowed, verdict.decisions[0].is_allowed());
         verdict.decisions[0]

@@ -6,7 +6,7 @@ use tidegate_core::{Limit, LogQuota, Meter, Nanos};
 
 use super::numbers::{nanos_of, read, whole};
 use super::{garbled, order};
-use crate::link::{Answer, Call, Entry, Found, LinkError, LogState, Said, State};
+use crate::link::{BucketEntry, CallAnswer, CallOutcome, FoundState, LinkError, LogState, ScriptCall, State};
 
 /// When something was admitted, and how much.
 type LogEntries = Vec<(Nanos, u32)>;
@@ -18,7 +18,7 @@ const LOG_ENTRY: usize = 24;
 ///
 /// # Errors
 /// When it makes no sense.
-pub fn decode(call: &Call, reply: Value) -> Result<Answer, LinkError> {
+pub fn decode(call: &ScriptCall, reply: Value) -> Result<CallAnswer, LinkError> {
     let parts = match reply {
         Value::Array(parts) => parts,
         Value::BulkString(told) => in_parts(call, &told)
@@ -31,20 +31,20 @@ pub fn decode(call: &Call, reply: Value) -> Result<Answer, LinkError> {
     }
     let (seconds, micros) = (number(&parts[0])?, number(&parts[1])?);
     let said = match number(&parts[2])? {
-        0 => Said::Done,
-        1 => Said::Refused,
-        2 => Said::BringUp,
+        0 => CallOutcome::Done,
+        1 => CallOutcome::Refused,
+        2 => CallOutcome::BringUp,
         _ => return Err(garbled("what was done", &parts[2])),
     };
     let poisoned = u32::try_from(number(&parts[3])?).map_err(|_| garbled("poisoned", &parts[3]))?;
-    let mut found: SmallVec<[Found; 8]> = SmallVec::from_elem(Found::Other(Vec::new()), entries);
+    let mut found: SmallVec<[FoundState; 8]> = SmallVec::from_elem(FoundState::Other(Vec::new()), entries);
     let mut leased: SmallVec<[u32; 8]> = SmallVec::from_elem(0, entries);
     let mut parts = parts.into_iter().skip(4);
     let order = order(call);
     for &index in &order {
         let value = parts.next().unwrap_or(Value::Nil);
         found[index] = state_found(&call.entries[index], value)?;
-        if said != Said::BringUp && matches!(found[index], Found::Other(_)) {
+        if said != CallOutcome::BringUp && matches!(found[index], FoundState::Other(_)) {
             return Err(LinkError::Garbled("a state under another text was charged".into()));
         }
     }
@@ -52,12 +52,12 @@ pub fn decode(call: &Call, reply: Value) -> Result<Answer, LinkError> {
         leased[index] = u32::try_from(number(&part)?).map_err(|_| garbled("leased", &part))?;
     }
     let at = Nanos::from_secs(seconds).saturating_add(nanos_of(micros));
-    Ok(Answer { at, said, found, leased, poisoned })
+    Ok(CallAnswer { at, said, found, leased, poisoned })
 }
 
 /// The parts of an answer that is all in one: four numbers, and after them the values, each as long as its text
 /// says.
-fn in_parts(call: &Call, told: &[u8]) -> Option<Vec<Value>> {
+fn in_parts(call: &ScriptCall, told: &[u8]) -> Option<Vec<Value>> {
     let end = told.iter().position(|&byte| byte == b'\n')?;
     let numbers = told[..end].split(|&byte| byte == b' ');
     let mut parts: Vec<Value> = numbers.map(|digits| Value::BulkString(digits.to_vec())).collect();
@@ -70,20 +70,20 @@ fn in_parts(call: &Call, told: &[u8]) -> Option<Vec<Value>> {
     rest.is_empty().then_some(parts)
 }
 
-fn state_found(entry: &Entry, value: Value) -> Result<Found, LinkError> {
+fn state_found(entry: &BucketEntry, value: Value) -> Result<FoundState, LinkError> {
     let value = match value {
-        Value::Nil => return Ok(Found::Here(untouched(&entry.limit))),
+        Value::Nil => return Ok(FoundState::Here(untouched(&entry.limit))),
         Value::BulkString(value) => value,
         other => return Err(garbled("a state", &other)),
     };
     if let Some((_, state)) = entry.brought.as_ref().filter(|(raw, _)| *raw == value) {
-        return Ok(Found::Here(state.clone()));
+        return Ok(FoundState::Here(state.clone()));
     }
     let here = match &entry.limit {
         Limit::Meter(meter) => own_state(meter, &value, &entry.text)?,
         Limit::Log(_) => log_state(&value)?,
     };
-    Ok(here.map_or(Found::Other(value), Found::Here))
+    Ok(here.map_or(FoundState::Other(value), FoundState::Here))
 }
 
 /// A state under the entry's own text.
@@ -164,11 +164,11 @@ fn number(part: &Value) -> Result<u64, LinkError> {
 mod tests {
     use super::*;
     use crate::BucketKey;
-    use crate::link::Verb;
+    use crate::link::CallVerb;
     use tidegate_core::{Cost, Quota};
 
-    fn call(limits: &[Limit]) -> Call {
-        let entry = |limit: &Limit| Entry {
+    fn call(limits: &[Limit]) -> ScriptCall {
+        let entry = |limit: &Limit| BucketEntry {
             key: BucketKey("k".into()),
             limit: *limit,
             text: "x 1".into(),
@@ -180,7 +180,7 @@ mod tests {
             charged_at: Nanos::ZERO,
             brought: None,
         };
-        Call { verb: Verb::Take, entries: limits.iter().map(entry).collect(), at: None }
+        ScriptCall { verb: CallVerb::Take, entries: limits.iter().map(entry).collect(), at: None }
     }
 
     fn bulk(bytes: &[u8]) -> Value {
@@ -195,13 +195,13 @@ mod tests {
     fn an_answer_is_read() {
         let bucket = [Quota::per_second(1).unwrap().into()];
         let answer = decode(&call(&bucket), reply(Value::Nil)).unwrap();
-        assert_eq!((answer.at, answer.said), (Nanos::new(1_800_000_000_000_005_000), Said::Done));
-        assert_eq!(answer.found[0], Found::Here(State::Word(0)));
+        assert_eq!((answer.at, answer.said), (Nanos::new(1_800_000_000_000_005_000), CallOutcome::Done));
+        assert_eq!(answer.found[0], FoundState::Here(State::Word(0)));
         let value = [2_f64.to_le_bytes(), 7_f64.to_le_bytes()].concat();
         let all = [b"1800000000 5 1 0\n".as_slice(), &value, b"x 1"].concat();
         let answer = decode(&call(&bucket), bulk(&all)).unwrap();
-        assert_eq!(answer.found[0], Found::Here(State::Word(2_000_000_007)));
-        assert_eq!(answer.said, Said::Refused);
+        assert_eq!(answer.found[0], FoundState::Here(State::Word(2_000_000_007)));
+        assert_eq!(answer.said, CallOutcome::Refused);
     }
 
     #[test]

@@ -8,8 +8,8 @@ use smallvec::SmallVec;
 use tidegate_core::{Cost, Limit, LogQuota, Meter, Nanos, Quota, WindowQuota};
 
 use super::numbers::{Scale, double, far_windows, micros, whole_micros, written};
-use super::{Encoded, order};
-use crate::link::{Call, Entry, State, Verb};
+use super::{EncodedCall, order};
+use crate::link::{BucketEntry, CallVerb, ScriptCall, State};
 use crate::scripts;
 
 const BUCKET: u8 = 1;
@@ -23,23 +23,23 @@ type Args = SmallVec<[Vec<u8>; 8]>;
 ///
 /// # Panics
 /// When a limit of it is none that scripts can count; no store names such a limit.
-pub fn encode(call: &Call) -> Encoded {
+pub fn encode(call: &ScriptCall) -> EncodedCall {
     if let Some(records) = plain(call) {
         return encode_plain(call, records);
     }
     let order = order(call);
     let logs = call.entries.iter().any(|entry| matches!(entry.limit, Limit::Log(_)));
     let script = match call.verb {
-        Verb::Take | Verb::Peek if !logs => &scripts::CHARGE,
-        Verb::Take | Verb::Peek => &scripts::CHARGE_LOGS,
-        Verb::Refund | Verb::HandBack => &scripts::GIVE,
+        CallVerb::Take | CallVerb::Peek if !logs => &scripts::CHARGE,
+        CallVerb::Take | CallVerb::Peek => &scripts::CHARGE_LOGS,
+        CallVerb::Refund | CallVerb::HandBack => &scripts::GIVE,
     };
     let mut packed = Vec::with_capacity(1 + order.len() * 160);
     packed.push(match call.verb {
-        Verb::Peek => b'0',
-        Verb::Take => b'1',
-        Verb::Refund => b'2',
-        Verb::HandBack => b'3',
+        CallVerb::Peek => b'0',
+        CallVerb::Take => b'1',
+        CallVerb::Refund => b'2',
+        CallVerb::HandBack => b'3',
     });
     let mut args: Args = SmallVec::new();
     args.push(Vec::new());
@@ -47,13 +47,13 @@ pub fn encode(call: &Call) -> Encoded {
     for (place, &index) in order.iter().enumerate() {
         let entry = &call.entries[index];
         let earlier = |&before: &usize| call.entries[order[before]].key == entry.key;
-        let same = (0..place).rev().find(earlier).filter(|_| call.verb != Verb::Peek);
+        let same = (0..place).rev().find(earlier).filter(|_| call.verb != CallVerb::Peek);
         push_entry(&mut packed, &mut args, call.verb, entry, same.map_or(0, |before| before + 1));
     }
     args[0] = packed;
     push_time(&mut args, call.at);
     let keys = order.iter().map(|&index| call.entries[index].key.clone()).collect();
-    Encoded { script: script.script(call.at.is_some()), keys, args }
+    EncodedCall { script: script.script(call.at.is_some()), keys, args }
 }
 
 /// The time, where it is given.
@@ -65,11 +65,11 @@ fn push_time(args: &mut Args, at: Option<Nanos>) {
 }
 
 /// What is packed of a call that only takes from plain token buckets, each once; `None` for other calls.
-fn plain(call: &Call) -> Option<SmallVec<[[u64; 8]; 8]>> {
-    if call.verb != Verb::Take || call.entries.is_empty() {
+fn plain(call: &ScriptCall) -> Option<SmallVec<[[u64; 8]; 8]>> {
+    if call.verb != CallVerb::Take || call.entries.is_empty() {
         return None;
     }
-    let record = |(index, entry): (usize, &Entry)| {
+    let record = |(index, entry): (usize, &BucketEntry)| {
         let Limit::Meter(Meter::TokenBucket(quota)) = &entry.limit else { return None };
         let plain = entry.binding && entry.delay == Nanos::ZERO && entry.want == 0 && entry.brought.is_none();
         let held = entry.cost > Cost::ZERO && entry.cost.get() <= quota.capacity();
@@ -82,7 +82,7 @@ fn plain(call: &Call) -> Option<SmallVec<[[u64; 8]; 8]>> {
     call.entries.iter().enumerate().map(record).collect()
 }
 
-fn encode_plain(call: &Call, records: SmallVec<[[u64; 8]; 8]>) -> Encoded {
+fn encode_plain(call: &ScriptCall, records: SmallVec<[[u64; 8]; 8]>) -> EncodedCall {
     let mut packed = Vec::with_capacity(1 + records.len() * 64);
     packed.push(b'1');
     records.iter().flatten().for_each(|&number| packed.extend(double(number)));
@@ -91,12 +91,12 @@ fn encode_plain(call: &Call, records: SmallVec<[[u64; 8]; 8]>) -> Encoded {
     args.extend(call.entries.iter().map(|entry| entry.text.as_bytes().to_vec()));
     push_time(&mut args, call.at);
     let keys = call.entries.iter().map(|entry| entry.key.clone()).collect();
-    Encoded { script: scripts::CHARGE_PLAIN.script(call.at.is_some()), keys, args }
+    EncodedCall { script: scripts::CHARGE_PLAIN.script(call.at.is_some()), keys, args }
 }
 
-fn push_entry(packed: &mut Vec<u8>, args: &mut Args, verb: Verb, entry: &Entry, same: usize) {
+fn push_entry(packed: &mut Vec<u8>, args: &mut Args, verb: CallVerb, entry: &BucketEntry, same: usize) {
     let more =
-        entry.delay > Nanos::ZERO || entry.want > 0 || entry.brought.is_some() || verb == Verb::HandBack;
+        entry.delay > Nanos::ZERO || entry.want > 0 || entry.brought.is_some() || verb == CallVerb::HandBack;
     let (kind, numbers) = match &entry.limit {
         Limit::Meter(Meter::TokenBucket(quota)) => (BUCKET, bucket(quota, entry)),
         Limit::Meter(meter @ Meter::SlidingWindow(quota)) => (SLIDING, window(meter, quota, entry)),
@@ -115,30 +115,30 @@ fn push_entry(packed: &mut Vec<u8>, args: &mut Args, verb: Verb, entry: &Entry, 
 }
 
 /// Period, base, ticks, nanos, span, cost, how far ahead a state may lie.
-fn bucket(quota: &Quota, entry: &Entry) -> [u64; 9] {
+fn bucket(quota: &Quota, entry: &BucketEntry) -> [u64; 9] {
     let scale = scale(quota);
     let (span, cost) = (scale.span(), scale.cost(entry.cost.get()));
     [scale.period, scale.base, scale.ticks, scale.nanos, span.0, span.1, cost.0, cost.1, scale.far()]
 }
 
 /// Length, limit, cost, and how far ahead a state may lie.
-fn window(meter: &Meter, quota: &WindowQuota, entry: &Entry) -> [u64; 9] {
+fn window(meter: &Meter, quota: &WindowQuota, entry: &BucketEntry) -> [u64; 9] {
     let (limit, cost) = (u64::from(quota.limit()), u64::from(entry.cost.get()));
     [micros(quota.length()), limit, cost, 0, 0, 0, 0, 0, far_windows(meter, quota)]
 }
 
-fn log(quota: &LogQuota, entry: &Entry) -> [u64; 9] {
+fn log(quota: &LogQuota, entry: &BucketEntry) -> [u64; 9] {
     let (limit, cost, window) =
         (u64::from(quota.limit()), u64::from(entry.cost.get()), micros(quota.window()));
     [window, limit, cost, 0, 0, 0, 0, 0, 2 * window + micros(Nanos::DAY)]
 }
 
 /// The delay or when the charge was made, what to lease and in which tokens, and what was brought up.
-fn rest(args: &mut Args, verb: Verb, entry: &Entry) -> [u64; 8] {
+fn rest(args: &mut Args, verb: CallVerb, entry: &BucketEntry) -> [u64; 8] {
     let (first, second) = match verb {
-        Verb::HandBack => charged(entry),
-        Verb::Refund => (0, 0),
-        Verb::Take | Verb::Peek => {
+        CallVerb::HandBack => charged(entry),
+        CallVerb::Refund => (0, 0),
+        CallVerb::Take | CallVerb::Peek => {
             let delay = micros(cut(&entry.limit, whole_micros(entry.delay)));
             (delay / 1_000_000, delay % 1_000_000)
         }
@@ -152,7 +152,7 @@ fn rest(args: &mut Args, verb: Verb, entry: &Entry) -> [u64; 8] {
 }
 
 /// When a charge that is handed back was counted: an instant of a bucket, the number of a window, microseconds.
-fn charged(entry: &Entry) -> (u64, u64) {
+fn charged(entry: &BucketEntry) -> (u64, u64) {
     let delay = whole_micros(entry.delay);
     match &entry.limit {
         Limit::Meter(meter) => {
@@ -170,7 +170,7 @@ fn charged(entry: &Entry) -> (u64, u64) {
 
 /// Which argument has what was found, and what it was brought up to: two numbers, or for a log the argument that
 /// has its entries.
-fn brought(args: &mut Args, entry: &Entry) -> (u64, (u64, u64)) {
+fn brought(args: &mut Args, entry: &BucketEntry) -> (u64, (u64, u64)) {
     let Some((raw, state)) = &entry.brought else { return (0, (0, 0)) };
     args.push(raw.clone());
     let raw_at = args.len() as u64;

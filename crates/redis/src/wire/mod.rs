@@ -8,7 +8,7 @@ use redis::Value;
 use smallvec::SmallVec;
 use tidegate_core::Nanos;
 
-use crate::link::{Call, LinkError, Verb};
+use crate::link::{CallVerb, LinkError, ScriptCall};
 use crate::scripts::{self, Script};
 use crate::{BucketKey, keys};
 
@@ -19,7 +19,7 @@ pub use encode::encode;
 /// A script call, ready to be sent: `EVALSHA <script.sha> <keys.len()> <keys…> <args…>`, and on NOSCRIPT the same
 /// with `EVAL` and `script.text`.
 #[derive(Clone, Debug)]
-pub struct Encoded {
+pub struct EncodedCall {
     /// Which script.
     pub script: &'static Script,
     /// Its `KEYS`.
@@ -29,13 +29,13 @@ pub struct Encoded {
 }
 
 /// A beat in words; see [`Link::beat`](crate::Link::beat).
-pub fn encode_beat(prefix: &str, node: u128, alive: bool, within: Nanos) -> Encoded {
+pub fn encode_beat(prefix: &str, node: u128, alive: bool, within: Nanos) -> EncodedCall {
     let args = [
         format!("{node:032x}").into_bytes(),
         if alive { b"1".to_vec() } else { b"0".to_vec() },
         within.as_millis_ceil().to_string().into_bytes(),
     ];
-    Encoded {
+    EncodedCall {
         script: scripts::BEAT.script(false),
         keys: SmallVec::from_iter([keys::nodes(prefix)]),
         args: SmallVec::from_iter(args),
@@ -55,15 +55,15 @@ pub fn decode_beat(reply: Value) -> Result<u32, LinkError> {
 
 /// In which order the entries of a call are sent: who may refuse comes first, and who came last is handed back
 /// first.
-fn order(call: &Call) -> SmallVec<[usize; 8]> {
+fn order(call: &ScriptCall) -> SmallVec<[usize; 8]> {
     let entries = 0..call.entries.len();
     match call.verb {
-        Verb::Take | Verb::Peek => {
+        CallVerb::Take | CallVerb::Peek => {
             let binding = |&index: &usize| call.entries[index].binding;
             entries.clone().filter(binding).chain(entries.filter(|index| !binding(index))).collect()
         }
-        Verb::Refund => entries.collect(),
-        Verb::HandBack => entries.rev().collect(),
+        CallVerb::Refund => entries.collect(),
+        CallVerb::HandBack => entries.rev().collect(),
     }
 }
 

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use crate::support::{PlainLink, Redis, fresh_prefix, runtime};
 use tidegate::{Carry, Charge, Clock, Cost, Intent, MonotonicClock, Nanos, Quota, Store};
-use tidegate_redis::{Mode, Options, RedisStore};
+use tidegate_redis::{RedisStore, StoreMode, StoreOptions};
 
-const HYBRID: Mode = Mode::Hybrid { life: Options::LIFE };
+const HYBRID: StoreMode = StoreMode::Hybrid { life: StoreOptions::LIFE };
 
 /// Two nodes at full load on one hot key, in real time.
 #[test]
@@ -17,7 +17,7 @@ fn leases_on_a_real_server() {
     let mut nodes = Vec::new();
     for _ in 0..2 {
         let link = runtime.block_on(PlainLink::connect(&server, &prefix));
-        let options = Options { prefix: prefix.clone(), ..Options::new(HYBRID) };
+        let options = StoreOptions { prefix: prefix.clone(), ..StoreOptions::new(HYBRID) };
         let store = Arc::new(RedisStore::new(link, clock.clone(), options));
         let tended = store.clone();
         runtime.spawn(async move { tended.tend().await });

@@ -4,7 +4,7 @@ use std::future::Future;
 
 use crate::support::{PlainLink, Redis, fresh_prefix, runtime};
 use tidegate::testing::{Harness, conformance};
-use tidegate_redis::testing::Asking;
+use tidegate_redis::testing::AskingStore;
 
 struct OnServer {
     server: Redis,
@@ -13,12 +13,12 @@ struct OnServer {
 }
 
 impl Harness for OnServer {
-    type Store = Asking<PlainLink>;
+    type Store = AskingStore<PlainLink>;
 
     fn store(&self, _max_keys: usize) -> Self::Store {
         let prefix = fresh_prefix();
         let link = self.runtime.block_on(PlainLink::connect(&self.server, &prefix));
-        Asking::new(if self.slots { link.with_slots() } else { link }, &prefix)
+        AskingStore::new(if self.slots { link.with_slots() } else { link }, &prefix)
     }
 
     fn run<F: Future>(&self, future: F) -> F::Output {

@@ -5,10 +5,10 @@ use std::time::Duration;
 use crate::support::{PlainLink, Redis, fresh_prefix, runtime};
 use redis::Commands;
 use tidegate::{
-    Carry, Charge, Cost, Decision, Intent, Limit, LogQuota, Meter, Nanos, Quota, Store, WindowQuota,
+    Carry, Charge, Cost, Intent, Limit, LimitDecision, LogQuota, Meter, Nanos, Quota, Store, WindowQuota,
 };
-use tidegate_redis::testing::{Asking, kept, kept_log};
-use tidegate_redis::{Answer, BucketKey, Call, Entry, Link, Said, Verb};
+use tidegate_redis::testing::{AskingStore, kept, kept_log};
+use tidegate_redis::{BucketEntry, BucketKey, CallAnswer, CallOutcome, CallVerb, Link, ScriptCall};
 
 const NOW: Nanos = Nanos::from_secs(1_800_000_000);
 const TEXT: &str = "x 1";
@@ -23,8 +23,8 @@ fn limits() -> [Limit; 4] {
     ]
 }
 
-fn take(limit: Limit, key: &str, cost: u32, at: Option<Nanos>) -> Call {
-    let entry = Entry {
+fn take(limit: Limit, key: &str, cost: u32, at: Option<Nanos>) -> ScriptCall {
+    let entry = BucketEntry {
         key: BucketKey(key.into()),
         limit,
         text: TEXT.into(),
@@ -36,7 +36,7 @@ fn take(limit: Limit, key: &str, cost: u32, at: Option<Nanos>) -> Call {
         charged_at: Nanos::ZERO,
         brought: None,
     };
-    Call { verb: Verb::Take, entries: [entry].into_iter().collect(), at }
+    ScriptCall { verb: CallVerb::Take, entries: [entry].into_iter().collect(), at }
 }
 
 /// A server, a connection to look at it, and a runtime with a link.
@@ -54,15 +54,21 @@ impl Bench {
         Bench { connection: server.connection(), server, runtime, link }
     }
 
-    fn call(&self, call: &Call) -> Answer {
+    fn call(&self, call: &ScriptCall) -> CallAnswer {
         self.runtime.block_on(self.link.call(call)).unwrap()
     }
 
-    fn store(&self, prefix: &str) -> Asking<PlainLink> {
-        Asking::new(self.runtime.block_on(PlainLink::connect(&self.server, prefix)), prefix)
+    fn store(&self, prefix: &str) -> AskingStore<PlainLink> {
+        AskingStore::new(self.runtime.block_on(PlainLink::connect(&self.server, prefix)), prefix)
     }
 
-    fn charge(&self, store: &Asking<PlainLink>, intent: Intent, charge: Charge<'_>, now: Nanos) -> Decision {
+    fn charge(
+        &self,
+        store: &AskingStore<PlainLink>,
+        intent: Intent,
+        charge: Charge<'_>,
+        now: Nanos,
+    ) -> LimitDecision {
         self.runtime.block_on(store.charge(intent, &[charge], now)).unwrap().decisions[0]
     }
 }
@@ -85,9 +91,9 @@ fn values_that_are_no_states_count_as_untouched() {
             let key = format!("{index}.{place}");
             let _: () = bench.connection.set(&key, value).unwrap();
             let answer = bench.call(&take(limit, &key, 10, Some(NOW)));
-            assert_eq!((answer.said, answer.poisoned), (Said::Done, 1), "{limit:?}: {place}");
+            assert_eq!((answer.said, answer.poisoned), (CallOutcome::Done, 1), "{limit:?}: {place}");
             let answer = bench.call(&take(limit, &key, 1, Some(NOW)));
-            assert_eq!((answer.said, answer.poisoned), (Said::Refused, 0), "{limit:?}: {place} stays");
+            assert_eq!((answer.said, answer.poisoned), (CallOutcome::Refused, 0), "{limit:?}: {place} stays");
         }
     }
 }
@@ -113,20 +119,22 @@ fn logs_of_entries_that_are_none_count_as_untouched() {
         &[[now - 2.0, 1.0, 1.0], [now - 1.0, 0.5, 1.5], [now, 8.0, 10.0]],
     ];
     for (place, entries) in wrong.iter().enumerate() {
-        for (verb, said) in
-            [(Verb::Take, Said::Done), (Verb::Refund, Said::Done), (Verb::HandBack, Said::Done)]
-        {
+        for (verb, said) in [
+            (CallVerb::Take, CallOutcome::Done),
+            (CallVerb::Refund, CallOutcome::Done),
+            (CallVerb::HandBack, CallOutcome::Done),
+        ] {
             let key = format!("{place}.{verb:?}");
             let _: () = bench.connection.rpush(&key, TEXT).unwrap();
             for entry in *entries {
                 let _: () = bench.connection.rpush(&key, entry.map(f64::to_le_bytes).concat()).unwrap();
             }
-            let answer = bench.call(&Call { verb, ..take(limits()[3], &key, 10, Some(NOW)) });
+            let answer = bench.call(&ScriptCall { verb, ..take(limits()[3], &key, 10, Some(NOW)) });
             assert_eq!(answer.said, said, "{verb:?}: {place}");
-            if verb == Verb::Take {
+            if verb == CallVerb::Take {
                 assert_eq!(answer.poisoned, 1, "{place}");
                 let answer = bench.call(&take(limits()[3], &key, 1, Some(NOW)));
-                assert_eq!((answer.said, answer.poisoned), (Said::Refused, 0), "{place} stays");
+                assert_eq!((answer.said, answer.poisoned), (CallOutcome::Refused, 0), "{place} stays");
             }
         }
     }
@@ -149,12 +157,16 @@ fn states_too_far_ahead_are_used_up_as_of_now_and_heal() {
             }
         }
         let answer = bench.call(&take(limit, &key, 1, Some(NOW)));
-        assert_eq!((answer.said, answer.poisoned), (Said::Refused, 1), "{limit:?}");
+        assert_eq!((answer.said, answer.poisoned), (CallOutcome::Refused, 1), "{limit:?}");
         assert!(bench.connection.pttl::<_, i64>(&key).unwrap() > 0, "{limit:?}: kept for ever");
         let answer = bench.call(&take(limit, &key, 1, Some(NOW)));
-        assert_eq!((answer.said, answer.poisoned), (Said::Refused, 0), "{limit:?}: replaced");
+        assert_eq!((answer.said, answer.poisoned), (CallOutcome::Refused, 0), "{limit:?}: replaced");
         let later = NOW.saturating_add(Nanos::new(2 * Nanos::HOUR.get()));
-        assert_eq!(bench.call(&take(limit, &key, 10, Some(later))).said, Said::Done, "{limit:?}: healed");
+        assert_eq!(
+            bench.call(&take(limit, &key, 10, Some(later))).said,
+            CallOutcome::Done,
+            "{limit:?}: healed"
+        );
     }
 }
 
@@ -168,10 +180,12 @@ fn keys_of_another_type_are_overwritten() {
         } else {
             let _: () = bench.connection.rpush(&key, "list").unwrap();
         }
-        for (verb, cost, said) in
-            [(Verb::Peek, 10, Said::Done), (Verb::Take, 9, Said::Done), (Verb::Take, 2, Said::Refused)]
-        {
-            let call = Call { verb, ..take(limit, &key, cost, Some(NOW)) };
+        for (verb, cost, said) in [
+            (CallVerb::Peek, 10, CallOutcome::Done),
+            (CallVerb::Take, 9, CallOutcome::Done),
+            (CallVerb::Take, 2, CallOutcome::Refused),
+        ] {
+            let call = ScriptCall { verb, ..take(limit, &key, cost, Some(NOW)) };
             assert_eq!(bench.call(&call).said, said, "{limit:?}: {verb:?} of {cost}");
         }
     }
@@ -180,8 +194,8 @@ fn keys_of_another_type_are_overwritten() {
     for (key, element) in [("short", b"short".as_slice()), ("long", &[0xff; 24])] {
         let _: () = bench.connection.rpush(key, &[TEXT.as_bytes(), element]).unwrap();
         let answer = bench.call(&take(log, key, 10, Some(NOW)));
-        assert_eq!((answer.said, answer.poisoned), (Said::Done, 1), "{key}");
-        assert_eq!(bench.call(&take(log, key, 1, Some(NOW))).said, Said::Refused, "{key}");
+        assert_eq!((answer.said, answer.poisoned), (CallOutcome::Done, 1), "{key}");
+        assert_eq!(bench.call(&take(log, key, 1, Some(NOW))).said, CallOutcome::Refused, "{key}");
     }
 }
 
@@ -223,7 +237,7 @@ fn nothing_stays_for_longer_than_it_counts() {
         let millis: u64 = bench.connection.pttl(&key).unwrap();
         let most = full_after.as_millis_ceil() + 2;
         assert!(millis <= most && millis + 2_000 > most, "{limit:?}: {millis} of {most}");
-        let all = Call { verb: Verb::Refund, ..take(limit, &key, 10, None) };
+        let all = ScriptCall { verb: CallVerb::Refund, ..take(limit, &key, 10, None) };
         bench.call(&all);
         assert!(!bench.connection.exists::<_, bool>(&key).unwrap(), "{limit:?}: full, and still there");
     }
@@ -238,7 +252,7 @@ fn what_may_be_trusted_more_stays_until_it_would_be_full_at_any_trust() {
     let trusted = store.variant(&limit, 100).unwrap();
     let (hour, slack) = (3_600_000, 3_600_000);
     let mut life = |intent, limit, cost, expected: u64| {
-        bench.charge(&store, intent, Charge::new(limit, b"key", Cost::new(cost)), NOW);
+        let _ = bench.charge(&store, intent, Charge::new(limit, b"key", Cost::new(cost)), NOW);
         let keys: Vec<String> = bench.connection.keys("*").unwrap();
         assert_eq!(keys.len(), 1, "{keys:?}");
         let millis: u64 = bench.connection.pttl(&keys[0]).unwrap();
@@ -268,7 +282,7 @@ fn every_key_has_a_time_to_live_and_begins_with_the_prefix() {
                 (Intent::HandBack, &trusted, 2),
                 (Intent::Peek, &limit, 1),
             ] {
-                bench.charge(&store, intent, Charge::new(limit, key, Cost::new(cost)), NOW);
+                let _ = bench.charge(&store, intent, Charge::new(limit, key, Cost::new(cost)), NOW);
             }
         }
     }
@@ -284,10 +298,14 @@ fn every_key_has_a_time_to_live_and_begins_with_the_prefix() {
 fn a_server_that_forgot_its_scripts_is_told_again() {
     let mut bench = Bench::new();
     let limit = limits()[0];
-    assert_eq!(bench.call(&take(limit, "key", 6, Some(NOW))).said, Said::Done);
+    assert_eq!(bench.call(&take(limit, "key", 6, Some(NOW))).said, CallOutcome::Done);
     let _: () = redis::cmd("SCRIPT").arg("FLUSH").query(&mut bench.connection).unwrap();
-    assert_eq!(bench.call(&take(limit, "key", 6, Some(NOW))).said, Said::Refused, "the state is still there");
-    assert_eq!(bench.call(&take(limit, "key", 4, Some(NOW))).said, Said::Done);
+    assert_eq!(
+        bench.call(&take(limit, "key", 6, Some(NOW))).said,
+        CallOutcome::Refused,
+        "the state is still there"
+    );
+    assert_eq!(bench.call(&take(limit, "key", 4, Some(NOW))).said, CallOutcome::Done);
 }
 
 #[test]
@@ -331,7 +349,7 @@ fn weights_are_compared_to_the_last_unit() {
         let key = over.to_string();
         let _: () = bench.connection.set(&key, kept(&meter, word, now, TEXT)).unwrap();
         let answer = bench.call(&take(Limit::Meter(meter), &key, 1, Some(now)));
-        assert_eq!(answer.said == Said::Done, over < 0, "{over} too much");
+        assert_eq!(answer.said == CallOutcome::Done, over < 0, "{over} too much");
         assert_eq!(meter.charge(word, Cost::ONE, now).is_some(), over < 0);
     }
 }

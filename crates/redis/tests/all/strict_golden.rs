@@ -6,10 +6,12 @@ use crate::support::vectors;
 use crate::support::{PlainLink, Redis, runtime};
 use redis::Commands;
 use tidegate::testing::Random;
-use tidegate::{Cost, Decision, Limit, Meter, Nanos, Outcome};
-use tidegate_core::sliding_log::{Log, Room};
+use tidegate::{Cost, Limit, LimitDecision, Meter, Nanos, Outcome};
+use tidegate_core::sliding_log::{Log, LogGrowth};
 use tidegate_redis::testing::{kept, kept_log, log_kept, state_kept};
-use tidegate_redis::{Answer, BucketKey, Call, Entry, Found, Link, Said, State, Verb};
+use tidegate_redis::{
+    BucketEntry, BucketKey, CallAnswer, CallOutcome, CallVerb, FoundState, Link, ScriptCall, State,
+};
 
 /// How much longer keys are kept where the time is given.
 const SLACK: u64 = 3_600_000;
@@ -23,19 +25,26 @@ enum Kept {
 
 /// What a call finds.
 struct Case {
-    call: Call,
+    call: ScriptCall,
     now: Nanos,
     states: HashMap<BucketKey, Kept>,
 }
 
 fn case(random: &mut Random, number: u64) -> Case {
     let now = vectors::now(random);
-    let verb = *random.pick(&[Verb::Take, Verb::Take, Verb::Take, Verb::Peek, Verb::Refund, Verb::HandBack]);
-    let mut call = Call { verb, entries: Default::default(), at: Some(now) };
+    let verb = *random.pick(&[
+        CallVerb::Take,
+        CallVerb::Take,
+        CallVerb::Take,
+        CallVerb::Peek,
+        CallVerb::Refund,
+        CallVerb::HandBack,
+    ]);
+    let mut call = ScriptCall { verb, entries: Default::default(), at: Some(now) };
     let mut states = HashMap::new();
     for place in 0..1 + random.below(4) {
         let again = (place > 0 && random.once_in(4)).then(|| call.entries[0].clone());
-        let limit = again.as_ref().map_or_else(|| vectors::limit(random), |entry: &Entry| entry.limit);
+        let limit = again.as_ref().map_or_else(|| vectors::limit(random), |entry: &BucketEntry| entry.limit);
         let cost = vectors::cost(random, &limit);
         let key =
             again.map_or_else(|| BucketKey(format!("g:1:{{t}}:{number}.{place}").into()), |entry| entry.key);
@@ -50,14 +59,14 @@ fn case(random: &mut Random, number: u64) -> Case {
             Limit::Log(quota) => Kept::Log(Log::from_entries(vectors::log_entries(random, quota, now))),
         });
         let charged_at = charged_at(random, &states[&key], now);
-        call.entries.push(Entry {
+        call.entries.push(BucketEntry {
             key,
             limit,
             text: "x 1".into(),
             cost,
             binding: !random.once_in(4),
             delay,
-            want: if verb == Verb::Take { want } else { 0 },
+            want: if verb == CallVerb::Take { want } else { 0 },
             // Half of the calls are about keys that may be trusted.
             spare: limit
                 .meter()
@@ -83,7 +92,7 @@ fn charged_at(random: &mut Random, state: &Kept, now: Nanos) -> Nanos {
     }
 }
 
-fn decide(limit: &Limit, state: &Kept, entry: &Entry, now: Nanos) -> Decision {
+fn decide(limit: &Limit, state: &Kept, entry: &BucketEntry, now: Nanos) -> LimitDecision {
     match (limit, state) {
         (Limit::Meter(meter), Kept::Word(word)) => meter.peek_ahead(*word, entry.cost, now, entry.delay),
         (Limit::Log(quota), Kept::Log(log)) => {
@@ -95,7 +104,7 @@ fn decide(limit: &Limit, state: &Kept, entry: &Entry, now: Nanos) -> Decision {
     }
 }
 
-fn charge(entry: &Entry, state: &mut Kept, cost: Cost, now: Nanos) -> bool {
+fn charge(entry: &BucketEntry, state: &mut Kept, cost: Cost, now: Nanos) -> bool {
     match (&entry.limit, state) {
         (Limit::Meter(meter), Kept::Word(word)) => {
             let next = meter.charge_ahead(*word, cost, now, entry.delay);
@@ -103,7 +112,7 @@ fn charge(entry: &Entry, state: &mut Kept, cost: Cost, now: Nanos) -> bool {
             next.is_some()
         }
         (Limit::Log(quota), Kept::Log(log)) => {
-            log.take_ahead(quota, cost, now, now.saturating_add(entry.delay), Room::Grow).is_allowed()
+            log.take_ahead(quota, cost, now, now.saturating_add(entry.delay), LogGrowth::Grow).is_allowed()
         }
         _ => unreachable!(),
     }
@@ -114,12 +123,13 @@ fn by_core(case: &Case) -> (HashMap<BucketKey, Kept>, bool, Vec<u32>) {
     let Case { call, now, states } = case;
     let (entries, mut after) = (&call.entries, states.clone());
     let mut leased = vec![0; entries.len()];
-    let refuses =
-        |entry: &Entry| entry.binding && !decide(&entry.limit, &states[&entry.key], entry, *now).is_allowed();
+    let refuses = |entry: &BucketEntry| {
+        entry.binding && !decide(&entry.limit, &states[&entry.key], entry, *now).is_allowed()
+    };
     match call.verb {
-        Verb::Take | Verb::Peek if entries.iter().any(refuses) => return (after, false, leased),
-        Verb::Peek => return (after, true, leased),
-        Verb::Take => {
+        CallVerb::Take | CallVerb::Peek if entries.iter().any(refuses) => return (after, false, leased),
+        CallVerb::Peek => return (after, true, leased),
+        CallVerb::Take => {
             for binding in [true, false] {
                 for entry in entries.iter().filter(|entry| entry.binding == binding) {
                     let state = after.get_mut(&entry.key).expect("every key has a state");
@@ -141,13 +151,13 @@ fn by_core(case: &Case) -> (HashMap<BucketKey, Kept>, bool, Vec<u32>) {
                 }
             }
         }
-        Verb::Refund => entries.iter().for_each(|entry| refund(entry, &mut after, *now)),
-        Verb::HandBack => entries.iter().rev().for_each(|entry| hand_back(entry, &mut after, *now)),
+        CallVerb::Refund => entries.iter().for_each(|entry| refund(entry, &mut after, *now)),
+        CallVerb::HandBack => entries.iter().rev().for_each(|entry| hand_back(entry, &mut after, *now)),
     }
     (after, true, leased)
 }
 
-fn refund(entry: &Entry, after: &mut HashMap<BucketKey, Kept>, now: Nanos) {
+fn refund(entry: &BucketEntry, after: &mut HashMap<BucketKey, Kept>, now: Nanos) {
     match (&entry.limit, after.get_mut(&entry.key).expect("every key has a state")) {
         (Limit::Meter(meter), Kept::Word(word)) => *word = meter.refund(*word, entry.cost, now),
         (Limit::Log(quota), Kept::Log(log)) => {
@@ -158,7 +168,7 @@ fn refund(entry: &Entry, after: &mut HashMap<BucketKey, Kept>, now: Nanos) {
     }
 }
 
-fn hand_back(entry: &Entry, after: &mut HashMap<BucketKey, Kept>, now: Nanos) {
+fn hand_back(entry: &BucketEntry, after: &mut HashMap<BucketKey, Kept>, now: Nanos) {
     match (&entry.limit, after.get_mut(&entry.key).expect("every key has a state")) {
         (Limit::Meter(meter), Kept::Word(word)) => {
             *word = meter.hand_back(*word, entry.cost, meter.as_of(entry.charged_at, entry.delay), now);
@@ -257,10 +267,10 @@ fn check_lives(server: &mut redis::Connection, case: &Case, after: &HashMap<Buck
     }
 }
 
-fn check_found(case: &Case, answer: &Answer) {
+fn check_found(case: &Case, answer: &CallAnswer) {
     assert_eq!(answer.at, case.now);
     for (entry, found) in case.call.entries.iter().zip(&answer.found) {
-        let Found::Here(state) = found else { panic!("nothing is written under another text") };
+        let FoundState::Here(state) = found else { panic!("nothing is written under another text") };
         match (state, &case.states[&entry.key], &entry.limit) {
             (State::Word(told), Kept::Word(word), Limit::Meter(_)) => assert_eq!(told, word, "{entry:?}"),
             (State::Log(told), Kept::Log(log), Limit::Log(quota)) if takes(case.call.verb) => {
@@ -278,8 +288,8 @@ fn check_found(case: &Case, answer: &Answer) {
     }
 }
 
-fn takes(verb: Verb) -> bool {
-    matches!(verb, Verb::Take | Verb::Peek)
+fn takes(verb: CallVerb) -> bool {
+    matches!(verb, CallVerb::Take | CallVerb::Peek)
 }
 
 fn run(seed: u64, cases: u64) {
@@ -295,13 +305,13 @@ fn run(seed: u64, cases: u64) {
             .block_on(link.call(&case.call))
             .unwrap_or_else(|error| panic!("{error}: {:?}", case.call));
         let (after, is_done, leased) = by_core(&case);
-        assert_eq!(answer.said == Said::Done, is_done, "{:?}\n{:?}", case.call, case.states);
+        assert_eq!(answer.said == CallOutcome::Done, is_done, "{:?}\n{:?}", case.call, case.states);
         assert_eq!(answer.poisoned, 0, "{:?}", case.call);
         assert_eq!(answer.leased.as_slice(), leased, "{:?}", case.call);
         check_found(&case, &answer);
         check_states(&mut connection, &case, &after);
-        let is_written = |entry: &Entry| entry.cost > Cost::ZERO && entry.binding;
-        if is_done && case.call.verb == Verb::Take && case.call.entries.iter().all(is_written) {
+        let is_written = |entry: &BucketEntry| entry.cost > Cost::ZERO && entry.binding;
+        if is_done && case.call.verb == CallVerb::Take && case.call.entries.iter().all(is_written) {
             check_lives(&mut connection, &case, &after);
         }
         done += u64::from(is_done);

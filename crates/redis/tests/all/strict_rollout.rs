@@ -3,7 +3,7 @@
 
 use crate::support::{PlainLink, Redis, runtime};
 use tidegate::{Carry, Charge, Cost, Intent, Limit, LimitRef, LogQuota, Nanos, Quota, Store};
-use tidegate_redis::testing::Asking;
+use tidegate_redis::testing::AskingStore;
 
 const NOW: Nanos = Nanos::from_secs(1_800_000_000);
 
@@ -22,17 +22,17 @@ impl Bench {
         Bench { server: Redis::start(), runtime: runtime() }
     }
 
-    fn node(&self) -> Asking<PlainLink> {
-        Asking::new(self.runtime.block_on(PlainLink::connect(&self.server, "shared")), "shared")
+    fn node(&self) -> AskingStore<PlainLink> {
+        AskingStore::new(self.runtime.block_on(PlainLink::connect(&self.server, "shared")), "shared")
     }
 
     /// Takes one by one until there is no more.
-    fn drain(&self, node: &Asking<PlainLink>, limit: &LimitRef, now: Nanos) -> u64 {
+    fn drain(&self, node: &AskingStore<PlainLink>, limit: &LimitRef, now: Nanos) -> u64 {
         self.take(node, limit, 10_000, now)
     }
 
     /// Takes one by one, so many at most.
-    fn take(&self, node: &Asking<PlainLink>, limit: &LimitRef, most: usize, now: Nanos) -> u64 {
+    fn take(&self, node: &AskingStore<PlainLink>, limit: &LimitRef, most: usize, now: Nanos) -> u64 {
         let charges = [Charge::new(limit, b"key", Cost::ONE)];
         let take = || self.runtime.block_on(node.charge(Intent::Take, &charges, now)).unwrap().allowed;
         (0..most).take_while(|_| take()).count() as u64
@@ -106,7 +106,7 @@ fn who_comes_with_another_policy_leaves_the_tokens_as_they_are() {
         let (old, new) = (bench.node(), bench.node());
         let before = old.limit(&name, bucket(1, Nanos::HOUR, 10), Carry::AsIs, NOW).unwrap();
         let after = new.limit(&name, bucket(1, Nanos::HOUR, 100), carry, NOW).unwrap();
-        let take = |node: &Asking<PlainLink>, limit| {
+        let take = |node: &AskingStore<PlainLink>, limit| {
             let charges = [Charge::new(limit, b"key", Cost::ONE)];
             bench.runtime.block_on(node.charge(Intent::Take, &charges, NOW)).unwrap().decisions[0].remaining
         };

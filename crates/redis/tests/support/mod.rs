@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use redis::aio::MultiplexedConnection;
 use redis::{ErrorKind, ServerErrorKind, Value};
 use tidegate::Nanos;
-use tidegate_redis::testing::{Encoded, decode, decode_beat, encode, encode_beat};
-use tidegate_redis::{Answer, Call, Link, LinkError};
+use tidegate_redis::testing::{EncodedCall, decode, decode_beat, encode, encode_beat};
+use tidegate_redis::{CallAnswer, Link, LinkError, ScriptCall};
 
 pub use self::process::Redis;
 
@@ -57,7 +57,7 @@ impl PlainLink {
         PlainLink { slots: true, ..self }
     }
 
-    pub async fn send(&self, encoded: &Encoded) -> Result<Value, LinkError> {
+    pub async fn send(&self, encoded: &EncodedCall) -> Result<Value, LinkError> {
         let script = encoded.script;
         match self.eval("EVALSHA", &script.sha, encoded).await {
             Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
@@ -68,7 +68,12 @@ impl PlainLink {
         .map_err(|error| LinkError::Refused(error.to_string()))
     }
 
-    async fn eval(&self, verb: &str, script: &str, encoded: &Encoded) -> Result<Value, redis::RedisError> {
+    async fn eval(
+        &self,
+        verb: &str,
+        script: &str,
+        encoded: &EncodedCall,
+    ) -> Result<Value, redis::RedisError> {
         let mut command = redis::cmd(verb);
         command.arg(script).arg(encoded.keys.len());
         encoded.keys.iter().for_each(|key| {
@@ -82,7 +87,7 @@ impl PlainLink {
 }
 
 impl Link for PlainLink {
-    async fn call(&self, call: &Call) -> Result<Answer, LinkError> {
+    async fn call(&self, call: &ScriptCall) -> Result<CallAnswer, LinkError> {
         decode(call, self.send(&encode(call)).await?)
     }
 

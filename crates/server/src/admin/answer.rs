@@ -9,14 +9,14 @@ use hyper::body::Incoming;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
-use super::gate::{self, Refusal};
-use super::{Caller, debug, health};
+use super::gate::{self, AdminRefusal};
+use super::{AdminClient, debug, health};
 use crate::node::Node;
 use crate::observe;
-use crate::serve::NoRoom;
+use crate::serve::OutboxFull;
 
 /// What is sent back.
-pub(super) type Answer = Response<Bytes>;
+pub(super) type AdminResponse = Response<Bytes>;
 
 /// The endpoints, and what is there.
 pub(super) const ENDPOINTS: [(&str, &str); 4] = [
@@ -30,7 +30,7 @@ pub(super) const ENDPOINTS: [(&str, &str); 4] = [
 ];
 
 /// The answer to a request. Its body, if there is one, is not looked at.
-pub(super) async fn to(node: Arc<Node>, caller: Caller, request: Request<Incoming>) -> Answer {
+pub(super) async fn to(node: Arc<Node>, caller: AdminClient, request: Request<Incoming>) -> AdminResponse {
     if let Err(refusal) = gate::host(&node, &request) {
         return refused(refusal);
     }
@@ -54,7 +54,7 @@ pub(super) async fn to(node: Arc<Node>, caller: Caller, request: Request<Incomin
 }
 
 /// One page at a time: with many limits it takes some milliseconds.
-async fn metrics(node: Arc<Node>) -> Answer {
+async fn metrics(node: Arc<Node>) -> AdminResponse {
     let turns = Arc::clone(&node.metrics().scrapes);
     match in_turn(turns, move || observe::metrics_page(&node)).await {
         Some(page) => text(StatusCode::OK, observe::CONTENT_TYPE, page),
@@ -81,14 +81,14 @@ fn index() -> String {
     page
 }
 
-fn not_found() -> Answer {
+fn not_found() -> AdminResponse {
     let paths: Vec<&str> = ENDPOINTS.iter().map(|(path, _)| *path).collect();
     let detail = format!("there is nothing here; there is {}", paths.join(", "));
     problem(StatusCode::NOT_FOUND, &detail, json!({ "endpoints": paths }))
 }
 
 /// A page of text.
-pub(super) fn text(status: StatusCode, content_type: &'static str, body: String) -> Answer {
+pub(super) fn text(status: StatusCode, content_type: &'static str, body: String) -> AdminResponse {
     let mut answer = Response::new(Bytes::from(body));
     *answer.status_mut() = status;
     let headers = answer.headers_mut();
@@ -99,24 +99,24 @@ pub(super) fn text(status: StatusCode, content_type: &'static str, body: String)
 }
 
 /// A JSON object.
-pub(super) fn object(status: StatusCode, body: &Value) -> Answer {
+pub(super) fn object(status: StatusCode, body: &Value) -> AdminResponse {
     text(status, "application/json", format!("{body}\n"))
 }
 
 /// Why somebody may not look.
-pub(super) fn refused(refusal: Refusal) -> Answer {
+pub(super) fn refused(refusal: AdminRefusal) -> AdminResponse {
     problem(refusal.status(), &refusal.to_string(), json!({}))
 }
 
 /// Nothing is made while answers that were not taken use up what there is for them.
-pub(super) fn no_room(no_room: NoRoom) -> Answer {
+pub(super) fn no_room(no_room: OutboxFull) -> AdminResponse {
     let mut answer = problem(StatusCode::SERVICE_UNAVAILABLE, &no_room.to_string(), json!({}));
     answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
     answer
 }
 
 /// Why there is nothing else, for programs and people.
-pub(super) fn problem(status: StatusCode, detail: &str, mut members: Value) -> Answer {
+pub(super) fn problem(status: StatusCode, detail: &str, mut members: Value) -> AdminResponse {
     members["type"] = "about:blank".into();
     members["title"] = status.canonical_reason().unwrap_or("Error").into();
     members["status"] = status.as_u16().into();

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use http::{Request, StatusCode};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use tidegate::policy::BusyKey;
+use tidegate::engine::BusyKey;
 use tidegate_policy::{Descriptor, RuleSet};
 
-use super::answer::{Answer, object, problem, refused};
-use super::{Caller, gate};
+use super::answer::{AdminResponse, object, problem, refused};
+use super::{AdminClient, gate};
 use crate::node::Node;
 
 /// How many keys are told if nobody says.
@@ -19,7 +19,7 @@ const KEYS_MAX: usize = 64;
 
 /// The keys that take the most and that are denied the most. They are what clients sent, so not for
 /// everybody who can reach this.
-pub(super) async fn hot_keys<B>(node: Arc<Node>, caller: Caller, request: &Request<B>) -> Answer {
+pub(super) async fn hot_keys<B>(node: Arc<Node>, caller: AdminClient, request: &Request<B>) -> AdminResponse {
     if let Err(refusal) = gate::trusted(&node, caller, request.headers()) {
         return refused(refusal);
     }

@@ -22,8 +22,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::timeout;
 
 use crate::bounds;
-use crate::lifecycle::Phase;
 use crate::node::Node;
+use crate::node::lifecycle::Phase;
 use crate::serve::{Outbox, Peer};
 use crate::settings::Listener;
 
@@ -32,7 +32,7 @@ const LIFE_MAX: Duration = Duration::from_secs(300);
 
 /// Who asks.
 #[derive(Clone, Copy, Debug)]
-pub struct Caller {
+pub struct AdminClient {
     /// Its address.
     pub address: IpAddr,
     /// Did it come to a listener that only this machine reaches?
@@ -44,11 +44,11 @@ pub(crate) async fn serve<I>(node: Arc<Node>, io: I, peer: Peer)
 where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    answer_connection(node, io, Caller { address: peer.address, on_loopback: peer.on_loopback }).await;
+    answer_connection(node, io, AdminClient { address: peer.address, on_loopback: peer.on_loopback }).await;
 }
 
 /// The same for who is not a `Peer`.
-pub async fn answer_connection<I>(node: Arc<Node>, io: I, caller: Caller)
+pub async fn answer_connection<I>(node: Arc<Node>, io: I, caller: AdminClient)
 where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {

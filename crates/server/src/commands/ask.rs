@@ -43,16 +43,16 @@ pub(super) enum AskError {
 
 /// A server's address.
 #[derive(Debug)]
-pub(super) struct Target {
+pub(super) struct ServerTarget {
     secure: bool,
     host: String,
     port: u16,
     path: String,
 }
 
-impl Target {
+impl ServerTarget {
     /// From what people write.
-    pub(super) fn parse(server: &str) -> Result<Target, AskError> {
+    pub(super) fn parse(server: &str) -> Result<ServerTarget, AskError> {
         let wrong = || AskError::Address(server.to_owned());
         let with_scheme = if server.contains("://") { server.to_owned() } else { format!("http://{server}") };
         let uri: Uri = with_scheme.parse().map_err(|_| wrong())?;
@@ -64,7 +64,7 @@ impl Target {
         let host = uri.host().filter(|host| !host.is_empty()).ok_or_else(wrong)?;
         let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
         let port = uri.port_u16().unwrap_or(if secure { 443 } else { 80 });
-        Ok(Target { secure, host, port, path: uri.path().trim_end_matches('/').to_owned() })
+        Ok(ServerTarget { secure, host, port, path: uri.path().trim_end_matches('/').to_owned() })
     }
 
     /// Host and port, as a header has them.
@@ -216,11 +216,11 @@ mod tests {
             ("https://example.com", true, "example.com:443"),
             ("http://[::1]:9", false, "[::1]:9"),
         ] {
-            let target = Target::parse(text).unwrap();
+            let target = ServerTarget::parse(text).unwrap();
             assert_eq!((target.secure, target.authority().as_str()), (secure, authority), "{text}");
         }
         for text in ["redis://127.0.0.1:6380", "http://", "", "http://a b"] {
-            assert!(matches!(Target::parse(text), Err(AskError::Address(_))), "{text}");
+            assert!(matches!(ServerTarget::parse(text), Err(AskError::Address(_))), "{text}");
         }
     }
 }

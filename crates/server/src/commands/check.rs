@@ -5,16 +5,16 @@ use std::fmt::Write;
 use http::StatusCode;
 use serde_json::Value;
 
-use super::ask::Target;
+use super::ask::ServerTarget;
 use super::print;
 use crate::bounds::RESP_ARGS_MAX;
-use crate::cli::{Check, Format};
-use crate::exit::Failure;
-use crate::paint::{Paint, Tone, printable};
-use crate::question::question;
+use crate::commands::flags::{Check, OutputFormat};
+use crate::commands::request_pairs::question;
+use crate::commands::terminal::exit::CommandFailure;
+use crate::commands::terminal::paint::{Paint, Tone, printable};
 
-pub(super) fn run(args: &Check) -> Result<(), Failure> {
-    let usage = |error: &dyn std::fmt::Display| Failure::Usage(error.to_string());
+pub(super) fn run(args: &Check) -> Result<(), CommandFailure> {
+    let usage = |error: &dyn std::fmt::Display| CommandFailure::Usage(error.to_string());
     if args.fields.len() * 2 > RESP_ARGS_MAX {
         return Err(usage(&format!("at most {} fields", RESP_ARGS_MAX / 2)));
     }
@@ -24,8 +24,8 @@ pub(super) fn run(args: &Check) -> Result<(), Failure> {
         pairs.push(field.split_once('=').ok_or_else(wrong)?);
     }
     let body = question(pairs.into_iter()).map_err(|error| usage(&error))?.to_string();
-    let target = Target::parse(&args.server).map_err(|error| usage(&error))?;
-    let running = |error: &dyn std::fmt::Display| Failure::Running(error.to_string());
+    let target = ServerTarget::parse(&args.server).map_err(|error| usage(&error))?;
+    let running = |error: &dyn std::fmt::Display| CommandFailure::Running(error.to_string());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| running(&error))?;
     let path = if args.peek { "/v1/peek" } else { "/v1/check" };
@@ -36,17 +36,17 @@ pub(super) fn run(args: &Check) -> Result<(), Failure> {
     match (answer, allowed) {
         (Some(decision), Some(allowed)) => {
             match args.format {
-                Format::Json => print(&format!("{decision}\n"))?,
-                Format::Text => print(&told(&decision, allowed, Paint::stdout()))?,
+                OutputFormat::Json => print(&format!("{decision}\n"))?,
+                OutputFormat::Text => print(&told(&decision, allowed, Paint::stdout()))?,
             }
-            if allowed { Ok(()) } else { Err(Failure::Denied) }
+            if allowed { Ok(()) } else { Err(CommandFailure::Denied) }
         }
         (answer, _) => Err(refused(status, answer.as_ref())),
     }
 }
 
 /// The server gave no decision.
-fn refused(status: StatusCode, answer: Option<&Value>) -> Failure {
+fn refused(status: StatusCode, answer: Option<&Value>) -> CommandFailure {
     let detail =
         answer.and_then(|answer| ["detail", "title"].iter().find_map(|name| answer.get(name)?.as_str()));
     let said = match detail {
@@ -55,8 +55,8 @@ fn refused(status: StatusCode, answer: Option<&Value>) -> Failure {
     };
     match status {
         // The question was wrong.
-        StatusCode::BAD_REQUEST => Failure::Usage(said),
-        _ => Failure::Running(said),
+        StatusCode::BAD_REQUEST => CommandFailure::Usage(said),
+        _ => CommandFailure::Running(said),
     }
 }
 

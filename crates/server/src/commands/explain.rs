@@ -2,42 +2,44 @@
 
 use std::io::ErrorKind;
 
-use tidegate::policy::Limiter;
+use tidegate::engine::Limiter;
 use tidegate::{ManualClock, MemoryOptions, Nanos};
 
 use super::{explained, load_policy, now, print};
-use crate::cli::{Explain, Format};
-use crate::exit::{Failure, read_text, shown};
-use crate::paint::Paint;
+use crate::commands::flags::{Explain, OutputFormat};
+use crate::commands::terminal::exit::{CommandFailure, read_text, shown};
+use crate::commands::terminal::paint::Paint;
 use crate::wire;
 
-pub(super) fn run(args: &Explain) -> Result<(), Failure> {
+pub(super) fn run(args: &Explain) -> Result<(), CommandFailure> {
     if args.policy == "-" && args.request == "-" {
-        return Err(Failure::Usage("only one of --policy and --request can be standard input".to_owned()));
+        return Err(CommandFailure::Usage(
+            "only one of --policy and --request can be standard input".to_owned(),
+        ));
     }
     let at = args.at_ms.map_or_else(now, Nanos::from_millis);
     let policy = load_policy(&args.policy, at, false)?;
     let text = request_text(&args.request)?;
     let request = wire::request(&text)
-        .map_err(|error| Failure::Usage(format!("--request, column {}: {error}", error.column)))?;
+        .map_err(|error| CommandFailure::Usage(format!("--request, column {}: {error}", error.column)))?;
     let clock = ManualClock::new(at);
     let options = MemoryOptions { max_keys: 1_000, ..MemoryOptions::default() };
     let limiter = Limiter::in_memory(policy, options, clock)
-        .map_err(|error| Failure::Running(format!("{}: {error}", shown(&args.policy))))?;
+        .map_err(|error| CommandFailure::Running(format!("{}: {error}", shown(&args.policy))))?;
     for _ in 0..args.after {
-        limiter.check(&request);
+        let _ = limiter.check(&request);
     }
     let mut explanation = limiter.explain(&request);
     // This world is ours alone: the decision is really made, queues included.
     explanation.decision = limiter.take_place_at(&request, at);
     match args.format {
-        Format::Text => print(&explained::text(&explanation, args.after, Paint::stdout())),
-        Format::Json => print(&explained::json(&explanation)),
+        OutputFormat::Text => print(&explained::text(&explanation, args.after, Paint::stdout())),
+        OutputFormat::Json => print(&explained::json(&explanation)),
     }
 }
 
 /// What was given: JSON as it is, or a file that holds it.
-fn request_text(given: &str) -> Result<String, Failure> {
+fn request_text(given: &str) -> Result<String, CommandFailure> {
     if given.trim_start().starts_with('{') {
         return Ok(given.to_owned());
     }
@@ -46,7 +48,9 @@ fn request_text(given: &str) -> Result<String, Failure> {
         && error.kind() == ErrorKind::NotFound
     {
         let hint = "write JSON such as '{\"user\":\"42\",\"path\":\"/api\"}', the name of a file, or -";
-        return Err(Failure::Usage(format!("--request: `{given}` is neither JSON nor a file; {hint}")));
+        return Err(CommandFailure::Usage(format!(
+            "--request: `{given}` is neither JSON nor a file; {hint}"
+        )));
     }
     read_text(given)
 }

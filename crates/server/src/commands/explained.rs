@@ -5,13 +5,14 @@ use std::fmt::Write;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use tidegate::policy::{
+use tidegate::Nanos;
+use tidegate::engine::{
     Decision, ExplainedBucket, ExplainedDetector, ExplainedLimit, ExplainedTenant, Explanation,
 };
 use tidegate_policy::Strategy;
 use tidegate_policy::document::{BudgetMode, Sharing};
 
-use crate::paint::{Paint, Tone, printable};
+use crate::commands::terminal::paint::{Paint, Tone, printable};
 
 /// The explanation as text. `after` is how many equal requests came before.
 pub(super) fn text(explanation: &Explanation, after: u32, paint: Paint) -> String {
@@ -79,10 +80,10 @@ impl Text<'_> {
             write!(self.out, " as `{tag}`")?;
         }
         write!(self.out, ": {}", decision.reason())?;
-        if let Some(wait) = decision.queued() {
+        if let Some(wait) = decision.queued().map(Nanos::from) {
             write!(self.out, "; it waits for {} ms", wait.as_millis_ceil())?;
         }
-        match (decision.is_allowed(), decision.retry_after(), decision.retry_after_secs()) {
+        match (decision.is_allowed(), decision.wait(), decision.retry_after_secs()) {
             (false, Some(wait), Some(secs)) => {
                 write!(self.out, "; retry after {} ms (Retry-After: {secs})", wait.as_millis_ceil())?;
             }
@@ -210,7 +211,7 @@ impl Text<'_> {
         };
         writeln!(self.out, "      {whose}; costs {cost}{from}")?;
         let holds = format!("holds {} of {}", before.remaining, before.limit);
-        match answer.retry_after() {
+        match answer.wait() {
             Some(_) if answer.is_allowed() && !self.is_admitted => {
                 writeln!(self.out, "      {holds}, enough for {cost}")?;
             }
@@ -350,13 +351,13 @@ struct Told<'a> {
 }
 
 fn bucket_json(bucket: &ExplainedBucket) -> Value {
-    let state = |decision: &tidegate::Decision| {
+    let state = |decision: &tidegate::LimitDecision| {
         json!({
             "allowed": decision.is_allowed(),
             "limit": decision.limit,
             "remaining": decision.remaining,
             "reset_after_ms": decision.reset_after.as_millis_ceil(),
-            "retry_after_ms": decision.retry_after().map(|wait| wait.as_millis_ceil()),
+            "retry_after_ms": decision.wait().map(|wait| wait.as_millis_ceil()),
         })
     };
     json!({

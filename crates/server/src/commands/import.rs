@@ -1,16 +1,16 @@
 //! `tidegate import`
 
 use super::print;
-use crate::cli::Import;
-use crate::exit::{Failure, complain, read_text, shown};
-use crate::import::{Format, import};
-use crate::paint::{Paint, Tone};
-use crate::report;
+use crate::commands::flags::Import;
+use crate::commands::terminal::exit::{CommandFailure, complain, read_text, shown};
+use crate::commands::terminal::paint::{Paint, Tone};
+use crate::commands::terminal::report;
+use crate::import::{ImportFormat, import};
 
-pub(super) fn run(args: &Import) -> Result<(), Failure> {
+pub(super) fn run(args: &Import) -> Result<(), CommandFailure> {
     let text = read_text(&args.file)?;
-    let format = Format::from_name(&args.from)
-        .ok_or_else(|| Failure::Usage(format!("`{}` is no format that can be imported", args.from)))?;
+    let format = ImportFormat::from_name(&args.from)
+        .ok_or_else(|| CommandFailure::Usage(format!("`{}` is no format that can be imported", args.from)))?;
     let paint = Paint::stderr();
     match import(format, shown(&args.file), &text) {
         Ok(imported) => {
@@ -22,7 +22,7 @@ pub(super) fn run(args: &Import) -> Result<(), Failure> {
         Err(problems) => {
             complain(format_args!("{}", report::text(shown(&args.file), &text, &problems, paint)));
             complain(format_args!("{}: {}\n", shown(&args.file), report::counts(&problems)));
-            Err(Failure::Invalid)
+            Err(CommandFailure::Invalid)
         }
     }
 }

@@ -4,9 +4,12 @@ mod ask;
 mod check;
 mod explain;
 mod explained;
+pub(super) mod flags;
 mod import;
+pub(super) mod request_pairs;
 mod serve;
 mod simulate;
+pub(crate) mod terminal;
 mod validate;
 
 use std::io::Write;
@@ -16,23 +19,23 @@ use clap::Parser;
 use tidegate::{Clock, MonotonicClock, Nanos};
 use tidegate_policy::Policy;
 
-use crate::cli::{Cli, Command, command};
-use crate::exit::{Failure, complain, read_text, shown};
-use crate::paint::{Paint, Tone, printable};
-use crate::report;
+use crate::commands::flags::{Cli, CliCommand, command};
+use crate::commands::terminal::exit::{CommandFailure, complain, read_text, shown};
+use crate::commands::terminal::paint::{Paint, Tone, printable};
+use crate::commands::terminal::report;
 
 /// Runs what was typed.
 pub fn run() -> ExitCode {
     let Cli { command } = Cli::parse();
     let done = match command {
-        Command::Serve(args) => serve::run(&args),
-        Command::Check(args) => check::run(&args),
-        Command::Validate(args) => validate::run(&args),
-        Command::Explain(args) => explain::run(&args),
-        Command::Simulate(args) => simulate::run(&args),
-        Command::Import(args) => import::run(&args),
-        Command::Schema => print(&tidegate_policy::json_schema()),
-        Command::Completions { shell } => completions(shell),
+        CliCommand::Serve(args) => serve::run(&args),
+        CliCommand::Check(args) => check::run(&args),
+        CliCommand::Validate(args) => validate::run(&args),
+        CliCommand::Explain(args) => explain::run(&args),
+        CliCommand::Simulate(args) => simulate::run(&args),
+        CliCommand::Import(args) => import::run(&args),
+        CliCommand::Schema => print(&tidegate_policy::json_schema()),
+        CliCommand::Completions { shell } => completions(shell),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -50,18 +53,18 @@ pub fn run() -> ExitCode {
     }
 }
 
-fn completions(shell: clap_complete::Shell) -> Result<(), Failure> {
+fn completions(shell: clap_complete::Shell) -> Result<(), CommandFailure> {
     let mut text = Vec::new();
     clap_complete::generate(shell, &mut command(), "tidegate", &mut text);
     print(&String::from_utf8_lossy(&text))
 }
 
 /// Prints to standard output. That nobody listens any more is no failure.
-fn print(text: &str) -> Result<(), Failure> {
+fn print(text: &str) -> Result<(), CommandFailure> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(Failure::Running(format!("cannot write: {error}")))
+            Err(CommandFailure::Running(format!("cannot write: {error}")))
         }
         _ => Ok(()),
     }
@@ -73,7 +76,7 @@ fn now() -> Nanos {
 }
 
 /// A policy to be used. Its problems go to standard error.
-fn load_policy(path: &str, now: Nanos, quiet: bool) -> Result<Policy, Failure> {
+fn load_policy(path: &str, now: Nanos, quiet: bool) -> Result<Policy, CommandFailure> {
     let text = read_text(path)?;
     let paint = Paint::stderr();
     match Policy::parse_at(&text, now) {
@@ -88,7 +91,7 @@ fn load_policy(path: &str, now: Nanos, quiet: bool) -> Result<Policy, Failure> {
         Err(error) => {
             complain(format_args!("{}", report::text(shown(path), &text, &error.problems, paint)));
             complain(format_args!("{}: {}\n", shown(path), report::counts(&error.problems)));
-            Err(Failure::Invalid)
+            Err(CommandFailure::Invalid)
         }
     }
 }

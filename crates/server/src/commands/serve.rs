@@ -7,27 +7,29 @@ use tidegate::{Clock, LimitError};
 use tidegate_policy::{Problem, RuleSet};
 
 use super::{now, print};
-use crate::cli::Serve;
-use crate::exit::{Failure, complain};
+use crate::commands::flags::Serve;
+use crate::commands::terminal::exit::{CommandFailure, complain};
+use crate::commands::terminal::paint::Paint;
+use crate::commands::terminal::report;
 use crate::identity::Identity;
+use crate::node::store::StoreThreadError;
 use crate::node::{Node, NodeError};
 use crate::observe::{Traces, logs, tell_panics};
-use crate::paint::Paint;
-use crate::report;
-use crate::serve::policy_file::{self, QUICK_START};
+use crate::serve::reload::policy_file;
+use crate::serve::reload::policy_file::QUICK_START;
+use crate::serve::reload::watch::WatchedFiles;
 use crate::serve::reload::{PolicyFile, Reload};
-use crate::serve::watch::Watched;
 use crate::serve::{self, Banner, Tls};
-use crate::settings::{self, Given, Settings};
-use crate::shared::KeeperError;
+use crate::settings::{self, FlagsAndEnvironment, Settings};
 
-pub(super) fn run(args: &Serve) -> Result<(), Failure> {
+pub(super) fn run(args: &Serve) -> Result<(), CommandFailure> {
     let (settings, said) = settings(args)?;
     let kill_switch = std::env::var("TIDEGATE_KILL_SWITCH").ok();
     let kill_switch = settings::kill_switch_from(kill_switch.as_deref()).map_err(usage)?;
     // What is watched is looked at before it is read, so that no change goes unnoticed in between.
     let jwks = Reload::watch_jwks(settings.jwt.as_ref());
-    let tls_watched = settings.tls.as_ref().map(|tls| Watched::new(vec![tls.cert.clone(), tls.key.clone()]));
+    let tls_watched =
+        settings.tls.as_ref().map(|tls| WatchedFiles::new(vec![tls.cert.clone(), tls.key.clone()]));
     let (rules, policy, warnings) = policy(&settings)?;
     let tls =
         settings.tls.as_ref().map(Tls::load).transpose().map_err(|error| usage(format!("tls: {error}")))?;
@@ -43,9 +45,8 @@ pub(super) fn run(args: &Serve) -> Result<(), Failure> {
     let node = Node::new(settings, rules, identity);
     let mut node = node.map_err(|error| match error {
         // Limits that a shared store cannot count are a matter of what was written, as an address is.
-        NodeError::Shared(KeeperError::Server(_)) | NodeError::Limits(LimitError::NotShared { .. }) => {
-            usage(error)
-        }
+        NodeError::Shared(StoreThreadError::RedisClient(_))
+        | NodeError::Limits(LimitError::NotShared { .. }) => usage(error),
         _ => running(error),
     })?;
     node.set_traces(traces);
@@ -76,19 +77,19 @@ pub(super) fn run(args: &Serve) -> Result<(), Failure> {
     ended
 }
 
-fn usage(error: impl std::fmt::Display) -> Failure {
-    Failure::Usage(error.to_string())
+fn usage(error: impl std::fmt::Display) -> CommandFailure {
+    CommandFailure::Usage(error.to_string())
 }
 
-fn running(error: impl std::fmt::Display) -> Failure {
-    Failure::Running(error.to_string())
+fn running(error: impl std::fmt::Display) -> CommandFailure {
+    CommandFailure::Running(error.to_string())
 }
 
 /// The problems of a file.
 type Said = Option<(String, Vec<Problem>)>;
 
 /// File, environment and flags, in this order; the last word counts.
-fn settings(args: &Serve) -> Result<(Settings, Said), Failure> {
+fn settings(args: &Serve) -> Result<(Settings, Said), CommandFailure> {
     let config = args.config.as_deref().filter(|file| !file.is_empty());
     let (file, said) = match config {
         None => (Settings::default(), None),
@@ -105,7 +106,7 @@ fn settings(args: &Serve) -> Result<(Settings, Said), Failure> {
         }
     };
     let secret = |name: &str| std::env::var(name).ok();
-    let given = Given {
+    let given = FlagsAndEnvironment {
         listen: [args.http.clone(), args.grpc.clone(), args.resp.clone(), args.admin.clone()],
         policy: args.policy.as_ref().map(PathBuf::from),
         workers: args.workers.map(usize::from),
@@ -118,13 +119,13 @@ fn settings(args: &Serve) -> Result<(Settings, Said), Failure> {
 }
 
 /// The rules to serve, the file they are from, and what is to be said about them.
-fn policy(settings: &Settings) -> Result<(RuleSet, Option<PolicyFile>, Said), Failure> {
+fn policy(settings: &Settings) -> Result<(RuleSet, Option<PolicyFile>, Said), CommandFailure> {
     let Some(path) = settings.policy.clone() else {
         let compiled = policy_file::compile(QUICK_START, settings, now());
         let (rules, warnings) = compiled.map_err(|problems| tell("quick start", QUICK_START, &problems))?;
         return Ok((rules, None, (!warnings.is_empty()).then(|| ("quick start".to_owned(), warnings))));
     };
-    let watched = Watched::new(vec![path.clone()]);
+    let watched = WatchedFiles::new(vec![path.clone()]);
     let text = policy_file::read(&path).map_err(|error| unreadable("policy", &path, &error))?;
     let name = path.display().to_string();
     let compiled = policy_file::compile(&text, settings, now());
@@ -133,13 +134,13 @@ fn policy(settings: &Settings) -> Result<(RuleSet, Option<PolicyFile>, Said), Fa
     Ok((rules, Some(PolicyFile { path, watched, text }), said))
 }
 
-fn unreadable(what: &str, path: &Path, error: &std::io::Error) -> Failure {
+fn unreadable(what: &str, path: &Path, error: &std::io::Error) -> CommandFailure {
     usage(format!("cannot read the {what} {}: {error}", path.display()))
 }
 
 /// Tells everything that is wrong with a document.
-fn tell(file: &str, text: &str, problems: &[Problem]) -> Failure {
+fn tell(file: &str, text: &str, problems: &[Problem]) -> CommandFailure {
     complain(format_args!("{}", report::text(file, text, problems, Paint::stderr())));
     complain(format_args!("{file}: {}\n", report::counts(problems)));
-    Failure::Invalid
+    CommandFailure::Invalid
 }

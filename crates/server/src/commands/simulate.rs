@@ -4,16 +4,18 @@ use std::fs::File;
 use std::io::{BufReader, IsTerminal, Read, Write};
 
 use super::load_policy;
-use crate::cli::Simulate;
-use crate::exit::{Failure, complain, shown};
-use crate::simulate::{Progress, SimulateError, run as simulate};
+use crate::commands::flags::Simulate;
+use crate::commands::terminal::exit::{CommandFailure, complain, shown};
+use crate::replay::{ReplayProgress, SimulateError, run as simulate};
 use tidegate::Nanos;
 
 const BUFFER: usize = 1 << 20;
 
-pub(super) fn run(args: &Simulate) -> Result<(), Failure> {
+pub(super) fn run(args: &Simulate) -> Result<(), CommandFailure> {
     if args.policy == "-" && args.trace == "-" {
-        return Err(Failure::Usage("only one of --policy and --trace can be standard input".to_owned()));
+        return Err(CommandFailure::Usage(
+            "only one of --policy and --trace can be standard input".to_owned(),
+        ));
     }
     // A trace has a time of its own, so what has expired is not warned of.
     let policy = load_policy(&args.policy, Nanos::ZERO, args.quiet)?;
@@ -31,27 +33,28 @@ pub(super) fn run(args: &Simulate) -> Result<(), Failure> {
         }
         Err(SimulateError::Write(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         Err(error @ SimulateError::Line { .. }) => {
-            Err(Failure::Usage(format!("{}, {error}", shown(&args.trace))))
+            Err(CommandFailure::Usage(format!("{}, {error}", shown(&args.trace))))
         }
-        Err(error) => Err(Failure::Running(error.to_string())),
+        Err(error) => Err(CommandFailure::Running(error.to_string())),
     }
 }
 
-fn open_trace(path: &str) -> Result<(Box<dyn Read>, Option<u64>), Failure> {
+fn open_trace(path: &str) -> Result<(Box<dyn Read>, Option<u64>), CommandFailure> {
     if path == "-" {
         return Ok((Box::new(std::io::stdin().lock()), None));
     }
-    let file = File::open(path).map_err(|error| Failure::Usage(format!("cannot read {path}: {error}")))?;
+    let file =
+        File::open(path).map_err(|error| CommandFailure::Usage(format!("cannot read {path}: {error}")))?;
     let size = file.metadata().ok().filter(std::fs::Metadata::is_file).map(|metadata| metadata.len());
     Ok((Box::new(file), size))
 }
 
-fn open_out(path: &str) -> Result<Box<dyn Write>, Failure> {
+fn open_out(path: &str) -> Result<Box<dyn Write>, CommandFailure> {
     let out: Box<dyn Write> = if path == "-" {
         Box::new(std::io::stdout().lock())
     } else {
         let file = File::create(path);
-        Box::new(file.map_err(|error| Failure::Running(format!("cannot write {path}: {error}")))?)
+        Box::new(file.map_err(|error| CommandFailure::Running(format!("cannot write {path}: {error}")))?)
     };
     Ok(out)
 }
@@ -74,7 +77,7 @@ impl Bar {
         Bar { size: size.filter(|size| *size > 0), shown: false, on, last_percent: None }
     }
 
-    fn show(&mut self, progress: Progress) {
+    fn show(&mut self, progress: ReplayProgress) {
         if !self.on {
             return;
         }

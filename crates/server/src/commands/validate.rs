@@ -4,12 +4,12 @@ use serde_json::json;
 use tidegate_policy::{Policy, PolicyError, Problem, Span};
 
 use super::{now, print};
-use crate::cli::{Format, Validate};
-use crate::exit::{Failure, read_text, shown};
-use crate::paint::{Paint, Tone};
-use crate::report;
+use crate::commands::flags::{OutputFormat, Validate};
+use crate::commands::terminal::exit::{CommandFailure, read_text, shown};
+use crate::commands::terminal::paint::{Paint, Tone};
+use crate::commands::terminal::report;
 
-pub(super) fn run(args: &Validate) -> Result<(), Failure> {
+pub(super) fn run(args: &Validate) -> Result<(), CommandFailure> {
     let now = now();
     let mut sound = true;
     let mut files = Vec::new();
@@ -28,11 +28,11 @@ pub(super) fn run(args: &Validate) -> Result<(), Failure> {
         let valid = !problems.iter().any(Problem::is_error);
         sound &= valid;
         match args.format {
-            Format::Json => {
+            OutputFormat::Json => {
                 let problems = report::json(shown(path), &problems);
                 files.push(json!({ "file": shown(path), "valid": valid, "problems": problems }));
             }
-            Format::Text => {
+            OutputFormat::Text => {
                 let paint = Paint::stdout();
                 let told = report::text(shown(path), &text, &problems, paint);
                 let verdict =
@@ -46,14 +46,14 @@ pub(super) fn run(args: &Validate) -> Result<(), Failure> {
             }
         }
     }
-    if args.format == Format::Json {
+    if args.format == OutputFormat::Json {
         let all = json!({ "valid": sound, "files": files });
         print(&format!("{}\n", serde_json::to_string_pretty(&all).expect("it is plain JSON")))?;
     }
-    if sound { Ok(()) } else { Err(Failure::Invalid) }
+    if sound { Ok(()) } else { Err(CommandFailure::Invalid) }
 }
 
-fn unreadable(failure: &Failure) -> Problem {
+fn unreadable(failure: &CommandFailure) -> Problem {
     let problem = Problem::error(Span::default(), "", failure.to_string());
     problem.want("a policy, YAML or JSON").hint("check the name; `-` is standard input")
 }

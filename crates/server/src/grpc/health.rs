@@ -6,13 +6,13 @@ use bytes::Bytes;
 use h2::server::SendResponse;
 use prost::Message;
 
-use super::error::CallError;
 use super::proto::grpc::health::v1::health_check_response::ServingStatus;
 use super::proto::grpc::health::v1::{HealthCheckRequest, HealthCheckResponse};
-use super::{frame, reply};
-use crate::lifecycle::Phase;
+use super::transport::error::CallError;
+use super::transport::{frame, reply};
 use crate::node::Node;
-use crate::serve::{Held, Outbox};
+use crate::node::lifecycle::Phase;
+use crate::serve::{CountedBytes, Outbox};
 
 /// Those whose health can be asked for; the empty name is the server.
 const SERVICES: [&str; 3] =
@@ -29,7 +29,12 @@ pub(super) fn check(node: &Node, message: Bytes) -> Result<Bytes, CallError> {
 
 /// How it is now, and again whenever that changes. Before the server ends, the client is told to look
 /// elsewhere.
-pub(super) async fn watch(node: &Node, message: Bytes, respond: SendResponse<Held>, outbox: &Arc<Outbox>) {
+pub(super) async fn watch(
+    node: &Node,
+    message: Bytes,
+    respond: SendResponse<CountedBytes>,
+    outbox: &Arc<Outbox>,
+) {
     let asked = match HealthCheckRequest::decode(message) {
         Ok(asked) => asked,
         Err(error) => return reply::fail(respond, &error.into()),

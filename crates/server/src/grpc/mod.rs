@@ -4,20 +4,13 @@
 //! answered in the same turn, and the answers of all calls that came together leave together.
 
 mod authz;
-mod body;
-mod call;
-mod connection;
-mod error;
-mod frame;
-mod guard;
 mod health;
-mod keeper;
 #[expect(unreachable_pub, clippy::enum_variant_names, reason = "it is generated")]
 mod proto;
 mod reflection;
-mod reply;
 mod rls;
 mod told;
+mod transport;
 
 use std::sync::Arc;
 
@@ -31,7 +24,7 @@ pub(crate) async fn serve<I>(node: Arc<Node>, io: I, peer: Peer)
 where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    connection::serve(node, io, peer).await;
+    transport::connection::serve(node, io, peer).await;
 }
 
 #[cfg(test)]

@@ -9,8 +9,6 @@ use prost::Message;
 use prost_types::{DescriptorProto, FileDescriptorProto, FileDescriptorSet};
 use tokio::time::timeout;
 
-use super::body::Body;
-use super::error::{CallError, Code};
 use super::proto::DESCRIPTORS;
 use super::proto::grpc::reflection::v1::server_reflection_request::MessageRequest;
 use super::proto::grpc::reflection::v1::server_reflection_response::MessageResponse;
@@ -18,14 +16,16 @@ use super::proto::grpc::reflection::v1::{
     ErrorResponse, FileDescriptorResponse, ListServiceResponse, ServerReflectionRequest,
     ServerReflectionResponse, ServiceResponse,
 };
-use super::{frame, reply};
+use super::transport::body::Body;
+use super::transport::error::{CallError, Code};
+use super::transport::{frame, reply};
 use crate::bounds::IDLE_TIMEOUT;
-use crate::serve::{Held, Outbox};
+use crate::serve::{CountedBytes, Outbox};
 
 static CATALOGUE: LazyLock<Catalogue> = LazyLock::new(Catalogue::new);
 
 /// Answers one question after the other.
-pub(super) async fn converse(mut body: Body, respond: SendResponse<Held>, outbox: &Arc<Outbox>) {
+pub(super) async fn converse(mut body: Body, respond: SendResponse<CountedBytes>, outbox: &Arc<Outbox>) {
     let Some(mut stream) = reply::open(respond) else { return };
     let error = loop {
         let message = match timeout(IDLE_TIMEOUT, body.next()).await {
@@ -58,7 +58,7 @@ pub(super) async fn converse(mut body: Body, respond: SendResponse<Held>, outbox
 }
 
 /// Waits until the client takes so much; `false` if it is gone.
-async fn room(stream: &mut h2::SendStream<Held>, bytes: usize) -> bool {
+async fn room(stream: &mut h2::SendStream<CountedBytes>, bytes: usize) -> bool {
     while stream.capacity() < bytes {
         if !matches!(std::future::poll_fn(|cx| stream.poll_capacity(cx)).await, Some(Ok(_))) {
             return false;

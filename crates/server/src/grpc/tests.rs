@@ -14,11 +14,11 @@ use tokio::time::sleep;
 
 use super::proto::grpc::health::v1::health_check_response::ServingStatus;
 use super::proto::grpc::health::v1::{HealthCheckRequest, HealthCheckResponse};
-use super::{connection, frame};
+use super::transport::{connection, frame};
 use crate::bounds::{BODY_TIMEOUT, DRAIN_TIMEOUT, HEAD_TIMEOUT, PING_INTERVAL, PING_TIMEOUT};
 use crate::identity::Identity;
-use crate::lifecycle::Phase;
 use crate::node::Node;
+use crate::node::lifecycle::Phase;
 use crate::serve::Peer;
 use crate::settings::Settings;
 

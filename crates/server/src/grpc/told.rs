@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use prost_types::value::Kind;
 use prost_types::{ListValue, Struct, Value};
-use tidegate::policy::{Decision, problem_body};
+use tidegate::engine::Decision;
+use tidegate::engine::render::problem_body;
 
 use super::proto::envoy::config::core::v3::HeaderValue;
 
@@ -24,7 +25,7 @@ fn speaks_before(one: &Decision, other: &Decision) -> bool {
     match (one.is_allowed(), other.is_allowed()) {
         (true, false) => false,
         (false, true) => true,
-        (false, false) => match (one.retry_after(), other.retry_after()) {
+        (false, false) => match (one.wait(), other.wait()) {
             (_, None) => false,
             (None, Some(_)) => true,
             (Some(one), Some(other)) => one > other,
@@ -79,7 +80,7 @@ pub(super) fn metadata<'d>(
         put("violated_rule", speaker.violated_rule().map_or(NULL, text));
         put("violated_tier", speaker.violated_tier().map_or(NULL, |tier| text(tier.as_str())));
         // Numbers of a Struct are floats; a wait that is told is not decided by again.
-        let wait = speaker.retry_after().map(|wait| Kind::NumberValue(wait.as_millis_ceil() as f64));
+        let wait = speaker.wait().map(|wait| Kind::NumberValue(wait.as_millis_ceil() as f64));
         put("retry_after_ms", wait.unwrap_or(NULL));
     }
     if let Some(mark) = mark {

@@ -7,9 +7,9 @@ use std::task::Poll;
 use bytes::Bytes;
 use hyper::body::Body;
 
-use super::problem::Problem;
+use super::response::problem::HttpProblem;
+use crate::bounds::budget::{BudgetAccount, BudgetShare};
 use crate::bounds::{BODIES_BYTES_MAX, BODY_TIMEOUT};
-use crate::budget::{Account, Share};
 
 /// Why there is no body.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -37,25 +37,25 @@ pub(super) enum BodyError {
 
 /// A body, which takes its share until it is dropped.
 #[derive(Debug)]
-pub(super) struct Whole {
+pub(super) struct WholeBody {
     bytes: Bytes,
-    share: Share,
+    share: BudgetShare,
 }
 
-impl Whole {
+impl WholeBody {
     /// It as text.
-    pub(super) fn text(&self) -> Result<&str, Problem> {
-        std::str::from_utf8(&self.bytes).map_err(|_| Problem::NoText)
+    pub(super) fn text(&self) -> Result<&str, HttpProblem> {
+        std::str::from_utf8(&self.bytes).map_err(|_| HttpProblem::NoText)
     }
 
     /// It as text, and what it takes of the budget.
-    pub(super) fn parts(&mut self) -> Result<(&str, &mut Share), Problem> {
-        let text = std::str::from_utf8(&self.bytes).map_err(|_| Problem::NoText)?;
+    pub(super) fn parts(&mut self) -> Result<(&str, &mut BudgetShare), HttpProblem> {
+        let text = std::str::from_utf8(&self.bytes).map_err(|_| HttpProblem::NoText)?;
         Ok((text, &mut self.share))
     }
 
     /// It, and its room, to be kept. It is copied: as a part of what was read it would keep all of that.
-    pub(super) fn into_kept(self) -> (Bytes, Share) {
+    pub(super) fn into_kept(self) -> (Bytes, BudgetShare) {
         let mut share = self.share;
         let bytes = Bytes::copy_from_slice(&self.bytes);
         share.force_to(bytes.len());
@@ -65,7 +65,7 @@ impl Whole {
 
 /// Reads a body of at most so many bytes. One that comes in one piece is not copied, and takes nothing
 /// of the budget.
-pub(super) async fn collect<B>(body: B, max: usize, room: &Account) -> Result<Whole, BodyError>
+pub(super) async fn collect<B>(body: B, max: usize, room: &BudgetAccount) -> Result<WholeBody, BodyError>
 where
     B: Body<Data = Bytes> + Unpin,
 {
@@ -86,11 +86,11 @@ struct Come {
     first: Bytes,
     joined: Vec<u8>,
     max: usize,
-    share: Share,
+    share: BudgetShare,
 }
 
 impl Come {
-    async fn whole<B>(mut self, mut body: B) -> Result<Whole, BodyError>
+    async fn whole<B>(mut self, mut body: B) -> Result<WholeBody, BodyError>
     where
         B: Body<Data = Bytes> + Unpin,
     {
@@ -111,7 +111,7 @@ impl Come {
             }
         }
         let bytes = if self.joined.is_empty() { self.first } else { Bytes::from(self.joined) };
-        Ok(Whole { bytes, share: self.share })
+        Ok(WholeBody { bytes, share: self.share })
     }
 
     fn keep(&mut self, piece: Bytes) -> Result<(), BodyError> {
@@ -146,7 +146,7 @@ mod tests {
     use hyper::body::Frame;
 
     use super::*;
-    use crate::budget::Budget;
+    use crate::bounds::budget::ByteBudget;
 
     /// Pieces that come one after the other, and then nothing any more.
     struct Pieces(Vec<Bytes>, bool);
@@ -168,8 +168,8 @@ mod tests {
     }
 
     /// For one address, of which a budget has four times as much.
-    fn room(bytes: usize) -> Account {
-        Budget::of(4 * bytes).account([192, 0, 2, 1].into(), false)
+    fn room(bytes: usize) -> BudgetAccount {
+        ByteBudget::of(4 * bytes).account([192, 0, 2, 1].into(), false)
     }
 
     fn pieces_of(texts: &[&'static str]) -> Pieces {

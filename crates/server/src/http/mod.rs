@@ -4,22 +4,11 @@
 //! requests ([`express`]). One connection is one task of its worker; a second, small one watches for silence and for
 //! the end of the server, so that the first looks at neither while it answers.
 
-mod activity;
-mod answer;
-mod answer_body;
-mod batch;
 mod body;
-mod decide;
-mod detect;
-mod drive;
+mod connection;
 mod endpoints;
 mod express;
-mod forward_auth;
-mod guard;
-mod page;
-mod patient;
-mod problem;
-mod route;
+mod response;
 
 use std::sync::Arc;
 
@@ -29,16 +18,16 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 
+use crate::bounds::budget::BudgetAccount;
 use crate::bounds::{
     BATCH_PIECE_BYTES, BODY_BYTES_MAX, HEAD_BYTES_MAX, HTTP2_HEAD_BYTES_MAX, PENDING_RESETS_MAX,
     PING_INTERVAL, PING_TIMEOUT, STREAMS_MAX,
 };
-use crate::budget::Account;
 use crate::node::Node;
 use crate::serve::{Outbox, Peer};
-use activity::Activity;
-pub(crate) use page::page;
-use patient::Patient;
+use connection::activity::Activity;
+use connection::patient::SniffedConnection;
+pub(crate) use endpoints::page::page;
 
 /// What all requests of a connection share.
 #[derive(Debug)]
@@ -47,7 +36,7 @@ struct Context {
     peer: Peer,
     activity: Activity,
     /// What it may take of the room for bodies.
-    bodies: Account,
+    bodies: BudgetAccount,
     outbox: Arc<Outbox>,
 }
 
@@ -67,44 +56,46 @@ where
 {
     let (is_http2, seen) = match peer.alpn_http2 {
         Some(agreed) => (agreed, Bytes::new()),
-        None => match detect::first_bytes(&mut io, node.lifecycle()).await {
+        None => match connection::detect::first_bytes(&mut io, node.lifecycle()).await {
             Some(detected) => detected,
             None => return,
         },
     };
     let context = Arc::new(Context::new(node, peer));
     if is_http2 {
-        let io = Patient::new(io, seen, Arc::clone(&context), false);
+        let io = SniffedConnection::new(io, seen, Arc::clone(&context), false);
         return Box::pin(serve_http2(context, io)).await;
     }
     if let Some((io, seen)) = express::serve(&context, io, seen).await {
-        let io = Patient::new(io, seen, Arc::clone(&context), true);
+        let io = SniffedConnection::new(io, seen, Arc::clone(&context), true);
         Box::pin(serve_http1(context, io)).await;
     }
 }
 
-async fn serve_http1<I>(context: Arc<Context>, io: Patient<I>)
+async fn serve_http1<I>(context: Arc<Context>, io: SniffedConnection<I>)
 where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let shared = Arc::clone(&context);
-    let service = service_fn(move |request| route::answer(Arc::clone(&shared), request));
+    let service = service_fn(move |request| endpoints::route::answer(Arc::clone(&shared), request));
     let mut builder = http1::Builder::new();
-    // `Patient` times heads: hyper's own timer would also run while a connection is idle, and costs an
+    // `SniffedConnection` times heads: hyper's own timer would also run while a connection is idle, and costs an
     // allocation for each request. Headers are counted where they can be answered for.
     builder.header_read_timeout(None).max_header_size(HEAD_BYTES_MAX).max_buf_size(2 * HEAD_BYTES_MAX);
     // Answers are small: copying one costs less than a second buffer for the kernel.
     builder.writev(false);
     let connection = builder.serve_connection(TokioIo::new(io), service);
-    let _ended = drive::drive(connection, |connection| connection.graceful_shutdown(), context, false).await;
+    let _ended =
+        connection::drive::drive(connection, |connection| connection.graceful_shutdown(), context, false)
+            .await;
 }
 
-async fn serve_http2<I>(context: Arc<Context>, io: Patient<I>)
+async fn serve_http2<I>(context: Arc<Context>, io: SniffedConnection<I>)
 where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let shared = Arc::clone(&context);
-    let service = service_fn(move |request| route::answer(Arc::clone(&shared), request));
+    let service = service_fn(move |request| endpoints::route::answer(Arc::clone(&shared), request));
     let mut builder = http2::Builder::new(TokioExecutor::new());
     builder.timer(TokioTimer::new()).keep_alive_interval(PING_INTERVAL).keep_alive_timeout(PING_TIMEOUT);
     builder.max_concurrent_streams(STREAMS_MAX).max_header_list_size(HTTP2_HEAD_BYTES_MAX);
@@ -114,7 +105,9 @@ where
     builder.initial_stream_window_size(window).initial_connection_window_size(4 * window);
     builder.max_send_buf_size(BATCH_PIECE_BYTES);
     let connection = builder.serve_connection(TokioIo::new(io), service);
-    let _ended = drive::drive(connection, |connection| connection.graceful_shutdown(), context, true).await;
+    let _ended =
+        connection::drive::drive(connection, |connection| connection.graceful_shutdown(), context, true)
+            .await;
 }
 
 #[cfg(test)]

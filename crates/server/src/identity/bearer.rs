@@ -10,7 +10,7 @@
 
 /// What a request brings as its credential.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Presented<'h> {
+pub enum PresentedCredential<'h> {
     /// Nothing, or nothing that is a bearer token to anybody.
     Nothing,
     /// A token, as far as its spelling goes.
@@ -21,18 +21,22 @@ pub enum Presented<'h> {
 
 const SCHEME: &[u8] = b"Bearer";
 
-impl<'h> Presented<'h> {
+impl<'h> PresentedCredential<'h> {
     /// By the lines of `Authorization`.
-    pub(crate) fn in_lines(lines: &[&'h [u8]]) -> Presented<'h> {
+    pub(crate) fn in_lines(lines: &[&'h [u8]]) -> PresentedCredential<'h> {
         // Who sends two does not get to choose which one is looked at.
         if let [line] = lines
             && let Some(token) = bearer(line)
         {
-            return Presented::Token(token);
+            return PresentedCredential::Token(token);
         }
         // A proxy may have joined lines by commas.
         let parts = || lines.iter().flat_map(|line| line.split(|byte| *byte == b','));
-        if parts().any(resembles_bearer) { Presented::Malformed } else { Presented::Nothing }
+        if parts().any(resembles_bearer) {
+            PresentedCredential::Malformed
+        } else {
+            PresentedCredential::Nothing
+        }
     }
 }
 
@@ -71,9 +75,13 @@ mod tests {
     #[test]
     fn a_token_is_what_the_grammar_says() {
         for line in ["Bearer a.b-c", "bearer  a.b-c", "BEARER a.b-c", " Bearer a.b-c\t"] {
-            assert_eq!(Presented::in_lines(&[line.as_bytes()]), Presented::Token(b"a.b-c"), "{line}");
+            assert_eq!(
+                PresentedCredential::in_lines(&[line.as_bytes()]),
+                PresentedCredential::Token(b"a.b-c"),
+                "{line}"
+            );
         }
-        assert_eq!(Presented::in_lines(&[b"Bearer a=="]), Presented::Token(b"a=="));
+        assert_eq!(PresentedCredential::in_lines(&[b"Bearer a=="]), PresentedCredential::Token(b"a=="));
     }
 
     #[test]
@@ -105,21 +113,36 @@ mod tests {
             ",Bearer a",
             &long,
         ] {
-            assert_eq!(Presented::in_lines(&[line.as_bytes()]), Presented::Malformed, "{line:?}");
+            assert_eq!(
+                PresentedCredential::in_lines(&[line.as_bytes()]),
+                PresentedCredential::Malformed,
+                "{line:?}"
+            );
         }
         for lines in [["Bearer a", "Bearer a"], ["Basic eDp5", "Bearer a"], ["Bearer a", ""], ["", "bearer"]]
         {
-            assert_eq!(Presented::in_lines(&lines.map(str::as_bytes)), Presented::Malformed, "{lines:?}");
+            assert_eq!(
+                PresentedCredential::in_lines(&lines.map(str::as_bytes)),
+                PresentedCredential::Malformed,
+                "{lines:?}"
+            );
         }
     }
 
     #[test]
     fn other_schemes_are_not_ours() {
         for line in ["", " ", "Basic eDp5", "Negotiate abc", "a.b.c", "Digest realm=\"bearer\"", "Bear er"] {
-            assert_eq!(Presented::in_lines(&[line.as_bytes()]), Presented::Nothing, "{line:?}");
+            assert_eq!(
+                PresentedCredential::in_lines(&[line.as_bytes()]),
+                PresentedCredential::Nothing,
+                "{line:?}"
+            );
         }
-        assert_eq!(Presented::in_lines(&[]), Presented::Nothing);
-        assert_eq!(Presented::in_lines(&[b"Basic eDp5", b"Basic eDp5"]), Presented::Nothing);
+        assert_eq!(PresentedCredential::in_lines(&[]), PresentedCredential::Nothing);
+        assert_eq!(
+            PresentedCredential::in_lines(&[b"Basic eDp5", b"Basic eDp5"]),
+            PresentedCredential::Nothing
+        );
     }
 
     /// As lenient as readers are: any white space, of Unicode too, any case, anything after it.
@@ -155,13 +178,13 @@ mod tests {
             lines in prop::collection::vec(line(), 1..3),
         ) {
             let bytes: Vec<&[u8]> = lines.iter().map(String::as_bytes).collect();
-            let found = Presented::in_lines(&bytes);
+            let found = PresentedCredential::in_lines(&bytes);
             // The first, the last, or all joined: readers differ in that too.
             let joined = lines.join(", ");
             for read in [lines.first(), lines.last(), Some(&joined)].into_iter().flatten() {
                 let Some(token) = lenient(read) else { continue };
-                let same = found == Presented::Token(token.as_bytes());
-                prop_assert!(same || found == Presented::Malformed, "{lines:?}: {found:?}");
+                let same = found == PresentedCredential::Token(token.as_bytes());
+                prop_assert!(same || found == PresentedCredential::Malformed, "{lines:?}: {found:?}");
             }
         }
     }

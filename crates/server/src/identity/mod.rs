@@ -4,19 +4,10 @@
 //! are trusted, and a user, tenant, plan or client program only from a token whose signature holds.
 
 pub(crate) mod access;
-mod algorithm;
 mod bearer;
-mod cache;
-mod checks;
-mod claims;
 pub(crate) mod client_request;
-mod der;
-mod junk;
-mod jwk;
-mod jws;
-mod keys;
 mod rejection;
-mod tokens;
+mod token;
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -25,15 +16,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use smallvec::SmallVec;
 use tidegate::Nanos;
-use tidegate::policy::{Credential, Request};
+use tidegate::engine::{Credential, Request};
 use tidegate_tower::forwarded::{ForwardedSource, TrustedProxies, client_address};
 
-use crate::budget::household;
+use crate::bounds::budget::household;
 use crate::settings::Settings;
-pub use bearer::Presented;
-pub use claims::Claims;
+pub use bearer::PresentedCredential;
 pub use rejection::Rejection;
-use tokens::Tokens;
+use token::Tokens;
+pub use token::claims::Claims;
 
 /// How to find out who asks.
 #[derive(Debug)]
@@ -81,13 +72,13 @@ pub enum IdentityError {
 
 /// What is known of whoever asks, before its credential was looked at.
 #[derive(Clone, Copy, Debug)]
-pub struct Who<'h> {
+pub struct ClientInfo<'h> {
     /// The client's address.
     pub ip: IpAddr,
     /// Is what the peer forwards believed?
     pub trusted: bool,
     /// What it brings as its credential; nothing where the settings do not say how to verify one.
-    pub presented: Presented<'h>,
+    pub presented: PresentedCredential<'h>,
 }
 
 /// What came of looking at a credential.
@@ -137,7 +128,11 @@ impl Identity {
 
     /// Who asks, by the headers of a request and the address it came from. Names of headers compare
     /// without case; several lines of one header come in their order. No credential is verified here.
-    pub fn who<'h>(&self, headers: impl Iterator<Item = (&'h str, &'h [u8])>, peer: IpAddr) -> Who<'h> {
+    pub fn who<'h>(
+        &self,
+        headers: impl Iterator<Item = (&'h str, &'h [u8])>,
+        peer: IpAddr,
+    ) -> ClientInfo<'h> {
         let source = self.source.header();
         let mut lines: SmallVec<[&[u8]; 4]> = SmallVec::new();
         let mut authorization: SmallVec<[&[u8]; 2]> = SmallVec::new();
@@ -148,23 +143,23 @@ impl Identity {
                 authorization.push(value);
             }
         }
-        Who {
+        ClientInfo {
             ip: client_address(peer, &self.trusted, self.source, lines.iter().copied()),
             trusted: self.trusted.contains(peer),
-            presented: Presented::in_lines(&authorization),
+            presented: PresentedCredential::in_lines(&authorization),
         }
     }
 
     /// Looks at what was brought as a credential. `None` where the settings do not say how.
-    pub fn verify(&self, who: &Who<'_>, now: Nanos) -> Option<Verified> {
+    pub fn verify(&self, who: &ClientInfo<'_>, now: Nanos) -> Option<Verified> {
         let tokens = self.tokens.as_ref()?;
         // A proxy that does not say for whom it asks stands for everybody behind it.
         let is_somebody = !self.trusted.contains(who.ip) && !who.ip.is_unspecified();
         let from = is_somebody.then(|| household(who.ip));
         let verified = match who.presented {
-            Presented::Nothing => return Some(Verified::default()),
-            Presented::Malformed => Err(Rejection::Malformed),
-            Presented::Token(token) => tokens.verify(token, from, now),
+            PresentedCredential::Nothing => return Some(Verified::default()),
+            PresentedCredential::Malformed => Err(Rejection::Malformed),
+            PresentedCredential::Token(token) => tokens.verify(token, from, now),
         };
         Some(match verified {
             Ok(claims) => Verified { claims: Some(claims), rejection: None },

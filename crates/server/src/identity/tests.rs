@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
-use tidegate::policy::InvalidCredentials;
+use tidegate::engine::InvalidCredentials;
 
 use super::testing::{RSA_PRIVATE, RSA_PUBLIC, RSA_SMALL, Signer, encoded, rsa_jwk};
 use super::*;
@@ -85,7 +85,7 @@ fn every_algorithm_verifies_as_pem_and_in_a_set() {
         let (by_key, by_set) = (identity(key).unwrap(), with_set(algorithm, &[signer.jwk("k")]).unwrap());
         let token = signer.token(&json!({"alg": algorithm, "kid": "k"}), &ours());
         let (message, signature) = token.rsplit_once('.').unwrap();
-        let mut bytes = super::jws::decode(signature.as_bytes()).unwrap();
+        let mut bytes = super::token::jws::decode(signature.as_bytes()).unwrap();
         bytes[0] ^= 1;
         let changed = format!("{message}.{}", encoded(bytes));
         for identity in [&by_key, &by_set] {
@@ -172,7 +172,7 @@ fn without_keys_no_token_is_looked_at() {
     let identity = Identity::new(&Settings::default()).unwrap();
     let header = format!("Bearer {}", signed(&ours()));
     let who = identity.who([("authorization", header.as_bytes())].into_iter(), PEER);
-    assert_eq!(who.presented, Presented::Nothing);
+    assert_eq!(who.presented, PresentedCredential::Nothing);
     assert!(identity.verify(&who, NOW).is_none());
 }
 
@@ -235,7 +235,7 @@ fn whoever_sends_nothing_but_junk_is_checked_no_further() {
 
 #[test]
 fn what_is_remembered_is_bounded() {
-    let cache = cache::Cache::new();
+    let cache = super::token::cache::Cache::new();
     let payload = std::collections::HashMap::from([(
         "exp".to_owned(),
         serde_json::value::RawValue::from_string("9".to_owned()).unwrap(),
@@ -245,7 +245,7 @@ fn what_is_remembered_is_bounded() {
     for number in 0_u32..20_000 {
         cache.insert(cache.name(&number.to_le_bytes()), 0, Arc::clone(&claims), NOW);
     }
-    assert!(cache.len() <= cache::Cache::MAX);
+    assert!(cache.len() <= super::token::cache::Cache::MAX);
     let last = cache.name(&19_999_u32.to_le_bytes());
     assert!(cache.get(last, 0, NOW).is_some());
     assert!(cache.get(last, 1, NOW).is_none(), "other keys, other tokens");

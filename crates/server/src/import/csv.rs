@@ -1,6 +1,6 @@
 //! Tables as text: a header row, then a row for each entry, quoted as RFC 4180 says.
 
-use tidegate_policy::node::{Kind, Node};
+use tidegate_policy::node::{DocumentNode, ValueKind};
 use tidegate_policy::{Problem, Span, Spanned};
 
 /// The most columns a table may have.
@@ -17,7 +17,7 @@ struct Field {
 ///
 /// # Errors
 /// With the rows that do not fit the header, or the quote that is not closed.
-pub(super) fn parse(text: &str) -> Result<Node, Vec<Problem>> {
+pub(super) fn parse(text: &str) -> Result<DocumentNode, Vec<Problem>> {
     let mut rows = rows(text).map_err(|problem| vec![*problem])?.into_iter();
     let start = Span { line: 1, column: 1, length: 1 };
     let Some(header) = rows.next() else {
@@ -34,16 +34,20 @@ pub(super) fn parse(text: &str) -> Result<Node, Vec<Problem>> {
         let name = |column: &Field, field: &Field| Spanned::new(column.text.trim().to_owned(), field.at);
         let members =
             header.iter().zip(row).map(|(column, field)| (name(column, &field), field.node())).collect();
-        items.push(Node { kind: Kind::Map(members), at });
+        items.push(DocumentNode { kind: ValueKind::Map(members), at });
     }
-    if problems.is_empty() { Ok(Node { kind: Kind::List(items), at: start }) } else { Err(problems) }
+    if problems.is_empty() {
+        Ok(DocumentNode { kind: ValueKind::List(items), at: start })
+    } else {
+        Err(problems)
+    }
 }
 
 impl Field {
-    fn node(self) -> Node {
+    fn node(self) -> DocumentNode {
         let absent = !self.quoted && matches!(self.text.trim(), "" | "NULL" | "null" | "\\N");
         let text = if self.quoted { self.text } else { self.text.trim().to_owned() };
-        Node { kind: if absent { Kind::Null } else { Kind::Text(text) }, at: self.at }
+        DocumentNode { kind: if absent { ValueKind::Null } else { ValueKind::Text(text) }, at: self.at }
     }
 }
 
@@ -146,8 +150,9 @@ mod tests {
 
     fn cells(text: &str) -> Vec<Vec<Option<String>>> {
         let node = parse(text).unwrap();
-        let row =
-            |row: &Node| row.entries().iter().map(|(_, cell)| cell.scalar().map(str::to_owned)).collect();
+        let row = |row: &DocumentNode| {
+            row.entries().iter().map(|(_, cell)| cell.scalar().map(str::to_owned)).collect()
+        };
         node.items().iter().map(row).collect()
     }
 

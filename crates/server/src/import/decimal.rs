@@ -130,23 +130,23 @@ impl Unit {
 
 /// A length of time: so many units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Window {
+pub(super) struct UnitWindow {
     pub(super) count: u64,
     pub(super) unit: Unit,
 }
 
-impl Window {
-    pub(super) const SECOND: Window = Window { count: 1, unit: Unit::Second };
-    pub(super) const MINUTE: Window = Window { count: 1, unit: Unit::Minute };
-    pub(super) const DAY: Window = Window { count: 1, unit: Unit::Day };
+impl UnitWindow {
+    pub(super) const SECOND: UnitWindow = UnitWindow { count: 1, unit: Unit::Second };
+    pub(super) const MINUTE: UnitWindow = UnitWindow { count: 1, unit: Unit::Minute };
+    pub(super) const DAY: UnitWindow = UnitWindow { count: 1, unit: Unit::Day };
 
     /// So many seconds, told in the word that fits exactly: 60 s are a minute.
-    pub(super) fn of_seconds(seconds: u64) -> Window {
+    pub(super) fn of_seconds(seconds: u64) -> UnitWindow {
         match seconds {
-            60 => Window::MINUTE,
-            3_600 => Window { count: 1, unit: Unit::Hour },
-            86_400 => Window::DAY,
-            _ => Window { count: seconds, unit: Unit::Second },
+            60 => UnitWindow::MINUTE,
+            3_600 => UnitWindow { count: 1, unit: Unit::Hour },
+            86_400 => UnitWindow::DAY,
+            _ => UnitWindow { count: seconds, unit: Unit::Second },
         }
     }
 
@@ -164,26 +164,26 @@ impl Window {
 
 /// A whole number of tokens per window: what `sustained` says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Pace {
+pub(super) struct SustainedRate {
     pub(super) rate: u64,
-    pub(super) window: Window,
+    pub(super) window: UnitWindow,
 }
 
-impl Pace {
+impl SustainedRate {
     /// The same rate in whole numbers, by powers of ten: 0.083 a second are 83 in 1000 s. Decimals
     /// for which the longest window has no room are cut off.
     ///
     /// # Errors
     /// With a sentence, where a policy cannot say it.
-    pub(super) fn new(rate: Decimal, window: Window) -> Result<Pace, String> {
+    pub(super) fn new(rate: Decimal, window: UnitWindow) -> Result<SustainedRate, String> {
         let fits = |decimals: &u32| stretched(window, *decimals).is_some();
         let decimals = (0..=DECIMALS_MAX).rev().find(fits).ok_or("this window is too long")?;
         let cut = rate.cut(decimals);
         let longer = stretched(window, cut.scale).ok_or("this window is too long")?;
         let tokens = u64::try_from(cut.digits).map_err(|_| "this rate has too many digits")?;
-        match Pace::checked(tokens, longer) {
+        match SustainedRate::checked(tokens, longer) {
             // So slow that the digits behind the cut matter.
-            Err(_) if cut != rate && cut.floor() == 0 => Pace::one_per(rate, window),
+            Err(_) if cut != rate && cut.floor() == 0 => SustainedRate::one_per(rate, window),
             pace => pace,
         }
     }
@@ -192,34 +192,34 @@ impl Pace {
     ///
     /// # Errors
     /// With a sentence, where a policy cannot say it.
-    pub(super) fn one_per(rate: Decimal, window: Window) -> Result<Pace, String> {
-        let millis = |window: Window| Some(u128::from(window.nanos()?.get() / Nanos::MILLISECOND.get()));
+    pub(super) fn one_per(rate: Decimal, window: UnitWindow) -> Result<SustainedRate, String> {
+        let millis = |window: UnitWindow| Some(u128::from(window.nanos()?.get() / Nanos::MILLISECOND.get()));
         let product = 10_u128.checked_pow(rate.scale).and_then(|ten| ten.checked_mul(millis(window)?));
         let longer = product.filter(|_| !rate.is_zero()).map(|product| product.div_ceil(rate.digits));
         let count = longer.and_then(|longer| u64::try_from(longer).ok()).ok_or("this rate is too slow")?;
         let window = match count.is_multiple_of(1_000) {
-            true => Window::of_seconds(count / 1_000),
-            false => Window { count, unit: Unit::Millisecond },
+            true => UnitWindow::of_seconds(count / 1_000),
+            false => UnitWindow { count, unit: Unit::Millisecond },
         };
-        Pace::checked(1, window)
+        SustainedRate::checked(1, window)
     }
 
-    fn checked(rate: u64, window: Window) -> Result<Pace, String> {
+    fn checked(rate: u64, window: UnitWindow) -> Result<SustainedRate, String> {
         let nanos = window.nanos().ok_or("this window is too long")?;
         Rate::new(rate, nanos).map_err(|error| error.to_string())?;
-        Ok(Pace { rate, window })
+        Ok(SustainedRate { rate, window })
     }
 
     /// Is it this rate, and not one that is a little lower?
-    pub(super) fn is_exactly(self, rate: Decimal, window: Window) -> bool {
+    pub(super) fn is_exactly(self, rate: Decimal, window: UnitWindow) -> bool {
         u128::from(self.rate) == rate.digits && Some(self.window) == stretched(window, rate.scale)
     }
 }
 
 /// The window ten to the power of `decimals` times, unless that is more than a policy can say.
-fn stretched(window: Window, decimals: u32) -> Option<Window> {
+fn stretched(window: UnitWindow, decimals: u32) -> Option<UnitWindow> {
     let count = 10_u64.checked_pow(decimals)?.checked_mul(window.count)?;
-    let window = Window { count, ..window };
+    let window = UnitWindow { count, ..window };
     (window.nanos()? <= Rate::WINDOW_MAX).then_some(window)
 }
 
@@ -227,8 +227,8 @@ fn stretched(window: Window, decimals: u32) -> Option<Window> {
 mod tests {
     use super::*;
 
-    fn pace(rate: &str) -> Pace {
-        Pace::new(Decimal::parse(rate).unwrap(), Window::SECOND).unwrap()
+    fn pace(rate: &str) -> SustainedRate {
+        SustainedRate::new(Decimal::parse(rate).unwrap(), UnitWindow::SECOND).unwrap()
     }
 
     #[test]
@@ -251,7 +251,7 @@ mod tests {
     #[test]
     fn the_window_keeps_its_unit() {
         let rate = Decimal::parse("0.25").unwrap();
-        let pace = Pace::new(rate, Window::MINUTE).unwrap();
+        let pace = SustainedRate::new(rate, UnitWindow::MINUTE).unwrap();
         assert_eq!((pace.rate, pace.window.shown().as_str()), (25, "100m"));
     }
 
@@ -270,7 +270,7 @@ mod tests {
         ] {
             let pace = pace(rate);
             assert_eq!((pace.rate, pace.window.shown().as_str()), (tokens, window), "{rate}");
-            let exact = pace.is_exactly(Decimal::parse(rate).unwrap(), Window::SECOND);
+            let exact = pace.is_exactly(Decimal::parse(rate).unwrap(), UnitWindow::SECOND);
             assert_eq!(exact, ["0.33333333", "0.5000000000000"].contains(&rate), "{rate}");
         }
     }
@@ -283,14 +283,14 @@ mod tests {
             (Unit::Hour, 333_333, "1000000h"),
             (Unit::Day, 3_333, "10000d"),
         ] {
-            let pace = Pace::new(third, Window { count: 1, unit }).unwrap();
+            let pace = SustainedRate::new(third, UnitWindow { count: 1, unit }).unwrap();
             assert_eq!((pace.rate, pace.window.shown().as_str()), (tokens, window));
         }
     }
 
     #[test]
     fn slow_rates_are_one_in_a_longer_window() {
-        let of = |rate: &str| Pace::one_per(Decimal::parse(rate).unwrap(), Window::SECOND);
+        let of = |rate: &str| SustainedRate::one_per(Decimal::parse(rate).unwrap(), UnitWindow::SECOND);
         assert_eq!(of("0.5").unwrap().window.shown(), "2s");
         assert_eq!(of("0.3333333333333333").unwrap().window.shown(), "3001ms");
         assert!(of("0.00000000001").is_err());
@@ -300,7 +300,7 @@ mod tests {
     fn what_a_policy_cannot_say_is_refused() {
         for rate in ["0.00000001", "2000000000", "0.000000000000000001"] {
             let rate = Decimal::parse(rate).unwrap();
-            assert!(Pace::new(rate, Window::SECOND).is_err(), "{rate:?}");
+            assert!(SustainedRate::new(rate, UnitWindow::SECOND).is_err(), "{rate:?}");
         }
     }
 
@@ -322,7 +322,7 @@ mod tests {
 
     #[test]
     fn seconds_are_told_in_words_where_they_fit() {
-        let shown = |seconds| Window::of_seconds(seconds).shown();
+        let shown = |seconds| UnitWindow::of_seconds(seconds).shown();
         assert_eq!([shown(1), shown(60), shown(90), shown(86_400)], ["second", "minute", "90s", "day"]);
     }
 }

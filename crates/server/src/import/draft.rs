@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 
 use tidegate_policy::Span;
 
-use super::item::Item;
-use super::log::Log;
-use super::terms::Terms;
+use super::item::SourceValue;
+use super::log::ImportLog;
+use super::terms::DraftTerms;
 use super::yaml;
 
 /// The longest name a policy allows.
@@ -18,7 +18,7 @@ pub(super) type Conditions = Vec<(String, Vec<String>)>;
 
 /// A limit.
 #[derive(Clone, Debug)]
-pub(super) struct Limit {
+pub(super) struct DraftLimit {
     /// Why it looks as it does, where that was decided here.
     pub(super) comment: Option<String>,
     pub(super) name: String,
@@ -28,14 +28,14 @@ pub(super) struct Limit {
     pub(super) conditions: Conditions,
     /// Nothing for one bucket for all.
     pub(super) key: Vec<String>,
-    pub(super) terms: Terms,
+    pub(super) terms: DraftTerms,
     pub(super) shadow: bool,
 }
 
-impl Limit {
+impl DraftLimit {
     /// A limit for everything, with a bucket for all.
-    pub(super) fn new(name: String, terms: Terms) -> Limit {
-        Limit {
+    pub(super) fn new(name: String, terms: DraftTerms) -> DraftLimit {
+        DraftLimit {
             comment: None,
             name,
             description: None,
@@ -79,7 +79,7 @@ impl Limit {
 
 /// A route and its cost.
 #[derive(Clone, Debug)]
-pub(super) struct Route {
+pub(super) struct DraftRoute {
     pub(super) path: String,
     pub(super) methods: Vec<String>,
     pub(super) cost: u32,
@@ -87,7 +87,7 @@ pub(super) struct Route {
 
 /// A tenant.
 #[derive(Clone, Debug)]
-pub(super) struct Tenant {
+pub(super) struct DraftTenant {
     pub(super) id: String,
     pub(super) parent: Option<String>,
     pub(super) description: Option<String>,
@@ -98,7 +98,7 @@ pub(super) struct Tenant {
     pub(super) rate_limit: Option<Vec<(&'static str, String)>>,
 }
 
-impl Tenant {
+impl DraftTenant {
     fn write(&self, out: &mut String) {
         let mut members = vec![("id", yaml::scalar(&self.id))];
         if let Some(parent) = &self.parent {
@@ -119,7 +119,7 @@ impl Tenant {
 
 /// Somebody who is refused.
 #[derive(Clone, Debug)]
-pub(super) struct Block {
+pub(super) struct DraftBlock {
     pub(super) conditions: Conditions,
     pub(super) reason: Option<String>,
     pub(super) until: Option<String>,
@@ -131,10 +131,10 @@ pub(super) struct Block {
 pub(super) struct Draft {
     /// `defaults.mode: shadow`
     pub(super) shadow: bool,
-    pub(super) limits: Vec<Limit>,
-    pub(super) routes: Vec<Route>,
-    pub(super) tenants: Vec<Tenant>,
-    pub(super) blocks: Vec<Block>,
+    pub(super) limits: Vec<DraftLimit>,
+    pub(super) routes: Vec<DraftRoute>,
+    pub(super) tenants: Vec<DraftTenant>,
+    pub(super) blocks: Vec<DraftBlock>,
     names: BTreeSet<String>,
     tenant_ids: BTreeSet<String>,
     groups: BTreeSet<String>,
@@ -150,7 +150,7 @@ pub(super) struct Mark {
 
 impl Draft {
     /// A name that a policy allows and nobody else has; what had to change is noted.
-    pub(super) fn claim(&mut self, wanted: &str, item: &Item<'_>, log: &mut Log) -> String {
+    pub(super) fn claim(&mut self, wanted: &str, item: &SourceValue<'_>, log: &mut ImportLog) -> String {
         let name = self.claim_quietly(wanted);
         if name != wanted {
             let why = "names are unique and made of letters, digits and `._:/-`";
@@ -170,7 +170,7 @@ impl Draft {
     }
 
     /// Adds a tenant, unless there is one with its id.
-    pub(super) fn add_tenant(&mut self, tenant: Tenant) -> bool {
+    pub(super) fn add_tenant(&mut self, tenant: DraftTenant) -> bool {
         let is_new = self.tenant_ids.insert(tenant.id.clone());
         if is_new {
             self.tenants.push(tenant);
@@ -339,7 +339,7 @@ pub(super) fn fitting(wanted: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::import::decimal::{Pace, Window};
+    use crate::import::decimal::{SustainedRate, UnitWindow};
 
     #[test]
     fn names_are_made_to_fit() {
@@ -365,10 +365,10 @@ mod tests {
     #[test]
     fn what_is_taken_back_leaves_its_name() {
         let mut draft = Draft::default();
-        let pace = Pace { rate: 1, window: Window::SECOND };
+        let pace = SustainedRate { rate: 1, window: UnitWindow::SECOND };
         let add = |draft: &mut Draft| {
             let name = draft.claim_quietly("a");
-            draft.limits.push(Limit::new(name, Terms::bucket(pace, None)));
+            draft.limits.push(DraftLimit::new(name, DraftTerms::bucket(pace, None)));
         };
         add(&mut draft);
         let mark = draft.mark();

@@ -3,23 +3,23 @@
 
 use tidegate_policy::Pattern;
 
-use super::decimal::{Pace, Window};
-use super::draft::{Draft, Limit};
-use super::item::{Fields, Item};
-use super::log::Log;
+use super::decimal::{SustainedRate, UnitWindow};
+use super::draft::{Draft, DraftLimit};
+use super::item::{SourceFields, SourceValue};
+use super::log::ImportLog;
 use super::path_pattern;
-use super::terms::{Algorithm, Terms, capacity, pace};
+use super::terms::{DraftTerms, ForeignAlgorithm, capacity, pace};
 
 /// A limit, and what decides which of its kind comes first.
 struct Config<'a> {
-    limit: Limit,
+    limit: DraftLimit,
     limit_type: String,
     pattern: Pattern,
-    item: Item<'a>,
+    item: SourceValue<'a>,
 }
 
 /// Reads a list of configurations, a map of them by endpoint, or a single one.
-pub(super) fn read(root: &Item<'_>, draft: &mut Draft, log: &mut Log) {
+pub(super) fn read(root: &SourceValue<'_>, draft: &mut Draft, log: &mut ImportLog) {
     let configs = placed(root, log)
         .into_iter()
         .filter_map(|(item, endpoint)| log.attempt(&item, |log| read_config(&item, endpoint, draft, log)))
@@ -28,8 +28,8 @@ pub(super) fn read(root: &Item<'_>, draft: &mut Draft, log: &mut Log) {
 }
 
 /// The configurations, with their endpoints where they are listed by them.
-fn placed<'a>(root: &Item<'a>, log: &mut Log) -> Vec<(Item<'a>, Option<&'a str>)> {
-    let listed = |list: &Item<'a>, log: &mut Log| {
+fn placed<'a>(root: &SourceValue<'a>, log: &mut ImportLog) -> Vec<(SourceValue<'a>, Option<&'a str>)> {
+    let listed = |list: &SourceValue<'a>, log: &mut ImportLog| {
         log.note_if_empty(list);
         list.list(log).into_iter().map(|item| (item, None)).collect()
     };
@@ -39,7 +39,7 @@ fn placed<'a>(root: &Item<'a>, log: &mut Log) -> Vec<(Item<'a>, Option<&'a str>)
     if root.has("endpoint") {
         return vec![(root.clone(), None)];
     }
-    let Some(mut document) = Fields::open(root, log) else { return Vec::new() };
+    let Some(mut document) = SourceFields::open(root, log) else { return Vec::new() };
     let found = match document.take_any(&["configs", "rate_limits", "endpoints", "limits"]) {
         Some(list) => listed(&list, log),
         None => {
@@ -53,12 +53,12 @@ fn placed<'a>(root: &Item<'a>, log: &mut Log) -> Vec<(Item<'a>, Option<&'a str>)
 }
 
 fn read_config<'a>(
-    item: &Item<'a>,
+    item: &SourceValue<'a>,
     endpoint: Option<&str>,
     draft: &mut Draft,
-    log: &mut Log,
+    log: &mut ImportLog,
 ) -> Option<Config<'a>> {
-    let mut config = Fields::open(item, log)?;
+    let mut config = SourceFields::open(item, log)?;
     let place = if endpoint.is_some() { Some(item.clone()) } else { config.need("endpoint", "a path", log) };
     let path = match endpoint {
         Some(endpoint) => Some(endpoint.to_owned()),
@@ -88,7 +88,7 @@ fn read_config<'a>(
     let terms = terms?;
     let name = draft.claim_quietly(&format!("{limit_type}:{path}"));
     let conditions = vec![("path".to_owned(), vec![path])];
-    let limit = Limit { description, enabled, conditions, key, ..Limit::new(name, terms) };
+    let limit = DraftLimit { description, enabled, conditions, key, ..DraftLimit::new(name, terms) };
     Some(Config { limit, limit_type, pattern, item: item.clone() })
 }
 
@@ -103,7 +103,7 @@ fn identity(limit_type: &str) -> Option<&'static [&'static str]> {
 }
 
 /// A bucket where a refill rate is given, else a sliding window of `capacity` per `window`.
-fn read_terms(config: &mut Fields<'_>, log: &mut Log) -> Option<Terms> {
+fn read_terms(config: &mut SourceFields<'_>, log: &mut ImportLog) -> Option<DraftTerms> {
     let item = config.item.clone();
     let size = config.need("capacity", "a whole number of tokens", log);
     let size = size.and_then(|size| Some((size.positive(log)?, size)));
@@ -118,14 +118,14 @@ fn read_terms(config: &mut Fields<'_>, log: &mut Log) -> Option<Terms> {
             log.problem(&item, "`window` is missing", "the window in seconds");
             return None;
         };
-        let window = Window::of_seconds(seconds);
+        let window = UnitWindow::of_seconds(seconds);
         let limit = size.floor();
         let Ok(rate) = u64::try_from(limit) else {
             log.problem(&place, "this capacity is too large", "at most 1000000");
             return None;
         };
-        let pace = Pace { rate, window };
-        Terms { algorithm: Algorithm::SlidingWindow, ..Terms::bucket(pace, None) }
+        let pace = SustainedRate { rate, window };
+        DraftTerms { algorithm: ForeignAlgorithm::SlidingWindow, ..DraftTerms::bucket(pace, None) }
     } else {
         if let Some((_, place)) = window {
             let why = "a token bucket has no window: `refill_rate` says how fast it fills";
@@ -140,14 +140,14 @@ fn read_terms(config: &mut Fields<'_>, log: &mut Log) -> Option<Terms> {
             return None;
         };
         let burst = capacity(size, &place, log)?;
-        Terms::bucket(pace(rate, Window::SECOND, &rate_place, log)?, Some(burst))
+        DraftTerms::bucket(pace(rate, UnitWindow::SECOND, &rate_place, log)?, Some(burst))
     };
     terms.checked(&item, log)
 }
 
 /// One configuration applies to an endpoint and a type of limit. Where two overlap they form a
 /// group, the narrower first.
-fn in_groups(mut configs: Vec<Config<'_>>, log: &mut Log) -> Vec<Limit> {
+fn in_groups(mut configs: Vec<Config<'_>>, log: &mut ImportLog) -> Vec<DraftLimit> {
     let overlaps = |a: &Config<'_>, b: &Config<'_>| {
         let covers = a.pattern.covers(&b.pattern) || b.pattern.covers(&a.pattern);
         a.limit_type == b.limit_type && covers && !std::ptr::eq(a, b)

@@ -3,15 +3,19 @@
 use tidegate_policy::{Problem, Span};
 
 use super::draft::Draft;
-use super::log::Log;
-use super::{Format, Imported};
+use super::log::ImportLog;
+use super::{ImportFormat, Imported};
 
 /// The policy with its notes.
 ///
 /// # Errors
 /// With what keeps the document from being carried over; if every single item failed, with what
 /// was wrong with each.
-pub(super) fn finish(from: Format, mut draft: Draft, mut log: Log) -> Result<Imported, Vec<Problem>> {
+pub(super) fn finish(
+    from: ImportFormat,
+    mut draft: Draft,
+    mut log: ImportLog,
+) -> Result<Imported, Vec<Problem>> {
     if !log.problems.is_empty() || (draft.is_idle() && !log.skipped.is_empty()) {
         let mut problems = log.problems;
         problems.append(&mut log.skipped);
@@ -31,7 +35,7 @@ pub(super) fn finish(from: Format, mut draft: Draft, mut log: Log) -> Result<Imp
 }
 
 /// What is written can be read: an entry that no policy takes is left out, and noted.
-fn write(draft: &mut Draft, log: &mut Log, start: Span) -> Result<String, Vec<Problem>> {
+fn write(draft: &mut Draft, log: &mut ImportLog, start: Span) -> Result<String, Vec<Problem>> {
     loop {
         let policy = draft.write();
         let (_, problems) = tidegate_policy::read(&policy);
@@ -53,7 +57,7 @@ fn told(problem: Problem, at: Span) -> Problem {
 }
 
 /// Takes out the entries that have errors; `false` if there is nothing to take out.
-fn drop_entries(draft: &mut Draft, errors: &[Problem], log: &mut Log) -> bool {
+fn drop_entries(draft: &mut Draft, errors: &[Problem], log: &mut ImportLog) -> bool {
     let mut places: Vec<(&str, usize, &Problem)> =
         errors.iter().filter_map(|error| place(&error.path).map(|(list, at)| (list, at, error))).collect();
     // From the end, so that the places before stay what they are.

@@ -1,10 +1,10 @@
 //! A foreign document, read member by member, so that nothing in it is overlooked.
 
 use tidegate_policy::Span;
-use tidegate_policy::node::{Kind, Node};
+use tidegate_policy::node::{DocumentNode, ValueKind};
 
 use super::decimal::Decimal;
-use super::log::Log;
+use super::log::ImportLog;
 
 /// How much of a value is shown in a message.
 const SHOWN_CHARS: usize = 60;
@@ -14,22 +14,22 @@ const LIST_MAX: usize = 10_000;
 
 /// A value of the document, and the way to it.
 #[derive(Clone, Debug)]
-pub(super) struct Item<'a> {
-    pub(super) node: &'a Node,
+pub(super) struct SourceValue<'a> {
+    pub(super) node: &'a DocumentNode,
     /// Where to point: the name of a member rather than its value.
     pub(super) at: Span,
     pub(super) path: String,
 }
 
-impl<'a> Item<'a> {
+impl<'a> SourceValue<'a> {
     /// The whole document.
-    pub(super) fn root(node: &'a Node) -> Item<'a> {
-        Item { node, at: node.at, path: String::new() }
+    pub(super) fn root(node: &'a DocumentNode) -> SourceValue<'a> {
+        SourceValue { node, at: node.at, path: String::new() }
     }
 
     /// The items of a list; a problem if it is none, or too long.
-    pub(super) fn list(&self, log: &mut Log) -> Vec<Item<'a>> {
-        if !matches!(self.node.kind, Kind::List(_)) {
+    pub(super) fn list(&self, log: &mut ImportLog) -> Vec<SourceValue<'a>> {
+        if !matches!(self.node.kind, ValueKind::List(_)) {
             log.problem(self, format!("this is {}", self.node.kind_name()), "a list");
         }
         let length = self.node.items().len();
@@ -37,28 +37,28 @@ impl<'a> Item<'a> {
             log.problem(self, format!("this list has {length} entries"), "at most 10000");
             return Vec::new();
         }
-        let item = |(index, node): (usize, &'a Node)| {
+        let item = |(index, node): (usize, &'a DocumentNode)| {
             let path = format!("{}[{index}]", self.path);
-            Item { node, at: node.at, path }
+            SourceValue { node, at: node.at, path }
         };
         self.node.items().iter().enumerate().map(item).collect()
     }
 
     pub(super) fn is_map(&self) -> bool {
-        matches!(self.node.kind, Kind::Map(_))
+        matches!(self.node.kind, ValueKind::Map(_))
     }
 
     pub(super) fn is_list(&self) -> bool {
-        matches!(self.node.kind, Kind::List(_))
+        matches!(self.node.kind, ValueKind::List(_))
     }
 
     /// Is it a map with this member?
     pub(super) fn has(&self, name: &str) -> bool {
-        self.node.get(name).is_some_and(|node| node.kind != Kind::Null)
+        self.node.get(name).is_some_and(|node| node.kind != ValueKind::Null)
     }
 
     /// A scalar as text.
-    pub(super) fn text(&self, log: &mut Log) -> Option<String> {
+    pub(super) fn text(&self, log: &mut ImportLog) -> Option<String> {
         let text = self.node.scalar();
         if text.is_none() {
             log.problem(self, format!("this is {}", self.node.kind_name()), "a text");
@@ -67,7 +67,7 @@ impl<'a> Item<'a> {
     }
 
     /// A scalar, or a list of them.
-    pub(super) fn texts(&self, log: &mut Log) -> Vec<String> {
+    pub(super) fn texts(&self, log: &mut ImportLog) -> Vec<String> {
         if self.is_list() {
             return self.list(log).iter().filter_map(|item| item.text(log)).collect();
         }
@@ -75,7 +75,7 @@ impl<'a> Item<'a> {
     }
 
     /// A number above zero, exactly as written.
-    pub(super) fn positive(&self, log: &mut Log) -> Option<Decimal> {
+    pub(super) fn positive(&self, log: &mut ImportLog) -> Option<Decimal> {
         let number = self.node.scalar().and_then(Decimal::parse).filter(|number| !number.is_zero());
         if number.is_none() {
             log.problem(self, "this is no number above zero", "a number such as 10 or 0.5");
@@ -84,7 +84,7 @@ impl<'a> Item<'a> {
     }
 
     /// A whole number, zero included.
-    pub(super) fn whole(&self, log: &mut Log) -> Option<u64> {
+    pub(super) fn whole(&self, log: &mut ImportLog) -> Option<u64> {
         let number = self.node.scalar().and_then(Decimal::parse).and_then(|number| number.whole());
         if number.is_none() {
             log.problem(self, "this is no whole number", "a whole number such as 10");
@@ -93,7 +93,7 @@ impl<'a> Item<'a> {
     }
 
     /// True or false, in the words of YAML, JSON and SQL.
-    pub(super) fn flag(&self, log: &mut Log) -> Option<bool> {
+    pub(super) fn flag(&self, log: &mut ImportLog) -> Option<bool> {
         let word = self.node.scalar().unwrap_or_default().to_ascii_lowercase();
         match word.as_str() {
             "true" | "t" | "1" | "yes" => Some(true),
@@ -117,37 +117,37 @@ impl<'a> Item<'a> {
 
 /// A map of which it is known which members have been looked at.
 #[derive(Debug)]
-pub(super) struct Fields<'a> {
-    pub(super) item: Item<'a>,
+pub(super) struct SourceFields<'a> {
+    pub(super) item: SourceValue<'a>,
     taken: Vec<String>,
 }
 
-impl<'a> Fields<'a> {
+impl<'a> SourceFields<'a> {
     /// A map; anything else is a problem.
-    pub(super) fn open(item: &Item<'a>, log: &mut Log) -> Option<Fields<'a>> {
+    pub(super) fn open(item: &SourceValue<'a>, log: &mut ImportLog) -> Option<SourceFields<'a>> {
         if !item.is_map() {
             log.problem(item, format!("this is {}", item.node.kind_name()), "a map");
             return None;
         }
-        Some(Fields { item: item.clone(), taken: Vec::new() })
+        Some(SourceFields { item: item.clone(), taken: Vec::new() })
     }
 
     /// A member; one that is null is as good as absent.
-    pub(super) fn take(&mut self, name: &str) -> Option<Item<'a>> {
+    pub(super) fn take(&mut self, name: &str) -> Option<SourceValue<'a>> {
         self.taken.push(name.to_owned());
         let (key, node) = self.item.node.entries().iter().find(|(key, _)| key.value == name)?;
         let path = joined(&self.item.path, name);
-        (node.kind != Kind::Null).then_some(Item { node, at: key.at, path })
+        (node.kind != ValueKind::Null).then_some(SourceValue { node, at: key.at, path })
     }
 
     /// The first of several names that is there.
-    pub(super) fn take_any(&mut self, names: &[&str]) -> Option<Item<'a>> {
+    pub(super) fn take_any(&mut self, names: &[&str]) -> Option<SourceValue<'a>> {
         let found = names.iter().find(|name| self.item.has(name))?;
         self.take(found)
     }
 
     /// A member that must be there.
-    pub(super) fn need(&mut self, name: &str, want: &str, log: &mut Log) -> Option<Item<'a>> {
+    pub(super) fn need(&mut self, name: &str, want: &str, log: &mut ImportLog) -> Option<SourceValue<'a>> {
         let member = self.take(name);
         if member.is_none() {
             log.problem(&self.item, format!("`{name}` is missing"), want);
@@ -156,33 +156,33 @@ impl<'a> Fields<'a> {
     }
 
     /// A member as text.
-    pub(super) fn text(&mut self, name: &str, log: &mut Log) -> Option<String> {
+    pub(super) fn text(&mut self, name: &str, log: &mut ImportLog) -> Option<String> {
         self.take(name)?.text(log)
     }
 
     /// A member as true or false.
-    pub(super) fn flag(&mut self, name: &str, log: &mut Log) -> Option<bool> {
+    pub(super) fn flag(&mut self, name: &str, log: &mut ImportLog) -> Option<bool> {
         self.take(name)?.flag(log)
     }
 
     /// Notes a member that has no counterpart, wherever it is found.
-    pub(super) fn leave(&mut self, name: &str, why: &str, log: &mut Log) {
+    pub(super) fn leave(&mut self, name: &str, why: &str, log: &mut ImportLog) {
         if let Some(member) = self.take(name) {
             log.note(&member, format!("`{name}` is left out"), why);
         }
     }
 
     /// The members that nobody has looked at.
-    pub(super) fn rest(&self) -> Vec<Item<'a>> {
+    pub(super) fn rest(&self) -> Vec<SourceValue<'a>> {
         let fresh = |name: &str| !self.taken.iter().any(|taken| taken == name);
         let entries = self.item.node.entries().iter().filter(|(key, _)| fresh(&key.value));
         entries
-            .map(|(key, node)| Item { node, at: key.at, path: joined(&self.item.path, &key.value) })
+            .map(|(key, node)| SourceValue { node, at: key.at, path: joined(&self.item.path, &key.value) })
             .collect()
     }
 
     /// Notes every member that nobody has looked at.
-    pub(super) fn finish(self, log: &mut Log) {
+    pub(super) fn finish(self, log: &mut ImportLog) {
         for member in self.rest() {
             let name =
                 member.path.strip_prefix(&self.item.path).unwrap_or(&member.path).trim_start_matches('.');

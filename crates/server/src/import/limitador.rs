@@ -4,19 +4,19 @@
 
 use tidegate_policy::Descriptor;
 
-use super::decimal::{Decimal, Window};
-use super::draft::{Draft, Limit};
+use super::decimal::{Decimal, UnitWindow};
+use super::draft::{Draft, DraftLimit};
 use super::each_of;
-use super::item::{Fields, Item};
-use super::log::Log;
-use super::terms::{Cost, Terms, pace};
+use super::item::{SourceFields, SourceValue};
+use super::log::ImportLog;
+use super::terms::{DraftCost, DraftTerms, pace};
 
 /// Reads a list of limits, or a map with such a list in `limits`.
-pub(super) fn read(root: &Item<'_>, draft: &mut Draft, log: &mut Log) {
+pub(super) fn read(root: &SourceValue<'_>, draft: &mut Draft, log: &mut ImportLog) {
     if root.is_list() {
         return each_of(root, draft, log, read_limit);
     }
-    let Some(mut document) = Fields::open(root, log) else { return };
+    let Some(mut document) = SourceFields::open(root, log) else { return };
     match document.take("limits") {
         Some(limits) => each_of(&limits, draft, log, read_limit),
         None => log.problem(root, "there are no limits", "a list of limits"),
@@ -24,8 +24,8 @@ pub(super) fn read(root: &Item<'_>, draft: &mut Draft, log: &mut Log) {
     document.finish(log);
 }
 
-fn read_limit(item: &Item<'_>, draft: &mut Draft, log: &mut Log) {
-    let Some(mut fields) = Fields::open(item, log) else { return };
+fn read_limit(item: &SourceValue<'_>, draft: &mut Draft, log: &mut ImportLog) {
+    let Some(mut fields) = SourceFields::open(item, log) else { return };
     let namespace = fields.need("namespace", "the domain of the requests", log);
     let namespace = namespace.and_then(|namespace| namespace.text(log));
     let terms = read_terms(&mut fields, log);
@@ -42,8 +42,8 @@ fn read_limit(item: &Item<'_>, draft: &mut Draft, log: &mut Log) {
             draft.claim_quietly(&wanted)
         }
     };
-    let mut limit = Limit::new(name, terms);
-    if limit.terms.cost != Cost::One {
+    let mut limit = DraftLimit::new(name, terms);
+    if limit.terms.cost != DraftCost::One {
         limit.comment = Some("0 requests there: what costs 2 never fits a limit of 1.".to_owned());
     }
     limit.conditions.push(("domain".to_owned(), vec![namespace]));
@@ -64,11 +64,11 @@ fn read_limit(item: &Item<'_>, draft: &mut Draft, log: &mut Log) {
     draft.limits.push(limit);
 }
 
-fn listed<'a>(item: &Item<'a>, log: &mut Log) -> Vec<Item<'a>> {
+fn listed<'a>(item: &SourceValue<'a>, log: &mut ImportLog) -> Vec<SourceValue<'a>> {
     if item.is_list() { item.list(log) } else { vec![item.clone()] }
 }
 
-fn read_terms(fields: &mut Fields<'_>, log: &mut Log) -> Option<Terms> {
+fn read_terms(fields: &mut SourceFields<'_>, log: &mut ImportLog) -> Option<DraftTerms> {
     let item = fields.item.clone();
     let most = fields.need("max_value", "how many requests a window admits", log);
     let seconds = fields.need("seconds", "the window in seconds", log);
@@ -76,17 +76,23 @@ fn read_terms(fields: &mut Fields<'_>, log: &mut Log) -> Option<Terms> {
     let seconds = seconds.and_then(|seconds| Some((seconds.whole(log)?, seconds)));
     let ((most, place), (seconds, seconds_place)) = (most?, seconds?);
     let rate = Decimal::from(most.max(1));
-    let pace = pace(rate, Window::of_seconds(seconds), &seconds_place, log)?;
-    let mut terms = Terms::counter(pace, &place, log);
+    let pace = pace(rate, UnitWindow::of_seconds(seconds), &seconds_place, log)?;
+    let mut terms = DraftTerms::counter(pace, &place, log);
     if most == 0 {
-        terms.cost = Cost::Fixed(2);
+        terms.cost = DraftCost::Fixed(2);
         log.note(&place, "0 requests become a limit of 1 that a request costs 2 of", "a limit cannot be 0");
     }
     terms.checked(&item, log)
 }
 
 /// Two conditions on one name can only hold together if they ask for the same value.
-fn add_condition(limit: &mut Limit, name: String, value: String, item: &Item<'_>, log: &mut Log) {
+fn add_condition(
+    limit: &mut DraftLimit,
+    name: String,
+    value: String,
+    item: &SourceValue<'_>,
+    log: &mut ImportLog,
+) {
     match limit.conditions.iter().find(|(known, _)| *known == name) {
         None => limit.conditions.push((name, vec![value])),
         Some((_, values)) if values[..] == [value.clone()] => {}
@@ -95,7 +101,7 @@ fn add_condition(limit: &mut Limit, name: String, value: String, item: &Item<'_>
 }
 
 /// Without one of its conditions a limit would apply to more than it did.
-fn disable(limit: &mut Limit, text: &str, item: &Item<'_>, log: &mut Log) {
+fn disable(limit: &mut DraftLimit, text: &str, item: &SourceValue<'_>, log: &mut ImportLog) {
     limit.enabled = false;
     limit.comment = Some(format!("Disabled: `{}` cannot be said here.", text.replace(['\n', '\r'], " ")));
     let why =

@@ -1,7 +1,7 @@
 //! Policies from elsewhere: reads what other limiters are configured by, writes a native policy.
 //!
 //! Nothing is dropped silently. What has no counterpart, and what had to be interpreted, is a
-//! [`Note`]. Where a condition cannot be carried over, its limit comes disabled: it never applies to
+//! [`ImportNote`]. Where a condition cannot be carried over, its limit comes disabled: it never applies to
 //! more than it did. An item that cannot be understood is left out and noted, and the rest is carried
 //! over; a document that cannot be understood is a [`Problem`], and so is one of which nothing is left.
 
@@ -20,20 +20,20 @@ mod rules;
 mod terms;
 mod yaml;
 
-use tidegate_policy::node::{self, Node};
+use tidegate_policy::node::{self, DocumentNode};
 use tidegate_policy::{Problem, Span};
 
 use draft::Draft;
-use item::Item;
-use log::Log;
-pub use log::Note;
+use item::SourceValue;
+use log::ImportLog;
+pub use log::ImportNote;
 
 /// The largest document that is read.
 const DOCUMENT_BYTES_MAX: usize = 4 << 20;
 
 /// What a document is written in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Format {
+pub enum ImportFormat {
     /// OAGW's `rate_limit` objects, routes and tenants.
     Oagw,
     /// Fairvisor's policy bundles and rule lists.
@@ -48,41 +48,53 @@ pub enum Format {
     Spec,
 }
 
-impl Format {
+impl ImportFormat {
     /// Every format by its name on the command line, with a sentence about it.
-    pub const NAMES: &'static [(&'static str, Format, &'static str)] = &[
-        ("oagw", Format::Oagw, "OAGW rate_limit objects, upstreams, routes and tenant trees (JSON or YAML)"),
-        ("fairvisor", Format::Fairvisor, "Fairvisor policy bundles and rule lists (JSON or YAML)"),
-        ("envoy", Format::Envoy, "envoyproxy/ratelimit domains and descriptors (YAML)"),
-        ("limitador", Format::Limitador, "Limitador's list of limits (YAML)"),
-        ("rules", Format::Rules, "rows of a rule table: key_pattern, scope, rate_per_second … (CSV or JSON)"),
+    pub const NAMES: &'static [(&'static str, ImportFormat, &'static str)] = &[
+        (
+            "oagw",
+            ImportFormat::Oagw,
+            "OAGW rate_limit objects, upstreams, routes and tenant trees (JSON or YAML)",
+        ),
+        ("fairvisor", ImportFormat::Fairvisor, "Fairvisor policy bundles and rule lists (JSON or YAML)"),
+        ("envoy", ImportFormat::Envoy, "envoyproxy/ratelimit domains and descriptors (YAML)"),
+        ("limitador", ImportFormat::Limitador, "Limitador's list of limits (YAML)"),
+        (
+            "rules",
+            ImportFormat::Rules,
+            "rows of a rule table: key_pattern, scope, rate_per_second … (CSV or JSON)",
+        ),
         (
             "endpoints",
-            Format::Spec,
+            ImportFormat::Spec,
             "configurations by endpoint: limit_type, capacity, refill_rate … (JSON or YAML)",
         ),
     ];
 
     /// The format with that name.
-    pub fn from_name(name: &str) -> Option<Format> {
-        Format::NAMES.iter().find(|(known, ..)| *known == name).map(|(_, format, _)| *format)
+    pub fn from_name(name: &str) -> Option<ImportFormat> {
+        ImportFormat::NAMES.iter().find(|(known, ..)| *known == name).map(|(_, format, _)| *format)
     }
 
     /// What a document of this format must hold.
     fn expected(self) -> &'static str {
         match self {
-            Format::Oagw => "a `rate_limit` object, or `upstreams`, `routes` or `tenants` with such objects",
-            Format::Fairvisor => "`policies` with rules, `rules`, a list of rules, or a single rule",
-            Format::Envoy => "`domain` and `descriptors`, of which at least one has a `rate_limit`",
-            Format::Limitador => "a list of limits, each with `namespace`, `max_value` and `seconds`",
-            Format::Rules => "rows with `key_pattern`, `rate_per_second` and `burst_capacity`",
-            Format::Spec => "configurations with `endpoint`, `limit_type`, `capacity` and `refill_rate`",
+            ImportFormat::Oagw => {
+                "a `rate_limit` object, or `upstreams`, `routes` or `tenants` with such objects"
+            }
+            ImportFormat::Fairvisor => "`policies` with rules, `rules`, a list of rules, or a single rule",
+            ImportFormat::Envoy => "`domain` and `descriptors`, of which at least one has a `rate_limit`",
+            ImportFormat::Limitador => "a list of limits, each with `namespace`, `max_value` and `seconds`",
+            ImportFormat::Rules => "rows with `key_pattern`, `rate_per_second` and `burst_capacity`",
+            ImportFormat::Spec => {
+                "configurations with `endpoint`, `limit_type`, `capacity` and `refill_rate`"
+            }
         }
     }
 
     /// Its name on the command line.
     pub fn name(self) -> &'static str {
-        let entry = Format::NAMES.iter().find(|(_, format, _)| *format == self);
+        let entry = ImportFormat::NAMES.iter().find(|(_, format, _)| *format == self);
         entry.map(|(name, ..)| *name).expect("every format has a name")
     }
 }
@@ -93,7 +105,7 @@ pub struct Imported {
     /// The native policy, as YAML.
     pub policy: String,
     /// What could not be carried over, and what was interpreted, in the order of the document.
-    pub notes: Vec<Note>,
+    pub notes: Vec<ImportNote>,
 }
 
 /// Reads `text`, which is written in the format `from`, and writes it as a policy. The name of the
@@ -101,29 +113,34 @@ pub struct Imported {
 ///
 /// # Errors
 /// With what cannot be understood, where that is the document as a whole or all that is in it.
-pub fn import(from: Format, file_name: &str, text: &str) -> Result<Imported, Vec<Problem>> {
+pub fn import(from: ImportFormat, file_name: &str, text: &str) -> Result<Imported, Vec<Problem>> {
     let start = Span { line: 1, column: 1, length: 1 };
     if text.len() > DOCUMENT_BYTES_MAX {
         let problem = Problem::error(start, "", "this document is too large");
         return Err(vec![problem.want(format!("at most {DOCUMENT_BYTES_MAX} bytes"))]);
     }
     let document = parse(from, file_name, text)?;
-    let root = Item::root(&document);
-    let (mut draft, mut log) = (Draft::default(), Log::new(file_name));
+    let root = SourceValue::root(&document);
+    let (mut draft, mut log) = (Draft::default(), ImportLog::new(file_name));
     match from {
-        Format::Oagw => oagw::read(&root, &mut draft, &mut log),
-        Format::Fairvisor => fairvisor::read(&root, &mut draft, &mut log),
-        Format::Envoy => envoy::read(&root, &mut draft, &mut log),
-        Format::Limitador => limitador::read(&root, &mut draft, &mut log),
-        Format::Rules => rules::read(&root, &mut draft, &mut log),
-        Format::Spec => endpoints::read(&root, &mut draft, &mut log),
+        ImportFormat::Oagw => oagw::read(&root, &mut draft, &mut log),
+        ImportFormat::Fairvisor => fairvisor::read(&root, &mut draft, &mut log),
+        ImportFormat::Envoy => envoy::read(&root, &mut draft, &mut log),
+        ImportFormat::Limitador => limitador::read(&root, &mut draft, &mut log),
+        ImportFormat::Rules => rules::read(&root, &mut draft, &mut log),
+        ImportFormat::Spec => endpoints::read(&root, &mut draft, &mut log),
     }
     finish::finish(from, draft, log)
 }
 
 /// Reads the items of a list one by one: what one of them adds to the policy stays only if there is
 /// no problem with it.
-fn each_of(list: &Item<'_>, draft: &mut Draft, log: &mut Log, read: fn(&Item<'_>, &mut Draft, &mut Log)) {
+fn each_of(
+    list: &SourceValue<'_>,
+    draft: &mut Draft,
+    log: &mut ImportLog,
+    read: fn(&SourceValue<'_>, &mut Draft, &mut ImportLog),
+) {
     log.note_if_empty(list);
     for item in list.list(log) {
         one_of(&item, draft, log, |draft, log| read(&item, draft, log));
@@ -131,7 +148,12 @@ fn each_of(list: &Item<'_>, draft: &mut Draft, log: &mut Log, read: fn(&Item<'_>
 }
 
 /// The same for a single item.
-fn one_of(item: &Item<'_>, draft: &mut Draft, log: &mut Log, read: impl FnOnce(&mut Draft, &mut Log)) {
+fn one_of(
+    item: &SourceValue<'_>,
+    draft: &mut Draft,
+    log: &mut ImportLog,
+    read: impl FnOnce(&mut Draft, &mut ImportLog),
+) {
     let mark = draft.mark();
     let kept = log.attempt(item, |log| {
         read(draft, log);
@@ -142,17 +164,17 @@ fn one_of(item: &Item<'_>, draft: &mut Draft, log: &mut Log, read: impl FnOnce(&
     }
 }
 
-fn parse(from: Format, file_name: &str, text: &str) -> Result<Node, Vec<Problem>> {
+fn parse(from: ImportFormat, file_name: &str, text: &str) -> Result<DocumentNode, Vec<Problem>> {
     let is_csv = || {
         let name = file_name.to_ascii_lowercase();
         let structured = [".json", ".yaml", ".yml"].iter().any(|end| name.ends_with(end));
         name.ends_with(".csv") || !(structured || text.trim_start().starts_with(['[', '{', '-']))
     };
-    if from == Format::Rules && is_csv() { csv::parse(text) } else { node::parse(text) }
+    if from == ImportFormat::Rules && is_csv() { csv::parse(text) } else { node::parse(text) }
 }
 
 /// A path of a foreign document as a pattern: there, a final `/*` means any depth.
-fn path_pattern(path: &str, item: &Item<'_>, log: &mut Log) -> Option<String> {
+fn path_pattern(path: &str, item: &SourceValue<'_>, log: &mut ImportLog) -> Option<String> {
     let pattern = match path.strip_suffix("/*") {
         Some(prefix) => format!("{prefix}/**"),
         None => path.to_owned(),

@@ -3,19 +3,19 @@
 //! Every row that is active and whose plan is the caller's, or null, applies: the rows are limits
 //! of their own, and all of them must admit.
 
-use super::decimal::Window;
-use super::draft::{Conditions, Draft, Limit};
-use super::item::{Fields, Item};
-use super::log::Log;
-use super::terms::{Terms, capacity, pace};
+use super::decimal::UnitWindow;
+use super::draft::{Conditions, Draft, DraftLimit};
+use super::item::{SourceFields, SourceValue};
+use super::log::ImportLog;
+use super::terms::{DraftTerms, capacity, pace};
 use super::{each_of, path_pattern};
 
 /// Reads a list of rows, or a map that holds one as its only list.
-pub(super) fn read(root: &Item<'_>, draft: &mut Draft, log: &mut Log) {
+pub(super) fn read(root: &SourceValue<'_>, draft: &mut Draft, log: &mut ImportLog) {
     if root.is_list() {
         return each_of(root, draft, log, read_row);
     }
-    let Some(mut document) = Fields::open(root, log) else { return };
+    let Some(mut document) = SourceFields::open(root, log) else { return };
     match document.take_any(&["rules", "rows", "RateLimitRule"]) {
         Some(rows) => each_of(&rows, draft, log, read_row),
         None => log.problem(root, "there are no rows", "a list of rows, or `rules` with one"),
@@ -23,8 +23,8 @@ pub(super) fn read(root: &Item<'_>, draft: &mut Draft, log: &mut Log) {
     document.finish(log);
 }
 
-fn read_row(item: &Item<'_>, draft: &mut Draft, log: &mut Log) {
-    let Some(mut row) = Fields::open(item, log) else { return };
+fn read_row(item: &SourceValue<'_>, draft: &mut Draft, log: &mut ImportLog) {
+    let Some(mut row) = SourceFields::open(item, log) else { return };
     let pattern = row.need("key_pattern", "a pattern such as user:{user_id}", log);
     let pattern = pattern.and_then(|pattern| Some((pattern.text(log)?, pattern)));
     let terms = read_terms(&mut row, log);
@@ -55,20 +55,30 @@ fn read_row(item: &Item<'_>, draft: &mut Draft, log: &mut Log) {
         conditions.push(("plan".to_owned(), vec![plan]));
     }
     let name = draft.claim_quietly(&name);
-    draft.limits.push(Limit { description, enabled: active, conditions, key, ..Limit::new(name, terms) });
+    draft.limits.push(DraftLimit {
+        description,
+        enabled: active,
+        conditions,
+        key,
+        ..DraftLimit::new(name, terms)
+    });
 }
 
-fn read_terms(row: &mut Fields<'_>, log: &mut Log) -> Option<Terms> {
+fn read_terms(row: &mut SourceFields<'_>, log: &mut ImportLog) -> Option<DraftTerms> {
     let item = row.item.clone();
     let rate = row.need("rate_per_second", "tokens per second, such as 10 or 0.5", log);
     let burst = row.need("burst_capacity", "a whole number of tokens", log);
-    let pace = rate.and_then(|rate| pace(rate.positive(log)?, Window::SECOND, &rate, log));
+    let pace = rate.and_then(|rate| pace(rate.positive(log)?, UnitWindow::SECOND, &rate, log));
     let burst = burst.and_then(|burst| capacity(burst.positive(log)?, &burst, log));
-    Terms::bucket(pace?, Some(burst?)).checked(&item, log)
+    DraftTerms::bucket(pace?, Some(burst?)).checked(&item, log)
 }
 
 /// What a pattern is a key of, and for whom: `user:{user_id}` for everybody, `user:42` for one.
-fn read_pattern(pattern: &str, item: &Item<'_>, log: &mut Log) -> Option<(Vec<String>, Conditions)> {
+fn read_pattern(
+    pattern: &str,
+    item: &SourceValue<'_>,
+    log: &mut ImportLog,
+) -> Option<(Vec<String>, Conditions)> {
     let (kind, value) = pattern.split_once(':').unwrap_or((pattern, ""));
     let descriptor = match kind {
         "global" if value.is_empty() => return Some((Vec::new(), Vec::new())),
@@ -98,7 +108,7 @@ fn read_pattern(pattern: &str, item: &Item<'_>, log: &mut Log) -> Option<(Vec<St
 }
 
 /// The pattern says more than the scope; where they disagree it is the pattern that is used.
-fn check_scope(scope: &str, key: &[String], item: &Item<'_>, log: &mut Log) {
+fn check_scope(scope: &str, key: &[String], item: &SourceValue<'_>, log: &mut ImportLog) {
     let meant = match key {
         [] => "global",
         [key] if key == "route" => "endpoint",

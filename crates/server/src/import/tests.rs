@@ -3,7 +3,7 @@
 use super::*;
 
 /// The policy, with the notes in one text.
-pub(super) fn imported(from: Format, text: &str) -> (String, String) {
+pub(super) fn imported(from: ImportFormat, text: &str) -> (String, String) {
     let Imported { policy, notes } = import(from, "file", text).unwrap_or_else(|problems| {
         panic!("{}", problems.iter().map(|problem| format!("{problem}\n")).collect::<String>())
     });
@@ -12,24 +12,24 @@ pub(super) fn imported(from: Format, text: &str) -> (String, String) {
 }
 
 /// What is wrong with a document, one problem a line.
-pub(super) fn refused(from: Format, text: &str) -> String {
+pub(super) fn refused(from: ImportFormat, text: &str) -> String {
     let problems = import(from, "file", text).expect_err("it cannot be understood");
     problems.iter().map(|problem| format!("{problem}\n")).collect()
 }
 
 #[test]
 fn formats_have_names() {
-    for (name, format, sentence) in Format::NAMES {
-        assert_eq!(Format::from_name(name), Some(*format));
+    for (name, format, sentence) in ImportFormat::NAMES {
+        assert_eq!(ImportFormat::from_name(name), Some(*format));
         assert_eq!(format.name(), *name);
         assert!(sentence.len() > 20);
     }
-    assert_eq!(Format::from_name("nginx"), None);
+    assert_eq!(ImportFormat::from_name("nginx"), None);
 }
 
 #[test]
 fn a_document_of_another_kind_is_refused() {
-    for (name, format, _) in Format::NAMES {
+    for (name, format, _) in ImportFormat::NAMES {
         for text in ["", "42", "{}", "[]", "[1, 2]", "{a: b}"] {
             match import(*format, "file.yaml", text) {
                 Ok(imported) => {
@@ -49,13 +49,13 @@ fn a_document_of_another_kind_is_refused() {
 #[test]
 fn a_document_that_is_too_large_is_refused() {
     let text = " ".repeat(DOCUMENT_BYTES_MAX + 1);
-    assert!(refused(Format::Envoy, &text).contains("too large"));
+    assert!(refused(ImportFormat::Envoy, &text).contains("too large"));
 }
 
 #[test]
 fn problems_say_where() {
     let text = "- namespace: a\n  max_value: many\n  seconds: 60\n";
-    let problems = import(Format::Limitador, "limits.yaml", text).unwrap_err();
+    let problems = import(ImportFormat::Limitador, "limits.yaml", text).unwrap_err();
     assert_eq!((problems[0].at.line, problems[0].path.as_str()), (2, "[0].max_value"));
     assert_eq!(problems[0].saw, "`many`");
 }
@@ -64,7 +64,7 @@ fn problems_say_where() {
 fn rows_may_be_json() {
     let text = r#"{"rules": [{"rule_id": 1, "key_pattern": "user:{user_id}", "scope": "user",
         "rate_per_second": 0.25, "burst_capacity": 3, "plan": null, "is_active": false}]}"#;
-    let (policy, _) = imported(Format::Rules, text);
+    let (policy, _) = imported(ImportFormat::Rules, text);
     assert!(policy.contains("name: user\n    enabled: false\n    key: [user]\n"), "{policy}");
     assert!(policy.contains("sustained: { rate: 25, window: 100s }"), "{policy}");
 }
@@ -72,7 +72,7 @@ fn rows_may_be_json() {
 #[test]
 fn patterns_say_what_is_counted() {
     let header = "key_pattern,scope,rate_per_second,burst_capacity\n";
-    let of = |row: &str| imported(Format::Rules, &format!("{header}{row},1,1\n"));
+    let of = |row: &str| imported(ImportFormat::Rules, &format!("{header}{row},1,1\n"));
     assert!(of("user:42,user").0.contains("match: { user: \"42\" }\n    key: [user]"));
     assert!(of("endpoint:/api/*,endpoint").0.contains("match: { path: /api/** }\n    key: [route]"));
     assert!(of("endpoint,endpoint").0.contains("key: [route]"));
@@ -80,14 +80,14 @@ fn patterns_say_what_is_counted() {
     let (policy, notes) = of("global,user");
     assert!(policy.contains("scope: global") && notes.contains("the scope `user`"), "{notes}");
     for row in ["team:{team},user", "user:{a}:{b},user", "endpoint:search,endpoint"] {
-        refused(Format::Rules, &format!("{header}{row},1,1\n"));
+        refused(ImportFormat::Rules, &format!("{header}{row},1,1\n"));
     }
 }
 
 #[test]
 fn a_table_names_every_bad_row() {
     let text = "key_pattern,rate_per_second,burst_capacity\nuser,0,5\nip,fast,5\nglobal,1,0.5\n";
-    let problems = refused(Format::Rules, text);
+    let problems = refused(ImportFormat::Rules, text);
     assert_eq!(problems.lines().count(), 3, "{problems}");
     assert!(problems.contains("line 3, column 4: [1].rate_per_second"), "{problems}");
 }
@@ -99,7 +99,7 @@ fn narrower_endpoints_come_first() {
 - { endpoint: /api/login, limit_type: per_user, capacity: 5, refill_rate: 1 }
 - { endpoint: /api/login, limit_type: per_ip, capacity: 5, refill_rate: 1 }
 ";
-    let (policy, notes) = imported(Format::Spec, text);
+    let (policy, notes) = imported(ImportFormat::Spec, text);
     let order = ["per_user:/api/login", "per_user:/api/", "per_ip:/api/login"];
     let places: Vec<_> = order.iter().map(|name| policy.find(&format!("\"{name}\""))).collect();
     assert!(places.is_sorted() && places[0].is_some(), "{policy}");
@@ -110,13 +110,13 @@ fn narrower_endpoints_come_first() {
 #[test]
 fn endpoints_may_be_a_map_and_windows_may_slide() {
     let text = "/login: { limit_type: per_ip, capacity: 10, window: 60 }\n";
-    let (policy, _) = imported(Format::Spec, text);
+    let (policy, _) = imported(ImportFormat::Spec, text);
     assert!(
         policy.contains("algorithm: sliding_window\n    sustained: { rate: 10, window: minute }"),
         "{policy}"
     );
     let fraction = "[{ endpoint: /a, limit_type: global, capacity: 5, refill_rate: 1, burst_allowance: 1.5, owner: me }]";
-    let (policy, notes) = imported(Format::Spec, fraction);
+    let (policy, notes) = imported(ImportFormat::Spec, fraction);
     assert!(policy.contains("capacity: 7") && policy.contains("key: [route]"), "{policy}");
     assert!(notes.contains("rounded down to 7") && notes.contains("`owner` is left out"), "{notes}");
 }
@@ -124,14 +124,14 @@ fn endpoints_may_be_a_map_and_windows_may_slide() {
 #[test]
 fn a_document_with_nothing_to_import_is_refused() {
     for (format, text, wanted) in [
-        (Format::Oagw, "{a: b}", "`rate_limit` object"),
-        (Format::Oagw, "upstreams: [ { id: a } ]\nroutes: [ { path: /free } ]", "`rate_limit` object"),
-        (Format::Oagw, "rate_limit_sync: { enabled: true }", "`rate_limit` object"),
-        (Format::Fairvisor, "{a: b}", "`policies`, `rules`"),
-        (Format::Envoy, "domain: a\ndescriptors: [ { key: x } ]", "`descriptors`"),
-        (Format::Limitador, "{a: b}", "a list of limits"),
-        (Format::Rules, "{a: b}", "a list of rows"),
-        (Format::Spec, "{a: b}", "`endpoint`"),
+        (ImportFormat::Oagw, "{a: b}", "`rate_limit` object"),
+        (ImportFormat::Oagw, "upstreams: [ { id: a } ]\nroutes: [ { path: /free } ]", "`rate_limit` object"),
+        (ImportFormat::Oagw, "rate_limit_sync: { enabled: true }", "`rate_limit` object"),
+        (ImportFormat::Fairvisor, "{a: b}", "`policies`, `rules`"),
+        (ImportFormat::Envoy, "domain: a\ndescriptors: [ { key: x } ]", "`descriptors`"),
+        (ImportFormat::Limitador, "{a: b}", "a list of limits"),
+        (ImportFormat::Rules, "{a: b}", "a list of rows"),
+        (ImportFormat::Spec, "{a: b}", "`endpoint`"),
     ] {
         let problems = refused(format, text);
         assert!(problems.contains(wanted), "{text}: {problems}");
@@ -141,13 +141,13 @@ fn a_document_with_nothing_to_import_is_refused() {
 #[test]
 fn a_list_that_is_empty_on_purpose_is_a_policy_without_limits() {
     for (format, text) in [
-        (Format::Oagw, "routes: []"),
-        (Format::Fairvisor, "rules: []"),
-        (Format::Fairvisor, "policies: []"),
-        (Format::Envoy, "domain: a\ndescriptors: []"),
-        (Format::Limitador, "limits: []"),
-        (Format::Rules, "{rules: []}"),
-        (Format::Spec, "configs: []"),
+        (ImportFormat::Oagw, "routes: []"),
+        (ImportFormat::Fairvisor, "rules: []"),
+        (ImportFormat::Fairvisor, "policies: []"),
+        (ImportFormat::Envoy, "domain: a\ndescriptors: []"),
+        (ImportFormat::Limitador, "limits: []"),
+        (ImportFormat::Rules, "{rules: []}"),
+        (ImportFormat::Spec, "configs: []"),
     ] {
         let (policy, notes) = imported(format, text);
         assert_eq!(policy, "version: 1\nlimits: []\n", "{text}");
@@ -179,10 +179,10 @@ descriptors:
     descriptors: [ { key: b, rate_limit: { unit: second, requests_per_unit: 1 } } ]
 ";
     for (format, text, bad) in [
-        (Format::Rules, rows, ["`[0]`", "`[1]`"]),
-        (Format::Spec, configs, ["`[0]`", "`[1]`"]),
-        (Format::Limitador, limits, ["`[0]`", "`[1]`"]),
-        (Format::Envoy, descriptors, ["`descriptors[1]`", "`descriptors[2].rate_limit`"]),
+        (ImportFormat::Rules, rows, ["`[0]`", "`[1]`"]),
+        (ImportFormat::Spec, configs, ["`[0]`", "`[1]`"]),
+        (ImportFormat::Limitador, limits, ["`[0]`", "`[1]`"]),
+        (ImportFormat::Envoy, descriptors, ["`descriptors[1]`", "`descriptors[2].rate_limit`"]),
     ] {
         let (policy, notes) = imported(format, text);
         assert_eq!(policy.matches("- name: ").count(), 1, "{policy}");
@@ -198,7 +198,7 @@ fn an_entry_that_no_policy_takes_leaves_the_others() {
     let text = format!(
         "[ {{ namespace: {long}, name: long, max_value: 5, seconds: 60 }}, {{ namespace: a, max_value: 5, seconds: 60 }} ]"
     );
-    let (policy, notes) = imported(Format::Limitador, &text);
+    let (policy, notes) = imported(ImportFormat::Limitador, &text);
     assert!(policy.contains("name: a/limit") && !policy.contains("name: long"), "{policy}");
     assert!(notes.contains("the limit `long` is not carried over"), "{notes}");
 }
@@ -207,7 +207,7 @@ fn an_entry_that_no_policy_takes_leaves_the_others() {
 fn rates_with_many_decimals_are_cut_and_noted() {
     let of = |rate: &str| {
         let header = "key_pattern,scope,rate_per_second,burst_capacity";
-        imported(Format::Rules, &format!("{header}\nip,ip,{rate},10\n"))
+        imported(ImportFormat::Rules, &format!("{header}\nip,ip,{rate},10\n"))
     };
     for (rate, sustained, is_cut) in [
         ("0.083", "{ rate: 83, window: 1000s }", false),

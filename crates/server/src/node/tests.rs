@@ -1,5 +1,5 @@
 use futures_util::FutureExt;
-use tidegate::policy::{AdHocLimit, JointBy};
+use tidegate::engine::{AdHocLimit, JointBy};
 use tidegate_policy::Policy;
 
 use super::*;

@@ -2,13 +2,13 @@
 
 use tidegate::{Clock, Nanos};
 
-use crate::lifecycle::{Concern, Phase};
 use crate::node::Node;
-use crate::shared::Shared;
+use crate::node::lifecycle::{Phase, ReloadedPart};
+use crate::node::store::SharedRedisStore;
 
 /// Something that is not as it should be.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Trouble {
+pub struct ReadinessReason {
     /// What, in a word: `starting`, `draining`, `policy`, `store`, `kill_switch`, ….
     pub what: &'static str,
     /// In a sentence.
@@ -19,25 +19,25 @@ pub struct Trouble {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Readiness {
     /// Why no requests should come. None: they may.
-    pub unready: Vec<Trouble>,
+    pub unready: Vec<ReadinessReason>,
     /// What is not as it should be, though requests are answered.
-    pub degraded: Vec<Trouble>,
+    pub degraded: Vec<ReadinessReason>,
 }
 
 impl Readiness {
     /// Of this node, now.
     pub fn of(node: &Node) -> Readiness {
         let mut found = Readiness { unready: Vec::new(), degraded: Vec::new() };
-        let trouble = |what, detail: &str| Trouble { what, detail: detail.to_owned() };
+        let trouble = |what, detail: &str| ReadinessReason { what, detail: detail.to_owned() };
         match node.lifecycle().phase() {
             Phase::Starting => found.unready.push(trouble("starting", "not all listeners are open yet")),
             Phase::Draining => found.unready.push(trouble("draining", "the server is shutting down")),
             Phase::Serving => {}
         }
-        for concern in Concern::ALL {
+        for concern in ReloadedPart::ALL {
             if let Some(problem) = node.lifecycle().problem(concern) {
                 let detail = format!("an edit is not valid, what was there before stays in force: {problem}");
-                found.degraded.push(Trouble { what: concern.as_str(), detail });
+                found.degraded.push(ReadinessReason { what: concern.as_str(), detail });
             }
         }
         if let Some(shared) = node.shared() {
@@ -50,7 +50,7 @@ impl Readiness {
     }
 
     /// A store that does not answer; it is worse where limits refuse for want of it.
-    fn store(&mut self, node: &Node, shared: &Shared) {
+    fn store(&mut self, node: &Node, shared: &SharedRedisStore) {
         let health = shared.health();
         if health.up {
             return;
@@ -65,9 +65,9 @@ impl Readiness {
         let is_closed = node.limiter().has_closed_limits() && !node.limiter().kill_switch();
         if is_closed {
             let detail = format!("limits that are `closed` without the store cannot decide: {detail}");
-            self.unready.push(Trouble { what: "store", detail });
+            self.unready.push(ReadinessReason { what: "store", detail });
         }
-        self.degraded.push(Trouble { what: "store", detail });
+        self.degraded.push(ReadinessReason { what: "store", detail });
     }
 
     /// May requests come?

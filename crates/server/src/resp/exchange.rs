@@ -4,9 +4,9 @@ use std::task::{Context, Poll};
 
 use tidegate::{Clock, Later, Nanos};
 
-use super::decode::{Decoder, Step};
-use super::later::Waiting;
-use super::reply::Reply;
+use super::later::PendingReplies;
+use super::protocol::decode::{DecodeStep, Decoder};
+use super::protocol::reply::ReplyWriter;
 use super::session::Session;
 use crate::bounds::{RESP_ANSWER_BYTES_MAX, RESP_WAITING_MAX};
 use crate::node::Node;
@@ -22,12 +22,12 @@ pub(super) struct Batch<'n, 'w> {
     /// How often ad-hoc buckets have decided; told when all are answered.
     pub(super) decisions: usize,
     /// Where answers go that must be waited for.
-    waiting: &'w mut Waiting<'n>,
+    waiting: &'w mut PendingReplies<'n>,
 }
 
 /// How far the input was answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Progress {
+pub struct ExchangeProgress {
     /// Bytes that are done with; the next input begins with the others.
     pub used: usize,
     /// Commands that were answered.
@@ -42,13 +42,18 @@ pub struct Exchange<'n> {
     node: &'n Node,
     decoder: Decoder,
     session: Session,
-    waiting: Waiting<'n>,
+    waiting: PendingReplies<'n>,
 }
 
 impl<'n> Exchange<'n> {
     /// With a client that has said nothing yet.
     pub fn new(node: &'n Node) -> Exchange<'n> {
-        Exchange { node, decoder: Decoder::new(), session: Session::new(node), waiting: Waiting::default() }
+        Exchange {
+            node,
+            decoder: Decoder::new(),
+            session: Session::new(node),
+            waiting: PendingReplies::default(),
+        }
     }
 
     /// Waits for the answers that are not there yet, and writes them. Nothing more is to be answered before.
@@ -72,10 +77,10 @@ impl<'n> Exchange<'n> {
     }
 
     /// Answers the commands in the input, at most so many, and no more than can be sent at once.
-    pub fn answer(&mut self, input: &[u8], most: usize, out: &mut Vec<u8>) -> Progress {
+    pub fn answer(&mut self, input: &[u8], most: usize, out: &mut Vec<u8>) -> ExchangeProgress {
         let (node, now) = (self.node, self.node.clock().now());
         let mut batch = Batch { node, now, decisions: 0, waiting: &mut self.waiting };
-        let mut progress = Progress { used: 0, commands: 0, paused: false };
+        let mut progress = ExchangeProgress { used: 0, commands: 0, paused: false };
         while progress.used < input.len() && !self.session.is_over {
             let is_full = out.len() >= RESP_ANSWER_BYTES_MAX || batch.waiting.len() >= RESP_WAITING_MAX;
             if progress.commands == most || is_full {
@@ -84,21 +89,21 @@ impl<'n> Exchange<'n> {
             }
             let rest = &input[progress.used..];
             match self.decoder.step(rest) {
-                Step::Command(bytes) => {
+                DecodeStep::Command(bytes) => {
                     self.session.answer(&mut batch, self.decoder.args(rest), out);
                     progress.used += bytes;
                     progress.commands += 1;
                 }
-                Step::Refused(bytes, refusal) => {
+                DecodeStep::Refused(bytes, refusal) => {
                     reply(&self.session, out).error(format_args!("ERR {refusal}"));
                     progress.used += bytes;
                     progress.commands += 1;
                 }
-                Step::More(bytes) => {
+                DecodeStep::More(bytes) => {
                     progress.used += bytes;
                     break;
                 }
-                Step::Broken(broken) => {
+                DecodeStep::Broken(broken) => {
                     node.metrics().protocol_error(Listener::Resp);
                     reply(&self.session, out).error(format_args!("ERR Protocol error: {broken}"));
                     self.session.is_over = true;
@@ -116,8 +121,8 @@ impl<'n> Exchange<'n> {
     }
 }
 
-fn reply<'o>(session: &Session, out: &'o mut Vec<u8>) -> Reply<'o> {
-    Reply { out, version: session.version }
+fn reply<'o>(session: &Session, out: &'o mut Vec<u8>) -> ReplyWriter<'o> {
+    ReplyWriter { out, version: session.version }
 }
 
 impl<'n> Batch<'n, '_> {
@@ -125,8 +130,8 @@ impl<'n> Batch<'n, '_> {
     pub(super) fn wait<T: Send + 'n>(
         &mut self,
         later: Later<'n, T>,
-        write: fn(T, &mut Reply<'_>),
-        reply: &mut Reply<'_>,
+        write: fn(T, &mut ReplyWriter<'_>),
+        reply: &mut ReplyWriter<'_>,
     ) {
         self.waiting.add(later, write, reply);
     }

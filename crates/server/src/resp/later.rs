@@ -10,11 +10,11 @@ use futures_util::Stream;
 use futures_util::stream::FuturesOrdered;
 use tidegate::Later;
 
-use super::reply::Reply;
+use super::protocol::reply::ReplyWriter;
 
 /// Answers that are waited for.
 #[derive(Default)]
-pub(super) struct Waiting<'n> {
+pub(super) struct PendingReplies<'n> {
     /// Each with what is to be sent before it.
     answers: FuturesOrdered<Later<'n, Vec<u8>>>,
     /// What was waited for, and what comes before it.
@@ -23,7 +23,7 @@ pub(super) struct Waiting<'n> {
     rest: Vec<u8>,
 }
 
-impl<'n> Waiting<'n> {
+impl<'n> PendingReplies<'n> {
     /// How many answers are waited for.
     pub(super) fn len(&self) -> usize {
         self.answers.len()
@@ -33,12 +33,12 @@ impl<'n> Waiting<'n> {
     pub(super) fn add<T: Send + 'n>(
         &mut self,
         later: Later<'n, T>,
-        write: fn(T, &mut Reply<'_>),
-        reply: &mut Reply<'_>,
+        write: fn(T, &mut ReplyWriter<'_>),
+        reply: &mut ReplyWriter<'_>,
     ) {
         let (mut out, version) = (std::mem::take(reply.out), reply.version);
         self.answers.push_back(Box::pin(async move {
-            write(later.await, &mut Reply { out: &mut out, version });
+            write(later.await, &mut ReplyWriter { out: &mut out, version });
             out
         }));
     }
@@ -61,7 +61,7 @@ impl<'n> Waiting<'n> {
     }
 }
 
-impl fmt::Debug for Waiting<'_> {
+impl fmt::Debug for PendingReplies<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Waiting").field("answers", &self.len()).finish_non_exhaustive()
     }

@@ -4,12 +4,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use subtle::ConstantTimeEq;
 
-use super::decode::Args;
+use super::commands::{CommandKind, CommandSpec};
+use super::commands::{check, client, describe, info, throttle};
 use super::exchange::Batch;
-use super::number;
-use super::reply::{Reply, Shown, Version};
-use super::table::{Command, Verb};
-use super::{check, client, describe, info, throttle};
+use super::protocol::decode::CommandArgs;
+use super::protocol::number;
+use super::protocol::reply::{EscapedBytes, ReplyWriter, RespVersion};
 use crate::bounds::RESP_AUTH_ATTEMPTS_MAX;
 use crate::node::Node;
 use crate::settings::Listener;
@@ -23,7 +23,7 @@ pub(super) const REDIS_VERSION: &str = "7.0.0";
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) id: u64,
-    pub(super) version: Version,
+    pub(super) version: RespVersion,
     pub(super) name: Box<[u8]>,
     pub(super) has_access: bool,
     wrong_passwords: u32,
@@ -35,7 +35,7 @@ impl Session {
         static LAST: AtomicU64 = AtomicU64::new(0);
         Session {
             id: LAST.fetch_add(1, Ordering::Relaxed) + 1,
-            version: Version::Two,
+            version: RespVersion::Two,
             name: Box::default(),
             has_access: password(node).is_none(),
             wrong_passwords: 0,
@@ -44,10 +44,12 @@ impl Session {
     }
 
     /// Answers one command. One without a name has no answer.
-    pub(super) fn answer(&mut self, batch: &mut Batch<'_, '_>, args: Args<'_>, out: &mut Vec<u8>) {
+    pub(super) fn answer(&mut self, batch: &mut Batch<'_, '_>, args: CommandArgs<'_>, out: &mut Vec<u8>) {
         let Some(name) = args.get(0) else { return };
-        let mut reply = Reply { out, version: self.version };
-        let Some(command) = Command::named(name) else { return self.unknown(batch.node, args, &mut reply) };
+        let mut reply = ReplyWriter { out, version: self.version };
+        let Some(command) = CommandSpec::named(name) else {
+            return self.unknown(batch.node, args, &mut reply);
+        };
         if !self.has_access && !command.before_auth {
             return reply.error(format_args!("NOAUTH Authentication required."));
         }
@@ -55,32 +57,32 @@ impl Session {
             return reply.error(format_args!("ERR wrong number of arguments; usage: {command}"));
         }
         match command.verb {
-            Verb::Throttle => throttle::answer(batch, args, &mut reply),
-            Verb::Check => check::answer(batch, args, &mut reply),
-            Verb::Ping => match args.get(1) {
+            CommandKind::Throttle => throttle::answer(batch, args, &mut reply),
+            CommandKind::Check => check::answer(batch, args, &mut reply),
+            CommandKind::Ping => match args.get(1) {
                 None => reply.word("PONG"),
                 Some(message) => reply.bulk(message),
             },
-            Verb::Echo => reply.bulk(args.get(1).unwrap_or_default()),
-            Verb::Hello => self.hello(batch.node, args, &mut reply),
-            Verb::Auth => self.auth(batch.node, args, &mut reply),
-            Verb::Select => select(args, &mut reply),
-            Verb::Client => client::answer(self, args, &mut reply),
-            Verb::Command => describe::answer(args, &mut reply),
-            Verb::Info => info::answer(batch.node, args, &mut reply),
-            Verb::Config => config(args, &mut reply),
-            Verb::Quit => {
+            CommandKind::Echo => reply.bulk(args.get(1).unwrap_or_default()),
+            CommandKind::Hello => self.hello(batch.node, args, &mut reply),
+            CommandKind::Auth => self.auth(batch.node, args, &mut reply),
+            CommandKind::Select => select(args, &mut reply),
+            CommandKind::Client => client::answer(self, args, &mut reply),
+            CommandKind::Command => describe::answer(args, &mut reply),
+            CommandKind::Info => info::answer(batch.node, args, &mut reply),
+            CommandKind::Config => config(args, &mut reply),
+            CommandKind::Quit => {
                 self.is_over = true;
                 reply.word("OK");
             }
-            Verb::Reset => {
+            CommandKind::Reset => {
                 self.reset(batch.node);
                 reply.word("RESET");
             }
         }
     }
 
-    fn unknown(&mut self, node: &Node, args: Args<'_>, reply: &mut Reply<'_>) {
+    fn unknown(&mut self, node: &Node, args: CommandArgs<'_>, reply: &mut ReplyWriter<'_>) {
         let name = args.get(0).unwrap_or_default();
         // A browser can be made to send requests here; its body must not be taken for commands.
         if name.eq_ignore_ascii_case(b"POST") || name.eq_ignore_ascii_case(b"Host:") {
@@ -93,26 +95,26 @@ impl Session {
         }
         let mut beginning = String::new();
         for arg in args.iter().skip(1).take(4) {
-            beginning.push_str(&format!("'{}' ", Shown(arg)));
+            beginning.push_str(&format!("'{}' ", EscapedBytes(arg)));
         }
         reply.error(format_args!(
             "ERR unknown command '{}', with args beginning with: {beginning}",
-            Shown(name)
+            EscapedBytes(name)
         ));
     }
 
     fn reset(&mut self, node: &Node) {
-        self.version = Version::Two;
+        self.version = RespVersion::Two;
         self.name = Box::default();
         self.has_access = password(node).is_none();
     }
 
     /// `HELLO [version [AUTH user password] [SETNAME name]]`: all of it is done or nothing.
-    fn hello(&mut self, node: &Node, args: Args<'_>, reply: &mut Reply<'_>) {
+    fn hello(&mut self, node: &Node, args: CommandArgs<'_>, reply: &mut ReplyWriter<'_>) {
         let version = match args.get(1).map(number::integer) {
             None => self.version,
-            Some(Ok(2)) => Version::Two,
-            Some(Ok(3)) => Version::Three,
+            Some(Ok(2)) => RespVersion::Two,
+            Some(Ok(3)) => RespVersion::Three,
             Some(Ok(_)) => {
                 return reply.error(format_args!("NOPROTO unsupported protocol version: 2 and 3 are"));
             }
@@ -132,7 +134,8 @@ impl Session {
                     place += 2;
                 }
                 _ => {
-                    return reply.error(format_args!("ERR Syntax error in HELLO option '{}'", Shown(option)));
+                    return reply
+                        .error(format_args!("ERR Syntax error in HELLO option '{}'", EscapedBytes(option)));
                 }
             }
         }
@@ -160,7 +163,7 @@ impl Session {
         self.greet(reply);
     }
 
-    fn greet(&self, reply: &mut Reply<'_>) {
+    fn greet(&self, reply: &mut ReplyWriter<'_>) {
         reply.map(7);
         for (name, value) in [("server", "tidegate"), ("version", REDIS_VERSION)] {
             reply.bulk(name.as_bytes());
@@ -179,7 +182,7 @@ impl Session {
     }
 
     /// `AUTH [user] password`
-    fn auth(&mut self, node: &Node, args: Args<'_>, reply: &mut Reply<'_>) {
+    fn auth(&mut self, node: &Node, args: CommandArgs<'_>, reply: &mut ReplyWriter<'_>) {
         let (user, given) = match (args.get(1), args.get(2)) {
             (Some(user), Some(given)) => (user, given),
             (given, _) => (USER, given.unwrap_or_default()),
@@ -190,7 +193,7 @@ impl Session {
     }
 
     /// Is it the right one? If not, says so, and after too many of them ends the connection.
-    fn try_password(&mut self, node: &Node, user: &[u8], given: &[u8], reply: &mut Reply<'_>) -> bool {
+    fn try_password(&mut self, node: &Node, user: &[u8], given: &[u8], reply: &mut ReplyWriter<'_>) -> bool {
         let Some(password) = password(node) else {
             reply.error(format_args!("ERR AUTH is not needed: no password is set"));
             return false;
@@ -217,7 +220,7 @@ fn password(node: &Node) -> Option<&[u8]> {
 }
 
 /// There is one database, the first.
-fn select(args: Args<'_>, reply: &mut Reply<'_>) {
+fn select(args: CommandArgs<'_>, reply: &mut ReplyWriter<'_>) {
     match args.get(1).map(number::integer) {
         Some(Ok(0)) => reply.word("OK"),
         Some(Ok(_)) => reply.error(format_args!("ERR DB index is out of range: there is only 0")),
@@ -226,11 +229,11 @@ fn select(args: Args<'_>, reply: &mut Reply<'_>) {
 }
 
 /// Some clients ask; there is nothing that a Redis client could set.
-fn config(args: Args<'_>, reply: &mut Reply<'_>) {
+fn config(args: CommandArgs<'_>, reply: &mut ReplyWriter<'_>) {
     match args.get(1) {
         Some(verb) if verb.eq_ignore_ascii_case(b"GET") && args.len() > 2 => reply.map(0),
         verb => {
-            let verb = Shown(verb.unwrap_or_default());
+            let verb = EscapedBytes(verb.unwrap_or_default());
             reply.error(format_args!("ERR unknown subcommand '{verb}': CONFIG GET <name> is all there is"));
         }
     }

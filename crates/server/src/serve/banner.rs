@@ -5,9 +5,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use tidegate_policy::{Descriptor, RuleSet};
 
-use super::Bound;
-use crate::question::question;
-use crate::report::count;
+use super::BoundListener;
+use crate::commands::request_pairs::question;
+use crate::commands::terminal::report::count;
 use crate::settings::{Listener, Settings};
 
 /// What is printed at the start.
@@ -26,7 +26,12 @@ pub(crate) struct Banner {
 
 impl Banner {
     /// Of a server that is about to serve these rules.
-    pub(crate) fn new(settings: &Settings, rules: &RuleSet, bound: &[Bound], kill_switch: bool) -> Banner {
+    pub(crate) fn new(
+        settings: &Settings,
+        rules: &RuleSet,
+        bound: &[BoundListener],
+        kill_switch: bool,
+    ) -> Banner {
         let mut addresses = [None; 4];
         bound.iter().for_each(|bound| addresses[bound.listener as usize] = Some(bound.address));
         let name = match &settings.policy {
@@ -181,8 +186,8 @@ fn sample(rules: &RuleSet) -> Vec<(String, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::serve::policy_file::{QUICK_START, compile};
-    use crate::settings::SharedStore;
+    use crate::serve::reload::policy_file::{QUICK_START, compile};
+    use crate::settings::SharedStoreSettings;
     use tidegate::Nanos;
 
     fn banner(change: impl FnOnce(&mut Settings), listen: [Option<&str>; 4], policy: &str) -> String {
@@ -217,7 +222,7 @@ mod tests {
             settings.tls = Some(crate::settings::TlsFiles { cert, key: "server.key".into() });
             settings.policy = Some("p.yaml".into());
             settings.nodes = 3;
-            let mut shared = SharedStore::new(tidegate_redis::Mode::Strict);
+            let mut shared = SharedStoreSettings::new(tidegate_redis::StoreMode::Strict);
             shared.url = "redis://me:s3cret@10.0.0.9:6379".to_owned();
             settings.shared = Some(shared);
         };

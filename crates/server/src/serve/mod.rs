@@ -1,19 +1,10 @@
 //! Running: listeners, threads that answer, and how it all ends.
 
-mod accept;
+mod backlog;
 mod banner;
-mod bind;
 pub(crate) mod clock_watch;
-mod connections;
-mod files_max;
-mod outbox;
-pub(crate) mod policy_file;
-mod progress;
+mod listen;
 pub(crate) mod reload;
-mod tls;
-mod unsent;
-pub(crate) mod watch;
-mod workers;
 
 use std::io;
 use std::net::IpAddr;
@@ -24,18 +15,18 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{sleep, timeout};
 
 use crate::bounds::{DRAIN_NOTICE, DRAIN_TIMEOUT, STORE_LEAVE_MAX};
-use crate::lifecycle::Phase;
 use crate::node::Node;
+use crate::node::lifecycle::Phase;
 use crate::settings::Listener;
-use accept::Door;
+pub(crate) use backlog::outbox::{CountedBytes, Outbox, OutboxFull};
+pub(crate) use backlog::unsent::UnsentBytes;
 pub(crate) use banner::Banner;
-pub(crate) use bind::{Bound, bind};
-use connections::Connections;
-pub(crate) use files_max::connections_max;
-pub(crate) use outbox::{Held, NoRoom, Outbox};
-pub(crate) use tls::Tls;
-pub(crate) use unsent::Unsent;
-use workers::Workers;
+use listen::accept::Acceptor;
+pub(crate) use listen::bind::{BoundListener, bind};
+use listen::connections::Connections;
+pub(crate) use listen::files_max::connections_max;
+pub(crate) use listen::tls::Tls;
+use listen::workers::Workers;
 
 /// Who is at the other end of a connection, and how it came.
 #[derive(Clone, Copy, Debug)]
@@ -55,17 +46,17 @@ pub(crate) struct Peer {
 /// When threads cannot be started, or when it was told to stop twice.
 pub(crate) async fn run(
     node: Arc<Node>,
-    bound: Vec<Bound>,
+    bound: Vec<BoundListener>,
     tls: Option<Arc<Tls>>,
     announce: impl FnOnce(),
 ) -> io::Result<()> {
     let mut stop = Stop::new()?;
     let connections = Connections::new(connections_max());
     let workers = Workers::start(node.settings().workers)?;
-    let door = Door::new(Arc::clone(&node), workers, Arc::clone(&connections), tls);
+    let door = Acceptor::new(Arc::clone(&node), workers, Arc::clone(&connections), tls);
     let mut accepting = JoinSet::new();
     let mut deciding: Vec<AbortHandle> = Vec::new();
-    let (admin, decisions): (Vec<Bound>, Vec<Bound>) =
+    let (admin, decisions): (Vec<BoundListener>, Vec<BoundListener>) =
         bound.into_iter().partition(|bound| bound.listener == Listener::Admin);
     admin.into_iter().for_each(|bound| _ = accepting.spawn(door.clone().accept(bound)));
     // Whoever asks the first question is to be answered by the shared store, if it is there.

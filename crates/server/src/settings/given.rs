@@ -7,7 +7,7 @@ use super::{Listener, Settings};
 
 /// What was said beside the file. A flag has beaten the environment already.
 #[derive(Clone, Default)]
-pub(crate) struct Given {
+pub(crate) struct FlagsAndEnvironment {
     /// Addresses or `off`, in the order of [`Listener::ALL`].
     pub(crate) listen: [Option<String>; 4],
     pub(crate) policy: Option<PathBuf>,
@@ -56,7 +56,7 @@ impl Settings {
     ///
     /// # Errors
     /// When something given makes no sense, or all of it together does not.
-    pub(crate) fn with(mut self, given: Given) -> Result<Settings, SettingsError> {
+    pub(crate) fn with(mut self, given: FlagsAndEnvironment) -> Result<Settings, SettingsError> {
         for (listener, said) in Listener::ALL.into_iter().zip(given.listen) {
             let Some(saw) = said.filter(|said| !said.is_empty()) else { continue };
             self.listen[listener as usize] = match saw.as_str() {

@@ -11,14 +11,14 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use ipnet::IpNet;
-use tidegate::policy::InvalidCredentials;
+use tidegate::engine::InvalidCredentials;
 use tidegate_policy::OnStoreError;
 use tidegate_tower::forwarded::ForwardedSource;
 
-pub(crate) use given::{Given, kill_switch_from};
+pub(crate) use given::{FlagsAndEnvironment, kill_switch_from};
 pub(crate) use masked::masked;
 pub(crate) use read::read;
-pub use store::SharedStore;
+pub use store::SharedStoreSettings;
 pub(crate) use table::reference;
 
 /// A kind of listener.
@@ -61,7 +61,7 @@ pub struct Settings {
     /// How many nodes share the limits; rates and bursts are divided by it.
     pub nodes: u32,
     /// The store that nodes share; the memory of this one without it.
-    pub shared: Option<SharedStore>,
+    pub shared: Option<SharedStoreSettings>,
     /// What limits do that do not say it, while the shared store cannot be asked.
     pub on_store_error: OnStoreError,
     /// Who may say on whose behalf it asks.

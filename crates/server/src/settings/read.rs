@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use tidegate::policy::InvalidCredentials;
+use tidegate::engine::InvalidCredentials;
 use tidegate_policy::Problem;
 use tidegate_policy::form;
-use tidegate_policy::node::Node;
+use tidegate_policy::node::DocumentNode;
 use tidegate_tower::forwarded::ForwardedSource;
 
 use super::table::SETTINGS;
@@ -38,7 +38,7 @@ pub(super) struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn settings(&mut self, root: &Node, settings: &mut Settings) {
+    fn settings(&mut self, root: &DocumentNode, settings: &mut Settings) {
         for listener in Listener::ALL {
             let given = root.get("listen").and_then(|listen| listen.get(listener.name()));
             if let Some(address) = given.and_then(form::listen) {
@@ -70,7 +70,7 @@ impl Reader<'_> {
         settings.workers = integer(root, "workers").and_then(|workers| usize::try_from(workers).ok());
     }
 
-    fn jwt(&mut self, node: &Node) -> Option<Jwt> {
+    fn jwt(&mut self, node: &DocumentNode) -> Option<Jwt> {
         let (jwks, key, algorithm) = (self.path(node, "jwks"), text(node, "key"), text(node, "algorithm"));
         let wrong = |message: &str, hint: &str| {
             Some(
@@ -113,7 +113,7 @@ impl Reader<'_> {
     }
 
     /// Names as they stand in `Host`, without ports.
-    fn hosts(&mut self, list: &Node) -> Vec<String> {
+    fn hosts(&mut self, list: &DocumentNode) -> Vec<String> {
         let mut names = Vec::new();
         for node in list.items() {
             let Some(name) = node.scalar() else { continue };
@@ -132,7 +132,7 @@ impl Reader<'_> {
         names
     }
 
-    fn endpoint(&mut self, otlp: &Node) -> Option<String> {
+    fn endpoint(&mut self, otlp: &DocumentNode) -> Option<String> {
         let node = otlp.get("endpoint")?;
         let endpoint = text(otlp, "endpoint")?;
         if !is_endpoint(&endpoint) {
@@ -145,7 +145,7 @@ impl Reader<'_> {
     }
 
     /// A path, relative to the file that names it.
-    pub(super) fn path(&mut self, node: &Node, name: &str) -> Option<PathBuf> {
+    pub(super) fn path(&mut self, node: &DocumentNode, name: &str) -> Option<PathBuf> {
         let path = text(node, name)?;
         if path.is_empty() {
             let at = node.get(name).map_or(node.at, |node| node.at);
@@ -157,10 +157,10 @@ impl Reader<'_> {
     }
 }
 
-pub(super) fn text(node: &Node, name: &str) -> Option<String> {
+pub(super) fn text(node: &DocumentNode, name: &str) -> Option<String> {
     node.get(name)?.scalar().map(str::to_owned)
 }
 
-pub(super) fn integer(node: &Node, name: &str) -> Option<u64> {
+pub(super) fn integer(node: &DocumentNode, name: &str) -> Option<u64> {
     form::integer(node.get(name)?)
 }

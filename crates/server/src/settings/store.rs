@@ -4,19 +4,19 @@ use std::fmt;
 use std::path::PathBuf;
 
 use tidegate::Nanos;
-use tidegate_policy::node::{Kind, Node};
+use tidegate_policy::node::{DocumentNode, ValueKind};
 use tidegate_policy::{OnStoreError, Problem, Span, form};
-use tidegate_redis::{Mode, Options};
+use tidegate_redis::{StoreMode, StoreOptions};
 
 use super::read::{Reader, integer, text};
 use super::{HIDDEN, Settings};
 
 /// A store that nodes share. What it prints for `Debug` has no secrets.
 #[derive(Clone, PartialEq, Eq)]
-pub struct SharedStore {
+pub struct SharedStoreSettings {
     /// Strict or hybrid.
-    pub mode: Mode,
-    /// The server's address. It may carry a password: [`SharedStore::shown`] has none.
+    pub mode: StoreMode,
+    /// The server's address. It may carry a password: [`SharedStoreSettings::shown`] has none.
     pub url: String,
     /// How long a call may take.
     pub deadline: Nanos,
@@ -26,14 +26,14 @@ pub struct SharedStore {
     pub ca: Option<PathBuf>,
 }
 
-impl SharedStore {
+impl SharedStoreSettings {
     /// The usual one.
-    pub fn new(mode: Mode) -> SharedStore {
-        SharedStore {
+    pub fn new(mode: StoreMode) -> SharedStoreSettings {
+        SharedStoreSettings {
             mode,
             url: "redis://127.0.0.1:6379".to_owned(),
             deadline: Nanos::from_millis(20),
-            prefix: Options::new(mode).prefix,
+            prefix: StoreOptions::new(mode).prefix,
             ca: None,
         }
     }
@@ -41,8 +41,8 @@ impl SharedStore {
     /// `strict` or `hybrid`.
     pub const fn mode_name(&self) -> &'static str {
         match self.mode {
-            Mode::Strict => "strict",
-            Mode::Hybrid { .. } => "hybrid",
+            StoreMode::Strict => "strict",
+            StoreMode::Hybrid { .. } => "hybrid",
         }
     }
 
@@ -56,9 +56,9 @@ impl SharedStore {
     }
 }
 
-impl fmt::Debug for SharedStore {
+impl fmt::Debug for SharedStoreSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let SharedStore { mode, deadline, prefix, ca, .. } = self;
+        let SharedStoreSettings { mode, deadline, prefix, ca, .. } = self;
         f.debug_struct("SharedStore")
             .field("mode", mode)
             .field("url", &HIDDEN)
@@ -77,7 +77,7 @@ enum Asked {
 }
 
 impl Reader<'_> {
-    pub(super) fn store(&mut self, root: &Node, settings: &mut Settings) {
+    pub(super) fn store(&mut self, root: &DocumentNode, settings: &mut Settings) {
         let (store, sync) = (root.get("store"), root.get("rate_limit_sync"));
         let word = sync.and_then(|sync| text(sync, "fallback_on_error"));
         settings.on_store_error = match word.as_deref() {
@@ -87,10 +87,10 @@ impl Reader<'_> {
         };
         let redis = store.and_then(|store| store.get("redis"));
         let life = sync.and_then(|sync| integer(sync, "sync_interval_ms"));
-        let life = life.map_or(Options::LIFE, Nanos::from_millis);
+        let life = life.map_or(StoreOptions::LIFE, Nanos::from_millis);
         settings.shared = match self.asked(store, sync) {
-            Asked::Strict => Some(self.shared(Mode::Strict, redis)),
-            Asked::Hybrid => Some(self.shared(Mode::Hybrid { life }, redis)),
+            Asked::Strict => Some(self.shared(StoreMode::Strict, redis)),
+            Asked::Hybrid => Some(self.shared(StoreMode::Hybrid { life }, redis)),
             Asked::Local => {
                 if let Some(redis) = redis {
                     let problem = Problem::warning(
@@ -113,10 +113,10 @@ impl Reader<'_> {
     }
 
     /// Which store the two sections ask for together.
-    fn asked(&mut self, store: Option<&Node>, sync: Option<&Node>) -> Asked {
+    fn asked(&mut self, store: Option<&DocumentNode>, sync: Option<&DocumentNode>) -> Asked {
         let word = store.and_then(|store| text(store, "mode"));
         let enabled = sync.and_then(|sync| sync.get("enabled"));
-        let synced = enabled.map(|enabled| (matches!(enabled.kind, Kind::Bool(true)), enabled.at));
+        let synced = enabled.map(|enabled| (matches!(enabled.kind, ValueKind::Bool(true)), enabled.at));
         match (word.as_deref(), synced) {
             (Some(word @ ("local" | "strict")), Some((true, at))) => {
                 self.contradiction(
@@ -140,8 +140,8 @@ impl Reader<'_> {
         self.problems.push(problem.want("one of the two").hint("remove `rate_limit_sync`"));
     }
 
-    fn shared(&mut self, mode: Mode, redis: Option<&Node>) -> SharedStore {
-        let mut shared = SharedStore::new(mode);
+    fn shared(&mut self, mode: StoreMode, redis: Option<&DocumentNode>) -> SharedStoreSettings {
+        let mut shared = SharedStoreSettings::new(mode);
         let Some(redis) = redis else { return shared };
         if let Some(url) = text(redis, "url") {
             shared.url = url;
@@ -163,7 +163,7 @@ impl Reader<'_> {
     }
 
     /// Only nodes that do not share a store divide the limits.
-    fn nodes(&mut self, store: &Node, nodes: u32, settings: &mut Settings) {
+    fn nodes(&mut self, store: &DocumentNode, nodes: u32, settings: &mut Settings) {
         let Some(shared) = settings.shared.as_ref().filter(|_| nodes > 1) else {
             settings.nodes = nodes;
             return;

@@ -1,7 +1,7 @@
 //! What the settings file looks like, as data: it is checked by these tables, and its reference page is
 //! written from them.
 
-use tidegate_policy::form::{self, Field, Object, Shape, Word};
+use tidegate_policy::form::{self, ObjectShape, Shape, ShapeField, WordShape};
 
 /// The longest path, name or address.
 const TEXT_MAX: usize = 4_096;
@@ -16,7 +16,7 @@ const LIFE_MIN: u64 = 10;
 const LIFE_MAX: u64 = 10_000;
 
 /// Every object, in the order of the reference.
-static OBJECTS: &[&Object] =
+static OBJECTS: &[&ObjectShape] =
     &[&SETTINGS, &LISTEN, &POLICY, &STORE, &REDIS, &SYNC, &TLS, &ADMIN, &AUTH, &JWT, &LOG, &OTLP];
 
 /// The page, as Markdown.
@@ -54,30 +54,32 @@ settings themselves are read once, at the start.
 
 ";
 
-pub(super) static SETTINGS: Object = Object {
+pub(super) static SETTINGS: ObjectShape = ObjectShape {
     name: "settings",
     about: "The whole document.",
     fields: &[&[
-        Field::new("listen", Shape::Object(&LISTEN), "Where to listen.").also(&["listeners", "bind"]),
-        Field::new("policy", Shape::Object(&POLICY), "The policy.").or("the embedded quick start"),
-        Field::new("store", Shape::Object(&STORE), "Where counters are kept.").also(&["storage"]),
-        Field::new("rate_limit_sync", Shape::Object(&SYNC), "How nodes share counters."),
-        Field::new(
+        ShapeField::new("listen", Shape::Object(&LISTEN), "Where to listen.").also(&["listeners", "bind"]),
+        ShapeField::new("policy", Shape::Object(&POLICY), "The policy.").or("the embedded quick start"),
+        ShapeField::new("store", Shape::Object(&STORE), "Where counters are kept.").also(&["storage"]),
+        ShapeField::new("rate_limit_sync", Shape::Object(&SYNC), "How nodes share counters."),
+        ShapeField::new(
             "trusted_proxies",
             Shape::List(&Shape::Cidr),
             "Who may say on whose behalf it asks: networks and addresses.",
         )
         .or("[127.0.0.1/32, \"::1/128\"]")
         .also(&["proxies", "trusted"]),
-        Field::new("forwarded", Shape::Word(FORWARDED), "Where a trusted proxy says on whose behalf.")
+        ShapeField::new("forwarded", Shape::Word(FORWARDED), "Where a trusted proxy says on whose behalf.")
             .or("x-forwarded-for"),
-        Field::new("tls", Shape::Object(&TLS), "TLS for `http` and `grpc`.").or("none"),
-        Field::new("admin", Shape::Object(&ADMIN), "The admin listener."),
-        Field::new("auth", Shape::Object(&AUTH), "Secrets that callers must know."),
-        Field::new("jwt", Shape::Object(&JWT), "How tokens of clients are verified.").or("none"),
-        Field::new("log", Shape::Object(&LOG), "How logs are written.").also(&["logging", "logs"]),
-        Field::new("otlp", Shape::Object(&OTLP), "Where traces go.").or("none").also(&["tracing", "traces"]),
-        Field::new("workers", Shape::Integer(1, 1_024), "Threads that answer.")
+        ShapeField::new("tls", Shape::Object(&TLS), "TLS for `http` and `grpc`.").or("none"),
+        ShapeField::new("admin", Shape::Object(&ADMIN), "The admin listener."),
+        ShapeField::new("auth", Shape::Object(&AUTH), "Secrets that callers must know."),
+        ShapeField::new("jwt", Shape::Object(&JWT), "How tokens of clients are verified.").or("none"),
+        ShapeField::new("log", Shape::Object(&LOG), "How logs are written.").also(&["logging", "logs"]),
+        ShapeField::new("otlp", Shape::Object(&OTLP), "Where traces go.")
+            .or("none")
+            .also(&["tracing", "traces"]),
+        ShapeField::new("workers", Shape::Integer(1, 1_024), "Threads that answer.")
             .or("one fewer than there are cores, at least one")
             .also(&["threads"]),
     ]],
@@ -85,22 +87,23 @@ pub(super) static SETTINGS: Object = Object {
     shorthand: None,
 };
 
-static FORWARDED: &[Word] = &[
-    Word::new("x-forwarded-for", "in `X-Forwarded-For`").also(&["xff", "x_forwarded_for"]),
-    Word::new("forwarded", "in `Forwarded`, as in RFC 7239").also(&["rfc7239"]),
-    Word::new("peer", "nowhere: the address of the connection counts").also(&["none", "off"]),
+static FORWARDED: &[WordShape] = &[
+    WordShape::new("x-forwarded-for", "in `X-Forwarded-For`").also(&["xff", "x_forwarded_for"]),
+    WordShape::new("forwarded", "in `Forwarded`, as in RFC 7239").also(&["rfc7239"]),
+    WordShape::new("peer", "nowhere: the address of the connection counts").also(&["none", "off"]),
 ];
 
-static LISTEN: Object = Object {
+static LISTEN: ObjectShape = ObjectShape {
     name: "listen",
     about: "An address with a port for each listener, or `off`. Port 0 takes any that is free.",
     fields: &[&[
-        Field::new("http", Shape::Listen, "Decisions by HTTP.").or("127.0.0.1:8080"),
-        Field::new("grpc", Shape::Listen, "Decisions by gRPC, as Envoy asks for them.").or("127.0.0.1:8081"),
-        Field::new("resp", Shape::Listen, "Decisions by the Redis protocol.")
+        ShapeField::new("http", Shape::Listen, "Decisions by HTTP.").or("127.0.0.1:8080"),
+        ShapeField::new("grpc", Shape::Listen, "Decisions by gRPC, as Envoy asks for them.")
+            .or("127.0.0.1:8081"),
+        ShapeField::new("resp", Shape::Listen, "Decisions by the Redis protocol.")
             .or("127.0.0.1:6380")
             .also(&["redis"]),
-        Field::new("admin", Shape::Listen, "Health, metrics, administration.")
+        ShapeField::new("admin", Shape::Listen, "Health, metrics, administration.")
             .or("127.0.0.1:9090")
             .also(&["metrics", "health"]),
     ]],
@@ -108,25 +111,29 @@ static LISTEN: Object = Object {
     shorthand: Some("http"),
 };
 
-static POLICY: Object = Object {
+static POLICY: ObjectShape = ObjectShape {
     name: "policy",
     about: "Where the policy is.",
-    fields: &[&[Field::new("file", Shape::Text(TEXT_MAX), "The file. It is watched.")
+    fields: &[&[ShapeField::new("file", Shape::Text(TEXT_MAX), "The file. It is watched.")
         .required()
         .also(&["path"])]],
     descriptors: false,
     shorthand: Some("file"),
 };
 
-static STORE: Object = Object {
+static STORE: ObjectShape = ObjectShape {
     name: "store",
     about: "Where counters are kept.",
     fields: &[&[
-        Field::new("mode", Shape::Word(MODES), "Which store.").or("local").also(&["type", "backend"]),
-        Field::new("redis", Shape::Object(&REDIS), "The Redis of `strict` and `hybrid`."),
-        Field::new("max_keys", Shape::Integer(1, 1_000_000_000), "How many keys are told apart at once.")
-            .or("10000000"),
-        Field::new(
+        ShapeField::new("mode", Shape::Word(MODES), "Which store.").or("local").also(&["type", "backend"]),
+        ShapeField::new("redis", Shape::Object(&REDIS), "The Redis of `strict` and `hybrid`."),
+        ShapeField::new(
+            "max_keys",
+            Shape::Integer(1, 1_000_000_000),
+            "How many keys are told apart at once.",
+        )
+        .or("10000000"),
+        ShapeField::new(
             "nodes",
             Shape::Integer(1, 10_000),
             "How many nodes share the limits in `local`: rates and bursts are divided by it. In the other \
@@ -139,17 +146,18 @@ static STORE: Object = Object {
     shorthand: Some("mode"),
 };
 
-static MODES: &[Word] = &[
-    Word::new("local", "in the memory of this node").also(&["memory", "in_memory", "local_only"]),
-    Word::new("strict", "on Redis, asked once for every decision: exact").also(&["redis", "central"]),
-    Word::new("hybrid", "on Redis, with leases for busy keys: nearly as fast as `local`").also(&["leases"]),
+static MODES: &[WordShape] = &[
+    WordShape::new("local", "in the memory of this node").also(&["memory", "in_memory", "local_only"]),
+    WordShape::new("strict", "on Redis, asked once for every decision: exact").also(&["redis", "central"]),
+    WordShape::new("hybrid", "on Redis, with leases for busy keys: nearly as fast as `local`")
+        .also(&["leases"]),
 ];
 
-static REDIS: Object = Object {
+static REDIS: ObjectShape = ObjectShape {
     name: "redis",
     about: "A Redis or Valkey.",
     fields: &[&[
-        Field::new(
+        ShapeField::new(
             "url",
             Shape::Secret(TEXT_MAX),
             "Its address: `redis://`, `rediss://` (TLS), `redis+sentinel://host:port,host:port/name` or \
@@ -157,17 +165,17 @@ static REDIS: Object = Object {
         )
         .or("redis://127.0.0.1:6379")
         .also(&["address", "endpoint"]),
-        Field::new("deadline", Shape::Duration(DEADLINE_MAX), "The longest that a call may take.")
+        ShapeField::new("deadline", Shape::Duration(DEADLINE_MAX), "The longest that a call may take.")
             .or("20ms")
             .also(&["timeout"]),
-        Field::new(
+        ShapeField::new(
             "prefix",
             Shape::Text(PREFIX_MAX),
             "How keys begin. Nodes with one prefix share their limits.",
         )
         .or("tidegate")
         .also(&["key_prefix", "namespace"]),
-        Field::new(
+        ShapeField::new(
             "ca",
             Shape::Text(TEXT_MAX),
             "A PEM file with certificates to trust, beside the system's.",
@@ -179,19 +187,19 @@ static REDIS: Object = Object {
     shorthand: None,
 };
 
-static SYNC: Object = Object {
+static SYNC: ObjectShape = ObjectShape {
     name: "rate_limit_sync",
     about: "Another way to ask for `store.mode: hybrid`, and how nodes share limits.",
     fields: &[&[
-        Field::new("enabled", Shape::Flag, "`true` is `store.mode: hybrid`.").or("false"),
-        Field::new("backend", Shape::Word(BACKENDS), "By what.").or("redis"),
-        Field::new(
+        ShapeField::new("enabled", Shape::Flag, "`true` is `store.mode: hybrid`.").or("false"),
+        ShapeField::new("backend", Shape::Word(BACKENDS), "By what.").or("redis"),
+        ShapeField::new(
             "sync_interval_ms",
             Shape::Integer(LIFE_MIN, LIFE_MAX),
             "How long a lease lives in `hybrid`, in milliseconds; shorter near a limit.",
         )
         .or("100"),
-        Field::new(
+        ShapeField::new(
             "fallback_on_error",
             Shape::Word(FALLBACKS),
             "What limits without `on_store_error` do while Redis cannot be asked.",
@@ -202,31 +210,33 @@ static SYNC: Object = Object {
     shorthand: Some("enabled"),
 };
 
-static BACKENDS: &[Word] = &[Word::new("redis", "Redis or Valkey").also(&["valkey"])];
+static BACKENDS: &[WordShape] = &[WordShape::new("redis", "Redis or Valkey").also(&["valkey"])];
 
-static FALLBACKS: &[Word] = &[
-    Word::new("local_only", "a local bucket with this node's share").also(&["local"]),
-    Word::new("open", "requests are admitted").also(&["fail_open", "allow"]),
-    Word::new("closed", "requests are refused").also(&["fail_closed", "deny"]),
+static FALLBACKS: &[WordShape] = &[
+    WordShape::new("local_only", "a local bucket with this node's share").also(&["local"]),
+    WordShape::new("open", "requests are admitted").also(&["fail_open", "allow"]),
+    WordShape::new("closed", "requests are refused").also(&["fail_closed", "deny"]),
 ];
 
-static TLS: Object = Object {
+static TLS: ObjectShape = ObjectShape {
     name: "tls",
     about: "A certificate chain and its key, both PEM. They are read again when they change.",
     fields: &[&[
-        Field::new("cert", Shape::Text(TEXT_MAX), "The file of the chain, the server's own first.")
+        ShapeField::new("cert", Shape::Text(TEXT_MAX), "The file of the chain, the server's own first.")
             .required()
             .also(&["certificate", "chain", "crt"]),
-        Field::new("key", Shape::Text(TEXT_MAX), "The file of the key.").required().also(&["private_key"]),
+        ShapeField::new("key", Shape::Text(TEXT_MAX), "The file of the key.")
+            .required()
+            .also(&["private_key"]),
     ]],
     descriptors: false,
     shorthand: None,
 };
 
-static ADMIN: Object = Object {
+static ADMIN: ObjectShape = ObjectShape {
     name: "admin",
     about: "The admin listener.",
-    fields: &[&[Field::new(
+    fields: &[&[ShapeField::new(
         "hosts",
         Shape::List(&Shape::Text(TEXT_MAX)),
         "Names by which it may be asked, such as `tidegate.monitoring.svc`, without a port. Addresses and \
@@ -239,18 +249,18 @@ static ADMIN: Object = Object {
     shorthand: None,
 };
 
-static AUTH: Object = Object {
+static AUTH: ObjectShape = ObjectShape {
     name: "auth",
     about: "Secrets that callers must know. They can be given by the environment instead.",
     fields: &[&[
-        Field::new(
+        ShapeField::new(
             "http_token",
             Shape::Secret(SECRET_MAX),
             "The bearer token of `/v1/refund` and `/v1/throttle`, which are off without it where `http` is \
              not on loopback.",
         )
         .also(&["token", "bearer"]),
-        Field::new(
+        ShapeField::new(
             "resp_password",
             Shape::Secret(SECRET_MAX),
             "The password of `resp`, which must have one where it is not on loopback.",
@@ -261,64 +271,69 @@ static AUTH: Object = Object {
     shorthand: None,
 };
 
-static JWT: Object = Object {
+static JWT: ObjectShape = ObjectShape {
     name: "jwt",
     about: "How tokens of clients are verified: by the keys of a JWKS file, or by one key.",
     fields: &[&[
-        Field::new("jwks", Shape::Text(TEXT_MAX), "A file with a JSON Web Key Set. It is watched.")
+        ShapeField::new("jwks", Shape::Text(TEXT_MAX), "A file with a JSON Web Key Set. It is watched.")
             .also(&["jwks_file", "keys"]),
-        Field::new("key", Shape::Secret(SECRET_MAX), "One key: a secret, or a public key as PEM.")
+        ShapeField::new("key", Shape::Secret(SECRET_MAX), "One key: a secret, or a public key as PEM.")
             .also(&["secret", "public_key"]),
-        Field::new("algorithm", Shape::Word(ALGORITHMS), "The one algorithm that `key` is for.")
+        ShapeField::new("algorithm", Shape::Word(ALGORITHMS), "The one algorithm that `key` is for.")
             .also(&["alg"]),
-        Field::new("issuer", Shape::Text(TEXT_MAX), "What `iss` must be.").also(&["iss"]),
-        Field::new("audience", Shape::Text(TEXT_MAX), "What `aud` must have.").also(&["aud"]),
-        Field::new("invalid", Shape::Word(INVALID), "What becomes of a request whose token does not hold.")
-            .or("deny")
-            .also(&["on_invalid", "invalid_token"]),
+        ShapeField::new("issuer", Shape::Text(TEXT_MAX), "What `iss` must be.").also(&["iss"]),
+        ShapeField::new("audience", Shape::Text(TEXT_MAX), "What `aud` must have.").also(&["aud"]),
+        ShapeField::new(
+            "invalid",
+            Shape::Word(INVALID),
+            "What becomes of a request whose token does not hold.",
+        )
+        .or("deny")
+        .also(&["on_invalid", "invalid_token"]),
     ]],
     descriptors: false,
     shorthand: None,
 };
 
-static INVALID: &[Word] = &[
-    Word::new("deny", "401 with `WWW-Authenticate`, before any limit").also(&["reject", "refuse", "401"]),
-    Word::new("anonymous", "it goes on without claims; the descriptor `credential` is `invalid`")
+static INVALID: &[WordShape] = &[
+    WordShape::new("deny", "401 with `WWW-Authenticate`, before any limit")
+        .also(&["reject", "refuse", "401"]),
+    WordShape::new("anonymous", "it goes on without claims; the descriptor `credential` is `invalid`")
         .also(&["ignore", "allow", "none"]),
 ];
 
-static ALGORITHMS: &[Word] = &[
-    Word::new("HS256", "HMAC with SHA-256"),
-    Word::new("HS384", "HMAC with SHA-384"),
-    Word::new("HS512", "HMAC with SHA-512"),
-    Word::new("RS256", "RSA (PKCS #1) with SHA-256"),
-    Word::new("RS384", "RSA (PKCS #1) with SHA-384"),
-    Word::new("RS512", "RSA (PKCS #1) with SHA-512"),
-    Word::new("PS256", "RSA (PSS) with SHA-256"),
-    Word::new("PS384", "RSA (PSS) with SHA-384"),
-    Word::new("PS512", "RSA (PSS) with SHA-512"),
-    Word::new("ES256", "ECDSA on P-256 with SHA-256"),
-    Word::new("ES384", "ECDSA on P-384 with SHA-384"),
-    Word::new("EdDSA", "Ed25519"),
+static ALGORITHMS: &[WordShape] = &[
+    WordShape::new("HS256", "HMAC with SHA-256"),
+    WordShape::new("HS384", "HMAC with SHA-384"),
+    WordShape::new("HS512", "HMAC with SHA-512"),
+    WordShape::new("RS256", "RSA (PKCS #1) with SHA-256"),
+    WordShape::new("RS384", "RSA (PKCS #1) with SHA-384"),
+    WordShape::new("RS512", "RSA (PKCS #1) with SHA-512"),
+    WordShape::new("PS256", "RSA (PSS) with SHA-256"),
+    WordShape::new("PS384", "RSA (PSS) with SHA-384"),
+    WordShape::new("PS512", "RSA (PSS) with SHA-512"),
+    WordShape::new("ES256", "ECDSA on P-256 with SHA-256"),
+    WordShape::new("ES384", "ECDSA on P-384 with SHA-384"),
+    WordShape::new("EdDSA", "Ed25519"),
 ];
 
-static LOG: Object = Object {
+static LOG: ObjectShape = ObjectShape {
     name: "log",
     about: "How logs are written, on standard error.",
-    fields: &[&[Field::new("format", Shape::Word(FORMATS), "For whom.").or("text")]],
+    fields: &[&[ShapeField::new("format", Shape::Word(FORMATS), "For whom.").or("text")]],
     descriptors: false,
     shorthand: Some("format"),
 };
 
-static FORMATS: &[Word] = &[
-    Word::new("text", "for people").also(&["pretty", "plain", "human"]),
-    Word::new("json", "for machines, one object a line").also(&["structured"]),
+static FORMATS: &[WordShape] = &[
+    WordShape::new("text", "for people").also(&["pretty", "plain", "human"]),
+    WordShape::new("json", "for machines, one object a line").also(&["structured"]),
 ];
 
-static OTLP: Object = Object {
+static OTLP: ObjectShape = ObjectShape {
     name: "otlp",
     about: "Where traces go, by OTLP over gRPC.",
-    fields: &[&[Field::new(
+    fields: &[&[ShapeField::new(
         "endpoint",
         Shape::Text(TEXT_MAX),
         "The address of the collector, such as \

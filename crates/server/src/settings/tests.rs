@@ -1,7 +1,7 @@
 use std::path::Path;
 
 use tidegate::Nanos;
-use tidegate_redis::Mode;
+use tidegate_redis::StoreMode;
 
 use super::*;
 
@@ -102,7 +102,7 @@ fn names_of_hosts_have_no_ports() {
     }
 }
 
-fn shared(text: &str) -> SharedStore {
+fn shared(text: &str) -> SharedStoreSettings {
     let (settings, warnings) = read_here(text).expect("it is right");
     assert!(warnings.is_empty(), "{warnings:?}");
     settings.shared.expect("nodes share it")
@@ -110,14 +110,14 @@ fn shared(text: &str) -> SharedStore {
 
 #[test]
 fn a_shared_store_can_be_asked_for_in_two_ways() {
-    assert_eq!(shared("store: { mode: strict }"), SharedStore::new(Mode::Strict));
-    let hybrid = |millis| Mode::Hybrid { life: Nanos::from_millis(millis) };
+    assert_eq!(shared("store: { mode: strict }"), SharedStoreSettings::new(StoreMode::Strict));
+    let hybrid = |millis| StoreMode::Hybrid { life: Nanos::from_millis(millis) };
     for text in [
         "store: { mode: hybrid }",
         "rate_limit_sync: { enabled: true }",
         "store: { mode: hybrid }\nrate_limit_sync: { enabled: true, backend: redis }",
     ] {
-        assert_eq!(shared(text), SharedStore::new(hybrid(100)), "{text}");
+        assert_eq!(shared(text), SharedStoreSettings::new(hybrid(100)), "{text}");
     }
     assert_eq!(shared("rate_limit_sync: { enabled: true, sync_interval_ms: 50 }").mode, hybrid(50));
     assert_eq!(shared("store: { mode: hybrid }\nrate_limit_sync: { sync_interval_ms: 10 }").mode, hybrid(10));
@@ -126,7 +126,10 @@ fn a_shared_store_can_be_asked_for_in_two_ways() {
     );
     assert_eq!(whole.shown(), "rediss://h:1/0");
     for password in ["p#q", "p?q", "p@q", "p/q"] {
-        let store = SharedStore { url: format!("redis://:{password}@h:1"), ..SharedStore::new(Mode::Strict) };
+        let store = SharedStoreSettings {
+            url: format!("redis://:{password}@h:1"),
+            ..SharedStoreSettings::new(StoreMode::Strict)
+        };
         assert_eq!(store.shown(), "redis://h:1", "{password}");
     }
     assert_eq!((whole.deadline, whole.prefix.as_str()), (Nanos::from_millis(50), "a-b:c"));
@@ -219,12 +222,12 @@ fn no_problem_repeats_a_secret() {
 fn what_is_given_beats_the_file() {
     let (file, _) =
         read_here("listen: { http: 127.0.0.1:1, admin: off }\nauth: { http_token: a }").expect("right");
-    let given = Given {
+    let given = FlagsAndEnvironment {
         listen: [Some("127.0.0.1:2".into()), Some("off".into()), Some(String::new()), None],
         http_token: Some("b".into()),
         resp_password: Some(String::new()),
         redis_url: Some("redis://other".into()),
-        ..Given::default()
+        ..FlagsAndEnvironment::default()
     };
     let settings = file.with(given).expect("it makes sense");
     assert_eq!(settings.listen[0], Some("127.0.0.1:2".parse().unwrap()));
@@ -233,23 +236,28 @@ fn what_is_given_beats_the_file() {
     assert_eq!((settings.http_token.as_deref(), settings.resp_password), (Some("b"), None));
     assert_eq!(settings.shared, None, "an address alone does not make nodes share");
     let (file, _) = read_here("store: { mode: strict, redis: { url: \"redis://one\" } }").expect("right");
-    let given = Given { redis_url: Some("redis://other".into()), ..Given::default() };
+    let given =
+        FlagsAndEnvironment { redis_url: Some("redis://other".into()), ..FlagsAndEnvironment::default() };
     assert_eq!(file.with(given).expect("it makes sense").shared.map(|s| s.url), Some("redis://other".into()));
 }
 
 #[test]
 fn what_makes_no_sense_is_refused() {
     let listen = |listener: Listener, address: &str| {
-        let mut given = Given::default();
+        let mut given = FlagsAndEnvironment::default();
         given.listen[listener as usize] = Some(address.into());
         given
     };
     let told = |given| Settings::default().with(given).expect_err("it makes no sense").to_string();
     assert!(told(listen(Listener::Http, "here")).starts_with("--http (or TIDEGATE_HTTP): `here` is not"));
     assert!(told(listen(Listener::Resp, "0.0.0.0:6380")).contains("TIDEGATE_RESP_PASSWORD"));
-    let off = Given { listen: [(); 4].map(|()| Some("off".into())), ..Given::default() };
+    let off = FlagsAndEnvironment {
+        listen: [(); 4].map(|()| Some("off".into())),
+        ..FlagsAndEnvironment::default()
+    };
     assert!(told(off).contains("nothing to serve"));
-    let open = Given { resp_password: Some("p".into()), ..listen(Listener::Resp, "0.0.0.0:6380") };
+    let open =
+        FlagsAndEnvironment { resp_password: Some("p".into()), ..listen(Listener::Resp, "0.0.0.0:6380") };
     assert!(Settings::default().with(open).is_ok());
     assert_eq!(kill_switch_from(Some("allow")), Ok(true));
     assert_eq!(kill_switch_from(None), Ok(false));

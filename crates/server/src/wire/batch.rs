@@ -7,7 +7,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visi
 use tidegate_policy::Request;
 
 use super::RequestError;
-use super::request::{Text, Within, at, cut, whole_object};
+use super::request::{NestedRequest, TextValue, at, cut, whole_object};
 use crate::bounds::BATCH_MAX;
 
 /// Reads a batch.
@@ -56,7 +56,7 @@ struct One<'a>(Request<'a>);
 impl<'de> Deserialize<'de> for One<'de> {
     fn deserialize<D: Deserializer<'de>>(json: D) -> Result<Self, D::Error> {
         let mut request = Request::new();
-        Within(&mut request).deserialize(json)?;
+        NestedRequest(&mut request).deserialize(json)?;
         Ok(One(request))
     }
 }
@@ -72,7 +72,7 @@ impl<'de> Visitor<'de> for Batch {
 
     fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Self::Value, M::Error> {
         let mut requests = None;
-        while let Some(Text(name)) = map.next_key::<Text<'de>>()? {
+        while let Some(TextValue(name)) = map.next_key::<TextValue<'de>>()? {
             if name != "requests" {
                 let unknown = format!("unknown member `{}`; a batch has requests", cut(&name));
                 return Err(M::Error::custom(unknown));
@@ -112,7 +112,7 @@ impl<'de> Visitor<'de> for Requests {
         loop {
             let mut request = Request::new();
             let place = requests.len();
-            let read = list.next_element_seed(Within(&mut request));
+            let read = list.next_element_seed(NestedRequest(&mut request));
             if read.map_err(|error| at(&format!("requests[{place}]"), &error))?.is_none() {
                 return Ok(requests);
             }

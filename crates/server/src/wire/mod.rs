@@ -11,9 +11,9 @@ mod throttle;
 
 pub use batch::{BatchReader, batch};
 pub use error::RequestError;
-pub use fields::{FieldError, Fields};
+pub use fields::{FieldError, RequestFields};
 pub(crate) use pairs::each_value;
 pub use refund::{Refund, refund};
 pub use request::{TraceLine, request, trace_line};
-pub(crate) use table::{FIELDS, Field, Place};
-pub use throttle::{AdHoc, throttle};
+pub(crate) use table::{FIELDS, FieldTarget, RequestField};
+pub use throttle::{ThrottleBody, throttle};

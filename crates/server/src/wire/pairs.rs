@@ -10,7 +10,7 @@ use serde::de::{self, DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess
 use serde_json::value::RawValue;
 use tidegate_policy::Pairs;
 
-use super::request::{Text, at, cut};
+use super::request::{TextValue, at, cut};
 use crate::bounds::{NAME_BYTES_MAX, PAIRS_MAX, VALUE_BYTES_MAX};
 
 /// A map of names to values, read to where it belongs.
@@ -61,7 +61,7 @@ impl<'de> Visitor<'de> for PairList<'_, 'de> {
     }
 
     fn visit_map<M: MapAccess<'de>>(mut self, mut map: M) -> Result<(), M::Error> {
-        while let Some(Text(name)) = map.next_key::<Text<'de>>()? {
+        while let Some(TextValue(name)) = map.next_key::<TextValue<'de>>()? {
             let wrong = |problem: &str| M::Error::custom(format!("`{}`: {problem}", cut(&name)));
             if name.len() > NAME_BYTES_MAX {
                 return Err(wrong(&format!("a name is longer than {NAME_BYTES_MAX} bytes")));
@@ -122,7 +122,7 @@ fn one_value<'a>(
         [b'"', between @ .., b'"'] if !between.contains(&b'\\') => {
             show(Cow::Borrowed(&raw[1..raw.len() - 1]))
         }
-        [b'"', ..] => show(serde_json::from_str::<Text<'_>>(raw).map_err(|e| e.to_string())?.0),
+        [b'"', ..] => show(serde_json::from_str::<TextValue<'_>>(raw).map_err(|e| e.to_string())?.0),
         [b'{' | b'[', ..] => Err("a value is text, a number, true, false, or a list of them".to_owned()),
         b"null" => Ok(()),
         _ => show(Cow::Borrowed(raw)),

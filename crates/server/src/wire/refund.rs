@@ -7,7 +7,7 @@ use tidegate::Cost;
 use tidegate_policy::Request;
 
 use super::RequestError;
-use super::request::{Text, Within, at, cut, value, whole_object};
+use super::request::{NestedRequest, TextValue, at, cut, value, whole_object};
 use super::table::cost;
 
 /// Whom to hand back how much.
@@ -39,7 +39,7 @@ impl<'de> Visitor<'de> for RefundVisitor {
     fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Self::Value, M::Error> {
         let (mut request, mut tokens) = (Request::new(), None);
         let mut has_request = false;
-        while let Some(Text(name)) = map.next_key::<Text<'de>>()? {
+        while let Some(TextValue(name)) = map.next_key::<TextValue<'de>>()? {
             let twice = match &*name {
                 "request" => std::mem::replace(&mut has_request, true),
                 "cost" => tokens.is_some(),
@@ -54,7 +54,7 @@ impl<'de> Visitor<'de> for RefundVisitor {
             if name == "cost" {
                 tokens = Some(value(&mut map, &name, cost)?);
             } else {
-                map.next_value_seed(Within(&mut request)).map_err(|error| at(&name, &error))?;
+                map.next_value_seed(NestedRequest(&mut request)).map_err(|error| at(&name, &error))?;
             }
         }
         if !has_request {

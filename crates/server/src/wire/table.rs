@@ -11,19 +11,19 @@ use tidegate_policy::{Credential, Descriptor, Pairs, Request, Trust};
 
 /// A field.
 #[derive(Debug)]
-pub(crate) struct Field {
+pub(crate) struct RequestField {
     /// The member of a JSON object.
     pub(crate) json: Option<&'static str>,
     /// The name in a pair of a name and a value. After a colon at its end comes a name of the client's.
     pub(super) pair: Option<&'static str>,
     /// The key of an entry in one of Envoy's descriptors.
     entry: Option<&'static str>,
-    place: for<'r, 'q> fn(&'r mut Request<'q>) -> Place<'r, 'q>,
+    place: for<'r, 'q> fn(&'r mut Request<'q>) -> FieldTarget<'r, 'q>,
 }
 
 /// Where the value of a field goes.
 #[derive(Debug)]
-pub(crate) enum Place<'r, 'q> {
+pub(crate) enum FieldTarget<'r, 'q> {
     /// Text, as it is.
     Text(&'r mut Option<Cow<'q, str>>),
     /// An address.
@@ -41,53 +41,56 @@ pub(crate) enum Place<'r, 'q> {
 }
 
 /// All of them, in the order in which JSON's are told.
-pub(crate) static FIELDS: [Field; 17] = [
-    field("tenant", |request| Place::Text(&mut request.tenant)).entry("tenant"),
-    field("user", |request| Place::Text(&mut request.user)).entry("user_id"),
-    field("client", |request| Place::Text(&mut request.client)).entry("client_id"),
-    field("ip", |request| Place::Address(&mut request.ip)).entry("remote_address"),
-    field("plan", |request| Place::Text(&mut request.plan)).entry("plan"),
-    field("method", |request| Place::Text(&mut request.method)).entry("method"),
-    field("host", |request| Place::Text(&mut request.host)),
-    field("path", |request| Place::Text(&mut request.path)).entry("path"),
-    field("query", |request| Place::Text(&mut request.query)),
-    field("headers", |request| Place::Pairs(&mut request.headers)).pair("header:"),
-    Field { json: None, ..field("query:", |request| Place::Parameter(&mut request.query)) },
-    field("jwt", |request| Place::Pairs(&mut request.jwt)).pair("jwt:"),
-    field("credential", |request| Place::Credential(&mut request.credential)),
-    field("descriptors", |request| Place::Pairs(&mut request.descriptors)).pair("descriptor:"),
+pub(crate) static FIELDS: [RequestField; 17] = [
+    field("tenant", |request| FieldTarget::Text(&mut request.tenant)).entry("tenant"),
+    field("user", |request| FieldTarget::Text(&mut request.user)).entry("user_id"),
+    field("client", |request| FieldTarget::Text(&mut request.client)).entry("client_id"),
+    field("ip", |request| FieldTarget::Address(&mut request.ip)).entry("remote_address"),
+    field("plan", |request| FieldTarget::Text(&mut request.plan)).entry("plan"),
+    field("method", |request| FieldTarget::Text(&mut request.method)).entry("method"),
+    field("host", |request| FieldTarget::Text(&mut request.host)),
+    field("path", |request| FieldTarget::Text(&mut request.path)).entry("path"),
+    field("query", |request| FieldTarget::Text(&mut request.query)),
+    field("headers", |request| FieldTarget::Pairs(&mut request.headers)).pair("header:"),
+    RequestField { json: None, ..field("query:", |request| FieldTarget::Parameter(&mut request.query)) },
+    field("jwt", |request| FieldTarget::Pairs(&mut request.jwt)).pair("jwt:"),
+    field("credential", |request| FieldTarget::Credential(&mut request.credential)),
+    field("descriptors", |request| FieldTarget::Pairs(&mut request.descriptors)).pair("descriptor:"),
     // Envoy tells the domain beside its descriptors, not in one.
-    field("domain", |request| Place::Text(&mut request.domain)),
-    field("cost", |request| Place::Cost(&mut request.cost)),
-    field("trust", |request| Place::Trust(&mut request.trust)),
+    field("domain", |request| FieldTarget::Text(&mut request.domain)),
+    field("cost", |request| FieldTarget::Cost(&mut request.cost)),
+    field("trust", |request| FieldTarget::Trust(&mut request.trust)),
 ];
 
 /// A field that has the same name in JSON and in pairs, and none in descriptors.
-const fn field(name: &'static str, place: for<'r, 'q> fn(&'r mut Request<'q>) -> Place<'r, 'q>) -> Field {
-    Field { json: Some(name), pair: Some(name), entry: None, place }
+const fn field(
+    name: &'static str,
+    place: for<'r, 'q> fn(&'r mut Request<'q>) -> FieldTarget<'r, 'q>,
+) -> RequestField {
+    RequestField { json: Some(name), pair: Some(name), entry: None, place }
 }
 
-impl Field {
-    const fn pair(self, name: &'static str) -> Field {
-        Field { pair: Some(name), ..self }
+impl RequestField {
+    const fn pair(self, name: &'static str) -> RequestField {
+        RequestField { pair: Some(name), ..self }
     }
 
-    const fn entry(self, key: &'static str) -> Field {
-        Field { entry: Some(key), ..self }
+    const fn entry(self, key: &'static str) -> RequestField {
+        RequestField { entry: Some(key), ..self }
     }
 
     /// Where its value goes.
-    pub(crate) fn place<'r, 'q>(&self, request: &'r mut Request<'q>) -> Place<'r, 'q> {
+    pub(crate) fn place<'r, 'q>(&self, request: &'r mut Request<'q>) -> FieldTarget<'r, 'q> {
         (self.place)(request)
     }
 
     /// The one that JSON calls so, and its number.
-    pub(super) fn of_member(name: &str) -> Option<(usize, &'static Field)> {
+    pub(super) fn of_member(name: &str) -> Option<(usize, &'static RequestField)> {
         named(|field| field.json, name)
     }
 
     /// The one of a pair, and the client's own name after the colon.
-    pub(super) fn of_pair(name: &str) -> Option<(&'static Field, &str)> {
+    pub(super) fn of_pair(name: &str) -> Option<(&'static RequestField, &str)> {
         let plain = if name == "ip:address" { "ip" } else { name };
         let Some(colon) = plain.find(':') else {
             return named(|field| field.pair, plain).map(|(_, field)| (field, ""));
@@ -99,12 +102,15 @@ impl Field {
     }
 
     /// The one of an entry in a descriptor.
-    pub(crate) fn of_entry(key: &str) -> Option<&'static Field> {
+    pub(crate) fn of_entry(key: &str) -> Option<&'static RequestField> {
         named(|field| field.entry, key).map(|(_, field)| field)
     }
 }
 
-fn named(names: impl Fn(&Field) -> Option<&'static str>, name: &str) -> Option<(usize, &'static Field)> {
+fn named(
+    names: impl Fn(&RequestField) -> Option<&'static str>,
+    name: &str,
+) -> Option<(usize, &'static RequestField)> {
     FIELDS.iter().enumerate().find(|(_, field)| names(field) == Some(name))
 }
 
@@ -116,13 +122,13 @@ pub(super) fn members() -> Vec<&'static str> {
 /// The names in pairs: text first, then the credential, those with a name of the client's, and numbers.
 pub(super) fn pair_names() -> Vec<&'static str> {
     let mut nothing = Request::new();
-    let mut order = |field: &&Field| match field.place(&mut nothing) {
-        Place::Text(_) | Place::Address(_) => 0,
-        Place::Credential(_) => 1,
-        Place::Pairs(_) | Place::Parameter(_) => 2,
-        Place::Cost(_) | Place::Trust(_) => 3,
+    let mut order = |field: &&RequestField| match field.place(&mut nothing) {
+        FieldTarget::Text(_) | FieldTarget::Address(_) => 0,
+        FieldTarget::Credential(_) => 1,
+        FieldTarget::Pairs(_) | FieldTarget::Parameter(_) => 2,
+        FieldTarget::Cost(_) | FieldTarget::Trust(_) => 3,
     };
-    let mut fields: Vec<&Field> = FIELDS.iter().collect();
+    let mut fields: Vec<&RequestField> = FIELDS.iter().collect();
     fields.sort_by_key(&mut order);
     fields.into_iter().filter_map(|field| field.pair).collect()
 }
@@ -162,12 +168,12 @@ mod tests {
     #[test]
     fn what_a_policy_can_name_is_a_field() {
         for name in members() {
-            let (number, field) = Field::of_member(name).expect(name);
+            let (number, field) = RequestField::of_member(name).expect(name);
             assert_eq!(FIELDS[number].json, field.json);
         }
         for name in pair_names() {
             let full = if name.ends_with(':') { format!("{name}x:y") } else { name.to_owned() };
-            let (field, own) = Field::of_pair(&full).expect(name);
+            let (field, own) = RequestField::of_pair(&full).expect(name);
             assert_eq!((field.pair, own), (Some(name), full.strip_prefix(name).unwrap()));
             if !matches!(name, "query" | "cost" | "trust") {
                 assert!(Descriptor::parse(&full).is_some(), "{name}");
@@ -176,8 +182,8 @@ mod tests {
         for name in
             ["", ":", "header", "header:", "header:a b", "tenant:", "tenant:x", "cost:1", "route", "ip:"]
         {
-            assert!(Field::of_pair(name).is_none(), "{name}");
+            assert!(RequestField::of_pair(name).is_none(), "{name}");
         }
-        assert_eq!(Field::of_pair("ip:address").map(|(field, _)| field.json), Some(Some("ip")));
+        assert_eq!(RequestField::of_pair("ip:address").map(|(field, _)| field.json), Some(Some("ip")));
     }
 }

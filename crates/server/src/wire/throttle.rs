@@ -5,16 +5,16 @@ use std::borrow::Cow;
 use std::fmt;
 
 use serde::de::{Error, MapAccess, Visitor};
-use tidegate::policy::{AdHocLimit, AdHocRequest};
+use tidegate::engine::{AdHocLimit, AdHocRequest};
 use tidegate::{Cost, Nanos};
 
 use super::RequestError;
-use super::request::{Text, at, cut, value, whole_object};
+use super::request::{TextValue, at, cut, value, whole_object};
 use super::table::cost;
 
 /// A question about an ad-hoc bucket.
 #[derive(Debug, PartialEq, Eq)]
-pub struct AdHoc<'a> {
+pub struct ThrottleBody<'a> {
     /// Whose bucket; never empty.
     pub key: Cow<'a, str>,
     /// Its numbers, not yet known to make a limit.
@@ -23,7 +23,7 @@ pub struct AdHoc<'a> {
     pub cost: Cost,
 }
 
-impl AdHoc<'_> {
+impl ThrottleBody<'_> {
     /// As the engine takes it.
     pub fn as_request(&self) -> AdHocRequest<'_> {
         AdHocRequest { key: self.key.as_bytes(), limit: self.limit, cost: self.cost.get().into() }
@@ -34,14 +34,14 @@ impl AdHoc<'_> {
 ///
 /// # Errors
 /// When it is none.
-pub fn throttle(text: &str) -> Result<AdHoc<'_>, RequestError> {
+pub fn throttle(text: &str) -> Result<ThrottleBody<'_>, RequestError> {
     whole_object(text, AdHocVisitor)
 }
 
 struct AdHocVisitor;
 
 impl<'de> Visitor<'de> for AdHocVisitor {
-    type Value = AdHoc<'de>;
+    type Value = ThrottleBody<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a bucket: {\"key\":…,\"capacity\":n,\"rate\":n,\"window\":\"60s\"}")
@@ -49,7 +49,7 @@ impl<'de> Visitor<'de> for AdHocVisitor {
 
     fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Self::Value, M::Error> {
         let (mut key, mut capacity, mut rate, mut window, mut tokens) = (None, None, None, None, None);
-        while let Some(Text(name)) = map.next_key::<Text<'de>>()? {
+        while let Some(TextValue(name)) = map.next_key::<TextValue<'de>>()? {
             let name = &*name;
             let twice = match name {
                 "key" => key.replace(some_key(&mut map)?).is_some(),
@@ -69,7 +69,7 @@ impl<'de> Visitor<'de> for AdHocVisitor {
             window: window.ok_or_else(|| missing("window", "how long is it? Such as \"60s\""))?,
         };
         let key = key.ok_or_else(|| missing("key", "whose bucket is it?"))?;
-        Ok(AdHoc { key, limit, cost: tokens.unwrap_or(Cost::ONE) })
+        Ok(ThrottleBody { key, limit, cost: tokens.unwrap_or(Cost::ONE) })
     }
 }
 
@@ -86,7 +86,7 @@ fn missing<E: Error>(name: &str, question: &str) -> E {
 }
 
 fn some_key<'de, M: MapAccess<'de>>(map: &mut M) -> Result<Cow<'de, str>, M::Error> {
-    let Text(key) = map.next_value().map_err(|error| at("key", &error))?;
+    let TextValue(key) = map.next_value().map_err(|error| at("key", &error))?;
     if key.is_empty() { Err(M::Error::custom("`key`: it is empty: whose bucket is it?")) } else { Ok(key) }
 }
 
@@ -98,7 +98,7 @@ fn positive<T: TryFrom<u64>>(text: &str) -> Result<T, &'static str> {
 }
 
 fn some_window<'de, M: MapAccess<'de>>(map: &mut M) -> Result<Nanos, M::Error> {
-    let Text(text) = map.next_value().map_err(|error| at("window", &error))?;
+    let TextValue(text) = map.next_value().map_err(|error| at("window", &error))?;
     window(&text).ok_or_else(|| {
         let text = cut(&text);
         M::Error::custom(format!(
@@ -133,10 +133,10 @@ mod tests {
     fn every_member_is_read() {
         let asked = throttle(r#"{"key":"user:1","capacity":10,"rate":100,"window":"60s","cost":2}"#).unwrap();
         let limit = AdHocLimit { capacity: 10, rate: 100, window: Nanos::MINUTE };
-        assert_eq!(asked, AdHoc { key: "user:1".into(), limit, cost: Cost::new(2) });
+        assert_eq!(asked, ThrottleBody { key: "user:1".into(), limit, cost: Cost::new(2) });
         assert!(matches!(asked.key, Cow::Borrowed(_)), "nothing is copied");
         let plain = throttle(r#"{"window":"minute","rate":100,"capacity":10,"key":"user:1"}"#).unwrap();
-        assert_eq!(plain, AdHoc { cost: Cost::ONE, ..asked });
+        assert_eq!(plain, ThrottleBody { cost: Cost::ONE, ..asked });
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use tidegate_server::observe::families::{self, Kind};
+use tidegate_server::observe::metrics::families::{self, MetricKind};
 
 fn docs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs")
@@ -19,8 +19,8 @@ fn metrics_in(text: &str) -> BTreeSet<&str> {
 /// Is it a metric, or a part of a histogram?
 fn exists(name: &str) -> bool {
     families::ALL.iter().any(|family| match name.strip_prefix(family.name) {
-        Some("") => family.kind != Kind::Histogram,
-        Some("_bucket" | "_sum" | "_count") => family.kind == Kind::Histogram,
+        Some("") => family.kind != MetricKind::Histogram,
+        Some("_bucket" | "_sum" | "_count") => family.kind == MetricKind::Histogram,
         _ => false,
     })
 }

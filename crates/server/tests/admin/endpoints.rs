@@ -4,9 +4,9 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate::policy::Request;
-use tidegate_server::admin::{Caller, answer_connection};
-use tidegate_server::lifecycle::{Concern, Phase};
+use tidegate::engine::Request;
+use tidegate_server::admin::{AdminClient, answer_connection};
+use tidegate_server::node::lifecycle::{Phase, ReloadedPart};
 use tidegate_server::observe::{Origin, Protocol, metrics_page};
 use tidegate_server::settings::Settings;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -15,7 +15,7 @@ use super::client::{ask, get, raw};
 use super::{POLICY, listen, listen_as, node};
 
 const ORIGIN: Origin<'static> = Origin { protocol: Protocol::Http, traceparent: None };
-const LOCAL: Caller = Caller { address: IpAddr::V4(Ipv4Addr::LOCALHOST), on_loopback: true };
+const LOCAL: AdminClient = AdminClient { address: IpAddr::V4(Ipv4Addr::LOCALHOST), on_loopback: true };
 
 #[tokio::test]
 async fn it_says_that_it_is_alive_and_what_there_is() {
@@ -67,7 +67,8 @@ async fn readiness_follows_the_life_of_the_server() {
         (&serde_json::json!([]), &1.into())
     );
 
-    node.lifecycle().set_problem(Concern::Policy, Some("policy.yaml:3: unknown field \"rat\"".to_owned()));
+    node.lifecycle()
+        .set_problem(ReloadedPart::Policy, Some("policy.yaml:3: unknown field \"rat\"".to_owned()));
     node.limiter().set_kill_switch(true);
     let degraded = get(address, "/readyz").await;
     assert_eq!((degraded.status, &degraded.json()["status"]), (200, &"degraded".into()));
@@ -78,7 +79,7 @@ async fn readiness_follows_the_life_of_the_server() {
         "{reasons}"
     );
 
-    node.lifecycle().set_problem(Concern::Policy, None);
+    node.lifecycle().set_problem(ReloadedPart::Policy, None);
     node.lifecycle().enter(Phase::Draining);
     let draining = get(address, "/readyz").await;
     assert_eq!((draining.status, &draining.json()["unready"][0]["reason"]), (503, &"draining".into()));
@@ -91,7 +92,7 @@ async fn hot_keys_are_told_printable() {
     let address = listen(&node).await;
     for (user, times) in [("busy\n\u{1b}[2J\"", 5), ("calm", 1)] {
         for _ in 0..times {
-            node.check(ORIGIN, &Request::new().user(user)).await;
+            let _ = node.check(ORIGIN, &Request::new().user(user)).await;
         }
     }
     let reply = get(address, "/debug/hot-keys?limit=1").await;
@@ -113,7 +114,7 @@ async fn hot_keys_are_told_printable() {
 async fn hot_keys_are_not_for_everybody() {
     let settings = Settings { http_token: Some("open sesame".to_owned()), ..Settings::default() };
     let node = Arc::new(node(POLICY, settings));
-    let far = Caller { address: IpAddr::V4(Ipv4Addr::new(203, 0, 113, 7)), on_loopback: false };
+    let far = AdminClient { address: IpAddr::V4(Ipv4Addr::new(203, 0, 113, 7)), on_loopback: false };
     let address = listen_as(&node, far).await;
     let hot_keys = async |headers: &str| ask(address, "GET", "/debug/hot-keys", headers).await;
     let nameless = hot_keys("").await;
@@ -130,7 +131,7 @@ async fn hot_keys_are_not_for_everybody() {
 #[tokio::test]
 async fn without_a_token_no_token_opens() {
     let node = Arc::new(node(POLICY, Settings::default()));
-    let far = Caller { address: IpAddr::V4(Ipv4Addr::new(203, 0, 113, 7)), on_loopback: false };
+    let far = AdminClient { address: IpAddr::V4(Ipv4Addr::new(203, 0, 113, 7)), on_loopback: false };
     let address = listen_as(&node, far).await;
     for token in ["", "x"] {
         let header = format!("Authorization: Bearer {token}\r\n");
@@ -157,8 +158,8 @@ async fn names_that_point_here_by_a_trick_are_refused() {
 async fn who_asks_by_a_name_asks_by_one_of_the_settings() {
     let admin_hosts = vec!["tidegate.monitoring.svc".to_owned()];
     let node = Arc::new(node(POLICY, Settings { admin_hosts, ..Settings::default() }));
-    let far = Caller { address: IpAddr::V4(Ipv4Addr::new(203, 0, 113, 7)), on_loopback: false };
-    for caller in [LOCAL, Caller { on_loopback: false, ..LOCAL }, far] {
+    let far = AdminClient { address: IpAddr::V4(Ipv4Addr::new(203, 0, 113, 7)), on_loopback: false };
+    for caller in [LOCAL, AdminClient { on_loopback: false, ..LOCAL }, far] {
         let address = listen_as(&node, caller).await;
         for host in ["tidegate.monitoring.svc", "Tidegate.Monitoring.svc.:9090", "10.0.0.5:9090", "localhost"]
         {

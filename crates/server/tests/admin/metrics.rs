@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use tidegate::Nanos;
-use tidegate::policy::{AdHocLimit, AdHocRequest, Credential, Policy, Request, Trust};
+use tidegate::engine::{AdHocLimit, AdHocRequest, Credential, Policy, Request, Trust};
 use tidegate_server::identity::Rejection;
-use tidegate_server::lifecycle::Concern;
+use tidegate_server::node::lifecycle::ReloadedPart;
 use tidegate_server::observe::{LIMITS_TOLD_MAX, OTHER, Origin, Protocol, metrics_page};
 use tidegate_server::settings::{Listener, Settings};
 
@@ -21,17 +21,19 @@ async fn decisions_are_counted_and_keys_are_not_told() {
     let address = listen(&node).await;
     let secret = "secret-user";
     for _ in 0..3 {
-        node.check(
-            ORIGIN,
-            &Request::new().user(secret).plan("free").trust(Trust::from_hundredths(40).expect("a share")),
-        )
-        .await;
+        let _ = node
+            .check(
+                ORIGIN,
+                &Request::new().user(secret).plan("free").trust(Trust::from_hundredths(40).expect("a share")),
+            )
+            .await;
     }
-    node.check(Origin { protocol: Protocol::Resp, ..ORIGIN }, &Request::new().client("friend")).await;
-    node.check(ORIGIN, &Request::new().tenant("stranger")).await;
+    let _ = node.check(Origin { protocol: Protocol::Resp, ..ORIGIN }, &Request::new().client("friend")).await;
+    let _ = node.check(ORIGIN, &Request::new().tenant("stranger")).await;
     let limit = AdHocLimit { capacity: 1, rate: 1, window: Nanos::HOUR };
     for _ in 0..3 {
-        node.check_ad_hoc(ORIGIN, &AdHocRequest { key: b"secret-key", limit, cost: 1 })
+        let _ = node
+            .check_ad_hoc(ORIGIN, &AdHocRequest { key: b"secret-key", limit, cost: 1 })
             .await
             .expect("the numbers are good");
     }
@@ -102,7 +104,7 @@ async fn every_contracted_metric_has_a_truthful_value_from_the_start() {
 fn what_is_wrong_shows() {
     let node = node(POLICY, Settings::default());
     node.limiter().set_kill_switch(true);
-    node.metrics().reload_failed(Concern::Policy);
+    node.metrics().reload_failed(ReloadedPart::Policy);
     (0..5).for_each(|_| node.metrics().connection_opened(Listener::Http));
     node.metrics().connection_closed(Listener::Http);
     node.metrics().connection_refused(Listener::Grpc);
@@ -135,7 +137,7 @@ async fn thousands_of_tenants_do_not_make_thousands_of_series() {
         .collect();
     let node = node(&format!("version: 1\nlimits: []\ntenants:\n{tenants}"), Settings::default());
     for id in 0..1_200 {
-        node.check(ORIGIN, &Request::new().tenant(format!("t{id}"))).await;
+        let _ = node.check(ORIGIN, &Request::new().tenant(format!("t{id}"))).await;
     }
     let page = Page::parse(&metrics_page(&node));
     let decisions = &page.0["tidegate_decisions_total"].samples[""];

@@ -12,11 +12,11 @@ mod traces;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use tidegate::policy::Policy;
-use tidegate_server::admin::{Caller, answer_connection};
+use tidegate::engine::Policy;
+use tidegate_server::admin::{AdminClient, answer_connection};
 use tidegate_server::identity::Identity;
-use tidegate_server::lifecycle::Phase;
 use tidegate_server::node::Node;
+use tidegate_server::node::lifecycle::Phase;
 use tidegate_server::settings::Settings;
 
 /// A policy with a little of everything.
@@ -44,11 +44,11 @@ fn node(policy: &str, settings: Settings) -> Node {
 
 /// Answers as the admin listener of a node on loopback; callers come from loopback.
 async fn listen(node: &Arc<Node>) -> SocketAddr {
-    listen_as(node, Caller { address: IpAddr::V4(Ipv4Addr::LOCALHOST), on_loopback: true }).await
+    listen_as(node, AdminClient { address: IpAddr::V4(Ipv4Addr::LOCALHOST), on_loopback: true }).await
 }
 
 /// The same for callers that come from elsewhere.
-async fn listen_as(node: &Arc<Node>, caller: Caller) -> SocketAddr {
+async fn listen_as(node: &Arc<Node>, caller: AdminClient) -> SocketAddr {
     let listener = tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a free port");
     let (address, node) = (listener.local_addr().expect("it is bound"), Arc::clone(node));
     tokio::spawn(async move {

@@ -9,7 +9,7 @@ use opentelemetry_proto::tonic::collector::trace::v1::{
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message;
-use tidegate::policy::Request;
+use tidegate::engine::Request;
 use tidegate_server::node::Node;
 use tidegate_server::observe::{Origin, Protocol, SpanOutcome, Traces, TracesError};
 use tidegate_server::settings::Settings;
@@ -107,10 +107,10 @@ async fn decisions_arrive_as_spans() {
     let origin = Origin { protocol: Protocol::Http, traceparent: Some(PARENT) };
     let request = Request::new().user("secret-user");
     for _ in 0..3 {
-        node.check(origin, &request).await;
+        let _ = node.check(origin, &request).await;
     }
-    node.check(Origin { traceparent: Some(UNSAMPLED), ..origin }, &request).await;
-    node.check(Origin { protocol: Protocol::Rls, traceparent: Some("nonsense") }, &request).await;
+    let _ = node.check(Origin { traceparent: Some(UNSAMPLED), ..origin }, &request).await;
+    let _ = node.check(Origin { protocol: Protocol::Rls, traceparent: Some("nonsense") }, &request).await;
     let node = shut_down(node).await;
     let mut spans = Vec::new();
     while spans.len() < 4 {

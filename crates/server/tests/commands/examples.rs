@@ -3,7 +3,7 @@
 use std::fs;
 
 use tidegate_policy::Policy;
-use tidegate_server::simulate::run_text;
+use tidegate_server::replay::run_text;
 
 use super::{compare, examples};
 

@@ -5,22 +5,22 @@ use std::fs;
 
 use proptest::prelude::*;
 use tidegate_policy::{Policy, node};
-use tidegate_server::import::{Format, Imported, import};
+use tidegate_server::import::{ImportFormat, Imported, import};
 
 use super::{compare, examples};
 
 /// The examples with a source, and what it is written in.
-const SOURCES: &[(&str, &str, Format)] = &[
-    ("tenant-hierarchy", "source.json", Format::Oagw),
-    ("shared-pool", "source.json", Format::Oagw),
-    ("route-costs", "source.json", Format::Oagw),
-    ("api-key-tiers", "source.json", Format::Fairvisor),
-    ("per-address", "source.json", Format::Fairvisor),
-    ("variable-cost", "source.json", Format::Fairvisor),
-    ("envoy-descriptors", "source.yaml", Format::Envoy),
-    ("limitador-limits", "source.yaml", Format::Limitador),
-    ("rule-table", "source.csv", Format::Rules),
-    ("endpoint-limits", "source.json", Format::Spec),
+const SOURCES: &[(&str, &str, ImportFormat)] = &[
+    ("tenant-hierarchy", "source.json", ImportFormat::Oagw),
+    ("shared-pool", "source.json", ImportFormat::Oagw),
+    ("route-costs", "source.json", ImportFormat::Oagw),
+    ("api-key-tiers", "source.json", ImportFormat::Fairvisor),
+    ("per-address", "source.json", ImportFormat::Fairvisor),
+    ("variable-cost", "source.json", ImportFormat::Fairvisor),
+    ("envoy-descriptors", "source.yaml", ImportFormat::Envoy),
+    ("limitador-limits", "source.yaml", ImportFormat::Limitador),
+    ("rule-table", "source.csv", ImportFormat::Rules),
+    ("endpoint-limits", "source.json", ImportFormat::Spec),
 ];
 
 /// The notes as the command would print them.
@@ -59,8 +59,8 @@ fn every_source_is_tested() {
 
 proptest! {
     #[test]
-    fn no_document_makes_it_panic(text in "[ -~\n\t]{0,200}", choice in 0..Format::NAMES.len()) {
-        let (_, format, _) = Format::NAMES[choice];
+    fn no_document_makes_it_panic(text in "[ -~\n\t]{0,200}", choice in 0..ImportFormat::NAMES.len()) {
+        let (_, format, _) = ImportFormat::NAMES[choice];
         if let Ok(imported) = import(format, "document", &text) {
             prop_assert!(node::parse(&imported.policy).is_ok(), "{}", imported.policy);
         }
@@ -74,7 +74,7 @@ proptest! {
             "conditions": [format!("descriptors[0].a == '{value}'")],
             "variables": ["descriptors[0].b"],
         }]);
-        if let Ok(imported) = import(Format::Limitador, "limits.json", &limit.to_string()) {
+        if let Ok(imported) = import(ImportFormat::Limitador, "limits.json", &limit.to_string()) {
             let policy = node::parse(&imported.policy);
             prop_assert!(policy.is_ok(), "{}", imported.policy);
             let policy = policy.unwrap();

@@ -1,7 +1,7 @@
 //! The way to the engine: texts in, decisions out, as the command does it.
 
 use serde_json::Value;
-use tidegate::policy::InvalidCredentials;
+use tidegate::engine::InvalidCredentials;
 
 use crate::model::Model;
 
@@ -36,7 +36,7 @@ impl Case {
     /// Decides with the engine.
     pub(crate) fn decided(&self) -> Result<Vec<Value>, String> {
         let (policy, trace) = (self.policy.to_string(), lines(&self.trace));
-        let out = tidegate_server::simulate::run_text_with(&policy, &trace, self.invalid())?;
+        let out = tidegate_server::replay::run_text_with(&policy, &trace, self.invalid())?;
         out.lines()
             .map(|line| serde_json::from_str(line).map_err(|error| format!("{error}: {line}")))
             .collect()
@@ -64,7 +64,7 @@ impl Case {
 
 /// The engine's decisions as text.
 pub(crate) fn run_text(policy: &str, trace: &str) -> Result<String, String> {
-    tidegate_server::simulate::run_text(policy, trace)
+    tidegate_server::replay::run_text(policy, trace)
 }
 
 fn lines(trace: &[Value]) -> String {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config, TestCaseError, TestError, TestRunner};
 use serde_json::{Value, json};
-use tidegate::policy::{Limiter, Policy, Reason};
+use tidegate::engine::{Limiter, Policy, Reason};
 use tidegate::{ManualClock, MemoryOptions, Nanos};
 use tidegate_server::wire::trace_line;
 

@@ -2,31 +2,31 @@
 
 use std::sync::Arc;
 
-use tidegate_core::sliding_log::{Log, Room};
+use tidegate_core::sliding_log::{Log, LogGrowth};
 use tidegate_core::{Cost, Limit, LogQuota, Meter, Nanos, Outcome};
-use tidegate_redis::{Entry, LogState, State};
+use tidegate_redis::{BucketEntry, LogState, State};
 
 /// What is kept under a key.
 #[derive(Clone, Debug)]
-pub(super) struct Stored {
+pub(super) struct StoredValue {
     pub(super) text: Arc<str>,
     pub(super) limit: Limit,
-    pub(super) state: Kept,
+    pub(super) state: BucketState,
     /// When it was written.
     pub(super) written: Nanos,
     /// When it is forgotten.
     pub(super) until: Nanos,
 }
 
-impl Stored {
+impl StoredValue {
     pub(super) fn is_junk(&self) -> bool {
-        matches!(self.state, Kept::Junk)
+        matches!(self.state, BucketState::Junk)
     }
 }
 
 /// The state of a bucket.
 #[derive(Clone, Debug, Default)]
-pub(super) enum Kept {
+pub(super) enum BucketState {
     /// Of a meter.
     Word(u64),
     /// Of a sliding log.
@@ -36,41 +36,41 @@ pub(super) enum Kept {
     Junk,
 }
 
-impl PartialEq for Kept {
-    fn eq(&self, other: &Kept) -> bool {
+impl PartialEq for BucketState {
+    fn eq(&self, other: &BucketState) -> bool {
         match (self, other) {
-            (Kept::Word(mine), Kept::Word(other)) => mine == other,
-            (Kept::Log(mine), Kept::Log(other)) => mine.entries().eq(other.entries()),
+            (BucketState::Word(mine), BucketState::Word(other)) => mine == other,
+            (BucketState::Log(mine), BucketState::Log(other)) => mine.entries().eq(other.entries()),
             _ => false,
         }
     }
 }
 
-impl Kept {
-    pub(super) fn untouched(limit: &Limit) -> Kept {
+impl BucketState {
+    pub(super) fn untouched(limit: &Limit) -> BucketState {
         match limit {
-            Limit::Meter(_) => Kept::Word(0),
-            Limit::Log(_) => Kept::Log(Log::default()),
+            Limit::Meter(_) => BucketState::Word(0),
+            Limit::Log(_) => BucketState::Log(Log::default()),
         }
     }
 
-    pub(super) fn brought(state: &State) -> Kept {
+    pub(super) fn brought(state: &State) -> BucketState {
         match state {
-            State::Word(word) => Kept::Word(*word),
-            State::Log(log) => Kept::Log(Log::from_entries(log.entries.iter().copied())),
+            State::Word(word) => BucketState::Word(*word),
+            State::Log(log) => BucketState::Log(Log::from_entries(log.entries.iter().copied())),
         }
     }
 
     /// What an answer says of it.
-    pub(super) fn told(&self, entry: &Entry, now: Nanos) -> State {
+    pub(super) fn told(&self, entry: &BucketEntry, now: Nanos) -> State {
         match (self, &entry.limit) {
-            (Kept::Log(log), Limit::Log(quota)) => {
+            (BucketState::Log(log), Limit::Log(quota)) => {
                 State::Log(log_state(log, quota, entry.cost, now.saturating_add(entry.delay)))
             }
             (_, Limit::Log(_)) => {
                 State::Log(LogState { empty_at: now.saturating_add(entry.delay), ..LogState::default() })
             }
-            (Kept::Word(word), Limit::Meter(_)) => State::Word(*word),
+            (BucketState::Word(word), Limit::Meter(_)) => State::Word(*word),
             (_, Limit::Meter(_)) => State::Word(0),
         }
     }
@@ -78,19 +78,21 @@ impl Kept {
     /// Takes a cost if it is there.
     pub(super) fn charge(&mut self, limit: &Limit, cost: Cost, now: Nanos, delay: Nanos) -> bool {
         match (self, limit) {
-            (Kept::Word(word), Limit::Meter(meter)) => match meter.charge_ahead(*word, cost, now, delay) {
-                Some(next) => {
-                    *word = next;
-                    true
+            (BucketState::Word(word), Limit::Meter(meter)) => {
+                match meter.charge_ahead(*word, cost, now, delay) {
+                    Some(next) => {
+                        *word = next;
+                        true
+                    }
+                    None => false,
                 }
-                None => false,
-            },
+            }
             // A log is tidied up only when something is written to it.
-            (Kept::Log(_), Limit::Log(_)) if cost == Cost::ZERO => true,
-            (Kept::Log(log), Limit::Log(quota)) => {
+            (BucketState::Log(_), Limit::Log(_)) if cost == Cost::ZERO => true,
+            (BucketState::Log(log), Limit::Log(quota)) => {
                 let mut next = log.clone();
                 let at = now.saturating_add(delay);
-                let fits = next.take_ahead(quota, cost, now, at, Room::Grow).is_allowed();
+                let fits = next.take_ahead(quota, cost, now, at, LogGrowth::Grow).is_allowed();
                 if fits {
                     *log = next;
                 }
@@ -103,7 +105,7 @@ impl Kept {
     /// Whole tokens that are left, of a bucket; nothing else is leased.
     pub(super) fn left(&self, limit: &Limit, now: Nanos) -> u32 {
         match (self, limit) {
-            (Kept::Word(word), Limit::Meter(meter @ Meter::TokenBucket(_))) => {
+            (BucketState::Word(word), Limit::Meter(meter @ Meter::TokenBucket(_))) => {
                 meter.peek(*word, Cost::ZERO, now).remaining
             }
             _ => 0,
@@ -112,8 +114,8 @@ impl Kept {
 
     pub(super) fn refund(&mut self, limit: &Limit, cost: Cost, now: Nanos) {
         match (self, limit) {
-            (Kept::Word(word), Limit::Meter(meter)) => *word = meter.refund(*word, cost, now),
-            (Kept::Log(log), Limit::Log(quota)) => {
+            (BucketState::Word(word), Limit::Meter(meter)) => *word = meter.refund(*word, cost, now),
+            (BucketState::Log(log), Limit::Log(quota)) => {
                 log.forget(quota, now);
                 log.refund(cost);
             }
@@ -121,15 +123,16 @@ impl Kept {
         }
     }
 
-    pub(super) fn hand_back(&mut self, entry: &Entry, now: Nanos) {
+    pub(super) fn hand_back(&mut self, entry: &BucketEntry, now: Nanos) {
         match (self, &entry.limit) {
             // What is full stays as it is written, for a clock that steps back.
-            (Kept::Word(word), Limit::Meter(meter @ Meter::TokenBucket(_))) if meter.is_idle(*word, now) => {}
-            (Kept::Word(word), Limit::Meter(meter)) => {
+            (BucketState::Word(word), Limit::Meter(meter @ Meter::TokenBucket(_)))
+                if meter.is_idle(*word, now) => {}
+            (BucketState::Word(word), Limit::Meter(meter)) => {
                 let charged_at = meter.as_of(entry.charged_at, entry.delay);
                 *word = meter.hand_back(*word, entry.cost, charged_at, now);
             }
-            (Kept::Log(log), Limit::Log(quota)) => {
+            (BucketState::Log(log), Limit::Log(quota)) => {
                 log.forget(quota, now);
                 log.hand_back(entry.cost, entry.charged_at.saturating_add(entry.delay));
             }
@@ -140,8 +143,8 @@ impl Kept {
     /// How long until nothing of it is used.
     pub(super) fn full_in(&self, limit: &Limit, now: Nanos) -> Nanos {
         match (self, limit) {
-            (Kept::Word(word), Limit::Meter(meter)) => meter.peek(*word, Cost::ZERO, now).reset_after,
-            (Kept::Log(log), Limit::Log(quota)) => log.empty_at(quota, now).saturating_sub(now),
+            (BucketState::Word(word), Limit::Meter(meter)) => meter.peek(*word, Cost::ZERO, now).reset_after,
+            (BucketState::Log(log), Limit::Log(quota)) => log.empty_at(quota, now).saturating_sub(now),
             _ => Nanos::ZERO,
         }
     }

@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 
 use tidegate_core::Nanos;
-use tidegate_redis::{Answer, Call, Link, LinkError};
+use tidegate_redis::{CallAnswer, Link, LinkError, ScriptCall};
 
 use super::Model;
 use crate::world::lock;
@@ -23,7 +23,7 @@ impl ModelLink {
 }
 
 impl Link for ModelLink {
-    async fn call(&self, call: &Call) -> Result<Answer, LinkError> {
+    async fn call(&self, call: &ScriptCall) -> Result<CallAnswer, LinkError> {
         let answer = lock(&self.model).call(call, crate::START);
         answer.map_err(|error| LinkError::Refused(error.to_string()))
     }

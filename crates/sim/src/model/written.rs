@@ -2,22 +2,22 @@
 
 use tidegate_core::{Limit, Meter, Nanos, Quota, WindowQuota};
 
-use super::bucket::{Kept, Stored};
+use super::bucket::{BucketState, StoredValue};
 
 const SECOND: u64 = Nanos::SECOND.get();
 const MICRO: u64 = 1_000;
 
 /// The value of a key, as whoever brings it up is shown it.
-pub(super) fn raw(stored: &Stored) -> Vec<u8> {
+pub(super) fn raw(stored: &StoredValue) -> Vec<u8> {
     let mut value = Vec::new();
     match (&stored.state, &stored.limit) {
-        (Kept::Word(word), Limit::Meter(meter)) => {
+        (BucketState::Word(word), Limit::Meter(meter)) => {
             let (first, second) = pair(meter, *word, stored.written);
             put(&mut value, first);
             put(&mut value, second);
             value.extend_from_slice(stored.text.as_bytes());
         }
-        (Kept::Log(log), _) => {
+        (BucketState::Log(log), _) => {
             value.extend_from_slice(stored.text.as_bytes());
             value.push(b'\n');
             let mut sum = 0_u32;
@@ -69,31 +69,31 @@ impl Period {
 
 /// What a state that lies too far ahead to be true is taken for: as much used as can be, as of now. `None` if it may
 /// be true.
-pub(super) fn instead_of(limit: &Limit, kept: &Kept, now: Nanos) -> Option<Kept> {
+pub(super) fn instead_of(limit: &Limit, kept: &BucketState, now: Nanos) -> Option<BucketState> {
     match (limit, kept) {
-        (Limit::Meter(meter @ Meter::TokenBucket(quota)), Kept::Word(word)) => {
+        (Limit::Meter(meter @ Meter::TokenBucket(quota)), BucketState::Word(word)) => {
             let all = tidegate_core::Cost::new(quota.capacity());
             let empty = meter.charge(0, all, now).expect("an untouched bucket holds its capacity");
             let span = u64::from(quota.capacity()) * quota.ticks().token;
             let period = Period::of(quota);
             let far = 2 * (span / period.ticks + 1) + Nanos::DAY.get().div_ceil(period.seconds * SECOND);
             let now = (empty - span) / period.ticks;
-            (word / period.ticks > now + far).then_some(Kept::Word(empty))
+            (word / period.ticks > now + far).then_some(BucketState::Word(empty))
         }
         (
             Limit::Meter(meter @ (Meter::SlidingWindow(quota) | Meter::FixedWindow(quota))),
-            Kept::Word(word),
+            BucketState::Word(word),
         ) => {
             let here = now.get() / quota.length().get();
             let (number, before, counted) = quota.counts(*word, now);
             let is_far = before + counted > 0 && number > here + far_windows(meter, quota);
-            is_far.then(|| Kept::Word(quota.word(here, quota.limit(), quota.limit())))
+            is_far.then(|| BucketState::Word(quota.word(here, quota.limit(), quota.limit())))
         }
-        (Limit::Log(quota), Kept::Log(log)) => {
+        (Limit::Log(quota), BucketState::Log(log)) => {
             let far = Nanos::new(2 * quota.window().get()).saturating_add(Nanos::DAY);
             let newest = log.entries().last().map_or(Nanos::ZERO, |(at, _)| at);
             let all = tidegate_core::sliding_log::Log::from_entries([(now, quota.limit())]);
-            (newest > now.saturating_add(far)).then_some(Kept::Log(all))
+            (newest > now.saturating_add(far)).then_some(BucketState::Log(all))
         }
         _ => None,
     }

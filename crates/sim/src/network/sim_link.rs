@@ -4,7 +4,7 @@ use std::future::poll_fn;
 use std::task::Poll;
 
 use tidegate_core::Nanos;
-use tidegate_redis::{Answer, Call, Link, LinkError};
+use tidegate_redis::{CallAnswer, Link, LinkError, ScriptCall};
 
 use super::{Asked, Network, Told};
 use crate::world::lock;
@@ -36,9 +36,9 @@ impl SimLink {
 }
 
 impl Link for SimLink {
-    async fn call(&self, call: &Call) -> Result<Answer, LinkError> {
-        match self.ask(Asked::Call(Box::new(call.clone()))).await? {
-            Told::Answer(answer) => Ok(*answer),
+    async fn call(&self, call: &ScriptCall) -> Result<CallAnswer, LinkError> {
+        match self.ask(Asked::ScriptCall(Box::new(call.clone()))).await? {
+            Told::CallAnswer(answer) => Ok(*answer),
             Told::Nodes(_) => Err(LinkError::Garbled("a count for a call".into())),
         }
     }
@@ -46,7 +46,7 @@ impl Link for SimLink {
     async fn beat(&self, node: u128, alive: bool, within: Nanos) -> Result<u32, LinkError> {
         match self.ask(Asked::Beat { node, alive, within }).await? {
             Told::Nodes(nodes) => Ok(nodes),
-            Told::Answer(_) => Err(LinkError::Garbled("an answer for a beat".into())),
+            Told::CallAnswer(_) => Err(LinkError::Garbled("an answer for a beat".into())),
         }
     }
 
@@ -56,13 +56,13 @@ impl Link for SimLink {
 }
 
 /// A question in few words, for the trace.
-pub(super) struct Brief<'a>(pub(super) &'a Asked);
+pub(super) struct CallSummary<'a>(pub(super) &'a Asked);
 
-impl std::fmt::Display for Brief<'_> {
+impl std::fmt::Display for CallSummary<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.0 {
             Asked::Beat { alive, .. } => write!(f, "a beat, alive: {alive}"),
-            Asked::Call(call) => {
+            Asked::ScriptCall(call) => {
                 write!(f, "{:?}", call.verb)?;
                 for entry in &call.entries {
                     write!(f, " {}+{}", entry.cost, entry.want)?;

@@ -31,7 +31,7 @@ pub struct Envelope {
 
 /// Something after which so much more may be spent: a fault whose price is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Relief {
+pub enum Allowance {
     /// What was taken last is forgotten: at most a capacity.
     Capacity,
     /// The server's clock has jumped forward by so much.
@@ -68,17 +68,17 @@ impl Envelope {
     }
 
     /// Something happens whose price is known.
-    pub fn relieve(&mut self, at: Nanos, relief: Relief) {
+    pub fn relieve(&mut self, at: Nanos, relief: Allowance) {
         self.pass(at);
         let capacity = self.capacity * self.nanos;
         let by = match relief {
-            Relief::Capacity => capacity,
-            Relief::Jump(by) => capacity.min(i128::from(by.get()) * self.tokens),
-            Relief::TwoMasters(span) => capacity + i128::from(span.get()) * self.tokens,
+            Allowance::Capacity => capacity,
+            Allowance::Jump(by) => capacity.min(i128::from(by.get()) * self.tokens),
+            Allowance::TwoMasters(span) => capacity + i128::from(span.get()) * self.tokens,
         };
         let lasts = match relief {
-            Relief::TwoMasters(span) => span.max(self.lasts),
-            Relief::Capacity | Relief::Jump(_) => self.lasts,
+            Allowance::TwoMasters(span) => span.max(self.lasts),
+            Allowance::Capacity | Allowance::Jump(_) => self.lasts,
         };
         self.before.iter_mut().for_each(|level| *level -= by);
         self.level -= by;
@@ -149,10 +149,10 @@ mod tests {
     fn a_fault_whose_price_is_known_costs_that() {
         let mut envelope = ten_a_second();
         envelope.spend(at(0), 5);
-        envelope.relieve(at(0), Relief::Jump(Nanos::from_millis(200)));
+        envelope.relieve(at(0), Allowance::Jump(Nanos::from_millis(200)));
         envelope.spend(at(0), 2);
         assert_eq!(envelope.excess(), 0);
-        envelope.relieve(at(0), Relief::Capacity);
+        envelope.relieve(at(0), Allowance::Capacity);
         envelope.spend(at(0), 6);
         assert_eq!(envelope.excess(), 1);
     }
@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn two_masters_give_twice_while_there_are_two() {
         let mut envelope = ten_a_second();
-        envelope.relieve(at(0), Relief::TwoMasters(Nanos::from_millis(500)));
+        envelope.relieve(at(0), Allowance::TwoMasters(Nanos::from_millis(500)));
         envelope.spend(at(0), 10);
         for step in 1..=5 {
             envelope.spend(at(step * 100), 2);
@@ -178,7 +178,7 @@ mod tests {
     fn leases_from_before_a_fault_are_spent_after_it() {
         let quota = Quota::new(10, Nanos::SECOND, 5).expect("in range");
         let mut envelope = Envelope::new(&quota, Nanos::from_millis(100));
-        envelope.relieve(at(0), Relief::Capacity);
+        envelope.relieve(at(0), Allowance::Capacity);
         envelope.spend(at(50), 10);
         assert_eq!(envelope.excess(), 0);
         envelope.spend(at(1_000), 5);
@@ -191,7 +191,7 @@ mod tests {
     fn a_fault_before_anything_is_spent_is_paid_for_too() {
         let mut envelope = ten_a_second();
         envelope.spend(at(0), 1);
-        envelope.relieve(at(0), Relief::Capacity);
+        envelope.relieve(at(0), Allowance::Capacity);
         envelope.spend(at(0), 5);
         assert_eq!(envelope.excess(), 0);
         envelope.spend(at(100), 1);

@@ -7,7 +7,7 @@ mod prepaid;
 mod stale;
 
 pub use counted::counted;
-pub use envelope::{Envelope, Relief};
+pub use envelope::{Allowance, Envelope};
 pub use outdated::is_backed;
 pub use prepaid::{never_spent, spent_unpaid};
 pub use stale::used_stale;

@@ -2,10 +2,10 @@
 
 use tidegate_core::Nanos;
 
-use crate::ledger::Account;
+use crate::ledger::BucketAccount;
 
 /// The first instant at which more had been spent than the server had given, and how much more.
-pub fn spent_unpaid(account: &Account) -> Option<(Nanos, i64)> {
+pub fn spent_unpaid(account: &BucketAccount) -> Option<(Nanos, i64)> {
     let mut given = account.given.iter().copied().peekable();
     let mut balance = 0;
     for &(at, tokens) in &account.spent {
@@ -22,7 +22,7 @@ pub fn spent_unpaid(account: &Account) -> Option<(Nanos, i64)> {
 }
 
 /// What the server gave and nobody spent.
-pub fn never_spent(account: &Account) -> i64 {
+pub fn never_spent(account: &BucketAccount) -> i64 {
     let given: i64 = account.given.iter().map(|&(_, tokens)| tokens).sum();
     let spent: i64 = account.spent.iter().map(|&(_, tokens)| i64::from(tokens)).sum();
     given - spent
@@ -38,10 +38,10 @@ mod tests {
 
     #[test]
     fn what_is_spent_was_given_before() {
-        let mut account = Account {
+        let mut account = BucketAccount {
             spent: vec![(at(1), 3), (at(5), 7)],
             given: vec![(at(1), 3), (at(4), 8)],
-            ..Account::default()
+            ..BucketAccount::default()
         };
         assert_eq!(spent_unpaid(&account), None);
         assert_eq!(never_spent(&account), 1);
@@ -52,7 +52,8 @@ mod tests {
     #[test]
     fn what_is_handed_back_is_not_there_to_spend() {
         let given = vec![(at(1), 10), (at(2), -6)];
-        let account = Account { spent: vec![(at(1), 4), (at(3), 1)], given, ..Account::default() };
+        let account =
+            BucketAccount { spent: vec![(at(1), 4), (at(3), 1)], given, ..BucketAccount::default() };
         assert_eq!(spent_unpaid(&account), Some((at(3), 1)));
     }
 }

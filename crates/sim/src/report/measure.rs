@@ -1,10 +1,12 @@
 //! What the page shows: the same load on one bucket, for each way to share it, over node counts and lease lives.
 
 use tidegate_core::{Limit, Nanos, Quota};
-use tidegate_redis::Mode;
+use tidegate_redis::StoreMode;
 
 use super::push_pull;
-use crate::{LimitSpec, Load, OnStoreError, START, Scenario, Shape, Weather, play};
+use crate::{
+    ArrivalShape, ClientLoad, LimitSpec, NetworkConditions, START, Scenario, ScenarioFallback, play,
+};
 
 /// The node counts of the page.
 pub const NODES: [usize; 5] = [1, 2, 4, 8, 16];
@@ -51,7 +53,7 @@ impl Point {
 
 /// Everything the page shows.
 #[derive(Clone, Debug, Default)]
-pub struct Measured {
+pub struct ReportData {
     /// By [`NODES`].
     pub strict: Vec<Point>,
     /// By [`NODES`], then by [`LIVES`].
@@ -61,18 +63,18 @@ pub struct Measured {
 }
 
 /// Measures all of it; takes some seconds.
-pub fn measure() -> Measured {
+pub fn measure() -> ReportData {
     let gap = Nanos::new(Nanos::SECOND.get() / (RATE * DEMAND));
     let hybrid = |nodes| {
-        let point = |life| shared(nodes, Mode::Hybrid { life: Nanos::from_millis(life) }, life);
+        let point = |life| shared(nodes, StoreMode::Hybrid { life: Nanos::from_millis(life) }, life);
         LIVES.iter().map(|&life| point(life)).collect()
     };
     let sketch = |nodes| {
         let point = |millis| push_pull::measure(&quota(), nodes, Nanos::from_millis(millis), gap, LENGTH);
         LIVES.iter().map(|&millis| point(millis)).collect()
     };
-    Measured {
-        strict: NODES.iter().map(|&nodes| shared(nodes, Mode::Strict, 100)).collect(),
+    ReportData {
+        strict: NODES.iter().map(|&nodes| shared(nodes, StoreMode::Strict, 100)).collect(),
         hybrid: NODES.iter().map(|&nodes| hybrid(nodes)).collect(),
         push_pull: NODES.iter().map(|&nodes| sketch(nodes)).collect(),
     }
@@ -83,12 +85,12 @@ fn quota() -> Quota {
 }
 
 /// The excess is the worst of a steady load and of an ambush; the rest is of the steady load.
-fn shared(nodes: usize, mode: Mode, life: u64) -> Point {
+fn shared(nodes: usize, mode: StoreMode, life: u64) -> Point {
     // What is worst for leases: busy, but with a bucket that is nearly full, so that much is leased; then a pause in
     // which it fills up beside the leases; then everybody.
     let at_once = u64::from(CAPACITY) * 2 / nodes as u64 + 1;
-    let ambush = Shape::Ambush { on: 2 * life + 50, off: life * 6 / 10, at_once };
-    let steady = play(scenario(nodes, mode, Shape::Steady, RATE * DEMAND), false);
+    let ambush = ArrivalShape::Ambush { on: 2 * life + 50, off: life * 6 / 10, at_once };
+    let steady = play(scenario(nodes, mode, ArrivalShape::Steady, RATE * DEMAND), false);
     let ambush = play(scenario(nodes, mode, ambush, RATE * 3 / 4), false);
     Point {
         excess: steady.excess.0.max(ambush.excess.0),
@@ -99,11 +101,11 @@ fn shared(nodes: usize, mode: Mode, life: u64) -> Point {
     }
 }
 
-fn scenario(nodes: usize, mode: Mode, shape: Shape, demand: u64) -> Scenario {
+fn scenario(nodes: usize, mode: StoreMode, shape: ArrivalShape, demand: u64) -> Scenario {
     let limit = LimitSpec {
         name: "limit-0".into(),
         limit: Limit::token_bucket(quota()),
-        on_store_error: OnStoreError::Closed,
+        on_store_error: ScenarioFallback::Closed,
         keys: 1,
     };
     let end = START.saturating_add(LENGTH);
@@ -115,8 +117,8 @@ fn scenario(nodes: usize, mode: Mode, shape: Shape, demand: u64) -> Scenario {
         has_slots: false,
         drifts: vec![0; nodes],
         limits: vec![limit],
-        load: Load { shape, gap: 1_000_000 * nodes as u64 / demand, cost_max: 1, all_limits: 0 },
-        weather: Weather::FAIR,
+        load: ClientLoad { shape, gap: 1_000_000 * nodes as u64 / demand, cost_max: 1, all_limits: 0 },
+        weather: NetworkConditions::FAIR,
         faults: Vec::new(),
         healed: end,
         end,

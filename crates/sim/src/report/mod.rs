@@ -4,10 +4,10 @@ mod measure;
 mod plot;
 mod push_pull;
 
-pub use measure::{LIVES, Measured, NODES, Point, measure};
+pub use measure::{LIVES, NODES, Point, ReportData, measure};
 
 use measure::{CAPACITY, RATE};
-use plot::{Chart, Line, put};
+use plot::{Chart, ChartLine, put};
 
 /// The place of 100 ms among the lives, and of four among the node counts.
 const AT_100_MS: usize = 3;
@@ -31,7 +31,7 @@ th, td { border: 1px solid var(--grid); padding: .2rem .6rem; text-align: right;
 ";
 
 /// The page.
-pub fn page(measured: &Measured) -> String {
+pub fn page(measured: &ReportData) -> String {
     let mut page = format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\"/>\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\
@@ -51,7 +51,7 @@ pub fn page(measured: &Measured) -> String {
     page
 }
 
-fn charts(measured: &Measured) -> Vec<Chart> {
+fn charts(measured: &ReportData) -> Vec<Chart> {
     let nodes: Vec<String> = NODES.iter().map(ToString::to_string).collect();
     let lives: Vec<String> = LIVES.iter().map(ToString::to_string).collect();
     let by_nodes = |of: fn(&Point) -> f64| {
@@ -61,7 +61,7 @@ fn charts(measured: &Measured) -> Vec<Chart> {
         let strict = vec![measured.strict[AT_FOUR]; LIVES.len()];
         lines(of, &strict, &measured.hybrid[AT_FOUR], &measured.push_pull[AT_FOUR])
     };
-    let bound = |points: &[Point]| Line {
+    let bound = |points: &[Point]| ChartLine {
         name: "the published bound",
         class: "bound",
         values: points.iter().map(|point| point.bound.unwrap_or(0) as f64).collect(),
@@ -106,8 +106,9 @@ fn column(points: &[Vec<Point>]) -> Vec<Point> {
     points.iter().map(|row| row[AT_100_MS]).collect()
 }
 
-fn lines(of: fn(&Point) -> f64, strict: &[Point], hybrid: &[Point], sketch: &[Point]) -> Vec<Line> {
-    let line = |name, class, points: &[Point]| Line { name, class, values: points.iter().map(of).collect() };
+fn lines(of: fn(&Point) -> f64, strict: &[Point], hybrid: &[Point], sketch: &[Point]) -> Vec<ChartLine> {
+    let line =
+        |name, class, points: &[Point]| ChartLine { name, class, values: points.iter().map(of).collect() };
     vec![
         line("strict", "strict", strict),
         line("hybrid: leases", "hybrid", hybrid),
@@ -115,7 +116,7 @@ fn lines(of: fn(&Point) -> f64, strict: &[Point], hybrid: &[Point], sketch: &[Po
     ]
 }
 
-fn table(measured: &Measured, page: &mut String) {
+fn table(measured: &ReportData, page: &mut String) {
     page.push_str("<h2>Hybrid: worst excess of the bound, in tokens</h2>\n<table>\n<tr><th>nodes</th>");
     for life in LIVES {
         put(page, format_args!("<th>{life} ms</th>"));
@@ -155,7 +156,7 @@ mod tests {
         let point = Point { excess: 12, bound: Some(40), requests: 1_000, admitted: 500, commands: 70 };
         let grid = vec![vec![point; LIVES.len()]; NODES.len()];
         let strict = vec![Point { excess: 0, ..point }; NODES.len()];
-        let page = page(&Measured { strict, hybrid: grid.clone(), push_pull: grid });
+        let page = page(&ReportData { strict, hybrid: grid.clone(), push_pull: grid });
         assert_well_formed(&page);
         assert_eq!(page.matches("<svg").count(), 5);
         assert_eq!(page.matches("<polyline").count(), 5 * 3 + 2);

@@ -11,7 +11,7 @@ const BOTTOM: f64 = 48.0;
 
 /// A line of a chart.
 #[derive(Clone, Debug)]
-pub(super) struct Line {
+pub(super) struct ChartLine {
     pub(super) name: &'static str,
     /// A class of the page's style.
     pub(super) class: &'static str,
@@ -26,7 +26,7 @@ pub(super) struct Chart {
     pub(super) across: &'static str,
     pub(super) up: &'static str,
     pub(super) places: Vec<String>,
-    pub(super) lines: Vec<Line>,
+    pub(super) lines: Vec<ChartLine>,
 }
 
 impl Chart {

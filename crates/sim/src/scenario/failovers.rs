@@ -2,8 +2,8 @@
 
 use tidegate_core::{Limit, Nanos, Quota};
 
-use super::{LimitSpec, Load, OnStoreError, Scenario, Shape, bucket};
-use crate::faults::{Fault, Trouble};
+use super::{ArrivalShape, ClientLoad, LimitSpec, Scenario, ScenarioFallback, bucket};
+use crate::faults::{Fault, FaultKind};
 use crate::{Random, START};
 
 /// How long these worlds go on after all is healed: longer than nodes remember what they were told.
@@ -16,7 +16,7 @@ impl Scenario {
         let base = Scenario::of_faults(random.between(0, u64::from(u32::MAX)));
         let nodes = base.nodes;
         let limit = if random.chance(600) { slow(&mut random) } else { bucket(&mut random) };
-        let choices = [OnStoreError::Local, OnStoreError::Open, OnStoreError::Closed];
+        let choices = [ScenarioFallback::Local, ScenarioFallback::Open, ScenarioFallback::Closed];
         let on_store_error = *random.pick(&choices);
         let keys = random.between(1, 2) as usize;
         let gap = random.between(5_000, 60_000) * nodes as u64;
@@ -25,7 +25,7 @@ impl Scenario {
         Scenario {
             seed,
             limits: vec![LimitSpec { name: "limit-0".into(), limit, on_store_error, keys }],
-            load: Load { shape: Shape::Steady, gap, cost_max: 1, all_limits: 0 },
+            load: ClientLoad { shape: ArrivalShape::Steady, gap, cost_max: 1, all_limits: 0 },
             has_slots: false,
             faults,
             healed,
@@ -50,9 +50,9 @@ fn faults(random: &mut Random, nodes: usize) -> Vec<Fault> {
         let until = from.saturating_add(Nanos::from_millis(random.between(20, 1_500)));
         let lag = Nanos::from_millis(random.between(1, 200));
         let what = match random.between(0, 2) {
-            0 => Trouble::Restart { empty: true },
-            1 => Trouble::Failover { lag },
-            _ => Trouble::TwoMasters { lag, stay: random.between(1, (1 << nodes) - 1) },
+            0 => FaultKind::Restart { empty: true },
+            1 => FaultKind::Failover { lag },
+            _ => FaultKind::TwoMasters { lag, stay: random.between(1, (1 << nodes) - 1) },
         };
         begin = until;
         Fault { from, until, what }

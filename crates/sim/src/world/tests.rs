@@ -28,7 +28,7 @@ fn what_is_due_first_happens_first() {
 #[test]
 fn a_stopped_node_does_nothing_and_a_dead_one_never_again() {
     let world = World::new(1, true);
-    let node = world.add_node(Hands::new(START, 0));
+    let node = world.add_node(ClockDriver::new(START, 0));
     let clock = NodeClock::new(world.clone(), node);
     let here = world.clone();
     world.spawn(Some(node), async move {
@@ -52,7 +52,7 @@ fn a_stopped_node_does_nothing_and_a_dead_one_never_again() {
 #[test]
 fn a_clock_that_drifts_sleeps_by_itself() {
     let world = World::new(1, false);
-    let node = world.add_node(Hands::new(Nanos::from_secs(5), -100_000));
+    let node = world.add_node(ClockDriver::new(Nanos::from_secs(5), -100_000));
     let clock = NodeClock::new(world.clone(), node);
     let (here, woken) = (world.clone(), Arc::new(Mutex::new(None)));
     let told = Arc::clone(&woken);

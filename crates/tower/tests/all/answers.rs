@@ -4,8 +4,8 @@ use crate::common::{ask, from, get, header, layer};
 use http::StatusCode;
 use serde_json::Value;
 use tidegate::Nanos;
-use tidegate::policy::Credential;
-use tidegate_tower::Standing;
+use tidegate::engine::Credential;
+use tidegate_tower::RateLimitInfo;
 
 const TWO: &str = "name: all, scope: global, sustained: { rate: 1, window: second }, burst: { capacity: 2 }";
 
@@ -21,7 +21,7 @@ fn an_admitted_request_reaches_the_service_and_its_answer_has_headers() {
     assert_eq!(header(&answer, "x-ratelimit-remaining"), "1");
     assert_eq!(header(&answer, "x-ratelimit-reset"), "1800000001");
     assert_eq!(header(&answer, "retry-after"), "");
-    assert!(answer.extensions().get::<Standing>().unwrap().allowed);
+    assert!(answer.extensions().get::<RateLimitInfo>().unwrap().allowed);
 }
 
 #[test]
@@ -46,7 +46,7 @@ fn a_refused_request_is_told_why_and_when_to_come_back() {
     assert_eq!(body["error"], "rate_limit_exceeded");
     assert_eq!((&body["retry_after"], &body["retry_after_ms"]), (&1.into(), &1000.into()));
     assert_eq!((&body["violated_rule"], &body["violated_tier"]), (&"all".into(), &"global".into()));
-    let standing = answer.extensions().get::<Standing>().unwrap();
+    let standing = answer.extensions().get::<RateLimitInfo>().unwrap();
     assert_eq!((standing.allowed, standing.reason.as_str()), (false, "token_bucket_exceeded"));
 
     clock.advance(Nanos::SECOND);

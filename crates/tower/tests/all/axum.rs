@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use axum::Router;
 use axum::routing::get;
-use tidegate::policy::Policy;
+use tidegate::engine::Policy;
 use tidegate_tower::{Degraded, RateLimitLayer};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};

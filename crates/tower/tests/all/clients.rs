@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use crate::common::{TestLayer, ask, from, get, header, layer};
 use http::StatusCode;
 use tidegate::Cost;
-use tidegate::policy::Trust;
+use tidegate::engine::Trust;
 use tidegate_tower::ForwardedSource;
 
 const PER_IP: &str = "name: per-ip, key: [ip], sustained: { rate: 1, window: hour }";

@@ -9,12 +9,12 @@ use std::task::{Context, Poll, Waker};
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
-use tidegate::policy::{Limiter, Policy};
+use tidegate::engine::{Limiter, Policy};
 use tidegate::{ManualClock, Memory, MemoryOptions};
-use tidegate_tower::{Degraded, PeerAddr, RateLimitLayer, Standing};
+use tidegate_tower::{Degraded, PeerAddr, RateLimitInfo, RateLimitLayer};
 use tower::{Layer, Service, ServiceExt, service_fn};
 
-pub(crate) type TestLayer = RateLimitLayer<ManualClock>;
+pub(crate) type TestLayer = RateLimitLayer<Memory<ManualClock>, ManualClock>;
 
 pub(crate) fn limiter(policy: &str) -> (ManualClock, Arc<Limiter<Memory<ManualClock>, ManualClock>>) {
     let policy = Policy::parse(policy).unwrap_or_else(|error| panic!("{error}"));
@@ -40,7 +40,7 @@ pub(crate) fn echo()
 + 'static {
     service_fn(async |request: Request<String>| {
         let degraded = request.extensions().get::<Degraded>().map_or("no", |tag| &tag.0).to_owned();
-        let standing = request.extensions().get::<Standing>().expect("always there");
+        let standing = request.extensions().get::<RateLimitInfo>().expect("always there");
         let remaining = standing.tightest.as_ref().map_or(-1, |limit| i64::from(limit.remaining));
         let response = Response::builder()
             .header("x-service", "echo")
@@ -60,10 +60,10 @@ pub(crate) fn from(peer: &str) -> http::request::Builder {
 }
 
 /// A response whose body has been read.
-pub(crate) type Answer = Response<String>;
+pub(crate) type LayerOutcome = Response<String>;
 
 /// Asks an [`echo`] behind the layer. Nothing here waits for anything.
-pub(crate) fn ask(layer: &TestLayer, request: http::request::Builder) -> Answer {
+pub(crate) fn ask(layer: &TestLayer, request: http::request::Builder) -> LayerOutcome {
     let answering = layer.layer(echo()).oneshot(request.body("asked".to_owned()).unwrap());
     match poll(pin!(answering)) {
         Poll::Ready(answer) => read(answer.unwrap()),
@@ -75,7 +75,7 @@ pub(crate) fn poll<F: Future>(future: std::pin::Pin<&mut F>) -> Poll<F::Output> 
     future.poll(&mut Context::from_waker(Waker::noop()))
 }
 
-pub(crate) fn read<B: Body<Data = Bytes, Error: std::fmt::Debug>>(response: Response<B>) -> Answer {
+pub(crate) fn read<B: Body<Data = Bytes, Error: std::fmt::Debug>>(response: Response<B>) -> LayerOutcome {
     let (parts, body) = response.into_parts();
     let mut body = pin!(body);
     let mut text = String::new();
@@ -92,6 +92,6 @@ pub(crate) fn read<B: Body<Data = Bytes, Error: std::fmt::Debug>>(response: Resp
 }
 
 /// A header's value; empty if there is none.
-pub(crate) fn header<'a>(answer: &'a Answer, name: &str) -> &'a str {
+pub(crate) fn header<'a>(answer: &'a LayerOutcome, name: &str) -> &'a str {
     answer.headers().get(name).map_or("", |value| value.to_str().unwrap())
 }

@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 use crate::common::{ask, get, header, layer};
 use bytes::{Buf, BufMut, Bytes};
 use http::{Request, Response, StatusCode};
-use tidegate::policy::Policy;
+use tidegate::engine::Policy;
 use tidegate_tower::RateLimitLayer;
 use tokio::net::TcpListener;
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};

@@ -8,7 +8,7 @@ use std::task::Poll;
 use crate::common::{TestLayer, get, header, layer, poll, read};
 use http::{Request, Response, StatusCode};
 use tidegate::{Clock, ManualClock, MemoryOptions, Nanos, Sleep};
-use tidegate_tower::{ResponseFuture, Standing};
+use tidegate_tower::{RateLimitInfo, ResponseFuture};
 use tower::{Layer, Service, service_fn};
 
 const QUEUE: &str = "name: all, scope: global, strategy: queue, queue: { max_depth: 2, max_wait: 5s }, \
@@ -28,7 +28,7 @@ fn start(layer: &TestLayer) -> Pin<Box<ResponseFuture<String, Infallible>>> {
     Box::pin(service.call(get("/").body("waited".to_owned()).unwrap()))
 }
 
-fn finish(answering: Pin<Box<ResponseFuture<String, Infallible>>>) -> crate::common::Answer {
+fn finish(answering: Pin<Box<ResponseFuture<String, Infallible>>>) -> crate::common::LayerOutcome {
     match poll(pin!(answering)) {
         Poll::Ready(answer) => read(answer.unwrap()),
         Poll::Pending => panic!("it still waits"),
@@ -45,7 +45,7 @@ fn a_request_waits_for_its_token() {
     clock.advance(Nanos::from_millis(1));
     let answer = finish(waiting);
     assert_eq!((answer.status(), answer.body().as_str()), (StatusCode::OK, "waited"));
-    assert_eq!(answer.extensions().get::<Standing>().unwrap().queued, Some(Nanos::SECOND));
+    assert_eq!(answer.extensions().get::<RateLimitInfo>().unwrap().queued, Some(Nanos::SECOND.into()));
 }
 
 #[test]
@@ -97,7 +97,7 @@ impl Sleep for RuntimeClock {
 async fn waiting_works_on_a_runtime() {
     use std::time::Duration;
 
-    use tidegate::policy::{Limiter, Policy};
+    use tidegate::engine::{Limiter, Policy};
     use tidegate_tower::RateLimitLayer;
     use tokio::time::timeout;
 

@@ -68,7 +68,7 @@ fn errors_of_the_service_pass_through() {
 
 #[test]
 fn the_policy_can_be_changed_while_it_runs() {
-    use tidegate::policy::Policy;
+    use tidegate::engine::Policy;
 
     let (_, layer) = layer(&[ONE]);
     assert_eq!(crate::common::ask(&layer, get("/")).status(), StatusCode::OK);

@@ -1,7 +1,7 @@
 //! The token bucket as a level in rational tokens at an instant.
 
 use num_traits::{One, Zero};
-use tidegate_core::{Carry, Cost, Decision, Nanos, Outcome};
+use tidegate_core::{Carry, Cost, LimitDecision, Nanos, Outcome};
 
 use super::{Limiter, Model};
 use crate::exact::{Exact, ratio, read, round_down, told, whole, whole_tokens};
@@ -58,8 +58,8 @@ impl Bucket {
         }
     }
 
-    fn standing(&self, outcome: Outcome, level: &Exact) -> Decision {
-        Decision {
+    fn standing(&self, outcome: Outcome, level: &Exact) -> LimitDecision {
+        LimitDecision {
             outcome,
             limit: whole_tokens(&self.capacity),
             remaining: whole_tokens(level),
@@ -137,7 +137,7 @@ fn tick(rate: &Exact, capacity: &Exact) -> Exact {
 }
 
 impl Limiter for Bucket {
-    fn take(&mut self, cost: Cost, now: Nanos) -> Decision {
+    fn take(&mut self, cost: Cost, now: Nanos) -> LimitDecision {
         let (level, cost) = (self.level_at(now), whole(cost.get()));
         let outcome = self.outcome(&level, &cost);
         if outcome != Outcome::Allowed || cost.is_zero() {
@@ -148,7 +148,7 @@ impl Limiter for Bucket {
         self.standing(outcome, &level)
     }
 
-    fn peek(&self, cost: Cost, now: Nanos) -> Decision {
+    fn peek(&self, cost: Cost, now: Nanos) -> LimitDecision {
         let level = self.level_at(now);
         self.standing(self.outcome(&level, &whole(cost.get())), &level)
     }

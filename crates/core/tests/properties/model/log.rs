@@ -1,6 +1,6 @@
 //! The sliding log as a plain history of what was admitted.
 
-use tidegate_core::{Cost, Decision, Nanos, Outcome};
+use tidegate_core::{Cost, LimitDecision, Nanos, Outcome};
 
 use super::{Limiter, Model};
 use crate::exact::{ratio, read, told, whole, whole_tokens};
@@ -70,10 +70,10 @@ impl Log {
         }
     }
 
-    fn standing(&self, outcome: Outcome, now: Nanos) -> Decision {
+    fn standing(&self, outcome: Outcome, now: Nanos) -> LimitDecision {
         let now = u128::from(read(now));
         let empty_at = self.admitted.last().map_or(now, |(at, _)| self.ends(*at));
-        Decision {
+        LimitDecision {
             outcome,
             limit: self.limit,
             remaining: u64::from(self.limit).saturating_sub(self.counted(now)) as u32,
@@ -102,7 +102,7 @@ impl Log {
 }
 
 impl Limiter for Log {
-    fn take(&mut self, cost: Cost, now: Nanos) -> Decision {
+    fn take(&mut self, cost: Cost, now: Nanos) -> LimitDecision {
         self.forget(now);
         let outcome = self.outcome(cost.get(), now);
         if outcome == Outcome::Allowed && cost > Cost::ZERO {
@@ -111,7 +111,7 @@ impl Limiter for Log {
         self.standing(outcome, now)
     }
 
-    fn peek(&self, cost: Cost, now: Nanos) -> Decision {
+    fn peek(&self, cost: Cost, now: Nanos) -> LimitDecision {
         self.standing(self.outcome(cost.get(), now), now)
     }
 

@@ -4,7 +4,7 @@ mod bucket;
 mod log;
 mod window;
 
-use tidegate_core::{Cost, Decision, Nanos};
+use tidegate_core::{Cost, LimitDecision, Nanos};
 
 pub(crate) use bucket::Bucket;
 pub(crate) use log::Log;
@@ -12,8 +12,8 @@ pub(crate) use window::{Kind, Windows};
 
 /// What can be done to a limit, be it the real one or its model.
 pub(crate) trait Limiter {
-    fn take(&mut self, cost: Cost, now: Nanos) -> Decision;
-    fn peek(&self, cost: Cost, now: Nanos) -> Decision;
+    fn take(&mut self, cost: Cost, now: Nanos) -> LimitDecision;
+    fn peek(&self, cost: Cost, now: Nanos) -> LimitDecision;
     fn refund(&mut self, cost: Cost, now: Nanos);
     fn hand_back(&mut self, cost: Cost, charged_at: Nanos, now: Nanos);
     fn is_idle(&self, now: Nanos) -> bool;

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 use num_traits::{One, Zero};
-use tidegate_core::{Carry, Cost, Decision, Nanos, Outcome};
+use tidegate_core::{Carry, Cost, LimitDecision, Nanos, Outcome};
 
 use super::{Limiter, Model};
 use crate::exact::{Exact, ratio, read, told, whole, whole_tokens};
@@ -100,10 +100,10 @@ impl Windows {
         }
     }
 
-    fn standing(&self, outcome: Outcome, now: Nanos) -> Decision {
+    fn standing(&self, outcome: Outcome, now: Nanos) -> LimitDecision {
         let at = self.clock(now);
         let reset = self.empty_at(at).max(whole(read(now))) - whole(read(now));
-        Decision {
+        LimitDecision {
             outcome,
             limit: self.limit,
             remaining: whole_tokens(&(whole(self.limit) - self.estimate(at))),
@@ -172,7 +172,7 @@ impl Windows {
 }
 
 impl Limiter for Windows {
-    fn take(&mut self, cost: Cost, now: Nanos) -> Decision {
+    fn take(&mut self, cost: Cost, now: Nanos) -> LimitDecision {
         let outcome = self.outcome(cost.get(), now);
         if outcome == Outcome::Allowed && cost > Cost::ZERO {
             let at = self.clock(now);
@@ -182,7 +182,7 @@ impl Limiter for Windows {
         self.standing(outcome, now)
     }
 
-    fn peek(&self, cost: Cost, now: Nanos) -> Decision {
+    fn peek(&self, cost: Cost, now: Nanos) -> LimitDecision {
         self.standing(self.outcome(cost.get(), now), now)
     }
 

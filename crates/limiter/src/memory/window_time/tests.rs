@@ -49,12 +49,12 @@ impl World {
     fn new(limit: Limit, max_keys: usize) -> World {
         let clock = ManualClock::default();
         let options = MemoryOptions { max_keys, ..MemoryOptions::default() };
-        let store = Memory::with_clock(options, clock.clone());
+        let store = Memory::with_clock(options, clock.clone()).unwrap();
         let limit = store.limit("limit", limit, Carry::AsIs, clock.now()).expect("there is room");
         World { clock, store, limit }
     }
 
-    fn ask(&self, intent: Intent, key: u8, cost: u32) -> crate::Decision {
+    fn ask(&self, intent: Intent, key: u8, cost: u32) -> crate::LimitDecision {
         let key = [key];
         let charge = Charge::new(&self.limit, &key, Cost::new(cost));
         self.store.charge_now(intent, &[charge], self.clock.now()).decisions[0]
@@ -127,14 +127,14 @@ proptest! {
             latest = latest.max(world.clock.wall());
             world.set(step.set * eighth as i64);
             latest = latest.max(world.clock.wall());
-            world.ask(Intent::Take, step.key, scaled(step.cost, &quota));
+            let _ = world.ask(Intent::Take, step.key, scaled(step.cost, &quota));
         }
         let new = latest.get() / quota.length().get() + by;
         world.clock.set_wall(Nanos::new(new * quota.length().get()));
         prop_assert_eq!(world.left(0), quota.limit());
         let all = world.ask(Intent::Take, 0, quota.limit());
         prop_assert!(all.is_allowed());
-        prop_assert_eq!(world.ask(Intent::Peek, 0, 1).retry_after().is_some(), true);
+        prop_assert_eq!(world.ask(Intent::Peek, 0, 1).wait().is_some(), true);
     }
 
     /// Buckets and logs do not notice what the wall clock is set to.
@@ -164,13 +164,13 @@ fn a_charge_is_handed_back_to_the_window_it_was_counted_in() {
         for step in [Nanos::HOUR.get() as i64, 48 * Nanos::HOUR.get() as i64, -(Nanos::HOUR.get() as i64)] {
             let world = World::new(limit, 100);
             let made_at = world.clock.now();
-            world.ask(Intent::Take, 1, 4);
+            let _ = world.ask(Intent::Take, 1, 4);
             world.clock.advance(Nanos::SECOND);
             world.set(step);
-            world.ask(Intent::Take, 1, 3);
+            let _ = world.ask(Intent::Take, 1, 3);
             let before = world.left(1);
             let charge = Charge::new(&world.limit, &[1], Cost::new(4));
-            world.store.charge_now(Intent::HandBack, &[charge], made_at);
+            let _ = world.store.charge_now(Intent::HandBack, &[charge], made_at);
             let after = world.left(1);
             // Set forward by an hour, the sliding window still counts it; set back, it is in the window that is kept.
             let counts =
@@ -186,7 +186,7 @@ fn an_edit_carries_counts_over_as_of_the_wall_clock() {
     let quota = |limit| Limit::fixed_window(WindowQuota::new(limit, Nanos::DAY).unwrap());
     let mut world = World::new(quota(10), 100);
     world.set(400 * Nanos::DAY.get() as i64);
-    world.ask(Intent::Take, 1, 6);
+    let _ = world.ask(Intent::Take, 1, 6);
     world.limit = world.store.limit("limit", quota(20), Carry::AsIs, world.clock.now()).unwrap();
     assert_eq!(world.left(1), 14, "what was used this day stays used");
     world.set(Nanos::DAY.get() as i64);
@@ -207,7 +207,7 @@ fn a_single_window_follows_the_wall_clock_and_a_single_bucket_does_not() {
     assert!(window.take(all).is_allowed(), "another hour has begun");
     assert!(!bucket.take(Cost::ONE).is_allowed(), "no time has passed");
     let denied = window.peek(Cost::ONE);
-    let end = clock.wall().saturating_add(denied.retry_after().unwrap());
+    let end = clock.wall().saturating_add(denied.wait().unwrap());
     assert_eq!(end.get() % Nanos::HOUR.get(), 0, "it is told to come back at a full hour of the wall clock");
 }
 
@@ -218,7 +218,8 @@ fn a_debt_is_kept_whichever_clock_is_ahead() {
     for ahead in [400_i64, -400] {
         let clock = ManualClock::default();
         let store =
-            Memory::with_clock(MemoryOptions { max_keys: 1, ..MemoryOptions::default() }, clock.clone());
+            Memory::with_clock(MemoryOptions { max_keys: 1, ..MemoryOptions::default() }, clock.clone())
+                .unwrap();
         let named = |name, limit| store.limit(name, limit, Carry::AsIs, clock.now()).unwrap();
         let quick = named("quick", Quota::per_second(1).unwrap().into());
         let bucket = named("bucket", Quota::per_hour(2_000).unwrap().into());

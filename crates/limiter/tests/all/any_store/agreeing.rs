@@ -1,7 +1,7 @@
 //! Deciding on a store that waits and on one that does not is the same.
 
 use proptest::prelude::*;
-use tidegate::policy::{Limiter, Request, Trust};
+use tidegate::engine::{Limiter, Request, Trust};
 use tidegate::{Cost, ManualClock, Nanos, NowOrLater};
 
 use super::flaky::{OPTIONS, World, policy, run};

@@ -1,6 +1,6 @@
 //! What is decided while the store fails.
 
-use tidegate::policy::{Reason, Request, StoreFailures, Trust};
+use tidegate::engine::{Reason, Request, StoreFailures, Trust};
 use tidegate::{Cost, LimitError, Nanos};
 
 use super::flaky::{NOT_COUNTED, World, limits, policy, remaining, run, user};
@@ -16,7 +16,7 @@ fn a_closed_limit_refuses_until_the_store_is_back() {
     world.store().fail(true);
     let refused = world.check(&user("1"));
     assert_eq!((refused.reason(), refused.status()), (Reason::StoreUnavailable, 503));
-    assert_eq!((refused.violated_rule(), refused.retry_after()), (Some("a"), Some(Nanos::SECOND)));
+    assert_eq!((refused.violated_rule(), refused.wait()), (Some("a"), Some(Nanos::SECOND)));
     assert!(refused.without_store() && refused.to_json().contains("store_unavailable"), "{refused:?}");
     assert_eq!(refused.limits().next().unwrap().decision.limit, 10);
     world.store().fail(false);
@@ -29,7 +29,7 @@ fn a_closed_limit_refuses_until_the_store_is_back() {
 #[test]
 fn an_open_limit_admits_and_is_not_charged() {
     let world = World::new(&limits(&[("a", OPEN)]));
-    world.check(&user("1"));
+    let _ = world.check(&user("1"));
     world.store().fail(true);
     assert_eq!(world.admitted(&user("1")), 20);
     let decision = world.check(&user("1"));
@@ -49,7 +49,7 @@ fn a_local_limit_goes_by_this_nodes_share() {
     assert_eq!(world.admitted(&user("1")), 5, "half of the burst");
     let denied = world.check(&user("1"));
     assert_eq!((denied.reason(), denied.status()), (Reason::TokenBucketExceeded, 429));
-    assert_eq!(denied.retry_after(), Some(Nanos::from_secs(120)), "half of the rate");
+    assert_eq!(denied.wait(), Some(Nanos::from_secs(120)), "half of the rate");
     assert!(denied.without_store());
     world.clock.advance(Nanos::from_secs(120));
     assert!(world.check(&user("1")).is_allowed());
@@ -128,7 +128,7 @@ fn the_longest_wait_speaks() {
     let denied = world.check(&user("1"));
     assert_eq!((denied.violated_rule(), denied.status()), (Some("a"), 429), "a minute, not a second");
     let never = world.check(&user("2").cost(Cost::new(11)));
-    assert_eq!((never.reason(), never.retry_after()), (Reason::CostExceedsCapacity, None));
+    assert_eq!((never.reason(), never.wait()), (Reason::CostExceedsCapacity, None));
 }
 
 #[test]
@@ -181,10 +181,10 @@ fn peeks_tell_the_same_and_count_nothing() {
 fn refunds_reach_the_share_unless_a_limit_is_closed() {
     let refund = |world: &World, cost| run(world.limiter.refund_async(&user("1"), Cost::new(cost)));
     let world = World::new(&limits(&[("a", LOCAL)]));
-    world.check(&user("1").cost(Cost::new(5)));
+    let _ = world.check(&user("1").cost(Cost::new(5)));
     assert_eq!(remaining(&refund(&world, 2)), [7], "to the store");
     world.store().fail(true);
-    world.check(&user("1").cost(Cost::new(5)));
+    let _ = world.check(&user("1").cost(Cost::new(5)));
     let given = refund(&world, 2);
     assert_eq!((given.is_allowed(), remaining(&given), given.without_store()), (true, vec![7], true));
     world.limiter.swap(policy(&limits(&[("a", LOCAL), ("d", CLOSED)]))).unwrap();

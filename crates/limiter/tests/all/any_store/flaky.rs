@@ -5,9 +5,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::task::Poll;
 
-use tidegate::policy::{AdHocError, AdHocLimit, AdHocRequest, Decision, Limiter, Policy, Request};
+use tidegate::engine::{AdHocError, AdHocLimit, AdHocRequest, Decision, Limiter, Policy, Request};
 use tidegate::{
-    Carry, Charge, Clock, Decision as Limited, Intent, Limit, LimitError, LimitRef, ManualClock, Memory,
+    Carry, Charge, Clock, Intent, Limit, LimitDecision as Limited, LimitError, LimitRef, ManualClock, Memory,
     MemoryOptions, NamedLimit, Nanos, NowOrLater, OwnedCharge, Store, Verdict,
 };
 
@@ -49,7 +49,7 @@ pub(crate) struct Failed;
 impl Flaky {
     fn new(clock: ManualClock) -> Flaky {
         // Its clock is read when charges are handed back.
-        let memory = Memory::with_clock(OPTIONS, clock.clone());
+        let memory = Memory::with_clock(OPTIONS, clock.clone()).unwrap();
         Flaky {
             memory,
             clock,
@@ -167,7 +167,7 @@ impl Store for Flaky {
 
     fn hand_back(&self, charges: &[Charge<'_>], at: Nanos) {
         self.handed_back.lock().unwrap().extend(charges.iter().map(|charge| (seen(charge), at)));
-        self.memory.charge_now(Intent::HandBack, charges, at.saturating_sub(AHEAD));
+        let _ = self.memory.charge_now(Intent::HandBack, charges, at.saturating_sub(AHEAD));
     }
 
     fn ad_hoc(&self, limit: Limit) -> Option<LimitRef> {

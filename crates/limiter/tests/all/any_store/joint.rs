@@ -2,7 +2,7 @@
 //! it is asked again, so whoever explains a refusal by asking again may hear an admission.
 
 use proptest::prelude::*;
-use tidegate::policy::{AdHocLimit, Joint, JointBy, JointDecision, Request};
+use tidegate::engine::{AdHocLimit, Joint, JointBy, JointDecision, Request};
 use tidegate::{Clock, Cost, Nanos};
 
 use super::flaky::{World, run};

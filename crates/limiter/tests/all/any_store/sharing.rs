@@ -1,13 +1,13 @@
 //! Buckets without a policy and requests that stand together, on a store that nodes share.
 
-use tidegate::policy::{AdHocError, AdHocLimit, Joint, JointBy, Reason, Request, StoreFailures};
-use tidegate::{Cost, Decision, Nanos};
+use tidegate::engine::{AdHocError, AdHocLimit, Joint, JointBy, Reason, Request, StoreFailures};
+use tidegate::{Cost, LimitDecision, Nanos};
 
 use super::flaky::{NOT_KEPT, World, limits, remaining, run, user};
 
 const NUMBERS: AdHocLimit = AdHocLimit { capacity: 4, rate: 1, window: Nanos::MINUTE };
 
-fn throttle(world: &World, key: &[u8], cost: u32) -> Result<Decision, AdHocError> {
+fn throttle(world: &World, key: &[u8], cost: u32) -> Result<LimitDecision, AdHocError> {
     world.ad_hoc(key, NUMBERS, cost.into())
 }
 
@@ -36,7 +36,7 @@ fn without_the_store_it_is_this_nodes_part() {
     assert_eq!((first.limit, first.remaining), (2, 1));
     assert!(throttle(&world, b"k", 1).unwrap().is_allowed());
     let denied = throttle(&world, b"k", 1).unwrap();
-    assert_eq!(denied.retry_after(), Some(Nanos::from_secs(120)));
+    assert_eq!(denied.wait(), Some(Nanos::from_secs(120)));
     let back = world.refund_ad_hoc(b"k", NUMBERS, 1);
     assert_eq!(back.remaining, 1);
     let peek = world.peek_ad_hoc(b"k", NUMBERS, 1);

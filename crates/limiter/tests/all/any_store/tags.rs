@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use proptest::prelude::*;
-use tidegate::policy::{Joint, JointBy, Request};
+use tidegate::engine::{Joint, JointBy, Request};
 use tidegate::{Cost, Nanos};
 
 use super::flaky::{World, run};
@@ -47,9 +47,9 @@ proptest! {
         let world = World::new(POLICY);
         for pair in requests.chunks(2) {
             for request in pair {
-                world.check(request);
-                world.peek(request);
-                run(world.limiter.refund_async(request, Cost::ONE));
+                let _ = world.check(request);
+                let _ = world.peek(request);
+                let _ = run(world.limiter.refund_async(request, Cost::ONE));
                 drop(run(world.limiter.take_place_async(request)));
             }
             let joint: Vec<_> = pair.iter().map(|request| Joint { request, by: JointBy::Policy }).collect();

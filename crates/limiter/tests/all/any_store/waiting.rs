@@ -4,7 +4,7 @@ use std::future::Future;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 
-use tidegate::policy::{Reason, Request};
+use tidegate::engine::{Reason, Request};
 use tidegate::{Clock, Nanos};
 
 use super::flaky::{AHEAD, World, limits, remaining, run, user};
@@ -32,7 +32,7 @@ fn whoever_waits_is_served_when_its_time_has_come() {
     assert!(poll(waits.as_mut()).is_none());
     world.clock.advance(Nanos::SECOND);
     let served = poll(waits.as_mut()).unwrap();
-    assert_eq!((served.is_allowed(), served.queued()), (true, Some(Nanos::MINUTE)));
+    assert_eq!((served.is_allowed(), served.queued()), (true, Some(Nanos::MINUTE.into())));
     assert!(world.store().handed_back().is_empty());
 }
 
@@ -85,7 +85,7 @@ limits:
     }
     assert_eq!(remaining(&world.peek(&request)), [0, 9], "as if they had not come");
     let (decision, reservation) = run(world.limiter.take_place_async(&request));
-    assert_eq!(decision.queued(), Some(Nanos::MINUTE));
+    assert_eq!(decision.queued(), Some(Nanos::MINUTE.into()));
     reservation.expect("a place").served();
 }
 
@@ -175,7 +175,7 @@ fn a_slot_that_was_missed_for_good_is_asked_for_again() {
     assert!(world.check(&user("1")).is_allowed(), "the slot has been good as new since");
     assert!(poll(waits.as_mut()).is_none(), "so it waits for another one");
     world.clock.advance(Nanos::MINUTE);
-    assert_eq!(poll(waits.as_mut()).unwrap().queued(), Some(Nanos::from_secs(180)));
+    assert_eq!(poll(waits.as_mut()).unwrap().queued(), Some(Nanos::from_secs(180).into()));
 }
 
 #[test]

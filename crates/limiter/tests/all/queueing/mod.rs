@@ -9,7 +9,7 @@ use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-use tidegate::policy::{Limiter, Policy, Reason, Request};
+use tidegate::engine::{Limiter, Policy, Reason, Request};
 use tidegate::{ManualClock, Memory, MemoryOptions, Nanos};
 
 type Manual = Limiter<Memory<ManualClock>, ManualClock>;
@@ -53,17 +53,17 @@ fn first_come_first_served() {
     assert!(poll(first.as_mut()).is_none());
     clock.advance(Nanos::from_millis(1));
     let served = poll(first.as_mut()).unwrap();
-    assert_eq!((served.is_allowed(), served.queued()), (true, Some(Nanos::SECOND)));
+    assert_eq!((served.is_allowed(), served.queued()), (true, Some(Nanos::SECOND.into())));
     assert!(poll(second.as_mut()).is_none());
     clock.advance(Nanos::SECOND);
-    assert_eq!(poll(second.as_mut()).unwrap().queued(), Some(Nanos::from_secs(2)));
+    assert_eq!(poll(second.as_mut()).unwrap().queued(), Some(Nanos::from_secs(2).into()));
 }
 
 #[test]
 fn who_leaves_gives_its_place_and_its_tokens_back() {
     let (limiter, clock) = limiter(QUEUE);
     let request = Request::new().user("1");
-    limiter.check(&request);
+    let _ = limiter.check(&request);
     {
         let mut leaver = pin!(limiter.admit(&request));
         assert!(poll(leaver.as_mut()).is_none());
@@ -71,14 +71,18 @@ fn who_leaves_gives_its_place_and_its_tokens_back() {
     let mut next = pin!(limiter.admit(&request));
     assert!(poll(next.as_mut()).is_none());
     clock.advance(Nanos::SECOND);
-    assert_eq!(poll(next.as_mut()).unwrap().queued(), Some(Nanos::SECOND), "not behind the one that left");
+    assert_eq!(
+        poll(next.as_mut()).unwrap().queued(),
+        Some(Nanos::SECOND.into()),
+        "not behind the one that left"
+    );
 }
 
 #[test]
 fn nobody_gets_what_is_waited_for() {
     let (limiter, clock) = limiter(QUEUE);
     let request = Request::new().user("1");
-    limiter.check(&request);
+    let _ = limiter.check(&request);
     let mut waiting = pin!(limiter.admit(&request));
     assert!(poll(waiting.as_mut()).is_none());
     clock.advance(Nanos::SECOND);
@@ -92,11 +96,11 @@ fn nobody_gets_what_is_waited_for() {
 fn a_wait_that_is_too_long_is_refused_with_the_time_to_come_back() {
     let (limiter, _) = limiter(&QUEUE.replace("max_wait: 3s", "max_wait: 900ms"));
     let request = Request::new().user("1");
-    limiter.check(&request);
+    let _ = limiter.check(&request);
     let refused = poll(pin!(limiter.admit(&request))).unwrap();
-    assert_eq!((refused.reason(), refused.retry_after()), (Reason::QueueTimeout, Some(Nanos::SECOND)));
+    assert_eq!((refused.reason(), refused.wait()), (Reason::QueueTimeout, Some(Nanos::SECOND)));
     assert!(!limiter.check(&request).is_allowed());
-    assert_eq!(limiter.check(&request).retry_after(), Some(Nanos::SECOND), "nothing was reserved for it");
+    assert_eq!(limiter.check(&request).wait(), Some(Nanos::SECOND), "nothing was reserved for it");
 }
 
 #[test]
@@ -114,22 +118,22 @@ fn a_limit_that_rejects_is_not_waited_for() {
 fn a_reservation_can_be_held_without_a_runtime() {
     let (limiter, clock) = limiter(QUEUE);
     let request = Request::new().user("1");
-    limiter.check(&request);
+    let _ = limiter.check(&request);
     let (decision, reservation) = limiter.take_place(&request);
-    assert_eq!(decision.queued(), Some(Nanos::SECOND));
+    assert_eq!(decision.queued(), Some(Nanos::SECOND.into()));
     drop(reservation.expect("it has to wait"));
     let (decision, reservation) = limiter.take_place(&request);
-    assert_eq!(decision.queued(), Some(Nanos::SECOND), "the first one was given back");
+    assert_eq!(decision.queued(), Some(Nanos::SECOND.into()), "the first one was given back");
     clock.advance(Nanos::SECOND);
     reservation.expect("it has to wait").served();
-    assert_eq!(limiter.check(&request).retry_after(), Some(Nanos::SECOND), "and the second was used");
+    assert_eq!(limiter.check(&request).wait(), Some(Nanos::SECOND), "and the second was used");
 }
 
 #[test]
 fn an_edit_that_starts_anew_is_not_paid_twice() {
     let (limiter, _) = limiter(QUEUE);
     let request = Request::new().user("1");
-    limiter.check(&request);
+    let _ = limiter.check(&request);
     let (_, reservation) = limiter.take_place(&request);
     let anew = QUEUE.replace(
         "sustained: { rate: 1 }",
@@ -155,7 +159,7 @@ limits:
 ";
 
 type Waiting<'l> =
-    Vec<(&'static str, std::pin::Pin<Box<dyn Future<Output = tidegate::policy::Decision> + 'l>>)>;
+    Vec<(&'static str, std::pin::Pin<Box<dyn Future<Output = tidegate::engine::Decision> + 'l>>)>;
 
 /// Requests of these tenants, in line.
 fn lined_up<'l>(limiter: &'l Manual, tenants: &[&'static str]) -> Waiting<'l> {
@@ -172,7 +176,7 @@ fn lined_up<'l>(limiter: &'l Manual, tenants: &[&'static str]) -> Waiting<'l> {
 }
 
 /// Who is through; the others stay.
-fn through<'l>(waiting: &mut Waiting<'l>) -> Vec<(&'static str, tidegate::policy::Decision)> {
+fn through<'l>(waiting: &mut Waiting<'l>) -> Vec<(&'static str, tidegate::engine::Decision)> {
     let mut done = Vec::new();
     // Twice: whoever looks at the clock may come after those whom it concerns.
     for _ in 0..2 {
@@ -202,7 +206,7 @@ fn served(clock: &ManualClock, waiting: &mut Waiting<'_>, seconds: u64) -> Vec<&
 #[test]
 fn tenants_are_served_in_turn() {
     let (limiter, clock) = limiter(SHARED);
-    limiter.check(&Request::new());
+    let _ = limiter.check(&Request::new());
     let mut waiting = lined_up(&limiter, &["a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "b"]);
     assert_eq!(served(&clock, &mut waiting, 3), ["a", "b", "a"]);
     waiting.extend(lined_up(&limiter, &["c", "", "c", ""]));
@@ -220,11 +224,11 @@ fn tenants_are_served_in_turn() {
 fn who_is_overtaken_for_too_long_is_refused_and_gives_its_place_back() {
     let (limiter, clock) =
         limiter(&SHARED.replace("1000s", "3s").replace("rate: 1 }", "rate: 1 }\n    burst: { capacity: 2 }"));
-    limiter.check(&Request::new().cost(tidegate::Cost::new(2)));
+    let _ = limiter.check(&Request::new().cost(tidegate::Cost::new(2)));
     let mut waiting = lined_up(&limiter, &["a", "a", "a"]);
     clock.advance(Nanos::from_millis(500));
     let late = poll(pin!(limiter.admit(&Request::new().tenant("b")))).unwrap();
-    assert_eq!((late.reason(), late.retry_after()), (Reason::QueueTimeout, Some(Nanos::from_millis(3_500))));
+    assert_eq!((late.reason(), late.wait()), (Reason::QueueTimeout, Some(Nanos::from_millis(3_500))));
     clock.advance(Nanos::from_millis(500));
     waiting.extend(lined_up(&limiter, &["b"]));
     assert_eq!(through(&mut waiting).len(), 1);
@@ -235,11 +239,7 @@ fn who_is_overtaken_for_too_long_is_refused_and_gives_its_place_back() {
     let told: Vec<_> = now.iter().map(|(_, decision)| decision.reason()).collect();
     assert_eq!(told, [Reason::Ok, Reason::QueueTimeout]);
     let refused = &now[1].1;
-    assert_eq!(
-        (refused.status(), refused.retry_after()),
-        (503, Some(Nanos::SECOND)),
-        "its place is free again"
-    );
+    assert_eq!((refused.status(), refused.wait()), (503, Some(Nanos::SECOND)), "its place is free again");
     assert_eq!(limiter.decided(Reason::QueueTimeout), 2);
     clock.advance(Nanos::SECOND);
     assert!(limiter.check(&Request::new()).is_allowed());
@@ -248,7 +248,7 @@ fn who_is_overtaken_for_too_long_is_refused_and_gives_its_place_back() {
 #[test]
 fn when_one_leaves_the_middle_those_behind_move_up() {
     let (limiter, clock) = limiter(SHARED);
-    limiter.check(&Request::new());
+    let _ = limiter.check(&Request::new());
     let mut waiting = lined_up(&limiter, &["a", "b", "c", "d"]);
     drop(waiting.remove(1));
     assert_eq!(served(&clock, &mut waiting, 3), ["a", "c", "d"]);
@@ -260,7 +260,7 @@ fn when_one_leaves_the_middle_those_behind_move_up() {
 #[test]
 fn a_thousand_wait_and_each_is_served_in_its_turn() {
     let (limiter, clock) = limiter(SHARED);
-    limiter.check(&Request::new());
+    let _ = limiter.check(&Request::new());
     let tenants: Vec<&'static str> = ["a"; 900].into_iter().chain(["b"; 100]).collect();
     let mut waiting = lined_up(&limiter, &tenants);
     let full = poll(pin!(limiter.admit(&Request::new()))).unwrap();
@@ -278,7 +278,7 @@ fn costs_of_different_size_are_never_served_before_the_bucket_allows() {
     let (limiter, clock) = limiter(&SHARED.replace("rate: 1 }", "rate: 1 }\n    burst: { capacity: 5 }"));
     let with =
         |tenant: &'static str, cost: u32| Request::new().tenant(tenant).cost(tidegate::Cost::new(cost));
-    limiter.check(&with("a", 5));
+    let _ = limiter.check(&with("a", 5));
     let (first, second, third) = (with("a", 4), with("a", 1), with("b", 2));
     let (mut first, mut second, mut third) =
         (pin!(limiter.admit(&first)), pin!(limiter.admit(&second)), pin!(limiter.admit(&third)));
@@ -291,16 +291,16 @@ fn costs_of_different_size_are_never_served_before_the_bucket_allows() {
     assert!(poll(third.as_mut()).is_none() && poll(second.as_mut()).is_none(), "two are waited for");
     clock.advance(Nanos::SECOND);
     assert!(poll(second.as_mut()).is_none(), "it is not its turn");
-    assert_eq!(poll(third.as_mut()).unwrap().queued(), Some(Nanos::from_secs(6)));
+    assert_eq!(poll(third.as_mut()).unwrap().queued(), Some(Nanos::from_secs(6).into()));
     assert!(poll(second.as_mut()).is_none());
     clock.advance(Nanos::SECOND);
-    assert_eq!(poll(second.as_mut()).unwrap().queued(), Some(Nanos::from_secs(7)));
+    assert_eq!(poll(second.as_mut()).unwrap().queued(), Some(Nanos::from_secs(7).into()));
 }
 
 #[tokio::test]
 async fn those_who_wait_wake_each_other() {
     let (limiter, clock) = limiter(SHARED);
-    limiter.check(&Request::new());
+    let _ = limiter.check(&Request::new());
     let limiter = std::sync::Arc::new(limiter);
     let order = std::sync::Arc::new(std::sync::Mutex::new(String::new()));
     let ask = |tenant: &'static str| {

@@ -3,7 +3,7 @@
 use std::pin::pin;
 
 use tidegate::Nanos;
-use tidegate::policy::{Reason, Request};
+use tidegate::engine::{Reason, Request};
 
 use super::{QUEUE, SHARED, limiter, poll};
 
@@ -14,7 +14,7 @@ fn other_limits_are_charged_when_the_request_is_let_go() {
     );
     let (limiter, clock) = limiter(&also);
     let request = Request::new().user("1");
-    limiter.check(&request);
+    let _ = limiter.check(&request);
     let mut waiting = pin!(limiter.admit(&request));
     assert!(poll(waiting.as_mut()).is_none());
     let left = |user: &'static str| {
@@ -38,14 +38,14 @@ fn a_limit_that_refuses_whoever_is_let_go_decides_as_on_arrival() {
     );
     let (limiter, clock) = limiter(&also);
     let request = Request::new().user("1");
-    limiter.check(&request);
+    let _ = limiter.check(&request);
     let (mut waiting, mut behind) = (pin!(limiter.admit(&request)), pin!(limiter.admit(&request)));
     assert!(poll(waiting.as_mut()).is_none() && poll(behind.as_mut()).is_none());
     assert!(limiter.check(&Request::new().user("2")).is_allowed(), "nothing is reserved of the other limit");
     clock.advance(Nanos::SECOND);
     let refused = poll(waiting.as_mut()).unwrap();
     assert_eq!((refused.violated_rule(), refused.status()), (Some("all"), 429));
-    assert_eq!(refused.retry_after(), Some(Nanos::from_secs(9)));
+    assert_eq!(refused.wait(), Some(Nanos::from_secs(9)));
     let refused = poll(behind.as_mut()).unwrap();
     assert_eq!(refused.violated_rule(), Some("all"), "it has moved up");
     assert_eq!(limiter.decided(Reason::TokenBucketExceeded), 2, "counted once");
@@ -63,7 +63,7 @@ fn a_queue_that_refuses_whoever_is_let_go_is_waited_for_as_long_as_may_be() {
     for (patience, waits) in [("3s", Some(Nanos::from_secs(2))), ("1500ms", None)] {
         let (limiter, clock) = limiter(&two(patience));
         let request = Request::new().user("1");
-        limiter.check(&request);
+        let _ = limiter.check(&request);
         let mut waiting = pin!(limiter.admit(&request));
         assert!(poll(waiting.as_mut()).is_none());
         assert!(limiter.check(&Request::new().user("2")).is_allowed());
@@ -77,7 +77,7 @@ fn a_queue_that_refuses_whoever_is_let_go_is_waited_for_as_long_as_may_be() {
         assert!(again.is_none(), "it waits for the other one");
         clock.advance(Nanos::SECOND);
         let served = poll(waiting.as_mut()).unwrap();
-        assert_eq!((served.is_allowed(), served.queued()), (true, Some(waits)), "since it came");
+        assert_eq!((served.is_allowed(), served.queued()), (true, Some(waits.into())), "since it came");
         assert_eq!(limiter.queue_waits().snapshot().count(), 1);
         assert_eq!(limiter.decided(Reason::Ok), 3);
     }
@@ -110,13 +110,13 @@ fn the_longest_of_several_queues_is_waited_for_and_must_be_bearable() {
     };
     let request = Request::new().user("1");
     let (limiter, _) = limiter(&two("max_wait: 9s"));
-    limiter.check(&request);
-    assert_eq!(limiter.take_place(&request).0.queued(), Some(Nanos::from_secs(4)));
+    let _ = limiter.check(&request);
+    assert_eq!(limiter.take_place(&request).0.queued(), Some(Nanos::from_secs(4).into()));
     let (impatient, _) = super::limiter(&two("max_wait: 2s"));
-    impatient.check(&request);
+    let _ = impatient.check(&request);
     let (refused, _) = impatient.take_place(&request);
     assert_eq!((refused.reason(), refused.violated_rule()), (Reason::QueueTimeout, Some("slow")));
-    assert_eq!(refused.retry_after(), Some(Nanos::from_secs(4)));
+    assert_eq!(refused.wait(), Some(Nanos::from_secs(4)));
 }
 
 #[test]
@@ -126,12 +126,12 @@ fn who_waits_in_two_lines_goes_when_both_let_it_go() {
     );
     let (limiter, clock) = limiter(&two);
     let (one, two) = (Request::new().user("1").tenant("a"), Request::new().user("2").tenant("b"));
-    limiter.check(&one);
+    let _ = limiter.check(&one);
     let (mut slow, mut quick) = (pin!(limiter.admit(&one)), pin!(limiter.admit(&two)));
     assert!(poll(slow.as_mut()).is_none() && poll(quick.as_mut()).is_none());
     clock.advance(Nanos::from_secs(2));
     assert!(poll(slow.as_mut()).is_none(), "its own bucket is not ready");
     assert!(poll(quick.as_mut()).is_some(), "which is no concern of others");
     clock.advance(Nanos::from_secs(2));
-    assert_eq!(poll(slow.as_mut()).unwrap().queued(), Some(Nanos::from_secs(4)));
+    assert_eq!(poll(slow.as_mut()).unwrap().queued(), Some(Nanos::from_secs(4).into()));
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
-use tidegate::policy::{Decision, Limiter, Policy, Request};
+use tidegate::engine::{Decision, Limiter, Policy, Request};
 use tidegate::{Clock, Cost, Memory, MemoryOptions, Nanos};
 
 use super::kept::{Kept, Timers};
@@ -158,7 +158,7 @@ impl World {
     pub(crate) fn of_nodes(nodes: usize, terms: &[Terms]) -> World {
         let clock = Timers::new();
         let options = MemoryOptions { max_keys: 1_000, ..MemoryOptions::default() };
-        let memory = Arc::new(Memory::with_clock(options, clock.clone()));
+        let memory = Arc::new(Memory::with_clock(options, clock.clone()).unwrap());
         let node = |_| {
             let store = Kept { memory: Arc::clone(&memory), is_shared: nodes > 1 };
             Arc::new(Limiter::with_store(policy(terms, false), store, clock.clone()).unwrap())
@@ -245,7 +245,7 @@ impl World {
 
     fn admit(&mut self, asker: Asker) {
         let node = self.node(asker);
-        let told = ready(node.peek_async(&asker.request())).retry_after().unwrap_or_default();
+        let told = ready(node.peek_async(&asker.request())).wait().unwrap_or_default();
         let future: Waiting = Box::pin(async move { node.admit(&asker.request()).await });
         self.numbers += 1;
         let number = self.numbers;
@@ -268,7 +268,7 @@ impl World {
         // It keeps its place until its instant, as if it were served then.
         std::mem::forget(reservation);
         if decision.is_allowed() {
-            let due = now.saturating_add(decision.queued().unwrap_or_default());
+            let due = now.saturating_add(decision.queued().unwrap_or_default().into());
             self.reserved.push((due, asker));
             self.let_go(asker, due);
         }
@@ -313,7 +313,7 @@ impl World {
         match decision.queued() {
             None => self.turns.leave(number),
             Some(told) => {
-                assert_eq!(told, waited);
+                assert_eq!(Nanos::from(told), waited);
                 let turn = self.turns.next();
                 if self.is_prompt && self.is_one_line() {
                     assert_eq!(turn, Some(number), "out of turn");

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use tidegate_core::{Limit, LogQuota, Nanos, WindowQuota};
-use tidegate_redis::{Entry, Link, LinkError, Server, ServerError, ServerOptions, Verb};
+use tidegate_redis::{
+    BucketEntry, CallVerb, Link, LinkError, RedisClient, RedisClientError, RedisClientOptions,
+};
 
 use super::calls::{bucket, call, connect, entry, take};
 use super::process::{Redis, free_port};
@@ -31,7 +33,7 @@ pub(crate) fn permit(redis: &Redis, password: &str, permissions: &str) {
     assert_eq!(redis.cli(&rule), "OK");
 }
 
-fn one_of_each() -> Vec<Entry> {
+fn one_of_each() -> Vec<BucketEntry> {
     let minute = Nanos::from_secs(60);
     let window = || WindowQuota::new(10, minute).expect("a quota");
     let log = LogQuota::new(10, minute).expect("a quota");
@@ -49,19 +51,19 @@ async fn few_permissions_suffice_for_everything() {
     let server = connect(&format!("redis://tidegate:s3cret%3A%40%2F@127.0.0.1:{}", redis.port));
     assert_eq!(server.beat(7, true, Nanos::from_secs(3)).await, Ok(1));
     for limited in one_of_each() {
-        for verb in [Verb::Take, Verb::Take, Verb::Take, Verb::Peek, Verb::Refund] {
+        for verb in [CallVerb::Take, CallVerb::Take, CallVerb::Take, CallVerb::Peek, CallVerb::Refund] {
             server.call(&call(verb, limited.clone())).await.expect("that is permitted");
         }
-        let taken = server.call(&call(Verb::Take, limited.clone())).await.expect("that is permitted");
-        let back = Entry { charged_at: taken.at, ..limited.clone() };
-        server.call(&call(Verb::HandBack, back)).await.expect("that is permitted");
-        let later = Entry { delay: Nanos::from_secs(1), ..limited };
-        server.call(&call(Verb::Take, later)).await.expect("that is permitted");
+        let taken = server.call(&call(CallVerb::Take, limited.clone())).await.expect("that is permitted");
+        let back = BucketEntry { charged_at: taken.at, ..limited.clone() };
+        server.call(&call(CallVerb::HandBack, back)).await.expect("that is permitted");
+        let later = BucketEntry { delay: Nanos::from_secs(1), ..limited };
+        server.call(&call(CallVerb::Take, later)).await.expect("that is permitted");
     }
     assert_eq!(server.beat(7, false, Nanos::from_secs(3)).await, Ok(0));
 
     let foreign = entry("other:1:{a}:b", bucket("a").limit);
-    match server.call(&call(Verb::Take, foreign)).await {
+    match server.call(&call(CallVerb::Take, foreign)).await {
         Err(LinkError::Refused(why)) => assert!(why.starts_with("NOPERM "), "{why}"),
         other => panic!("those are the keys of others: {other:?}"),
     }
@@ -117,9 +119,10 @@ async fn secret() -> (Redis, u16, std::path::PathBuf) {
     (redis, port, dir)
 }
 
-fn secure(url: String, ca: Option<std::path::PathBuf>) -> Server {
+fn secure(url: String, ca: Option<std::path::PathBuf>) -> RedisClient {
     let deadline = Duration::from_millis(250).into();
-    Server::connect(ServerOptions { deadline, ca, ..ServerOptions::new(url) }).expect("good options")
+    RedisClient::connect(RedisClientOptions { deadline, ca, ..RedisClientOptions::new(url) })
+        .expect("good options")
 }
 
 #[tokio::test]
@@ -148,11 +151,13 @@ async fn a_private_authority_is_believed_only_where_it_is_named() {
 
 #[tokio::test]
 async fn a_file_of_certificates_that_has_none_is_refused() {
-    let options =
-        |file: &str| ServerOptions { ca: Some(file.into()), ..ServerOptions::new("rediss://localhost") };
-    let missing = Server::connect(options("/nowhere/ca.pem")).expect_err("there is no such file");
-    assert!(matches!(missing, ServerError::Authority { .. }), "{missing}");
-    let empty = Server::connect(options("/dev/null")).expect_err("there is nothing in it");
+    let options = |file: &str| RedisClientOptions {
+        ca: Some(file.into()),
+        ..RedisClientOptions::new("rediss://localhost")
+    };
+    let missing = RedisClient::connect(options("/nowhere/ca.pem")).expect_err("there is no such file");
+    assert!(matches!(missing, RedisClientError::Authority { .. }), "{missing}");
+    let empty = RedisClient::connect(options("/dev/null")).expect_err("there is nothing in it");
     assert_eq!(
         empty.to_string(),
         "/dev/null: there is no certificate in it; name a readable file with certificates in PEM form"
@@ -161,6 +166,7 @@ async fn a_file_of_certificates_that_has_none_is_refused() {
 
 #[test]
 fn without_a_runtime_there_is_no_connection() {
-    let error = Server::connect(ServerOptions::new("redis://localhost")).expect_err("there is no runtime");
-    assert_eq!(error, ServerError::NoRuntime);
+    let error =
+        RedisClient::connect(RedisClientOptions::new("redis://localhost")).expect_err("there is no runtime");
+    assert_eq!(error, RedisClientError::NoRuntime);
 }

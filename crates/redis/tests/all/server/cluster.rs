@@ -6,7 +6,9 @@ use std::time::Duration;
 use smallvec::smallvec;
 use tidegate::{Carry, Charge, Clock, Cost, Intent, LimitRef, MonotonicClock, Store};
 use tidegate_core::Nanos;
-use tidegate_redis::{Call, Link, LinkError, Mode, Options, RedisStore, Server, StoreError, Verb};
+use tidegate_redis::{
+    CallVerb, Link, LinkError, RedisClient, RedisStore, ScriptCall, StoreError, StoreMode, StoreOptions,
+};
 
 use super::access::{IN_A_CLUSTER, PERMISSIONS, permit};
 use super::calls::{CAPACITY, bucket, connect, left, take};
@@ -14,7 +16,7 @@ use super::process::{Redis, until};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
-type Shared = Arc<RedisStore<Server, MonotonicClock>>;
+type Shared = Arc<RedisStore<RedisClient, MonotonicClock>>;
 
 const CLUSTER: &[&str] = &[
     "--cluster-enabled",
@@ -74,7 +76,7 @@ pub(crate) fn url_of(nodes: &[Redis]) -> String {
     format!("redis+cluster://127.0.0.1:{},127.0.0.1:{}", nodes[0].port, nodes[2].port)
 }
 
-fn connect_to(nodes: &[Redis]) -> Server {
+fn connect_to(nodes: &[Redis]) -> RedisClient {
     connect(&url_of(nodes))
 }
 
@@ -95,7 +97,8 @@ async fn keys_are_asked_for_where_they_are() {
     assert_eq!(shares.iter().sum::<u64>(), 61, "sixty, and the nodes");
     assert!(shares.iter().all(|&share| share >= 5), "{shares:?}");
 
-    let two = Call { verb: Verb::Take, entries: smallvec![bucket("tag1"), bucket("tag2")], at: None };
+    let two =
+        ScriptCall { verb: CallVerb::Take, entries: smallvec![bucket("tag1"), bucket("tag2")], at: None };
     match server.call(&two).await {
         Err(LinkError::Refused(why)) => assert!(why.starts_with("CROSSSLOT"), "{why}"),
         other => panic!("they are in two slots: {other:?}"),
@@ -166,7 +169,7 @@ async fn decide(store: &Shared, limit: &LimitRef, key: &[u8]) -> Result<bool, St
 #[tokio::test]
 async fn a_store_goes_on_with_the_masters_that_are_left() {
     let mut nodes = three().await;
-    let options = Options::new(Mode::Strict);
+    let options = StoreOptions::new(StoreMode::Strict);
     let store: Shared = Arc::new(RedisStore::new(connect_to(&nodes), MonotonicClock::new(), options));
     store.first_attempt().await.expect("all are there");
     let tended = Arc::clone(&store);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tidegate::ManualClock;
 use tidegate::testing::{Harness, conformance};
-use tidegate_redis::{Mode, Options, RedisStore, Server, ServerOptions};
+use tidegate_redis::{RedisClient, RedisClientOptions, RedisStore, StoreMode, StoreOptions};
 use tokio::runtime::Runtime;
 
 use super::calls::{connect, take};
@@ -22,28 +22,29 @@ const FAILS_OVER_WITHIN: Duration = Duration::from_secs(30);
 /// The suite is about what is decided, not about how fast.
 const DEADLINE: Duration = Duration::from_secs(5);
 
-const HYBRID: Mode = Mode::Hybrid { life: Options::LIFE };
+const HYBRID: StoreMode = StoreMode::Hybrid { life: StoreOptions::LIFE };
 
 /// Stores at an address.
 struct At<'a> {
     url: &'a str,
-    mode: Mode,
+    mode: StoreMode,
     runtime: &'a Runtime,
 }
 
 impl Harness for At<'_> {
-    type Store = RedisStore<Server, ManualClock>;
+    type Store = RedisStore<RedisClient, ManualClock>;
 
     fn store(&self, max_keys: usize) -> Self::Store {
         static MADE: AtomicU32 = AtomicU32::new(0);
         let prefix = format!("t{}", MADE.fetch_add(1, Ordering::Relaxed));
         let _inside = self.runtime.enter();
-        let link = Server::connect(ServerOptions {
+        let link = RedisClient::connect(RedisClientOptions {
             deadline: DEADLINE.into(),
             prefix: prefix.clone(),
-            ..ServerOptions::new(self.url)
+            ..RedisClientOptions::new(self.url)
         });
-        let options = Options { prefix, max_known: max_keys, given_time: true, ..Options::new(self.mode) };
+        let options =
+            StoreOptions { prefix, max_known: max_keys, given_time: true, ..StoreOptions::new(self.mode) };
         RedisStore::new(link.expect("a good address"), ManualClock::default(), options)
     }
 
@@ -54,7 +55,7 @@ impl Harness for At<'_> {
 
 /// Strict and hybrid.
 fn conforms(url: &str, runtime: &Runtime) {
-    for mode in [Mode::Strict, HYBRID] {
+    for mode in [StoreMode::Strict, HYBRID] {
         conformance(&At { url, mode, runtime });
     }
 }

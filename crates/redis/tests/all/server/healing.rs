@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate::{Carry, Charge, Clock, Cost, Intent, Limit, MonotonicClock, Quota, Store};
-use tidegate_redis::{Mode, Options, RedisStore, Server, StoreError};
+use tidegate_redis::{RedisClient, RedisStore, StoreError, StoreMode, StoreOptions};
 
 use super::calls::connect_within;
 use super::process::{Redis, free_port, until};
 
-type Shared = Arc<RedisStore<Server, MonotonicClock>>;
+type Shared = Arc<RedisStore<RedisClient, MonotonicClock>>;
 
 /// A server that is back is used again within this.
 const BACK_WITHIN: Duration = Duration::from_secs(2);
@@ -21,7 +21,7 @@ const DEADLINE: Duration = Duration::from_millis(50);
 
 fn store(url: &str) -> Shared {
     let link = connect_within(url, DEADLINE);
-    Arc::new(RedisStore::new(link, MonotonicClock::new(), Options::new(Mode::Strict)))
+    Arc::new(RedisStore::new(link, MonotonicClock::new(), StoreOptions::new(StoreMode::Strict)))
 }
 
 fn tend(store: &Shared) -> tokio::task::JoinHandle<()> {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 use tidegate_core::Nanos;
-use tidegate_redis::{Link, LinkError, Server};
+use tidegate_redis::{Link, LinkError, RedisClient};
 
 use super::calls::{connect, take};
 use super::process::{Redis, free_port, signal, until};
@@ -138,7 +138,7 @@ impl Watched {
     }
 }
 
-fn moves(server: &Server) -> u64 {
+fn moves(server: &RedisClient) -> u64 {
     server.master_watch().expect("there are Sentinels").moves
 }
 

@@ -3,13 +3,13 @@
 use std::borrow::Cow;
 use std::net::{IpAddr, Ipv4Addr};
 
-use tidegate::policy::Request;
+use tidegate::engine::Request;
 
 use crate::grpc::proto::envoy::config::core::v3::HeaderValue;
 use crate::grpc::proto::envoy::config::core::v3::address::Address;
 use crate::grpc::proto::envoy::service::auth::v3::AttributeContext;
 use crate::grpc::proto::envoy::service::auth::v3::attribute_context::{HttpRequest, Peer};
-use crate::identity::Who;
+use crate::identity::ClientInfo;
 use crate::identity::client_request::{host, is_of_the_client};
 use crate::node::Node;
 
@@ -36,7 +36,7 @@ pub(super) fn who<'h>(
     node: &Node,
     attributes: &AttributeContext,
     headers: &'h [Header<'h>],
-) -> (Who<'h>, bool) {
+) -> (ClientInfo<'h>, bool) {
     let told = headers.iter().map(|(name, value)| (*name, value.as_bytes()));
     let peer = attributes.source.as_ref().and_then(address);
     let nobody = IpAddr::from(Ipv4Addr::UNSPECIFIED);

@@ -6,9 +6,9 @@ use std::net::IpAddr;
 
 use bytes::Bytes;
 use prost::Message;
-use tidegate::policy::{Decision, headers};
+use tidegate::engine::Decision;
+use tidegate::engine::render::headers;
 
-use super::error::{CallError, Code};
 use super::proto::envoy::config::core::v3::header_value_option::HeaderAppendAction;
 use super::proto::envoy::config::core::v3::{
     Address, HeaderValue, HeaderValueOption, SocketAddress, address,
@@ -19,7 +19,9 @@ use super::proto::envoy::service::auth::v3::{
 };
 use super::proto::envoy::r#type::v3::{HttpStatus, StatusCode};
 use super::proto::google::rpc::Status;
-use super::{frame, guard, told};
+use super::told;
+use super::transport::error::{CallError, Code};
+use super::transport::{frame, guard};
 use crate::node::Node;
 use crate::observe::Origin;
 use crate::serve::Peer;
@@ -106,7 +108,7 @@ fn overwriting(header: HeaderValue) -> HeaderValueOption {
 
 #[cfg(test)]
 mod tests {
-    use tidegate::policy::{InvalidCredentials, Policy};
+    use tidegate::engine::{InvalidCredentials, Policy};
 
     use super::super::proto::envoy::service::auth::v3::AttributeContext;
     use super::super::proto::envoy::service::auth::v3::attribute_context::{HttpRequest, Request};

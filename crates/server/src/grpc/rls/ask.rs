@@ -5,51 +5,51 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use ipnet::IpNet;
 use tidegate::Cost;
-use tidegate::policy::{AdHocLimit, AdHocRequest, Request, unmapped};
+use tidegate::engine::{AdHocLimit, AdHocRequest, Request, unmapped};
 
 use super::units;
 use crate::bounds::{DESCRIPTOR_ENTRIES_MAX, DESCRIPTORS_MAX};
-use crate::grpc::error::CallError;
 use crate::grpc::proto::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
 use crate::grpc::proto::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::Entry;
 use crate::grpc::proto::envoy::service::ratelimit::v3::RateLimitRequest;
 use crate::grpc::proto::envoy::service::ratelimit::v3::rate_limit_response::rate_limit::Unit;
-use crate::wire::{Field, Place};
+use crate::grpc::transport::error::CallError;
+use crate::wire::{FieldTarget, RequestField};
 
 /// What a descriptor asks.
 #[derive(Debug)]
-pub(super) struct Ask<'a> {
+pub(super) struct DescriptorRequest<'a> {
     pub(super) request: Request<'a>,
-    pub(super) verb: Verb,
+    pub(super) verb: DescriptorAction,
 }
 
 /// What is to be done.
 #[derive(Debug)]
-pub(super) enum Verb {
+pub(super) enum DescriptorAction {
     /// Decide by the policy.
     Check,
     /// Decide by an ad-hoc bucket.
-    CheckAdHoc(AdHocBucket),
+    CheckAdHoc(DescriptorBucket),
     /// Decide by numbers that admit nothing.
     CheckClosed,
     /// Give this back to the limits of the policy.
     Refund(Cost),
     /// Give this back to an ad-hoc bucket.
-    RefundAdHoc(AdHocBucket, Cost),
+    RefundAdHoc(DescriptorBucket, Cost),
     /// Give something back to numbers that admit nothing: there is nothing to do.
     RefundClosed,
 }
 
 /// An ad-hoc bucket, whose numbers a descriptor brings along.
 #[derive(Debug)]
-pub(super) struct AdHocBucket {
+pub(super) struct DescriptorBucket {
     pub(super) limit: AdHocLimit,
     /// The domain and the entries, so that the bucket is its own.
     pub(super) key: Vec<u8>,
     pub(super) unit: Unit,
 }
 
-impl AdHocBucket {
+impl DescriptorBucket {
     /// As the engine takes it.
     pub(super) fn at(&self, cost: Cost) -> AdHocRequest<'_> {
         AdHocRequest { key: &self.key, limit: self.limit, cost: cost.get().into() }
@@ -57,7 +57,7 @@ impl AdHocBucket {
 }
 
 /// What is asked for each descriptor, in their order.
-pub(super) fn read(asked: &RateLimitRequest) -> Result<Vec<Ask<'_>>, CallError> {
+pub(super) fn read(asked: &RateLimitRequest) -> Result<Vec<DescriptorRequest<'_>>, CallError> {
     if asked.domain.is_empty() {
         return Err(CallError::NoDomain);
     }
@@ -74,7 +74,7 @@ fn read_one<'a>(
     asked: &'a RateLimitRequest,
     place: usize,
     descriptor: &'a RateLimitDescriptor,
-) -> Result<Ask<'a>, CallError> {
+) -> Result<DescriptorRequest<'a>, CallError> {
     let entries = descriptor.entries.len();
     if entries > DESCRIPTOR_ENTRIES_MAX {
         return Err(CallError::TooManyEntries { place, entries });
@@ -85,19 +85,23 @@ fn read_one<'a>(
     };
     let give_back = descriptor.is_negative_hits;
     let verb = match &descriptor.limit {
-        None if give_back => Verb::Refund(hits),
-        None => Verb::Check,
-        Some(limit) if limit.requests_per_unit == 0 && give_back => Verb::RefundClosed,
-        Some(limit) if limit.requests_per_unit == 0 => Verb::CheckClosed,
+        None if give_back => DescriptorAction::Refund(hits),
+        None => DescriptorAction::Check,
+        Some(limit) if limit.requests_per_unit == 0 && give_back => DescriptorAction::RefundClosed,
+        Some(limit) if limit.requests_per_unit == 0 => DescriptorAction::CheckClosed,
         Some(limit) => {
             let (unit, window) = units::of(limit.unit()).ok_or(CallError::UnknownUnit(place))?;
             let (capacity, rate) = (limit.requests_per_unit, u64::from(limit.requests_per_unit));
             let limit = AdHocLimit { capacity, rate, window };
-            let bucket = AdHocBucket { limit, key: key(&asked.domain, descriptor), unit };
-            if give_back { Verb::RefundAdHoc(bucket, hits) } else { Verb::CheckAdHoc(bucket) }
+            let bucket = DescriptorBucket { limit, key: key(&asked.domain, descriptor), unit };
+            if give_back {
+                DescriptorAction::RefundAdHoc(bucket, hits)
+            } else {
+                DescriptorAction::CheckAdHoc(bucket)
+            }
         }
     };
-    Ok(Ask { request: request(&asked.domain, descriptor, hits), verb })
+    Ok(DescriptorRequest { request: request(&asked.domain, descriptor, hits), verb })
 }
 
 /// The entries as facts: each under its own name, and those with a meaning under that too. Of two
@@ -106,9 +110,9 @@ fn request<'a>(domain: &'a str, descriptor: &'a RateLimitDescriptor, hits: Cost)
     let mut request = Request::new().domain(domain).cost(hits);
     for entry in &descriptor.entries {
         let told = plain_value(entry);
-        match Field::of_entry(&entry.key).map(|field| field.place(&mut request)) {
-            Some(Place::Text(place @ None)) => *place = Some(entry.value.as_str().into()),
-            Some(Place::Address(place @ None)) => *place = told.parse().ok(),
+        match RequestField::of_entry(&entry.key).map(|field| field.place(&mut request)) {
+            Some(FieldTarget::Text(place @ None)) => *place = Some(entry.value.as_str().into()),
+            Some(FieldTarget::Address(place @ None)) => *place = told.parse().ok(),
             _ => {}
         }
         request.descriptors.push((entry.key.as_str().into(), told));
@@ -239,7 +243,7 @@ mod tests {
             read(&asked).map(|mut asks| asks.remove(0).verb)
         };
         let key = |entries: &[(&str, &str)]| match with(5, RateLimitUnit::Week, entries) {
-            Ok(Verb::CheckAdHoc(AdHocBucket { limit, key, .. })) => {
+            Ok(DescriptorAction::CheckAdHoc(DescriptorBucket { limit, key, .. })) => {
                 let window = Nanos::new(7 * Nanos::DAY.get());
                 assert_eq!(limit, AdHocLimit { capacity: 5, rate: 5, window });
                 key
@@ -247,7 +251,7 @@ mod tests {
             other => panic!("{other:?}"),
         };
         assert_ne!(key(&[("a", "bc")]), key(&[("ab", "c")]), "texts do not run into each other");
-        assert!(matches!(with(0, RateLimitUnit::Second, &[]), Ok(Verb::CheckClosed)));
+        assert!(matches!(with(0, RateLimitUnit::Second, &[]), Ok(DescriptorAction::CheckClosed)));
         assert!(matches!(with(1, RateLimitUnit::Unknown, &[]), Err(CallError::UnknownUnit(0))));
     }
 

@@ -5,17 +5,18 @@ mod units;
 
 use bytes::Bytes;
 use prost::Message;
-use tidegate::policy::{Decision, Joint, JointBy, JointDecision};
+use tidegate::engine::{Decision, Joint, JointBy, JointDecision};
 use tidegate::{Cost, Nanos};
 
-use super::error::CallError;
 use super::proto::envoy::service::ratelimit::v3::rate_limit_response::{Code, DescriptorStatus, RateLimit};
 use super::proto::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
-use super::{frame, guard, told};
+use super::told;
+use super::transport::error::CallError;
+use super::transport::{frame, guard};
 use crate::node::Node;
 use crate::observe::Origin;
 use crate::serve::Peer;
-use ask::{Ask, Verb};
+use ask::{DescriptorAction, DescriptorRequest};
 
 /// The status that Envoy answers with, unless it is told to use another.
 const REFUSED: u16 = 429;
@@ -39,7 +40,7 @@ pub(super) async fn should_rate_limit(
 ) -> Result<Bytes, CallError> {
     let asked = RateLimitRequest::decode(message)?;
     let asks = ask::read(&asked)?;
-    if asks.iter().any(|ask| !matches!(ask.verb, Verb::Check)) {
+    if asks.iter().any(|ask| !matches!(ask.verb, DescriptorAction::Check)) {
         guard::may_bring_limits(node, peer)?;
     }
     let decided = decide(node, origin, &asks).await?;
@@ -55,15 +56,19 @@ struct Decided {
 }
 
 /// What fails does so before anything is charged.
-async fn decide(node: &Node, origin: Origin<'_>, asks: &[Ask<'_>]) -> Result<Decided, CallError> {
+async fn decide(
+    node: &Node,
+    origin: Origin<'_>,
+    asks: &[DescriptorRequest<'_>],
+) -> Result<Decided, CallError> {
     // The usual case needs nothing that several need.
-    if let [Ask { request, verb: Verb::Check }] = asks {
+    if let [DescriptorRequest { request, verb: DescriptorAction::Check }] = asks {
         let decision = node.check(origin, request).await;
         return Ok(Decided { refused: !decision.is_allowed(), outcomes: vec![Outcome::Decided(decision)] });
     }
     for ask in asks {
-        if let Verb::RefundAdHoc(bucket, _) = &ask.verb {
-            node.peek_ad_hoc(&bucket.at(Cost::ZERO)).await?;
+        if let DescriptorAction::RefundAdHoc(bucket, _) = &ask.verb {
+            let _ = node.peek_ad_hoc(&bucket.at(Cost::ZERO)).await?;
         }
     }
     let joint: Vec<Joint<'_, '_>> = asks.iter().filter_map(joint).collect();
@@ -75,32 +80,36 @@ async fn decide(node: &Node, origin: Origin<'_>, asks: &[Ask<'_>]) -> Result<Dec
     let mut outcomes = Vec::with_capacity(asks.len());
     for ask in asks {
         outcomes.push(match &ask.verb {
-            Verb::Check | Verb::CheckAdHoc(_) => Outcome::Decided(next()),
-            Verb::CheckClosed => Outcome::Closed(next()),
-            Verb::Refund(cost) => Outcome::GivenBack(node.refund(&ask.request, given_back(*cost)).await),
+            DescriptorAction::Check | DescriptorAction::CheckAdHoc(_) => Outcome::Decided(next()),
+            DescriptorAction::CheckClosed => Outcome::Closed(next()),
+            DescriptorAction::Refund(cost) => {
+                Outcome::GivenBack(node.refund(&ask.request, given_back(*cost)).await)
+            }
             // Where there is no room for its numbers any more, its bucket was full.
-            Verb::RefundAdHoc(bucket, cost) => {
+            DescriptorAction::RefundAdHoc(bucket, cost) => {
                 let refunded = node.refund_ad_hoc(&bucket.at(given_back(*cost))).await;
                 refunded.map_or(Outcome::Nothing, Outcome::GivenBack)
             }
-            Verb::RefundClosed => Outcome::Nothing,
+            DescriptorAction::RefundClosed => Outcome::Nothing,
         });
     }
     Ok(Decided { refused: !allowed, outcomes })
 }
 
 /// What takes part in a decision together with others.
-fn joint<'a, 'r>(ask: &'a Ask<'r>) -> Option<Joint<'a, 'r>> {
+fn joint<'a, 'r>(ask: &'a DescriptorRequest<'r>) -> Option<Joint<'a, 'r>> {
     let by = match &ask.verb {
-        Verb::Check => JointBy::Policy,
-        Verb::CheckAdHoc(bucket) => JointBy::AdHoc(bucket.limit, &bucket.key),
-        Verb::CheckClosed => JointBy::Closed,
-        Verb::Refund(_) | Verb::RefundAdHoc(..) | Verb::RefundClosed => return None,
+        DescriptorAction::Check => JointBy::Policy,
+        DescriptorAction::CheckAdHoc(bucket) => JointBy::AdHoc(bucket.limit, &bucket.key),
+        DescriptorAction::CheckClosed => JointBy::Closed,
+        DescriptorAction::Refund(_) | DescriptorAction::RefundAdHoc(..) | DescriptorAction::RefundClosed => {
+            return None;
+        }
     };
     Some(Joint { request: &ask.request, by })
 }
 
-fn answer(asks: &[Ask<'_>], decided: &Decided) -> RateLimitResponse {
+fn answer(asks: &[DescriptorRequest<'_>], decided: &Decided) -> RateLimitResponse {
     let Decided { refused, outcomes } = decided;
     let refused = *refused;
     let statuses: Vec<DescriptorStatus> =
@@ -125,7 +134,7 @@ fn answer(asks: &[Ask<'_>], decided: &Decided) -> RateLimitResponse {
     answer
 }
 
-fn status(ask: &Ask<'_>, outcome: &Outcome) -> DescriptorStatus {
+fn status(ask: &DescriptorRequest<'_>, outcome: &Outcome) -> DescriptorStatus {
     let mut status = DescriptorStatus::default();
     let (code, decision) = match outcome {
         Outcome::Closed(decision) if decision.is_allowed() => (Code::Ok, None),
@@ -139,7 +148,7 @@ fn status(ask: &Ask<'_>, outcome: &Outcome) -> DescriptorStatus {
     if let Some(tightest) = decision.and_then(Decision::tightest) {
         let name = tightest.rule.name.to_string();
         let limit = match &ask.verb {
-            Verb::CheckAdHoc(bucket) | Verb::RefundAdHoc(bucket, _) => {
+            DescriptorAction::CheckAdHoc(bucket) | DescriptorAction::RefundAdHoc(bucket, _) => {
                 RateLimit { requests_per_unit: bucket.limit.capacity, unit: bucket.unit.into(), name }
             }
             _ => units::shown(&tightest.rule.numbers, name),

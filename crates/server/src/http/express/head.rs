@@ -6,12 +6,12 @@ use smallvec::SmallVec;
 
 use crate::bounds::{BODY_BYTES_MAX, HEAD_BYTES_MAX, HEADERS_MAX};
 use crate::http::Context;
-use crate::http::endpoints::Action;
+use crate::http::endpoints::EndpointAction;
 
 /// What the lane must know of a request.
 #[derive(Debug)]
-pub(super) struct Head<'a> {
-    pub(super) action: Action,
+pub(super) struct RequestHead<'a> {
+    pub(super) action: EndpointAction,
     /// Bytes of the head.
     pub(super) length: usize,
     /// Bytes of the body.
@@ -24,20 +24,22 @@ pub(super) struct Head<'a> {
     pub(super) headers: SmallVec<[(&'a str, &'a [u8]); 32]>,
 }
 
-impl<'a> Head<'a> {
+impl<'a> RequestHead<'a> {
     /// The head at the beginning of the input, if it is whole and for this lane.
-    pub(super) fn read(input: &'a [u8], context: &Context) -> Option<Head<'a>> {
+    pub(super) fn read(input: &'a [u8], context: &Context) -> Option<RequestHead<'a>> {
         let on_loopback = context.peer.on_loopback;
         let action = match input {
-            _ if input.starts_with(b"POST /v1/check HTTP/1.1\r\n") => Action::Check,
-            _ if is_forward_auth(input) => Action::ForwardAuth,
+            _ if input.starts_with(b"POST /v1/check HTTP/1.1\r\n") => EndpointAction::Check,
+            _ if is_forward_auth(input) => EndpointAction::ForwardAuth,
             // Whoever asks for ad-hoc buckets must be known, unless nobody else can reach this.
-            _ if input.starts_with(b"POST /v1/throttle HTTP/1.1\r\n") && on_loopback => Action::Throttle,
+            _ if input.starts_with(b"POST /v1/throttle HTTP/1.1\r\n") && on_loopback => {
+                EndpointAction::Throttle
+            }
             _ => return None,
         };
         // On loopback a page in a browser could ask too, by a name of its own. Proxies pass on what their clients
         // send.
-        let guards = on_loopback && action != Action::ForwardAuth;
+        let guards = on_loopback && action != EndpointAction::ForwardAuth;
         let mut head = plain(input, action, guards)?;
         if !context.node.traces().is_on() {
             head.traceparent = None;
@@ -55,7 +57,7 @@ fn is_forward_auth(input: &[u8]) -> bool {
 }
 
 /// A head in which nothing asks for more than an answer. One that two servers might read differently is none of these.
-fn plain(input: &[u8], action: Action, guards: bool) -> Option<Head<'_>> {
+fn plain(input: &[u8], action: EndpointAction, guards: bool) -> Option<RequestHead<'_>> {
     let mut headers = [const { MaybeUninit::uninit() }; HEADERS_MAX];
     let mut request = httparse::Request::new(&mut []);
     let Ok(httparse::Status::Complete(length)) = request.parse_with_uninit_headers(input, &mut headers)
@@ -65,20 +67,24 @@ fn plain(input: &[u8], action: Action, guards: bool) -> Option<Head<'_>> {
     if length > HEAD_BYTES_MAX || request.version != Some(1) {
         return None;
     }
-    let for_clients = action == Action::ForwardAuth;
+    let for_clients = action == EndpointAction::ForwardAuth;
     let (mut body_length, mut has_host, mut traceparent) = (None, false, None);
     let mut all = SmallVec::new();
     for header in request.headers {
         match kind(header.name) {
-            Kind::Length if body_length.is_none() => body_length = Some(number(header.value)?),
-            Kind::Host if !has_host && (!guards || is_loopback(header.value)) => has_host = true,
-            Kind::Connection if header.value.eq_ignore_ascii_case(b"keep-alive") => {}
-            Kind::Traceparent if traceparent.is_none() => {
+            ReplyAudience::Length if body_length.is_none() => body_length = Some(number(header.value)?),
+            ReplyAudience::Host if !has_host && (!guards || is_loopback(header.value)) => has_host = true,
+            ReplyAudience::Connection if header.value.eq_ignore_ascii_case(b"keep-alive") => {}
+            ReplyAudience::Traceparent if traceparent.is_none() => {
                 traceparent = std::str::from_utf8(header.value).ok()
             }
-            Kind::Client if for_clients => {}
-            Kind::Other | Kind::Traceparent => {}
-            Kind::Length | Kind::Host | Kind::Connection | Kind::Client | Kind::Hyper => return None,
+            ReplyAudience::Client if for_clients => {}
+            ReplyAudience::Other | ReplyAudience::Traceparent => {}
+            ReplyAudience::Length
+            | ReplyAudience::Host
+            | ReplyAudience::Connection
+            | ReplyAudience::Client
+            | ReplyAudience::Hyper => return None,
         }
         if for_clients {
             all.push((header.name, header.value));
@@ -88,7 +94,7 @@ fn plain(input: &[u8], action: Action, guards: bool) -> Option<Head<'_>> {
     let body_length =
         if for_clients { body_length.or(Some(0)).filter(|length| *length == 0) } else { body_length };
     let query = request.path?.split_once('?').map(|(_, query)| query);
-    Some(Head {
+    Some(RequestHead {
         action,
         length,
         body_length: body_length.filter(|_| has_host)?,
@@ -99,7 +105,7 @@ fn plain(input: &[u8], action: Action, guards: bool) -> Option<Head<'_>> {
 }
 
 /// What a header has to do with the lane.
-enum Kind {
+enum ReplyAudience {
     Length,
     Host,
     Connection,
@@ -111,22 +117,22 @@ enum Kind {
     Other,
 }
 
-fn kind(name: &str) -> Kind {
+fn kind(name: &str) -> ReplyAudience {
     let is = |other: &str| name.eq_ignore_ascii_case(other);
     // By length first: few names are worth a comparison.
     match name.len() {
-        2 if is("te") => Kind::Client,
-        4 if is("host") => Kind::Host,
-        6 if is("expect") => Kind::Hyper,
-        6 if is("origin") => Kind::Client,
-        7 if is("upgrade") || is("trailer") => Kind::Hyper,
-        10 if is("connection") => Kind::Connection,
-        11 if is("traceparent") => Kind::Traceparent,
-        14 if is("content-length") => Kind::Length,
-        14 if is("http2-settings") => Kind::Hyper,
-        17 if is("transfer-encoding") => Kind::Hyper,
-        16 if is("proxy-connection") || is("content-encoding") => Kind::Hyper,
-        _ => Kind::Other,
+        2 if is("te") => ReplyAudience::Client,
+        4 if is("host") => ReplyAudience::Host,
+        6 if is("expect") => ReplyAudience::Hyper,
+        6 if is("origin") => ReplyAudience::Client,
+        7 if is("upgrade") || is("trailer") => ReplyAudience::Hyper,
+        10 if is("connection") => ReplyAudience::Connection,
+        11 if is("traceparent") => ReplyAudience::Traceparent,
+        14 if is("content-length") => ReplyAudience::Length,
+        14 if is("http2-settings") => ReplyAudience::Hyper,
+        17 if is("transfer-encoding") => ReplyAudience::Hyper,
+        16 if is("proxy-connection") || is("content-encoding") => ReplyAudience::Hyper,
+        _ => ReplyAudience::Other,
     }
 }
 
@@ -156,8 +162,9 @@ mod tests {
     #[test]
     fn only_the_plainest_heads_are_taken() {
         let head = |more: &str| format!("POST /v1/check HTTP/1.1\r\n{more}\r\n\r\n");
-        let taken =
-            |more: &str| plain(head(more).as_bytes(), Action::Check, true).map(|head| head.body_length);
+        let taken = |more: &str| {
+            plain(head(more).as_bytes(), EndpointAction::Check, true).map(|head| head.body_length)
+        };
         for (more, body) in [
             ("Host: localhost\r\nContent-Length: 12", 12),
             ("host: 127.0.0.1:8080\r\ncontent-length: 0", 0),
@@ -188,9 +195,12 @@ mod tests {
         let many: String = (0..HEADERS_MAX).map(|number| format!("X-{number}: y\r\n")).collect();
         assert_eq!(taken(&format!("{many}Host: localhost\r\nContent-Length: 1")), None);
         let unguarded = head("Host: api.example\r\nContent-Length: 1");
-        assert!(plain(unguarded.as_bytes(), Action::Check, false).is_some());
+        assert!(plain(unguarded.as_bytes(), EndpointAction::Check, false).is_some());
         for end in 0..unguarded.len() {
-            assert!(plain(&unguarded.as_bytes()[..end], Action::Check, false).is_none(), "it must be whole");
+            assert!(
+                plain(&unguarded.as_bytes()[..end], EndpointAction::Check, false).is_none(),
+                "it must be whole"
+            );
         }
     }
 }

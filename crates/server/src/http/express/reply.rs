@@ -5,21 +5,23 @@ use std::time::{Duration, UNIX_EPOCH};
 use bytes::Buf;
 use http::StatusCode;
 use tidegate::Clock;
-use tidegate::policy::{Decision, problem_body};
+use tidegate::engine::Decision;
+use tidegate::engine::render::problem_body;
 
-use super::waiting::Decided;
-use crate::http::answer::{self, Answer};
-use crate::http::answer_body::AnswerBody;
-use crate::http::decide;
-use crate::http::forward_auth::Passage;
-use crate::http::problem::Problem;
+use super::waiting::LaneDecision;
+use crate::http::endpoints::decide;
+use crate::http::endpoints::forward_auth::ForwardAuthAnswer;
+use crate::http::response::answer;
+use crate::http::response::answer::HttpAnswer;
+use crate::http::response::body::AnswerBody;
+use crate::http::response::problem::HttpProblem;
 
 /// What is kept of a buffer that has grown.
 const KEPT_BYTES_MAX: usize = 64 * 1_024;
 
 /// Whom an answer is for.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Kind {
+pub(super) enum ReplyAudience {
     /// A program that asked for a decision.
     ForPrograms,
     /// The client of a proxy that asked whether it may pass.
@@ -31,7 +33,7 @@ pub(super) enum Kind {
 
 /// Answers that are to be sent together.
 #[derive(Debug, Default)]
-pub(super) struct Reply {
+pub(super) struct LaneReply {
     written: Vec<u8>,
     body: Vec<u8>,
     /// Is the connection closed after the next answer?
@@ -40,7 +42,7 @@ pub(super) struct Reply {
     date: (u64, String),
 }
 
-impl Reply {
+impl LaneReply {
     /// Begins anew.
     pub(super) fn clear(&mut self) {
         self.closes = false;
@@ -61,13 +63,13 @@ impl Reply {
 
     /// One more.
     #[inline]
-    pub(super) fn add(&mut self, decided: &Decided, clock: &impl Clock) {
+    pub(super) fn add(&mut self, decided: &LaneDecision, clock: &impl Clock) {
         match (&decided.decision, decided.kind) {
-            (Ok(decision), Kind::ForPrograms) => self.add_decision(decision, clock),
-            (Ok(decision), Kind::ForClients { deny_status }) => {
-                self.add_passage(decision, Passage::by(decision, deny_status), clock)
+            (Ok(decision), ReplyAudience::ForPrograms) => self.add_decision(decision, clock),
+            (Ok(decision), ReplyAudience::ForClients { deny_status }) => {
+                self.add_passage(decision, ForwardAuthAnswer::by(decision, deny_status), clock)
             }
-            (Err(error), _) => self.add_answer(&Problem::from(*error).answer(), clock),
+            (Err(error), _) => self.add_answer(&HttpProblem::from(*error).answer(), clock),
         }
     }
 
@@ -83,22 +85,22 @@ impl Reply {
     }
 
     /// May the client pass?
-    fn add_passage(&mut self, decision: &Decision, passage: Passage, clock: &impl Clock) {
+    fn add_passage(&mut self, decision: &Decision, passage: ForwardAuthAnswer, clock: &impl Clock) {
         self.body.clear();
         let status = match passage {
-            Passage::Passed => StatusCode::NO_CONTENT,
-            Passage::Refused(status) => status,
-            Passage::Challenged(_) => StatusCode::UNAUTHORIZED,
+            ForwardAuthAnswer::Passed => StatusCode::NO_CONTENT,
+            ForwardAuthAnswer::Refused(status) => status,
+            ForwardAuthAnswer::Challenged(_) => StatusCode::UNAUTHORIZED,
         };
         self.begin(status);
         let out = &mut self.written;
-        if passage == Passage::Passed {
+        if passage == ForwardAuthAnswer::Passed {
             decision.headers(|name, value| header(out, name, value));
             return self.end_head(clock);
         }
         header(out, "content-type", problem_body::CONTENT_TYPE);
         decision.headers(|name, value| header(out, name, value));
-        if let Passage::Challenged(challenge) = passage {
+        if let ForwardAuthAnswer::Challenged(challenge) = passage {
             header(out, "www-authenticate", challenge);
         }
         self.body.extend_from_slice(decision.problem_body(status.as_u16()).as_bytes());
@@ -107,7 +109,7 @@ impl Reply {
 
     /// An answer that was made for hyper.
     #[cold]
-    fn add_answer(&mut self, answer: &Answer, clock: &impl Clock) {
+    fn add_answer(&mut self, answer: &HttpAnswer, clock: &impl Clock) {
         self.body.clear();
         if let AnswerBody::Whole(held) = answer.body() {
             self.body.extend_from_slice(held.chunk());

@@ -1,6 +1,6 @@
 //! Forward-auth: who and what is believed.
 
-use tidegate::policy::{InvalidCredentials, Reason};
+use tidegate::engine::{InvalidCredentials, Reason};
 
 use super::*;
 use crate::identity::testing::Signer;

@@ -1,7 +1,7 @@
 //! Answers that a client does not take.
 
 use bytes::Bytes;
-use tidegate::policy::Reason;
+use tidegate::engine::Reason;
 
 use super::*;
 use crate::bounds::{

@@ -2,21 +2,21 @@
 
 use tidegate_policy::Descriptor;
 
-use crate::import::item::{Fields, Item};
-use crate::import::log::Log;
+use crate::import::item::{SourceFields, SourceValue};
+use crate::import::log::ImportLog;
 
 /// One step of the way to a node.
 #[derive(Clone, Debug)]
-pub(super) struct Entry<'a> {
+pub(super) struct DescriptorStep<'a> {
     pub(super) key: String,
     /// `None` for any value.
     pub(super) value: Option<String>,
     /// `share_threshold`: all values that a wildcard matches have one bucket.
     pub(super) shared: bool,
-    pub(super) item: Item<'a>,
+    pub(super) item: SourceValue<'a>,
 }
 
-impl Entry<'_> {
+impl DescriptorStep<'_> {
     pub(super) fn is_wild(&self) -> bool {
         self.value.as_deref().is_some_and(|value| value.contains('*'))
     }
@@ -34,36 +34,36 @@ impl Entry<'_> {
 /// What a node grants: `rate_limit`.
 #[derive(Clone, Debug)]
 pub(super) struct Grant<'a> {
-    pub(super) item: Item<'a>,
-    pub(super) name: Option<(String, Item<'a>)>,
+    pub(super) item: SourceValue<'a>,
+    pub(super) name: Option<(String, SourceValue<'a>)>,
     pub(super) unlimited: bool,
-    pub(super) requests: Option<(u64, Item<'a>)>,
-    pub(super) unit: Option<(String, Item<'a>)>,
+    pub(super) requests: Option<(u64, SourceValue<'a>)>,
+    pub(super) unit: Option<(String, SourceValue<'a>)>,
     pub(super) multiplier: u64,
 }
 
 /// A node that carries a limit.
 #[derive(Clone, Debug)]
-pub(super) struct Found<'a> {
-    pub(super) entries: Vec<Entry<'a>>,
+pub(super) struct FoundLimit<'a> {
+    pub(super) entries: Vec<DescriptorStep<'a>>,
     pub(super) grant: Grant<'a>,
     pub(super) shadow: bool,
 }
 
 /// A node, before it is known what comes first among its siblings.
 struct Sibling<'a> {
-    entry: Entry<'a>,
+    entry: DescriptorStep<'a>,
     grant: Option<Grant<'a>>,
     shadow: bool,
-    children: Option<Item<'a>>,
+    children: Option<SourceValue<'a>>,
 }
 
 /// Reads a list of nodes and what is below them, in the order in which they are looked up.
 pub(super) fn read_siblings<'a>(
-    list: &Item<'a>,
-    way: &mut Vec<Entry<'a>>,
-    found: &mut Vec<Found<'a>>,
-    log: &mut Log,
+    list: &SourceValue<'a>,
+    way: &mut Vec<DescriptorStep<'a>>,
+    found: &mut Vec<FoundLimit<'a>>,
+    log: &mut ImportLog,
 ) {
     let mut siblings: Vec<Sibling<'a>> = Vec::new();
     for item in list.list(log) {
@@ -81,7 +81,7 @@ pub(super) fn read_siblings<'a>(
     for Sibling { entry, grant, shadow, children } in siblings {
         way.push(entry);
         if let Some(grant) = grant {
-            found.push(Found { entries: way.clone(), grant, shadow });
+            found.push(FoundLimit { entries: way.clone(), grant, shadow });
         }
         if let Some(children) = children {
             read_siblings(&children, way, found, log);
@@ -90,8 +90,8 @@ pub(super) fn read_siblings<'a>(
     }
 }
 
-fn read_sibling<'a>(item: &Item<'a>, log: &mut Log) -> Option<Sibling<'a>> {
-    let mut fields = Fields::open(item, log)?;
+fn read_sibling<'a>(item: &SourceValue<'a>, log: &mut ImportLog) -> Option<Sibling<'a>> {
+    let mut fields = SourceFields::open(item, log)?;
     let key = fields.need("key", "the key of an entry", log);
     let value = fields.take("value");
     let place = value.clone().unwrap_or_else(|| item.clone());
@@ -114,7 +114,7 @@ fn read_sibling<'a>(item: &Item<'a>, log: &mut Log) -> Option<Sibling<'a>> {
         log.problem(&key_place, "this key cannot be used", "up to 128 bytes without spaces");
         return None;
     }
-    let mut entry = Entry { key, value, shared: false, item: place };
+    let mut entry = DescriptorStep { key, value, shared: false, item: place };
     if let Some(shared) = shared {
         entry.shared = shared.flag(log)?;
         if entry.shared && !entry.is_wild() {
@@ -124,8 +124,8 @@ fn read_sibling<'a>(item: &Item<'a>, log: &mut Log) -> Option<Sibling<'a>> {
     Some(Sibling { entry, grant, shadow, children })
 }
 
-fn read_grant<'a>(item: &Item<'a>, log: &mut Log) -> Option<Grant<'a>> {
-    let mut fields = Fields::open(item, log)?;
+fn read_grant<'a>(item: &SourceValue<'a>, log: &mut ImportLog) -> Option<Grant<'a>> {
+    let mut fields = SourceFields::open(item, log)?;
     let unlimited = fields.flag("unlimited", log).unwrap_or(false);
     let requests = fields.take("requests_per_unit").and_then(|item| Some((item.whole(log)?, item)));
     let unit = fields.take("unit").and_then(|item| Some((item.text(log)?, item)));

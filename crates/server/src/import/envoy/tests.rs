@@ -1,8 +1,8 @@
-use crate::import::Format;
+use crate::import::ImportFormat;
 use crate::import::tests;
 
 fn imported(descriptors: &str) -> (String, String) {
-    tests::imported(Format::Envoy, &format!("domain: edge\ndescriptors:\n{descriptors}"))
+    tests::imported(ImportFormat::Envoy, &format!("domain: edge\ndescriptors:\n{descriptors}"))
 }
 
 /// The names of the limits, in order.
@@ -113,7 +113,7 @@ fn what_cannot_be_understood_is_refused() {
         ),
         ("domain: a\ndescriptors: [ { key: x }, { key: x } ]", "there twice"),
     ] {
-        let problems = tests::refused(Format::Envoy, text);
+        let problems = tests::refused(ImportFormat::Envoy, text);
         assert!(problems.contains(says), "{text}: {problems}");
     }
 }

@@ -1,13 +1,13 @@
 //! `algorithm` and `algorithm_config` of a rule.
 
-use crate::import::decimal::{Unit, Window};
-use crate::import::item::{Fields, Item};
-use crate::import::log::Log;
-use crate::import::terms::{Cost, Terms, capacity, cost, pace};
+use crate::import::decimal::{Unit, UnitWindow};
+use crate::import::item::{SourceFields, SourceValue};
+use crate::import::log::ImportLog;
+use crate::import::terms::{DraftCost, DraftTerms, capacity, cost, pace};
 
 use super::descriptor;
 
-type Parts = Vec<(&'static str, Terms)>;
+type Parts = Vec<(&'static str, DraftTerms)>;
 
 /// The header that Fairvisor takes a request's tokens from.
 const TOKEN_HEADER: &str = "header:x-token-estimate";
@@ -16,12 +16,12 @@ const TOKEN_HEADER: &str = "header:x-token-estimate";
 const COMPLETION_TOKENS: u32 = 1_000;
 
 /// The terms of a rule, each with what to add to the rule's name.
-pub(super) fn read(rule: &mut Fields<'_>, log: &mut Log) -> Option<Parts> {
+pub(super) fn read(rule: &mut SourceFields<'_>, log: &mut ImportLog) -> Option<Parts> {
     let algorithm = rule.need("algorithm", "token_bucket, cost_based or token_bucket_llm", log);
     let config = rule.need("algorithm_config", "the numbers of the limit", log);
     let algorithm = algorithm.and_then(|item| Some((item.text(log)?, item)));
     let ((algorithm, place), config) = (algorithm?, config?);
-    let mut fields = Fields::open(&config, log)?;
+    let mut fields = SourceFields::open(&config, log)?;
     let parts = match algorithm.as_str() {
         "token_bucket" => token_bucket(&mut fields, log),
         "cost_based" => cost_based(&mut fields, log),
@@ -39,7 +39,7 @@ pub(super) fn read(rule: &mut Fields<'_>, log: &mut Log) -> Option<Parts> {
     parts?.into_iter().map(|(suffix, terms)| Some((suffix, terms.checked(&config, log)?))).collect()
 }
 
-fn token_bucket(fields: &mut Fields<'_>, log: &mut Log) -> Option<Parts> {
+fn token_bucket(fields: &mut SourceFields<'_>, log: &mut ImportLog) -> Option<Parts> {
     let item = fields.item.clone();
     let rate = fields.take("tokens_per_second");
     match (&rate, fields.take("rps")) {
@@ -51,25 +51,25 @@ fn token_bucket(fields: &mut Fields<'_>, log: &mut Log) -> Option<Parts> {
     bucket_of(&rate?, fields, log)
 }
 
-fn bucket_of(rate: &Item<'_>, fields: &mut Fields<'_>, log: &mut Log) -> Option<Parts> {
-    let pace = rate.positive(log).and_then(|number| pace(number, Window::SECOND, rate, log));
+fn bucket_of(rate: &SourceValue<'_>, fields: &mut SourceFields<'_>, log: &mut ImportLog) -> Option<Parts> {
+    let pace = rate.positive(log).and_then(|number| pace(number, UnitWindow::SECOND, rate, log));
     let burst = fields.need("burst", "the capacity of the bucket", log);
     let burst = burst.and_then(|burst| capacity(burst.positive(log)?, &burst, log));
     let cost = read_cost("cost_source", fields, log);
-    Some(vec![("", Terms { cost: cost?, ..Terms::bucket(pace?, Some(burst?)) })])
+    Some(vec![("", DraftTerms { cost: cost?, ..DraftTerms::bucket(pace?, Some(burst?)) })])
 }
 
 /// A budget for a period, used up by what requests cost.
-fn cost_based(fields: &mut Fields<'_>, log: &mut Log) -> Option<Parts> {
+fn cost_based(fields: &mut SourceFields<'_>, log: &mut ImportLog) -> Option<Parts> {
     let budget = fields.need("budget", "what a period grants", log);
     let budget = budget.and_then(|budget| Some((capacity(budget.positive(log)?, &budget, log)?, budget)));
     let period = fields.need("period", "5m, 1h, 1d or 7d", log);
     let window = period.and_then(|period| {
         let found = match period.text(log)?.as_str() {
-            "5m" => Some(Window { count: 5, unit: Unit::Minute }),
-            "1h" => Some(Window { count: 1, unit: Unit::Hour }),
-            "1d" => Some(Window::DAY),
-            "7d" => Some(Window { count: 7, unit: Unit::Day }),
+            "5m" => Some(UnitWindow { count: 5, unit: Unit::Minute }),
+            "1h" => Some(UnitWindow { count: 1, unit: Unit::Hour }),
+            "1d" => Some(UnitWindow::DAY),
+            "7d" => Some(UnitWindow { count: 7, unit: Unit::Day }),
             _ => None,
         };
         if found.is_none() {
@@ -91,11 +91,11 @@ fn cost_based(fields: &mut Fields<'_>, log: &mut Log) -> Option<Parts> {
     let cost = read_cost("cost_key", fields, log);
     let ((budget, place), window, cost) = (budget?, window?, cost?);
     let pace = pace(u64::from(budget).into(), window, &place, log)?;
-    Some(vec![("", Terms { cost, ..Terms::counter(pace, &place, log) })])
+    Some(vec![("", DraftTerms { cost, ..DraftTerms::counter(pace, &place, log) })])
 }
 
 /// Tokens of a language model: a bucket by the minute, a counter by the day.
-fn language_model(fields: &mut Fields<'_>, log: &mut Log) -> Option<Parts> {
+fn language_model(fields: &mut SourceFields<'_>, log: &mut ImportLog) -> Option<Parts> {
     let minute = fields.need("tokens_per_minute", "tokens per minute", log);
     let minute = minute.and_then(|item| Some((item.positive(log)?, item)));
     let burst = fields.take("burst_tokens");
@@ -104,26 +104,26 @@ fn language_model(fields: &mut Fields<'_>, log: &mut Log) -> Option<Parts> {
     let whole =
         minute.as_ref().filter(|(rate, _)| rate.whole().is_none()).map(|(rate, _)| rate.floor().max(1));
     let burst = burst.unwrap_or_else(|| whole.and_then(|whole| u32::try_from(whole).ok()));
-    let minute = minute.and_then(|(rate, item)| pace(rate, Window::MINUTE, &item, log));
+    let minute = minute.and_then(|(rate, item)| pace(rate, UnitWindow::MINUTE, &item, log));
     let day = fields.take("tokens_per_day");
-    let day = day.map(|day| Some((pace(day.positive(log)?, Window::DAY, &day, log)?, day)));
+    let day = day.map(|day| Some((pace(day.positive(log)?, UnitWindow::DAY, &day, log)?, day)));
     let completion = fields.take("default_max_completion");
     let completion = completion.map(|item| cost(item.positive(log)?, &item, log));
     let cost = read_estimate(fields, completion.unwrap_or(Some(COMPLETION_TOKENS))?, log);
     for name in ["max_tokens_per_request", "max_prompt_tokens", "max_completion_tokens"] {
         fields.leave(name, "a single request is bounded by the capacity only", log);
     }
-    let mut parts = vec![("", Terms { cost: cost.clone(), ..Terms::bucket(minute?, burst) })];
+    let mut parts = vec![("", DraftTerms { cost: cost.clone(), ..DraftTerms::bucket(minute?, burst) })];
     if let Some(day) = day {
         let (pace, place) = day?;
-        parts.push(("/day", Terms { cost, ..Terms::counter(pace, &place, log) }));
+        parts.push(("/day", DraftTerms { cost, ..DraftTerms::counter(pace, &place, log) }));
     }
     Some(parts)
 }
 
-fn read_estimate(fields: &mut Fields<'_>, completion: u32, log: &mut Log) -> Cost {
+fn read_estimate(fields: &mut SourceFields<'_>, completion: u32, log: &mut ImportLog) -> DraftCost {
     let item = fields.item.clone();
-    let source = fields.take("token_source").and_then(|source| Fields::open(&source, log));
+    let source = fields.take("token_source").and_then(|source| SourceFields::open(&source, log));
     let estimator = source.and_then(|mut source| {
         let estimator = source.text("estimator", log);
         source.finish(log);
@@ -133,15 +133,15 @@ fn read_estimate(fields: &mut Fields<'_>, completion: u32, log: &mut Log) -> Cos
         let why = "the tokens of the answer are not added to it: send prompt and answer together, refund what was \
                    not used";
         log.note(&item, "the cost is what the header X-Token-Estimate says", why);
-        return Cost::From { descriptor: TOKEN_HEADER.to_owned(), default: completion };
+        return DraftCost::From { descriptor: TOKEN_HEADER.to_owned(), default: completion };
     }
     let why = "bodies are not read: send the tokens as the request's `cost`, and refund what was not used";
     log.note(&item, "a request costs 1 unless it says more", why);
-    Cost::One
+    DraftCost::One
 }
 
 /// What a request costs: a number, or where it is found.
-fn read_cost(source_name: &str, fields: &mut Fields<'_>, log: &mut Log) -> Option<Cost> {
+fn read_cost(source_name: &str, fields: &mut SourceFields<'_>, log: &mut ImportLog) -> Option<DraftCost> {
     let source = fields.take(source_name).and_then(|item| Some((item.text(log)?, item)));
     let fixed = fields.take("fixed_cost");
     let default = fields.take("default_cost");
@@ -154,10 +154,10 @@ fn read_cost(source_name: &str, fields: &mut Fields<'_>, log: &mut Log) -> Optio
                     "the cost is fixed, so nothing can be absent",
                 );
             }
-            let Some(fixed) = fixed else { return Some(Cost::One) };
+            let Some(fixed) = fixed else { return Some(DraftCost::One) };
             match cost(fixed.positive(log)?, &fixed, log)? {
-                1 => Some(Cost::One),
-                cost => Some(Cost::Fixed(cost)),
+                1 => Some(DraftCost::One),
+                cost => Some(DraftCost::Fixed(cost)),
             }
         }
         Some((source, place)) => {
@@ -167,7 +167,7 @@ fn read_cost(source_name: &str, fields: &mut Fields<'_>, log: &mut Log) -> Optio
             let default = default.map_or(Some(1), |item| cost(item.positive(log)?, &item, log));
             let what = "a cost in the request counts only if it is a whole number of at least 1";
             log.note_once(&place, what, "anything else counts as the default");
-            Some(Cost::From { descriptor: descriptor(&source, &place, log)?, default: default? })
+            Some(DraftCost::From { descriptor: descriptor(&source, &place, log)?, default: default? })
         }
     }
 }

@@ -1,14 +1,14 @@
 //! Bundles: policies with a selector, kill switches, overrides.
 
-use crate::import::draft::{Block, Conditions, Draft};
-use crate::import::item::{Fields, Item};
-use crate::import::log::Log;
+use crate::import::draft::{Conditions, Draft, DraftBlock};
+use crate::import::item::{SourceFields, SourceValue};
+use crate::import::log::ImportLog;
 use crate::import::{each_of, path_pattern};
 
 use super::{Context, descriptor, read_rules};
 
 /// Reads what stands at the top of a bundle.
-pub(super) fn read(bundle: &mut Fields<'_>, draft: &mut Draft, log: &mut Log) {
+pub(super) fn read(bundle: &mut SourceFields<'_>, draft: &mut Draft, log: &mut ImportLog) {
     for (name, why) in [
         ("bundle_version", "versions of a policy are counted by the server"),
         ("issued_at", "a policy does not say when it was written"),
@@ -23,7 +23,7 @@ pub(super) fn read(bundle: &mut Fields<'_>, draft: &mut Draft, log: &mut Log) {
     if let Some(switches) = bundle.take("kill_switches") {
         for switch in switches.list(log) {
             let block = log.attempt(&switch, |log| read_switch(&switch, log));
-            draft.blocks.extend(block.map(|block| Block { enabled: !spared, ..block }));
+            draft.blocks.extend(block.map(|block| DraftBlock { enabled: !spared, ..block }));
         }
     }
     if let Some(policies) = bundle.take("policies") {
@@ -32,8 +32,8 @@ pub(super) fn read(bundle: &mut Fields<'_>, draft: &mut Draft, log: &mut Log) {
 }
 
 /// Is the override on? It has no end here.
-fn read_override(item: &Item<'_>, log: &mut Log) -> bool {
-    let Some(mut fields) = Fields::open(item, log) else { return false };
+fn read_override(item: &SourceValue<'_>, log: &mut ImportLog) -> bool {
+    let Some(mut fields) = SourceFields::open(item, log) else { return false };
     let on = fields.flag("enabled", log).unwrap_or(false);
     fields.leave("reason", "an override has no reason of its own here", log);
     fields.leave("expires_at", "the override holds until the policy is changed", log);
@@ -41,8 +41,8 @@ fn read_override(item: &Item<'_>, log: &mut Log) -> bool {
     on
 }
 
-fn read_switch(item: &Item<'_>, log: &mut Log) -> Option<Block> {
-    let mut fields = Fields::open(item, log)?;
+fn read_switch(item: &SourceValue<'_>, log: &mut ImportLog) -> Option<DraftBlock> {
+    let mut fields = SourceFields::open(item, log)?;
     let key = fields.need("scope_key", "a descriptor such as header:x-api-key", log);
     let key = key.and_then(|key| descriptor(&key.text(log)?, &key, log));
     let value = fields.need("scope_value", "the value that is refused", log);
@@ -53,15 +53,15 @@ fn read_switch(item: &Item<'_>, log: &mut Log) -> Option<Block> {
     fields.finish(log);
     let mut conditions = vec![(key?, vec![value?])];
     conditions.extend(route.map(|path| ("path".to_owned(), vec![path])));
-    Some(Block { conditions, reason, until, enabled: true })
+    Some(DraftBlock { conditions, reason, until, enabled: true })
 }
 
-fn read_policy(item: &Item<'_>, draft: &mut Draft, log: &mut Log) {
-    let Some(mut policy) = Fields::open(item, log) else { return };
+fn read_policy(item: &SourceValue<'_>, draft: &mut Draft, log: &mut ImportLog) {
+    let Some(mut policy) = SourceFields::open(item, log) else { return };
     let id = policy.text("id", log).unwrap_or_default();
     let spec = policy.need("spec", "a selector and rules", log);
     policy.finish(log);
-    let Some(mut spec) = spec.and_then(|spec| Fields::open(&spec, log)) else { return };
+    let Some(mut spec) = spec.and_then(|spec| SourceFields::open(&spec, log)) else { return };
     let mut context = Context { policy: id, ..Context::default() };
     if let Some(selector) = spec.take("selector") {
         context.conditions = read_selector(&selector, log);
@@ -84,8 +84,8 @@ fn read_policy(item: &Item<'_>, draft: &mut Draft, log: &mut Log) {
     }
 }
 
-fn read_selector(item: &Item<'_>, log: &mut Log) -> Conditions {
-    let Some(mut selector) = Fields::open(item, log) else { return Vec::new() };
+fn read_selector(item: &SourceValue<'_>, log: &mut ImportLog) -> Conditions {
+    let Some(mut selector) = SourceFields::open(item, log) else { return Vec::new() };
     let mut conditions = Vec::new();
     let mut paths = Vec::new();
     if let Some(path) = selector.take("pathExact") {
@@ -113,7 +113,7 @@ fn read_selector(item: &Item<'_>, log: &mut Log) -> Conditions {
 }
 
 /// A path that means itself: a star would be a wildcard here.
-fn exact_path(item: &Item<'_>, log: &mut Log) -> Option<String> {
+fn exact_path(item: &SourceValue<'_>, log: &mut ImportLog) -> Option<String> {
     let path = item.text(log)?;
     if path.contains('*') {
         log.problem(item, "a star in an exact path has no counterpart", "a path without stars");

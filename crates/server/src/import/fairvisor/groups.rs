@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use crate::import::draft::Conditions;
-use crate::import::log::Log;
+use crate::import::log::ImportLog;
 
 use super::Rule;
 
 /// Rules of which the first that matches applies.
 #[derive(Debug, Default)]
-pub(super) struct Group {
+pub(super) struct RuleGroup {
     /// Given to those of several rules.
     pub(super) name: Option<String>,
     /// Their places in the list.
@@ -18,8 +18,8 @@ pub(super) struct Group {
 
 /// The rules, each in one group: with those before it that count alike, unless one of them leaves
 /// nothing to it.
-pub(super) fn of(rules: &[Rule<'_>], log: &mut Log) -> Vec<Group> {
-    let mut groups: Vec<Group> = Vec::new();
+pub(super) fn of(rules: &[Rule<'_>], log: &mut ImportLog) -> Vec<RuleGroup> {
+    let mut groups: Vec<RuleGroup> = Vec::new();
     // The group of each key that was started last: only that one still grows.
     let mut open: BTreeMap<&[String], usize> = BTreeMap::new();
     for (index, rule) in rules.iter().enumerate() {
@@ -40,7 +40,7 @@ pub(super) fn of(rules: &[Rule<'_>], log: &mut Log) -> Vec<Group> {
             }
             None => {
                 open.insert(&rule.keys, groups.len());
-                groups.push(Group { name: None, members: vec![index] });
+                groups.push(RuleGroup { name: None, members: vec![index] });
             }
         }
     }

@@ -1,9 +1,9 @@
-use crate::import::Format;
+use crate::import::ImportFormat;
 use crate::import::tests;
-use tidegate_policy::node::{self, Node};
+use tidegate_policy::node::{self, DocumentNode};
 
 fn imported(text: &str) -> (String, String) {
-    tests::imported(Format::Fairvisor, text)
+    tests::imported(ImportFormat::Fairvisor, text)
 }
 
 fn rule(name: &str, rest: &str) -> String {
@@ -25,7 +25,8 @@ fn rules_that_count_alike_are_one_group_in_order() {
 /// The name and the group of each limit.
 fn groups(policy: &str) -> Vec<(String, Option<String>)> {
     let policy = node::parse(policy).unwrap();
-    let text = |limit: &Node, name: &str| limit.get(name).and_then(|node| node.scalar()).map(str::to_owned);
+    let text =
+        |limit: &DocumentNode, name: &str| limit.get(name).and_then(|node| node.scalar()).map(str::to_owned);
     let limits = policy.get("limits").unwrap().items().iter();
     limits.map(|limit| (text(limit, "name").unwrap(), text(limit, "group"))).collect()
 }
@@ -223,7 +224,7 @@ fn what_cannot_be_understood_is_refused() {
         ("rps: 10", "rps: -1", "no number above zero"),
         ("jwt:org", "cookie:a", "descriptor is not known"),
     ] {
-        let problems = tests::refused(Format::Fairvisor, &rule("a", "").replacen(from, to, 1));
+        let problems = tests::refused(ImportFormat::Fairvisor, &rule("a", "").replacen(from, to, 1));
         assert!(problems.contains(says), "{to}: {problems}");
     }
 }

@@ -1,9 +1,9 @@
 //! The `rate_limit` object: flat, as a token bucket, or with two rates.
 
-use crate::import::decimal::{Decimal, Unit, Window};
-use crate::import::item::{Fields, Item};
-use crate::import::log::Log;
-use crate::import::terms::{Algorithm, Cost, Terms, capacity, cost, counted, pace};
+use crate::import::decimal::{Decimal, Unit, UnitWindow};
+use crate::import::item::{SourceFields, SourceValue};
+use crate::import::log::ImportLog;
+use crate::import::terms::{DraftCost, DraftTerms, ForeignAlgorithm, capacity, cost, counted, pace};
 use crate::import::yaml;
 
 /// What the queue is where the document does not say.
@@ -11,21 +11,21 @@ const QUEUE_DEPTH: u64 = 100;
 const QUEUE_WAIT: &str = "5s";
 
 /// A `rate_limit` object.
-pub(super) struct RateLimit<'a> {
-    pub(super) item: Item<'a>,
+pub(super) struct OagwRateLimit<'a> {
+    pub(super) item: SourceValue<'a>,
     /// `None` if it has no rate of its own.
-    pub(super) terms: Option<Terms>,
+    pub(super) terms: Option<DraftTerms>,
     /// The descriptor to count by; `tenant` unless written.
     pub(super) scope: String,
     /// `sharing`, as YAML.
-    pub(super) sharing: Option<(Item<'a>, String)>,
+    pub(super) sharing: Option<(SourceValue<'a>, String)>,
     /// `budget`, as YAML.
-    pub(super) budget: Option<(Item<'a>, String)>,
+    pub(super) budget: Option<(SourceValue<'a>, String)>,
 }
 
 /// Reads the object; `None` if it cannot be used, and then the log says why.
-pub(super) fn read<'a>(item: &Item<'a>, log: &mut Log) -> Option<RateLimit<'a>> {
-    let mut fields = Fields::open(item, log)?;
+pub(super) fn read<'a>(item: &SourceValue<'a>, log: &mut ImportLog) -> Option<OagwRateLimit<'a>> {
+    let mut fields = SourceFields::open(item, log)?;
     let known = log.problems.len();
     let sharing = word(&mut fields, "sharing", &["private", "inherit", "enforce"], log);
     let scope = word(&mut fields, "scope", &["global", "tenant", "user", "ip", "route"], log);
@@ -36,12 +36,12 @@ pub(super) fn read<'a>(item: &Item<'a>, log: &mut Log) -> Option<RateLimit<'a>> 
         return None;
     }
     let scope = scope.map_or_else(|| "tenant".to_owned(), |(_, scope)| scope);
-    Some(RateLimit { item: item.clone(), terms, scope, sharing, budget })
+    Some(OagwRateLimit { item: item.clone(), terms, scope, sharing, budget })
 }
 
 /// Reads an object that has a cost and nothing else, as routes do.
-pub(super) fn read_cost_only(item: &Item<'_>, log: &mut Log) -> Option<u32> {
-    let mut fields = Fields::open(item, log)?;
+pub(super) fn read_cost_only(item: &SourceValue<'_>, log: &mut ImportLog) -> Option<u32> {
+    let mut fields = SourceFields::open(item, log)?;
     let found = fields.need("cost", "`cost`, or a rate", log);
     let found = found.and_then(|found| cost(found.positive(log)?, &found, log));
     fields.finish(log);
@@ -49,11 +49,11 @@ pub(super) fn read_cost_only(item: &Item<'_>, log: &mut Log) -> Option<u32> {
 }
 
 fn word<'a>(
-    fields: &mut Fields<'a>,
+    fields: &mut SourceFields<'a>,
     name: &str,
     words: &[&str],
-    log: &mut Log,
-) -> Option<(Item<'a>, String)> {
+    log: &mut ImportLog,
+) -> Option<(SourceValue<'a>, String)> {
     let item = fields.take(name)?;
     let text = item.text(log)?;
     if !words.contains(&text.as_str()) {
@@ -63,7 +63,7 @@ fn word<'a>(
     Some((item, text))
 }
 
-fn read_terms(fields: &mut Fields<'_>, log: &mut Log) -> Option<Terms> {
+fn read_terms(fields: &mut SourceFields<'_>, log: &mut ImportLog) -> Option<DraftTerms> {
     let item = fields.item.clone();
     let algorithm = word(fields, "algorithm", &["token_bucket", "sliding_window"], log);
     let (rate, burst) = read_numbers(fields, log);
@@ -73,8 +73,8 @@ fn read_terms(fields: &mut Fields<'_>, log: &mut Log) -> Option<Terms> {
     let (rate, window, place) = rate?;
     let sliding = algorithm.is_some_and(|(_, algorithm)| algorithm == "sliding_window");
     let pace = if sliding { counted(rate, window, &place, log) } else { pace(rate, window, &place, log) };
-    let mut terms = Terms::bucket(pace?, None);
-    terms.cost = cost_of.filter(|&cost| cost > 1).map_or(Cost::One, Cost::Fixed);
+    let mut terms = DraftTerms::bucket(pace?, None);
+    terms.cost = cost_of.filter(|&cost| cost > 1).map_or(DraftCost::One, DraftCost::Fixed);
     terms.strategy = strategy;
     terms.response_headers = headers.unwrap_or(true);
     match burst {
@@ -92,23 +92,23 @@ fn read_terms(fields: &mut Fields<'_>, log: &mut Log) -> Option<Terms> {
         None => {}
     }
     if sliding {
-        terms.algorithm = Algorithm::SlidingWindow;
+        terms.algorithm = ForeignAlgorithm::SlidingWindow;
     }
     terms.checked(&item, log)
 }
 
-type Rate<'a> = Option<(Decimal, Window, Item<'a>)>;
-type Size<'a> = Option<(Decimal, Item<'a>)>;
+type Rate<'a> = Option<(Decimal, UnitWindow, SourceValue<'a>)>;
+type Size<'a> = Option<(Decimal, SourceValue<'a>)>;
 
 /// The numbers, in whichever of the three shapes they come.
-fn read_numbers<'a>(fields: &mut Fields<'a>, log: &mut Log) -> (Rate<'a>, Size<'a>) {
+fn read_numbers<'a>(fields: &mut SourceFields<'a>, log: &mut ImportLog) -> (Rate<'a>, Size<'a>) {
     let item = fields.item.clone();
     let shapes = ["sustained", "rate", "tokens_per_second"];
     if shapes.iter().filter(|name| item.has(name)).count() > 1 {
         log.problem(&item, "there is more than one rate", "one of `sustained`, `rate`, `tokens_per_second`");
     }
     let rate = if let Some(sustained) = fields.take("sustained") {
-        Fields::open(&sustained, log).and_then(|mut inner| {
+        SourceFields::open(&sustained, log).and_then(|mut inner| {
             let rate = inner.need("rate", "tokens per window", log);
             let window = read_window(&mut inner, log);
             inner.finish(log);
@@ -120,26 +120,26 @@ fn read_numbers<'a>(fields: &mut Fields<'a>, log: &mut Log) -> (Rate<'a>, Size<'
         rate.positive(log).and_then(|number| Some((number, window?, rate)))
     } else {
         let rate = fields.take("tokens_per_second");
-        rate.and_then(|rate| Some((rate.positive(log)?, Window::SECOND, rate)))
+        rate.and_then(|rate| Some((rate.positive(log)?, UnitWindow::SECOND, rate)))
     };
     let mut burst = fields.take_any(&["capacity", "bucket_capacity"]);
-    if let Some(mut inner) = fields.take("burst").and_then(|found| Fields::open(&found, log)) {
+    if let Some(mut inner) = fields.take("burst").and_then(|found| SourceFields::open(&found, log)) {
         burst = inner.take("capacity").or(burst);
         inner.finish(log);
     }
     (rate, burst.and_then(|burst| Some((burst.positive(log)?, burst))))
 }
 
-fn read_window(fields: &mut Fields<'_>, log: &mut Log) -> Option<Window> {
-    let Some(item) = fields.take("window") else { return Some(Window::SECOND) };
+fn read_window(fields: &mut SourceFields<'_>, log: &mut ImportLog) -> Option<UnitWindow> {
+    let Some(item) = fields.take("window") else { return Some(UnitWindow::SECOND) };
     let unit = Unit::from_word(&item.text(log)?);
     if unit.is_none() {
         log.problem(&item, "this window is not known", "second, minute, hour or day");
     }
-    unit.map(|unit| Window { count: 1, unit })
+    unit.map(|unit| UnitWindow { count: 1, unit })
 }
 
-fn read_strategy(fields: &mut Fields<'_>, log: &mut Log) -> Vec<(&'static str, String)> {
+fn read_strategy(fields: &mut SourceFields<'_>, log: &mut ImportLog) -> Vec<(&'static str, String)> {
     let strategy = word(fields, "strategy", &["reject", "queue", "degrade"], log);
     match strategy {
         Some((item, strategy)) if strategy == "queue" => {
@@ -156,14 +156,14 @@ fn read_strategy(fields: &mut Fields<'_>, log: &mut Log) -> Vec<(&'static str, S
 }
 
 /// The bounds of the queue; those that are not given are what the gateway would take.
-fn read_queue(fields: &mut Fields<'_>, strategy: &Item<'_>, log: &mut Log) -> String {
+fn read_queue(fields: &mut SourceFields<'_>, strategy: &SourceValue<'_>, log: &mut ImportLog) -> String {
     let found = fields.take("queue");
     if found.is_none() {
         let what = format!("the queue holds {QUEUE_DEPTH} requests for up to {QUEUE_WAIT}");
         log.note(strategy, what, "a queue has bounds, and the document does not give them");
     }
     let (mut depth, mut wait) = (QUEUE_DEPTH, QUEUE_WAIT.to_owned());
-    if let Some(mut queue) = found.and_then(|found| Fields::open(&found, log)) {
+    if let Some(mut queue) = found.and_then(|found| SourceFields::open(&found, log)) {
         if let Some(item) = queue.take("max_depth") {
             depth = item.whole(log).unwrap_or(depth);
         }
@@ -181,8 +181,8 @@ fn read_queue(fields: &mut Fields<'_>, strategy: &Item<'_>, log: &mut Log) -> St
     yaml::map(&[("max_depth", depth.to_string()), ("max_wait", wait)])
 }
 
-fn read_budget(item: &Item<'_>, log: &mut Log) -> Option<String> {
-    let mut fields = Fields::open(item, log)?;
+fn read_budget(item: &SourceValue<'_>, log: &mut ImportLog) -> Option<String> {
+    let mut fields = SourceFields::open(item, log)?;
     let mode = word(&mut fields, "mode", &["unlimited", "allocated", "shared"], log);
     let total = fields.take("total").map(|total| total.whole(log));
     let ratio = fields.take("overcommit_ratio").map(|ratio| read_ratio(&ratio, log));
@@ -210,7 +210,7 @@ fn read_budget(item: &Item<'_>, log: &mut Log) -> Option<String> {
     Some(yaml::map(&members))
 }
 
-fn read_ratio(item: &Item<'_>, log: &mut Log) -> Option<String> {
+fn read_ratio(item: &SourceValue<'_>, log: &mut ImportLog) -> Option<String> {
     let number = item.positive(log)?;
     let text = item.text(log)?;
     let is_two = number == Decimal::from(2);

@@ -1,20 +1,20 @@
 //! The tenant tree: a list with parents by name, or objects with children in them.
 
-use crate::import::draft::{Draft, Tenant, fits};
-use crate::import::item::{Fields, Item};
-use crate::import::log::Log;
+use crate::import::draft::{Draft, DraftTenant, fits};
+use crate::import::item::{SourceFields, SourceValue};
+use crate::import::log::ImportLog;
 use crate::import::one_of;
 
-use super::rate_limit::{self, RateLimit};
+use super::rate_limit::{self, OagwRateLimit};
 
 /// Only a tenant has a parent or children.
-pub(super) fn is_tenant(item: &Item<'_>) -> bool {
+pub(super) fn is_tenant(item: &SourceValue<'_>) -> bool {
     item.has("id") && (item.has("parent") || item.has("children"))
 }
 
 /// Reads a tenant and what is nested in it; how deep that can be is bounded by the parser.
-pub(super) fn read_one(item: &Item<'_>, parent: Option<&str>, draft: &mut Draft, log: &mut Log) {
-    let Some(mut fields) = Fields::open(item, log) else { return };
+pub(super) fn read_one(item: &SourceValue<'_>, parent: Option<&str>, draft: &mut Draft, log: &mut ImportLog) {
+    let Some(mut fields) = SourceFields::open(item, log) else { return };
     let own = log.attempt(item, |log| {
         let id = fields.take_any(&["id", "name"]).and_then(|id| id.text(log));
         let written = fields.take_any(&["parent", "parent_id"]).and_then(|parent| parent.text(log));
@@ -34,7 +34,7 @@ pub(super) fn read_one(item: &Item<'_>, parent: Option<&str>, draft: &mut Draft,
     if let Some((id, written, description)) = own {
         let parent = written.or_else(|| parent.map(str::to_owned));
         let (at, path) = (item.at, item.path.clone());
-        let tenant = Tenant { id: id.clone(), parent, description, at, path, rate_limit };
+        let tenant = DraftTenant { id: id.clone(), parent, description, at, path, rate_limit };
         // Requests name tenants by their ids, so an id cannot be changed as a name can.
         if !fits(&id) {
             log.skip(item, format!("`{id}` is no id of a tenant"), "letters, digits and `._:/-`");
@@ -48,7 +48,7 @@ pub(super) fn read_one(item: &Item<'_>, parent: Option<&str>, draft: &mut Draft,
 }
 
 /// A tenant whose parent is not carried over, or not in the document, is a root.
-pub(super) fn part_from_absent_parents(draft: &mut Draft, log: &mut Log) {
+pub(super) fn part_from_absent_parents(draft: &mut Draft, log: &mut ImportLog) {
     let mut tenants = std::mem::take(&mut draft.tenants);
     for tenant in &mut tenants {
         if let Some(parent) = tenant.parent.take_if(|parent| !draft.has_tenant(parent)) {
@@ -61,7 +61,7 @@ pub(super) fn part_from_absent_parents(draft: &mut Draft, log: &mut Log) {
 }
 
 /// The members of a tenant's `rate_limit`, in the order in which people write them.
-fn members(found: RateLimit<'_>, log: &mut Log) -> Option<Vec<(&'static str, String)>> {
+fn members(found: OagwRateLimit<'_>, log: &mut ImportLog) -> Option<Vec<(&'static str, String)>> {
     let mut members = Vec::new();
     members.extend(found.sharing.map(|(_, sharing)| ("sharing", sharing)));
     if !matches!(found.scope.as_str(), "tenant" | "global") {

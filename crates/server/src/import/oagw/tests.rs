@@ -1,12 +1,12 @@
-use crate::import::Format;
+use crate::import::ImportFormat;
 use crate::import::tests;
 
 fn imported(text: &str) -> (String, String) {
-    tests::imported(Format::Oagw, text)
+    tests::imported(ImportFormat::Oagw, text)
 }
 
 fn refused(text: &str) -> String {
-    tests::refused(Format::Oagw, text)
+    tests::refused(ImportFormat::Oagw, text)
 }
 
 #[test]

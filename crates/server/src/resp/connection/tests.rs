@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 
 use super::*;
 use crate::identity::Identity;
-use crate::lifecycle::Phase;
+use crate::node::lifecycle::Phase;
 use crate::settings::Settings;
 
 /// A client's end, the server's end at work, and the node behind it. The pipe holds `room` bytes each way.

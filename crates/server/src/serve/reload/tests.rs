@@ -20,17 +20,17 @@ fn a_touch_changes_nothing_and_mends_what_was_wrong() {
     let identity = Identity::new(&settings).unwrap();
     let (rules, _) = policy_file::compile(POLICY, &settings, tidegate::Nanos::ZERO).unwrap();
     let node = Arc::new(Node::new(settings, rules, identity).unwrap());
-    let watched = Watched::new(vec![path.clone()]);
+    let watched = WatchedFiles::new(vec![path.clone()]);
     let policy = PolicyFile { path: path.clone(), watched, text: POLICY.to_owned() };
     let mut reload = Reload::new(Arc::clone(&node), Some(policy), None, None);
     let version = || node.limiter().version();
 
     fs::write(&path, "version: 1\nlimts: []\n").unwrap();
     look(&mut reload);
-    assert!(node.lifecycle().problem(Concern::Policy).is_some_and(|problem| problem.contains("limts")));
+    assert!(node.lifecycle().problem(ReloadedPart::Policy).is_some_and(|problem| problem.contains("limts")));
     fs::write(&path, POLICY).unwrap();
     look(&mut reload);
-    assert_eq!(node.lifecycle().problem(Concern::Policy), None, "it was read");
+    assert_eq!(node.lifecycle().problem(ReloadedPart::Policy), None, "it was read");
     assert_eq!(version(), 1, "and is what is in force");
     fs::write(&path, format!("# more\n{POLICY}")).unwrap();
     look(&mut reload);

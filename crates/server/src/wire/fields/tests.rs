@@ -6,7 +6,7 @@ use tidegate_policy::{Descriptor, Trust};
 use super::*;
 
 fn request<'a>(fields: &[(&'a str, &'a str)]) -> Result<Request<'a>, FieldError> {
-    let mut all = Fields::new();
+    let mut all = RequestFields::new();
     for (name, value) in fields {
         all.set(name, value)?;
     }

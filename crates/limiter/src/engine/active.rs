@@ -1,0 +1,191 @@
+//! A rule set bound to a store.
+
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+
+use arc_swap::ArcSwapOption;
+use smallvec::SmallVec;
+use tidegate_core::{Cost, Nanos};
+use tidegate_policy::{Plan, Request, Rule, RuleSet, Strategy, Trust};
+
+use super::bursts;
+use super::counting::counters::RuleCounters;
+use super::decide::fallback::NodeShare;
+use super::render::jitter::identity;
+use super::render::json;
+use crate::{Charge, LimitError, LimitRef, NamedLimit, Role, Store};
+
+/// The charges of a request.
+pub(crate) type Charges<'a> = SmallVec<[Charge<'a>; 8]>;
+
+/// A rule set whose limits a store knows.
+#[derive(Debug)]
+pub(crate) struct Active {
+    pub(crate) rules: RuleSet,
+    /// Counts up with every swap.
+    pub(crate) version: u64,
+    pub(crate) bound: Box<[ActiveRule]>,
+    pub(crate) detectors: Box<[bursts::BurstDetector]>,
+    /// What decides by this policy while the store cannot, if anything does.
+    pub(crate) share: ArcSwapOption<NodeShare>,
+}
+
+/// What the engine keeps for one rule.
+#[derive(Debug)]
+pub(crate) struct ActiveRule {
+    handle: LimitHandle,
+    pub(crate) watched: NamedCounters,
+    /// How its part of a decision's JSON begins; it is the same every time.
+    pub(crate) json_head: Box<[u8]>,
+}
+
+#[cfg(test)]
+impl ActiveRule {
+    /// Its limit in the store.
+    pub(crate) fn handle(&self) -> &LimitRef {
+        &self.handle.limit
+    }
+}
+
+/// A limit that a store knows, at every degree of trust.
+#[derive(Debug)]
+pub(crate) struct LimitHandle {
+    limit: LimitRef,
+    /// The same limit scaled by each degree of trust, made when first asked for.
+    variants: OnceLock<Box<[OnceLock<LimitRef>]>>,
+}
+
+/// For whom a request is charged: what is to be known of it beside its plan.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Payer<'p> {
+    pub(crate) trust: Option<Trust>,
+    pub(crate) tenant: Option<&'p str>,
+}
+
+impl<'p> Payer<'p> {
+    pub(crate) fn of(request: &'p Request<'_>) -> Payer<'p> {
+        Payer { trust: request.trust, tenant: request.tenant.as_deref() }
+    }
+}
+
+/// What is known of a limit's name for as long as some policy has it.
+#[derive(Clone, Debug)]
+pub(crate) struct NamedCounters {
+    /// A number for the name, for what must be small.
+    pub(crate) id: u32,
+    pub(crate) counters: Arc<RuleCounters>,
+}
+
+impl Active {
+    /// Names all limits in the store; those it knows are edited as of `now`.
+    pub(crate) fn bind<S: Store>(
+        rules: RuleSet,
+        store: &S,
+        names: &HashMap<Box<str>, NamedCounters>,
+        version: u64,
+        now: Nanos,
+    ) -> Result<Active, LimitError> {
+        let state_names: Vec<String> = rules.rules().iter().map(Rule::state_name).collect();
+        let pairs = rules.rules().iter().zip(&state_names);
+        let named: Vec<NamedLimit<'_>> = pairs
+            .map(|(rule, name)| NamedLimit {
+                name,
+                limit: rule.limit,
+                carry: rule.carry,
+                trusted: rule.adaptive,
+            })
+            .collect();
+        let limits = store.limits(&named, now).map_err(|error| in_the_policys_words(error, &rules))?;
+        let bind = |(rule, limit): (&Rule, LimitRef)| {
+            let watched = names.get(&rule.name).expect("all names of a rule set are known").clone();
+            ActiveRule { handle: LimitHandle::new(limit), watched, json_head: json::limit_head(rule) }
+        };
+        let bound = rules.rules().iter().zip(limits).map(bind).collect();
+        let detectors = rules.detectors().iter().map(|detector| bursts::BurstDetector {
+            id: detector_id(detector),
+            window: detector.window,
+            threshold: detector.threshold,
+            penalty: detector.penalty,
+        });
+        let detectors = detectors.collect();
+        Ok(Active { rules, version, bound, detectors, share: ArcSwapOption::empty() })
+    }
+
+    /// The number that a rule's limit has in the store: rules that share their
+    /// state have the same.
+    pub(crate) fn limit_id(&self, rule: u32) -> u32 {
+        self.bound[rule as usize].handle.limit.id()
+    }
+
+    /// What the store is to be asked, one charge an item.
+    pub(crate) fn charges<'p, S: Store>(
+        &'p self,
+        plan: &'p Plan,
+        payer: Payer<'p>,
+        store: &S,
+    ) -> Charges<'p> {
+        let charge = |item: &'p tidegate_policy::PlanItem| {
+            let rule = self.rules.rule(item.rule);
+            let limit = self.bound[item.rule as usize].handle.at(self.trust_in(rule, payer.trust), store);
+            let role = match rule.strategy {
+                _ if rule.is_shadow() => Role::Advisory,
+                Strategy::Degrade { .. } => Role::Advisory,
+                Strategy::Reject | Strategy::Queue { .. } => Role::Binding,
+            };
+            let tag = rule.tag(payer.tenant).map(str::as_bytes);
+            Charge { limit, key: plan.key(item), cost: item.cost, role, delay: Nanos::ZERO, tag }
+        };
+        plan.items().iter().map(charge).collect()
+    }
+
+    /// The same with another cost, whatever the policy says.
+    pub(crate) fn charges_of<'p, S: Store>(
+        &'p self,
+        plan: &'p Plan,
+        payer: Payer<'p>,
+        cost: Cost,
+        store: &S,
+    ) -> Charges<'p> {
+        let mut charges = self.charges(plan, payer, store);
+        charges.iter_mut().for_each(|charge| charge.cost = cost);
+        charges
+    }
+
+    /// The trust that scales a rule.
+    #[inline]
+    pub(crate) fn trust_in(&self, rule: &Rule, trust: Option<Trust>) -> Trust {
+        trust.filter(|_| rule.adaptive && self.rules.uses_trust()).unwrap_or(Trust::NONE)
+    }
+}
+
+/// A store knows a limit by the name of its state; whoever wrote the policy knows it by its own.
+fn in_the_policys_words(error: LimitError, rules: &RuleSet) -> LimitError {
+    let LimitError::NotShared { name, why } = error else { return error };
+    let rule = rules.rules().iter().find(|rule| rule.state_name() == *name);
+    LimitError::NotShared { name: rule.map_or(name, |rule| rule.name.clone()), why }
+}
+
+/// State belongs to a detector's name and key, so that a swap keeps it.
+fn detector_id(detector: &tidegate_policy::DetectorRule) -> u64 {
+    let key: Vec<String> = detector.key.iter().map(ToString::to_string).collect();
+    identity(std::iter::once(detector.name.as_bytes()).chain(key.iter().map(|part| part.as_bytes())))
+}
+
+impl LimitHandle {
+    pub(crate) fn new(limit: LimitRef) -> LimitHandle {
+        LimitHandle { limit, variants: OnceLock::new() }
+    }
+
+    /// The limit at a degree of trust. Should the store have no number left for
+    /// it, the limit stays as it is.
+    pub(crate) fn at<S: Store>(&self, trust: Trust, store: &S) -> &LimitRef {
+        if trust == Trust::NONE {
+            return &self.limit;
+        }
+        let degrees = usize::from(Trust::FULL.hundredths()) + 1;
+        let variants = self.variants.get_or_init(|| (0..degrees).map(|_| OnceLock::new()).collect());
+        let hundredths = trust.hundredths();
+        variants[usize::from(hundredths)]
+            .get_or_init(|| store.variant(&self.limit, hundredths).unwrap_or_else(|_| self.limit.clone()))
+    }
+}

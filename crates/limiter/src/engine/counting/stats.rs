@@ -1,0 +1,210 @@
+//! What is counted, once, for every protocol.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tidegate_core::{Cost, Nanos};
+use tidegate_policy::{Facts, Plan, RuleSet};
+
+use super::counters::{RuleCounters, RuleOutcome, RuleSnapshot, Totals, TrustHistogram};
+use super::durations::DurationHistogram;
+use super::hot_keys::{HotKey, HotKeys};
+use crate::engine::active::{Active, NamedCounters};
+use crate::engine::bursts::BurstAction;
+use crate::engine::decide::conclude::degrades;
+use crate::engine::decision::{Reason, Ruling};
+
+/// How many of the busiest keys are told apart.
+const HOT_KEYS: usize = 64;
+
+/// What stands between the parts of a key, as hot keys print it.
+const SEPARATOR: &str = "\\u{1f}";
+
+/// Counters of a limiter.
+#[derive(Debug)]
+pub(crate) struct Stats {
+    /// By [`Reason`].
+    pub(crate) reasons: Totals,
+    /// Warned, blocked.
+    pub(crate) burst_actions: Totals,
+    pub(crate) unknown_tenants: Totals,
+    pub(crate) trust: TrustHistogram,
+    pub(crate) queue_waits: DurationHistogram,
+    pub(crate) retry_waits: DurationHistogram,
+    consumers: HotKeys,
+    denied: HotKeys,
+    names: Mutex<Names>,
+}
+
+/// The limits by name, across policies.
+#[derive(Debug, Default)]
+struct Names {
+    known: HashMap<Box<str>, NamedCounters>,
+    given: u32,
+}
+
+/// What there is to count in a decision that is one of several.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CountScope<'a> {
+    /// Was it charged, if it was allowed?
+    pub(crate) charged: bool,
+    /// The items whose bucket is counted with another decision.
+    pub(crate) elsewhere: &'a [bool],
+}
+
+impl Default for CountScope<'_> {
+    /// Of a decision that stands alone, everything.
+    fn default() -> Self {
+        CountScope { charged: true, elsewhere: &[] }
+    }
+}
+
+/// A key that was much used or much denied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BusyKey {
+    /// The name of the limit.
+    pub limit: String,
+    /// The key, made printable and shortened.
+    pub key: String,
+    /// The values that it is made of, in the order of the limit's key; those that were cut off are missing.
+    pub parts: Vec<String>,
+    /// How much: tokens taken, or requests denied. Too high by at most `error`.
+    pub count: u64,
+    /// By how much the count may be too high.
+    pub error: u64,
+}
+
+impl Stats {
+    pub(crate) fn new() -> Stats {
+        Stats {
+            reasons: Totals::new(Reason::ALL.len()),
+            burst_actions: Totals::new(2),
+            unknown_tenants: Totals::new(1),
+            trust: TrustHistogram::new(),
+            queue_waits: DurationHistogram::new(),
+            retry_waits: DurationHistogram::new(),
+            consumers: HotKeys::new(HOT_KEYS),
+            denied: HotKeys::new(HOT_KEYS),
+            names: Mutex::default(),
+        }
+    }
+
+    /// What is known of each name of a rule set. Names that it no longer has are
+    /// forgotten when it is in use.
+    pub(crate) fn names_of(&self, rules: &RuleSet) -> HashMap<Box<str>, NamedCounters> {
+        let mut names = self.names();
+        let Names { known, given } = &mut *names;
+        let mut watched = |name: &str| {
+            let fresh = || {
+                *given += 1;
+                NamedCounters { id: *given, counters: Arc::new(RuleCounters::new()) }
+            };
+            known.get(name).cloned().unwrap_or_else(fresh)
+        };
+        rules.rules().iter().map(|rule| (rule.name.clone(), watched(&rule.name))).collect()
+    }
+
+    /// These names are in use from now on.
+    pub(crate) fn use_names(&self, names: HashMap<Box<str>, NamedCounters>) {
+        self.names().known = names;
+    }
+
+    fn names(&self) -> MutexGuard<'_, Names> {
+        self.names.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts a decision that was made, not one that was only looked at.
+    pub(crate) fn count(
+        &self,
+        set: &Active,
+        facts: &Facts<'_, '_>,
+        plan: Option<&Plan>,
+        ruling: &Ruling,
+        scope: CountScope<'_>,
+    ) {
+        self.count_reason(ruling.reason, ruling.retry_after.filter(|_| !ruling.allowed));
+        if let Some(trust) = facts.request.trust {
+            self.trust.count(trust.hundredths());
+        }
+        let Some(plan) = plan else { return };
+        for (place, (item, standing)) in plan.items().iter().zip(&ruling.standings).enumerate() {
+            if scope.elsewhere.get(place).is_some_and(|elsewhere| *elsewhere) {
+                continue;
+            }
+            let rule = set.rules.rule(item.rule);
+            let watched = &set.bound[item.rule as usize].watched;
+            let decision = &standing.decision;
+            let outcome = match decision.is_allowed() {
+                true if standing.queued => RuleOutcome::Queued,
+                true => RuleOutcome::Allowed,
+                false if rule.is_shadow() => RuleOutcome::ShadowDenied,
+                false if degrades(rule) => RuleOutcome::Degraded,
+                false => RuleOutcome::Denied,
+            };
+            watched.counters.count(outcome);
+            watched.counters.count_remaining(decision.remaining, decision.limit);
+            // One bucket for all has no busy key.
+            if rule.is_shadow() || plan.key(item).is_empty() {
+                continue;
+            }
+            if scope.charged && ruling.allowed && decision.is_allowed() && item.cost > Cost::ZERO {
+                self.consumers.record(watched.id, plan.key(item), item.cost.get().into());
+            } else if outcome == RuleOutcome::Denied {
+                self.denied.record(watched.id, plan.key(item), 1);
+            }
+        }
+    }
+
+    /// Counts a decision as such, and the wait that a refusal tells.
+    pub(crate) fn count_reason(&self, reason: Reason, retry_after: Option<Nanos>) {
+        self.reasons.add(reason as usize);
+        if let Some(wait) = retry_after {
+            self.retry_waits.record(wait);
+        }
+    }
+
+    pub(crate) fn count_action(&self, action: BurstAction) {
+        self.burst_actions.add(match action {
+            BurstAction::Warned => 0,
+            BurstAction::Blocked => 1,
+        });
+    }
+
+    /// The keys that took the most.
+    pub(crate) fn top_consumers(&self, most: usize) -> Vec<BusyKey> {
+        self.named(self.consumers.top(most))
+    }
+
+    /// The keys that were denied the most.
+    pub(crate) fn top_denied(&self, most: usize) -> Vec<BusyKey> {
+        self.named(self.denied.top(most))
+    }
+
+    /// Keys of limits that are no longer there are left out.
+    fn named(&self, keys: Vec<HotKey>) -> Vec<BusyKey> {
+        let names = self.names();
+        let by_id: HashMap<u32, &str> =
+            names.known.iter().map(|(name, watched)| (watched.id, &**name)).collect();
+        let named = |key: HotKey| {
+            let limit = (*by_id.get(&key.limit)?).to_owned();
+            // A separator ends each value.
+            let values = key.key.strip_suffix(SEPARATOR).unwrap_or(&key.key);
+            let parts: Vec<String> = values.split(SEPARATOR).map(str::to_owned).collect();
+            let told = parts.join(", ").trim_end_matches(", ").to_owned();
+            Some(BusyKey { limit, key: told, parts, count: key.count, error: key.error })
+        };
+        keys.into_iter().filter_map(named).collect()
+    }
+
+    /// Each limit in use, by name, with its counters.
+    pub(crate) fn limits(&self) -> Vec<(String, RuleSnapshot)> {
+        let names = self.names();
+        let mut limits: Vec<(String, RuleSnapshot)> = names
+            .known
+            .iter()
+            .map(|(name, watched)| (name.to_string(), watched.counters.snapshot()))
+            .collect();
+        limits.sort_by(|a, b| a.0.cmp(&b.0));
+        limits
+    }
+}

@@ -1,0 +1,328 @@
+//! One decision, spelled out.
+
+use tidegate_core::{Algorithm, Cost, Nanos};
+use tidegate_policy::document::{BudgetMode, Sharing};
+use tidegate_policy::{
+    Applicability, Descriptor, Facts, GateStage, KeyBytes, Plan, PlanItem, Request, Strategy, Tier,
+};
+
+use crate::engine::active::{Active, Payer};
+use crate::engine::decision::{Decision, Reason};
+use crate::engine::limiter::Limiter;
+use crate::{Clock, Intent, Memory};
+
+/// Everything that led to a decision.
+#[derive(Debug)]
+pub struct Explanation {
+    /// What a check would say.
+    pub decision: Decision,
+    /// The path in normal form.
+    pub path: Option<String>,
+    /// The route that matched, and what it costs.
+    pub route: Option<(String, Option<u32>)>,
+    /// What the request multiplies costs by.
+    pub cost: u32,
+    /// The entry of `block` or `allow` that decided: the list, its line, its
+    /// reason.
+    pub gate: Option<ExplainedGate>,
+    /// Every burst detector.
+    pub detectors: Vec<ExplainedDetector>,
+    /// Every limit of the policy, in order.
+    pub limits: Vec<ExplainedLimit>,
+    /// The chain of tenants, from the root down; empty if the request names no
+    /// tenant or an unknown one.
+    pub tenants: Vec<ExplainedTenant>,
+    /// The tenant that the policy does not know.
+    pub unknown_tenant: Option<String>,
+}
+
+/// An entry of `block` or `allow` that matched.
+#[derive(Clone, Debug)]
+pub struct ExplainedGate {
+    /// `block` or `allow`.
+    pub list: &'static str,
+    /// Where it stands.
+    pub line: u32,
+    /// Its conditions, as written.
+    pub conditions: Vec<String>,
+    /// Its reason.
+    pub reason: Option<String>,
+}
+
+/// A burst detector, and whether it watches the request.
+#[derive(Clone, Debug)]
+pub struct ExplainedDetector {
+    /// Its name.
+    pub name: String,
+    /// More than this in a window is a burst.
+    pub threshold: u32,
+    /// The window.
+    pub window: Nanos,
+    /// How long a warning lasts; a block lasts twice as long.
+    pub penalty: Nanos,
+    /// Whom it watches: descriptors and values.
+    pub key: Vec<(String, String)>,
+    /// What the request lacks to be watched.
+    pub missing: Option<String>,
+    /// How long the block still lasts, if there is one.
+    pub blocked_for: Option<Nanos>,
+}
+
+/// A limit, and what it has to do with the request.
+#[derive(Clone, Debug)]
+pub struct ExplainedLimit {
+    /// Its name.
+    pub name: String,
+    /// Whom it is for.
+    pub tier: Tier,
+    /// Where it stands in the document.
+    pub line: u32,
+    /// Why it does not apply; `None` if it does.
+    pub why_not: Option<String>,
+    /// What it matches on, as written.
+    pub conditions: Vec<String>,
+    /// Its group.
+    pub group: Option<String>,
+    /// The bucket, if it applies.
+    pub bucket: Option<ExplainedBucket>,
+}
+
+/// The arithmetic of one bucket.
+#[derive(Clone, Debug)]
+pub struct ExplainedBucket {
+    /// What tells this bucket from others of the limit: descriptors and values.
+    pub key: Vec<(String, String)>,
+    /// How the limit counts, and its numbers, in words.
+    pub limit: String,
+    /// The trust that scaled them, in hundredths.
+    pub trust: Option<u8>,
+    /// What the request costs here.
+    pub cost: u32,
+    /// Where that comes from.
+    pub cost_from: String,
+    /// The bucket before the request.
+    pub before: tidegate_core::LimitDecision,
+    /// What it says to the request.
+    pub answer: tidegate_core::LimitDecision,
+    /// Is it only watched?
+    pub shadow: bool,
+    /// What happens to a request that it denies.
+    pub strategy: Strategy,
+}
+
+/// A tenant in the chain.
+#[derive(Clone, Debug)]
+pub struct ExplainedTenant {
+    /// Its id.
+    pub id: String,
+    /// Whether it binds its descendants.
+    pub sharing: Sharing,
+    /// Its budget.
+    pub budget: BudgetMode,
+    /// Its own numbers.
+    pub own: Option<String>,
+    /// What applies to it: the least down the chain.
+    pub effective: Option<String>,
+    /// What part it has in this request, in words.
+    pub part: &'static str,
+    /// Its bucket, if the request is charged there.
+    pub bucket: Option<ExplainedBucket>,
+}
+
+impl<C: Clock> Limiter<Memory<C>, C> {
+    /// What a check of this request would say now, and why. Nothing is charged
+    /// or counted.
+    pub fn explain(&self, request: &Request<'_>) -> Explanation {
+        let now = self.clock.now();
+        let decision = self.peek(request);
+        let set = self.active.load_full();
+        let facts = set.rules.facts(request);
+        let plan = set.rules.plan(&facts);
+        let limits = self.explain_limits(&set, &facts, &plan, now);
+        let known = |id: &&str| set.rules.tenants().get(id).is_some();
+        let tenant = request.tenant.as_deref();
+        // Entries that were not reached have decided nothing.
+        let ended_before = matches!(decision.reason(), Reason::BurstBlocked | Reason::InvalidCredentials);
+        let gate = if ended_before { None } else { explain_gate(&set, &facts, self.clock.wall_at(now)) };
+        Explanation {
+            decision,
+            path: facts.path.as_deref().map(str::to_owned),
+            route: facts.route().map(|(route, cost)| (route.to_owned(), cost.map(Cost::get))),
+            cost: request.cost.get(),
+            gate,
+            detectors: self.explain_detectors(&set, &facts, now),
+            limits,
+            tenants: tenant
+                .filter(known)
+                .map(|id| self.explain_tenants(&set, &facts, &plan, id, now))
+                .unwrap_or_default(),
+            unknown_tenant: tenant.filter(|_| plan.unknown_tenant).map(str::to_owned),
+        }
+    }
+
+    fn explain_detectors(&self, set: &Active, facts: &Facts<'_, '_>, now: Nanos) -> Vec<ExplainedDetector> {
+        let explain = |(number, detector): (usize, &tidegate_policy::DetectorRule)| {
+            let mut key = KeyBytes::new();
+            let missing = facts.write_key(&detector.key, &mut key).err();
+            let watched = self.bursts.watch(&set.detectors[number], &key, false, now);
+            let until = watched.blocked_until.filter(|_| missing.is_none());
+            ExplainedDetector {
+                name: detector.name.to_string(),
+                threshold: detector.threshold,
+                window: detector.window,
+                penalty: detector.penalty,
+                key: key_parts(&detector.key, facts),
+                missing: missing.map(ToString::to_string),
+                blocked_for: until.map(|until| until.saturating_sub(now)),
+            }
+        };
+        set.rules.detectors().iter().enumerate().map(explain).collect()
+    }
+
+    fn explain_limits(
+        &self,
+        set: &Active,
+        facts: &Facts<'_, '_>,
+        plan: &Plan,
+        now: Nanos,
+    ) -> Vec<ExplainedLimit> {
+        let explain = |judged: tidegate_policy::Judgement<'_>| {
+            let rule = judged.rule;
+            let item = plan.items().iter().find(|item| item.rule == judged.number);
+            ExplainedLimit {
+                name: rule.name.to_string(),
+                tier: rule.tier,
+                line: rule.at.line,
+                why_not: why_not(&judged.standing),
+                conditions: rule.conditions.iter().map(ToString::to_string).collect(),
+                group: rule.group.as_ref().map(|group| group.name.to_string()),
+                bucket: item.map(|item| self.explain_bucket(set, facts, plan, item, now)),
+            }
+        };
+        set.rules.judge(facts).into_iter().map(explain).collect()
+    }
+
+    fn explain_bucket(
+        &self,
+        set: &Active,
+        facts: &Facts<'_, '_>,
+        plan: &Plan,
+        item: &PlanItem,
+        now: Nanos,
+    ) -> ExplainedBucket {
+        let rule = set.rules.rule(item.rule);
+        let place = plan.items().iter().position(|other| other == item).expect("the item is of this plan");
+        let charge = set.charges(plan, Payer::of(facts.request), &self.store)[place];
+        let mut free = charge;
+        free.cost = Cost::ZERO;
+        let peek = |charge| self.store.charge_now(Intent::Peek, &[charge], now).decisions[0];
+        // A tenant's bucket as a whole has no key; its scope divides its own alone.
+        let aggregate = charge.key.is_empty() && rule.tier == Tier::Tenant;
+        let trusted = rule.adaptive && set.rules.uses_trust();
+        ExplainedBucket {
+            key: if aggregate { Vec::new() } else { key_parts(&rule.key, facts) },
+            limit: match charge.limit.limit() {
+                plain if *plain == rule.limit => rule.numbers.describe(plain.algorithm()),
+                scaled => {
+                    match facts.request.trust.and_then(|trust| rule.numbers.trusted(trust.hundredths())) {
+                        Some(numbers) if scaled.algorithm() == Algorithm::TokenBucket => {
+                            numbers.describe(scaled.algorithm())
+                        }
+                        _ => scaled.to_string(),
+                    }
+                }
+            },
+            trust: facts.request.trust.filter(|_| trusted).map(|trust| trust.hundredths()),
+            cost: charge.cost.get(),
+            cost_from: rule.cost.explain(facts),
+            before: peek(free),
+            answer: peek(charge),
+            shadow: rule.is_shadow(),
+            strategy: rule.strategy.clone(),
+        }
+    }
+
+    fn explain_tenants(
+        &self,
+        set: &Active,
+        facts: &Facts<'_, '_>,
+        plan: &Plan,
+        named: &str,
+        now: Nanos,
+    ) -> Vec<ExplainedTenant> {
+        let explain = |tenant: &tidegate_policy::Tenant| {
+            let of_tenant = |item: &&PlanItem| {
+                set.rules.rule(item.rule).name[..].strip_prefix("tenant:") == Some(&tenant.id)
+            };
+            let item = plan.items().iter().skip_while(|item| (item.rule as usize) < set.rules.limits().len());
+            let item = item.clone().find(of_tenant);
+            let part = match (&*tenant.id == named, tenant.sharing, tenant.own, item) {
+                (true, _, _, Some(_)) => "named by the request, charged",
+                (true, _, _, None) => "named by the request, no limit in its chain",
+                (false, _, None, _) => "has no limit of its own",
+                (false, Sharing::Private, ..) => "private: hidden from those below",
+                (false, _, _, Some(_)) => "keeps a budget: charged too",
+                (false, _, _, None) => "only caps those below",
+            };
+            ExplainedTenant {
+                id: tenant.id.to_string(),
+                sharing: tenant.sharing,
+                budget: tenant.budget,
+                own: tenant.own.map(|own| own.to_string()),
+                effective: tenant.effective.map(|effective| effective.to_string()),
+                part,
+                bucket: item.map(|item| self.explain_bucket(set, facts, plan, item, now)),
+            }
+        };
+        set.rules.tenants().chain(named).into_iter().map(explain).collect()
+    }
+}
+
+/// The parts of a key.
+fn key_parts(key: &[Descriptor], facts: &Facts<'_, '_>) -> Vec<(String, String)> {
+    let value = |descriptor: &Descriptor| match facts.value(descriptor) {
+        Some(value) => printable(&value),
+        None => "(none)".to_owned(),
+    };
+    key.iter().map(|descriptor| (descriptor.to_string(), value(descriptor))).collect()
+}
+
+fn printable(text: &str) -> String {
+    text.chars()
+        .flat_map(|char| if char.is_control() { char.escape_default().collect() } else { vec![char] })
+        .collect()
+}
+
+fn explain_gate(set: &Active, facts: &Facts<'_, '_>, now: Nanos) -> Option<ExplainedGate> {
+    let (block, allow) = (set.rules.block(), set.rules.allow());
+    let find = |stage| {
+        let blocking = block.find(stage, facts, now).map(|entry| ("block", entry));
+        blocking.or_else(|| Some(("allow", allow.find(stage, facts, now)?)))
+    };
+    let (list, entry) = find(GateStage::Unidentified).or_else(|| find(GateStage::Identified))?;
+    Some(ExplainedGate {
+        list,
+        line: entry.at.line,
+        conditions: entry.conditions.iter().map(ToString::to_string).collect(),
+        reason: entry.reason.as_deref().map(str::to_owned),
+    })
+}
+
+fn why_not(standing: &Applicability<'_>) -> Option<String> {
+    Some(match standing {
+        Applicability::Applies => return None,
+        Applicability::Disabled => "it is switched off (`enabled: false`)".to_owned(),
+        Applicability::Unmet { condition, saw: Some(saw) } => {
+            let what = condition.descriptor();
+            let what = if what == Descriptor::Ip { "address".to_owned() } else { what.to_string() };
+            format!("it is for {condition}; the request's {what} is `{saw}`")
+        }
+        Applicability::Unmet { condition, saw: None } => {
+            format!("it is for {condition}; the request has no {}", condition.descriptor())
+        }
+        Applicability::NoKey(descriptor) => {
+            format!("it counts by {descriptor}, which the request does not have")
+        }
+        Applicability::GroupTaken { by } => format!("`{}` of the same group matched first", by.name),
+    })
+}

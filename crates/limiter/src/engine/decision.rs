@@ -1,0 +1,391 @@
+//! What is decided about a request, and everything that can be told of it.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::Guard;
+use smallvec::SmallVec;
+use tidegate_core::{Nanos, RetryAfter};
+use tidegate_policy::{Rule, Strategy, Tier};
+
+use super::active::Active;
+
+/// Why it was decided so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Reason {
+    /// All limits admit it.
+    Ok,
+    /// No limit applies.
+    NoLimit,
+    /// An entry of `allow` names it.
+    Allowlisted,
+    /// An entry of `block` names it.
+    Blocked,
+    /// A burst detector has blocked it.
+    BurstBlocked,
+    /// A token bucket does not hold its cost.
+    TokenBucketExceeded,
+    /// A sliding window is full.
+    SlidingWindowExceeded,
+    /// A sliding log is full.
+    SlidingLogExceeded,
+    /// A fixed window is full.
+    FixedWindowExceeded,
+    /// It costs more than a limit can ever hold.
+    CostExceedsCapacity,
+    /// Too many wait already.
+    QueueFull,
+    /// It would have to wait too long.
+    QueueTimeout,
+    /// The store cannot tell, and the limit says to refuse then.
+    StoreUnavailable,
+    /// Nobody knows its tenant, and the policy says to refuse then.
+    UnknownTenant,
+    /// Everything is admitted, by order.
+    KillSwitch,
+    /// Its credential is there and does not hold.
+    InvalidCredentials,
+}
+
+impl Reason {
+    /// All of them; a reason's place is its number.
+    pub const ALL: [Reason; 16] = [
+        Reason::Ok,
+        Reason::NoLimit,
+        Reason::Allowlisted,
+        Reason::Blocked,
+        Reason::BurstBlocked,
+        Reason::TokenBucketExceeded,
+        Reason::SlidingWindowExceeded,
+        Reason::SlidingLogExceeded,
+        Reason::FixedWindowExceeded,
+        Reason::CostExceedsCapacity,
+        Reason::QueueFull,
+        Reason::QueueTimeout,
+        Reason::StoreUnavailable,
+        Reason::UnknownTenant,
+        Reason::KillSwitch,
+        Reason::InvalidCredentials,
+    ];
+
+    /// The word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Reason::Ok => "ok",
+            Reason::NoLimit => "no_limit",
+            Reason::Allowlisted => "allowlisted",
+            Reason::Blocked => "blocked",
+            Reason::BurstBlocked => "burst_blocked",
+            Reason::TokenBucketExceeded => "token_bucket_exceeded",
+            Reason::SlidingWindowExceeded => "sliding_window_exceeded",
+            Reason::SlidingLogExceeded => "sliding_log_exceeded",
+            Reason::FixedWindowExceeded => "fixed_window_exceeded",
+            Reason::CostExceedsCapacity => "cost_exceeds_capacity",
+            Reason::QueueFull => "queue_full",
+            Reason::QueueTimeout => "queue_timeout",
+            Reason::StoreUnavailable => "store_unavailable",
+            Reason::UnknownTenant => "unknown_tenant",
+            Reason::KillSwitch => "kill_switch",
+            Reason::InvalidCredentials => "invalid_credentials",
+        }
+    }
+
+    /// Is the server short of something, rather than the client over its limit?
+    pub const fn is_unavailable(self) -> bool {
+        matches!(self, Reason::QueueFull | Reason::QueueTimeout | Reason::StoreUnavailable)
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Who said no, or would have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refuser {
+    Block,
+    Detector(u32),
+    Credentials,
+    UnknownTenant,
+    Rule(u32),
+}
+
+/// What one limit says, by the number of its rule.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RuleStanding {
+    pub(crate) rule: u32,
+    pub(crate) decision: tidegate_core::LimitDecision,
+    /// Is it waited for?
+    pub(crate) queued: bool,
+}
+
+/// A decision without the policy it was made under.
+#[derive(Debug)]
+pub(crate) struct Ruling {
+    pub(crate) at: Nanos,
+    /// What the wall clock showed then.
+    pub(crate) wall: Nanos,
+    pub(crate) allowed: bool,
+    pub(crate) reason: Reason,
+    pub(crate) standings: SmallVec<[RuleStanding; 8]>,
+    /// The tightest of the standings: the one that speaks for all.
+    pub(crate) speaker: Option<usize>,
+    pub(crate) refuser: Option<Refuser>,
+    /// Zero if allowed, `None` if no wait will do or none is known.
+    pub(crate) retry_after: Option<Nanos>,
+    /// The same in whole seconds, jitter included.
+    pub(crate) retry_after_secs: Option<u64>,
+    /// The rule that marks the request.
+    pub(crate) degraded_by: Option<u32>,
+    pub(crate) queued: Option<Nanos>,
+    /// Who would have said no.
+    pub(crate) shadow_denied: SmallVec<[Refuser; 4]>,
+    /// Did limits have to decide without the store?
+    pub(crate) without_store: bool,
+}
+
+impl Ruling {
+    /// An admission that no limit has a part in.
+    pub(crate) fn admitted(at: Nanos, reason: Reason) -> Ruling {
+        Ruling {
+            at,
+            wall: at,
+            allowed: true,
+            reason,
+            standings: SmallVec::new(),
+            speaker: None,
+            refuser: None,
+            retry_after: Some(Nanos::ZERO),
+            retry_after_secs: Some(0),
+            degraded_by: None,
+            queued: None,
+            shadow_denied: SmallVec::new(),
+            without_store: false,
+        }
+    }
+
+    /// A refusal that no limit has a part in.
+    pub(crate) fn refused(at: Nanos, reason: Reason, by: Refuser, until: Option<Nanos>) -> Ruling {
+        let retry_after = until.map(|until| until.saturating_sub(at));
+        Ruling {
+            allowed: false,
+            refuser: Some(by),
+            retry_after,
+            retry_after_secs: retry_after.map(|wait| wait.as_secs_ceil().max(1)),
+            ..Ruling::admitted(at, reason)
+        }
+    }
+}
+
+#[cfg(feature = "async")]
+impl Ruling {
+    /// What limits say, where the time in a queue has run out. What was decided
+    /// without limits stays, and so does what no limit speaks for: after a change
+    /// of the policy there may be only some that watch, and those refuse nobody.
+    pub(crate) fn time_out(&mut self) {
+        let Some(standing) = self.speaker.and_then(|place| self.standings.get(place)) else { return };
+        if self.allowed {
+            self.refuser = Some(Refuser::Rule(standing.rule));
+            self.retry_after = Some(Nanos::new(1));
+            self.retry_after_secs = Some(1);
+        }
+        (self.allowed, self.reason, self.degraded_by) = (false, Reason::QueueTimeout, None);
+    }
+}
+
+/// What is decided about a request.
+///
+/// It holds on to the policy that it was made under, so that names can be told;
+/// keep it no longer than the answer takes.
+#[must_use = "a request that was not admitted must not be served"]
+pub struct Decision {
+    set: Guard<Arc<Active>>,
+    ruling: Ruling,
+}
+
+/// What one limit has to do with a decision.
+#[derive(Clone, Copy, Debug)]
+pub struct LimitStanding<'d> {
+    /// The limit.
+    pub rule: &'d Rule,
+    /// What it says: whether it alone admits the request, and where it stands.
+    pub decision: &'d tidegate_core::LimitDecision,
+}
+
+impl Decision {
+    pub(crate) fn new(set: Guard<Arc<Active>>, ruling: Ruling) -> Decision {
+        Decision { set, ruling }
+    }
+
+    /// The policy that it was made under.
+    pub(crate) fn policy(&self) -> Arc<Active> {
+        Arc::clone(&self.set)
+    }
+
+    /// The same, held in a way that is cheap for others while it is long.
+    #[cfg(feature = "async")]
+    pub(crate) fn under_full_policy(self) -> Decision {
+        Decision { set: Guard::from_inner(Guard::into_inner(self.set)), ruling: self.ruling }
+    }
+
+    #[cfg(feature = "async")]
+    pub(crate) fn ruling_mut(&mut self) -> (&Active, &mut Ruling) {
+        (&self.set, &mut self.ruling)
+    }
+
+    /// Do answers that no limit has a part in have headers?
+    pub(crate) fn has_headers(&self) -> bool {
+        self.set.rules.has_headers()
+    }
+
+    /// Is the request admitted?
+    pub fn is_allowed(&self) -> bool {
+        self.ruling.allowed
+    }
+
+    /// Why.
+    pub fn reason(&self) -> Reason {
+        self.ruling.reason
+    }
+
+    /// Was it made without the store, since that could not tell? Then each limit went by its `on_store_error`.
+    pub fn without_store(&self) -> bool {
+        self.ruling.without_store
+    }
+
+    /// When it was decided, by the steady clock.
+    pub fn at(&self) -> Nanos {
+        self.ruling.at
+    }
+
+    /// What the wall clock showed when it was decided.
+    pub fn wall(&self) -> Nanos {
+        self.ruling.wall
+    }
+
+    /// The tightest limit, which speaks for all: when denied the one with the
+    /// longest wait, when allowed the one with the smallest share remaining.
+    pub fn tightest(&self) -> Option<LimitStanding<'_>> {
+        self.ruling.speaker.map(|place| self.standing(&self.ruling.standings[place]))
+    }
+
+    /// Every limit that was looked at, in the order of the document, tenants
+    /// after it from the root down.
+    pub fn limits(&self) -> impl ExactSizeIterator<Item = LimitStanding<'_>> {
+        self.ruling.standings.iter().map(|standing| self.standing(standing))
+    }
+
+    /// The same with how the JSON of each begins.
+    pub(crate) fn limits_with_heads(&self) -> impl Iterator<Item = (&[u8], LimitStanding<'_>)> {
+        let head = |standing: &RuleStanding| &*self.set.bound[standing.rule as usize].json_head;
+        self.ruling.standings.iter().map(move |standing| (head(standing), self.standing(standing)))
+    }
+
+    fn standing<'d>(&'d self, standing: &'d RuleStanding) -> LimitStanding<'d> {
+        LimitStanding { rule: self.set.rules.rule(standing.rule), decision: &standing.decision }
+    }
+
+    /// Whether, and when, to ask again.
+    pub fn retry_after(&self) -> RetryAfter {
+        RetryAfter::from_wait(self.ruling.allowed, self.ruling.retry_after)
+    }
+
+    /// How long until the request is admitted, as the JSON of a decision has it: zero if it is, `None` if no wait will
+    /// do.
+    #[doc(hidden)]
+    pub fn wait(&self) -> Option<Nanos> {
+        self.ruling.retry_after
+    }
+
+    /// The same in whole seconds, as a header says it: rounded up, at least one
+    /// when denied, jitter included.
+    pub fn retry_after_secs(&self) -> Option<u64> {
+        self.ruling.retry_after_secs
+    }
+
+    /// What said no: the name of a limit or a detector, or `block`; where nothing
+    /// of the policy did, the reason.
+    pub fn violated_rule(&self) -> Option<&str> {
+        self.ruling.refuser.map(|refuser| self.name(refuser))
+    }
+
+    /// Whom what said no is for.
+    pub fn violated_tier(&self) -> Option<Tier> {
+        match self.ruling.refuser? {
+            Refuser::Rule(number) => Some(self.set.rules.rule(number).tier),
+            Refuser::UnknownTenant => Some(Tier::Tenant),
+            Refuser::Detector(number) => Some(Tier::of(&self.set.rules.detectors()[number as usize].key)),
+            Refuser::Block | Refuser::Credentials => Some(Tier::Custom),
+        }
+    }
+
+    /// The mark of a limit that was exceeded and only degrades.
+    pub fn degraded(&self) -> Option<&str> {
+        match &self.set.rules.rule(self.ruling.degraded_by?).strategy {
+            Strategy::Degrade { tag } => Some(tag),
+            Strategy::Reject | Strategy::Queue { .. } => None,
+        }
+    }
+
+    /// The mark that the answer's headers may tell: that of the first limit that
+    /// marks the request and has its headers on.
+    pub(crate) fn degraded_to_tell(&self) -> Option<&str> {
+        self.ruling.degraded_by?;
+        let mut marking = self.limits().filter(|limit| !limit.decision.is_allowed());
+        marking.find_map(|limit| match &limit.rule.strategy {
+            Strategy::Degrade { tag } if !limit.rule.is_shadow() && !limit.rule.headers.is_empty() => {
+                Some(&**tag)
+            }
+            _ => None,
+        })
+    }
+
+    /// How long the request has to wait, or had to, in a queue.
+    pub fn queued(&self) -> Option<Duration> {
+        self.ruling.queued.map(Duration::from)
+    }
+
+    /// What would have said no, if it were enforced.
+    pub fn shadow_denied(&self) -> impl Iterator<Item = &str> {
+        self.ruling.shadow_denied.iter().map(|&refuser| self.name(refuser))
+    }
+
+    fn name(&self, refuser: Refuser) -> &str {
+        match refuser {
+            Refuser::Block => "block",
+            Refuser::Credentials => Reason::InvalidCredentials.as_str(),
+            Refuser::UnknownTenant => Reason::UnknownTenant.as_str(),
+            Refuser::Detector(number) => &self.set.rules.detectors()[number as usize].name,
+            Refuser::Rule(number) => &self.set.rules.rule(number).name,
+        }
+    }
+}
+
+impl fmt::Debug for Decision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.to_json())
+    }
+}
+
+#[cfg(all(test, feature = "async"))]
+mod tests {
+    use super::*;
+    use tidegate_core::{Cost, Quota, token_bucket};
+
+    #[test]
+    fn a_limit_that_only_watches_does_not_refuse_who_has_waited_too_long() {
+        let quota = Quota::per_second(1).unwrap();
+        let decision = token_bucket::peek(0, &quota, Cost::ONE, Nanos::SECOND);
+        let mut ruling = Ruling::admitted(Nanos::SECOND, Reason::Ok);
+        ruling.standings.push(RuleStanding { rule: 0, decision, queued: false });
+        ruling.time_out();
+        assert_eq!((ruling.allowed, ruling.reason, ruling.refuser), (true, Reason::Ok, None));
+        ruling.speaker = Some(0);
+        ruling.time_out();
+        let refused = (false, Reason::QueueTimeout, Some(Refuser::Rule(0)));
+        assert_eq!((ruling.allowed, ruling.reason, ruling.refuser), refused);
+    }
+}

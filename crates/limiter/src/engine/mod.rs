@@ -1,0 +1,60 @@
+//! A whole policy, decided: the policy-driven [`Limiter`] (feature `policy`).
+//!
+//! A [`Policy`] is read from a document and compiled; a [`Limiter`] decides
+//! [`Request`]s by it: [`check`](Limiter::check), [`peek`](Limiter::peek),
+//! [`refund`](Limiter::refund), [`explain`](Limiter::explain). A [`Decision`]
+//! tells why, by which limit, and how long to wait, and says it as JSON, as
+//! headers and as a problem body. [`swap`](Limiter::swap) puts another policy
+//! into force while requests go on.
+//!
+//! ```
+//! use tidegate::engine::{Limiter, Policy, Reason, Request};
+//!
+//! let policy = Policy::parse("
+//! version: 1
+//! limits:
+//!   - { name: free, group: plan, match: { plan: free }, key: [user], sustained: { rate: 1, window: minute } }
+//!   - { name: paid, group: plan, key: [user], sustained: { rate: 100 } }
+//! block:
+//!   - { ip: 203.0.113.0/24, reason: abuse }
+//! ")?;
+//! let limiter = Limiter::new(policy)?;
+//!
+//! let free = Request::new().user("42").plan("free");
+//! assert!(limiter.check(&free).is_allowed());
+//! let denied = limiter.check(&free);
+//! assert_eq!((denied.violated_rule(), denied.status()), (Some("free"), 429));
+//! denied.headers(|name, value| println!("{name}: {value}"));
+//!
+//! let blocked = limiter.check(&Request::new().ip([203, 0, 113, 7]));
+//! assert_eq!(blocked.reason(), Reason::Blocked);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod active;
+mod ad_hoc;
+pub mod bursts;
+pub mod counting;
+mod decide;
+mod decision;
+mod limiter;
+#[cfg_attr(not(feature = "async"), allow(dead_code, reason = "without it nobody can wait in a line"))]
+mod queue;
+pub mod render;
+pub mod trust_score;
+
+pub use ad_hoc::{AdHocAnswer, AdHocBuckets, AdHocError, AdHocLimit, AdHocRequest};
+pub use counting::rules_in_force::RulesInForce;
+pub use counting::stats::BusyKey;
+pub use decide::explain::{
+    ExplainedBucket, ExplainedDetector, ExplainedGate, ExplainedLimit, ExplainedTenant, Explanation,
+};
+pub use decide::fallback::{FallbackError, StoreFailures};
+pub use decide::joint::{Joint, JointBy, JointDecision};
+pub use decide::two_steps::Entered;
+pub use decision::{Decision, LimitStanding, Reason};
+pub use limiter::{BURST_KEYS_MAX, InvalidCredentials, Limiter, LimiterError};
+pub use queue::waiting::QueuePlace;
+pub use tidegate_policy::{
+    Credential, LimitBuilder, Policy, PolicyBuilder, PolicyError, Problem, Request, RuleSet, Trust, unmapped,
+};

@@ -1,0 +1,220 @@
+//! Response headers: where a limit stands, in the families that clients read.
+//!
+//! Names and values go to the caller one by one, values written in a buffer on
+//! the stack. Names are in lower case, as HTTP/2 wants them; HTTP/1 does not care. The fields of [`HeaderFamily::Ietf`] have the syntax of
+//! draft-ietf-httpapi-ratelimit-headers, revision 11.
+
+use tidegate_core::Nanos;
+use tidegate_policy::document::HeaderFamily;
+
+/// The largest integer of a structured field.
+const INTEGER_MAX: u64 = 999_999_999_999_999;
+
+/// The mark of a request that is admitted above a limit.
+pub const DEGRADED: &str = "x-ratelimit-degraded";
+
+/// A longer name is cut. Names in a policy are shorter.
+const NAME_MAX: usize = 160;
+
+/// Room for a name in quotes, each letter escaped, and two parameters.
+const LINE_MAX: usize = 2 * NAME_MAX + 64;
+
+/// Where the tightest limit stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TightestNumbers<'a> {
+    /// The name of the limit.
+    pub name: &'a str,
+    /// Its capacity, or its limit per window.
+    pub limit: u32,
+    /// What is left, rounded down.
+    pub remaining: u32,
+    /// How long until all of it is back.
+    pub reset_after: Nanos,
+    /// The seconds it takes to fill, or those of its window.
+    pub window_secs: u64,
+    /// The seconds of `Retry-After`, when denied; `None` when no wait will do.
+    pub retry_after_secs: Option<u64>,
+    /// Whether the request was denied.
+    pub denied: bool,
+    /// When that was, by the wall clock.
+    pub now: Nanos,
+}
+
+/// Why a request was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RefusalText<'a> {
+    /// The seconds to wait; `None` when no wait will do.
+    pub retry_after_secs: Option<u64>,
+    /// What refused it: a limit, a detector, `block`.
+    pub rule: Option<&'a str>,
+    /// The reason in a word, as in a decision.
+    pub reason: &'a str,
+}
+
+/// All headers of an answer.
+///
+/// `standing` is that of the tightest limit, where one applies; `refused` is
+/// given for answers that refuse. Without `response_headers` nothing is left but
+/// what the refusal itself needs: `Retry-After` and `Cache-Control`.
+pub fn write(
+    standing: Option<&TightestNumbers<'_>>,
+    refused: Option<&RefusalText<'_>>,
+    families: &[HeaderFamily],
+    response_headers: bool,
+    mut sink: impl FnMut(&'static str, &str),
+) {
+    if let Some(refused) = refused {
+        write_refusal(refused, response_headers, &mut sink);
+    }
+    if let Some(standing) = standing.filter(|_| response_headers) {
+        write_standing(standing, families, &mut sink);
+    }
+}
+
+/// Where a limit stands, in each of the families.
+pub fn write_standing(
+    standing: &TightestNumbers<'_>,
+    families: &[HeaderFamily],
+    sink: &mut impl FnMut(&'static str, &str),
+) {
+    for family in families {
+        match family {
+            HeaderFamily::XRateLimit => write_x_ratelimit(standing, sink),
+            HeaderFamily::RateLimit03 => write_ratelimit_03(standing, sink),
+            HeaderFamily::Ietf => write_ietf(standing, sink),
+        }
+    }
+}
+
+/// What a refusal says beside where the limit stands. No cache may keep it: what
+/// is refused now is admitted later.
+pub fn write_refusal(
+    refused: &RefusalText<'_>,
+    response_headers: bool,
+    sink: &mut impl FnMut(&'static str, &str),
+) {
+    if let Some(secs) = refused.retry_after_secs {
+        sink("retry-after", Line::default().integer(secs).as_str());
+    }
+    sink("cache-control", "no-store");
+    if !response_headers {
+        return;
+    }
+    if let Some(rule) = refused.rule {
+        sink("x-ratelimit-rule", Line::default().text(rule).as_str());
+    }
+    sink("x-ratelimit-reason", Line::default().text(refused.reason).as_str());
+}
+
+/// The mark of a degraded request.
+pub fn write_degraded(mark: &str, sink: &mut impl FnMut(&'static str, &str)) {
+    sink(DEGRADED, Line::default().text(mark).as_str());
+}
+
+/// The reset is the second, counted from the epoch, at which all is back.
+fn write_x_ratelimit(standing: &TightestNumbers<'_>, sink: &mut impl FnMut(&'static str, &str)) {
+    let reset_at = standing.now.saturating_add(standing.reset_after).as_secs_ceil();
+    sink("x-ratelimit-limit", Line::default().integer(standing.limit.into()).as_str());
+    sink("x-ratelimit-remaining", Line::default().integer(remaining(standing)).as_str());
+    sink("x-ratelimit-reset", Line::default().integer(reset_at).as_str());
+}
+
+/// The reset is a number of seconds from now. A request that will never be
+/// admitted has no time to wait; there it is the time until all is back.
+fn write_ratelimit_03(standing: &TightestNumbers<'_>, sink: &mut impl FnMut(&'static str, &str)) {
+    let reset = wait(standing).unwrap_or(standing.reset_after.as_secs_ceil());
+    sink("ratelimit-limit", Line::default().integer(standing.limit.into()).as_str());
+    sink("ratelimit-remaining", Line::default().integer(remaining(standing)).as_str());
+    sink("ratelimit-reset", Line::default().integer(reset).as_str());
+}
+
+fn write_ietf(standing: &TightestNumbers<'_>, sink: &mut impl FnMut(&'static str, &str)) {
+    let mut policy = Line::default();
+    policy.quoted(standing.name).raw(";q=").integer(standing.limit.into());
+    // A window of zero is no window: the draft forbids it.
+    policy.raw(";w=").integer(standing.window_secs.max(1));
+    sink("ratelimit-policy", policy.as_str());
+
+    let mut state = Line::default();
+    state.quoted(standing.name).raw(";r=").integer(remaining(standing));
+    if let Some(secs) = wait(standing) {
+        state.raw(";t=").integer(secs);
+    }
+    sink("ratelimit", state.as_str());
+}
+
+/// Never more than the limit, whatever the caller says.
+fn remaining(standing: &TightestNumbers<'_>) -> u64 {
+    standing.remaining.min(standing.limit).into()
+}
+
+/// The seconds that a client is told to wait: until all is back when it was
+/// admitted; when denied the same as `Retry-After`, so that the two never
+/// contradict each other.
+fn wait(standing: &TightestNumbers<'_>) -> Option<u64> {
+    if standing.denied { standing.retry_after_secs } else { Some(standing.reset_after.as_secs_ceil()) }
+}
+
+/// A header's value while it is written: visible ASCII and spaces only.
+struct Line {
+    bytes: [u8; LINE_MAX],
+    len: usize,
+}
+
+impl Default for Line {
+    fn default() -> Line {
+        Line { bytes: [0; LINE_MAX], len: 0 }
+    }
+}
+
+impl Line {
+    fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.bytes[..self.len]).expect("only ASCII is written")
+    }
+
+    fn raw(&mut self, text: &str) -> &mut Line {
+        self.bytes[self.len..][..text.len()].copy_from_slice(text.as_bytes());
+        self.len += text.len();
+        self
+    }
+
+    /// A structured field's integer.
+    fn integer(&mut self, value: u64) -> &mut Line {
+        self.raw(itoa::Buffer::new().format(value.min(INTEGER_MAX)))
+    }
+
+    /// A name as it is. What a header cannot carry becomes a question mark.
+    fn text(&mut self, text: &str) -> &mut Line {
+        text.chars().take(NAME_MAX).for_each(|letter| self.push(visible(letter)));
+        self
+    }
+
+    /// A structured field's string.
+    fn quoted(&mut self, text: &str) -> &mut Line {
+        self.push(b'"');
+        for letter in text.chars().take(NAME_MAX) {
+            let byte = visible(letter);
+            if matches!(byte, b'"' | b'\\') {
+                self.push(b'\\');
+            }
+            self.push(byte);
+        }
+        self.push(b'"');
+        self
+    }
+
+    fn push(&mut self, byte: u8) {
+        self.bytes[self.len] = byte;
+        self.len += 1;
+    }
+}
+
+fn visible(letter: char) -> u8 {
+    match letter {
+        ' '..='~' => letter as u8,
+        _ => b'?',
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,140 @@
+//! A decision as JSON, the same for every protocol and for simulations.
+
+use std::io::Write;
+
+use tidegate_core::Nanos;
+use tidegate_policy::{JsonText, Rule};
+
+use crate::engine::decision::{Decision, LimitStanding};
+
+/// More than most decisions take.
+const BYTES_USUAL: usize = 1_024;
+
+impl Decision {
+    /// The decision as one line of JSON.
+    pub fn to_json(&self) -> String {
+        let mut out = Vec::with_capacity(BYTES_USUAL);
+        out.push(b'{');
+        self.write_json_members(&mut out);
+        out.push(b'}');
+        String::from_utf8(out).expect("JSON is text")
+    }
+
+    /// Its members, without the braces around them, so that more can stand
+    /// beside them.
+    pub fn write_json_members(&self, out: &mut Vec<u8>) {
+        out.reserve(BYTES_USUAL);
+        let speaker = self.tightest();
+        let put = |out: &mut Vec<u8>, text: &str| out.extend_from_slice(text.as_bytes());
+        put(out, "\"allowed\":");
+        put(out, bool_text(self.is_allowed()));
+        put(out, ",\"reason\":\"");
+        put(out, self.reason().as_str());
+        put(out, "\",\"limit\":");
+        write_or(out, speaker.map(|limit| limit.decision.limit.into()), "-1");
+        put(out, ",\"remaining\":");
+        write_or(out, speaker.map(|limit| limit.decision.remaining.into()), "-1");
+        put(out, ",\"reset_after_ms\":");
+        write_or(out, speaker.map(|limit| limit.decision.reset_after.as_millis_ceil()), "null");
+        put(out, ",\"retry_after\":");
+        write_or(out, self.retry_after_secs(), "null");
+        put(out, ",\"retry_after_ms\":");
+        write_or(out, self.wait().map(Nanos::as_millis_ceil), "null");
+        put(out, ",\"violated_rule\":");
+        write_text_or_null(out, self.violated_rule());
+        put(out, ",\"violated_tier\":");
+        write_text_or_null(out, self.violated_tier().map(|tier| tier.as_str()));
+        put(out, ",\"degraded\":");
+        put(out, bool_text(self.degraded().is_some()));
+        put(out, ",\"shadow_denied\":[");
+        for (place, name) in self.shadow_denied().enumerate() {
+            put(out, if place == 0 { "" } else { "," });
+            write_text(out, name);
+        }
+        put(out, "],\"limits\":[");
+        for (place, (head, limit)) in self.limits_with_heads().enumerate() {
+            if place > 0 {
+                out.push(b',');
+            }
+            write_limit(out, head, &limit);
+        }
+        put(out, "]");
+        if let Some(wait) = self.queued().map(Nanos::from) {
+            put(out, ",\"queued_ms\":");
+            write_number(out, wait.as_millis_ceil());
+        }
+    }
+}
+
+/// What the JSON of a limit begins with, up to whether it admits.
+pub(crate) fn limit_head(rule: &Rule) -> Box<[u8]> {
+    let mut head = b"{\"name\":".to_vec();
+    write_text(&mut head, &rule.name);
+    head.extend_from_slice(format!(",\"tier\":\"{}\",\"allowed\":", rule.tier).as_bytes());
+    head.into()
+}
+
+fn write_limit(out: &mut Vec<u8>, head: &[u8], limit: &LimitStanding<'_>) {
+    let put = |out: &mut Vec<u8>, text: &str| out.extend_from_slice(text.as_bytes());
+    out.extend_from_slice(head);
+    put(out, if limit.decision.is_allowed() { "true,\"limit\":" } else { "false,\"limit\":" });
+    write_number(out, limit.decision.limit.into());
+    put(out, ",\"remaining\":");
+    write_number(out, limit.decision.remaining.into());
+    put(out, ",\"reset_after_ms\":");
+    write_number(out, limit.decision.reset_after.as_millis_ceil());
+    put(out, ",\"retry_after_ms\":");
+    write_or(out, limit.decision.wait().map(Nanos::as_millis_ceil), "null");
+    put(out, if limit.rule.is_shadow() { ",\"mode\":\"shadow\"}" } else { "}" });
+}
+
+fn bool_text(value: bool) -> &'static str {
+    if value { "true" } else { "false" }
+}
+
+fn write_or(out: &mut Vec<u8>, number: Option<u64>, otherwise: &str) {
+    match number {
+        Some(number) => write_number(out, number),
+        None => out.extend_from_slice(otherwise.as_bytes()),
+    }
+}
+
+/// Not by `fmt`: a decision has a dozen numbers, and the general way to format one
+/// takes longer than deciding.
+fn write_number(out: &mut Vec<u8>, number: u64) {
+    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+}
+
+fn write_text_or_null(out: &mut Vec<u8>, text: Option<&str>) {
+    match text {
+        Some(text) => write_text(out, text),
+        None => out.extend_from_slice(b"null"),
+    }
+}
+
+fn write_text(out: &mut Vec<u8>, text: &str) {
+    write!(out, "{}", JsonText::new(text)).expect("writing to memory does not fail");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_written_as_they_are() {
+        for number in [0, 9, 10, 99, 100, 4_294_967_295, u64::MAX - 1, u64::MAX] {
+            let mut out = Vec::new();
+            write_number(&mut out, number);
+            assert_eq!(String::from_utf8(out).unwrap(), number.to_string());
+        }
+    }
+
+    #[test]
+    fn text_is_read_back_as_it_was() {
+        for text in ["", "plain", "é€😀", "a\"b\\c", "\u{0}\u{1f}\u{7f}\n"] {
+            let mut out = Vec::new();
+            write_text(&mut out, text);
+            assert_eq!(serde_json::from_slice::<String>(&out).unwrap(), text);
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! What becomes of the word in a slot that is found under another version; the
+//! rule is in [`crate::history::edits`].
+
+use tidegate_core::{Limit, Meter, Nanos};
+
+use super::version::{MemoryRegistry, MemoryVersion};
+use crate::history::edits::retrust_word;
+
+impl MemoryRegistry {
+    /// Where a state found under `found` goes when it is charged under `wanted`:
+    /// to that version, or, if a newer generation is found, to the same trust of
+    /// that one. Where nobody has asked for it yet, the state stays as it is: a
+    /// version is made under a lock, and nobody waits for one here.
+    pub(crate) fn target<'a>(
+        &'a self,
+        found: &'a MemoryVersion,
+        wanted: &'a MemoryVersion,
+    ) -> &'a MemoryVersion {
+        if found.generation <= wanted.generation {
+            return wanted;
+        }
+        let plain = self.plain(found);
+        match wanted.trust {
+            0 => plain,
+            trust => plain.known_variant(trust).map_or(found, |variant| variant),
+        }
+    }
+
+    /// Brings a word from the version it is written in to `wanted`: each edit as
+    /// of its own instant, a change of trust as of `now`, which tells the instant
+    /// as a meter sees it.
+    pub(crate) fn bring_up(
+        &self,
+        from: u32,
+        word: u64,
+        wanted: &MemoryVersion,
+        now: impl Fn(&Meter) -> Nanos,
+    ) -> (u32, u64) {
+        if from == wanted.number {
+            return (from, word);
+        }
+        let found = &**self.get(from);
+        let (limit, word) = self.edited(found, word, wanted);
+        let target = self.target(found, wanted);
+        let same_trust = target.trust == found.trust;
+        let word = if same_trust { word } else { retrust_word(&limit, word, &target.limit, now) };
+        (target.number, word)
+    }
+
+    /// A word brought up edit by edit to the generation of `wanted`, at the trust
+    /// it is written in, and its limit there.
+    fn edited(&self, found: &MemoryVersion, word: u64, wanted: &MemoryVersion) -> (Limit, u64) {
+        let edits = self.edits(found, wanted, found.trust);
+        edits.fold((found.limit, word), |(_, word), edit| (edit.after, edit.carry_word(word, edit.at())))
+    }
+
+    /// A word that is found at another trust than that of `wanted`, as it stays if
+    /// nothing is charged; `None` if it is at that trust.
+    pub(crate) fn unchanged(&self, (from, word): (u32, u64), wanted: u32) -> Option<(Meter, u64)> {
+        let (found, wanted) = (&**self.get(from), &**self.get(wanted));
+        if found.trust == wanted.trust {
+            return None;
+        }
+        let (limit, word) = self.edited(found, word, wanted);
+        limit.meter().map(|meter| (*meter, word))
+    }
+
+    /// Is nothing used of a word, whatever trust it is charged at next?
+    pub(crate) fn is_idle(&self, version: &MemoryVersion, word: u64, now: impl Fn(&Meter) -> Nanos) -> bool {
+        let plain = self.plain(version);
+        let newest = plain.newest();
+        let (limit, word) = if newest.number == plain.number {
+            (version.limit, word)
+        } else {
+            self.edited(version, word, newest)
+        };
+        // A limit that has become one that keeps logs leaves nothing in slots.
+        limit.meter().is_none_or(|meter| {
+            if version.is_trusted() {
+                meter.is_idle_at_any_trust(word, newest.limit.capacity(), now(meter))
+            } else {
+                meter.is_idle(word, now(meter))
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_core::{Carry, Cost, Quota, token_bucket};
+
+    #[test]
+    fn a_word_is_carried_edit_by_edit_each_at_its_time() {
+        let registry = MemoryRegistry::default();
+        let at = Nanos::from_secs;
+        let slow = Quota::new(1, Nanos::SECOND, 100).unwrap();
+        let fast = Quota::new(10, Nanos::SECOND, 100).unwrap();
+        let edit = |quota: Quota, now| registry.name("a", quota.into(), Carry::AsIs, now).unwrap().id();
+        let first = edit(slow, at(100));
+        let drained = token_bucket::take(0, &slow, Cost::new(100), at(100)).1.unwrap();
+        edit(fast, at(110));
+        let last = edit(slow, at(113));
+        let (number, word) = registry.bring_up(first, drained, registry.get(last), |_| at(115));
+        assert_eq!(number, last);
+        // 10 s at 1, 3 s at 10, then 2 s at 1 again.
+        let left = token_bucket::peek(word, &slow, Cost::ONE, at(115)).remaining;
+        assert_eq!(left, 42);
+        let (number, word) = registry.bring_up(last, word, registry.get(first), |_| at(115));
+        assert_eq!(number, last, "a newer word is not taken back");
+        assert_eq!(token_bucket::peek(word, &slow, Cost::ONE, at(115)).remaining, 42);
+    }
+
+    /// Tokens left in a word, under the version it is written in.
+    fn left(registry: &MemoryRegistry, (number, word): (u32, u64), now: Nanos) -> u32 {
+        registry.meter(number).peek(word, Cost::ONE, now).remaining
+    }
+
+    #[test]
+    fn an_edit_reaches_a_word_at_the_trust_it_is_written_in() {
+        let registry = MemoryRegistry::default();
+        let at = Nanos::from_secs;
+        let quota = |rate, capacity| Limit::from(Quota::new(rate, Nanos::SECOND, capacity).unwrap());
+        let edit = |limit, carry, now| registry.name("a", limit, carry, now).unwrap().id();
+        let version = |plain, trust| &**registry.variant(plain, trust).unwrap();
+        let first = edit(quota(10, 1_000), Carry::AsIs, at(100));
+        let trusted = version(first, 100);
+        let all = Cost::new(2_000);
+        let drained = trusted.meter().unwrap().take(0, all, at(100)).1.unwrap();
+        let last = edit(quota(2, 500), Carry::Proportional, at(110));
+        // 10 s at 15 are 150 of 2,000, in proportion 75 of 1,000; then 20 s at 3.
+        let expected = 75 + 20 * 3;
+        let same = registry.bring_up(trusted.number, drained, version(last, 100), |_| at(130));
+        assert_eq!(left(&registry, same, at(130)), expected);
+        let plain = registry.bring_up(trusted.number, drained, registry.get(last), |_| at(130));
+        assert_eq!((plain.0, left(&registry, plain, at(130))), (last, expected));
+        let other = registry.bring_up(trusted.number, drained, version(last, 50), |_| at(130));
+        assert_eq!(left(&registry, other, at(130)), expected);
+    }
+
+    #[test]
+    fn a_request_from_before_an_edit_has_its_own_trust_if_it_can() {
+        let registry = MemoryRegistry::default();
+        let quota = |capacity| Limit::from(Quota::new(1, Nanos::HOUR, capacity).unwrap());
+        let (now, name) =
+            (Nanos::from_secs(100), |limit| registry.name("a", limit, Carry::AsIs, Nanos::ZERO));
+        let old = name(quota(10)).unwrap().id();
+        let new = name(quota(20)).unwrap().id();
+        let variant = |plain, trust| registry.variant(plain, trust).unwrap().number;
+        let (old_trusted, new_trusted) = (variant(old, 50), variant(new, 50));
+        let word = registry.meter(new).take(0, Cost::new(12), now).1.unwrap();
+        let up = |from, wanted| registry.bring_up(from, word, registry.get(wanted), |_| now);
+        assert_eq!(up(new, old_trusted).0, new_trusted);
+        assert_eq!(left(&registry, up(new, old_trusted), now), 8);
+        assert_eq!(up(new_trusted, old).0, new);
+        assert_eq!(up(new, variant(old, 7)), (new, word), "nobody asked for that one yet");
+    }
+
+    #[test]
+    fn a_bucket_that_would_be_full_at_any_trust_is_idle() {
+        let registry = MemoryRegistry::default();
+        let limit = Quota::new(1, Nanos::SECOND, 10).unwrap().into();
+        let plain = registry.name("a", limit, Carry::AsIs, Nanos::ZERO).unwrap().id();
+        let trusted = &**registry.variant(plain, 100).unwrap();
+        let at = |millis| Nanos::from_secs(100).saturating_add(Nanos::from_millis(millis));
+        // 15 of 20 are back after ten seconds, at 1.5 a second.
+        let word = trusted.meter().unwrap().take(0, Cost::new(15), at(0)).1.unwrap();
+        assert!(!registry.is_idle(trusted, word, |_| at(9_999)));
+        assert!(registry.is_idle(trusted, word, |_| at(10_000)));
+        registry.name("a", Quota::new(1, Nanos::HOUR, 10).unwrap().into(), Carry::AsIs, at(5_000)).unwrap();
+        assert!(!registry.is_idle(trusted, word, |_| at(10_000)), "since the edit it fills more slowly");
+        let limit = registry.name("b", limit, Carry::AsIs, Nanos::ZERO).unwrap();
+        let plain = &**registry.get(limit.id());
+        // Five of ten are back after five seconds, and another ten after ten more.
+        let word = plain.meter().unwrap().take(0, Cost::new(5), at(0)).1.unwrap();
+        assert!(registry.is_idle(plain, word, |_| at(5_000)), "nobody is trusted");
+        registry.variant(limit.id(), 1).unwrap();
+        assert!(!registry.is_idle(plain, word, |_| at(14_999)));
+        assert!(registry.is_idle(plain, word, |_| at(15_000)));
+    }
+}

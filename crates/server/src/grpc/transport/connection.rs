@@ -1,0 +1,118 @@
+//! One connection, and the calls on it.
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use h2::RecvStream;
+use h2::server::{self, SendResponse};
+use http::Request;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use super::call::GrpcCall;
+use super::keeper::{self, KeepaliveAction};
+use crate::bounds::{
+    BODY_BYTES_MAX, DRAIN_TIMEOUT, HEAD_TIMEOUT, HTTP2_HEAD_BYTES_MAX, PENDING_RESETS_MAX, STREAMS_MAX,
+};
+use crate::node::Node;
+use crate::serve::{CountedBytes, Outbox, Peer};
+
+/// Answers calls until the connection ends. Who does not speak HTTP/2 is hung up on.
+pub(crate) async fn serve<I>(node: Arc<Node>, io: I, peer: Peer)
+where
+    I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let window = u32::try_from(2 * BODY_BYTES_MAX).expect("it is small");
+    let handshake = server::Builder::new()
+        .max_concurrent_streams(STREAMS_MAX)
+        .max_header_list_size(HTTP2_HEAD_BYTES_MAX)
+        .max_pending_accept_reset_streams(PENDING_RESETS_MAX)
+        // A whole message fits, and on the connection as many as are sent at once.
+        .initial_window_size(window)
+        .initial_connection_window_size(8 * window)
+        .handshake::<_, CountedBytes>(io);
+    let Ok(Ok(mut wire)) = timeout(HEAD_TIMEOUT, handshake).await else { return };
+
+    let many = node.stands_for_many(peer.address);
+    let outbox = Outbox::new(&node.answers().account(peer.address, many));
+    let mut tasks = JoinSet::new();
+    if let Some(pings) = wire.ping_pong() {
+        let kept = keeper::keep(Arc::clone(&node), pings, Arc::clone(&outbox));
+        tasks.spawn(async { Ended::Keeper(kept.await) });
+    }
+    let mut connection = Connection { node, peer, outbox, wire, arrived: Vec::new(), tasks };
+    std::future::poll_fn(|cx| connection.poll(cx)).await;
+}
+
+type Arrived = (Request<RecvStream>, SendResponse<CountedBytes>);
+
+struct Connection<I> {
+    node: Arc<Node>,
+    peer: Peer,
+    outbox: Arc<Outbox>,
+    wire: server::Connection<I, CountedBytes>,
+    /// Calls that came together.
+    arrived: Vec<Arrived>,
+    /// What takes longer than a turn. It ends with the connection.
+    tasks: JoinSet<Ended>,
+}
+
+/// What has ended.
+enum Ended {
+    Call,
+    Keeper(KeepaliveAction),
+    Grace,
+}
+
+impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
+    /// Goes on as far as it can; ready when the connection has ended.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        loop {
+            // Accepting also sends what was answered, so all that came is accepted before any is answered.
+            match self.wire.poll_accept(cx) {
+                Poll::Ready(Some(Ok(call))) => {
+                    self.arrived.push(call);
+                    continue;
+                }
+                Poll::Ready(Some(Err(_)) | None) => return Poll::Ready(()),
+                Poll::Pending => {}
+            }
+            if !self.arrived.is_empty() {
+                self.answer_arrived(cx);
+                continue;
+            }
+            match self.tasks.poll_join_next(cx) {
+                // A call that panicked has ended too; its stream is reset.
+                Poll::Ready(Some(Ok(Ended::Call) | Err(_))) => {}
+                Poll::Ready(Some(Ok(Ended::Keeper(KeepaliveAction::GoAway)))) => self.go_away(),
+                Poll::Ready(Some(Ok(Ended::Keeper(KeepaliveAction::GiveUp) | Ended::Grace))) => {
+                    return Poll::Ready(());
+                }
+                Poll::Ready(None) | Poll::Pending => return Poll::Pending,
+            }
+        }
+    }
+
+    fn answer_arrived(&mut self, cx: &mut Context<'_>) {
+        for (request, respond) in self.arrived.drain(..) {
+            let outbox = Arc::clone(&self.outbox);
+            let call = GrpcCall::open(request, respond, self.peer, outbox);
+            if let Some(answering) = call.and_then(|call| call.answer_now(&self.node, cx)) {
+                self.tasks.spawn(async {
+                    answering.await;
+                    Ended::Call
+                });
+            }
+        }
+    }
+
+    /// Calls under way have some time to end.
+    fn go_away(&mut self) {
+        self.wire.graceful_shutdown();
+        self.tasks.spawn(async {
+            sleep(DRAIN_TIMEOUT).await;
+            Ended::Grace
+        });
+    }
+}

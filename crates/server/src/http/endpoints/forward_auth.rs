@@ -1,0 +1,244 @@
+//! `/v1/forward-auth`: a proxy asks whether a request of its client may pass.
+//!
+//! What the client asked for stands in headers that the proxy sets, and they are read only from
+//! proxies that are trusted. A client can send such headers too, and a proxy that sets one kind passes
+//! the other kind through; so where two of them contradict each other, the question is refused.
+
+use std::borrow::Cow;
+
+use http::StatusCode;
+use http::request::Parts;
+use smallvec::SmallVec;
+use tidegate::NowOrLater;
+use tidegate::engine::{Decision, Request};
+
+use super::decide::{origin, status};
+use crate::http::Context;
+use crate::http::response::answer::{HttpAnswer, challenged, passed, refused};
+use crate::http::response::problem::HttpProblem;
+use crate::identity::client_request::{host, is_of_the_client};
+use crate::observe::Origin;
+
+const METHOD: [&str; 2] = ["x-forwarded-method", "x-original-method"];
+const URI: [&str; 2] = ["x-forwarded-uri", "x-original-uri"];
+const HOST: &str = "x-forwarded-host";
+
+/// What is read of a request to `/v1/forward-auth`.
+#[derive(Debug)]
+pub(crate) struct ForwardAuthRequest<'a> {
+    pub(crate) query: Option<&'a str>,
+    /// The host of its own URI, where that has one.
+    pub(crate) authority: Option<&'a str>,
+    /// Names and values in the order they came.
+    pub(crate) headers: &'a [(&'a str, &'a [u8])],
+}
+
+/// Names and values, from hyper.
+fn headers_of(parts: &Parts) -> SmallVec<[(&str, &[u8]); 32]> {
+    parts.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect()
+}
+
+impl<'a> ForwardAuthRequest<'a> {
+    fn of(parts: &'a Parts, headers: &'a [(&'a str, &'a [u8])]) -> ForwardAuthRequest<'a> {
+        let authority = parts.uri.authority().map(http::uri::Authority::as_str);
+        ForwardAuthRequest { query: parts.uri.query(), authority, headers }
+    }
+
+    /// The values of a header.
+    fn values(&self, name: &'static str) -> impl DoubleEndedIterator<Item = &'a [u8]> {
+        self.headers
+            .iter()
+            .filter(move |(known, _)| known.eq_ignore_ascii_case(name))
+            .map(|(_, value)| *value)
+    }
+}
+
+/// What an end client is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ForwardAuthAnswer {
+    Passed,
+    Refused(StatusCode),
+    /// It has to show another credential.
+    Challenged(&'static str),
+}
+
+impl ForwardAuthAnswer {
+    /// What a decision means for the client; `deny_status` is the status of refusals, where the proxy asks for one.
+    pub(crate) fn by(decision: &Decision, deny_status: Option<StatusCode>) -> ForwardAuthAnswer {
+        match (decision.is_allowed(), decision.challenge()) {
+            (true, _) => ForwardAuthAnswer::Passed,
+            // Whoever has to show another credential must be told so, whatever else a proxy wants refusals to be.
+            (false, Some(challenge)) => ForwardAuthAnswer::Challenged(challenge),
+            (false, None) => ForwardAuthAnswer::Refused(deny_status.unwrap_or_else(|| status(decision))),
+        }
+    }
+}
+
+/// 204, or a refusal for the client, with the status that the proxy asks for.
+pub(crate) async fn answer(context: &Context, parts: &Parts) -> Result<HttpAnswer, HttpProblem> {
+    let (decision, deny_status) =
+        decide(context, &ForwardAuthRequest::of(parts, &headers_of(parts)), origin(context, parts))?;
+    let decision = decision.await;
+    Ok(match ForwardAuthAnswer::by(&decision, deny_status) {
+        ForwardAuthAnswer::Passed => passed(&decision),
+        ForwardAuthAnswer::Challenged(challenge) => challenged(&decision, challenge),
+        ForwardAuthAnswer::Refused(status) => refused(&decision, status),
+    })
+}
+
+/// Decides for whom a proxy asks; with the status that the proxy wants refusals to have.
+pub(crate) fn decide<'c>(
+    context: &'c Context,
+    asked: &ForwardAuthRequest<'_>,
+    origin: Origin<'_>,
+) -> Result<(NowOrLater<'c, Decision>, Option<StatusCode>), HttpProblem> {
+    let deny_status = deny_status(asked.query)?;
+    let node = &context.node;
+    let who = node.identity().who(asked.headers.iter().copied(), context.peer.address);
+    let mut request = Request::new();
+    request.ip = Some(who.ip);
+    if who.trusted {
+        describe_forwarded(asked, &mut request)?;
+    } else if URI.iter().any(|name| asked.values(name).next().is_some()) {
+        node.identity().stranger_forwards(context.peer.address);
+    }
+    let told = asked.headers.iter().filter(|(name, _)| is_of_the_client(name));
+    request.headers.extend(told.map(|(name, value)| ((*name).into(), String::from_utf8_lossy(value))));
+    let entered = node.enter(&request);
+    let verified = node.verify(&entered, &who);
+    // It borrows from what was verified, so it must not outlive that.
+    let mut request = request;
+    verified.describe(&mut request);
+    Ok((node.admit_entered(origin, entered, &request), deny_status))
+}
+
+/// What a trusted proxy says of the request of its client.
+fn describe_forwarded<'a>(
+    asked: &ForwardAuthRequest<'a>,
+    request: &mut Request<'a>,
+) -> Result<(), HttpProblem> {
+    request.method = the_one(asked, METHOD, "X-Forwarded-Method")?;
+    request.path = the_one(asked, URI, "X-Forwarded-Uri")?.map(without_origin);
+    // Each proxy appends; the last is the one that asks us.
+    let forwarded = asked.values(HOST).next_back();
+    let forwarded = forwarded.and_then(|line| line.rsplit(|byte| *byte == b',').next());
+    let own = || asked.authority.map(str::as_bytes).or_else(|| asked.values("host").next());
+    let named = forwarded.or_else(own).and_then(|name| std::str::from_utf8(name).ok());
+    request.host = named.and_then(host).map(Cow::Borrowed);
+    Ok(())
+}
+
+/// The value of a header that goes by two names and may come several times, but says one thing.
+fn the_one<'a>(
+    asked: &ForwardAuthRequest<'a>,
+    names: [&'static str; 2],
+    field: &'static str,
+) -> Result<Option<Cow<'a, str>>, HttpProblem> {
+    let mut values = names.iter().flat_map(|name| asked.values(name));
+    let Some(first) = values.next() else { return Ok(None) };
+    if values.any(|other| other != first) {
+        let [one, other] = names;
+        let detail = format!(
+            "{one} and {other} are there more than once and differ; the proxy must remove what it does not set"
+        );
+        return Err(HttpProblem::Field { field, detail });
+    }
+    Ok((!first.is_empty()).then(|| String::from_utf8_lossy(first)))
+}
+
+/// `/path?query` of a URI that may have a scheme and a host.
+fn without_origin(uri: Cow<'_, str>) -> Cow<'_, str> {
+    let after = |scheme: &str| {
+        let (begin, rest) = uri.split_at_checked(scheme.len())?;
+        begin.eq_ignore_ascii_case(scheme).then_some(rest)
+    };
+    let Some(rest) = after("http://").or_else(|| after("https://")) else { return uri };
+    match rest.find(['/', '?']) {
+        Some(at) if rest[at..].starts_with('/') => Cow::Owned(rest[at..].to_owned()),
+        Some(at) => Cow::Owned(format!("/{}", &rest[at..])),
+        None => Cow::Borrowed("/"),
+    }
+}
+
+/// The status of refusals, where the proxy cannot pass on a 429.
+fn deny_status(query: Option<&str>) -> Result<Option<StatusCode>, HttpProblem> {
+    let mut pairs =
+        query.unwrap_or_default().split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
+    let Some((_, value)) = pairs.find(|(name, _)| *name == "deny_status") else { return Ok(None) };
+    let status = value.parse::<u16>().ok().filter(|status| (400..=599).contains(status));
+    match status.and_then(|status| StatusCode::from_u16(status).ok()) {
+        Some(status) => Ok(Some(status)),
+        None => {
+            let detail = "`deny_status` is a status from 400 to 599, such as 403".to_owned();
+            Err(HttpProblem::Field { field: "deny_status", detail })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn described(headers: &[(&'static str, &'static str)]) -> Result<[Option<String>; 3], HttpProblem> {
+        let mut builder = http::Request::builder().uri("/v1/forward-auth");
+        for (name, value) in headers {
+            builder = builder.header(*name, *value);
+        }
+        let parts = builder.body(()).unwrap().into_parts().0;
+        let headers = headers_of(&parts);
+        let mut request = Request::new();
+        describe_forwarded(&ForwardAuthRequest::of(&parts, &headers), &mut request)?;
+        Ok([request.method, request.path, request.host].map(|text| text.map(Cow::into_owned)))
+    }
+
+    #[test]
+    fn either_kind_of_headers_describes_the_request() {
+        let some = |texts: [&str; 3]| texts.map(|text| Some(text.to_owned()));
+        let traefik = [
+            ("x-forwarded-method", "POST"),
+            ("x-forwarded-uri", "/a?b=1"),
+            ("x-forwarded-host", "x.example:443"),
+        ];
+        assert_eq!(described(&traefik).unwrap(), some(["POST", "/a?b=1", "x.example"]));
+        let nginx =
+            [("x-original-method", "PUT"), ("x-original-uri", "http://h.example/a"), ("host", "h.example.")];
+        assert_eq!(described(&nginx).unwrap(), some(["PUT", "/a", "h.example"]));
+        for scheme in ["HTTP", "http", "Https", "HTTPS"] {
+            let uri = format!("{scheme}://h.example/login?q").leak();
+            assert_eq!(
+                described(&[("x-forwarded-uri", uri)]).unwrap()[1].as_deref(),
+                Some("/login?q"),
+                "{uri}"
+            );
+        }
+        let bare = [("x-original-uri", "https://h.example?q")];
+        assert_eq!(described(&bare).unwrap(), [None, Some("/?q".to_owned()), None]);
+        let chain = [("x-forwarded-host", "evil.example, real.example")];
+        assert_eq!(described(&chain).unwrap()[2].as_deref(), Some("real.example"));
+    }
+
+    #[test]
+    fn what_contradicts_itself_is_not_believed() {
+        for headers in [
+            &[("x-forwarded-uri", "/cheap"), ("x-original-uri", "/dear")][..],
+            &[("x-original-uri", "/cheap"), ("x-original-uri", "/dear")],
+            &[("x-forwarded-method", "GET"), ("x-original-method", "POST")],
+        ] {
+            assert!(matches!(described(headers), Err(HttpProblem::Field { .. })), "{headers:?}");
+        }
+        let same = [("x-forwarded-uri", "/a"), ("x-original-uri", "/a")];
+        assert_eq!(described(&same).unwrap()[1].as_deref(), Some("/a"));
+    }
+
+    #[test]
+    fn the_status_of_refusals_is_one_of_refusals() {
+        let status = |query| deny_status(query).ok().map(|status| status.map(|status| status.as_u16()));
+        assert_eq!(status(None), Some(None));
+        assert_eq!(status(Some("a=b&deny_status=403")), Some(Some(403)));
+        for wrong in
+            ["deny_status=200", "deny_status=600", "deny_status=", "deny_status", "deny_status=+403x"]
+        {
+            assert_eq!(status(Some(wrong)), None, "{wrong}");
+        }
+    }
+}

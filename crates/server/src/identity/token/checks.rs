@@ -1,0 +1,75 @@
+//! How many signatures of one address were checked in vain. A check takes longer than all else about a request, so
+//! whoever sends nothing but junk gets a bounded number of them.
+
+use std::hash::{BuildHasher, RandomState};
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tidegate::Nanos;
+
+use crate::bounds::FAILED_CHECKS_PER_SECOND_MAX;
+
+/// Addresses that are told apart. One that shares its cell with another takes it over, which can only make the
+/// server check more.
+const CELLS: usize = 4_096;
+
+/// For each cell: whose it is, in which second, and how many checks failed in it.
+#[derive(Debug)]
+pub(crate) struct FailedChecks {
+    hasher: RandomState,
+    cells: Box<[AtomicU64]>,
+}
+
+const COUNT_BITS: u32 = 16;
+const COUNT_MASK: u64 = (1 << COUNT_BITS) - 1;
+
+const _: () = assert!(FAILED_CHECKS_PER_SECOND_MAX <= COUNT_MASK);
+
+impl FailedChecks {
+    pub(crate) fn new() -> FailedChecks {
+        FailedChecks { hasher: RandomState::new(), cells: (0..CELLS).map(|_| AtomicU64::new(0)).collect() }
+    }
+
+    /// Is another signature of this address checked now?
+    pub(crate) fn may_check(&self, address: IpAddr, now: Nanos) -> bool {
+        let (cell, whose) = self.cell(address, now);
+        let seen = cell.load(Ordering::Relaxed);
+        seen & !COUNT_MASK != whose || seen & COUNT_MASK < FAILED_CHECKS_PER_SECOND_MAX
+    }
+
+    /// One was checked, and is none of the key's.
+    pub(crate) fn failed(&self, address: IpAddr, now: Nanos) {
+        let (cell, whose) = self.cell(address, now);
+        let more = |seen: u64| {
+            let count = if seen & !COUNT_MASK == whose { seen & COUNT_MASK } else { 0 };
+            Some(whose | (count + 1).min(COUNT_MASK))
+        };
+        _ = cell.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+    }
+
+    /// The cell of an address, and what it says above the count while the address has it in this second.
+    fn cell(&self, address: IpAddr, now: Nanos) -> (&AtomicU64, u64) {
+        let hash = self.hasher.hash_one(address);
+        let second = now.get() / Nanos::SECOND.get();
+        let whose = self.hasher.hash_one((hash, second)) & !COUNT_MASK;
+        (&self.cells[(hash % CELLS as u64) as usize], whose)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_has_so_many_a_second_and_takes_none_from_others() {
+        let (checks, now) = (FailedChecks::new(), Nanos::from_secs(1_800_000_000));
+        let (one, other) = (IpAddr::from([192, 0, 2, 1]), IpAddr::from([192, 0, 2, 2]));
+        for _ in 0..FAILED_CHECKS_PER_SECOND_MAX {
+            assert!(checks.may_check(one, now));
+            checks.failed(one, now);
+        }
+        assert!(!checks.may_check(one, now));
+        assert!(checks.may_check(other, now));
+        assert!(checks.may_check(one, now.saturating_add(Nanos::SECOND)), "until the second is over");
+    }
+}

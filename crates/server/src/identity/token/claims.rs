@@ -1,0 +1,191 @@
+//! What a verified token says.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use serde_json::value::RawValue;
+use tidegate::Nanos;
+use tidegate::engine::Request;
+
+use crate::bounds::NAME_BYTES_MAX;
+use crate::identity::Rejection;
+use crate::settings::Jwt;
+use crate::wire::each_value;
+
+/// By how much clocks may differ.
+pub(crate) const LEEWAY: Nanos = Nanos::from_secs(60);
+
+/// The claims of a token whose signature holds, as names and values; a list is the name several
+/// times. Objects within claims are left out.
+#[derive(Debug)]
+pub struct Claims {
+    pairs: Vec<(Box<str>, Box<str>)>,
+    expires: Nanos,
+    begins: Nanos,
+}
+
+/// A claim becomes a descriptor of the request; of several the first that is there.
+const MEANINGS: &[(&[&str], Meaning)] = &[
+    (&["sub"], Meaning::User),
+    (&["tenant", "tenant_id", "tid"], Meaning::Tenant),
+    (&["plan"], Meaning::Plan),
+    (&["client_id", "azp"], Meaning::Client),
+];
+
+#[derive(Clone, Copy)]
+enum Meaning {
+    User,
+    Tenant,
+    Plan,
+    Client,
+}
+
+impl Claims {
+    /// From the payload of a token that is signed as it should be.
+    ///
+    /// # Errors
+    /// When it is not for us: no `exp`, another issuer, another audience.
+    pub(crate) fn new(payload: &HashMap<String, Box<RawValue>>, wanted: &Jwt) -> Result<Claims, Rejection> {
+        let mut pairs = Vec::with_capacity(payload.len());
+        for (name, value) in payload {
+            // Objects, and lists with objects in them, are nothing that a limit could go by; nor are names
+            // that no rule has.
+            if name.len() > NAME_BYTES_MAX {
+                continue;
+            }
+            let mut values = Vec::new();
+            let mut keep = |value: Cow<'_, str>| {
+                values.push(value.into_owned());
+                Ok(())
+            };
+            if each_value(value.get(), &mut keep).is_ok() {
+                pairs.extend(values.into_iter().map(|value| (name.as_str().into(), value.into())));
+            }
+        }
+        // So that the same token always reads the same; the order within a list is kept.
+        pairs.sort_by(|(a, _): &(Box<str>, Box<str>), (b, _)| a.cmp(b));
+        let time = |name: &str| payload.get(name).map(|value| seconds(value.get()));
+        let expires = time("exp").flatten().ok_or(Rejection::Malformed)?;
+        let begins = time("nbf").unwrap_or(Some(Nanos::ZERO)).ok_or(Rejection::Malformed)?;
+        let claims = Claims { pairs, expires, begins };
+        let has = |name: &str, wanted: &Option<String>| {
+            wanted.as_ref().is_none_or(|wanted| claims.all(name).any(|value| value == wanted))
+        };
+        match () {
+            () if !has("iss", &wanted.issuer) => Err(Rejection::WrongIssuer),
+            () if !has("aud", &wanted.audience) => Err(Rejection::WrongAudience),
+            () => Ok(claims),
+        }
+    }
+
+    /// Is it in its time?
+    ///
+    /// # Errors
+    /// When it is not.
+    pub(crate) fn check_time(&self, now: Nanos) -> Result<(), Rejection> {
+        match () {
+            () if now >= self.expires.saturating_add(LEEWAY) => Err(Rejection::Expired),
+            () if now.saturating_add(LEEWAY) < self.begins => Err(Rejection::NotYetValid),
+            () => Ok(()),
+        }
+    }
+
+    /// The values of a claim.
+    pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        self.pairs.iter().filter(move |(own, _)| **own == *name).map(|(_, value)| &**value)
+    }
+
+    /// Adds all of them to a request, and fills in what they mean where nothing else says it.
+    pub fn describe<'a>(&'a self, request: &mut Request<'a>) {
+        let pairs = self.pairs.iter();
+        request.jwt.extend(pairs.map(|(name, value)| ((&**name).into(), (&**value).into())));
+        for (names, meaning) in MEANINGS {
+            let Some(value) = names.iter().find_map(|name| self.all(name).next()) else { continue };
+            let member = match meaning {
+                Meaning::User => &mut request.user,
+                Meaning::Tenant => &mut request.tenant,
+                Meaning::Plan => &mut request.plan,
+                Meaning::Client => &mut request.client,
+            };
+            member.get_or_insert_with(|| value.into());
+        }
+    }
+}
+
+/// A number of seconds since the epoch, as tokens have it; a fraction is dropped.
+fn seconds(text: &str) -> Option<Nanos> {
+    let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    if !digits(whole) || !digits(part) {
+        return None;
+    }
+    // A time beyond all clocks is one that does not come.
+    let seconds = whole.parse::<u64>().unwrap_or(u64::MAX);
+    Some(Nanos::new(seconds.saturating_mul(Nanos::SECOND.get())))
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate::engine::InvalidCredentials;
+
+    use super::*;
+
+    fn claims(payload: &str, issuer: Option<&str>, audience: Option<&str>) -> Result<Claims, Rejection> {
+        let payload: HashMap<String, Box<RawValue>> = serde_json::from_str(payload).unwrap();
+        let key = crate::settings::JwtKey::Key { key: String::new(), algorithm: String::new() };
+        let [issuer, audience] = [issuer, audience].map(|text| text.map(str::to_owned));
+        Claims::new(&payload, &Jwt { key, issuer, audience, invalid: InvalidCredentials::Deny })
+    }
+
+    #[test]
+    fn values_are_told_as_a_request_has_them() {
+        let payload = r#"{"exp":9,"sub":"42","n":1.50,"ok":true,"roles":["a","b"],"deep":{"x":1},"no":null}"#;
+        let claims = claims(payload, None, None).unwrap();
+        let mut request = Request::new();
+        claims.describe(&mut request);
+        let expected = Request::new().user("42").claim("exp", "9").claim("n", "1.50").claim("ok", "true");
+        assert_eq!(request, expected.claim("roles", "a").claim("roles", "b").claim("sub", "42"));
+    }
+
+    #[test]
+    fn claims_become_what_they_mean_where_nothing_else_says_it() {
+        let payload = r#"{"exp":9,"sub":"u","tid":"t2","tenant":"t1","plan":"pro","azp":"app"}"#;
+        let claims = claims(payload, None, None).unwrap();
+        let mut request = Request::new().user("told");
+        claims.describe(&mut request);
+        let told = [&request.user, &request.tenant, &request.plan, &request.client];
+        assert_eq!(told.map(|text| text.as_deref()), [Some("told"), Some("t1"), Some("pro"), Some("app")]);
+    }
+
+    #[test]
+    fn a_token_has_its_time_give_or_take_a_minute() {
+        let claims = claims(r#"{"exp":2000.9,"nbf":1000}"#, None, None).unwrap();
+        for (at, said) in [
+            (939, Err(Rejection::NotYetValid)),
+            (940, Ok(())),
+            (2_059, Ok(())),
+            (2_060, Err(Rejection::Expired)),
+        ] {
+            assert_eq!(claims.check_time(Nanos::from_secs(at)), said, "{at}");
+        }
+    }
+
+    #[test]
+    fn a_token_for_others_is_none_of_ours() {
+        let payload = r#"{"exp":9,"iss":"me","aud":["a","b"]}"#;
+        for (issuer, audience, wrong) in [
+            (None, None, None),
+            (Some("me"), Some("b"), None),
+            (Some("you"), None, Some(Rejection::WrongIssuer)),
+            (None, Some("c"), Some(Rejection::WrongAudience)),
+        ] {
+            assert_eq!(claims(payload, issuer, audience).err(), wrong, "{issuer:?} {audience:?}");
+        }
+        assert!(claims(r#"{"exp":9}"#, None, Some("a")).is_err(), "no audience is not ours");
+        for wrong in ["{}", r#"{"exp":"9"}"#, r#"{"exp":1e9}"#, r#"{"exp":-1}"#, r#"{"exp":9,"nbf":"x"}"#] {
+            assert_eq!(claims(wrong, None, None).err(), Some(Rejection::Malformed), "{wrong}");
+        }
+        let far = claims(r#"{"exp":99999999999999999999999}"#, None, None).unwrap();
+        assert_eq!(far.check_time(Nanos::END), Ok(()));
+    }
+}

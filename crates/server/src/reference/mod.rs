@@ -1,0 +1,50 @@
+//! The reference pages, written from the code.
+
+pub(super) mod limits;
+
+use std::fmt::Write;
+
+use crate::commands::flags::command;
+
+/// A page of the reference.
+#[derive(Clone, Debug)]
+pub struct Page {
+    /// Its file.
+    pub name: &'static str,
+    /// What is in it.
+    pub text: String,
+}
+
+/// All pages.
+pub fn pages() -> Vec<Page> {
+    vec![
+        Page { name: "commands.md", text: commands() },
+        Page { name: "metrics.md", text: crate::observe::metrics::families::reference() },
+        Page { name: "http.md", text: crate::http::page() },
+        Page { name: "policy.md", text: tidegate_policy::reference() },
+        Page { name: "limits.md", text: crate::reference::limits::reference() },
+        Page { name: "settings.md", text: crate::settings::reference() },
+        Page { name: "policy.schema.json", text: tidegate_policy::json_schema() },
+    ]
+}
+
+fn commands() -> String {
+    let mut root = command().term_width(100);
+    root.build();
+    let mut text =
+        String::from("# Commands\n\nThis page is written from the code; `cargo xtask gen` rewrites it.\n");
+    help(&mut text, &mut root, "tidegate");
+    let names: Vec<String> = root.get_subcommands().map(|sub| sub.get_name().to_owned()).collect();
+    for name in names.iter().filter(|name| *name != "help") {
+        let sub = root.find_subcommand_mut(name).expect("it is one of them");
+        help(&mut text, sub, &format!("tidegate {name}"));
+    }
+    text
+}
+
+fn help(text: &mut String, command: &mut clap::Command, name: &str) {
+    let help = command.render_long_help().to_string();
+    let help: Vec<&str> = help.lines().map(str::trim_end).collect();
+    write!(text, "\n## `{name}`\n\n```text\n{}\n```\n", help.join("\n").trim_end())
+        .expect("writing to memory does not fail");
+}

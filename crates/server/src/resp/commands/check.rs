@@ -1,0 +1,65 @@
+//! `TG.CHECK`: a request decided by the policy.
+
+use tidegate::engine::{Decision, Request};
+use tidegate::{Nanos, NowOrLater};
+
+use crate::observe::{Origin, Protocol};
+use crate::resp::exchange::Batch;
+use crate::resp::protocol::decode::CommandArgs;
+use crate::resp::protocol::reply::{EscapedBytes, ReplyWriter};
+use crate::wire::{FieldError, RequestFields};
+
+/// Why a command is no request.
+#[derive(Debug, thiserror::Error)]
+enum AskError<'a> {
+    #[error("a field without a value: '{}'", EscapedBytes(.0))]
+    NoValue(&'a [u8]),
+    #[error("'{}' is not UTF-8", EscapedBytes(.0))]
+    NotText(&'a [u8]),
+    #[error(transparent)]
+    RequestField(#[from] FieldError),
+}
+
+/// Answers, or begins to.
+pub(crate) fn answer(batch: &mut Batch<'_, '_>, args: CommandArgs<'_>, reply: &mut ReplyWriter<'_>) {
+    let origin = Origin { protocol: Protocol::Resp, traceparent: None };
+    match read(args) {
+        Ok(request) => match batch.node.check(origin, &request).begun() {
+            NowOrLater::Now(decision) => write(decision, reply),
+            NowOrLater::Later(later) => batch.wait(later, write, reply),
+        },
+        Err(error) => reply.error(format_args!("ERR {error}")),
+    }
+}
+
+fn read(args: CommandArgs<'_>) -> Result<Request<'_>, AskError<'_>> {
+    let mut fields = RequestFields::new();
+    let mut words = args.iter().skip(1);
+    while let Some(name) = words.next() {
+        let value = words.next().ok_or(AskError::NoValue(name))?;
+        fields.set(text(name)?, text(value)?)?;
+    }
+    Ok(fields.into_request())
+}
+
+fn text(bytes: &[u8]) -> Result<&str, AskError<'_>> {
+    std::str::from_utf8(bytes).map_err(|_| AskError::NotText(bytes))
+}
+
+/// Allowed, limit, remaining, milliseconds until a retry and until it is full, what said no.
+fn write(decision: Decision, reply: &mut ReplyWriter<'_>) {
+    let standing = decision.tightest().map(|limit| limit.decision);
+    let millis = |span: Option<Nanos>| {
+        span.map_or(-1, |span| i64::try_from(span.as_millis_ceil()).unwrap_or(i64::MAX))
+    };
+    reply.array(6);
+    reply.integer(i64::from(decision.is_allowed()));
+    reply.integer(standing.map_or(-1, |standing| i64::from(standing.limit)));
+    reply.integer(standing.map_or(-1, |standing| i64::from(standing.remaining)));
+    reply.integer(millis(decision.wait()));
+    reply.integer(millis(standing.map(|standing| standing.reset_after)));
+    match decision.violated_rule() {
+        Some(rule) => reply.bulk(rule.as_bytes()),
+        None => reply.null(),
+    }
+}

@@ -1,0 +1,143 @@
+//! The commands there are.
+
+pub(super) mod check;
+pub(super) mod client;
+pub(super) mod describe;
+pub(super) mod info;
+pub(super) mod throttle;
+
+use std::fmt;
+
+/// What a command does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CommandKind {
+    Throttle,
+    Check,
+    Ping,
+    Echo,
+    Hello,
+    Auth,
+    Select,
+    Client,
+    Command,
+    Info,
+    Config,
+    Quit,
+    Reset,
+}
+
+/// A command as it is described to people and clients.
+#[derive(Debug)]
+pub(super) struct CommandSpec {
+    pub(super) verb: CommandKind,
+    /// In capitals.
+    pub(super) name: &'static str,
+    /// What follows the name.
+    pub(super) syntax: &'static str,
+    /// The least and the most arguments, the name included.
+    args: (usize, usize),
+    /// Does its first argument tell buckets apart? Clients of a cluster choose the node by it.
+    pub(super) has_key: bool,
+    /// May it come before the password?
+    pub(super) before_auth: bool,
+    pub(super) summary: &'static str,
+}
+
+const ANY: usize = usize::MAX;
+
+/// All of them, the most frequent first.
+pub(super) const COMMANDS: &[CommandSpec] = &[
+    CommandSpec {
+        verb: CommandKind::Throttle,
+        name: "CL.THROTTLE",
+        syntax: "key max_burst count period [quantity]",
+        args: (5, 6),
+        has_key: true,
+        before_auth: false,
+        summary: "Takes from a bucket whose numbers come with the command",
+    },
+    CommandSpec {
+        verb: CommandKind::Check,
+        name: "TG.CHECK",
+        syntax: "field value [field value ...]",
+        args: (3, ANY),
+        has_key: false,
+        before_auth: false,
+        summary: "Decides a request by the policy",
+    },
+    plain(CommandKind::Ping, "PING", "[message]", (1, 2), "Answers PONG, or the message"),
+    plain(CommandKind::Echo, "ECHO", "message", (2, 2), "Answers the message"),
+    early(
+        CommandKind::Hello,
+        "HELLO",
+        "[version [AUTH user password] [SETNAME name]]",
+        (1, ANY),
+        "Chooses the version of the protocol",
+    ),
+    early(CommandKind::Auth, "AUTH", "[user] password", (2, 3), "Gives the password"),
+    plain(CommandKind::Select, "SELECT", "index", (2, 2), "Chooses a database; there is only 0"),
+    plain(
+        CommandKind::Client,
+        "CLIENT",
+        "subcommand [argument ...]",
+        (2, ANY),
+        "Tells about this connection",
+    ),
+    plain(CommandKind::Command, "COMMAND", "[subcommand [name ...]]", (1, ANY), "Tells about the commands"),
+    plain(CommandKind::Info, "INFO", "[section ...]", (1, ANY), "Tells about the server"),
+    plain(
+        CommandKind::Config,
+        "CONFIG",
+        "GET name [name ...]",
+        (2, ANY),
+        "Has nothing to tell to a Redis client",
+    ),
+    early(CommandKind::Quit, "QUIT", "", (1, ANY), "Ends the connection"),
+    early(CommandKind::Reset, "RESET", "", (1, 1), "Forgets everything about this connection"),
+];
+
+const fn plain(
+    verb: CommandKind,
+    name: &'static str,
+    syntax: &'static str,
+    args: (usize, usize),
+    summary: &'static str,
+) -> CommandSpec {
+    CommandSpec { verb, name, syntax, args, has_key: false, before_auth: false, summary }
+}
+
+const fn early(
+    verb: CommandKind,
+    name: &'static str,
+    syntax: &'static str,
+    args: (usize, usize),
+    summary: &'static str,
+) -> CommandSpec {
+    CommandSpec { before_auth: true, ..plain(verb, name, syntax, args, summary) }
+}
+
+impl CommandSpec {
+    /// The command of that name, whatever its case.
+    #[inline]
+    pub(super) fn named(name: &[u8]) -> Option<&'static CommandSpec> {
+        COMMANDS.iter().find(|command| command.name.as_bytes().eq_ignore_ascii_case(name))
+    }
+
+    /// May it have so many arguments, the name included?
+    pub(super) fn takes(&self, args: usize) -> bool {
+        (self.args.0..=self.args.1).contains(&args)
+    }
+
+    /// The number of arguments as Redis tells it: negative if there may be more.
+    pub(super) fn arity(&self) -> i64 {
+        let least = self.args.0 as i64;
+        if self.args.0 == self.args.1 { least } else { -least }
+    }
+}
+
+impl fmt::Display for CommandSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)?;
+        if self.syntax.is_empty() { Ok(()) } else { write!(f, " {}", self.syntax) }
+    }
+}

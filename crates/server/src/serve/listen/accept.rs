@@ -1,0 +1,154 @@
+//! Taking connections in, and turning away those that are too many.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
+
+use socket2::{SockRef, TcpKeepalive};
+use tidegate::{Clock, Nanos};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::sleep;
+
+use super::bind::BoundListener;
+use super::connections::{ConnectionRefusal, Connections};
+use super::tls::Tls;
+use super::workers::{Job, Workers};
+use crate::bounds::{ACCEPT_PAUSE_MAX, KEEPALIVE_INTERVAL, KEEPALIVE_TIME, KERNEL_UNSENT_BYTES_MAX};
+use crate::node::Node;
+use crate::serve::Peer;
+use crate::settings::Listener;
+
+/// What listeners need to take connections in.
+#[derive(Clone, Debug)]
+pub(crate) struct Acceptor {
+    node: Arc<Node>,
+    workers: Arc<Workers>,
+    connections: Arc<Connections>,
+    tls: Option<Arc<Tls>>,
+}
+
+impl Acceptor {
+    pub(crate) fn new(
+        node: Arc<Node>,
+        workers: Workers,
+        connections: Arc<Connections>,
+        tls: Option<Arc<Tls>>,
+    ) -> Acceptor {
+        Acceptor { node, workers: Arc::new(workers), connections, tls }
+    }
+
+    /// Takes connections in for as long as it is polled.
+    pub(crate) async fn accept(self, bound: BoundListener) -> io::Result<()> {
+        let BoundListener { listener, address, socket } = bound;
+        let socket = TcpListener::from_std(socket)?;
+        let mut pause = Pause::default();
+        loop {
+            match socket.accept().await {
+                Ok((stream, from)) => {
+                    pause = Pause::default();
+                    self.take_in(listener, address, stream, from);
+                }
+                // The client was gone before we looked.
+                Err(error) if is_of_one_client(&error) => {}
+                // Most likely there are no more file descriptors; some come back as connections end.
+                Err(error) => {
+                    let pause = pause.next();
+                    tracing::warn!(
+                        listener = listener.name(),
+                        %error,
+                        pause_ms = pause.as_millis() as u64,
+                        "cannot accept connections"
+                    );
+                    sleep(pause).await;
+                }
+            }
+        }
+    }
+
+    fn take_in(&self, listener: Listener, address: SocketAddr, stream: TcpStream, from: SocketAddr) {
+        let peer = Peer {
+            address: from.ip().to_canonical(),
+            on_loopback: address.ip().to_canonical().is_loopback(),
+            alpn_http2: None,
+        };
+        let permit = match self.connections.admit(&self.node, listener, peer.address) {
+            Ok(permit) => permit,
+            Err(refusal) => return self.turn_away(listener, &stream, refusal),
+        };
+        // Without these the connection works as well.
+        let keepalive =
+            TcpKeepalive::new().with_time(KEEPALIVE_TIME).with_interval(KEEPALIVE_INTERVAL).with_retries(4);
+        let _set = SockRef::from(&stream).set_tcp_keepalive(&keepalive);
+        let _set = stream.set_nodelay(true);
+        // The kernel would take some megabytes of answers for every client that does not read.
+        #[cfg(target_os = "linux")]
+        let _set = SockRef::from(&stream).set_tcp_notsent_lowat(KERNEL_UNSENT_BYTES_MAX);
+        let tls = match listener {
+            Listener::Http | Listener::Grpc => self.tls.as_ref().map(|tls| tls.config()),
+            Listener::Resp | Listener::Admin => None,
+        };
+        let Ok(stream) = stream.into_std() else { return };
+        self.workers.hand_out(Job { node: Arc::clone(&self.node), listener, stream, peer, permit, tls });
+    }
+
+    /// Says so where the protocol has words for it. A new connection has room for them.
+    fn turn_away(&self, listener: Listener, stream: &TcpStream, refusal: ConnectionRefusal) {
+        self.node.metrics().connection_refused(listener);
+        tracing::warn!(listener = listener.name(), %refusal, "a connection is turned away");
+        let words = match listener {
+            Listener::Resp => "-ERR max number of clients reached\r\n".to_owned(),
+            Listener::Http if self.tls.is_some() => return,
+            Listener::Http | Listener::Admin => unavailable(self.node.clock().wall()),
+            Listener::Grpc => return,
+        };
+        let _said = stream.try_write(words.as_bytes());
+    }
+}
+
+fn unavailable(now: Nanos) -> String {
+    let date = httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_nanos(now.get()));
+    format!(
+        "HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncache-control: no-store\r\nretry-after: 1\r\n\
+         date: {date}\r\ncontent-length: 0\r\n\r\n"
+    )
+}
+
+fn is_of_one_client(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
+    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
+}
+
+/// Pauses that double, up to a second.
+#[derive(Default)]
+struct Pause(Duration);
+
+impl Pause {
+    fn next(&mut self) -> Duration {
+        self.0 = (self.0 * 2).clamp(Duration::from_millis(10), ACCEPT_PAUSE_MAX);
+        self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn being_turned_away_is_nothing_to_be_kept() {
+        let said = unavailable(Nanos::from_secs(1_800_000_000));
+        assert!(said.contains("\r\ndate: Fri, 15 Jan 2027 08:00:00 GMT\r\n"), "{said}");
+        assert!(
+            said.starts_with("HTTP/1.1 503 ") && said.ends_with("\r\ncontent-length: 0\r\n\r\n"),
+            "{said}"
+        );
+        assert!(said.contains("\r\ncache-control: no-store\r\n"), "{said}");
+    }
+
+    #[test]
+    fn pauses_grow_and_are_bounded() {
+        let mut pause = Pause::default();
+        let pauses: Vec<u128> = (0..9).map(|_| pause.next().as_millis()).collect();
+        assert_eq!(pauses, [10, 20, 40, 80, 160, 320, 640, 1_000, 1_000]);
+    }
+}

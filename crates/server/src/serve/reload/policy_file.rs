@@ -1,0 +1,92 @@
+//! The policy of a server: a file, or the embedded one.
+
+use std::io::Read;
+use std::path::Path;
+
+use tidegate::Nanos;
+use tidegate_policy::node::TEXT_BYTES_MAX;
+use tidegate_policy::{Policy, Problem, RuleSet};
+
+use crate::settings::Settings;
+
+/// What is served when nothing else is said.
+pub(crate) const QUICK_START: &str = include_str!("../../../../../examples/quick-start/policy.yaml");
+
+/// Reads a file, not much further than a policy may be long.
+///
+/// # Errors
+/// When it cannot be read, or is no text.
+pub(crate) fn read(path: &Path) -> std::io::Result<String> {
+    let mut text = String::new();
+    std::fs::File::open(path)?.take(TEXT_BYTES_MAX as u64 + 1).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// The rules of a text, with the part of one among several nodes where the settings say so, and what is to be
+/// said about them.
+///
+/// # Errors
+/// Everything that is wrong.
+pub(crate) fn compile(
+    text: &str,
+    settings: &Settings,
+    now: Nanos,
+) -> Result<(RuleSet, Vec<Problem>), Vec<Problem>> {
+    let Policy { rules, mut warnings } = Policy::parse_at(text, now).map_err(|error| error.problems)?;
+    let (rules, more) = rules.or_on_store_error(settings.on_store_error).divided(settings.nodes)?;
+    warnings.extend(more);
+    Ok((rules, warnings))
+}
+
+/// Problems in one line: `policy.yaml:3:5: unknown field …; …`.
+pub(crate) fn in_a_line(file: &str, problems: &[Problem]) -> String {
+    const TOLD_MAX: usize = 5;
+    let one = |problem: &Problem| {
+        let path = if problem.path.is_empty() { String::new() } else { format!("{}: ", problem.path) };
+        let hint = problem.hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default();
+        format!("{file}:{}:{}: {path}{}{hint}", problem.at.line, problem.at.column, problem.message)
+    };
+    let mut told: Vec<String> = problems.iter().take(TOLD_MAX).map(one).collect();
+    if problems.len() > TOLD_MAX {
+        told.push(format!("and {} more", problems.len() - TOLD_MAX));
+    }
+    told.join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate_policy::OnStoreError;
+
+    use super::*;
+
+    #[test]
+    fn the_embedded_policy_is_valid() {
+        let (rules, warnings) = compile(QUICK_START, &Settings::default(), Nanos::ZERO).expect("it is valid");
+        assert_eq!((rules.limits().len(), warnings.len()), (1, 0));
+    }
+
+    #[test]
+    fn the_settings_say_what_limits_do_without_a_store_where_the_policy_does_not() {
+        let text = "version: 1\nlimits:\n- { name: a, key: [user], sustained: { rate: 1 } }\n\
+                    - { name: b, key: [user], sustained: { rate: 1 }, on_store_error: local }\n";
+        let settings = Settings { on_store_error: OnStoreError::Closed, ..Settings::default() };
+        let choices = |text: &str| {
+            let (rules, _) = compile(text, &settings, Nanos::ZERO).expect("it is valid");
+            [0, 1].map(|number| rules.rules()[number].on_store_error)
+        };
+        assert_eq!(choices(text), [OnStoreError::Closed, OnStoreError::Local]);
+        let with_default = format!("{text}defaults: {{ on_store_error: open }}\n");
+        assert_eq!(choices(&with_default), [OnStoreError::Open, OnStoreError::Local]);
+    }
+
+    #[test]
+    fn problems_fit_a_line() {
+        let text = format!("version: 1\n{}", (0..8).map(|n| format!("unknown{n}: 1\n")).collect::<String>());
+        let line = in_a_line(
+            "p.yaml",
+            &compile(&text, &Settings::default(), Nanos::ZERO).expect_err("it is not valid"),
+        );
+        assert!(line.starts_with("p.yaml:2:1: unknown0: unknown field `unknown0`"), "{line}");
+        assert!(line.ends_with("; and 3 more") && !line.contains('\n'), "{line}");
+    }
+}

@@ -1,0 +1,227 @@
+//! A request as JSON, and a line of a trace. Text is borrowed where it can be.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::net::IpAddr;
+
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, Visitor};
+use serde::{Deserialize, de};
+use serde_json::value::RawValue;
+use tidegate::Nanos;
+use tidegate_policy::{Credential, Request};
+
+use super::RequestError;
+use super::pairs::PairList;
+use super::table::{self, FIELDS, FieldTarget, RequestField};
+
+/// A line of a trace: a request, and when it came.
+#[derive(Debug)]
+pub struct TraceLine<'a> {
+    /// `at_ms`, as time since the epoch.
+    pub at: Nanos,
+    /// `at_ms` as it was written.
+    pub at_text: &'a str,
+    /// The request.
+    pub request: Request<'a>,
+}
+
+/// Reads a request.
+///
+/// # Errors
+/// When it is none.
+pub fn request(text: &str) -> Result<Request<'_>, RequestError> {
+    let mut request = Request::new();
+    read(text, false, &mut request)?;
+    Ok(request)
+}
+
+/// Reads a line of a trace.
+///
+/// # Errors
+/// When it is none.
+pub fn trace_line(text: &str) -> Result<TraceLine<'_>, RequestError> {
+    let mut line = TraceLine { at: Nanos::ZERO, at_text: "", request: Request::new() };
+    let at = read(text, true, &mut line.request)?;
+    let missing =
+        || RequestError { message: "`at_ms` is missing: when did the request come?".into(), column: 1 };
+    (line.at, line.at_text) = at.ok_or_else(missing)?;
+    Ok(line)
+}
+
+/// When the request of a line came.
+const AT_MS: &str = "at_ms";
+
+type At<'a> = Option<(Nanos, &'a str)>;
+
+fn read<'a>(text: &'a str, with_time: bool, request: &mut Request<'a>) -> Result<At<'a>, RequestError> {
+    let mut at = None;
+    whole_object(text, Members { request, at: &mut at, with_time })?;
+    Ok(at)
+}
+
+/// Reads a JSON object that is all there is of a text.
+pub(super) fn whole_object<'de, V: Visitor<'de>>(
+    text: &'de str,
+    visitor: V,
+) -> Result<V::Value, RequestError> {
+    let mut json = serde_json::Deserializer::from_str(text);
+    let read = json.deserialize_map(visitor).and_then(|read| json.end().map(|()| read));
+    read.map_err(|error| RequestError::of(&error))
+}
+
+/// A request within something else, read to where it belongs.
+pub(super) struct NestedRequest<'m, 'de>(pub(super) &'m mut Request<'de>);
+
+impl<'de> DeserializeSeed<'de> for NestedRequest<'_, 'de> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<(), D::Error> {
+        json.deserialize_map(Members { request: self.0, at: &mut None, with_time: false })
+    }
+}
+
+/// Reads the members to where they belong: a request is large, and moving it about would cost as
+/// much as reading it.
+struct Members<'m, 'de> {
+    request: &'m mut Request<'de>,
+    at: &'m mut At<'de>,
+    with_time: bool,
+}
+
+impl<'de> Visitor<'de> for Members<'_, 'de> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a request: a JSON object")
+    }
+
+    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<(), M::Error> {
+        let mut seen = 0_u32;
+        while let Some(TextValue(name)) = map.next_key::<TextValue<'de>>()? {
+            let field = RequestField::of_member(&name);
+            if field.is_none() && !(self.with_time && name == AT_MS) {
+                return Err(unknown(&name, self.with_time));
+            }
+            let bit = 1 << field.map_or(FIELDS.len(), |(number, _)| number);
+            if seen & bit != 0 {
+                return Err(M::Error::custom(format!("`{name}` is there twice")));
+            }
+            seen |= bit;
+            match field {
+                Some((_, field)) => read_field(field, &name, &mut map, self.request)?,
+                None => *self.at = Some(value(&mut map, &name, at_ms)?),
+            }
+        }
+        Ok(())
+    }
+}
+
+fn read_field<'de, M: MapAccess<'de>>(
+    field: &RequestField,
+    name: &str,
+    map: &mut M,
+    request: &mut Request<'de>,
+) -> Result<(), M::Error> {
+    let there = request.headers.len() + request.jwt.len() + request.descriptors.len();
+    match field.place(request) {
+        FieldTarget::Text(place) | FieldTarget::Parameter(place) => *place = text(map, name)?,
+        FieldTarget::Address(place) => *place = text(map, name)?.map(address).transpose()?,
+        FieldTarget::Credential(place) => *place = value(map, name, credential)?,
+        FieldTarget::Pairs(place) => {
+            map.next_value_seed(PairList::new(place, there)).map_err(|error| at(name, &error))?;
+        }
+        FieldTarget::Cost(place) => *place = value(map, name, table::cost)?,
+        FieldTarget::Trust(place) => *place = Some(value(map, name, table::trust)?),
+    }
+    Ok(())
+}
+
+fn unknown<E: Error>(name: &str, with_time: bool) -> E {
+    let time = if with_time { ", at_ms" } else { "" };
+    let members = table::members();
+    let near = tidegate_policy::nearest(name, members.iter().copied());
+    let hint = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+    E::custom(format!("unknown member `{}`; a request has {}{time}{hint}", cut(name), members.join(", ")))
+}
+
+fn text<'de, M: MapAccess<'de>>(map: &mut M, name: &str) -> Result<Option<Cow<'de, str>>, M::Error> {
+    map.next_value::<Option<TextValue<'de>>>().map(|text| text.map(|text| text.0)).map_err(|e| at(name, &e))
+}
+
+fn address<E: Error>(text: Cow<'_, str>) -> Result<IpAddr, E> {
+    let wrong = || E::custom(format!("`ip`: `{}` is no address; write it as 203.0.113.7", cut(&text)));
+    table::address(&text).ok_or_else(wrong)
+}
+
+/// An error within a member.
+pub(super) fn at<E: Error>(name: &str, error: &impl fmt::Display) -> E {
+    let said = error.to_string();
+    E::custom(format!("`{name}`: {}", said.split(" at line ").next().unwrap_or_default()))
+}
+
+/// A number, read from its text so that nothing is rounded.
+pub(super) fn value<'de, M: MapAccess<'de>, T>(
+    map: &mut M,
+    name: &str,
+    parse: impl FnOnce(&'de str) -> Result<T, &'static str>,
+) -> Result<T, M::Error> {
+    let text = map.next_value::<&RawValue>().map_err(|e| at(name, &e))?.get();
+    parse(text).map_err(|want| M::Error::custom(format!("`{name}`: {} is not {want}", cut(text))))
+}
+
+/// As much of what was written as it takes to see which it was.
+pub(super) fn cut(text: &str) -> Cow<'_, str> {
+    const LETTERS_SHOWN: usize = 40;
+    match text.char_indices().nth(LETTERS_SHOWN) {
+        Some((end, _)) => Cow::Owned(format!("{}…", &text[..end])),
+        None => Cow::Borrowed(text),
+    }
+}
+
+fn credential(text: &str) -> Result<Credential, &'static str> {
+    let word = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
+    word.and_then(Credential::parse).ok_or("\"none\", \"valid\" or \"invalid\"")
+}
+
+fn at_ms(text: &str) -> Result<(Nanos, &str), &'static str> {
+    const WANT: &str = "a number of milliseconds from 0 on, with at most three decimals";
+    let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    if !digits(whole) || !digits(part) || part.len() > 3 {
+        return Err(WANT);
+    }
+    let digit = |place: usize| part.as_bytes().get(place).map_or(0, |b| u64::from(b - b'0'));
+    let micros = digit(0) * 100 + digit(1) * 10 + digit(2);
+    let nanos = whole.parse::<u64>().ok().and_then(|millis| millis.checked_mul(1_000_000));
+    let nanos = nanos.and_then(|nanos| nanos.checked_add(micros * 1_000));
+    let at = nanos.map(Nanos::new).filter(|at| *at <= Nanos::END);
+    at.map(|at| (at, text)).ok_or("a time before 2060, in milliseconds since the epoch")
+}
+
+/// Text, borrowed if it has no escapes.
+pub(super) struct TextValue<'a>(pub(super) Cow<'a, str>);
+
+impl<'de> Deserialize<'de> for TextValue<'de> {
+    fn deserialize<D: Deserializer<'de>>(json: D) -> Result<Self, D::Error> {
+        struct TextVisitor;
+        impl<'de> Visitor<'de> for TextVisitor {
+            type Value = TextValue<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("text in quotes")
+            }
+
+            fn visit_borrowed_str<E: de::Error>(self, text: &'de str) -> Result<Self::Value, E> {
+                Ok(TextValue(Cow::Borrowed(text)))
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Self::Value, E> {
+                Ok(TextValue(Cow::Owned(text.to_owned())))
+            }
+        }
+        json.deserialize_str(TextVisitor)
+    }
+}
+
+#[cfg(test)]
+mod tests;

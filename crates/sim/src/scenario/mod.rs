@@ -1,0 +1,358 @@
+//! What a world is like: everything that the seed decides before time begins.
+
+mod failovers;
+
+use tidegate_core::{Limit, LogQuota, Meter, Nanos, Quota, WindowQuota};
+use tidegate_redis::StoreMode;
+
+use crate::faults::{Fault, Faults};
+use crate::{NetworkConditions, Random, START};
+
+/// A world to be run.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// What it follows from.
+    pub seed: u64,
+    /// How many nodes share the limits.
+    pub nodes: usize,
+    /// How they share them.
+    pub mode: StoreMode,
+    /// How long an answer of the server may take.
+    pub deadline: Nanos,
+    /// Are keys spread over slots?
+    pub has_slots: bool,
+    /// How much each node's clock gains, in parts of a million.
+    pub drifts: Vec<i64>,
+    /// The limits; no two have the same numbers.
+    pub limits: Vec<LimitSpec>,
+    /// What clients do.
+    pub load: ClientLoad,
+    /// What the way to the server is like while nothing is wrong.
+    pub weather: NetworkConditions,
+    /// What goes wrong.
+    pub faults: Vec<Fault>,
+    /// From when on nothing is wrong any more.
+    pub healed: Nanos,
+    /// When it ends.
+    pub end: Nanos,
+}
+
+/// A limit of a scenario.
+#[derive(Clone, Debug)]
+pub struct LimitSpec {
+    /// Its name.
+    pub name: String,
+    /// Its numbers.
+    pub limit: Limit,
+    /// What it does while the store fails.
+    pub on_store_error: ScenarioFallback,
+    /// How many keys clients use of it. One more is kept quiet, for whoever tests what it is told.
+    pub keys: usize,
+}
+
+/// What a limit does while the store fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScenarioFallback {
+    /// Each node goes by its share.
+    Local,
+    /// It admits.
+    Open,
+    /// It denies.
+    Closed,
+}
+
+impl ScenarioFallback {
+    /// As policies say it.
+    pub fn word(self) -> &'static str {
+        match self {
+            ScenarioFallback::Local => "local",
+            ScenarioFallback::Open => "open",
+            ScenarioFallback::Closed => "closed",
+        }
+    }
+}
+
+/// What clients do, at each node alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClientLoad {
+    /// The shape of it.
+    pub shape: ArrivalShape,
+    /// The mean time between two requests at a node while there are any, in microseconds.
+    pub gap: u64,
+    /// The largest cost.
+    pub cost_max: u32,
+    /// How many requests of a thousand name all limits; the others name the first.
+    pub all_limits: u64,
+}
+
+/// How requests are spread over time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ArrivalShape {
+    /// Always about as many.
+    Steady,
+    /// So many milliseconds busy, so many idle.
+    Waves {
+        /// Busy.
+        on: u64,
+        /// Idle.
+        off: u64,
+    },
+    /// Busy to get leases, then idle until they have nearly gone stale, then all at once.
+    Ambush {
+        /// Busy, in milliseconds.
+        on: u64,
+        /// Idle, in milliseconds.
+        off: u64,
+        /// How many at once, at each node.
+        at_once: u64,
+    },
+}
+
+/// The life of a lease in hybrid mode; a request's own deadline in strict mode does not depend on it.
+const LIVES: [u64; 6] = [10, 20, 50, 100, 200, 500];
+
+/// Seeds from here on are of worlds in which the server is replaced, and clients are told to wait for long.
+pub const FAILOVERS: u64 = 1 << 32;
+
+impl Scenario {
+    /// The scenario of a seed.
+    pub fn of(seed: u64) -> Scenario {
+        if seed < FAILOVERS { Scenario::of_faults(seed) } else { Scenario::of_failovers(seed) }
+    }
+
+    /// One in which anything may go wrong.
+    fn of_faults(seed: u64) -> Scenario {
+        let mut random = Random::new(seed ^ 0x7469_6465_6761_7465);
+        let nodes = random.between(1, 5) as usize;
+        let life = *random.pick(&LIVES);
+        let is_hybrid = random.chance(650);
+        let mode =
+            if is_hybrid { StoreMode::Hybrid { life: Nanos::from_millis(life) } } else { StoreMode::Strict };
+        let limits = limits(&mut random);
+        let load = load(&mut random, nodes, &limits[0].limit, life);
+        let drifts = (0..nodes).map(|_| drift(&mut random)).collect();
+        let weather = NetworkConditions {
+            delay_min: random.between(50, 300),
+            delay_more: *random.pick(&[100, 500, 3_000]),
+            ..NetworkConditions::FAIR
+        };
+        let healed = START.saturating_add(Nanos::from_millis(random.between(1_500, 2_500)));
+        let is_faulty = random.chance(800);
+        let faults = if is_faulty { Faults::of(&mut random, nodes, healed, weather) } else { Vec::new() };
+        Scenario {
+            seed,
+            nodes,
+            mode,
+            deadline: Nanos::from_millis(20),
+            has_slots: random.chance(150),
+            drifts,
+            limits,
+            load,
+            weather,
+            faults,
+            healed,
+            end: healed.saturating_add(Nanos::from_millis(3_000)),
+        }
+    }
+
+    /// The buckets, limit by limit, each limit's quiet one last: which limit they are of.
+    pub fn buckets(&self) -> Vec<usize> {
+        let of = |(index, spec): (usize, &LimitSpec)| std::iter::repeat_n(index, spec.keys + 1);
+        self.limits.iter().enumerate().flat_map(of).collect()
+    }
+
+    /// The number of a key of a limit among all buckets.
+    pub fn bucket(&self, limit: usize, key: usize) -> usize {
+        self.limits[..limit].iter().map(|spec| spec.keys + 1).sum::<usize>() + key
+    }
+
+    /// The policy of every node. The keys of a limit are told apart by a descriptor of its own: a request that
+    /// does not carry it is not counted.
+    pub fn policy(&self) -> String {
+        let mut text = String::from("version: 1\nlimits:\n");
+        for (index, spec) in self.limits.iter().enumerate() {
+            let terms = match spec.limit {
+                Limit::Meter(Meter::TokenBucket(quota)) => {
+                    let (rate, window) = per_millis(quota.rate().tokens(), quota.rate().nanos());
+                    let capacity = quota.capacity();
+                    format!(
+                        "sustained: {{ rate: {rate}, window: {window}ms }}, burst: {{ capacity: {capacity} }}"
+                    )
+                }
+                Limit::Meter(Meter::SlidingWindow(quota)) => {
+                    counted("sliding_window", quota.limit(), quota.length())
+                }
+                Limit::Meter(Meter::FixedWindow(quota)) => {
+                    counted("fixed_window", quota.limit(), quota.length())
+                }
+                Limit::Log(quota) => counted("sliding_log", quota.limit(), quota.window()),
+            };
+            let then = spec.on_store_error.word();
+            text.push_str(&format!(
+                "- {{ name: {}, key: [\"descriptor:{index}\"], on_store_error: {then}, {terms} }}\n",
+                spec.name
+            ));
+        }
+        text
+    }
+
+    /// If nothing is wrong and clients want more than one bucket lets through, all the time: its tokens a second.
+    pub fn is_overloaded(&self) -> Option<u64> {
+        let [LimitSpec { limit: Limit::Meter(Meter::TokenBucket(quota)), keys: 1, .. }] = &self.limits[..]
+        else {
+            return None;
+        };
+        let rate = quota.rate().tokens() * Nanos::SECOND.get() / quota.rate().nanos();
+        let wanted = 1_000_000 * self.nodes as u64 / self.load.gap.max(1);
+        let is_steady = self.load.shape == ArrivalShape::Steady && self.load.cost_max == 1;
+        (self.is_calm() && is_steady && wanted >= rate * 3 / 2).then_some(rate)
+    }
+
+    /// Is every client, every line and every clock as it should be?
+    pub fn is_calm(&self) -> bool {
+        self.faults.is_empty()
+    }
+}
+
+/// A rate that is so many in a number of milliseconds.
+fn per_millis(tokens: u64, nanos: u64) -> (u64, u64) {
+    let times = (1..=1_000_000).find(|times| (nanos * times).is_multiple_of(1_000_000));
+    let times = times.expect("a million nanoseconds are a millisecond");
+    (tokens * times, nanos * times / 1_000_000)
+}
+
+fn counted(algorithm: &str, limit: u32, window: Nanos) -> String {
+    let window = window.as_millis_ceil();
+    format!("algorithm: {algorithm}, sustained: {{ rate: {limit}, window: {window}ms }}")
+}
+
+fn limits(random: &mut Random) -> Vec<LimitSpec> {
+    let many = random.between(1, 3);
+    let mut limits: Vec<LimitSpec> = Vec::new();
+    for index in 0..many {
+        let limit = if index > 0 && random.chance(300) { counting(random) } else { bucket(random) };
+        // Numbers tell the limits of a request apart.
+        if limits.iter().all(|other| other.limit != limit) {
+            let keys = random.between(1, 3) as usize;
+            let choices = [
+                ScenarioFallback::Local,
+                ScenarioFallback::Local,
+                ScenarioFallback::Open,
+                ScenarioFallback::Closed,
+            ];
+            let on_store_error = *random.pick(&choices);
+            limits.push(LimitSpec { name: format!("limit-{index}"), limit, on_store_error, keys });
+        }
+    }
+    limits
+}
+
+fn bucket(random: &mut Random) -> Limit {
+    let rate = *random.pick(&[7, 50, 100, 333, 1_000, 3_000]);
+    let rate = random.between(rate / 2 + 1, rate);
+    // From a fiftieth of a second to three seconds to fill.
+    let capacity = random.between((rate / 50).max(1), rate * 3).max(2);
+    let quota = match random.between(0, 3) {
+        0 => Quota::new(rate * 60, Nanos::MINUTE, capacity as u32),
+        _ => Quota::new(rate, Nanos::SECOND, capacity as u32),
+    };
+    quota.expect("modest numbers are in range").into()
+}
+
+fn counting(random: &mut Random) -> Limit {
+    let most = random.between(20, 2_000) as u32;
+    let window = Nanos::from_millis(*random.pick(&[200, 500, 1_000]));
+    let windows = || WindowQuota::new(most, window).expect("modest numbers are in range");
+    match random.between(0, 2) {
+        0 => Limit::sliding_window(windows()),
+        1 => Limit::fixed_window(windows()),
+        _ => LogQuota::new(most, window).expect("modest numbers are in range").into(),
+    }
+}
+
+/// Mostly none, so that what is exact can be tested to be.
+fn drift(random: &mut Random) -> i64 {
+    if random.chance(600) { 0 } else { random.between(0, 1_000) as i64 - 500 }
+}
+
+/// So many requests at most in a second at all nodes together, or runs would take long.
+const REQUESTS_A_SECOND_MAX: u64 = 1_500;
+
+fn load(random: &mut Random, nodes: usize, first: &Limit, life: u64) -> ClientLoad {
+    let rate = match first.meter() {
+        Some(Meter::TokenBucket(quota)) => quota.rate().tokens() * Nanos::SECOND.get() / quota.rate().nanos(),
+        _ => 100,
+    };
+    // From half of what the limit lets through to eight times that.
+    let wanted = (rate * random.between(50, 800) / 100).clamp(20, REQUESTS_A_SECOND_MAX);
+    let gap = 1_000_000 * nodes as u64 / wanted;
+    let busy = random.between(life / 2 + 5, 4 * life + 50);
+    let shape = match random.between(0, 3) {
+        0 | 1 => ArrivalShape::Steady,
+        2 => ArrivalShape::Waves { on: busy, off: random.between(20, 400) },
+        _ => ArrivalShape::Ambush {
+            on: busy,
+            off: random.between(life / 2, life),
+            at_once: u64::from(first.capacity()).clamp(10, 150),
+        },
+    };
+    let cost_max =
+        if random.chance(600) { 1 } else { random.between(1, (u64::from(first.capacity()) / 4).max(1)) };
+    ClientLoad { shape, gap, cost_max: cost_max as u32, all_limits: *random.pick(&[0, 500, 1_000]) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_says_everything() {
+        for seed in 0..50 {
+            assert_eq!(format!("{:?}", Scenario::of(seed)), format!("{:?}", Scenario::of(seed)));
+        }
+    }
+
+    #[test]
+    fn seeds_lead_to_worlds_of_every_kind() {
+        let worlds: Vec<Scenario> = (0..500).map(Scenario::of).collect();
+        assert!((1..=5).all(|nodes| worlds.iter().any(|world| world.nodes == nodes)));
+        assert!(worlds.iter().any(|world| world.mode == StoreMode::Strict && !world.is_calm()));
+        assert!(worlds.iter().any(|world| world.mode != StoreMode::Strict && world.is_calm()));
+        assert!(worlds.iter().any(|world| world.has_slots && world.limits.len() > 1));
+        for kind in crate::faults::KINDS {
+            assert!(worlds.iter().any(|w| w.faults.iter().any(|f| f.what.kind() == *kind)), "{kind}");
+        }
+    }
+
+    #[test]
+    fn servers_are_replaced_in_every_way() {
+        let worlds: Vec<Scenario> = (0..100).map(|seed| Scenario::of(FAILOVERS + seed)).collect();
+        for kind in ["restart", "failover", "two-masters"] {
+            assert!(worlds.iter().any(|w| w.faults.iter().any(|f| f.what.kind() == kind)), "{kind}");
+        }
+        assert!(worlds.iter().any(|world| world.mode == StoreMode::Strict));
+        assert!(worlds.iter().all(|world| world.healed < world.end));
+    }
+
+    #[test]
+    fn the_policy_has_the_numbers_of_the_limits() {
+        for scenario in (0..200).chain(FAILOVERS..FAILOVERS + 50).map(Scenario::of) {
+            let policy = tidegate::engine::Policy::parse(&scenario.policy()).expect("it is a policy");
+            let numbers: Vec<Limit> = policy.rules.rules().iter().map(|rule| rule.limit).collect();
+            let wanted: Vec<Limit> = scenario.limits.iter().map(|spec| spec.limit).collect();
+            assert_eq!(numbers, wanted, "{}", scenario.policy());
+        }
+    }
+
+    #[test]
+    fn buckets_are_numbered_limit_by_limit() {
+        let world =
+            (0..).map(Scenario::of).find(|world| world.limits.len() == 3).expect("some seed has three");
+        let buckets = world.buckets();
+        for (limit, spec) in world.limits.iter().enumerate() {
+            for key in 0..=spec.keys {
+                assert_eq!(buckets[world.bucket(limit, key)], limit);
+            }
+        }
+    }
+}
