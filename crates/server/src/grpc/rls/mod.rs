@@ -2,6 +2,7 @@
 
 mod ask;
 mod units;
+mod usual;
 
 use bytes::Bytes;
 use prost::Message;
@@ -17,6 +18,7 @@ use crate::node::Node;
 use crate::observe::{Origin, OwnedOrigin};
 use crate::serve::Peer;
 use ask::{DescriptorAction, DescriptorRequest};
+use usual::UsualRequest;
 
 /// The status that Envoy answers with, unless it is told to use another.
 const REFUSED: u16 = 429;
@@ -38,18 +40,14 @@ pub(super) fn should_rate_limit<'n>(
     peer: Peer,
     message: Bytes,
 ) -> NowOrLater<'n, Result<Bytes, CallError>> {
-    let asked = match RateLimitRequest::decode(message) {
-        Ok(asked) => asked,
-        Err(error) => return NowOrLater::Now(Err(error.into())),
-    };
-    if let [descriptor] = &*asked.descriptors
-        && descriptor.limit.is_none()
-        && !descriptor.is_negative_hits
-    {
-        return check_one(node, origin, &asked);
+    if let Some(usual) = UsualRequest::read(&message) {
+        let hits = Cost::new(usual.hits_addend.max(1));
+        let request = ask::request(usual.domain, usual.entries.into_iter(), hits);
+        return node.check(origin, &request).map(|decision| Ok(answer_one(decision)));
     }
     let origin = OwnedOrigin::of(origin);
     NowOrLater::later(async move {
+        let asked = RateLimitRequest::decode(message)?;
         let asks = ask::read(&asked)?;
         if asks.iter().any(|ask| !matches!(ask.verb, DescriptorAction::Check)) {
             guard::may_bring_limits(node, peer)?;
@@ -59,20 +57,12 @@ pub(super) fn should_rate_limit<'n>(
     })
 }
 
-/// Answers the usual request: one descriptor, decided by the policy. It needs none of what several descriptors need.
-fn check_one<'n>(
-    node: &'n Node,
-    origin: Origin<'_>,
-    asked: &RateLimitRequest,
-) -> NowOrLater<'n, Result<Bytes, CallError>> {
-    let request = match ask::read(asked) {
-        Ok(asks) => asks.into_iter().map(|ask| ask.request).next().expect("there is one descriptor"),
-        Err(error) => return NowOrLater::Now(Err(error)),
-    };
-    node.check(origin, &request).map(|decision| {
+/// The answer to a request of one descriptor, decided by the policy.
+fn answer_one(decision: Decision) -> Bytes {
+    usual::answer(&decision).unwrap_or_else(|| {
         let refused = !decision.is_allowed();
         let decided = Decided { refused, outcomes: vec![Outcome::Decided(decision)] };
-        Ok(frame::encode(&answer([&DescriptorAction::Check].into_iter(), &decided)))
+        frame::encode(&answer([&DescriptorAction::Check].into_iter(), &decided))
     })
 }
 
