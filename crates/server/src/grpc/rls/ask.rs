@@ -110,7 +110,7 @@ fn request<'a>(domain: &'a str, descriptor: &'a RateLimitDescriptor, hits: Cost)
     let mut request = Request::new().domain(domain).cost(hits);
     for entry in &descriptor.entries {
         let told = plain_value(entry);
-        match RequestField::of_entry(&entry.key).map(|field| field.place(&mut request)) {
+        match RequestField::of_entry(&entry.key).map(|field| field.target(&mut request)) {
             Some(FieldTarget::Text(place @ None)) => *place = Some(entry.value.as_str().into()),
             Some(FieldTarget::Address(place @ None)) => *place = told.parse().ok(),
             _ => {}

@@ -1,5 +1,5 @@
-//! How many signatures of one address were checked in vain. A check takes longer than all else about a request, so
-//! whoever sends nothing but junk gets a bounded number of them.
+//! Limits failed signature checks per client address. A check is the most expensive part of a request, so an address
+//! that sends invalid tokens gets only a bounded number of checks per second.
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
@@ -9,11 +9,11 @@ use tidegate::Nanos;
 
 use crate::bounds::FAILED_CHECKS_PER_SECOND_MAX;
 
-/// Addresses that are told apart. One that shares its cell with another takes it over, which can only make the
-/// server check more.
+/// Number of cells. An address that falls into the cell of another one takes it over and restarts the count, which can
+/// only lead to more checks.
 const CELLS: usize = 4_096;
 
-/// For each cell: whose it is, in which second, and how many checks failed in it.
+/// Each cell holds a hash of the address and the second it belongs to, and the number of checks that failed in it.
 #[derive(Debug)]
 pub(crate) struct FailedChecks {
     hasher: RandomState,
@@ -30,14 +30,14 @@ impl FailedChecks {
         FailedChecks { hasher: RandomState::new(), cells: (0..CELLS).map(|_| AtomicU64::new(0)).collect() }
     }
 
-    /// Is another signature of this address checked now?
+    /// May another signature from this address be checked now?
     pub(crate) fn may_check(&self, address: IpAddr, now: Nanos) -> bool {
         let (cell, whose) = self.cell(address, now);
         let seen = cell.load(Ordering::Relaxed);
         seen & !COUNT_MASK != whose || seen & COUNT_MASK < FAILED_CHECKS_PER_SECOND_MAX
     }
 
-    /// One was checked, and is none of the key's.
+    /// Counts a failed check.
     pub(crate) fn failed(&self, address: IpAddr, now: Nanos) {
         let (cell, whose) = self.cell(address, now);
         let more = |seen: u64| {
@@ -47,7 +47,7 @@ impl FailedChecks {
         _ = cell.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
     }
 
-    /// The cell of an address, and what it says above the count while the address has it in this second.
+    /// The cell of an address, and the owner bits it holds while it belongs to this address and second.
     fn cell(&self, address: IpAddr, now: Nanos) -> (&AtomicU64, u64) {
         let hash = self.hasher.hash_one(address);
         let second = now.get() / Nanos::SECOND.get();
@@ -62,14 +62,14 @@ mod tests {
 
     #[test]
     fn an_address_has_so_many_a_second_and_takes_none_from_others() {
-        let (checks, now) = (FailedChecks::new(), Nanos::from_secs(1_800_000_000));
+        let (failed_checks, now) = (FailedChecks::new(), Nanos::from_secs(1_800_000_000));
         let (one, other) = (IpAddr::from([192, 0, 2, 1]), IpAddr::from([192, 0, 2, 2]));
         for _ in 0..FAILED_CHECKS_PER_SECOND_MAX {
-            assert!(checks.may_check(one, now));
-            checks.failed(one, now);
+            assert!(failed_checks.may_check(one, now));
+            failed_checks.failed(one, now);
         }
-        assert!(!checks.may_check(one, now));
-        assert!(checks.may_check(other, now));
-        assert!(checks.may_check(one, now.saturating_add(Nanos::SECOND)), "until the second is over");
+        assert!(!failed_checks.may_check(one, now));
+        assert!(failed_checks.may_check(other, now));
+        assert!(failed_checks.may_check(one, now.saturating_add(Nanos::SECOND)), "until the second is over");
     }
 }
