@@ -39,19 +39,19 @@ pub(super) fn run(args: &Explain) -> Result<(), CommandFailure> {
 }
 
 /// The text of `--request`: JSON as it is, or the contents of the file it names.
-fn request_text(given: &str) -> Result<String, CommandFailure> {
-    if given.trim_start().starts_with('{') {
-        return Ok(given.to_owned());
+fn request_text(argument: &str) -> Result<String, CommandFailure> {
+    if argument.trim_start().starts_with('{') {
+        return Ok(argument.to_owned());
     }
-    if given != "-"
-        && let Err(error) = std::fs::metadata(given)
+    if argument != "-"
+        && let Err(error) = std::fs::metadata(argument)
         && error.kind() == ErrorKind::NotFound
     {
         let hint =
             "write JSON such as '{\"user\":\"42\",\"path\":\"/api\"}', a file name, or - for standard input";
         return Err(CommandFailure::Usage(format!(
-            "--request: `{given}` is neither a JSON object nor an existing file; {hint}"
+            "--request: `{argument}` is neither a JSON object nor an existing file; {hint}"
         )));
     }
-    read_text(given)
+    read_text(argument)
 }

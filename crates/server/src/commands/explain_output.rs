@@ -205,7 +205,7 @@ impl Text<'_> {
         let trust = trust.map(|text| text.replace("0.100", "1")).unwrap_or_default();
         writeln!(self.out, "      {}{trust}", bucket.limit)?;
         let (before, answer, cost) = (&bucket.before, &bucket.answer, bucket.cost);
-        let whose = match bucket.key.as_slice() {
+        let key = match bucket.key.as_slice() {
             [] => whole.to_owned(),
             key => parts(key),
         };
@@ -214,7 +214,7 @@ impl Text<'_> {
         } else {
             format!(" ({})", bucket.cost_from)
         };
-        writeln!(self.out, "      {whose}; costs {cost}{from}")?;
+        writeln!(self.out, "      {key}; costs {cost}{from}")?;
         let holds = format!("holds {} of {}", before.remaining, before.limit);
         match answer.wait() {
             Some(_) if answer.is_allowed() && !self.is_admitted => {
@@ -231,13 +231,15 @@ impl Text<'_> {
             }
             None => writeln!(self.out, "      {holds}, can never hold {cost}")?,
         }
-        let manner = match (&bucket.strategy, answer.is_allowed()) {
+        let note = match (&bucket.strategy, answer.is_allowed()) {
             _ if bucket.shadow => "shadow mode: this limit denies nothing",
-            (Strategy::Degrade { .. }, false) => "strategy degrade: the request is admitted and marked",
+            (Strategy::Degrade { .. }, false) => {
+                "strategy degrade: this limit marks the request instead of refusing it"
+            }
             (Strategy::Queue { .. }, false) => "strategy queue: a request that may wait is admitted later",
             _ => return Ok(()),
         };
-        writeln!(self.out, "      {}", self.paint.tone(Tone::Warn, manner))
+        writeln!(self.out, "      {}", self.paint.tone(Tone::Warn, note))
     }
 
     fn tenant(&mut self, tenant: &ExplainedTenant) -> std::fmt::Result {

@@ -79,13 +79,13 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_told() {
-        for (text, said) in [
+        for (text, expected) in [
             ("usr=1", "did you mean 'user'?"),
             ("cost=many", "'cost': 'many' is not an integer"),
             ("user=1 user=2", "'user' is there twice"),
             ("route=/a", "give 'path' instead"),
         ] {
-            assert!(json_of(text).unwrap_err().to_string().contains(said), "{text}");
+            assert!(json_of(text).unwrap_err().to_string().contains(expected), "{text}");
         }
     }
 }

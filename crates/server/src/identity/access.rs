@@ -8,9 +8,9 @@ use subtle::ConstantTimeEq;
 /// Does the request send the token of the settings? Always false if the settings have none.
 pub(crate) fn has_token(headers: &HeaderMap, wanted: Option<&str>) -> bool {
     let wanted = wanted.filter(|wanted| !wanted.is_empty());
-    let given = headers.get(AUTHORIZATION).and_then(|value| secret(value.as_bytes()));
+    let sent = headers.get(AUTHORIZATION).and_then(|value| secret(value.as_bytes()));
     // Compare in constant time, so that the duration does not reveal how much of the token is right.
-    wanted.zip(given).is_some_and(|(wanted, given)| wanted.as_bytes().ct_eq(given).into())
+    wanted.zip(sent).is_some_and(|(wanted, sent)| wanted.as_bytes().ct_eq(sent).into())
 }
 
 /// The text after `Bearer`. Any text is accepted, since the settings may hold any.

@@ -189,14 +189,14 @@ impl Node {
     #[inline]
     pub fn check(&self, origin: Origin<'_>, request: &Request<'_>) -> NowOrLater<'_, Decision> {
         let began = self.clock().now();
-        self.measured(origin, self.limiter.check_async_at(request, began), began, itself)
+        self.measured(origin, self.limiter.check_async_at(request, began), began, whole_decision)
     }
 
     /// Decides and charges; waits if a queue requires it.
     #[inline]
     pub fn admit(&self, origin: Origin<'_>, request: &Request<'_>) -> NowOrLater<'_, Decision> {
         let began = self.clock().now();
-        self.measured(origin, self.limiter.admit(request), began, itself)
+        self.measured(origin, self.limiter.admit(request), began, whole_decision)
     }
 
     /// The first step of a request whose credential the server verifies: see [`Limiter::enter`].
@@ -224,7 +224,7 @@ impl Node {
         request: &Request<'_>,
     ) -> NowOrLater<'_, Decision> {
         let began = self.clock().now();
-        self.measured(origin, self.limiter.admit_entered(entered, request), began, itself)
+        self.measured(origin, self.limiter.admit_entered(entered, request), began, whole_decision)
     }
 
     /// What [`Node::check`] would decide, without charging.
@@ -360,7 +360,7 @@ impl Node {
     }
 }
 
-fn itself(decision: &Decision) -> Option<&Decision> {
+fn whole_decision(decision: &Decision) -> Option<&Decision> {
     Some(decision)
 }
 

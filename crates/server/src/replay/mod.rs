@@ -180,7 +180,7 @@ impl<W: Write> Replay<W> {
         }
         self.clock.set(line.at);
         let decision = self.limiter.take_place_at(&line.request, line.at);
-        self.check_room()?;
+        self.check_capacity()?;
         self.pending.extend_from_slice(b"{\"at_ms\":");
         self.pending.extend_from_slice(line.at_text.as_bytes());
         self.pending.push(b',');
@@ -191,7 +191,7 @@ impl<W: Write> Replay<W> {
     }
 
     /// Stops the run before a decision that would depend on chance is written.
-    fn check_room(&self) -> Result<(), SimulateError> {
+    fn check_capacity(&self) -> Result<(), SimulateError> {
         let line = self.progress.lines;
         if self.limiter.store().overflows() > 0 {
             return Err(SimulateError::TooManyKeys { line, max_keys: self.max_keys });

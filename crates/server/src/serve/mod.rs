@@ -61,7 +61,7 @@ pub(crate) async fn run(
     admin.into_iter().for_each(|bound| _ = accepting.spawn(door.clone().accept(bound)));
     // Whoever asks the first question is to be answered by the shared store, if it is there.
     if let Some(store_thread) = &node.store_thread() {
-        store_thread.attempted().await;
+        store_thread.first_attempt_done().await;
     }
     deciding.extend(decisions.into_iter().map(|bound| accepting.spawn(door.clone().accept(bound))));
     node.lifecycle().enter(Phase::Serving);

@@ -58,7 +58,8 @@ pub(super) static SETTINGS: ObjectShape = ObjectShape {
     name: "settings",
     about: "The whole document.",
     fields: &[&[
-        ShapeField::new("listen", Shape::Object(&LISTEN), "Where to listen.").also(&["listeners", "bind"]),
+        ShapeField::new("listen", Shape::Object(&LISTEN), "Addresses of the listeners.")
+            .also(&["listeners", "bind"]),
         ShapeField::new("policy", Shape::Object(&POLICY), "The policy file.").or("the embedded quick start"),
         ShapeField::new("store", Shape::Object(&STORE), "Where counters are kept.").also(&["storage"]),
         ShapeField::new("rate_limit_sync", Shape::Object(&SYNC), "How nodes share counters."),
@@ -80,7 +81,7 @@ pub(super) static SETTINGS: ObjectShape = ObjectShape {
         ShapeField::new("auth", Shape::Object(&AUTH), "Secrets that callers must send."),
         ShapeField::new("jwt", Shape::Object(&JWT), "How bearer tokens of clients are verified.").or("none"),
         ShapeField::new("log", Shape::Object(&LOG), "The log.").also(&["logging", "logs"]),
-        ShapeField::new("otlp", Shape::Object(&OTLP), "Where traces go.")
+        ShapeField::new("otlp", Shape::Object(&OTLP), "Where traces are sent.")
             .or("none")
             .also(&["tracing", "traces"]),
         ShapeField::new("workers", Shape::Integer(1, 1_024), "Number of worker threads.")
@@ -94,7 +95,7 @@ pub(super) static SETTINGS: ObjectShape = ObjectShape {
 static FORWARDED: &[WordShape] = &[
     WordShape::new("x-forwarded-for", "in `X-Forwarded-For`").also(&["xff", "x_forwarded_for"]),
     WordShape::new("forwarded", "in `Forwarded`, as in RFC 7239").also(&["rfc7239"]),
-    WordShape::new("peer", "nowhere: the address of the connection is used").also(&["none", "off"]),
+    WordShape::new("peer", "no header: the address of the connection is used").also(&["none", "off"]),
 ];
 
 static LISTEN: ObjectShape = ObjectShape {

@@ -139,12 +139,12 @@ fn a_shared_store_can_be_asked_for_in_two_ways() {
 
 #[test]
 fn what_limits_do_without_the_store_can_be_said_for_all() {
-    let said = |word: &str| {
+    let fallback = |word: &str| {
         let text = format!("rate_limit_sync: {{ enabled: true, fallback_on_error: {word} }}");
         read_here(&text).expect("it is right").0.on_store_error
     };
     assert_eq!(
-        ["local_only", "open", "closed"].map(said),
+        ["local_only", "open", "closed"].map(fallback),
         [OnStoreError::Local, OnStoreError::Open, OnStoreError::Closed]
     );
     assert!(wrong("rate_limit_sync: { fallback_on_error: fail_open }")[0].contains("`open`"));

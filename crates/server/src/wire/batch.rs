@@ -23,7 +23,7 @@ pub fn batch(text: &str) -> Result<Vec<Request<'_>>, RequestError> {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BatchReader {
     /// Bytes that are already consumed.
-    done: usize,
+    consumed: usize,
 }
 
 impl BatchReader {
@@ -38,14 +38,14 @@ impl BatchReader {
     pub fn requests<'t>(&mut self, text: &'t str) -> impl Iterator<Item = Request<'t>> + Send + use<'_, 't> {
         std::iter::from_fn(move || {
             // The list is the only member, so the first bracket is its own.
-            let begins = if self.done == 0 { text.find('[')? + 1 } else { self.done };
+            let begins = if self.consumed == 0 { text.find('[')? + 1 } else { self.consumed };
             let rest = text[begins..].trim_start_matches([' ', '\n', '\r', '\t', ',']);
             if rest.starts_with(']') {
                 return None;
             }
             let mut objects = serde_json::Deserializer::from_str(rest).into_iter::<One<'t>>();
             let One(request) = objects.next()?.ok()?;
-            self.done = text.len() - rest.len() + objects.byte_offset();
+            self.consumed = text.len() - rest.len() + objects.byte_offset();
             Some(request)
         })
     }

@@ -12,7 +12,7 @@ const SHARDS: usize = 16;
 /// Capacity of a shard.
 const SHARD_MAX: usize = 256;
 /// How long an entry is valid.
-const LIFE: Nanos = Nanos::from_secs(300);
+const LIFETIME: Nanos = Nanos::from_secs(300);
 
 /// Only valid tokens are cached, so a client that cannot sign cannot fill it. A token is identified by a 128-bit hash
 /// with random secret keys; the token itself is not stored.
@@ -59,7 +59,7 @@ impl Cache {
             let victim = shard.keys().next().copied();
             victim.and_then(|victim| shard.remove(&victim));
         }
-        shard.insert(name, Entry { claims, version, until: now.saturating_add(LIFE) });
+        shard.insert(name, Entry { claims, version, until: now.saturating_add(LIFETIME) });
     }
 
     fn shard(&self, name: u128) -> &Mutex<HashMap<u128, Entry>> {

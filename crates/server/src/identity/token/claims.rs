@@ -154,20 +154,20 @@ mod tests {
         let claims = claims(payload, None, None).unwrap();
         let mut request = Request::new().user("told");
         claims.describe(&mut request);
-        let told = [&request.user, &request.tenant, &request.plan, &request.client];
-        assert_eq!(told.map(|text| text.as_deref()), [Some("told"), Some("t1"), Some("pro"), Some("app")]);
+        let fields = [&request.user, &request.tenant, &request.plan, &request.client];
+        assert_eq!(fields.map(|text| text.as_deref()), [Some("told"), Some("t1"), Some("pro"), Some("app")]);
     }
 
     #[test]
     fn a_token_has_its_time_give_or_take_a_minute() {
         let claims = claims(r#"{"exp":2000.9,"nbf":1000}"#, None, None).unwrap();
-        for (at, said) in [
+        for (at, expected) in [
             (939, Err(Rejection::NotYetValid)),
             (940, Ok(())),
             (2_059, Ok(())),
             (2_060, Err(Rejection::Expired)),
         ] {
-            assert_eq!(claims.check_time(Nanos::from_secs(at)), said, "{at}");
+            assert_eq!(claims.check_time(Nanos::from_secs(at)), expected, "{at}");
         }
     }
 

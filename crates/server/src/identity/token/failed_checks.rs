@@ -32,17 +32,17 @@ impl FailedChecks {
 
     /// May another signature from this address be checked now?
     pub(crate) fn may_check(&self, address: IpAddr, now: Nanos) -> bool {
-        let (cell, whose) = self.cell(address, now);
+        let (cell, owner) = self.cell(address, now);
         let seen = cell.load(Ordering::Relaxed);
-        seen & !COUNT_MASK != whose || seen & COUNT_MASK < FAILED_CHECKS_PER_SECOND_MAX
+        seen & !COUNT_MASK != owner || seen & COUNT_MASK < FAILED_CHECKS_PER_SECOND_MAX
     }
 
     /// Counts a failed check.
     pub(crate) fn failed(&self, address: IpAddr, now: Nanos) {
-        let (cell, whose) = self.cell(address, now);
+        let (cell, owner) = self.cell(address, now);
         let more = |seen: u64| {
-            let count = if seen & !COUNT_MASK == whose { seen & COUNT_MASK } else { 0 };
-            Some(whose | (count + 1).min(COUNT_MASK))
+            let count = if seen & !COUNT_MASK == owner { seen & COUNT_MASK } else { 0 };
+            Some(owner | (count + 1).min(COUNT_MASK))
         };
         _ = cell.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
     }
@@ -51,8 +51,8 @@ impl FailedChecks {
     fn cell(&self, address: IpAddr, now: Nanos) -> (&AtomicU64, u64) {
         let hash = self.hasher.hash_one(address);
         let second = now.get() / Nanos::SECOND.get();
-        let whose = self.hasher.hash_one((hash, second)) & !COUNT_MASK;
-        (&self.cells[(hash % CELLS as u64) as usize], whose)
+        let owner = self.hasher.hash_one((hash, second)) & !COUNT_MASK;
+        (&self.cells[(hash % CELLS as u64) as usize], owner)
     }
 }
 

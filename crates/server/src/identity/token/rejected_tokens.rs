@@ -10,7 +10,7 @@ const SHARDS: usize = 16;
 /// Slots of a shard.
 const SHARD_SLOTS: usize = 256;
 /// How long an entry is valid.
-const LIFE: Nanos = Nanos::from_secs(60);
+const LIFETIME: Nanos = Nanos::from_secs(60);
 
 /// A fixed number of slots; the hash of a token selects its slot, and a new token overwrites the old one. So a flood of
 /// invalid tokens makes the cache forget but never grow. The hash has 128 bits and random secret keys, so no client can
@@ -49,7 +49,7 @@ impl RejectedTokens {
     /// Remembers a rejected token.
     pub(crate) fn insert(&self, name: u128, version: u64, rejection: Rejection, now: Nanos) {
         let (shard, slot) = self.slot(name);
-        let known = Known { name, version, until: now.saturating_add(LIFE), rejection };
+        let known = Known { name, version, until: now.saturating_add(LIFETIME), rejection };
         shard.lock().unwrap_or_else(PoisonError::into_inner)[slot] = Some(known);
     }
 
@@ -69,7 +69,7 @@ mod tests {
         rejected.insert(7, 0, Rejection::BadSignature, now);
         assert_eq!(rejected.get(7, 0, now), Some(Rejection::BadSignature));
         assert_eq!(rejected.get(7, 1, now), None, "other keys may verify it");
-        assert_eq!(rejected.get(7, 0, now.saturating_add(LIFE)), None, "not for long");
+        assert_eq!(rejected.get(7, 0, now.saturating_add(LIFETIME)), None, "not for long");
         let same_slot = 7 + (SHARDS * SHARD_SLOTS) as u128;
         assert_eq!(rejected.get(same_slot, 0, now), None, "the same slot is not the same token");
         rejected.insert(same_slot, 0, Rejection::WrongIssuer, now);

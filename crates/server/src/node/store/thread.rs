@@ -87,7 +87,7 @@ impl StoreThread {
     }
 
     /// Resolves when the first attempt to reach the store has succeeded or failed.
-    pub(crate) async fn attempted(&self) {
+    pub(crate) async fn first_attempt_done(&self) {
         let mut stage = self.stage.clone();
         // An error means that the thread has ended, and there is nothing to wait for.
         let _seen = stage.wait_for(|stage| *stage >= Stage::Running).await;

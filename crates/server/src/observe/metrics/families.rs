@@ -66,7 +66,7 @@ families! {
     DECISIONS_BY_REASON: Counter "tidegate_decisions_by_reason_total" ["reason"]
         "Decisions by the policy, each counted once, by the reason in the response.";
     THROTTLE_DECISIONS: Counter "tidegate_throttle_decisions_total" ["outcome"]
-        "Decisions by ad-hoc buckets: /v1/throttle and CL.THROTTLE.";
+        "Decisions by ad hoc buckets: /v1/throttle and CL.THROTTLE.";
     REQUESTS: Counter "tidegate_requests_total" ["protocol"]
         "Requests that were decided, by protocol.";
     DECISION_DURATION: Histogram "tidegate_decision_duration_seconds" []
@@ -76,7 +76,7 @@ families! {
     QUEUE_WAIT: Histogram "tidegate_queue_wait_seconds" []
         "Time that requests waited in queues before they were admitted.";
     RETRY_WAIT: Histogram "tidegate_retry_wait_seconds" []
-        "The Retry-After of denied requests.";
+        "Time after which denied requests may be retried.";
     UNKNOWN_TENANTS: Counter "tidegate_unknown_tenants_total" []
         "Requests with a tenant that is not in the policy.";
     BURST_ACTIONS: Counter "tidegate_burst_actions_total" ["action"]

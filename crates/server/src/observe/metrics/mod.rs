@@ -98,7 +98,7 @@ impl Metrics {
 
     /// How many credentials were checked.
     #[cfg(test)]
-    pub(crate) fn credentials_looked_at(&self) -> u64 {
+    pub(crate) fn credentials_checked(&self) -> u64 {
         Credential::ALL.iter().map(|credential| self.get(Count::Credentials(*credential))).sum()
     }
 

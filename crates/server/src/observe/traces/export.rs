@@ -15,7 +15,7 @@ use tidegate::engine::counting::counters::Totals;
 use tokio::sync::oneshot;
 
 /// Capacity of the queue of spans; further spans are dropped.
-const WAITING_MAX: usize = 8_192;
+const QUEUE_MAX: usize = 8_192;
 /// Spans in one export.
 const BATCH_MAX: usize = 512;
 /// How long a span waits for a batch to fill.
@@ -122,7 +122,7 @@ pub(crate) fn start(
         let _stopped = runtime.block_on(stopped);
     })?;
     let limits = BatchConfigBuilder::default()
-        .with_max_queue_size(WAITING_MAX)
+        .with_max_queue_size(QUEUE_MAX)
         .with_max_export_batch_size(BATCH_MAX)
         .with_scheduled_delay(BATCH_DELAY);
     let exporter = Counted { exporter, counts, failing: AtomicU64::new(0) };
