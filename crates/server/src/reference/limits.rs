@@ -1,4 +1,4 @@
-//! The reference page of everything that is bounded, from the constants themselves.
+//! Generates the reference page of the server's bounds from the constants in `bounds`.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use crate::bounds::*;
 pub(crate) fn reference() -> String {
     let mut page = String::from(INTRODUCTION);
     for (title, rows) in sections() {
-        write!(page, "\n## {title}\n\n| what | at most |\n|---|---|\n")
+        write!(page, "\n## {title}\n\n| bound | maximum |\n|---|---|\n")
             .expect("writing to memory does not fail");
         for (what, most) in rows {
             writeln!(page, "| {what} | {most} |").expect("writing to memory does not fail");
@@ -21,11 +21,11 @@ pub(crate) fn reference() -> String {
 const INTRODUCTION: &str = "\
 # Limits of the server
 
-Whatever a client can make the server hold or do is bounded. What is beyond is refused with an error that
-says so, and the others go on being answered.
+Everything that a client can make the server store or do is bounded. A request beyond a bound is refused with an error
+that names the bound, and all other clients are still answered.
 
-Of what there is for bodies, and for answers that are not taken, one address (or one /64 of IPv6) gets a quarter at
-most. Loopback, or a trusted proxy, stands for many clients and gets three quarters.
+Of the memory for request bodies, and of the memory for unread responses, one client address (or one /64 of IPv6) gets
+at most a quarter. Loopback addresses and trusted proxies stand for many clients and get three quarters.
 ";
 
 type Row = (&'static str, String);
@@ -33,7 +33,7 @@ type Row = (&'static str, String);
 fn sections() -> [(&'static str, Vec<Row>); 6] {
     [
         ("Connections", connections()),
-        ("Answers that are not taken", answers()),
+        ("Unread responses", answers()),
         ("HTTP", http()),
         ("gRPC", grpc()),
         ("The Redis protocol", resp()),
@@ -44,82 +44,85 @@ fn sections() -> [(&'static str, Vec<Row>); 6] {
 fn connections() -> Vec<Row> {
     vec![
         (
-            "connections that ask for decisions, at once; fewer if the system allows fewer files",
+            "open connections for decisions; fewer if the system allows fewer open files",
             number(CONNECTIONS_MAX),
         ),
         (
-            "of these, from one address, or one /64 of IPv6, that is neither loopback nor a trusted proxy",
+            "of these, from one address (or one /64 of IPv6) that is neither loopback nor a trusted proxy",
             number(CONNECTIONS_PER_ADDRESS_MAX),
         ),
-        ("connections to `admin`, at once; they do not count above", number(ADMIN_CONNECTIONS_MAX)),
+        ("open connections to `admin`; they do not count above", number(ADMIN_CONNECTIONS_MAX)),
         ("of these, from one address as above", number(ADMIN_CONNECTIONS_PER_ADDRESS_MAX)),
-        ("connections that wait in the kernel", BACKLOG.to_string()),
-        ("a TLS handshake", seconds(HANDSHAKE_TIMEOUT)),
+        ("connections in the kernel's accept queue (backlog)", BACKLOG.to_string()),
+        ("duration of a TLS handshake", seconds(HANDSHAKE_TIMEOUT)),
         (
-            "signatures of tokens checked in vain for one address as above, a second; others of its tokens that are not \
-             known to hold are then refused unchecked",
+            "failed signature checks of tokens per second from one address as above; further tokens from it that are not \
+             cached as valid are then refused without a check",
             FAILED_CHECKS_PER_SECOND_MAX.to_string(),
         ),
-        ("until the first byte comes, but on `resp`", seconds(HEAD_TIMEOUT)),
-        ("until a quiet connection is asked by TCP whether its other end is there", seconds(KEEPALIVE_TIME)),
+        ("wait for the first byte, except on `resp`", seconds(HEAD_TIMEOUT)),
+        ("idle time of a connection before the first TCP keepalive probe", seconds(KEEPALIVE_TIME)),
     ]
 }
 
 fn answers() -> Vec<Row> {
     vec![
-        ("until a client must have taken an answer, whatever else it sends", seconds(TAKE_TIMEOUT)),
+        ("time for a client to read a response, whatever else it sends", seconds(TAKE_TIMEOUT)),
         (
-            "or at least, of a larger one, each time; a sixteenth of it on an HTTP/2 stream",
+            "or, of a larger response, to read at least this much each time; a sixteenth of it on an HTTP/2 stream",
             bytes(TAKE_BYTES_MIN),
         ),
         (
-            "on one connection; nothing more is decided there until some is taken",
+            "unread responses of one connection; until some are read, nothing more is decided on it",
             bytes(ANSWERS_PER_CONNECTION_BYTES_MAX),
         ),
-        ("on all connections together", bytes(ANSWERS_BYTES_MAX)),
-        ("on a connection, before they count for all together", bytes(ANSWERS_FREE_BYTES)),
-        ("in the kernel, unsent, for one connection", bytes(KERNEL_UNSENT_BYTES_MAX as usize)),
+        ("unread responses of all connections together", bytes(ANSWERS_BYTES_MAX)),
+        ("unread responses of a connection that do not count towards that total", bytes(ANSWERS_FREE_BYTES)),
+        ("unsent bytes in the kernel for one connection", bytes(KERNEL_UNSENT_BYTES_MAX as usize)),
     ]
 }
 
 fn http() -> Vec<Row> {
     vec![
-        ("until the head of a request is there", seconds(HEAD_TIMEOUT)),
-        ("until its body is there", seconds(BODY_TIMEOUT)),
-        ("without a request, on a connection that is kept", seconds(IDLE_TIMEOUT)),
-        ("headers of a request", number(HEADERS_MAX)),
-        ("the head of a request", bytes(HEAD_BYTES_MAX)),
-        ("the headers of an HTTP/2 request", bytes(HTTP2_HEAD_BYTES_MAX as usize)),
-        ("the body of a request", bytes(BODY_BYTES_MAX)),
-        ("the body of a batch", bytes(BATCH_BYTES_MAX)),
-        ("requests of a batch", number(BATCH_MAX)),
-        ("requests of a batch that wait for a shared store at once", number(BATCH_WAITING_MAX)),
+        ("time until the head of a request has arrived", seconds(HEAD_TIMEOUT)),
+        ("time until its body has arrived", seconds(BODY_TIMEOUT)),
+        ("idle time of a kept-alive connection", seconds(IDLE_TIMEOUT)),
+        ("number of headers of a request", number(HEADERS_MAX)),
+        ("size of the head of a request", bytes(HEAD_BYTES_MAX)),
+        ("size of the headers of an HTTP/2 request", bytes(HTTP2_HEAD_BYTES_MAX as usize)),
+        ("size of the body of a request", bytes(BODY_BYTES_MAX)),
+        ("size of the body of a batch", bytes(BATCH_BYTES_MAX)),
+        ("requests in a batch", number(BATCH_MAX)),
+        ("requests of a batch that wait for a shared store at the same time", number(BATCH_WAITING_MAX)),
         (
-            "all bodies together, of which the rest is still to come or not yet decided",
+            "all bodies together that have not arrived completely or are not yet decided",
             bytes(BODIES_BYTES_MAX),
         ),
-        ("answers of the express lane, or of a batch, that are sent at once", bytes(ANSWERS_AT_ONCE_BYTES)),
-        ("then, a piece of a batch", bytes(BATCH_PIECE_BYTES)),
+        (
+            "responses of the express lane, or of a batch, that are sent in one write",
+            bytes(ANSWERS_AT_ONCE_BYTES),
+        ),
+        ("size of the further pieces of a batch's response", bytes(BATCH_PIECE_BYTES)),
         ("the name of a header, claim or descriptor in a body", bytes(NAME_BYTES_MAX)),
         ("its value", bytes(VALUE_BYTES_MAX)),
         (
             "headers, claims and descriptors of a request in a body, counted by their values",
             number(PAIRS_MAX),
         ),
-        ("requests at once on one HTTP/2 connection", STREAMS_MAX.to_string()),
-        ("requests that were taken back before they were looked at", number(PENDING_RESETS_MAX)),
-        ("until a quiet HTTP/2 connection is asked whether it is alive", seconds(PING_INTERVAL)),
-        ("until it answers", seconds(PING_TIMEOUT)),
+        ("concurrent requests on one HTTP/2 connection", STREAMS_MAX.to_string()),
+        ("HTTP/2 streams reset before they were accepted", number(PENDING_RESETS_MAX)),
+        ("idle time of an HTTP/2 connection before a PING", seconds(PING_INTERVAL)),
+        ("time until the PING is answered", seconds(PING_TIMEOUT)),
     ]
 }
 
 fn grpc() -> Vec<Row> {
     vec![
-        ("a message", bytes(BODY_BYTES_MAX)),
+        ("size of a message", bytes(BODY_BYTES_MAX)),
         ("descriptors of a rate limit request", number(DESCRIPTORS_MAX)),
         ("entries of a descriptor", number(DESCRIPTOR_ENTRIES_MAX)),
         (
-            "the age of a connection, give or take a tenth; it is then asked to reconnect",
+            "age of a connection, plus or minus a tenth; the client is then told to reconnect (GOAWAY)",
             seconds(GRPC_CONNECTION_AGE),
         ),
     ]
@@ -128,33 +131,36 @@ fn grpc() -> Vec<Row> {
 fn resp() -> Vec<Row> {
     vec![
         ("arguments of a command", number(RESP_ARGS_MAX)),
-        ("an argument", bytes(RESP_ARG_BYTES_MAX)),
-        ("commands that are read before they are answered", bytes(RESP_BUFFER_MAX)),
-        ("one command", bytes(RESP_COMMAND_BYTES_MAX)),
-        ("commands that are answered before the answers are sent", number(RESP_PIPELINE_MAX)),
-        ("commands that wait for a shared store at once", number(RESP_WAITING_MAX)),
-        ("answers that are collected before they are sent, beside the last", bytes(RESP_ANSWER_BYTES_MAX)),
-        ("until a client that is sent away must have read why", seconds(RESP_LINGER)),
+        ("size of an argument", bytes(RESP_ARG_BYTES_MAX)),
+        ("size of the commands that are read ahead of their replies", bytes(RESP_BUFFER_MAX)),
+        ("size of one command", bytes(RESP_COMMAND_BYTES_MAX)),
+        ("pipelined commands that are executed before their replies are sent", number(RESP_PIPELINE_MAX)),
+        ("commands that wait for a shared store at the same time", number(RESP_WAITING_MAX)),
+        (
+            "replies that are collected before they are sent, not counting the last",
+            bytes(RESP_ANSWER_BYTES_MAX),
+        ),
+        ("time for a client to read the error before its connection is closed", seconds(RESP_LINGER)),
         ("wrong passwords on one connection", RESP_AUTH_ATTEMPTS_MAX.to_string()),
-        ("until the password must have come, where one is set", seconds(RESP_AUTH_TIMEOUT)),
+        ("time until a client has sent the password, if one is set", seconds(RESP_AUTH_TIMEOUT)),
     ]
 }
 
 fn files() -> Vec<Row> {
     vec![
-        ("between two looks at the files that are watched", seconds(WATCH_INTERVAL)),
-        ("until the first attempt to reach a shared store has failed", seconds(STORE_ATTEMPT_MAX)),
-        ("for giving leases back to it at the end", seconds(STORE_LEAVE_MAX)),
-        ("from being told to stop until connections are asked to end", seconds(DRAIN_NOTICE)),
-        ("from being told to stop until the end", seconds(DRAIN_TIMEOUT)),
+        ("interval of checking files for changes", seconds(WATCH_INTERVAL)),
+        ("wait for a shared store at the start", seconds(STORE_ATTEMPT_MAX)),
+        ("time for giving leases back to a shared store at the end", seconds(STORE_LEAVE_MAX)),
+        ("time from the signal to stop until connections are told to end", seconds(DRAIN_NOTICE)),
+        ("time from the signal to stop until the server ends", seconds(DRAIN_TIMEOUT)),
     ]
 }
 
 fn number(number: usize) -> String {
     let digits = number.to_string();
     let mut out = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
             out.push(',');
         }
         out.push(digit);
@@ -189,13 +195,13 @@ mod tests {
         {
             assert!(page.contains(row), "{row}");
         }
-        // Not what a client can make the server do, or said with another.
-        let untold = ["OTHER_FILES_MAX", "KEEPALIVE_INTERVAL", "ACCEPT_PAUSE_MAX", "CHECK_TIMEOUT"];
+        // Bounds that no client can reach, or that belong to one in the list.
+        let unlisted = ["OTHER_FILES_MAX", "KEEPALIVE_INTERVAL", "ACCEPT_PAUSE_MAX", "CHECK_TIMEOUT"];
         let rows = include_str!("limits.rs").split("#[cfg(test)]").next().unwrap();
         let names =
             include_str!("../bounds/mod.rs").lines().filter_map(|line| line.strip_prefix("pub const "));
         for name in names.map(|line| line.split(':').next().unwrap()) {
-            assert!(rows.contains(name) || untold.contains(&name), "`{name}` has no row in the reference");
+            assert!(rows.contains(name) || unlisted.contains(&name), "`{name}` has no row in the reference");
         }
     }
 }

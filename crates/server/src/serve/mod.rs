@@ -60,8 +60,8 @@ pub(crate) async fn run(
         bound.into_iter().partition(|bound| bound.listener == Listener::Admin);
     admin.into_iter().for_each(|bound| _ = accepting.spawn(door.clone().accept(bound)));
     // Whoever asks the first question is to be answered by the shared store, if it is there.
-    if let Some(keeper) = &node.keeper() {
-        keeper.attempted().await;
+    if let Some(store_thread) = &node.store_thread() {
+        store_thread.first_attempt_done().await;
     }
     deciding.extend(decisions.into_iter().map(|bound| accepting.spawn(door.clone().accept(bound))));
     node.lifecycle().enter(Phase::Serving);
@@ -107,8 +107,8 @@ async fn drain(
     }
     node.lifecycle().close();
     let ended = timeout(DRAIN_TIMEOUT - DRAIN_NOTICE - STORE_LEAVE_MAX, connections.idle()).await;
-    if let Some(keeper) = &node.keeper() {
-        keeper.leave().await;
+    if let Some(store_thread) = &node.store_thread() {
+        store_thread.leave().await;
     }
     match ended {
         Ok(()) => tracing::info!("stopped"),

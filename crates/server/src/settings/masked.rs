@@ -1,4 +1,4 @@
-//! A settings file as it may be shown: with everything covered that could be a secret.
+//! Hides everything in the text of a settings file that could be a secret, so that error output can quote its lines.
 
 /// Sections that never hold a secret.
 const OPEN: &[&str] = &[
@@ -14,17 +14,19 @@ const OPEN: &[&str] = &[
     "workers",
 ];
 
-/// Names of secrets, wherever they stand.
+/// Parts of field names that mark a secret, in any section.
 const SECRET: &[&str] = &["token", "bearer", "password", "requirepass", "secret"];
 
-/// The same text, character for character in its place, with values covered outside the sections that
-/// never hold a secret, and all addresses with a password. A misspelt section counts as one that does.
+/// The text with values replaced by asterisks, each character at the same position as before.
+///
+/// Hidden are all values outside the sections that never hold a secret (a misspelt section may hold one), values of
+/// fields that are named like a secret, and lines with a URL, which may contain a password.
 pub(crate) fn masked(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    // In a document that is one map in braces, nothing tells sections apart by lines.
+    // In a document in braces (JSON), lines do not show where a section begins, so all values are hidden.
     let braces = text.trim_start().starts_with(['{', '[']);
     let mut covered = braces;
-    // How deep a line stands that names a secret: it may go on in those that are deeper.
+    // The indentation of a line that names a secret: lines that are indented deeper may continue its value.
     let mut secret: Option<usize> = None;
     for line in text.split_inclusive('\n') {
         let begins = line.starts_with(|c: char| !c.is_whitespace() && c != '#' && c != '-');
@@ -37,7 +39,7 @@ pub(crate) fn masked(text: &str) -> String {
         if !within {
             secret = names_secret(line).then_some(depth);
         }
-        // An address may carry a password.
+        // A URL may contain a password.
         match covered || secret.is_some() || line.contains("://") {
             true => cover(line, !within && (begins || braces || line.contains(':')), &mut out),
             false => out.push_str(line),
@@ -46,7 +48,7 @@ pub(crate) fn masked(text: &str) -> String {
     out
 }
 
-/// Does one of the names in a line sound like a secret's?
+/// Does the line have a field that is named like a secret?
 fn names_secret(line: &str) -> bool {
     line.split(['{', '[', ',']).filter_map(|part| part.split_once(':')).any(|(name, _)| {
         let name = name.to_ascii_lowercase();
@@ -54,7 +56,7 @@ fn names_secret(line: &str) -> bool {
     })
 }
 
-/// Covers the values of a line; all of it where it has no names, as within a longer text.
+/// Replaces the values of a line by asterisks; the whole line if it has no field names, as within a block of text.
 fn cover(line: &str, has_names: bool, out: &mut String) {
     let (mut value, mut quote) = (!has_names, None);
     let first = line.split_once(':').map_or(line, |(_, rest)| rest).trim_start();
@@ -63,7 +65,7 @@ fn cover(line: &str, has_names: bool, out: &mut String) {
         match (quote, c) {
             (Some(end), c) if c == end => quote = None,
             (None, '"' | '\'') if value => quote = Some(c),
-            // Also where there is no space after it, as there should be.
+            // Also without the space that should follow the colon.
             (None, ':') if !value => {
                 value = true;
                 out.push(c);

@@ -36,7 +36,7 @@ pub(super) async fn check(
     let asked = CheckRequest::decode(message)?;
     let mut attributes = asked.attributes.unwrap_or_default();
     if !guard::may_name_clients(node, peer) {
-        node.identity().stranger_forwards(peer.address);
+        node.identity().warn_untrusted_forwarder(peer.address);
         attributes.source = Some(source(peer.address));
     }
     let headers = attributes::headers(&attributes);

@@ -119,7 +119,7 @@ pub(super) fn request<'a>(
     let mut request = Request::new().domain(domain).cost(hits);
     for (key, value) in entries {
         let told = plain_value(key, value);
-        match RequestField::of_entry(key).map(|field| field.place(&mut request)) {
+        match RequestField::of_entry(key).map(|field| field.target(&mut request)) {
             Some(FieldTarget::Text(place @ None)) => *place = Some(value.into()),
             Some(FieldTarget::Address(place @ None)) => *place = told.parse().ok(),
             _ => {}

@@ -19,7 +19,7 @@ pub(crate) fn check(context: &Context, parts: &Parts, access: Access) -> Result<
         return Ok(());
     }
     if context.peer.on_loopback {
-        let of_a_page = access::is_of_a_page(&parts.headers);
+        let of_a_page = access::has_origin(&parts.headers);
         let is_here = access::names_this_machine(&parts.headers, &parts.uri);
         return if of_a_page || !is_here { Err(HttpProblem::Page) } else { Ok(()) };
     }
