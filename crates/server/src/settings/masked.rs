@@ -50,18 +50,26 @@ pub(crate) fn masked(text: &str) -> String {
 
 /// Does the line have a field that is named like a secret?
 fn names_secret(line: &str) -> bool {
-    line.split(['{', '[', ',']).filter_map(|part| part.split_once(':')).any(|(name, _)| {
-        let name = name.to_ascii_lowercase();
-        SECRET.iter().any(|secret| name.contains(secret))
-    })
+    let mut fields = line.split(['{', '[', ',']).filter_map(|part| part.split_once(':'));
+    fields.any(|(name, _)| is_secret(name))
+}
+
+fn is_secret(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    SECRET.iter().any(|secret| name.contains(secret))
 }
 
 /// Replaces the values of a line by asterisks; the whole line if it has no field names, as within a block of text.
+/// Field names within `{}` stay, unless the map is itself the value of a secret.
 fn cover(line: &str, has_names: bool, out: &mut String) {
     let (mut value, mut quote) = (!has_names, None);
     let first = line.split_once(':').map_or(line, |(_, rest)| rest).trim_start();
     let flow = first.starts_with(['{', '[']) || line.trim_start().starts_with(['{', '[']);
+    // For each bracket that is open: do field names follow it?
+    let mut open: Vec<bool> = Vec::new();
+    let mut name = String::new();
     for c in line.chars() {
+        let bracket = value && flow && quote.is_none();
         match (quote, c) {
             (Some(end), c) if c == end => quote = None,
             (None, '"' | '\'') if value => quote = Some(c),
@@ -71,12 +79,28 @@ fn cover(line: &str, has_names: bool, out: &mut String) {
                 out.push(c);
                 continue;
             }
-            (None, '{' | '[' | ',' | '}' | ']') if value && flow => {
-                value = false;
+            (None, '{' | '[') if bracket || (!value && name.trim().is_empty()) => {
+                let within_names = open.last().is_none_or(|names| *names);
+                let has_names = c == '{' && within_names && !is_secret(&name) && name.trim() != "key";
+                open.push(has_names);
+                value = !has_names;
+                name.clear();
+                out.push(c);
+                continue;
+            }
+            (None, ',' | '}' | ']') if bracket => {
+                if c != ',' {
+                    open.pop();
+                }
+                value = open.last().is_some_and(|names| !names);
+                name.clear();
                 out.push(c);
                 continue;
             }
             _ => {}
+        }
+        if !value {
+            name.push(c);
         }
         out.push(if value && !c.is_whitespace() { '*' } else { c });
     }
@@ -97,6 +121,10 @@ mod tests {
             ("atuh: hunter2", "atuh: *******"),
             ("auth: { http_token:abc }", "auth: { http_token:*** }"),
             ("jwt:\n  key: |\n    -----BEGIN\n    abc\n", "jwt:\n  key: *\n    **********\n    ***\n"),
+            ("auth: { http_token: [abc, d] }", "auth: { http_token: [***, *] }"),
+            ("auth: { http_token: { abc: d }, x: y }", "auth: { http_token: { **** * }, x: * }"),
+            ("auth: [abc, { http_token: d }]", "auth: [***, { *********** * }]"),
+            ("jwt: { key: { abc: d } }", "jwt: { key: { **** * } }"),
             ("{\"auth\": {\"http_token\": \"x\"}}", "{\"auth\": {\"http_token\": ***}}"),
             ("store:\n  redis: { url: redis://:pw@h }", "store:\n  redis: { url: ************* }"),
             (

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use tidegate::engine::InvalidCredentials;
-use tidegate_policy::Problem;
 use tidegate_policy::form;
 use tidegate_policy::node::DocumentNode;
+use tidegate_policy::{Problem, Span};
 use tidegate_tower::forwarded::ForwardedSource;
 
 use super::table::SETTINGS;
@@ -28,8 +28,34 @@ pub(crate) fn read(text: &str, home: &Path) -> Result<(Settings, Vec<Problem>), 
         // In YAML, `name:value` without a space is one name, and its value may be a secret: cut it off the path.
         problem.path.truncate(problem.path.find(':').unwrap_or(problem.path.len()));
     }
-    form::complete(&mut problems, &masked(text));
+    let masked = masked(text);
+    problems.iter_mut().for_each(|problem| hide_secrets(problem, text, &masked));
+    form::complete(&mut problems, &masked);
     if problems.iter().any(Problem::is_error) { Err(problems) } else { Ok((settings, problems)) }
+}
+
+/// Removes from a problem what quotes a value that [`masked`] hides: the value may be a secret in the wrong place, such as
+/// a URL with a password where a map is wanted.
+fn hide_secrets(problem: &mut Problem, text: &str, masked: &str) {
+    let (seen, shown) = (at(problem, text), at(problem, masked));
+    let words =
+        |text: &str| text.split(|c: char| !c.is_alphanumeric()).map(str::to_owned).collect::<Vec<_>>();
+    let visible = words(&shown);
+    let hidden: Vec<String> = words(&seen).into_iter().filter(|word| !visible.contains(word)).collect();
+    let quotes = |text: &str| words(text).iter().any(|word| hidden.contains(word));
+    if quotes(&problem.saw) {
+        problem.saw = "a value that is not shown here".to_owned();
+    }
+    if problem.hint.as_deref().is_some_and(quotes) {
+        problem.hint = None;
+    }
+}
+
+/// The text at the position of a problem.
+fn at(problem: &Problem, text: &str) -> String {
+    let Span { line, column, length } = problem.at;
+    let line = text.lines().nth((line as usize).saturating_sub(1)).unwrap_or_default();
+    line.chars().skip((column as usize).saturating_sub(1)).take(length as usize).collect()
 }
 
 pub(super) struct Reader<'a> {

@@ -4,6 +4,8 @@ use tidegate::Nanos;
 use tidegate_redis::StoreMode;
 
 use super::*;
+use crate::commands::terminal::paint::Paint;
+use crate::commands::terminal::report;
 
 fn read_here(text: &str) -> Result<(Settings, Vec<tidegate_policy::Problem>), Vec<tidegate_policy::Problem>> {
     read(text, Path::new("/etc/tidegate"))
@@ -207,14 +209,25 @@ fn no_problem_repeats_a_secret() {
         "auth:\n  http_token: [s3cret]",
         "auth:\n  http_token: { s3cret: s3cret }",
         "jwt: { key: \"s3cret\", algorithm: HS257 }",
+        "auth: { http_token: [s3cret] }",
+        "auth: { http_token: { s3cret: s3cret } }",
+        "jwt: s3cret",
+        "otlp: s3cret",
+        "otlp: \"https://me:s3cret@collector:4317\"",
+        "otlp: [\"https://me:s3cret@collector:4317\"]",
+        "store: { mode: strict, redis: \"redis://me:s3cret@host\" }",
+        "store: { mode: strict, redis: { url: [\"redis://me:s3cret@host\"] } }",
         "otlp: { endpoint: \"s3cret\" }",
         "otlp: { endpoint: \"https://me:s3cret@collector:4317\" }",
         "listen: { http_token: s3cret }",
         "tls:\n  cert: a\n  password: |\n    s3cret\n    s3cret: s3cret\n  key: b\n",
         "{\"auth\": {\"http_token\": \"s3cret\", \"x\": 1}}",
     ] {
-        let message = wrong(text).join("\n");
-        assert!(!message.contains("s3cret"), "{text}: {message}");
+        let problems = read_here(text).expect_err("it is wrong");
+        let report = report::text("settings.yaml", &masked(text), &problems, Paint::never());
+        for message in wrong(text).into_iter().chain([report]) {
+            assert!(!message.contains("s3cret"), "{text}: {message}");
+        }
     }
 }
 
