@@ -272,7 +272,7 @@ impl Node {
     ) -> NowOrLater<'_, Result<Decision, AdHocError>> {
         let began = self.clock().now();
         let answer = self.limiter.check_ad_hoc(asked, began);
-        let decided = answer.map(|answer| Ok(self.limiter.tell_ad_hoc(&answer?)));
+        let decided = answer.map(|answer| Ok(self.limiter.ad_hoc_decision(&answer?)));
         self.measured(origin, decided, began, |decided| decided.as_ref().ok())
     }
 
@@ -312,7 +312,7 @@ impl Node {
     /// When there is no such limit.
     pub fn peek_ad_hoc(&self, asked: &AdHocRequest<'_>) -> NowOrLater<'_, Result<Decision, AdHocError>> {
         let answer = self.limiter.peek_ad_hoc(asked, self.clock().now());
-        answer.map(|answer| Ok(self.limiter.tell_ad_hoc(&answer?)))
+        answer.map(|answer| Ok(self.limiter.ad_hoc_decision(&answer?)))
     }
 
     /// Gives tokens back to an ad-hoc bucket.
@@ -321,7 +321,7 @@ impl Node {
     /// When there is no such limit.
     pub fn refund_ad_hoc(&self, asked: &AdHocRequest<'_>) -> NowOrLater<'_, Result<Decision, AdHocError>> {
         let answer = self.limiter.refund_ad_hoc(asked, self.clock().now());
-        answer.map(|answer| Ok(self.limiter.tell_ad_hoc(&answer?)))
+        answer.map(|answer| Ok(self.limiter.ad_hoc_decision(&answer?)))
     }
 
     /// Hands on what was decided, measured when it is there; `decision` finds the decision in it, if there is one.
