@@ -31,7 +31,7 @@ enum AskError<'a> {
 /// Answers, or begins to.
 pub(crate) fn answer(batch: &mut Batch<'_, '_>, args: CommandArgs<'_>, reply: &mut ReplyWriter<'_>) {
     match read(args) {
-        Ok(asked) => match decide(batch, &asked).begun() {
+        Ok(asked) => match decide(batch, &asked).started() {
             NowOrLater::Now(said) => write(said, reply),
             NowOrLater::Later(later) => batch.wait(later, write, reply),
         },
