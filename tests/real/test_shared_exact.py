@@ -56,7 +56,7 @@ def test_keys_on_the_server_expire_and_name_nobody():
 
 
 def test_concurrent_requests_cannot_pass():
-    """BUG-14: 200 requests at once on a capacity of 50."""
+    """200 requests at once on a capacity of 50."""
     for mode in MODES:
         with RedisServer() as store, Fleet(mode, policy(("per-user", "user", 50)), [store.url] * 3) as fleet:
             connections = [fleet.nodes[number % 3].resp_connection() for number in range(200)]
@@ -71,7 +71,7 @@ def test_concurrent_requests_cannot_pass():
 
 
 def test_a_denial_charges_no_other_tier():
-    """BUG-6: what one limit refuses is charged to none."""
+    """What one limit refuses is charged to none."""
     tiers = policy(("per-user", "user", 2), ("per-tenant", "tenant", 50), ("everybody", "", 100))
     for mode in MODES:
         with RedisServer() as store, Fleet(mode, tiers, [store.url] * 2) as fleet:
@@ -126,7 +126,7 @@ limits:
 
 
 def test_a_denied_cost_leaves_the_bucket_as_it_was():
-    """BUG-7: neither a cost that can never fit nor one that does not fit now takes anything."""
+    """Neither a cost that can never fit nor one that does not fit now takes anything."""
     for mode in MODES:
         with RedisServer() as store, Fleet(mode, policy(("per-user", "user", 10)), [store.url] * 2) as fleet:
             one, other = fleet.nodes
@@ -142,7 +142,7 @@ def test_a_denied_cost_leaves_the_bucket_as_it_was():
 
 
 def test_clocks_of_the_servers_do_not_matter():
-    """BUG-3: three servers, one an hour behind and one an hour ahead, in turn."""
+    """Three servers, one an hour behind and one an hour ahead, in turn."""
     # Only the time of day is shifted; how much has passed is the same for all.
     libraries = list(pathlib.Path("/usr/lib").glob("*/faketime/libfaketime.so.1"))
     assert libraries, "libfaketime is missing: ./test real installs it"

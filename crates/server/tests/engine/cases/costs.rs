@@ -1,4 +1,4 @@
-//! OAGW-18: a chat costs ten, a list one, and 1000 a minute are inherited.
+//! Route costs: a chat costs ten, a list one, and 1000 a minute are inherited.
 
 use serde_json::{Value, json};
 

@@ -1,10 +1,10 @@
-//! Which limits apply: groups (BUG-9), missing keys, shadow limits.
+//! Which limits apply: groups, missing keys, shadow limits.
 
 use serde_json::{Value, json};
 
 use super::{allowed, decide, limits, members, times};
 
-/// BUG-9: enterprise customers must not be held to the free plan's ten.
+/// Enterprise customers must not be held to the free plan's ten.
 #[test]
 fn the_first_match_of_a_group_is_the_only_one() {
     let policy = limits(json!([

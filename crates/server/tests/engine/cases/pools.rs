@@ -1,4 +1,4 @@
-//! Budgets: shared pools (OAGW-16), allocations (OAGW-15), overcommitment.
+//! Budgets: shared pools, allocations, overcommitment.
 
 use serde_json::{Value, json};
 
@@ -32,7 +32,7 @@ fn a_shared_pool_serves_whoever_comes_first() {
     assert_eq!(decisions[101]["limits"][1]["remaining"], 60, "a denial takes nothing from the child");
 }
 
-/// OAGW-15: 2000 + 1000 + 3000 do not fit 5000; overcommitted by half they do.
+/// 2000 + 1000 + 3000 do not fit 5000; overcommitted by half they do.
 #[test]
 fn more_than_the_budget_cannot_be_promised() {
     let children = [2_000, 1_000, 3_000];

@@ -82,7 +82,7 @@ fn pool(limit: &Value) -> Option<i128> {
 }
 
 /// The smallest rate and the smallest capacity among its own numbers and those
-/// of all ancestors that are not private (OAGW-13: what binds a parent binds
+/// of all ancestors that are not private (what binds a parent binds
 /// its children).
 fn effective(policy: &Value, node: &Value) -> Option<Quota> {
     let above = ancestors(policy, node).into_iter().filter(|ancestor| !is_private(ancestor));
