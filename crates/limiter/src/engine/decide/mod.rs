@@ -1,6 +1,6 @@
-//! From a request to its decision: gates, one store call, conclusion. [`gates`] and [`conclude`] are those two
-//! steps, [`fallback`] replaces the store while it fails; [`joint`], [`entered`] and [`explain`] are the other
-//! ways to decide.
+//! From a request to its decision: gates, one store call, conclusion. [`gates`] and [`conclude`](mod@conclude)
+//! are those two steps, [`fallback`] replaces the store while it fails; [`joint`], [`entered`] and [`explain`]
+//! are the other ways to decide.
 //!
 //! `begin` and `finish` run before and after the store call. If the store answers at once, all of it is one
 //! function call and nothing is kept. Otherwise what `finish` needs goes into a future
