@@ -236,8 +236,8 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     ) -> Option<Ruling> {
         let gates = match before {
             EntryStage::Nothing => self.check_gates(set, facts, (operation, now), plan, shadow_denied),
-            EntryStage::Unidentified(noted) => {
-                *shadow_denied = noted;
+            EntryStage::Unidentified(already_denied) => {
+                *shadow_denied = already_denied;
                 self.check_credential_and_gates(set, facts, (operation, now), plan, shadow_denied)
             }
         };
