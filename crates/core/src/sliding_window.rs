@@ -114,8 +114,8 @@ fn admits_at(counts: &WindowCounts, quota: &WindowQuota, cost: Cost) -> Nanos {
     }
 }
 
-/// How far into a window the count `before` has faded to `room`, for `before > room`: `length −
-/// floor(room·length / before)`, with 64-bit divisions only.
+/// How far into a window the count `before` has faded to `room`, for `before > room`:
+/// `length − floor(room·length / before)`, with 64-bit divisions only.
 fn fades_to(before: u32, room: u32, length: u64) -> u64 {
     let (before, room) = (u64::from(before), u64::from(room));
     length - (room * (length / before) + room * (length % before) / before)
