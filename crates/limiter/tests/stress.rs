@@ -33,7 +33,7 @@ fn keyed(capacity: u32, max_keys: usize, clock: &ManualClock) -> Keyed<u64, Manu
 
 #[test]
 fn a_bucket_admits_exactly_its_capacity() {
-    // A check and a charge in two steps admit 101 of 100.
+    // BUG-11: a check and a charge in two steps admit 101 of 100.
     for round in 0..300 {
         let bucket = Bucket::with_clock(slow(100), ManualClock::default());
         let admitted = race(|_| (0..60).filter(|_| bucket.take(Cost::ONE).is_allowed()).count() as u64);

@@ -40,7 +40,7 @@ fn three_per_second_is_exact_on_the_tick() {
 
 #[test]
 fn never_more_than_the_burst_however_long_the_key_was_idle() {
-    // A drained key of burst 10 that was idle for 12, 15 or 17 s
+    // BUG-1: a drained key of burst 10 that was idle for 12, 15 or 17 s
     // must admit 10, not 12, 15 or 17.
     let quota = quota(1, 10);
     for idle in [0, 1, 8, 9, 12, 15, 17, 20, 100] {
@@ -53,7 +53,7 @@ fn never_more_than_the_burst_however_long_the_key_was_idle() {
 
 #[test]
 fn a_wait_below_a_second_is_not_told_as_none() {
-    // Rounding seconds down would tell a denied client to retry after 0.
+    // BUG-2: denied with a retry of 0 because seconds were rounded down.
     let quota = quota(10, 1);
     let (_, state) = take(0, &quota, Cost::ONE, START);
     let denied = take(state.unwrap(), &quota, Cost::ONE, START).0;
@@ -63,7 +63,7 @@ fn a_wait_below_a_second_is_not_told_as_none() {
 
 #[test]
 fn a_cost_above_the_capacity_has_no_retry() {
-    // A finite wait would invite retries that can never succeed.
+    // BUG-2, BUG-5: a finite wait for what can never succeed.
     let quota = quota(10, 5);
     let (decision, state) = take(0, &quota, Cost::new(6), START);
     assert!(decision.is_never());
@@ -72,7 +72,7 @@ fn a_cost_above_the_capacity_has_no_retry() {
 
 #[test]
 fn a_clock_that_steps_back_neither_refills_nor_goes_negative() {
-    // A refill by a negative time would drive the tokens below zero (to −501 here).
+    // BUG-4: a step of −60 s drove the tokens to −501.
     let quota = quota(10, 50);
     let mut state = 0;
     assert_eq!(drain(&mut state, &quota, START), 50);
@@ -85,7 +85,7 @@ fn a_clock_that_steps_back_neither_refills_nor_goes_negative() {
 
 #[test]
 fn raising_the_capacity_does_not_refill() {
-    // A burst raised above what remains must not fill the bucket,
+    // BUG-13: a burst raised above what remains must not fill the bucket,
     // and a refund is capped.
     let (small, large) = (quota(1, 10), quota(1, 100));
     let (_, state) = take(0, &small, Cost::new(7), START);
