@@ -6,9 +6,9 @@
 use std::time::Duration;
 
 use tidegate_core::{Algorithm, Nanos};
+use tidegate_document::{DocumentNode, ValueKind};
 
-use crate::node::{DocumentNode, ValueKind};
-use crate::read::algorithm_word;
+use crate::document::algorithm_word;
 use crate::{Policy, PolicyError, Problem, Span, Spanned, compile, read_node};
 
 /// Builds a [`Policy`] limit by limit.
@@ -91,7 +91,7 @@ impl PolicyBuilder {
         let (document, mut problems) = read_node(&map(members));
         let (rules, more) = compile(&document, Nanos::ZERO);
         problems.extend(more);
-        problems.iter_mut().for_each(|problem| problem.complete(&[]));
+        tidegate_document::complete(&mut problems, "");
         if problems.iter().any(Problem::is_error) {
             return Err(PolicyError { problems });
         }

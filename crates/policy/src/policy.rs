@@ -52,9 +52,7 @@ impl Policy {
         let (document, mut problems) = read(text);
         let (rules, more) = compile(&document, now);
         problems.extend(more);
-        problems.sort_by_key(|problem| problem.at);
-        let lines: Vec<&str> = text.lines().collect();
-        problems.iter_mut().for_each(|problem| problem.complete(&lines));
+        tidegate_document::complete(&mut problems, text);
         if problems.iter().any(Problem::is_error) {
             return Err(PolicyError { problems });
         }

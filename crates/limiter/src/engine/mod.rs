@@ -55,6 +55,7 @@ pub use decide::two_steps::Entered;
 pub use decision::{Decision, LimitStanding, Reason};
 pub use limiter::{BURST_KEYS_MAX, InvalidCredentials, Limiter, LimiterError};
 pub use queue::waiting::QueuePlace;
+pub use tidegate_document::unmapped;
 pub use tidegate_policy::{
-    Credential, LimitBuilder, Policy, PolicyBuilder, PolicyError, Problem, Request, RuleSet, Trust, unmapped,
+    Credential, LimitBuilder, Policy, PolicyBuilder, PolicyError, Problem, Request, RuleSet, Trust,
 };

@@ -5,7 +5,7 @@ use tidegate_core::Nanos;
 use super::Compiler;
 use crate::Problem;
 use crate::document::GateEntry;
-use crate::gate::{Gate, GateRule};
+use crate::rules::{Gate, GateRule};
 
 impl Compiler<'_> {
     pub(super) fn gate(&mut self, list: &str, entries: &[GateEntry], now: Nanos) -> Gate {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::{Compiler, overlap, terms};
 use crate::Descriptor;
 use crate::document::LimitEntry;
-use crate::rule::{Group, Rule, TagRule, Tier};
+use crate::rules::{Group, Rule, TagRule, Tier};
 
 impl Compiler<'_> {
     pub(super) fn limits(&mut self, entries: &[LimitEntry]) -> Vec<Rule> {

@@ -13,7 +13,7 @@ use tidegate_core::{Cost, Nanos};
 
 use crate::document::{self, Defaults, Document, EntryName, HeaderFamily, Mode, RouteEntry};
 use crate::matching::{Condition, Index};
-use crate::ruleset::{CompiledRoute, DetectorRule, Routes, RuleSet};
+use crate::rules::{CompiledRoute, DetectorRule, Routes, RuleSet};
 use crate::{GateStage, Pattern, Problem, Span, Spanned, Strategy};
 
 /// The most limits, tenants and entries of each other kind.

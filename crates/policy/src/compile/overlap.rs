@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::Condition;
-use crate::rule::Rule;
+use crate::rules::Rule;
 
 /// How many limits of a group are compared with each other, so that checking a
 /// document takes no more than a moment.

@@ -4,16 +4,15 @@
 use std::collections::{HashMap, HashSet};
 
 use tidegate_core::Algorithm;
+use tidegate_document::nearest;
 
 use super::fraction::Fraction;
 use super::{Compiler, terms};
 use crate::Problem;
-use crate::document::{Budget, BudgetMode, Document, LimitTerms, Mode, Sharing, TenantEntry, TenantLimit};
-use crate::nearest::nearest;
-use crate::numbers::{Numbers, WindowLength};
-use crate::rule::{Rule, TagRule, Tier};
-use crate::shape::RESERVED;
-use crate::tenants::{Tenant, TenantCharge, Tenants};
+use crate::document::{
+    Budget, BudgetMode, Document, LimitTerms, Mode, Sharing, TENANT_PREFIX, TenantEntry, TenantLimit,
+};
+use crate::rules::{Numbers, Rule, TagRule, Tenant, TenantCharge, Tenants, Tier, WindowLength};
 
 /// The most generations of tenants.
 const DEPTH_MAX: usize = 64;
@@ -236,7 +235,7 @@ impl Compiler<'_> {
         };
         let scope = limit_of(entry).and_then(|limit| limit.scope.as_ref());
         Some(Rule {
-            name: format!("{RESERVED}{}", entry.id.value).into(),
+            name: format!("{TENANT_PREFIX}{}", entry.id.value).into(),
             at: entry.at,
             tier: Tier::Tenant,
             enabled: true,

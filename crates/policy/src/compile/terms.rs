@@ -4,8 +4,7 @@ use tidegate_core::{Algorithm, Cost, Limit, QuotaError};
 
 use super::Compiler;
 use crate::document::{Burst, CostEntry, LimitTerms, Mode, Preset, StrategyEntry, Sustained};
-use crate::numbers::Numbers;
-use crate::rule::{CostRule, Strategy};
+use crate::rules::{CostRule, Numbers, Strategy};
 use crate::{Problem, Span};
 
 const MILLION: u128 = 1_000_000;

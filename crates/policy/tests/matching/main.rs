@@ -173,7 +173,7 @@ proptest! {
 
 #[test]
 fn a_mapped_network_is_the_network_it_maps() {
-    let network = |text: &str| tidegate_policy::unmapped(text.parse().unwrap()).to_string();
+    let network = |text: &str| tidegate_document::unmapped(text.parse().unwrap()).to_string();
     assert_eq!(network("::ffff:10.0.0.0/104"), "10.0.0.0/8");
     assert_eq!(network("::ffff:10.0.0.5/128"), "10.0.0.5/32");
     assert_eq!(network("::ffff:0:0/96"), "0.0.0.0/0");

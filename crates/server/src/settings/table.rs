@@ -1,7 +1,7 @@
 //! What the settings file looks like, as data: it is checked by these tables, and its reference page is
 //! written from them.
 
-use tidegate_policy::form::{self, ObjectShape, Shape, ShapeField, WordShape};
+use tidegate_document::{ObjectShape, Shape, ShapeField, WordShape};
 
 /// The longest path, name or address.
 const TEXT_MAX: usize = 4_096;
@@ -21,7 +21,7 @@ static OBJECTS: &[&ObjectShape] =
 
 /// The page, as Markdown.
 pub(crate) fn reference() -> String {
-    format!("{INTRODUCTION}{}{DURATIONS}", form::reference(OBJECTS))
+    format!("{INTRODUCTION}{}{DURATIONS}", tidegate_document::reference(OBJECTS))
 }
 
 const DURATIONS: &str = "\
@@ -83,7 +83,7 @@ pub(super) static SETTINGS: ObjectShape = ObjectShape {
             .or("one fewer than there are cores, at least one")
             .also(&["threads"]),
     ]],
-    descriptors: false,
+    open_fields: None,
     shorthand: None,
 };
 
@@ -107,7 +107,7 @@ static LISTEN: ObjectShape = ObjectShape {
             .or("127.0.0.1:9090")
             .also(&["metrics", "health"]),
     ]],
-    descriptors: false,
+    open_fields: None,
     shorthand: Some("http"),
 };
 
@@ -117,7 +117,7 @@ static POLICY: ObjectShape = ObjectShape {
     fields: &[&[ShapeField::new("file", Shape::Text(TEXT_MAX), "The file. It is watched.")
         .required()
         .also(&["path"])]],
-    descriptors: false,
+    open_fields: None,
     shorthand: Some("file"),
 };
 
@@ -142,7 +142,7 @@ static STORE: ObjectShape = ObjectShape {
         .or("1")
         .also(&["node_count"]),
     ]],
-    descriptors: false,
+    open_fields: None,
     shorthand: Some("mode"),
 };
 
@@ -183,7 +183,7 @@ static REDIS: ObjectShape = ObjectShape {
         .or("none")
         .also(&["ca_file", "cacert"]),
     ]],
-    descriptors: false,
+    open_fields: None,
     shorthand: None,
 };
 
@@ -206,7 +206,7 @@ static SYNC: ObjectShape = ObjectShape {
         )
         .or("local_only"),
     ]],
-    descriptors: false,
+    open_fields: None,
     shorthand: Some("enabled"),
 };
 
@@ -229,7 +229,7 @@ static TLS: ObjectShape = ObjectShape {
             .required()
             .also(&["private_key"]),
     ]],
-    descriptors: false,
+    open_fields: None,
     shorthand: None,
 };
 
@@ -245,7 +245,7 @@ static ADMIN: ObjectShape = ObjectShape {
     )
     .or("[]")
     .also(&["names", "host"])]],
-    descriptors: false,
+    open_fields: None,
     shorthand: None,
 };
 
@@ -267,7 +267,7 @@ static AUTH: ObjectShape = ObjectShape {
         )
         .also(&["password", "redis_password", "requirepass"]),
     ]],
-    descriptors: false,
+    open_fields: None,
     shorthand: None,
 };
 
@@ -291,7 +291,7 @@ static JWT: ObjectShape = ObjectShape {
         .or("deny")
         .also(&["on_invalid", "invalid_token"]),
     ]],
-    descriptors: false,
+    open_fields: None,
     shorthand: None,
 };
 
@@ -321,7 +321,7 @@ static LOG: ObjectShape = ObjectShape {
     name: "log",
     about: "How logs are written, on standard error.",
     fields: &[&[ShapeField::new("format", Shape::Word(FORMATS), "For whom.").or("text")]],
-    descriptors: false,
+    open_fields: None,
     shorthand: Some("format"),
 };
 
@@ -341,6 +341,6 @@ static OTLP: ObjectShape = ObjectShape {
     )
     .required()
     .also(&["url", "address"])]],
-    descriptors: false,
+    open_fields: None,
     shorthand: Some("endpoint"),
 };

@@ -5,7 +5,9 @@ use tidegate_redis::StoreMode;
 
 use super::*;
 
-fn read_here(text: &str) -> Result<(Settings, Vec<tidegate_policy::Problem>), Vec<tidegate_policy::Problem>> {
+fn read_here(
+    text: &str,
+) -> Result<(Settings, Vec<tidegate_document::Problem>), Vec<tidegate_document::Problem>> {
     read(text, Path::new("/etc/tidegate"))
 }
 

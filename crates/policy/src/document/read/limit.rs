@@ -1,0 +1,89 @@
+//! Entries of `limits` and of `tenants`.
+
+use tidegate_document::{DocumentNode, DocumentPath, Problems};
+
+use crate::document::{Budget, BudgetMode, LimitEntry, Sharing, TenantEntry, TenantLimit};
+use crate::{Descriptor, Problem};
+
+use super::{fields, gate, terms};
+
+/// An entry of `limits`.
+pub(super) fn limit(
+    node: &DocumentNode,
+    place: &DocumentPath<'_>,
+    problems: &mut Problems,
+) -> Option<LimitEntry> {
+    let key = fields::key(node, place, problems);
+    let conditions = match node.get("match") {
+        Some(conditions) => gate::conditions(conditions, &place.member("match"), problems),
+        None => Some(Vec::new()),
+    };
+    let terms = terms::terms(node, place, problems);
+    if node.get("key").is_none() && node.get("scope").is_none() {
+        let message = "neither `key` nor `scope`: one bucket for all";
+        let problem = Problem::warning(node.at, place.to_string(), message);
+        problems.push(problem.hint("write `key: []` to say so, or `key: [user]` for a bucket each"));
+    }
+    Some(LimitEntry {
+        path: place.to_string(),
+        at: node.at,
+        name: fields::text(node, "name")?,
+        description: fields::text(node, "description").map(|text| text.value),
+        enabled: fields::enabled(node),
+        group: fields::text(node, "group"),
+        conditions: conditions?,
+        key: key.ok()?,
+        terms: terms?,
+    })
+}
+
+/// An entry of `tenants`.
+pub(super) fn tenant(
+    node: &DocumentNode,
+    place: &DocumentPath<'_>,
+    problems: &mut Problems,
+) -> Option<TenantEntry> {
+    let rate_limit = match node.get("rate_limit") {
+        Some(limit) => Some(tenant_limit(limit, &place.member("rate_limit"), problems)?),
+        None => None,
+    };
+    let rate_limit = rate_limit.filter(|_| node.get("rate_limit").is_none_or(fields::enabled));
+    Some(TenantEntry {
+        path: place.to_string(),
+        at: node.at,
+        id: fields::text(node, "id")?,
+        enabled: fields::enabled(node),
+        parent: fields::text(node, "parent"),
+        rate_limit,
+    })
+}
+
+pub(super) const SHARING: &[(&str, Sharing)] =
+    &[("private", Sharing::Private), ("inherit", Sharing::Inherit), ("enforce", Sharing::Enforce)];
+pub(super) const BUDGETS: &[(&str, BudgetMode)] = &[
+    ("unlimited", BudgetMode::Unlimited),
+    ("allocated", BudgetMode::Allocated),
+    ("shared", BudgetMode::Shared),
+];
+
+fn tenant_limit(
+    node: &DocumentNode,
+    place: &DocumentPath<'_>,
+    problems: &mut Problems,
+) -> Option<TenantLimit> {
+    let budget = node.get("budget").map(|budget| Budget {
+        at: budget.at,
+        mode: fields::word(budget, "mode", BUDGETS).map(|mode| mode.value).unwrap_or_default(),
+        total: fields::integer(budget, "total"),
+        overcommit: fields::small_decimal(budget, "overcommit_ratio"),
+    });
+    let scope = node.get("scope").and_then(fields::scope_descriptor).flatten();
+    Some(TenantLimit {
+        at: node.at,
+        sharing: fields::word(node, "sharing", SHARING).map(|word| word.value).unwrap_or_default(),
+        budget,
+        // The tenant is part of its own bucket's key already.
+        scope: scope.filter(|scope| scope.value != Descriptor::Tenant),
+        terms: terms::terms(node, place, problems)?,
+    })
+}

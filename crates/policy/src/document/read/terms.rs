@@ -1,0 +1,182 @@
+//! What a limit and a tenant's rate limit have in common.
+
+use tidegate_core::{Algorithm, Carry, Nanos};
+use tidegate_document::{DocumentNode, DocumentPath, Problems, ValueKind, value};
+
+use crate::document::table;
+use crate::document::{
+    Burst, CostEntry, HeaderFamily, Jitter, LimitTerms, Mode, OnStoreError, Preset, StrategyEntry, Sustained,
+};
+use crate::{Problem, Spanned};
+
+use super::fields;
+
+pub(super) const ALGORITHMS: &[(&str, Algorithm)] = &[
+    ("token_bucket", Algorithm::TokenBucket),
+    ("sliding_window", Algorithm::SlidingWindow),
+    ("sliding_log", Algorithm::SlidingLog),
+    ("fixed_window", Algorithm::FixedWindow),
+];
+pub(super) const PRESETS: &[(&str, Preset)] = &[
+    ("interactive", Preset::Interactive),
+    ("strict", Preset::Strict),
+    ("batch", Preset::Batch),
+    ("llm_tools", Preset::LlmTools),
+];
+pub(super) const CARRY: &[(&str, Carry)] =
+    &[("as_is", Carry::AsIs), ("proportional", Carry::Proportional), ("reset", Carry::Reset)];
+pub(super) const MODES: &[(&str, Mode)] = &[("enforce", Mode::Enforce), ("shadow", Mode::Shadow)];
+pub(super) const FAMILIES: &[(&str, HeaderFamily)] = &[
+    ("x-ratelimit", HeaderFamily::XRateLimit),
+    ("ratelimit-03", HeaderFamily::RateLimit03),
+    ("ietf", HeaderFamily::Ietf),
+];
+pub(super) const STORE_ERRORS: &[(&str, OnStoreError)] =
+    &[("local", OnStoreError::Local), ("open", OnStoreError::Open), ("closed", OnStoreError::Closed)];
+
+/// The terms, unless some contradict each other.
+pub(super) fn terms(
+    node: &DocumentNode,
+    place: &DocumentPath<'_>,
+    problems: &mut Problems,
+) -> Option<LimitTerms> {
+    let mut check = Cross { node, place, problems, sound: true };
+    let algorithm = fields::word(node, "algorithm", ALGORITHMS);
+    check.burst_fits(algorithm.map(|algorithm| algorithm.value));
+    let burst = node.get("burst").and_then(|burst| check.burst(burst));
+    let preset = fields::word(node, "preset", PRESETS);
+    let cost = node.get("cost").and_then(|cost| check.cost(cost));
+    check.preset_has_cost(preset, cost.as_ref());
+    let strategy = check.strategy();
+    let sound = check.sound;
+    let terms = LimitTerms {
+        algorithm,
+        sustained: node.get("sustained").and_then(sustained),
+        burst,
+        preset,
+        carry: fields::word(node, "carry", CARRY).map(|carry| carry.value).unwrap_or_default(),
+        cost,
+        strategy,
+        ..answers(node)
+    };
+    sound.then_some(terms)
+}
+
+/// What a limit and the defaults have in common; the rest is left empty.
+pub(super) fn answers(node: &DocumentNode) -> LimitTerms {
+    LimitTerms {
+        mode: fields::word(node, "mode", MODES).map(|mode| mode.value),
+        headers: fields::words(node, "headers", FAMILIES),
+        response_headers: fields::flag(node, "response_headers"),
+        retry_jitter: fields::small_decimal(node, "retry_jitter").map(|jitter| Jitter(jitter.value)),
+        on_store_error: fields::word(node, "on_store_error", STORE_ERRORS).map(|choice| choice.value),
+        ..LimitTerms::default()
+    }
+}
+
+fn sustained(node: &DocumentNode) -> Option<Sustained> {
+    let window = fields::window(node, "window").unwrap_or(Spanned::new(Nanos::SECOND, node.at));
+    Some(Sustained { at: node.at, rate: fields::integer(node, "rate")?, window })
+}
+
+/// Members that are sound alone and may not be together.
+struct Cross<'a> {
+    node: &'a DocumentNode,
+    place: &'a DocumentPath<'a>,
+    problems: &'a mut Problems,
+    sound: bool,
+}
+
+impl Cross<'_> {
+    /// `field` cannot stand here.
+    fn refuse(&mut self, field: &str, message: String, hint: &str) {
+        let at = fields::key_span(self.node, field);
+        self.problems.push(Problems::error(at, &self.place.member(field), message).hint(hint));
+        self.sound = false;
+    }
+
+    fn burst_fits(&mut self, algorithm: Option<Algorithm>) {
+        let is_window = algorithm.is_some_and(|algorithm| algorithm != Algorithm::TokenBucket);
+        for field in ["burst", "preset"].into_iter().filter(|field| self.node.get(field).is_some()) {
+            if is_window {
+                let message = format!("`{field}` beside a window algorithm, whose limit is `sustained.rate`");
+                self.refuse(field, message, "remove it, or use `algorithm: token_bucket`");
+            }
+        }
+        if !is_window && self.node.get("burst").is_some() && self.node.get("preset").is_some() {
+            let at = fields::key_span(self.node, "preset");
+            let message = "`preset` does nothing beside `burst`";
+            let problem = Problem::warning(at, self.place.member("preset").to_string(), message);
+            self.problems.push(problem.hint("a preset is a burst: remove one of the two"));
+        }
+    }
+
+    fn burst(&mut self, burst: &DocumentNode) -> Option<Spanned<Burst>> {
+        let capacity = fields::small(burst, "capacity");
+        let allowance = fields::decimal(burst, "allowance");
+        let size = match (capacity, allowance) {
+            (Some(capacity), None) => Some(Burst::Capacity(capacity.value)),
+            (None, Some(allowance)) => Some(Burst::Allowance(allowance.value)),
+            (Some(_), Some(_)) => {
+                self.refuse("burst", "both `capacity` and `allowance`".into(), "remove one of the two");
+                None
+            }
+            // As if it were not there: the rate.
+            (None, None) => None,
+        };
+        size.map(|size| Spanned::new(size, burst.at))
+    }
+
+    fn cost(&mut self, cost: &DocumentNode) -> Option<CostEntry> {
+        if !matches!(cost.kind, ValueKind::Map(_)) {
+            let number = value::integer(cost, 1, u64::from(u32::MAX)).ok()?;
+            return Some(CostEntry::Fixed(Spanned::new(u32::try_from(number).ok()?, cost.at)));
+        }
+        let from = cost.get("from")?;
+        let descriptor = table::descriptor(from).ok()?;
+        let default = fields::small(cost, "default").map_or(1, |default| default.value);
+        let max = fields::small(cost, "max").map_or(u32::MAX, |max| max.value);
+        if default > max {
+            let message = format!("the default {default} is above the maximum {max}");
+            self.refuse("cost", message, "raise `max`, or lower `default`");
+        }
+        Some(CostEntry::From { from: Spanned::new(descriptor, from.at), default, max })
+    }
+
+    fn preset_has_cost(&mut self, preset: Option<Spanned<Preset>>, cost: Option<&CostEntry>) {
+        let wants_cost = preset.is_some_and(|preset| preset.value == Preset::LlmTools);
+        if wants_cost && !matches!(cost, Some(CostEntry::From { .. })) {
+            let hint = "add `cost: { from: \"header:x-request-weight\" }`";
+            self.refuse("preset", "`preset: llm_tools` needs `cost.from`".into(), hint);
+        }
+    }
+
+    fn strategy(&mut self) -> StrategyEntry {
+        let word = fields::text(self.node, "strategy").map(|word| word.value);
+        let word = word.as_deref().unwrap_or("reject");
+        for field in ["queue", "degrade"].into_iter().filter(|field| *field != word) {
+            if self.node.get(field).is_some() {
+                let at = fields::key_span(self.node, field);
+                let message = format!("`{field}` does nothing with `strategy: {word}`");
+                let problem = Problem::warning(at, self.place.member(field).to_string(), message);
+                self.problems.push(problem.hint(format!("add `strategy: {field}`, or remove it")));
+            }
+        }
+        let inside = |name: &str| self.node.get(name);
+        match word {
+            "queue" => StrategyEntry::Queue {
+                max_depth: inside("queue")
+                    .and_then(|queue| fields::small(queue, "max_depth"))
+                    .map_or(100, |n| n.value),
+                max_wait: inside("queue")
+                    .and_then(|queue| fields::duration(queue, "max_wait"))
+                    .unwrap_or(Nanos::from_secs(2)),
+            },
+            "degrade" => {
+                let tag = inside("degrade").and_then(|degrade| fields::text(degrade, "tag"));
+                StrategyEntry::Degrade { tag: tag.map_or("degraded".into(), |tag| tag.value) }
+            }
+            _ => StrategyEntry::Reject,
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! The tree of tenants, and what a request of each is charged.
+
+use std::collections::HashMap;
+
+use super::Numbers;
+use crate::document::{BudgetMode, Sharing};
+
+/// The tenants of a policy.
+#[derive(Debug, Default)]
+pub struct Tenants {
+    pub(crate) nodes: Box<[Tenant]>,
+    pub(crate) by_id: HashMap<Box<str>, usize>,
+}
+
+/// A tenant.
+#[derive(Clone, Debug)]
+pub struct Tenant {
+    /// Its id.
+    pub id: Box<str>,
+    /// Its parent's place in [`Tenants::nodes`].
+    pub parent: Option<usize>,
+    /// Whether its limit binds its descendants.
+    pub sharing: Sharing,
+    /// How its budget is used.
+    pub budget: BudgetMode,
+    /// Is its limit only watched?
+    pub shadow: bool,
+    /// Its own numbers as written, before its budget caps them.
+    pub own: Option<Numbers>,
+    /// Its own numbers, capped by its budget.
+    pub capped: Option<Numbers>,
+    /// The numbers that apply: the least of its own and of those of all its
+    /// ancestors that are not private.
+    pub effective: Option<Numbers>,
+    /// What a request of this tenant is charged, from the root down.
+    pub(crate) charges: Vec<TenantCharge>,
+}
+
+/// One bucket that a request of a tenant draws on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TenantCharge {
+    pub(crate) rule: u32,
+    /// Is it the tenant's own, not an ancestor's?
+    pub(crate) named: bool,
+}
+
+impl Tenants {
+    /// Are there none?
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    /// All of them, in the order of the document.
+    pub fn nodes(&self) -> &[Tenant] {
+        &self.nodes
+    }
+
+    /// A tenant by its id.
+    pub fn get(&self, id: &str) -> Option<&Tenant> {
+        self.by_id.get(id).map(|&place| &self.nodes[place])
+    }
+
+    /// A tenant and its ancestors, from the root down.
+    pub fn chain(&self, id: &str) -> Vec<&Tenant> {
+        let mut chain: Vec<&Tenant> =
+            std::iter::successors(self.get(id), |node| node.parent.map(|place| &self.nodes[place])).collect();
+        chain.reverse();
+        chain
+    }
+}
