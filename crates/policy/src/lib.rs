@@ -12,7 +12,7 @@ mod policy;
 mod request;
 mod rules;
 
-pub use builder::{LimitBuilder, PolicyBuilder};
+pub use builder::{DetectorBuilder, GateBuilder, LimitBuilder, PolicyBuilder, TenantBuilder};
 pub use compile::{ENTRIES_MAX, compile};
 pub use document::{OnStoreError, json_schema, read, read_node, reference};
 pub use matching::Condition;
@@ -23,6 +23,7 @@ pub use rules::{
     Applicability, CostRule, DetectorRule, Gate, GateRule, Group, Judgement, Numbers, Plan, PlanItem, Rule,
     RuleSet, Strategy, TagRule, Tenant, Tenants, Tier,
 };
+pub use tidegate_core::{Algorithm, Carry};
 pub use tidegate_document::{Problem, Severity, Span, Spanned};
 
 /// The example of the README is tested like those here.

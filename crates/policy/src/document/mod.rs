@@ -5,8 +5,8 @@ mod read;
 mod reference;
 mod schema;
 mod table;
+pub(crate) mod words;
 
-pub(crate) use read::algorithm_word;
 pub use read::{read, read_node};
 pub use reference::reference;
 pub use schema::json_schema;

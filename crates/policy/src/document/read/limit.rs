@@ -2,7 +2,7 @@
 
 use tidegate_document::{DocumentNode, DocumentPath, Problems};
 
-use crate::document::{Budget, BudgetMode, LimitEntry, Sharing, TenantEntry, TenantLimit};
+use crate::document::{Budget, LimitEntry, TenantEntry, TenantLimit, words};
 use crate::{Descriptor, Problem};
 
 use super::{fields, gate, terms};
@@ -58,14 +58,6 @@ pub(super) fn tenant(
     })
 }
 
-pub(super) const SHARING: &[(&str, Sharing)] =
-    &[("private", Sharing::Private), ("inherit", Sharing::Inherit), ("enforce", Sharing::Enforce)];
-pub(super) const BUDGETS: &[(&str, BudgetMode)] = &[
-    ("unlimited", BudgetMode::Unlimited),
-    ("allocated", BudgetMode::Allocated),
-    ("shared", BudgetMode::Shared),
-];
-
 fn tenant_limit(
     node: &DocumentNode,
     place: &DocumentPath<'_>,
@@ -73,14 +65,14 @@ fn tenant_limit(
 ) -> Option<TenantLimit> {
     let budget = node.get("budget").map(|budget| Budget {
         at: budget.at,
-        mode: fields::word(budget, "mode", BUDGETS).map(|mode| mode.value).unwrap_or_default(),
+        mode: fields::word(budget, "mode", words::BUDGETS).map(|mode| mode.value).unwrap_or_default(),
         total: fields::integer(budget, "total"),
         overcommit: fields::small_decimal(budget, "overcommit_ratio"),
     });
     let scope = node.get("scope").and_then(fields::scope_descriptor).flatten();
     Some(TenantLimit {
         at: node.at,
-        sharing: fields::word(node, "sharing", SHARING).map(|word| word.value).unwrap_or_default(),
+        sharing: fields::word(node, "sharing", words::SHARING).map(|word| word.value).unwrap_or_default(),
         budget,
         // The tenant is part of its own bucket's key already.
         scope: scope.filter(|scope| scope.value != Descriptor::Tenant),

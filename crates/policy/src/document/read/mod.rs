@@ -11,7 +11,6 @@ mod terms;
 #[cfg(test)]
 mod tests;
 
-use tidegate_core::Algorithm;
 use tidegate_document::{DocumentNode, DocumentPath, ObjectShape, Problems, Shape, ValueKind, parse_partly};
 
 use super::table::POLICY;
@@ -25,12 +24,6 @@ pub fn read(text: &str) -> (Document, Vec<Problem>) {
     let mut problems = Problems::new(problems);
     let document = node.map(|node| document(&node, &mut problems)).unwrap_or_default();
     (document, problems.finish())
-}
-
-/// The word that documents have for an algorithm.
-pub(crate) fn algorithm_word(algorithm: Algorithm) -> &'static str {
-    let found = terms::ALGORITHMS.iter().find(|(_, known)| *known == algorithm);
-    found.map(|(word, _)| *word).expect("the table has every algorithm")
 }
 
 /// Like [`read`], for a tree that is there already.

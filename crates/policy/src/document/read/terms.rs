@@ -1,38 +1,13 @@
 //! What a limit and a tenant's rate limit have in common.
 
-use tidegate_core::{Algorithm, Carry, Nanos};
+use tidegate_core::{Algorithm, Nanos};
 use tidegate_document::{DocumentNode, DocumentPath, Problems, ValueKind, value};
 
-use crate::document::table;
-use crate::document::{
-    Burst, CostEntry, HeaderFamily, Jitter, LimitTerms, Mode, OnStoreError, Preset, StrategyEntry, Sustained,
-};
+use crate::document::{Burst, CostEntry, Jitter, LimitTerms, Preset, StrategyEntry, Sustained};
+use crate::document::{table, words};
 use crate::{Problem, Spanned};
 
 use super::fields;
-
-pub(super) const ALGORITHMS: &[(&str, Algorithm)] = &[
-    ("token_bucket", Algorithm::TokenBucket),
-    ("sliding_window", Algorithm::SlidingWindow),
-    ("sliding_log", Algorithm::SlidingLog),
-    ("fixed_window", Algorithm::FixedWindow),
-];
-pub(super) const PRESETS: &[(&str, Preset)] = &[
-    ("interactive", Preset::Interactive),
-    ("strict", Preset::Strict),
-    ("batch", Preset::Batch),
-    ("llm_tools", Preset::LlmTools),
-];
-pub(super) const CARRY: &[(&str, Carry)] =
-    &[("as_is", Carry::AsIs), ("proportional", Carry::Proportional), ("reset", Carry::Reset)];
-pub(super) const MODES: &[(&str, Mode)] = &[("enforce", Mode::Enforce), ("shadow", Mode::Shadow)];
-pub(super) const FAMILIES: &[(&str, HeaderFamily)] = &[
-    ("x-ratelimit", HeaderFamily::XRateLimit),
-    ("ratelimit-03", HeaderFamily::RateLimit03),
-    ("ietf", HeaderFamily::Ietf),
-];
-pub(super) const STORE_ERRORS: &[(&str, OnStoreError)] =
-    &[("local", OnStoreError::Local), ("open", OnStoreError::Open), ("closed", OnStoreError::Closed)];
 
 /// The terms, unless some contradict each other.
 pub(super) fn terms(
@@ -41,10 +16,10 @@ pub(super) fn terms(
     problems: &mut Problems,
 ) -> Option<LimitTerms> {
     let mut check = Cross { node, place, problems, sound: true };
-    let algorithm = fields::word(node, "algorithm", ALGORITHMS);
+    let algorithm = fields::word(node, "algorithm", words::ALGORITHMS);
     check.burst_fits(algorithm.map(|algorithm| algorithm.value));
     let burst = node.get("burst").and_then(|burst| check.burst(burst));
-    let preset = fields::word(node, "preset", PRESETS);
+    let preset = fields::word(node, "preset", words::PRESETS);
     let cost = node.get("cost").and_then(|cost| check.cost(cost));
     check.preset_has_cost(preset, cost.as_ref());
     let strategy = check.strategy();
@@ -54,7 +29,7 @@ pub(super) fn terms(
         sustained: node.get("sustained").and_then(sustained),
         burst,
         preset,
-        carry: fields::word(node, "carry", CARRY).map(|carry| carry.value).unwrap_or_default(),
+        carry: fields::word(node, "carry", words::CARRY).map(|carry| carry.value).unwrap_or_default(),
         cost,
         strategy,
         ..answers(node)
@@ -65,11 +40,11 @@ pub(super) fn terms(
 /// What a limit and the defaults have in common; the rest is left empty.
 pub(super) fn answers(node: &DocumentNode) -> LimitTerms {
     LimitTerms {
-        mode: fields::word(node, "mode", MODES).map(|mode| mode.value),
-        headers: fields::words(node, "headers", FAMILIES),
+        mode: fields::word(node, "mode", words::MODES).map(|mode| mode.value),
+        headers: fields::words(node, "headers", words::FAMILIES),
         response_headers: fields::flag(node, "response_headers"),
         retry_jitter: fields::small_decimal(node, "retry_jitter").map(|jitter| Jitter(jitter.value)),
-        on_store_error: fields::word(node, "on_store_error", STORE_ERRORS).map(|choice| choice.value),
+        on_store_error: fields::word(node, "on_store_error", words::STORE_ERRORS).map(|choice| choice.value),
         ..LimitTerms::default()
     }
 }

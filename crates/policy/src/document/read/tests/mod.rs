@@ -212,7 +212,7 @@ fn a_tree_reads_like_its_text() {
 fn every_word_of_the_tables_is_read() {
     let (document, problems) = read("version: 1\nlimits: []\n");
     assert!(problems.is_empty() && document.limits.is_empty());
-    let words = |object: &str, field: &str| -> Vec<&'static str> {
+    let listed = |object: &str, field: &str| -> Vec<&'static str> {
         let object = crate::document::table::OBJECTS.iter().find(|known| known.name == object).unwrap();
         match object.shape_of(field).unwrap() {
             Shape::Word(words) | Shape::OneOrMore(Shape::Word(words)) => {
@@ -224,15 +224,15 @@ fn every_word_of_the_tables_is_read() {
     fn names<T>(words: &[(&'static str, T)]) -> Vec<&'static str> {
         words.iter().map(|(name, _)| *name).collect()
     }
-    assert_eq!(words("limit", "algorithm"), names(terms::ALGORITHMS));
-    assert_eq!(words("limit", "preset"), names(terms::PRESETS));
-    assert_eq!(words("limit", "carry"), names(terms::CARRY));
-    assert_eq!(words("limit", "mode"), names(terms::MODES));
-    assert_eq!(words("limit", "headers"), names(terms::FAMILIES));
-    assert_eq!(words("limit", "on_store_error"), names(terms::STORE_ERRORS));
-    assert_eq!(words("rate_limit", "sharing"), names(limit::SHARING));
-    assert_eq!(words("budget", "mode"), names(limit::BUDGETS));
-    for scope in words("limit", "scope") {
+    assert_eq!(listed("limit", "algorithm"), names(words::ALGORITHMS));
+    assert_eq!(listed("limit", "preset"), names(words::PRESETS));
+    assert_eq!(listed("limit", "carry"), names(words::CARRY));
+    assert_eq!(listed("limit", "mode"), names(words::MODES));
+    assert_eq!(listed("limit", "headers"), names(words::FAMILIES));
+    assert_eq!(listed("limit", "on_store_error"), names(words::STORE_ERRORS));
+    assert_eq!(listed("rate_limit", "sharing"), names(words::SHARING));
+    assert_eq!(listed("budget", "mode"), names(words::BUDGETS));
+    for scope in listed("limit", "scope") {
         let node = tidegate_document::parse(scope).unwrap();
         assert!(fields::scope_descriptor(&node).is_some(), "{scope}");
     }
