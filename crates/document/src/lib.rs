@@ -1,6 +1,6 @@
 //! Reads YAML and JSON documents by a table of their fields, and reports every problem with its line and a hint.
 //!
-//! - [`parse`] turns a text into a tree of [`DocumentNode`]s that know their place in the text.
+//! - [`parse`] turns a text into a tree of [`DocumentNode`]s that know their position in the text.
 //! - [`ObjectShape`] is a table that describes a map: its fields, what they take, their defaults.
 //! - [`read`] parses a text and checks it against such a table.
 //! - [`json_schema`] and [`reference`] write the JSON Schema and the reference page from the same tables.

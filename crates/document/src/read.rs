@@ -18,7 +18,7 @@ pub fn read(text: &str, table: &'static ObjectShape) -> (Option<DocumentNode>, V
     (node, problems.finish())
 }
 
-/// Sorts problems by their place in the text, and fills in what they leave open: what was found there, what is wanted,
+/// Sorts problems by their position in the text, and fills in what they leave open: what was found there, what is wanted,
 /// and a hint.
 pub fn complete(problems: &mut [Problem], text: &str) {
     problems.sort_by_key(|problem| problem.at);

@@ -151,7 +151,7 @@ impl Checker<'_> {
         hint: Option<String>,
     ) -> bool {
         let message = match node.kind {
-            ValueKind::Null => "there is nothing here".to_owned(),
+            ValueKind::Null => "the value is missing".to_owned(),
             _ => format!("{} does not belong here", node.kind_name()),
         };
         let holds_secrets = matches!(shape, Shape::Object(object) if object.holds_secrets());

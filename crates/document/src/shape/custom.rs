@@ -18,9 +18,9 @@ pub struct CustomShape {
     pub json_types: &'static [&'static str],
     /// The regular expression of the schema.
     pub pattern: fn() -> String,
-    /// What a field takes, on the reference page, in Markdown: "a [path](#paths)".
+    /// What a field takes, on the reference page, in Markdown: "a path [pattern](#patterns)".
     pub takes: &'static str,
-    /// The same for a field that takes a list. Without it the page says [`CustomShape::wanted`] of each item.
+    /// The same for a field that takes a list. Without it the page has [`CustomShape::wanted`] for each item.
     pub takes_list: Option<&'static str>,
 }
 

@@ -88,7 +88,7 @@ fn word(node: &DocumentNode, words: &[WordShape]) -> Result<(), ValueFault> {
     if words.iter().any(|word| word.name == seen) {
         return Ok(());
     }
-    Err(ValueFault::not(node, "known here", hints::word(seen, words)))
+    Err(ValueFault::not(node, "a valid choice", hints::word(seen, words)))
 }
 
 /// Reads a whole number in a range.

@@ -10,7 +10,7 @@ pub(super) fn hint(text: &str, complaint: &str, line: u32) -> Option<String> {
         return Some("write the value out, or quote text that begins with `*`".into());
     }
     if complaint.contains("tab") || near.iter().any(|line| is_tab_indented(line)) {
-        return Some("indent with spaces: YAML does not take tabs".into());
+        return Some("indent with spaces: YAML does not allow tabs there".into());
     }
     let unclosed = ["end of stream", "invalid indentation", "document indicator"];
     if complaint.contains("quoted scalar") && unclosed.iter().any(|part| complaint.contains(part)) {

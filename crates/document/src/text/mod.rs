@@ -18,7 +18,7 @@ use crate::{Problem, Span};
 pub const TEXT_BYTES_MAX: usize = 16 << 20;
 /// How deeply lists and maps may be nested.
 pub const DEPTH_MAX: usize = 32;
-/// The most values a document may have.
+/// The highest number of values in a document.
 pub const NODES_MAX: usize = 2_000_000;
 /// How many problems of one text are reported. Nobody reads more.
 const PROBLEMS_MAX: usize = 1_000;

@@ -43,7 +43,7 @@ impl LimitBuilder {
         let mut entry = Entry::default();
         entry.set("name", entry::text(name));
         terms::sustained(&mut entry, rate, window);
-        // Without a key there is one bucket for all requests. Say so, or reading the document warns of it.
+        // Without a key all requests share one bucket. An explicit empty key avoids the warning about that.
         entry.set("key", entry::list(Vec::new()));
         LimitBuilder { entry }
     }

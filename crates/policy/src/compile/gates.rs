@@ -1,4 +1,4 @@
-//! `allow` and `block`.
+//! Compiles `allow` and `block`.
 
 use tidegate_core::Nanos;
 

@@ -1,5 +1,5 @@
-//! What was written: a document that has the right shape, before it is known to
-//! make sense. Reading makes it, compiling checks and uses it.
+//! The policy document as written: its fields have the right shape, but whether they make sense together is not
+//! checked yet. [`read()`] builds it, [`compile`](crate::compile) checks and uses it.
 
 mod read;
 mod reference;
@@ -20,7 +20,7 @@ use crate::{Descriptor, PathSpelling, Pattern, Span, Spanned};
 /// A whole policy.
 #[derive(Clone, Debug, Default)]
 pub struct Document {
-    /// What entries that do not say otherwise get.
+    /// Values for limits that do not set their own.
     pub defaults: Defaults,
     /// The limits, in order.
     pub limits: Vec<LimitEntry>,
@@ -28,22 +28,21 @@ pub struct Document {
     pub routes: Vec<RouteEntry>,
     /// The tenants, in order; parents by name.
     pub tenants: Vec<TenantEntry>,
-    /// Who bypasses the limits.
+    /// Requests that bypass the limits.
     pub allow: Vec<GateEntry>,
-    /// Who is refused.
+    /// Requests that are denied.
     pub block: Vec<GateEntry>,
-    /// What counts as a burst.
+    /// Detectors of bursts.
     pub bursts: Vec<BurstEntry>,
     /// `adaptive.trust`
     pub trust: bool,
-    /// The names of limits and detectors, those of entries that could not be
-    /// read included.
+    /// The names of limits and detectors, including entries with errors.
     pub names: Vec<EntryName>,
-    /// The ids of tenants, likewise.
+    /// The ids of tenants, including entries with errors.
     pub tenant_ids: Vec<EntryName>,
 }
 
-/// A name, and the path of the field that gives it: `limits[3].name`.
+/// A name, and the path of the field that has it: `limits[3].name`.
 #[derive(Clone, Debug)]
 pub struct EntryName {
     /// The path.
@@ -57,24 +56,24 @@ pub struct EntryName {
 pub struct Defaults {
     /// Header families.
     pub headers: Option<Vec<HeaderFamily>>,
-    /// Whether responses have headers at all.
+    /// Whether responses have rate-limit headers.
     pub response_headers: Option<bool>,
-    /// What jitter `Retry-After` gets.
+    /// How much may be added to `Retry-After`.
     pub retry_jitter: Option<Jitter>,
-    /// What to do without a store.
+    /// What happens while the store cannot be reached.
     pub on_store_error: Option<OnStoreError>,
-    /// `shadow` makes the whole policy shadow.
+    /// `shadow` puts the whole policy in shadow mode.
     pub mode: Option<Mode>,
     /// `true` for `unknown_tenant: deny`.
     pub deny_unknown_tenants: bool,
-    /// Which spellings of a path are one.
+    /// Which spellings of a path are the same path.
     pub paths: PathSpelling,
 }
 
 /// An entry of `limits`.
 #[derive(Clone, Debug)]
 pub struct LimitEntry {
-    /// Where it stands, as a path: `limits[3]`.
+    /// Where it is, as a path: `limits[3]`.
     pub path: String,
     /// The whole entry.
     pub at: Span,
@@ -88,22 +87,22 @@ pub struct LimitEntry {
     pub group: Option<Spanned<String>>,
     /// `match`: all must hold.
     pub conditions: Vec<ConditionEntry>,
-    /// `key`, or what `scope` is short for; `None` if neither was written.
+    /// `key`, or the descriptor of `scope`; `None` if both are absent.
     pub key: Option<Vec<Spanned<Descriptor>>>,
-    /// The rest.
+    /// Its other fields.
     pub terms: LimitTerms,
 }
 
 /// One condition of a `match`, or of an entry of `allow` or `block`.
 #[derive(Clone, Debug)]
 pub struct ConditionEntry {
-    /// Where its name stands.
+    /// Where its name was written.
     pub at: Span,
-    /// What it asks.
+    /// What it tests.
     pub test: ConditionTest,
 }
 
-/// What a condition asks: any of the values will do.
+/// What a condition tests: one of the values must match.
 #[derive(Clone, Debug)]
 pub enum ConditionTest {
     /// `path`: the request's path matches a pattern.
@@ -116,10 +115,10 @@ pub enum ConditionTest {
     Value(Descriptor, Vec<Spanned<String>>),
 }
 
-/// What a limit and a tenant's rate limit have in common.
+/// The fields that a limit and a tenant's rate limit share.
 #[derive(Clone, Debug, Default)]
 pub struct LimitTerms {
-    /// `algorithm`; a token bucket unless written.
+    /// `algorithm`; a token bucket by default.
     pub algorithm: Option<Spanned<Algorithm>>,
     /// `sustained`
     pub sustained: Option<Sustained>,
@@ -148,12 +147,11 @@ pub struct LimitTerms {
 /// `sustained`
 #[derive(Clone, Copy, Debug)]
 pub struct Sustained {
-    /// Where it stands.
+    /// Where it was written.
     pub at: Span,
-    /// `rate`: tokens a window, at least one. Whether it is in range for its
-    /// window and algorithm is for compiling to say.
+    /// `rate`: tokens a window, at least one. Whether it is in range for its window and algorithm, compiling checks.
     pub rate: Spanned<u64>,
-    /// `window`; a second unless written.
+    /// `window`; a second by default.
     pub window: Spanned<Nanos>,
 }
 
@@ -162,7 +160,7 @@ pub struct Sustained {
 pub enum Burst {
     /// `capacity`
     Capacity(u32),
-    /// `allowance`: that many times the rate, in millionths.
+    /// `allowance`: this many times the rate, in millionths.
     Allowance(u64),
 }
 
@@ -186,11 +184,11 @@ pub enum CostEntry {
     Fixed(Spanned<u32>),
     /// `from`, with `default` and `max`.
     From {
-        /// Which part of the request says it.
+        /// Which part of the request has the cost.
         from: Spanned<Descriptor>,
-        /// What counts if it says nothing usable; at least one.
+        /// The cost if that part is not a whole number above 0; at least one.
         default: u32,
-        /// The most that counts; at least one.
+        /// The highest cost; at least one.
         max: u32,
     },
 }
@@ -198,19 +196,19 @@ pub enum CostEntry {
 /// `strategy`
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum StrategyEntry {
-    /// Refuse.
+    /// Deny the request.
     #[default]
     Reject,
-    /// Wait, within bounds.
+    /// Let the request wait for tokens.
     Queue {
-        /// How many may wait for one bucket.
+        /// How many requests may wait for one bucket.
         max_depth: u32,
-        /// How long.
+        /// How long a request may wait.
         max_wait: Nanos,
     },
-    /// Admit and mark.
+    /// Admit the request, marked with a tag.
     Degrade {
-        /// The mark.
+        /// The tag.
         tag: String,
     },
 }
@@ -218,10 +216,10 @@ pub enum StrategyEntry {
 /// `mode`
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// It counts.
+    /// The limit denies requests.
     #[default]
     Enforce,
-    /// It is only watched.
+    /// The limit denies nobody; what it would deny is reported.
     Shadow,
 }
 
@@ -239,12 +237,12 @@ pub enum HeaderFamily {
 /// `on_store_error`
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnStoreError {
-    /// A local bucket with this node's share.
+    /// Decide by a local bucket with this node's share.
     #[default]
     Local,
-    /// Admit.
+    /// Admit requests.
     Open,
-    /// Refuse.
+    /// Deny requests.
     Closed,
 }
 
@@ -255,7 +253,7 @@ pub struct Jitter(pub u32);
 /// An entry of `routes`.
 #[derive(Clone, Debug)]
 pub struct RouteEntry {
-    /// Where it stands, as a path: `limits[3]`.
+    /// Where it is, as a path: `limits[3]`.
     pub path: String,
     /// The whole entry.
     pub at: Span,
@@ -263,7 +261,7 @@ pub struct RouteEntry {
     pub enabled: bool,
     /// `path`
     pub pattern: Spanned<Pattern>,
-    /// `methods`, in upper case; empty for any.
+    /// `methods`, in upper case; empty for every method.
     pub methods: Vec<Spanned<String>>,
     /// `cost`
     pub cost: Option<u32>,
@@ -272,13 +270,13 @@ pub struct RouteEntry {
 /// An entry of `tenants`.
 #[derive(Clone, Debug)]
 pub struct TenantEntry {
-    /// Where it stands, as a path: `limits[3]`.
+    /// Where it is, as a path: `limits[3]`.
     pub path: String,
     /// The whole entry.
     pub at: Span,
     /// `id`
     pub id: Spanned<String>,
-    /// `enabled`: a tenant that is not has no limit, and is still there.
+    /// `enabled`: a tenant that is switched off has no limit, but is still known.
     pub enabled: bool,
     /// `parent`
     pub parent: Option<Spanned<String>>,
@@ -295,28 +293,28 @@ pub struct TenantLimit {
     pub sharing: Sharing,
     /// `budget`
     pub budget: Option<Budget>,
-    /// `scope`, where it adds a descriptor; `tenant` and `global` add none.
+    /// `scope`, if it adds a descriptor; `tenant` and `global` add none.
     pub scope: Option<Spanned<Descriptor>>,
-    /// The rest.
+    /// Its other fields.
     pub terms: LimitTerms,
 }
 
 /// `sharing`
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sharing {
-    /// Hidden from descendants.
+    /// Does not bind the tenants below.
     #[default]
     Private,
-    /// Binds descendants.
+    /// Binds the tenants below.
     Inherit,
-    /// Binds descendants.
+    /// Binds the tenants below.
     Enforce,
 }
 
 /// `budget`
 #[derive(Clone, Copy, Debug)]
 pub struct Budget {
-    /// Where it stands.
+    /// Where it was written.
     pub at: Span,
     /// `mode`
     pub mode: BudgetMode,
@@ -329,25 +327,25 @@ pub struct Budget {
 /// `budget.mode`
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BudgetMode {
-    /// None.
+    /// There is no budget.
     #[default]
     Unlimited,
-    /// Children's rates are allotted from it.
+    /// The rates of the tenants below must fit in it.
     Allocated,
-    /// Children draw on it.
+    /// The tenants below take tokens from it.
     Shared,
 }
 
 /// An entry of `allow` or `block`.
 #[derive(Clone, Debug)]
 pub struct GateEntry {
-    /// Where it stands, as a path: `limits[3]`.
+    /// Where it is, as a path: `limits[3]`.
     pub path: String,
     /// The whole entry.
     pub at: Span,
     /// `enabled`
     pub enabled: bool,
-    /// The descriptors it names: all must hold, and there is at least one.
+    /// Its conditions: all must hold, and there is at least one.
     pub conditions: Vec<ConditionEntry>,
     /// `reason`
     pub reason: Option<String>,
@@ -358,7 +356,7 @@ pub struct GateEntry {
 /// An entry of `bursts`.
 #[derive(Clone, Debug)]
 pub struct BurstEntry {
-    /// Where it stands, as a path: `limits[3]`.
+    /// Where it is, as a path: `limits[3]`.
     pub path: String,
     /// The whole entry.
     pub at: Span,
@@ -366,12 +364,12 @@ pub struct BurstEntry {
     pub name: Spanned<String>,
     /// `enabled`
     pub enabled: bool,
-    /// `key`, or what `scope` is short for.
+    /// `key`, or the descriptor of `scope`.
     pub key: Vec<Spanned<Descriptor>>,
-    /// `window`; 10 s unless written.
+    /// `window`; 10 s by default.
     pub window: Nanos,
-    /// `threshold`; 50 unless written.
+    /// `threshold`; 50 by default.
     pub threshold: u32,
-    /// `penalty`; 300 s unless written.
+    /// `penalty`; 300 s by default.
     pub penalty: Nanos,
 }

@@ -15,31 +15,31 @@ const INTRODUCTION: &str = "\
 # Policy reference
 
 A policy is one YAML or JSON document. Unknown fields are errors, and so are duplicate keys, anchors,
-aliases and tags. Every problem is told at once, with its line and a hint; warnings never stop a policy.
+aliases and tags. Every problem is reported at once, with its line and a hint. A policy with warnings can be used.
 
 ";
 
 /// What each descriptor stands for.
 const DESCRIPTORS: &[(&str, &str)] = &[
-    ("tenant", "the tenant"),
+    ("tenant", "the tenant that the request belongs to"),
     ("user", "the user"),
     ("client", "the client application"),
-    ("ip", "the address; also written `ip:address`. In keys, IPv6 counts by /64"),
-    ("plan", "the plan"),
-    ("route", "the pattern of `routes` that matched, else the path"),
+    ("ip", "the client's address; also written `ip:address`. In keys, all addresses of an IPv6 /64 are one"),
+    ("plan", "the plan of the user or tenant"),
+    ("route", "the path pattern of the entry of `routes` that matched; without one, the path"),
     ("method", "the HTTP method"),
     ("host", "the host"),
     ("path", "the path, without the query"),
-    ("domain", "the domain that a proxy names"),
+    ("domain", "the domain that a proxy sends with the request"),
     (
         "credential",
-        "`none`, `valid` or `invalid`: what came of the bearer token. Refused requests see no limit: \
-         `invalid` is there only under `jwt.invalid: anonymous`",
+        "`none`, `valid` or `invalid`: the result of verifying the bearer token. `invalid` occurs only with \
+         `jwt.invalid: anonymous`; otherwise such requests are denied before any limit",
     ),
-    ("header:<name>", "a header; its name is compared without case"),
+    ("header:<name>", "a header; upper and lower case of its name are equal"),
     ("query:<name>", "a parameter of the query"),
     ("jwt:<claim>", "a claim of a verified token"),
-    ("descriptor:<name>", "anything else that a proxy sends"),
+    ("descriptor:<name>", "any other descriptor that a proxy sends"),
 ];
 
 fn notes(page: &mut String) -> std::fmt::Result {
@@ -50,13 +50,13 @@ fn notes(page: &mut String) -> std::fmt::Result {
     }
     page.push_str(
         "
-A limit whose key names a descriptor that a request does not have does not apply to it. In `match`, `allow`
-and `block` a descriptor takes a value or a list of which any will do; all descriptors of one map must hold.
+A limit does not apply to a request that lacks a descriptor of its key. In `match`, `allow` and `block` a
+descriptor takes a value, or a list of values of which one must match; all descriptors of one map must match.
 
 ## Durations
 
 A whole number and a unit, without a space: `ms`, `s`, `m`, `h` or `d`, as in `250ms`, `30s`, `1h`. Zero is
-refused. A window is one of the words `second`, `minute`, `hour`, `day`, or a duration of at most 200 years.
+not allowed. A window is one of the words `second`, `minute`, `hour`, `day`, or a duration of at most 200 years.
 
 ## Names
 
@@ -67,14 +67,14 @@ refused. A window is one of the words `second`, `minute`, `hour`, `day`, or a du
         "Names of limits, groups, detectors and tenants match `{NAME_PATTERN}`. Names of limits and"
     )?;
     page.push_str(
-        "detectors do not begin with `tenant:`, under which the limits of tenants appear in decisions.
+        "detectors must not begin with `tenant:`: decisions use that prefix for the limits of tenants.
 
-## Paths
+## Patterns
 
-A path begins with `/` and is literal but for two segments: `*` is any one segment, and a final `**` is any
-depth, none included. `/api/*/items` matches `/api/7/items`; `/api/**` matches `/api` and all below it. Before
-they are compared, paths lose their query, empty and dot segments are resolved, and escapes of characters
-that need none are decoded, so that `//login` is `/login`.
+A path pattern begins with `/`. Its segments are literal, except for two: `*` matches any one segment, and `**`
+at the end matches any number of segments, including none. `/api/*/items` matches `/api/7/items`; `/api/**`
+matches `/api` and everything below it. Before a path is compared, its query is dropped, empty and dot segments
+are resolved, and escapes of characters that need no escape are decoded, so that `//login` becomes `/login`.
 ",
     );
     Ok(())

@@ -1,20 +1,20 @@
-//! Patterns that match paths.
+//! Path patterns.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
 use super::spelling::{PathSpelling, segments_of};
 
-/// A pattern for paths: literal segments, `*` for one segment, a final `**` for
-/// any depth, none included.
+/// A pattern of paths: literal segments, `*` for any one segment, and a final `**` for any number of segments, including
+/// none.
 #[derive(Clone, Debug)]
 pub struct Pattern {
     /// In normal form.
     text: Box<str>,
-    /// As it was written, where that is not the normal form.
+    /// As written, if that differs from the normal form.
     written: Option<Box<str>>,
     segments: Box<[Segment]>,
-    /// Ends in `**`.
+    /// Does it end in `**`?
     deep: bool,
 }
 
@@ -27,22 +27,22 @@ pub enum Segment {
     Any,
 }
 
-/// Why a text is no pattern.
+/// Why a text is not a pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PatternError {
-    /// It must begin with a slash.
+    /// It does not begin with a slash.
     #[error("a path begins with `/`")]
     NotAbsolute,
-    /// `**` is only for the end.
+    /// `**` is not the last segment.
     #[error("`**` can only be the last segment")]
     DeepInside,
-    /// A star within a segment.
-    #[error("`*` stands for a whole segment and cannot be part of one")]
+    /// A segment has a star beside other characters.
+    #[error("`*` matches a whole segment and cannot be part of one")]
     PartialStar,
     /// It is too long.
     #[error("a path has at most {PATTERN_BYTES_MAX} bytes")]
     TooLong,
-    /// A query or a fragment.
+    /// It has a query or a fragment.
     #[error("a path has no `?` and no `#`: match the query by `query:<name>`")]
     NotOnlyPath,
 }
@@ -54,7 +54,7 @@ impl Pattern {
     /// Reads a pattern.
     ///
     /// # Errors
-    /// When it is none.
+    /// When the text is not a pattern.
     pub fn parse(text: &str) -> Result<Pattern, PatternError> {
         if !text.starts_with('/') {
             return Err(PatternError::NotAbsolute);
@@ -68,11 +68,11 @@ impl Pattern {
         Pattern::read(text, PathSpelling::default())
     }
 
-    /// The same pattern where these spellings of a path are one: for paths in that normal form.
+    /// The same pattern in the normal form of another spelling, to match paths in that normal form.
     #[must_use]
     pub fn under(&self, spelling: PathSpelling) -> Pattern {
         let written = self.written.as_deref().unwrap_or(&self.text);
-        // A star stands alone in its segment, and the last one may be deep: no spelling changes that.
+        // A star is alone in its segment, and no spelling changes such a segment, so this does not fail.
         Pattern::read(written, spelling).unwrap_or_else(|_| self.clone())
     }
 
@@ -93,7 +93,7 @@ impl Pattern {
         Ok(Pattern { text: normal.into(), written, segments: segments.into(), deep })
     }
 
-    /// The pattern as text.
+    /// The pattern as text, in normal form.
     pub fn as_str(&self) -> &str {
         &self.text
     }
@@ -108,7 +108,7 @@ impl Pattern {
         self.deep
     }
 
-    /// Does it match a path that is [normal](crate::normalise)?
+    /// Does it match a path in [normal form](crate::normalise)?
     pub fn matches(&self, path: &str) -> bool {
         let mut path = segments_of(path);
         for segment in &self.segments {
@@ -135,7 +135,7 @@ impl Pattern {
 }
 
 impl PartialEq for Pattern {
-    /// They match the same paths; how they were written does not matter.
+    /// Patterns are equal if they match the same paths, however they were written.
     fn eq(&self, other: &Pattern) -> bool {
         self.text == other.text
     }

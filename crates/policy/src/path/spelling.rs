@@ -1,38 +1,36 @@
-//! Spellings of a path: what is one path, and its normal form.
+//! The normal form of paths: which spellings are the same path.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// Which spellings of a path are one path, beside those that always are: `defaults.paths`. Paths of requests and
-/// patterns are brought to the same form, so that a limit by path cannot be evaded by another spelling.
+/// Which further spellings of a path are the same path (`defaults.paths`). Paths of requests and patterns are brought to
+/// the same normal form, so that another spelling cannot evade a limit by path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PathSpelling {
-    /// Letters compare without case, in all languages.
+    /// Upper and lower case are equal, in all languages.
     pub ignore_case: bool,
     /// `%2F`, `%5C` and a backslash are slashes.
     pub decode_slash: bool,
-    /// `;x=y` at the end of a segment is no part of it.
+    /// `;x=y` at the end of a segment is ignored.
     pub strip_params: bool,
 }
 
-/// A path as patterns see it where the policy does not say more: query and fragment
-/// dropped, unreserved characters percent-decoded, empty and dot segments resolved,
-/// so that `//login` and `/%6cogin` are `/login`.
+/// The normal form of a path by default: query and fragment are dropped, unreserved characters percent-decoded, empty and
+/// dot segments resolved. `//login` and `/%6cogin` become `/login`.
 pub fn normalise(path: &str) -> Cow<'_, str> {
     PathSpelling::default().normalise(path)
 }
 
-/// The segments of a normal path; none for `/`. A slash at the end is not told
-/// from its absence.
+/// The segments of a path in normal form; none for `/`. A slash at the end makes no difference.
 pub(crate) fn segments_of(path: &str) -> impl Iterator<Item = &str> {
     path.split('/').filter(|segment| !segment.is_empty())
 }
 
 impl PathSpelling {
-    /// A path as patterns see it. Everything is decoded once: `%252F` is `%252F`, whatever is asked for, and `%00`
-    /// stays `%00`, with what comes after it.
+    /// The normal form of a path. Escapes are decoded once: `%252F` stays `%252F` under every option, and `%00` stays
+    /// `%00`, without cutting the path there.
     pub fn normalise(self, path: &str) -> Cow<'_, str> {
-        // Most paths are, and then they are read once and not copied.
+        // Most paths are in normal form already: one pass, no copy.
         if self.is_normal(path) {
             return Cow::Borrowed(path);
         }
@@ -43,7 +41,7 @@ impl PathSpelling {
         let decoded = self.decode(path);
         let mut kept: Vec<&str> = Vec::new();
         for segment in segments_of(&decoded) {
-            // `..;x` is a dot segment to whoever drops what comes after the semicolon.
+            // Strip parameters first: an upstream that ignores them reads `..;x` as a dot segment.
             match if self.strip_params { without_params(segment) } else { segment } {
                 "" | "." => {}
                 ".." => {
@@ -63,7 +61,7 @@ impl PathSpelling {
         Cow::Owned(normal)
     }
 
-    /// Is there nothing to drop, to decode, to fold or to resolve?
+    /// Is there nothing to drop, decode, fold or resolve?
     fn is_normal(self, path: &str) -> bool {
         let [b'/', rest @ ..] = path.as_bytes() else { return false };
         let mut previous = b'/';
@@ -80,7 +78,7 @@ impl PathSpelling {
         rest.is_empty() || previous != b'/'
     }
 
-    /// Decodes `%41` and its like where that cannot change the meaning, and slashes if they are asked for; other
+    /// Decodes escapes of unreserved characters, such as `%41`, and those of slashes if `decode_slash` is set. Other
     /// escapes are only brought to upper case.
     fn decode(self, path: &str) -> String {
         let mut decoded = String::with_capacity(path.len());
@@ -107,7 +105,7 @@ impl PathSpelling {
         decoded
     }
 
-    /// What is not ASCII is written as its escapes, so that both spellings are one.
+    /// Adds text, with non-ASCII characters as escapes, so that both spellings are the same.
     fn push_encoded(self, decoded: &mut String, text: &str) {
         for char in text.chars() {
             match char {
@@ -131,7 +129,7 @@ fn push_escapes(text: &mut String, char: char) {
     char.encode_utf8(&mut [0; 4]).bytes().for_each(|byte| push_escape(text, byte));
 }
 
-/// A decoded segment with its letters in one case. Escaped letters are letters too; escapes that are no text stay.
+/// Adds a decoded segment in lower case. Escaped letters are folded too; escapes that are not UTF-8 stay.
 fn push_folded(text: &mut String, segment: &str) {
     let mut rest = segment;
     while let Some(first) = rest.chars().next() {
@@ -154,7 +152,7 @@ fn push_folded(text: &mut String, segment: &str) {
     }
 }
 
-/// The bytes of the escapes at the start of a text that are no ASCII, and what comes after them.
+/// The bytes of the non-ASCII escapes at the start of a text, and the rest of the text.
 fn escaped_bytes(text: &str) -> (Vec<u8>, &str) {
     let (mut bytes, mut rest) = (Vec::new(), text);
     while is_escape(rest) {
@@ -172,8 +170,8 @@ fn is_escape(text: &str) -> bool {
     matches!(text.as_bytes(), [b'%', high, low, ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit())
 }
 
-/// A letter in lower case, by way of upper case where that is one letter too: so are those told to be one that have
-/// the same capital, such as the two small sigmas. What is not ASCII is written as its escapes.
+/// Adds a letter in lower case. It is taken to upper case first, if that is a single letter, so that letters with the same
+/// capital become equal, such as the two small sigmas. Non-ASCII letters are written as escapes.
 fn push_char_folded(text: &mut String, char: char) {
     if char.is_ascii() {
         return text.push(char.to_ascii_lowercase());

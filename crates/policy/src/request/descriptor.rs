@@ -1,8 +1,8 @@
-//! The names under which a policy speaks of a request's parts.
+//! Descriptors: the names that a policy has for the parts of a request.
 
 use std::fmt;
 
-/// A part of a request: what keys are made of and conditions look at.
+/// A part of a request. Keys consist of descriptors, and conditions test them.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Descriptor {
     /// `tenant`
@@ -15,7 +15,7 @@ pub enum Descriptor {
     Ip,
     /// `plan`
     Plan,
-    /// `route`: the pattern of `routes` that matched, else the path.
+    /// `route`: the pattern of the entry of `routes` that matched; without one, the path.
     Route,
     /// `method`
     Method,
@@ -37,18 +37,18 @@ pub enum Descriptor {
     Custom(Box<str>),
 }
 
-/// When an entry of `block`, `allow` or `bursts` is looked at. What needs no credential goes first, so
-/// that whoever is blocked by address cannot make a server verify tokens.
+/// When an entry of `block`, `allow` or `bursts` is checked. Entries that need no credential are checked first, so that a
+/// client that is blocked by address cannot make a server verify tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum GateStage {
-    /// Before the credential: by address, headers, path and the like.
+    /// Before the credential is verified: entries by address, headers, path and the like.
     Unidentified,
-    /// After it: by user, client, tenant, plan, claims, or the credential itself.
+    /// After that: entries by user, client, tenant, plan, claims, or the credential itself.
     Identified,
 }
 
 impl GateStage {
-    /// Of an entry that goes by these: that of the last one to be known.
+    /// The stage of an entry with these descriptors: that of the last one to be known.
     pub fn of<'d>(descriptors: impl IntoIterator<Item = &'d Descriptor>) -> GateStage {
         descriptors.into_iter().map(Descriptor::stage).max().unwrap_or(GateStage::Unidentified)
     }
@@ -69,15 +69,14 @@ pub(crate) const PLAIN: &[(&str, Descriptor)] = &[
     ("credential", Descriptor::Credential),
 ];
 
-/// What stands before the colon of those that have one.
+/// The prefixes of descriptors with an argument, before the colon.
 pub(crate) const PREFIXES: &[&str] = &["header", "query", "jwt", "descriptor"];
 
-/// The longest name after the colon.
+/// The longest argument, in bytes.
 pub(crate) const ARGUMENT_MAX: usize = 128;
 
 impl Descriptor {
-    /// From when on it is known: who asks is known once the credential has been looked at, all else at
-    /// once.
+    /// When it is known: identity after the credential has been verified, everything else from the start.
     pub fn stage(&self) -> GateStage {
         match self {
             Descriptor::Tenant
@@ -98,7 +97,7 @@ impl Descriptor {
         }
     }
 
-    /// Reads what a document says; `None` if it is no descriptor.
+    /// Parses the name of a descriptor; `None` if there is no such descriptor.
     pub fn parse(text: &str) -> Option<Descriptor> {
         if text == "ip:address" {
             return Some(Descriptor::Ip);
@@ -132,7 +131,7 @@ impl fmt::Display for Descriptor {
             Descriptor::Custom(name) => write!(f, "descriptor:{name}"),
             plain => {
                 let name = PLAIN.iter().find(|(_, known)| known == plain).map(|(name, _)| *name);
-                f.write_str(name.expect("every descriptor without an argument is in the list"))
+                f.write_str(name.expect("PLAIN has every descriptor without an argument"))
             }
         }
     }

@@ -1,4 +1,4 @@
-//! A request, with what must be worked out before anything is matched.
+//! A request with the values that matching needs, computed once.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -9,10 +9,10 @@ use tidegate_core::Cost;
 
 use crate::{Credential, Descriptor, Pairs, PathSpelling, Request};
 
-/// Bytes of keys, one after the other.
+/// The bytes of keys, one key after the other.
 pub type KeyBytes = SmallVec<[u8; 256]>;
 
-/// How many bits of an IPv6 address tell clients apart.
+/// How many bits of an IPv6 address identify a client.
 pub(crate) const IPV6_PREFIX: u8 = 64;
 
 /// A request as conditions and keys see it.
@@ -26,20 +26,19 @@ pub struct Facts<'r, 'q> {
     pub(crate) route: Option<Cow<'r, str>>,
     /// The host in lower case.
     host: Option<Cow<'r, str>>,
-    /// The address. One of IPv4 that was mapped into IPv6 is that of IPv4, for
-    /// conditions and keys alike.
+    /// The address. An IPv4 address mapped into IPv6 is the IPv4 address, for conditions and keys alike.
     pub(crate) ip: Option<IpAddr>,
-    /// What the route costs.
+    /// The cost of the route.
     pub(crate) route_cost: Option<Cost>,
 }
 
 impl<'r, 'q> Facts<'r, 'q> {
-    /// Works out everything but the route, for a policy that says nothing of paths.
+    /// Computes everything except the route, with the default spelling of paths.
     pub fn new(request: &'r Request<'q>) -> Facts<'r, 'q> {
         Facts::under(request, PathSpelling::default())
     }
 
-    /// Works out everything but the route, where these spellings of a path are one.
+    /// Computes everything except the route, with this spelling of paths.
     pub fn under(request: &'r Request<'q>, spelling: PathSpelling) -> Facts<'r, 'q> {
         let path = request.path.as_deref();
         Facts {
@@ -52,8 +51,7 @@ impl<'r, 'q> Facts<'r, 'q> {
         }
     }
 
-    /// What the request has under a descriptor; its first value if there are
-    /// several.
+    /// The value of a descriptor; the first one if there are several.
     pub fn value(&self, descriptor: &Descriptor) -> Option<Cow<'_, str>> {
         let request = self.request;
         let plain = |text: &'r Option<Cow<'q, str>>| text.as_deref().map(Cow::Borrowed);
@@ -80,7 +78,7 @@ impl<'r, 'q> Facts<'r, 'q> {
         }
     }
 
-    /// What is known of the credential.
+    /// The state of the credential.
     pub fn credential(&self) -> Credential {
         match self.request.credential {
             Credential::None if !self.request.jwt.is_empty() => Credential::Valid,
@@ -88,7 +86,7 @@ impl<'r, 'q> Facts<'r, 'q> {
         }
     }
 
-    /// The query; the one in the path if there is no other.
+    /// The query; if there is none, the one in the path.
     fn query(&self) -> Option<&'r str> {
         let in_path = || Some(self.request.path.as_deref()?.split_once('?')?.1);
         self.request.query.as_deref().or_else(in_path)
@@ -99,8 +97,7 @@ impl<'r, 'q> Facts<'r, 'q> {
         self.route.as_deref().map(|route| (route, self.route_cost))
     }
 
-    /// Shows every value that the request has under a descriptor: headers,
-    /// claims and descriptors may come several times.
+    /// Calls `show` with every value of a descriptor: headers, claims and descriptors may occur several times.
     pub(crate) fn each_value(&self, descriptor: &Descriptor, mut show: impl FnMut(&str)) {
         let mut all = |pairs: &Pairs<'_>, named: &dyn Fn(&str) -> bool| {
             pairs.iter().filter(|(name, _)| named(name)).for_each(|(_, value)| show(value));
@@ -117,18 +114,17 @@ impl<'r, 'q> Facts<'r, 'q> {
         }
     }
 
-    /// Is one of its values wanted?
+    /// Does one of the values of a descriptor fulfil a condition?
     pub(crate) fn any_value(&self, descriptor: &Descriptor, is_wanted: impl Fn(&str) -> bool) -> bool {
         let mut any = false;
         self.each_value(descriptor, |value| any |= is_wanted(value));
         any
     }
 
-    /// Writes the key that descriptors make of this request; `Err` with the
-    /// first one that is absent, and nothing is written.
+    /// Appends the key of this request for some descriptors.
     ///
     /// # Errors
-    /// The descriptor that the request lacks.
+    /// The first descriptor that the request lacks. Nothing is appended then.
     pub fn write_key<'d>(&self, key: &'d [Descriptor], out: &mut KeyBytes) -> Result<(), &'d Descriptor> {
         let start = out.len();
         for descriptor in key {
@@ -140,9 +136,8 @@ impl<'r, 'q> Facts<'r, 'q> {
         Ok(())
     }
 
-    /// Writes the key that a scope makes within a tenant: not the empty one, which
-    /// is the tenant's as a whole. A scope that the request does not tell is one
-    /// shared value.
+    /// Appends the key of a scope within a tenant. It is never empty: the empty key is that of the whole tenant. All
+    /// requests that lack the scope share one key.
     pub(crate) fn write_scope(&self, scope: &[Descriptor], out: &mut KeyBytes) {
         let start = out.len();
         out.push(SEPARATOR);
@@ -151,8 +146,8 @@ impl<'r, 'q> Facts<'r, 'q> {
         }
     }
 
-    /// One part of a key. Where a key has several, each ends in a separator that
-    /// no part contains, so that no two requests have the same key by accident.
+    /// Appends one part of a key. If a key has several, each ends with a separator that is escaped within the parts, so
+    /// that different values never form the same key.
     fn write_part(&self, descriptor: &Descriptor, several: bool, out: &mut KeyBytes) -> bool {
         if let Descriptor::Ip = descriptor {
             let Some(ip) = self.ip else { return false };
@@ -189,7 +184,7 @@ fn write_escaped(value: &[u8], out: &mut KeyBytes) {
     }
 }
 
-/// The address as a key: IPv6 clients own a whole /64.
+/// An address as it is written in keys: an IPv6 client has a whole /64.
 struct KeyAddress(IpAddr);
 
 impl std::fmt::Display for KeyAddress {
@@ -246,7 +241,7 @@ fn query_value<'q>(query: &'q str, name: &str) -> Option<Cow<'q, str>> {
     })
 }
 
-/// Decodes `%20` and `+`; what is no escape, or no text, stays as it is.
+/// Decodes `%20` and `+`. Text that is not an escape, or not UTF-8 after decoding, stays as it is.
 fn decode(text: &str) -> Cow<'_, str> {
     if !text.bytes().any(|b| b == b'%' || b == b'+') {
         return Cow::Borrowed(text);
@@ -258,7 +253,9 @@ fn decode(text: &str) -> Cow<'_, str> {
         match (byte, tail) {
             (b'+', _) => bytes.push(b' '),
             (b'%', [high, low, after @ ..]) if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => {
-                let digit = |b: u8| (b as char).to_digit(16).expect("just seen to be one") as u8;
+                let digit = |b: u8| {
+                    (b as char).to_digit(16).expect("the guard has checked for a hexadecimal digit") as u8
+                };
                 bytes.push(digit(*high) * 16 + digit(*low));
                 rest = after;
             }

@@ -13,10 +13,10 @@ use std::net::IpAddr;
 use smallvec::SmallVec;
 use tidegate_core::Cost;
 
-/// Names and values in the order they came; a name may come more than once.
+/// Names and values in their original order; a name may occur more than once.
 pub type Pairs<'a> = SmallVec<[(Cow<'a, str>, Cow<'a, str>); 4]>;
 
-/// What is known of a request. All of it is optional.
+/// What a policy can know about a request. Everything is optional.
 ///
 /// ```
 /// use tidegate_policy::Request;
@@ -26,39 +26,37 @@ pub type Pairs<'a> = SmallVec<[(Cow<'a, str>, Cow<'a, str>); 4]>;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request<'a> {
-    /// Who pays, in a tree of tenants.
+    /// The tenant that the request belongs to.
     pub tenant: Option<Cow<'a, str>>,
     /// The user.
     pub user: Option<Cow<'a, str>>,
-    /// The client program.
+    /// The client application.
     pub client: Option<Cow<'a, str>>,
-    /// The client's address. An IPv4 address that is mapped into IPv6
-    /// (`::ffff:203.0.113.7`) is taken for the address it maps.
+    /// The client's address. An IPv4 address mapped into IPv6 (`::ffff:203.0.113.7`) counts as the IPv4 address.
     pub ip: Option<IpAddr>,
     /// The plan of the user or tenant.
     pub plan: Option<Cow<'a, str>>,
     /// The HTTP method.
     pub method: Option<Cow<'a, str>>,
-    /// The host asked for.
+    /// The host that the request was sent to.
     pub host: Option<Cow<'a, str>>,
-    /// The path as it came; a query after `?` is taken as [`Request::query`]
-    /// where there is no other.
+    /// The path as sent. A query after `?` is used if [`Request::query`] is `None`.
     pub path: Option<Cow<'a, str>>,
     /// The query, without `?`.
     pub query: Option<Cow<'a, str>>,
-    /// The domain, as Envoy names it.
+    /// The domain, as in Envoy's rate limit service.
     pub domain: Option<Cow<'a, str>>,
-    /// Headers; their names compare without case.
+    /// Headers; upper and lower case of their names are equal.
     pub headers: Pairs<'a>,
-    /// Verified claims.
+    /// Verified claims of a token.
     pub jwt: Pairs<'a>,
-    /// What is known of the credential that the request came with.
+    /// The state of the request's credential.
     pub credential: Credential,
-    /// Anything else.
+    /// Any other descriptors.
     pub descriptors: Pairs<'a>,
-    /// Multiplies what the policy says.
+    /// A factor for the cost that the policy sets.
     pub cost: Cost,
-    /// How far the caller is trusted.
+    /// How much the caller is trusted.
     pub trust: Option<Trust>,
 }
 
@@ -87,7 +85,7 @@ impl Default for Request<'_> {
 
 macro_rules! texts {
     ($($name:ident),*) => {$(
-        #[doc = concat!("With this `", stringify!($name), "`.")]
+        #[doc = concat!("Sets `", stringify!($name), "`.")]
         #[must_use]
         pub fn $name(mut self, $name: impl Into<Cow<'a, str>>) -> Self {
             self.$name = Some($name.into());
@@ -104,42 +102,42 @@ impl<'a> Request<'a> {
 
     texts!(tenant, user, client, plan, method, host, path, query, domain);
 
-    /// With this address.
+    /// Sets the address.
     #[must_use]
     pub fn ip(mut self, ip: impl Into<IpAddr>) -> Self {
         self.ip = Some(ip.into().to_canonical());
         self
     }
 
-    /// With one header more.
+    /// Adds a header.
     #[must_use]
     pub fn header(mut self, name: impl Into<Cow<'a, str>>, value: impl Into<Cow<'a, str>>) -> Self {
         self.headers.push((name.into(), value.into()));
         self
     }
 
-    /// With one claim more.
+    /// Adds a verified claim.
     #[must_use]
     pub fn claim(mut self, name: impl Into<Cow<'a, str>>, value: impl Into<Cow<'a, str>>) -> Self {
         self.jwt.push((name.into(), value.into()));
         self
     }
 
-    /// With one descriptor more.
+    /// Adds a descriptor.
     #[must_use]
     pub fn descriptor(mut self, name: impl Into<Cow<'a, str>>, value: impl Into<Cow<'a, str>>) -> Self {
         self.descriptors.push((name.into(), value.into()));
         self
     }
 
-    /// With a credential of which this is known.
+    /// Sets the state of the credential.
     #[must_use]
     pub fn credential(mut self, credential: Credential) -> Self {
         self.credential = credential;
         self
     }
 
-    /// The same, owning all that it says.
+    /// The same request with owned texts.
     #[must_use]
     pub fn into_owned(self) -> Request<'static> {
         let own = |text: Option<Cow<'_, str>>| text.map(|text| Cow::Owned(text.into_owned()));
@@ -167,14 +165,14 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// At this cost.
+    /// Sets the factor for the cost.
     #[must_use]
     pub fn cost(mut self, cost: Cost) -> Self {
         self.cost = cost;
         self
     }
 
-    /// Trusted so far.
+    /// Sets the trust in the caller.
     #[must_use]
     pub fn trust(mut self, trust: Trust) -> Self {
         self.trust = Some(trust);
@@ -182,16 +180,15 @@ impl<'a> Request<'a> {
     }
 }
 
-/// What came of looking at a request's credential, such as a bearer token.
+/// The state of a request's credential, such as a bearer token.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Credential {
-    /// There is none. A request that has claims nevertheless counts as one with a valid credential: they
-    /// are verified claims.
+    /// There is none. A request with claims counts as [`Credential::Valid`] nevertheless, because claims are verified.
     #[default]
     None,
-    /// It holds.
+    /// It was verified.
     Valid,
-    /// It is there and does not hold.
+    /// It was rejected.
     Invalid,
 }
 
@@ -199,7 +196,7 @@ impl Credential {
     /// All of them.
     pub const ALL: [Credential; 3] = [Credential::None, Credential::Valid, Credential::Invalid];
 
-    /// The word for it.
+    /// The word that documents have for it.
     pub const fn as_str(self) -> &'static str {
         match self {
             Credential::None => "none",
@@ -208,13 +205,13 @@ impl Credential {
         }
     }
 
-    /// From the word for it.
+    /// Parses that word.
     pub fn parse(text: &str) -> Option<Credential> {
         Credential::ALL.into_iter().find(|credential| credential.as_str() == text)
     }
 }
 
-/// How far a caller is trusted, from not at all to fully, in hundredths.
+/// How much a caller is trusted, in hundredths: from 0, not at all, to 100, fully.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Trust(u8);
 
@@ -229,8 +226,7 @@ impl Trust {
         if hundredths <= 100 { Some(Trust(hundredths)) } else { None }
     }
 
-    /// From a decimal number from 0 to 1 as it was written, cut to hundredths,
-    /// without a detour through floating point: 0.29 is 29 of them.
+    /// Parses a decimal number from 0 to 1, cut to hundredths. It does not use floating point, so `0.29` is exactly 29.
     pub fn parse(text: &str) -> Option<Trust> {
         let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
         let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
@@ -239,7 +235,7 @@ impl Trust {
         }
         match whole.trim_start_matches('0') {
             "" => {
-                let digit = |place: usize| part.as_bytes().get(place).map_or(0, |b| b - b'0');
+                let digit = |index: usize| part.as_bytes().get(index).map_or(0, |b| b - b'0');
                 Some(Trust(digit(0) * 10 + digit(1)))
             }
             "1" if part.bytes().all(|b| b == b'0') => Some(Trust::FULL),

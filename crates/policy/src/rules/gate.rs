@@ -1,11 +1,11 @@
-//! Who passes, or is refused, before any limit is looked at.
+//! Gates: `allow` and `block`, which are checked before any limit.
 
 use tidegate_core::Nanos;
 
 use crate::matching::{Condition, Index};
 use crate::{Facts, GateStage, Span};
 
-/// `allow` or `block`: entries, found by what they name.
+/// The entries of `allow` or `block`, with an index over their conditions.
 #[derive(Debug, Default)]
 pub struct Gate {
     entries: Box<[GateRule]>,
@@ -13,7 +13,7 @@ pub struct Gate {
     identified: Part,
 }
 
-/// The entries of a gate that are looked at together.
+/// The entries of a gate that are checked at the same stage.
 #[derive(Debug, Default)]
 struct Part {
     index: Index,
@@ -23,18 +23,18 @@ struct Part {
 /// An entry of a gate.
 #[derive(Clone, Debug)]
 pub struct GateRule {
-    /// Where it stands in the document.
+    /// Where it was written.
     pub at: Span,
     /// All must hold.
     pub conditions: Box<[Condition]>,
     /// Why it is there.
     pub reason: Option<Box<str>>,
-    /// It counts before this instant.
+    /// It applies before this point in time.
     pub until: Option<Nanos>,
 }
 
 impl GateRule {
-    /// When it is looked at.
+    /// When it is checked.
     pub fn stage(&self) -> GateStage {
         self.conditions
             .iter()
@@ -43,7 +43,7 @@ impl GateRule {
             .unwrap_or(GateStage::Unidentified)
     }
 
-    /// When it stops to count; the end of time if it does not.
+    /// When it ends; the latest possible time if it does not.
     fn end(&self) -> Nanos {
         self.until.unwrap_or(Nanos::MAX)
     }
@@ -60,8 +60,7 @@ impl Gate {
         Gate { entries: entries.into(), unidentified, identified }
     }
 
-    /// Of the entries of a stage that count at `now` and match, the one that does so
-    /// longest; of equals the first.
+    /// Of the entries of a stage that match and apply at `now`, the one that ends last; of equals the first.
     pub fn find(&self, stage: GateStage, facts: &Facts<'_, '_>, now: Nanos) -> Option<&GateRule> {
         let part = match stage {
             GateStage::Unidentified => &self.unidentified,
@@ -74,15 +73,15 @@ impl Gate {
         for number in part.index.candidates(facts) {
             let entry = &self.entries[number as usize];
             let is_longer = longest.is_none_or(|held| entry.end() > held.end());
-            let counts = now < entry.end();
-            if counts && is_longer && entry.conditions.iter().all(|condition| condition.holds(facts)) {
+            let applies = now < entry.end();
+            if applies && is_longer && entry.conditions.iter().all(|condition| condition.holds(facts)) {
                 longest = Some(entry);
             }
         }
         longest
     }
 
-    /// All entries that are in use.
+    /// All entries that are switched on.
     pub fn entries(&self) -> &[GateRule] {
         &self.entries
     }

@@ -1,16 +1,16 @@
-//! Why each limit applies to a request or does not: the slow, telling twin of
-//! [`RuleSet::plan`].
+//! Explains why each limit applies to a request or not. It comes to the same result as [`RuleSet::plan`], more slowly and
+//! with the reasons.
 
 use crate::{Condition, Descriptor, Facts, Rule, RuleSet};
 
-/// A limit of the policy, and what came of it.
+/// A limit of the policy, and whether it applies.
 #[derive(Clone, Debug)]
 pub struct Judgement<'r> {
     /// The number of the rule.
     pub number: u32,
     /// The limit.
     pub rule: &'r Rule,
-    /// What came of it.
+    /// Whether it applies.
     pub standing: Applicability<'r>,
 }
 
@@ -25,14 +25,14 @@ pub enum Applicability<'r> {
     Unmet {
         /// The condition.
         condition: &'r Condition,
-        /// What the request has there.
+        /// The request's value of that descriptor.
         saw: Option<String>,
     },
-    /// The request lacks a part of its key.
+    /// The request lacks this descriptor of the limit's key.
     NoKey(&'r Descriptor),
-    /// An earlier one of its group applies.
+    /// An earlier limit of its group applies.
     GroupTaken {
-        /// By which rule.
+        /// The earlier limit.
         by: &'r Rule,
     },
 }

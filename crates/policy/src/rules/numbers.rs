@@ -1,23 +1,22 @@
-//! A rate and a burst, before they are put into an algorithm.
+//! The numbers of a limit, independent of its algorithm.
 
 use std::fmt;
 
 use tidegate_core::{Algorithm, Limit, LogQuota, Nanos, Quota, QuotaError, WindowQuota};
 
-/// A rate per window, and a burst.
+/// A rate and a burst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Numbers {
     /// Tokens a window.
     pub rate: u64,
-    /// The window.
+    /// The length of the window.
     pub window: Nanos,
-    /// The most at once.
+    /// The burst: how many tokens may be taken at once.
     pub capacity: u32,
 }
 
 impl Numbers {
-    /// The lesser rate with its window, and the lesser burst; of equal rates the
-    /// first.
+    /// The lower rate with its window, and the smaller burst. Of equal rates the first.
     #[must_use]
     pub fn least(self, other: Numbers) -> Numbers {
         // rate / window < rate' / window', by multiplying across.
@@ -27,9 +26,8 @@ impl Numbers {
         Numbers { rate, window, capacity: self.capacity.min(other.capacity) }
     }
 
-    /// The same for an algorithm that counts in windows: the window stays, and the
-    /// limit is at most what the other rate comes to in it. Where that is less
-    /// than one, the other's longer window is taken, with the lesser count.
+    /// The same for a window algorithm: the window stays, and the rate is at most the other rate converted to this window.
+    /// If that is less than one, the result is the other's longer window with the smaller of the two rates.
     #[must_use]
     pub fn least_in_window(self, other: Numbers) -> Numbers {
         let share = u128::from(other.rate) * u128::from(self.window.get()) / u128::from(other.window.get());
@@ -42,14 +40,14 @@ impl Numbers {
         Numbers { rate, window, capacity: u32::try_from(rate).unwrap_or(u32::MAX) }
     }
 
-    /// At most `total` a window of its own, and at once.
+    /// Limits both the rate and the burst to `total`.
     #[must_use]
     pub fn capped(self, total: u64) -> Numbers {
         let capacity = u32::try_from(total).unwrap_or(u32::MAX).min(self.capacity);
         Numbers { rate: self.rate.min(total), capacity, ..self }
     }
 
-    /// The numbers at a degree of trust in hundredths, if they are whole.
+    /// The numbers at a trust in hundredths; `None` if they are not whole.
     #[must_use]
     pub fn trusted(self, hundredths: u8) -> Option<Numbers> {
         let rate = self.rate.checked_mul(200 + u64::from(hundredths))?;
@@ -58,7 +56,7 @@ impl Numbers {
         rate.is_multiple_of(200).then_some(Numbers { rate: rate / 200, capacity, ..self })
     }
 
-    /// What an algorithm makes of them, in words.
+    /// The limit that an algorithm has with these numbers, in words.
     pub fn describe(&self, algorithm: Algorithm) -> String {
         let window = WindowLength(self.window);
         match algorithm {
@@ -69,11 +67,10 @@ impl Numbers {
         }
     }
 
-    /// The limit that an algorithm makes of them; window algorithms have no
-    /// burst.
+    /// The limit that an algorithm has with these numbers; window algorithms ignore the burst.
     ///
     /// # Errors
-    /// When they are out of range for it.
+    /// When the numbers are out of range for the algorithm.
     pub fn limit(&self, algorithm: Algorithm) -> Result<Limit, QuotaError> {
         let counted = u32::try_from(self.rate).unwrap_or(u32::MAX);
         match algorithm {
@@ -91,7 +88,7 @@ impl fmt::Display for Numbers {
     }
 }
 
-/// A window as a document would put it.
+/// Displays a window as documents write it.
 pub(crate) struct WindowLength(pub(crate) Nanos);
 
 impl fmt::Display for WindowLength {

@@ -1,4 +1,4 @@
-//! One limit of a compiled policy.
+//! Compiled limits.
 
 use std::fmt;
 
@@ -7,57 +7,57 @@ use tidegate_core::{Carry, Cost, Limit, Nanos};
 use crate::document::{HeaderFamily, Jitter, Mode, OnStoreError};
 use crate::{Condition, Descriptor, Facts, Numbers, Span};
 
-/// A limit, ready to be applied: one of `limits`, or that of a tenant.
+/// A compiled limit: an entry of `limits`, or the limit of a tenant.
 #[derive(Clone, Debug)]
 pub struct Rule {
-    /// Its name; `tenant:<id>` for a tenant's.
+    /// Its name; `tenant:<id>` for that of a tenant.
     pub name: Box<str>,
-    /// Where it stands in the document.
+    /// Where it was written.
     pub at: Span,
-    /// Whom it is for.
+    /// What its buckets are counted by.
     pub tier: Tier,
-    /// Is it in use?
+    /// Is it switched on?
     pub enabled: bool,
-    /// In a group of several, the first that matches applies.
+    /// Its group: of the limits in a group only the first that matches applies.
     pub group: Option<Group>,
     /// All must hold.
     pub conditions: Box<[Condition]>,
-    /// What tells its buckets apart.
+    /// The descriptors whose values identify a bucket.
     pub key: Box<[Descriptor]>,
-    /// What it enforces.
+    /// The limit itself.
     pub limit: Limit,
-    /// The numbers of that as they were written.
+    /// The numbers of the limit as they were written.
     pub numbers: Numbers,
-    /// What an edit does with the tokens.
+    /// What happens to the tokens when the numbers are edited.
     pub carry: Carry,
     /// What a request costs.
     pub cost: CostRule,
     /// What happens to a request that it denies.
     pub strategy: Strategy,
-    /// Does it count, or is it only watched?
+    /// Does it deny requests, or only report what it would deny?
     pub mode: Mode,
-    /// The header families in which it speaks; none if headers are off.
+    /// The families of its response headers; none if headers are switched off.
     pub headers: Box<[HeaderFamily]>,
-    /// What may be added to `Retry-After`.
+    /// How much may be added to `Retry-After`.
     pub retry_jitter: Jitter,
-    /// What to do without a store.
+    /// What happens while the store cannot be reached.
     pub on_store_error: OnStoreError,
-    /// Does the policy say that, or is it what nobody said?
-    pub says_on_store_error: bool,
-    /// Does trust scale it?
+    /// Does the policy set that, or is it the default?
+    pub sets_on_store_error: bool,
+    /// Does the trust of a request scale it?
     pub adaptive: bool,
-    /// Which of its buckets belong together where they are spread over several servers.
+    /// Which of its buckets must be on the same server of a cluster.
     pub tag: TagRule,
 }
 
 impl Rule {
-    /// Is it only watched?
+    /// Is it in shadow mode?
     pub fn is_shadow(&self) -> bool {
         self.mode == Mode::Shadow
     }
 
-    /// The tag of the bucket that a request of this tenant draws on: a function of the bucket alone. None where
-    /// a bucket goes by its own key.
+    /// The tag of the bucket of a request of this tenant: buckets with the same tag are on the same server of a cluster.
+    /// It depends on the bucket alone. `None` if a bucket is placed by its own key.
     pub fn tag<'r>(&'r self, tenant: Option<&'r str>) -> Option<&'r str> {
         match &self.tag {
             TagRule::Own => None,
@@ -66,8 +66,8 @@ impl Rule {
         }
     }
 
-    /// The name under which its state is kept: other key descriptors are other
-    /// buckets.
+    /// The name that its state is stored under. It includes the key's descriptors: with other descriptors the buckets
+    /// are others.
     pub fn state_name(&self) -> String {
         let mut name = String::from(&*self.name);
         for descriptor in &self.key {
@@ -78,18 +78,18 @@ impl Rule {
     }
 }
 
-/// Which buckets belong together: those of one tenant, and those of one tree of tenants.
+/// Which buckets must be on the same server of a cluster: those of one tenant, and those of one tree of tenants.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TagRule {
-    /// Each bucket is by itself.
+    /// Each bucket is placed by its own key.
     Own,
-    /// The tenant is part of the key.
+    /// By the tenant, which is part of the key.
     Tenant,
-    /// It is a tenant's own limit; the root of its tree.
+    /// By the root of the tenant's tree: it is the limit of a tenant.
     Root(Box<str>),
 }
 
-/// A group of several limits.
+/// A group of limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
     /// Its name.
@@ -98,27 +98,27 @@ pub struct Group {
     pub number: u32,
 }
 
-/// Whom a limit is for.
+/// What the buckets of a limit are counted by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Tier {
-    /// Everybody together.
+    /// One bucket for all requests.
     Global,
-    /// A tenant.
+    /// By tenant.
     Tenant,
-    /// A user.
+    /// By user.
     User,
-    /// An address.
+    /// By address.
     Ip,
-    /// A route.
+    /// By route.
     Route,
-    /// A client program.
+    /// By client application.
     Client,
-    /// Something else, or several of them.
+    /// By another descriptor, or by several.
     Custom,
 }
 
 impl Tier {
-    /// That of a key.
+    /// The tier of a key.
     pub fn of(key: &[Descriptor]) -> Tier {
         match key {
             [] => Tier::Global,
@@ -131,7 +131,7 @@ impl Tier {
         }
     }
 
-    /// The word for it.
+    /// Its name in decisions and metrics.
     pub const fn as_str(self) -> &'static str {
         match self {
             Tier::Global => "global",
@@ -154,18 +154,18 @@ impl fmt::Display for Tier {
 /// What happens to a request that a limit denies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Strategy {
-    /// It is refused.
+    /// It is denied.
     Reject,
-    /// It waits.
+    /// It waits for tokens.
     Queue {
-        /// How many may wait for one bucket.
+        /// How many requests may wait for one bucket.
         max_depth: u32,
-        /// How long.
+        /// How long a request may wait.
         max_wait: Nanos,
     },
-    /// It is admitted and marked.
+    /// It is admitted, marked with a tag.
     Degrade {
-        /// The mark.
+        /// The tag.
         tag: Box<str>,
     },
 }
@@ -173,21 +173,21 @@ pub enum Strategy {
 /// What a request costs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CostRule {
-    /// This, unless its route says otherwise.
+    /// This, unless its route has a cost.
     Fixed(Cost),
-    /// What the request says.
+    /// A number in the request.
     From {
-        /// Where it says so.
+        /// Which part of the request has it.
         descriptor: Descriptor,
-        /// What counts if it says nothing usable.
+        /// The cost if that part is not a whole number above 0.
         default: Cost,
-        /// The most that counts.
+        /// The highest cost.
         max: Cost,
     },
 }
 
 impl CostRule {
-    /// What this request costs, its own factor included.
+    /// What a request costs, including its own factor.
     pub fn charge(&self, facts: &Facts<'_, '_>) -> Cost {
         let unit = match self {
             CostRule::Fixed(cost) => facts.route_cost.unwrap_or(*cost),
@@ -198,7 +198,7 @@ impl CostRule {
         unit.saturating_mul(facts.request.cost)
     }
 
-    /// Where the cost of this request comes from, in words.
+    /// Where the cost of a request comes from, in words.
     pub fn explain(&self, facts: &Facts<'_, '_>) -> String {
         let factor = match facts.request.cost.get() {
             1 => String::new(),
@@ -212,9 +212,11 @@ impl CostRule {
             CostRule::From { descriptor, default, max } => match facts.value(descriptor) {
                 None => format!("{} by default: there is no {descriptor}", default.get()),
                 Some(text) => match stated(&text, *max) {
-                    None => format!("{} by default: {descriptor} is no integer of at least 1", default.get()),
+                    None => {
+                        format!("{} by default: {descriptor} is not a whole number above 0", default.get())
+                    }
                     Some(cost) if cost == *max => {
-                        format!("{} from {descriptor}, the most that counts", cost.get())
+                        format!("{} from {descriptor}, the maximum", cost.get())
                     }
                     Some(cost) => format!("{} from {descriptor}", cost.get()),
                 },
@@ -224,8 +226,7 @@ impl CostRule {
     }
 }
 
-/// A cost as a request states it: an integer of at least one, `max` if it is
-/// above that, however long.
+/// The cost in a text: a whole number above 0, at most `max`, however many digits it has.
 fn stated(text: &str, max: Cost) -> Option<Cost> {
     let text = text.trim_ascii();
     if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) {
@@ -235,7 +236,7 @@ fn stated(text: &str, max: Cost) -> Option<Cost> {
     match digits.len() {
         0 => None,
         1..=10 => {
-            let number: u64 = digits.parse().expect("ten digits fit");
+            let number: u64 = digits.parse().expect("ten digits fit in 64 bits");
             Some(Cost::new(u32::try_from(number).unwrap_or(u32::MAX)).min(max))
         }
         _ => Some(max),

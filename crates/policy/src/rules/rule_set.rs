@@ -1,4 +1,4 @@
-//! A compiled policy: immutable, cheap to share, quick to ask.
+//! The compiled policy: immutable, and shared by all requests.
 
 use std::borrow::Cow;
 
@@ -17,7 +17,7 @@ use super::{Gate, Rule, Tenants};
 pub struct RuleSet {
     /// The limits in the order of the document, then those of tenants.
     pub(crate) rules: Box<[Rule]>,
-    /// How many of them are not tenants'.
+    /// How many of them are entries of `limits`.
     pub(crate) limit_count: usize,
     pub(crate) index: Index,
     pub(crate) routes: Routes,
@@ -38,19 +38,19 @@ pub struct RuleSet {
 pub struct DetectorRule {
     /// Its name.
     pub name: Box<str>,
-    /// Whom it watches.
+    /// Which requests it counts together.
     pub key: Box<[Descriptor]>,
-    /// When it is asked.
+    /// When it is checked.
     pub stage: GateStage,
-    /// Over what time it counts.
+    /// The window in which it counts.
     pub window: Nanos,
-    /// More than this is a burst.
+    /// More requests than this in a window are a burst.
     pub threshold: u32,
     /// How long a warning lasts; a block lasts twice as long.
     pub penalty: Nanos,
 }
 
-/// `routes`: patterns by path, and what they cost.
+/// The entries of `routes`, with an index over their paths.
 #[derive(Debug, Default)]
 pub(crate) struct Routes {
     pub(crate) entries: Box<[CompiledRoute]>,
@@ -71,7 +71,7 @@ impl Routes {
         Routes { entries: entries.into(), paths }
     }
 
-    /// The first that matches.
+    /// The first route that matches.
     fn find(&self, facts: &Facts<'_, '_>) -> Option<&CompiledRoute> {
         if self.entries.is_empty() {
             return None;
@@ -88,23 +88,22 @@ impl Routes {
     }
 }
 
-/// What a request is to be charged: one item a limit that applies, in the order
-/// of decisions.
+/// What a request has to be charged: one item for each limit that applies, in the order of decisions.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
     items: SmallVec<[PlanItem; 8]>,
     keys: KeyBytes,
-    /// Is the tenant one that a policy with tenants does not know?
+    /// Does the request name a tenant that the policy does not list, although it lists some?
     pub unknown_tenant: bool,
 }
 
-/// One limit that applies.
+/// A limit that applies to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlanItem {
     /// The number of its rule.
     pub rule: u32,
     key: (u32, u32),
-    /// What it is to be charged.
+    /// How many tokens to charge.
     pub cost: Cost,
 }
 
@@ -114,22 +113,22 @@ impl Plan {
         &self.items
     }
 
-    /// The key of an item: which of the limit's buckets.
+    /// The key of an item, which identifies a bucket of the limit.
     pub fn key(&self, item: &PlanItem) -> &[u8] {
         &self.keys[item.key.0 as usize..item.key.1 as usize]
     }
 
-    /// Adds a limit; the key is what was written after `start`.
+    /// Adds a limit. Its key is everything in `keys` from `start` on.
     fn push(&mut self, rule: u32, start: usize, cost: Cost) {
         self.items.push(PlanItem { rule, key: (start as u32, self.keys.len() as u32), cost });
     }
 }
 
 impl RuleSet {
-    /// The same policy, where limits that do not say what to do without a store do this.
+    /// Sets what happens while the store cannot be reached, for limits that do not set it themselves.
     #[must_use]
     pub fn or_on_store_error(mut self, choice: OnStoreError) -> RuleSet {
-        for rule in self.rules.iter_mut().filter(|rule| !rule.says_on_store_error) {
+        for rule in self.rules.iter_mut().filter(|rule| !rule.sets_on_store_error) {
             rule.on_store_error = choice;
         }
         self
@@ -145,7 +144,7 @@ impl RuleSet {
         &self.rules[..self.limit_count]
     }
 
-    /// A rule by the number that an [`PlanItem`] has.
+    /// A rule by the number in a [`PlanItem`].
     pub fn rule(&self, number: u32) -> &Rule {
         &self.rules[number as usize]
     }
@@ -155,12 +154,12 @@ impl RuleSet {
         &self.tenants
     }
 
-    /// Who is refused.
+    /// Requests that are denied.
     pub fn block(&self) -> &Gate {
         &self.block
     }
 
-    /// Who bypasses the limits.
+    /// Requests that bypass the limits.
     pub fn allow(&self) -> &Gate {
         &self.allow
     }
@@ -170,7 +169,7 @@ impl RuleSet {
         &self.detectors
     }
 
-    /// Does trust scale limits?
+    /// Does the trust of a request scale limits?
     pub fn uses_trust(&self) -> bool {
         self.trust
     }
@@ -180,22 +179,22 @@ impl RuleSet {
         self.queues
     }
 
-    /// Is the whole policy only watched?
+    /// Is the whole policy in shadow mode?
     pub fn is_shadow(&self) -> bool {
         self.shadow
     }
 
-    /// Do answers have headers that no limit has a say in?
+    /// May responses have headers that do not belong to a limit?
     pub fn has_headers(&self) -> bool {
         self.response_headers
     }
 
-    /// Are requests of unknown tenants refused?
+    /// Are requests of unknown tenants denied?
     pub fn denies_unknown_tenants(&self) -> bool {
         self.deny_unknown_tenants
     }
 
-    /// What must be known of a request before it is matched.
+    /// Computes what matching needs of a request.
     pub fn facts<'r, 'q>(&'r self, request: &'r Request<'q>) -> Facts<'r, 'q> {
         let mut facts = Facts::under(request, self.spelling);
         if let Some(route) = self.routes.find(&facts) {
@@ -204,15 +203,14 @@ impl RuleSet {
         facts
     }
 
-    /// The limits that apply to a request. It only looks; deciding is the
-    /// store's.
+    /// Finds the limits that apply to a request. It changes nothing; the store decides.
     pub fn plan(&self, facts: &Facts<'_, '_>) -> Plan {
         let mut plan = Plan::default();
         self.plan_into(facts, &mut plan);
         plan
     }
 
-    /// The same, added to a plan that is still empty: a plan is large, and need not be moved.
+    /// The same, written to an empty plan in place: a plan is large, and this avoids moving it.
     pub fn plan_into(&self, facts: &Facts<'_, '_>, plan: &mut Plan) {
         let mut closed = SmallVec::<[u32; 16]>::new();
         for number in self.index.candidates(facts) {

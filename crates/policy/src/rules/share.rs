@@ -1,12 +1,12 @@
-//! The share of one node where several enforce a policy without knowing of each other.
+//! The share of one node, where several nodes enforce a policy without a shared store.
 
 use tidegate_core::{Algorithm, Limit, Nanos, QuotaError};
 
 use crate::{Numbers, Problem, Rule, RuleSet};
 
 impl Numbers {
-    /// The part of one among `nodes`. A token bucket has exactly that part of the rate; what can only be
-    /// counted in whole numbers is rounded down, to at least one.
+    /// The share of one of `nodes` nodes. A token bucket has exactly that share of the rate. Window algorithms and bursts
+    /// count whole numbers, so these are rounded down, to at least one.
     #[must_use]
     pub fn divided(self, nodes: u32, algorithm: Algorithm) -> Numbers {
         let (whole, nodes) = (u64::from(nodes.max(1)), nodes.max(1));
@@ -14,7 +14,7 @@ impl Numbers {
         if algorithm != Algorithm::TokenBucket {
             return Numbers { rate: (self.rate / whole).max(1), capacity, ..self };
         }
-        // What both have in common goes into the rate, so that the window grows no more than it must.
+        // Divide the rate as far as it divides evenly, and multiply the window by the rest, so that it grows least.
         let common = greatest_common_divisor(self.rate, whole);
         let window = Nanos::new(self.window.get().saturating_mul(whole / common));
         Numbers { rate: self.rate / common, window, capacity }
@@ -22,8 +22,8 @@ impl Numbers {
 }
 
 impl Rule {
-    /// What one of `nodes` enforces of it by itself. A rate too slow to be divided stays whole, and with it the
-    /// promise that every request is admitted at some time.
+    /// The limit that one of `nodes` nodes enforces alone. A rate too slow to be divided stays whole, so that every
+    /// request can still be admitted at some time.
     pub fn share(&self, nodes: u32) -> Limit {
         let algorithm = self.limit.algorithm();
         let part = self.numbers.divided(nodes, algorithm);
@@ -33,11 +33,11 @@ impl Rule {
 }
 
 impl RuleSet {
-    /// The same policy with the part of one among `nodes` in every limit, tenants' included, and
-    /// warnings where a part cannot be as small as it should.
+    /// Divides every limit by the number of nodes, including those of tenants. Returns warnings for limits whose share
+    /// would be less than one.
     ///
     /// # Errors
-    /// With a problem for each limit whose part is out of range.
+    /// A problem for each limit whose share is out of range.
     pub fn divided(mut self, nodes: u32) -> Result<(RuleSet, Vec<Problem>), Vec<Problem>> {
         if nodes <= 1 {
             return Ok((self, Vec::new()));
@@ -64,14 +64,14 @@ impl RuleSet {
     }
 }
 
-/// Less than one cannot be had at once: together the nodes then admit more than the limit says.
+/// Warns if the share would be less than one token: together the nodes then admit more than the limit.
 fn too_small(rule: &Rule, nodes: u32) -> Option<Problem> {
     let (what, whole) = match rule.limit.algorithm() {
         Algorithm::TokenBucket => ("burst", u64::from(rule.numbers.capacity)),
         _ => ("rate", rule.numbers.rate),
     };
     (whole < u64::from(nodes)).then(|| {
-        let message = format!("the {what} of `{}` is {whole} and each of {nodes} nodes gets 1", rule.name);
+        let message = format!("the {what} of `{}` is {whole}, but each of {nodes} nodes gets 1", rule.name);
         let hint = format!("raise the {what} to at least {nodes}, or run fewer nodes");
         Problem::warning(rule.at, "", message).hint(hint)
     })

@@ -1,4 +1,4 @@
-//! The tree of tenants, and what a request of each is charged.
+//! The compiled tree of tenants.
 
 use std::collections::HashMap;
 
@@ -17,30 +17,29 @@ pub struct Tenants {
 pub struct Tenant {
     /// Its id.
     pub id: Box<str>,
-    /// Its parent's place in [`Tenants::nodes`].
+    /// The index of its parent in [`Tenants::nodes`].
     pub parent: Option<usize>,
-    /// Whether its limit binds its descendants.
+    /// Whether its limit binds the tenants below.
     pub sharing: Sharing,
     /// How its budget is used.
     pub budget: BudgetMode,
-    /// Is its limit only watched?
+    /// Is its limit in shadow mode?
     pub shadow: bool,
     /// Its own numbers as written, before its budget caps them.
     pub own: Option<Numbers>,
     /// Its own numbers, capped by its budget.
     pub capped: Option<Numbers>,
-    /// The numbers that apply: the least of its own and of those of all its
-    /// ancestors that are not private.
+    /// The numbers that apply: the lowest of its own and of those of all ancestors that are not private.
     pub effective: Option<Numbers>,
-    /// What a request of this tenant is charged, from the root down.
+    /// The buckets that a request of this tenant takes tokens from, from the root down.
     pub(crate) charges: Vec<TenantCharge>,
 }
 
-/// One bucket that a request of a tenant draws on.
+/// A bucket that a request of a tenant takes tokens from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TenantCharge {
     pub(crate) rule: u32,
-    /// Is it the tenant's own, not an ancestor's?
+    /// Is it the tenant's own bucket, not that of an ancestor?
     pub(crate) named: bool,
 }
 
@@ -57,13 +56,13 @@ impl Tenants {
 
     /// A tenant by its id.
     pub fn get(&self, id: &str) -> Option<&Tenant> {
-        self.by_id.get(id).map(|&place| &self.nodes[place])
+        self.by_id.get(id).map(|&index| &self.nodes[index])
     }
 
     /// A tenant and its ancestors, from the root down.
     pub fn chain(&self, id: &str) -> Vec<&Tenant> {
         let mut chain: Vec<&Tenant> =
-            std::iter::successors(self.get(id), |node| node.parent.map(|place| &self.nodes[place])).collect();
+            std::iter::successors(self.get(id), |node| node.parent.map(|index| &self.nodes[index])).collect();
         chain.reverse();
         chain
     }

@@ -1,4 +1,4 @@
-//! Members of maps that are known to be sound.
+//! Reads members of maps. Their shapes have been checked: `None` means absent, or wrong and reported.
 
 use tidegate_core::Nanos;
 use tidegate_document::{DocumentNode, DocumentPath, Problems, ValueKind, WINDOW_MILLIS_MAX, value};
@@ -6,13 +6,13 @@ use tidegate_document::{DocumentNode, DocumentPath, Problems, ValueKind, WINDOW_
 use crate::document::table;
 use crate::{Descriptor, Span, Spanned};
 
-/// The text of a scalar.
+/// The text of a scalar member.
 pub(super) fn text(node: &DocumentNode, name: &str) -> Option<Spanned<String>> {
     let member = node.get(name)?;
     Some(Spanned::new(member.scalar()?.to_owned(), member.at))
 }
 
-/// A truth value.
+/// A boolean.
 pub(super) fn flag(node: &DocumentNode, name: &str) -> Option<bool> {
     match node.get(name)?.kind {
         ValueKind::Bool(flag) => Some(flag),
@@ -20,7 +20,7 @@ pub(super) fn flag(node: &DocumentNode, name: &str) -> Option<bool> {
     }
 }
 
-/// Does the entry count?
+/// Is the entry switched on? It is by default.
 pub(super) fn enabled(node: &DocumentNode) -> bool {
     flag(node, "enabled").unwrap_or(true)
 }
@@ -31,7 +31,7 @@ pub(super) fn integer(node: &DocumentNode, name: &str) -> Option<Spanned<u64>> {
     Some(Spanned::new(value::integer(member, 0, u64::MAX).ok()?, member.at))
 }
 
-/// A whole number of 32 bits; the table says that it fits.
+/// A whole number of 32 bits; its table limits the range.
 pub(super) fn small(node: &DocumentNode, name: &str) -> Option<Spanned<u32>> {
     let number = integer(node, name)?;
     Some(Spanned::new(u32::try_from(number.value).ok()?, number.at))
@@ -43,7 +43,7 @@ pub(super) fn decimal(node: &DocumentNode, name: &str) -> Option<Spanned<u64>> {
     Some(Spanned::new(value::decimal(member, 0, u64::MAX).ok()?, member.at))
 }
 
-/// A decimal number in millionths, of 32 bits; the table says that it fits.
+/// A decimal number in millionths, of 32 bits; its table limits the range.
 pub(super) fn small_decimal(node: &DocumentNode, name: &str) -> Option<Spanned<u32>> {
     let number = decimal(node, name)?;
     Some(Spanned::new(u32::try_from(number.value).ok()?, number.at))
@@ -60,13 +60,13 @@ pub(super) fn window(node: &DocumentNode, name: &str) -> Option<Spanned<Nanos>> 
     Some(Spanned::new(value::window(member).ok()?, member.at))
 }
 
-/// What a word stands for.
+/// The meaning of a word.
 pub(super) fn word<T: Copy>(node: &DocumentNode, name: &str, words: &[(&str, T)]) -> Option<Spanned<T>> {
     let member = node.get(name)?;
     Some(Spanned::new(meaning(member, words)?, member.at))
 }
 
-/// What the words of a list stand for, each once; a lone word is a list of one.
+/// The meanings of the words of a list, without repetitions; a single word is a list of one.
 pub(super) fn words<T: Copy + PartialEq>(
     node: &DocumentNode,
     name: &str,
@@ -88,7 +88,7 @@ fn meaning<T: Copy>(node: &DocumentNode, words: &[(&str, T)]) -> Option<T> {
     words.iter().find(|(word, _)| *word == seen).map(|(_, meaning)| *meaning)
 }
 
-/// The items of a list, or the one scalar that stands for a list.
+/// The items of a list, or a single scalar as a list of one.
 pub(super) fn one_or_more(node: &DocumentNode) -> &[DocumentNode] {
     match &node.kind {
         ValueKind::List(items) => items,
@@ -96,16 +96,16 @@ pub(super) fn one_or_more(node: &DocumentNode) -> &[DocumentNode] {
     }
 }
 
-/// Where the name of a member stands; the whole if it is not there.
+/// Where the name of a member was written; the whole map if it is absent.
 pub(super) fn key_span(node: &DocumentNode, name: &str) -> Span {
     let key = node.entries().iter().find(|(key, _)| key.value == name);
     key.map_or(node.at, |(key, _)| key.at)
 }
 
-/// `Err` if it is wrong, `None` if neither `key` nor `scope` is there.
+/// Reads `key` or `scope`. `Err` if it is wrong and reported, `None` if both are absent.
 pub(super) fn key(
     node: &DocumentNode,
-    place: &DocumentPath<'_>,
+    path: &DocumentPath<'_>,
     problems: &mut Problems,
 ) -> Result<Option<Vec<Spanned<Descriptor>>>, ()> {
     let Some(list) = node.get("key") else {
@@ -113,12 +113,12 @@ pub(super) fn key(
     };
     if node.get("scope").is_some() {
         let at = key_span(node, "scope");
-        let problem = Problems::error(at, &place.member("scope"), "`scope` beside `key`");
+        let problem = Problems::error(at, &path.member("scope"), "`scope` and `key` exclude each other");
         problems.push(problem.want("one of the two").hint("`scope` is short for `key`: remove it"));
         return Err(());
     }
     let mut key: Vec<Spanned<Descriptor>> = Vec::new();
-    let (here, mut sound) = (place.member("key"), true);
+    let (here, mut sound) = (path.member("key"), true);
     for (index, item) in list.items().iter().enumerate() {
         let descriptor = table::descriptor(item).map_err(drop)?;
         if key.iter().any(|known| known.value == descriptor) {
@@ -131,7 +131,7 @@ pub(super) fn key(
     if sound { Ok(Some(key)) } else { Err(()) }
 }
 
-/// What a scope is short for: `Some(None)` for `global`.
+/// The descriptor that a scope stands for: `Some(None)` for `global`, which has none.
 pub(super) fn scope_descriptor(scope: &DocumentNode) -> Option<Option<Spanned<Descriptor>>> {
     let descriptor = match scope.scalar()? {
         "global" => None,

@@ -1,4 +1,4 @@
-//! Conditions, and the entries of `routes`, `allow`, `block` and `bursts`.
+//! Reads conditions, and the entries of `routes`, `allow`, `block` and `bursts`.
 
 use tidegate_core::Nanos;
 use tidegate_document::{DocumentNode, DocumentPath, Problems, value};
@@ -12,7 +12,7 @@ use super::fields;
 /// The conditions of a `match`, or of an entry of `allow` or `block`.
 pub(super) fn conditions(
     node: &DocumentNode,
-    place: &DocumentPath<'_>,
+    path: &DocumentPath<'_>,
     problems: &mut Problems,
 ) -> Option<Vec<ConditionEntry>> {
     let mut known: Vec<Descriptor> = Vec::new();
@@ -23,8 +23,8 @@ pub(super) fn conditions(
         let descriptor = Descriptor::parse(name)?;
         if known.contains(&descriptor) {
             let message = format!("a second condition on `{descriptor}`");
-            let problem = Problems::error(key.at, &place.member(&key.value), message);
-            problems.push(problem.hint("put the values in one list: any of them will do"));
+            let problem = Problems::error(key.at, &path.member(&key.value), message);
+            problems.push(problem.hint("put the values in one list: one of them must match"));
             sound = false;
         }
         conditions.push(ConditionEntry { at: key.at, test: test(&descriptor, fields::one_or_more(values))? });
@@ -51,11 +51,11 @@ fn pattern(node: &DocumentNode) -> Option<Spanned<Pattern>> {
 }
 
 /// An entry of `routes`.
-pub(super) fn route(node: &DocumentNode, place: &DocumentPath<'_>) -> Option<RouteEntry> {
+pub(super) fn route(node: &DocumentNode, path: &DocumentPath<'_>) -> Option<RouteEntry> {
     let methods = node.get("methods").map(fields::one_or_more).unwrap_or_default();
     let methods = methods.iter().map(|node| Some(Spanned::new(node.scalar()?.to_owned(), node.at)));
     Some(RouteEntry {
-        path: place.to_string(),
+        path: path.to_string(),
         at: node.at,
         enabled: fields::enabled(node),
         pattern: pattern(node.get("path")?)?,
@@ -67,19 +67,20 @@ pub(super) fn route(node: &DocumentNode, place: &DocumentPath<'_>) -> Option<Rou
 /// An entry of `allow` or `block`.
 pub(super) fn gate(
     node: &DocumentNode,
-    place: &DocumentPath<'_>,
+    path: &DocumentPath<'_>,
     problems: &mut Problems,
 ) -> Option<GateEntry> {
-    let conditions = conditions(node, place, problems)?;
+    let conditions = conditions(node, path, problems)?;
     if conditions.is_empty() {
         let problem =
-            Problems::error(node.at, place, "the entry names no descriptor and would be for everybody");
-        problems.push(problem.want("at least one descriptor").hint("say for whom, as `ip: 10.0.0.0/8`"));
+            Problems::error(node.at, path, "the entry names no descriptor, so it would match every request");
+        problems
+            .push(problem.want("at least one descriptor").hint("name one, for instance `ip: 10.0.0.0/8`"));
         return None;
     }
     let until = node.get("until").and_then(|until| Some(Spanned::new(value::instant(until).ok()?, until.at)));
     Some(GateEntry {
-        path: place.to_string(),
+        path: path.to_string(),
         at: node.at,
         enabled: fields::enabled(node),
         conditions,
@@ -91,17 +92,17 @@ pub(super) fn gate(
 /// An entry of `bursts`.
 pub(super) fn burst(
     node: &DocumentNode,
-    place: &DocumentPath<'_>,
+    path: &DocumentPath<'_>,
     problems: &mut Problems,
 ) -> Option<BurstEntry> {
-    let key = fields::key(node, place, problems).ok()?;
+    let key = fields::key(node, path, problems).ok()?;
     if node.get("key").is_none() && node.get("scope").is_none() {
-        // Without a key one client's burst would block everybody.
-        let problem = Problems::error(node.at, place, "neither `key` nor `scope`");
-        problems.push(problem.want("whose requests are counted together").hint("add `key: [user, route]`"));
+        // Without a key the burst of one client would block every client.
+        let problem = Problems::error(node.at, path, "`key` or `scope` is missing");
+        problems.push(problem.want("which requests are counted together").hint("add `key: [user, route]`"));
     }
     Some(BurstEntry {
-        path: place.to_string(),
+        path: path.to_string(),
         at: node.at,
         name: fields::text(node, "name")?,
         enabled: fields::enabled(node),

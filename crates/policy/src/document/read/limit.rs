@@ -1,4 +1,4 @@
-//! Entries of `limits` and of `tenants`.
+//! Reads the entries of `limits` and of `tenants`.
 
 use tidegate_document::{DocumentNode, DocumentPath, Problems};
 
@@ -10,22 +10,23 @@ use super::{fields, gate, terms};
 /// An entry of `limits`.
 pub(super) fn limit(
     node: &DocumentNode,
-    place: &DocumentPath<'_>,
+    path: &DocumentPath<'_>,
     problems: &mut Problems,
 ) -> Option<LimitEntry> {
-    let key = fields::key(node, place, problems);
+    let key = fields::key(node, path, problems);
     let conditions = match node.get("match") {
-        Some(conditions) => gate::conditions(conditions, &place.member("match"), problems),
+        Some(conditions) => gate::conditions(conditions, &path.member("match"), problems),
         None => Some(Vec::new()),
     };
-    let terms = terms::terms(node, place, problems);
+    let terms = terms::terms(node, path, problems);
     if node.get("key").is_none() && node.get("scope").is_none() {
-        let message = "neither `key` nor `scope`: one bucket for all";
-        let problem = Problem::warning(node.at, place.to_string(), message);
-        problems.push(problem.hint("write `key: []` to say so, or `key: [user]` for a bucket each"));
+        let message = "without `key` or `scope` all requests share one bucket";
+        let problem = Problem::warning(node.at, path.to_string(), message);
+        problems
+            .push(problem.hint("write `key: []` if that is meant, or `key: [user]` for a bucket per user"));
     }
     Some(LimitEntry {
-        path: place.to_string(),
+        path: path.to_string(),
         at: node.at,
         name: fields::text(node, "name")?,
         description: fields::text(node, "description").map(|text| text.value),
@@ -40,16 +41,16 @@ pub(super) fn limit(
 /// An entry of `tenants`.
 pub(super) fn tenant(
     node: &DocumentNode,
-    place: &DocumentPath<'_>,
+    path: &DocumentPath<'_>,
     problems: &mut Problems,
 ) -> Option<TenantEntry> {
     let rate_limit = match node.get("rate_limit") {
-        Some(limit) => Some(tenant_limit(limit, &place.member("rate_limit"), problems)?),
+        Some(limit) => Some(tenant_limit(limit, &path.member("rate_limit"), problems)?),
         None => None,
     };
     let rate_limit = rate_limit.filter(|_| node.get("rate_limit").is_none_or(fields::enabled));
     Some(TenantEntry {
-        path: place.to_string(),
+        path: path.to_string(),
         at: node.at,
         id: fields::text(node, "id")?,
         enabled: fields::enabled(node),
@@ -60,7 +61,7 @@ pub(super) fn tenant(
 
 fn tenant_limit(
     node: &DocumentNode,
-    place: &DocumentPath<'_>,
+    path: &DocumentPath<'_>,
     problems: &mut Problems,
 ) -> Option<TenantLimit> {
     let budget = node.get("budget").map(|budget| Budget {
@@ -74,8 +75,8 @@ fn tenant_limit(
         at: node.at,
         sharing: fields::word(node, "sharing", words::SHARING).map(|word| word.value).unwrap_or_default(),
         budget,
-        // The tenant is part of its own bucket's key already.
+        // A tenant's own bucket is already one per tenant.
         scope: scope.filter(|scope| scope.value != Descriptor::Tenant),
-        terms: terms::terms(node, place, problems)?,
+        terms: terms::terms(node, path, problems)?,
     })
 }

@@ -1,7 +1,7 @@
-//! Text → [`Document`]: parse, check the shape, then build what was written.
+//! Reads a text into a [`Document`]: parses it, checks it against the tables, then builds the entries.
 //!
-//! An entry with an error is left out, and its problems are told; the others
-//! are kept, so that compiling can tell its own problems in the same run.
+//! An entry with an error is reported and left out. The others are kept, so that compiling can report its own problems
+//! in the same run.
 
 mod fields;
 mod gate;
@@ -17,8 +17,7 @@ use super::table::POLICY;
 use super::{Defaults, Document, EntryName};
 use crate::{PathSpelling, Problem};
 
-/// Reads a policy and tells everything that is wrong with it, in the order of
-/// the text. The document holds what could be read.
+/// Reads a policy and returns every problem, in the order of the text. The document has the entries without errors.
 pub fn read(text: &str) -> (Document, Vec<Problem>) {
     let (node, problems) = parse_partly(text);
     let mut problems = Problems::new(problems);
@@ -26,7 +25,7 @@ pub fn read(text: &str) -> (Document, Vec<Problem>) {
     (document, problems.finish())
 }
 
-/// Like [`read`], for a tree that is there already.
+/// Like [`read`], for a tree that is already parsed.
 pub fn read_node(node: &DocumentNode) -> (Document, Vec<Problem>) {
     let mut problems = Problems::default();
     let document = document(node, &mut problems);
@@ -35,21 +34,21 @@ pub fn read_node(node: &DocumentNode) -> (Document, Vec<Problem>) {
 
 fn document(root: &DocumentNode, problems: &mut Problems) -> Document {
     let mut document = Document::default();
-    let place = DocumentPath::Root;
+    let path = DocumentPath::Root;
     match &root.kind {
         ValueKind::Map(_) => {}
         ValueKind::Null => {
-            let problem = Problems::error(root.at, &place, "the document is empty").want("a policy");
+            let problem = Problems::error(root.at, &path, "the document is empty").want("a policy");
             problems.push(problem.hint("begin with `version: 1`"));
             return document;
         }
         _ => {
-            problems.checker().check(root, &Shape::Object(&POLICY), &place);
+            problems.checker().check(root, &Shape::Object(&POLICY), &path);
             return document;
         }
     }
     for (key, child) in root.entries() {
-        let here = place.member(&key.value);
+        let here = path.member(&key.value);
         match (POLICY.shape_of(&key.value), &child.kind) {
             (None, _) => _ = problems.checker().unknown(&key.value, key.at, &POLICY, &here),
             (Some(Shape::List(Shape::Object(object))), ValueKind::List(items)) => {
@@ -64,48 +63,47 @@ fn document(root: &DocumentNode, problems: &mut Problems) -> Document {
             }
         }
     }
-    problems.checker().required(root, &POLICY, &place);
+    problems.checker().required(root, &POLICY, &path);
     document
 }
 
-/// An entry of a list, kept if it is sound.
+/// Reads an entry of a list, and keeps it if it has no errors.
 fn entry(
     document: &mut Document,
     list: &str,
     object: &'static ObjectShape,
     node: &DocumentNode,
-    place: &DocumentPath<'_>,
+    path: &DocumentPath<'_>,
     problems: &mut Problems,
 ) {
     let field = if list == "tenants" { "id" } else { "name" };
     if let Some(name) = fields::text(node, field) {
-        let named = EntryName { path: place.member(field).to_string(), name };
+        let named = EntryName { path: path.member(field).to_string(), name };
         match list {
             "limits" | "bursts" => document.names.push(named),
             "tenants" => document.tenant_ids.push(named),
             _ => {}
         }
     }
-    let sound = problems.checker().check(node, &Shape::Object(object), place);
+    let sound = problems.checker().check(node, &Shape::Object(object), path);
     if !matches!(node.kind, ValueKind::Map(_)) {
         return;
     }
-    // One that is not sound is read too, for what else is wrong with it, into a
-    // document that nobody looks at.
-    let mut nowhere = Document::default();
-    let document = if sound { document } else { &mut nowhere };
+    // An entry with errors is read too, to find its other problems, but into a document that is dropped.
+    let mut discarded = Document::default();
+    let document = if sound { document } else { &mut discarded };
     match list {
-        "limits" => document.limits.extend(limit::limit(node, place, problems)),
-        "routes" => document.routes.extend(gate::route(node, place)),
-        "tenants" => document.tenants.extend(limit::tenant(node, place, problems)),
-        "allow" => document.allow.extend(gate::gate(node, place, problems)),
-        "block" => document.block.extend(gate::gate(node, place, problems)),
-        "bursts" => document.bursts.extend(gate::burst(node, place, problems)),
-        list => unreachable!("`{list}` is in the table and not read"),
+        "limits" => document.limits.extend(limit::limit(node, path, problems)),
+        "routes" => document.routes.extend(gate::route(node, path)),
+        "tenants" => document.tenants.extend(limit::tenant(node, path, problems)),
+        "allow" => document.allow.extend(gate::gate(node, path, problems)),
+        "block" => document.block.extend(gate::gate(node, path, problems)),
+        "bursts" => document.bursts.extend(gate::burst(node, path, problems)),
+        list => unreachable!("`{list}` is in the table, but nothing reads it"),
     }
 }
 
-/// A member of the document that is no list of entries.
+/// Reads a member of the document that is not a list of entries.
 fn member(document: &mut Document, name: &str, node: &DocumentNode) {
     match name {
         "defaults" => document.defaults = defaults(node),

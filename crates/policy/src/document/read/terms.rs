@@ -1,4 +1,4 @@
-//! What a limit and a tenant's rate limit have in common.
+//! Reads the fields that a limit and a tenant's rate limit share.
 
 use tidegate_core::{Algorithm, Nanos};
 use tidegate_document::{DocumentNode, DocumentPath, Problems, ValueKind, value};
@@ -9,13 +9,13 @@ use crate::{Problem, Spanned};
 
 use super::fields;
 
-/// The terms, unless some contradict each other.
+/// The terms; `None` if some contradict each other, which is reported.
 pub(super) fn terms(
     node: &DocumentNode,
-    place: &DocumentPath<'_>,
+    path: &DocumentPath<'_>,
     problems: &mut Problems,
 ) -> Option<LimitTerms> {
-    let mut check = Cross { node, place, problems, sound: true };
+    let mut check = CrossCheck { node, path, problems, sound: true };
     let algorithm = fields::word(node, "algorithm", words::ALGORITHMS);
     check.burst_fits(algorithm.map(|algorithm| algorithm.value));
     let burst = node.get("burst").and_then(|burst| check.burst(burst));
@@ -37,7 +37,7 @@ pub(super) fn terms(
     sound.then_some(terms)
 }
 
-/// What a limit and the defaults have in common; the rest is left empty.
+/// The fields that a limit and the defaults share; the other terms are left empty.
 pub(super) fn answers(node: &DocumentNode) -> LimitTerms {
     LimitTerms {
         mode: fields::word(node, "mode", words::MODES).map(|mode| mode.value),
@@ -54,19 +54,19 @@ fn sustained(node: &DocumentNode) -> Option<Sustained> {
     Some(Sustained { at: node.at, rate: fields::integer(node, "rate")?, window })
 }
 
-/// Members that are sound alone and may not be together.
-struct Cross<'a> {
+/// Checks members that are valid alone but may contradict each other.
+struct CrossCheck<'a> {
     node: &'a DocumentNode,
-    place: &'a DocumentPath<'a>,
+    path: &'a DocumentPath<'a>,
     problems: &'a mut Problems,
     sound: bool,
 }
 
-impl Cross<'_> {
-    /// `field` cannot stand here.
+impl CrossCheck<'_> {
+    /// Reports that `field` is not allowed here.
     fn refuse(&mut self, field: &str, message: String, hint: &str) {
         let at = fields::key_span(self.node, field);
-        self.problems.push(Problems::error(at, &self.place.member(field), message).hint(hint));
+        self.problems.push(Problems::error(at, &self.path.member(field), message).hint(hint));
         self.sound = false;
     }
 
@@ -74,14 +74,16 @@ impl Cross<'_> {
         let is_window = algorithm.is_some_and(|algorithm| algorithm != Algorithm::TokenBucket);
         for field in ["burst", "preset"].into_iter().filter(|field| self.node.get(field).is_some()) {
             if is_window {
-                let message = format!("`{field}` beside a window algorithm, whose limit is `sustained.rate`");
+                let message = format!(
+                    "`{field}` does not apply to a window algorithm, whose limit is `sustained.rate`"
+                );
                 self.refuse(field, message, "remove it, or use `algorithm: token_bucket`");
             }
         }
         if !is_window && self.node.get("burst").is_some() && self.node.get("preset").is_some() {
             let at = fields::key_span(self.node, "preset");
             let message = "`preset` does nothing beside `burst`";
-            let problem = Problem::warning(at, self.place.member("preset").to_string(), message);
+            let problem = Problem::warning(at, self.path.member("preset").to_string(), message);
             self.problems.push(problem.hint("a preset is a burst: remove one of the two"));
         }
     }
@@ -93,10 +95,14 @@ impl Cross<'_> {
             (Some(capacity), None) => Some(Burst::Capacity(capacity.value)),
             (None, Some(allowance)) => Some(Burst::Allowance(allowance.value)),
             (Some(_), Some(_)) => {
-                self.refuse("burst", "both `capacity` and `allowance`".into(), "remove one of the two");
+                self.refuse(
+                    "burst",
+                    "`capacity` and `allowance` exclude each other".into(),
+                    "remove one of the two",
+                );
                 None
             }
-            // As if it were not there: the rate.
+            // An empty `burst` is the same as none: the burst is the rate.
             (None, None) => None,
         };
         size.map(|size| Spanned::new(size, burst.at))
@@ -133,7 +139,7 @@ impl Cross<'_> {
             if self.node.get(field).is_some() {
                 let at = fields::key_span(self.node, field);
                 let message = format!("`{field}` does nothing with `strategy: {word}`");
-                let problem = Problem::warning(at, self.place.member(field).to_string(), message);
+                let problem = Problem::warning(at, self.path.member(field).to_string(), message);
                 self.problems.push(problem.hint(format!("add `strategy: {field}`, or remove it")));
             }
         }

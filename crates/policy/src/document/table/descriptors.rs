@@ -7,7 +7,7 @@ use crate::request::{PLAIN, PREFIXES};
 
 use super::http::{METHOD, PATH};
 
-/// A descriptor that tells callers apart.
+/// A descriptor that identifies callers.
 pub(super) const DESCRIPTOR: Shape = Shape::Custom(&CustomShape {
     check: |node| descriptor(node).map(drop),
     wanted: "a descriptor such as `user` or `header:x-api-key`",
@@ -38,8 +38,8 @@ pub(super) static CONDITIONS: OpenFields = OpenFields {
     suggested: || PLAIN.iter().map(|(name, _)| *name).chain(["methods"]).collect(),
     hint,
     patterns: condition_patterns,
-    about: "Every [descriptor](#descriptors) is a field, and `methods` is the same as `method`:\n\
-            `path` takes patterns of [paths](#paths), `ip` addresses and networks, the others values.",
+    about: "Every [descriptor](#descriptors) is a field, and `methods` is the same as `method`. `path` takes\n\
+            [patterns](#patterns), `ip` addresses and networks, the others values to compare with.",
 };
 
 static PATHS: Shape = Shape::OneOrMore(&PATH);
@@ -48,11 +48,11 @@ static NETWORKS: Shape = Shape::OneOrMore(&Shape::Cidr);
 static CREDENTIALS: Shape = Shape::OneOrMore(&Shape::Word(CREDENTIAL_WORDS));
 static VALUES: Shape = Shape::OneOrMore(&Shape::Scalar);
 
-/// What can be known of a credential.
+/// The states of a request's credential.
 static CREDENTIAL_WORDS: &[WordShape] = &[
-    WordShape::new("none", "there is none").also(&["absent", "anonymous", "missing"]),
-    WordShape::new("valid", "it holds").also(&["verified", "ok"]),
-    WordShape::new("invalid", "it is there and does not hold").also(&["bad", "rejected"]),
+    WordShape::new("none", "the request has no credential").also(&["absent", "anonymous", "missing"]),
+    WordShape::new("valid", "the credential was verified").also(&["verified", "ok"]),
+    WordShape::new("invalid", "the credential was rejected").also(&["bad", "rejected"]),
 ];
 
 /// Reads a descriptor.
@@ -118,10 +118,10 @@ fn hint(seen: &str) -> Option<String> {
         return Some(format!("did you mean `{meant}:{argument}`?"));
     }
     if PREFIXES.contains(&seen) {
-        return Some(format!("say which: `{seen}:<name>`"));
+        return Some(format!("add its name: `{seen}:<name>`"));
     }
     match nearest(seen, PLAIN.iter().map(|(name, _)| *name)) {
         Some(meant) => Some(format!("did you mean `{meant}`?")),
-        None => Some("anything else of a request is `header:…`, `query:…`, `jwt:…` or `descriptor:…`".into()),
+        None => Some("other parts of a request are `header:…`, `query:…`, `jwt:…` and `descriptor:…`".into()),
     }
 }

@@ -11,7 +11,7 @@ pub(super) const PATH: Shape = Shape::Custom(&CustomShape {
     example: "/api/**",
     json_types: &["string"],
     pattern: || "^/[^?#]*$".to_owned(),
-    takes: "a [path](#paths)",
+    takes: "a path [pattern](#patterns)",
     takes_list: None,
 });
 

@@ -43,9 +43,8 @@ fn check_own_name(node: &DocumentNode) -> Result<(), ValueFault> {
     check_name(node)?;
     match node.scalar() {
         Some(text) if text.starts_with(TENANT_PREFIX) => {
-            let hint = format!(
-                "names that begin with `{TENANT_PREFIX}` are those of tenants' limits: choose another"
-            );
+            let hint =
+                format!("names that begin with `{TENANT_PREFIX}` belong to tenants' limits: choose another");
             Err(ValueFault::new(format!("the name {} is reserved", node.quoted()), Some(hint)))
         }
         _ => Ok(()),

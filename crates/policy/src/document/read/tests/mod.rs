@@ -47,17 +47,17 @@ bursts:
 adaptive: { trust: true }
 "#;
 
-/// Problems as people read them.
-pub(super) fn told(text: &str) -> Vec<String> {
+/// Problems as they are printed.
+pub(super) fn printed(text: &str) -> Vec<String> {
     read(text).1.iter().map(Problem::to_string).collect()
 }
 
-/// One limit that is right but for `line`.
+/// One valid limit, with `line` added.
 pub(super) fn with(line: &str) -> String {
     format!("version: 1\nlimits:\n  - name: a\n    key: []\n    sustained: {{ rate: 1 }}\n    {line}\n")
 }
 
-/// The only problem of a limit with this line; the only error, if there is one.
+/// The only error of a limit with this line, or its only warning if it has no errors.
 pub(super) fn problem(line: &str) -> Problem {
     let (_, mut problems) = read(&with(line));
     if problems.iter().any(Problem::is_error) {
@@ -67,8 +67,8 @@ pub(super) fn problem(line: &str) -> Problem {
     problems.remove(0)
 }
 
-/// Without the places, so that two ways to write the same can be compared.
-fn without_places(document: &Document) -> String {
+/// A document without positions, to compare two texts that mean the same.
+fn without_positions(document: &Document) -> String {
     let text = format!("{document:?}");
     let mut parts = text.split("Span {");
     let mut plain = parts.next().unwrap_or_default().to_owned();
@@ -111,7 +111,7 @@ fn json_says_the_same() {
     assert_eq!(problems, []);
     let (from_json, problems) = read(json);
     assert_eq!(problems, []);
-    assert_eq!(without_places(&from_yaml), without_places(&from_json));
+    assert_eq!(without_positions(&from_yaml), without_positions(&from_json));
     assert_eq!(from_json.limits[0].key.as_ref().map(Vec::len), Some(0));
 }
 
@@ -138,15 +138,15 @@ fn defaults_hold_where_nothing_is_written() {
 #[test]
 fn nothing_at_all_says_how_to_begin() {
     assert_eq!(
-        told(""),
+        printed(""),
         ["error: line 1, column 1: the document is empty; want a policy; hint: begin with `version: 1`"]
     );
     assert_eq!(
-        told("limits: []"),
+        printed("limits: []"),
         ["error: line 1, column 1: `version` is missing; want the number 1; hint: add `version: 1`"]
     );
     assert_eq!(
-        told("version: 2"),
+        printed("version: 2"),
         ["error: line 1, column 10: version: 2 is out of range; saw 2; want the number 1"]
     );
     assert_eq!(read("version: 1\nlimits: []\n").1, []);
@@ -158,7 +158,7 @@ fn twenty_mistakes_are_told_at_once() {
     let text = include_str!("twenty_mistakes.yaml");
     let (document, problems) = read(text);
     let errors: Vec<&Problem> = problems.iter().filter(|problem| problem.is_error()).collect();
-    // Each mistake has a remark on its line.
+    // Each wrong line has a comment.
     let expected: Vec<u32> = (1..)
         .zip(text.lines())
         .filter(|(_, line)| line.contains("# wrong"))
@@ -178,9 +178,9 @@ fn problems_of_the_text_and_of_the_shape_come_together() {
     let (document, problems) = read(
         "version: 1\nlimits:\n  - name: a\n    name: b\n    key: []\n    sustained: &x { rate: 0 }\n    cost: *x\n",
     );
-    let told: Vec<&str> = problems.iter().map(|problem| problem.message.as_str()).collect();
+    let seen: Vec<&str> = problems.iter().map(|problem| problem.message.as_str()).collect();
     assert_eq!(
-        told,
+        seen,
         [
             "duplicate key \"name\"",
             "anchors are not supported",
@@ -238,7 +238,7 @@ fn every_word_of_the_tables_is_read() {
     }
 }
 
-/// The example with pieces cut out, doubled or put elsewhere.
+/// The example with random pieces replaced.
 fn mutated() -> impl Strategy<Value = String> {
     let edit = (any::<prop::sample::Index>(), 0..40_usize, "[ -~\t\n]{0,6}");
     prop::collection::vec(edit, 1..6).prop_map(|edits| {

@@ -1,4 +1,4 @@
-//! Slips, and what is said to them.
+//! Mistakes, and the messages and hints that they lead to.
 
 use super::*;
 
@@ -29,8 +29,8 @@ fn slips_are_answered_with_what_was_meant() {
         ("match: { plan: [] }", "an empty list matches nothing", "leave the field out"),
         ("path: /api", "unknown field `path`", "conditions belong inside `match`"),
         ("rate: 5", "unknown field `rate`", "`rate` belongs inside `sustained`"),
-        ("algorithm: gcra", "\"gcra\" is not known here", "did you mean `token_bucket`?"),
-        ("mode: dry_run", "\"dry_run\" is not known here", "did you mean `shadow`?"),
+        ("algorithm: gcra", "\"gcra\" is not a valid choice", "did you mean `token_bucket`?"),
+        ("mode: dry_run", "\"dry_run\" is not a valid choice", "did you mean `shadow`?"),
         ("response_headers: yes", "\"yes\" is not true or false", "write `true`"),
         ("retry_jitter: 0.6", "0.6 is out of range", ""),
         ("retry_jitter: 0.1234567", "0.1234567 has more than six decimals", ""),
@@ -43,11 +43,15 @@ fn slips_are_answered_with_what_was_meant() {
             "the default 5 is above the maximum 2",
             "raise `max`",
         ),
-        ("burst: { capacity: 5, allowance: 2 }", "both `capacity` and `allowance`", "remove one"),
+        (
+            "burst: { capacity: 5, allowance: 2 }",
+            "`capacity` and `allowance` exclude each other",
+            "remove one",
+        ),
         ("preset: llm_tools", "`preset: llm_tools` needs `cost.from`", "add `cost: { from:"),
-        ("scope: user", "`scope` beside `key`", "remove it"),
+        ("scope: user", "`scope` and `key` exclude each other", "remove it"),
         ("description: [a]", "a list is not text", ""),
-        ("headers: [x-rate-limit]", "\"x-rate-limit\" is not known here", "did you mean `x-ratelimit`?"),
+        ("headers: [x-rate-limit]", "\"x-rate-limit\" is not a valid choice", "did you mean `x-ratelimit`?"),
     ];
     for (line, message, hint) in cases {
         let problem = problem(line);
@@ -67,11 +71,11 @@ fn two_lines_that_do_not_go_together() {
         ("`preset` does nothing beside `burst`", 7)
     );
     let window = problem("algorithm: sliding_log\n    burst: { capacity: 5 }");
-    assert!(window.message.starts_with("`burst` beside a window algorithm"), "{window:?}");
+    assert!(window.message.starts_with("`burst` does not apply to a window algorithm"), "{window:?}");
     assert_eq!(window.path, "limits[0].burst");
     assert!(window.hint.unwrap().contains("algorithm: token_bucket"));
     let window = problem("algorithm: fixed_window\n    preset: strict");
-    assert!(window.message.starts_with("`preset` beside a window algorithm"), "{window:?}");
+    assert!(window.message.starts_with("`preset` does not apply to a window algorithm"), "{window:?}");
     let twice = problem("match: { 'header:X': a, 'header:x': b }");
     assert_eq!(twice.message, "a second condition on `header:x`");
 }
@@ -84,7 +88,7 @@ fn warnings_keep_the_entry() {
             with("degrade: { tag: slow }\n    strategy: queue"),
             "`degrade` does nothing with `strategy: queue`",
         ),
-        (with("").replace("key: []", "group: g"), "neither `key` nor `scope`: one bucket for all"),
+        (with("").replace("key: []", "group: g"), "without `key` or `scope` all requests share one bucket"),
     ] {
         let (document, problems) = read(&text);
         assert_eq!(document.limits.len(), 1);
@@ -135,7 +139,11 @@ fn sustained_has_its_own_slips() {
 #[test]
 fn other_entries_have_their_own_slips() {
     let cases = [
-        ("allow: [{ reason: x }]", "allow[0]", "the entry names no descriptor and would be for everybody"),
+        (
+            "allow: [{ reason: x }]",
+            "allow[0]",
+            "the entry names no descriptor, so it would match every request",
+        ),
         (
             "block: [{ user: a, until: 2030-01-01 }]",
             "block[0].until",
@@ -146,7 +154,7 @@ fn other_entries_have_their_own_slips() {
             "block[0].until",
             "\"1960-01-01T00:00:00Z\" is before 1970",
         ),
-        ("bursts: [{ name: b }]", "bursts[0]", "neither `key` nor `scope`"),
+        ("bursts: [{ name: b }]", "bursts[0]", "`key` or `scope` is missing"),
         ("bursts: [{ name: 'tenant:b', key: [] }]", "bursts[0].name", "the name \"tenant:b\" is reserved"),
         (
             "bursts: [{ name: b, key: [user, ip, 'ip:address'] }]",
@@ -173,7 +181,7 @@ fn other_entries_have_their_own_slips() {
         ("adaptive: true", "adaptive", "true or false does not belong here"),
         ("limits: { name: a }", "limits", "a map does not belong here"),
         ("rules: []", "rules", "unknown field `rules`"),
-        ("limits: [~]", "limits[0]", "there is nothing here"),
+        ("limits: [~]", "limits[0]", "the value is missing"),
     ];
     for (line, path, message) in cases {
         let (_, problems) = read(&format!("version: 1\n{line}\n"));
