@@ -3,7 +3,7 @@
 //! - [`parse`] turns a text into a tree of [`DocumentNode`]s that know their position in the text.
 //! - [`ObjectShape`] is a table that describes a map: its fields, what they take, their defaults.
 //! - [`read`] parses a text and checks it against such a table.
-//! - [`json_schema`] and [`reference`] write the JSON Schema and the reference page from the same tables.
+//! - [`json_schema`] and [`reference()`] write the JSON Schema and the reference page from the same tables.
 //!
 //! This crate does not know what any document means. [`CustomShape`] and [`OpenFields`] let the crate that owns a kind
 //! of document add shapes of its own.

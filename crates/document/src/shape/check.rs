@@ -54,11 +54,11 @@ impl Checker<'_> {
     }
 
     fn items(&mut self, items: &[DocumentNode], shape: &Shape, path: &DocumentPath<'_>) -> bool {
-        let mut is_sound = true;
+        let mut is_valid = true;
         for (index, item) in items.iter().enumerate() {
-            is_sound &= self.check(item, shape, &path.item(index));
+            is_valid &= self.check(item, shape, &path.item(index));
         }
-        is_sound
+        is_valid
     }
 
     fn object(
@@ -71,20 +71,20 @@ impl Checker<'_> {
         let ValueKind::Map(entries) = &node.kind else {
             return self.wrong_kind(node, shape, path, hints::object(node, path.name(), object));
         };
-        let mut is_sound = true;
+        let mut is_valid = true;
         for (key, child) in entries {
             let here = path.member(&key.value);
-            is_sound &= match object.shape_of(&key.value) {
+            is_valid &= match object.shape_of(&key.value) {
                 Some(shape) => self.check(child, shape, &here),
                 None => self.unknown(&key.value, key.at, object, &here),
             };
         }
-        is_sound & self.required(node, object, path)
+        is_valid & self.required(node, object, path)
     }
 
     /// Reports required fields that are absent.
     pub fn required(&mut self, node: &DocumentNode, object: &ObjectShape, path: &DocumentPath<'_>) -> bool {
-        let mut is_sound = true;
+        let mut is_valid = true;
         for field in object.fields().filter(|field| field.required && node.get(field.name).is_none()) {
             if self.problems.is_full() {
                 return false;
@@ -92,12 +92,12 @@ impl Checker<'_> {
             let what = format!("`{}` is missing", field.name);
             let renamed = field.also.iter().find(|also| node.get(also).is_some());
             let problem = Problems::error(node.at, path, what).want(field.shape.wanted());
-            is_sound &= self.report(match renamed {
+            is_valid &= self.report(match renamed {
                 Some(also) => problem.hint(format!("rename `{also}`")),
                 None => problem.hint(format!("add `{}: {}`", field.name, field.shape.example())),
             });
         }
-        is_sound
+        is_valid
     }
 
     /// Reports that a map has no field of this name.

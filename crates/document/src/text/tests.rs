@@ -36,9 +36,9 @@ fn everything_knows_where_it_stands() {
     let b = node.get("bé").unwrap();
     assert_eq!(position(b), (2, 5, 21));
     assert_eq!(position(&b.get("c").unwrap().items()[1]), (2, 14, 5));
-    assert_eq!(position(b.get("d").unwrap()), (2, 22, 1), "nothing stands where its key does");
+    assert_eq!(position(b.get("d").unwrap()), (2, 22, 1), "an absent value has the position of its key");
     let items = node.get("list").unwrap().items();
-    assert_eq!(position(&items[0]), (4, 5, 4), "a block map stands where its first key does");
+    assert_eq!(position(&items[0]), (4, 5, 4), "a block map has the position of its first key");
     assert_eq!(items[0].entries()[1].0.at, Span { line: 5, column: 5, length: 1 });
     assert_eq!(position(&items[1]), (6, 5, 5));
 }
@@ -126,8 +126,8 @@ fn what_yaml_has_beyond_data_is_refused() {
     ];
     for (text, message, line) in cases {
         let found = problems(text);
-        let told = found.iter().find(|problem| problem.message.contains(message));
-        assert_eq!(told.map(|problem| problem.at.line), Some(line), "{text:?}: {found:?}");
+        let reported = found.iter().find(|problem| problem.message.contains(message));
+        assert_eq!(reported.map(|problem| problem.at.line), Some(line), "{text:?}: {found:?}");
     }
     assert_eq!(plain(&tree("\"<<\": 1")), r#"{"<<":Number("1")}"#);
 }

@@ -10,7 +10,7 @@ use crate::document::{BudgetMode, HeaderFamily, Sharing, words};
 use super::entry::{self, Entry};
 use super::terms::{self, terms_methods};
 
-/// Builds one tenant of a [`PolicyBuilder`](crate::PolicyBuilder): its place in the tree, and its limit.
+/// Builds one tenant of a [`PolicyBuilder`](crate::PolicyBuilder): its position in the tree, and its limit.
 ///
 /// ```
 /// use std::time::Duration;

@@ -93,7 +93,7 @@ impl Compiler<'_> {
             let mut seen: HashMap<&str, Span> = HashMap::new();
             for EntryName { path, name } in names {
                 match seen.get(name.value.as_str()) {
-                    Some(first) => self.report(twice(what, path, name, *first)),
+                    Some(first) => self.report(duplicate_name(what, path, name, *first)),
                     None => _ = seen.insert(&name.value, name.at),
                 }
             }
@@ -104,7 +104,7 @@ impl Compiler<'_> {
         let used = document.routes.iter().filter(|entry| entry.enabled);
         let routes: Vec<CompiledRoute> = used
             .map(|entry| CompiledRoute {
-                pattern: entry.pattern.value.under(document.defaults.paths),
+                pattern: entry.pattern.value.with_spelling(document.defaults.paths),
                 methods: entry.methods.iter().map(|method| method.value.as_str().into()).collect(),
                 cost: entry.cost.map(Cost::new),
             })
@@ -123,7 +123,7 @@ impl Compiler<'_> {
         };
         let compared = routes.iter().take(overlap::COMPARED_MAX);
         let patterns: Vec<Pattern> =
-            compared.map(|entry| entry.pattern.value.under(document.defaults.paths)).collect();
+            compared.map(|entry| entry.pattern.value.with_spelling(document.defaults.paths)).collect();
         let hides = |earlier: usize, later: usize| {
             patterns[earlier].covers(&patterns[later]) && methods_hide(routes[earlier], routes[later])
         };
@@ -174,7 +174,7 @@ fn detectors(document: &Document) -> Box<[DetectorRule]> {
 }
 
 /// The problem of a name that is used twice.
-fn twice(what: &str, path: &str, name: &Spanned<String>, first: Span) -> Problem {
+fn duplicate_name(what: &str, path: &str, name: &Spanned<String>, first: Span) -> Problem {
     let message = format!("the {what} `{}` is already used on line {}", name.value, first.line);
     let want = format!("a unique {what}: state and metrics are kept by {what}");
     Problem::error(name.at, path, message).saw(format!("`{}`", name.value)).want(want)

@@ -306,7 +306,7 @@ fn charges(nodes: &[Tenant], rule_of: &[Option<u32>], index: usize) -> Vec<Tenan
     let ancestors = binding_ancestors(nodes, index).filter(budgeted);
     let mut charges: Vec<TenantCharge> = std::iter::once((index, true))
         .chain(ancestors.map(|ancestor| (ancestor, false)))
-        .filter_map(|(node, named)| rule_of[node].map(|rule| TenantCharge { rule, named }))
+        .filter_map(|(node, is_own)| rule_of[node].map(|rule| TenantCharge { rule, is_own }))
         .collect();
     charges.reverse();
     charges

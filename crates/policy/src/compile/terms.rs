@@ -28,7 +28,7 @@ impl Compiler<'_> {
         match numbers.limit(algorithm) {
             Ok(_) => Some(numbers),
             Err(error) => {
-                let at = blamed(&error, terms, sustained);
+                let at = wrong_field(&error, terms, sustained);
                 self.out_of_range(at, &format!("{path}.sustained"), &error, numbers);
                 None
             }
@@ -42,7 +42,7 @@ impl Compiler<'_> {
                 Burst::Capacity(capacity) => return Some(capacity),
                 Burst::Allowance(millionths) => (burst.at, (rate * u128::from(millionths) / MILLION).max(1)),
             },
-            (None, Some(preset)) => (preset.at, rate * u128::from(times(preset.value))),
+            (None, Some(preset)) => (preset.at, rate * u128::from(burst_factor(preset.value))),
             (None, None) => (sustained.rate.at, rate),
         };
         if algorithm(terms) != Algorithm::TokenBucket {
@@ -110,7 +110,7 @@ pub(super) fn strategy(entry: &StrategyEntry) -> Strategy {
     }
 }
 
-fn times(preset: Preset) -> u32 {
+fn burst_factor(preset: Preset) -> u32 {
     match preset {
         Preset::Interactive => 5,
         Preset::Strict | Preset::LlmTools => 1,
@@ -119,7 +119,7 @@ fn times(preset: Preset) -> u32 {
 }
 
 /// The field that an error is about.
-fn blamed(error: &QuotaError, terms: &LimitTerms, sustained: &Sustained) -> Span {
+fn wrong_field(error: &QuotaError, terms: &LimitTerms, sustained: &Sustained) -> Span {
     match error {
         QuotaError::TooLongToFill { .. } | QuotaError::ZeroCapacity => {
             terms.burst.as_ref().map_or(sustained.rate.at, |burst| burst.at)

@@ -31,7 +31,7 @@ impl Condition {
         };
         match &written.test {
             ConditionTest::Path(patterns) => {
-                Condition::Path(patterns.iter().map(|p| p.value.under(spelling)).collect())
+                Condition::Path(patterns.iter().map(|p| p.value.with_spelling(spelling)).collect())
             }
             ConditionTest::Method(methods) => Condition::Method(sorted(methods, &str::to_ascii_uppercase)),
             ConditionTest::Address(networks) => {

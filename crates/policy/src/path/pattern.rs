@@ -70,7 +70,7 @@ impl Pattern {
 
     /// The same pattern in the normal form of another spelling, to match paths in that normal form.
     #[must_use]
-    pub fn under(&self, spelling: PathSpelling) -> Pattern {
+    pub fn with_spelling(&self, spelling: PathSpelling) -> Pattern {
         let written = self.written.as_deref().unwrap_or(&self.text);
         // A star is alone in its segment, and no spelling changes such a segment, so this does not fail.
         Pattern::read(written, spelling).unwrap_or_else(|_| self.clone())

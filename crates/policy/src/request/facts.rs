@@ -22,7 +22,7 @@ pub struct Facts<'r, 'q> {
     pub request: &'r Request<'q>,
     /// The path in normal form.
     pub path: Option<Cow<'r, str>>,
-    /// The pattern of the route that matched, else the path.
+    /// The pattern of the route that matched.
     pub(crate) route: Option<Cow<'r, str>>,
     /// The host in lower case.
     host: Option<Cow<'r, str>>,
@@ -35,11 +35,11 @@ pub struct Facts<'r, 'q> {
 impl<'r, 'q> Facts<'r, 'q> {
     /// Computes everything except the route, with the default spelling of paths.
     pub fn new(request: &'r Request<'q>) -> Facts<'r, 'q> {
-        Facts::under(request, PathSpelling::default())
+        Facts::with_spelling(request, PathSpelling::default())
     }
 
     /// Computes everything except the route, with this spelling of paths.
-    pub fn under(request: &'r Request<'q>, spelling: PathSpelling) -> Facts<'r, 'q> {
+    pub fn with_spelling(request: &'r Request<'q>, spelling: PathSpelling) -> Facts<'r, 'q> {
         let path = request.path.as_deref();
         Facts {
             request,

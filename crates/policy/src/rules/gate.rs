@@ -25,7 +25,7 @@ struct Part {
 pub struct GateRule {
     /// Where it was written.
     pub at: Span,
-    /// All must hold.
+    /// Its conditions: all must hold.
     pub conditions: Box<[Condition]>,
     /// Why it is there.
     pub reason: Option<Box<str>>,

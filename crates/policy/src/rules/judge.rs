@@ -1,5 +1,5 @@
-//! Explains why each limit applies to a request or not. It comes to the same result as [`RuleSet::plan`], more slowly and
-//! with the reasons.
+//! Explains why each limit applies to a request or not. The result is that of [`RuleSet::plan`], computed more
+//! slowly and with the reasons.
 
 use crate::{Condition, Descriptor, Facts, Rule, RuleSet};
 
@@ -17,7 +17,7 @@ pub struct Judgement<'r> {
 /// Whether a limit applies.
 #[derive(Clone, Debug)]
 pub enum Applicability<'r> {
-    /// It does.
+    /// It applies.
     Applies,
     /// It is switched off.
     Disabled,

@@ -14,13 +14,13 @@ pub struct Rule {
     pub name: Box<str>,
     /// Where it was written.
     pub at: Span,
-    /// What its buckets are counted by.
+    /// What it counts by: tenant, user, address and so on.
     pub tier: Tier,
     /// Is it switched on?
     pub enabled: bool,
     /// Its group: of the limits in a group only the first that matches applies.
     pub group: Option<Group>,
-    /// All must hold.
+    /// Its conditions: all must hold.
     pub conditions: Box<[Condition]>,
     /// The descriptors whose values identify a bucket.
     pub key: Box<[Descriptor]>,
@@ -66,8 +66,8 @@ impl Rule {
         }
     }
 
-    /// The name that its state is stored under. It includes the key's descriptors: with other descriptors the buckets
-    /// are others.
+    /// The name that its state is stored under. It includes the descriptors of the key, so that an edited key starts with
+    /// new buckets.
     pub fn state_name(&self) -> String {
         let mut name = String::from(&*self.name);
         for descriptor in &self.key {
@@ -98,7 +98,7 @@ pub struct Group {
     pub number: u32,
 }
 
-/// What the buckets of a limit are counted by.
+/// What a limit counts by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Tier {
     /// One bucket for all requests.
@@ -192,7 +192,7 @@ impl CostRule {
         let unit = match self {
             CostRule::Fixed(cost) => facts.route_cost.unwrap_or(*cost),
             CostRule::From { descriptor, default, max } => {
-                facts.value(descriptor).and_then(|text| stated(&text, *max)).unwrap_or(*default)
+                facts.value(descriptor).and_then(|text| parse_cost(&text, *max)).unwrap_or(*default)
             }
         };
         unit.saturating_mul(facts.request.cost)
@@ -211,7 +211,7 @@ impl CostRule {
             },
             CostRule::From { descriptor, default, max } => match facts.value(descriptor) {
                 None => format!("{} by default: there is no {descriptor}", default.get()),
-                Some(text) => match stated(&text, *max) {
+                Some(text) => match parse_cost(&text, *max) {
                     None => {
                         format!("{} by default: {descriptor} is not a whole number above 0", default.get())
                     }
@@ -227,7 +227,7 @@ impl CostRule {
 }
 
 /// The cost in a text: a whole number above 0, at most `max`, however many digits it has.
-fn stated(text: &str, max: Cost) -> Option<Cost> {
+fn parse_cost(text: &str, max: Cost) -> Option<Cost> {
     let text = text.trim_ascii();
     if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) {
         return None;
@@ -251,10 +251,10 @@ mod tests {
     fn a_stated_cost_is_an_integer_within_bounds() {
         let max = Cost::new(1000);
         for (text, cost) in [("1", 1), ("007", 7), ("1000", 1000), ("1001", 1000), (&"9".repeat(400), 1000)] {
-            assert_eq!(stated(text, max), Some(Cost::new(cost)), "{text}");
+            assert_eq!(parse_cost(text, max), Some(Cost::new(cost)), "{text}");
         }
         for text in ["", "0", "000", "-1", "+1", "1.5", "NaN", "inf", "1e3", "0x10"] {
-            assert_eq!(stated(text, max), None, "{text}");
+            assert_eq!(parse_cost(text, max), None, "{text}");
         }
     }
 }

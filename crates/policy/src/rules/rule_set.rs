@@ -196,7 +196,7 @@ impl RuleSet {
 
     /// Computes what matching needs of a request.
     pub fn facts<'r, 'q>(&'r self, request: &'r Request<'q>) -> Facts<'r, 'q> {
-        let mut facts = Facts::under(request, self.spelling);
+        let mut facts = Facts::with_spelling(request, self.spelling);
         if let Some(route) = self.routes.find(&facts) {
             (facts.route, facts.route_cost) = (Some(Cow::Borrowed(route.pattern.as_str())), route.cost);
         }
@@ -242,7 +242,7 @@ impl RuleSet {
         for charged in &tenant.charges {
             let rule = self.rule(charged.rule);
             let start = plan.keys.len();
-            if charged.named && !rule.key.is_empty() {
+            if charged.is_own && !rule.key.is_empty() {
                 facts.write_scope(&rule.key, &mut plan.keys);
             }
             plan.push(charged.rule, start, rule.cost.charge(facts));

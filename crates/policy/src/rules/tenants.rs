@@ -40,16 +40,16 @@ pub struct Tenant {
 pub(crate) struct TenantCharge {
     pub(crate) rule: u32,
     /// Is it the tenant's own bucket, not that of an ancestor?
-    pub(crate) named: bool,
+    pub(crate) is_own: bool,
 }
 
 impl Tenants {
-    /// Are there none?
+    /// Does the policy have no tenants?
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
 
-    /// All of them, in the order of the document.
+    /// All tenants, in the order of the document.
     pub fn nodes(&self) -> &[Tenant] {
         &self.nodes
     }

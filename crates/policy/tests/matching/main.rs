@@ -308,7 +308,7 @@ fn parts_of_a_key_do_not_run_together() {
     };
     let keys =
         [two("a", "bc"), two("ab", "c"), two("a\u{1f}b", "c"), two("a", "b\u{1f}c"), two("a\u{1b}_b", "c")];
-    for (place, key) in keys.iter().enumerate() {
-        assert!(!keys[..place].contains(key), "{key:?}");
+    for (index, key) in keys.iter().enumerate() {
+        assert!(!keys[..index].contains(key), "{key:?}");
     }
 }

@@ -118,17 +118,17 @@ pub(super) fn key(
         return Err(());
     }
     let mut key: Vec<Spanned<Descriptor>> = Vec::new();
-    let (here, mut sound) = (path.member("key"), true);
+    let (here, mut is_valid) = (path.member("key"), true);
     for (index, item) in list.items().iter().enumerate() {
         let descriptor = table::descriptor(item).map_err(drop)?;
         if key.iter().any(|known| known.value == descriptor) {
             let message = format!("`{descriptor}` is in the key twice");
             problems.push(Problems::error(item.at, &here.item(index), message).hint("remove one of the two"));
-            sound = false;
+            is_valid = false;
         }
         key.push(Spanned::new(descriptor, item.at));
     }
-    if sound { Ok(Some(key)) } else { Err(()) }
+    if is_valid { Ok(Some(key)) } else { Err(()) }
 }
 
 /// The descriptor that a scope stands for: `Some(None)` for `global`, which has none.

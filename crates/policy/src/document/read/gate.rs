@@ -16,7 +16,7 @@ pub(super) fn conditions(
     problems: &mut Problems,
 ) -> Option<Vec<ConditionEntry>> {
     let mut known: Vec<Descriptor> = Vec::new();
-    let (mut conditions, mut sound) = (Vec::new(), true);
+    let (mut conditions, mut is_valid) = (Vec::new(), true);
     let is_condition = |name: &str| GATE.fields().all(|field| field.name != name);
     for (key, values) in node.entries().iter().filter(|(key, _)| is_condition(&key.value)) {
         let name = if key.value == "methods" { "method" } else { &key.value };
@@ -25,12 +25,12 @@ pub(super) fn conditions(
             let message = format!("a second condition on `{descriptor}`");
             let problem = Problems::error(key.at, &path.member(&key.value), message);
             problems.push(problem.hint("put the values in one list: one of them must match"));
-            sound = false;
+            is_valid = false;
         }
         conditions.push(ConditionEntry { at: key.at, test: test(&descriptor, fields::one_or_more(values))? });
         known.push(descriptor);
     }
-    sound.then_some(conditions)
+    is_valid.then_some(conditions)
 }
 
 fn test(descriptor: &Descriptor, values: &[DocumentNode]) -> Option<ConditionTest> {

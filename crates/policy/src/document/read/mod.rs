@@ -85,13 +85,13 @@ fn entry(
             _ => {}
         }
     }
-    let sound = problems.checker().check(node, &Shape::Object(object), path);
+    let is_valid = problems.checker().check(node, &Shape::Object(object), path);
     if !matches!(node.kind, ValueKind::Map(_)) {
         return;
     }
     // An entry with errors is read too, to find its other problems, but into a document that is dropped.
     let mut discarded = Document::default();
-    let document = if sound { document } else { &mut discarded };
+    let document = if is_valid { document } else { &mut discarded };
     match list {
         "limits" => document.limits.extend(limit::limit(node, path, problems)),
         "routes" => document.routes.extend(gate::route(node, path)),

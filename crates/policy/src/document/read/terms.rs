@@ -15,7 +15,7 @@ pub(super) fn terms(
     path: &DocumentPath<'_>,
     problems: &mut Problems,
 ) -> Option<LimitTerms> {
-    let mut check = CrossCheck { node, path, problems, sound: true };
+    let mut check = CrossCheck { node, path, problems, is_valid: true };
     let algorithm = fields::word(node, "algorithm", words::ALGORITHMS);
     check.burst_fits(algorithm.map(|algorithm| algorithm.value));
     let burst = node.get("burst").and_then(|burst| check.burst(burst));
@@ -23,7 +23,7 @@ pub(super) fn terms(
     let cost = node.get("cost").and_then(|cost| check.cost(cost));
     check.preset_has_cost(preset, cost.as_ref());
     let strategy = check.strategy();
-    let sound = check.sound;
+    let is_valid = check.is_valid;
     let terms = LimitTerms {
         algorithm,
         sustained: node.get("sustained").and_then(sustained),
@@ -34,7 +34,7 @@ pub(super) fn terms(
         strategy,
         ..answers(node)
     };
-    sound.then_some(terms)
+    is_valid.then_some(terms)
 }
 
 /// The fields that a limit and the defaults share; the other terms are left empty.
@@ -59,7 +59,7 @@ struct CrossCheck<'a> {
     node: &'a DocumentNode,
     path: &'a DocumentPath<'a>,
     problems: &'a mut Problems,
-    sound: bool,
+    is_valid: bool,
 }
 
 impl CrossCheck<'_> {
@@ -67,7 +67,7 @@ impl CrossCheck<'_> {
     fn refuse(&mut self, field: &str, message: String, hint: &str) {
         let at = fields::key_span(self.node, field);
         self.problems.push(Problems::error(at, &self.path.member(field), message).hint(hint));
-        self.sound = false;
+        self.is_valid = false;
     }
 
     fn burst_fits(&mut self, algorithm: Option<Algorithm>) {

@@ -169,7 +169,7 @@ fn twenty_mistakes_are_told_at_once() {
     assert_eq!(seen, expected, "{problems:#?}");
     assert!(problems.iter().is_sorted_by_key(|problem| problem.at.line));
     let names: Vec<&str> = document.limits.iter().map(|limit| limit.name.value.as_str()).collect();
-    assert_eq!(names, ["sound"], "what is sound is kept");
+    assert_eq!(names, ["sound"], "entries without errors are kept");
     assert_eq!(document.routes.len(), 1);
 }
 

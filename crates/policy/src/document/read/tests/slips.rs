@@ -57,8 +57,8 @@ fn slips_are_answered_with_what_was_meant() {
         let problem = problem(line);
         assert_eq!(problem.message, message, "{line}");
         assert!(problem.is_error());
-        let told = problem.hint.unwrap_or_default();
-        assert!(told.contains(hint) && told.is_empty() == hint.is_empty(), "{line}: {told:?}");
+        let found = problem.hint.unwrap_or_default();
+        assert!(found.contains(hint) && found.is_empty() == hint.is_empty(), "{line}: {found:?}");
         assert_eq!(problem.at.line, 6);
     }
 }
