@@ -1,58 +1,30 @@
 //! The policy: a document, checked and compiled to an immutable rule set.
+//!
+//! [`Policy::parse`] reads a YAML or JSON document; [`PolicyBuilder`] builds the same policy in Rust. Both report every
+//! problem at once. The result is a [`RuleSet`], which finds the limits that apply to a [`Request`].
 
 mod builder;
 mod compile;
-mod descriptor;
 pub mod document;
-mod facts;
-pub mod form;
-mod gate;
-mod json_text;
-mod judge;
 mod matching;
-mod nearest;
-pub mod node;
-mod numbers;
 mod path;
 mod policy;
-mod problem;
-mod read;
-mod reference;
 mod request;
-mod rule;
-mod ruleset;
-mod schema;
-mod shape;
-mod share;
-mod span;
-mod spelling;
-mod tenants;
-mod text;
+mod rules;
 
-pub use builder::{LimitBuilder, PolicyBuilder};
+pub use builder::{DetectorBuilder, GateBuilder, LimitBuilder, PolicyBuilder, TenantBuilder};
 pub use compile::{ENTRIES_MAX, compile};
-pub use descriptor::{Descriptor, GateStage};
-pub use document::OnStoreError;
-pub use facts::{Facts, KeyBytes};
-pub use gate::{Gate, GateRule};
-pub use json_text::JsonText;
-pub use judge::{Applicability, Judgement};
+pub use document::{OnStoreError, json_schema, read, read_node, reference};
 pub use matching::Condition;
-pub use nearest::nearest;
-pub use numbers::Numbers;
-pub use path::{Pattern, PatternError, Segment};
+pub use path::{PathSpelling, Pattern, PatternError, Segment, normalise};
 pub use policy::{Policy, PolicyError};
-pub use problem::{Problem, Severity};
-pub use read::{read, read_node};
-pub use reference::reference;
-pub use request::{Credential, Pairs, Request, Trust};
-pub use rule::{CostRule, Group, Rule, Strategy, TagRule, Tier};
-pub use ruleset::{DetectorRule, Plan, PlanItem, RuleSet};
-pub use schema::json_schema;
-pub use shape::unmapped;
-pub use span::{Span, Spanned};
-pub use spelling::{PathSpelling, normalise};
-pub use tenants::{Tenant, Tenants};
+pub use request::{Credential, Descriptor, Facts, GateStage, KeyBytes, Pairs, Request, Trust};
+pub use rules::{
+    Applicability, CostRule, DetectorRule, Gate, GateRule, Group, Judgement, Numbers, Plan, PlanItem, Rule,
+    RuleSet, Strategy, TagRule, Tenant, Tenants, Tier,
+};
+pub use tidegate_core::{Algorithm, Carry};
+pub use tidegate_document::{Problem, Severity, Span, Spanned};
 
 /// The example of the README is tested like those here.
 #[cfg(doctest)]

@@ -1,4 +1,4 @@
-//! From text to rules in one step.
+//! Reads and compiles a policy in one step.
 
 use std::fmt;
 
@@ -6,17 +6,16 @@ use tidegate_core::Nanos;
 
 use crate::{Problem, RuleSet, compile, read};
 
-/// A policy that can be used, and what is still to be said about it.
+/// A compiled policy and its warnings.
 #[derive(Debug)]
 pub struct Policy {
     /// The rules.
     pub rules: RuleSet,
-    /// What probably does not say what was meant.
+    /// What probably does not do what its author meant.
     pub warnings: Vec<Problem>,
 }
 
-/// Why a text is no policy: every problem there is, warnings included, in the
-/// order of the text.
+/// Why a policy cannot be used: every problem, warnings included, in the order of the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyError {
     /// The problems; at least one is an error.
@@ -24,7 +23,7 @@ pub struct PolicyError {
 }
 
 impl Policy {
-    /// Reads and compiles a document, be it YAML or JSON.
+    /// Reads and compiles a YAML or JSON document.
     ///
     /// ```
     /// use tidegate_policy::Policy;
@@ -38,23 +37,20 @@ impl Policy {
     /// ```
     ///
     /// # Errors
-    /// Everything that is wrong with it.
+    /// Every problem of the document.
     pub fn parse(text: &str) -> Result<Policy, PolicyError> {
         Policy::parse_at(text, Nanos::ZERO)
     }
 
-    /// The same as of an instant: entries that have expired by then are warned
-    /// of.
+    /// The same at a point in time (since 1970): entries that have expired by then lead to warnings.
     ///
     /// # Errors
-    /// Everything that is wrong with it.
+    /// Every problem of the document.
     pub fn parse_at(text: &str, now: Nanos) -> Result<Policy, PolicyError> {
         let (document, mut problems) = read(text);
         let (rules, more) = compile(&document, now);
         problems.extend(more);
-        problems.sort_by_key(|problem| problem.at);
-        let lines: Vec<&str> = text.lines().collect();
-        problems.iter_mut().for_each(|problem| problem.complete(&lines));
+        tidegate_document::complete(&mut problems, text);
         if problems.iter().any(Problem::is_error) {
             return Err(PolicyError { problems });
         }
@@ -70,8 +66,8 @@ impl From<Policy> for RuleSet {
 
 impl fmt::Display for PolicyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (place, problem) in self.problems.iter().enumerate() {
-            write!(f, "{}{problem}", if place == 0 { "" } else { "\n" })?;
+        for (index, problem) in self.problems.iter().enumerate() {
+            write!(f, "{}{problem}", if index == 0 { "" } else { "\n" })?;
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
-//! Adding up rates over different windows without rounding.
+//! Adds rates over different windows without rounding.
 
-/// An exact fraction, as far as 128 bits go.
+/// A fraction, exact as long as its parts fit in 128 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Fraction {
     num: u128,
@@ -17,8 +17,7 @@ impl Fraction {
         terms.fold(Fraction::new(0, 1), |a, b| a.plus(b))
     }
 
-    /// Windows so odd that the sum outgrows 128 bits are rounded up to whole
-    /// tokens.
+    /// If the windows are so odd that the sum does not fit in 128 bits, both terms are rounded up to whole tokens.
     fn plus(self, other: Fraction) -> Fraction {
         let exact = || {
             let num = self.num.checked_mul(other.den)?.checked_add(other.num.checked_mul(self.den)?)?;

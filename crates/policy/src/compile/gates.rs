@@ -1,11 +1,11 @@
-//! `allow` and `block`.
+//! Compiles `allow` and `block`.
 
 use tidegate_core::Nanos;
 
 use super::Compiler;
 use crate::Problem;
 use crate::document::GateEntry;
-use crate::gate::{Gate, GateRule};
+use crate::rules::{Gate, GateRule};
 
 impl Compiler<'_> {
     pub(super) fn gate(&mut self, list: &str, entries: &[GateEntry], now: Nanos) -> Gate {

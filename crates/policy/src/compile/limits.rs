@@ -1,11 +1,11 @@
-//! `limits`.
+//! Compiles `limits`.
 
 use std::collections::HashMap;
 
 use super::{Compiler, overlap, terms};
 use crate::Descriptor;
 use crate::document::LimitEntry;
-use crate::rule::{Group, Rule, TagRule, Tier};
+use crate::rules::{Group, Rule, TagRule, Tier};
 
 impl Compiler<'_> {
     pub(super) fn limits(&mut self, entries: &[LimitEntry]) -> Vec<Rule> {
@@ -48,21 +48,20 @@ impl Compiler<'_> {
             headers: self.families(terms.headers.as_ref(), terms.response_headers),
             retry_jitter: terms.retry_jitter.or(self.defaults.retry_jitter).unwrap_or_default(),
             on_store_error: terms.on_store_error.or(self.defaults.on_store_error).unwrap_or_default(),
-            says_on_store_error: terms.on_store_error.or(self.defaults.on_store_error).is_some(),
+            sets_on_store_error: terms.on_store_error.or(self.defaults.on_store_error).is_some(),
             adaptive,
             tag,
         })
     }
 
-    /// Limits that can never apply, since an earlier one of their group always
-    /// comes first.
+    /// Warns of limits that never apply because an earlier one of their group always matches first.
     fn check_hidden(&mut self, entries: &[LimitEntry], rules: &[Rule]) {
         let by_name: HashMap<&str, &LimitEntry> =
             entries.iter().map(|entry| (entry.name.value.as_str(), entry)).collect();
         for (hidden, by) in overlap::hidden(rules) {
             let Some(entry) = by_name.get(&*hidden.name) else { continue };
             let message =
-                format!("can never apply: `{}` on line {} is before it in its group", by.name, by.at.line);
+                format!("never applies: `{}` on line {} comes first in its group", by.name, by.at.line);
             let problem = crate::Problem::warning(entry.at, entry.path.as_str(), message);
             let hint = "move it above that one, give it another group, or remove it";
             self.report(problem.saw(format!("`{}`", hidden.name)).hint(hint));
@@ -70,12 +69,12 @@ impl Compiler<'_> {
     }
 }
 
-/// Trust is about a caller; a limit that is not for one is not scaled.
+/// Trust belongs to a caller, so it scales only limits whose key names one.
 fn names_a_caller(descriptor: &Descriptor) -> bool {
     matches!(descriptor, Descriptor::User | Descriptor::Client | Descriptor::Ip | Descriptor::Header(_))
 }
 
-/// Groups that have several members, numbered.
+/// Gives each group a number.
 fn group_numbers(entries: &[LimitEntry]) -> HashMap<&str, u32> {
     let mut numbers = HashMap::new();
     for group in entries.iter().filter_map(|entry| entry.group.as_ref()) {

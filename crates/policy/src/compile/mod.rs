@@ -1,4 +1,4 @@
-//! From what was written to a rule set, with every problem reported.
+//! Compiles a document to a rule set, and reports every problem.
 
 mod fraction;
 mod gates;
@@ -13,17 +13,17 @@ use tidegate_core::{Cost, Nanos};
 
 use crate::document::{self, Defaults, Document, EntryName, HeaderFamily, Mode, RouteEntry};
 use crate::matching::{Condition, Index};
-use crate::ruleset::{CompiledRoute, DetectorRule, Routes, RuleSet};
+use crate::rules::{CompiledRoute, DetectorRule, Routes, RuleSet};
 use crate::{GateStage, Pattern, Problem, Span, Spanned, Strategy};
 
-/// The most limits, tenants and entries of each other kind.
+/// The highest number of limits, of tenants, and of each other kind of entry.
 pub const ENTRIES_MAX: usize = 100_000;
 
-/// The most problems that are told.
+/// How many problems are reported. Nobody reads more.
 const PROBLEMS_MAX: usize = 2_000;
 
-/// Compiles a document as of `now`: what is expired by then is warned of. The
-/// rule set is sound if no problem is an error.
+/// Compiles a document at `now`, the time since 1970: entries that have expired by then lead to warnings. The rule set
+/// may be used only if no problem is an error.
 pub fn compile(document: &Document, now: Nanos) -> (RuleSet, Vec<Problem>) {
     let mut compiler = Compiler { defaults: &document.defaults, trust: document.trust, problems: Vec::new() };
     compiler.check_counts(document);
@@ -55,7 +55,7 @@ pub fn compile(document: &Document, now: Nanos) -> (RuleSet, Vec<Problem>) {
     (rule_set, problems)
 }
 
-/// What the parts of a compilation share.
+/// The state of a compilation.
 struct Compiler<'a> {
     defaults: &'a Defaults,
     trust: bool,
@@ -63,7 +63,7 @@ struct Compiler<'a> {
 }
 
 impl Compiler<'_> {
-    /// Keeps a problem; nobody reads more than so many.
+    /// Adds a problem, unless there are too many.
     fn report(&mut self, problem: Problem) {
         if self.problems.len() < PROBLEMS_MAX {
             self.problems.push(problem);
@@ -87,14 +87,13 @@ impl Compiler<'_> {
         }
     }
 
-    /// Limits and detectors are told apart by name, in decisions and metrics, and
-    /// tenants by id.
+    /// Decisions and metrics identify limits and detectors by name, and tenants by id: each must be unique.
     fn check_names(&mut self, document: &Document) {
         for (what, names) in [("name", &document.names), ("id", &document.tenant_ids)] {
             let mut seen: HashMap<&str, Span> = HashMap::new();
             for EntryName { path, name } in names {
                 match seen.get(name.value.as_str()) {
-                    Some(first) => self.report(twice(what, path, name, *first)),
+                    Some(first) => self.report(duplicate_name(what, path, name, *first)),
                     None => _ = seen.insert(&name.value, name.at),
                 }
             }
@@ -105,7 +104,7 @@ impl Compiler<'_> {
         let used = document.routes.iter().filter(|entry| entry.enabled);
         let routes: Vec<CompiledRoute> = used
             .map(|entry| CompiledRoute {
-                pattern: entry.pattern.value.under(document.defaults.paths),
+                pattern: entry.pattern.value.with_spelling(document.defaults.paths),
                 methods: entry.methods.iter().map(|method| method.value.as_str().into()).collect(),
                 cost: entry.cost.map(Cost::new),
             })
@@ -114,7 +113,7 @@ impl Compiler<'_> {
         Routes::new(routes)
     }
 
-    /// A route that an earlier one hides never applies.
+    /// Warns of routes that never apply because an earlier one always matches first.
     fn check_routes(&mut self, document: &Document) {
         let routes: Vec<_> = document.routes.iter().filter(|entry| entry.enabled).collect();
         let methods_hide = |earlier: &RouteEntry, later: &RouteEntry| {
@@ -124,12 +123,12 @@ impl Compiler<'_> {
         };
         let compared = routes.iter().take(overlap::COMPARED_MAX);
         let patterns: Vec<Pattern> =
-            compared.map(|entry| entry.pattern.value.under(document.defaults.paths)).collect();
+            compared.map(|entry| entry.pattern.value.with_spelling(document.defaults.paths)).collect();
         let hides = |earlier: usize, later: usize| {
             patterns[earlier].covers(&patterns[later]) && methods_hide(routes[earlier], routes[later])
         };
-        for (place, later) in routes.iter().enumerate().take(overlap::COMPARED_MAX) {
-            if let Some(earlier) = (0..place).find(|earlier| hides(*earlier, place)) {
+        for (index, later) in routes.iter().enumerate().take(overlap::COMPARED_MAX) {
+            if let Some(earlier) = (0..index).find(|earlier| hides(*earlier, index)) {
                 let earlier = routes[earlier];
                 let (path, line) = (format!("{}.path", later.path), earlier.pattern.at.line);
                 let message =
@@ -142,12 +141,12 @@ impl Compiler<'_> {
         }
     }
 
-    /// The conditions of an entry, for paths as the policy has them.
+    /// Compiles the conditions of an entry, with the policy's spelling of paths.
     fn conditions(&self, written: &[document::ConditionEntry]) -> Box<[Condition]> {
         written.iter().map(|condition| Condition::new(condition, self.defaults.paths)).collect()
     }
 
-    /// The header families of an entry; none if its headers are off.
+    /// The header families of an entry; none if its headers are switched off.
     fn families(
         &self,
         headers: Option<&Vec<HeaderFamily>>,
@@ -174,9 +173,9 @@ fn detectors(document: &Document) -> Box<[DetectorRule]> {
     .collect()
 }
 
-/// The same name again.
-fn twice(what: &str, path: &str, name: &Spanned<String>, first: Span) -> Problem {
+/// The problem of a name that is used twice.
+fn duplicate_name(what: &str, path: &str, name: &Spanned<String>, first: Span) -> Problem {
     let message = format!("the {what} `{}` is already used on line {}", name.value, first.line);
-    let want = format!("one {what} each: state and metrics belong to it");
+    let want = format!("a unique {what}: state and metrics are kept by {what}");
     Problem::error(name.at, path, message).saw(format!("`{}`", name.value)).want(want)
 }

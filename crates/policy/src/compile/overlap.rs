@@ -1,18 +1,17 @@
-//! Limits that another one of their group always comes before.
+//! Finds limits that never apply because an earlier limit of their group always matches first.
 
 use std::collections::HashMap;
 
 use crate::Condition;
-use crate::rule::Rule;
+use crate::rules::Rule;
 
-/// How many limits of a group are compared with each other, so that checking a
-/// document takes no more than a moment.
+/// How many limits of a group are compared with each other: the number of comparisons grows with its square.
 pub(super) const COMPARED_MAX: usize = 1_000;
 
-/// How many comparisons of values are made in all.
+/// How many comparisons of values are made in total.
 const COMPARISONS_MAX: usize = 5_000_000;
 
-/// Each rule that can never apply, with the one that hides it.
+/// Each rule that never applies, with the one that always matches first.
 pub(super) fn hidden(rules: &[Rule]) -> Vec<(&Rule, &Rule)> {
     let mut groups: HashMap<u32, Vec<&Rule>> = HashMap::new();
     let mut found = Vec::new();
@@ -34,7 +33,7 @@ pub(super) fn hidden(rules: &[Rule]) -> Vec<(&Rule, &Rule)> {
     found
 }
 
-/// How many values its conditions have, and one.
+/// The number of values in the rule's conditions, plus one.
 fn values(rule: &Rule) -> usize {
     1 + rule.conditions.iter().map(Condition::size).sum::<usize>()
 }
@@ -43,7 +42,8 @@ fn values(rule: &Rule) -> usize {
 fn hides(earlier: &Rule, later: &Rule) -> bool {
     let matches =
         earlier.conditions.iter().all(|mine| later.conditions.iter().any(|theirs| mine.covers(theirs)));
-    // What `later` needs to apply is there; so must be what `earlier` needs.
+    // Where `later` applies, the request has its key and the descriptors of its conditions. `earlier` applies there
+    // too only if these include its own key.
     let has_key = earlier.key.iter().all(|descriptor| {
         later.key.contains(descriptor)
             || later.conditions.iter().any(|condition| condition.descriptor() == *descriptor)

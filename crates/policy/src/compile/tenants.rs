@@ -1,75 +1,73 @@
-//! `tenants`: the tree, the least numbers down each chain, and the buckets that
-//! a request of each tenant draws on.
+//! Compiles `tenants`: the tree, the lowest numbers along each chain of ancestors, and the buckets that a request of
+//! each tenant takes tokens from.
 
 use std::collections::{HashMap, HashSet};
 
 use tidegate_core::Algorithm;
+use tidegate_document::nearest;
 
 use super::fraction::Fraction;
 use super::{Compiler, terms};
 use crate::Problem;
-use crate::document::{Budget, BudgetMode, Document, LimitTerms, Mode, Sharing, TenantEntry, TenantLimit};
-use crate::nearest::nearest;
-use crate::numbers::{Numbers, WindowLength};
-use crate::rule::{Rule, TagRule, Tier};
-use crate::shape::RESERVED;
-use crate::tenants::{Tenant, TenantCharge, Tenants};
+use crate::document::{
+    Budget, BudgetMode, Document, LimitTerms, Mode, Sharing, TENANT_PREFIX, TenantEntry, TenantLimit,
+};
+use crate::rules::{Numbers, Rule, TagRule, Tenant, TenantCharge, Tenants, Tier, WindowLength};
 
-/// The most generations of tenants.
+/// The highest number of generations of tenants.
 const DEPTH_MAX: usize = 64;
 
-/// How many times it is guessed what was meant.
+/// How many times a similar name is searched: each search compares with every tenant.
 const GUESSES_MAX: usize = 20;
 
 impl Compiler<'_> {
     pub(super) fn tenants(&mut self, document: &Document, rules: &mut Vec<Rule>) -> Tenants {
         let entries = &document.tenants[..];
         let mut by_id: HashMap<&str, usize> = HashMap::new();
-        for (place, entry) in entries.iter().enumerate() {
-            by_id.entry(&entry.id.value).or_insert(place);
+        for (index, entry) in entries.iter().enumerate() {
+            by_id.entry(&entry.id.value).or_insert(index);
         }
         let parents = self.parents(document, &by_id);
         let mut nodes: Vec<Tenant> =
             entries.iter().zip(&parents).map(|(entry, parent)| self.node(entry, *parent)).collect();
         self.check_allocation(entries, &nodes);
         let mut rule_of = vec![None; nodes.len()];
-        for (place, entry) in entries.iter().enumerate() {
-            let (terms, algorithm) = terms_of(entry, &nodes, entries, place);
-            let effective = effective(&nodes, place, algorithm);
-            nodes[place].effective = effective;
-            rule_of[place] = effective.and_then(|numbers| {
+        for (index, entry) in entries.iter().enumerate() {
+            let (terms, algorithm) = terms_of(entry, &nodes, entries, index);
+            let effective = effective(&nodes, index, algorithm);
+            nodes[index].effective = effective;
+            rule_of[index] = effective.and_then(|numbers| {
                 let root =
-                    std::iter::successors(Some(place), |&place| parents[place]).last().unwrap_or(place);
+                    std::iter::successors(Some(index), |&index| parents[index]).last().unwrap_or(index);
                 let tag = TagRule::Root(entries[root].id.value.as_str().into());
                 let rule = self.tenant_rule(entry, terms, algorithm, numbers)?;
                 rules.push(Rule { tag, ..rule });
                 Some(rules.len() as u32 - 1)
             });
         }
-        for place in 0..nodes.len() {
-            nodes[place].charges = charges(&nodes, &rule_of, place);
+        for index in 0..nodes.len() {
+            nodes[index].charges = charges(&nodes, &rule_of, index);
         }
-        let by_id = by_id.into_iter().map(|(id, place)| (id.into(), place)).collect();
+        let by_id = by_id.into_iter().map(|(id, index)| (id.into(), index)).collect();
         Tenants { nodes: nodes.into(), by_id }
     }
 
-    /// Each entry's parent. One that is missing, or that would close a circle,
-    /// is reported and left out.
+    /// The index of each entry's parent. A parent that does not exist, or that closes a circle, is reported and left
+    /// out.
     fn parents(&mut self, document: &Document, by_id: &HashMap<&str, usize>) -> Vec<Option<usize>> {
         let entries = &document.tenants[..];
-        // One that could not be read is there all the same.
+        // An entry with errors exists, too: do not report its children.
         let ids: HashSet<&str> = document.tenant_ids.iter().map(|id| id.name.value.as_str()).collect();
         let mut parents: Vec<Option<usize>> = Vec::with_capacity(entries.len());
         for entry in entries {
             let found = entry.parent.as_ref().and_then(|parent| by_id.get(parent.value.as_str()).copied());
             if let Some(parent) = entry.parent.as_ref().filter(|parent| !ids.contains(parent.value.as_str()))
             {
-                let message = format!("the parent `{}` is no tenant of this policy", parent.value);
+                let message = format!("the parent `{}` is not a tenant of this policy", parent.value);
                 let problem = Problem::error(parent.at, format!("{}.parent", entry.path), message)
                     .saw(format!("`{}`", parent.value))
                     .want("the `id` of another tenant");
                 let others = ids.iter().copied().filter(|id| *id != entry.id.value);
-                // To look for what was meant takes as long as there are tenants.
                 let near =
                     if self.problems.len() < GUESSES_MAX { nearest(&parent.value, others) } else { None };
                 self.report(match near {
@@ -79,8 +77,8 @@ impl Compiler<'_> {
             }
             parents.push(found);
         }
-        for (place, entry) in entries.iter().enumerate() {
-            self.break_circle(entries, &mut parents, place, entry);
+        for (index, entry) in entries.iter().enumerate() {
+            self.break_circle(entries, &mut parents, index, entry);
         }
         parents
     }
@@ -93,8 +91,8 @@ impl Compiler<'_> {
         entry: &TenantEntry,
     ) {
         let mut chain = vec![start];
-        let mut place = start;
-        while let Some(parent) = parents[place] {
+        let mut index = start;
+        while let Some(parent) = parents[index] {
             let circle = parent == start;
             if circle || chain.len() == DEPTH_MAX {
                 let names: Vec<&str> = chain.iter().map(|&p| entries[p].id.value.as_str()).collect();
@@ -104,7 +102,7 @@ impl Compiler<'_> {
                     let message = format!("`{}` is its own ancestor", entry.id.value);
                     Problem::error(at, path, message)
                         .saw(format!("{} → {}", names.join(" → "), entry.id.value))
-                        .want("a tree: one tenant of the circle must have no parent, or another")
+                        .want("a tree: give one tenant of the circle another parent, or none")
                 } else {
                     Problem::error(at, path, "too many ancestors")
                         .want(format!("at most {DEPTH_MAX} generations"))
@@ -117,7 +115,7 @@ impl Compiler<'_> {
                 return;
             }
             chain.push(parent);
-            place = parent;
+            index = parent;
         }
     }
 
@@ -147,7 +145,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// A burst on top of no rate would be dropped in silence.
+    /// Reports a burst without a rate, which would have no effect.
     fn check_burst(&mut self, path: &str, terms: &LimitTerms) {
         let burst = terms.burst.as_ref().map(|burst| (burst.at, "burst"));
         let preset = terms.preset.as_ref().map(|preset| (preset.at, "preset"));
@@ -166,14 +164,13 @@ impl Compiler<'_> {
             let problem = Problem::warning(budget.at, path, message);
             self.report(problem.hint("write `mode: allocated` or `mode: shared` to use them"));
         } else if !unlimited && budget.total.is_some() && own.is_none() {
-            let message = "a budget's `total` is per window, and there is no `sustained` to say which";
+            let message = "`total` of a budget counts per window, and without `sustained` there is no window";
             let problem = Problem::error(budget.at, path, message);
             self.report(problem.want("`sustained: { rate: …, window: … }` beside the budget"));
         }
     }
 
-    /// The children of an allocated budget together may have at most its total,
-    /// times what may be overcommitted.
+    /// The rates of the children of an allocated budget may add up to its total times `overcommit_ratio`.
     fn check_allocation(&mut self, entries: &[TenantEntry], nodes: &[Tenant]) {
         let mut children: HashMap<usize, Vec<Numbers>> = HashMap::new();
         for node in nodes {
@@ -181,9 +178,9 @@ impl Compiler<'_> {
                 children.entry(parent).or_default().push(own);
             }
         }
-        for (place, (entry, node)) in entries.iter().zip(nodes).enumerate() {
+        for (index, (entry, node)) in entries.iter().zip(nodes).enumerate() {
             let budget = limit_of(entry).and_then(|limit| limit.budget);
-            let (Some(budget), Some(own), Some(children)) = (budget, node.own, children.get(&place)) else {
+            let (Some(budget), Some(own), Some(children)) = (budget, node.own, children.get(&index)) else {
                 continue;
             };
             if budget.mode == BudgetMode::Allocated {
@@ -203,8 +200,10 @@ impl Compiler<'_> {
         let most = Fraction::new(u128::from(total) * u128::from(ratio), 1_000_000);
         let at = budget.total.map_or(budget.at, |total| total.at);
         let path = format!("{}.rate_limit.budget", entry.path);
-        let message =
-            format!("the children of `{id}` are allotted {} per {window}, its budget is {total}", sum.ceil());
+        let message = format!(
+            "the rates of the children of `{id}` add up to {} per {window}, and its budget is {total}",
+            sum.ceil()
+        );
         if sum > most {
             let want = format!("a sum of at most {} ({total} × overcommit_ratio)", most.floor());
             let problem = Problem::error(at, path, message).saw(sum.ceil().to_string()).want(want);
@@ -236,7 +235,7 @@ impl Compiler<'_> {
         };
         let scope = limit_of(entry).and_then(|limit| limit.scope.as_ref());
         Some(Rule {
-            name: format!("{RESERVED}{}", entry.id.value).into(),
+            name: format!("{TENANT_PREFIX}{}", entry.id.value).into(),
             at: entry.at,
             tier: Tier::Tenant,
             enabled: true,
@@ -252,7 +251,7 @@ impl Compiler<'_> {
             headers: self.families(own_terms.headers.as_ref(), own_terms.response_headers),
             retry_jitter: own_terms.retry_jitter.or(self.defaults.retry_jitter).unwrap_or_default(),
             on_store_error: own_terms.on_store_error.or(self.defaults.on_store_error).unwrap_or_default(),
-            says_on_store_error: own_terms.on_store_error.or(self.defaults.on_store_error).is_some(),
+            sets_on_store_error: own_terms.on_store_error.or(self.defaults.on_store_error).is_some(),
             adaptive: false,
             tag: TagRule::Own,
         })
@@ -264,50 +263,50 @@ fn limit_of(entry: &TenantEntry) -> Option<&TenantLimit> {
     entry.rate_limit.as_ref().filter(|_| entry.enabled)
 }
 
-/// The ancestors of a tenant whose limits bind it, nearest first.
-fn binding_ancestors(nodes: &[Tenant], place: usize) -> impl Iterator<Item = usize> + '_ {
-    std::iter::successors(nodes[place].parent, |&ancestor| nodes[ancestor].parent)
+/// The ancestors whose limits bind a tenant, nearest first.
+fn binding_ancestors(nodes: &[Tenant], index: usize) -> impl Iterator<Item = usize> + '_ {
+    std::iter::successors(nodes[index].parent, |&ancestor| nodes[ancestor].parent)
         .filter(|&ancestor| nodes[ancestor].sharing != Sharing::Private)
 }
 
-/// The least of a tenant's own numbers and those of the ancestors that bind it.
-/// One that is only watched binds only what is only watched.
-fn effective(nodes: &[Tenant], place: usize, algorithm: Algorithm) -> Option<Numbers> {
-    let watched = nodes[place].shadow;
-    let above = binding_ancestors(nodes, place).filter(|&ancestor| watched || !nodes[ancestor].shadow);
-    let chain = std::iter::once(place).chain(above).filter_map(|node| nodes[node].capped);
+/// The lowest of a tenant's own numbers and those of the ancestors that bind it. The numbers of an ancestor in shadow
+/// mode apply only to tenants in shadow mode.
+fn effective(nodes: &[Tenant], index: usize, algorithm: Algorithm) -> Option<Numbers> {
+    let is_shadow = nodes[index].shadow;
+    let above = binding_ancestors(nodes, index).filter(|&ancestor| is_shadow || !nodes[ancestor].shadow);
+    let chain = std::iter::once(index).chain(above).filter_map(|node| nodes[node].capped);
     match algorithm {
         Algorithm::TokenBucket => chain.reduce(Numbers::least),
         _ => chain.reduce(Numbers::least_in_window),
     }
 }
 
-/// A tenant's own terms, and its algorithm: one that has no numbers of its own
-/// counts as the nearest ancestor does whose numbers it gets.
+/// A tenant's own terms, and its algorithm. A tenant without numbers of its own uses the algorithm of the nearest
+/// ancestor that binds it and has numbers.
 fn terms_of<'e>(
     entry: &'e TenantEntry,
     nodes: &[Tenant],
     entries: &'e [TenantEntry],
-    place: usize,
+    index: usize,
 ) -> (&'e LimitTerms, Algorithm) {
     static NONE: std::sync::LazyLock<LimitTerms> = std::sync::LazyLock::new(LimitTerms::default);
     let terms = limit_of(entry).map_or(&*NONE, |limit| &limit.terms);
-    if nodes[place].own.is_some() || terms.algorithm.is_some() {
+    if nodes[index].own.is_some() || terms.algorithm.is_some() {
         return (terms, terms::algorithm(terms));
     }
-    let giver = binding_ancestors(nodes, place).find(|&ancestor| nodes[ancestor].own.is_some());
-    let given =
-        giver.and_then(|ancestor| limit_of(&entries[ancestor])).map(|limit| terms::algorithm(&limit.terms));
-    (terms, given.unwrap_or(Algorithm::TokenBucket))
+    let nearest = binding_ancestors(nodes, index).find(|&ancestor| nodes[ancestor].own.is_some());
+    let inherited =
+        nearest.and_then(|ancestor| limit_of(&entries[ancestor])).map(|limit| terms::algorithm(&limit.terms));
+    (terms, inherited.unwrap_or(Algorithm::TokenBucket))
 }
 
-/// The buckets of the ancestors that keep a budget, and the tenant's own.
-fn charges(nodes: &[Tenant], rule_of: &[Option<u32>], place: usize) -> Vec<TenantCharge> {
+/// The buckets that a request of a tenant takes tokens from: its own, and those of binding ancestors with a budget.
+fn charges(nodes: &[Tenant], rule_of: &[Option<u32>], index: usize) -> Vec<TenantCharge> {
     let budgeted = |&ancestor: &usize| nodes[ancestor].budget != BudgetMode::Unlimited;
-    let ancestors = binding_ancestors(nodes, place).filter(budgeted);
-    let mut charges: Vec<TenantCharge> = std::iter::once((place, true))
+    let ancestors = binding_ancestors(nodes, index).filter(budgeted);
+    let mut charges: Vec<TenantCharge> = std::iter::once((index, true))
         .chain(ancestors.map(|ancestor| (ancestor, false)))
-        .filter_map(|(node, named)| rule_of[node].map(|rule| TenantCharge { rule, named }))
+        .filter_map(|(node, is_own)| rule_of[node].map(|rule| TenantCharge { rule, is_own }))
         .collect();
     charges.reverse();
     charges

@@ -1,17 +1,16 @@
-//! The numbers and manners that limits and tenants' limits have in common.
+//! Compiles the terms that limits and tenants' limits share.
 
 use tidegate_core::{Algorithm, Cost, Limit, QuotaError};
 
 use super::Compiler;
 use crate::document::{Burst, CostEntry, LimitTerms, Mode, Preset, StrategyEntry, Sustained};
-use crate::numbers::Numbers;
-use crate::rule::{CostRule, Strategy};
+use crate::rules::{CostRule, Numbers, Strategy};
 use crate::{Problem, Span};
 
 const MILLION: u128 = 1_000_000;
 
 impl Compiler<'_> {
-    /// The numbers of terms that have some; problems are reported.
+    /// The numbers of terms; `None` if they have none, or wrong ones, which are reported.
     pub(super) fn numbers(&mut self, path: &str, terms: &LimitTerms) -> Option<Numbers> {
         let sustained = terms.sustained.as_ref()?;
         let algorithm = algorithm(terms);
@@ -22,14 +21,14 @@ impl Compiler<'_> {
             let message = "the burst is smaller than the rate";
             let problem = Problem::warning(at, format!("{path}.burst"), message);
             self.report(problem.saw(format!("burst {capacity}, rate {}", numbers.rate)).hint(
-                "a client that waits a whole window still cannot use what the window allows at once; \
-                 raise the burst if that is not meant",
+                "a client that was idle for a whole window cannot use its whole rate at once; \
+                 raise the burst if it should",
             ));
         }
         match numbers.limit(algorithm) {
             Ok(_) => Some(numbers),
             Err(error) => {
-                let at = blamed(&error, terms, sustained);
+                let at = wrong_field(&error, terms, sustained);
                 self.out_of_range(at, &format!("{path}.sustained"), &error, numbers);
                 None
             }
@@ -43,11 +42,11 @@ impl Compiler<'_> {
                 Burst::Capacity(capacity) => return Some(capacity),
                 Burst::Allowance(millionths) => (burst.at, (rate * u128::from(millionths) / MILLION).max(1)),
             },
-            (None, Some(preset)) => (preset.at, rate * u128::from(times(preset.value))),
+            (None, Some(preset)) => (preset.at, rate * u128::from(burst_factor(preset.value))),
             (None, None) => (sustained.rate.at, rate),
         };
         if algorithm(terms) != Algorithm::TokenBucket {
-            // Not used there, and a rate out of range is reported as such.
+            // Window algorithms have no burst, and a rate out of range is reported as such.
             return Some(u32::try_from(capacity).unwrap_or(u32::MAX));
         }
         u32::try_from(capacity).ok().or_else(|| {
@@ -60,14 +59,13 @@ impl Compiler<'_> {
     }
 
     pub(super) fn out_of_range(&mut self, at: Span, path: &str, error: &QuotaError, numbers: Numbers) {
-        let said = error.to_string();
-        let (message, hint) = said.split_once("; ").unwrap_or((&said, ""));
+        let text = error.to_string();
+        let (message, hint) = text.split_once("; ").unwrap_or((&text, ""));
         let problem = Problem::error(at, path, message).saw(numbers.to_string());
         self.report(if hint.is_empty() { problem } else { problem.hint(hint) });
     }
 
-    /// With full trust the numbers are up to twice as large; they must still be
-    /// in range.
+    /// At full trust the numbers are up to twice as large. They must be in range then, too.
     pub(super) fn check_trust(&mut self, at: Span, path: &str, limit: &Limit, numbers: Numbers) {
         if let Err(error) = limit.trusted(100) {
             self.out_of_range(at, path, &error, numbers);
@@ -78,7 +76,7 @@ impl Compiler<'_> {
     }
 
     pub(super) fn mode(&self, mode: Option<Mode>) -> Mode {
-        // A policy that is shadow as a whole has no enforced part.
+        // In a policy in shadow mode no limit is enforced.
         match (self.defaults.mode, mode) {
             (Some(Mode::Shadow), _) | (_, Some(Mode::Shadow)) => Mode::Shadow,
             _ => Mode::Enforce,
@@ -112,7 +110,7 @@ pub(super) fn strategy(entry: &StrategyEntry) -> Strategy {
     }
 }
 
-fn times(preset: Preset) -> u32 {
+fn burst_factor(preset: Preset) -> u32 {
     match preset {
         Preset::Interactive => 5,
         Preset::Strict | Preset::LlmTools => 1,
@@ -120,8 +118,8 @@ fn times(preset: Preset) -> u32 {
     }
 }
 
-/// The place that an error is about.
-fn blamed(error: &QuotaError, terms: &LimitTerms, sustained: &Sustained) -> Span {
+/// The field that an error is about.
+fn wrong_field(error: &QuotaError, terms: &LimitTerms, sustained: &Sustained) -> Span {
     match error {
         QuotaError::TooLongToFill { .. } | QuotaError::ZeroCapacity => {
             terms.burst.as_ref().map_or(sustained.rate.at, |burst| burst.at)

@@ -1,4 +1,4 @@
-//! A condition, ready to be tested.
+//! Compiled conditions.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use ipnet::IpNet;
 use crate::document::{self, ConditionTest};
 use crate::{Descriptor, Facts, PathSpelling, Pattern};
 
-/// What must hold of a request: any of the values will do.
+/// A condition on a request: one of its values must match.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Condition {
     /// The path matches one of these.
@@ -21,7 +21,7 @@ pub enum Condition {
 }
 
 impl Condition {
-    /// From what was written, where these spellings of a path are one.
+    /// Compiles a condition; paths and patterns are brought to the normal form of this spelling.
     pub(crate) fn new(written: &document::ConditionEntry, spelling: PathSpelling) -> Condition {
         let sorted = |values: &[crate::Spanned<String>], fold: &dyn Fn(&str) -> String| {
             let mut values: Vec<Box<str>> = values.iter().map(|value| fold(&value.value).into()).collect();
@@ -31,7 +31,7 @@ impl Condition {
         };
         match &written.test {
             ConditionTest::Path(patterns) => {
-                Condition::Path(patterns.iter().map(|p| p.value.under(spelling)).collect())
+                Condition::Path(patterns.iter().map(|p| p.value.with_spelling(spelling)).collect())
             }
             ConditionTest::Method(methods) => Condition::Method(sorted(methods, &str::to_ascii_uppercase)),
             ConditionTest::Address(networks) => {
@@ -41,7 +41,7 @@ impl Condition {
                 let path = |text: &str| spelling.normalise(text).into_owned();
                 let fold: &dyn Fn(&str) -> String = match descriptor {
                     Descriptor::Host => &str::to_ascii_lowercase,
-                    // A route is told by its pattern, in the form that patterns have.
+                    // The value of `route` is a pattern in normal form.
                     Descriptor::Route if spelling != PathSpelling::default() => &path,
                     _ => &str::to_owned,
                 };
@@ -50,7 +50,7 @@ impl Condition {
         }
     }
 
-    /// Does it hold?
+    /// Does the request fulfil it?
     pub fn holds(&self, facts: &Facts<'_, '_>) -> bool {
         match self {
             Condition::Path(patterns) => {
@@ -69,7 +69,7 @@ impl Condition {
         }
     }
 
-    /// Does it hold wherever `other` holds? A no may be wrong, a yes is not.
+    /// Does it hold for every request for which `other` holds? `true` is certain; `false` may be wrong.
     pub(crate) fn covers(&self, other: &Condition) -> bool {
         match (self, other) {
             (Condition::Path(mine), Condition::Path(theirs)) => {
@@ -86,7 +86,7 @@ impl Condition {
         }
     }
 
-    /// How many values it has.
+    /// The number of its values.
     pub(crate) fn size(&self) -> usize {
         match self {
             Condition::Path(patterns) => patterns.len(),
@@ -95,7 +95,7 @@ impl Condition {
         }
     }
 
-    /// The descriptor it looks at.
+    /// The descriptor that it tests.
     pub fn descriptor(&self) -> Descriptor {
         match self {
             Condition::Path(_) => Descriptor::Path,
@@ -106,20 +106,20 @@ impl Condition {
     }
 }
 
-/// Are all of these sorted texts among those?
-fn includes(those: &[Box<str>], these: &[Box<str>]) -> bool {
-    these.len() <= those.len() && these.iter().all(|text| those.binary_search(text).is_ok())
+/// Does a sorted list contain all texts of another?
+fn includes(list: &[Box<str>], part: &[Box<str>]) -> bool {
+    part.len() <= list.len() && part.iter().all(|text| list.binary_search(text).is_ok())
 }
 
 impl fmt::Display for Condition {
-    /// As a document would say it: `plan: [free, trial]`.
+    /// As a document has it: `plan: [free, trial]`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fn list<T: fmt::Display>(f: &mut fmt::Formatter<'_>, values: &[T]) -> fmt::Result {
             match values {
                 [one] => write!(f, "{one}"),
                 several => {
-                    for (place, value) in several.iter().enumerate() {
-                        write!(f, "{}{value}", if place == 0 { "[" } else { ", " })?;
+                    for (index, value) in several.iter().enumerate() {
+                        write!(f, "{}{value}", if index == 0 { "[" } else { ", " })?;
                     }
                     f.write_str("]")
                 }

@@ -1,4 +1,4 @@
-//! Entries filed under one condition each.
+//! An index that stores each entry under one of its conditions.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -7,22 +7,22 @@ use ipnet::IpNet;
 use super::{Candidates, Condition, PathTree, TextMap};
 use crate::{Descriptor, Facts, Pattern};
 
-/// Finds the entries whose filed condition a request meets.
+/// Finds the entries whose indexed condition a request fulfils.
 #[derive(Debug, Default)]
 pub(crate) struct Index {
     /// Entries without conditions.
     always: Vec<u32>,
     values: Vec<(Descriptor, ByText)>,
     methods: ByText,
-    /// By length of prefix, so that an address is looked up once a length.
+    /// By family and length of prefix: an address is looked up once for each length.
     networks: BTreeMap<(bool, u8), HashMap<IpNet, Vec<u32>>>,
     paths: PathTree,
 }
 
-/// Numbers of entries by the text they are filed under.
+/// Numbers of entries by the text they are stored under.
 type ByText = TextMap<Vec<u32>>;
 
-/// A value that an entry may be filed under.
+/// A value that an entry can be stored under.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Label<'a> {
     Path(&'a Pattern),
@@ -43,26 +43,29 @@ fn labels(condition: &Condition) -> Vec<Label<'_>> {
 }
 
 impl Index {
-    /// Files entries, each a number and its conditions.
+    /// Indexes entries, each a number and its conditions.
     pub(crate) fn new<'a>(entries: impl Iterator<Item = (u32, &'a [Condition])> + Clone) -> Index {
-        let mut population: HashMap<Label<'_>, usize> = HashMap::new();
+        let mut shared_by: HashMap<Label<'_>, usize> = HashMap::new();
         for label in entries.clone().flat_map(|(_, conditions)| conditions.iter().flat_map(labels)) {
-            *population.entry(label).or_default() += 1;
+            *shared_by.entry(label).or_default() += 1;
         }
+        // How many entries share the most frequent value of a condition.
         let crowd = |condition: &&Condition| {
-            labels(condition).iter().map(|label| population[label]).max().unwrap_or_default()
+            labels(condition).iter().map(|label| shared_by[label]).max().unwrap_or_default()
         };
         let mut index = Index::default();
         for (number, conditions) in entries {
             match conditions.iter().min_by_key(crowd) {
                 None => index.always.push(number),
-                Some(condition) => labels(condition).into_iter().for_each(|label| index.file(label, number)),
+                Some(condition) => {
+                    labels(condition).into_iter().for_each(|label| index.insert(label, number))
+                }
             }
         }
         index
     }
 
-    fn file(&mut self, label: Label<'_>, number: u32) {
+    fn insert(&mut self, label: Label<'_>, number: u32) {
         match label {
             Label::Path(pattern) => self.paths.insert(pattern, number),
             Label::Method(method) => self.methods.entry(method.into()).or_default().push(number),
@@ -72,17 +75,16 @@ impl Index {
             }
             Label::Value(descriptor, value) => {
                 let known = self.values.iter().position(|(known, _)| known == descriptor);
-                let place = known.unwrap_or_else(|| {
+                let index = known.unwrap_or_else(|| {
                     self.values.push((descriptor.clone(), TextMap::default()));
                     self.values.len() - 1
                 });
-                self.values[place].1.entry(value.into()).or_default().push(number);
+                self.values[index].1.entry(value.into()).or_default().push(number);
             }
         }
     }
 
-    /// The entries that may match, in order; those that do not are not all left
-    /// out.
+    /// The entries that may match, in order. Their other conditions still have to be checked.
     pub(crate) fn candidates(&self, facts: &Facts<'_, '_>) -> Candidates {
         let mut found = Candidates::from_slice(&self.always);
         for (descriptor, values) in &self.values {

@@ -1,9 +1,8 @@
-//! Which entries of a policy a request meets.
+//! Finds the entries of a policy that match a request.
 //!
-//! Every entry is filed under the one of its conditions that the fewest others
-//! share; a request then looks only at what is filed under its own values, and
-//! checks the rest of the conditions there. The cost of that is in the number of
-//! entries that nearly match, not in the number of entries.
+//! The index stores every entry under the one of its conditions that the fewest other entries share. A request looks up
+//! its own values there, and checks the remaining conditions of the entries that it finds. The cost depends on how many
+//! entries nearly match, not on how many there are.
 
 mod condition;
 mod index;

@@ -1,9 +1,9 @@
-//! Path patterns as a tree of segments.
+//! A tree of path patterns, by segment.
 
 use super::{Candidates, TextMap};
 use crate::path::{Pattern, Segment};
 
-/// Finds the patterns that match a path, each with a number of its own.
+/// Finds the numbers of the patterns that match a path.
 #[derive(Debug, Default)]
 pub(crate) struct PathTree {
     root: Branch,
@@ -15,7 +15,7 @@ struct Branch {
     any: Option<Box<Branch>>,
     /// Patterns that end here.
     here: Vec<u32>,
-    /// Patterns that match here and below.
+    /// Patterns that match here and at any depth below.
     deep: Vec<u32>,
 }
 
@@ -31,21 +31,21 @@ impl PathTree {
         if pattern.is_deep() { branch.deep.push(number) } else { branch.here.push(number) }
     }
 
-    /// Adds the numbers of the patterns that match a normal path.
+    /// Adds the numbers of the patterns that match a path in normal form.
     pub(crate) fn find(&self, path: &str, found: &mut Candidates) {
         self.root.find(path.trim_matches('/'), found);
     }
 }
 
 impl Branch {
-    /// `rest` has no slash at its ends and no empty segment.
+    /// `rest` has no slash at either end and no empty segment.
     fn find(&self, rest: &str, found: &mut Candidates) {
         found.extend_from_slice(&self.deep);
         if rest.is_empty() {
             found.extend_from_slice(&self.here);
             return;
         }
-        // Segments are short: looking at each byte is quicker than a search.
+        // Segments are short: a byte loop is faster than a substring search.
         let end = rest.bytes().position(|byte| byte == b'/');
         let (segment, rest) = end.map_or((rest, ""), |end| (&rest[..end], &rest[end + 1..]));
         if let Some(branch) = self.literals.get(segment) {

@@ -1,17 +1,17 @@
-//! Maps by the texts of a policy.
+//! Hash maps whose keys are texts of a policy.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// A map whose keys a policy wrote. Clients only look things up and cannot add keys that collide,
-/// so a quick hash without a secret will do.
+/// A map whose keys come from a policy. Clients can look up keys but not add any, so they cannot cause collisions, and a
+/// fast hash without a secret is enough.
 pub(super) type TextMap<V> = HashMap<Box<str>, V, BuildHasherDefault<TextHasher>>;
 
-/// Eight bytes at a time, each folded in by a multiplication.
+/// Hashes eight bytes at a time, each with one multiplication.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct TextHasher(u64);
 
-/// Odd, with as many ones as zeros and no pattern: the fraction of the golden ratio.
+/// The fraction of the golden ratio: odd, with bits that have no pattern.
 const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl TextHasher {
@@ -27,11 +27,11 @@ impl Hasher for TextHasher {
         words.iter().for_each(|word| self.fold(u64::from_le_bytes(*word)));
         let mut last = [0; 8];
         last[..rest.len()].copy_from_slice(rest);
-        // The length tells a text from the same with zeros after it.
+        // The length distinguishes a text from the same text followed by zero bytes.
         self.fold(u64::from_le_bytes(last) ^ ((bytes.len() as u64) << 56));
     }
 
-    /// The end of a text, which its length has told already.
+    /// `str` writes a byte at its end. The length, which is hashed already, does the same.
     fn write_u8(&mut self, _end: u8) {}
 
     fn finish(&self) -> u64 {
@@ -56,7 +56,7 @@ mod tests {
         let names = (0..100_000).map(|number| format!("service-{number}"));
         let hashes: HashSet<u64> = names.map(|name| hash(&name)).collect();
         assert_eq!(hashes.len(), 100_000);
-        // A table takes its place from the low bits and a tag from the high ones.
+        // A hash table uses the low bits as its index and the high ones as a tag.
         let low: HashSet<u64> = hashes.iter().map(|hash| hash & 0xffff).collect();
         let high: HashSet<u64> = hashes.iter().map(|hash| hash >> 48).collect();
         assert!(low.len() > 45_000 && high.len() > 45_000, "{} and {} of 65,536", low.len(), high.len());

@@ -1,4 +1,4 @@
-//! The index finds exactly what looking at every limit finds.
+//! The index finds exactly the limits that a check of every limit finds.
 
 use proptest::prelude::*;
 use tidegate_policy::{Applicability, PathSpelling, Policy, Request};
@@ -115,7 +115,7 @@ proptest! {
     }
 }
 
-/// An IPv4 address or network as IPv6 maps it; others as they are.
+/// An IPv4 address or network mapped into IPv6; others unchanged.
 fn mapped(text: &str) -> String {
     let (address, length) =
         text.split_once('/').map_or((text, None), |(address, length)| (address, Some(length)));
@@ -128,7 +128,7 @@ fn mapped(text: &str) -> String {
     }
 }
 
-/// All values of `ip` in a policy of these tests, mapped.
+/// A policy of these tests with all values of `ip` mapped into IPv6.
 fn mapped_policy(text: &str) -> String {
     let networks = NETWORKS.iter().map(|known| {
         let inner: Vec<String> = known
@@ -147,8 +147,7 @@ fn mapped_policy(text: &str) -> String {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
-    /// However the addresses are spelt, in the policy or in the request, the same
-    /// limits apply with the same keys.
+    /// The same limits apply with the same keys, whether addresses are written as IPv4 or mapped into IPv6.
     #[test]
     fn a_mapped_address_is_the_address_it_maps(limits in prop::collection::vec(limit(), 0..12), request in request()) {
         let text = policy(&limits);
@@ -173,7 +172,7 @@ proptest! {
 
 #[test]
 fn a_mapped_network_is_the_network_it_maps() {
-    let network = |text: &str| tidegate_policy::unmapped(text.parse().unwrap()).to_string();
+    let network = |text: &str| tidegate_document::unmapped(text.parse().unwrap()).to_string();
     assert_eq!(network("::ffff:10.0.0.0/104"), "10.0.0.0/8");
     assert_eq!(network("::ffff:10.0.0.5/128"), "10.0.0.5/32");
     assert_eq!(network("::ffff:0:0/96"), "0.0.0.0/0");
@@ -188,7 +187,7 @@ fn a_mapped_network_is_the_network_it_maps() {
     assert!(beyond.contains("10.0.0.0/8"), "{beyond}");
 }
 
-/// One path, and another spelling of it that the options make the same.
+/// A path, and another spelling of it that is the same path under the options.
 fn respelled() -> impl Strategy<Value = (PathSpelling, String, String)> {
     let segment = prop::sample::select(
         &[
@@ -232,7 +231,7 @@ fn respelled() -> impl Strategy<Value = (PathSpelling, String, String)> {
 /// The limits that apply, and their keys.
 type Applying = Vec<(u32, Vec<u8>)>;
 
-/// What a policy makes of a path: its normal form, its route, and which limits apply.
+/// The normal form of a path, its route, and which limits apply.
 fn seen_by(policy: &Policy, path: &str) -> (Option<String>, Option<String>, Applying) {
     let request = Request::new().path(path.to_owned());
     let facts = policy.rules.facts(&request);
@@ -245,8 +244,8 @@ fn seen_by(policy: &Policy, path: &str) -> (Option<String>, Option<String>, Appl
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(3_000))]
 
-    /// Whatever the options make one path has one route, the same limits and the same keys; patterns are spelled
-    /// freely too.
+    /// Spellings that are the same path under the options have the same route, limits and keys. Patterns may use any
+    /// spelling, too.
     #[test]
     fn spellings_that_are_declared_one_evade_nothing((spelling, plain, other) in respelled(), swap in any::<bool>()) {
         let (pattern, path) = if swap { (&other, &plain) } else { (&plain, &other) };
@@ -270,7 +269,7 @@ proptest! {
     }
 }
 
-/// The keys of a request that meets one limit.
+/// The keys of a request to which one limit applies.
 fn key(key: &str, request: &Request<'_>) -> Option<String> {
     let text = format!("version: 1\nlimits: [{{ name: l, key: {key}, sustained: {{ rate: 1 }} }}]\n");
     let policy = Policy::parse(&text).unwrap();
@@ -309,7 +308,7 @@ fn parts_of_a_key_do_not_run_together() {
     };
     let keys =
         [two("a", "bc"), two("ab", "c"), two("a\u{1f}b", "c"), two("a", "b\u{1f}c"), two("a\u{1b}_b", "c")];
-    for (place, key) in keys.iter().enumerate() {
-        assert!(!keys[..place].contains(key), "{key:?}");
+    for (index, key) in keys.iter().enumerate() {
+        assert!(!keys[..index].contains(key), "{key:?}");
     }
 }

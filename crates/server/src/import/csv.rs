@@ -1,7 +1,6 @@
 //! Tables as text: a header row, then a row for each entry, quoted as RFC 4180 says.
 
-use tidegate_policy::node::{DocumentNode, ValueKind};
-use tidegate_policy::{Problem, Span, Spanned};
+use tidegate_document::{DocumentNode, Problem, Span, Spanned, ValueKind};
 
 /// The most columns a table may have.
 const COLUMNS_MAX: usize = 256;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use tidegate_policy::Span;
+use tidegate_document::Span;
 
 use super::item::SourceValue;
 use super::log::ImportLog;

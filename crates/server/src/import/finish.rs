@@ -1,6 +1,6 @@
 //! The end of an import: is there anything to write, and can it be read back?
 
-use tidegate_policy::{Problem, Span};
+use tidegate_document::{Problem, Span};
 
 use super::draft::Draft;
 use super::log::ImportLog;

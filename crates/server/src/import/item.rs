@@ -1,7 +1,6 @@
 //! A foreign document, read member by member, so that nothing in it is overlooked.
 
-use tidegate_policy::Span;
-use tidegate_policy::node::{DocumentNode, ValueKind};
+use tidegate_document::{DocumentNode, Span, ValueKind};
 
 use super::decimal::Decimal;
 use super::log::ImportLog;

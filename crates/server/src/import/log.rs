@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use tidegate_policy::{Problem, Span};
+use tidegate_document::{Problem, Span};
 
 use super::item::SourceValue;
 

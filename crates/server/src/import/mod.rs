@@ -20,8 +20,7 @@ mod rules;
 mod terms;
 mod yaml;
 
-use tidegate_policy::node::{self, DocumentNode};
-use tidegate_policy::{Problem, Span};
+use tidegate_document::{DocumentNode, Problem, Span};
 
 use draft::Draft;
 use item::SourceValue;
@@ -170,7 +169,7 @@ fn parse(from: ImportFormat, file_name: &str, text: &str) -> Result<DocumentNode
         let structured = [".json", ".yaml", ".yml"].iter().any(|end| name.ends_with(end));
         name.ends_with(".csv") || !(structured || text.trim_start().starts_with(['[', '{', '-']))
     };
-    if from == ImportFormat::Rules && is_csv() { csv::parse(text) } else { node::parse(text) }
+    if from == ImportFormat::Rules && is_csv() { csv::parse(text) } else { tidegate_document::parse(text) }
 }
 
 /// A path of a foreign document as a pattern: there, a final `/*` means any depth.

@@ -7,7 +7,7 @@ pub(super) fn imported(from: ImportFormat, text: &str) -> (String, String) {
     let Imported { policy, notes } = import(from, "file", text).unwrap_or_else(|problems| {
         panic!("{}", problems.iter().map(|problem| format!("{problem}\n")).collect::<String>())
     });
-    node::parse(&policy).unwrap();
+    tidegate_document::parse(&policy).unwrap();
     (policy, notes.iter().map(|note| format!("{note}\n")).collect())
 }
 

@@ -1,6 +1,6 @@
 //! Values as YAML that people like to read, and that no YAML reader can misread.
 
-use tidegate_policy::JsonText;
+use tidegate_document::JsonText;
 
 /// A scalar: plain where nothing can be taken for anything else, else quoted.
 pub(super) fn scalar(text: &str) -> String {

@@ -3,9 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use tidegate::engine::InvalidCredentials;
-use tidegate_policy::form;
-use tidegate_policy::node::DocumentNode;
-use tidegate_policy::{Problem, Span};
+use tidegate_document::{DocumentNode, Problem, Span, value};
 use tidegate_tower::forwarded::ForwardedSource;
 
 use super::table::SETTINGS;
@@ -17,7 +15,7 @@ use crate::observe::is_endpoint;
 /// # Errors
 /// Returns every problem, warnings included, if at least one is an error.
 pub(crate) fn read(text: &str, home: &Path) -> Result<(Settings, Vec<Problem>), Vec<Problem>> {
-    let (node, problems) = form::read(text, &SETTINGS);
+    let (node, problems) = tidegate_document::read(text, &SETTINGS);
     let mut reader = Reader { home, problems };
     let mut settings = Settings::default();
     if let Some(node) = &node {
@@ -30,7 +28,7 @@ pub(crate) fn read(text: &str, home: &Path) -> Result<(Settings, Vec<Problem>), 
     }
     let masked = masked(text);
     problems.iter_mut().for_each(|problem| hide_secrets(problem, text, &masked));
-    form::complete(&mut problems, &masked);
+    tidegate_document::complete(&mut problems, &masked);
     if problems.iter().any(Problem::is_error) { Err(problems) } else { Ok((settings, problems)) }
 }
 
@@ -66,15 +64,16 @@ pub(super) struct Reader<'a> {
 impl Reader<'_> {
     fn settings(&mut self, root: &DocumentNode, settings: &mut Settings) {
         for listener in Listener::ALL {
-            let overrides = root.get("listen").and_then(|listen| listen.get(listener.name()));
-            if let Some(address) = overrides.and_then(form::listen) {
+            let given = root.get("listen").and_then(|listen| listen.get(listener.name()));
+            if let Some(address) = given.and_then(|node| value::listen(node).ok()) {
                 settings.listen[listener as usize] = address;
             }
         }
         settings.policy = root.get("policy").and_then(|policy| self.path(policy, "file"));
         self.store(root, settings);
         if let Some(list) = root.get("trusted_proxies") {
-            settings.trusted_proxies = list.items().iter().filter_map(form::network).collect();
+            settings.trusted_proxies =
+                list.items().iter().filter_map(|node| value::cidr(node).ok()).collect();
         }
         settings.forwarded = match text(root, "forwarded").as_deref() {
             Some("forwarded") => ForwardedSource::Forwarded,
@@ -190,5 +189,5 @@ pub(super) fn text(node: &DocumentNode, name: &str) -> Option<String> {
 }
 
 pub(super) fn integer(node: &DocumentNode, name: &str) -> Option<u64> {
-    form::integer(node.get(name)?)
+    value::integer(node.get(name)?, 0, u64::MAX).ok()
 }

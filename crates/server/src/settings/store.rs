@@ -5,8 +5,8 @@ use std::fmt;
 use std::path::PathBuf;
 
 use tidegate::Nanos;
-use tidegate_policy::node::{DocumentNode, ValueKind};
-use tidegate_policy::{OnStoreError, Problem, Span, form};
+use tidegate_document::{DocumentNode, Problem, Span, ValueKind, WINDOW_MILLIS_MAX, value};
+use tidegate_policy::OnStoreError;
 use tidegate_redis::{StoreMode, StoreOptions};
 
 use super::read::{Reader, integer, text};
@@ -147,7 +147,9 @@ impl Reader<'_> {
         if let Some(url) = text(redis, "url") {
             shared.url = url;
         }
-        if let Some(deadline) = redis.get("deadline").and_then(form::duration) {
+        if let Some(deadline) =
+            redis.get("deadline").and_then(|node| value::duration(node, WINDOW_MILLIS_MAX).ok())
+        {
             shared.deadline = deadline;
         }
         if let Some(node) = redis.get("prefix")

@@ -1,7 +1,7 @@
 //! The fields of the settings file as tables. The file is checked against them, and the reference page is generated
 //! from them.
 
-use tidegate_policy::form::{self, ObjectShape, Shape, ShapeField, WordShape};
+use tidegate_document::{ObjectShape, Shape, ShapeField, WordShape};
 
 /// The longest path, name or address.
 const TEXT_MAX: usize = 4_096;
@@ -21,7 +21,7 @@ static OBJECTS: &[&ObjectShape] =
 
 /// The reference page, as Markdown.
 pub(crate) fn reference() -> String {
-    format!("{INTRODUCTION}{}{DURATIONS}", form::reference(OBJECTS))
+    format!("{INTRODUCTION}{}{DURATIONS}", tidegate_document::reference(OBJECTS))
 }
 
 const DURATIONS: &str = "\
@@ -88,7 +88,7 @@ pub(super) static SETTINGS: ObjectShape = ObjectShape {
             .or("one less than the number of cores, at least one")
             .also(&["threads"]),
     ]],
-    descriptors: false,
+    open_fields: None,
     shorthand: None,
 };
 
@@ -111,7 +111,7 @@ static LISTEN: ObjectShape = ObjectShape {
             .or("127.0.0.1:9090")
             .also(&["metrics", "health"]),
     ]],
-    descriptors: false,
+    open_fields: None,
     shorthand: Some("http"),
 };
 
@@ -121,7 +121,7 @@ static POLICY: ObjectShape = ObjectShape {
     fields: &[&[ShapeField::new("file", Shape::Text(TEXT_MAX), "Its path. It is reloaded when it changes.")
         .required()
         .also(&["path"])]],
-    descriptors: false,
+    open_fields: None,
     shorthand: Some("file"),
 };
 
@@ -146,7 +146,7 @@ static STORE: ObjectShape = ObjectShape {
         .or("1")
         .also(&["node_count"]),
     ]],
-    descriptors: false,
+    open_fields: None,
     shorthand: Some("mode"),
 };
 
@@ -187,7 +187,7 @@ static REDIS: ObjectShape = ObjectShape {
         .or("none")
         .also(&["ca_file", "cacert"]),
     ]],
-    descriptors: false,
+    open_fields: None,
     shorthand: None,
 };
 
@@ -210,7 +210,7 @@ static SYNC: ObjectShape = ObjectShape {
         )
         .or("local_only"),
     ]],
-    descriptors: false,
+    open_fields: None,
     shorthand: Some("enabled"),
 };
 
@@ -237,7 +237,7 @@ static TLS: ObjectShape = ObjectShape {
             .required()
             .also(&["private_key"]),
     ]],
-    descriptors: false,
+    open_fields: None,
     shorthand: None,
 };
 
@@ -253,7 +253,7 @@ static ADMIN: ObjectShape = ObjectShape {
     )
     .or("[]")
     .also(&["names", "host"])]],
-    descriptors: false,
+    open_fields: None,
     shorthand: None,
 };
 
@@ -275,7 +275,7 @@ static AUTH: ObjectShape = ObjectShape {
         )
         .also(&["password", "redis_password", "requirepass"]),
     ]],
-    descriptors: false,
+    open_fields: None,
     shorthand: None,
 };
 
@@ -299,7 +299,7 @@ static JWT: ObjectShape = ObjectShape {
             .or("deny")
             .also(&["on_invalid", "invalid_token"]),
     ]],
-    descriptors: false,
+    open_fields: None,
     shorthand: None,
 };
 
@@ -329,7 +329,7 @@ static LOG: ObjectShape = ObjectShape {
     name: "log",
     about: "The log, which goes to standard error.",
     fields: &[&[ShapeField::new("format", Shape::Word(FORMATS), "The format of its lines.").or("text")]],
-    descriptors: false,
+    open_fields: None,
     shorthand: Some("format"),
 };
 
@@ -348,6 +348,6 @@ static OTLP: ObjectShape = ObjectShape {
     )
     .required()
     .also(&["url", "address"])]],
-    descriptors: false,
+    open_fields: None,
     shorthand: Some("endpoint"),
 };

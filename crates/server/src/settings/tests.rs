@@ -7,7 +7,9 @@ use super::*;
 use crate::commands::terminal::paint::Paint;
 use crate::commands::terminal::report;
 
-fn read_here(text: &str) -> Result<(Settings, Vec<tidegate_policy::Problem>), Vec<tidegate_policy::Problem>> {
+fn read_here(
+    text: &str,
+) -> Result<(Settings, Vec<tidegate_document::Problem>), Vec<tidegate_document::Problem>> {
     read(text, Path::new("/etc/tidegate"))
 }
 

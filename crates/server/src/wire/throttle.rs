@@ -76,7 +76,7 @@ impl<'de> Visitor<'de> for AdHocVisitor {
 const MEMBERS: [&str; 5] = ["key", "capacity", "rate", "window", "cost"];
 
 fn unknown<E: Error>(name: &str) -> E {
-    let near = tidegate_policy::nearest(name, MEMBERS);
+    let near = tidegate_document::nearest(name, MEMBERS);
     let hint = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
     E::custom(format!("unknown member `{}`; a bucket has {}{hint}", cut(name), MEMBERS.join(", ")))
 }

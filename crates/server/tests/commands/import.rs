@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 use std::fs;
 
 use proptest::prelude::*;
-use tidegate_policy::{Policy, node};
+use tidegate_document::parse;
+use tidegate_policy::Policy;
 use tidegate_server::import::{ImportFormat, Imported, import};
 
 use super::{compare, examples};
@@ -62,7 +63,7 @@ proptest! {
     fn no_document_makes_it_panic(text in "[ -~\n\t]{0,200}", choice in 0..ImportFormat::NAMES.len()) {
         let (_, format, _) = ImportFormat::NAMES[choice];
         if let Ok(imported) = import(format, "document", &text) {
-            prop_assert!(node::parse(&imported.policy).is_ok(), "{}", imported.policy);
+            prop_assert!(parse(&imported.policy).is_ok(), "{}", imported.policy);
         }
     }
 
@@ -75,7 +76,7 @@ proptest! {
             "variables": ["descriptors[0].b"],
         }]);
         if let Ok(imported) = import(ImportFormat::Limitador, "limits.json", &limit.to_string()) {
-            let policy = node::parse(&imported.policy);
+            let policy = parse(&imported.policy);
             prop_assert!(policy.is_ok(), "{}", imported.policy);
             let policy = policy.unwrap();
             let limit = &policy.get("limits").unwrap().items()[0];

@@ -144,5 +144,5 @@ fn limits_are_divided_among_nodes() {
     let settings = home.write("settings.yaml", "policy: { file: policy.yaml }\nstore: { nodes: 4 }\n");
     let server = Server::start(&["--config", &settings]);
     assert!(server.banner.contains("divided by 4 nodes"), "{}", server.banner);
-    server.logged(&["the burst of `per-user` is 3 and each of 4 nodes gets 1"]);
+    server.logged(&["the burst of `per-user` is 3, but each of 4 nodes gets 1"]);
 }

@@ -1,6 +1,6 @@
 //! Which crate of the workspace may depend on which.
 //!
-//! core ← policy ← limiter ← { tower, redis } ← sim ← server: each may also use anything to its
+//! core ← document ← policy ← limiter ← { tower, redis } ← sim ← server: each may also use anything to its
 //! left, tower and redis do not know each other, and nothing imports the server.
 
 use std::path::Path;
@@ -12,19 +12,39 @@ use super::{TidyError, TidyProblem};
 /// Each crate, and the crates it may depend on, including build and dev dependencies.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("tidegate-core", &[]),
-    ("tidegate-policy", &["tidegate-core"]),
-    ("tidegate", &["tidegate-core", "tidegate-policy"]),
-    ("tidegate-tower", &["tidegate-core", "tidegate-policy", "tidegate"]),
-    ("tidegate-redis", &["tidegate-core", "tidegate-policy", "tidegate"]),
-    ("tidegate-sim", &["tidegate-core", "tidegate-policy", "tidegate", "tidegate-tower", "tidegate-redis"]),
+    ("tidegate-document", &["tidegate-core"]),
+    ("tidegate-policy", &["tidegate-core", "tidegate-document"]),
+    ("tidegate", &["tidegate-core", "tidegate-document", "tidegate-policy"]),
+    ("tidegate-tower", &["tidegate-core", "tidegate-document", "tidegate-policy", "tidegate"]),
+    ("tidegate-redis", &["tidegate-core", "tidegate-document", "tidegate-policy", "tidegate"]),
+    (
+        "tidegate-sim",
+        &[
+            "tidegate-core",
+            "tidegate-document",
+            "tidegate-policy",
+            "tidegate",
+            "tidegate-tower",
+            "tidegate-redis",
+        ],
+    ),
     (
         "tidegate-server",
-        &["tidegate-core", "tidegate-policy", "tidegate", "tidegate-tower", "tidegate-redis", "tidegate-sim"],
+        &[
+            "tidegate-core",
+            "tidegate-document",
+            "tidegate-policy",
+            "tidegate",
+            "tidegate-tower",
+            "tidegate-redis",
+            "tidegate-sim",
+        ],
     ),
     (
         "tidegate-bench",
         &[
             "tidegate-core",
+            "tidegate-document",
             "tidegate-policy",
             "tidegate",
             "tidegate-tower",
@@ -33,7 +53,17 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "tidegate-server",
         ],
     ),
-    ("tidegate-fuzz", &["tidegate-core", "tidegate-policy", "tidegate", "tidegate-tower", "tidegate-server"]),
+    (
+        "tidegate-fuzz",
+        &[
+            "tidegate-core",
+            "tidegate-document",
+            "tidegate-policy",
+            "tidegate",
+            "tidegate-tower",
+            "tidegate-server",
+        ],
+    ),
     ("xtask", &[]),
 ];
 

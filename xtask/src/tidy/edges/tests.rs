@@ -30,12 +30,14 @@ fn the_order_of_the_table_is_an_order() {
 fn what_is_to_the_left_may_be_used() {
     assert_eq!(problems("tidegate-server", &["tidegate-core", "tidegate", "serde"]), [""; 0]);
     assert_eq!(problems("tidegate", &["tidegate"]), [""; 0]);
+    assert_eq!(problems("tidegate-policy", &["tidegate-document"]), [""; 0]);
 }
 
 #[test]
 fn what_is_to_the_right_or_beside_may_not() {
     for (name, used) in [
         ("tidegate-core", "tidegate"),
+        ("tidegate-document", "tidegate-policy"),
         ("tidegate-tower", "tidegate-redis"),
         ("tidegate-redis", "tidegate-tower"),
         ("tidegate-sim", "tidegate-server"),

@@ -3,7 +3,8 @@
 use std::io::Write;
 
 use tidegate_core::Nanos;
-use tidegate_policy::{JsonText, Rule};
+use tidegate_document::JsonText;
+use tidegate_policy::Rule;
 
 use crate::engine::decision::{Decision, LimitStanding};
 

@@ -1,6 +1,6 @@
 use crate::import::ImportFormat;
 use crate::import::tests;
-use tidegate_policy::node::{self, DocumentNode};
+use tidegate_document::{DocumentNode, parse};
 
 fn imported(text: &str) -> (String, String) {
     tests::imported(ImportFormat::Fairvisor, text)
@@ -24,7 +24,7 @@ fn rules_that_count_alike_are_one_group_in_order() {
 
 /// The name and the group of each limit.
 fn groups(policy: &str) -> Vec<(String, Option<String>)> {
-    let policy = node::parse(policy).unwrap();
+    let policy = parse(policy).unwrap();
     let text =
         |limit: &DocumentNode, name: &str| limit.get(name).and_then(|node| node.scalar()).map(str::to_owned);
     let limits = policy.get("limits").unwrap().items().iter();

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write};
 
-use tidegate_policy::JsonText;
+use tidegate_document::JsonText;
 use tracing::field::{Field, Visit};
 
 /// Longer texts are cut to this number of characters.

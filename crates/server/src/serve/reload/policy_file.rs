@@ -4,7 +4,7 @@ use std::io::Read;
 use std::path::Path;
 
 use tidegate::Nanos;
-use tidegate_policy::node::TEXT_BYTES_MAX;
+use tidegate_document::TEXT_BYTES_MAX;
 use tidegate_policy::{Policy, Problem, RuleSet};
 
 use crate::settings::Settings;

@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 
-use tidegate_policy::{Credential, Request, nearest};
+use tidegate_document::nearest;
+use tidegate_policy::{Credential, Request};
 
 use super::table::{self, FieldTarget, RequestField};
 

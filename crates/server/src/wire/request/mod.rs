@@ -141,7 +141,7 @@ fn read_field<'de, M: MapAccess<'de>>(
 fn unknown<E: Error>(name: &str, with_time: bool) -> E {
     let time = if with_time { ", at_ms" } else { "" };
     let members = table::members();
-    let near = tidegate_policy::nearest(name, members.iter().copied());
+    let near = tidegate_document::nearest(name, members.iter().copied());
     let hint = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
     E::custom(format!("unknown member `{}`; a request has {}{time}{hint}", cut(name), members.join(", ")))
 }

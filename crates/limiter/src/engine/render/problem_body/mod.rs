@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use tidegate_policy::JsonText;
+use tidegate_document::JsonText;
 
 /// The body's media type.
 pub const CONTENT_TYPE: &str = "application/problem+json";

@@ -1,0 +1,375 @@
+//! The policy document as written: its fields have the right shape, but whether they make sense together is not
+//! checked yet. [`read()`] builds it, [`compile`](crate::compile) checks and uses it.
+
+mod read;
+mod reference;
+mod schema;
+mod table;
+pub(crate) mod words;
+
+pub use read::{read, read_node};
+pub use reference::reference;
+pub use schema::json_schema;
+pub(crate) use table::TENANT_PREFIX;
+
+use ipnet::IpNet;
+use tidegate_core::{Algorithm, Carry, Nanos};
+
+use crate::{Descriptor, PathSpelling, Pattern, Span, Spanned};
+
+/// A whole policy.
+#[derive(Clone, Debug, Default)]
+pub struct Document {
+    /// Values for limits that do not set their own.
+    pub defaults: Defaults,
+    /// The limits, in order.
+    pub limits: Vec<LimitEntry>,
+    /// Costs by route, in order.
+    pub routes: Vec<RouteEntry>,
+    /// The tenants, in order; parents by name.
+    pub tenants: Vec<TenantEntry>,
+    /// Requests that bypass the limits.
+    pub allow: Vec<GateEntry>,
+    /// Requests that are denied.
+    pub block: Vec<GateEntry>,
+    /// Detectors of bursts.
+    pub bursts: Vec<BurstEntry>,
+    /// `adaptive.trust`
+    pub trust: bool,
+    /// The names of limits and detectors, including entries with errors.
+    pub names: Vec<EntryName>,
+    /// The ids of tenants, including entries with errors.
+    pub tenant_ids: Vec<EntryName>,
+}
+
+/// A name, and the path of the field that has it: `limits[3].name`.
+#[derive(Clone, Debug)]
+pub struct EntryName {
+    /// The path.
+    pub path: String,
+    /// The name.
+    pub name: Spanned<String>,
+}
+
+/// `defaults`
+#[derive(Clone, Debug, Default)]
+pub struct Defaults {
+    /// Header families.
+    pub headers: Option<Vec<HeaderFamily>>,
+    /// Whether responses have rate-limit headers.
+    pub response_headers: Option<bool>,
+    /// How much may be added to `Retry-After`.
+    pub retry_jitter: Option<Jitter>,
+    /// What happens while the store cannot be reached.
+    pub on_store_error: Option<OnStoreError>,
+    /// `shadow` puts the whole policy in shadow mode.
+    pub mode: Option<Mode>,
+    /// `true` for `unknown_tenant: deny`.
+    pub deny_unknown_tenants: bool,
+    /// Which spellings of a path are the same path.
+    pub paths: PathSpelling,
+}
+
+/// An entry of `limits`.
+#[derive(Clone, Debug)]
+pub struct LimitEntry {
+    /// Where it is, as a path: `limits[3]`.
+    pub path: String,
+    /// The whole entry.
+    pub at: Span,
+    /// `name`
+    pub name: Spanned<String>,
+    /// `description`
+    pub description: Option<String>,
+    /// `enabled`
+    pub enabled: bool,
+    /// `group`
+    pub group: Option<Spanned<String>>,
+    /// `match`: all must hold.
+    pub conditions: Vec<ConditionEntry>,
+    /// `key`, or the descriptor of `scope`; `None` if both are absent.
+    pub key: Option<Vec<Spanned<Descriptor>>>,
+    /// Its other fields.
+    pub terms: LimitTerms,
+}
+
+/// One condition of a `match`, or of an entry of `allow` or `block`.
+#[derive(Clone, Debug)]
+pub struct ConditionEntry {
+    /// Where its name was written.
+    pub at: Span,
+    /// What it tests.
+    pub test: ConditionTest,
+}
+
+/// What a condition tests: one of the values must match.
+#[derive(Clone, Debug)]
+pub enum ConditionTest {
+    /// `path`: the request's path matches a pattern.
+    Path(Vec<Spanned<Pattern>>),
+    /// `methods` or `method`: in upper case.
+    Method(Vec<Spanned<String>>),
+    /// `ip`: the address is in a network; a plain address is a network of one.
+    Address(Vec<Spanned<IpNet>>),
+    /// Any other descriptor has one of these values.
+    Value(Descriptor, Vec<Spanned<String>>),
+}
+
+/// The fields that a limit and a tenant's rate limit share.
+#[derive(Clone, Debug, Default)]
+pub struct LimitTerms {
+    /// `algorithm`; a token bucket by default.
+    pub algorithm: Option<Spanned<Algorithm>>,
+    /// `sustained`
+    pub sustained: Option<Sustained>,
+    /// `burst`
+    pub burst: Option<Spanned<Burst>>,
+    /// `preset`
+    pub preset: Option<Spanned<Preset>>,
+    /// `carry`
+    pub carry: Carry,
+    /// `cost`
+    pub cost: Option<CostEntry>,
+    /// `strategy`, with `queue` and `degrade`.
+    pub strategy: StrategyEntry,
+    /// `mode`
+    pub mode: Option<Mode>,
+    /// `headers`
+    pub headers: Option<Vec<HeaderFamily>>,
+    /// `response_headers`
+    pub response_headers: Option<bool>,
+    /// `retry_jitter`
+    pub retry_jitter: Option<Jitter>,
+    /// `on_store_error`
+    pub on_store_error: Option<OnStoreError>,
+}
+
+/// `sustained`
+#[derive(Clone, Copy, Debug)]
+pub struct Sustained {
+    /// Where it was written.
+    pub at: Span,
+    /// `rate`: tokens a window, at least one. Whether it is in range for its window and algorithm, compiling checks.
+    pub rate: Spanned<u64>,
+    /// `window`; a second by default.
+    pub window: Spanned<Nanos>,
+}
+
+/// `burst`
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Burst {
+    /// `capacity`
+    Capacity(u32),
+    /// `allowance`: this many times the rate, in millionths.
+    Allowance(u64),
+}
+
+/// `preset`
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Preset {
+    /// Five times the rate.
+    Interactive,
+    /// The rate.
+    Strict,
+    /// Ten times the rate.
+    Batch,
+    /// The rate, and the cost comes from the request.
+    LlmTools,
+}
+
+/// `cost`
+#[derive(Clone, Debug)]
+pub enum CostEntry {
+    /// A number, at least one.
+    Fixed(Spanned<u32>),
+    /// `from`, with `default` and `max`.
+    From {
+        /// Which part of the request has the cost.
+        from: Spanned<Descriptor>,
+        /// The cost if that part is not a whole number above 0; at least one.
+        default: u32,
+        /// The highest cost; at least one.
+        max: u32,
+    },
+}
+
+/// `strategy`
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum StrategyEntry {
+    /// Deny the request.
+    #[default]
+    Reject,
+    /// Let the request wait for tokens.
+    Queue {
+        /// How many requests may wait for one bucket.
+        max_depth: u32,
+        /// How long a request may wait.
+        max_wait: Nanos,
+    },
+    /// Admit the request, marked with a tag.
+    Degrade {
+        /// The tag.
+        tag: String,
+    },
+}
+
+/// `mode`
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// The limit denies requests.
+    #[default]
+    Enforce,
+    /// The limit denies nobody; what it would deny is reported.
+    Shadow,
+}
+
+/// A family of response headers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum HeaderFamily {
+    /// `x-ratelimit`
+    XRateLimit,
+    /// `ratelimit-03`
+    RateLimit03,
+    /// `ietf`
+    Ietf,
+}
+
+/// `on_store_error`
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnStoreError {
+    /// Decide by a local bucket with this node's share.
+    #[default]
+    Local,
+    /// Admit requests.
+    Open,
+    /// Deny requests.
+    Closed,
+}
+
+/// How much may be added to `Retry-After`, in millionths: at most half.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Jitter(pub u32);
+
+/// An entry of `routes`.
+#[derive(Clone, Debug)]
+pub struct RouteEntry {
+    /// Where it is, as a path: `limits[3]`.
+    pub path: String,
+    /// The whole entry.
+    pub at: Span,
+    /// `enabled`
+    pub enabled: bool,
+    /// `path`
+    pub pattern: Spanned<Pattern>,
+    /// `methods`, in upper case; empty for every method.
+    pub methods: Vec<Spanned<String>>,
+    /// `cost`
+    pub cost: Option<u32>,
+}
+
+/// An entry of `tenants`.
+#[derive(Clone, Debug)]
+pub struct TenantEntry {
+    /// Where it is, as a path: `limits[3]`.
+    pub path: String,
+    /// The whole entry.
+    pub at: Span,
+    /// `id`
+    pub id: Spanned<String>,
+    /// `enabled`: a tenant that is switched off has no limit, but is still known.
+    pub enabled: bool,
+    /// `parent`
+    pub parent: Option<Spanned<String>>,
+    /// `rate_limit`
+    pub rate_limit: Option<TenantLimit>,
+}
+
+/// `rate_limit` of a tenant.
+#[derive(Clone, Debug)]
+pub struct TenantLimit {
+    /// The whole of it.
+    pub at: Span,
+    /// `sharing`
+    pub sharing: Sharing,
+    /// `budget`
+    pub budget: Option<Budget>,
+    /// `scope`, if it adds a descriptor; `tenant` and `global` add none.
+    pub scope: Option<Spanned<Descriptor>>,
+    /// Its other fields.
+    pub terms: LimitTerms,
+}
+
+/// `sharing`
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sharing {
+    /// Does not bind the tenants below.
+    #[default]
+    Private,
+    /// Binds the tenants below.
+    Inherit,
+    /// Binds the tenants below.
+    Enforce,
+}
+
+/// `budget`
+#[derive(Clone, Copy, Debug)]
+pub struct Budget {
+    /// Where it was written.
+    pub at: Span,
+    /// `mode`
+    pub mode: BudgetMode,
+    /// `total`, at least one.
+    pub total: Option<Spanned<u64>>,
+    /// `overcommit_ratio`, in millionths: one to two.
+    pub overcommit: Option<Spanned<u32>>,
+}
+
+/// `budget.mode`
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BudgetMode {
+    /// There is no budget.
+    #[default]
+    Unlimited,
+    /// The rates of the tenants below must fit in it.
+    Allocated,
+    /// The tenants below take tokens from it.
+    Shared,
+}
+
+/// An entry of `allow` or `block`.
+#[derive(Clone, Debug)]
+pub struct GateEntry {
+    /// Where it is, as a path: `limits[3]`.
+    pub path: String,
+    /// The whole entry.
+    pub at: Span,
+    /// `enabled`
+    pub enabled: bool,
+    /// Its conditions: all must hold, and there is at least one.
+    pub conditions: Vec<ConditionEntry>,
+    /// `reason`
+    pub reason: Option<String>,
+    /// `until`, as time since the epoch.
+    pub until: Option<Spanned<Nanos>>,
+}
+
+/// An entry of `bursts`.
+#[derive(Clone, Debug)]
+pub struct BurstEntry {
+    /// Where it is, as a path: `limits[3]`.
+    pub path: String,
+    /// The whole entry.
+    pub at: Span,
+    /// `name`
+    pub name: Spanned<String>,
+    /// `enabled`
+    pub enabled: bool,
+    /// `key`, or the descriptor of `scope`.
+    pub key: Vec<Spanned<Descriptor>>,
+    /// `window`; 10 s by default.
+    pub window: Nanos,
+    /// `threshold`; 50 by default.
+    pub threshold: u32,
+    /// `penalty`; 300 s by default.
+    pub penalty: Nanos,
+}

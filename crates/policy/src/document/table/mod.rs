@@ -1,0 +1,49 @@
+//! The tables that describe a policy document. They drive its check, the hints, the JSON Schema and the reference page.
+
+mod descriptors;
+mod entries;
+mod http;
+mod limits;
+mod names;
+
+#[cfg(test)]
+mod tests;
+
+pub(crate) use descriptors::descriptor;
+pub(crate) use entries::GATE;
+pub(crate) use limits::POLICY;
+pub(crate) use names::{NAME_PATTERN, TENANT_PREFIX};
+
+use tidegate_document::ObjectShape;
+
+/// Every map of a policy, in the order of the reference page.
+pub(crate) static OBJECTS: &[&ObjectShape] = &[
+    &POLICY,
+    &limits::DEFAULTS,
+    &limits::PATHS,
+    &limits::LIMIT,
+    &limits::MATCH,
+    &limits::SUSTAINED,
+    &limits::BURST_SIZE,
+    &limits::COST,
+    &limits::QUEUE,
+    &limits::DEGRADE,
+    &entries::ROUTE,
+    &entries::TENANT,
+    &entries::RATE_LIMIT,
+    &entries::BUDGET,
+    &GATE,
+    &entries::BURST,
+    &limits::ADAPTIVE,
+];
+
+/// The longest description, in bytes.
+const DESCRIPTION_MAX: usize = 4096;
+/// The longest penalty, in milliseconds: 366 days.
+const PENALTY_MAX: u64 = 366 * 86_400_000;
+/// The longest wait in a queue, in milliseconds: an hour.
+const WAIT_MAX: u64 = 3_600_000;
+/// The highest cost of a request.
+const COST_MAX: u64 = u32::MAX as u64;
+/// The highest rate that can be written. Whether a rate is in range for its window, compiling checks.
+const RATE_MAX: u64 = 1_000_000_000_000_000_000;

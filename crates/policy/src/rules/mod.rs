@@ -1,0 +1,19 @@
+//! The compiled policy: rules, gates and tenants, ready to be applied to requests.
+
+mod gate;
+mod judge;
+mod numbers;
+mod rule;
+mod rule_set;
+mod share;
+mod tenants;
+
+pub use gate::{Gate, GateRule};
+pub use judge::{Applicability, Judgement};
+pub use numbers::Numbers;
+pub(crate) use numbers::WindowLength;
+pub use rule::{CostRule, Group, Rule, Strategy, TagRule, Tier};
+pub(crate) use rule_set::{CompiledRoute, Routes};
+pub use rule_set::{DetectorRule, Plan, PlanItem, RuleSet};
+pub(crate) use tenants::TenantCharge;
+pub use tenants::{Tenant, Tenants};

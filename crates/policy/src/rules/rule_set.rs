@@ -1,0 +1,251 @@
+//! The compiled policy: immutable, and shared by all requests.
+
+use std::borrow::Cow;
+
+use smallvec::SmallVec;
+use tidegate_core::{Cost, Nanos};
+
+use crate::document::OnStoreError;
+use crate::matching::{Candidates, Index, PathTree};
+use crate::request::KeyBytes;
+use crate::{Descriptor, Facts, GateStage, PathSpelling, Pattern, Request};
+
+use super::{Gate, Rule, Tenants};
+
+/// A compiled policy.
+#[derive(Debug, Default)]
+pub struct RuleSet {
+    /// The limits in the order of the document, then those of tenants.
+    pub(crate) rules: Box<[Rule]>,
+    /// How many of them are entries of `limits`.
+    pub(crate) limit_count: usize,
+    pub(crate) index: Index,
+    pub(crate) routes: Routes,
+    pub(crate) tenants: Tenants,
+    pub(crate) allow: Gate,
+    pub(crate) block: Gate,
+    pub(crate) detectors: Box<[DetectorRule]>,
+    pub(crate) trust: bool,
+    pub(crate) shadow: bool,
+    pub(crate) queues: bool,
+    pub(crate) deny_unknown_tenants: bool,
+    pub(crate) response_headers: bool,
+    pub(crate) spelling: PathSpelling,
+}
+
+/// A burst detector.
+#[derive(Clone, Debug)]
+pub struct DetectorRule {
+    /// Its name.
+    pub name: Box<str>,
+    /// Which requests it counts together.
+    pub key: Box<[Descriptor]>,
+    /// When it is checked.
+    pub stage: GateStage,
+    /// The window in which it counts.
+    pub window: Nanos,
+    /// More requests than this in a window are a burst.
+    pub threshold: u32,
+    /// How long a warning lasts; a block lasts twice as long.
+    pub penalty: Nanos,
+}
+
+/// The entries of `routes`, with an index over their paths.
+#[derive(Debug, Default)]
+pub(crate) struct Routes {
+    pub(crate) entries: Box<[CompiledRoute]>,
+    pub(crate) paths: PathTree,
+}
+
+#[derive(Debug)]
+pub(crate) struct CompiledRoute {
+    pub(crate) pattern: Pattern,
+    pub(crate) methods: Box<[Box<str>]>,
+    pub(crate) cost: Option<Cost>,
+}
+
+impl Routes {
+    pub(crate) fn new(entries: Vec<CompiledRoute>) -> Routes {
+        let mut paths = PathTree::default();
+        (0..).zip(&entries).for_each(|(number, route)| paths.insert(&route.pattern, number));
+        Routes { entries: entries.into(), paths }
+    }
+
+    /// The first route that matches.
+    fn find(&self, facts: &Facts<'_, '_>) -> Option<&CompiledRoute> {
+        if self.entries.is_empty() {
+            return None;
+        }
+        let mut found = Candidates::new();
+        self.paths.find(facts.path.as_deref()?, &mut found);
+        let method = facts.request.method.as_deref();
+        let admits = |route: &CompiledRoute| {
+            route.methods.is_empty()
+                || method.is_some_and(|method| route.methods.iter().any(|m| m.eq_ignore_ascii_case(method)))
+        };
+        let first = found.into_iter().filter(|&number| admits(&self.entries[number as usize])).min()?;
+        Some(&self.entries[first as usize])
+    }
+}
+
+/// What a request has to be charged: one item for each limit that applies, in the order of decisions.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    items: SmallVec<[PlanItem; 8]>,
+    keys: KeyBytes,
+    /// Does the request name a tenant that the policy does not list, although it lists some?
+    pub unknown_tenant: bool,
+}
+
+/// A limit that applies to a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlanItem {
+    /// The number of its rule.
+    pub rule: u32,
+    key: (u32, u32),
+    /// How many tokens to charge.
+    pub cost: Cost,
+}
+
+impl Plan {
+    /// The limits that apply.
+    pub fn items(&self) -> &[PlanItem] {
+        &self.items
+    }
+
+    /// The key of an item, which identifies a bucket of the limit.
+    pub fn key(&self, item: &PlanItem) -> &[u8] {
+        &self.keys[item.key.0 as usize..item.key.1 as usize]
+    }
+
+    /// Adds a limit. Its key is everything in `keys` from `start` on.
+    fn push(&mut self, rule: u32, start: usize, cost: Cost) {
+        self.items.push(PlanItem { rule, key: (start as u32, self.keys.len() as u32), cost });
+    }
+}
+
+impl RuleSet {
+    /// Sets what happens while the store cannot be reached, for limits that do not set it themselves.
+    #[must_use]
+    pub fn or_on_store_error(mut self, choice: OnStoreError) -> RuleSet {
+        for rule in self.rules.iter_mut().filter(|rule| !rule.sets_on_store_error) {
+            rule.on_store_error = choice;
+        }
+        self
+    }
+
+    /// All rules: limits in the order of the document, then those of tenants.
+    pub fn rules(&self) -> &[Rule] {
+        &self.rules
+    }
+
+    /// The rules of `limits`.
+    pub fn limits(&self) -> &[Rule] {
+        &self.rules[..self.limit_count]
+    }
+
+    /// A rule by the number in a [`PlanItem`].
+    pub fn rule(&self, number: u32) -> &Rule {
+        &self.rules[number as usize]
+    }
+
+    /// The tenants.
+    pub fn tenants(&self) -> &Tenants {
+        &self.tenants
+    }
+
+    /// Requests that are denied.
+    pub fn block(&self) -> &Gate {
+        &self.block
+    }
+
+    /// Requests that bypass the limits.
+    pub fn allow(&self) -> &Gate {
+        &self.allow
+    }
+
+    /// The burst detectors.
+    pub fn detectors(&self) -> &[DetectorRule] {
+        &self.detectors
+    }
+
+    /// Does the trust of a request scale limits?
+    pub fn uses_trust(&self) -> bool {
+        self.trust
+    }
+
+    /// Does any limit make requests wait?
+    pub fn has_queues(&self) -> bool {
+        self.queues
+    }
+
+    /// Is the whole policy in shadow mode?
+    pub fn is_shadow(&self) -> bool {
+        self.shadow
+    }
+
+    /// May responses have headers that do not belong to a limit?
+    pub fn has_headers(&self) -> bool {
+        self.response_headers
+    }
+
+    /// Are requests of unknown tenants denied?
+    pub fn denies_unknown_tenants(&self) -> bool {
+        self.deny_unknown_tenants
+    }
+
+    /// Computes what matching needs of a request.
+    pub fn facts<'r, 'q>(&'r self, request: &'r Request<'q>) -> Facts<'r, 'q> {
+        let mut facts = Facts::with_spelling(request, self.spelling);
+        if let Some(route) = self.routes.find(&facts) {
+            (facts.route, facts.route_cost) = (Some(Cow::Borrowed(route.pattern.as_str())), route.cost);
+        }
+        facts
+    }
+
+    /// Finds the limits that apply to a request. It changes nothing; the store decides.
+    pub fn plan(&self, facts: &Facts<'_, '_>) -> Plan {
+        let mut plan = Plan::default();
+        self.plan_into(facts, &mut plan);
+        plan
+    }
+
+    /// The same, written to an empty plan in place: a plan is large, and this avoids moving it.
+    pub fn plan_into(&self, facts: &Facts<'_, '_>, plan: &mut Plan) {
+        let mut closed = SmallVec::<[u32; 16]>::new();
+        for number in self.index.candidates(facts) {
+            let rule = self.rule(number);
+            let group = rule.group.as_ref().map(|group| group.number);
+            if group.is_some_and(|group| closed.contains(&group))
+                || !rule.conditions.iter().all(|condition| condition.holds(facts))
+            {
+                continue;
+            }
+            let start = plan.keys.len();
+            if facts.write_key(&rule.key, &mut plan.keys).is_err() {
+                continue;
+            }
+            plan.push(number, start, rule.cost.charge(facts));
+            if let Some(group) = group.filter(|_| !rule.is_shadow()) {
+                closed.push(group);
+            }
+        }
+        self.plan_tenants(facts, plan);
+    }
+
+    fn plan_tenants(&self, facts: &Facts<'_, '_>, plan: &mut Plan) {
+        let Some(id) = facts.request.tenant.as_deref().filter(|_| !self.tenants.is_empty()) else { return };
+        let Some(tenant) = self.tenants.get(id) else {
+            plan.unknown_tenant = true;
+            return;
+        };
+        for charged in &tenant.charges {
+            let rule = self.rule(charged.rule);
+            let start = plan.keys.len();
+            if charged.is_own && !rule.key.is_empty() {
+                facts.write_scope(&rule.key, &mut plan.keys);
+            }
+            plan.push(charged.rule, start, rule.cost.charge(facts));
+        }
+    }
+}
