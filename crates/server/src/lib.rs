@@ -6,7 +6,6 @@ mod commands;
 mod grpc;
 mod http;
 pub mod identity;
-pub mod import;
 pub mod node;
 pub mod observe;
 pub mod reference;

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use http::request::Parts;
 use http::{Extensions, HeaderMap, Uri, header};
 use tidegate::engine::Request;
+use tidegate_proxies::{ForwardedSource, TrustedProxies, client_address};
 
 use crate::PeerAddr;
-use crate::forwarded::{ForwardedSource, TrustedProxies, client_address};
 
 type FindPeer = dyn Fn(&Extensions) -> Option<IpAddr> + Send + Sync;
 type Complete = dyn for<'p> Fn(&'p Parts, Request<'p>) -> Request<'p> + Send + Sync;

@@ -9,11 +9,11 @@ use http::request::Parts;
 use ipnet::IpNet;
 use tidegate::engine::{Limiter, LimiterError, Request, RuleSet};
 use tidegate::{Clock, Memory, MonotonicClock, Store};
+use tidegate_proxies::ForwardedSource;
 use tower_layer::Layer;
 
 use crate::RateLimit;
 use crate::describe::Describe;
-use crate::forwarded::ForwardedSource;
 
 /// Limits the services it is put around.
 ///

@@ -55,7 +55,7 @@
 //!
 //! Without it a request has no address, and limits by `ip` do not apply. Behind
 //! proxies, name them by [`RateLimitLayer::trusted_proxies`]; the module
-//! [`forwarded`] says how the client is found then.
+//! [`proxies`] says how the client is found then.
 //!
 //! # What a client sees
 //!
@@ -90,17 +90,18 @@ mod answer;
 mod body;
 mod describe;
 mod extensions;
-pub mod forwarded;
 mod layer;
 mod service;
 
 pub use body::ResponseBody;
 pub use extensions::{Degraded, PeerAddr, RateLimitInfo, Tightest};
-pub use forwarded::ForwardedSource;
 pub use layer::RateLimitLayer;
 pub use service::{RateLimit, ResponseFuture};
 /// The limiter and its policy, in the version that this crate is made for.
 pub use tidegate;
+/// Finds the client behind trusted proxies.
+pub use tidegate_proxies as proxies;
+pub use tidegate_proxies::{ForwardedSource, IpNet, TrustedProxies, client_address};
 
 /// The example of the README is tested like those here.
 #[cfg(doctest)]

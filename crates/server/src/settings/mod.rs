@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use ipnet::IpNet;
 use tidegate::engine::InvalidCredentials;
 use tidegate_policy::OnStoreError;
-use tidegate_tower::forwarded::ForwardedSource;
+use tidegate_proxies::ForwardedSource;
 
 pub(crate) use given::{FlagsAndEnvironment, kill_switch_from};
 pub(crate) use masked::masked;

@@ -6,7 +6,7 @@ use tidegate::engine::InvalidCredentials;
 use tidegate_policy::Problem;
 use tidegate_policy::form;
 use tidegate_policy::node::DocumentNode;
-use tidegate_tower::forwarded::ForwardedSource;
+use tidegate_proxies::ForwardedSource;
 
 use super::table::SETTINGS;
 use super::{Jwt, JwtKey, Listener, LogFormat, Settings, TlsFiles, masked};
