@@ -1,4 +1,4 @@
-//! What clients and services are told.
+//! What clients get in responses, and services in requests.
 
 use crate::common::{ask, from, get, header, layer};
 use http::StatusCode;
@@ -46,8 +46,8 @@ fn a_refused_request_is_told_why_and_when_to_come_back() {
     assert_eq!(body["error"], "rate_limit_exceeded");
     assert_eq!((&body["retry_after"], &body["retry_after_ms"]), (&1.into(), &1000.into()));
     assert_eq!((&body["violated_rule"], &body["violated_tier"]), (&"all".into(), &"global".into()));
-    let standing = answer.extensions().get::<RateLimitInfo>().unwrap();
-    assert_eq!((standing.allowed, standing.reason.as_str()), (false, "token_bucket_exceeded"));
+    let info = answer.extensions().get::<RateLimitInfo>().unwrap();
+    assert_eq!((info.allowed, info.reason.as_str()), (false, "token_bucket_exceeded"));
 
     clock.advance(Nanos::SECOND);
     assert_eq!(ask(&layer, get("/")).status(), StatusCode::OK, "the wait is a promise");

@@ -1,4 +1,4 @@
-//! All of it at once: axum on a real port, asked over a plain connection.
+//! End to end: axum on a real port, called over a TCP connection.
 
 use std::net::SocketAddr;
 

@@ -1,4 +1,4 @@
-//! Who a request is from.
+//! How the client of a request is found.
 
 use std::net::IpAddr;
 
@@ -34,7 +34,7 @@ fn a_spoofed_header_from_a_stranger_changes_nothing() {
         let request = from("203.0.113.7").header("x-forwarded-for", spoofed);
         assert!(!admits(&layer, request.header("forwarded", "for=1.2.3.4")), "{spoofed}");
     }
-    assert!(admits(&layer, from("1.2.3.4")), "nobody has paid with this address");
+    assert!(admits(&layer, from("1.2.3.4")), "no request was charged to this address");
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn the_address_may_come_from_somewhere_else() {
     let over = |address: &str| get("/").extension(Connection(address.parse().unwrap()));
     assert!(admits(&layer, over("203.0.113.7")));
     assert!(!admits(&layer, over("203.0.113.7")));
-    assert!(admits(&layer, from("203.0.113.7")), "the usual place is not looked at any more");
+    assert!(admits(&layer, from("203.0.113.7")), "`PeerAddr` is no longer read");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! gRPC: what a refusal looks like on the wire, and to a tonic client.
+//! gRPC refusals, on the wire and as a tonic client sees them.
 
 use std::convert::Infallible;
 use std::task::{Context, Poll};
@@ -55,7 +55,7 @@ fn a_server_that_is_short_of_room_is_unavailable() {
     assert_eq!(header(&ask(&layer, grpc_call()), "grpc-status"), "14");
 }
 
-/// Messages that are bytes and nothing more, so that no schema is needed.
+/// A codec for messages of plain bytes, so that no schema is needed.
 #[derive(Clone, Copy, Default)]
 struct Raw;
 
@@ -93,7 +93,7 @@ impl Decoder for Raw {
     }
 }
 
-/// A service as tonic generates it, with one method, which says what it is told.
+/// A service as tonic generates it, with one method, which returns its input.
 #[derive(Clone)]
 struct Echo;
 

@@ -1,4 +1,4 @@
-//! `strategy: queue`: requests that wait, on a clock that only moves when told.
+//! `strategy: queue`: requests that wait, on a manual clock.
 
 use std::convert::Infallible;
 use std::pin::{Pin, pin};
@@ -14,7 +14,7 @@ use tower::{Layer, Service, service_fn};
 const QUEUE: &str = "name: all, scope: global, strategy: queue, queue: { max_depth: 2, max_wait: 5s }, \
                      sustained: { rate: 1, window: second }";
 
-/// A layer whose one token is taken.
+/// A layer with one token, which is used up.
 fn exhausted() -> (ManualClock, TestLayer) {
     let (clock, layer) = layer(&[QUEUE]);
     assert_eq!(crate::common::ask(&layer, get("/")).status(), StatusCode::OK);
@@ -56,7 +56,7 @@ fn a_full_queue_refuses_with_503() {
     let refused = finish(start(&layer));
     assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
     assert_eq!(header(&refused, "x-ratelimit-reason"), "queue_full");
-    assert_eq!(header(&refused, "retry-after"), "3", "after those that wait");
+    assert_eq!(header(&refused, "retry-after"), "3", "after the waiting requests");
     for waiting in waiting {
         clock.advance(Nanos::SECOND);
         assert_eq!(finish(waiting).status(), StatusCode::OK);
@@ -75,7 +75,7 @@ fn a_client_that_goes_away_gives_its_place_back() {
     assert_eq!(finish(next).status(), StatusCode::OK, "and the first token is its own");
 }
 
-/// The clock of a runtime.
+/// The clock of a tokio runtime.
 #[derive(Clone)]
 struct RuntimeClock(tokio::time::Instant);
 
@@ -92,7 +92,7 @@ impl Sleep for RuntimeClock {
     }
 }
 
-/// The same on tokio's clock, which moves by itself when all wait.
+/// The same on tokio's paused clock, which advances when all tasks wait.
 #[tokio::test(start_paused = true)]
 async fn waiting_works_on_a_runtime() {
     use std::time::Duration;
@@ -112,7 +112,7 @@ async fn waiting_works_on_a_runtime() {
     let layer = RateLimitLayer::new(Arc::new(limiter));
     let ask = || layer.layer(crate::common::echo()).call(get("/").body(String::new()).unwrap());
     assert_eq!(ask().await.unwrap().status(), StatusCode::OK);
-    assert!(timeout(Duration::from_secs(30), ask()).await.is_err(), "it waits, and is given up");
+    assert!(timeout(Duration::from_secs(30), ask()).await.is_err(), "it waits longer than the timeout");
     let patient = timeout(Duration::from_secs(61), ask()).await.expect("a minute is enough");
     assert_eq!(patient.unwrap().status(), StatusCode::OK);
 }

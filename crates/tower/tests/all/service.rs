@@ -11,8 +11,7 @@ use tower::{Layer, Service, ServiceExt, service_fn};
 
 const ONE: &str = "name: all, scope: global, sustained: { rate: 1, window: hour }";
 
-/// Panics when it is called without having been polled, as services may; clones
-/// of it start anew.
+/// A service that panics when it is called before `poll_ready`, as services may. Its clones are not ready.
 struct Picky {
     ready: bool,
     calls: Arc<AtomicU32>,

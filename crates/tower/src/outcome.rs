@@ -1,5 +1,4 @@
-//! What a decision means for the answer: a refusal, or headers on the service's
-//! own.
+//! Turns a decision into a refusal, or into headers for the response of the service.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -13,63 +12,62 @@ use crate::{Degraded, RateLimitInfo};
 
 const GRPC: &str = "application/grpc";
 
-/// How a decision goes on. It holds on to nothing of the decision, which should
-/// not be kept while a service takes its time.
+/// The outcome of a decision. It borrows nothing from the decision, which should not be kept while the service works.
 pub(crate) enum LayerOutcome {
-    /// The service is not asked.
+    /// The request is refused with this response; the service is not called.
     Refuse(Box<Response<String>>),
-    /// The service answers, and this is added.
+    /// The service is called, and this is added to request and response.
     Pass(LayerAdditions),
 }
 
-/// What an admitted request and its response are given on their way.
+/// What is added to an admitted request and to its response.
 pub(crate) struct LayerAdditions {
     headers: Vec<(HeaderName, HeaderValue)>,
-    standing: RateLimitInfo,
+    info: RateLimitInfo,
     degraded: Option<Degraded>,
     degraded_header: Option<(HeaderName, HeaderValue)>,
 }
 
 impl LayerOutcome {
-    /// For whoever asked by a request with these headers.
-    pub(crate) fn to(decision: &Decision, asked: &HeaderMap) -> LayerOutcome {
-        let (mut headers, standing) = (headers(decision), RateLimitInfo::of(decision));
+    /// For a request with these headers.
+    pub(crate) fn new(decision: &Decision, request: &HeaderMap) -> LayerOutcome {
+        let (mut headers, info) = (headers(decision), RateLimitInfo::of(decision));
         if decision.is_allowed() {
             let degraded = decision.degraded().map(|tag| Degraded(Arc::from(tag)));
-            // The mark is told even where a layer further in speaks for the limits.
+            // Taken out of the list: this header is added even if an inner layer provides the other ones.
             let degraded_header = headers.pop_if(|(name, _)| name == headers::DEGRADED);
-            return LayerOutcome::Pass(LayerAdditions { headers, standing, degraded, degraded_header });
+            return LayerOutcome::Pass(LayerAdditions { headers, info, degraded, degraded_header });
         }
-        let mut response = if is_grpc(asked) { grpc_refusal(decision) } else { http_refusal(decision) };
+        let mut response = if is_grpc(request) { grpc_refusal(decision) } else { http_refusal(decision) };
         response.headers_mut().extend(headers);
-        response.extensions_mut().insert(standing);
+        response.extensions_mut().insert(info);
         LayerOutcome::Refuse(Box::new(response))
     }
 }
 
 impl LayerAdditions {
-    /// Tells the service what was decided.
-    pub(crate) fn mark(&self, request: &mut Extensions) {
-        request.insert(self.standing.clone());
+    /// Adds the decision to the extensions of the request, for the service.
+    pub(crate) fn add_to_request(&self, request: &mut Extensions) {
+        request.insert(self.info.clone());
         if let Some(degraded) = &self.degraded {
             request.insert(degraded.clone());
         }
     }
 
-    /// Tells the client what was decided. If the response comes from a layer
-    /// further in, the tighter of the two speaks.
-    pub(crate) fn tell<B>(self, response: &mut Response<B>) {
-        if let Some((name, mark)) = self.degraded_header {
-            response.headers_mut().insert(name, mark);
+    /// Adds headers and extensions to the response. If an inner layer has added its own and they are tighter, those
+    /// stay.
+    pub(crate) fn add_to_response<B>(self, response: &mut Response<B>) {
+        if let Some((name, tag)) = self.degraded_header {
+            response.headers_mut().insert(name, tag);
         }
         let inner = response.extensions().get::<RateLimitInfo>();
-        if inner.is_some_and(|inner| inner.is_tighter_than(&self.standing)) {
+        if inner.is_some_and(|inner| inner.is_tighter_than(&self.info)) {
             return;
         }
         for (name, value) in self.headers {
             response.headers_mut().insert(name, value);
         }
-        response.extensions_mut().insert(self.standing);
+        response.extensions_mut().insert(self.info);
     }
 }
 
@@ -78,7 +76,7 @@ fn headers(decision: &Decision) -> Vec<(HeaderName, HeaderValue)> {
     decision.headers(|name, value| {
         headers.push((
             HeaderName::from_static(name),
-            HeaderValue::from_str(value).expect("only visible ASCII is written"),
+            HeaderValue::from_str(value).expect("header values are visible ASCII"),
         ));
     });
     headers
@@ -96,17 +94,15 @@ fn http_refusal(decision: &Decision) -> Response<String> {
     response
 }
 
-/// Does a gRPC client ask? `application/grpc-web` is not meant: browsers
-/// understand a plain 429.
-fn is_grpc(asked: &HeaderMap) -> bool {
-    let kind = asked.get(CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
+/// Is it a gRPC request? `application/grpc-web` is not one: browsers understand a plain 429.
+fn is_grpc(request: &HeaderMap) -> bool {
+    let kind = request.get(CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
     let Some((start, rest)) = kind.split_at_checked(GRPC.len()) else { return false };
     start.eq_ignore_ascii_case(GRPC.as_bytes()) && matches!(rest.first(), None | Some(b'+' | b';' | b' '))
 }
 
-/// A refusal as gRPC has it: a response of nothing but trailers, which HTTP sees
-/// as headers. `grpc-retry-pushback-ms` is what clients that retry by themselves
-/// go by; below zero it tells them not to.
+/// A gRPC refusal: a response with trailers only, which HTTP sends as headers. Clients that retry automatically wait
+/// `grpc-retry-pushback-ms`; a negative value means that they must not retry.
 fn grpc_refusal(decision: &Decision) -> Response<String> {
     let status = HeaderValue::from_static(match decision.client_status() {
         401 => "16",
@@ -125,11 +121,12 @@ fn grpc_refusal(decision: &Decision) -> Response<String> {
     response
 }
 
-/// The message, percent-encoded as gRPC wants it.
+/// The message, percent-encoded as gRPC requires.
 fn grpc_message(decision: &Decision) -> String {
     let what = if decision.challenge().is_some() { "not authenticated" } else { "rate limited" };
     let mut message = format!("{what}: {}", decision.reason());
-    let mut add = |text: std::fmt::Arguments<'_>| message.write_fmt(text).expect("a String takes all");
+    let mut add =
+        |text: std::fmt::Arguments<'_>| message.write_fmt(text).expect("writing to a String cannot fail");
     if let Some(rule) = decision.violated_rule().filter(|rule| *rule != decision.reason().as_str()) {
         add(format_args!(" ({rule})"));
     }
@@ -144,7 +141,7 @@ fn percent_encoded(text: &str) -> String {
     for byte in text.bytes() {
         match byte {
             b' '..=b'~' if byte != b'%' => encoded.push(byte.into()),
-            _ => write!(encoded, "%{byte:02X}").expect("a String takes all"),
+            _ => write!(encoded, "%{byte:02X}").expect("writing to a String cannot fail"),
         }
     }
     encoded
