@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use crate::common::{TestLayer, ask, from, get, header, layer};
+use crate::common::{TestLayer, from, get, header, layer, send};
 use http::StatusCode;
 use tidegate::Cost;
 use tidegate::engine::Trust;
@@ -15,7 +15,7 @@ fn per_ip() -> TestLayer {
 }
 
 fn admits(layer: &TestLayer, request: http::request::Builder) -> bool {
-    ask(layer, request).status() == StatusCode::OK
+    send(layer, request).status() == StatusCode::OK
 }
 
 #[test]
@@ -139,9 +139,9 @@ fn the_application_sets_cost_and_trust() {
         let trusted = parts.headers.contains_key("x-trusted");
         request.cost(Cost::new(cost)).trust(if trusted { Trust::FULL } else { Trust::NONE })
     });
-    let plain = ask(&layer, get("/heavy").header("x-api-key", "a"));
+    let plain = send(&layer, get("/heavy").header("x-api-key", "a"));
     assert_eq!(header(&plain, "x-ratelimit-remaining"), "5");
-    let trusted = ask(&layer, get("/").header("x-api-key", "b").header("x-trusted", "1"));
+    let trusted = send(&layer, get("/").header("x-api-key", "b").header("x-trusted", "1"));
     assert_eq!(header(&trusted, "x-ratelimit-limit"), "20");
 }
 

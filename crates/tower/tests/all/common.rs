@@ -62,11 +62,11 @@ pub(crate) fn from(peer: &str) -> http::request::Builder {
 pub(crate) type LayerOutcome = Response<String>;
 
 /// Calls an [`echo`] behind the layer. The response must be ready at once.
-pub(crate) fn ask(layer: &TestLayer, request: http::request::Builder) -> LayerOutcome {
+pub(crate) fn send(layer: &TestLayer, request: http::request::Builder) -> LayerOutcome {
     let answering = layer.layer(echo()).oneshot(request.body("asked".to_owned()).unwrap());
     match poll(pin!(answering)) {
         Poll::Ready(answer) => read(answer.unwrap()),
-        Poll::Pending => panic!("it waits"),
+        Poll::Pending => panic!("the response is not ready"),
     }
 }
 
@@ -85,7 +85,7 @@ pub(crate) fn read<B: Body<Data = Bytes, Error: std::fmt::Debug>>(response: Resp
                 text.push_str(std::str::from_utf8(&data).unwrap());
             }
             Poll::Ready(None) => return Response::from_parts(parts, text),
-            Poll::Pending => panic!("the body waits"),
+            Poll::Pending => panic!("the body is not ready"),
         }
     }
 }
