@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use tidegate_tower::forwarded::{ForwardedSource, TrustedProxies, client_address};
+use tidegate_proxies::{ForwardedSource, TrustedProxies, client_address};
 
 use crate::target::{FuzzFailure, kind_of};
 

@@ -8,7 +8,6 @@ mod commands;
 mod grpc;
 mod http;
 pub mod identity;
-pub mod import;
 pub mod node;
 pub mod observe;
 pub mod reference;

@@ -1,4 +1,4 @@
-//! The body of a response: the service's own, or that of a refusal.
+//! The body of a response: that of the service, or that of a refusal.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -8,8 +8,7 @@ use http_body::{Frame, SizeHint};
 use pin_project_lite::pin_project;
 
 pin_project! {
-    /// The body of a response that went through a [`RateLimit`](crate::RateLimit):
-    /// the service's own, or that of a refusal.
+    /// The body of a response of a [`RateLimit`](crate::RateLimit): that of the inner service, or that of a refusal.
     #[derive(Debug)]
     pub struct ResponseBody<B> {
         #[pin]
@@ -22,13 +21,13 @@ pin_project! {
     #[project = ContentView]
     enum Content<B> {
         Service { #[pin] body: B },
-        // Nothing, once it has been read.
+        // Empty once it has been read.
         Refusal { text: Bytes },
     }
 }
 
 impl<B> ResponseBody<B> {
-    /// The service's own body, as it is.
+    /// The body of the inner service, unchanged.
     pub(crate) fn of_service(body: B) -> ResponseBody<B> {
         ResponseBody { content: Content::Service { body } }
     }
@@ -87,7 +86,7 @@ mod tests {
     fn next<B: Body<Data = Bytes, Error: std::fmt::Debug>>(body: Pin<&mut B>) -> Option<Bytes> {
         match body.poll_frame(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(frame) => frame.map(|frame| frame.unwrap().into_data().unwrap()),
-            Poll::Pending => panic!("all of it is there"),
+            Poll::Pending => panic!("the body is not ready"),
         }
     }
 

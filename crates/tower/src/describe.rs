@@ -1,4 +1,4 @@
-//! From an HTTP request to a request as a policy sees it.
+//! Turns an HTTP request into a [`Request`] for the limiter.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -7,14 +7,14 @@ use std::sync::Arc;
 use http::request::Parts;
 use http::{Extensions, HeaderMap, Uri, header};
 use tidegate::engine::Request;
+use tidegate_proxies::{ForwardedSource, TrustedProxies, client_address};
 
 use crate::PeerAddr;
-use crate::forwarded::{ForwardedSource, TrustedProxies, client_address};
 
 type FindPeer = dyn Fn(&Extensions) -> Option<IpAddr> + Send + Sync;
 type Complete = dyn for<'p> Fn(&'p Parts, Request<'p>) -> Request<'p> + Send + Sync;
 
-/// How requests are described.
+/// How requests are described to the limiter.
 #[derive(Clone, Default)]
 pub(crate) struct Describe {
     pub(crate) trusted: TrustedProxies,
@@ -24,16 +24,15 @@ pub(crate) struct Describe {
 }
 
 impl Describe {
-    /// All that can be told of a request. Nearly all of it is borrowed.
+    /// Describes a request, borrowing nearly everything.
     pub(crate) fn request<'p>(&self, parts: &'p Parts) -> Request<'p> {
         let uri = whole_uri(parts);
         let mut request = Request::new().method(parts.method.as_str()).path(uri.path());
         request.ip = self.client_address(parts);
         request.host = host(&parts.uri, &parts.headers).map(Into::into);
         request.query = uri.query().map(Into::into);
-        // All of them: a client must not be able to push one out of sight by
-        // sending many. Servers bound their number. A value that is no text is
-        // shown as far as it is one, so that it does not count as absent.
+        // All headers: with a bound here, a client could hide one by sending many others. Servers bound their number.
+        // A value that is not UTF-8 is passed on with replacement characters, so that it does not count as absent.
         request.headers.extend(
             parts
                 .headers
@@ -68,16 +67,16 @@ impl fmt::Debug for Describe {
 }
 
 fn known_peer(extensions: &Extensions) -> Option<IpAddr> {
-    let told = extensions.get::<PeerAddr>().map(|peer| peer.0.ip());
+    let peer = extensions.get::<PeerAddr>().map(|peer| peer.0.ip());
     #[cfg(feature = "axum")]
-    let told = told.or_else(|| {
+    let peer = peer.or_else(|| {
         let connection = extensions.get::<axum::extract::ConnectInfo<std::net::SocketAddr>>();
         connection.map(|peer| peer.0.ip())
     });
-    told
+    peer
 }
 
-/// Nested routers of axum cut the path; policies are written for the whole of it.
+/// The URI with the whole path: nested routers of axum remove the prefix, but policies match the whole path.
 fn whole_uri(parts: &Parts) -> &Uri {
     #[cfg(feature = "axum")]
     if let Some(original) = parts.extensions.get::<axum::extract::OriginalUri>() {
@@ -86,8 +85,8 @@ fn whole_uri(parts: &Parts) -> &Uri {
     &parts.uri
 }
 
-/// The host asked for. The URI's goes before that of the header, as RFC 9112
-/// says. Neither a port nor a dot at the end makes it another host.
+/// The requested host, from the URI or, if it has none, from the `Host` header (RFC 9112), without a port or a final
+/// dot.
 fn host<'p>(uri: &'p Uri, headers: &'p HeaderMap) -> Option<&'p str> {
     let authority = match uri.authority() {
         Some(authority) => authority.as_str(),
@@ -95,7 +94,7 @@ fn host<'p>(uri: &'p Uri, headers: &'p HeaderMap) -> Option<&'p str> {
     };
     let authority = authority.rsplit_once('@').map_or(authority, |(_user, host)| host);
     let end = match authority.strip_prefix('[') {
-        Some(bracketed) => bracketed.find(']').map(|place| place + 2),
+        Some(bracketed) => bracketed.find(']').map(|end| end + 2),
         None => authority.find(':'),
     };
     let host = &authority[..end.unwrap_or(authority.len())];
@@ -149,7 +148,7 @@ mod tests {
             assert_eq!(host(&parts.uri, &parts.headers), Some(expected), "{header}");
         }
         let parts = parts(http::Request::builder().uri("http://a.example:80/").header("host", "b.example"));
-        assert_eq!(host(&parts.uri, &parts.headers), Some("a.example"), "the URI goes first");
+        assert_eq!(host(&parts.uri, &parts.headers), Some("a.example"), "the URI takes precedence");
     }
 
     #[test]
@@ -161,7 +160,7 @@ mod tests {
         let parts = parts(builder.header("x-api-key", HeaderValue::from_bytes(b"k\xff").unwrap()));
         let request = Describe::default().request(&parts);
         let key = request.headers.iter().find(|(name, _)| name == "x-api-key").unwrap();
-        assert_eq!(key.1, "k\u{fffd}", "shown as far as it is text");
+        assert_eq!(key.1, "k\u{fffd}", "the rest is replaced");
     }
 
     #[test]

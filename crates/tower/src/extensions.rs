@@ -1,5 +1,4 @@
-//! What the layer reads from a request's extensions, and what it leaves there and
-//! in those of the response.
+//! The types that the layer reads from, and adds to, the extensions of requests and responses.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -7,34 +6,31 @@ use std::time::Duration;
 
 use tidegate::engine::{Decision, Reason};
 
-/// The address that a connection came from, for servers that do not tell it in a
-/// way of their own.
+/// The peer address of the connection. Servers insert it into the extensions of each request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PeerAddr(pub SocketAddr);
 
-/// The mark of a request that exceeded a limit whose strategy is `degrade`: the
-/// handler may give a cheaper answer. It is in the request's extensions, only if
-/// the request is marked.
+/// The tag of a request that exceeded a limit with the strategy `degrade`: the handler may give a cheaper response.
+/// Only such requests have it in their extensions.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Degraded(pub Arc<str>);
 
-/// What was decided, in the extensions of every request that reaches the inner
-/// service, and in those of every response.
+/// The decision, in the extensions of every request that reaches the inner service and of every response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RateLimitInfo {
     /// Was the request admitted?
     pub allowed: bool,
-    /// Why.
+    /// The reason for the decision.
     pub reason: Reason,
-    /// The limit that speaks for all, if any applies.
+    /// The tightest limit, if any applies.
     pub tightest: Option<Tightest>,
     /// How long the request waited in a queue.
     pub queued: Option<Duration>,
 }
 
-/// The tightest limit after a decision: when denied the one with the longest
-/// wait, when allowed the one with the smallest share remaining.
+/// The tightest limit after a decision: if the request is refused, the limit with the longest wait; if it is admitted,
+/// the limit with the smallest fraction of its tokens left.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Tightest {
@@ -42,9 +38,9 @@ pub struct Tightest {
     pub name: Arc<str>,
     /// Its capacity, or its limit per window.
     pub limit: u32,
-    /// What is left of it.
+    /// How much of it is left.
     pub remaining: u32,
-    /// How long until all of it is back.
+    /// How long until it is full again.
     pub reset_after: Duration,
 }
 
@@ -63,9 +59,10 @@ impl RateLimitInfo {
         }
     }
 
-    /// Is this what a client should be told, rather than `other`? A refusal
-    /// before anything else, then the smaller share that remains.
+    /// Should the client get the headers of this decision rather than those of `other`? A refusal goes before an
+    /// admission, then the smaller remaining fraction.
     pub(crate) fn is_tighter_than(&self, other: &RateLimitInfo) -> bool {
+        // Compares the fractions by cross-multiplying.
         let share = |of: &Tightest, by: &Tightest| u64::from(of.remaining) * u64::from(by.limit);
         match (&self.tightest, &other.tightest) {
             _ if self.allowed != other.allowed => other.allowed,
@@ -79,7 +76,7 @@ impl RateLimitInfo {
 mod tests {
     use super::*;
 
-    fn standing(allowed: bool, numbers: Option<(u32, u32)>) -> RateLimitInfo {
+    fn info(allowed: bool, numbers: Option<(u32, u32)>) -> RateLimitInfo {
         let tightest = numbers.map(|(remaining, limit)| Tightest {
             name: "limit".into(),
             limit,
@@ -91,15 +88,11 @@ mod tests {
 
     #[test]
     fn refusals_come_first_then_the_smaller_share() {
-        let ordered = [
-            standing(false, None),
-            standing(true, Some((1, 10))),
-            standing(true, Some((300, 1_000))),
-            standing(true, None),
-        ];
-        for (place, tighter) in ordered.iter().enumerate() {
+        let ordered =
+            [info(false, None), info(true, Some((1, 10))), info(true, Some((300, 1_000))), info(true, None)];
+        for (index, tighter) in ordered.iter().enumerate() {
             assert!(!tighter.is_tighter_than(tighter));
-            for looser in &ordered[place + 1..] {
+            for looser in &ordered[index + 1..] {
                 assert!(tighter.is_tighter_than(looser), "{tighter:?} {looser:?}");
                 assert!(!looser.is_tighter_than(tighter), "{tighter:?} {looser:?}");
             }

@@ -1,69 +1,141 @@
-//! The layer: what is limited, and how requests are read.
+//! The layer: its constructors, and how requests are described to the limiter.
 
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::Extensions;
 use http::request::Parts;
-use ipnet::IpNet;
-use tidegate::engine::{Limiter, LimiterError, Request, RuleSet};
-use tidegate::{Clock, Memory, MonotonicClock, Store};
+use tidegate::engine::{LimitBuilder, Limiter, LimiterError, PolicyBuilder, PolicyError, Request, RuleSet};
+use tidegate::{Clock, LimitError, Memory, MonotonicClock, Store};
+use tidegate_proxies::{ForwardedSource, IpNet};
 use tower_layer::Layer;
 
 use crate::RateLimit;
 use crate::describe::Describe;
-use crate::forwarded::ForwardedSource;
 
-/// Limits the services it is put around.
+/// Limits the requests of the services it is put around.
 ///
-/// All clones and all services made by it share one limiter; keep an `Arc` of it
-/// to change the policy at run time with [`Limiter::swap`].
+/// All clones of a layer, and all services made by them, share one limiter. Use [`RateLimitLayer::limiter`] and
+/// [`Limiter::swap`] to change the policy at run time.
+///
+/// The limiter keeps its state in the memory of this process by default (`S = Memory`). Any other [`Store`] works too:
+/// see [`RateLimitLayer::with_store`].
+#[must_use = "a layer limits nothing until it is put around a service"]
 pub struct RateLimitLayer<S = Memory, C = MonotonicClock> {
     limiter: Arc<Limiter<S, C>>,
     describe: Arc<Describe>,
 }
 
+/// Why a layer could not be built.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LayerError {
+    /// The limits are not valid.
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+    /// There are too many limits, or there is no memory for them.
+    #[error(transparent)]
+    Limiter(#[from] LimiterError),
+}
+
 impl RateLimitLayer {
-    /// With a limiter of its own, in this process's memory.
+    /// Admits this many requests per window from each client address, and as many at once.
+    ///
+    /// IPv6 clients are limited by their /64 network. A request whose address is not known is not limited; the crate
+    /// documentation says how the address is found. For other bursts and keys, see [`RateLimitLayer::for_limits`].
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tidegate_tower::RateLimitLayer;
+    ///
+    /// let ten_per_second = RateLimitLayer::per_ip(10, Duration::from_secs(1))?;
+    /// # Ok::<(), tidegate_tower::LayerError>(())
+    /// ```
     ///
     /// # Errors
-    /// When the policy has more limits than a store can hold, or the memory cannot be reserved.
+    /// When `requests` is zero or too large, when the window is not a whole number of milliseconds or is too long, or
+    /// when there is no memory for the limiter.
+    pub fn per_ip(requests: u64, window: Duration) -> Result<RateLimitLayer, LayerError> {
+        RateLimitLayer::for_limits([LimitBuilder::new("per-ip", requests, window).key(["ip"])])
+    }
+
+    /// Admits a request if all of these limits admit it.
+    ///
+    /// ```
+    /// use tidegate_tower::{LimitBuilder, RateLimitLayer};
+    ///
+    /// let layer = RateLimitLayer::for_limits([
+    ///     LimitBuilder::per_second("per-ip", 10).key(["ip"]).burst(50),
+    ///     LimitBuilder::per_minute("per-key", 1_000).key(["header:x-api-key"]),
+    ///     LimitBuilder::per_minute("uploads", 5).key(["ip"]).when("path", ["/upload/**"]),
+    /// ])?;
+    /// # Ok::<(), tidegate_tower::LayerError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When a limit is not valid, when there are more limits than the limiter can hold, or when there is no memory for
+    /// it.
+    pub fn for_limits(limits: impl IntoIterator<Item = LimitBuilder>) -> Result<RateLimitLayer, LayerError> {
+        let policy = limits.into_iter().fold(PolicyBuilder::new(), PolicyBuilder::limit).build()?;
+        Ok(RateLimitLayer::for_policy(policy)?)
+    }
+
+    /// Decides by this policy, with the state in the memory of this process.
+    ///
+    /// # Errors
+    /// When the policy has more limits than the limiter can hold, or there is no memory for it.
     pub fn for_policy(rules: impl Into<RuleSet>) -> Result<RateLimitLayer, LimiterError> {
         Ok(RateLimitLayer::new(Arc::new(Limiter::new(rules)?)))
     }
 }
 
+impl<S: Store> RateLimitLayer<S> {
+    /// Decides by this policy, with the state in this store. With the store of the crate `tidegate-redis`, all
+    /// processes that use it share the limits.
+    ///
+    /// ```
+    /// use tidegate_tower::tidegate::{Memory, MemoryOptions};
+    /// use tidegate_tower::{LimitBuilder, PolicyBuilder, RateLimitLayer};
+    ///
+    /// let policy = PolicyBuilder::new().limit(LimitBuilder::per_second("per-ip", 10).key(["ip"])).build()?;
+    /// let store = Memory::new(MemoryOptions { max_keys: 10_000, ..MemoryOptions::default() })?;
+    /// let layer = RateLimitLayer::with_store(policy, store)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When the policy has more limits than the store can hold.
+    pub fn with_store(rules: impl Into<RuleSet>, store: S) -> Result<RateLimitLayer<S>, LimitError> {
+        Ok(RateLimitLayer::new(Arc::new(Limiter::with_store(rules, store, MonotonicClock::new())?)))
+    }
+}
+
 impl<S: Store, C: Clock> RateLimitLayer<S, C> {
-    /// With a limiter on any store, which others may use as well.
+    /// Decides by this limiter, which other parts of the program may use as well.
     pub fn new(limiter: Arc<Limiter<S, C>>) -> RateLimitLayer<S, C> {
         RateLimitLayer { limiter, describe: Arc::default() }
     }
 
-    /// The proxies whose word about a client's address is believed. Unless this
-    /// is said, that is only this machine: `127.0.0.1/32` and `::1/128`.
-    #[must_use]
+    /// The networks of your proxies, whose headers are believed. By default only this machine is trusted:
+    /// `127.0.0.1/32` and `::1/128`.
     pub fn trusted_proxies(mut self, networks: impl IntoIterator<Item = IpNet>) -> Self {
         self.describe_mut().trusted = networks.into_iter().collect();
         self
     }
 
-    /// Where trusted proxies tell a client's address: `X-Forwarded-For`, unless
-    /// this says otherwise. Name the one header that your proxy sets; the other
-    /// one is whatever the client wrote.
-    #[must_use]
+    /// The header in which trusted proxies pass on the client's address; by default `X-Forwarded-For`. Choose the one
+    /// that your proxy sets: it passes the other one on as the client wrote it.
     pub fn client_address_from(mut self, source: ForwardedSource) -> Self {
         self.describe_mut().source = source;
         self
     }
 
-    /// Finds the address of the connection in a request's extensions, for servers
-    /// that tell it in a way of their own. Unless this is said, it is that of
-    /// [`PeerAddr`](crate::PeerAddr), or, with the feature `axum`, that of
-    /// `ConnectInfo<SocketAddr>`.
+    /// How to find the peer address of the connection in a request's extensions. By default it is that of
+    /// [`PeerAddr`](crate::PeerAddr) or, with the feature `axum`, of `ConnectInfo<SocketAddr>`.
     ///
-    /// `None` is a request without an address: limits by `ip` do not apply to it.
-    #[must_use]
+    /// Where this returns `None`, the request has no address and limits by `ip` do not apply to it.
     pub fn peer_address(
         mut self,
         find: impl Fn(&Extensions) -> Option<IpAddr> + Send + Sync + 'static,
@@ -72,20 +144,19 @@ impl<S: Store, C: Clock> RateLimitLayer<S, C> {
         self
     }
 
-    /// Adds what only the application knows: user, tenant, plan, verified claims,
-    /// trust, cost. It is called once a request, with all that the layer has found
-    /// out by itself, and may change that too.
+    /// Adds what only the application knows: user, tenant, plan, verified claims, trust, cost. The function is called
+    /// once for each request, with everything that the layer has found, and may change that too.
     ///
     /// ```
-    /// # use tidegate_tower::{RateLimitLayer, tidegate::engine::Policy};
+    /// # use tidegate_tower::{Policy, RateLimitLayer};
     /// struct Account {
     ///     id: String,
     ///     plan: &'static str,
     /// }
     ///
-    /// # let policy = Policy::parse("version: 1\nlimits: []\n").expect("it is a policy");
+    /// # let policy = Policy::parse("version: 1\nlimits: []\n").expect("the policy is valid");
     /// let layer = RateLimitLayer::for_policy(policy)?.with_request(|parts, request| {
-    ///     // Left there by the middleware that checks who asks, which runs before.
+    ///     // An authentication middleware outside this layer has inserted the account.
     ///     match parts.extensions.get::<Account>() {
     ///         Some(account) => request.user(&account.id).plan(account.plan),
     ///         None => request.plan("anonymous"),
@@ -93,7 +164,6 @@ impl<S: Store, C: Clock> RateLimitLayer<S, C> {
     /// });
     /// # Ok::<(), tidegate_tower::tidegate::engine::LimiterError>(())
     /// ```
-    #[must_use]
     pub fn with_request(
         mut self,
         complete: impl for<'p> Fn(&'p Parts, Request<'p>) -> Request<'p> + Send + Sync + 'static,
@@ -102,7 +172,7 @@ impl<S: Store, C: Clock> RateLimitLayer<S, C> {
         self
     }
 
-    /// The limiter.
+    /// The limiter, for example to change the policy or to read its statistics.
     pub fn limiter(&self) -> &Arc<Limiter<S, C>> {
         &self.limiter
     }
@@ -120,7 +190,7 @@ impl<I, S, C> Layer<I> for RateLimitLayer<S, C> {
     }
 }
 
-// By hand, since a derived one would ask for `S: Clone` and `C: Clone`.
+// Not derived: a derived `Clone` would require `S: Clone` and `C: Clone`.
 impl<S, C> Clone for RateLimitLayer<S, C> {
     fn clone(&self) -> Self {
         RateLimitLayer { limiter: Arc::clone(&self.limiter), describe: Arc::clone(&self.describe) }

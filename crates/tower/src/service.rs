@@ -1,4 +1,4 @@
-//! The service: describe, decide, then refuse or pass on.
+//! The service: describes the request, lets the limiter decide, then refuses the request or calls the inner service.
 
 use std::fmt;
 use std::future::Future;
@@ -13,11 +13,10 @@ use tidegate::{Memory, MonotonicClock, Sleep, Store};
 use tower_service::Service;
 
 use crate::ResponseBody;
-use crate::answer::LayerOutcome;
 use crate::describe::Describe;
+use crate::outcome::LayerOutcome;
 
-/// A service whose requests are limited. Made by
-/// [`RateLimitLayer`](crate::RateLimitLayer).
+/// A service whose requests are limited. Made by [`RateLimitLayer`](crate::RateLimitLayer).
 pub struct RateLimit<I, S = Memory, C = MonotonicClock> {
     inner: I,
     limiter: Arc<Limiter<S, C>>,
@@ -29,17 +28,17 @@ impl<I, S, C> RateLimit<I, S, C> {
         RateLimit { inner, limiter, describe }
     }
 
-    /// The service within.
+    /// The inner service.
     pub fn get_ref(&self) -> &I {
         &self.inner
     }
 
-    /// The service within, to be changed.
+    /// The inner service, mutable.
     pub fn get_mut(&mut self) -> &mut I {
         &mut self.inner
     }
 
-    /// The service within, without this one.
+    /// Unwraps the inner service.
     pub fn into_inner(self) -> I {
         self.inner
     }
@@ -62,7 +61,7 @@ where
     }
 
     fn call(&mut self, request: Request<ReqBody>) -> Self::Future {
-        // The one that was polled is ready; a clone of it need not be.
+        // Call the service that `poll_ready` was called on; its clone may not be ready.
         let clone = self.inner.clone();
         let mut inner = std::mem::replace(&mut self.inner, clone);
         let (limiter, describe) = (Arc::clone(&self.limiter), Arc::clone(&self.describe));
@@ -71,10 +70,10 @@ where
             match decide(&limiter, &describe, &parts).await {
                 LayerOutcome::Refuse(response) => Ok(response.map(ResponseBody::of_refusal)),
                 LayerOutcome::Pass(pass) => {
-                    pass.mark(&mut parts.extensions);
+                    pass.add_to_request(&mut parts.extensions);
                     let response = inner.call(Request::from_parts(parts, body)).await?;
                     let mut response = response.map(ResponseBody::of_service);
-                    pass.tell(&mut response);
+                    pass.add_to_response(&mut response);
                     Ok(response)
                 }
             }
@@ -89,7 +88,7 @@ async fn decide<S: Store, C: Sleep>(
 ) -> LayerOutcome {
     let request = describe.request(parts);
     let decision = limiter.admit(&request).await;
-    LayerOutcome::to(&decision, &parts.headers)
+    LayerOutcome::new(&decision, &parts.headers)
 }
 
 impl<I: Clone, S, C> Clone for RateLimit<I, S, C> {
@@ -108,12 +107,11 @@ impl<I: fmt::Debug, S, C> fmt::Debug for RateLimit<I, S, C> {
     }
 }
 
-/// What a [`RateLimit`] answers, later. Dropping it while its request waits in a
-/// queue gives the place, and what was reserved, back.
+/// The future of a [`RateLimit`]. Dropping it while its request waits in a queue gives back its place and its tokens.
 #[must_use = "futures do nothing unless they are polled"]
-pub struct ResponseFuture<B, E>(Pin<Box<Answering<B, E>>>);
+pub struct ResponseFuture<B, E>(Pin<Box<Responding<B, E>>>);
 
-type Answering<B, E> = dyn Future<Output = Result<Response<ResponseBody<B>>, E>> + Send;
+type Responding<B, E> = dyn Future<Output = Result<Response<ResponseBody<B>>, E>> + Send;
 
 impl<B, E> Future for ResponseFuture<B, E> {
     type Output = Result<Response<ResponseBody<B>>, E>;

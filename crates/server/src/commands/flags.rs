@@ -180,8 +180,8 @@ pub(crate) struct Import {
 }
 
 fn formats() -> Vec<clap::builder::PossibleValue> {
-    let value = |(name, _, about): &(&'static str, crate::import::ImportFormat, &'static str)| {
+    let value = |(name, _, about): &(&'static str, tidegate_import::ImportFormat, &'static str)| {
         clap::builder::PossibleValue::new(*name).help(*about)
     };
-    crate::import::ImportFormat::NAMES.iter().map(value).collect()
+    tidegate_import::ImportFormat::NAMES.iter().map(value).collect()
 }

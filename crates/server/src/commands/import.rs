@@ -1,11 +1,12 @@
 //! `tidegate import`: converts the configuration of another rate limiter.
 
+use tidegate_import::{ImportFormat, import};
+
 use super::print;
 use crate::commands::flags::Import;
 use crate::commands::terminal::exit::{CommandFailure, display_path, print_stderr, read_text};
 use crate::commands::terminal::paint::{Paint, Tone};
 use crate::commands::terminal::report;
-use crate::import::{ImportFormat, import};
 
 pub(super) fn run(args: &Import) -> Result<(), CommandFailure> {
     let text = read_text(&args.file)?;

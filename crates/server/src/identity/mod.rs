@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use smallvec::SmallVec;
 use tidegate::Nanos;
 use tidegate::engine::{Credential, Request};
-use tidegate_tower::forwarded::{ForwardedSource, TrustedProxies, client_address};
+use tidegate_proxies::{ForwardedSource, TrustedProxies, client_address};
 
 use crate::bounds::budget::household;
 use crate::settings::Settings;

@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use ipnet::IpNet;
 use tidegate::engine::InvalidCredentials;
 use tidegate_policy::OnStoreError;
-use tidegate_tower::forwarded::ForwardedSource;
+use tidegate_proxies::ForwardedSource;
 
 pub(crate) use masked::masked;
 pub(crate) use overrides::{FlagsAndEnvironment, kill_switch_from};

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use tidegate::engine::InvalidCredentials;
 use tidegate_document::{DocumentNode, Problem, Span, value};
-use tidegate_tower::forwarded::ForwardedSource;
+use tidegate_proxies::ForwardedSource;
 
 use super::table::SETTINGS;
 use super::{Jwt, JwtKey, Listener, LogFormat, Settings, TlsFiles, masked};

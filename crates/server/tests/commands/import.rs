@@ -3,10 +3,8 @@
 use std::fmt::Write as _;
 use std::fs;
 
-use proptest::prelude::*;
-use tidegate_document::parse;
+use tidegate_import::{ImportFormat, Imported, import};
 use tidegate_policy::Policy;
-use tidegate_server::import::{ImportFormat, Imported, import};
 
 use super::{compare, examples};
 
@@ -21,7 +19,7 @@ const SOURCES: &[(&str, &str, ImportFormat)] = &[
     ("envoy-descriptors", "source.yaml", ImportFormat::Envoy),
     ("limitador-limits", "source.yaml", ImportFormat::Limitador),
     ("rule-table", "source.csv", ImportFormat::Rules),
-    ("endpoint-limits", "source.json", ImportFormat::Spec),
+    ("endpoint-limits", "source.json", ImportFormat::Endpoints),
 ];
 
 /// The notes as the command would print them.
@@ -54,34 +52,6 @@ fn every_source_is_tested() {
             let name = directory.file_name().unwrap().to_str().unwrap();
             let known = SOURCES.iter().any(|(example, file, _)| *example == name && *file == source);
             assert_eq!(directory.join(&source).exists(), known, "{name}/{source}");
-        }
-    }
-}
-
-proptest! {
-    #[test]
-    fn no_document_makes_it_panic(text in "[ -~\n\t]{0,200}", choice in 0..ImportFormat::NAMES.len()) {
-        let (_, format, _) = ImportFormat::NAMES[choice];
-        if let Ok(imported) = import(format, "document", &text) {
-            prop_assert!(parse(&imported.policy).is_ok(), "{}", imported.policy);
-        }
-    }
-
-    /// Names, keys and values of any kind are written as YAML that can be parsed again.
-    #[test]
-    fn texts_come_through(name in "\\PC{0,40}", value in "\\PC{0,40}", seconds in 0_u64..100_000) {
-        let limit = serde_json::json!([{
-            "namespace": value, "name": name, "max_value": 7, "seconds": seconds,
-            "conditions": [format!("descriptors[0].a == '{value}'")],
-            "variables": ["descriptors[0].b"],
-        }]);
-        if let Ok(imported) = import(ImportFormat::Limitador, "limits.json", &limit.to_string()) {
-            let policy = parse(&imported.policy);
-            prop_assert!(policy.is_ok(), "{}", imported.policy);
-            let policy = policy.unwrap();
-            let limit = &policy.get("limits").unwrap().items()[0];
-            let domain = limit.get("match").and_then(|conditions| conditions.get("domain"));
-            prop_assert_eq!(domain.and_then(|domain| domain.scalar()), Some(value.as_str()));
         }
     }
 }

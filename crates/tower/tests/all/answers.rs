@@ -1,6 +1,6 @@
-//! What clients and services are told.
+//! What clients get in responses, and services in requests.
 
-use crate::common::{ask, from, get, header, layer};
+use crate::common::{from, get, header, layer, send};
 use http::StatusCode;
 use serde_json::Value;
 use tidegate::Nanos;
@@ -12,7 +12,7 @@ const TWO: &str = "name: all, scope: global, sustained: { rate: 1, window: secon
 #[test]
 fn an_admitted_request_reaches_the_service_and_its_answer_has_headers() {
     let (_, layer) = layer(&[TWO]);
-    let answer = ask(&layer, get("/"));
+    let answer = send(&layer, get("/"));
     assert_eq!((answer.status(), answer.body().as_str()), (StatusCode::OK, "asked"));
     assert_eq!(header(&answer, "x-service"), "echo");
     assert_eq!(header(&answer, "x-seen-remaining"), "1", "the service is told");
@@ -27,10 +27,10 @@ fn an_admitted_request_reaches_the_service_and_its_answer_has_headers() {
 #[test]
 fn a_refused_request_is_told_why_and_when_to_come_back() {
     let (clock, layer) = layer(&[TWO]);
-    let _ = (ask(&layer, get("/")), ask(&layer, get("/")));
-    let answer = ask(&layer, get("/"));
+    let _ = (send(&layer, get("/")), send(&layer, get("/")));
+    let answer = send(&layer, get("/"));
     assert_eq!(answer.status(), StatusCode::TOO_MANY_REQUESTS);
-    assert_eq!(header(&answer, "x-service"), "", "the service is not asked");
+    assert_eq!(header(&answer, "x-service"), "", "the service is not called");
     for (name, value) in [
         ("content-type", "application/problem+json"),
         ("retry-after", "1"),
@@ -46,17 +46,17 @@ fn a_refused_request_is_told_why_and_when_to_come_back() {
     assert_eq!(body["error"], "rate_limit_exceeded");
     assert_eq!((&body["retry_after"], &body["retry_after_ms"]), (&1.into(), &1000.into()));
     assert_eq!((&body["violated_rule"], &body["violated_tier"]), (&"all".into(), &"global".into()));
-    let standing = answer.extensions().get::<RateLimitInfo>().unwrap();
-    assert_eq!((standing.allowed, standing.reason.as_str()), (false, "token_bucket_exceeded"));
+    let info = answer.extensions().get::<RateLimitInfo>().unwrap();
+    assert_eq!((info.allowed, info.reason.as_str()), (false, "token_bucket_exceeded"));
 
     clock.advance(Nanos::SECOND);
-    assert_eq!(ask(&layer, get("/")).status(), StatusCode::OK, "the wait is a promise");
+    assert_eq!(send(&layer, get("/")).status(), StatusCode::OK, "the wait is a promise");
 }
 
 #[test]
 fn no_wait_helps_a_request_that_costs_too_much() {
     let (_, layer) = layer(&["name: all, scope: global, cost: 3, sustained: { rate: 2 }"]);
-    let answer = ask(&layer, get("/"));
+    let answer = send(&layer, get("/"));
     assert_eq!(answer.status(), StatusCode::TOO_MANY_REQUESTS);
     assert_eq!(header(&answer, "retry-after"), "");
     assert_eq!(header(&answer, "x-ratelimit-reason"), "cost_exceeds_capacity");
@@ -69,22 +69,22 @@ fn a_credential_that_does_not_hold_is_401() {
         true => request.credential(Credential::Invalid),
         false => request,
     });
-    let answer = ask(&layer, get("/").header("authorization", "Bearer x"));
+    let answer = send(&layer, get("/").header("authorization", "Bearer x"));
     assert_eq!(answer.status(), StatusCode::UNAUTHORIZED);
     assert_eq!(header(&answer, "www-authenticate"), "Bearer error=\"invalid_token\"");
     assert_eq!(header(&answer, "x-ratelimit-reason"), "invalid_credentials");
     let body: Value = serde_json::from_str(answer.body()).unwrap();
     assert_eq!((&body["status"], &body["error"]), (&401.into(), &"invalid_token".into()));
     let grpc = get("/").header("authorization", "Bearer x").header("content-type", "application/grpc");
-    let answer = ask(&layer, grpc);
+    let answer = send(&layer, grpc);
     assert_eq!((answer.status(), header(&answer, "grpc-status")), (StatusCode::OK, "16"));
-    assert_eq!(ask(&layer, get("/")).status(), StatusCode::OK);
+    assert_eq!(send(&layer, get("/")).status(), StatusCode::OK);
 }
 
 #[test]
 fn headers_come_in_the_families_that_the_policy_chooses() {
     let (_, layer) = layer(&[&format!("{TWO}, headers: [ratelimit-03, ietf]")]);
-    let answer = ask(&layer, get("/"));
+    let answer = send(&layer, get("/"));
     assert_eq!(header(&answer, "x-ratelimit-remaining"), "");
     assert_eq!(header(&answer, "ratelimit-remaining"), "1");
     assert_eq!(header(&answer, "ratelimit-reset"), "1");
@@ -95,11 +95,11 @@ fn headers_come_in_the_families_that_the_policy_chooses() {
 #[test]
 fn headers_can_be_switched_off() {
     let (_, layer) = layer(&[&format!("{TWO}, response_headers: false")]);
-    let admitted = ask(&layer, get("/"));
+    let admitted = send(&layer, get("/"));
     assert_eq!(header(&admitted, "x-ratelimit-limit"), "the service's own");
     assert_eq!(header(&admitted, "x-ratelimit-remaining"), "");
-    let _ = ask(&layer, get("/"));
-    let refused = ask(&layer, get("/"));
+    let _ = send(&layer, get("/"));
+    let refused = send(&layer, get("/"));
     assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);
     assert_eq!((header(&refused, "retry-after"), header(&refused, "x-ratelimit-rule")), ("1", ""));
 }
@@ -108,7 +108,7 @@ fn headers_can_be_switched_off() {
 fn a_limit_that_is_only_watched_never_refuses() {
     let (_, layer) = layer(&[&format!("{TWO}, mode: shadow")]);
     for _ in 0..5 {
-        let answer = ask(&layer, get("/"));
+        let answer = send(&layer, get("/"));
         assert_eq!(answer.status(), StatusCode::OK);
         assert_eq!(header(&answer, "x-ratelimit-remaining"), "", "nor does it speak");
     }
@@ -119,16 +119,16 @@ fn a_degraded_request_is_marked_and_served() {
     let degrade = format!("{TWO}, strategy: degrade, degrade: {{ tag: cheap }}");
     let (_, degrading) = layer(&[&degrade]);
     for _ in 0..2 {
-        let answer = ask(&degrading, get("/"));
+        let answer = send(&degrading, get("/"));
         assert_eq!((header(&answer, "x-seen-degraded"), header(&answer, "x-ratelimit-degraded")), ("no", ""));
     }
-    let answer = ask(&degrading, get("/"));
+    let answer = send(&degrading, get("/"));
     assert_eq!(answer.status(), StatusCode::OK);
     assert_eq!(header(&answer, "x-seen-degraded"), "cheap");
     assert_eq!(header(&answer, "x-ratelimit-degraded"), "cheap");
 
     let (_, silent) = layer(&[&format!("{degrade}, response_headers: false")]);
-    let answers: Vec<_> = (0..3).map(|_| ask(&silent, get("/"))).collect();
+    let answers: Vec<_> = (0..3).map(|_| send(&silent, get("/"))).collect();
     assert_eq!(header(&answers[2], "x-seen-degraded"), "cheap", "the service is told");
     assert_eq!(header(&answers[2], "x-ratelimit-degraded"), "", "the client is not");
 }
@@ -136,7 +136,7 @@ fn a_degraded_request_is_marked_and_served() {
 #[test]
 fn what_no_limit_is_for_passes_without_headers() {
     let (_, layer) = layer(&["name: per-user, key: [user], sustained: { rate: 1 }"]);
-    let answer = ask(&layer, get("/"));
+    let answer = send(&layer, get("/"));
     assert_eq!(header(&answer, "x-ratelimit-remaining"), "");
     assert_eq!(header(&answer, "x-seen-remaining"), "-1");
 }
@@ -153,7 +153,7 @@ fn of_two_layers_the_tighter_one_speaks() {
         let request = get("/").body("asked".to_owned()).unwrap();
         match crate::common::poll(pin!(outer.layer(inner.layer(crate::common::echo())).oneshot(request))) {
             Poll::Ready(answer) => crate::common::read(answer.unwrap()),
-            Poll::Pending => panic!("it waits"),
+            Poll::Pending => panic!("the response is not ready"),
         }
     };
     let first = both();
@@ -171,7 +171,7 @@ fn of_two_layers_the_tighter_one_speaks() {
     let Poll::Ready(answer) =
         crate::common::poll(pin!(outer.layer(wide.layer(crate::common::echo())).oneshot(request)))
     else {
-        panic!("it waits")
+        panic!("the response is not ready")
     };
     assert_eq!(header(&crate::common::read(answer.unwrap()), "x-ratelimit-limit"), "10");
 }
@@ -186,9 +186,9 @@ fn blocked_and_allowed_addresses_go_before_the_limits() {
     );
     let layer = tidegate_tower::RateLimitLayer::new(limiter);
     for _ in 0..3 {
-        assert_eq!(ask(&layer, from("192.0.2.9")).status(), StatusCode::OK);
+        assert_eq!(send(&layer, from("192.0.2.9")).status(), StatusCode::OK);
     }
-    let blocked = ask(&layer, from("198.51.100.1"));
+    let blocked = send(&layer, from("198.51.100.1"));
     assert_eq!(blocked.status(), StatusCode::TOO_MANY_REQUESTS);
     assert_eq!((header(&blocked, "x-ratelimit-rule"), header(&blocked, "retry-after")), ("block", ""));
 }

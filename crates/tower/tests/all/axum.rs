@@ -1,4 +1,4 @@
-//! All of it at once: axum on a real port, asked over a plain connection.
+//! End to end: axum on a real port, called over a TCP connection.
 
 use std::net::SocketAddr;
 
@@ -38,7 +38,7 @@ async fn serve() -> SocketAddr {
 }
 
 /// The whole response, as text.
-async fn ask(server: SocketAddr, path: &str, headers: &str) -> String {
+async fn send(server: SocketAddr, path: &str, headers: &str) -> String {
     let mut connection = TcpStream::connect(server).await.unwrap();
     let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{headers}\r\n");
     connection.write_all(request.as_bytes()).await.unwrap();
@@ -60,7 +60,7 @@ async fn axum_on_a_real_port() {
     // The connection comes from this machine, which is a trusted proxy.
     let client = "x-forwarded-for: 203.0.113.7\r\n";
     has(
-        &ask(server, "/api/videos", client).await,
+        &send(server, "/api/videos", client).await,
         &[
             "HTTP/1.1 200 OK\r\n",
             "\r\nx-ratelimit-limit: 2\r\n",
@@ -68,8 +68,8 @@ async fn axum_on_a_real_port() {
             "\r\n\r\nvideos",
         ],
     );
-    has(&ask(server, "/api/videos", client).await, &["200 OK", "x-ratelimit-remaining: 0"]);
-    let refused = ask(server, "/api/videos", client).await;
+    has(&send(server, "/api/videos", client).await, &["200 OK", "x-ratelimit-remaining: 0"]);
+    let refused = send(server, "/api/videos", client).await;
     has(
         &refused,
         &[
@@ -82,11 +82,11 @@ async fn axum_on_a_real_port() {
     let (_, body) = refused.split_once("\r\n\r\n").unwrap();
     has(&refused, &[&format!("\r\ncontent-length: {}\r\n", body.len())]);
     assert_eq!(serde_json::from_str::<serde_json::Value>(body).unwrap()["violated_rule"], "per-ip");
-    has(&ask(server, "/api/videos", "x-forwarded-for: 203.0.113.8\r\n").await, &["200 OK"]);
+    has(&send(server, "/api/videos", "x-forwarded-for: 203.0.113.8\r\n").await, &["200 OK"]);
 
-    has(&ask(server, "/search", "").await, &["200 OK", "\r\n\r\nfresh"]);
+    has(&send(server, "/search", "").await, &["200 OK", "\r\n\r\nfresh"]);
     has(
-        &ask(server, "/search", "").await,
+        &send(server, "/search", "").await,
         &["200 OK", "\r\nx-ratelimit-degraded: cached\r\n", "\r\n\r\ncached"],
     );
 }

@@ -1,8 +1,8 @@
-//! Who a request is from.
+//! How the client of a request is found.
 
 use std::net::IpAddr;
 
-use crate::common::{TestLayer, ask, from, get, header, layer};
+use crate::common::{TestLayer, from, get, header, layer, send};
 use http::StatusCode;
 use tidegate::Cost;
 use tidegate::engine::Trust;
@@ -15,7 +15,7 @@ fn per_ip() -> TestLayer {
 }
 
 fn admits(layer: &TestLayer, request: http::request::Builder) -> bool {
-    ask(layer, request).status() == StatusCode::OK
+    send(layer, request).status() == StatusCode::OK
 }
 
 #[test]
@@ -34,7 +34,7 @@ fn a_spoofed_header_from_a_stranger_changes_nothing() {
         let request = from("203.0.113.7").header("x-forwarded-for", spoofed);
         assert!(!admits(&layer, request.header("forwarded", "for=1.2.3.4")), "{spoofed}");
     }
-    assert!(admits(&layer, from("1.2.3.4")), "nobody has paid with this address");
+    assert!(admits(&layer, from("1.2.3.4")), "no request was charged to this address");
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn the_address_may_come_from_somewhere_else() {
     let over = |address: &str| get("/").extension(Connection(address.parse().unwrap()));
     assert!(admits(&layer, over("203.0.113.7")));
     assert!(!admits(&layer, over("203.0.113.7")));
-    assert!(admits(&layer, from("203.0.113.7")), "the usual place is not looked at any more");
+    assert!(admits(&layer, from("203.0.113.7")), "`PeerAddr` is no longer read");
 }
 
 #[test]
@@ -139,9 +139,9 @@ fn the_application_sets_cost_and_trust() {
         let trusted = parts.headers.contains_key("x-trusted");
         request.cost(Cost::new(cost)).trust(if trusted { Trust::FULL } else { Trust::NONE })
     });
-    let plain = ask(&layer, get("/heavy").header("x-api-key", "a"));
+    let plain = send(&layer, get("/heavy").header("x-api-key", "a"));
     assert_eq!(header(&plain, "x-ratelimit-remaining"), "5");
-    let trusted = ask(&layer, get("/").header("x-api-key", "b").header("x-trusted", "1"));
+    let trusted = send(&layer, get("/").header("x-api-key", "b").header("x-trusted", "1"));
     assert_eq!(header(&trusted, "x-ratelimit-limit"), "20");
 }
 

@@ -1,4 +1,4 @@
-//! A limited service on a clock that only moves when told, and what it answers.
+//! A limited service on a manual clock, and helpers to call it.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -23,7 +23,7 @@ pub(crate) fn limiter(policy: &str) -> (ManualClock, Arc<Limiter<Memory<ManualCl
     (clock.clone(), Arc::new(Limiter::in_memory(policy, options, clock).unwrap()))
 }
 
-/// A layer for limits, one a line, that are written in braces.
+/// A layer with these limits, each the inside of a YAML flow map.
 pub(crate) fn layer(limits: &[&str]) -> (ManualClock, TestLayer) {
     let mut policy = "version: 1\nlimits:\n".to_owned();
     limits.iter().for_each(|limit| policy.push_str(&format!("- {{ {limit} }}\n")));
@@ -31,8 +31,7 @@ pub(crate) fn layer(limits: &[&str]) -> (ManualClock, TestLayer) {
     (clock, RateLimitLayer::new(limiter))
 }
 
-/// Answers with what it was asked, what the layer said of it, and a header that
-/// only it knows.
+/// A service that returns the body of the request, and in headers what the layer has added to the request.
 pub(crate) fn echo()
 -> impl Service<Request<String>, Response = Response<String>, Error = Infallible, Future: Send + 'static>
 + Clone
@@ -40,8 +39,8 @@ pub(crate) fn echo()
 + 'static {
     service_fn(async |request: Request<String>| {
         let degraded = request.extensions().get::<Degraded>().map_or("no", |tag| &tag.0).to_owned();
-        let standing = request.extensions().get::<RateLimitInfo>().expect("always there");
-        let remaining = standing.tightest.as_ref().map_or(-1, |limit| i64::from(limit.remaining));
+        let info = request.extensions().get::<RateLimitInfo>().expect("the layer inserts it");
+        let remaining = info.tightest.as_ref().map_or(-1, |limit| i64::from(limit.remaining));
         let response = Response::builder()
             .header("x-service", "echo")
             .header("x-ratelimit-limit", "the service's own")
@@ -62,12 +61,12 @@ pub(crate) fn from(peer: &str) -> http::request::Builder {
 /// A response whose body has been read.
 pub(crate) type LayerOutcome = Response<String>;
 
-/// Asks an [`echo`] behind the layer. Nothing here waits for anything.
-pub(crate) fn ask(layer: &TestLayer, request: http::request::Builder) -> LayerOutcome {
+/// Calls an [`echo`] behind the layer. The response must be ready at once.
+pub(crate) fn send(layer: &TestLayer, request: http::request::Builder) -> LayerOutcome {
     let answering = layer.layer(echo()).oneshot(request.body("asked".to_owned()).unwrap());
     match poll(pin!(answering)) {
         Poll::Ready(answer) => read(answer.unwrap()),
-        Poll::Pending => panic!("it waits"),
+        Poll::Pending => panic!("the response is not ready"),
     }
 }
 
@@ -86,7 +85,7 @@ pub(crate) fn read<B: Body<Data = Bytes, Error: std::fmt::Debug>>(response: Resp
                 text.push_str(std::str::from_utf8(&data).unwrap());
             }
             Poll::Ready(None) => return Response::from_parts(parts, text),
-            Poll::Pending => panic!("the body waits"),
+            Poll::Pending => panic!("the body is not ready"),
         }
     }
 }

@@ -1,9 +1,9 @@
-//! gRPC: what a refusal looks like on the wire, and to a tonic client.
+//! gRPC refusals, on the wire and as a tonic client sees them.
 
 use std::convert::Infallible;
 use std::task::{Context, Poll};
 
-use crate::common::{ask, get, header, layer};
+use crate::common::{get, header, layer, send};
 use bytes::{Buf, BufMut, Bytes};
 use http::{Request, Response, StatusCode};
 use tidegate::engine::Policy;
@@ -23,8 +23,8 @@ fn grpc_call() -> http::request::Builder {
 #[test]
 fn a_refusal_is_a_status_of_grpc() {
     let (_, layer) = layer(&["name: all, scope: global, sustained: { rate: 1, window: second }"]);
-    assert_eq!(header(&ask(&layer, grpc_call()), "x-service"), "echo");
-    let refused = ask(&layer, grpc_call());
+    assert_eq!(header(&send(&layer, grpc_call()), "x-service"), "echo");
+    let refused = send(&layer, grpc_call());
     assert_eq!((refused.status(), refused.body().as_str()), (StatusCode::OK, ""));
     for (name, value) in [
         ("content-type", "application/grpc"),
@@ -42,7 +42,7 @@ fn a_refusal_is_a_status_of_grpc() {
 #[test]
 fn what_never_passes_is_not_to_be_retried() {
     let (_, layer) = layer(&["name: all, scope: global, cost: 2, sustained: { rate: 1 }"]);
-    let refused = ask(&layer, grpc_call());
+    let refused = send(&layer, grpc_call());
     assert_eq!((header(&refused, "grpc-status"), header(&refused, "grpc-retry-pushback-ms")), ("8", "-1"));
 }
 
@@ -51,11 +51,11 @@ fn a_server_that_is_short_of_room_is_unavailable() {
     let (_, layer) =
         layer(&["name: all, scope: global, strategy: queue, queue: { max_depth: 9, max_wait: 1ms }, \
          sustained: { rate: 1, window: second }"]);
-    let _ = ask(&layer, grpc_call());
-    assert_eq!(header(&ask(&layer, grpc_call()), "grpc-status"), "14");
+    let _ = send(&layer, grpc_call());
+    assert_eq!(header(&send(&layer, grpc_call()), "grpc-status"), "14");
 }
 
-/// Messages that are bytes and nothing more, so that no schema is needed.
+/// A codec for messages of plain bytes, so that no schema is needed.
 #[derive(Clone, Copy, Default)]
 struct Raw;
 
@@ -93,7 +93,7 @@ impl Decoder for Raw {
     }
 }
 
-/// A service as tonic generates it, with one method, which says what it is told.
+/// A service as tonic generates it, with one method, which returns its input.
 #[derive(Clone)]
 struct Echo;
 

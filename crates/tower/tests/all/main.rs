@@ -1,7 +1,8 @@
-//! The layer in front of services, as an app uses it. One binary, since linking takes longer than the tests.
+//! The layer in front of services, as applications use it. One test binary, since linking takes longer than the tests.
 
 mod answers;
 mod axum;
+mod building;
 mod clients;
 mod common;
 mod grpc;

@@ -1,4 +1,4 @@
-//! `strategy: queue`: requests that wait, on a clock that only moves when told.
+//! `strategy: queue`: requests that wait, on a manual clock.
 
 use std::convert::Infallible;
 use std::pin::{Pin, pin};
@@ -14,10 +14,10 @@ use tower::{Layer, Service, service_fn};
 const QUEUE: &str = "name: all, scope: global, strategy: queue, queue: { max_depth: 2, max_wait: 5s }, \
                      sustained: { rate: 1, window: second }";
 
-/// A layer whose one token is taken.
+/// A layer with one token, which is used up.
 fn exhausted() -> (ManualClock, TestLayer) {
     let (clock, layer) = layer(&[QUEUE]);
-    assert_eq!(crate::common::ask(&layer, get("/")).status(), StatusCode::OK);
+    assert_eq!(crate::common::send(&layer, get("/")).status(), StatusCode::OK);
     (clock, layer)
 }
 
@@ -31,7 +31,7 @@ fn start(layer: &TestLayer) -> Pin<Box<ResponseFuture<String, Infallible>>> {
 fn finish(answering: Pin<Box<ResponseFuture<String, Infallible>>>) -> crate::common::LayerOutcome {
     match poll(pin!(answering)) {
         Poll::Ready(answer) => read(answer.unwrap()),
-        Poll::Pending => panic!("it still waits"),
+        Poll::Pending => panic!("the request still waits"),
     }
 }
 
@@ -56,7 +56,7 @@ fn a_full_queue_refuses_with_503() {
     let refused = finish(start(&layer));
     assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
     assert_eq!(header(&refused, "x-ratelimit-reason"), "queue_full");
-    assert_eq!(header(&refused, "retry-after"), "3", "after those that wait");
+    assert_eq!(header(&refused, "retry-after"), "3", "after the waiting requests");
     for waiting in waiting {
         clock.advance(Nanos::SECOND);
         assert_eq!(finish(waiting).status(), StatusCode::OK);
@@ -70,12 +70,12 @@ fn a_client_that_goes_away_gives_its_place_back() {
     waiting.iter_mut().for_each(|waiting| assert!(poll(waiting.as_mut()).is_pending()));
     waiting.into_iter().rev().for_each(drop);
     let mut next = start(&layer);
-    assert!(poll(next.as_mut()).is_pending(), "there is a place");
+    assert!(poll(next.as_mut()).is_pending(), "the queue has a free place");
     clock.advance(Nanos::SECOND);
-    assert_eq!(finish(next).status(), StatusCode::OK, "and the first token is its own");
+    assert_eq!(finish(next).status(), StatusCode::OK, "it gets the first token");
 }
 
-/// The clock of a runtime.
+/// The clock of a tokio runtime.
 #[derive(Clone)]
 struct RuntimeClock(tokio::time::Instant);
 
@@ -92,7 +92,7 @@ impl Sleep for RuntimeClock {
     }
 }
 
-/// The same on tokio's clock, which moves by itself when all wait.
+/// The same on tokio's paused clock, which advances when all tasks wait.
 #[tokio::test(start_paused = true)]
 async fn waiting_works_on_a_runtime() {
     use std::time::Duration;
@@ -110,9 +110,9 @@ async fn waiting_works_on_a_runtime() {
     let clock = RuntimeClock(tokio::time::Instant::now());
     let limiter = Limiter::in_memory(policy.unwrap(), MemoryOptions::default(), clock).unwrap();
     let layer = RateLimitLayer::new(Arc::new(limiter));
-    let ask = || layer.layer(crate::common::echo()).call(get("/").body(String::new()).unwrap());
-    assert_eq!(ask().await.unwrap().status(), StatusCode::OK);
-    assert!(timeout(Duration::from_secs(30), ask()).await.is_err(), "it waits, and is given up");
-    let patient = timeout(Duration::from_secs(61), ask()).await.expect("a minute is enough");
+    let send = || layer.layer(crate::common::echo()).call(get("/").body(String::new()).unwrap());
+    assert_eq!(send().await.unwrap().status(), StatusCode::OK);
+    assert!(timeout(Duration::from_secs(30), send()).await.is_err(), "it waits longer than the timeout");
+    let patient = timeout(Duration::from_secs(61), send()).await.expect("a minute is enough");
     assert_eq!(patient.unwrap().status(), StatusCode::OK);
 }

@@ -11,8 +11,7 @@ use tower::{Layer, Service, ServiceExt, service_fn};
 
 const ONE: &str = "name: all, scope: global, sustained: { rate: 1, window: hour }";
 
-/// Panics when it is called without having been polled, as services may; clones
-/// of it start anew.
+/// A service that panics when it is called before `poll_ready`, as services may. Its clones are not ready.
 struct Picky {
     ready: bool,
     calls: Arc<AtomicU32>,
@@ -50,7 +49,7 @@ fn the_service_that_was_polled_is_the_one_that_is_called() {
     for _ in 0..3 {
         let Poll::Ready(Ok(ready)) = poll(pin!(service.ready())) else { panic!("always ready") };
         let Poll::Ready(answer) = poll(pin!(ready.call(get("/").body(()).unwrap()))) else {
-            panic!("it waits")
+            panic!("the response is not ready")
         };
         statuses.push(answer.unwrap().status().as_u16());
     }
@@ -71,8 +70,8 @@ fn the_policy_can_be_changed_while_it_runs() {
     use tidegate::engine::Policy;
 
     let (_, layer) = layer(&[ONE]);
-    assert_eq!(crate::common::ask(&layer, get("/")).status(), StatusCode::OK);
-    assert_eq!(crate::common::ask(&layer, get("/")).status(), StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(crate::common::send(&layer, get("/")).status(), StatusCode::OK);
+    assert_eq!(crate::common::send(&layer, get("/")).status(), StatusCode::TOO_MANY_REQUESTS);
     layer.limiter().swap(Policy::parse("version: 1\nlimits: []\n").unwrap()).unwrap();
-    assert_eq!(crate::common::ask(&layer, get("/")).status(), StatusCode::OK);
+    assert_eq!(crate::common::send(&layer, get("/")).status(), StatusCode::OK);
 }

@@ -29,6 +29,8 @@ fn the_order_of_the_table_is_an_order() {
 #[test]
 fn what_is_to_the_left_may_be_used() {
     assert_eq!(problems("tidegate-server", &["tidegate-core", "tidegate", "serde"]), [""; 0]);
+    assert_eq!(problems("tidegate-server", &["tidegate-import", "tidegate-proxies"]), [""; 0]);
+    assert_eq!(problems("tidegate-tower", &["tidegate-proxies"]), [""; 0]);
     assert_eq!(problems("tidegate", &["tidegate"]), [""; 0]);
     assert_eq!(problems("tidegate-policy", &["tidegate-document"]), [""; 0]);
 }
@@ -41,6 +43,10 @@ fn what_is_to_the_right_or_beside_may_not() {
         ("tidegate-tower", "tidegate-redis"),
         ("tidegate-redis", "tidegate-tower"),
         ("tidegate-sim", "tidegate-server"),
+        ("tidegate-import", "tidegate"),
+        ("tidegate-policy", "tidegate-import"),
+        ("tidegate-proxies", "tidegate-policy"),
+        ("tidegate-server", "tidegate-tower"),
         ("xtask", "tidegate-core"),
     ] {
         let found = problems(name, &["serde", used]);
