@@ -6,6 +6,33 @@ use super::{Shape, ValueFault};
 
 /// A scalar that only one kind of document has, such as a name or a pattern. The crate that owns the document supplies
 /// its check and its words.
+///
+/// ```
+/// use tidegate_document::{CustomShape, ObjectShape, Shape, ShapeField, ValueFault, read};
+///
+/// static COLOUR: CustomShape = CustomShape {
+///     check: |node| match node.scalar() {
+///         Some(text) if text.len() == 7 && text.starts_with('#') => Ok(()),
+///         _ => Err(ValueFault::not(node, "a colour", Some("write six digits after `#`".to_owned()))),
+///     },
+///     wanted: "a colour such as `#00ff00`",
+///     example: "\"#00ff00\"",
+///     json_types: &["string"],
+///     pattern: || "^#[0-9a-f]{6}$".to_owned(),
+///     takes: "a colour such as `#00ff00`",
+///     takes_list: None,
+/// };
+/// static THEME: ObjectShape = ObjectShape {
+///     name: "theme",
+///     about: "Colours.",
+///     fields: &[&[ShapeField::new("link", Shape::Custom(&COLOUR), "The colour of links.")]],
+///     open_fields: None,
+///     shorthand: None,
+/// };
+///
+/// let (_, problems) = read("link: green", &THEME);
+/// assert_eq!(problems[0].message, "\"green\" is not a colour");
+/// ```
 #[derive(Debug)]
 pub struct CustomShape {
     /// Returns what is wrong with a value, if anything.
