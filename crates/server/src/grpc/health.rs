@@ -12,7 +12,7 @@ use super::transport::error::CallError;
 use super::transport::{frame, reply};
 use crate::node::Node;
 use crate::node::lifecycle::Phase;
-use crate::serve::{CountedBytes, Outbox};
+use crate::serve::{CountedBytes, ResponseBacklog};
 
 /// Those whose health can be asked for; the empty name is the server.
 const SERVICES: [&str; 3] =
@@ -33,7 +33,7 @@ pub(super) async fn watch(
     node: &Node,
     message: Bytes,
     respond: SendResponse<CountedBytes>,
-    outbox: &Arc<Outbox>,
+    backlog: &Arc<ResponseBacklog>,
 ) {
     let asked = match HealthCheckRequest::decode(message) {
         Ok(asked) => asked,
@@ -45,7 +45,7 @@ pub(super) async fn watch(
     loop {
         let phase = *phases.borrow_and_update();
         let told = if known { status(phase) } else { ServingStatus::ServiceUnknown };
-        if stream.send_data(outbox.hold(answer(told)), false).is_err() {
+        if stream.send_data(backlog.count_until_sent(answer(told)), false).is_err() {
             return;
         }
         if phase == Phase::Draining {

@@ -20,12 +20,16 @@ use super::transport::body::Body;
 use super::transport::error::{CallError, Code};
 use super::transport::{frame, reply};
 use crate::bounds::IDLE_TIMEOUT;
-use crate::serve::{CountedBytes, Outbox};
+use crate::serve::{CountedBytes, ResponseBacklog};
 
 static CATALOGUE: LazyLock<Catalogue> = LazyLock::new(Catalogue::new);
 
 /// Answers one question after the other.
-pub(super) async fn converse(mut body: Body, respond: SendResponse<CountedBytes>, outbox: &Arc<Outbox>) {
+pub(super) async fn converse(
+    mut body: Body,
+    respond: SendResponse<CountedBytes>,
+    backlog: &Arc<ResponseBacklog>,
+) {
     let Some(mut stream) = reply::open(respond) else { return };
     let error = loop {
         let message = match timeout(IDLE_TIMEOUT, body.next()).await {
@@ -39,10 +43,10 @@ pub(super) async fn converse(mut body: Body, respond: SendResponse<CountedBytes>
             Err(error) => break Some(error.into()),
         };
         // What a client does not read must not pile up: each answer waits until the last was taken.
-        if let Err(no_room) = outbox.room().await {
+        if let Err(no_room) = backlog.wait_for_capacity().await {
             break Some(no_room.into());
         }
-        let answer = outbox.hold(frame::encode(&CATALOGUE.answer(asked)));
+        let answer = backlog.count_until_sent(frame::encode(&CATALOGUE.answer(asked)));
         let bytes = answer.remaining();
         stream.reserve_capacity(bytes);
         match timeout(IDLE_TIMEOUT, room(&mut stream, bytes)).await {

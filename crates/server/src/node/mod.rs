@@ -16,7 +16,7 @@ use tidegate::{
 };
 
 use crate::bounds::budget::ByteBudget;
-use crate::bounds::{ANSWERS_BYTES_MAX, BODIES_BYTES_MAX};
+use crate::bounds::{BACKLOG_BYTES_MAX, BODIES_BYTES_MAX};
 use crate::identity::{ClientInfo, Identity, Verified};
 use crate::node::lifecycle::Lifecycle;
 use crate::node::store::{NodeStore, SharedRedisStore, StoreThread, StoreThreadError};
@@ -95,7 +95,7 @@ impl Node {
             metrics,
             traces,
             bodies: ByteBudget::of(BODIES_BYTES_MAX),
-            answers: ByteBudget::of(ANSWERS_BYTES_MAX),
+            answers: ByteBudget::of(BACKLOG_BYTES_MAX),
             keeper,
         })
     }
@@ -157,7 +157,7 @@ impl Node {
     }
 
     /// May more come from this address than from one client? From loopback and from trusted proxies it may.
-    pub(crate) fn stands_for_many(&self, address: IpAddr) -> bool {
+    pub(crate) fn is_loopback_or_proxy(&self, address: IpAddr) -> bool {
         address.is_loopback() || self.identity.trusts(address)
     }
 

@@ -1,4 +1,4 @@
-//! The reference page of everything that is bounded, from the constants themselves.
+//! Renders the reference page of all bounds from the constants in `bounds/mod.rs`.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -21,11 +21,11 @@ pub(crate) fn reference() -> String {
 const INTRODUCTION: &str = "\
 # Limits of the server
 
-Whatever a client can make the server hold or do is bounded. What is beyond is refused with an error that
-says so, and the others go on being answered.
+Everything that a client can make the server hold or do has a bound. A request beyond it is refused with an error that
+names the bound, and other clients are still answered.
 
-Of what there is for bodies, and for answers that are not taken, one address (or one /64 of IPv6) gets a quarter at
-most. Loopback, or a trusted proxy, stands for many clients and gets three quarters.
+One address (or one /64 of IPv6) gets at most a quarter of the memory for request bodies, and of that for unread
+responses. Loopback or a trusted proxy, which carries many clients, gets three quarters.
 ";
 
 type Row = (&'static str, String);
@@ -33,7 +33,7 @@ type Row = (&'static str, String);
 fn sections() -> [(&'static str, Vec<Row>); 6] {
     [
         ("Connections", connections()),
-        ("Answers that are not taken", answers()),
+        ("Unread responses", unread_responses()),
         ("HTTP", http()),
         ("gRPC", grpc()),
         ("The Redis protocol", resp()),
@@ -44,82 +44,82 @@ fn sections() -> [(&'static str, Vec<Row>); 6] {
 fn connections() -> Vec<Row> {
     vec![
         (
-            "connections that ask for decisions, at once; fewer if the system allows fewer files",
+            "open connections, those to `admin` not counted; fewer if the system allows fewer open files",
             number(CONNECTIONS_MAX),
         ),
         (
             "of these, from one address, or one /64 of IPv6, that is neither loopback nor a trusted proxy",
             number(CONNECTIONS_PER_ADDRESS_MAX),
         ),
-        ("connections to `admin`, at once; they do not count above", number(ADMIN_CONNECTIONS_MAX)),
+        ("open connections to `admin`", number(ADMIN_CONNECTIONS_MAX)),
         ("of these, from one address as above", number(ADMIN_CONNECTIONS_PER_ADDRESS_MAX)),
-        ("connections that wait in the kernel", BACKLOG.to_string()),
-        ("a TLS handshake", seconds(HANDSHAKE_TIMEOUT)),
+        ("connections that wait in the kernel to be accepted", LISTEN_BACKLOG.to_string()),
+        ("duration of a TLS handshake", seconds(HANDSHAKE_TIMEOUT)),
         (
-            "signatures of tokens checked in vain for one address as above, a second; others of its tokens that are not \
-             known to hold are then refused unchecked",
+            "failed signature checks of tokens per second, for one address as above; beyond it, tokens from that \
+             address that are not known to be valid are refused without a check",
             FAILED_CHECKS_PER_SECOND_MAX.to_string(),
         ),
-        ("until the first byte comes, but on `resp`", seconds(HEAD_TIMEOUT)),
-        ("until a quiet connection is asked by TCP whether its other end is there", seconds(KEEPALIVE_TIME)),
+        ("until the first byte of a connection arrives, except on `resp`", seconds(HEAD_TIMEOUT)),
+        ("until TCP keepalive probes an idle connection", seconds(KEEPALIVE_TIME)),
     ]
 }
 
-fn answers() -> Vec<Row> {
+fn unread_responses() -> Vec<Row> {
     vec![
-        ("until a client must have taken an answer, whatever else it sends", seconds(TAKE_TIMEOUT)),
+        ("until a client must have read a response, even if it keeps sending", seconds(CLIENT_READ_TIMEOUT)),
         (
-            "or at least, of a larger one, each time; a sixteenth of it on an HTTP/2 stream",
-            bytes(TAKE_BYTES_MIN),
+            "of a larger response, what it must read in each such period; a sixteenth on an HTTP/2 stream",
+            bytes(CLIENT_READ_BYTES_MIN),
         ),
         (
-            "on one connection; nothing more is decided there until some is taken",
-            bytes(ANSWERS_PER_CONNECTION_BYTES_MAX),
+            "unread bytes on one connection; beyond it, nothing is decided there until the client reads",
+            bytes(BACKLOG_PER_CONNECTION_BYTES_MAX),
         ),
-        ("on all connections together", bytes(ANSWERS_BYTES_MAX)),
-        ("on a connection, before they count for all together", bytes(ANSWERS_FREE_BYTES)),
-        ("in the kernel, unsent, for one connection", bytes(KERNEL_UNSENT_BYTES_MAX as usize)),
+        ("unread bytes on all connections", bytes(BACKLOG_BYTES_MAX)),
+        ("unread bytes on one connection that do not count against those of all", bytes(BACKLOG_FREE_BYTES)),
+        ("unsent bytes in the kernel for one connection", bytes(KERNEL_UNSENT_BYTES_MAX as usize)),
     ]
 }
 
 fn http() -> Vec<Row> {
     vec![
-        ("until the head of a request is there", seconds(HEAD_TIMEOUT)),
-        ("until its body is there", seconds(BODY_TIMEOUT)),
-        ("without a request, on a connection that is kept", seconds(IDLE_TIMEOUT)),
-        ("headers of a request", number(HEADERS_MAX)),
-        ("the head of a request", bytes(HEAD_BYTES_MAX)),
-        ("the headers of an HTTP/2 request", bytes(HTTP2_HEAD_BYTES_MAX as usize)),
-        ("the body of a request", bytes(BODY_BYTES_MAX)),
-        ("the body of a batch", bytes(BATCH_BYTES_MAX)),
-        ("requests of a batch", number(BATCH_MAX)),
-        ("requests of a batch that wait for a shared store at once", number(BATCH_WAITING_MAX)),
+        ("until the head of a request has arrived", seconds(HEAD_TIMEOUT)),
+        ("until the body of a request has arrived", seconds(BODY_TIMEOUT)),
+        ("until a connection without requests is closed", seconds(IDLE_TIMEOUT)),
+        ("headers in a request", number(HEADERS_MAX)),
+        ("size of the head of a request", bytes(HEAD_BYTES_MAX)),
+        ("size of the headers of an HTTP/2 request", bytes(HTTP2_HEAD_BYTES_MAX as usize)),
+        ("size of the body of a request", bytes(BODY_BYTES_MAX)),
+        ("size of the body of a batch", bytes(BATCH_BYTES_MAX)),
+        ("requests in a batch", number(BATCH_MAX)),
+        ("requests in a batch that wait for a shared store at once", number(BATCH_WAITING_MAX)),
         (
-            "all bodies together, of which the rest is still to come or not yet decided",
+            "size of all request bodies in memory: not fully arrived, or batches not fully answered",
             bytes(BODIES_BYTES_MAX),
         ),
-        ("answers of the express lane, or of a batch, that are sent at once", bytes(ANSWERS_AT_ONCE_BYTES)),
-        ("then, a piece of a batch", bytes(BATCH_PIECE_BYTES)),
-        ("the name of a header, claim or descriptor in a body", bytes(NAME_BYTES_MAX)),
-        ("its value", bytes(VALUE_BYTES_MAX)),
         (
-            "headers, claims and descriptors of a request in a body, counted by their values",
-            number(PAIRS_MAX),
+            "size of the responses that the express lane sends at once, and of the first piece of a batch's response",
+            bytes(RESPONSES_AT_ONCE_BYTES),
         ),
-        ("requests at once on one HTTP/2 connection", STREAMS_MAX.to_string()),
-        ("requests that were taken back before they were looked at", number(PENDING_RESETS_MAX)),
-        ("until a quiet HTTP/2 connection is asked whether it is alive", seconds(PING_INTERVAL)),
-        ("until it answers", seconds(PING_TIMEOUT)),
+        ("size of each later piece of a batch's response", bytes(BATCH_PIECE_BYTES)),
+        ("length of the name of a header, claim or descriptor in a body", bytes(NAME_BYTES_MAX)),
+        ("length of its value", bytes(VALUE_BYTES_MAX)),
+        ("values of all headers, claims and descriptors in a request body", number(PAIRS_MAX)),
+        ("concurrent requests on one HTTP/2 connection", STREAMS_MAX.to_string()),
+        ("HTTP/2 streams reset by the client before they were accepted", number(PENDING_RESETS_MAX)),
+        ("until an idle HTTP/2 connection gets a PING", seconds(PING_INTERVAL)),
+        ("until the PING must be acknowledged", seconds(PING_TIMEOUT)),
     ]
 }
 
 fn grpc() -> Vec<Row> {
     vec![
-        ("a message", bytes(BODY_BYTES_MAX)),
-        ("descriptors of a rate limit request", number(DESCRIPTORS_MAX)),
-        ("entries of a descriptor", number(DESCRIPTOR_ENTRIES_MAX)),
+        ("size of a message", bytes(BODY_BYTES_MAX)),
+        ("descriptors in a rate limit request", number(DESCRIPTORS_MAX)),
+        ("entries in a descriptor", number(DESCRIPTOR_ENTRIES_MAX)),
         (
-            "the age of a connection, give or take a tenth; it is then asked to reconnect",
+            "age of a connection, plus or minus a tenth; GOAWAY then makes the client reconnect",
             seconds(GRPC_CONNECTION_AGE),
         ),
     ]
@@ -128,25 +128,34 @@ fn grpc() -> Vec<Row> {
 fn resp() -> Vec<Row> {
     vec![
         ("arguments of a command", number(RESP_ARGS_MAX)),
-        ("an argument", bytes(RESP_ARG_BYTES_MAX)),
-        ("commands that are read before they are answered", bytes(RESP_BUFFER_MAX)),
-        ("one command", bytes(RESP_COMMAND_BYTES_MAX)),
-        ("commands that are answered before the answers are sent", number(RESP_PIPELINE_MAX)),
-        ("commands that wait for a shared store at once", number(RESP_WAITING_MAX)),
-        ("answers that are collected before they are sent, beside the last", bytes(RESP_ANSWER_BYTES_MAX)),
-        ("until a client that is sent away must have read why", seconds(RESP_LINGER)),
+        ("size of an argument", bytes(RESP_ARG_BYTES_MAX)),
+        ("size of the commands that are read and not yet answered", bytes(RESP_BUFFER_MAX)),
+        ("size of one command", bytes(RESP_COMMAND_BYTES_MAX)),
+        (
+            "commands answered in a row before other connections of the thread get their turn",
+            number(RESP_PIPELINE_MAX),
+        ),
+        ("commands of one connection that wait for a shared store at once", number(RESP_WAITING_MAX)),
+        (
+            "size of the replies that are collected before they are sent, the last not counted",
+            bytes(RESP_REPLIES_BYTES_MAX),
+        ),
+        ("for a client to read the error that closes its connection", seconds(RESP_LINGER)),
         ("wrong passwords on one connection", RESP_AUTH_ATTEMPTS_MAX.to_string()),
-        ("until the password must have come, where one is set", seconds(RESP_AUTH_TIMEOUT)),
+        ("until a client must have authenticated, if a password is set", seconds(RESP_AUTH_TIMEOUT)),
     ]
 }
 
 fn files() -> Vec<Row> {
     vec![
-        ("between two looks at the files that are watched", seconds(WATCH_INTERVAL)),
-        ("until the first attempt to reach a shared store has failed", seconds(STORE_ATTEMPT_MAX)),
-        ("for giving leases back to it at the end", seconds(STORE_LEAVE_MAX)),
-        ("from being told to stop until connections are asked to end", seconds(DRAIN_NOTICE)),
-        ("from being told to stop until the end", seconds(DRAIN_TIMEOUT)),
+        ("between two checks of the watched files", seconds(WATCH_INTERVAL)),
+        (
+            "at startup, until the first attempt to connect to a shared store gives up",
+            seconds(STORE_ATTEMPT_MAX),
+        ),
+        ("at shutdown, for returning leases to a shared store", seconds(STORE_LEAVE_MAX)),
+        ("from the stop signal until the server begins to close connections", seconds(DRAIN_NOTICE)),
+        ("from the stop signal until the server has stopped", seconds(DRAIN_TIMEOUT)),
     ]
 }
 
@@ -189,13 +198,16 @@ mod tests {
         {
             assert!(page.contains(row), "{row}");
         }
-        // Not what a client can make the server do, or said with another.
-        let untold = ["OTHER_FILES_MAX", "KEEPALIVE_INTERVAL", "ACCEPT_PAUSE_MAX", "CHECK_TIMEOUT"];
+        // Not under a client's control, or part of another row.
+        let without_row = ["OTHER_FILES_MAX", "KEEPALIVE_INTERVAL", "ACCEPT_PAUSE_MAX", "CHECK_TIMEOUT"];
         let rows = include_str!("limits.rs").split("#[cfg(test)]").next().unwrap();
         let names =
             include_str!("../bounds/mod.rs").lines().filter_map(|line| line.strip_prefix("pub const "));
         for name in names.map(|line| line.split(':').next().unwrap()) {
-            assert!(rows.contains(name) || untold.contains(&name), "`{name}` has no row in the reference");
+            assert!(
+                rows.contains(name) || without_row.contains(&name),
+                "`{name}` has no row in the reference"
+            );
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What a client can do wrong, by accident or on purpose.
+//! Calls that are wrong, by accident or on purpose.
 
 use bytes::Bytes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -82,7 +82,7 @@ async fn who_does_not_speak_http2_is_hung_up_on() {
     let mut socket = TcpStream::connect(server.address).await.expect("it listens");
     socket.write_all(b"GET / HTTP/1.1\r\nHost: tidegate\r\n\r\n").await.expect("it can be sent");
     let mut said = Vec::new();
-    // It may be a reset, which is an end too.
+    // The connection may end by a reset.
     _ = socket.read_to_end(&mut said).await;
     assert!(!said.starts_with(b"HTTP/1.1 2"));
     is_well(&mut server.connect().await).await;
@@ -92,7 +92,7 @@ async fn who_does_not_speak_http2_is_hung_up_on() {
 async fn many_calls_at_once_are_all_answered() {
     let server = Server::start(POLICY);
     let mut client = server.connect().await;
-    // Who has been answered knows how many calls it may make at once.
+    // After the first response the client knows the server's limit of concurrent streams.
     is_well(&mut client).await;
     let mut calls = tokio::task::JoinSet::new();
     for _ in 0..1_000 {

@@ -20,7 +20,7 @@ use crate::bounds::BODY_TIMEOUT;
 use crate::grpc::{authz, health, reflection, rls};
 use crate::node::Node;
 use crate::observe::{Origin, Protocol};
-use crate::serve::{CountedBytes, Outbox, Peer};
+use crate::serve::{CountedBytes, Peer, ResponseBacklog};
 
 /// What can be asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +57,7 @@ pub(crate) struct GrpcCall {
     peer: Peer,
     head: Parts,
     body: Body,
-    outbox: Arc<Outbox>,
+    backlog: Arc<ResponseBacklog>,
     respond: SendResponse<CountedBytes>,
 }
 
@@ -67,7 +67,7 @@ impl GrpcCall {
         request: Request<RecvStream>,
         respond: SendResponse<CountedBytes>,
         peer: Peer,
-        outbox: Arc<Outbox>,
+        backlog: Arc<ResponseBacklog>,
     ) -> Option<GrpcCall> {
         let (head, body) = request.into_parts();
         if head.method != HttpMethod::POST {
@@ -86,7 +86,7 @@ impl GrpcCall {
             reply::fail(respond, &CallError::Compressed);
             return None;
         }
-        Some(GrpcCall { method, peer, head, body: Body::new(body), outbox, respond })
+        Some(GrpcCall { method, peer, head, body: Body::new(body), backlog, respond })
     }
 
     /// Answers what can be answered at once, and gives back what has to be waited for.
@@ -100,12 +100,12 @@ impl GrpcCall {
             Method::HealthWatch | Method::Reflect => true,
         };
         // Whoever has left too many answers untaken waits for the next.
-        let waits = waits || self.outbox.is_full();
+        let waits = waits || self.backlog.is_full();
         let message = if waits { Poll::Pending } else { self.body.poll_only(cx) };
         let mut answering: Answering = match message {
             Poll::Pending => return Some(Box::pin(self.answer(node))),
             Poll::Ready(message) => {
-                match message.and_then(|message| Ok(self.outbox.has_share().map(|()| message)?)) {
+                match message.and_then(|message| Ok(self.backlog.check_budget().map(|()| message)?)) {
                     Ok(message) => Box::pin(self.answer_message(node, message)),
                     Err(error) => {
                         reply::fail(self.respond, &error);
@@ -121,9 +121,9 @@ impl GrpcCall {
     async fn answer(mut self, node: Arc<Node>) {
         if self.method == Method::Reflect {
             // Each in a box: otherwise every call that waits would take the memory of the largest.
-            return Box::pin(reflection::converse(self.body, self.respond, &self.outbox)).await;
+            return Box::pin(reflection::converse(self.body, self.respond, &self.backlog)).await;
         }
-        if let Err(no_room) = self.outbox.room().await {
+        if let Err(no_room) = self.backlog.wait_for_capacity().await {
             return reply::fail(self.respond, &no_room.into());
         }
         match timeout(BODY_TIMEOUT, self.body.only()).await {
@@ -139,20 +139,20 @@ impl GrpcCall {
             Method::ShouldRateLimit => {
                 let origin = origin(&node, &self.head, Protocol::Rls);
                 let answer = rls::should_rate_limit(&node, origin, self.peer, message).await;
-                reply::answer(self.respond, answer, &self.outbox);
+                reply::answer(self.respond, answer, &self.backlog);
             }
             Method::HealthCheck => {
-                reply::answer(self.respond, health::check(&node, message), &self.outbox);
+                reply::answer(self.respond, health::check(&node, message), &self.backlog);
             }
             Method::Authorize => Box::pin(self.authorize(&node, message)).await,
-            Method::HealthWatch => Box::pin(health::watch(&node, message, self.respond, &self.outbox)).await,
+            Method::HealthWatch => Box::pin(health::watch(&node, message, self.respond, &self.backlog)).await,
             Method::Reflect => unreachable!("it is a conversation of many messages"),
         }
     }
 
     /// A queue may make it wait: no longer than the client does. A client that goes away frees its place.
     async fn authorize(self, node: &Node, message: Bytes) {
-        let GrpcCall { head, peer, outbox, mut respond, .. } = self;
+        let GrpcCall { head, peer, backlog, mut respond, .. } = self;
         let patience = patience(&head.headers).unwrap_or(Duration::MAX);
         let check = authz::check(node, origin(node, &head, Protocol::ExtAuthz), peer, message);
         let answer = tokio::select! {
@@ -160,7 +160,7 @@ impl GrpcCall {
             answer = timeout(patience, check) => answer,
             _gone = std::future::poll_fn(|cx| respond.poll_reset(cx)) => return,
         };
-        reply::answer(respond, answer.unwrap_or(Err(CallError::Deadline)), &outbox);
+        reply::answer(respond, answer.unwrap_or(Err(CallError::Deadline)), &backlog);
     }
 }
 

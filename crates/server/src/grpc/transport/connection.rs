@@ -16,7 +16,7 @@ use crate::bounds::{
     BODY_BYTES_MAX, DRAIN_TIMEOUT, HEAD_TIMEOUT, HTTP2_HEAD_BYTES_MAX, PENDING_RESETS_MAX, STREAMS_MAX,
 };
 use crate::node::Node;
-use crate::serve::{CountedBytes, Outbox, Peer};
+use crate::serve::{CountedBytes, Peer, ResponseBacklog};
 
 /// Answers calls until the connection ends. Who does not speak HTTP/2 is hung up on.
 pub(crate) async fn serve<I>(node: Arc<Node>, io: I, peer: Peer)
@@ -34,14 +34,14 @@ where
         .handshake::<_, CountedBytes>(io);
     let Ok(Ok(mut wire)) = timeout(HEAD_TIMEOUT, handshake).await else { return };
 
-    let many = node.stands_for_many(peer.address);
-    let outbox = Outbox::new(&node.answers().account(peer.address, many));
+    let many = node.is_loopback_or_proxy(peer.address);
+    let backlog = ResponseBacklog::new(&node.answers().account(peer.address, many));
     let mut tasks = JoinSet::new();
     if let Some(pings) = wire.ping_pong() {
-        let kept = keeper::keep(Arc::clone(&node), pings, Arc::clone(&outbox));
+        let kept = keeper::keep(Arc::clone(&node), pings, Arc::clone(&backlog));
         tasks.spawn(async { Ended::Keeper(kept.await) });
     }
-    let mut connection = Connection { node, peer, outbox, wire, arrived: Vec::new(), tasks };
+    let mut connection = Connection { node, peer, backlog, wire, arrived: Vec::new(), tasks };
     std::future::poll_fn(|cx| connection.poll(cx)).await;
 }
 
@@ -50,7 +50,7 @@ type Arrived = (Request<RecvStream>, SendResponse<CountedBytes>);
 struct Connection<I> {
     node: Arc<Node>,
     peer: Peer,
-    outbox: Arc<Outbox>,
+    backlog: Arc<ResponseBacklog>,
     wire: server::Connection<I, CountedBytes>,
     /// Calls that came together.
     arrived: Vec<Arrived>,
@@ -96,8 +96,8 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
 
     fn answer_arrived(&mut self, cx: &mut Context<'_>) {
         for (request, respond) in self.arrived.drain(..) {
-            let outbox = Arc::clone(&self.outbox);
-            let call = GrpcCall::open(request, respond, self.peer, outbox);
+            let backlog = Arc::clone(&self.backlog);
+            let call = GrpcCall::open(request, respond, self.peer, backlog);
             if let Some(answering) = call.and_then(|call| call.answer_now(&self.node, cx)) {
                 self.tasks.spawn(async {
                     answering.await;

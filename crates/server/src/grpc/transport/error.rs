@@ -7,7 +7,7 @@ use http::header::HeaderValue;
 use tidegate::engine::AdHocError;
 
 use crate::bounds::{BODY_BYTES_MAX, DESCRIPTOR_ENTRIES_MAX, DESCRIPTORS_MAX};
-use crate::serve::OutboxFull;
+use crate::serve::BacklogFull;
 
 /// The codes of gRPC that are used here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub(crate) enum CallError {
     #[error("the deadline passed while the request was waiting")]
     Deadline,
     #[error(transparent)]
-    Answers(#[from] OutboxFull),
+    Answers(#[from] BacklogFull),
     #[error("the connection is gone")]
     Gone,
     #[error("the server is shutting down")]

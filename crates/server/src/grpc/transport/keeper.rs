@@ -10,7 +10,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::bounds::{GRPC_CONNECTION_AGE, PING_INTERVAL, PING_TIMEOUT};
 use crate::node::Node;
-use crate::serve::Outbox;
+use crate::serve::ResponseBacklog;
 
 /// What is to be done with the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,9 +22,13 @@ pub(crate) enum KeepaliveAction {
 }
 
 /// Waits until something is to be done.
-pub(crate) async fn keep(node: Arc<Node>, mut pings: PingPong, outbox: Arc<Outbox>) -> KeepaliveAction {
+pub(crate) async fn keep(
+    node: Arc<Node>,
+    mut pings: PingPong,
+    backlog: Arc<ResponseBacklog>,
+) -> KeepaliveAction {
     tokio::select! {
-        () = outbox.stalled() => KeepaliveAction::GiveUp,
+        () = backlog.stalled() => KeepaliveAction::GiveUp,
         advice = keep_alive(&node, &mut pings) => advice,
     }
 }

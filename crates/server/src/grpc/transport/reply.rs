@@ -10,7 +10,7 @@ use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{HeaderMap, Response, StatusCode};
 
 use super::error::CallError;
-use crate::serve::{CountedBytes, Outbox};
+use crate::serve::{CountedBytes, ResponseBacklog};
 
 const STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const GRPC: HeaderValue = HeaderValue::from_static("application/grpc");
@@ -19,12 +19,12 @@ const GRPC: HeaderValue = HeaderValue::from_static("application/grpc");
 pub(crate) fn answer(
     respond: SendResponse<CountedBytes>,
     answer: Result<Bytes, CallError>,
-    outbox: &Arc<Outbox>,
+    backlog: &Arc<ResponseBacklog>,
 ) {
     match answer {
         Ok(message) => {
             if let Some(mut stream) = open(respond) {
-                let _sent = stream.send_data(outbox.hold(message), false);
+                let _sent = stream.send_data(backlog.count_until_sent(message), false);
                 close(stream, None);
             }
         }
