@@ -101,30 +101,38 @@ fn read_one<'a>(
             }
         }
     };
-    Ok(DescriptorRequest { request: request(&asked.domain, descriptor, hits), verb })
+    Ok(DescriptorRequest { request: request(&asked.domain, texts(descriptor), hits), verb })
+}
+
+/// The keys and values of a descriptor.
+fn texts(descriptor: &RateLimitDescriptor) -> impl Iterator<Item = (&str, &str)> {
+    descriptor.entries.iter().map(|Entry { key, value }| (key.as_str(), value.as_str()))
 }
 
 /// The entries as facts: each under its own name, and those with a meaning under that too. Of two
 /// entries with one name the first has the meaning.
-fn request<'a>(domain: &'a str, descriptor: &'a RateLimitDescriptor, hits: Cost) -> Request<'a> {
+pub(super) fn request<'a>(
+    domain: &'a str,
+    entries: impl Iterator<Item = (&'a str, &'a str)>,
+    hits: Cost,
+) -> Request<'a> {
     let mut request = Request::new().domain(domain).cost(hits);
-    for entry in &descriptor.entries {
-        let told = plain_value(entry);
-        match RequestField::of_entry(&entry.key).map(|field| field.place(&mut request)) {
-            Some(FieldTarget::Text(place @ None)) => *place = Some(entry.value.as_str().into()),
+    for (key, value) in entries {
+        let told = plain_value(key, value);
+        match RequestField::of_entry(key).map(|field| field.place(&mut request)) {
+            Some(FieldTarget::Text(place @ None)) => *place = Some(value.into()),
             Some(FieldTarget::Address(place @ None)) => *place = told.parse().ok(),
             _ => {}
         }
-        request.descriptors.push((entry.key.as_str().into(), told));
+        request.descriptors.push((key.into(), told));
     }
     request
 }
 
 /// What an entry says. Envoy tells the addresses of IPv4 clients of a listener for both as IPv6 maps them; they are
 /// the addresses they map.
-fn plain_value(entry: &Entry) -> Cow<'_, str> {
-    let value = entry.value.as_str();
-    let plain = match entry.key.as_str() {
+fn plain_value<'a>(key: &str, value: &'a str) -> Cow<'a, str> {
+    let plain = match key {
         "remote_address" => mapped_address(value).map(|address| address.to_string()),
         "masked_remote_address" => mapped_network(value).map(|network| network.to_string()),
         _ => None,
@@ -149,9 +157,9 @@ fn key(domain: &str, descriptor: &RateLimitDescriptor) -> Vec<u8> {
         key.extend_from_slice(text.as_bytes());
     };
     put(domain);
-    for entry in &descriptor.entries {
-        put(&entry.key);
-        put(&plain_value(entry));
+    for (key, value) in texts(descriptor) {
+        put(key);
+        put(&plain_value(key, value));
     }
     key
 }

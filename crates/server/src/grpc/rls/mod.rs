@@ -2,11 +2,12 @@
 
 mod ask;
 mod units;
+mod usual;
 
 use bytes::Bytes;
 use prost::Message;
 use tidegate::engine::{Decision, Joint, JointBy, JointDecision};
-use tidegate::{Cost, Nanos};
+use tidegate::{Cost, Nanos, NowOrLater};
 
 use super::proto::envoy::service::ratelimit::v3::rate_limit_response::{Code, DescriptorStatus, RateLimit};
 use super::proto::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
@@ -14,9 +15,10 @@ use super::told;
 use super::transport::error::CallError;
 use super::transport::{frame, guard};
 use crate::node::Node;
-use crate::observe::Origin;
+use crate::observe::{Origin, OwnedOrigin};
 use crate::serve::Peer;
 use ask::{DescriptorAction, DescriptorRequest};
+use usual::UsualRequest;
 
 /// The status that Envoy answers with, unless it is told to use another.
 const REFUSED: u16 = 429;
@@ -31,20 +33,37 @@ enum Outcome {
     Nothing,
 }
 
-/// Answers a request, which stands or falls as a whole.
-pub(super) async fn should_rate_limit(
-    node: &Node,
+/// Answers a request, which is admitted or refused as a whole: at once where the store answers at once.
+pub(super) fn should_rate_limit<'n>(
+    node: &'n Node,
     origin: Origin<'_>,
     peer: Peer,
     message: Bytes,
-) -> Result<Bytes, CallError> {
-    let asked = RateLimitRequest::decode(message)?;
-    let asks = ask::read(&asked)?;
-    if asks.iter().any(|ask| !matches!(ask.verb, DescriptorAction::Check)) {
-        guard::may_bring_limits(node, peer)?;
+) -> NowOrLater<'n, Result<Bytes, CallError>> {
+    if let Some(usual) = UsualRequest::read(&message) {
+        let hits = Cost::new(usual.hits_addend.max(1));
+        let request = ask::request(usual.domain, usual.entries.into_iter(), hits);
+        return node.check(origin, &request).map(|decision| Ok(answer_one(decision)));
     }
-    let decided = decide(node, origin, &asks).await?;
-    Ok(frame::encode(&answer(&asks, &decided)))
+    let origin = OwnedOrigin::of(origin);
+    NowOrLater::later(async move {
+        let asked = RateLimitRequest::decode(message)?;
+        let asks = ask::read(&asked)?;
+        if asks.iter().any(|ask| !matches!(ask.verb, DescriptorAction::Check)) {
+            guard::may_bring_limits(node, peer)?;
+        }
+        let decided = decide(node, origin.as_origin(), &asks).await?;
+        Ok(frame::encode(&answer(asks.iter().map(|ask| &ask.verb), &decided)))
+    })
+}
+
+/// The answer to a request of one descriptor, decided by the policy.
+fn answer_one(decision: Decision) -> Bytes {
+    usual::answer(&decision).unwrap_or_else(|| {
+        let refused = !decision.is_allowed();
+        let decided = Decided { refused, outcomes: vec![Outcome::Decided(decision)] };
+        frame::encode(&answer([&DescriptorAction::Check].into_iter(), &decided))
+    })
 }
 
 /// What was decided about a request.
@@ -61,11 +80,6 @@ async fn decide(
     origin: Origin<'_>,
     asks: &[DescriptorRequest<'_>],
 ) -> Result<Decided, CallError> {
-    // The usual case needs nothing that several need.
-    if let [DescriptorRequest { request, verb: DescriptorAction::Check }] = asks {
-        let decision = node.check(origin, request).await;
-        return Ok(Decided { refused: !decision.is_allowed(), outcomes: vec![Outcome::Decided(decision)] });
-    }
     for ask in asks {
         if let DescriptorAction::RefundAdHoc(bucket, _) = &ask.verb {
             let _ = node.peek_ad_hoc(&bucket.at(Cost::ZERO)).await?;
@@ -109,11 +123,11 @@ fn joint<'a, 'r>(ask: &'a DescriptorRequest<'r>) -> Option<Joint<'a, 'r>> {
     Some(Joint { request: &ask.request, by })
 }
 
-fn answer(asks: &[DescriptorRequest<'_>], decided: &Decided) -> RateLimitResponse {
+fn answer<'a>(actions: impl Iterator<Item = &'a DescriptorAction>, decided: &Decided) -> RateLimitResponse {
     let Decided { refused, outcomes } = decided;
     let refused = *refused;
     let statuses: Vec<DescriptorStatus> =
-        asks.iter().zip(outcomes).map(|(ask, outcome)| status(ask, outcome)).collect();
+        actions.zip(outcomes).map(|(action, outcome)| status(action, outcome)).collect();
     let mut answer = RateLimitResponse { statuses, ..RateLimitResponse::default() };
     answer.set_overall_code(if refused { Code::OverLimit } else { Code::Ok });
     let decisions = outcomes.iter().filter_map(|outcome| match outcome {
@@ -134,7 +148,7 @@ fn answer(asks: &[DescriptorRequest<'_>], decided: &Decided) -> RateLimitRespons
     answer
 }
 
-fn status(ask: &DescriptorRequest<'_>, outcome: &Outcome) -> DescriptorStatus {
+fn status(action: &DescriptorAction, outcome: &Outcome) -> DescriptorStatus {
     let mut status = DescriptorStatus::default();
     let (code, decision) = match outcome {
         Outcome::Closed(decision) if decision.is_allowed() => (Code::Ok, None),
@@ -147,7 +161,7 @@ fn status(ask: &DescriptorRequest<'_>, outcome: &Outcome) -> DescriptorStatus {
     status.set_code(code);
     if let Some(tightest) = decision.and_then(Decision::tightest) {
         let name = tightest.rule.name.to_string();
-        let limit = match &ask.verb {
+        let limit = match action {
             DescriptorAction::CheckAdHoc(bucket) | DescriptorAction::RefundAdHoc(bucket, _) => {
                 RateLimit { requests_per_unit: bucket.limit.capacity, unit: bucket.unit.into(), name }
             }

@@ -30,7 +30,7 @@ pub(super) fn of(unit: RateLimitUnit) -> Option<(Unit, Nanos)> {
 /// The rate of a limit. Its window is the unit where there is such a unit; else the shortest unit in which
 /// the rate is a whole number; else it is rounded down, to one at least, in the shortest unit that is not
 /// below the window.
-pub(super) fn shown(numbers: &Numbers, name: String) -> RateLimit {
+pub(super) fn rate(numbers: &Numbers) -> (u32, Unit) {
     let Numbers { rate, window, .. } = *numbers;
     let tokens = |length: Nanos| u128::from(rate) * u128::from(length.get());
     let is_whole = |length: Nanos| tokens(length).is_multiple_of(u128::from(window.get()));
@@ -41,7 +41,12 @@ pub(super) fn shown(numbers: &Numbers, name: String) -> RateLimit {
         .or_else(|| UNITS.into_iter().find(|(_, length)| *length >= window))
         .unwrap_or((Unit::Year, YEAR));
     let per_unit = tokens(length) / u128::from(window.get().max(1));
-    let requests_per_unit = u32::try_from(per_unit).unwrap_or(u32::MAX).max(1);
+    (u32::try_from(per_unit).unwrap_or(u32::MAX).max(1), unit)
+}
+
+/// The rate of a limit as a message.
+pub(super) fn shown(numbers: &Numbers, name: String) -> RateLimit {
+    let (requests_per_unit, unit) = rate(numbers);
     RateLimit { requests_per_unit, unit: unit.into(), name }
 }
 

@@ -11,6 +11,7 @@ use h2::server::SendResponse;
 use http::header::CONTENT_TYPE;
 use http::request::Parts;
 use http::{HeaderMap, Method as HttpMethod, Request, StatusCode};
+use tidegate::NowOrLater;
 use tokio::time::timeout;
 
 use super::body::Body;
@@ -20,7 +21,7 @@ use crate::bounds::BODY_TIMEOUT;
 use crate::grpc::{authz, health, reflection, rls};
 use crate::node::Node;
 use crate::observe::{Origin, Protocol};
-use crate::serve::{CountedBytes, Peer, ResponseBacklog};
+use crate::serve::{CountedBytes, ResponseBacklog, Peer};
 
 /// What can be asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,8 +48,8 @@ impl Method {
     }
 }
 
-/// A call that is being answered.
-pub(crate) type Answering = Pin<Box<dyn Future<Output = ()> + Send>>;
+/// A call whose answer has to be waited for.
+pub(crate) type WaitingCall<'n> = Pin<Box<dyn Future<Output = ()> + Send + 'n>>;
 
 /// A call that is not answered yet.
 #[derive(Debug)]
@@ -89,36 +90,63 @@ impl GrpcCall {
         Some(GrpcCall { method, peer, head, body: Body::new(body), backlog, respond })
     }
 
-    /// Answers what can be answered at once, and gives back what has to be waited for.
-    pub(crate) fn answer_now(mut self, node: &Arc<Node>, cx: &mut Context<'_>) -> Option<Answering> {
-        let node = Arc::clone(node);
+    /// Answers a call whose answer is there at once, without a future on the heap; otherwise returns the future that
+    /// will answer it.
+    pub(crate) fn answer_now<'n>(mut self, node: &'n Node, cx: &mut Context<'_>) -> Option<WaitingCall<'n>> {
         let waits = match self.method {
             Method::HealthCheck | Method::ShouldRateLimit => false,
-            // A place in a queue that was given up by a reset is free only after the task that held it has run. What
-            // came after that reset runs as a task too, and so after it.
+            // A reset frees a place in a wait queue only when the future that holds the place is polled. A call that
+            // arrived after the reset is queued behind that future, so it finds the place free.
             Method::Authorize => true,
             Method::HealthWatch | Method::Reflect => true,
         };
-        // Whoever has left too many answers untaken waits for the next.
+        // A client that has left too many answers unread waits for the next one.
         let waits = waits || self.backlog.is_full();
         let message = if waits { Poll::Pending } else { self.body.poll_only(cx) };
-        let mut answering: Answering = match message {
-            Poll::Pending => return Some(Box::pin(self.answer(node))),
-            Poll::Ready(message) => {
-                match message.and_then(|message| Ok(self.backlog.check_budget().map(|()| message)?)) {
-                    Ok(message) => Box::pin(self.answer_message(node, message)),
-                    Err(error) => {
-                        reply::fail(self.respond, &error);
-                        return None;
-                    }
-                }
+        let Poll::Ready(message) = message else { return Some(Box::pin(self.answer(node))) };
+        match message.and_then(|message| Ok(self.backlog.check_budget().map(|()| message)?)) {
+            Ok(message) => self.answer_unary(node, message, cx),
+            Err(error) => {
+                reply::fail(self.respond, &error);
+                None
+            }
+        }
+    }
+
+    /// Answers a call of one message that is complete. What has to wait for the store is polled once here, so that the
+    /// store gets calls in the order in which they arrived.
+    fn answer_unary<'n>(
+        self,
+        node: &'n Node,
+        message: Bytes,
+        cx: &mut Context<'_>,
+    ) -> Option<WaitingCall<'n>> {
+        let answer = match self.method {
+            Method::ShouldRateLimit => {
+                let origin = origin(node, &self.head, Protocol::Rls);
+                rls::should_rate_limit(node, origin, self.peer, message)
+            }
+            Method::HealthCheck => NowOrLater::Now(health::check(node, message)),
+            Method::Authorize | Method::HealthWatch | Method::Reflect => {
+                unreachable!("these calls are always waited for")
             }
         };
-        answering.as_mut().poll(cx).is_pending().then_some(answering)
+        let GrpcCall { backlog, respond, .. } = self;
+        match answer {
+            NowOrLater::Now(answer) => {
+                reply::answer(respond, answer, &backlog);
+                None
+            }
+            NowOrLater::Later(later) => {
+                let mut waiting: WaitingCall<'n> =
+                    Box::pin(async move { reply::answer(respond, later.await, &backlog) });
+                waiting.as_mut().poll(cx).is_pending().then_some(waiting)
+            }
+        }
     }
 
     /// Answers, however long that takes.
-    async fn answer(mut self, node: Arc<Node>) {
+    async fn answer(mut self, node: &Node) {
         if self.method == Method::Reflect {
             // Each in a box: otherwise every call that waits would take the memory of the largest.
             return Box::pin(reflection::converse(self.body, self.respond, &self.backlog)).await;
@@ -134,18 +162,18 @@ impl GrpcCall {
     }
 
     /// Answers a call whose message is there.
-    async fn answer_message(self, node: Arc<Node>, message: Bytes) {
+    async fn answer_message(self, node: &Node, message: Bytes) {
         match self.method {
             Method::ShouldRateLimit => {
-                let origin = origin(&node, &self.head, Protocol::Rls);
-                let answer = rls::should_rate_limit(&node, origin, self.peer, message).await;
+                let origin = origin(node, &self.head, Protocol::Rls);
+                let answer = rls::should_rate_limit(node, origin, self.peer, message).await;
                 reply::answer(self.respond, answer, &self.backlog);
             }
             Method::HealthCheck => {
-                reply::answer(self.respond, health::check(&node, message), &self.backlog);
+                reply::answer(self.respond, health::check(node, message), &self.backlog);
             }
-            Method::Authorize => Box::pin(self.authorize(&node, message)).await,
-            Method::HealthWatch => Box::pin(health::watch(&node, message, self.respond, &self.backlog)).await,
+            Method::Authorize => Box::pin(self.authorize(node, message)).await,
+            Method::HealthWatch => Box::pin(health::watch(node, message, self.respond, &self.backlog)).await,
             Method::Reflect => unreachable!("it is a conversation of many messages"),
         }
     }

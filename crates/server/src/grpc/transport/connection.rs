@@ -1,8 +1,11 @@
 //! One connection, and the calls on it.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use futures_util::future::{CatchUnwind, FutureExt};
+use futures_util::stream::{FuturesUnordered, StreamExt};
 use h2::RecvStream;
 use h2::server::{self, SendResponse};
 use http::Request;
@@ -10,13 +13,13 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use super::call::GrpcCall;
+use super::call::{GrpcCall, WaitingCall};
 use super::keeper::{self, KeepaliveAction};
 use crate::bounds::{
     BODY_BYTES_MAX, DRAIN_TIMEOUT, HEAD_TIMEOUT, HTTP2_HEAD_BYTES_MAX, PENDING_RESETS_MAX, STREAMS_MAX,
 };
 use crate::node::Node;
-use crate::serve::{CountedBytes, Peer, ResponseBacklog};
+use crate::serve::{CountedBytes, ResponseBacklog, Peer};
 
 /// Answers calls until the connection ends. Who does not speak HTTP/2 is hung up on.
 pub(crate) async fn serve<I>(node: Arc<Node>, io: I, peer: Peer)
@@ -41,31 +44,33 @@ where
         let kept = keeper::keep(Arc::clone(&node), pings, Arc::clone(&backlog));
         tasks.spawn(async { Ended::Keeper(kept.await) });
     }
-    let mut connection = Connection { node, peer, backlog, wire, arrived: Vec::new(), tasks };
+    let (arrived, waiting) = (Vec::new(), FuturesUnordered::new());
+    let mut connection = Connection { node: &node, peer, backlog, wire, arrived, waiting, tasks };
     std::future::poll_fn(|cx| connection.poll(cx)).await;
 }
 
 type Arrived = (Request<RecvStream>, SendResponse<CountedBytes>);
 
-struct Connection<I> {
-    node: Arc<Node>,
+struct Connection<'n, I> {
+    node: &'n Node,
     peer: Peer,
     backlog: Arc<ResponseBacklog>,
     wire: server::Connection<I, CountedBytes>,
     /// Calls that came together.
     arrived: Vec<Arrived>,
-    /// What takes longer than a turn. It ends with the connection.
+    /// Calls that wait, for the store, for a queue or for the rest of a body. They end with the connection.
+    waiting: FuturesUnordered<CatchUnwind<AssertUnwindSafe<WaitingCall<'n>>>>,
+    /// Timers of the connection.
     tasks: JoinSet<Ended>,
 }
 
 /// What has ended.
 enum Ended {
-    Call,
     Keeper(KeepaliveAction),
     Grace,
 }
 
-impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
+impl<I: AsyncRead + AsyncWrite + Unpin> Connection<'_, I> {
     /// Goes on as far as it can; ready when the connection has ended.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
@@ -82,9 +87,12 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
                 self.answer_arrived(cx);
                 continue;
             }
+            // A call that panicked has ended too: dropping its future has reset its stream.
+            if let Poll::Ready(Some(_ended)) = self.waiting.poll_next_unpin(cx) {
+                continue;
+            }
             match self.tasks.poll_join_next(cx) {
-                // A call that panicked has ended too; its stream is reset.
-                Poll::Ready(Some(Ok(Ended::Call) | Err(_))) => {}
+                Poll::Ready(Some(Err(_panicked))) => {}
                 Poll::Ready(Some(Ok(Ended::Keeper(KeepaliveAction::GoAway)))) => self.go_away(),
                 Poll::Ready(Some(Ok(Ended::Keeper(KeepaliveAction::GiveUp) | Ended::Grace))) => {
                     return Poll::Ready(());
@@ -98,11 +106,8 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
         for (request, respond) in self.arrived.drain(..) {
             let backlog = Arc::clone(&self.backlog);
             let call = GrpcCall::open(request, respond, self.peer, backlog);
-            if let Some(answering) = call.and_then(|call| call.answer_now(&self.node, cx)) {
-                self.tasks.spawn(async {
-                    answering.await;
-                    Ended::Call
-                });
+            if let Some(waiting) = call.and_then(|call| call.answer_now(self.node, cx)) {
+                self.waiting.push(AssertUnwindSafe(waiting).catch_unwind());
             }
         }
     }

@@ -14,11 +14,22 @@ pub(crate) const FRAME_MAX: usize = PREFIX + BODY_BYTES_MAX;
 
 /// A message as it is sent.
 pub(crate) fn encode(message: &impl Message) -> Bytes {
-    let length = message.encoded_len();
-    let mut frame = BytesMut::with_capacity(PREFIX + length);
-    frame.put_u8(0);
-    frame.put_u32(u32::try_from(length).expect("answers are small"));
+    let mut frame = begin(message.encoded_len());
     message.encode(&mut frame).expect("there is room for it");
+    end(frame)
+}
+
+/// A frame whose message is yet to be written after what is in it.
+pub(crate) fn begin(capacity: usize) -> BytesMut {
+    let mut frame = BytesMut::with_capacity(PREFIX + capacity);
+    frame.put_bytes(0, PREFIX);
+    frame
+}
+
+/// A frame whose message is complete.
+pub(crate) fn end(mut frame: BytesMut) -> Bytes {
+    let length = u32::try_from(frame.len() - PREFIX).expect("answers are small");
+    frame[1..PREFIX].copy_from_slice(&length.to_be_bytes());
     frame.freeze()
 }
 
