@@ -1,6 +1,6 @@
 //! The admin listener: health, readiness, metrics and the busiest keys, over HTTP/1.1.
 //!
-//! [`guard`] checks the `Host` and the token of a request, [`endpoints`] finds the page, and [`health`] and [`hot_keys`]
+//! `guard` checks the `Host` and the token of a request, `endpoints` finds the page, and `health` and `hot_keys`
 //! render theirs. All pages are read-only. Metrics are rendered on a blocking thread, because that takes long.
 
 mod endpoints;

@@ -139,7 +139,7 @@ mod tests {
         let budget = ByteBudget::of(400);
         let (one, other) = (account(&budget, "2001:db8::1", false), account(&budget, "192.0.2.1", false));
         let (mut a, mut b) = (one.share(), account(&budget, "2001:db8::2", false).share());
-        assert!(a.grow_to(60) && b.grow_to(40), "a quarter for a household");
+        assert!(a.grow_to(60) && b.grow_to(40), "a quarter for a /64");
         assert!(!a.grow_to(61) && !b.grow_to(usize::MAX));
         let (mut c, mut proxy) = (other.share(), account(&budget, "10.0.0.1", true).share());
         assert!(!proxy.grow_to(301) && proxy.grow_to(200) && c.grow_to(100));

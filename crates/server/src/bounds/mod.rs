@@ -1,5 +1,5 @@
 //! Every bound on what a client can make the server hold or do. `docs/reference/limits.md` is generated from these
-//! constants by `reference/limits.rs`. [`budget`] divides bounds on bytes among client addresses.
+//! constants by `reference/limits.rs`. `budget` divides bounds on bytes among client addresses.
 
 pub(super) mod budget;
 

@@ -104,7 +104,7 @@ where
     builder.max_concurrent_streams(STREAMS_MAX).max_header_list_size(HTTP2_HEAD_BYTES_MAX);
     builder.max_pending_accept_reset_streams(PENDING_RESETS_MAX);
     // The flow-control window is how much unread data a client can make the server hold.
-    let window = u32::try_from(BODY_BYTES_MAX).expect("some kilobytes");
+    let window = u32::try_from(BODY_BYTES_MAX).expect("the bound of a body fits into u32");
     builder.initial_stream_window_size(window).initial_connection_window_size(4 * window);
     builder.max_send_buf_size(BATCH_PIECE_BYTES);
     let connection = builder.serve_connection(TokioIo::new(io), service);

@@ -21,8 +21,8 @@ pub(crate) fn reference() -> String {
 const INTRODUCTION: &str = "\
 # Limits of the server
 
-Everything that a client can make the server hold or do has a bound. A request beyond it is refused with an error that
-names the bound, and other clients are still answered.
+Everything that a client can make the server hold or do has a bound. What exceeds it is refused with an error that says
+so, and other clients are still answered.
 
 One address (or one /64 of IPv6) gets at most a quarter of the memory for request bodies, and of that for unread
 responses. Loopback or a trusted proxy, which carries many clients, gets three quarters.

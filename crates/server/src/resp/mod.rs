@@ -4,8 +4,8 @@
 //! bytes ─ decode ─→ CommandArgs ─ command table ─→ Session, throttle, check, … ─ ReplyWriter ─→ bytes
 //! ```
 //!
-//! [`connection`] reads from and writes to the socket. [`exchange`] answers all commands of one read, without IO.
-//! [`session`] is the state of a client, [`commands`] the table of commands, [`protocol`] the encoding.
+//! `connection` reads from and writes to the socket. `exchange` answers all commands of one read, without IO.
+//! `session` is the state of a client, `commands` the table of commands, `protocol` the encoding.
 
 mod commands;
 mod connection;

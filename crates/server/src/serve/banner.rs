@@ -203,7 +203,7 @@ mod tests {
     #[test]
     fn it_tells_what_runs_where_and_what_to_try() {
         let listen = [Some("127.0.0.1:8080"), Some("127.0.0.1:8081"), Some("127.0.0.1:6380"), None];
-        let told = banner(|_| {}, listen, QUICK_START);
+        let printed = banner(|_| {}, listen, QUICK_START);
         let version = env!("CARGO_PKG_VERSION");
         let wanted = format!(
             "tidegate {version}\n\n  policy quick start (embedded; use your own with --policy FILE), 1 limit\n  \
@@ -211,7 +211,7 @@ mod tests {
              admin  off\n\nTry:\n  curl -s http://127.0.0.1:8080/v1/check -d '{{\"user\":\"42\"}}'\n  \
              redis-cli -p 6380 CL.THROTTLE user123 15 30 60\n\n"
         );
-        assert_eq!(told, wanted);
+        assert_eq!(printed, wanted);
     }
 
     #[test]
@@ -226,7 +226,7 @@ mod tests {
             shared.url = "redis://me:s3cret@10.0.0.9:6379".to_owned();
             settings.shared = Some(shared);
         };
-        let told = banner(change, [Some("0.0.0.0:443"), Some("0.0.0.0:1"), None, None], policy);
+        let printed = banner(change, [Some("0.0.0.0:443"), Some("0.0.0.0:1"), None, None], policy);
         for part in [
             "policy p.yaml, 1 limit\n  store  strict on redis://10.0.0.9:6379\n",
             "http   https://0.0.0.0:443\n",
@@ -236,21 +236,22 @@ mod tests {
             "curl -s --cacert server.pem https://127.0.0.1:443/v1/check -d '{",
             "tidegate check --server https://127.0.0.1:443 --ca server.pem tenant=42 header:x-api-key=42 path=/\n",
         ] {
-            assert!(told.contains(part), "{part}\nin\n{told}");
+            assert!(printed.contains(part), "{part}\nin\n{printed}");
         }
     }
 
     #[test]
     fn whatever_is_on_can_be_tried() {
-        let told = banner(|_| {}, [None, None, None, Some("[::]:9090")], QUICK_START);
-        assert!(told.ends_with("Try:\n  curl -s http://[::1]:9090/readyz\n\n"), "{told}");
-        let told = banner(
+        let printed = banner(|_| {}, [None, None, None, Some("[::]:9090")], QUICK_START);
+        assert!(printed.ends_with("Try:\n  curl -s http://[::1]:9090/readyz\n\n"), "{printed}");
+        let printed = banner(
             |settings| settings.resp_password = Some("s3cret".into()),
             [None, None, Some("10.0.0.1:1"), None],
             QUICK_START,
         );
         assert!(
-            told.contains("redis-cli -h 10.0.0.1 -p 1 --askpass CL.THROTTLE") && !told.contains("s3cret")
+            printed.contains("redis-cli -h 10.0.0.1 -p 1 --askpass CL.THROTTLE")
+                && !printed.contains("s3cret")
         );
     }
 }

@@ -50,5 +50,5 @@ pub(crate) fn origin<'a>(context: &Context, parts: &'a Parts) -> Origin<'a> {
 
 /// The HTTP status of a decision.
 pub(crate) fn status(decision: &Decision) -> StatusCode {
-    StatusCode::from_u16(decision.status()).expect("200, 429 or 503")
+    StatusCode::from_u16(decision.status()).expect("a decision has status 200, 429 or 503")
 }

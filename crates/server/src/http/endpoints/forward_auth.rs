@@ -89,20 +89,20 @@ pub(crate) async fn answer(context: &Context, parts: &Parts) -> Result<HttpRespo
 /// Decides the request that a proxy describes. Also returns the status of refusals that the proxy chose.
 pub(crate) fn decide<'c>(
     context: &'c Context,
-    asked: &ForwardAuthRequest<'_>,
+    forwarded_request: &ForwardAuthRequest<'_>,
     origin: Origin<'_>,
 ) -> Result<(NowOrLater<'c, Decision>, Option<StatusCode>), HttpProblem> {
-    let deny_status = deny_status(asked.query)?;
+    let deny_status = deny_status(forwarded_request.query)?;
     let node = &context.node;
-    let who = node.identity().who(asked.headers.iter().copied(), context.peer.address);
+    let who = node.identity().who(forwarded_request.headers.iter().copied(), context.peer.address);
     let mut request = Request::new();
     request.ip = Some(who.ip);
     if who.trusted {
-        describe_forwarded(asked, &mut request)?;
-    } else if URI.iter().any(|name| asked.values(name).next().is_some()) {
+        describe_forwarded(forwarded_request, &mut request)?;
+    } else if URI.iter().any(|name| forwarded_request.values(name).next().is_some()) {
         node.identity().stranger_forwards(context.peer.address);
     }
-    let from_client = asked.headers.iter().filter(|(name, _)| is_of_the_client(name));
+    let from_client = forwarded_request.headers.iter().filter(|(name, _)| is_of_the_client(name));
     request.headers.extend(from_client.map(|(name, value)| ((*name).into(), String::from_utf8_lossy(value))));
     let entered = node.enter(&request);
     let verified = node.verify(&entered, &who);
@@ -114,15 +114,16 @@ pub(crate) fn decide<'c>(
 
 /// Fills in what a trusted proxy says about its client's request.
 fn describe_forwarded<'a>(
-    asked: &ForwardAuthRequest<'a>,
+    forwarded_request: &ForwardAuthRequest<'a>,
     request: &mut Request<'a>,
 ) -> Result<(), HttpProblem> {
-    request.method = single_value(asked, METHOD, "X-Forwarded-Method")?;
-    request.path = single_value(asked, URI, "X-Forwarded-Uri")?.map(without_origin);
+    request.method = single_value(forwarded_request, METHOD, "X-Forwarded-Method")?;
+    request.path = single_value(forwarded_request, URI, "X-Forwarded-Uri")?.map(without_origin);
     // Each proxy appends a value; the last one is from the proxy that calls us.
-    let forwarded = asked.values(HOST).next_back();
+    let forwarded = forwarded_request.values(HOST).next_back();
     let forwarded = forwarded.and_then(|line| line.rsplit(|byte| *byte == b',').next());
-    let own = || asked.authority.map(str::as_bytes).or_else(|| asked.values("host").next());
+    let own =
+        || forwarded_request.authority.map(str::as_bytes).or_else(|| forwarded_request.values("host").next());
     let named = forwarded.or_else(own).and_then(|name| std::str::from_utf8(name).ok());
     request.host = named.and_then(host).map(Cow::Borrowed);
     Ok(())
@@ -130,11 +131,11 @@ fn describe_forwarded<'a>(
 
 /// The value of a header that has two names. It may be repeated, but all values must be equal.
 fn single_value<'a>(
-    asked: &ForwardAuthRequest<'a>,
+    forwarded_request: &ForwardAuthRequest<'a>,
     names: [&'static str; 2],
     field: &'static str,
 ) -> Result<Option<Cow<'a, str>>, HttpProblem> {
-    let mut values = names.iter().flat_map(|name| asked.values(name));
+    let mut values = names.iter().flat_map(|name| forwarded_request.values(name));
     let Some(first) = values.next() else { return Ok(None) };
     if values.any(|other| other != first) {
         let [one, other] = names;

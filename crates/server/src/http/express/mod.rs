@@ -45,8 +45,10 @@ struct LaneBuffers {
 }
 
 thread_local! {
-    static BUFFERS: RefCell<LaneBuffers> =
-        RefCell::new(LaneBuffers { input: vec![0; BODY_BYTES_MAX].into_boxed_slice(), reply: LaneReply::default() });
+    static BUFFERS: RefCell<LaneBuffers> = RefCell::new(LaneBuffers {
+        input: vec![0; BODY_BYTES_MAX].into_boxed_slice(),
+        reply: LaneReply::default(),
+    });
 }
 
 /// How many bytes are read ahead while a request waits for its decision. Reading is how a disconnect is noticed.
@@ -232,11 +234,11 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Lane<'_, I> {
             match decide(self.context, &head, body) {
                 // Only hyper's path reports errors.
                 None | Some((NowOrLater::Now(Err(_)), _)) => break,
-                Some((NowOrLater::Now(decision), kind)) => {
-                    reply.add(&LaneDecision { decision, kind }, self.context.node.clock());
+                Some((NowOrLater::Now(decision), audience)) => {
+                    reply.add(&LaneDecision { decision, audience }, self.context.node.clock());
                 }
-                Some((NowOrLater::Later(later), kind)) => {
-                    self.waiting = Some(WaitingDecision::new(later, kind, in_flight));
+                Some((NowOrLater::Later(later), audience)) => {
+                    self.waiting = Some(WaitingDecision::new(later, audience, in_flight));
                 }
             }
             answered = begins + head.body_length;

@@ -64,7 +64,7 @@ impl LaneReply {
     /// Adds one response.
     #[inline]
     pub(super) fn add(&mut self, decided: &LaneDecision, clock: &impl Clock) {
-        match (&decided.decision, decided.kind) {
+        match (&decided.decision, decided.audience) {
             (Ok(decision), ReplyAudience::ForPrograms) => self.add_decision(decision, clock),
             (Ok(decision), ReplyAudience::ForClients { deny_status }) => {
                 self.add_forward_auth(decision, ForwardAuthOutcome::by(decision, deny_status), clock)

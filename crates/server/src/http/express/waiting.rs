@@ -12,27 +12,27 @@ use crate::http::connection::activity::ActiveRequest;
 #[derive(Debug)]
 pub(super) struct LaneDecision {
     pub(super) decision: Result<Decision, AdHocError>,
-    pub(super) kind: ReplyAudience,
+    pub(super) audience: ReplyAudience,
 }
 
 /// A decision that waits for the store or in a wait queue. Dropping it gives the queue slot back.
 pub(super) struct WaitingDecision<'c> {
     decision: Later<'c, Result<Decision, AdHocError>>,
-    kind: ReplyAudience,
+    audience: ReplyAudience,
     _in_flight: ActiveRequest<'c>,
 }
 
 impl<'c> WaitingDecision<'c> {
     pub(super) fn new(
         decision: Later<'c, Result<Decision, AdHocError>>,
-        kind: ReplyAudience,
+        audience: ReplyAudience,
         in_flight: ActiveRequest<'c>,
     ) -> WaitingDecision<'c> {
-        WaitingDecision { decision, kind, _in_flight: in_flight }
+        WaitingDecision { decision, audience, _in_flight: in_flight }
     }
 
     pub(super) fn poll(&mut self, task: &mut Task<'_>) -> Poll<LaneDecision> {
         let decision = ready!(self.decision.as_mut().poll(task));
-        Poll::Ready(LaneDecision { decision, kind: self.kind })
+        Poll::Ready(LaneDecision { decision, audience: self.audience })
     }
 }

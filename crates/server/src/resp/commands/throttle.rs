@@ -31,7 +31,7 @@ enum ThrottleError<'a> {
 /// Answers the command, or adds a pending reply.
 pub(crate) fn answer(batch: &mut Batch<'_, '_>, args: CommandArgs<'_>, reply: &mut ReplyWriter<'_>) {
     match read(args) {
-        Ok(asked) => match decide(batch, &asked).begun() {
+        Ok(request) => match decide(batch, &request).begun() {
             NowOrLater::Now(outcome) => write(outcome, reply),
             NowOrLater::Later(later) => batch.wait(later, write, reply),
         },
@@ -71,16 +71,16 @@ fn natural<'a>(args: CommandArgs<'a>, index: usize, name: &'static str) -> Resul
     }
 }
 
-fn decide<'n>(batch: &mut Batch<'n, '_>, asked: &AdHocRequest<'_>) -> NowOrLater<'n, ThrottleOutcome> {
+fn decide<'n>(batch: &mut Batch<'n, '_>, request: &AdHocRequest<'_>) -> NowOrLater<'n, ThrottleOutcome> {
     let node = batch.node;
     // With tracing on, `check_ad_hoc` measures and traces each decision itself.
     if node.traces().is_on() {
         let origin = Origin { protocol: Protocol::Resp, traceparent: None };
-        let decision = node.check_ad_hoc(origin, asked);
+        let decision = node.check_ad_hoc(origin, request);
         return decision
             .map(|decision| Ok(*decision?.tightest().expect("an ad hoc bucket has one limit").decision));
     }
-    let answer = node.check_ad_hoc_in_short(Protocol::Resp, asked, batch.now);
+    let answer = node.check_ad_hoc_in_short(Protocol::Resp, request, batch.now);
     batch.decisions += usize::from(matches!(answer, NowOrLater::Now(Ok(_))));
     answer.map(|answer| Ok(answer?.decision))
 }
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn whole_milliseconds_decide_how_seconds_are_rounded() {
-        for (nanos, told) in [
+        for (nanos, expected) in [
             (0, 0),
             (999_999, 0),
             (1_000_000, 1),
@@ -129,7 +129,7 @@ mod tests {
             (1_001_000_000, 2),
             (u64::MAX, 18_446_744_074),
         ] {
-            assert_eq!(seconds(Nanos::new(nanos)), told, "{nanos}");
+            assert_eq!(seconds(Nanos::new(nanos)), expected, "{nanos}");
         }
     }
 }

@@ -181,7 +181,7 @@ mod tests {
         let admit = |from: &str| connections.admit(&node, Listener::Http, address(from));
         let held: Vec<Permit> =
             (0..CONNECTIONS_PER_ADDRESS_MAX).map(|n| admit(&format!("2001:db8::{n:x}")).unwrap()).collect();
-        assert_eq!(admit("2001:db8::ffff").unwrap_err(), ConnectionRefusal::Address, "one household");
+        assert_eq!(admit("2001:db8::ffff").unwrap_err(), ConnectionRefusal::Address, "one /64");
         assert!(admit("2001:db8:0:1::1").is_ok());
         let many = |from: &str| (0..=CONNECTIONS_PER_ADDRESS_MAX).map(|_| admit(from)).collect::<Vec<_>>();
         assert!(many("127.0.0.1").iter().all(Result::is_ok), "loopback");
@@ -191,7 +191,7 @@ mod tests {
             .map(|n| admit(["192.0.2.1", "::ffff:192.0.2.1"][n % 2]))
             .collect();
         assert_eq!(mapped.iter().filter(|permit| permit.is_err()).count(), 1, "one address in two spellings");
-        assert!(admit("::ffff:192.0.2.2").is_ok(), "and no household of all that are mapped");
+        assert!(admit("::ffff:192.0.2.2").is_ok(), "mapped addresses are not one /64");
         drop(mapped);
         assert!(many("192.0.2.1").iter().any(Result::is_err));
         drop(held);

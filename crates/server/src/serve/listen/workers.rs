@@ -66,7 +66,7 @@ impl Workers {
     /// Gives a connection to the thread that has the fewest connections.
     pub(crate) fn assign(&self, job: Job) {
         let load = |worker: &&Worker| worker.load.load(Ordering::Relaxed);
-        let worker = self.threads.iter().min_by_key(load).expect("there is at least one");
+        let worker = self.threads.iter().min_by_key(load).expect("`start` creates at least one thread");
         worker.load.fetch_add(1, Ordering::Relaxed);
         let load_guard = LoadGuard(Arc::clone(&worker.load));
         // A thread ends only when the server does.

@@ -40,17 +40,17 @@ pub(crate) fn compile(
 
 /// Renders problems on one line: `policy.yaml:3:5: unknown field …; …`.
 pub(crate) fn on_one_line(file: &str, problems: &[Problem]) -> String {
-    const TOLD_MAX: usize = 5;
+    const SHOWN_MAX: usize = 5;
     let one = |problem: &Problem| {
         let path = if problem.path.is_empty() { String::new() } else { format!("{}: ", problem.path) };
         let hint = problem.hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default();
         format!("{file}:{}:{}: {path}{}{hint}", problem.at.line, problem.at.column, problem.message)
     };
-    let mut told: Vec<String> = problems.iter().take(TOLD_MAX).map(one).collect();
-    if problems.len() > TOLD_MAX {
-        told.push(format!("and {} more", problems.len() - TOLD_MAX));
+    let mut shown: Vec<String> = problems.iter().take(SHOWN_MAX).map(one).collect();
+    if problems.len() > SHOWN_MAX {
+        shown.push(format!("and {} more", problems.len() - SHOWN_MAX));
     }
-    told.join("; ")
+    shown.join("; ")
 }
 
 #[cfg(test)]

@@ -37,7 +37,7 @@ pub(crate) struct BacklogFull;
 #[derive(Debug)]
 pub(crate) struct ResponseBacklog {
     /// Bytes of all unread responses.
-    held: AtomicUsize,
+    unread: AtomicUsize,
     /// A copy of the share's size, to compare without the lock.
     granted: AtomicUsize,
     share: Mutex<BudgetShare>,
@@ -50,7 +50,7 @@ pub(crate) struct ResponseBacklog {
 impl ResponseBacklog {
     pub(crate) fn new(account: &BudgetAccount) -> Arc<ResponseBacklog> {
         Arc::new(ResponseBacklog {
-            held: AtomicUsize::new(0),
+            unread: AtomicUsize::new(0),
             granted: AtomicUsize::new(0),
             share: Mutex::new(account.share()),
             waiting: AtomicUsize::new(0),
@@ -77,7 +77,7 @@ impl ResponseBacklog {
 
     /// Has the connection reached its limit of unread bytes?
     pub(crate) fn is_full(&self) -> bool {
-        self.held.load(Ordering::Relaxed) >= BACKLOG_PER_CONNECTION_BYTES_MAX
+        self.unread.load(Ordering::Relaxed) >= BACKLOG_PER_CONNECTION_BYTES_MAX
     }
 
     /// Checks that the budget of all connections has capacity for one more response.
@@ -85,8 +85,8 @@ impl ResponseBacklog {
     /// # Errors
     /// If it has not.
     pub(crate) fn check_budget(&self) -> Result<(), BacklogFull> {
-        let held = self.held.load(Ordering::Relaxed);
-        if held < BACKLOG_FREE_BYTES + self.granted.load(Ordering::Relaxed) {
+        let unread = self.unread.load(Ordering::Relaxed);
+        if unread < BACKLOG_FREE_BYTES + self.granted.load(Ordering::Relaxed) {
             return Ok(());
         }
         match self.with_share(|share| share.grow_to(share.bytes() + SHARE_STEP_BYTES)) {
@@ -101,7 +101,7 @@ impl ResponseBacklog {
     /// # Errors
     /// If they exceed the budget; the connection must then be closed.
     pub(crate) fn set_unsent(&self, bytes: usize) -> Result<(), BacklogFull> {
-        self.held.store(bytes, Ordering::Relaxed);
+        self.unread.store(bytes, Ordering::Relaxed);
         let counted = bytes.saturating_sub(BACKLOG_FREE_BYTES);
         if counted != self.granted.load(Ordering::Relaxed) && !self.with_share(|share| share.set_to(counted))
         {
@@ -113,8 +113,8 @@ impl ResponseBacklog {
 
     /// Counts a response until it is sent. For connections with many responses at once (HTTP/2 and gRPC).
     pub(crate) fn count_until_sent(self: &Arc<Self>, bytes: Bytes) -> CountedBytes {
-        let held = self.held.fetch_add(bytes.len(), Ordering::Relaxed) + bytes.len();
-        let counted = held.saturating_sub(BACKLOG_FREE_BYTES);
+        let unread = self.unread.fetch_add(bytes.len(), Ordering::Relaxed) + bytes.len();
+        let counted = unread.saturating_sub(BACKLOG_FREE_BYTES);
         if counted > self.granted.load(Ordering::Relaxed) {
             self.with_share(|share| {
                 // This response exists already, so it is counted even beyond the budget; the next one is refused.
@@ -142,8 +142,8 @@ impl ResponseBacklog {
     }
 
     fn release(&self, bytes: usize) {
-        let held = self.held.fetch_sub(bytes, Ordering::Relaxed) - bytes;
-        if held <= BACKLOG_FREE_BYTES && self.granted.load(Ordering::Relaxed) > 0 {
+        let unread = self.unread.fetch_sub(bytes, Ordering::Relaxed) - bytes;
+        if unread <= BACKLOG_FREE_BYTES && self.granted.load(Ordering::Relaxed) > 0 {
             self.with_share(|share| share.force_to(0));
         }
         self.notify();
