@@ -1,4 +1,6 @@
-//! The parts of the `tidegate` binary.
+//! The parts of the `tidegate` binary: listeners (`http`, `grpc`, `resp`, `admin`), the node that decides for all of
+//! them (`node`), settings, metrics, logs and traces (`observe`), and the commands. A library only so that the
+//! integration tests can use it.
 
 pub mod admin;
 pub mod bounds;

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::Path;
 
+pub mod architecture;
 pub mod clock;
 pub mod edges;
 pub mod exceptions;
@@ -67,6 +68,7 @@ fn check_files(texts: &[TextFile]) -> Vec<TidyProblem> {
         problems.extend(clock::check(source));
         problems.extend(unsafety::check(source));
     }
+    problems.extend(architecture::check(texts));
     problems.extend(unwrap::check(&sources));
     problems.extend(modules::check(&sources));
     problems.extend(names::check(&sources, names::SHARED));

@@ -57,7 +57,7 @@ where
     let is_draining = node.lifecycle().phase() == Phase::Draining;
     let had_request = AtomicBool::new(false);
     let is_proxy = node.is_loopback_or_proxy(caller.address);
-    let backlog = ResponseBacklog::new(&node.answers().account(caller.address, is_proxy));
+    let backlog = ResponseBacklog::new(&node.backlog_budget().account(caller.address, is_proxy));
     let service = service_fn(|request| {
         let node = Arc::clone(&node);
         had_request.store(true, Ordering::Relaxed);

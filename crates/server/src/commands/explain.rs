@@ -1,13 +1,13 @@
-//! `tidegate explain`
+//! `tidegate explain`: why one request would be allowed or denied.
 
 use std::io::ErrorKind;
 
 use tidegate::engine::Limiter;
 use tidegate::{ManualClock, MemoryOptions, Nanos};
 
-use super::{explained, load_policy, now, print};
+use super::{explain_output, load_policy, now, print};
 use crate::commands::flags::{Explain, OutputFormat};
-use crate::commands::terminal::exit::{CommandFailure, read_text, shown};
+use crate::commands::terminal::exit::{CommandFailure, display_path, read_text};
 use crate::commands::terminal::paint::Paint;
 use crate::wire;
 
@@ -25,32 +25,33 @@ pub(super) fn run(args: &Explain) -> Result<(), CommandFailure> {
     let clock = ManualClock::new(at);
     let options = MemoryOptions { max_keys: 1_000, ..MemoryOptions::default() };
     let limiter = Limiter::in_memory(policy, options, clock)
-        .map_err(|error| CommandFailure::Running(format!("{}: {error}", shown(&args.policy))))?;
+        .map_err(|error| CommandFailure::Running(format!("{}: {error}", display_path(&args.policy))))?;
     for _ in 0..args.after {
         let _ = limiter.check(&request);
     }
     let mut explanation = limiter.explain(&request);
-    // This world is ours alone: the decision is really made, queues included.
+    // This limiter serves no one else, so the decision can be made for real, wait queues included.
     explanation.decision = limiter.take_place_at(&request, at);
     match args.format {
-        OutputFormat::Text => print(&explained::text(&explanation, args.after, Paint::stdout())),
-        OutputFormat::Json => print(&explained::json(&explanation)),
+        OutputFormat::Text => print(&explain_output::text(&explanation, args.after, Paint::stdout())),
+        OutputFormat::Json => print(&explain_output::json(&explanation)),
     }
 }
 
-/// What was given: JSON as it is, or a file that holds it.
-fn request_text(given: &str) -> Result<String, CommandFailure> {
-    if given.trim_start().starts_with('{') {
-        return Ok(given.to_owned());
+/// The text of `--request`: JSON as it is, or the contents of the file it names.
+fn request_text(argument: &str) -> Result<String, CommandFailure> {
+    if argument.trim_start().starts_with('{') {
+        return Ok(argument.to_owned());
     }
-    if given != "-"
-        && let Err(error) = std::fs::metadata(given)
+    if argument != "-"
+        && let Err(error) = std::fs::metadata(argument)
         && error.kind() == ErrorKind::NotFound
     {
-        let hint = "write JSON such as '{\"user\":\"42\",\"path\":\"/api\"}', the name of a file, or -";
+        let hint =
+            "write JSON such as '{\"user\":\"42\",\"path\":\"/api\"}', a file name, or - for standard input";
         return Err(CommandFailure::Usage(format!(
-            "--request: `{given}` is neither JSON nor a file; {hint}"
+            "--request: `{argument}` is neither a JSON object nor an existing file; {hint}"
         )));
     }
-    read_text(given)
+    read_text(argument)
 }

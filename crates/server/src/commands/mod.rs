@@ -1,10 +1,11 @@
-//! What each command does.
+//! The subcommands of `tidegate`, one file each. `flags` defines the command line, `terminal` has colours, error
+//! output and exit codes.
 
-mod ask;
 mod check;
 mod explain;
-mod explained;
+mod explain_output;
 pub(super) mod flags;
+mod http_client;
 mod import;
 pub(super) mod request_pairs;
 mod serve;
@@ -20,11 +21,11 @@ use tidegate::{Clock, MonotonicClock, Nanos};
 use tidegate_policy::Policy;
 
 use crate::commands::flags::{Cli, CliCommand, command};
-use crate::commands::terminal::exit::{CommandFailure, complain, read_text, shown};
+use crate::commands::terminal::exit::{CommandFailure, display_path, print_stderr, read_text};
 use crate::commands::terminal::paint::{Paint, Tone, printable};
 use crate::commands::terminal::report;
 
-/// Runs what was typed.
+/// Parses the command line and runs the command.
 pub fn run() -> ExitCode {
     let Cli { command } = Cli::parse();
     let done = match command {
@@ -40,12 +41,12 @@ pub fn run() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            let said = failure.to_string();
-            if !said.is_empty() {
-                complain(format_args!(
+            let message = failure.to_string();
+            if !message.is_empty() {
+                print_stderr(format_args!(
                     "{}: {}\n",
                     Paint::stderr().tone(Tone::Bad, "error"),
-                    printable(&said)
+                    printable(&message)
                 ));
             }
             failure.code()
@@ -59,38 +60,38 @@ fn completions(shell: clap_complete::Shell) -> Result<(), CommandFailure> {
     print(&String::from_utf8_lossy(&text))
 }
 
-/// Prints to standard output. That nobody listens any more is no failure.
+/// Prints to standard output. A closed pipe, as with `| head`, is not an error.
 fn print(text: &str) -> Result<(), CommandFailure> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(CommandFailure::Running(format!("cannot write: {error}")))
+            Err(CommandFailure::Running(format!("cannot write to standard output: {error}")))
         }
         _ => Ok(()),
     }
 }
 
-/// This instant, by the wall clock.
+/// The current time, by the wall clock.
 fn now() -> Nanos {
     MonotonicClock::new().now()
 }
 
-/// A policy to be used. Its problems go to standard error.
+/// Reads and compiles a policy file. Its problems are printed to standard error.
 fn load_policy(path: &str, now: Nanos, quiet: bool) -> Result<Policy, CommandFailure> {
     let text = read_text(path)?;
     let paint = Paint::stderr();
     match Policy::parse_at(&text, now) {
         Ok(policy) => {
             if !quiet && !policy.warnings.is_empty() {
-                let (path, counts) = (shown(path), report::counts(&policy.warnings));
-                let note = format!("{path}: {counts}; `tidegate validate {path}` tells more");
-                complain(format_args!("{}\n", paint.tone(Tone::Faint, note)));
+                let (path, counts) = (display_path(path), report::counts(&policy.warnings));
+                let note = format!("{path}: {counts}; run `tidegate validate {path}` for details");
+                print_stderr(format_args!("{}\n", paint.tone(Tone::Faint, note)));
             }
             Ok(policy)
         }
         Err(error) => {
-            complain(format_args!("{}", report::text(shown(path), &text, &error.problems, paint)));
-            complain(format_args!("{}: {}\n", shown(path), report::counts(&error.problems)));
+            print_stderr(format_args!("{}", report::text(display_path(path), &text, &error.problems, paint)));
+            print_stderr(format_args!("{}: {}\n", display_path(path), report::counts(&error.problems)));
             Err(CommandFailure::Invalid)
         }
     }

@@ -1,4 +1,4 @@
-//! `name=value` pairs as the JSON of a request.
+//! Turns `name=value` pairs into the JSON of a request.
 
 use serde_json::{Map, Value};
 use tidegate::Cost;
@@ -6,11 +6,11 @@ use tidegate_policy::{Credential, Pairs, Request};
 
 use crate::wire::{FIELDS, FieldError, FieldTarget, RequestField, RequestFields};
 
-/// The request that pairs of names and values make, by the same rules as those of `TG.CHECK`.
+/// The JSON of the request that these pairs describe, by the same rules as `TG.CHECK`.
 ///
 /// # Errors
-/// When a name is unknown, what can be there once is there twice, or a value is not what its name takes.
-pub(crate) fn question<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> Result<Value, FieldError> {
+/// When a name is unknown, a field that may occur once occurs twice, or a value does not fit its field.
+pub(crate) fn request_json<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> Result<Value, FieldError> {
     let mut fields = RequestFields::new();
     for (name, value) in pairs {
         fields.set(name, value)?;
@@ -19,13 +19,13 @@ pub(crate) fn question<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> R
 }
 
 fn members(mut request: Request<'_>) -> Map<String, Value> {
-    let told = |field: &RequestField| Some((field.json?.to_owned(), told(field.place(&mut request))?));
-    FIELDS.iter().filter_map(told).collect()
+    let member = |field: &RequestField| Some((field.json?.to_owned(), value(field.target(&mut request))?));
+    FIELDS.iter().filter_map(member).collect()
 }
 
-/// What a field says, if it says anything.
-fn told(place: FieldTarget<'_, '_>) -> Option<Value> {
-    Some(match place {
+/// The value of a field as JSON; `None` if the field is not set.
+fn value(target: FieldTarget<'_, '_>) -> Option<Value> {
+    Some(match target {
         FieldTarget::Text(text) | FieldTarget::Parameter(text) => Value::from(text.as_deref()?),
         FieldTarget::Address(address) => Value::from((*address)?.to_string()),
         FieldTarget::Credential(Credential::None) => return None,
@@ -38,7 +38,7 @@ fn told(place: FieldTarget<'_, '_>) -> Option<Value> {
     })
 }
 
-/// A name that is there several times has a list.
+/// A JSON object of the pairs. A name with several values gets a list.
 fn map(pairs: &Pairs<'_>) -> Value {
     let mut members = Map::new();
     for (name, _) in pairs {
@@ -58,8 +58,8 @@ mod tests {
         text.split_whitespace().map(|pair| pair.split_once('=').unwrap())
     }
 
-    fn asked(text: &str) -> Result<String, FieldError> {
-        question(pairs(text)).map(|value| value.to_string())
+    fn json_of(text: &str) -> Result<String, FieldError> {
+        request_json(pairs(text)).map(|value| value.to_string())
     }
 
     #[test]
@@ -67,25 +67,25 @@ mod tests {
         let all = "tenant=t user=42 client=c ip=203.0.113.7 plan=p method=GET host=h path=/a query=a=b domain=d \
                    cost=3 trust=0.29 header:x-api-key=k header:x-api-key=l jwt:sub=42 descriptor:generic_key=x \
                    query:q=c&d";
-        let json = asked(all).unwrap();
+        let json = json_of(all).unwrap();
         let mut fields = RequestFields::new();
         pairs(all).for_each(|(name, value)| fields.set(name, value).unwrap());
         let expected = fields.into_request();
         assert_eq!(expected.query.as_deref(), Some("a=b&q=c%26d"));
         assert_eq!(crate::wire::request(&json).unwrap(), expected);
-        assert_eq!(asked("ip:address=::1").unwrap(), r#"{"ip":"::1"}"#);
-        assert_eq!(asked("").unwrap(), "{}");
+        assert_eq!(json_of("ip:address=::1").unwrap(), r#"{"ip":"::1"}"#);
+        assert_eq!(json_of("").unwrap(), "{}");
     }
 
     #[test]
     fn what_is_wrong_is_told() {
-        for (text, said) in [
+        for (text, expected) in [
             ("usr=1", "did you mean 'user'?"),
             ("cost=many", "'cost': 'many' is not an integer"),
             ("user=1 user=2", "'user' is there twice"),
             ("route=/a", "give 'path' instead"),
         ] {
-            assert!(asked(text).unwrap_err().to_string().contains(said), "{text}");
+            assert!(json_of(text).unwrap_err().to_string().contains(expected), "{text}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `tidegate serve`.
+//! `tidegate serve`: reads settings and policy, opens the listeners and runs the server.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,13 +8,13 @@ use tidegate_policy::{Problem, RuleSet};
 
 use super::{now, print};
 use crate::commands::flags::Serve;
-use crate::commands::terminal::exit::{CommandFailure, complain};
+use crate::commands::terminal::exit::{CommandFailure, print_stderr};
 use crate::commands::terminal::paint::Paint;
 use crate::commands::terminal::report;
 use crate::identity::Identity;
 use crate::node::store::StoreThreadError;
 use crate::node::{Node, NodeError};
-use crate::observe::{Traces, logs, tell_panics};
+use crate::observe::{Traces, install_panic_hook, logs};
 use crate::serve::reload::policy_file;
 use crate::serve::reload::policy_file::QUICK_START;
 use crate::serve::reload::watch::WatchedFiles;
@@ -23,10 +23,10 @@ use crate::serve::{self, Banner, Tls};
 use crate::settings::{self, FlagsAndEnvironment, Settings};
 
 pub(super) fn run(args: &Serve) -> Result<(), CommandFailure> {
-    let (settings, said) = settings(args)?;
+    let (settings, warned) = settings(args)?;
     let kill_switch = std::env::var("TIDEGATE_KILL_SWITCH").ok();
     let kill_switch = settings::kill_switch_from(kill_switch.as_deref()).map_err(usage)?;
-    // What is watched is looked at before it is read, so that no change goes unnoticed in between.
+    // Remember the state of watched files before reading them, so that a change in between is noticed.
     let jwks = Reload::watch_jwks(settings.jwt.as_ref());
     let tls_watched =
         settings.tls.as_ref().map(|tls| WatchedFiles::new(vec![tls.cert.clone(), tls.key.clone()]));
@@ -36,7 +36,7 @@ pub(super) fn run(args: &Serve) -> Result<(), CommandFailure> {
     let tls = tls.map(Arc::new);
     let identity = Identity::new(&settings).map_err(usage)?;
     logs::init(&settings).map_err(usage)?;
-    for (file, problems) in said.into_iter().chain(warnings) {
+    for (file, problems) in warned.into_iter().chain(warnings) {
         tracing::warn!(warnings = policy_file::on_one_line(&file, &problems), "{file} has warnings");
     }
     let bound = serve::bind(&settings).map_err(running)?;
@@ -44,14 +44,14 @@ pub(super) fn run(args: &Serve) -> Result<(), CommandFailure> {
     let traces = settings.otlp.as_deref().map(Traces::to).transpose().map_err(usage)?.unwrap_or_default();
     let node = Node::new(settings, rules, identity);
     let mut node = node.map_err(|error| match error {
-        // Limits that a shared store cannot count are a matter of what was written, as an address is.
+        // A bad Redis address and limits that a shared store cannot count are mistakes in the files: exit status 2.
         NodeError::Shared(StoreThreadError::RedisClient(_))
         | NodeError::Limits(LimitError::NotShared { .. }) => usage(error),
         _ => running(error),
     })?;
     node.set_traces(traces);
     let node = Arc::new(node);
-    tell_panics(&node);
+    install_panic_hook(&node);
     node.limiter().set_kill_switch(kill_switch);
     if kill_switch {
         tracing::warn!("TIDEGATE_KILL_SWITCH=allow: every request is admitted");
@@ -61,7 +61,7 @@ pub(super) fn run(args: &Serve) -> Result<(), CommandFailure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(running)?;
     let started = node.clock().now();
     let announce = || {
-        // That nobody reads it is no reason to stop.
+        // The server runs on even if standard output is closed.
         let _printed = print(&banner.to_string());
         tracing::info!(
             version = env!("CARGO_PKG_VERSION"),
@@ -85,13 +85,13 @@ fn running(error: impl std::fmt::Display) -> CommandFailure {
     CommandFailure::Running(error.to_string())
 }
 
-/// The problems of a file.
-type Said = Option<(String, Vec<Problem>)>;
+/// The name of a file and its warnings, if it has any.
+type Warnings = Option<(String, Vec<Problem>)>;
 
-/// File, environment and flags, in this order; the last word counts.
-fn settings(args: &Serve) -> Result<(Settings, Said), CommandFailure> {
+/// The settings: the file, overridden by environment variables, overridden by flags.
+fn settings(args: &Serve) -> Result<(Settings, Warnings), CommandFailure> {
     let config = args.config.as_deref().filter(|file| !file.is_empty());
-    let (file, said) = match config {
+    let (file, warned) = match config {
         None => (Settings::default(), None),
         Some(path) => {
             let text = policy_file::read(Path::new(path))
@@ -101,46 +101,47 @@ fn settings(args: &Serve) -> Result<(Settings, Said), CommandFailure> {
                 Ok((settings, warnings)) => {
                     (settings, (!warnings.is_empty()).then(|| (path.to_owned(), warnings)))
                 }
-                Err(problems) => return Err(tell(path, &settings::masked(&text), &problems)),
+                Err(problems) => return Err(print_problems(path, &settings::masked(&text), &problems)),
             }
         }
     };
     let secret = |name: &str| std::env::var(name).ok();
-    let given = FlagsAndEnvironment {
+    let overrides = FlagsAndEnvironment {
         listen: [args.http.clone(), args.grpc.clone(), args.resp.clone(), args.admin.clone()],
         policy: args.policy.as_ref().map(PathBuf::from),
         workers: args.workers.map(usize::from),
-        // Not flags: what a process was started with can be seen by others.
+        // No flags for these: other users of the machine can see a process's arguments.
         http_token: secret("TIDEGATE_HTTP_TOKEN"),
         resp_password: secret("TIDEGATE_RESP_PASSWORD"),
         redis_url: secret("TIDEGATE_REDIS_URL"),
     };
-    Ok((file.with(given).map_err(usage)?, said))
+    Ok((file.with(overrides).map_err(usage)?, warned))
 }
 
-/// The rules to serve, the file they are from, and what is to be said about them.
-fn policy(settings: &Settings) -> Result<(RuleSet, Option<PolicyFile>, Said), CommandFailure> {
+/// The rules to serve, the file they come from, and its warnings.
+fn policy(settings: &Settings) -> Result<(RuleSet, Option<PolicyFile>, Warnings), CommandFailure> {
     let Some(path) = settings.policy.clone() else {
         let compiled = policy_file::compile(QUICK_START, settings, now());
-        let (rules, warnings) = compiled.map_err(|problems| tell("quick start", QUICK_START, &problems))?;
+        let (rules, warnings) =
+            compiled.map_err(|problems| print_problems("quick start", QUICK_START, &problems))?;
         return Ok((rules, None, (!warnings.is_empty()).then(|| ("quick start".to_owned(), warnings))));
     };
     let watched = WatchedFiles::new(vec![path.clone()]);
     let text = policy_file::read(&path).map_err(|error| unreadable("policy", &path, &error))?;
     let name = path.display().to_string();
     let compiled = policy_file::compile(&text, settings, now());
-    let (rules, warnings) = compiled.map_err(|problems| tell(&name, &text, &problems))?;
-    let said = (!warnings.is_empty()).then_some((name, warnings));
-    Ok((rules, Some(PolicyFile { path, watched, text }), said))
+    let (rules, warnings) = compiled.map_err(|problems| print_problems(&name, &text, &problems))?;
+    let warned = (!warnings.is_empty()).then_some((name, warnings));
+    Ok((rules, Some(PolicyFile { path, watched, text }), warned))
 }
 
 fn unreadable(what: &str, path: &Path, error: &std::io::Error) -> CommandFailure {
-    usage(format!("cannot read the {what} {}: {error}", path.display()))
+    usage(format!("cannot read the {what} file {}: {error}", path.display()))
 }
 
-/// Tells everything that is wrong with a document.
-fn tell(file: &str, text: &str, problems: &[Problem]) -> CommandFailure {
-    complain(format_args!("{}", report::text(file, text, problems, Paint::stderr())));
-    complain(format_args!("{file}: {}\n", report::counts(problems)));
+/// Prints every problem of a document to standard error.
+fn print_problems(file: &str, text: &str, problems: &[Problem]) -> CommandFailure {
+    print_stderr(format_args!("{}", report::text(file, text, problems, Paint::stderr())));
+    print_stderr(format_args!("{file}: {}\n", report::counts(problems)));
     CommandFailure::Invalid
 }

@@ -1,11 +1,11 @@
-//! `tidegate simulate`
+//! `tidegate simulate`: replays a trace against a policy in virtual time.
 
 use std::fs::File;
 use std::io::{BufReader, IsTerminal, Read, Write};
 
 use super::load_policy;
 use crate::commands::flags::Simulate;
-use crate::commands::terminal::exit::{CommandFailure, complain, shown};
+use crate::commands::terminal::exit::{CommandFailure, display_path, print_stderr};
 use crate::replay::{ReplayProgress, SimulateError, run as simulate};
 use tidegate::Nanos;
 
@@ -17,7 +17,7 @@ pub(super) fn run(args: &Simulate) -> Result<(), CommandFailure> {
             "only one of --policy and --trace can be standard input".to_owned(),
         ));
     }
-    // A trace has a time of its own, so what has expired is not warned of.
+    // A trace brings its own time, so there are no warnings about entries that have expired by today.
     let policy = load_policy(&args.policy, Nanos::ZERO, args.quiet)?;
     let (trace, size) = open_trace(&args.trace)?;
     let out = open_out(&args.out)?;
@@ -27,13 +27,13 @@ pub(super) fn run(args: &Simulate) -> Result<(), CommandFailure> {
     match done {
         Ok(summary) => {
             if !args.quiet {
-                complain(format_args!("{}", summary.text()));
+                print_stderr(format_args!("{}", summary.text()));
             }
             Ok(())
         }
         Err(SimulateError::Write(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         Err(error @ SimulateError::Line { .. }) => {
-            Err(CommandFailure::Usage(format!("{}, {error}", shown(&args.trace))))
+            Err(CommandFailure::Usage(format!("{}, {error}", display_path(&args.trace))))
         }
         Err(error) => Err(CommandFailure::Running(error.to_string())),
     }
@@ -68,7 +68,7 @@ struct Bar {
 }
 
 const WIDTH: u64 = 30;
-/// Where the size is not known, a report every so many lines.
+/// If the size of the trace is unknown, the bar is updated each time this many lines were decided.
 const LINES: u64 = 262_144;
 
 impl Bar {
@@ -98,14 +98,14 @@ impl Bar {
             }
             None => format!("{} decisions", progress.lines),
         };
-        complain(format_args!("\r\x1b[K{line}"));
-        // A bar that cannot be shown is no reason to stop.
+        print_stderr(format_args!("\r\x1b[K{line}"));
+        // The run goes on even if the bar cannot be shown.
         _ = std::io::stderr().flush();
     }
 
     fn clear(&self) {
         if self.shown {
-            complain(format_args!("\r\x1b[K"));
+            print_stderr(format_args!("\r\x1b[K"));
         }
     }
 }

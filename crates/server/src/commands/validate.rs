@@ -1,11 +1,11 @@
-//! `tidegate validate`
+//! `tidegate validate`: prints every problem of policy files.
 
 use serde_json::json;
 use tidegate_policy::{Policy, PolicyError, Problem, Span};
 
 use super::{now, print};
 use crate::commands::flags::{OutputFormat, Validate};
-use crate::commands::terminal::exit::{CommandFailure, read_text, shown};
+use crate::commands::terminal::exit::{CommandFailure, display_path, read_text};
 use crate::commands::terminal::paint::{Paint, Tone};
 use crate::commands::terminal::report;
 
@@ -14,7 +14,7 @@ pub(super) fn run(args: &Validate) -> Result<(), CommandFailure> {
     let mut sound = true;
     let mut files = Vec::new();
     for path in &args.files {
-        // A file that cannot be read is one more problem; the others are checked.
+        // A file that cannot be read is reported as a problem, and the other files are still checked.
         let (text, checked) = match read_text(path) {
             Ok(text) => (text.clone(), Policy::parse_at(&text, now)),
             Err(failure) => (String::new(), Err(PolicyError { problems: vec![unreadable(&failure)] })),
@@ -29,12 +29,12 @@ pub(super) fn run(args: &Validate) -> Result<(), CommandFailure> {
         sound &= valid;
         match args.format {
             OutputFormat::Json => {
-                let problems = report::json(shown(path), &problems);
-                files.push(json!({ "file": shown(path), "valid": valid, "problems": problems }));
+                let problems = report::json(display_path(path), &problems);
+                files.push(json!({ "file": display_path(path), "valid": valid, "problems": problems }));
             }
             OutputFormat::Text => {
                 let paint = Paint::stdout();
-                let told = report::text(shown(path), &text, &problems, paint);
+                let rendered = report::text(display_path(path), &text, &problems, paint);
                 let verdict =
                     if valid { paint.tone(Tone::Good, "valid") } else { paint.tone(Tone::Bad, "invalid") };
                 let size = if valid {
@@ -42,7 +42,11 @@ pub(super) fn run(args: &Validate) -> Result<(), CommandFailure> {
                 } else {
                     String::new()
                 };
-                print(&format!("{told}{}: {verdict}, {}{size}\n", shown(path), report::counts(&problems)))?;
+                print(&format!(
+                    "{rendered}{}: {verdict}, {}{size}\n",
+                    display_path(path),
+                    report::counts(&problems)
+                ))?;
             }
         }
     }
@@ -55,5 +59,5 @@ pub(super) fn run(args: &Validate) -> Result<(), CommandFailure> {
 
 fn unreadable(failure: &CommandFailure) -> Problem {
     let problem = Problem::error(Span::default(), "", failure.to_string());
-    problem.want("a policy, YAML or JSON").hint("check the name; `-` is standard input")
+    problem.want("a policy file, YAML or JSON").hint("check the file name; `-` is standard input")
 }

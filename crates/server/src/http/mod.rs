@@ -46,8 +46,8 @@ struct Context {
 impl Context {
     fn new(node: Arc<Node>, peer: Peer) -> Context {
         let is_proxy = node.is_loopback_or_proxy(peer.address);
-        let bodies = node.bodies().account(peer.address, is_proxy);
-        let backlog = ResponseBacklog::new(&node.answers().account(peer.address, is_proxy));
+        let bodies = node.body_budget().account(peer.address, is_proxy);
+        let backlog = ResponseBacklog::new(&node.backlog_budget().account(peer.address, is_proxy));
         Context { node, peer, activity: Activity::default(), bodies, backlog }
     }
 }

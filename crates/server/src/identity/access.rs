@@ -1,36 +1,38 @@
-//! Who may use what is not for everybody: by a token, or by being on this machine.
+//! Access to the protected endpoints: by the token of the settings, or by being on this machine.
 
 use http::header::{AUTHORIZATION, HOST, ORIGIN};
 use http::uri::Authority;
 use http::{HeaderMap, Uri};
 use subtle::ConstantTimeEq;
 
-/// Does the request bring the token of the settings? Without one in the settings none does.
+/// Does the request send the token of the settings? Always false if the settings have none.
 pub(crate) fn has_token(headers: &HeaderMap, wanted: Option<&str>) -> bool {
     let wanted = wanted.filter(|wanted| !wanted.is_empty());
-    let given = headers.get(AUTHORIZATION).and_then(|value| secret(value.as_bytes()));
-    // How long it takes to compare must not tell how much of it is right.
-    wanted.zip(given).is_some_and(|(wanted, given)| wanted.as_bytes().ct_eq(given).into())
+    let sent = headers.get(AUTHORIZATION).and_then(|value| secret(value.as_bytes()));
+    // Compare in constant time, so that the duration does not reveal how much of the token is right.
+    wanted.zip(sent).is_some_and(|(wanted, sent)| wanted.as_bytes().ct_eq(sent).into())
 }
 
-/// What follows `Bearer`: any text, since the settings may have any.
+/// The text after `Bearer`. Any text is accepted, since the settings may hold any.
 fn secret(authorization: &[u8]) -> Option<&[u8]> {
     const SCHEME: &[u8] = b"Bearer ";
     let (scheme, secret) = authorization.split_at_checked(SCHEME.len())?;
     scheme.eq_ignore_ascii_case(SCHEME).then(|| secret.trim_ascii())
 }
 
-/// Does it ask for this machine? On loopback, a page in a browser could ask under a name of its own that
-/// it lets point here. So the name must be one that only this machine has, or an address.
+/// Is the request addressed to this machine by `localhost` or an IP address?
+///
+/// This prevents DNS rebinding: a web page could let a domain of its own resolve to loopback and reach this listener
+/// through the browser, but its requests then carry that domain in `Host`.
 pub(crate) fn names_this_machine(headers: &HeaderMap, uri: &Uri) -> bool {
     names_this_server(headers, uri, &[])
 }
 
-/// The same, where the operator has listed names too.
+/// The same, but the host names that the operator has listed are accepted too.
 pub(crate) fn names_this_server(headers: &HeaderMap, uri: &Uri, listed: &[String]) -> bool {
     let named = headers.get_all(HOST).iter().map(|host| host.to_str().unwrap_or_default());
     let mut named = named.chain(uri.authority().map(Authority::as_str));
-    named.all(|host| is_of_this_machine(host) || is_listed(host, listed))
+    named.all(|host| is_local_host(host) || is_listed(host, listed))
 }
 
 fn is_listed(host: &str, listed: &[String]) -> bool {
@@ -39,12 +41,12 @@ fn is_listed(host: &str, listed: &[String]) -> bool {
     listed.iter().any(|listed| name.eq_ignore_ascii_case(listed))
 }
 
-/// Could it be from a page in a browser? Browsers say where it is from with whatever can change something.
-pub(crate) fn is_of_a_page(headers: &HeaderMap) -> bool {
+/// Could the request come from a web page? Browsers send `Origin` with every request that may change something.
+pub(crate) fn has_origin(headers: &HeaderMap) -> bool {
     headers.contains_key(ORIGIN)
 }
 
-fn is_of_this_machine(host: &str) -> bool {
+fn is_local_host(host: &str) -> bool {
     let Ok(authority) = host.parse::<Authority>() else { return false };
     let name = authority.host();
     let address = name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(name);
@@ -66,12 +68,12 @@ mod tests {
             "[::1]:9090",
             "10.0.0.7:1",
         ] {
-            assert!(is_of_this_machine(host), "{host}");
+            assert!(is_local_host(host), "{host}");
         }
         for host in
             ["", "evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "::1", "[::1", "a b"]
         {
-            assert!(!is_of_this_machine(host), "{host}");
+            assert!(!is_local_host(host), "{host}");
         }
     }
 

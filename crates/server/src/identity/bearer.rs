@@ -1,36 +1,36 @@
-//! What a request brings as its credential, read so that nobody can take it off by spelling it oddly.
+//! Parses the bearer token in `Authorization`, so that no odd spelling makes a credential disappear.
 //!
-//! The grammar is narrow (RFC 6750, RFC 7235): one line, `Bearer`, spaces, a `token68`. Those who verify the
-//! token after us may be more lenient: they trim, split at any white space, take the first of several lines.
-//! Whatever such a reader could take for a bearer token and is not plainly one is a credential that does not
-//! hold. It is never none: otherwise a tab in the right place would lift the limits that go by user.
+//! The grammar is strict (RFC 6750, RFC 7235): one header line with `Bearer`, spaces and a `token68`. The backend that
+//! verifies the token after us may be more lenient: it may trim, split at any white space, or take the first of several
+//! lines. So everything that a lenient parser could accept as a bearer token, but that breaks the grammar, counts as an
+//! invalid credential, never as none: otherwise a tab in the right position would lift the limits per user.
 //!
-//! Another scheme, such as `Basic`, is not ours to judge and counts as none: it says no more about who asks
-//! than sending nothing, which anybody may do.
+//! Another scheme, such as `Basic`, cannot be verified here and counts as no credential. It proves no more about the
+//! client than sending nothing, which every client may do.
 
-/// What a request brings as its credential.
+/// The credential of a request, before it is verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PresentedCredential<'h> {
-    /// Nothing, or nothing that is a bearer token to anybody.
+    /// No header, or one that no parser could take for a bearer token.
     Nothing,
-    /// A token, as far as its spelling goes.
+    /// A token that follows the grammar.
     Token(&'h [u8]),
-    /// What some might take for a token and is not spelt as one must be, or several of them.
+    /// Something that a lenient parser might take for a token, or several tokens.
     Malformed,
 }
 
 const SCHEME: &[u8] = b"Bearer";
 
 impl<'h> PresentedCredential<'h> {
-    /// By the lines of `Authorization`.
+    /// Parses the lines of `Authorization`.
     pub(crate) fn in_lines(lines: &[&'h [u8]]) -> PresentedCredential<'h> {
-        // Who sends two does not get to choose which one is looked at.
+        // A client that sends two lines must not choose which of them is verified.
         if let [line] = lines
             && let Some(token) = bearer(line)
         {
             return PresentedCredential::Token(token);
         }
-        // A proxy may have joined lines by commas.
+        // A proxy may have joined lines with commas.
         let parts = || lines.iter().flat_map(|line| line.split(|byte| *byte == b','));
         if parts().any(resembles_bearer) {
             PresentedCredential::Malformed
@@ -40,7 +40,7 @@ impl<'h> PresentedCredential<'h> {
     }
 }
 
-/// The token of `Bearer`, spaces, token; the scheme compares without case.
+/// The token in `Bearer`, spaces, token. The scheme is compared without case.
 pub(crate) fn bearer(line: &[u8]) -> Option<&[u8]> {
     let blank = |byte: &u8| matches!(byte, b' ' | b'\t');
     let start = line.iter().position(|byte| !blank(byte))?;
@@ -59,8 +59,7 @@ fn is_token68(token: &[u8]) -> bool {
     !text.is_empty() && text.iter().all(is_letter)
 }
 
-/// Does its first word begin with the name of the scheme, whatever stands before and after it? No other
-/// scheme begins with it, so nothing is gained by looking closer.
+/// Does the first word begin with `Bearer`, whatever is before and after it? No other registered scheme begins so.
 fn resembles_bearer(part: &[u8]) -> bool {
     let start = part.iter().position(|byte| byte.is_ascii_alphanumeric()).unwrap_or(part.len());
     part[start..].get(..SCHEME.len()).is_some_and(|word| word.eq_ignore_ascii_case(SCHEME))
@@ -145,14 +144,14 @@ mod tests {
         );
     }
 
-    /// As lenient as readers are: any white space, of Unicode too, any case, anything after it.
+    /// A lenient parser: any white space, also of Unicode, any case, anything after the token.
     fn lenient(line: &str) -> Option<&str> {
         let mut words = line.split_whitespace();
         let scheme = words.next()?;
         scheme.eq_ignore_ascii_case("bearer").then(|| words.next().unwrap_or_default())
     }
 
-    /// A line that says `Bearer`, changed in up to four places.
+    /// A line with `Bearer` and a token, changed at up to three random positions.
     fn line() -> impl Strategy<Value = String> {
         let piece = prop::sample::select(&[
             "\t", " ", "  ", "\u{a0}", "\u{b}", "\u{c}", "\u{85}", "\u{2003}", "\u{1f}", "=", "==", ",",
@@ -162,11 +161,11 @@ mod tests {
         let word = prop::sample::select(&["Bearer", "bearer", "BEARER", "bEaReR"]);
         (word, prop::collection::vec(change, 0..4)).prop_map(|(word, changes)| {
             let mut line = format!("{word} abc.def.ghi");
-            for (place, piece, removed) in changes {
-                let places: Vec<usize> = line.char_indices().map(|(at, _)| at).chain([line.len()]).collect();
-                let first = (place * places.len() as f64) as usize;
-                let last = (first + removed).min(places.len() - 1);
-                line.replace_range(places[first]..places[last], piece);
+            for (position, piece, removed) in changes {
+                let offsets: Vec<usize> = line.char_indices().map(|(at, _)| at).chain([line.len()]).collect();
+                let first = (position * offsets.len() as f64) as usize;
+                let last = (first + removed).min(offsets.len() - 1);
+                line.replace_range(offsets[first]..offsets[last], piece);
             }
             line
         })
@@ -179,7 +178,7 @@ mod tests {
         ) {
             let bytes: Vec<&[u8]> = lines.iter().map(String::as_bytes).collect();
             let found = PresentedCredential::in_lines(&bytes);
-            // The first, the last, or all joined: readers differ in that too.
+            // Lenient parsers take the first line, the last, or all lines joined.
             let joined = lines.join(", ");
             for read in [lines.first(), lines.last(), Some(&joined)].into_iter().flatten() {
                 let Some(token) = lenient(read) else { continue };

@@ -1,11 +1,11 @@
-//! Who asks: the client behind proxies, and what a verified token says of it.
+//! The identity of a client: its address behind proxies, and the claims of its verified token.
 //!
-//! A header proves nothing about who sends it. The address of a client is taken from proxies that
-//! are trusted, and a user, tenant, plan or client program only from a token whose signature holds.
+//! A header alone proves nothing. The address of a client is taken only from trusted proxies; its user, tenant, plan
+//! and client program are taken only from a token with a valid signature.
 
 pub(crate) mod access;
 mod bearer;
-pub(crate) mod client_request;
+pub(crate) mod forwarded_request;
 mod rejection;
 mod token;
 
@@ -26,42 +26,42 @@ pub use rejection::Rejection;
 use token::Tokens;
 pub use token::claims::Claims;
 
-/// How to find out who asks.
+/// Determines the identity of clients, as the settings configure it.
 #[derive(Debug)]
 pub struct Identity {
     trusted: TrustedProxies,
     source: ForwardedSource,
     tokens: Option<Tokens>,
-    /// Was it said that somebody forwards and is not trusted?
-    told_of_stranger: AtomicBool,
+    /// Has the log warned of a peer that forwards requests but is not trusted?
+    has_warned: AtomicBool,
 }
 
-/// Why it cannot be set up.
+/// Why the keys for tokens cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum IdentityError {
-    /// The file with the keys cannot be read.
-    #[error("cannot read {}: {error}", .file.display())]
+    /// The JWKS file cannot be read.
+    #[error("jwt.jwks: cannot read {}: {error}", .file.display())]
     Unreadable {
-        /// Which.
+        /// The file.
         file: PathBuf,
-        /// Why.
+        /// The error.
         error: std::io::Error,
     },
-    /// It has no keys that can be used.
-    #[error("{}: {why}", .file.display())]
+    /// The JWKS file has no usable keys.
+    #[error("jwt.jwks: {}: {why}", .file.display())]
     NoKeys {
-        /// Which.
+        /// The file.
         file: PathBuf,
-        /// Why.
+        /// What is wrong.
         why: String,
     },
-    /// The algorithm of the key is not known.
+    /// The algorithm of the key is unknown.
     #[error(
-        "jwt.algorithm: {0} is not known; use HS256, HS384, HS512, RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384 or EdDSA"
+        "jwt.algorithm: {0} is not a known algorithm; use HS256, HS384, HS512, RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384 or EdDSA"
     )]
     Algorithm(String),
-    /// The key is none for its algorithm.
-    #[error("jwt.key: it is no key for {algorithm}: {why}")]
+    /// The key does not fit its algorithm.
+    #[error("jwt.key: this is not a key for {algorithm}: {why}")]
     Key {
         /// The algorithm.
         algorithm: String,
@@ -70,18 +70,18 @@ pub enum IdentityError {
     },
 }
 
-/// What is known of whoever asks, before its credential was looked at.
+/// What is known of a client before its credential is verified.
 #[derive(Clone, Copy, Debug)]
 pub struct ClientInfo<'h> {
     /// The client's address.
     pub ip: IpAddr,
-    /// Is what the peer forwards believed?
+    /// Is the peer a trusted proxy?
     pub trusted: bool,
-    /// What it brings as its credential; nothing where the settings do not say how to verify one.
+    /// The credential it sent; always `Nothing` if the settings have no `jwt`.
     pub presented: PresentedCredential<'h>,
 }
 
-/// What came of looking at a credential.
+/// The result of verifying a credential.
 #[derive(Clone, Debug, Default)]
 pub struct Verified {
     claims: Option<Arc<Claims>>,
@@ -89,7 +89,7 @@ pub struct Verified {
 }
 
 impl Verified {
-    /// In a word.
+    /// Whether the credential is valid, invalid, or missing.
     pub fn credential(&self) -> Credential {
         match (&self.claims, self.rejection) {
             (_, Some(_)) => Credential::Invalid,
@@ -98,12 +98,12 @@ impl Verified {
         }
     }
 
-    /// Why it does not hold.
+    /// Why the credential is invalid.
     pub fn rejection(&self) -> Option<Rejection> {
         self.rejection
     }
 
-    /// Adds what is known to a request: whether the credential holds, the claims, and what follows from them.
+    /// Adds to a request whether its credential is valid, the claims, and the fields that follow from them.
     pub fn describe<'a>(&'a self, request: &mut Request<'a>) {
         request.credential = self.credential();
         if let Some(claims) = &self.claims {
@@ -113,22 +113,22 @@ impl Verified {
 }
 
 impl Identity {
-    /// As the settings say.
+    /// Creates it from the settings.
     ///
     /// # Errors
-    /// When keys cannot be read.
+    /// When the keys for tokens cannot be loaded.
     pub fn new(settings: &Settings) -> Result<Identity, IdentityError> {
         Ok(Identity {
             trusted: settings.trusted_proxies.iter().copied().collect(),
             source: settings.forwarded,
             tokens: settings.jwt.as_ref().map(Tokens::new).transpose()?,
-            told_of_stranger: AtomicBool::new(false),
+            has_warned: AtomicBool::new(false),
         })
     }
 
-    /// Who asks, by the headers of a request and the address it came from. Names of headers compare
-    /// without case; several lines of one header come in their order. No credential is verified here.
-    pub fn who<'h>(
+    /// The client of a request, from its headers and the address of its connection. Header names are compared without
+    /// case, and several lines of one header must be in their order. No credential is verified here.
+    pub fn client_info<'h>(
         &self,
         headers: impl Iterator<Item = (&'h str, &'h [u8])>,
         peer: IpAddr,
@@ -150,10 +150,11 @@ impl Identity {
         }
     }
 
-    /// Looks at what was brought as a credential. `None` where the settings do not say how.
+    /// Verifies the credential of a client. `None` if the settings have no `jwt`.
     pub fn verify(&self, who: &ClientInfo<'_>, now: Nanos) -> Option<Verified> {
         let tokens = self.tokens.as_ref()?;
-        // A proxy that does not say for whom it asks stands for everybody behind it.
+        // If a proxy did not forward the client's address, its own address stands for all its clients, so failed checks
+        // are not counted against it.
         let is_somebody = !self.trusted.contains(who.ip) && !who.ip.is_unspecified();
         let from = is_somebody.then(|| client_network(who.ip));
         let verified = match who.presented {
@@ -164,29 +165,29 @@ impl Identity {
         Some(match verified {
             Ok(claims) => Verified { claims: Some(claims), rejection: None },
             Err(why) => {
-                tracing::info!(%why, "a bearer token does not hold");
+                tracing::info!(%why, "invalid bearer token");
                 Verified { claims: None, rejection: Some(why) }
             }
         })
     }
 
-    /// Is what comes from there believed about others?
+    /// Is this peer a trusted proxy?
     pub fn trusts(&self, peer: IpAddr) -> bool {
         self.trusted.contains(peer)
     }
 
-    /// The first time somebody forwards a request who is not trusted, the log says so: it is nearly
-    /// always a proxy that is missing in the settings.
-    pub(crate) fn stranger_forwards(&self, peer: IpAddr) {
-        if !self.told_of_stranger.swap(true, Ordering::Relaxed) {
-            tracing::warn!(%peer, "forwarded headers are ignored: trusted_proxies does not have this peer");
+    /// Logs a warning, once, that a peer forwards requests but is not trusted. It is nearly always a proxy that is
+    /// missing in `trusted_proxies`.
+    pub(crate) fn warn_untrusted_forwarder(&self, peer: IpAddr) {
+        if !self.has_warned.swap(true, Ordering::Relaxed) {
+            tracing::warn!(%peer, "ignoring forwarded headers: this peer is not in trusted_proxies");
         }
     }
 
-    /// Reads the keys again.
+    /// Reloads the keys for tokens.
     ///
     /// # Errors
-    /// When they cannot be read; those from before are kept.
+    /// When they cannot be loaded; the previous keys stay in use.
     pub fn reload(&self) -> Result<(), IdentityError> {
         self.tokens.as_ref().map_or(Ok(()), Tokens::reload)
     }

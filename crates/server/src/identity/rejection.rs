@@ -1,30 +1,30 @@
-//! Why a credential does not hold.
+//! The reasons for which a credential is invalid.
 
 use std::fmt;
 
-/// Why a credential does not hold.
+/// Why a credential is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rejection {
-    /// It is not spelt as a token is, or there are several, or it says no time at which it ends.
+    /// It breaks the grammar of tokens, there are several, or it has no expiry time.
     Malformed,
-    /// None of the keys can be meant, or more than one.
+    /// No key fits it, or more than one does.
     UnknownKey,
-    /// The key that it names has not signed it.
+    /// Its signature was not made with the key that fits it.
     BadSignature,
-    /// Nobody knows: its address has sent so much junk that it was not checked.
+    /// Its signature was not checked, because too many checks for its address have just failed.
     NotChecked,
-    /// Its time is over.
+    /// It has expired.
     Expired,
-    /// Its time has not come.
+    /// It is not valid yet (`nbf`).
     NotYetValid,
-    /// Somebody else has issued it.
+    /// Its issuer is not the required one.
     WrongIssuer,
-    /// It is for somebody else.
+    /// Its audience does not contain the required one.
     WrongAudience,
 }
 
 impl Rejection {
-    /// All of them; a rejection's place is its number.
+    /// All of them, in the order of their discriminants.
     pub const ALL: [Rejection; 8] = [
         Rejection::Malformed,
         Rejection::UnknownKey,
@@ -36,7 +36,7 @@ impl Rejection {
         Rejection::WrongAudience,
     ];
 
-    /// The word for it, in metrics and logs. The client is not told.
+    /// Its name in metrics and logs. Responses do not reveal it.
     pub const fn as_str(self) -> &'static str {
         match self {
             Rejection::Malformed => "malformed",

@@ -1,4 +1,4 @@
-//! Which tokens are believed, which are not, and where a client is.
+//! Which tokens are accepted or rejected, and which address a client has.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -30,14 +30,14 @@ fn with_secret() -> Identity {
     identity(JwtKey::Key { key: "secret".into(), algorithm: "HS256".into() }).unwrap()
 }
 
-/// What comes of lines of `Authorization`.
+/// The result of verifying these lines of `Authorization`.
 fn verified(identity: &Identity, lines: &[&str]) -> Verified {
     let headers = lines.iter().map(|line| ("Authorization", line.as_bytes()));
-    identity.verify(&identity.who(headers, PEER), NOW).unwrap()
+    identity.verify(&identity.client_info(headers, PEER), NOW).unwrap()
 }
 
-/// Whom a token makes one, or why it does not.
-fn said(identity: &Identity, token: &str) -> Result<String, Rejection> {
+/// The user of a token, or why it is rejected.
+fn user(identity: &Identity, token: &str) -> Result<String, Rejection> {
     let verified = verified(identity, &[&format!("Bearer {token}")]);
     let mut request = Request::new();
     verified.describe(&mut request);
@@ -45,7 +45,7 @@ fn said(identity: &Identity, token: &str) -> Result<String, Rejection> {
     match verified.rejection() {
         None => Ok(request.user.expect("the tokens here have one").into_owned()),
         Some(why) => {
-            assert_eq!(request, Request::new().credential(Credential::Invalid), "it tells nothing");
+            assert_eq!(request, Request::new().credential(Credential::Invalid), "it has no claims");
             Err(why)
         }
     }
@@ -69,7 +69,7 @@ fn set(keys: &[Value]) -> String {
     json!({ "keys": keys }).to_string()
 }
 
-/// By the keys of a set, read once.
+/// An identity with the keys of a set, loaded once.
 fn with_set(name: &str, keys: &[Value]) -> Result<Identity, IdentityError> {
     let path = file(name, &set(keys));
     let identity = identity(JwtKey::Jwks(path.clone()));
@@ -89,8 +89,8 @@ fn every_algorithm_verifies_as_pem_and_in_a_set() {
         bytes[0] ^= 1;
         let changed = format!("{message}.{}", encoded(bytes));
         for identity in [&by_key, &by_set] {
-            assert_eq!(said(identity, &token).as_deref(), Ok("42"), "{algorithm}");
-            assert_eq!(said(identity, &changed), Err(Rejection::BadSignature), "{algorithm}");
+            assert_eq!(user(identity, &token).as_deref(), Ok("42"), "{algorithm}");
+            assert_eq!(user(identity, &changed), Err(Rejection::BadSignature), "{algorithm}");
         }
     }
 }
@@ -99,7 +99,7 @@ fn every_algorithm_verifies_as_pem_and_in_a_set() {
 fn a_token_that_does_not_hold_tells_nothing_and_why_is_known() {
     let identity = with_secret();
     let good = signed(&ours());
-    assert_eq!(said(&identity, &good).as_deref(), Ok("42"));
+    assert_eq!(user(&identity, &good).as_deref(), Ok("42"));
     let (message, signature) = good.rsplit_once('.').unwrap();
     let secret = Signer::new("HS256");
     let none = "eyJhbGciOiJub25lIn0.eyJzdWIiOiI0MiIsImV4cCI6MTgwMDAwMDEwMH0.";
@@ -137,7 +137,7 @@ fn a_token_that_does_not_hold_tells_nothing_and_why_is_known() {
         ("nothing", String::new(), Rejection::Malformed),
         ("too long", "x".repeat(10_000), Rejection::Malformed),
     ] {
-        assert_eq!(said(&identity, &token), Err(why), "{what}");
+        assert_eq!(user(&identity, &token), Err(why), "{what}");
     }
 }
 
@@ -171,7 +171,7 @@ fn nobody_takes_its_identity_off() {
 fn without_keys_no_token_is_looked_at() {
     let identity = Identity::new(&Settings::default()).unwrap();
     let header = format!("Bearer {}", signed(&ours()));
-    let who = identity.who([("authorization", header.as_bytes())].into_iter(), PEER);
+    let who = identity.client_info([("authorization", header.as_bytes())].into_iter(), PEER);
     assert_eq!(who.presented, PresentedCredential::Nothing);
     assert!(identity.verify(&who, NOW).is_none());
 }
@@ -198,11 +198,11 @@ fn junk_is_remembered_and_what_costs_nothing_is_not() {
     let junk = Signer::Secret(b"guess".to_vec()).token(&json!({"alg": "HS256"}), &ours());
     let unknown = Signer::new("HS512").token(&json!({"alg": "HS512"}), &ours());
     for (token, remembered) in [(&junk, true), (&unknown, false)] {
-        assert!(said(&identity, token).is_err());
-        assert_eq!(tokens.knows_as_junk(token.as_bytes(), NOW), remembered, "{token}");
-        assert!(said(&identity, token).is_err(), "and it stays junk");
+        assert!(user(&identity, token).is_err());
+        assert_eq!(tokens.is_cached_as_rejected(token.as_bytes(), NOW), remembered, "{token}");
+        assert!(user(&identity, token).is_err(), "and it stays junk");
     }
-    assert!(!tokens.knows_as_junk(junk.as_bytes(), NOW.saturating_add(Nanos::HOUR)), "not for long");
+    assert!(!tokens.is_cached_as_rejected(junk.as_bytes(), NOW.saturating_add(Nanos::HOUR)), "not for long");
 }
 
 #[test]
@@ -214,7 +214,7 @@ fn whoever_sends_nothing_but_junk_is_checked_no_further() {
         |signer: &Signer, user: &str| signer.token(&header, &json!({"sub": user, "exp": 1_800_000_100}));
     let ask = |token: &str, peer: IpAddr, now: Nanos| {
         let line = format!("Bearer {token}");
-        let who = identity.who([("authorization", line.as_bytes())].into_iter(), peer);
+        let who = identity.client_info([("authorization", line.as_bytes())].into_iter(), peer);
         identity.verify(&who, now).unwrap().rejection()
     };
     let (flooder, other) = (IpAddr::from([192, 0, 2, 1]), IpAddr::from([192, 0, 2, 2]));
@@ -230,7 +230,7 @@ fn whoever_sends_nothing_but_junk_is_checked_no_further() {
     assert_eq!(ask(&token(&signer, "newer"), PEER, NOW), None);
     let later = token(&signer, "later");
     assert_eq!(ask(&later, flooder, NOW), Some(Rejection::NotChecked));
-    assert_eq!(ask(&later, flooder, NOW.saturating_add(Nanos::SECOND)), None, "it is not taken for junk");
+    assert_eq!(ask(&later, flooder, NOW.saturating_add(Nanos::SECOND)), None, "it is not cached as rejected");
 }
 
 #[test]
@@ -261,23 +261,23 @@ fn keys_of_a_set_are_found_by_their_id_and_read_again() {
     let by_new = new.token(&json!({"alg": "ES256", "kid": "new"}), &ours());
     let unnamed = old.token(&json!({"alg": "ES256"}), &ours());
     let mislabelled = old.token(&json!({"alg": "ES256", "kid": "new"}), &ours());
-    assert!(said(&identity, &by_old).is_ok() && said(&identity, &unnamed).is_ok());
-    assert_eq!(said(&identity, &by_new), Err(Rejection::UnknownKey));
-    assert_eq!(said(&identity, &mislabelled), Err(Rejection::UnknownKey));
+    assert!(user(&identity, &by_old).is_ok() && user(&identity, &unnamed).is_ok());
+    assert_eq!(user(&identity, &by_new), Err(Rejection::UnknownKey));
+    assert_eq!(user(&identity, &mislabelled), Err(Rejection::UnknownKey));
 
     std::fs::write(&path, "{\"keys\":[]}").unwrap();
-    let told = identity.reload().unwrap_err().to_string();
-    assert!(told.contains("none is for verifying"), "{told}");
-    assert!(said(&identity, &by_old).is_ok(), "the last good keys are kept");
+    let message = identity.reload().unwrap_err().to_string();
+    assert!(message.contains("keys can verify signatures"), "{message}");
+    assert!(user(&identity, &by_old).is_ok(), "the last good keys are kept");
 
     std::fs::write(&path, set(&[new.jwk("new")])).unwrap();
     identity.reload().unwrap();
-    assert!(said(&identity, &by_new).is_ok());
-    assert_eq!(said(&identity, &by_old), Err(Rejection::UnknownKey), "remembered, but by a key that is gone");
-    assert_eq!(said(&identity, &mislabelled), Err(Rejection::BadSignature));
+    assert!(user(&identity, &by_new).is_ok());
+    assert_eq!(user(&identity, &by_old), Err(Rejection::UnknownKey), "remembered, but by a key that is gone");
+    assert_eq!(user(&identity, &mislabelled), Err(Rejection::BadSignature));
     std::fs::write(&path, set(&[old.jwk("new")])).unwrap();
     identity.reload().unwrap();
-    assert!(said(&identity, &mislabelled).is_ok(), "junk is junk to its keys alone");
+    assert!(user(&identity, &mislabelled).is_ok(), "junk is junk to its keys alone");
     std::fs::remove_file(&path).unwrap();
     assert!(matches!(identity.reload(), Err(IdentityError::Unreadable { .. })));
 }
@@ -289,20 +289,20 @@ fn a_token_is_tried_with_the_one_key_that_can_be_meant() {
         signer.token(&json!({"alg": algorithm, "kid": id}), &ours())
     };
     let named = with_set("named", &[one.jwk("1"), two.jwk("2"), third.jwk("3")]).unwrap();
-    assert!(said(&named, &token(&two, "ES256", Some("2"))).is_ok());
-    assert_eq!(said(&named, &token(&one, "ES256", None)), Err(Rejection::UnknownKey), "two could be meant");
-    assert!(said(&named, &token(&third, "ES384", None)).is_ok(), "the only one of its kind");
-    assert_eq!(said(&named, &token(&third, "ES384", Some("4"))), Err(Rejection::UnknownKey));
+    assert!(user(&named, &token(&two, "ES256", Some("2"))).is_ok());
+    assert_eq!(user(&named, &token(&one, "ES256", None)), Err(Rejection::UnknownKey), "two could be meant");
+    assert!(user(&named, &token(&third, "ES384", None)).is_ok(), "the only one of its kind");
+    assert_eq!(user(&named, &token(&third, "ES384", Some("4"))), Err(Rejection::UnknownKey));
 
     let mut nameless = one.jwk("1");
     nameless.as_object_mut().unwrap().remove("kid");
     let mixed = with_set("mixed", &[nameless.clone(), two.jwk("2")]).unwrap();
     assert!(
-        said(&mixed, &token(&one, "ES256", Some("9"))).is_ok(),
+        user(&mixed, &token(&one, "ES256", Some("9"))).is_ok(),
         "only the one without a name can be meant"
     );
-    assert!(said(&mixed, &token(&two, "ES256", Some("2"))).is_ok());
-    assert_eq!(said(&mixed, &token(&one, "ES256", Some("2"))), Err(Rejection::BadSignature));
+    assert!(user(&mixed, &token(&two, "ES256", Some("2"))).is_ok());
+    assert_eq!(user(&mixed, &token(&one, "ES256", Some("2"))), Err(Rejection::BadSignature));
 
     let twice = with_set("twice", &[one.jwk("1"), two.jwk("1")]).unwrap_err().to_string();
     assert!(twice.contains("two of its keys have the `kid` \"1\""), "{twice}");
@@ -310,12 +310,12 @@ fn a_token_is_tried_with_the_one_key_that_can_be_meant() {
 
 #[test]
 fn a_public_key_is_no_secret() {
-    // The old trick: sign with the public key as if it were a shared secret.
+    // Algorithm confusion: sign with the public key as if it were a shared secret.
     let jwk = rsa_jwk(RSA_PUBLIC, "r");
     let identity = with_set("rsa", std::slice::from_ref(&jwk)).unwrap();
     for secret in [RSA_PUBLIC, jwk["n"].as_str().unwrap(), &set(std::slice::from_ref(&jwk))] {
         let forged = Signer::Secret(secret.into()).token(&json!({"alg": "HS256", "kid": "r"}), &ours());
-        assert_eq!(said(&identity, &forged), Err(Rejection::UnknownKey));
+        assert_eq!(user(&identity, &forged), Err(Rejection::UnknownKey));
     }
 }
 
@@ -339,40 +339,40 @@ fn keys_for_other_things_are_not_used() {
         let identity = with_set("uses", &[changed]);
         assert_eq!(identity.is_ok(), usable, "{member}: {value}");
         if let Ok(identity) = identity {
-            assert!(said(&identity, &token).is_ok(), "{member}: {value}");
+            assert!(user(&identity, &token).is_ok(), "{member}: {value}");
         }
     }
 }
 
 #[test]
 fn bad_keys_are_told_and_do_not_spoil_the_others() {
-    let told = |key: &str, algorithm: &str| {
+    let message = |key: &str, algorithm: &str| {
         let key = JwtKey::Key { key: key.into(), algorithm: algorithm.into() };
         identity(key).unwrap_err().to_string()
     };
-    assert!(told("secret", "none").contains("none is not known"));
+    assert!(message("secret", "none").contains("none is not a known algorithm"));
     for (key, algorithm, wanted) in [
-        ("secret", "RS256", "no key for RS256: it is no PEM text"),
-        (RSA_PRIVATE, "RS256", "it is a private key; give the public one"),
-        (RSA_PUBLIC, "ES256", "it is a key of another kind"),
-        (RSA_SMALL, "PS256", "an RSA key of 1024 bits; 2048 to 8192 are taken"),
+        ("secret", "RS256", "not a key for RS256: it is not PEM text"),
+        (RSA_PRIVATE, "RS256", "it is a private key; use the public key"),
+        (RSA_PUBLIC, "ES256", "it is a key of another type"),
+        (RSA_SMALL, "PS256", "an RSA key of 1024 bits; 2048 to 8192 bits are allowed"),
     ] {
-        let told = told(key, algorithm);
-        assert!(told.contains(wanted), "{told}");
+        let message = message(key, algorithm);
+        assert!(message.contains(wanted), "{message}");
     }
     let small = rsa_jwk(RSA_SMALL, "small");
     let mut short = Signer::new("ES256").jwk("short");
     short["x"] = json!("AAAA");
     let mut even = rsa_jwk(RSA_PUBLIC, "even");
     even["e"] = json!("Ag");
-    let said_of = with_set("bad", &[small.clone(), short.clone(), even]).unwrap_err().to_string();
+    let message = with_set("bad", &[small.clone(), short.clone(), even]).unwrap_err().to_string();
     for wanted in ["keys[0]: an RSA key of 1024 bits", "keys[1]: `x` and `y` must have 32 bytes", "keys[2]: "]
     {
-        assert!(said_of.contains(wanted), "{said_of}");
+        assert!(message.contains(wanted), "{message}");
     }
     let good = Signer::new("ES256");
     let identity = with_set("some-bad", &[small, short, good.jwk("good")]).unwrap();
-    assert!(said(&identity, &good.token(&json!({"alg": "ES256", "kid": "good"}), &ours())).is_ok());
+    assert!(user(&identity, &good.token(&json!({"alg": "ES256", "kid": "good"}), &ours())).is_ok());
 }
 
 #[test]
@@ -386,12 +386,12 @@ fn the_address_is_what_trusted_proxies_say() {
         ];
         lines.into_iter().map(|(name, value)| (name, value.as_bytes()))
     };
-    let found = identity.who(headers(), PEER);
+    let found = identity.client_info(headers(), PEER);
     assert_eq!((found.ip, found.trusted), (IpAddr::from([203, 0, 113, 7]), true));
     let stranger = IpAddr::from([198, 51, 100, 1]);
-    let found = identity.who(headers(), stranger);
+    let found = identity.client_info(headers(), stranger);
     assert_eq!((found.ip, found.trusted), (stranger, false));
     let by_forwarded = Settings { forwarded: ForwardedSource::Forwarded, ..Settings::default() };
-    let found = Identity::new(&by_forwarded).unwrap().who(headers(), PEER);
+    let found = Identity::new(&by_forwarded).unwrap().client_info(headers(), PEER);
     assert_eq!(found.ip, IpAddr::from([1, 1, 1, 1]), "one header, never any of them");
 }

@@ -1,21 +1,21 @@
-//! Starting, serving, draining: where the server is in its life, and what is wrong with it.
+//! The phase of the server (starting, serving, draining), and the problems of files that were reloaded.
 
 use std::sync::{Mutex, PoisonError};
 
 use tokio::sync::watch;
 
-/// Where the server is in its life.
+/// The phase of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// Not all listeners are open yet.
     Starting,
     /// Requests are answered.
     Serving,
-    /// Requests under way are answered; new ones should go elsewhere.
+    /// Open requests are answered; load balancers should send new ones elsewhere.
     Draining,
 }
 
-/// Something that is read again when it changes, and that may then be wrong.
+/// A file, or pair of files, that is reloaded when it changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReloadedPart {
     /// The policy.
@@ -30,7 +30,7 @@ impl ReloadedPart {
     /// All of them.
     pub const ALL: [ReloadedPart; 3] = [ReloadedPart::Policy, ReloadedPart::Tls, ReloadedPart::Jwks];
 
-    /// The word for it.
+    /// Its name in metrics and `/readyz`.
     pub const fn as_str(self) -> &'static str {
         match self {
             ReloadedPart::Policy => "policy",
@@ -40,11 +40,11 @@ impl ReloadedPart {
     }
 }
 
-/// Where the server is, for everybody who must know.
+/// The phase and the reload problems, shared by all parts of the server.
 #[derive(Debug)]
 pub struct Lifecycle {
     phase: watch::Sender<Phase>,
-    /// Are connections asked to end?
+    /// Should connections end?
     closing: watch::Sender<bool>,
     problems: Mutex<[Option<String>; ReloadedPart::ALL.len()]>,
 }
@@ -57,43 +57,42 @@ impl Default for Lifecycle {
 }
 
 impl Lifecycle {
-    /// Where it is now.
+    /// The current phase.
     pub fn phase(&self) -> Phase {
         *self.phase.borrow()
     }
 
-    /// Where it is, as it changes.
+    /// A receiver that sees each change of the phase.
     pub fn phases(&self) -> watch::Receiver<Phase> {
         self.phase.subscribe()
     }
 
-    /// It goes on to the next phase.
+    /// Enters a phase.
     pub fn enter(&self, phase: Phase) {
         self.phase.send_replace(phase);
     }
 
-    /// Asks connections to end: once enough time has passed for load balancers to see that it drains.
+    /// Tells connections to end. Called some time after `Draining` began, so that load balancers have seen it.
     pub fn close(&self) {
         self.closing.send_replace(true);
     }
 
-    /// Resolves when connections are asked to end. The phase is `Draining` a moment before, so that load
-    /// balancers can look elsewhere while new connections are still answered.
+    /// Resolves when connections should end. The phase is `Draining` some time before, so that load balancers can
+    /// switch to other nodes while new connections are still answered.
     pub async fn closing(&self) {
         let mut closing = self.closing.subscribe();
-        // The sender is in `self`, so it is there.
+        // The sender lives in `self`, so this cannot fail.
         let _seen = closing.wait_for(|closing| *closing).await;
     }
 
-    /// What is wrong with the newest of something, if what was there before is still in force; `None` when
-    /// it is well.
-    pub fn set_problem(&self, concern: ReloadedPart, problem: Option<String>) {
-        self.problems.lock().unwrap_or_else(PoisonError::into_inner)[concern as usize] = problem;
+    /// Sets what is wrong with the changed file while the previous one stays in force; `None` if nothing is.
+    pub fn set_problem(&self, part: ReloadedPart, problem: Option<String>) {
+        self.problems.lock().unwrap_or_else(PoisonError::into_inner)[part as usize] = problem;
     }
 
-    /// What is wrong with the newest of something.
-    pub fn problem(&self, concern: ReloadedPart) -> Option<String> {
-        self.problems.lock().unwrap_or_else(PoisonError::into_inner)[concern as usize].clone()
+    /// What is wrong with the changed file.
+    pub fn problem(&self, part: ReloadedPart) -> Option<String> {
+        self.problems.lock().unwrap_or_else(PoisonError::into_inner)[part as usize].clone()
     }
 }
 
@@ -119,6 +118,6 @@ mod tests {
         assert_eq!(lifecycle.problem(ReloadedPart::Policy), None);
         assert!(lifecycle.problem(ReloadedPart::Tls).is_some());
         lifecycle.set_problem(ReloadedPart::Tls, None);
-        assert_eq!(ReloadedPart::ALL.map(|concern| lifecycle.problem(concern)), [None, None, None]);
+        assert_eq!(ReloadedPart::ALL.map(|part| lifecycle.problem(part)), [None, None, None]);
     }
 }

@@ -1,4 +1,7 @@
-//! What all listeners share, and the one way from a question to a decision.
+//! The node: what all listeners share, and the only path from a request to a decision.
+//!
+//! `Node` wraps the engine and adds identity, metrics and traces. `store` connects it to memory or Redis, `lifecycle`
+//! has the phase of the server.
 
 pub mod lifecycle;
 pub mod store;
@@ -23,65 +26,60 @@ use crate::node::store::{NodeStore, SharedRedisStore, StoreThread, StoreThreadEr
 use crate::observe::{Metrics, Origin, OwnedOrigin, Protocol, Traces};
 use crate::settings::Settings;
 
-/// Everything that a listener needs to answer.
+/// Everything that a listener needs to answer requests.
 #[derive(Debug)]
 pub struct Node {
-    /// The engine, ad-hoc buckets included.
+    /// The engine, ad hoc buckets included.
     limiter: Limiter<NodeStore>,
-    /// Who asks.
     identity: Identity,
-    /// What the server was told.
     settings: Settings,
-    /// Where the server is in its life.
     lifecycle: Lifecycle,
-    /// What is counted beside what the engine counts.
+    /// Counters of the server itself; the engine has its own.
     metrics: Metrics,
-    /// Where spans go.
     traces: Traces,
-    /// What there is for bodies that have not come whole.
-    bodies: Arc<ByteBudget>,
-    /// What there is for answers that clients have not taken.
-    answers: Arc<ByteBudget>,
-    /// The thread of a shared store.
-    keeper: Option<StoreThread>,
+    /// Memory budget for request bodies that have not arrived completely.
+    body_budget: Arc<ByteBudget>,
+    /// Memory budget for responses that clients have not read.
+    backlog_budget: Arc<ByteBudget>,
+    /// The thread of the shared store, if there is one.
+    store_thread: Option<StoreThread>,
 }
 
-/// Why a node cannot begin its life.
+/// Why a node cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum NodeError {
-    /// The policy is too large.
+    /// The policy has too many limits, or limits that the store cannot count.
     #[error(transparent)]
     Limits(#[from] LimitError),
-    /// The memory is too small.
+    /// There is not enough memory for `max_keys`.
     #[error("store.max_keys: {0}")]
     Memory(#[from] MemoryError),
     /// The shared store cannot be used.
     #[error(transparent)]
     Shared(#[from] StoreThreadError),
-    /// There would be nothing to decide by while it does not answer.
-    #[error("for want of what to do without the store: {0}")]
+    /// The local fallback, which decides while the store does not answer, cannot be set up.
+    #[error("cannot set up the local fallback: {0}")]
     Fallback(#[from] FallbackError),
 }
 
 impl Node {
-    /// A node that begins its life.
+    /// Creates a node, and starts the thread of a shared store.
     ///
     /// # Errors
-    /// When the policy has more limits than a store can hold, or limits that it cannot have; when there is not the
-    /// memory for so many keys; when the address of a shared store makes no sense. That it does not answer is no
-    /// error.
+    /// When the policy has too many limits or limits that the store cannot count, when there is not enough memory for
+    /// `max_keys`, or when the URL of a shared store is invalid. A store that does not answer is not an error.
     pub fn new(settings: Settings, rules: RuleSet, identity: Identity) -> Result<Node, NodeError> {
         let options = MemoryOptions { max_keys: settings.max_keys, ..MemoryOptions::default() };
         let clock = MonotonicClock::new();
-        let (limiter, keeper) = match &settings.shared {
+        let (limiter, store_thread) = match &settings.shared {
             None => {
                 let memory = Memory::with_clock(options, clock.clone())?;
                 (Limiter::with_store(rules, NodeStore::Local(memory), clock)?, None)
             }
             Some(shared) => {
-                let (store, keeper) = StoreThread::start(shared, clock.clone())?;
+                let (store, store_thread) = StoreThread::start(shared, clock.clone())?;
                 let limiter = Limiter::with_store(rules, NodeStore::Shared(store), clock)?;
-                (limiter.with_fallback(options)?, Some(keeper))
+                (limiter.with_fallback(options)?, Some(store_thread))
             }
         };
         let limiter = limiter.with_ad_hoc(options)?;
@@ -94,74 +92,74 @@ impl Node {
             lifecycle,
             metrics,
             traces,
-            bodies: ByteBudget::of(BODIES_BYTES_MAX),
-            answers: ByteBudget::of(BACKLOG_BYTES_MAX),
-            keeper,
+            body_budget: ByteBudget::of(BODIES_BYTES_MAX),
+            backlog_budget: ByteBudget::of(BACKLOG_BYTES_MAX),
+            store_thread,
         })
     }
 
-    /// The engine, for those that tell of it or change its policy. Decisions are asked of the node.
+    /// The engine, for reading its counters and changing its policy. For decisions, use the methods of the node.
     pub fn limiter(&self) -> &Limiter<NodeStore> {
         &self.limiter
     }
 
-    /// Who asks.
+    /// Determines the identity of clients.
     pub fn identity(&self) -> &Identity {
         &self.identity
     }
 
-    /// What the server was told.
+    /// The settings of the server.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// Where the server is in its life.
+    /// The phase of the server and its reload problems.
     pub fn lifecycle(&self) -> &Lifecycle {
         &self.lifecycle
     }
 
-    /// What is counted beside what the engine counts.
+    /// Counters of the server itself; the engine has its own.
     pub fn metrics(&self) -> &Metrics {
         &self.metrics
     }
 
-    /// Where spans go.
+    /// The exporter of spans.
     pub fn traces(&self) -> &Traces {
         &self.traces
     }
 
-    /// Sends spans somewhere.
+    /// Replaces the exporter of spans.
     pub fn set_traces(&mut self, traces: Traces) {
         self.traces = traces;
     }
 
-    /// What there is for bodies that have not come whole.
-    pub(crate) fn bodies(&self) -> &Arc<ByteBudget> {
-        &self.bodies
+    /// Memory budget for request bodies that have not arrived completely.
+    pub(crate) fn body_budget(&self) -> &Arc<ByteBudget> {
+        &self.body_budget
     }
 
-    /// Other room for bodies.
+    /// Replaces the memory budget for bodies.
     #[cfg(test)]
-    pub(crate) fn set_bodies(&mut self, bodies: Arc<ByteBudget>) {
-        self.bodies = bodies;
+    pub(crate) fn set_body_budget(&mut self, budget: Arc<ByteBudget>) {
+        self.body_budget = budget;
     }
 
-    /// What there is for answers that clients have not taken.
-    pub(crate) fn answers(&self) -> &Arc<ByteBudget> {
-        &self.answers
+    /// Memory budget for responses that clients have not read.
+    pub(crate) fn backlog_budget(&self) -> &Arc<ByteBudget> {
+        &self.backlog_budget
     }
 
-    /// The thread of a shared store.
-    pub(crate) fn keeper(&self) -> Option<&StoreThread> {
-        self.keeper.as_ref()
+    /// The thread of the shared store, if there is one.
+    pub(crate) fn store_thread(&self) -> Option<&StoreThread> {
+        self.store_thread.as_ref()
     }
 
-    /// May more come from this address than from one client? From loopback and from trusted proxies it may.
+    /// Is this loopback or a trusted proxy? Such an address carries many clients, so it gets higher bounds.
     pub(crate) fn is_loopback_or_proxy(&self, address: IpAddr) -> bool {
         address.is_loopback() || self.identity.trusts(address)
     }
 
-    /// The store that nodes share, if they do; for what is told of it.
+    /// The shared store, if there is one; for metrics and readiness.
     pub fn shared(&self) -> Option<&Arc<SharedRedisStore>> {
         match self.limiter.store() {
             NodeStore::Local(_) => None,
@@ -169,7 +167,7 @@ impl Node {
         }
     }
 
-    /// What the memory of this node holds: all limits, or their shares while a shared store fails.
+    /// The state of this node's memory, which holds all limits, or this node's shares while the shared store fails.
     pub fn memory(&self) -> MemoryStats {
         match self.limiter.store() {
             NodeStore::Local(memory) => memory.stats(),
@@ -177,28 +175,28 @@ impl Node {
         }
     }
 
-    /// What the memory of this node holds of ad-hoc buckets.
+    /// The state of this node's memory for ad hoc buckets.
     pub fn ad_hoc_memory(&self) -> MemoryStats {
-        self.limiter.ad_hoc_stats().expect("it was made with room for them")
+        self.limiter.ad_hoc_stats().expect("it was made with ad hoc buckets")
     }
 
-    /// The clock that decisions go by.
+    /// The clock of all decisions.
     pub(crate) fn clock(&self) -> &MonotonicClock {
         self.limiter.clock()
     }
 
-    /// Decides and charges, without waiting in queues.
+    /// Decides and charges, without waiting in a queue.
     #[inline]
     pub fn check(&self, origin: Origin<'_>, request: &Request<'_>) -> NowOrLater<'_, Decision> {
         let began = self.clock().now();
-        self.measured(origin, self.limiter.check_async_at(request, began), began, itself)
+        self.measured(origin, self.limiter.check_async_at(request, began), began, whole_decision)
     }
 
-    /// Decides and charges; where a queue makes it wait, it waits.
+    /// Decides and charges; waits if a queue requires it.
     #[inline]
     pub fn admit(&self, origin: Origin<'_>, request: &Request<'_>) -> NowOrLater<'_, Decision> {
         let began = self.clock().now();
-        self.measured(origin, self.limiter.admit(request), began, itself)
+        self.measured(origin, self.limiter.admit(request), began, whole_decision)
     }
 
     /// The first step of a request whose credential the server verifies: see [`Limiter::enter`].
@@ -206,8 +204,7 @@ impl Node {
         self.limiter.enter(request)
     }
 
-    /// What the credential of a request says, where that is still wanted: whoever is decided without it costs no
-    /// signature check.
+    /// Verifies the credential of a request, unless it is already decided: that saves a signature check.
     pub fn verify(&self, entered: &Entered, who: &ClientInfo<'_>) -> Verified {
         if entered.is_decided() {
             return Verified::default();
@@ -219,7 +216,7 @@ impl Node {
         verified
     }
 
-    /// Decides and charges a request that has entered, and now says who asks; where a queue makes it wait, it waits.
+    /// Decides and charges a request that has entered and whose identity is now known; waits if a queue requires it.
     pub fn admit_entered(
         &self,
         origin: Origin<'_>,
@@ -227,68 +224,69 @@ impl Node {
         request: &Request<'_>,
     ) -> NowOrLater<'_, Decision> {
         let began = self.clock().now();
-        self.measured(origin, self.limiter.admit_entered(entered, request), began, itself)
+        self.measured(origin, self.limiter.admit_entered(entered, request), began, whole_decision)
     }
 
-    /// What [`Node::check`] would say.
+    /// What [`Node::check`] would decide, without charging.
     pub fn peek(&self, request: &Request<'_>) -> NowOrLater<'_, Decision> {
         self.limiter.peek_async(request)
     }
 
-    /// Gives tokens back.
+    /// Refunds tokens to the limits of a request.
     pub fn refund(&self, request: &Request<'_>, cost: Cost) -> NowOrLater<'_, Decision> {
         self.limiter.refund_async(request, cost)
     }
 
-    /// Decides several requests that stand or fall together.
+    /// Decides several requests, all or nothing.
     ///
     /// # Errors
-    /// When the numbers that one brings make no limit.
+    /// When the numbers of an ad hoc bucket are not a valid limit.
     pub async fn check_joint(
         &self,
         origin: Origin<'_>,
         requests: &[Joint<'_, '_>],
     ) -> Result<JointDecision, AdHocError> {
         let began = self.clock().now();
-        let told = self.limiter.check_joint_async(requests).await?;
+        let joint = self.limiter.check_joint_async(requests).await?;
         let ended = self.clock().now();
         self.metrics.decision_took(ended.saturating_sub(began));
-        for decision in &told.decisions {
-            self.metrics.asked(origin.protocol, 1);
+        for decision in &joint.decisions {
+            self.metrics.requests_decided(origin.protocol, 1);
             self.traces.decided(origin, decision, began, ended);
         }
-        Ok(told)
+        Ok(joint)
     }
 
-    /// Decides by an ad-hoc bucket.
+    /// Decides by an ad hoc bucket.
     ///
     /// # Errors
-    /// When there is no such limit.
+    /// When its numbers are not a valid limit.
     #[inline]
     pub fn check_ad_hoc(
         &self,
         origin: Origin<'_>,
-        asked: &AdHocRequest<'_>,
+        request: &AdHocRequest<'_>,
     ) -> NowOrLater<'_, Result<Decision, AdHocError>> {
         let began = self.clock().now();
-        let answer = self.limiter.check_ad_hoc(asked, began);
+        let answer = self.limiter.check_ad_hoc(request, began);
         let decided = answer.map(|answer| Ok(self.limiter.tell_ad_hoc(&answer?)));
         self.measured(origin, decided, began, |decided| decided.as_ref().ok())
     }
 
-    /// The same in short and untraced: what the bucket says. What is there at once is left to be measured by who asks
-    /// for many together, [`Node::measure_many`]; what has to be waited for is measured here.
+    /// The same without a trace span, and with the short answer of the bucket. A caller that decides many at once
+    /// measures the immediate answers together by [`Node::measure_many`]; answers that wait for the store are measured
+    /// here.
     ///
     /// # Errors
-    /// When there is no such limit.
+    /// When its numbers are not a valid limit.
     #[inline]
     pub fn check_ad_hoc_in_short(
         &self,
         protocol: Protocol,
-        asked: &AdHocRequest<'_>,
+        request: &AdHocRequest<'_>,
         began: Nanos,
     ) -> NowOrLater<'_, Result<AdHocAnswer, AdHocError>> {
-        match self.limiter.check_ad_hoc(asked, began) {
+        match self.limiter.check_ad_hoc(request, began) {
             NowOrLater::Now(answer) => NowOrLater::Now(answer),
             NowOrLater::Later(later) => NowOrLater::later(async move {
                 let answer = later.await?;
@@ -298,33 +296,33 @@ impl Node {
         }
     }
 
-    /// Measures decisions that were made together: each took an equal share of the time since they began.
+    /// Measures decisions that were made together: each is counted with an equal part of the time since they began.
     pub fn measure_many(&self, protocol: Protocol, decisions: usize, began: Nanos) {
         if decisions > 0 {
             self.metrics.decisions_took(decisions, self.clock().now().saturating_sub(began));
-            self.metrics.asked(protocol, decisions);
+            self.metrics.requests_decided(protocol, decisions);
         }
     }
 
-    /// What [`Node::check_ad_hoc`] would say.
+    /// What [`Node::check_ad_hoc`] would decide, without charging.
     ///
     /// # Errors
-    /// When there is no such limit.
-    pub fn peek_ad_hoc(&self, asked: &AdHocRequest<'_>) -> NowOrLater<'_, Result<Decision, AdHocError>> {
-        let answer = self.limiter.peek_ad_hoc(asked, self.clock().now());
+    /// When its numbers are not a valid limit.
+    pub fn peek_ad_hoc(&self, request: &AdHocRequest<'_>) -> NowOrLater<'_, Result<Decision, AdHocError>> {
+        let answer = self.limiter.peek_ad_hoc(request, self.clock().now());
         answer.map(|answer| Ok(self.limiter.tell_ad_hoc(&answer?)))
     }
 
-    /// Gives tokens back to an ad-hoc bucket.
+    /// Refunds tokens to an ad hoc bucket.
     ///
     /// # Errors
-    /// When there is no such limit.
-    pub fn refund_ad_hoc(&self, asked: &AdHocRequest<'_>) -> NowOrLater<'_, Result<Decision, AdHocError>> {
-        let answer = self.limiter.refund_ad_hoc(asked, self.clock().now());
+    /// When its numbers are not a valid limit.
+    pub fn refund_ad_hoc(&self, request: &AdHocRequest<'_>) -> NowOrLater<'_, Result<Decision, AdHocError>> {
+        let answer = self.limiter.refund_ad_hoc(request, self.clock().now());
         answer.map(|answer| Ok(self.limiter.tell_ad_hoc(&answer?)))
     }
 
-    /// Hands on what was decided, measured when it is there; `decision` finds the decision in it, if there is one.
+    /// Passes on a result and measures it when it is there; `decision` finds the decision in it, if it has one.
     #[inline]
     fn measured<'s, T: 's>(
         &'s self,
@@ -353,16 +351,16 @@ impl Node {
     #[inline]
     fn measure(&self, origin: Origin<'_>, decision: &Decision, began: Nanos) {
         let ended = self.clock().now();
-        // Waits have a measure of their own; a wait that was in vain is a wait.
+        // Waits in queues, also those that timed out, have their own metric.
         if decision.queued().is_none() && decision.reason() != Reason::QueueTimeout {
             self.metrics.decision_took(ended.saturating_sub(began));
         }
-        self.metrics.asked(origin.protocol, 1);
+        self.metrics.requests_decided(origin.protocol, 1);
         self.traces.decided(origin, decision, began, ended);
     }
 }
 
-fn itself(decision: &Decision) -> Option<&Decision> {
+fn whole_decision(decision: &Decision) -> Option<&Decision> {
     Some(decision)
 }
 

@@ -12,7 +12,7 @@ fn asked(cost: u64) -> AdHocRequest<'static> {
     AdHocRequest { key: b"a", limit: ONE_A_DAY, cost }
 }
 
-/// What memory says is never waited for.
+/// The result of a future that must be ready at once, as those of the memory store are.
 fn at_once<F: Future>(future: F) -> F::Output {
     future.now_or_never().expect("memory answers at once")
 }
@@ -35,8 +35,8 @@ fn the_kill_switch_reaches_buckets_without_a_policy() {
     let closed = || {
         let request = Request::new();
         let joint = [Joint { request: &request, by: JointBy::Closed }];
-        let told = at_once(node.check_joint(ORIGIN, &joint)).expect("a limit");
-        (told.allowed, told.decisions[0].reason())
+        let decided = at_once(node.check_joint(ORIGIN, &joint)).expect("a limit");
+        (decided.allowed, decided.decisions[0].reason())
     };
     assert_eq!(ask().reason(), Reason::Ok);
     assert!(!ask().is_allowed() && !ask_in_short(1) && !ask_in_short(u64::MAX));

@@ -1,4 +1,4 @@
-//! What can be seen from outside: metrics, logs, traces.
+//! Metrics, logs, traces, readiness, and the hook that counts and logs panics.
 
 pub mod logs;
 pub mod metrics;
@@ -8,9 +8,9 @@ mod traces;
 
 pub use metrics::Metrics;
 pub use metrics::exposition::CONTENT_TYPE;
+pub use metrics::limit_series::{LIMIT_SERIES_MAX, OTHER};
 pub use metrics::page::metrics_page;
-pub use metrics::told_limits::{LIMITS_TOLD_MAX, OTHER};
-pub use panics::tell_panics;
+pub use panics::install_panic_hook;
 pub use readiness::{Readiness, ReadinessReason};
 pub(crate) use traces::OwnedOrigin;
 pub use traces::{Origin, Protocol, SpanOutcome, Traces, TracesError, is_endpoint};

@@ -1,4 +1,4 @@
-//! The reference pages, written from the code.
+//! Generates the pages of docs/reference from the code: commands, metrics, settings, policy, HTTP and bounds.
 
 pub(super) mod limits;
 
@@ -9,9 +9,9 @@ use crate::commands::flags::command;
 /// A page of the reference.
 #[derive(Clone, Debug)]
 pub struct Page {
-    /// Its file.
+    /// Its file name.
     pub name: &'static str,
-    /// What is in it.
+    /// Its contents.
     pub text: String,
 }
 
@@ -31,8 +31,7 @@ pub fn pages() -> Vec<Page> {
 fn commands() -> String {
     let mut root = command().term_width(100);
     root.build();
-    let mut text =
-        String::from("# Commands\n\nThis page is written from the code; `cargo xtask gen` rewrites it.\n");
+    let mut text = String::from("# Commands\n\nThis page is generated from the code by `cargo xtask gen`.\n");
     help(&mut text, &mut root, "tidegate");
     let names: Vec<String> = root.get_subcommands().map(|sub| sub.get_name().to_owned()).collect();
     for name in names.iter().filter(|name| *name != "help") {

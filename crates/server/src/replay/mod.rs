@@ -1,8 +1,8 @@
-//! A trace run through the real engine, in virtual time.
+//! Replays a trace through the real engine in virtual time, for `tidegate simulate`.
 //!
-//! The engine takes its time from the trace and nothing else, so the same input
-//! gives the same output, byte for byte. Where the store would have to put keys
-//! together for want of room, which ones would be chance: the run stops instead.
+//! The engine's clock is set only from the trace, so the same input gives the same output, byte for byte. If there are
+//! more keys than the store has slots, it depends on random hash keys which of them would share the overflow bucket; so
+//! the run stops with an error instead.
 
 mod summary;
 
@@ -15,42 +15,44 @@ use crate::wire;
 
 pub use summary::Summary;
 
-/// The longest line of a trace.
+/// Maximum length of a line of a trace.
 pub const LINE_BYTES_MAX: usize = 1 << 20;
 
-/// Lines between two reports.
+/// Lines between two progress reports.
 const REPORT_LINES: u64 = 4_096;
 
-/// Why a run stopped. What was decided before is written.
+/// Why a run stopped. Decisions made before are written.
 #[derive(Debug, thiserror::Error)]
 pub enum SimulateError {
-    /// A line is no request.
+    /// A line is not a request.
     #[error("line {line}, column {column}: {problem}")]
     Line {
         /// Its number, from one.
         line: u64,
-        /// Where in it.
+        /// The column, from one.
         column: usize,
         /// What is wrong with it.
         problem: String,
     },
-    /// More keys than there is room for.
+    /// More keys than `max_keys`.
     #[error("line {line}: more than {max_keys} keys are in use at once; raise --max-keys")]
     TooManyKeys {
         /// The line at which it was noticed.
         line: u64,
-        /// How many there is room for.
+        /// The maximum.
         max_keys: usize,
     },
     /// More keys than burst detectors can watch.
-    #[error("line {line}: burst detectors watch more than {max_keys} keys at once, which they cannot")]
+    #[error(
+        "line {line}: more than {max_keys} keys at once for burst detectors, which is their fixed maximum"
+    )]
     TooManyWatched {
         /// The line at which it was noticed.
         line: u64,
-        /// How many they can watch.
+        /// The maximum.
         max_keys: usize,
     },
-    /// The policy has too many limits, or there is no memory for the keys.
+    /// The policy has too many limits, or there is not enough memory for the keys.
     #[error(transparent)]
     Limiter(#[from] LimiterError),
     /// Reading failed.
@@ -61,7 +63,7 @@ pub enum SimulateError {
     Write(std::io::Error),
 }
 
-/// How far a run has come.
+/// The progress of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct ReplayProgress {
     /// Lines decided.
@@ -70,10 +72,10 @@ pub struct ReplayProgress {
     pub bytes: u64,
 }
 
-/// Decides every line of a trace, in order.
+/// Decides every line of a trace, in order, and writes the decisions to `out`.
 ///
 /// # Errors
-/// At the first line that is no request, and when reading or writing fails.
+/// At the first line that is not a request, and when reading or writing fails.
 pub fn run(
     rules: impl Into<RuleSet>,
     max_keys: usize,
@@ -84,7 +86,7 @@ pub fn run(
     run_with(rules, InvalidCredentials::Deny, max_keys, trace, out, report)
 }
 
-/// The same, where credentials that do not hold are what they are said to be.
+/// The same, with a choice of what happens to invalid credentials.
 fn run_with(
     rules: impl Into<RuleSet>,
     invalid: InvalidCredentials,
@@ -107,19 +109,19 @@ fn run_with(
         progress: ReplayProgress { lines: 0, bytes: 0 },
     };
     let ran = replay.all(trace, report);
-    // What was decided before a line that is none is written.
+    // Write the decisions made before a bad line too.
     let written = replay.flush();
     ran.and(written)?;
     replay.summary.finish(&replay.limiter);
     Ok(replay.summary)
 }
 
-/// Decisions are written in pieces of about so many bytes.
+/// Decisions are written in pieces of about this many bytes.
 const PENDING_MAX: usize = 1 << 16;
 
 /// A run.
 struct Replay<W> {
-    limiter: Virtual,
+    limiter: VirtualLimiter,
     clock: ManualClock,
     max_keys: usize,
     out: W,
@@ -160,24 +162,27 @@ impl<W: Write> Replay<W> {
         let number = self.progress.lines;
         let wrong = |column: usize, problem: String| SimulateError::Line { line: number, column, problem };
         if line.len() > LINE_BYTES_MAX {
-            return Err(wrong(LINE_BYTES_MAX, format!("longer than {LINE_BYTES_MAX} bytes")));
+            return Err(wrong(LINE_BYTES_MAX, format!("the line is longer than {LINE_BYTES_MAX} bytes")));
         }
         let text = std::str::from_utf8(line)
-            .map_err(|error| wrong(error.valid_up_to() + 1, "this is no UTF-8 text".to_owned()))?
+            .map_err(|error| wrong(error.valid_up_to() + 1, "the line is not valid UTF-8".to_owned()))?
             .trim_end_matches(['\n', '\r']);
         if text.trim().is_empty() {
-            return Err(wrong(1, "the line is empty; write one request a line".to_owned()));
+            return Err(wrong(1, "the line is empty; write one JSON request per line".to_owned()));
         }
-        let asked = wire::trace_line(text).map_err(|error| wrong(error.column, error.to_string()))?;
-        if asked.at < self.clock.now() {
-            let problem = format!("`at_ms` goes back to {}; a trace is in the order of time", asked.at_text);
+        let line = wire::trace_line(text).map_err(|error| wrong(error.column, error.to_string()))?;
+        if line.at < self.clock.now() {
+            let problem = format!(
+                "`at_ms` goes back to {}; sort the trace by time, `at_ms` must never decrease",
+                line.at_text
+            );
             return Err(wrong(1, problem));
         }
-        self.clock.set(asked.at);
-        let decision = self.limiter.take_place_at(&asked.request, asked.at);
-        self.check_room()?;
+        self.clock.set(line.at);
+        let decision = self.limiter.take_place_at(&line.request, line.at);
+        self.check_capacity()?;
         self.pending.extend_from_slice(b"{\"at_ms\":");
-        self.pending.extend_from_slice(asked.at_text.as_bytes());
+        self.pending.extend_from_slice(line.at_text.as_bytes());
         self.pending.push(b',');
         decision.write_json_members(&mut self.pending);
         self.pending.extend_from_slice(b"}\n");
@@ -185,8 +190,8 @@ impl<W: Write> Replay<W> {
         Ok(())
     }
 
-    /// What would be chance is not written.
-    fn check_room(&self) -> Result<(), SimulateError> {
+    /// Stops the run before a decision that would depend on chance is written.
+    fn check_capacity(&self) -> Result<(), SimulateError> {
         let line = self.progress.lines;
         if self.limiter.store().overflows() > 0 {
             return Err(SimulateError::TooManyKeys { line, max_keys: self.max_keys });
@@ -209,25 +214,25 @@ impl<W: Write> Replay<W> {
     }
 }
 
-/// Reads up to the end of a line, and no more than tells that it is too long.
+/// Reads up to the end of a line, at most one byte more than the maximum length.
 fn read_line(trace: &mut impl BufRead, line: &mut Vec<u8>) -> std::io::Result<usize> {
     trace.take(LINE_BYTES_MAX as u64 + 1).read_until(b'\n', line)
 }
 
-type Virtual = Limiter<Memory<ManualClock>, ManualClock>;
+type VirtualLimiter = Limiter<Memory<ManualClock>, ManualClock>;
 
-/// The decisions on a trace, for tests.
+/// The decisions of a trace as text, for tests.
 ///
 /// # Errors
-/// Every problem of the policy, or the line that is no request.
+/// Every problem of the policy, or the first line that is not a request.
 pub fn run_text(policy: &str, trace: &str) -> Result<String, String> {
     run_text_with(policy, trace, InvalidCredentials::Deny)
 }
 
-/// The same, with what becomes of credentials that do not hold.
+/// The same, with a choice of what happens to invalid credentials.
 ///
 /// # Errors
-/// Every problem of the policy, or the line that is no request.
+/// Every problem of the policy, or the first line that is not a request.
 pub fn run_text_with(policy: &str, trace: &str, invalid: InvalidCredentials) -> Result<String, String> {
     let policy = Policy::parse(policy).map_err(|error| error.to_string())?;
     let mut out = Vec::new();

@@ -1,4 +1,4 @@
-//! What came of a run, for people.
+//! The summary of a run, as text.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -6,27 +6,27 @@ use std::fmt::Write;
 use tidegate::engine::{BusyKey, Decision};
 use tidegate::{Clock, Memory, Nanos};
 
-/// How many of the busiest keys are told.
+/// How many of the busiest keys are listed.
 const BUSIEST: usize = 5;
 
-/// What came of a run.
+/// The summary of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
     /// Requests decided.
     pub requests: u64,
-    /// Those admitted.
+    /// Admitted requests.
     pub allowed: u64,
-    /// Those of them that had to wait.
+    /// Admitted requests that waited in a queue.
     pub queued: u64,
-    /// Those of them that were marked.
+    /// Admitted requests that were marked as degraded.
     pub degraded: u64,
-    /// Denials by what denied: a limit, a detector, `block`.
+    /// Denials by what denied them: a limit, a burst detector, `block`.
     pub denied_by: BTreeMap<String, u64>,
     /// Denials by reason.
     pub denied_for: BTreeMap<&'static str, u64>,
-    /// What shadow limits would have denied.
+    /// Requests that shadow limits would have denied.
     pub shadow_denied_by: BTreeMap<String, u64>,
-    /// The longest wait that anybody was told.
+    /// The longest wait in a queue, or until a retry.
     pub worst_wait: Nanos,
     /// The keys that took the most.
     pub busiest: Vec<BusyKey>,
@@ -46,7 +46,7 @@ impl Summary {
         let wait = decision.queued().map(Nanos::from).or(decision.wait()).unwrap_or_default();
         self.worst_wait = self.worst_wait.max(wait);
         if !decision.is_allowed() {
-            add(&mut self.denied_by, decision.violated_rule().unwrap_or("nobody"));
+            add(&mut self.denied_by, decision.violated_rule().unwrap_or("(no rule)"));
             *self.denied_for.entry(decision.reason().as_str()).or_default() += 1;
         }
     }
@@ -100,7 +100,7 @@ fn share(part: u64, whole: u64) -> String {
     format!("  ({}.{} %)", permille / 10, permille % 10)
 }
 
-/// The largest first.
+/// Writes counts, the largest first.
 fn by_count(out: &mut String, label: &str, counts: &BTreeMap<String, u64>) -> std::fmt::Result {
     let mut counts: Vec<(&String, &u64)> = counts.iter().collect();
     counts.sort_by(|a, b| b.1.cmp(a.1).then(a.0.cmp(b.0)));

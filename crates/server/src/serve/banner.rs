@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use tidegate_policy::{Descriptor, RuleSet};
 
 use super::BoundListener;
-use crate::commands::request_pairs::question;
+use crate::commands::request_pairs::request_json;
 use crate::commands::terminal::report::count;
 use crate::settings::{Listener, Settings};
 
@@ -47,7 +47,7 @@ impl Banner {
             store: settings
                 .shared
                 .as_ref()
-                .map(|shared| format!("{} on {}", shared.mode_name(), shared.shown())),
+                .map(|shared| format!("{} on {}", shared.mode_name(), shared.display_url())),
             addresses,
             tls: settings.tls.as_ref().map(|files| files.cert.display().to_string()),
             with_password: settings.resp_password.is_some(),
@@ -75,7 +75,7 @@ impl Banner {
         if let Some(address) = self.address(Listener::Http) {
             let url = self.url(Listener::Http, reachable(address));
             let pairs = self.sample.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-            let body = question(pairs).map(|body| body.to_string()).unwrap_or_else(|_| "{}".to_owned());
+            let body = request_json(pairs).map(|body| body.to_string()).unwrap_or_else(|_| "{}".to_owned());
             let (curl_ca, own_ca) = match &self.tls {
                 Some(cert) => (format!(" --cacert {cert}"), format!(" --ca {cert}")),
                 None => (String::new(), String::new()),

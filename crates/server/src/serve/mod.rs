@@ -63,8 +63,8 @@ pub(crate) async fn run(
         bound.into_iter().partition(|bound| bound.listener == Listener::Admin);
     admin.into_iter().for_each(|bound| _ = accepting.spawn(acceptor.clone().accept(bound)));
     // Wait for the first attempt to connect to the shared store, so that the first request can already use it.
-    if let Some(keeper) = &node.keeper() {
-        keeper.attempted().await;
+    if let Some(store_thread) = &node.store_thread() {
+        store_thread.first_attempt_done().await;
     }
     deciding.extend(decisions.into_iter().map(|bound| accepting.spawn(acceptor.clone().accept(bound))));
     node.lifecycle().enter(Phase::Serving);
@@ -110,8 +110,8 @@ async fn drain(
     }
     node.lifecycle().close();
     let ended = timeout(DRAIN_TIMEOUT - DRAIN_NOTICE - STORE_LEAVE_MAX, connections.idle()).await;
-    if let Some(keeper) = &node.keeper() {
-        keeper.leave().await;
+    if let Some(store_thread) = &node.store_thread() {
+        store_thread.leave().await;
     }
     match ended {
         Ok(()) => tracing::info!("stopped"),

@@ -1,4 +1,4 @@
-//! A settings file as it may be shown: with everything covered that could be a secret.
+//! Hides everything in the text of a settings file that could be a secret, so that error output can quote its lines.
 
 /// Sections that never hold a secret.
 const OPEN: &[&str] = &[
@@ -14,17 +14,19 @@ const OPEN: &[&str] = &[
     "workers",
 ];
 
-/// Names of secrets, wherever they stand.
+/// Parts of field names that mark a secret, in any section.
 const SECRET: &[&str] = &["token", "bearer", "password", "requirepass", "secret"];
 
-/// The same text, character for character in its place, with values covered outside the sections that
-/// never hold a secret, and all addresses with a password. A misspelt section counts as one that does.
+/// The text with values replaced by asterisks, each character at the same position as before.
+///
+/// Hidden are all values outside the sections that never hold a secret (a misspelt section may hold one), values of
+/// fields that are named like a secret, and lines with a URL, which may contain a password.
 pub(crate) fn masked(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    // In a document that is one map in braces, nothing tells sections apart by lines.
+    // In a document in braces (JSON), lines do not show where a section begins, so all values are hidden.
     let braces = text.trim_start().starts_with(['{', '[']);
     let mut covered = braces;
-    // How deep a line stands that names a secret: it may go on in those that are deeper.
+    // The indentation of a line that names a secret: lines that are indented deeper may continue its value.
     let mut secret: Option<usize> = None;
     for line in text.split_inclusive('\n') {
         let begins = line.starts_with(|c: char| !c.is_whitespace() && c != '#' && c != '-');
@@ -37,7 +39,7 @@ pub(crate) fn masked(text: &str) -> String {
         if !within {
             secret = names_secret(line).then_some(depth);
         }
-        // An address may carry a password.
+        // A URL may contain a password.
         match covered || secret.is_some() || line.contains("://") {
             true => cover(line, !within && (begins || braces || line.contains(':')), &mut out),
             false => out.push_str(line),
@@ -46,35 +48,59 @@ pub(crate) fn masked(text: &str) -> String {
     out
 }
 
-/// Does one of the names in a line sound like a secret's?
+/// Does the line have a field that is named like a secret?
 fn names_secret(line: &str) -> bool {
-    line.split(['{', '[', ',']).filter_map(|part| part.split_once(':')).any(|(name, _)| {
-        let name = name.to_ascii_lowercase();
-        SECRET.iter().any(|secret| name.contains(secret))
-    })
+    let mut fields = line.split(['{', '[', ',']).filter_map(|part| part.split_once(':'));
+    fields.any(|(name, _)| is_secret(name))
 }
 
-/// Covers the values of a line; all of it where it has no names, as within a longer text.
+fn is_secret(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    SECRET.iter().any(|secret| name.contains(secret))
+}
+
+/// Replaces the values of a line by asterisks; the whole line if it has no field names, as within a block of text.
+/// Field names within `{}` stay, unless the map is itself the value of a secret.
 fn cover(line: &str, has_names: bool, out: &mut String) {
     let (mut value, mut quote) = (!has_names, None);
     let first = line.split_once(':').map_or(line, |(_, rest)| rest).trim_start();
     let flow = first.starts_with(['{', '[']) || line.trim_start().starts_with(['{', '[']);
+    // For each bracket that is open: do field names follow it?
+    let mut open: Vec<bool> = Vec::new();
+    let mut name = String::new();
     for c in line.chars() {
+        let bracket = value && flow && quote.is_none();
         match (quote, c) {
             (Some(end), c) if c == end => quote = None,
             (None, '"' | '\'') if value => quote = Some(c),
-            // Also where there is no space after it, as there should be.
+            // Also without the space that should follow the colon.
             (None, ':') if !value => {
                 value = true;
                 out.push(c);
                 continue;
             }
-            (None, '{' | '[' | ',' | '}' | ']') if value && flow => {
-                value = false;
+            (None, '{' | '[') if bracket || (!value && name.trim().is_empty()) => {
+                let within_names = open.last().is_none_or(|names| *names);
+                let has_names = c == '{' && within_names && !is_secret(&name) && name.trim() != "key";
+                open.push(has_names);
+                value = !has_names;
+                name.clear();
+                out.push(c);
+                continue;
+            }
+            (None, ',' | '}' | ']') if bracket => {
+                if c != ',' {
+                    open.pop();
+                }
+                value = open.last().is_some_and(|names| !names);
+                name.clear();
                 out.push(c);
                 continue;
             }
             _ => {}
+        }
+        if !value {
+            name.push(c);
         }
         out.push(if value && !c.is_whitespace() { '*' } else { c });
     }
@@ -95,6 +121,10 @@ mod tests {
             ("atuh: hunter2", "atuh: *******"),
             ("auth: { http_token:abc }", "auth: { http_token:*** }"),
             ("jwt:\n  key: |\n    -----BEGIN\n    abc\n", "jwt:\n  key: *\n    **********\n    ***\n"),
+            ("auth: { http_token: [abc, d] }", "auth: { http_token: [***, *] }"),
+            ("auth: { http_token: { abc: d }, x: y }", "auth: { http_token: { **** * }, x: * }"),
+            ("auth: [abc, { http_token: d }]", "auth: [***, { *********** * }]"),
+            ("jwt: { key: { abc: d } }", "jwt: { key: { **** * } }"),
             ("{\"auth\": {\"http_token\": \"x\"}}", "{\"auth\": {\"http_token\": ***}}"),
             ("store:\n  redis: { url: redis://:pw@h }", "store:\n  redis: { url: ************* }"),
             (

@@ -1,7 +1,10 @@
-//! What a server is told to do: by flags, by the environment, by a file, in this order.
+//! The settings of a server. Flags override environment variables, and both override the settings file.
+//!
+//! `read` parses the file, `table` describes its fields and their help, `overrides` applies flags and environment,
+//! `masked` hides secrets in error output.
 
-mod given;
 mod masked;
+mod overrides;
 mod read;
 mod store;
 mod table;
@@ -15,8 +18,8 @@ use tidegate::engine::InvalidCredentials;
 use tidegate_policy::OnStoreError;
 use tidegate_tower::forwarded::ForwardedSource;
 
-pub(crate) use given::{FlagsAndEnvironment, kill_switch_from};
 pub(crate) use masked::masked;
+pub(crate) use overrides::{FlagsAndEnvironment, kill_switch_from};
 pub(crate) use read::read;
 pub use store::SharedStoreSettings;
 pub(crate) use table::reference;
@@ -26,7 +29,7 @@ pub(crate) use table::reference;
 pub enum Listener {
     /// Decisions by HTTP.
     Http,
-    /// Decisions by gRPC, as Envoy asks for them.
+    /// Decisions by gRPC, for Envoy.
     Grpc,
     /// Decisions by the Redis protocol.
     Resp,
@@ -49,40 +52,40 @@ impl Listener {
     }
 }
 
-/// Everything that a server is told. What it prints for `Debug` has no secrets.
+/// All settings of a server. Its `Debug` output hides secrets.
 #[derive(Clone)]
 pub struct Settings {
-    /// Where to listen, in the order of [`Listener::ALL`]; `None` is off.
+    /// The addresses to listen on, in the order of [`Listener::ALL`]; `None` is off.
     pub listen: [Option<SocketAddr>; 4],
-    /// The policy; the embedded one without it.
+    /// The policy file; `None` is the embedded policy.
     pub policy: Option<PathBuf>,
-    /// How many keys can be told apart at once.
+    /// How many keys can be tracked at once.
     pub max_keys: usize,
-    /// How many nodes share the limits; rates and bursts are divided by it.
+    /// How many nodes divide the limits among themselves; rates and bursts are divided by it.
     pub nodes: u32,
-    /// The store that nodes share; the memory of this one without it.
+    /// The store that nodes share; `None` is this node's memory.
     pub shared: Option<SharedStoreSettings>,
-    /// What limits do that do not say it, while the shared store cannot be asked.
+    /// What limits without their own `on_store_error` do while the shared store is unavailable.
     pub on_store_error: OnStoreError,
-    /// Who may say on whose behalf it asks.
+    /// The proxies whose forwarded client address is believed.
     pub trusted_proxies: Vec<IpNet>,
-    /// The one header that they tell the client's address by.
+    /// The header in which they pass on the client's address.
     pub forwarded: ForwardedSource,
     /// TLS for HTTP and gRPC.
     pub tls: Option<TlsFiles>,
-    /// Names by which the admin listener may be asked, beside addresses and localhost.
+    /// Host names that the admin listener accepts, besides IP addresses and `localhost`.
     pub admin_hosts: Vec<String>,
-    /// The bearer token of `/v1/refund` and `/v1/throttle` where they are not on loopback.
+    /// The bearer token that `/v1/refund` and `/v1/throttle` require where they are not on loopback.
     pub http_token: Option<String>,
     /// The password of the RESP listener.
     pub resp_password: Option<String>,
-    /// How tokens of clients are verified.
+    /// How the bearer tokens of clients are verified.
     pub jwt: Option<Jwt>,
-    /// How logs are written.
+    /// The format of the log.
     pub log: LogFormat,
-    /// Where traces go.
+    /// The OTLP endpoint that traces are sent to.
     pub otlp: Option<String>,
-    /// Threads that answer; one fewer than there are cores without it.
+    /// Number of worker threads; `None` is one less than the number of cores.
     pub workers: Option<usize>,
 }
 
@@ -95,16 +98,16 @@ pub struct TlsFiles {
     pub key: PathBuf,
 }
 
-/// How tokens of clients are verified.
+/// How the bearer tokens of clients are verified.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Jwt {
-    /// By what.
+    /// The keys to verify with.
     pub key: JwtKey,
-    /// `iss` must be this.
+    /// The required `iss`.
     pub issuer: Option<String>,
-    /// `aud` must have this.
+    /// The value that `aud` must contain.
     pub audience: Option<String>,
-    /// What becomes of requests whose token does not hold.
+    /// What happens to requests with an invalid token.
     pub invalid: InvalidCredentials,
 }
 
@@ -113,7 +116,7 @@ pub struct Jwt {
 pub enum JwtKey {
     /// A file with a JSON Web Key Set.
     Jwks(PathBuf),
-    /// One key, a secret or PEM, and the one algorithm that it is for.
+    /// One key, a secret or PEM, and its only algorithm.
     Key {
         /// The key.
         key: String,
@@ -122,13 +125,13 @@ pub enum JwtKey {
     },
 }
 
-/// How logs are written.
+/// The format of the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogFormat {
-    /// For people.
+    /// Plain text.
     #[default]
     Text,
-    /// For machines.
+    /// One JSON object per line.
     Json,
 }
 
@@ -157,13 +160,13 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Where a listener is to be.
+    /// The address of a listener; `None` is off.
     pub fn address(&self, listener: Listener) -> Option<SocketAddr> {
         self.listen[listener as usize]
     }
 }
 
-/// What stands for a secret wherever it would be printed.
+/// Printed in place of a secret.
 const HIDDEN: &str = "(hidden)";
 
 impl fmt::Debug for Settings {
@@ -186,7 +189,7 @@ impl fmt::Debug for Settings {
             .field("resp_password", &resp_password.as_ref().map(|_| HIDDEN))
             .field("jwt", jwt)
             .field("log", log)
-            // An address may carry a password.
+            // A URL may contain a password.
             .field("otlp", &otlp.as_ref().map(|_| HIDDEN))
             .field("workers", workers)
             .finish()

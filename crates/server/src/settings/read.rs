@@ -1,21 +1,21 @@
-//! The settings file: text → [`Settings`], or everything that is wrong with it.
+//! Parses the settings file into [`Settings`], or returns every problem in it.
 
 use std::path::{Path, PathBuf};
 
 use tidegate::engine::InvalidCredentials;
-use tidegate_policy::Problem;
 use tidegate_policy::form;
 use tidegate_policy::node::DocumentNode;
+use tidegate_policy::{Problem, Span};
 use tidegate_tower::forwarded::ForwardedSource;
 
 use super::table::SETTINGS;
 use super::{Jwt, JwtKey, Listener, LogFormat, Settings, TlsFiles, masked};
 use crate::observe::is_endpoint;
 
-/// Reads settings. Paths in them are relative to `home`.
+/// Parses settings. Paths in them are relative to `home`.
 ///
 /// # Errors
-/// With every problem, warnings included; at least one is an error.
+/// Returns every problem, warnings included, if at least one is an error.
 pub(crate) fn read(text: &str, home: &Path) -> Result<(Settings, Vec<Problem>), Vec<Problem>> {
     let (node, problems) = form::read(text, &SETTINGS);
     let mut reader = Reader { home, problems };
@@ -25,11 +25,37 @@ pub(crate) fn read(text: &str, home: &Path) -> Result<(Settings, Vec<Problem>), 
     }
     let mut problems = reader.problems;
     for problem in &mut problems {
-        // `name:value` without a space is a name as far as the text goes.
+        // In YAML, `name:value` without a space is one name, and its value may be a secret: cut it off the path.
         problem.path.truncate(problem.path.find(':').unwrap_or(problem.path.len()));
     }
-    form::complete(&mut problems, &masked(text));
+    let masked = masked(text);
+    problems.iter_mut().for_each(|problem| hide_secrets(problem, text, &masked));
+    form::complete(&mut problems, &masked);
     if problems.iter().any(Problem::is_error) { Err(problems) } else { Ok((settings, problems)) }
+}
+
+/// Removes from a problem what quotes a value that [`masked`] hides: the value may be a secret in the wrong place, such as
+/// a URL with a password where a map is wanted.
+fn hide_secrets(problem: &mut Problem, text: &str, masked: &str) {
+    let (seen, shown) = (at(problem, text), at(problem, masked));
+    let words =
+        |text: &str| text.split(|c: char| !c.is_alphanumeric()).map(str::to_owned).collect::<Vec<_>>();
+    let visible = words(&shown);
+    let hidden: Vec<String> = words(&seen).into_iter().filter(|word| !visible.contains(word)).collect();
+    let quotes = |text: &str| words(text).iter().any(|word| hidden.contains(word));
+    if quotes(&problem.saw) {
+        problem.saw = "a value that is not shown here".to_owned();
+    }
+    if problem.hint.as_deref().is_some_and(quotes) {
+        problem.hint = None;
+    }
+}
+
+/// The text at the position of a problem.
+fn at(problem: &Problem, text: &str) -> String {
+    let Span { line, column, length } = problem.at;
+    let line = text.lines().nth((line as usize).saturating_sub(1)).unwrap_or_default();
+    line.chars().skip((column as usize).saturating_sub(1)).take(length as usize).collect()
 }
 
 pub(super) struct Reader<'a> {
@@ -40,8 +66,8 @@ pub(super) struct Reader<'a> {
 impl Reader<'_> {
     fn settings(&mut self, root: &DocumentNode, settings: &mut Settings) {
         for listener in Listener::ALL {
-            let given = root.get("listen").and_then(|listen| listen.get(listener.name()));
-            if let Some(address) = given.and_then(form::listen) {
+            let overrides = root.get("listen").and_then(|listen| listen.get(listener.name()));
+            if let Some(address) = overrides.and_then(form::listen) {
                 settings.listen[listener as usize] = address;
             }
         }
@@ -82,22 +108,23 @@ impl Reader<'_> {
         };
         let problem = match (&jwks, &key, &algorithm) {
             (Some(_), None, None) | (None, Some(_), Some(_)) => None,
-            // A field that is there and wrong is told already.
+            // A field with an invalid value is already reported.
             _ if ["jwks", "key", "algorithm"]
                 .iter()
                 .any(|name| node.get(name).is_some_and(|n| n.scalar().is_none())) =>
             {
                 None
             }
-            (Some(_), Some(_), _) => wrong("`jwks` beside `key`", "remove one of the two"),
-            (Some(_), None, Some(_)) => {
-                wrong("`algorithm` beside `jwks`", "the keys say their algorithm: remove it")
-            }
+            (Some(_), Some(_), _) => wrong("`jwks` and `key` are both set", "remove one of the two"),
+            (Some(_), None, Some(_)) => wrong(
+                "`algorithm` is set together with `jwks`",
+                "remove it: keys in a JWKS name their algorithm",
+            ),
             (None, Some(_), None) => {
-                wrong("`key` without `algorithm`", "add `algorithm: HS256`, or the one it is for")
+                wrong("`key` without `algorithm`", "add `algorithm: HS256`, or the algorithm of your key")
             }
             (None, None, Some(_)) => wrong("`algorithm` without `key`", "add `key`"),
-            (None, None, None) => wrong("nothing to verify tokens with", "add `jwks: FILE`"),
+            (None, None, None) => wrong("there is no key to verify tokens with", "add `jwks: FILE`"),
         };
         self.problems.extend(problem);
         let key = match (jwks, key, algorithm) {
@@ -112,7 +139,7 @@ impl Reader<'_> {
         Some(Jwt { key, issuer: text(node, "issuer"), audience: text(node, "audience"), invalid })
     }
 
-    /// Names as they stand in `Host`, without ports.
+    /// Host names without ports, in lower case.
     fn hosts(&mut self, list: &DocumentNode) -> Vec<String> {
         let mut names = Vec::new();
         for node in list.items() {
@@ -122,7 +149,7 @@ impl Reader<'_> {
                 continue;
             }
             let problem =
-                Problem::error(node.at, "admin.hosts", "this is no name of a host").saw(format!("`{name}`"));
+                Problem::error(node.at, "admin.hosts", "this is not a host name").saw(format!("`{name}`"));
             self.problems.push(
                 problem
                     .want("a name such as `tidegate.monitoring.svc`")
@@ -136,15 +163,16 @@ impl Reader<'_> {
         let node = otlp.get("endpoint")?;
         let endpoint = text(otlp, "endpoint")?;
         if !is_endpoint(&endpoint) {
-            let problem = Problem::error(node.at, "otlp.endpoint", "this is no address of a collector");
-            let problem = problem.saw("text").want("an address such as `http://127.0.0.1:4317`");
-            self.problems
-                .push(problem.hint("it is OTLP over gRPC, without TLS: `https://` is not available"));
+            let problem = Problem::error(node.at, "otlp.endpoint", "this is not the URL of a collector");
+            let problem = problem.saw("text").want("a URL such as `http://127.0.0.1:4317`");
+            self.problems.push(
+                problem.hint("traces are sent by OTLP over gRPC without TLS: `https://` is not supported"),
+            );
         }
         Some(endpoint)
     }
 
-    /// A path, relative to the file that names it.
+    /// The path in a field, joined to the directory of the settings file.
     pub(super) fn path(&mut self, node: &DocumentNode, name: &str) -> Option<PathBuf> {
         let path = text(node, name)?;
         if path.is_empty() {

@@ -1,4 +1,5 @@
-//! Where counters are kept: `store` and `rate_limit_sync`, which is another way to ask for `hybrid`.
+//! The sections `store` and `rate_limit_sync`: which store keeps the counters. `rate_limit_sync.enabled` is another
+//! spelling of `store.mode: hybrid`.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -11,23 +12,23 @@ use tidegate_redis::{StoreMode, StoreOptions};
 use super::read::{Reader, integer, text};
 use super::{HIDDEN, Settings};
 
-/// A store that nodes share. What it prints for `Debug` has no secrets.
+/// The settings of a store that nodes share. Its `Debug` output hides secrets.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SharedStoreSettings {
     /// Strict or hybrid.
     pub mode: StoreMode,
-    /// The server's address. It may carry a password: [`SharedStoreSettings::shown`] has none.
+    /// The server's URL. It may contain a password; [`SharedStoreSettings::display_url`] does not.
     pub url: String,
-    /// How long a call may take.
+    /// The timeout of a call.
     pub deadline: Nanos,
-    /// How keys begin.
+    /// The prefix of all keys.
     pub prefix: String,
-    /// Certificates to trust beside the system's.
+    /// A PEM file of certificates to trust besides the system's.
     pub ca: Option<PathBuf>,
 }
 
 impl SharedStoreSettings {
-    /// The usual one.
+    /// The defaults for a mode.
     pub fn new(mode: StoreMode) -> SharedStoreSettings {
         SharedStoreSettings {
             mode,
@@ -46,13 +47,13 @@ impl SharedStoreSettings {
         }
     }
 
-    /// The address as it may be shown: without who logs in, and without options.
-    pub fn shown(&self) -> String {
+    /// The URL for messages: without user, password and options.
+    pub fn display_url(&self) -> String {
         let (scheme, rest) = self.url.split_once("://").unwrap_or(("", &self.url));
-        // A password may have any of these in it, so the login goes first.
-        let place = rest.rsplit_once('@').map_or(rest, |(_, place)| place);
-        let place = place.split(['?', '#']).next().unwrap_or_default();
-        if scheme.is_empty() { place.to_owned() } else { format!("{scheme}://{place}") }
+        // A password may contain `?` or `#`, so cut off the login before the options.
+        let address = rest.rsplit_once('@').map_or(rest, |(_, address)| address);
+        let address = address.split(['?', '#']).next().unwrap_or_default();
+        if scheme.is_empty() { address.to_owned() } else { format!("{scheme}://{address}") }
     }
 }
 
@@ -69,8 +70,8 @@ impl fmt::Debug for SharedStoreSettings {
     }
 }
 
-/// Which store is asked for.
-enum Asked {
+/// The store that the two sections select together.
+enum StoreChoice {
     Local,
     Strict,
     Hybrid,
@@ -88,10 +89,10 @@ impl Reader<'_> {
         let redis = store.and_then(|store| store.get("redis"));
         let life = sync.and_then(|sync| integer(sync, "sync_interval_ms"));
         let life = life.map_or(StoreOptions::LIFE, Nanos::from_millis);
-        settings.shared = match self.asked(store, sync) {
-            Asked::Strict => Some(self.shared(StoreMode::Strict, redis)),
-            Asked::Hybrid => Some(self.shared(StoreMode::Hybrid { life }, redis)),
-            Asked::Local => {
+        settings.shared = match self.choice(store, sync) {
+            StoreChoice::Strict => Some(self.shared(StoreMode::Strict, redis)),
+            StoreChoice::Hybrid => Some(self.shared(StoreMode::Hybrid { life }, redis)),
+            StoreChoice::Local => {
                 if let Some(redis) = redis {
                     let problem = Problem::warning(
                         redis.at,
@@ -112,8 +113,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Which store the two sections ask for together.
-    fn asked(&mut self, store: Option<&DocumentNode>, sync: Option<&DocumentNode>) -> Asked {
+    /// Which store the two sections select together.
+    fn choice(&mut self, store: Option<&DocumentNode>, sync: Option<&DocumentNode>) -> StoreChoice {
         let word = store.and_then(|store| text(store, "mode"));
         let enabled = sync.and_then(|sync| sync.get("enabled"));
         let synced = enabled.map(|enabled| (matches!(enabled.kind, ValueKind::Bool(true)), enabled.at));
@@ -121,17 +122,17 @@ impl Reader<'_> {
             (Some(word @ ("local" | "strict")), Some((true, at))) => {
                 self.contradiction(
                     at,
-                    &format!("`rate_limit_sync` is on, which is `hybrid`, and `store.mode` is `{word}`"),
+                    &format!("`rate_limit_sync` is on, which means `hybrid`, but `store.mode` is `{word}`"),
                 );
-                Asked::Local
+                StoreChoice::Local
             }
             (Some("hybrid"), Some((false, at))) => {
-                self.contradiction(at, "`rate_limit_sync` is off, and `store.mode` is `hybrid`");
-                Asked::Local
+                self.contradiction(at, "`rate_limit_sync` is off, but `store.mode` is `hybrid`");
+                StoreChoice::Local
             }
-            (Some("hybrid"), _) | (None, Some((true, _))) => Asked::Hybrid,
-            (Some("strict"), _) => Asked::Strict,
-            (_, _) => Asked::Local,
+            (Some("hybrid"), _) | (None, Some((true, _))) => StoreChoice::Hybrid,
+            (Some("strict"), _) => StoreChoice::Strict,
+            (_, _) => StoreChoice::Local,
         }
     }
 
@@ -153,8 +154,8 @@ impl Reader<'_> {
             && let Some(prefix) = node.scalar()
         {
             if !is_prefix(prefix) {
-                let problem = Problem::error(node.at, "store.redis.prefix", "this cannot begin a key");
-                self.problems.push(problem.want("letters, digits, `-`, `_`, `.` and `:`"));
+                let problem = Problem::error(node.at, "store.redis.prefix", "this cannot be a key prefix");
+                self.problems.push(problem.want("only letters, digits, `-`, `_`, `.` and `:`"));
             }
             shared.prefix = prefix.to_owned();
         }
@@ -162,21 +163,20 @@ impl Reader<'_> {
         shared
     }
 
-    /// Only nodes that do not share a store divide the limits.
+    /// `nodes` divides limits between nodes that do not share a store. With a shared store it is an error.
     fn nodes(&mut self, store: &DocumentNode, nodes: u32, settings: &mut Settings) {
         let Some(shared) = settings.shared.as_ref().filter(|_| nodes > 1) else {
             settings.nodes = nodes;
             return;
         };
-        let message =
-            format!("`store.nodes` divides limits in `local` mode; the mode is `{}`", shared.mode_name());
+        let message = format!("`store.nodes` is only for `local` mode; the mode is `{}`", shared.mode_name());
         let at = store.get("nodes").map_or(store.at, |node| node.at);
         let problem = Problem::error(at, "store.nodes", message).want("no `nodes`");
-        self.problems.push(problem.hint("remove it: nodes that share a Redis count themselves"));
+        self.problems.push(problem.hint("remove it: nodes that share a Redis find each other there"));
     }
 }
 
-/// A brace would say where in a Cluster a key belongs, and a space would be hard to name in an ACL.
+/// Braces would change the slot of a key in a Redis Cluster, and spaces are hard to write in an ACL rule.
 fn is_prefix(prefix: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte);
     !prefix.is_empty() && prefix.bytes().all(plain)

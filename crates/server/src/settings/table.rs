@@ -1,5 +1,5 @@
-//! What the settings file looks like, as data: it is checked by these tables, and its reference page is
-//! written from them.
+//! The fields of the settings file as tables. The file is checked against them, and the reference page is generated
+//! from them.
 
 use tidegate_policy::form::{self, ObjectShape, Shape, ShapeField, WordShape};
 
@@ -7,11 +7,11 @@ use tidegate_policy::form::{self, ObjectShape, Shape, ShapeField, WordShape};
 const TEXT_MAX: usize = 4_096;
 /// The longest secret: a PEM key fits.
 const SECRET_MAX: usize = 16_384;
-/// The longest that a call to a store may take, in milliseconds.
+/// The longest timeout of a call to a store, in milliseconds.
 const DEADLINE_MAX: u64 = 10_000;
-/// The longest beginning of keys.
+/// The longest key prefix.
 const PREFIX_MAX: usize = 64;
-/// The lives that leases may have, in milliseconds.
+/// The shortest and longest lifetime of leases, in milliseconds.
 const LIFE_MIN: u64 = 10;
 const LIFE_MAX: u64 = 10_000;
 
@@ -19,7 +19,7 @@ const LIFE_MAX: u64 = 10_000;
 static OBJECTS: &[&ObjectShape] =
     &[&SETTINGS, &LISTEN, &POLICY, &STORE, &REDIS, &SYNC, &TLS, &ADMIN, &AUTH, &JWT, &LOG, &OTLP];
 
-/// The page, as Markdown.
+/// The reference page, as Markdown.
 pub(crate) fn reference() -> String {
     format!("{INTRODUCTION}{}{DURATIONS}", form::reference(OBJECTS))
 }
@@ -33,11 +33,11 @@ A whole number and a unit, without a space: `ms`, `s`, `m`, `h` or `d`, as in `2
 const INTRODUCTION: &str = "\
 # Settings reference
 
-`tidegate serve --config FILE` reads its settings from one YAML or JSON document. Every field is optional,
-unknown ones are errors, and every problem is told at once, with its line and a hint. Paths are relative to
-the file. A flag beats the environment, and both beat the file.
+`tidegate serve --config FILE` reads its settings from one YAML or JSON document. Every field is optional.
+Unknown fields are errors. All problems are reported at once, each with its line and a hint. Paths are relative
+to the file. Flags override environment variables, and both override the file.
 
-| environment | same as |
+| environment variable | same as |
 |---|---|
 | `TIDEGATE_CONFIG` | `--config` |
 | `TIDEGATE_POLICY` | `--policy`, `policy.file` |
@@ -47,10 +47,10 @@ the file. A flag beats the environment, and both beat the file.
 | `TIDEGATE_RESP_PASSWORD` | `auth.resp_password` |
 | `TIDEGATE_REDIS_URL` | `store.redis.url`, in `strict` and `hybrid` |
 | `TIDEGATE_KILL_SWITCH` | `allow` admits every request |
-| `TIDEGATE_LOG` | `off`, `error`, `warn`, `info` (the default), `debug` or `trace`: how much is logged |
+| `TIDEGATE_LOG` | `off`, `error`, `warn`, `info` (the default), `debug` or `trace`: the log level |
 
-The policy, the certificate and its key, and the file of `jwt.jwks` are read again when they change. The
-settings themselves are read once, at the start.
+The policy, the certificate and its key, and the file of `jwt.jwks` are reloaded when they change. The
+settings file itself is read once, when the server starts.
 
 ";
 
@@ -58,29 +58,34 @@ pub(super) static SETTINGS: ObjectShape = ObjectShape {
     name: "settings",
     about: "The whole document.",
     fields: &[&[
-        ShapeField::new("listen", Shape::Object(&LISTEN), "Where to listen.").also(&["listeners", "bind"]),
-        ShapeField::new("policy", Shape::Object(&POLICY), "The policy.").or("the embedded quick start"),
+        ShapeField::new("listen", Shape::Object(&LISTEN), "Addresses of the listeners.")
+            .also(&["listeners", "bind"]),
+        ShapeField::new("policy", Shape::Object(&POLICY), "The policy file.").or("the embedded quick start"),
         ShapeField::new("store", Shape::Object(&STORE), "Where counters are kept.").also(&["storage"]),
         ShapeField::new("rate_limit_sync", Shape::Object(&SYNC), "How nodes share counters."),
         ShapeField::new(
             "trusted_proxies",
             Shape::List(&Shape::Cidr),
-            "Who may say on whose behalf it asks: networks and addresses.",
+            "Networks and addresses of proxies whose forwarded client address is believed.",
         )
         .or("[127.0.0.1/32, \"::1/128\"]")
         .also(&["proxies", "trusted"]),
-        ShapeField::new("forwarded", Shape::Word(FORWARDED), "Where a trusted proxy says on whose behalf.")
-            .or("x-forwarded-for"),
+        ShapeField::new(
+            "forwarded",
+            Shape::Word(FORWARDED),
+            "Where trusted proxies put the client's address.",
+        )
+        .or("x-forwarded-for"),
         ShapeField::new("tls", Shape::Object(&TLS), "TLS for `http` and `grpc`.").or("none"),
         ShapeField::new("admin", Shape::Object(&ADMIN), "The admin listener."),
-        ShapeField::new("auth", Shape::Object(&AUTH), "Secrets that callers must know."),
-        ShapeField::new("jwt", Shape::Object(&JWT), "How tokens of clients are verified.").or("none"),
-        ShapeField::new("log", Shape::Object(&LOG), "How logs are written.").also(&["logging", "logs"]),
-        ShapeField::new("otlp", Shape::Object(&OTLP), "Where traces go.")
+        ShapeField::new("auth", Shape::Object(&AUTH), "Secrets that callers must send."),
+        ShapeField::new("jwt", Shape::Object(&JWT), "How bearer tokens of clients are verified.").or("none"),
+        ShapeField::new("log", Shape::Object(&LOG), "The log.").also(&["logging", "logs"]),
+        ShapeField::new("otlp", Shape::Object(&OTLP), "Where traces are sent.")
             .or("none")
             .also(&["tracing", "traces"]),
-        ShapeField::new("workers", Shape::Integer(1, 1_024), "Threads that answer.")
-            .or("one fewer than there are cores, at least one")
+        ShapeField::new("workers", Shape::Integer(1, 1_024), "Number of worker threads.")
+            .or("one less than the number of cores, at least one")
             .also(&["threads"]),
     ]],
     descriptors: false,
@@ -90,16 +95,15 @@ pub(super) static SETTINGS: ObjectShape = ObjectShape {
 static FORWARDED: &[WordShape] = &[
     WordShape::new("x-forwarded-for", "in `X-Forwarded-For`").also(&["xff", "x_forwarded_for"]),
     WordShape::new("forwarded", "in `Forwarded`, as in RFC 7239").also(&["rfc7239"]),
-    WordShape::new("peer", "nowhere: the address of the connection counts").also(&["none", "off"]),
+    WordShape::new("peer", "no header: the address of the connection is used").also(&["none", "off"]),
 ];
 
 static LISTEN: ObjectShape = ObjectShape {
     name: "listen",
-    about: "An address with a port for each listener, or `off`. Port 0 takes any that is free.",
+    about: "An address with a port for each listener, or `off`. Port 0 takes any free port.",
     fields: &[&[
         ShapeField::new("http", Shape::Listen, "Decisions by HTTP.").or("127.0.0.1:8080"),
-        ShapeField::new("grpc", Shape::Listen, "Decisions by gRPC, as Envoy asks for them.")
-            .or("127.0.0.1:8081"),
+        ShapeField::new("grpc", Shape::Listen, "Decisions by gRPC, for Envoy.").or("127.0.0.1:8081"),
         ShapeField::new("resp", Shape::Listen, "Decisions by the Redis protocol.")
             .or("127.0.0.1:6380")
             .also(&["redis"]),
@@ -113,8 +117,8 @@ static LISTEN: ObjectShape = ObjectShape {
 
 static POLICY: ObjectShape = ObjectShape {
     name: "policy",
-    about: "Where the policy is.",
-    fields: &[&[ShapeField::new("file", Shape::Text(TEXT_MAX), "The file. It is watched.")
+    about: "The policy file.",
+    fields: &[&[ShapeField::new("file", Shape::Text(TEXT_MAX), "Its path. It is reloaded when it changes.")
         .required()
         .also(&["path"])]],
     descriptors: false,
@@ -126,18 +130,18 @@ static STORE: ObjectShape = ObjectShape {
     about: "Where counters are kept.",
     fields: &[&[
         ShapeField::new("mode", Shape::Word(MODES), "Which store.").or("local").also(&["type", "backend"]),
-        ShapeField::new("redis", Shape::Object(&REDIS), "The Redis of `strict` and `hybrid`."),
+        ShapeField::new("redis", Shape::Object(&REDIS), "The Redis server of `strict` and `hybrid`."),
         ShapeField::new(
             "max_keys",
             Shape::Integer(1, 1_000_000_000),
-            "How many keys are told apart at once.",
+            "How many keys can be tracked at once.",
         )
         .or("10000000"),
         ShapeField::new(
             "nodes",
             Shape::Integer(1, 10_000),
-            "How many nodes share the limits in `local`: rates and bursts are divided by it. In the other \
-             modes nodes count themselves.",
+            "Number of nodes in `local` mode: each enforces its part of every rate and burst. In the other modes \
+             nodes find each other on Redis.",
         )
         .or("1")
         .also(&["node_count"]),
@@ -148,37 +152,37 @@ static STORE: ObjectShape = ObjectShape {
 
 static MODES: &[WordShape] = &[
     WordShape::new("local", "in the memory of this node").also(&["memory", "in_memory", "local_only"]),
-    WordShape::new("strict", "on Redis, asked once for every decision: exact").also(&["redis", "central"]),
+    WordShape::new("strict", "on Redis, one call for every decision: exact").also(&["redis", "central"]),
     WordShape::new("hybrid", "on Redis, with leases for busy keys: nearly as fast as `local`")
         .also(&["leases"]),
 ];
 
 static REDIS: ObjectShape = ObjectShape {
     name: "redis",
-    about: "A Redis or Valkey.",
+    about: "A Redis or Valkey server.",
     fields: &[&[
         ShapeField::new(
             "url",
             Shape::Secret(TEXT_MAX),
-            "Its address: `redis://`, `rediss://` (TLS), `redis+sentinel://host:port,host:port/name` or \
+            "Its URL: `redis://`, `rediss://` (TLS), `redis+sentinel://host:port,host:port/name` or \
              `redis+cluster://host:port,host:port`.",
         )
         .or("redis://127.0.0.1:6379")
         .also(&["address", "endpoint"]),
-        ShapeField::new("deadline", Shape::Duration(DEADLINE_MAX), "The longest that a call may take.")
+        ShapeField::new("deadline", Shape::Duration(DEADLINE_MAX), "Timeout of a call.")
             .or("20ms")
             .also(&["timeout"]),
         ShapeField::new(
             "prefix",
             Shape::Text(PREFIX_MAX),
-            "How keys begin. Nodes with one prefix share their limits.",
+            "Prefix of all keys. Nodes with the same prefix share their limits.",
         )
         .or("tidegate")
         .also(&["key_prefix", "namespace"]),
         ShapeField::new(
             "ca",
             Shape::Text(TEXT_MAX),
-            "A PEM file with certificates to trust, beside the system's.",
+            "PEM file of certificates to trust besides the system's.",
         )
         .or("none")
         .also(&["ca_file", "cacert"]),
@@ -189,20 +193,20 @@ static REDIS: ObjectShape = ObjectShape {
 
 static SYNC: ObjectShape = ObjectShape {
     name: "rate_limit_sync",
-    about: "Another way to ask for `store.mode: hybrid`, and how nodes share limits.",
+    about: "Another spelling of `store.mode: hybrid`, with its options.",
     fields: &[&[
-        ShapeField::new("enabled", Shape::Flag, "`true` is `store.mode: hybrid`.").or("false"),
-        ShapeField::new("backend", Shape::Word(BACKENDS), "By what.").or("redis"),
+        ShapeField::new("enabled", Shape::Flag, "`true` means `store.mode: hybrid`.").or("false"),
+        ShapeField::new("backend", Shape::Word(BACKENDS), "The shared store.").or("redis"),
         ShapeField::new(
             "sync_interval_ms",
             Shape::Integer(LIFE_MIN, LIFE_MAX),
-            "How long a lease lives in `hybrid`, in milliseconds; shorter near a limit.",
+            "Lifetime of a lease in `hybrid`, in milliseconds; shorter near a limit.",
         )
         .or("100"),
         ShapeField::new(
             "fallback_on_error",
             Shape::Word(FALLBACKS),
-            "What limits without `on_store_error` do while Redis cannot be asked.",
+            "What limits without `on_store_error` do while Redis is unavailable.",
         )
         .or("local_only"),
     ]],
@@ -220,12 +224,16 @@ static FALLBACKS: &[WordShape] = &[
 
 static TLS: ObjectShape = ObjectShape {
     name: "tls",
-    about: "A certificate chain and its key, both PEM. They are read again when they change.",
+    about: "A certificate chain and its key, both PEM. They are reloaded when they change.",
     fields: &[&[
-        ShapeField::new("cert", Shape::Text(TEXT_MAX), "The file of the chain, the server's own first.")
-            .required()
-            .also(&["certificate", "chain", "crt"]),
-        ShapeField::new("key", Shape::Text(TEXT_MAX), "The file of the key.")
+        ShapeField::new(
+            "cert",
+            Shape::Text(TEXT_MAX),
+            "File of the chain, the server's own certificate first.",
+        )
+        .required()
+        .also(&["certificate", "chain", "crt"]),
+        ShapeField::new("key", Shape::Text(TEXT_MAX), "File of the private key.")
             .required()
             .also(&["private_key"]),
     ]],
@@ -239,9 +247,9 @@ static ADMIN: ObjectShape = ObjectShape {
     fields: &[&[ShapeField::new(
         "hosts",
         Shape::List(&Shape::Text(TEXT_MAX)),
-        "Names by which it may be asked, such as `tidegate.monitoring.svc`, without a port. Addresses and \
-         `localhost` always work; other names in `Host` are refused, since a page in a browser could be made to ask \
-         by a name of its own.",
+        "Host names that it accepts, such as `tidegate.monitoring.svc`, without a port. IP addresses and `localhost` \
+         are always accepted. Requests with another name in `Host` are refused, because a web page could otherwise \
+         reach the listener under a domain of its own (DNS rebinding).",
     )
     .or("[]")
     .also(&["names", "host"])]],
@@ -251,19 +259,19 @@ static ADMIN: ObjectShape = ObjectShape {
 
 static AUTH: ObjectShape = ObjectShape {
     name: "auth",
-    about: "Secrets that callers must know. They can be given by the environment instead.",
+    about: "Secrets that callers must send. Environment variables can set them instead.",
     fields: &[&[
         ShapeField::new(
             "http_token",
             Shape::Secret(SECRET_MAX),
-            "The bearer token of `/v1/refund` and `/v1/throttle`, which are off without it where `http` is \
-             not on loopback.",
+            "Bearer token that `/v1/refund` and `/v1/throttle` require. Without it they are off where `http` is not on \
+             loopback.",
         )
         .also(&["token", "bearer"]),
         ShapeField::new(
             "resp_password",
             Shape::Secret(SECRET_MAX),
-            "The password of `resp`, which must have one where it is not on loopback.",
+            "Password of the `resp` listener; required where it is not on loopback.",
         )
         .also(&["password", "redis_password", "requirepass"]),
     ]],
@@ -273,23 +281,23 @@ static AUTH: ObjectShape = ObjectShape {
 
 static JWT: ObjectShape = ObjectShape {
     name: "jwt",
-    about: "How tokens of clients are verified: by the keys of a JWKS file, or by one key.",
+    about: "How bearer tokens of clients are verified: with the keys of a JWKS file, or with one key.",
     fields: &[&[
-        ShapeField::new("jwks", Shape::Text(TEXT_MAX), "A file with a JSON Web Key Set. It is watched.")
-            .also(&["jwks_file", "keys"]),
+        ShapeField::new(
+            "jwks",
+            Shape::Text(TEXT_MAX),
+            "File with a JSON Web Key Set. It is reloaded when it changes.",
+        )
+        .also(&["jwks_file", "keys"]),
         ShapeField::new("key", Shape::Secret(SECRET_MAX), "One key: a secret, or a public key as PEM.")
             .also(&["secret", "public_key"]),
-        ShapeField::new("algorithm", Shape::Word(ALGORITHMS), "The one algorithm that `key` is for.")
-            .also(&["alg"]),
-        ShapeField::new("issuer", Shape::Text(TEXT_MAX), "What `iss` must be.").also(&["iss"]),
-        ShapeField::new("audience", Shape::Text(TEXT_MAX), "What `aud` must have.").also(&["aud"]),
-        ShapeField::new(
-            "invalid",
-            Shape::Word(INVALID),
-            "What becomes of a request whose token does not hold.",
-        )
-        .or("deny")
-        .also(&["on_invalid", "invalid_token"]),
+        ShapeField::new("algorithm", Shape::Word(ALGORITHMS), "The algorithm of `key`.").also(&["alg"]),
+        ShapeField::new("issuer", Shape::Text(TEXT_MAX), "The required `iss`.").also(&["iss"]),
+        ShapeField::new("audience", Shape::Text(TEXT_MAX), "The value that `aud` must contain.")
+            .also(&["aud"]),
+        ShapeField::new("invalid", Shape::Word(INVALID), "What happens to a request with an invalid token.")
+            .or("deny")
+            .also(&["on_invalid", "invalid_token"]),
     ]],
     descriptors: false,
     shorthand: None,
@@ -298,7 +306,7 @@ static JWT: ObjectShape = ObjectShape {
 static INVALID: &[WordShape] = &[
     WordShape::new("deny", "401 with `WWW-Authenticate`, before any limit")
         .also(&["reject", "refuse", "401"]),
-    WordShape::new("anonymous", "it goes on without claims; the descriptor `credential` is `invalid`")
+    WordShape::new("anonymous", "it continues without claims; the descriptor `credential` is `invalid`")
         .also(&["ignore", "allow", "none"]),
 ];
 
@@ -319,25 +327,24 @@ static ALGORITHMS: &[WordShape] = &[
 
 static LOG: ObjectShape = ObjectShape {
     name: "log",
-    about: "How logs are written, on standard error.",
-    fields: &[&[ShapeField::new("format", Shape::Word(FORMATS), "For whom.").or("text")]],
+    about: "The log, which goes to standard error.",
+    fields: &[&[ShapeField::new("format", Shape::Word(FORMATS), "The format of its lines.").or("text")]],
     descriptors: false,
     shorthand: Some("format"),
 };
 
 static FORMATS: &[WordShape] = &[
-    WordShape::new("text", "for people").also(&["pretty", "plain", "human"]),
-    WordShape::new("json", "for machines, one object a line").also(&["structured"]),
+    WordShape::new("text", "plain text").also(&["pretty", "plain", "human"]),
+    WordShape::new("json", "one JSON object per line").also(&["structured"]),
 ];
 
 static OTLP: ObjectShape = ObjectShape {
     name: "otlp",
-    about: "Where traces go, by OTLP over gRPC.",
+    about: "Where traces are sent, by OTLP over gRPC.",
     fields: &[&[ShapeField::new(
         "endpoint",
         Shape::Text(TEXT_MAX),
-        "The address of the collector, such as \
-                           `http://127.0.0.1:4317`.",
+        "The URL of the collector, such as `http://127.0.0.1:4317`.",
     )
     .required()
     .also(&["url", "address"])]],

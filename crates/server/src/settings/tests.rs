@@ -4,12 +4,14 @@ use tidegate::Nanos;
 use tidegate_redis::StoreMode;
 
 use super::*;
+use crate::commands::terminal::paint::Paint;
+use crate::commands::terminal::report;
 
 fn read_here(text: &str) -> Result<(Settings, Vec<tidegate_policy::Problem>), Vec<tidegate_policy::Problem>> {
     read(text, Path::new("/etc/tidegate"))
 }
 
-/// The messages of what is wrong.
+/// The messages of all problems in the text.
 fn wrong(text: &str) -> Vec<String> {
     let problems = read_here(text).expect_err("it is wrong");
     problems.iter().map(ToString::to_string).collect()
@@ -79,9 +81,9 @@ fn nothing_need_be_said() {
 
 #[test]
 fn every_problem_is_told_with_a_hint() {
-    let told =
+    let message =
         wrong("listn: {}\nlisten: { http: localhost:80, grpc: 8081 }\nworkers: 0\nlog: { format: jsn }\n");
-    let told = told.join("\n");
+    let message = message.join("\n");
     for part in [
         "line 1, column 1: listn: unknown field `listn`",
         "did you mean `listen`?",
@@ -90,15 +92,15 @@ fn every_problem_is_told_with_a_hint() {
         "workers: 0 is out of range",
         "did you mean `json`?",
     ] {
-        assert!(told.contains(part), "{part}\nin\n{told}");
+        assert!(message.contains(part), "{part}\nin\n{message}");
     }
 }
 
 #[test]
 fn names_of_hosts_have_no_ports() {
     for name in ["tidegate:9090", "http://tidegate", "tidegate/metrics", "a b", "\"\""] {
-        let told = wrong(&format!("admin: {{ hosts: [{name}] }}\n")).join("\n");
-        assert!(told.contains("admin.hosts"), "{name}: {told}");
+        let message = wrong(&format!("admin: {{ hosts: [{name}] }}\n")).join("\n");
+        assert!(message.contains("admin.hosts"), "{name}: {message}");
     }
 }
 
@@ -124,13 +126,13 @@ fn a_shared_store_can_be_asked_for_in_two_ways() {
     let whole = shared(
         "store: { mode: strict, redis: { url: \"rediss://me:p@ss@h:1/0?x=s3cret\", deadline: 50ms, prefix: a-b:c, ca: ca.pem } }",
     );
-    assert_eq!(whole.shown(), "rediss://h:1/0");
+    assert_eq!(whole.display_url(), "rediss://h:1/0");
     for password in ["p#q", "p?q", "p@q", "p/q"] {
         let store = SharedStoreSettings {
             url: format!("redis://:{password}@h:1"),
             ..SharedStoreSettings::new(StoreMode::Strict)
         };
-        assert_eq!(store.shown(), "redis://h:1", "{password}");
+        assert_eq!(store.display_url(), "redis://h:1", "{password}");
     }
     assert_eq!((whole.deadline, whole.prefix.as_str()), (Nanos::from_millis(50), "a-b:c"));
     assert_eq!(whole.ca.as_deref(), Some(Path::new("/etc/tidegate/ca.pem")));
@@ -139,12 +141,12 @@ fn a_shared_store_can_be_asked_for_in_two_ways() {
 
 #[test]
 fn what_limits_do_without_the_store_can_be_said_for_all() {
-    let said = |word: &str| {
+    let fallback = |word: &str| {
         let text = format!("rate_limit_sync: {{ enabled: true, fallback_on_error: {word} }}");
         read_here(&text).expect("it is right").0.on_store_error
     };
     assert_eq!(
-        ["local_only", "open", "closed"].map(said),
+        ["local_only", "open", "closed"].map(fallback),
         [OnStoreError::Local, OnStoreError::Open, OnStoreError::Closed]
     );
     assert!(wrong("rate_limit_sync: { fallback_on_error: fail_open }")[0].contains("`open`"));
@@ -153,15 +155,15 @@ fn what_limits_do_without_the_store_can_be_said_for_all() {
 #[test]
 fn shared_stores_that_make_no_sense_are_refused() {
     for (text, part) in [
-        ("store: { mode: strict, nodes: 3 }", "nodes that share a Redis count themselves"),
+        ("store: { mode: strict, nodes: 3 }", "nodes that share a Redis find each other there"),
         ("store: { nodes: 2 }\nrate_limit_sync: { enabled: true }", "the mode is `hybrid`"),
-        ("store: { mode: strict, redis: { prefix: \"a{b}\" } }", "this cannot begin a key"),
+        ("store: { mode: strict, redis: { prefix: \"a{b}\" } }", "this cannot be a key prefix"),
         ("store: { mode: strict, redis: { deadline: 11s } }", "store.redis.deadline"),
         ("rate_limit_sync: { enabled: true, sync_interval_ms: 9 }", "out of range"),
         ("rate_limit_sync: { enabled: true, sync_interval_ms: 10001 }", "out of range"),
     ] {
-        let told = wrong(text).join("\n");
-        assert!(told.contains(part), "{text}: {told}");
+        let message = wrong(text).join("\n");
+        assert!(message.contains(part), "{text}: {message}");
     }
     assert_eq!(read_here("store: { mode: strict, nodes: 1 }").expect("it is right").0.nodes, 1);
 }
@@ -173,21 +175,21 @@ fn contradictions_are_errors() {
         "store: { mode: strict }\nrate_limit_sync: { enabled: true }",
         "store: { mode: hybrid }\nrate_limit_sync: { enabled: false }",
     ] {
-        let told = wrong(text);
-        assert!(told.iter().any(|told| told.contains("remove `rate_limit_sync`")), "{told:?}");
+        let message = wrong(text);
+        assert!(message.iter().any(|message| message.contains("remove `rate_limit_sync`")), "{message:?}");
     }
 }
 
 #[test]
 fn tokens_are_verified_in_one_way() {
     for (text, part) in [
-        ("jwt: { issuer: x }", "nothing to verify"),
-        ("jwt: { jwks: a.json, key: s3cret, algorithm: HS256 }", "beside `key`"),
+        ("jwt: { issuer: x }", "no key to verify"),
+        ("jwt: { jwks: a.json, key: s3cret, algorithm: HS256 }", "`key` are both set"),
         ("jwt: { key: s3cret }", "without `algorithm`"),
-        ("jwt: { jwks: a.json, algorithm: HS256 }", "beside `jwks`"),
+        ("jwt: { jwks: a.json, algorithm: HS256 }", "together with `jwks`"),
     ] {
-        let told = wrong(text);
-        assert!(told[0].contains(part) && !told[0].contains("s3cret"), "{told:?}");
+        let message = wrong(text);
+        assert!(message[0].contains(part) && !message[0].contains("s3cret"), "{message:?}");
     }
 }
 
@@ -207,14 +209,25 @@ fn no_problem_repeats_a_secret() {
         "auth:\n  http_token: [s3cret]",
         "auth:\n  http_token: { s3cret: s3cret }",
         "jwt: { key: \"s3cret\", algorithm: HS257 }",
+        "auth: { http_token: [s3cret] }",
+        "auth: { http_token: { s3cret: s3cret } }",
+        "jwt: s3cret",
+        "otlp: s3cret",
+        "otlp: \"https://me:s3cret@collector:4317\"",
+        "otlp: [\"https://me:s3cret@collector:4317\"]",
+        "store: { mode: strict, redis: \"redis://me:s3cret@host\" }",
+        "store: { mode: strict, redis: { url: [\"redis://me:s3cret@host\"] } }",
         "otlp: { endpoint: \"s3cret\" }",
         "otlp: { endpoint: \"https://me:s3cret@collector:4317\" }",
         "listen: { http_token: s3cret }",
         "tls:\n  cert: a\n  password: |\n    s3cret\n    s3cret: s3cret\n  key: b\n",
         "{\"auth\": {\"http_token\": \"s3cret\", \"x\": 1}}",
     ] {
-        let told = wrong(text).join("\n");
-        assert!(!told.contains("s3cret"), "{text}: {told}");
+        let problems = read_here(text).expect_err("it is wrong");
+        let report = report::text("settings.yaml", &masked(text), &problems, Paint::never());
+        for message in wrong(text).into_iter().chain([report]) {
+            assert!(!message.contains("s3cret"), "{text}: {message}");
+        }
     }
 }
 
@@ -222,40 +235,43 @@ fn no_problem_repeats_a_secret() {
 fn what_is_given_beats_the_file() {
     let (file, _) =
         read_here("listen: { http: 127.0.0.1:1, admin: off }\nauth: { http_token: a }").expect("right");
-    let given = FlagsAndEnvironment {
+    let overrides = FlagsAndEnvironment {
         listen: [Some("127.0.0.1:2".into()), Some("off".into()), Some(String::new()), None],
         http_token: Some("b".into()),
         resp_password: Some(String::new()),
         redis_url: Some("redis://other".into()),
         ..FlagsAndEnvironment::default()
     };
-    let settings = file.with(given).expect("it makes sense");
+    let settings = file.with(overrides).expect("it makes sense");
     assert_eq!(settings.listen[0], Some("127.0.0.1:2".parse().unwrap()));
     assert_eq!((settings.listen[1], settings.listen[3]), (None, None));
     assert_eq!(settings.listen[2], Settings::default().listen[2], "empty is as good as not set");
     assert_eq!((settings.http_token.as_deref(), settings.resp_password), (Some("b"), None));
     assert_eq!(settings.shared, None, "an address alone does not make nodes share");
     let (file, _) = read_here("store: { mode: strict, redis: { url: \"redis://one\" } }").expect("right");
-    let given =
+    let overrides =
         FlagsAndEnvironment { redis_url: Some("redis://other".into()), ..FlagsAndEnvironment::default() };
-    assert_eq!(file.with(given).expect("it makes sense").shared.map(|s| s.url), Some("redis://other".into()));
+    assert_eq!(
+        file.with(overrides).expect("it makes sense").shared.map(|s| s.url),
+        Some("redis://other".into())
+    );
 }
 
 #[test]
 fn what_makes_no_sense_is_refused() {
     let listen = |listener: Listener, address: &str| {
-        let mut given = FlagsAndEnvironment::default();
-        given.listen[listener as usize] = Some(address.into());
-        given
+        let mut overrides = FlagsAndEnvironment::default();
+        overrides.listen[listener as usize] = Some(address.into());
+        overrides
     };
-    let told = |given| Settings::default().with(given).expect_err("it makes no sense").to_string();
-    assert!(told(listen(Listener::Http, "here")).starts_with("--http (or TIDEGATE_HTTP): `here` is not"));
-    assert!(told(listen(Listener::Resp, "0.0.0.0:6380")).contains("TIDEGATE_RESP_PASSWORD"));
+    let message = |overrides| Settings::default().with(overrides).expect_err("it makes no sense").to_string();
+    assert!(message(listen(Listener::Http, "here")).starts_with("--http (or TIDEGATE_HTTP): `here` is not"));
+    assert!(message(listen(Listener::Resp, "0.0.0.0:6380")).contains("TIDEGATE_RESP_PASSWORD"));
     let off = FlagsAndEnvironment {
         listen: [(); 4].map(|()| Some("off".into())),
         ..FlagsAndEnvironment::default()
     };
-    assert!(told(off).contains("nothing to serve"));
+    assert!(message(off).contains("nothing to serve"));
     let open =
         FlagsAndEnvironment { resp_password: Some("p".into()), ..listen(Listener::Resp, "0.0.0.0:6380") };
     assert!(Settings::default().with(open).is_ok());

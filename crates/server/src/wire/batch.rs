@@ -1,4 +1,4 @@
-//! Several requests at once: `{"requests":[…]}`.
+//! Parses a batch of requests: `{"requests":[…]}`.
 
 use std::fmt;
 
@@ -10,47 +10,48 @@ use super::RequestError;
 use super::request::{NestedRequest, TextValue, at, cut, whole_object};
 use crate::bounds::BATCH_MAX;
 
-/// Reads a batch.
+/// Parses a batch.
 ///
 /// # Errors
-/// When it is none; what is wrong with a request names its place, from zero.
+/// When it is not a batch. An error within a request names its index, from zero.
 pub fn batch(text: &str) -> Result<Vec<Request<'_>>, RequestError> {
     whole_object(text, Batch)
 }
 
-/// Where the next request of a batch is: for one that was read whole before, and is decided later.
+/// Iterates over a batch that [`batch`] has already checked. It parses each request again when it is needed, so that a
+/// batch that is decided slowly keeps only its text in memory.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BatchReader {
-    /// Bytes that are done with.
-    done: usize,
+    /// Bytes that are already consumed.
+    consumed: usize,
 }
 
 impl BatchReader {
-    /// The next after so many.
+    /// A reader that has skipped `count` requests.
     pub fn after(text: &str, count: usize) -> BatchReader {
         let mut reader = BatchReader::default();
         reader.requests(text).take(count).for_each(drop);
         reader
     }
 
-    /// The requests from here on, each read when it is asked for. Only of a text that [`batch`] has read.
+    /// The remaining requests, parsed one by one. The text must have passed [`batch`].
     pub fn requests<'t>(&mut self, text: &'t str) -> impl Iterator<Item = Request<'t>> + Send + use<'_, 't> {
         std::iter::from_fn(move || {
-            // The only member is the list, so its bracket is the first there is.
-            let begins = if self.done == 0 { text.find('[')? + 1 } else { self.done };
+            // The list is the only member, so the first bracket is its own.
+            let begins = if self.consumed == 0 { text.find('[')? + 1 } else { self.consumed };
             let rest = text[begins..].trim_start_matches([' ', '\n', '\r', '\t', ',']);
             if rest.starts_with(']') {
                 return None;
             }
             let mut objects = serde_json::Deserializer::from_str(rest).into_iter::<One<'t>>();
             let One(request) = objects.next()?.ok()?;
-            self.done = text.len() - rest.len() + objects.byte_offset();
+            self.consumed = text.len() - rest.len() + objects.byte_offset();
             Some(request)
         })
     }
 }
 
-/// A request of the list.
+/// One request of the list.
 struct One<'a>(Request<'a>);
 
 impl<'de> Deserialize<'de> for One<'de> {
@@ -74,7 +75,7 @@ impl<'de> Visitor<'de> for Batch {
         let mut requests = None;
         while let Some(TextValue(name)) = map.next_key::<TextValue<'de>>()? {
             if name != "requests" {
-                let unknown = format!("unknown member `{}`; a batch has requests", cut(&name));
+                let unknown = format!("unknown member `{}`; a batch has only `requests`", cut(&name));
                 return Err(M::Error::custom(unknown));
             }
             if requests.is_some() {
@@ -82,7 +83,7 @@ impl<'de> Visitor<'de> for Batch {
             }
             requests = Some(map.next_value_seed(Requests)?);
         }
-        requests.ok_or_else(|| M::Error::custom("`requests` is missing: what is asked?"))
+        requests.ok_or_else(|| M::Error::custom("`requests` is missing: a list of requests"))
     }
 }
 
@@ -93,9 +94,9 @@ impl<'de> DeserializeSeed<'de> for Requests {
 
     fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<Self::Value, D::Error> {
         json.deserialize_seq(self).map_err(|error| {
-            let said = error.to_string();
-            // What is wrong with one of them says so itself.
-            if said.starts_with('`') { D::Error::custom(said) } else { at("requests", &said) }
+            let message = error.to_string();
+            // An error within a request already names its index.
+            if message.starts_with('`') { D::Error::custom(message) } else { at("requests", &message) }
         })
     }
 }
@@ -111,12 +112,12 @@ impl<'de> Visitor<'de> for Requests {
         let mut requests = Vec::new();
         loop {
             let mut request = Request::new();
-            let place = requests.len();
+            let index = requests.len();
             let read = list.next_element_seed(NestedRequest(&mut request));
-            if read.map_err(|error| at(&format!("requests[{place}]"), &error))?.is_none() {
+            if read.map_err(|error| at(&format!("requests[{index}]"), &error))?.is_none() {
                 return Ok(requests);
             }
-            if place == BATCH_MAX {
+            if index == BATCH_MAX {
                 return Err(S::Error::custom(format!("`requests`: there are more than {BATCH_MAX}")));
             }
             requests.push(request);

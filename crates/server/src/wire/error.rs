@@ -1,24 +1,24 @@
-//! Why a text is not what it should be.
+//! The error of parsing a JSON request.
 
-/// Why a text is no request: names the member that is wrong.
+/// Why a text is not a request. The message names the wrong member.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct RequestError {
     pub(super) message: String,
-    /// Where in the line it was noticed, from one.
+    /// The column at which it was noticed, from one.
     pub column: usize,
 }
 
 impl RequestError {
-    /// What the reader of JSON says; the place is told apart from the message.
+    /// An error of serde_json, with the position cut off the message.
     pub(super) fn of(error: &serde_json::Error) -> RequestError {
-        let said = error.to_string();
-        let message = said.split(" at line ").next().unwrap_or_default().to_owned();
+        let full = error.to_string();
+        let message = full.split(" at line ").next().unwrap_or_default().to_owned();
         RequestError { message, column: error.column().max(1) }
     }
 
-    /// The member that is wrong, with what it is in: `requests[3].cost`. It is read off the message,
-    /// since that is all that a reader of JSON passes on.
+    /// The path of the wrong member, such as `requests[3].cost`. It is parsed from the message, since serde_json errors
+    /// carry nothing else.
     pub fn field(&self) -> Option<String> {
         let mut path = String::new();
         let mut rest = self.message.as_str();

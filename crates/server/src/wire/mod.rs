@@ -1,4 +1,6 @@
-//! What people and scripts write and read: requests as JSON, and field by field.
+//! Parses requests: JSON bodies (single, batch, refund, throttle), lines of a trace, and `name value` pairs.
+//!
+//! `table` is the one list of fields; all parsers use it.
 
 mod batch;
 mod error;

@@ -1,6 +1,7 @@
-//! Names and values within a request. A list of values is the name several times.
+//! Parses the maps of names and values within a request (headers, claims, descriptors). A list of values becomes
+//! several pairs with the same name.
 //!
-//! A name with an escape is copied for each of its values, so all of it is bounded: otherwise a long
+//! A name with an escape is copied for each of its values. Without bounds on names, values and their number, a long
 //! name with many values would take memory by the product of the two.
 
 use std::borrow::Cow;
@@ -13,17 +14,17 @@ use tidegate_policy::Pairs;
 use super::request::{TextValue, at, cut};
 use crate::bounds::{NAME_BYTES_MAX, PAIRS_MAX, VALUE_BYTES_MAX};
 
-/// A map of names to values, read to where it belongs.
+/// Deserializes a map of names to values into the pairs of a request.
 pub(super) struct PairList<'m, 'de> {
     into: &'m mut Pairs<'de>,
-    /// How many more the request may have.
+    /// How many more pairs the request may have.
     left: usize,
 }
 
 impl<'m, 'de> PairList<'m, 'de> {
-    /// Of a request that has so many in all its maps.
-    pub(super) fn new(into: &'m mut Pairs<'de>, there: usize) -> PairList<'m, 'de> {
-        PairList { into, left: PAIRS_MAX.saturating_sub(there) }
+    /// For a request that already has `count` pairs in all its maps.
+    pub(super) fn new(into: &'m mut Pairs<'de>, count: usize) -> PairList<'m, 'de> {
+        PairList { into, left: PAIRS_MAX.saturating_sub(count) }
     }
 
     fn push(&mut self, name: Cow<'de, str>, value: Cow<'de, str>) -> Result<(), String> {
@@ -74,8 +75,8 @@ impl<'de> Visitor<'de> for PairList<'_, 'de> {
     }
 }
 
-/// Shows a value, or several: text, numbers and truth values, each as its text. It ends where one is
-/// not taken.
+/// Calls `show` with the text of a value, or of each value of a list: text, numbers, `true` and `false`. It stops at
+/// the first error of `show`.
 pub(crate) fn each_value<'a>(
     raw: &'a str,
     show: &mut impl FnMut(Cow<'a, str>) -> Result<(), String>,
@@ -89,7 +90,7 @@ pub(crate) fn each_value<'a>(
     refused.map_or_else(|| read.map_err(|error| error.to_string()), Err)
 }
 
-/// The values of a list one after the other: a list of all of them would be larger than their text.
+/// Visits the values of a list one by one; collecting them first would take more memory than their text.
 struct ValueList<'m, F> {
     show: &'m mut F,
     refused: &'m mut Option<String>,
@@ -118,7 +119,7 @@ fn one_value<'a>(
     show: &mut impl FnMut(Cow<'a, str>) -> Result<(), String>,
 ) -> Result<(), String> {
     match raw.as_bytes() {
-        // Most have no escapes, and what is between the quotes has been checked.
+        // Most texts have no escapes; the JSON between the quotes is already validated.
         [b'"', between @ .., b'"'] if !between.contains(&b'\\') => {
             show(Cow::Borrowed(&raw[1..raw.len() - 1]))
         }
@@ -140,7 +141,7 @@ mod tests {
 
     #[test]
     fn a_name_is_not_copied_without_end() {
-        // Each value would be a copy of the name, since it has an escape.
+        // The name has an escape, so each value would need a copy of it.
         let name = format!("\\u0061{}", "n".repeat(30_000));
         let values = vec!["1"; 15_000].join(",");
         let hostile = format!("{{\"headers\":{{\"{name}\":[{values}]}}}}");

@@ -1,4 +1,4 @@
-//! Tokens to be handed back: `{"request":…,"cost":n}`.
+//! Parses a refund: `{"request":…,"cost":n}`.
 
 use std::fmt;
 
@@ -10,19 +10,19 @@ use super::RequestError;
 use super::request::{NestedRequest, TextValue, at, cut, value, whole_object};
 use super::table::cost;
 
-/// Whom to hand back how much.
+/// A refund.
 #[derive(Debug)]
 pub struct Refund<'a> {
-    /// The request whose limits get it.
+    /// The request whose limits get the tokens back.
     pub request: Request<'a>,
-    /// How much.
+    /// The number of tokens.
     pub cost: Cost,
 }
 
-/// Reads a refund.
+/// Parses a refund.
 ///
 /// # Errors
-/// When it is none.
+/// When it is not a refund.
 pub fn refund(text: &str) -> Result<Refund<'_>, RequestError> {
     whole_object(text, RefundVisitor)
 }
@@ -58,9 +58,10 @@ impl<'de> Visitor<'de> for RefundVisitor {
             }
         }
         if !has_request {
-            return Err(M::Error::custom("`request` is missing: whose tokens are they?"));
+            return Err(M::Error::custom("`request` is missing: the request whose tokens are refunded"));
         }
-        let cost = tokens.ok_or_else(|| M::Error::custom("`cost` is missing: how much is handed back?"))?;
+        let cost =
+            tokens.ok_or_else(|| M::Error::custom("`cost` is missing: the number of tokens to refund"))?;
         Ok(Refund { request, cost })
     }
 }

@@ -1,7 +1,7 @@
-//! The fields of a request: what each protocol calls them, and where their values go.
+//! The table of the fields of a request: their names in each protocol, and where their values are stored.
 //!
-//! JSON bodies, traces, `TG.CHECK`, the command line and Envoy's descriptors all read by this table.
-//! What they say of a name or a value that they do not take is theirs.
+//! JSON bodies, traces, `TG.CHECK`, the command line and Envoy's descriptors are all parsed with this table. Each
+//! parser has its own error messages.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -9,30 +9,30 @@ use std::net::IpAddr;
 use tidegate::Cost;
 use tidegate_policy::{Credential, Descriptor, Pairs, Request, Trust};
 
-/// A field.
+/// A field of a request.
 #[derive(Debug)]
 pub(crate) struct RequestField {
-    /// The member of a JSON object.
+    /// Its member name in JSON.
     pub(crate) json: Option<&'static str>,
-    /// The name in a pair of a name and a value. After a colon at its end comes a name of the client's.
+    /// Its name in pairs of name and value. If it ends in a colon, the client adds a name: `header:x-api-key`.
     pub(super) pair: Option<&'static str>,
-    /// The key of an entry in one of Envoy's descriptors.
+    /// Its key in an entry of Envoy's descriptors.
     entry: Option<&'static str>,
-    place: for<'r, 'q> fn(&'r mut Request<'q>) -> FieldTarget<'r, 'q>,
+    target: for<'r, 'q> fn(&'r mut Request<'q>) -> FieldTarget<'r, 'q>,
 }
 
-/// Where the value of a field goes.
+/// Where the value of a field is stored.
 #[derive(Debug)]
 pub(crate) enum FieldTarget<'r, 'q> {
     /// Text, as it is.
     Text(&'r mut Option<Cow<'q, str>>),
     /// An address.
     Address(&'r mut Option<IpAddr>),
-    /// What is known of the credential.
+    /// The state of the credential.
     Credential(&'r mut Credential),
-    /// Names and values; in JSON an object of them, in a pair one more.
+    /// Names and values: in JSON an object, in pairs one pair at a time.
     Pairs(&'r mut Pairs<'q>),
-    /// The query, to which a parameter is added.
+    /// The query, to which a parameter is appended.
     Parameter(&'r mut Option<Cow<'q, str>>),
     /// The cost.
     Cost(&'r mut Cost),
@@ -40,7 +40,7 @@ pub(crate) enum FieldTarget<'r, 'q> {
     Trust(&'r mut Option<Trust>),
 }
 
-/// All of them, in the order in which JSON's are told.
+/// All fields, in the order in which error messages list the members of JSON.
 pub(crate) static FIELDS: [RequestField; 17] = [
     field("tenant", |request| FieldTarget::Text(&mut request.tenant)).entry("tenant"),
     field("user", |request| FieldTarget::Text(&mut request.user)).entry("user_id"),
@@ -56,18 +56,18 @@ pub(crate) static FIELDS: [RequestField; 17] = [
     field("jwt", |request| FieldTarget::Pairs(&mut request.jwt)).pair("jwt:"),
     field("credential", |request| FieldTarget::Credential(&mut request.credential)),
     field("descriptors", |request| FieldTarget::Pairs(&mut request.descriptors)).pair("descriptor:"),
-    // Envoy tells the domain beside its descriptors, not in one.
+    // Envoy sends the domain next to its descriptors, not in one.
     field("domain", |request| FieldTarget::Text(&mut request.domain)),
     field("cost", |request| FieldTarget::Cost(&mut request.cost)),
     field("trust", |request| FieldTarget::Trust(&mut request.trust)),
 ];
 
-/// A field that has the same name in JSON and in pairs, and none in descriptors.
+/// A field with the same name in JSON and in pairs, and none in descriptors.
 const fn field(
     name: &'static str,
-    place: for<'r, 'q> fn(&'r mut Request<'q>) -> FieldTarget<'r, 'q>,
+    target: for<'r, 'q> fn(&'r mut Request<'q>) -> FieldTarget<'r, 'q>,
 ) -> RequestField {
-    RequestField { json: Some(name), pair: Some(name), entry: None, place }
+    RequestField { json: Some(name), pair: Some(name), entry: None, target }
 }
 
 impl RequestField {
@@ -79,17 +79,17 @@ impl RequestField {
         RequestField { entry: Some(key), ..self }
     }
 
-    /// Where its value goes.
-    pub(crate) fn place<'r, 'q>(&self, request: &'r mut Request<'q>) -> FieldTarget<'r, 'q> {
-        (self.place)(request)
+    /// Where its value is stored in a request.
+    pub(crate) fn target<'r, 'q>(&self, request: &'r mut Request<'q>) -> FieldTarget<'r, 'q> {
+        (self.target)(request)
     }
 
-    /// The one that JSON calls so, and its number.
+    /// The field with this JSON name, and its index.
     pub(super) fn of_member(name: &str) -> Option<(usize, &'static RequestField)> {
         named(|field| field.json, name)
     }
 
-    /// The one of a pair, and the client's own name after the colon.
+    /// The field with this name in pairs, and the client's name after the colon.
     pub(super) fn of_pair(name: &str) -> Option<(&'static RequestField, &str)> {
         let plain = if name == "ip:address" { "ip" } else { name };
         let Some(colon) = plain.find(':') else {
@@ -97,11 +97,11 @@ impl RequestField {
         };
         let (prefix, argument) = name.split_at(colon + 1);
         let (_, field) = named(|field| field.pair, prefix)?;
-        // The argument is what a policy could name, or no limit would ever look at it.
+        // Accept only names that a policy can use; no limit could ever match any other.
         Descriptor::parse(name).map(|_| (field, argument))
     }
 
-    /// The one of an entry in a descriptor.
+    /// The field with this key in Envoy's descriptors.
     pub(crate) fn of_entry(key: &str) -> Option<&'static RequestField> {
         named(|field| field.entry, key).map(|(_, field)| field)
     }
@@ -114,15 +114,15 @@ fn named(
     FIELDS.iter().enumerate().find(|(_, field)| names(field) == Some(name))
 }
 
-/// The members of a JSON object.
+/// The JSON names of all fields.
 pub(super) fn members() -> Vec<&'static str> {
     FIELDS.iter().filter_map(|field| field.json).collect()
 }
 
-/// The names in pairs: text first, then the credential, those with a name of the client's, and numbers.
+/// The names of all fields in pairs: texts first, then the credential, names with a colon, and numbers.
 pub(super) fn pair_names() -> Vec<&'static str> {
     let mut nothing = Request::new();
-    let mut order = |field: &&RequestField| match field.place(&mut nothing) {
+    let mut order = |field: &&RequestField| match field.target(&mut nothing) {
         FieldTarget::Text(_) | FieldTarget::Address(_) => 0,
         FieldTarget::Credential(_) => 1,
         FieldTarget::Pairs(_) | FieldTarget::Parameter(_) => 2,
@@ -133,20 +133,20 @@ pub(super) fn pair_names() -> Vec<&'static str> {
     fields.into_iter().filter_map(|field| field.pair).collect()
 }
 
-/// A cost, or what one is.
+/// Parses a cost; the error describes what is expected.
 pub(super) fn cost(text: &str) -> Result<Cost, &'static str> {
-    // A sign would be read, too.
+    // `parse` would also accept a plus sign.
     let is_plain = text.bytes().all(|byte| byte.is_ascii_digit());
     let number = text.parse().ok().filter(|_| is_plain);
     number.map(Cost::new).ok_or("an integer from 0 to 4294967295")
 }
 
-/// A trust, or what one is.
+/// Parses a trust score; the error describes what is expected.
 pub(super) fn trust(text: &str) -> Result<Trust, &'static str> {
     Trust::parse(text).ok_or("a number from 0 to 1, such as 0.8")
 }
 
-/// An address; one of IPv4 that is mapped into IPv6 is that of IPv4.
+/// Parses an IP address. An IPv4-mapped IPv6 address becomes the IPv4 address.
 pub(super) fn address(text: &str) -> Option<IpAddr> {
     text.parse().ok().map(|address: IpAddr| address.to_canonical())
 }

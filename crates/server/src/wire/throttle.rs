@@ -1,4 +1,4 @@
-//! A bucket that whoever asks brings along:
+//! Parses a request for an ad hoc bucket, whose numbers the client sends:
 //! `{"key":"user:1","capacity":10,"rate":100,"window":"60s","cost":1}`.
 
 use std::borrow::Cow;
@@ -12,28 +12,28 @@ use super::RequestError;
 use super::request::{TextValue, at, cut, value, whole_object};
 use super::table::cost;
 
-/// A question about an ad-hoc bucket.
+/// A request for an ad hoc bucket.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ThrottleBody<'a> {
-    /// Whose bucket; never empty.
+    /// The key of the bucket; never empty.
     pub key: Cow<'a, str>,
-    /// Its numbers, not yet known to make a limit.
+    /// Its numbers, which may not be a valid limit.
     pub limit: AdHocLimit,
-    /// What is taken.
+    /// The tokens to take.
     pub cost: Cost,
 }
 
 impl ThrottleBody<'_> {
-    /// As the engine takes it.
+    /// The request for the engine.
     pub fn as_request(&self) -> AdHocRequest<'_> {
         AdHocRequest { key: self.key.as_bytes(), limit: self.limit, cost: self.cost.get().into() }
     }
 }
 
-/// Reads a question about an ad-hoc bucket.
+/// Parses a request for an ad hoc bucket.
 ///
 /// # Errors
-/// When it is none.
+/// When it is not one.
 pub fn throttle(text: &str) -> Result<ThrottleBody<'_>, RequestError> {
     whole_object(text, AdHocVisitor)
 }
@@ -64,11 +64,11 @@ impl<'de> Visitor<'de> for AdHocVisitor {
             }
         }
         let limit = AdHocLimit {
-            capacity: capacity.ok_or_else(|| missing("capacity", "how much is there at once?"))?,
-            rate: rate.ok_or_else(|| missing("rate", "how much comes in a window?"))?,
-            window: window.ok_or_else(|| missing("window", "how long is it? Such as \"60s\""))?,
+            capacity: capacity.ok_or_else(|| missing("capacity", "the number of tokens in a full bucket"))?,
+            rate: rate.ok_or_else(|| missing("rate", "the number of tokens added per window"))?,
+            window: window.ok_or_else(|| missing("window", "a duration such as \"60s\""))?,
         };
-        let key = key.ok_or_else(|| missing("key", "whose bucket is it?"))?;
+        let key = key.ok_or_else(|| missing("key", "the name of the bucket, such as \"user:1\""))?;
         Ok(ThrottleBody { key, limit, cost: tokens.unwrap_or(Cost::ONE) })
     }
 }
@@ -81,16 +81,20 @@ fn unknown<E: Error>(name: &str) -> E {
     E::custom(format!("unknown member `{}`; a bucket has {}{hint}", cut(name), MEMBERS.join(", ")))
 }
 
-fn missing<E: Error>(name: &str, question: &str) -> E {
-    E::custom(format!("`{name}` is missing: {question}"))
+fn missing<E: Error>(name: &str, meaning: &str) -> E {
+    E::custom(format!("`{name}` is missing: {meaning}"))
 }
 
 fn some_key<'de, M: MapAccess<'de>>(map: &mut M) -> Result<Cow<'de, str>, M::Error> {
     let TextValue(key) = map.next_value().map_err(|error| at("key", &error))?;
-    if key.is_empty() { Err(M::Error::custom("`key`: it is empty: whose bucket is it?")) } else { Ok(key) }
+    if key.is_empty() {
+        Err(M::Error::custom("`key`: it is empty; write the name of the bucket"))
+    } else {
+        Ok(key)
+    }
 }
 
-/// What must not be zero says so itself, where a limit is made of it.
+/// Parses an integer. Zero passes here; the engine refuses it with its own error when it makes the limit.
 fn positive<T: TryFrom<u64>>(text: &str) -> Result<T, &'static str> {
     let number = text.parse::<u64>().ok().and_then(|number| T::try_from(number).ok());
     let small = size_of::<T>() == size_of::<u32>();
@@ -108,7 +112,7 @@ fn some_window<'de, M: MapAccess<'de>>(map: &mut M) -> Result<Nanos, M::Error> {
     })
 }
 
-/// A window: a word, or a whole number with its unit.
+/// Parses a window: a word, or a whole number with its unit.
 fn window(text: &str) -> Option<Nanos> {
     let unit_at = text.find(|c: char| !c.is_ascii_digit())?;
     let (digits, unit) = text.split_at(unit_at);

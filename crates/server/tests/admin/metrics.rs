@@ -6,7 +6,7 @@ use tidegate::Nanos;
 use tidegate::engine::{AdHocLimit, AdHocRequest, Credential, Policy, Request, Trust};
 use tidegate_server::identity::Rejection;
 use tidegate_server::node::lifecycle::ReloadedPart;
-use tidegate_server::observe::{LIMITS_TOLD_MAX, OTHER, Origin, Protocol, metrics_page};
+use tidegate_server::observe::{LIMIT_SERIES_MAX, OTHER, Origin, Protocol, metrics_page};
 use tidegate_server::settings::{Listener, Settings};
 
 use super::client::get;
@@ -143,7 +143,7 @@ async fn thousands_of_tenants_do_not_make_thousands_of_series() {
     let decisions = &page.0["tidegate_decisions_total"].samples[""];
     let limits: std::collections::HashSet<&str> =
         decisions.iter().map(|(labels, _)| labels["limit"].as_str()).collect();
-    assert_eq!(limits.len(), LIMITS_TOLD_MAX + 1);
+    assert_eq!(limits.len(), LIMIT_SERIES_MAX + 1);
     let allowed: f64 =
         decisions.iter().filter(|(labels, _)| labels["outcome"] == "allowed").map(|(_, value)| value).sum();
     assert_eq!(allowed, 1_200.0, "nothing is lost");

@@ -21,5 +21,5 @@ fn a_level_that_does_not_exist_is_refused() {
     command.env("TIDEGATE_LOG", "loud");
     let ran = run(command);
     assert_eq!(ran.code, Some(2));
-    assert!(ran.err.contains("TIDEGATE_LOG=\"loud\" is no level"), "{}", ran.err);
+    assert!(ran.err.contains("TIDEGATE_LOG=\"loud\" is not a log level"), "{}", ran.err);
 }

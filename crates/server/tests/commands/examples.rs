@@ -1,4 +1,4 @@
-//! Every example is sound and decides as it is kept.
+//! Every example policy is valid, and its decisions match the kept file.
 
 use std::fs;
 

@@ -2,7 +2,7 @@
 
 use super::{document, snapshot, tidegate, tidegate_given, tidegate_in_colour};
 
-/// At a fixed time, so that the same is printed every day.
+/// A fixed time, so that the output does not depend on the day.
 fn explain(policy: &str, request: &str, more: &[&str]) -> String {
     let mut args = vec!["explain", "--policy", policy, "--request", request, "--at-ms", "1800000000000"];
     args.extend_from_slice(more);
@@ -47,7 +47,7 @@ fn gates_come_first() {
 fn a_cost_above_a_capacity_is_told_as_such() {
     let told =
         explain(&document("explained.yaml"), r#"{"user":"1","plan":"free","path":"/api/x","cost":51}"#, &[]);
-    assert!(told.contains("cost_exceeds_capacity; no wait will do"), "{told}");
+    assert!(told.contains("cost_exceeds_capacity; retrying will not help"), "{told}");
     assert!(told.contains("can never hold 51"), "{told}");
 }
 
@@ -65,10 +65,10 @@ fn what_is_no_request_is_told() {
         (r#"{"user":42}"#, "`user`"),
         (r#"{"cost":-1}"#, "`cost`: -1 is not an integer from 0 to 4294967295"),
         (r#"{"cost":1.5}"#, "`cost`: 1.5 is not an integer"),
-        (r#"{"ip":"nowhere"}"#, "`ip`: `nowhere` is no address"),
+        (r#"{"ip":"nowhere"}"#, "`ip`: `nowhere` is not an IP address"),
         (r#"{"trust":2}"#, "`trust`: 2 is not a number from 0 to 1"),
         (r#"{"user":"a","user":"b"}"#, "`user` is there twice"),
-        ("no-such-file.json", "neither JSON nor a file"),
+        ("no-such-file.json", "neither a JSON object nor an existing file"),
     ] {
         let ran =
             tidegate(&["explain", "--policy", "examples/quick-start/policy.yaml", "--request", request]);

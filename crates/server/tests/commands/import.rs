@@ -1,4 +1,4 @@
-//! The examples that come with a foreign source are what `import` makes of it.
+//! Each imported example matches what `import` produces from its source today.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -9,7 +9,7 @@ use tidegate_server::import::{ImportFormat, Imported, import};
 
 use super::{compare, examples};
 
-/// The examples with a source, and what it is written in.
+/// The examples that have a source file, and the format of that file.
 const SOURCES: &[(&str, &str, ImportFormat)] = &[
     ("tenant-hierarchy", "source.json", ImportFormat::Oagw),
     ("shared-pool", "source.json", ImportFormat::Oagw),
@@ -66,7 +66,7 @@ proptest! {
         }
     }
 
-    /// Names, keys and values of every kind come through as YAML that reads back.
+    /// Names, keys and values of any kind are written as YAML that can be parsed again.
     #[test]
     fn texts_come_through(name in "\\PC{0,40}", value in "\\PC{0,40}", seconds in 0_u64..100_000) {
         let limit = serde_json::json!([{

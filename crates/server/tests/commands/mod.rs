@@ -1,7 +1,6 @@
-//! The commands as people run them, and what they print.
+//! Runs the commands as a user would, and checks what they print.
 //!
-//! What is printed is compared with files that are kept; `TIDEGATE_BLESS=1`
-//! rewrites those. Look at the difference before keeping it.
+//! The output is compared with kept files; `TIDEGATE_BLESS=1` rewrites them. Read the difference before you commit it.
 
 mod examples;
 mod explain;
@@ -24,12 +23,12 @@ fn examples() -> PathBuf {
     root().join("examples")
 }
 
-/// A document of these tests.
+/// The path of a document of these tests.
 fn document(name: &str) -> String {
     format!("crates/server/tests/commands/documents/{name}")
 }
 
-/// What a file should hold.
+/// Compares a text with a kept file, or rewrites the file.
 fn compare(file: &Path, found: &str) {
     if std::env::var_os("TIDEGATE_BLESS").is_some() {
         fs::create_dir_all(file.parent().expect("a file is in a directory")).expect("it can be made");
@@ -40,12 +39,12 @@ fn compare(file: &Path, found: &str) {
     assert_eq!(kept, found, "{} differs; TIDEGATE_BLESS=1 rewrites it", file.display());
 }
 
-/// What a command should print.
+/// Compares the output of a command with a kept file.
 fn snapshot(name: &str, found: &str) {
     compare(&root().join("crates/server/tests/commands/snapshots").join(name), found);
 }
 
-/// What came of a command.
+/// The result of a command.
 struct Ran {
     code: i32,
     out: String,
@@ -57,7 +56,7 @@ fn tidegate(args: &[&str]) -> Ran {
     tidegate_given(args, "")
 }
 
-/// The same with something on standard input.
+/// The same with text on standard input.
 fn tidegate_given(args: &[&str], input: &str) -> Ran {
     let mut child = Command::new(env!("CARGO_BIN_EXE_tidegate"))
         .args(args)
@@ -69,7 +68,7 @@ fn tidegate_given(args: &[&str], input: &str) -> Ran {
         .spawn()
         .expect("the binary runs");
     let mut stdin = child.stdin.take().expect("it is piped");
-    // A command that does not read its input may have ended already.
+    // A command that does not read its input may already have ended.
     _ = stdin.write_all(input.as_bytes());
     drop(stdin);
     let output = child.wait_with_output().expect("the binary ends");

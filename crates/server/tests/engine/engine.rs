@@ -1,4 +1,4 @@
-//! The way to the engine: texts in, decisions out, as the command does it.
+//! Runs the engine as `tidegate simulate` does: texts in, decisions out.
 
 use serde_json::Value;
 use tidegate::engine::InvalidCredentials;
@@ -10,12 +10,12 @@ use crate::model::Model;
 pub(crate) struct Case {
     pub(crate) policy: Value,
     pub(crate) trace: Vec<Value>,
-    /// Do requests go on whose credential does not hold?
+    /// Are requests with an invalid credential treated as anonymous?
     pub(crate) anonymous: bool,
 }
 
 impl std::fmt::Debug for Case {
-    /// As the files that `tidegate simulate` would read.
+    /// The texts of the files that `tidegate simulate` would read.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let invalid = if self.anonymous { "anonymous" } else { "deny" };
         write!(f, "invalid: {invalid}\npolicy:\n{:#}\ntrace:\n{}", self.policy, lines(&self.trace))
@@ -23,12 +23,12 @@ impl std::fmt::Debug for Case {
 }
 
 impl Case {
-    /// By a policy, where credentials must hold.
+    /// A case in which invalid credentials are denied.
     pub(crate) fn new(policy: Value, trace: Vec<Value>) -> Case {
         Case { policy, trace, anonymous: false }
     }
 
-    /// What becomes of credentials that do not hold.
+    /// What happens to invalid credentials.
     pub(crate) fn invalid(&self) -> InvalidCredentials {
         if self.anonymous { InvalidCredentials::Anonymous } else { InvalidCredentials::Deny }
     }
@@ -42,8 +42,7 @@ impl Case {
             .collect()
     }
 
-    /// Decides with the engine and with the model; the first difference is told
-    /// with everything that led to it.
+    /// Decides with the engine and with the model; the first difference is reported with everything that led to it.
     pub(crate) fn judged(&self) -> Result<Vec<Value>, String> {
         let decided = self.decided().map_err(|problems| format!("{self:?}\n{problems}"))?;
         if decided.len() != self.trace.len() {

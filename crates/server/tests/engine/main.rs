@@ -1,5 +1,4 @@
-//! The engine as `tidegate simulate` runs it, judged by a naive model and by
-//! hand-written cases.
+//! Tests of the engine as `tidegate simulate` runs it, against a naive model and hand-written cases.
 
 mod cases;
 mod engine;

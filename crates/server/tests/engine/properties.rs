@@ -1,4 +1,4 @@
-//! Random policies and traces: the engine says what the model says.
+//! Random policies and traces: the engine decides as the model does.
 
 use std::collections::BTreeMap;
 
@@ -14,12 +14,12 @@ use crate::generate::case;
 use crate::model::Model;
 use crate::model::exact::decimal;
 
-/// Set `TIDEGATE_MODEL_CASES` to look longer.
+/// The number of cases; set `TIDEGATE_MODEL_CASES` for more.
 fn cases() -> u32 {
     std::env::var("TIDEGATE_MODEL_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(2_000)
 }
 
-/// Runs a check on random cases, and tells the smallest that fails.
+/// Runs a check on random cases, and reports the smallest that fails.
 fn check(cases: u32, test: impl Fn(&Case) -> Result<(), String>) {
     let source_file = Some(file!());
     let config = Config { cases, source_file, max_shrink_iters: 4_000, ..Config::default() };
@@ -36,8 +36,8 @@ fn the_engine_decides_as_the_model_does() {
     check(cases(), |case| case.judged().map(|_| ()));
 }
 
-/// A server that verifies credentials asks in two steps, the first without knowing who asks. What is decided,
-/// and what detectors count, is the same; and what is decided in the first step has needed no credential.
+/// A server that verifies credentials decides in two steps, the first without the credential. The decisions and the
+/// counts of burst detectors are the same as in one step, and a decision of the first step has needed no credential.
 #[test]
 fn asking_in_two_steps_decides_the_same() {
     check(cases() / 4, |case| {
@@ -74,10 +74,10 @@ fn asking_in_two_steps_decides_the_same() {
     });
 }
 
-/// Waiting exactly as long as a denial says is admitted. Two milliseconds less
-/// are not (a tick of the quota's clock may cost one when waits are rounded). The engine agrees with the model, so asking the model is enough.
-/// With trust it may be longer: see the model's bucket. A place in a queue is not promised: others may
-/// still stand there.
+/// A request that waits exactly as long as a denial says is admitted; two milliseconds earlier it is not (one may be
+/// lost to the tick of the quota's clock when waits are rounded). The engine agrees with the model, so only the model
+/// is used. With trust the wait may be longer: see the model's bucket. A slot in a queue is not promised: others may
+/// still wait.
 #[test]
 fn a_retry_time_is_a_promise() {
     check(cases() / 4, |case| {
@@ -111,14 +111,14 @@ fn is_allowed(decision: &Value) -> bool {
     decision["allowed"] == true
 }
 
-/// An instant so many milliseconds later, without bending its decimals.
+/// An instant this many milliseconds later, with exact decimals.
 fn moved(at_ms: &Value, by: u64) -> Value {
     let micros = decimal(&at_ms.to_string(), 3) + i128::from(by) * 1_000;
     let text = format!("{}.{:03}", micros / 1_000, micros % 1_000);
     serde_json::from_str(&text).expect("a decimal is a number")
 }
 
-/// What must happen in a few hundred cases, or the generators test nothing.
+/// What must occur in a few hundred cases; otherwise the generators test nothing.
 const MUST_HAPPEN: &[&str] = &[
     "ok",
     "no_limit",
@@ -163,7 +163,7 @@ fn everything_happens_to_the_generators() {
     }
 }
 
-/// What a decision shows. `sizes` remembers what each limit's size was.
+/// What a decision shows. `sizes` remembers the size of each limit.
 fn events(request: &Value, decision: &Value, sizes: &mut BTreeMap<String, Value>) -> Vec<String> {
     let mut events = vec![decision["reason"].as_str().expect("a reason").to_owned()];
     let mut note = |happened: bool, event: &str| {

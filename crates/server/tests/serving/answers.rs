@@ -36,7 +36,7 @@ fn a_request_is_decided_by_the_policy_in_force() {
     assert_eq!(check(&server, &["user=42"]).code, Some(0));
     let ran = check(&server, &["user=42"]);
     assert_eq!(ran.code, Some(1));
-    assert!(ran.out.contains("denied (token_bucket_exceeded) by per-user; wait"), "{}", ran.out);
+    assert!(ran.out.contains("denied (token_bucket_exceeded) by per-user; retry after"), "{}", ran.out);
 
     home.replace("policy.yaml", &policy(2).replace("per-user", "renamed"));
     server.logged(&["policy reloaded"]);

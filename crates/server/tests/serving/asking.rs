@@ -18,7 +18,7 @@ fn nobody_there_is_told_with_a_way_out() {
 fn what_makes_no_question_is_bad_usage() {
     for (field, said) in [
         ("usr=42", "did you mean 'user'?"),
-        ("user", "`user` is no NAME=VALUE"),
+        ("user", "`user` is not a NAME=VALUE pair"),
         ("cost=many", "'cost': 'many' is not an integer"),
         ("colour=red", "header:"),
     ] {
@@ -28,5 +28,5 @@ fn what_makes_no_question_is_bad_usage() {
     }
     let ran = run(tidegate(&["check", "--server", "redis://127.0.0.1", "user=1"]));
     assert_eq!(ran.code, Some(2));
-    assert!(ran.err.contains("no address of a server"), "{}", ran.err);
+    assert!(ran.err.contains("not the URL of a server"), "{}", ran.err);
 }

@@ -69,7 +69,7 @@ fn invalid_settings_are_told_without_their_secrets() {
     for part in [
         "did you mean `listen`?",
         "did you mean `http_token`?",
-        "nodes that share a Redis count themselves",
+        "nodes that share a Redis find each other there",
         "3 errors",
     ] {
         assert!(ran.err.contains(part), "{part}: {}", ran.err);
@@ -134,7 +134,7 @@ fn the_kill_switch_is_said_aloud() {
     command.env("TIDEGATE_KILL_SWITCH", "on");
     let ran = run(command);
     assert_eq!(ran.code, Some(2));
-    assert!(ran.err.contains("it takes `allow`"), "{}", ran.err);
+    assert!(ran.err.contains("set it to `allow`"), "{}", ran.err);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Servers that are asked over plain connections.
+//! Helpers to start a server and call it over plain TCP connections.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::support::home::Home;
 use crate::support::server::{ANYWHERE, Server, tidegate};
 
-/// A server with settings and a policy of its own.
+/// Starts a server with these settings and this policy.
 pub(crate) fn serve(settings: &str, policy: &str) -> (Server, Home) {
     let home = Home::new();
     let (settings, policy) = (home.write("settings.yaml", settings), home.write("policy.yaml", policy));
@@ -25,7 +25,7 @@ fn exchange(address: &str, request: &str) -> (u16, String) {
     (status, answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned()).unwrap_or_default())
 }
 
-/// A question by HTTP: the status, and the answer.
+/// Sends a POST by HTTP; returns the status and the JSON body.
 pub(crate) fn post(server: &Server, path: &str, body: &str) -> (u16, Value) {
     let address = server.address("http");
     let head = format!("POST {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n");
@@ -44,14 +44,14 @@ pub(crate) fn admin(server: &Server, path: &str) -> (u16, String) {
     exchange(&address, &format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n"))
 }
 
-/// The value of a series, as `name{label="value"}`.
+/// The value of a metric series, named as `name{label="value"}`.
 pub(crate) fn metric(server: &Server, series: &str) -> f64 {
     let page = admin(server, "/metrics").1;
     let line = page.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
     line.unwrap_or_else(|| panic!("no {series} in {page}")).parse().expect("it is a number")
 }
 
-/// Everything that is said to these commands, sent at once and before `QUIT`, by the RESP listener there.
+/// Sends these commands and `QUIT` to a RESP listener in one write; returns all replies.
 pub(crate) fn pipeline(address: &str, commands: &str) -> String {
     let mut stream = TcpStream::connect(address).expect("somebody listens");
     stream.write_all(format!("{commands}QUIT\r\n").as_bytes()).expect("it can be sent");

@@ -1,4 +1,4 @@
-//! Redis goes, and comes back.
+//! Redis stops, and starts again.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::support::redis::Redis;
 use crate::support::server::Server;
 use crate::support::within;
 
-/// One of each; a plan chooses.
+/// One limit for each `on_store_error`; the plan of a request selects it.
 const CHOICES: &str = "version: 1
 limits:
 - { name: local, match: { plan: local }, key: [user], sustained: { rate: 1, window: hour }, burst: { capacity: 2 } }
@@ -16,9 +16,9 @@ limits:
 - { name: closed, match: { plan: closed }, key: [user], sustained: { rate: 1, window: hour }, burst: { capacity: 2 }, on_store_error: closed }
 ";
 
-/// Longer than it takes to notice that Redis is gone, whether or not anybody asks.
+/// Longer than it takes to notice that Redis is gone, with or without requests.
 const NOTICED: Duration = Duration::from_secs(10);
-/// Redis is used again this soon.
+/// How soon a restarted Redis must be in use again.
 const HEALED: Duration = Duration::from_secs(2);
 
 fn ask(server: &Server, plan: &str) -> (u16, String) {
@@ -42,7 +42,8 @@ fn each_limit_does_as_it_says_and_redis_is_used_again() {
     assert_eq!(ask(&server, "closed"), (503, "store_unavailable".into()));
     let open: Vec<u16> = (0..5).map(|_| ask(&server, "open").0).collect();
     assert_eq!(open, [200; 5]);
-    // All of it, since this node is alone; and its own, since nobody else can say what was used.
+    // The node's share is the whole limit, as there is no other node. Its local bucket starts full, as the usage so far
+    // is only known to Redis.
     let local: Vec<u16> = (0..3).map(|_| ask(&server, "local").0).collect();
     assert_eq!(local, [200, 200, 429]);
 
@@ -84,6 +85,6 @@ fn values_that_are_no_states_are_told_of() {
     let key = keys.lines().find(|line| !line.contains("nodes")).unwrap_or_else(|| panic!("no key in {keys}"));
     assert_eq!(redis.cli(&["SET", key, "nonsense"]), "OK");
     assert!(admits(&server, "a"), "as if it were untouched");
-    server.logged(&["WARN", "values in the store were no states"]);
+    server.logged(&["WARN", "replaced values in the store that Tidegate did not write"]);
     assert_eq!(metric(&server, "tidegate_store_errors_total{kind=\"poisoned\"}"), 1.0);
 }

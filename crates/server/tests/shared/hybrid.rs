@@ -1,4 +1,4 @@
-//! Hybrid: busy keys are decided without asking, within the published bound.
+//! Hybrid mode: busy keys are decided without a call to Redis, within the published overshoot bound.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ const POLICY: &str = "version: 1\nlimits:\n- { name: busy, key: [user], \
 #[test]
 fn two_busy_servers_stay_within_the_bound_and_seldom_ask() {
     let redis = Redis::start();
-    // As the other way to say it.
+    // Hybrid mode by `store.mode`, the other spelling.
     let settings = format!(
         "store: {{ redis: {{ url: \"redis://127.0.0.1:{}\", deadline: 500ms }}, max_keys: 10000, mode: hybrid }}\n\
          rate_limit_sync: {{ enabled: true, backend: redis, sync_interval_ms: 100 }}\n",

@@ -1,4 +1,4 @@
-//! Servers that share their limits on a real Redis, and what they do when it is gone.
+//! Servers that share their limits on a real Redis, also while it is down.
 
 mod asking;
 mod failing;

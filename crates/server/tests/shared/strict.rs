@@ -1,4 +1,4 @@
-//! Strict: whoever is asked, the limit is one.
+//! Strict mode: all nodes together enforce one limit.
 
 use rustix::process::Signal;
 
@@ -18,7 +18,7 @@ fn two_servers_share_a_limit_to_the_last_token() {
     assert_eq!((status, &denied["reason"]), (429, &"token_bucket_exceeded".into()));
     let wait = denied["retry_after_ms"].as_u64().expect("a number");
     assert!((3_500_000..=3_600_000).contains(&wait), "{wait}");
-    // What one gives back the other may spend.
+    // Tokens refunded on one node can be spent on the other.
     assert_eq!(post(&one, "/v1/refund", r#"{"request":{"user":"a"},"cost":2}"#).1["remaining"], 2);
     assert_eq!(post(&one, "/v1/peek", r#"{"user":"a"}"#).1["remaining"], 2);
     assert!(metric(&one, "tidegate_store_calls_total") >= 7.0);
@@ -32,7 +32,7 @@ fn two_servers_share_a_limit_to_the_last_token() {
 fn a_batch_is_decided_in_its_order() {
     let redis = Redis::start();
     let (server, _home) = serve(&redis.settings("strict"), &policy(100));
-    // A Redis that does not know the scripts yet is told them first, and who comes after may be faster.
+    // The first call loads the scripts into Redis and is slow; later calls could overtake it.
     assert!(admits(&server, "other"));
     let requests = vec![r#"{"user":"a"}"#; 150].join(",");
     let (status, said) = post(&server, "/v1/check/batch", &format!("{{\"requests\":[{requests}]}}"));
@@ -52,9 +52,9 @@ fn buckets_without_a_policy_are_shared_by_both_protocols_and_answered_in_order()
     let redis = Redis::start();
     let (one, _home) = serve(&redis.settings("strict"), &policy(1));
     let (other, _other_home) = serve(&redis.settings("strict"), &policy(1));
-    // A Redis that does not know the scripts yet is told them first, and who comes after may be faster.
+    // The first call loads the scripts into Redis and is slow; later calls could overtake it.
     assert_eq!(post(&one, "/v1/throttle", r#"{"key":"other","capacity":1,"rate":1,"window":"1s"}"#).0, 200);
-    // More than may wait at once, with commands between them that need not wait.
+    // More commands than may wait for the store at once, mixed with commands that are answered locally.
     let commands: String = (0..600).map(|n| format!("CL.THROTTLE key 399 1 86400\r\nECHO {n}\r\n")).collect();
     let answers = pipeline(&one.address("resp"), &commands);
     let echoes = answers.split("\r\n").filter(|line| line.len() < 4 && line.parse::<u32>().is_ok());

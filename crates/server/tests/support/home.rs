@@ -1,10 +1,10 @@
-//! A directory for one test.
+//! A temporary directory for one test.
 
 use std::fs;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A directory that goes when the test does.
+/// A directory that is removed when the test ends.
 pub(crate) struct Home(PathBuf);
 
 impl Home {
@@ -20,7 +20,7 @@ impl Home {
         self.0.join(name)
     }
 
-    /// The path as an argument.
+    /// The path of a file, as a command line argument.
     pub(crate) fn arg(&self, name: &str) -> String {
         self.path(name).to_str().expect("it is text").to_owned()
     }
@@ -30,7 +30,7 @@ impl Home {
         self.arg(name)
     }
 
-    /// Puts a file in another's place at once, as editors do.
+    /// Replaces a file atomically by a rename, as editors do.
     pub(crate) fn replace(&self, name: &str, text: &str) {
         self.write(".new", text);
         fs::rename(self.path(".new"), self.path(name)).expect("it can be renamed");
@@ -43,7 +43,7 @@ impl Drop for Home {
     }
 }
 
-/// A policy of so many a minute for each user.
+/// A policy with this burst, and one more per hour, for each user.
 pub(crate) fn policy(burst: u32) -> String {
     format!(
         "version: 1\nlimits:\n- {{ name: per-user, key: [user], sustained: {{ rate: 1, window: hour }}, \

@@ -1,4 +1,5 @@
-//! What tests share: a directory, the server, and a Redis, each until its test ends.
+//! Helpers of the tests: a temporary directory, a running server and a Redis server. Each is removed when its test
+//! ends.
 
 pub(crate) mod home;
 pub(crate) mod redis;
@@ -8,7 +9,7 @@ use std::time::Duration;
 
 use tidegate::{Clock, MonotonicClock};
 
-/// Waits until something holds.
+/// Waits until `holds` returns true; panics after `most`.
 pub(crate) fn within(most: Duration, what: &str, mut holds: impl FnMut() -> bool) {
     let clock = MonotonicClock::new();
     let last = clock.now().saturating_add(most.into());

@@ -1,4 +1,4 @@
-//! A Redis of one test, as the settings of a server name it.
+//! A Redis server for one test, and the settings that name it.
 
 #[path = "../../../redis/tests/support/process.rs"]
 mod process;
@@ -6,7 +6,7 @@ mod process;
 pub(crate) use process::Redis;
 
 impl Redis {
-    /// The settings of a server that uses it.
+    /// Settings of a Tidegate server that uses it.
     pub(crate) fn settings(&self, mode: &str) -> String {
         format!(
             "store: {{ mode: {mode}, max_keys: 10000, \

@@ -1,4 +1,4 @@
-//! A server that runs.
+//! Starts the `tidegate` binary as a server and watches its output.
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
@@ -8,19 +8,19 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Longer than anything here takes; only a failure waits for it.
+/// Timeout of every wait; longer than anything here takes, so only a failure reaches it.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A server, from its first line to its end.
+/// A running server; killed on drop.
 pub(crate) struct Server {
     child: Child,
     out: Receiver<String>,
     err: Receiver<String>,
-    /// What it has printed at the start.
+    /// What it printed at the start.
     pub(crate) banner: String,
 }
 
-/// The binary with an environment that says nothing.
+/// The binary, without any `TIDEGATE_` variable in its environment.
 pub(crate) fn tidegate(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("TIDEGATE_")) {
@@ -30,7 +30,7 @@ pub(crate) fn tidegate(args: &[&str]) -> Command {
     command
 }
 
-/// A server with one listener, at this address.
+/// A server with only one listener, on this address.
 pub(crate) fn listening_only(listener: &str, address: &str) -> Command {
     let mut command = tidegate(&["serve"]);
     for name in ["http", "grpc", "resp", "admin"] {
@@ -39,17 +39,17 @@ pub(crate) fn listening_only(listener: &str, address: &str) -> Command {
     command
 }
 
-/// Every listener on a port of its own.
+/// Flags that put every listener on a free port.
 pub(crate) const ANYWHERE: [&str; 8] =
     ["--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--resp", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
 
 impl Server {
-    /// Starts one on free ports.
+    /// Starts a server on free ports.
     pub(crate) fn start(args: &[&str]) -> Server {
         Server::start_with(tidegate(&[&["serve"], &ANYWHERE[..], args].concat()))
     }
 
-    /// Starts one as told, and waits for its banner.
+    /// Runs a command that starts a server, and waits for its banner.
     pub(crate) fn start_with(mut command: Command) -> Server {
         let mut child =
             command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary runs");
@@ -68,14 +68,14 @@ impl Server {
         }
     }
 
-    /// Is an empty line the end of the banner? Commands to try come last, if there is a listener to try them on.
+    /// Has the whole banner been read? It ends with commands to try, unless no listener can be tried.
     fn has_said_all(&self) -> bool {
         let has = |start: &str| self.banner.lines().any(|line| line.starts_with(start));
         let nothing_to_try = || ["http", "resp", "admin"].iter().all(|name| self.told(name) == "off");
         has("Try:") || (has("  admin ") && nothing_to_try())
     }
 
-    /// What the banner says after a name.
+    /// The text of the banner after a name.
     pub(crate) fn told(&self, name: &str) -> String {
         let line = |line: &&str| line.split_whitespace().next() == Some(name);
         let line = self.banner.lines().find(line).unwrap_or_else(|| panic!("no {name} in {}", self.banner));
@@ -88,12 +88,12 @@ impl Server {
         told.rsplit("//").next().expect("there is something").to_owned()
     }
 
-    /// The same as an address to connect to.
+    /// The same as a socket address.
     pub(crate) fn socket(&self, name: &str) -> SocketAddr {
         self.address(name).parse().expect("it is an address")
     }
 
-    /// Waits for a log line that has all of these, and gives it.
+    /// Waits for a log line that contains all these parts, and returns it.
     pub(crate) fn logged(&self, parts: &[&str]) -> String {
         loop {
             let line = self.err.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("never logged: {parts:?}"));
@@ -103,7 +103,7 @@ impl Server {
         }
     }
 
-    /// Its process.
+    /// Its process id.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
@@ -113,9 +113,9 @@ impl Server {
         kill_process(pid, signal).expect("it is there");
     }
 
-    /// Waits for its end.
+    /// Waits until it has ended.
     pub(crate) fn ended(mut self) -> ExitStatus {
-        // Its output ends with it.
+        // Standard error is closed when the process ends.
         while self.err.recv_timeout(PATIENCE).is_ok() {}
         self.child.wait().expect("it can be waited for")
     }
@@ -144,7 +144,7 @@ fn lines(stream: Option<impl Read + Send + 'static>) -> Receiver<String> {
     receiver
 }
 
-/// What came of a command that ends by itself.
+/// The result of a command that has ended.
 pub(crate) struct Ran {
     pub(crate) code: Option<i32>,
     pub(crate) out: String,

@@ -1,27 +1,27 @@
-//! How a command ends.
+//! How a command fails: the failure, its exit code, and output on standard error.
 
 use std::io::Write;
 use std::process::ExitCode;
 
-/// Why a command failed. What there is to say has been said or is in it.
+/// Why a command failed. A variant without a message has already printed everything.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CommandFailure {
-    /// Something went wrong while it ran.
+    /// An error at run time.
     #[error("{0}")]
     Running(String),
-    /// It was asked for something that makes no sense.
+    /// Wrong flags, arguments, settings or input.
     #[error("{0}")]
     Usage(String),
-    /// The answer was no, and it is printed.
+    /// `tidegate check` got a denial, and has printed it.
     #[error("")]
     Denied,
-    /// A document is invalid, and its problems are already told.
+    /// A document is invalid, and its problems are already printed.
     #[error("")]
     Invalid,
 }
 
 impl CommandFailure {
-    /// 1 for what failed while running, 2 for bad usage and invalid documents.
+    /// 1 for run-time errors and denials, 2 for wrong usage and invalid documents.
     pub(crate) fn code(&self) -> ExitCode {
         match self {
             CommandFailure::Running(_) | CommandFailure::Denied => ExitCode::from(1),
@@ -30,19 +30,19 @@ impl CommandFailure {
     }
 }
 
-/// Writes to standard error. That nobody listens any more is no reason to fail in another way.
-pub(crate) fn complain(said: std::fmt::Arguments<'_>) {
-    let _said = std::io::stderr().write_fmt(said);
+/// Writes to standard error, and ignores that it may be closed.
+pub(crate) fn print_stderr(message: std::fmt::Arguments<'_>) {
+    let _written = std::io::stderr().write_fmt(message);
 }
 
 /// Reads a file, or standard input for `-`.
 pub(crate) fn read_text(path: &str) -> Result<String, CommandFailure> {
     let read =
         if path == "-" { std::io::read_to_string(std::io::stdin()) } else { std::fs::read_to_string(path) };
-    read.map_err(|error| CommandFailure::Usage(format!("cannot read {}: {error}", shown(path))))
+    read.map_err(|error| CommandFailure::Usage(format!("cannot read {}: {error}", display_path(path))))
 }
 
-/// A path as people know it.
-pub(crate) fn shown(path: &str) -> &str {
+/// A path for messages: `-` is shown as "standard input".
+pub(crate) fn display_path(path: &str) -> &str {
     if path == "-" { "standard input" } else { path }
 }

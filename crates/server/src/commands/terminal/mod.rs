@@ -1,4 +1,4 @@
-//! What commands print, and how they end: problems, colours, exit codes.
+//! Output on the terminal: problems of documents (`report`), colours (`paint`), failures and exit codes (`exit`).
 
 pub(crate) mod exit;
 pub(crate) mod paint;

@@ -1,29 +1,29 @@
-//! Colours, where somebody looks at a terminal and has not said no.
+//! Colours, used if the output is a terminal and `NO_COLOR` is not set.
 
 use std::fmt;
 use std::io::IsTerminal;
 
-/// What a terminal can be shown: a request must not speak to it.
+/// The text with control characters escaped, so that data of a client cannot send commands to the terminal.
 pub(crate) fn printable(text: &str) -> String {
     text.chars().flat_map(|c| if c.is_control() { c.escape_default().collect() } else { vec![c] }).collect()
 }
 
-/// Whether to paint.
+/// Whether to use colours.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Paint(bool);
 
-/// A colour, by what it says.
+/// A colour, named after its meaning.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Tone {
-    /// Yes.
+    /// Success.
     Good,
-    /// No.
+    /// An error or a denial.
     Bad,
-    /// Look here.
+    /// A warning.
     Warn,
-    /// What something is called.
+    /// The name of something.
     Name,
-    /// Aside.
+    /// A detail.
     Faint,
     /// A heading.
     Strong,
@@ -40,19 +40,19 @@ impl Paint {
         Paint(wanted(std::io::stderr().is_terminal()))
     }
 
-    /// For nobody's terminal.
+    /// Without colours.
     #[cfg(test)]
     pub(crate) fn never() -> Paint {
         Paint(false)
     }
 
-    /// The text in a tone.
+    /// The text in a colour.
     pub(crate) fn tone<T: fmt::Display>(self, tone: Tone, text: T) -> Painted<T> {
         Painted { code: self.0.then_some(code(tone)), text }
     }
 }
 
-/// The usual ways to ask for colours and against them.
+/// Follows the conventions `NO_COLOR`, `CLICOLOR_FORCE` and `TERM=dumb`.
 fn wanted(is_terminal: bool) -> bool {
     let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty() && value != "0");
     if std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty()) {

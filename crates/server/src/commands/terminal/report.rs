@@ -1,5 +1,4 @@
-//! Problems as people read them: the place in the text, what was seen, what is
-//! wanted, a hint.
+//! Renders the problems of a document: position, source line, what was found, what is expected, and a hint.
 
 use std::fmt::Write;
 
@@ -8,7 +7,7 @@ use tidegate_policy::{Problem, Severity};
 
 use crate::commands::terminal::paint::{Paint, Tone};
 
-/// How much of a line is shown.
+/// How many characters of a source line are shown.
 const LINE_MAX: usize = 120;
 
 /// All problems of a file, one after the other.
@@ -54,24 +53,24 @@ fn one(
         }
     }
     let hint = hint.as_deref().unwrap_or_default();
-    // What another label says is not said again.
+    // Do not print the same text under two labels.
     let hint = if *hint == format!("use {want}") { "" } else { hint };
     let want = if want == hint { "" } else { want.as_str() };
-    for (label, said) in [("saw", saw.as_str()), ("want", want), ("hint", hint)] {
-        if !said.is_empty() {
-            writeln!(out, "      {} {label}: {said}", paint.tone(Tone::Faint, "="))?;
+    for (label, text) in [("saw", saw.as_str()), ("want", want), ("hint", hint)] {
+        if !text.is_empty() {
+            writeln!(out, "      {} {label}: {text}", paint.tone(Tone::Faint, "="))?;
         }
     }
     Ok(())
 }
 
-/// How many characters to mark: not a comment at the end.
+/// How many characters to underline: all up to a comment at the end of the line.
 fn marked(line: &str, before: usize, length: usize) -> usize {
     let text: String = line.chars().skip(before).take(length).collect();
     text.split(" #").next().unwrap_or_default().trim_end().chars().count()
 }
 
-/// The problems of a file for machines.
+/// The problems of a file as JSON.
 pub(crate) fn json(file: &str, problems: &[Problem]) -> serde_json::Value {
     let one = |problem: &Problem| {
         json!({

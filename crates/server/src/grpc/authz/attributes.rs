@@ -10,7 +10,7 @@ use crate::grpc::proto::envoy::config::core::v3::address::Address;
 use crate::grpc::proto::envoy::service::auth::v3::AttributeContext;
 use crate::grpc::proto::envoy::service::auth::v3::attribute_context::{HttpRequest, Peer};
 use crate::identity::ClientInfo;
-use crate::identity::client_request::{host, is_of_the_client};
+use crate::identity::forwarded_request::{host, is_client_header};
 use crate::node::Node;
 
 /// Method, host, path and headers of the request, and the route's `context_extensions` as descriptors.
@@ -21,7 +21,7 @@ pub(super) fn request(attributes: &AttributeContext) -> Request<'_> {
         request.host = host(&http.host).map(Cow::from);
         request.path = stated(&http.path);
         request.query = stated(&http.query);
-        let headers = headers_of(http).filter(|(name, _)| is_of_the_client(name));
+        let headers = headers_of(http).filter(|(name, _)| is_client_header(name));
         request.headers.extend(headers.map(|(name, value)| (name.into(), value)));
     }
     let extensions = attributes.context_extensions.iter();
@@ -39,7 +39,7 @@ pub(super) fn who<'h>(
     let headers = headers.iter().map(|(name, value)| (*name, value.as_bytes()));
     let peer = attributes.source.as_ref().and_then(address);
     let unknown = IpAddr::from(Ipv4Addr::UNSPECIFIED);
-    (node.identity().who(headers, peer.unwrap_or(unknown)), peer.is_some())
+    (node.identity().client_info(headers, peer.unwrap_or(unknown)), peer.is_some())
 }
 
 /// The name and the value of a header.

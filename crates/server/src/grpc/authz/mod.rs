@@ -37,7 +37,7 @@ pub(super) async fn check(
     let check = CheckRequest::decode(message)?;
     let mut attributes = check.attributes.unwrap_or_default();
     if !guard::may_name_clients(node, peer) {
-        node.identity().stranger_forwards(peer.address);
+        node.identity().warn_untrusted_forwarder(peer.address);
         attributes.source = Some(source(peer.address));
     }
     let headers = attributes::headers(&attributes);

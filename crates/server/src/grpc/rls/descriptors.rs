@@ -119,9 +119,9 @@ pub(super) fn request<'a>(
     let mut request = Request::new().domain(domain).cost(hits);
     for (key, value) in entries {
         let plain = plain_value(key, value);
-        match RequestField::of_entry(key).map(|field| field.place(&mut request)) {
-            Some(FieldTarget::Text(place @ None)) => *place = Some(value.into()),
-            Some(FieldTarget::Address(place @ None)) => *place = plain.parse().ok(),
+        match RequestField::of_entry(key).map(|field| field.target(&mut request)) {
+            Some(FieldTarget::Text(field @ None)) => *field = Some(value.into()),
+            Some(FieldTarget::Address(field @ None)) => *field = plain.parse().ok(),
             _ => {}
         }
         request.descriptors.push((key.into(), plain));

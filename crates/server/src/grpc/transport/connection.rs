@@ -38,7 +38,7 @@ where
     let Ok(Ok(mut wire)) = timeout(HEAD_TIMEOUT, handshake).await else { return };
 
     let is_proxy = node.is_loopback_or_proxy(peer.address);
-    let backlog = ResponseBacklog::new(&node.answers().account(peer.address, is_proxy));
+    let backlog = ResponseBacklog::new(&node.backlog_budget().account(peer.address, is_proxy));
     let mut tasks = JoinSet::new();
     if let Some(pings) = wire.ping_pong() {
         let watch = keepalive::watch(Arc::clone(&node), pings, Arc::clone(&backlog));

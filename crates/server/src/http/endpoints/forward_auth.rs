@@ -16,7 +16,7 @@ use super::decide::{origin, status};
 use crate::http::Context;
 use crate::http::response::decision::{HttpResponse, challenged, passed, refused};
 use crate::http::response::problem::HttpProblem;
-use crate::identity::client_request::{host, is_of_the_client};
+use crate::identity::forwarded_request::{host, is_client_header};
 use crate::observe::Origin;
 
 const METHOD: [&str; 2] = ["x-forwarded-method", "x-original-method"];
@@ -94,15 +94,15 @@ pub(crate) fn decide<'c>(
 ) -> Result<(NowOrLater<'c, Decision>, Option<StatusCode>), HttpProblem> {
     let deny_status = deny_status(forwarded_request.query)?;
     let node = &context.node;
-    let who = node.identity().who(forwarded_request.headers.iter().copied(), context.peer.address);
+    let who = node.identity().client_info(forwarded_request.headers.iter().copied(), context.peer.address);
     let mut request = Request::new();
     request.ip = Some(who.ip);
     if who.trusted {
         describe_forwarded(forwarded_request, &mut request)?;
     } else if URI.iter().any(|name| forwarded_request.values(name).next().is_some()) {
-        node.identity().stranger_forwards(context.peer.address);
+        node.identity().warn_untrusted_forwarder(context.peer.address);
     }
-    let from_client = forwarded_request.headers.iter().filter(|(name, _)| is_of_the_client(name));
+    let from_client = forwarded_request.headers.iter().filter(|(name, _)| is_client_header(name));
     request.headers.extend(from_client.map(|(name, value)| ((*name).into(), String::from_utf8_lossy(value))));
     let entered = node.enter(&request);
     let verified = node.verify(&entered, &who);

@@ -20,7 +20,7 @@ pub(crate) fn check(context: &Context, parts: &Parts, access: Access) -> Result<
         return Ok(());
     }
     if context.peer.on_loopback {
-        let from_web_page = access::is_of_a_page(&parts.headers);
+        let from_web_page = access::has_origin(&parts.headers);
         let is_here = access::names_this_machine(&parts.headers, &parts.uri);
         return if from_web_page || !is_here { Err(HttpProblem::WebPage) } else { Ok(()) };
     }

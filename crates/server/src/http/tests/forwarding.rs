@@ -191,7 +191,7 @@ async fn whoever_is_blocked_by_address_has_no_token_verified() {
     let mut client = Client::connect(&node, LOCAL);
     let junk =
         |number: usize| format!("Bearer {}", signed_by(format!("guess {number}").as_bytes(), &claims()));
-    let looked_at = || node.metrics().credentials_looked_at();
+    let looked_at = || node.metrics().credentials_checked();
     let (head, _) = client.forwarded("", &from("192.0.2.7", &[&junk(0)])).await;
     assert!(head.starts_with("HTTP/1.1 429") && head.contains("x-ratelimit-rule: block"), "{head}");
     assert_eq!(looked_at(), 0);

@@ -114,7 +114,7 @@ async fn at_the_end_what_is_under_way_is_answered() {
 #[tokio::test(start_paused = true)]
 async fn unfinished_bodies_take_no_more_than_there_is() {
     let mut node = node(FREE, Settings::default());
-    Arc::get_mut(&mut node).unwrap().set_bodies(crate::bounds::budget::ByteBudget::of(64 * 1_024));
+    Arc::get_mut(&mut node).unwrap().set_body_budget(crate::bounds::budget::ByteBudget::of(64 * 1_024));
     let unfinished = format!(
         "POST /v1/check/batch HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n{{{}",
         " ".repeat(10_000)

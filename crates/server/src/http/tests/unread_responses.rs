@@ -61,9 +61,9 @@ async fn what_is_not_taken_of_a_batch_is_not_decided() {
     drop(client);
     settle().await;
     assert!(decided(&node) < most, "nobody is there any more");
-    let room = node.answers().account(LOCAL.address, true).share().grow_to(24 << 20);
+    let room = node.backlog_budget().account(LOCAL.address, true).share().grow_to(24 << 20);
     assert!(
-        room && node.bodies().account(LOCAL.address, true).share().grow_to(48 << 20),
+        room && node.body_budget().account(LOCAL.address, true).share().grow_to(48 << 20),
         "all is given back"
     );
 }
@@ -139,9 +139,9 @@ async fn streams_that_are_not_let_on_hold_little_and_not_for_long() {
     tokio::select! { ended = serving => ended.expect("no panic"), () = busy => {} }
     assert!(started.elapsed() <= 2 * CLIENT_READ_TIMEOUT, "{:?}", started.elapsed());
     settle().await;
-    let room = node.answers().account(LOCAL.address, true).share().grow_to(24 << 20);
+    let room = node.backlog_budget().account(LOCAL.address, true).share().grow_to(24 << 20);
     assert!(
-        room && node.bodies().account(LOCAL.address, true).share().grow_to(48 << 20),
+        room && node.body_budget().account(LOCAL.address, true).share().grow_to(48 << 20),
         "all is given back"
     );
 }
@@ -149,7 +149,7 @@ async fn streams_that_are_not_let_on_hold_little_and_not_for_long() {
 #[tokio::test(start_paused = true)]
 async fn when_there_is_no_room_nothing_is_decided() {
     let node = node(&many_limits(), Settings::default());
-    let mut others = node.answers().account(LOCAL.address, true).share();
+    let mut others = node.backlog_budget().account(LOCAL.address, true).share();
     others.force_to(32 << 20);
     let (_send, mut asked, _serving) = shut_streams(&node).await;
     let answer = asked.pop().expect("many were asked").await.expect("it is answered");
@@ -169,7 +169,7 @@ async fn where_there_is_no_room_who_does_not_read_is_cut_off() {
     let ask = "POST /v1/check HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}";
     for one in [ask.to_owned(), ask.replace("\r\nHost", "\r\nTE: x\r\nHost")] {
         let node = node(&many_limits(), Settings::default());
-        let mut others = node.answers().account(LOCAL.address, true).share();
+        let mut others = node.backlog_budget().account(LOCAL.address, true).share();
         others.force_to(32 << 20);
         let (mut client, server) = tokio::io::duplex(1_024);
         let serving = tokio::spawn(super::super::serve(Arc::clone(&node), server, LOCAL));

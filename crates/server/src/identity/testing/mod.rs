@@ -1,4 +1,4 @@
-//! Keys and tokens for tests. The RSA key beside this was made for them and opens nothing.
+//! Keys and tokens for tests. The RSA key in this folder was made for tests and is used nowhere else.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -14,7 +14,7 @@ pub(crate) const RSA_PRIVATE: &str = include_str!("rsa-2048-private.pem");
 pub(crate) const RSA_PUBLIC: &str = include_str!("rsa-2048-public.pem");
 pub(crate) const RSA_SMALL: &str = include_str!("rsa-1024-public.pem");
 
-/// What signs.
+/// A key that signs tokens.
 pub(crate) enum Signer {
     Secret(Vec<u8>),
     Pair(Box<KeyPair>),
@@ -26,7 +26,7 @@ pub(crate) fn encoded(bytes: impl AsRef<[u8]>) -> String {
 }
 
 impl Signer {
-    /// A new pair of keys for one of ES256, ES384 and EdDSA; the RSA one; or a secret.
+    /// A new key pair for ES256, ES384 or EdDSA, the RSA key for RSA algorithms, or a secret for HMAC.
     pub(crate) fn new(algorithm: &str) -> Signer {
         let pair = |kind| Signer::Pair(Box::new(KeyPair::generate_for(kind).unwrap()));
         match algorithm {
@@ -38,7 +38,7 @@ impl Signer {
         }
     }
 
-    /// The key that verifies, as one of a set.
+    /// The verifying key as a JWK.
     pub(crate) fn jwk(&self, id: &str) -> Value {
         match self {
             Signer::Secret(secret) => json!({"kty": "oct", "kid": id, "k": encoded(secret)}),
@@ -57,7 +57,7 @@ impl Signer {
         }
     }
 
-    /// The key that verifies, as PEM; a secret as it is.
+    /// The verifying key as PEM; a secret as it is.
     pub(crate) fn pem(&self) -> String {
         match self {
             Signer::Secret(secret) => String::from_utf8(secret.clone()).unwrap(),
@@ -66,7 +66,7 @@ impl Signer {
         }
     }
 
-    /// A token with this header, whose `alg` says how it is signed.
+    /// A token with this header, signed by the algorithm in its `alg`.
     pub(crate) fn token(&self, header: &Value, claims: &Value) -> String {
         let message = format!("{}.{}", encoded(header.to_string()), encoded(claims.to_string()));
         let signature = self.sign(header["alg"].as_str().unwrap(), message.as_bytes());
@@ -114,7 +114,7 @@ impl Signer {
     }
 }
 
-/// An RSA key as one of a set.
+/// An RSA key as a JWK.
 pub(crate) fn rsa_jwk(pem: &str, id: &str) -> Value {
     let (_, info) = der::pem(pem).unwrap();
     let (modulus, exponent) = der::rsa_public_key(der::public_key_info(&info).unwrap().1).unwrap();

@@ -1,9 +1,9 @@
-//! The algorithms that tokens may be signed by.
+//! The signature algorithms of tokens.
 
 use ring::hmac;
 use ring::signature::{self, RsaParameters};
 
-/// As RFC 7518 and RFC 8037 name them.
+/// The algorithms, named as in RFC 7518 and RFC 8037.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum JwsAlgorithm {
     Hs256,
@@ -20,7 +20,7 @@ pub(crate) enum JwsAlgorithm {
     EdDsa,
 }
 
-/// What a key is, and so which algorithms it can be for.
+/// The type of a key, which determines the algorithms it can be used with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeyKind {
     Secret,
@@ -46,7 +46,7 @@ impl JwsAlgorithm {
         (JwsAlgorithm::EdDsa, "EdDSA", KeyKind::Ed25519),
     ];
 
-    /// By its name.
+    /// The algorithm with this name.
     pub(crate) fn named(name: &str) -> Option<JwsAlgorithm> {
         JwsAlgorithm::ALL.iter().find(|(_, own, _)| *own == name).map(|(algorithm, ..)| *algorithm)
     }
@@ -56,7 +56,7 @@ impl JwsAlgorithm {
         self.entry().1
     }
 
-    /// What its keys are.
+    /// The type of its keys.
     pub(crate) fn kind(self) -> KeyKind {
         self.entry().2
     }
@@ -66,12 +66,12 @@ impl JwsAlgorithm {
         entry.expect("every algorithm is in the list")
     }
 
-    /// Those that a kind of key can be for.
+    /// The algorithms that a type of key can be used with.
     pub(crate) fn of_kind(kind: KeyKind) -> impl Iterator<Item = JwsAlgorithm> {
         JwsAlgorithm::ALL.iter().filter(move |(.., own)| *own == kind).map(|(algorithm, ..)| *algorithm)
     }
 
-    /// For HMAC: by which digest.
+    /// Its HMAC digest, if it is an HMAC algorithm.
     pub(crate) fn hmac(self) -> Option<hmac::Algorithm> {
         match self {
             JwsAlgorithm::Hs256 => Some(hmac::HMAC_SHA256),
@@ -81,7 +81,7 @@ impl JwsAlgorithm {
         }
     }
 
-    /// For RSA: by which padding and digest.
+    /// Its padding and digest, if it is an RSA algorithm.
     pub(crate) fn rsa(self) -> Option<&'static RsaParameters> {
         match self {
             JwsAlgorithm::Rs256 => Some(&signature::RSA_PKCS1_2048_8192_SHA256),

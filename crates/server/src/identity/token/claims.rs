@@ -1,4 +1,4 @@
-//! What a verified token says.
+//! The claims of a verified token.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -12,11 +12,11 @@ use crate::identity::Rejection;
 use crate::settings::Jwt;
 use crate::wire::each_value;
 
-/// By how much clocks may differ.
+/// The allowed difference between the clocks of issuer and server.
 pub(crate) const LEEWAY: Nanos = Nanos::from_secs(60);
 
-/// The claims of a token whose signature holds, as names and values; a list is the name several
-/// times. Objects within claims are left out.
+/// The claims of a token with a valid signature, as pairs of name and value. A list becomes several pairs with the same
+/// name; objects are left out.
 #[derive(Debug)]
 pub struct Claims {
     pairs: Vec<(Box<str>, Box<str>)>,
@@ -24,7 +24,7 @@ pub struct Claims {
     begins: Nanos,
 }
 
-/// A claim becomes a descriptor of the request; of several the first that is there.
+/// Claims that set a field of the request. Of several names, the first one present is used.
 const MEANINGS: &[(&[&str], Meaning)] = &[
     (&["sub"], Meaning::User),
     (&["tenant", "tenant_id", "tid"], Meaning::Tenant),
@@ -41,15 +41,15 @@ enum Meaning {
 }
 
 impl Claims {
-    /// From the payload of a token that is signed as it should be.
+    /// Reads the payload of a token whose signature is valid.
     ///
     /// # Errors
-    /// When it is not for us: no `exp`, another issuer, another audience.
+    /// When it has no `exp`, or not the required issuer or audience.
     pub(crate) fn new(payload: &HashMap<String, Box<RawValue>>, wanted: &Jwt) -> Result<Claims, Rejection> {
         let mut pairs = Vec::with_capacity(payload.len());
         for (name, value) in payload {
-            // Objects, and lists with objects in them, are nothing that a limit could go by; nor are names
-            // that no rule has.
+            // No policy can name a claim with such a long name. Objects, and lists that contain objects, cannot be part
+            // of a key either: `each_value` fails on them.
             if name.len() > NAME_BYTES_MAX {
                 continue;
             }
@@ -62,7 +62,8 @@ impl Claims {
                 pairs.extend(values.into_iter().map(|value| (name.as_str().into(), value.into())));
             }
         }
-        // So that the same token always reads the same; the order within a list is kept.
+        // The order of a `HashMap` is random: sort, so that the same token always gives the same pairs. The sort is
+        // stable and keeps the order within a list.
         pairs.sort_by(|(a, _): &(Box<str>, Box<str>), (b, _)| a.cmp(b));
         let time = |name: &str| payload.get(name).map(|value| seconds(value.get()));
         let expires = time("exp").flatten().ok_or(Rejection::Malformed)?;
@@ -78,10 +79,10 @@ impl Claims {
         }
     }
 
-    /// Is it in its time?
+    /// Checks `exp` and `nbf`.
     ///
     /// # Errors
-    /// When it is not.
+    /// When the token has expired or is not valid yet.
     pub(crate) fn check_time(&self, now: Nanos) -> Result<(), Rejection> {
         match () {
             () if now >= self.expires.saturating_add(LEEWAY) => Err(Rejection::Expired),
@@ -95,7 +96,7 @@ impl Claims {
         self.pairs.iter().filter(move |(own, _)| **own == *name).map(|(_, value)| &**value)
     }
 
-    /// Adds all of them to a request, and fills in what they mean where nothing else says it.
+    /// Adds the claims to a request, and sets the fields that follow from them unless they are already set.
     pub fn describe<'a>(&'a self, request: &mut Request<'a>) {
         let pairs = self.pairs.iter();
         request.jwt.extend(pairs.map(|(name, value)| ((&**name).into(), (&**value).into())));
@@ -112,14 +113,14 @@ impl Claims {
     }
 }
 
-/// A number of seconds since the epoch, as tokens have it; a fraction is dropped.
+/// A `NumericDate` of a token: seconds since the epoch; a fraction is dropped.
 fn seconds(text: &str) -> Option<Nanos> {
     let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     if !digits(whole) || !digits(part) {
         return None;
     }
-    // A time beyond all clocks is one that does not come.
+    // A number that does not fit is a time that never comes.
     let seconds = whole.parse::<u64>().unwrap_or(u64::MAX);
     Some(Nanos::new(seconds.saturating_mul(Nanos::SECOND.get())))
 }
@@ -153,20 +154,20 @@ mod tests {
         let claims = claims(payload, None, None).unwrap();
         let mut request = Request::new().user("told");
         claims.describe(&mut request);
-        let told = [&request.user, &request.tenant, &request.plan, &request.client];
-        assert_eq!(told.map(|text| text.as_deref()), [Some("told"), Some("t1"), Some("pro"), Some("app")]);
+        let fields = [&request.user, &request.tenant, &request.plan, &request.client];
+        assert_eq!(fields.map(|text| text.as_deref()), [Some("told"), Some("t1"), Some("pro"), Some("app")]);
     }
 
     #[test]
     fn a_token_has_its_time_give_or_take_a_minute() {
         let claims = claims(r#"{"exp":2000.9,"nbf":1000}"#, None, None).unwrap();
-        for (at, said) in [
+        for (at, expected) in [
             (939, Err(Rejection::NotYetValid)),
             (940, Ok(())),
             (2_059, Ok(())),
             (2_060, Err(Rejection::Expired)),
         ] {
-            assert_eq!(claims.check_time(Nanos::from_secs(at)), said, "{at}");
+            assert_eq!(claims.check_time(Nanos::from_secs(at)), expected, "{at}");
         }
     }
 

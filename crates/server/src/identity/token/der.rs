@@ -1,4 +1,4 @@
-//! Public keys as PEM.
+//! Parses public keys in PEM and DER.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -10,7 +10,7 @@ const INTEGER: u8 = 0x02;
 const BIT_STRING: u8 = 0x03;
 const OBJECT: u8 = 0x06;
 
-/// The identifiers of kinds of keys, and of curves.
+/// Object identifiers of key types and curves.
 const RSA: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01];
 const EC: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01];
 const P256: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
@@ -26,7 +26,7 @@ pub(crate) fn pem(text: &str) -> Option<(&str, Vec<u8>)> {
     Some((label, STANDARD.decode(body).ok()?))
 }
 
-/// The kind of a `SubjectPublicKeyInfo`, and the key in it.
+/// The type of a `SubjectPublicKeyInfo`, and the key in it.
 pub(crate) fn public_key_info(der: &[u8]) -> Option<(KeyKind, &[u8])> {
     let (info, _) = value(der, SEQUENCE)?;
     let (algorithm, rest) = value(info, SEQUENCE)?;
@@ -41,7 +41,7 @@ pub(crate) fn public_key_info(der: &[u8]) -> Option<(KeyKind, &[u8])> {
         },
         _ => return None,
     };
-    // The bits that the last byte does not use come first: keys are whole bytes.
+    // The first byte of a bit string is the number of unused bits; keys are whole bytes, so it is 0.
     let (bits, _) = value(rest, BIT_STRING)?;
     Some((kind, bits.strip_prefix(&[0])?))
 }
@@ -54,11 +54,11 @@ pub(crate) fn rsa_public_key(der: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((modulus, exponent))
 }
 
-/// The value of the element that the input begins with, if it has this tag; and what follows it.
+/// The contents of the first element of the input, if it has this tag, and the rest of the input.
 fn value(input: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     let (&found, rest) = input.split_first()?;
     let (&first, rest) = rest.split_first()?;
-    // Above 127 it tells how many bytes the length has; no key needs more than two.
+    // Above 127 it is the number of bytes of the length; no key needs more than two.
     let (length, rest) = match first {
         0..=0x7f => (usize::from(first), rest),
         0x81 => (usize::from(*rest.first()?), &rest[1..]),

@@ -7,14 +7,14 @@ use super::algorithm::{JwsAlgorithm, KeyKind};
 use super::jws::decode;
 use super::keys::{PublicKey, VerificationKey};
 
-/// What is in a set.
+/// A parsed key set.
 pub(crate) struct KeySet {
-    /// Those that verify signatures.
+    /// The keys that can verify signatures.
     pub(crate) keys: Vec<VerificationKey>,
-    /// Why others that should, cannot.
+    /// What is wrong with keys for signatures that cannot be used.
     pub(crate) unusable: Vec<String>,
-    /// How many there are.
-    pub(crate) there: usize,
+    /// The number of keys in the document.
+    pub(crate) total: usize,
 }
 
 #[derive(Deserialize)]
@@ -22,7 +22,7 @@ struct Document {
     keys: Vec<Box<RawValue>>,
 }
 
-/// The members of all kinds of keys.
+/// The members of all types of keys.
 #[derive(Deserialize)]
 struct Jwk {
     kty: String,
@@ -39,23 +39,23 @@ struct Jwk {
     k: Option<String>,
 }
 
-/// Reads a set. A key that is broken, or for something else, does not spoil the others.
+/// Parses a key set. Keys that are broken, or have another purpose, are skipped.
 pub(crate) fn read(text: &[u8]) -> Result<KeySet, serde_json::Error> {
     let document: Document = serde_json::from_slice(text)?;
-    let mut set = KeySet { keys: Vec::new(), unusable: Vec::new(), there: document.keys.len() };
-    for (place, key) in document.keys.iter().enumerate() {
+    let mut set = KeySet { keys: Vec::new(), unusable: Vec::new(), total: document.keys.len() };
+    for (index, key) in document.keys.iter().enumerate() {
         let read = serde_json::from_str(key.get()).map_err(|error| error.to_string());
         match read.and_then(|jwk: Jwk| jwk.key()) {
             Ok(Some(key)) => set.keys.push(key),
             Ok(None) => {}
-            Err(why) => set.unusable.push(format!("keys[{place}]: {why}")),
+            Err(why) => set.unusable.push(format!("keys[{index}]: {why}")),
         }
     }
     Ok(set)
 }
 
 impl Jwk {
-    /// The key, unless it is for something else or of a kind that is not known.
+    /// The key; `None` if it has another purpose or an unknown type.
     fn key(&self) -> Result<Option<VerificationKey>, String> {
         let signs = self.used_for.as_deref().is_none_or(|use_| use_ == "sig");
         let verifies = self.key_ops.as_ref().is_none_or(|all| all.iter().any(|use_| use_ == "verify"));
@@ -78,7 +78,7 @@ impl Jwk {
 
     fn public_key(&self, kind: KeyKind) -> Result<PublicKey, String> {
         let part = |name: &str, text: &Option<String>| {
-            // Some write the padding that the format does not have.
+            // Some issuers add padding, which base64url in a JWK must not have.
             let bytes = text.as_deref().and_then(|text| decode(text.trim_end_matches('=').as_bytes()));
             bytes.ok_or_else(|| format!("`{name}` is missing or not base64url"))
         };

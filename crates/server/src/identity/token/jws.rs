@@ -1,4 +1,4 @@
-//! A token in its three parts (RFC 7515, compact form), not verified yet.
+//! Splits a token into its three parts (RFC 7515, compact form). The signature is not verified here.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -8,16 +8,16 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// What a verified token says, name by name.
+/// The claims of a token by name, as raw JSON.
 pub(crate) type Payload = HashMap<String, Box<RawValue>>;
 
-/// A token.
+/// An unverified token.
 pub(crate) struct Jws<'t> {
-    /// The algorithm that it asks for.
+    /// `alg` of its header.
     pub(crate) algorithm: String,
-    /// The key that it names.
+    /// `kid` of its header.
     pub(crate) key_id: Option<String>,
-    /// What is signed.
+    /// The signed bytes: header and payload.
     pub(crate) message: &'t [u8],
     payload: &'t [u8],
     pub(crate) signature: Vec<u8>,
@@ -29,15 +29,15 @@ struct Header<'h> {
     alg: Cow<'h, str>,
     #[serde(borrow, default)]
     kid: Option<Cow<'h, str>>,
-    /// What must be understood, by names of which none is known here.
+    /// Names of extensions that a verifier must understand. None is implemented here.
     #[serde(default)]
     crit: Option<serde::de::IgnoredAny>,
 }
 
 impl<'t> Jws<'t> {
-    /// `None` if it is no token, or has a header that must be understood and is not.
+    /// `None` if it is not a token, or requires an extension (`crit`).
     pub(crate) fn parse(token: &'t [u8]) -> Option<Jws<'t>> {
-        let mut dots = token.iter().enumerate().filter(|(_, byte)| **byte == b'.').map(|(place, _)| place);
+        let mut dots = token.iter().enumerate().filter(|(_, byte)| **byte == b'.').map(|(index, _)| index);
         let (first, second) = (dots.next()?, dots.next()?);
         if dots.next().is_some() {
             return None;
@@ -56,13 +56,13 @@ impl<'t> Jws<'t> {
         })
     }
 
-    /// What it says. To be believed only after its signature was verified.
+    /// Its claims. Do not use them before the signature is verified.
     pub(crate) fn payload(&self) -> Option<Payload> {
         serde_json::from_slice(&decode(self.payload)?).ok()
     }
 }
 
-/// The strict alphabet without padding: one text for one value.
+/// Decodes base64url strictly, without padding, so that each value has only one spelling.
 pub(crate) fn decode(text: &[u8]) -> Option<Vec<u8>> {
     URL_SAFE_NO_PAD.decode(text).ok()
 }

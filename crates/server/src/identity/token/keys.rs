@@ -1,4 +1,4 @@
-//! What tokens are verified with: `ring` does the verifying.
+//! The keys that verify tokens, loaded from the settings or a JWKS file. `ring` does the cryptography.
 
 use std::path::Path;
 
@@ -11,24 +11,23 @@ use super::{der, jwk};
 use crate::identity::{IdentityError, Rejection};
 use crate::settings::JwtKey;
 
-/// Bytes of a file with keys.
+/// Maximum size of a JWKS file.
 const FILE_BYTES_MAX: u64 = 1_024 * 1_024;
-/// Keys of a set.
+/// Maximum number of keys in a set.
 const KEYS_MAX: usize = 64;
-/// Bits of the modulus of an RSA key.
+/// Allowed sizes of the modulus of an RSA key, in bits.
 const RSA_BITS: std::ops::RangeInclusive<usize> = 2_048..=8_192;
-/// Bytes of its exponent; larger ones only make verifying slow.
+/// Maximum size of its exponent in bytes; larger ones only make verification slow.
 const RSA_EXPONENT_BYTES_MAX: usize = 4;
 
-/// A key, and the algorithms that it is for. A token is never verified by another one, whatever it
-/// asks for.
+/// A key and its algorithms. A token is never verified by another algorithm, whatever its header requests.
 pub(crate) struct VerificationKey {
     pub(crate) id: Option<String>,
     pub(crate) key: PublicKey,
     pub(crate) algorithms: Vec<JwsAlgorithm>,
 }
 
-/// What verifies.
+/// The key material that verifies a signature.
 pub(crate) enum PublicKey {
     Secret(Box<[u8]>),
     Rsa(RsaPublicKeyComponents<Box<[u8]>>),
@@ -37,11 +36,11 @@ pub(crate) enum PublicKey {
     Ed25519(UnparsedPublicKey<Box<[u8]>>),
 }
 
-/// All keys there are.
+/// All keys.
 pub(crate) struct VerificationKeys(Vec<VerificationKey>);
 
 impl VerificationKeys {
-    /// As the settings say.
+    /// Loads the keys that the settings name.
     pub(crate) fn load(from: &JwtKey) -> Result<VerificationKeys, IdentityError> {
         match from {
             JwtKey::Jwks(file) => VerificationKeys::read(file),
@@ -53,24 +52,25 @@ impl VerificationKeys {
         let no_keys = |why: String| IdentityError::NoKeys { file: file.to_owned(), why };
         let unreadable = |error| IdentityError::Unreadable { file: file.to_owned(), error };
         if std::fs::metadata(file).map_err(unreadable)?.len() > FILE_BYTES_MAX {
-            return Err(no_keys(format!("it is larger than {FILE_BYTES_MAX} bytes")));
+            return Err(no_keys(format!("the file is larger than {FILE_BYTES_MAX} bytes")));
         }
         let text = std::fs::read(file).map_err(unreadable)?;
-        let set = jwk::read(&text).map_err(|error| no_keys(format!("it is no JSON Web Key Set: {error}")))?;
+        let set =
+            jwk::read(&text).map_err(|error| no_keys(format!("this is not a JSON Web Key Set: {error}")))?;
         for why in &set.unusable {
-            tracing::warn!(file = %file.display(), "a key is not used: {why}");
+            tracing::warn!(file = %file.display(), "skipping an unusable key: {why}");
         }
         let keys = set.keys;
         if keys.is_empty() {
             let why: String = set.unusable.iter().map(|why| format!("; {why}")).collect();
-            return Err(no_keys(format!("of its {} keys none is for verifying signatures{why}", set.there)));
+            return Err(no_keys(format!("none of its {} keys can verify signatures{why}", set.total)));
         }
         if keys.len() > KEYS_MAX {
-            return Err(no_keys(format!("it has {} keys; at most {KEYS_MAX} are used", keys.len())));
+            return Err(no_keys(format!("it has {} keys; at most {KEYS_MAX} are allowed", keys.len())));
         }
-        for (place, key) in keys.iter().enumerate() {
+        for (index, key) in keys.iter().enumerate() {
             let rival = |other: &&VerificationKey| key.id == other.id && key.overlaps(other);
-            if let (Some(id), true) = (&key.id, keys[..place].iter().any(|other| rival(&other))) {
+            if let (Some(id), true) = (&key.id, keys[..index].iter().any(|other| rival(&other))) {
                 let why = format!(
                     "two of its keys have the `kid` {id:?} and the same algorithm; give each its own"
                 );
@@ -80,10 +80,9 @@ impl VerificationKeys {
         Ok(VerificationKeys(keys))
     }
 
-    /// The payload of a token, if the one key that can be meant verifies its signature. A token for which
-    /// there is none, or more than one, is verified by none: whoever sends junk must not be able to choose
-    /// how much work it makes.
-    /// `may_check` is asked before a check that takes long.
+    /// The payload of a token, if the one key that fits it verifies its signature. If no key or more than one fits, no
+    /// check is made, so a client with invalid tokens cannot cause more than one check per token. `may_check` is called
+    /// before an expensive check (not HMAC).
     pub(crate) fn payload(
         &self,
         jws: &Jws<'_>,
@@ -100,25 +99,25 @@ impl VerificationKeys {
         jws.payload().ok_or(Rejection::Malformed)
     }
 
-    /// The key with this id; where ids do not tell, the only one that can be meant.
+    /// The key with this id; without an id in the token or the keys, the only key for the algorithm.
     fn named(&self, id: Option<&str>, algorithm: JwsAlgorithm) -> Option<&VerificationKey> {
         let fitting = || self.0.iter().filter(|key| key.algorithms.contains(&algorithm));
-        let asked = fitting().find(|key| id.is_some() && key.id.as_deref() == id);
-        // A token that names another key is not verified by one that has a name.
+        let exact = fitting().find(|key| id.is_some() && key.id.as_deref() == id);
+        // A token that names a key is never verified by a key with another name.
         let mut unnamed = fitting().filter(|key| id.is_none() || key.id.is_none());
-        asked.or_else(|| unnamed.next().filter(|_| unnamed.next().is_none()))
+        exact.or_else(|| unnamed.next().filter(|_| unnamed.next().is_none()))
     }
 }
 
 impl VerificationKey {
-    /// Is there an algorithm that both are for?
+    /// Do both keys have an algorithm in common?
     fn overlaps(&self, other: &VerificationKey) -> bool {
         self.algorithms.iter().any(|algorithm| other.algorithms.contains(algorithm))
     }
 }
 
 impl PublicKey {
-    /// A key of a kind from its bytes: a point for curves.
+    /// A key from its bytes: a secret, or a point on a curve.
     pub(crate) fn new(kind: KeyKind, bytes: &[u8]) -> PublicKey {
         let bytes = Box::from(bytes);
         match kind {
@@ -142,14 +141,14 @@ impl PublicKey {
         let bits = n.first().map_or(0, |first| n.len() * 8 - first.leading_zeros() as usize);
         if !RSA_BITS.contains(&bits) {
             return Err(format!(
-                "an RSA key of {bits} bits; {} to {} are taken",
+                "an RSA key of {bits} bits; {} to {} bits are allowed",
                 RSA_BITS.start(),
                 RSA_BITS.end()
             ));
         }
         let is_odd = |number: &[u8]| number.last().is_some_and(|last| last % 2 == 1);
         if !is_odd(&n) || !is_odd(&e) || *e == [1] || e.len() > RSA_EXPONENT_BYTES_MAX {
-            return Err("an RSA key whose numbers make none".to_owned());
+            return Err("an RSA key with an invalid modulus or exponent".to_owned());
         }
         Ok(PublicKey::Rsa(RsaPublicKeyComponents { n, e }))
     }
@@ -179,21 +178,21 @@ fn one_key(text: &str, name: &str) -> Result<VerificationKey, IdentityError> {
     Ok(VerificationKey { id: None, key, algorithms: vec![algorithm] })
 }
 
-/// A public key as PEM, of the kind that is wanted.
+/// Parses a public key in PEM that must have this type.
 fn public_key(text: &str, wanted: KeyKind) -> Result<PublicKey, String> {
-    let (label, bytes) = der::pem(text).ok_or("it is no PEM text (`-----BEGIN PUBLIC KEY-----`)")?;
+    let (label, bytes) = der::pem(text).ok_or("it is not PEM text (`-----BEGIN PUBLIC KEY-----`)")?;
     let (kind, key) = match label {
-        "PUBLIC KEY" => der::public_key_info(&bytes).ok_or("its kind of key is not known")?,
+        "PUBLIC KEY" => der::public_key_info(&bytes).ok_or("its type of key is not supported")?,
         "RSA PUBLIC KEY" => (KeyKind::Rsa, &*bytes),
         private if private.ends_with("PRIVATE KEY") => {
-            return Err("it is a private key; give the public one".to_owned());
+            return Err("it is a private key; use the public key".to_owned());
         }
         other => return Err(format!("it is a {other}, not a PUBLIC KEY")),
     };
     match kind {
-        _ if kind != wanted => Err(format!("it is a key of another kind ({kind:?})")),
+        _ if kind != wanted => Err(format!("it is a key of another type ({kind:?})")),
         KeyKind::Rsa => {
-            let (modulus, exponent) = der::rsa_public_key(key).ok_or("it cannot be read")?;
+            let (modulus, exponent) = der::rsa_public_key(key).ok_or("it is not a valid RSA key")?;
             PublicKey::rsa(modulus, exponent)
         }
         kind => Ok(PublicKey::new(kind, key)),

@@ -1,14 +1,16 @@
-//! From a token to what it says, if it is to be believed.
+//! Verifies bearer tokens (JWT): from the bytes of a token to its claims, or the reason for rejecting it.
+//!
+//! Verified and rejected tokens are cached, and failed signature checks are limited per client address.
 
 pub(super) mod algorithm;
 pub(super) mod cache;
-pub(super) mod checks;
 pub(super) mod claims;
 pub(super) mod der;
-pub(super) mod junk;
+pub(super) mod failed_checks;
 pub(super) mod jwk;
 pub(super) mod jws;
 pub(super) mod keys;
+pub(super) mod rejected_tokens;
 
 use std::fmt;
 use std::net::IpAddr;
@@ -20,12 +22,12 @@ use tidegate::Nanos;
 use super::{Claims, IdentityError, Rejection};
 use crate::settings::Jwt;
 use cache::Cache;
-use checks::FailedChecks;
-use junk::RejectedTokens;
+use failed_checks::FailedChecks;
 use jws::Jws;
 use keys::VerificationKeys;
+use rejected_tokens::RejectedTokens;
 
-/// A longer token is not looked at.
+/// Longer tokens are rejected without parsing.
 const TOKEN_BYTES_MAX: usize = 8 * 1_024;
 
 /// Verifies tokens.
@@ -33,7 +35,7 @@ pub(super) struct Tokens {
     settings: Jwt,
     keys: ArcSwap<Versioned>,
     cache: Cache,
-    junk: RejectedTokens,
+    rejected: RejectedTokens,
     failed_checks: FailedChecks,
 }
 
@@ -50,12 +52,12 @@ impl Tokens {
             settings: settings.clone(),
             keys,
             cache: Cache::new(),
-            junk: RejectedTokens::new(),
+            rejected: RejectedTokens::new(),
             failed_checks: FailedChecks::new(),
         })
     }
 
-    /// What a token says, or why it does not hold. `from` is whose checks are counted, if anybody's.
+    /// The claims of a token, or why it is invalid. Failed checks are counted for the address `from`, if there is one.
     pub(super) fn verify(
         &self,
         token: &[u8],
@@ -69,22 +71,22 @@ impl Tokens {
         let name = self.cache.name(token);
         let claims = match self.cache.get(name, keys.version, now) {
             Some(known) => known,
-            None => self.look((token, name), from, &keys, now)?,
+            None => self.verify_uncached((token, name), from, &keys, now)?,
         };
-        // Its time is looked at every time, and what is signed is remembered whether it is in its time or not.
+        // Check the time on every use: the cache holds tokens with a valid signature, also before and after their time.
         claims.check_time(now)?;
         Ok(claims)
     }
 
-    /// What a token says that is not known, or known for junk.
-    fn look(
+    /// Verifies a token that is not in the cache of verified tokens.
+    fn verify_uncached(
         &self,
         (token, name): (&[u8], u128),
         from: Option<IpAddr>,
         keys: &Versioned,
         now: Nanos,
     ) -> Result<Arc<Claims>, Rejection> {
-        if let Some(rejection) = self.junk.get(name, keys.version, now) {
+        if let Some(rejection) = self.rejected.get(name, keys.version, now) {
             return Err(rejection);
         }
         let jws = Jws::parse(token).ok_or(Rejection::Malformed)?;
@@ -96,14 +98,14 @@ impl Tokens {
         let claims = payload.and_then(|payload| Claims::new(&payload, &self.settings)).map(Arc::new);
         match &claims {
             Ok(claims) => self.cache.insert(name, keys.version, Arc::clone(claims), now),
-            // That there is no key for it was found out at no cost; and what was not checked may hold.
+            // Not worth caching: an unknown key costs no signature check, and an unchecked token may be valid.
             Err(Rejection::UnknownKey | Rejection::NotChecked) => {}
-            Err(dear) => self.junk.insert(name, keys.version, *dear, now),
+            Err(rejection) => self.rejected.insert(name, keys.version, *rejection, now),
         }
         claims
     }
 
-    /// A token that was verified by keys from before has to be verified again.
+    /// Reloads the keys. The new version makes all cached tokens be verified again.
     pub(super) fn reload(&self) -> Result<(), IdentityError> {
         let version = self.keys.load().version + 1;
         let keys = VerificationKeys::load(&self.settings.key)?;
@@ -116,14 +118,14 @@ impl Tokens {
         self.cache.len()
     }
 
-    /// Is it remembered as one that does not hold?
+    /// Is it in the cache of rejected tokens?
     #[cfg(test)]
-    pub(super) fn knows_as_junk(&self, token: &[u8], now: Nanos) -> bool {
-        self.junk.get(self.cache.name(token), self.keys.load().version, now).is_some()
+    pub(super) fn is_cached_as_rejected(&self, token: &[u8], now: Nanos) -> bool {
+        self.rejected.get(self.cache.name(token), self.keys.load().version, now).is_some()
     }
 }
 
-/// Without the keys.
+/// Prints no keys.
 impl fmt::Debug for Tokens {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Tokens").field("version", &self.keys.load().version).finish_non_exhaustive()

@@ -1,8 +1,9 @@
-//! Where a node's limits are kept: in its own memory, or on a store that nodes share.
+//! The store of a node: its own memory, or a Redis store that nodes share. The shared store has a thread for its
+//! connections and maintenance, which also logs changes of its health.
 
-mod keeper;
-mod telling;
-mod unstoppable;
+mod run_to_completion;
+mod state_log;
+mod thread;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,29 +15,29 @@ use tidegate::{
 use tidegate_redis::{Health, RedisClient, RedisStore, StoreError};
 use tokio::task::unconstrained;
 
-pub(crate) use keeper::StoreThread;
-pub use keeper::StoreThreadError;
-use unstoppable::RunsToCompletion;
+use run_to_completion::RunsToCompletion;
+pub(crate) use thread::StoreThread;
+pub use thread::StoreThreadError;
 
-/// A store that nodes share, and what this node has seen of it.
+/// A store that nodes share, and whether it has answered this node yet.
 #[derive(Debug)]
 pub struct SharedRedisStore {
     /// The store.
     pub store: RedisStore<RedisClient, MonotonicClock>,
-    /// Where it is, without who logs in.
-    pub place: String,
-    /// Since when this node tries to reach it.
-    begun: Nanos,
-    /// Has it answered at all?
+    /// Its URL, without user and password.
+    pub address: String,
+    /// When this node began to connect to it.
+    started: Nanos,
+    /// Has it ever answered?
     answered: AtomicBool,
 }
 
 impl SharedRedisStore {
-    /// How the store is. One that has never answered is down, however few the attempts were.
+    /// The health of the store. A store that has never answered is down, even after a single attempt.
     pub fn health(&self) -> Health {
         let mut health = self.store.health();
         if !self.answered.load(Ordering::Relaxed) {
-            (health.up, health.since) = (false, self.begun);
+            (health.up, health.since) = (false, self.started);
         }
         health
     }
@@ -46,12 +47,12 @@ impl SharedRedisStore {
 #[derive(Debug)]
 #[expect(
     clippy::large_enum_variant,
-    reason = "a node has one, and the large one is asked for every decision"
+    reason = "a node has only one, and a box would cost a pointer hop in every decision"
 )]
 pub enum NodeStore {
-    /// Its own memory. It never makes anybody wait.
+    /// Its own memory, which always answers at once.
     Local(Memory<MonotonicClock>),
-    /// One that nodes share.
+    /// A store that nodes share.
     Shared(Arc<SharedRedisStore>),
 }
 
@@ -85,10 +86,10 @@ impl Store for NodeStore {
                 Ok(verdict) => NowOrLater::Now(Ok(verdict)),
                 Err(call) => {
                     let shared = Arc::clone(shared);
-                    // A task that has done much already is made to wait by tokio, and then what was asked first
-                    // would not be sent first.
-                    let asking = unconstrained(async move { shared.store.charge_there(call).await });
-                    NowOrLater::later(RunsToCompletion::new(asking))
+                    // `unconstrained`, because tokio's cooperative budget could delay this call, and calls must be sent
+                    // in the order in which they were made.
+                    let charging = unconstrained(async move { shared.store.charge_there(call).await });
+                    NowOrLater::later(RunsToCompletion::new(charging))
                 }
             },
         }

@@ -1,26 +1,26 @@
-//! One line of the log: what it says, and how to write that without being misled.
+//! One line of the log, and the escaping that keeps data of clients from forging lines.
 
 use std::fmt::{self, Write};
 
 use tidegate_policy::JsonText;
 use tracing::field::{Field, Visit};
 
-/// A text is cut to so many characters.
+/// Longer texts are cut to this number of characters.
 const TEXT_CHARS_MAX: usize = 2_000;
 
-/// What a line says.
+/// The message and the fields of a line.
 #[derive(Debug, Default)]
 pub(crate) struct LogLine {
     pub(crate) message: String,
     pub(crate) fields: Vec<(&'static str, LogValue)>,
 }
 
-/// What a field holds.
+/// The value of a field.
 #[derive(Debug)]
 pub(crate) enum LogValue {
-    /// Anything.
+    /// Text, which has to be quoted or escaped.
     Text(String),
-    /// A number, `true` or `false`.
+    /// A number, `true` or `false`, written as it is.
     Bare(String),
 }
 
@@ -68,29 +68,29 @@ fn cut(mut text: String) -> String {
     text
 }
 
-/// Could it end a line, speak to a terminal, or make text read otherwise than it is?
-fn is_strange(letter: char) -> bool {
+/// Is it a control character, a line separator, or a character that changes the direction of text?
+fn needs_escape(letter: char) -> bool {
     let turns_text =
         matches!(letter, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}');
     letter.is_control() || turns_text || matches!(letter, '\u{2028}' | '\u{2029}' | '\u{feff}')
 }
 
-/// Text for people.
+/// Text in the plain format.
 pub(crate) struct PlainText<'t> {
     text: &'t str,
     quotes: bool,
 }
 
 impl<'t> PlainText<'t> {
-    /// As it is, but for what is strange.
+    /// Without quotes; only control characters and their like are escaped.
     pub(crate) fn unquoted(text: &'t str) -> PlainText<'t> {
         PlainText { text, quotes: false }
     }
 
-    /// In quotes if it would not be clear otherwise where it ends.
+    /// In quotes if it is empty, or has characters that would hide where it ends.
     pub(crate) fn quoted(text: &'t str) -> PlainText<'t> {
         let is_clear =
-            |letter: char| !letter.is_whitespace() && !"\"\\=".contains(letter) && !is_strange(letter);
+            |letter: char| !letter.is_whitespace() && !"\"\\=".contains(letter) && !needs_escape(letter);
         PlainText { text, quotes: text.is_empty() || !text.chars().all(is_clear) }
     }
 }
@@ -102,7 +102,7 @@ impl fmt::Display for PlainText<'_> {
         for letter in self.text.chars() {
             match letter {
                 '"' | '\\' if self.quotes => write!(f, "\\{letter}")?,
-                _ if is_strange(letter) => write!(f, "{}", letter.escape_default())?,
+                _ if needs_escape(letter) => write!(f, "{}", letter.escape_default())?,
                 _ => f.write_char(letter)?,
             }
         }
@@ -112,5 +112,5 @@ impl fmt::Display for PlainText<'_> {
 
 /// Text as a JSON string.
 pub(crate) fn json_text(text: &str) -> JsonText<'_> {
-    JsonText::escaping(text, is_strange)
+    JsonText::escaping(text, needs_escape)
 }

@@ -1,7 +1,8 @@
-//! What the server says while it runs: lines on standard error, for people or for machines.
+//! The log on standard error, as text or JSON.
 //!
-//! What a client sent can be part of a line, never a line of its own: control characters are escaped in
-//! both formats, and what is long is cut. How often a place in the code writes is bounded, libraries included.
+//! Data of a client can be part of a line but never start a new one: control characters are escaped in both formats,
+//! and long texts are cut. Each call site in the code, also in libraries, may write only a bounded number of lines per
+//! second (`throttle`). A thread of its own writes the lines (`thread`).
 
 pub(super) mod line;
 pub(super) mod thread;
@@ -27,27 +28,27 @@ use line::{LogLine, LogValue, PlainText, json_text};
 use thread::LogThread;
 use throttle::LogThrottle;
 
-/// How much is said, by the environment.
+/// The environment variable with the log level.
 pub const LEVEL_VARIABLE: &str = "TIDEGATE_LOG";
 
-/// Why nothing can be said.
+/// Why the log cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum LogsError {
     /// There is no such level.
-    #[error("{LEVEL_VARIABLE}={0:?} is no level: off, error, warn, info, debug or trace")]
+    #[error("{LEVEL_VARIABLE}={0:?} is not a log level; use off, error, warn, info, debug or trace")]
     Level(String),
-    /// There is no thread for it.
-    #[error("cannot start the thread that writes logs: {0}")]
+    /// The writing thread cannot be started.
+    #[error("cannot start the thread that writes the log: {0}")]
     Thread(std::io::Error),
-    /// Somebody else has set it up.
-    #[error("logs are set up already")]
+    /// `init` was called before, or another library has set up tracing.
+    #[error("logging is already set up")]
     Twice,
 }
 
-/// From now on lines go to standard error.
+/// Starts logging to standard error.
 ///
 /// # Errors
-/// When the environment asks for a level that does not exist, or this was called before.
+/// When the environment names an unknown level, the thread cannot start, or logging is already set up.
 pub fn init(settings: &Settings) -> Result<(), LogsError> {
     let level = level(std::env::var(LEVEL_VARIABLE).ok().as_deref())?;
     let throttle = LogThrottle::new(MonotonicClock::new());
@@ -57,7 +58,7 @@ pub fn init(settings: &Settings) -> Result<(), LogsError> {
     THREAD.set(thread).map_err(|_| LogsError::Twice)
 }
 
-/// Waits a moment for the last lines to be written, before the program ends.
+/// Waits briefly until the last lines are written, before the program ends.
 pub fn flush() {
     if let Some(thread) = THREAD.get() {
         thread.finish();
@@ -66,14 +67,14 @@ pub fn flush() {
 
 static THREAD: OnceLock<LogThread> = OnceLock::new();
 
-fn level(asked: Option<&str>) -> Result<LevelFilter, LogsError> {
-    match asked.unwrap_or_default().trim() {
+fn level(value: Option<&str>) -> Result<LevelFilter, LogsError> {
+    match value.unwrap_or_default().trim() {
         "" => Ok(LevelFilter::INFO),
         word => word.parse().map_err(|_| LogsError::Level(word.to_owned())),
     }
 }
 
-/// Our own lines at the level that was asked for, those of libraries from warnings on.
+/// Tidegate's own events at the chosen level, events of libraries only from `warn` up.
 fn subscriber<C, W>(lines: Lines<C>, level: LevelFilter, to: W) -> impl Subscriber + Send + Sync
 where
     C: Clock + 'static,
@@ -84,7 +85,7 @@ where
     tracing_subscriber::registry().with(layer).with(wanted)
 }
 
-/// How lines look.
+/// Formats events as lines.
 struct Lines<C> {
     format: LogFormat,
     paint: Paint,
@@ -98,7 +99,7 @@ where
     N: for<'a> FormatFields<'a> + 'static,
 {
     fn format_event(&self, _: &FmtContext<'_, S, N>, mut to: Writer<'_>, event: &Event<'_>) -> fmt::Result {
-        // Nothing is written for what comes too often.
+        // A call site that writes too often is skipped.
         let Some(left_out) = self.throttle.due(event.metadata()) else { return Ok(()) };
         let mut line = LogLine::default();
         event.record(&mut line);

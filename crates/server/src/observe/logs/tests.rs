@@ -5,7 +5,7 @@ use tidegate::ManualClock;
 
 use super::*;
 
-/// Keeps what is written.
+/// A writer that keeps everything in memory.
 #[derive(Clone, Default)]
 struct Kept(Arc<Mutex<Vec<u8>>>);
 
@@ -28,22 +28,22 @@ impl<'w> MakeWriter<'w> for Kept {
     }
 }
 
-/// What is said by `speak`.
-fn said(format: LogFormat, level: LevelFilter, speak: impl FnOnce()) -> String {
+/// The log that `speak` writes.
+fn logged(format: LogFormat, level: LevelFilter, speak: impl FnOnce()) -> String {
     let kept = Kept::default();
     let lines = Lines { format, paint: Paint::never(), throttle: LogThrottle::new(ManualClock::default()) };
     tracing::subscriber::with_default(subscriber(lines, level, kept.clone()), speak);
-    let bytes = kept.0.lock().expect("nobody panicked").clone();
+    let bytes = kept.0.lock().expect("no thread panicked").clone();
     String::from_utf8(bytes).expect("it is text")
 }
 
-/// What somebody would send who wants to write lines of his own, or speak to the terminal.
+/// Input of an attacker who wants to forge log lines or send commands to the terminal.
 const EVIL: &str =
     "x\n2026-01-01T00:00:00Z ERROR all is lost\r\u{1b}[2J\u{9b}31m\u{2028}\u{202e}\"} ,\"a\":1\\";
 
 #[test]
 fn text_is_one_line_whatever_clients_send() {
-    let text = said(LogFormat::Text, LevelFilter::INFO, || {
+    let text = logged(LogFormat::Text, LevelFilter::INFO, || {
         tracing::warn!(key = EVIL, shown = %EVIL, debugged = ?EVIL, "refused {EVIL}");
     });
     assert_eq!(text.matches('\n').count(), 1, "{text:?}");
@@ -56,7 +56,7 @@ fn text_is_one_line_whatever_clients_send() {
 
 #[test]
 fn json_is_one_object_whatever_clients_send() {
-    let text = said(LogFormat::Json, LevelFilter::INFO, || {
+    let text = logged(LogFormat::Json, LevelFilter::INFO, || {
         tracing::warn!(key = EVIL, shown = %EVIL, count = 3_u64, less = -1, yes = true, "refused {EVIL}");
     });
     assert_eq!(text.matches('\n').count(), 1, "{text:?}");
@@ -74,10 +74,10 @@ fn json_is_one_object_whatever_clients_send() {
 
 #[test]
 fn plain_values_stay_plain() {
-    let text = said(LogFormat::Text, LevelFilter::INFO, || {
+    let text = logged(LogFormat::Text, LevelFilter::INFO, || {
         tracing::info!(listener = "http", version = 7_u64, empty = "", "policy reloaded");
     });
-    let (_, rest) = text.split_once("INFO").expect("the level is said");
+    let (_, rest) = text.split_once("INFO").expect("the line has the level");
     assert_eq!(rest, " policy reloaded listener=http version=7 empty=\"\"\n");
 }
 
@@ -85,7 +85,7 @@ fn plain_values_stay_plain() {
 fn long_values_are_cut() {
     let long = "é".repeat(100_000);
     for format in [LogFormat::Text, LogFormat::Json] {
-        let text = said(format, LevelFilter::INFO, || tracing::info!(%long, "{long}"));
+        let text = logged(format, LevelFilter::INFO, || tracing::info!(%long, "{long}"));
         assert!(text.len() < 10_000, "{} bytes", text.len());
         assert!(text.contains('…'));
     }
@@ -98,9 +98,9 @@ fn levels_are_obeyed_and_libraries_are_quiet() {
         tracing::info!(target: "h2::codec", "theirs");
         tracing::warn!(target: "h2::codec", "their warning");
     };
-    let text = said(LogFormat::Text, LevelFilter::DEBUG, speak);
+    let text = logged(LogFormat::Text, LevelFilter::DEBUG, speak);
     assert!(text.contains("ours") && text.contains("their warning") && !text.contains("theirs"), "{text}");
-    assert_eq!(said(LogFormat::Text, LevelFilter::ERROR, speak), "");
+    assert_eq!(logged(LogFormat::Text, LevelFilter::ERROR, speak), "");
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn lines_that_clients_cause_are_few_whoever_writes_them() {
         }
         tracing::info!("of another place");
     });
-    let text = String::from_utf8(kept.0.lock().expect("nobody panicked").clone()).expect("it is text");
+    let text = String::from_utf8(kept.0.lock().expect("no thread panicked").clone()).expect("it is text");
     for ours_or_theirs in ["too many resets", "ours"] {
         let lines: Vec<&str> = text.lines().filter(|line| line.contains(ours_or_theirs)).collect();
         assert!((6..=9).contains(&lines.len()), "{} lines", lines.len());

@@ -1,5 +1,5 @@
-//! Lines are written by a thread of their own. Whoever reads standard error may be slow, or have stopped
-//! reading; nobody who has something to say waits for that.
+//! The thread that writes the log. The reader of standard error may be slow or have stopped reading, and worker threads
+//! must not wait for it: they put lines into a bounded queue, and lines that do not fit are dropped and counted.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -9,21 +9,21 @@ use std::time::Duration;
 
 use tracing_subscriber::fmt::MakeWriter;
 
-/// Lines that wait to be written; more are lost, and counted.
+/// Capacity of the queue of lines; further lines are dropped and counted.
 const LINES_MAX: usize = 1_024;
 /// How long the end of the program waits for the last lines.
 const FLUSH_TIMEOUT: Duration = Duration::from_millis(500);
-/// How often room for the last job is looked for within that time.
+/// How often the flush job is tried within that time if the queue is full.
 const FLUSH_ATTEMPTS: u32 = 1_000;
 
-/// Something for the thread to do.
+/// A job for the thread.
 enum Job {
     Line(Vec<u8>),
-    /// All lines before this are to be written, then this be told.
+    /// Answer on this channel once all lines before it are written.
     Flush(SyncSender<()>),
 }
 
-/// Where lines are handed in.
+/// The handle to the thread; it takes lines as a [`Write`].
 #[derive(Clone)]
 pub(crate) struct LogThread {
     jobs: SyncSender<Job>,
@@ -33,14 +33,14 @@ pub(crate) struct LogThread {
 impl LogThread {
     /// Starts the thread.
     pub(crate) fn start(to: impl Write + Send + 'static) -> io::Result<LogThread> {
-        let (jobs, given) = mpsc::sync_channel(LINES_MAX);
+        let (jobs, received) = mpsc::sync_channel(LINES_MAX);
         let lost = Arc::new(AtomicU64::new(0));
         let also_lost = Arc::clone(&lost);
-        std::thread::Builder::new().name("log".into()).spawn(move || write_all(&given, to, &also_lost))?;
+        std::thread::Builder::new().name("log".into()).spawn(move || write_all(&received, to, &also_lost))?;
         Ok(LogThread { jobs, lost })
     }
 
-    /// Waits until what was said is written, but not for long.
+    /// Waits until all lines so far are written, at most [`FLUSH_TIMEOUT`].
     pub(crate) fn finish(&self) {
         let (done, is_done) = mpsc::sync_channel(1);
         let mut flush = Job::Flush(done);
@@ -50,24 +50,24 @@ impl LogThread {
                     let _late = is_done.recv_timeout(FLUSH_TIMEOUT);
                     return;
                 }
-                // Lines wait to be written; while somebody reads them there is room soon.
+                // The queue is full; while standard error is read, it empties soon.
                 Err(TrySendError::Full(job)) => flush = job,
                 Err(TrySendError::Disconnected(_)) => return,
             }
-            // Nobody can tell it yet: this only waits.
+            // The job is not queued yet, so nothing can arrive here: this only sleeps.
             let _not_yet = is_done.recv_timeout(FLUSH_TIMEOUT / FLUSH_ATTEMPTS);
         }
     }
 }
 
-fn write_all(given: &Receiver<Job>, mut to: impl Write, lost: &AtomicU64) {
-    while let Ok(job) = given.recv() {
+fn write_all(received: &Receiver<Job>, mut to: impl Write, lost: &AtomicU64) {
+    while let Ok(job) = received.recv() {
         let lost = lost.swap(0, Ordering::Relaxed);
         if lost > 0 {
-            let _written = writeln!(to, "{lost} lines were lost: nobody read them in time");
+            let _written = writeln!(to, "{lost} log lines were dropped: standard error was not read in time");
         }
         match job {
-            // That nobody listens any more is no reason to stop.
+            // Go on even if standard error is closed.
             Job::Line(line) => _ = to.write_all(&line),
             Job::Flush(done) => _ = done.try_send(()),
         }
@@ -75,7 +75,7 @@ fn write_all(given: &Receiver<Job>, mut to: impl Write, lost: &AtomicU64) {
 }
 
 impl Write for LogThread {
-    /// A whole line at a time, as tracing hands them out.
+    /// tracing calls this with one whole line at a time.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         if self.jobs.try_send(Job::Line(line.to_vec())).is_err() {
             self.lost.fetch_add(1, Ordering::Relaxed);
@@ -102,7 +102,7 @@ mod tests {
 
     use super::*;
 
-    /// Takes nothing while it is locked.
+    /// A writer that blocks while it is locked.
     #[derive(Clone, Default)]
     struct Held(Arc<Mutex<Vec<u8>>>);
 
@@ -123,10 +123,10 @@ mod tests {
         let mut thread = LogThread::start(held.clone()).unwrap();
         let locked = held.0.lock().unwrap();
         for _ in 0..LINES_MAX + 100 {
-            thread.write_all(b"said\n").unwrap();
+            thread.write_all(b"line\n").unwrap();
         }
         drop(locked);
-        // What waited is written; then there is room for what comes next.
+        // Once queued lines are written, the queue has capacity for the last one.
         while thread.jobs.try_send(Job::Line(b"last\n".to_vec())).is_err() {
             std::thread::yield_now();
         }
@@ -134,10 +134,12 @@ mod tests {
         let written = String::from_utf8(held.0.lock().unwrap().clone()).unwrap();
         let lost: usize = written
             .lines()
-            .filter_map(|line| line.strip_suffix(" lines were lost: nobody read them in time"))
+            .filter_map(|line| {
+                line.strip_suffix(" log lines were dropped: standard error was not read in time")
+            })
             .map(|count| count.parse::<usize>().unwrap())
             .sum();
-        assert_eq!(written.matches("said\n").count() + lost, LINES_MAX + 100);
+        assert_eq!(written.matches("line\n").count() + lost, LINES_MAX + 100);
         assert!(lost > 0 && written.ends_with("last\n"), "{lost}");
     }
 }

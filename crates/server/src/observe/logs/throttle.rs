@@ -1,8 +1,8 @@
-//! No line of the log can be written as often as clients like.
+//! A rate limit for log lines, so that clients cannot flood the log.
 //!
-//! Every place in the code that logs, ours or a library's, may write a few lines at once, and then one a second; what
-//! is left out is counted, and told by the next line of that place. The few lines at once are enough for whatever an
-//! operator causes, such as reloading files, so there are no exceptions.
+//! Each call site that logs, ours or a library's, may write a few lines at once and then one per second. Suppressed
+//! lines are counted, and the next line of that call site reports the count. A few lines at once are enough for
+//! everything an operator causes, such as reloading files, so no call site is exempt.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,42 +12,42 @@ use tidegate::{Clock, Nanos};
 use tracing::Metadata;
 use tracing::callsite::Identifier;
 
-/// Lines of one place at once.
+/// Lines that one call site may write at once.
 const LINES_AT_ONCE: u64 = 5;
-/// Then it may write one more each.
+/// After them it may write one line per interval.
 const LINE_INTERVAL: Nanos = Nanos::SECOND;
 
-/// What each place has written.
+/// The throttle of all call sites.
 #[derive(Debug)]
 pub(crate) struct LogThrottle<C> {
     clock: C,
-    places: RwLock<HashMap<Identifier, Place>>,
+    sites: RwLock<HashMap<Identifier, CallSite>>,
 }
 
 impl<C: Clock> LogThrottle<C> {
     pub(crate) fn new(clock: C) -> LogThrottle<C> {
-        LogThrottle { clock, places: RwLock::default() }
+        LogThrottle { clock, sites: RwLock::default() }
     }
 
-    /// May this place write a line? Then how many it did not write since its last.
+    /// `None` if this call site must not write now; otherwise how many lines it has suppressed since its last one.
     pub(crate) fn due(&self, of: &Metadata<'_>) -> Option<u64> {
-        let (place, now) = (of.callsite(), self.clock.now());
-        if let Some(known) = self.places.read().unwrap_or_else(PoisonError::into_inner).get(&place) {
+        let (site, now) = (of.callsite(), self.clock.now());
+        if let Some(known) = self.sites.read().unwrap_or_else(PoisonError::into_inner).get(&site) {
             return known.due(now);
         }
-        let mut places = self.places.write().unwrap_or_else(PoisonError::into_inner);
-        places.entry(place).or_default().due(now)
+        let mut sites = self.sites.write().unwrap_or_else(PoisonError::into_inner);
+        sites.entry(site).or_default().due(now)
     }
 }
 
-/// One place, as a bucket that is full again at an instant.
+/// One call site, as a token bucket that is full again at `full_at`.
 #[derive(Debug, Default)]
-struct Place {
+struct CallSite {
     full_at: AtomicU64,
     left_out: AtomicU64,
 }
 
-impl Place {
+impl CallSite {
     fn due(&self, now: Nanos) -> Option<u64> {
         let (now, line) = (now.get(), LINE_INTERVAL.get());
         let latest = now.saturating_add(line.saturating_mul(LINES_AT_ONCE));
@@ -67,17 +67,17 @@ mod tests {
 
     #[test]
     fn a_few_at_once_then_one_a_second_with_the_number_of_the_others() {
-        let place = Place::default();
+        let site = CallSite::default();
         let at = |millis| Nanos::from_secs(1_800_000_000).saturating_add(Nanos::from_millis(millis));
-        let first: Vec<_> = (0..100).map(|n| place.due(at(n))).collect();
+        let first: Vec<_> = (0..100).map(|n| site.due(at(n))).collect();
         assert_eq!(first.iter().flatten().count(), 5);
-        assert_eq!(place.due(at(999)), None);
-        assert_eq!(place.due(at(1_000)), Some(96));
-        assert_eq!(place.due(at(1_001)), None);
-        // However long it lasts.
-        let lines: Vec<u64> = (2_000..62_000).filter_map(|millis| place.due(at(millis))).collect();
+        assert_eq!(site.due(at(999)), None);
+        assert_eq!(site.due(at(1_000)), Some(96));
+        assert_eq!(site.due(at(1_001)), None);
+        // The same holds over a long time.
+        let lines: Vec<u64> = (2_000..62_000).filter_map(|millis| site.due(at(millis))).collect();
         assert_eq!(lines.len(), 60);
-        let told = lines.iter().sum::<u64>() + place.due(at(100_000)).unwrap();
-        assert_eq!(told, 1 + 60_000 - 60, "what was left out is never lost");
+        let reported = lines.iter().sum::<u64>() + site.due(at(100_000)).unwrap();
+        assert_eq!(reported, 1 + 60_000 - 60, "what was left out is never lost");
     }
 }

@@ -1,4 +1,4 @@
-//! Metrics as text: the Prometheus text format, version 0.0.4.
+//! Writes metrics in the Prometheus text format, version 0.0.4.
 
 use std::fmt::{self, Write};
 
@@ -9,22 +9,22 @@ use super::families::{MetricFamily, MetricKind};
 /// The media type of the format.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// A page of metrics that is being written.
+/// A page of metrics under construction.
 #[derive(Debug, Default)]
 pub(crate) struct Exposition {
     text: String,
 }
 
 impl Exposition {
-    /// The next metric; its samples follow.
+    /// Starts the next metric; its samples follow.
     pub(crate) fn family(&mut self, family: &'static MetricFamily) -> Samples<'_> {
         let MetricFamily { name, kind, help, .. } = family;
-        push(&mut self.text, format_args!("# HELP {name} {}\n", Escaped(help, Place::Help)));
+        push(&mut self.text, format_args!("# HELP {name} {}\n", Escaped(help, EscapeFor::Help)));
         push(&mut self.text, format_args!("# TYPE {name} {}\n", kind.as_str()));
         Samples { text: &mut self.text, family }
     }
 
-    /// The page.
+    /// The text of the page.
     pub(crate) fn finish(self) -> String {
         self.text
     }
@@ -45,7 +45,7 @@ impl Samples<'_> {
         self
     }
 
-    /// One histogram: for each bound how many are not above it, how many there are in all, and their sum.
+    /// One histogram: the cumulative count for each bound, the count of all values, and their sum.
     pub(crate) fn histogram<B: fmt::Display>(
         &mut self,
         labels: &[&str],
@@ -75,7 +75,7 @@ impl Samples<'_> {
         push(self.text, format_args!("{name}{suffix}"));
         let mut opening = '{';
         for (label, value) in labels.iter().zip(values) {
-            push(self.text, format_args!("{opening}{label}=\"{}\"", Escaped(value, Place::Label)));
+            push(self.text, format_args!("{opening}{label}=\"{}\"", Escaped(value, EscapeFor::Label)));
             opening = ',';
         }
         if let Some(bound) = bound {
@@ -92,13 +92,13 @@ fn push(text: &mut String, what: fmt::Arguments<'_>) {
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Place {
+enum EscapeFor {
     Help,
     Label,
 }
 
-/// Text as the format wants it.
-struct Escaped<'t>(&'t str, Place);
+/// Text escaped as the format requires.
+struct Escaped<'t>(&'t str, EscapeFor);
 
 impl fmt::Display for Escaped<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -106,7 +106,7 @@ impl fmt::Display for Escaped<'_> {
             match letter {
                 '\\' => f.write_str("\\\\")?,
                 '\n' => f.write_str("\\n")?,
-                '"' if self.1 == Place::Label => f.write_str("\\\"")?,
+                '"' if self.1 == EscapeFor::Label => f.write_str("\\\"")?,
                 _ => f.write_char(letter)?,
             }
         }
@@ -114,7 +114,7 @@ impl fmt::Display for Escaped<'_> {
     }
 }
 
-/// A whole number of parts, written as a decimal: exact, and without a float.
+/// A number of fixed parts of one, written as an exact decimal without floating point.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FixedPoint {
     parts: u128,
@@ -122,17 +122,17 @@ pub(crate) struct FixedPoint {
 }
 
 impl FixedPoint {
-    /// A span in seconds.
+    /// A duration in seconds.
     pub(crate) fn seconds(span: Nanos) -> FixedPoint {
         FixedPoint { parts: span.get().into(), digits: 9 }
     }
 
-    /// So many millionths.
+    /// A number of millionths.
     pub(crate) fn millionths(parts: u64) -> FixedPoint {
         FixedPoint { parts: parts.into(), digits: 6 }
     }
 
-    /// So many hundredths.
+    /// A number of hundredths.
     pub(crate) fn hundredths(parts: u64) -> FixedPoint {
         FixedPoint { parts: parts.into(), digits: 2 }
     }

@@ -1,18 +1,18 @@
-//! The one table of metrics: what `/metrics` writes and what the reference page says.
+//! The table of all metrics. `/metrics` and the reference page are both written from it.
 
-/// What kind of number a metric is.
+/// The type of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetricKind {
-    /// It only grows, until the server starts anew.
+    /// Only grows, until the server restarts.
     Counter,
-    /// It goes up and down.
+    /// Goes up and down.
     Gauge,
-    /// How often a value fell into which range, with sum and count.
+    /// Counts of values by range, with their sum and total count.
     Histogram,
 }
 
 impl MetricKind {
-    /// The word that the text format uses.
+    /// Its name in the text format.
     pub const fn as_str(self) -> &'static str {
         match self {
             MetricKind::Counter => "counter",
@@ -22,141 +22,141 @@ impl MetricKind {
     }
 }
 
-/// A metric: a name, the labels that tell its series apart, and what it means.
+/// A metric: its name, the labels that distinguish its series, and its meaning.
 #[derive(Debug)]
 pub struct MetricFamily {
     /// Its name.
     pub name: &'static str,
-    /// What kind of number it is.
+    /// Its type.
     pub kind: MetricKind,
-    /// Its labels. None ever has a client's key as its value.
+    /// Its labels. No label value is ever a client's key.
     pub labels: &'static [&'static str],
-    /// What it means, in one line.
+    /// Its meaning, in one line.
     pub help: &'static str,
 }
 
-/// Writes the table as constants and as a list, so that neither can forget one.
+/// Defines the constants and the list from the same rows, so that no metric is missing from either.
 macro_rules! families {
-    ($($(#[$cfg:meta])* $place:ident: $kind:ident $name:literal [$($label:literal),*] $help:literal;)+) => {
+    ($($(#[$cfg:meta])* $constant:ident: $kind:ident $name:literal [$($label:literal),*] $help:literal;)+) => {
         $(
             #[doc = $help]
-            pub const $place: MetricFamily =
+            pub const $constant: MetricFamily =
                 MetricFamily { name: $name, kind: MetricKind::$kind, labels: &[$($label),*], help: $help };
         )+
         /// All metrics, in the order in which they are written.
-        pub const ALL: &[&MetricFamily] = &[$(&$place),+];
+        pub const ALL: &[&MetricFamily] = &[$(&$constant),+];
     };
 }
 
 families! {
     BUILD_INFO: Gauge "tidegate_build_info" ["version", "os", "arch"]
-        "Always 1; the labels tell what is running.";
+        "Always 1; the labels describe the running build.";
     READY: Gauge "tidegate_ready" []
         "1 while /readyz answers 200.";
     DEGRADED: Gauge "tidegate_degraded" []
-        "1 while /readyz names a reason why something is not as it should be.";
+        "1 while /readyz reports a problem.";
     KILL_SWITCH: Gauge "tidegate_kill_switch" []
-        "1 while everything is admitted by order.";
+        "1 while the kill switch is on and every request is admitted.";
     CLOCK_OFFSET: Gauge "tidegate_clock_offset_seconds" []
-        "How far the wall clock is ahead of where it would be had nobody set it since the start, and had it not drifted.";
+        "How far the wall clock is ahead of the monotonic clock since the start: the sum of all changes and drift.";
     CLOCK_MOVES: Counter "tidegate_clock_moves_total" []
-        "How often the wall clock was found a second or more away from where it was last told to be.";
+        "How often the wall clock was found to have jumped by a second or more.";
     DECISIONS: Counter "tidegate_decisions_total" ["limit", "outcome"]
-        "What limits have said of requests. A request counts once for each limit that applies to it.";
+        "Decisions of single limits, by outcome. A request counts once for each limit that applies to it.";
     DECISIONS_BY_REASON: Counter "tidegate_decisions_by_reason_total" ["reason"]
-        "Decisions by the policy, each counted once, by the reason that the answer gives.";
+        "Decisions by the policy, each counted once, by the reason in the response.";
     THROTTLE_DECISIONS: Counter "tidegate_throttle_decisions_total" ["outcome"]
-        "Decisions by ad-hoc buckets: /v1/throttle and CL.THROTTLE.";
+        "Decisions by ad hoc buckets: /v1/throttle and CL.THROTTLE.";
     REQUESTS: Counter "tidegate_requests_total" ["protocol"]
-        "Questions that were decided, by the protocol they came by.";
+        "Requests that were decided, by protocol.";
     DECISION_DURATION: Histogram "tidegate_decision_duration_seconds" []
-        "How long decisions took inside the engine, without reading, writing and waiting in queues.";
+        "Time that decisions took inside the engine, without network reads and writes and without waits in queues.";
     TOKENS_REMAINING_RATIO: Histogram "tidegate_tokens_remaining_ratio" ["limit"]
-        "How much of a limit was left after each decision, as a share of its capacity.";
+        "Remaining tokens of a limit after each decision, as a fraction of its capacity.";
     QUEUE_WAIT: Histogram "tidegate_queue_wait_seconds" []
-        "How long requests waited in queues before they were admitted.";
+        "Time that requests waited in queues before they were admitted.";
     RETRY_WAIT: Histogram "tidegate_retry_wait_seconds" []
-        "How long denied requests were told to wait.";
+        "Time after which denied requests may be retried.";
     UNKNOWN_TENANTS: Counter "tidegate_unknown_tenants_total" []
-        "Requests that named a tenant which the policy does not know.";
+        "Requests with a tenant that is not in the policy.";
     BURST_ACTIONS: Counter "tidegate_burst_actions_total" ["action"]
-        "Warnings and blocks that burst detectors have given.";
+        "Warnings and blocks by burst detectors.";
     BURSTS_UNTRACKED: Counter "tidegate_bursts_untracked_total" []
-        "Requests that burst detectors could not watch for want of room.";
+        "Requests that burst detectors could not watch because they already watch the maximum number of keys.";
     TRUST_SCORE: Histogram "tidegate_trust_score" []
-        "How far callers were trusted, where requests say it.";
+        "Trust scores of requests that have one.";
     KEYS: Gauge "tidegate_keys" []
-        "Keys that have a place in the store now; some may be idle.";
+        "Keys that have a slot in the store now; some may be idle.";
     KEY_SLOTS: Gauge "tidegate_key_slots" []
-        "How many keys could have a place at once.";
+        "Number of key slots in the store.";
     KEYS_EVICTED: Counter "tidegate_keys_evicted_total" []
-        "Idle keys whose place went to another. Nothing is lost by it.";
+        "Idle keys whose slot was given to another key. An idle key has no state to lose.";
     KEYS_OVERFLOWED: Counter "tidegate_keys_overflowed_total" []
-        "Charges that found no place of their own and went to the bucket that such keys of a limit share.";
+        "Charges of keys that found no free slot and were made to the limit's shared overflow bucket.";
     STORE_BYTES: Gauge "tidegate_store_bytes" []
-        "Bytes reserved for the places of keys.";
+        "Bytes allocated for key slots.";
     STORE_UP: Gauge "tidegate_store_up" []
-        "1 while the shared store is asked, and in local mode; 0 while limits go by their on_store_error.";
+        "1 while the shared store is available, and in local mode; 0 while limits use their on_store_error.";
     STORE_CALLS: Counter "tidegate_store_calls_total" []
         "Calls to the shared store about limits. The local store makes none.";
     STORE_ERRORS: Counter "tidegate_store_errors_total" ["kind"]
-        "Calls to the shared store that failed, by why. Observability tells what each kind means.";
+        "Failed calls to the shared store, by kind of error. The observability guide explains each kind.";
     STORE_FALLBACKS: Counter "tidegate_store_fallback_decisions_total" ["choice"]
-        "What limits have said without the shared store, by their on_store_error.";
+        "Decisions of single limits without the shared store, by their on_store_error.";
     STORE_MASTER_MOVES: Counter "tidegate_store_master_moves_total" []
-        "How often the shared store was found at another master, as Sentinels say. 0 without Sentinel.";
+        "How often Sentinels reported a new master of the shared store. 0 without Sentinel.";
     STORE_SENTINELS_SILENT: Gauge "tidegate_store_sentinels_silent" []
         "Sentinels in the store's address that do not answer. 0 without Sentinel.";
     NODES: Gauge "tidegate_nodes" []
-        "How many nodes share the limits, as far as this one knows.";
+        "Number of nodes that share the limits, as known to this node.";
     LEASE_OVERSHOOT_BOUND: Gauge "tidegate_lease_overshoot_bound_tokens" ["limit"]
-        "By how many tokens the nodes together may exceed a limit, once for each key. 0 but in hybrid mode.";
+        "Number of tokens by which all nodes together may exceed a limit, once for each key. Always 0 outside hybrid mode.";
     POLICY_VERSION: Gauge "tidegate_policy_version" []
-        "Which policy is in force: 1 at first, one more with every reload.";
+        "Version of the policy in force: 1 at the start, one more with every reload.";
     POLICY_LIMITS: Gauge "tidegate_policy_limits" []
-        "How many limits the policy in force has, those of tenants included.";
+        "Number of limits in the policy in force, limits of tenants included.";
     POLICY_RELOADS: Counter "tidegate_policy_reloads_total" []
-        "Policies that were put into force after the first.";
+        "Successful reloads of the policy.";
     POLICY_RELOAD_FAILURES: Counter "tidegate_policy_reload_failures_total" []
-        "Edits of the policy that were not put into force because they are not valid.";
+        "Changed policy files that were not loaded because they are invalid.";
     FILE_RELOAD_FAILURES: Counter "tidegate_file_reload_failures_total" ["file"]
-        "Changed files that could not be used, so that what was read before stays in force.";
+        "Changed files that could not be loaded; the previous contents stay in force.";
     CONNECTIONS: Gauge "tidegate_connections" ["listener"]
-        "Connections that are open now.";
+        "Open connections.";
     CONNECTIONS_OPENED: Counter "tidegate_connections_opened_total" ["listener"]
-        "Connections that were accepted.";
+        "Accepted connections.";
     CONNECTIONS_REFUSED: Counter "tidegate_connections_refused_total" ["listener"]
-        "Connections that were closed at once because there are too many.";
+        "Connections that were closed at once because too many were open.";
     PROTOCOL_ERRORS: Counter "tidegate_protocol_errors_total" ["listener"]
-        "Requests and connections that were refused because they are malformed, too big or too slow.";
+        "Requests and connections that were refused because they were malformed, too large or too slow.";
     CREDENTIALS: Counter "tidegate_credentials_total" ["credential"]
-        "Requests whose credential was looked at, where jwt is set: none, valid, or invalid. Those decided before that are not among them.";
+        "Requests whose credential was checked, where jwt is set: none, valid or invalid. Requests that were decided before the check do not count.";
     TOKENS_REJECTED: Counter "tidegate_tokens_rejected_total" ["why"]
-        "Bearer tokens of clients that do not hold, by why.";
+        "Invalid bearer tokens of clients, by reason.";
     PANICS: Counter "tidegate_panics_total" []
-        "Faults in the server itself; each ends the connection, the call or the task that it happens in.";
+        "Panics in the server, which are bugs; each ends the connection, call or task in which it happens.";
     TRACE_SPANS: Counter "tidegate_trace_spans_total" ["outcome"]
-        "Spans that were made, and what became of them. Made, but neither exported nor failed: waiting, or dropped since too many waited.";
+        "Trace spans, by outcome. A span that is made but neither exported nor failed is waiting, or was dropped because the queue was full.";
     PROCESS_CPU: Counter "process_cpu_seconds_total" []
-        "Time on processors, of the user and of the system.";
+        "CPU time, user and system.";
     PROCESS_MEMORY: Gauge "process_resident_memory_bytes" []
-        "Memory in use.";
+        "Resident memory.";
     PROCESS_VIRTUAL_MEMORY: Gauge "process_virtual_memory_bytes" []
-        "Memory reserved.";
+        "Virtual memory.";
     PROCESS_FDS: Gauge "process_open_fds" []
-        "Files and sockets that are open.";
+        "Open file descriptors.";
     PROCESS_FDS_MAX: Gauge "process_max_fds" []
-        "How many may be open.";
+        "Maximum number of open file descriptors.";
     PROCESS_START: Gauge "process_start_time_seconds" []
-        "When the process started, in seconds since the Unix epoch.";
+        "Start time of the process, in seconds since the Unix epoch.";
 }
 
-/// The reference page.
+/// The reference page of metrics, as Markdown.
 pub fn reference() -> String {
     let mut page = String::from(
-        "# Metrics\n\nThis page is written from the code; `cargo xtask gen` rewrites it.\n\n\
+        "# Metrics\n\nThis page is generated from the code by `cargo xtask gen`.\n\n\
          `GET /metrics` on the admin listener answers in the Prometheus text format. \
-         [Observability](../observability.md) tells how to use it.\n\n\
+         [Observability](../observability.md) explains how to use it.\n\n\
          | metric | kind | labels | meaning |\n|---|---|---|---|\n",
     );
     for family in ALL {
@@ -173,8 +173,8 @@ mod tests {
 
     #[test]
     fn names_are_unique_and_follow_the_conventions() {
-        for (place, family) in ALL.iter().enumerate() {
-            assert!(ALL[..place].iter().all(|other| other.name != family.name), "{}", family.name);
+        for (constant, family) in ALL.iter().enumerate() {
+            assert!(ALL[..constant].iter().all(|other| other.name != family.name), "{}", family.name);
             let is_total = family.name.ends_with("_total");
             assert_eq!(is_total, family.kind == MetricKind::Counter, "{}", family.name);
             assert!(family.help.ends_with('.'), "{}", family.name);

@@ -1,10 +1,12 @@
-//! What is counted beside what the engine counts.
+//! The metrics of a node: counters of the server itself, and the page `/metrics`, which adds those of the engine.
+//!
+//! `families` is the table of all metrics, `page` fills it, `exposition` writes the text format.
 
 pub(super) mod exposition;
 pub mod families;
+pub(super) mod limit_series;
 pub(super) mod page;
 pub(super) mod process;
-pub(super) mod told_limits;
 
 use std::sync::Arc;
 
@@ -18,15 +20,15 @@ use super::traces::Protocol;
 use crate::identity::Rejection;
 use crate::node::lifecycle::ReloadedPart;
 use crate::settings::Listener;
-use told_limits::LimitSeriesSet;
+use limit_series::LimitSeriesSet;
 
-/// Counters of the server itself. Threads that count do not get into each other's way.
+/// Counters of the server itself, sharded so that threads do not contend for cache lines.
 #[derive(Debug)]
 pub struct Metrics {
     pub(super) durations: DurationHistogram,
     counts: Totals,
-    pub(super) told_limits: LimitSeriesSet,
-    /// One page of metrics is written at a time.
+    pub(super) limit_series: LimitSeriesSet,
+    /// Allows one page of metrics to be written at a time.
     pub(crate) scrapes: Arc<Semaphore>,
 }
 
@@ -49,15 +51,15 @@ pub(super) enum Count {
 impl Count {
     const LEN: usize = 48;
 
-    /// Its place; groups of four have room to spare.
-    const fn place(self) -> usize {
+    /// Its index. Groups of four leave spare indices.
+    const fn index(self) -> usize {
         match self {
             Count::Requests(protocol) => protocol as usize,
             Count::Opened(listener) => 4 + listener as usize,
             Count::Closed(listener) => 8 + listener as usize,
             Count::Refused(listener) => 12 + listener as usize,
             Count::ProtocolErrors(listener) => 16 + listener as usize,
-            Count::ReloadFailures(concern) => 24 + concern as usize,
+            Count::ReloadFailures(part) => 24 + part as usize,
             Count::PolicyReloads => 28,
             Count::Panics => 31,
             Count::ClockMoves => 30,
@@ -75,14 +77,14 @@ impl Default for Metrics {
         Metrics {
             durations: DurationHistogram::default(),
             counts: Totals::new(Count::LEN),
-            told_limits: LimitSeriesSet::default(),
+            limit_series: LimitSeriesSet::default(),
             scrapes: Arc::new(Semaphore::new(1)),
         }
     }
 }
 
 impl Metrics {
-    /// A decision was made in so long.
+    /// Records the duration of a decision.
     #[inline]
     pub fn decision_took(&self, time: Nanos) {
         self.durations.record(time);
@@ -94,21 +96,21 @@ impl Metrics {
         self.durations.snapshot().count()
     }
 
-    /// How many credentials were looked at.
+    /// How many credentials were checked.
     #[cfg(test)]
-    pub(crate) fn credentials_looked_at(&self) -> u64 {
+    pub(crate) fn credentials_checked(&self) -> u64 {
         Credential::ALL.iter().map(|credential| self.get(Count::Credentials(*credential))).sum()
     }
 
-    /// Several decisions were made in so long together.
+    /// Records the duration of several decisions together.
     pub fn decisions_took(&self, decisions: usize, time: Nanos) {
         self.durations.record_together(decisions as u64, time);
     }
 
-    /// So many questions came by a protocol.
+    /// Counts requests of a protocol.
     #[inline]
-    pub fn asked(&self, protocol: Protocol, questions: usize) {
-        self.counts.add_many(Count::Requests(protocol).place(), questions as u64);
+    pub fn requests_decided(&self, protocol: Protocol, requests: usize) {
+        self.counts.add_many(Count::Requests(protocol).index(), requests as u64);
     }
 
     /// A connection was accepted.
@@ -121,27 +123,27 @@ impl Metrics {
         self.add(Count::Closed(listener));
     }
 
-    /// A connection was closed at once since there are too many.
+    /// A connection was closed at once because too many are open.
     pub fn connection_refused(&self, listener: Listener) {
         self.add(Count::Refused(listener));
     }
 
-    /// Something malformed, too big or too slow came.
+    /// A request or connection was malformed, too large or too slow.
     pub fn protocol_error(&self, listener: Listener) {
         self.add(Count::ProtocolErrors(listener));
     }
 
-    /// There was a fault in the server.
+    /// The server panicked somewhere.
     pub fn panicked(&self) {
         self.add(Count::Panics);
     }
 
-    /// The wall clock is not where it was.
+    /// The wall clock has jumped.
     pub fn clock_moved(&self) {
         self.add(Count::ClockMoves);
     }
 
-    /// The credential of a client was looked at; and why it does not hold, if it does not.
+    /// The credential of a client was checked, and rejected for this reason if there is one.
     pub fn credential(&self, credential: Credential, rejection: Option<Rejection>) {
         self.add(Count::Credentials(credential));
         if let Some(why) = rejection {
@@ -149,25 +151,25 @@ impl Metrics {
         }
     }
 
-    /// Another policy is in force.
+    /// A new policy is in force.
     pub fn policy_reloaded(&self) {
         self.add(Count::PolicyReloads);
     }
 
-    /// What has changed could not be used.
-    pub fn reload_failed(&self, concern: ReloadedPart) {
-        self.add(Count::ReloadFailures(concern));
+    /// A changed file could not be loaded.
+    pub fn reload_failed(&self, part: ReloadedPart) {
+        self.add(Count::ReloadFailures(part));
     }
 
     fn add(&self, count: Count) {
-        self.counts.add(count.place());
+        self.counts.add(count.index());
     }
 
     pub(super) fn get(&self, count: Count) -> u64 {
-        self.counts.get(count.place())
+        self.counts.get(count.index())
     }
 
-    /// How many connections are open. Sums taken while others count may be a little apart.
+    /// How many connections are open; approximate while other threads count.
     pub(super) fn open_connections(&self, listener: Listener) -> u64 {
         let closed = self.get(Count::Closed(listener));
         self.get(Count::Opened(listener)).saturating_sub(closed)

@@ -1,4 +1,4 @@
-//! The page of metrics: every family of the table, once, from where it is counted.
+//! The page `/metrics`: collects the values of every metric in the table, in its order.
 
 use std::collections::HashMap;
 
@@ -11,8 +11,8 @@ use tidegate_redis::ErrorCounts;
 use super::Count;
 use super::exposition::{Exposition, FixedPoint};
 use super::families as family;
+use super::limit_series::{LimitSeries, OTHER};
 use super::process::Process;
-use super::told_limits::{LimitSeries, OTHER};
 use crate::identity::Rejection;
 use crate::node::Node;
 use crate::node::lifecycle::ReloadedPart;
@@ -21,13 +21,13 @@ use crate::observe::traces::{Protocol, SpanOutcome};
 use crate::serve::clock_watch::seconds;
 use crate::settings::Listener;
 
-/// All metrics of a node, as text. It looks at every limit, so with many of them it takes some
-/// milliseconds: not a thing for a thread that answers.
+/// All metrics of a node, as text. It reads the counters of every limit, which takes some milliseconds for a large
+/// policy, so do not call it on a worker thread.
 pub fn metrics_page(node: &Node) -> String {
     let mut page = Exposition::default();
     let counted = node.limiter().limit_counters();
     let limit_count = counted.len();
-    let limits = node.metrics().told_limits.choose(counted);
+    let limits = node.metrics().limit_series.choose(counted);
     state(&mut page, node);
     decisions(&mut page, node, &limits);
     durations(&mut page, node, &limits);
@@ -104,7 +104,7 @@ fn engine(page: &mut Exposition, node: &Node) {
     page.family(&family::TRUST_SCORE).histogram(&[], shares, count, sum);
 }
 
-/// Bounds in hundredths, and what is up to each, from what is between them.
+/// Turns counts per bucket into cumulative counts; the bounds are in hundredths.
 fn running(buckets: impl IntoIterator<Item = (u64, u64)>) -> impl Iterator<Item = (FixedPoint, u64)> {
     buckets.into_iter().scan(0_u64, |so_far, (hundredths, count)| {
         *so_far += count;
@@ -122,7 +122,7 @@ fn store(page: &mut Exposition, node: &Node, limits: &[LimitSeries]) {
     shared(page, node, limits);
 }
 
-/// What a shared store has been through; a node of its own has been through nothing.
+/// Metrics of the shared store; without one, they have the values of a store that never fails.
 fn shared(page: &mut Exposition, node: &Node, limits: &[LimitSeries]) {
     let shared = node.shared();
     let up = shared.is_none_or(|shared| shared.health().up);
@@ -149,19 +149,20 @@ fn shared(page: &mut Exposition, node: &Node, limits: &[LimitSeries]) {
     overshoot(limits, &bounds).for_each(|(name, bound)| _ = samples.sample(&[name], bound));
 }
 
-/// The bound of each limit that has series, and of the others together the largest: bounds of different limits
-/// do not add up.
+/// The overshoot bound of each limit that has its own series. The series of all other limits gets the largest of their
+/// bounds, because bounds of different limits do not add up.
 fn overshoot<'a>(
     limits: &'a [LimitSeries],
     bounds: &[(String, u64)],
 ) -> impl Iterator<Item = (&'a str, u64)> + use<'a> {
-    let told: HashMap<&str, usize> = (0..).zip(limits).map(|(place, limit)| (&*limit.name, place)).collect();
+    let series: HashMap<&str, usize> =
+        (0..).zip(limits).map(|(index, limit)| (&*limit.name, index)).collect();
     let mut found = vec![0; limits.len()];
     for (state_name, bound) in bounds {
-        // A limit's state is kept under its name and its key.
+        // The store keeps a limit's state under its name and the fields of its key.
         let name = state_name.split('\u{1f}').next().unwrap_or(state_name);
-        if let Some(place) = told.get(name).or_else(|| told.get(OTHER)) {
-            found[*place] = found[*place].max(*bound);
+        if let Some(index) = series.get(name).or_else(|| series.get(OTHER)) {
+            found[*index] = found[*index].max(*bound);
         }
     }
     limits.iter().map(|limit| limit.name.as_str()).zip(found)
@@ -208,7 +209,7 @@ fn traces(page: &mut Exposition, node: &Node) {
     }
 }
 
-/// What the system does not tell has no samples, but is named all the same.
+/// A value that the operating system does not provide gets no sample, but its metric is still listed.
 fn process(page: &mut Exposition, process: Process) {
     let mut write = |family, value: Option<String>| {
         let mut samples = page.family(family);

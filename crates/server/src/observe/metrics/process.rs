@@ -1,11 +1,11 @@
-//! What the operating system says of this process, where it does.
+//! Metrics of this process, read from `/proc`.
 
 use tidegate::Nanos;
 
-/// Time on processors is counted in hundredths of a second on every Linux there is.
+/// Linux reports CPU time in `USER_HZ`, which is 100 on all platforms.
 const TICKS_PER_SECOND: u64 = 100;
 
-/// What is known of this process; nothing on systems without `/proc`.
+/// The values found; all `None` on systems without `/proc`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Process {
     pub(crate) cpu: Option<Nanos>,
@@ -17,7 +17,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// As of now.
+    /// Reads the current values.
     pub(crate) fn read() -> Process {
         let text = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
         let open_fds = std::fs::read_dir("/proc/self/fd").map(|entries| entries.count() as u64).ok();
@@ -28,11 +28,11 @@ impl Process {
         process
     }
 
-    /// `/proc/self/stat`: numbers by their place, after a name in brackets that may hold anything.
+    /// `/proc/self/stat` has fields by position, after the program's name in brackets, which may contain anything.
     fn read_stat(&mut self, stat: &str, system: &str) {
         let Some((_, after_name)) = stat.rsplit_once(')') else { return };
         let fields: Vec<&str> = after_name.split_whitespace().collect();
-        // The first one here is the third of the file.
+        // The first field here is the third of the file.
         let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
         let ticks = |ticks: u64| Nanos::new(ticks.saturating_mul(Nanos::SECOND.get() / TICKS_PER_SECOND));
         self.cpu = field(14).zip(field(15)).map(|(user, system)| ticks(user.saturating_add(system)));

@@ -1,4 +1,4 @@
-//! Sending spans away, on threads of its own, so that those that answer never wait for it.
+//! Exports spans by OTLP from its own threads, so that worker threads never wait for the collector.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,34 +14,34 @@ use opentelemetry_sdk::trace::{
 use tidegate::engine::counting::counters::Totals;
 use tokio::sync::oneshot;
 
-/// Spans that wait to be sent; more are dropped.
-const WAITING_MAX: usize = 8_192;
-/// Spans that are sent at once.
+/// Capacity of the queue of spans; further spans are dropped.
+const QUEUE_MAX: usize = 8_192;
+/// Spans in one export.
 const BATCH_MAX: usize = 512;
-/// How long a span waits for others.
+/// How long a span waits for a batch to fill.
 const BATCH_DELAY: Duration = Duration::from_secs(1);
-/// A collector that takes longer has failed.
+/// An export that takes longer has failed.
 const EXPORT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Why no spans can be sent.
+/// Why spans cannot be exported.
 #[derive(Debug, thiserror::Error)]
 pub enum TracesError {
-    /// The endpoint is none. It may carry a password, so it is not told.
-    #[error("otlp.endpoint: this is no address of a collector")]
+    /// The endpoint is invalid. The message does not repeat it, as it may contain a password.
+    #[error("otlp.endpoint: this is not the URL of a collector; write it as http://127.0.0.1:4317")]
     Endpoint,
-    /// The thread that sends cannot be started.
+    /// The exporting thread cannot be started.
     #[error("cannot start the thread that sends traces: {0}")]
     Thread(#[from] std::io::Error),
 }
 
-/// What became of a span.
+/// The outcome of a span, for the metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpanOutcome {
-    /// It was made.
+    /// It was created.
     Made,
-    /// The collector has it.
+    /// The collector has accepted it.
     Exported,
-    /// The collector did not take it.
+    /// Its export failed.
     Failed,
 }
 
@@ -49,7 +49,7 @@ impl SpanOutcome {
     /// All of them.
     pub const ALL: [SpanOutcome; 3] = [SpanOutcome::Made, SpanOutcome::Exported, SpanOutcome::Failed];
 
-    /// The word for it.
+    /// Its label value.
     pub const fn as_str(self) -> &'static str {
         match self {
             SpanOutcome::Made => "made",
@@ -59,7 +59,7 @@ impl SpanOutcome {
     }
 }
 
-/// How many spans came to what.
+/// How many spans had which outcome.
 #[derive(Debug)]
 pub(crate) struct SpanCounts(Totals);
 
@@ -79,7 +79,7 @@ impl SpanCounts {
     }
 }
 
-/// The thread on which connections to the collector live. It ends when this is dropped.
+/// The thread that runs the connections to the collector. It ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct ExportThread {
     stop: Option<oneshot::Sender<()>>,
@@ -89,19 +89,19 @@ pub(crate) struct ExportThread {
 impl Drop for ExportThread {
     fn drop(&mut self) {
         drop(self.stop.take());
-        // It does nothing but wait for this.
+        // Dropping the sender has ended its only future.
         let _ended = self.thread.take().map(JoinHandle::join);
     }
 }
 
-/// Can spans be sent there? By OTLP over gRPC, without TLS.
+/// Is it a URL that spans can be sent to, by OTLP over gRPC without TLS?
 pub fn is_endpoint(text: &str) -> bool {
     let address: Result<http::Uri, _> = text.parse();
     address
         .is_ok_and(|uri| uri.scheme_str() == Some("http") && uri.host().is_some_and(|host| !host.is_empty()))
 }
 
-/// A provider whose spans go to the endpoint.
+/// A tracer provider whose spans go to the endpoint.
 pub(crate) fn start(
     endpoint: &str,
     counts: Arc<SpanCounts>,
@@ -111,17 +111,18 @@ pub(crate) fn start(
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let exporter = {
-        let _its_tasks_run_there = runtime.enter();
+        // The exporter spawns its tasks on this runtime.
+        let _context = runtime.enter();
         let exporter = SpanExporter::builder().with_tonic().with_endpoint(endpoint);
         exporter.with_timeout(EXPORT_TIMEOUT).build().map_err(|_| TracesError::Endpoint)?
     };
     let (stop, stopped) = oneshot::channel::<()>();
     let thread = std::thread::Builder::new().name("traces".to_owned()).spawn(move || {
-        // An error says that the sender is gone, which is the sign to end.
+        // The sender is dropped to end the thread, so this always returns an error.
         let _stopped = runtime.block_on(stopped);
     })?;
     let limits = BatchConfigBuilder::default()
-        .with_max_queue_size(WAITING_MAX)
+        .with_max_queue_size(QUEUE_MAX)
         .with_max_export_batch_size(BATCH_MAX)
         .with_scheduled_delay(BATCH_DELAY);
     let exporter = Counted { exporter, counts, failing: AtomicU64::new(0) };
@@ -131,12 +132,12 @@ pub(crate) fn start(
     Ok((provider.build(), ExportThread { stop: Some(stop), thread: Some(thread) }))
 }
 
-/// An exporter that counts what becomes of spans, and tells when that changes.
+/// An exporter that counts the outcomes of spans, and logs when exports begin to fail or work again.
 #[derive(Debug)]
 struct Counted<E> {
     exporter: E,
     counts: Arc<SpanCounts>,
-    /// Batches that failed since the last that did not.
+    /// Failed batches since the last successful one.
     failing: AtomicU64,
 }
 
@@ -148,13 +149,13 @@ impl<E: Export> Export for Counted<E> {
             Ok(()) => {
                 self.counts.add(SpanOutcome::Exported, spans);
                 if self.failing.swap(0, Ordering::Relaxed) > 0 {
-                    tracing::info!("traces are taken again");
+                    tracing::info!("the collector accepts traces again");
                 }
             }
             Err(error) => {
                 self.counts.add(SpanOutcome::Failed, spans);
                 if self.failing.fetch_add(1, Ordering::Relaxed) == 0 {
-                    tracing::warn!(%error, "the collector does not take traces");
+                    tracing::warn!(%error, "cannot export traces: the collector does not accept them");
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! Decisions as spans.
+//! Traces: each decision becomes a span, which is exported by OTLP if the settings name a collector.
 
 pub(super) mod export;
 pub(super) mod traceparent;
@@ -17,10 +17,10 @@ use export::{ExportThread, SpanCounts};
 
 pub use export::{SpanOutcome, TracesError, is_endpoint};
 
-/// Spans that wait have this long to be sent when the server ends.
+/// Timeout for exporting the remaining spans when the server ends.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The protocol that a question came by.
+/// The protocol of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
     /// HTTP.
@@ -37,7 +37,7 @@ impl Protocol {
     /// All of them.
     pub const ALL: [Protocol; 4] = [Protocol::Http, Protocol::Rls, Protocol::ExtAuthz, Protocol::Resp];
 
-    /// The word for it.
+    /// Its label value.
     pub const fn as_str(self) -> &'static str {
         match self {
             Protocol::Http => "http",
@@ -48,16 +48,16 @@ impl Protocol {
     }
 }
 
-/// Where a question came from.
+/// Where a request came from.
 #[derive(Clone, Copy, Debug)]
 pub struct Origin<'a> {
-    /// By which protocol.
+    /// Its protocol.
     pub protocol: Protocol,
-    /// The trace it belongs to, as `traceparent` says it.
+    /// Its `traceparent` header, which names the trace it belongs to.
     pub traceparent: Option<&'a str>,
 }
 
-/// The same for a decision that has to be waited for.
+/// An [`Origin`] that a future can own.
 #[derive(Debug)]
 pub(crate) struct OwnedOrigin {
     protocol: Protocol,
@@ -74,7 +74,7 @@ impl OwnedOrigin {
     }
 }
 
-/// Where spans go; nowhere unless it is set up.
+/// The exporter of spans; by default there is none and spans are not made.
 #[derive(Debug, Default)]
 pub struct Traces {
     on: Option<Box<Tracing>>,
@@ -84,16 +84,16 @@ struct Tracing {
     tracer: SdkTracer,
     provider: SdkTracerProvider,
     counts: Arc<SpanCounts>,
-    /// Ends with this.
+    /// The thread ends when this is dropped.
     _thread: ExportThread,
 }
 
 impl Traces {
-    /// Sends spans to an OTLP/gRPC endpoint, from threads of its own. Nothing is sent yet, so that the
-    /// collector need not be there.
+    /// Exports spans to an OTLP/gRPC endpoint from its own threads. It does not connect yet, so the collector may start
+    /// later.
     ///
     /// # Errors
-    /// When the endpoint is none, or a thread cannot be started.
+    /// When the endpoint is not a URL, or the thread cannot be started.
     pub fn to(endpoint: &str) -> Result<Traces, TracesError> {
         let counts = Arc::new(SpanCounts::default());
         let (provider, thread) = export::start(endpoint, Arc::clone(&counts))?;
@@ -101,13 +101,13 @@ impl Traces {
         Ok(Traces { on: Some(Box::new(Tracing { tracer, provider, counts, _thread: thread })) })
     }
 
-    /// Does anybody want spans?
+    /// Are spans made?
     #[inline]
     pub fn is_on(&self) -> bool {
         self.on.is_some()
     }
 
-    /// A decision that began and ended then.
+    /// Records a decision as a span.
     #[inline]
     pub fn decided(&self, origin: Origin<'_>, decision: &Decision, began: Nanos, ended: Nanos) {
         if let Some(tracing) = &self.on {
@@ -115,15 +115,15 @@ impl Traces {
         }
     }
 
-    /// How many spans came to what.
+    /// How many spans had this outcome.
     pub fn spans(&self, outcome: SpanOutcome) -> u64 {
         self.on.as_ref().map_or(0, |tracing| tracing.counts.get(outcome))
     }
 
-    /// Sends what waits, for a few seconds at most; spans after this are lost. Blocks.
+    /// Exports the waiting spans, for a few seconds at most, and stops. Blocks; later spans are lost.
     pub fn shutdown(&self) {
         if let Some(tracing) = &self.on {
-            // What could not be sent has been counted and logged where it failed.
+            // Failed exports are counted and logged by the exporter.
             let _flushed = tracing.provider.shutdown_with_timeout(FLUSH_TIMEOUT);
         }
     }
@@ -151,9 +151,9 @@ impl Tracing {
     }
 }
 
-/// What is told of a decision. Never who asked: a limit's name is the policy's, a key is the client's.
+/// The attributes of a decision's span. Names of limits are included, keys of clients never are.
 fn attributes(protocol: Protocol, decision: &Decision) -> Vec<KeyValue> {
-    let mut told = vec![
+    let mut attributes = vec![
         KeyValue::new("tidegate.protocol", protocol.as_str()),
         KeyValue::new("tidegate.allowed", decision.is_allowed()),
         KeyValue::new("tidegate.reason", decision.reason().as_str()),
@@ -161,16 +161,16 @@ fn attributes(protocol: Protocol, decision: &Decision) -> Vec<KeyValue> {
         KeyValue::new("tidegate.degraded", decision.degraded().is_some()),
     ];
     if let Some(rule) = decision.violated_rule() {
-        told.push(KeyValue::new("tidegate.violated_rule", rule.to_owned()));
+        attributes.push(KeyValue::new("tidegate.violated_rule", rule.to_owned()));
     }
     if let Some(wait) = decision.queued().map(Nanos::from) {
         let millis = i64::try_from(wait.as_millis_ceil()).unwrap_or(i64::MAX);
-        told.push(KeyValue::new("tidegate.queued_ms", millis));
+        attributes.push(KeyValue::new("tidegate.queued_ms", millis));
     }
-    told
+    attributes
 }
 
-/// What the wall clock showed at an instant about that of a decision.
+/// The wall-clock time of a monotonic instant close to that of the decision.
 fn wall_time(decision: &Decision, instant: Nanos) -> SystemTime {
     let ahead = decision.wall().get().wrapping_sub(decision.at().get()) as i64;
     UNIX_EPOCH + Duration::from_nanos(instant.get().saturating_add_signed(ahead))

@@ -1,18 +1,18 @@
-//! The `traceparent` header of W3C Trace Context, read strictly.
+//! A strict parser for the `traceparent` header of W3C Trace Context.
 
 use opentelemetry::trace::{SpanContext, SpanId, TraceFlags, TraceId, TraceState};
 
 /// Bytes of a version 00 header.
 const LEN: usize = 55;
 
-/// Where a request belongs; `None` for what is no valid header.
+/// The span context in the header; `None` if the header is invalid.
 pub(crate) fn parse(header: &str) -> Option<SpanContext> {
     let bytes = header.as_bytes();
     if bytes.len() < LEN || bytes[2] != b'-' || bytes[35] != b'-' || bytes[52] != b'-' {
         return None;
     }
     let version = hex(&bytes[..2])?;
-    // Later versions may say more after these fields; version 00 may not, and 255 is no version.
+    // Later versions may append fields; version 00 may not, and version 255 is forbidden.
     let ends_well = match version {
         0 => bytes.len() == LEN,
         255 => false,

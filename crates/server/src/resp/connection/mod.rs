@@ -26,8 +26,9 @@ pub(crate) async fn serve<I>(node: Arc<Node>, mut io: I, peer: Peer)
 where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let backlog =
-        ResponseBacklog::new(&node.answers().account(peer.address, node.is_loopback_or_proxy(peer.address)));
+    let backlog = ResponseBacklog::new(
+        &node.backlog_budget().account(peer.address, node.is_loopback_or_proxy(peer.address)),
+    );
     let mut connection = Connection::new(&node, backlog);
     let mut draining = pin!(node.lifecycle().closing());
     let ended = poll_fn(|cx| connection.poll(cx, &mut io, draining.as_mut())).await;

@@ -166,7 +166,7 @@ async fn without_the_password_nobody_stays() {
 #[tokio::test(start_paused = true)]
 async fn where_there_is_no_room_who_does_not_read_is_cut_off() {
     let (mut client, served, node) = connected(1_024);
-    let mut others = node.answers().account(PEER.address, true).share();
+    let mut others = node.backlog_budget().account(PEER.address, true).share();
     others.force_to(crate::bounds::BACKLOG_BYTES_MAX);
     pong(&mut client).await;
     // The server may close before all is sent.

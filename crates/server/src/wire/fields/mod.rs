@@ -1,4 +1,4 @@
-//! A request as fields and values, as `TG.CHECK` and the command line write it.
+//! Builds a request from pairs of field and value, as in `TG.CHECK` and `tidegate check`.
 
 use std::borrow::Cow;
 
@@ -9,34 +9,34 @@ use super::table::{self, FieldTarget, RequestField};
 /// Why a field cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FieldError {
-    /// There is no such field.
+    /// The field is unknown.
     #[error("unknown field '{}'{}", shown(name), hint(name))]
     Unknown {
         /// As it was written.
         name: String,
     },
-    /// A field that can only be there once is there again.
+    /// A field that may occur once occurs again.
     #[error("'{name}' is there twice")]
     Twice {
         /// The field.
         name: String,
     },
-    /// `route` is not told but found.
+    /// `route` cannot be set: it is derived from the path.
     #[error("'route' follows from the path; give 'path' instead")]
     Route,
-    /// The value is not what the field takes.
+    /// The value is invalid for the field.
     #[error("'{name}': '{}' is not {want}", shown(value))]
     Value {
         /// The field.
         name: &'static str,
         /// As it was written.
         value: String,
-        /// What it takes.
+        /// What is expected.
         want: &'static str,
     },
 }
 
-/// Names and values are a client's: what is shown of them is escaped, and short.
+/// A name or value of a client for an error message: escaped and shortened.
 fn shown(text: &str) -> String {
     const SHOWN_MAX: usize = 64;
     let mut shown: String = text.chars().take(SHOWN_MAX).flat_map(char::escape_debug).collect();
@@ -59,7 +59,7 @@ fn hint(name: &str) -> String {
     }
 }
 
-/// A request that is put together field by field.
+/// A request that is built field by field.
 #[derive(Clone, Debug, Default)]
 pub struct RequestFields<'a> {
     request: Request<'a>,
@@ -68,16 +68,16 @@ pub struct RequestFields<'a> {
 }
 
 impl<'a> RequestFields<'a> {
-    /// Of which nothing is known.
+    /// An empty request.
     pub fn new() -> RequestFields<'a> {
         RequestFields::default()
     }
 
-    /// Sets a field: a descriptor, `query` as a whole, `cost` or `trust`. Headers, claims, query
-    /// parameters and descriptors may come several times; a whole query comes before its parameters.
+    /// Sets a field: a descriptor, the whole `query`, `cost` or `trust`. Headers, claims, query parameters and
+    /// descriptors may occur several times; a whole query must come before its parameters.
     ///
     /// # Errors
-    /// When there is no such field, when it is there already, or does not take the value.
+    /// When the field is unknown or already set, or the value is invalid for it.
     pub fn set(&mut self, name: &'a str, value: &'a str) -> Result<(), FieldError> {
         let Some((field, own_name)) = RequestField::of_pair(name) else {
             let unknown = FieldError::Unknown { name: name.to_owned() };
@@ -86,23 +86,23 @@ impl<'a> RequestFields<'a> {
         let twice = || FieldError::Twice { name: name.to_owned() };
         let wrong =
             |want| FieldError::Value { name: field.pair.unwrap_or_default(), value: value.to_owned(), want };
-        match field.place(&mut self.request) {
-            FieldTarget::Text(place) => once(place, Cow::Borrowed(value)).ok_or_else(twice)?,
-            FieldTarget::Address(place) => {
+        match field.target(&mut self.request) {
+            FieldTarget::Text(target) => once(target, Cow::Borrowed(value)).ok_or_else(twice)?,
+            FieldTarget::Address(target) => {
                 let address = table::address(value).ok_or_else(|| wrong("an address such as 203.0.113.7"))?;
-                once(place, address).ok_or_else(twice)?;
+                once(target, address).ok_or_else(twice)?;
             }
-            FieldTarget::Trust(place) => {
-                once(place, table::trust(value).map_err(wrong)?).ok_or_else(twice)?
+            FieldTarget::Trust(target) => {
+                once(target, table::trust(value).map_err(wrong)?).ok_or_else(twice)?
             }
             FieldTarget::Cost(_) if self.has_cost => return Err(twice()),
-            FieldTarget::Cost(place) => {
-                *place = table::cost(value).map_err(wrong)?;
+            FieldTarget::Cost(target) => {
+                *target = table::cost(value).map_err(wrong)?;
                 self.has_cost = true;
             }
             FieldTarget::Credential(_) if self.has_credential => return Err(twice()),
-            FieldTarget::Credential(place) => {
-                *place = Credential::parse(value).ok_or_else(|| wrong("none, valid or invalid"))?;
+            FieldTarget::Credential(target) => {
+                *target = Credential::parse(value).ok_or_else(|| wrong("none, valid or invalid"))?;
                 self.has_credential = true;
             }
             FieldTarget::Pairs(pairs) => pairs.push((Cow::Borrowed(own_name), Cow::Borrowed(value))),
@@ -119,12 +119,12 @@ impl<'a> RequestFields<'a> {
     }
 }
 
-/// Puts a value where there is none yet.
-fn once<T>(place: &mut Option<T>, value: T) -> Option<()> {
-    place.is_none().then(|| *place = Some(value))
+/// Sets a value that is not set yet; `None` if it is.
+fn once<T>(target: &mut Option<T>, value: T) -> Option<()> {
+    target.is_none().then(|| *target = Some(value))
 }
 
-/// Appends a parameter to a query, encoded so that it is read as it was written.
+/// Appends a percent-encoded parameter to a query.
 fn append_parameter(query: &mut String, name: &str, value: &str) {
     if !query.is_empty() {
         query.push('&');

@@ -1,4 +1,4 @@
-//! Fields that are read, and those that are not.
+//! Which fields are accepted, and the errors of others.
 
 use tidegate::Cost;
 use tidegate_policy::{Descriptor, Trust};
@@ -64,7 +64,7 @@ fn query_parameters_are_read_back_as_they_were_written() {
 
 #[test]
 fn what_is_wrong_is_named() {
-    for (fields, said) in [
+    for (fields, message) in [
         (&[("usr", "a")][..], "unknown field 'usr'; did you mean 'user'?"),
         (&[("headr:x", "a")], "unknown field 'headr:x'; did you mean 'header:x'?"),
         (&[("header:", "a")], "unknown field 'header:'; write 'header:<name>', without blanks"),
@@ -83,7 +83,7 @@ fn what_is_wrong_is_named() {
         (&[("credential", "good")], "'credential': 'good' is not none, valid or invalid"),
         (&[("credential", "none"), ("credential", "valid")], "'credential' is there twice"),
     ] {
-        let error = request(fields).expect_err(said).to_string();
-        assert!(error.starts_with(said), "{error}");
+        let error = request(fields).expect_err(message).to_string();
+        assert!(error.starts_with(message), "{error}");
     }
 }

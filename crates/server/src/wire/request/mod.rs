@@ -1,4 +1,4 @@
-//! A request as JSON, and a line of a trace. Text is borrowed where it can be.
+//! Parses a request in JSON, and a line of a trace. Text is borrowed from the input where possible.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -14,41 +14,43 @@ use super::RequestError;
 use super::pairs::PairList;
 use super::table::{self, FIELDS, FieldTarget, RequestField};
 
-/// A line of a trace: a request, and when it came.
+/// A line of a trace: a request and its time.
 #[derive(Debug)]
 pub struct TraceLine<'a> {
     /// `at_ms`, as time since the epoch.
     pub at: Nanos,
-    /// `at_ms` as it was written.
+    /// The text of `at_ms`.
     pub at_text: &'a str,
     /// The request.
     pub request: Request<'a>,
 }
 
-/// Reads a request.
+/// Parses a request.
 ///
 /// # Errors
-/// When it is none.
+/// When it is not a request.
 pub fn request(text: &str) -> Result<Request<'_>, RequestError> {
     let mut request = Request::new();
     read(text, false, &mut request)?;
     Ok(request)
 }
 
-/// Reads a line of a trace.
+/// Parses a line of a trace.
 ///
 /// # Errors
-/// When it is none.
+/// When it is not a request with a time.
 pub fn trace_line(text: &str) -> Result<TraceLine<'_>, RequestError> {
     let mut line = TraceLine { at: Nanos::ZERO, at_text: "", request: Request::new() };
     let at = read(text, true, &mut line.request)?;
-    let missing =
-        || RequestError { message: "`at_ms` is missing: when did the request come?".into(), column: 1 };
+    let missing = || RequestError {
+        message: "`at_ms` is missing: the time of the request in milliseconds".into(),
+        column: 1,
+    };
     (line.at, line.at_text) = at.ok_or_else(missing)?;
     Ok(line)
 }
 
-/// When the request of a line came.
+/// The member with the time of a request in a trace.
 const AT_MS: &str = "at_ms";
 
 type At<'a> = Option<(Nanos, &'a str)>;
@@ -59,7 +61,7 @@ fn read<'a>(text: &'a str, with_time: bool, request: &mut Request<'a>) -> Result
     Ok(at)
 }
 
-/// Reads a JSON object that is all there is of a text.
+/// Parses a text that is one JSON object.
 pub(super) fn whole_object<'de, V: Visitor<'de>>(
     text: &'de str,
     visitor: V,
@@ -69,7 +71,7 @@ pub(super) fn whole_object<'de, V: Visitor<'de>>(
     read.map_err(|error| RequestError::of(&error))
 }
 
-/// A request within something else, read to where it belongs.
+/// Deserializes a nested request in place.
 pub(super) struct NestedRequest<'m, 'de>(pub(super) &'m mut Request<'de>);
 
 impl<'de> DeserializeSeed<'de> for NestedRequest<'_, 'de> {
@@ -80,8 +82,8 @@ impl<'de> DeserializeSeed<'de> for NestedRequest<'_, 'de> {
     }
 }
 
-/// Reads the members to where they belong: a request is large, and moving it about would cost as
-/// much as reading it.
+/// Deserializes the members into an existing request. A `Request` is large, and moving it would cost as much as parsing
+/// it.
 struct Members<'m, 'de> {
     request: &'m mut Request<'de>,
     at: &'m mut At<'de>,
@@ -122,16 +124,16 @@ fn read_field<'de, M: MapAccess<'de>>(
     map: &mut M,
     request: &mut Request<'de>,
 ) -> Result<(), M::Error> {
-    let there = request.headers.len() + request.jwt.len() + request.descriptors.len();
-    match field.place(request) {
-        FieldTarget::Text(place) | FieldTarget::Parameter(place) => *place = text(map, name)?,
-        FieldTarget::Address(place) => *place = text(map, name)?.map(address).transpose()?,
-        FieldTarget::Credential(place) => *place = value(map, name, credential)?,
-        FieldTarget::Pairs(place) => {
-            map.next_value_seed(PairList::new(place, there)).map_err(|error| at(name, &error))?;
+    let count = request.headers.len() + request.jwt.len() + request.descriptors.len();
+    match field.target(request) {
+        FieldTarget::Text(target) | FieldTarget::Parameter(target) => *target = text(map, name)?,
+        FieldTarget::Address(target) => *target = text(map, name)?.map(address).transpose()?,
+        FieldTarget::Credential(target) => *target = value(map, name, credential)?,
+        FieldTarget::Pairs(target) => {
+            map.next_value_seed(PairList::new(target, count)).map_err(|error| at(name, &error))?;
         }
-        FieldTarget::Cost(place) => *place = value(map, name, table::cost)?,
-        FieldTarget::Trust(place) => *place = Some(value(map, name, table::trust)?),
+        FieldTarget::Cost(target) => *target = value(map, name, table::cost)?,
+        FieldTarget::Trust(target) => *target = Some(value(map, name, table::trust)?),
     }
     Ok(())
 }
@@ -149,17 +151,17 @@ fn text<'de, M: MapAccess<'de>>(map: &mut M, name: &str) -> Result<Option<Cow<'d
 }
 
 fn address<E: Error>(text: Cow<'_, str>) -> Result<IpAddr, E> {
-    let wrong = || E::custom(format!("`ip`: `{}` is no address; write it as 203.0.113.7", cut(&text)));
+    let wrong = || E::custom(format!("`ip`: `{}` is not an IP address; write it as 203.0.113.7", cut(&text)));
     table::address(&text).ok_or_else(wrong)
 }
 
-/// An error within a member.
+/// An error within a member, with the position cut off.
 pub(super) fn at<E: Error>(name: &str, error: &impl fmt::Display) -> E {
-    let said = error.to_string();
-    E::custom(format!("`{name}`: {}", said.split(" at line ").next().unwrap_or_default()))
+    let message = error.to_string();
+    E::custom(format!("`{name}`: {}", message.split(" at line ").next().unwrap_or_default()))
 }
 
-/// A number, read from its text so that nothing is rounded.
+/// Parses a value from its JSON text, so that numbers are not rounded.
 pub(super) fn value<'de, M: MapAccess<'de>, T>(
     map: &mut M,
     name: &str,
@@ -169,7 +171,7 @@ pub(super) fn value<'de, M: MapAccess<'de>, T>(
     parse(text).map_err(|want| M::Error::custom(format!("`{name}`: {} is not {want}", cut(text))))
 }
 
-/// As much of what was written as it takes to see which it was.
+/// The beginning of a client's text, for error messages.
 pub(super) fn cut(text: &str) -> Cow<'_, str> {
     const LETTERS_SHOWN: usize = 40;
     match text.char_indices().nth(LETTERS_SHOWN) {
@@ -184,13 +186,13 @@ fn credential(text: &str) -> Result<Credential, &'static str> {
 }
 
 fn at_ms(text: &str) -> Result<(Nanos, &str), &'static str> {
-    const WANT: &str = "a number of milliseconds from 0 on, with at most three decimals";
+    const WANT: &str = "a number of milliseconds, 0 or more, with at most three decimals";
     let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     if !digits(whole) || !digits(part) || part.len() > 3 {
         return Err(WANT);
     }
-    let digit = |place: usize| part.as_bytes().get(place).map_or(0, |b| u64::from(b - b'0'));
+    let digit = |index: usize| part.as_bytes().get(index).map_or(0, |b| u64::from(b - b'0'));
     let micros = digit(0) * 100 + digit(1) * 10 + digit(2);
     let nanos = whole.parse::<u64>().ok().and_then(|millis| millis.checked_mul(1_000_000));
     let nanos = nanos.and_then(|nanos| nanos.checked_add(micros * 1_000));
@@ -198,7 +200,7 @@ fn at_ms(text: &str) -> Result<(Nanos, &str), &'static str> {
     at.map(|at| (at, text)).ok_or("a time before 2060, in milliseconds since the epoch")
 }
 
-/// Text, borrowed if it has no escapes.
+/// A JSON string, borrowed if it has no escapes.
 pub(super) struct TextValue<'a>(pub(super) Cow<'a, str>);
 
 impl<'de> Deserialize<'de> for TextValue<'de> {

@@ -1,11 +1,11 @@
-//! What is a request, what is none, and what is said about it.
+//! Which JSON is a request, and the errors of other JSON.
 
 use tidegate::Cost;
 use tidegate_policy::{Pairs, Trust};
 
 use super::*;
 
-fn said(line: &str) -> String {
+fn message(line: &str) -> String {
     trace_line(line).expect_err(line).to_string()
 }
 
@@ -61,7 +61,7 @@ fn what_is_wrong_is_named() {
         (r#"{"at_ms":0,"usr":"a"}"#, "unknown member `usr`"),
         (r#"{"at_ms":0,"user":"a","user":"b"}"#, "`user` is there twice"),
         (r#"{"at_ms":0,"user":1}"#, "`user`: "),
-        (r#"{"at_ms":0,"ip":"nowhere"}"#, "`ip`: `nowhere` is no address"),
+        (r#"{"at_ms":0,"ip":"nowhere"}"#, "`ip`: `nowhere` is not an IP address"),
         (r#"{"at_ms":0,"cost":-1}"#, "`cost`: -1 is not an integer from 0 to 4294967295"),
         (r#"{"at_ms":0,"trust":2}"#, "`trust`: 2 is not a number from 0 to 1"),
         (r#"{"at_ms":0,"headers":{"a":{}}}"#, "`headers`: `a`: a value is text"),
@@ -70,10 +70,10 @@ fn what_is_wrong_is_named() {
         ("[]", "a request: a JSON object"),
         (r#"{"at_ms":0} x"#, "trailing characters"),
     ] {
-        assert!(said(line).contains(what), "{line}: {}", said(line));
+        assert!(message(line).contains(what), "{line}: {}", message(line));
     }
     assert!(request(r#"{"at_ms":0}"#).unwrap_err().to_string().contains("unknown member `at_ms`"));
-    assert!(said("{\"at_ms\":0,\"zone\":1}").contains("at_ms"), "what may be there is told");
+    assert!(message("{\"at_ms\":0,\"zone\":1}").contains("at_ms"), "the message lists the members");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! OAGW-18: a chat costs ten, a list one, and 1000 a minute are inherited.
+//! OAGW-18: a chat costs ten, a list one, and a limit of 1000 per minute is inherited.
 
 use serde_json::{Value, json};
 
@@ -39,7 +39,7 @@ fn fifty_chats_and_five_hundred_lists() {
     assert_eq!(allowed(&decisions[50..]), 500);
 }
 
-/// A route's cost replaces a fixed one, never one that the request names.
+/// The cost of a route replaces a fixed cost, never one taken from the request.
 #[test]
 fn routes_replace_fixed_costs_only() {
     let mut policy = limits(json!([

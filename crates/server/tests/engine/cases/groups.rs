@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{allowed, decide, limits, members, times};
 
-/// BUG-9: enterprise customers must not be held to the free plan's ten.
+/// BUG-9: enterprise customers must not get the free plan's limit of ten.
 #[test]
 fn the_first_match_of_a_group_is_the_only_one() {
     let policy = limits(json!([
@@ -21,8 +21,7 @@ fn the_first_match_of_a_group_is_the_only_one() {
     assert_eq!(members(&decisions[211], ["violated_rule", "violated_tier"]), json!(["free", "custom"]));
 }
 
-/// User, endpoint and everybody are three groups: all must admit, and a denial
-/// by one charges none.
+/// Limits per user, per endpoint and for all are three groups: all must admit, and a denial by one charges none.
 #[test]
 fn groups_apply_together() {
     let policy = limits(json!([
@@ -72,7 +71,7 @@ fn only_shadow_limits_are_no_limit() {
     assert_eq!(decisions[2]["limits"][0]["retry_after_ms"], 60_000);
 }
 
-/// A spelling evades nothing, and a /64 is one client.
+/// Another spelling of a path evades no limit, and a /64 is one client.
 #[test]
 fn spellings_share_a_bucket() {
     let policy = limits(json!([
@@ -94,8 +93,7 @@ fn spellings_share_a_bucket() {
     assert_eq!(verdicts, [true, true, false, true, true, false]);
 }
 
-/// Cutting addresses is for keys. That a mapped address is the one it maps is for
-/// conditions too, and for networks as for addresses.
+/// Only keys cut addresses to a /64. An IPv4-mapped address counts as IPv4 in conditions too, and so do networks.
 #[test]
 fn conditions_see_the_whole_address_and_what_it_maps() {
     let policy = limits(json!([

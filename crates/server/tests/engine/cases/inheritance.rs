@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{allowed, decide, limit_of, members, tenants, times};
 
-/// A parent of 10 a minute with the sharing, and a child.
+/// A parent of 10 per minute with this sharing, and a child.
 fn family(sharing: &str, child: Value) -> Value {
     let mut family = json!([
         {"id": "parent", "rate_limit": {"sharing": sharing, "sustained": {"rate": 10, "window": "minute"}}},
@@ -48,7 +48,7 @@ fn an_enforced_limit_is_never_exceeded() {
     assert_eq!(limit_of(&family("enforce", a_minute(100)), "child"), 10);
 }
 
-/// A child's own bucket: nobody else's tokens are taken.
+/// The child has its own bucket and takes no tokens from others.
 #[test]
 fn without_a_budget_only_the_child_is_charged() {
     let family = family("enforce", a_minute(100));
@@ -117,7 +117,7 @@ fn three_levels() {
     );
 }
 
-/// A parent only tightens: the child's own count a second stays.
+/// A parent only tightens: the child's own limit per second stays.
 #[test]
 fn a_window_keeps_its_length_under_a_slower_parent() {
     let window = |parent: Value| {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{allowed, decide, tenants, times};
 use crate::engine::Case;
 
-/// A parent with a budget and children of so many a minute.
+/// A parent with a budget, and children with these rates per minute.
 fn pool(budget: Value, parent_rate: u32, children: &[u32]) -> Value {
     let mut tree = vec![json!({"id": "parent", "rate_limit": {
         "sharing": "inherit", "sustained": {"rate": parent_rate, "window": "minute"}, "budget": budget,
@@ -32,7 +32,7 @@ fn a_shared_pool_serves_whoever_comes_first() {
     assert_eq!(decisions[101]["limits"][1]["remaining"], 60, "a denial takes nothing from the child");
 }
 
-/// OAGW-15: 2000 + 1000 + 3000 do not fit 5000; overcommitted by half they do.
+/// OAGW-15: 2000 + 1000 + 3000 exceed 5000; with an overcommitment of one half they fit.
 #[test]
 fn more_than_the_budget_cannot_be_promised() {
     let children = [2_000, 1_000, 3_000];
@@ -49,7 +49,7 @@ fn more_than_the_budget_cannot_be_promised() {
     assert!(problems.contains("7501"), "{problems}");
 }
 
-/// However much was promised, together they get what the parent has.
+/// Whatever the sum of the children's rates, together they get what the parent has.
 #[test]
 fn overcommitted_children_never_exceed_the_parent() {
     let budget = json!({"mode": "allocated", "total": 50, "overcommit_ratio": 1.2});

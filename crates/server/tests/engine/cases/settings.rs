@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{allowed, decide, members, tenants, times};
 
-/// One tenant of two a minute, with something more.
+/// One tenant of two per minute, with another setting.
 fn tenant_with(member: &str, value: Value) -> Value {
     let mut limit = json!({"sustained": {"rate": 2, "window": "minute"}});
     limit[member] = value;

@@ -43,9 +43,8 @@ fn nobody_waits_longer_than_allowed() {
     );
 }
 
-/// A denying limit that rejects decides, whatever the others would do.
-/// Nine tokens of 18 a second are back half a second after the bucket was full, to
-/// the millisecond, though a token is no whole number of nanoseconds.
+/// A limit that rejects decides, whatever limits that queue or degrade would do. Nine tokens of 18 per second are back
+/// after half a second, to the millisecond, though a token is not a whole number of nanoseconds.
 #[test]
 fn a_place_tells_when_the_bucket_is_full_to_the_millisecond() {
     let policy =
@@ -84,7 +83,7 @@ fn degrading_charges_the_others() {
     assert_eq!(later[4]["degraded"], false, "no debt was made");
 }
 
-/// The tightest speaks, whether it admitted or only marked.
+/// The decision has the numbers of the tightest limit, whether that admitted or only marked the request.
 #[test]
 fn the_tightest_speaks_for_a_degraded_request() {
     let limit = |name: &str, window: &str| json!({"name": name, "key": [], "sustained": {"rate": 1, "window": window}, "strategy": "degrade"});

@@ -1,4 +1,4 @@
-//! What is read and written, to the byte.
+//! The exact bytes that are read and written.
 
 use crate::engine::run_text;
 

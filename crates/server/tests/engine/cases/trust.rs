@@ -30,7 +30,7 @@ fn trust_scales_capacity_and_rate() {
     }
 }
 
-/// Tokens are carried as they are; a key that was idle for long is as good as new.
+/// A change of trust keeps the number of tokens; a key that was idle for long has a full bucket.
 #[test]
 fn a_change_of_trust_neither_grants_nor_takes() {
     let decisions = decide(
@@ -49,13 +49,13 @@ fn a_change_of_trust_neither_grants_nor_takes() {
     assert_eq!(left, [9, 8, 7, 19, 9, 8, 19]);
 }
 
-/// Whoever is trusted in turns, and comes when the bucket is full at less trust,
-/// has no more in the long run than whoever is always trusted: 15 a second.
+/// A client whose trust alternates, and who comes when the bucket is full at the lower trust, gets no more in the long
+/// run than a client that is always trusted: 15 per second.
 #[test]
 fn trust_in_turns_is_no_more_than_trust() {
     let mut trace = Vec::new();
     for second in 0..60 {
-        // All there is at full trust; then one at none, which leaves the bucket there to fill up.
+        // Take all tokens at full trust; then one without trust, so that the bucket refills at no trust.
         trace.extend(times(25, by("1", 1.0, second * 1_000)));
         trace.push(by("1", 0.0, second * 1_000 + 100));
     }
@@ -84,8 +84,8 @@ fn only_limits_on_somebody_follow_trust() {
     assert_eq!(sizes(&policy), [10, 10, 10, 10, 10]);
 }
 
-/// Counts do not refill by a rate, so a window's retry time is exact whoever
-/// was counted: two of five fade to one in the middle of the next second.
+/// Windows do not refill at a rate, so their retry time is exact at any trust: two of five fade to one in the middle of
+/// the next second.
 #[test]
 fn a_window_names_the_exact_instant_under_any_trust() {
     let mut policy = policy();

@@ -1,4 +1,4 @@
-//! Limits, and what of them tenants share.
+//! Random limits, and the parts that tenants share with them.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -100,7 +100,7 @@ fn conditions() -> impl Strategy<Value = Value> {
 pub(super) const PATTERNS: &[&str] =
     &["/api/**", "/api/*", "/api/search", "/login", "/**", "/v1/*/completions"];
 
-/// What `match`, `allow` and `block` ask alike.
+/// The conditions that `match`, `allow` and `block` have in common.
 pub(super) fn plain_condition() -> impl Strategy<Value = Value> + Clone {
     prop_oneof![
         Just(json!({"plan": ["free", "trial"]})),
@@ -137,7 +137,7 @@ fn sustained() -> impl Strategy<Value = Value> {
     (rate, window).prop_map(|(rate, window)| object([("rate", Some(json!(rate))), ("window", window)]))
 }
 
-/// `burst` or `preset`; an allowance only of whole tokens.
+/// `burst` or `preset`; an allowance is always whole tokens.
 fn burst() -> impl Strategy<Value = Value> {
     prop_oneof![
         8 => (1u32..=9).prop_map(|capacity| json!({"burst": {"capacity": capacity}})),
@@ -154,7 +154,7 @@ fn cost() -> impl Strategy<Value = Value> {
     ]
 }
 
-/// `strategy`, with what belongs to it.
+/// `strategy`, with its options.
 pub(super) fn strategy() -> impl Strategy<Value = Value> {
     prop_oneof![
         6 => Just(json!({})),

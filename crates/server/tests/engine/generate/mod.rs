@@ -1,5 +1,4 @@
-//! Random policies and traces, with numbers so small that limits bite and words
-//! so few that keys collide.
+//! Random policies and traces, with numbers so small that limits are reached, and so few words that keys collide.
 
 mod limits;
 mod policy;
@@ -27,7 +26,7 @@ fn sometimes<S: Strategy<Value = Value>>(percent: u32, strategy: S) -> impl Stra
     prop::option::weighted(f64::from(percent) / 100.0, strategy)
 }
 
-/// An object of those members that are there.
+/// An object of the members that are present.
 fn object<const N: usize>(members: [(&str, Option<Value>); N]) -> Value {
     let there = members.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
     Value::Object(there.collect::<Map<_, _>>())

@@ -1,4 +1,4 @@
-//! Whole policies, kept to what the documents settle.
+//! Random policies, restricted to what the documentation specifies.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -7,13 +7,13 @@ use super::limits::{PATTERNS, limit, merge, plain_condition, queue};
 use super::tenants::tenants;
 use super::{object, sometimes, word};
 
-/// What else a policy is about: what mixes freely, and what does not.
+/// The topic of a policy: features that cannot be mixed freely.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Flavour {
     Plain,
     /// One limit queues; all are token buckets.
     Queue,
-    /// Requests are trusted more or less.
+    /// Requests have trust scores.
     Trust,
 }
 
@@ -60,7 +60,7 @@ pub(super) fn policy() -> impl Strategy<Value = Value> {
     )
 }
 
-/// Which spellings of a path are one.
+/// `defaults.paths`: which spellings of a path are equal.
 fn spellings() -> impl Strategy<Value = Value> {
     let flag = || sometimes(70, any::<bool>().prop_map(Value::from));
     (flag(), flag(), flag()).prop_map(|(case, slash, params)| {
@@ -68,8 +68,7 @@ fn spellings() -> impl Strategy<Value = Value> {
     })
 }
 
-/// One limit queues. Few others stand beside it and everybody meets it, so that
-/// requests do queue.
+/// One limit queues. It applies to all requests and there are few other limits, so that requests do queue.
 fn add_queue(policy: &mut Value, (queue, prefers_tenant): (Value, bool)) {
     let limits = policy["limits"].as_array_mut().expect("limits are there");
     let place = if limits.is_empty() || prefers_tenant { "/tenants/0/rate_limit" } else { "/limits/0" };
@@ -94,7 +93,7 @@ fn route() -> impl Strategy<Value = Value> {
 fn gate() -> impl Strategy<Value = Value> {
     let until =
         sometimes(60, word(&["1970-01-01T00:00:05Z", "1970-01-01T00:00:20Z", "1970-01-01T00:01:00Z"]));
-    // Some name both who asks and something that is known before.
+    // Some entries depend on the credential and on something that is known before it.
     let conditions = (plain_condition(), prop::option::weighted(0.3, plain_condition()));
     (conditions, until, sometimes(30, word(&["abuse"]))).prop_map(|((one, other), until, reason)| {
         let mut entry = object([("until", until), ("reason", reason)]);
@@ -120,11 +119,11 @@ fn detector() -> impl Strategy<Value = Value> {
     )
 }
 
-/// Names everything and takes out what the documents leave open.
+/// Names everything, and removes what the documentation leaves unspecified.
 fn settle(policy: &mut Value, flavour: Flavour) {
     let is_shadow = policy["defaults"]["mode"] == "shadow";
     if let (true, Some(Value::Array(bursts))) = (is_shadow, policy.get_mut("bursts")) {
-        // How several detectors are noted is open.
+        // It is unspecified how several detectors are reported.
         bursts.truncate(1);
     }
     name(policy, "limits", "limit");
@@ -144,7 +143,7 @@ fn settle_terms(terms: &mut Value, flavour: Flavour) {
     if flavour == Flavour::Queue {
         terms.remove("algorithm");
     }
-    // What a log forgets first when its limit shrinks is open.
+    // It is unspecified which entries a log drops first when its limit shrinks.
     if flavour == Flavour::Trust && terms.get("algorithm") == Some(&json!("sliding_log")) {
         terms.insert("algorithm".to_owned(), json!("sliding_window"));
     }

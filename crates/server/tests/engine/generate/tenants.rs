@@ -1,4 +1,4 @@
-//! Tenants in random trees.
+//! Random trees of tenants.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -8,8 +8,8 @@ use super::{object, sometimes, word};
 use crate::model::exact::fraction;
 use crate::model::tenants::promised;
 
-/// Windows with rates and totals, no two of which are the same rate over
-/// different windows: for window algorithms it is open which of those wins.
+/// Windows with rates and totals. No two are the same rate over different windows: for window algorithms it is
+/// unspecified which of those wins.
 const RATES: &[(&str, [u64; 3], [u64; 3])] = &[
     ("second", [1, 2, 3], [1, 2, 5]),
     ("10s", [3, 7, 11], [7, 13, 21]),
@@ -88,8 +88,7 @@ fn rate_limit() -> impl Strategy<Value = Value> {
                     ]);
                 }
             }
-            // Whether an aggregate and a scoped bucket without its value are
-            // one is open.
+            // It is unspecified whether an aggregate and a scoped bucket without its value are the same bucket.
             if let (Some(scope), false) = (scope, has_pool) {
                 limit["scope"] = scope;
             }
@@ -99,7 +98,7 @@ fn rate_limit() -> impl Strategy<Value = Value> {
     )
 }
 
-/// Children that would not fit an allocated budget draw on a shared one.
+/// If the children exceed an allocated budget, it becomes a shared one.
 fn keep_allocations(tenants: &mut [Value]) {
     for number in 0..tenants.len() {
         let Some((sum, total)) = promised(tenants, &tenants[number]) else { continue };

@@ -1,4 +1,4 @@
-//! Requests over seconds to minutes.
+//! Random traces of requests over seconds to minutes.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ pub(super) fn trace() -> impl Strategy<Value = Vec<Value>> {
     })
 }
 
-/// Whole milliseconds as such, others with up to three decimals.
+/// Milliseconds, with up to three decimals if they are not whole.
 fn at_ms(micros: u64) -> Value {
     if micros.is_multiple_of(1_000) { json!(micros / 1_000) } else { json!(micros as f64 / 1_000.0) }
 }

@@ -5,8 +5,8 @@ use num_traits::ToPrimitive;
 use super::exact::{Exact, ceil, floor, whole};
 use super::meter::Quota;
 
-/// Tokens, and the instant of the last change. With a reservation the instant
-/// lies ahead, and before it the level is below zero in effect.
+/// The level of tokens, and the instant of the last change. After a charge in advance the instant is in the future, and
+/// until then the level is in effect below zero.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Bucket {
     tokens: Exact,
@@ -14,11 +14,11 @@ pub(crate) struct Bucket {
     quota: Quota,
 }
 
-/// The level, the nanoseconds to full, and the time until the cost is there.
+/// The level, the nanoseconds until the bucket is full, and the time until it holds the cost.
 ///
-/// A bucket that was written at another trust refills by that until it is charged
-/// again, and a denial does not charge. The wait that a denial names is a promise,
-/// so it is the longer of both, and the bucket is not full before.
+/// A bucket that was last charged at another trust refills at that trust's rate until it is charged again, and a denial
+/// does not charge. A request that waits as long as a denial says must be admitted, so the wait is the longer one of
+/// both trusts, and the bucket is not full before.
 pub(crate) fn look(bucket: Option<&Bucket>, quota: &Quota, cost: i128, now: i128) -> (Exact, i128, Exact) {
     let here = level(bucket, quota, now);
     let times = |level: &Exact, rate: &Exact| {
@@ -34,7 +34,7 @@ pub(crate) fn look(bucket: Option<&Bucket>, quota: &Quota, cost: i128, now: i128
     (here, full_in, enough_in)
 }
 
-/// The bucket with the cost taken out.
+/// The bucket after taking the cost.
 pub(crate) fn charge(bucket: Option<&Bucket>, quota: &Quota, cost: i128, now: i128) -> Bucket {
     let tokens = level(bucket, quota, now) - whole(cost);
     Bucket { tokens, at: Clock::of(quota).reads(now), quota: quota.clone() }
@@ -47,26 +47,25 @@ fn level(bucket: Option<&Bucket>, quota: &Quota, now: i128) -> Exact {
     if bucket.quota == *quota {
         return level.min(whole(quota.capacity));
     }
-    // Another trust: as many tokens, at most what it holds there.
+    // At another trust: the same number of tokens, up to the capacity there.
     Clock::of(quota).rounds_down(&level).min(whole(quota.capacity))
 }
 
 impl Bucket {
-    /// What it holds and, once it is full, what has come in since: that is there
-    /// for whoever is trusted more.
+    /// The level, and what has come in since the bucket was full: a request with more trust may take that.
     fn came_in(&self, now: i128) -> Exact {
         let elapsed = Clock::of(&self.quota).reads(now) - &self.at;
         &self.tokens + &self.quota.rate * elapsed
     }
 }
 
-/// A quota's own clock, of which a token is a whole number of ticks.
+/// The clock of a quota: a token takes a whole number of its ticks.
 struct Clock {
     ticks_per_nano: Exact,
     ticks_per_token: i128,
 }
 
-/// The last instant of all, ninety years after the epoch.
+/// The last instant that exists, ninety years after the epoch.
 const END: i128 = 90 * 8_766 * 3_600 * 1_000_000_000;
 
 impl Clock {
@@ -85,7 +84,7 @@ impl Clock {
         (whole(now) * &self.ticks_per_nano).floor() / &self.ticks_per_nano
     }
 
-    /// Tokens, rounded down to what a tick brings.
+    /// Tokens, rounded down to a multiple of what one tick adds.
     fn rounds_down(&self, tokens: &Exact) -> Exact {
         whole(floor(&(tokens * whole(self.ticks_per_token)))) / whole(self.ticks_per_token)
     }

@@ -1,4 +1,4 @@
-//! One request after the other, from its JSON to the decision's.
+//! Decides requests one after the other, from the JSON of the request to the JSON of the decision.
 
 use std::collections::BTreeMap;
 
@@ -16,23 +16,23 @@ use crate::engine::Case;
 /// A bucket: the limit's name and the values of its key.
 type Bucket = (String, Vec<String>);
 
-/// A policy and everything that happened under it.
+/// A policy, and the state of everything under it.
 #[derive(Clone, Debug)]
 pub(crate) struct Model {
     policy: Value,
     usage: BTreeMap<Bucket, Usage>,
-    /// The instants at which queued requests go ahead.
+    /// The instants at which queued requests are admitted.
     reserved: BTreeMap<Bucket, Vec<i128>>,
     detectors: Detectors,
-    /// Do requests go on whose credential does not hold?
+    /// Are requests with an invalid credential treated as anonymous?
     anonymous: bool,
 }
 
-/// A limit and what it says.
+/// A limit and its answer.
 type Said = (Applied, Reading);
 
 impl Model {
-    /// Nothing has happened yet.
+    /// A policy before its first request.
     pub(crate) fn new(case: &Case) -> Model {
         Model {
             policy: case.policy.clone(),
@@ -67,8 +67,8 @@ impl Model {
         route.get("cost").map(terms::integer)
     }
 
-    /// Block, allow, bursts that need no credential; the credential; those that do;
-    /// unknown tenants; then the limits. A policy that is all shadow only takes note.
+    /// The order of checks: `block`, `allow` and bursts that need no credential; the credential; those that need it;
+    /// unknown tenants; then the limits. A policy in shadow mode only records what it would have denied.
     fn before_limits(&mut self, request: &Request<'_>, route_cost: Option<i128>) -> Value {
         let only_notes = terms::whole_shadow(&self.policy);
         let mut noted = Vec::new();
@@ -101,7 +101,7 @@ impl Model {
         self.weigh(applied, request.at(), noted)
     }
 
-    /// Block, allow and bursts: those that need to know who asks, or those that do not.
+    /// `block`, `allow` and bursts: either those that depend on the credential, or the others.
     fn gates(&mut self, by_identity: bool, request: &Request<'_>, noted: &mut Vec<String>) -> Option<Value> {
         let only_notes = terms::whole_shadow(&self.policy);
         if let Some(wait) = gate(&self.policy, "block", by_identity, request) {
@@ -124,7 +124,7 @@ impl Model {
         None
     }
 
-    /// All limits that apply, at once.
+    /// Decides by all limits that apply, all or nothing.
     fn weigh(&mut self, applied: Vec<Applied>, now: i128, noted: Vec<String>) -> Value {
         let said: Vec<Said> = applied
             .into_iter()
@@ -136,7 +136,7 @@ impl Model {
         let denying = |(limit, reading): &&Said| !limit.shadow && !reading.admits;
         let vetoing: Vec<&Said> =
             said.iter().filter(denying).filter(|(limit, _)| limit.strategy != Strategy::Degrade).collect();
-        // What nobody can wait for is all that one who could wait is told.
+        // If a limit refuses without a queue, the decision names only such limits, even if others would queue.
         let is_final = |said: &&&Said| said.0.strategy == Strategy::Reject || said.1.wait == Wait::Never;
         let finals: Vec<&Said> = vetoing.iter().filter(is_final).copied().collect();
         let Some(worst) = longest_wait(if finals.is_empty() { &vetoing } else { &finals }) else {
@@ -146,7 +146,7 @@ impl Model {
             return denied("cost_exceeds_capacity", worst, Wait::Never, &said, &noted);
         };
         if vetoing.iter().any(|(limit, _)| limit.strategy == Strategy::Reject) {
-            // By then the queues must have come down to what may be waited for.
+            // By the time of the retry, the wait in each queue must have fallen to its `max_wait`.
             let until_queued = |(limit, reading): &&Said| match (&limit.strategy, reading.wait) {
                 (Strategy::Queue { max_wait, .. }, Wait::For(wait)) => Wait::For((wait - max_wait).max(0)),
                 _ => Wait::NONE,
@@ -169,12 +169,10 @@ impl Model {
         decision
     }
 
-    /// Charges every limit that admits, and reserves where one makes the request
-    /// wait: a charge as of the instant at which that bucket would admit it.
-    /// A reservation is described as of that instant, its reset told from now: a
-    /// clock reads every instant rounded down to the tick, so that read from now,
-    /// before its own instant, the bucket would be full up to a tick later than it
-    /// is. Those that neither admit nor queue are shadow limits, or degrade.
+    /// Charges every limit that admits. A limit that makes the request wait is charged as of the instant at which its
+    /// bucket would admit the request. Such a charge in advance is described as of that instant, and its reset counted
+    /// from now: instants are rounded down to the tick, so seen from now, before that instant, the bucket would be full
+    /// up to a tick later than it is. Limits that neither admit nor queue are shadow limits, or degrade.
     fn admit(&mut self, said: Vec<Said>, now: i128, noted: &[String]) -> Value {
         let after: Vec<Said> = said
             .into_iter()
@@ -211,13 +209,13 @@ fn bucket(limit: &Applied) -> Bucket {
     (limit.name.clone(), limit.key.clone())
 }
 
-/// The first of those that wait longest.
+/// The first limit with the longest wait.
 fn longest_wait<'a>(said: &[&'a Said]) -> Option<&'a Said> {
     let longest = said.iter().map(|(_, reading)| reading.wait).max()?;
     said.iter().copied().find(|(_, reading)| reading.wait == longest)
 }
 
-/// The first of those with the smallest share left, by the printed numbers.
+/// The first limit with the smallest fraction left, by the printed numbers.
 fn tightest<'a>(said: &[&'a Said]) -> Option<&'a Said> {
     let tighter = |one: &Said, other: &Said| {
         one.1.remaining * other.0.quota.capacity < other.1.remaining * one.0.quota.capacity
@@ -255,7 +253,7 @@ fn entries(said: &[Said]) -> Value {
         .collect()
 }
 
-/// An allowed decision, described by the limit that speaks if there is one.
+/// An allowed decision, with the numbers of the tightest limit if there is one.
 fn admitted(reason: &str, speaking: Option<&Said>, shadow_denied: &[String]) -> Value {
     let (limit, remaining, reset) = described(speaking);
     json!({
@@ -265,7 +263,7 @@ fn admitted(reason: &str, speaking: Option<&Said>, shadow_denied: &[String]) -> 
     })
 }
 
-/// Denied by limits.
+/// A denial by limits.
 fn denied(reason: &str, worst: &Said, wait: Wait, said: &[Said], noted: &[String]) -> Value {
     let (limit, _) = worst;
     let mut decision = refused(reason, Some(&limit.name), Some(limit.tier), wait);
@@ -278,7 +276,7 @@ fn denied(reason: &str, worst: &Said, wait: Wait, said: &[Said], noted: &[String
     decision
 }
 
-/// Denied before any limit.
+/// A denial before any limit.
 fn refused(reason: &str, rule: Option<&str>, tier: Option<&str>, wait: Wait) -> Value {
     let (limit, remaining, reset) = described(None);
     json!({

@@ -4,7 +4,7 @@ use num_bigint::BigInt;
 use num_rational::Ratio;
 use num_traits::ToPrimitive;
 
-/// A fraction without limits.
+/// A fraction of unbounded integers.
 pub(crate) type Exact = Ratio<BigInt>;
 
 /// Nanoseconds in a millisecond.
@@ -35,9 +35,9 @@ pub(crate) fn ceil(value: &Exact) -> i128 {
 /// How long until a limit would admit, in whole nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Wait {
-    /// So long.
+    /// This long.
     For(i128),
-    /// For ever: the longest wait of all.
+    /// Forever: longer than every other wait.
     Never,
 }
 
@@ -63,8 +63,8 @@ impl Wait {
     }
 }
 
-/// A decimal such as `12.345`, times `10^places`, cut there. Trust and instants
-/// come as decimals; going through binary fractions would bend them.
+/// A decimal such as `12.345`, times `10^places`, truncated. Trust and instants are written as decimals; binary
+/// floating point would round them.
 pub(crate) fn decimal(text: &str, places: u32) -> i128 {
     let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
     let (integer, decimals) = mantissa.split_once('.').unwrap_or((mantissa, ""));
@@ -76,7 +76,7 @@ pub(crate) fn decimal(text: &str, places: u32) -> i128 {
     if shift < 0 { digits / power } else { digits * power }
 }
 
-/// A span such as `250ms` or `2m`, or a window's word, in nanoseconds.
+/// A duration such as `250ms` or `2m`, or the name of a window, in nanoseconds.
 pub(crate) fn span(text: &str) -> i128 {
     let word = match text {
         "second" => "1s",

@@ -1,4 +1,4 @@
-//! What is looked at before any limit: `block`, `allow` and bursts.
+//! The checks before any limit: `block`, `allow` and burst detectors.
 
 use std::collections::BTreeMap;
 
@@ -10,13 +10,13 @@ use super::matching::all_hold;
 use super::request::Request;
 use super::terms;
 
-/// Does it take a credential to know this?
+/// Does this descriptor depend on the credential?
 fn names_identity(descriptor: &str) -> bool {
     ["user", "client", "tenant", "plan", "credential"].contains(&descriptor) || descriptor.starts_with("jwt:")
 }
 
-/// Of the entries of `allow` or `block` that match and are still active, how long
-/// the longest will be. Some need to know who asks, others do not.
+/// How long the longest matching and active entry of `allow` or `block` will stay active. Considers either the entries
+/// that depend on the credential, or the others.
 pub(crate) fn gate(policy: &Value, list: &str, by_identity: bool, request: &Request<'_>) -> Option<Wait> {
     let waits = terms::entries(policy, list).into_iter().filter_map(|entry| {
         let names = conditions(entry);
@@ -31,15 +31,14 @@ pub(crate) fn gate(policy: &Value, list: &str, by_identity: bool, request: &Requ
     waits.max()
 }
 
-/// What an entry says beside its own members.
+/// The conditions of an entry: all its members except those of the entry itself.
 fn conditions(entry: &Value) -> Value {
     let own = ["description", "enabled", "reason", "until"];
     let named = entry.as_object().unwrap().iter().filter(|(name, _)| !own.contains(&name.as_str()));
     Value::Object(named.map(|(name, value)| (name.clone(), value.clone())).collect::<Map<_, _>>())
 }
 
-/// An instant of the first day of the epoch, where all traces of these tests
-/// take place.
+/// Parses a time on the first day of the epoch, to which all traces of these tests belong.
 fn instant(text: &str) -> i128 {
     let time =
         text.strip_prefix("1970-01-01T").and_then(|rest| rest.strip_suffix('Z')).expect("the first day");
@@ -47,24 +46,24 @@ fn instant(text: &str) -> i128 {
     (parts[0] * 3_600 + parts[1] * 60 + parts[2]) * SECOND
 }
 
-/// What a detector knows about one key.
+/// The state of a detector for one key.
 #[derive(Clone, Debug, Default)]
 struct Suspect {
-    /// Every request that counted.
+    /// The times of all counted requests.
     seen: Vec<i128>,
     warned_until: i128,
     blocked_until: i128,
 }
 
-/// All detectors and all keys.
+/// The states of all detectors and keys.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Detectors {
     suspects: BTreeMap<(String, Vec<String>), Suspect>,
 }
 
 impl Detectors {
-    /// Counts a request, escalates, and says which detector blocks it longest, of those that need to know
-    /// who asks or of those that do not.
+    /// Counts a request, escalates, and returns the detector that blocks it longest. Considers either the detectors
+    /// that depend on the credential, or the others.
     pub(crate) fn meet<'p>(
         &mut self,
         policy: &'p Value,
@@ -93,7 +92,7 @@ impl Detectors {
 }
 
 impl Suspect {
-    /// The request that crosses the threshold escalates, no other does.
+    /// Only the request that crosses the threshold escalates.
     fn count(&mut self, detector: &Value, now: i128) {
         let setting = |name: &str, default: &str| {
             span(detector.get(name).map_or(default, |value| value.as_str().unwrap()))

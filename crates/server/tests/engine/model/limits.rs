@@ -44,7 +44,7 @@ pub(crate) fn key_of(entry: &Value, request: &Request<'_>) -> Option<Vec<String>
     descriptors(entry).iter().map(|descriptor| request.value(descriptor)).collect()
 }
 
-/// `key`, or what `scope` is short for.
+/// `key`, or the key that `scope` stands for.
 pub(crate) fn descriptors(entry: &Value) -> Vec<String> {
     match (entry.get("key"), entry.get("scope").and_then(Value::as_str)) {
         (Some(key), _) => {
@@ -56,7 +56,7 @@ pub(crate) fn descriptors(entry: &Value) -> Vec<String> {
     }
 }
 
-/// Only limits on somebody follow trust.
+/// Trust scales only limits whose key identifies a client.
 fn is_personal(descriptors: &[String]) -> bool {
     let personal = |one: &String| {
         ["user", "client", "ip", "ip:address"].contains(&one.as_str()) || one.starts_with("header:")
@@ -64,7 +64,7 @@ fn is_personal(descriptors: &[String]) -> bool {
     descriptors.iter().any(personal)
 }
 
-/// The word for whom an entry's key tells apart.
+/// The tier of an entry: what its key distinguishes.
 pub(crate) fn tier(entry: &Value) -> &'static str {
     match &descriptors(entry)[..] {
         [] => "global",

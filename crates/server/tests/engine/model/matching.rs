@@ -1,4 +1,4 @@
-//! Conditions: does a request match?
+//! Whether a request matches conditions.
 
 use std::net::IpAddr;
 
@@ -12,7 +12,7 @@ pub(crate) fn all_hold(conditions: &Value, request: &Request<'_>) -> bool {
     conditions.iter().all(|(name, wanted)| holds(name, wanted, request))
 }
 
-/// Is the pattern one that matches the path?
+/// Does the pattern match the path?
 pub(crate) fn path_matches(pattern: &str, path: &str, spellings: Spellings) -> bool {
     let pattern = normal_path(pattern, spellings);
     let wanted: Vec<&str> = segments(&pattern);
@@ -25,7 +25,7 @@ pub(crate) fn path_matches(pattern: &str, path: &str, spellings: Spellings) -> b
     long_enough && wanted.iter().zip(&found).all(|(wanted, found)| *wanted == "*" || wanted == found)
 }
 
-/// Any of the values will do.
+/// Does any of the values match?
 fn holds(name: &str, wanted: &Value, request: &Request<'_>) -> bool {
     let wanted: Vec<&str> = match wanted {
         Value::Array(list) => list.iter().map(|value| value.as_str().expect("a text")).collect(),
@@ -53,7 +53,7 @@ fn within(ip: IpAddr, network: &str) -> bool {
         Some((base, length)) => (base, Some(length.parse::<u32>().expect("a prefix length"))),
         None => (network, None),
     };
-    // A v4-mapped network is the network it maps.
+    // An IPv4-mapped network is treated as the IPv4 network.
     let base = base.parse::<IpAddr>().expect("an address");
     let mapped = match base {
         IpAddr::V6(v6) => v6.to_ipv4_mapped().filter(|_| length.is_none_or(|length| length >= 96)),

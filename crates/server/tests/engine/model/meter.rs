@@ -1,4 +1,4 @@
-//! One limit for one key: how much is used, and what it says about a cost.
+//! One limit for one key: how much is used, and its answer to a cost.
 
 use super::exact::{Exact, Wait, ceil, floor, fraction, whole};
 use super::{bucket, windows};
@@ -13,7 +13,7 @@ pub(crate) enum Algorithm {
 }
 
 impl Algorithm {
-    /// As documents write it.
+    /// The algorithm with this name in a policy.
     pub(crate) fn named(name: &str) -> Algorithm {
         match name {
             "token_bucket" => Algorithm::TokenBucket,
@@ -24,7 +24,7 @@ impl Algorithm {
         }
     }
 
-    /// Why it denies.
+    /// The reason of its denials.
     pub(crate) fn reason(self) -> &'static str {
         match self {
             Algorithm::TokenBucket => "token_bucket_exceeded",
@@ -48,7 +48,7 @@ pub(crate) struct Quota {
 }
 
 impl Quota {
-    /// With trust in hundredths.
+    /// The numbers at a trust, in hundredths.
     pub(crate) fn trusting(&self, hundredths: i128) -> Quota {
         let capacity = floor(&fraction(self.capacity * (100 + hundredths), 100));
         let rate = self.rate.clone() * fraction(200 + hundredths, 200);
@@ -56,29 +56,28 @@ impl Quota {
     }
 }
 
-/// What was used, under one name and key.
+/// The usage of one limit by one key.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Usage {
     Bucket(Box<bucket::Bucket>),
-    /// Every admitted cost with its instant.
+    /// The costs and instants of all admitted requests.
     Admitted(Vec<(i128, i128)>),
 }
 
-/// What a limit says.
+/// The answer of a limit.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Reading {
     /// Would the cost be admitted?
     pub(crate) admits: bool,
     /// Whole tokens left.
     pub(crate) remaining: i128,
-    /// Nanoseconds until nothing counts any more.
+    /// Nanoseconds until all usage has expired.
     pub(crate) reset: i128,
-    /// Until the cost would be admitted.
+    /// The time until the cost would be admitted.
     pub(crate) wait: Wait,
 }
 
-/// What the limit says about a cost, with nothing charged. A cost of nothing is
-/// always admitted.
+/// The answer of the limit to a cost, without charging. A cost of zero is always admitted.
 pub(crate) fn look(usage: Option<&Usage>, quota: &Quota, cost: i128, now: i128) -> Reading {
     let (left, reset, wait) = match quota.algorithm {
         Algorithm::TokenBucket => bucket::look(bucket_of(usage), quota, cost, now),
@@ -95,7 +94,7 @@ pub(crate) fn look(usage: Option<&Usage>, quota: &Quota, cost: i128, now: i128) 
     Reading { admits: left >= whole(cost), remaining, reset, wait: Wait::For(ceil(&wait)) }
 }
 
-/// The usage with the cost charged.
+/// The usage after charging the cost.
 pub(crate) fn charge(usage: Option<&Usage>, quota: &Quota, cost: i128, now: i128) -> Usage {
     match quota.algorithm {
         Algorithm::TokenBucket => Usage::Bucket(Box::new(bucket::charge(bucket_of(usage), quota, cost, now))),

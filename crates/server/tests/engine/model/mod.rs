@@ -1,8 +1,7 @@
-//! The whole engine once more, as naively as it can be said.
+//! A naive model of the whole engine, against which the real one is tested.
 //!
-//! Written from what the policy format and the decisions promise, and sharing
-//! no code with the product: exact fractions, plain histories, the document's
-//! JSON looked at anew for each request. It is slow and obvious, and the judge.
+//! It is written from the specification of policies and decisions, and shares no code with the engine: exact fractions,
+//! plain histories, and the JSON of the policy is interpreted anew for each request. It is slow and obvious.
 
 mod bucket;
 mod decide;

@@ -1,4 +1,4 @@
-//! What a policy can see of a request, straight from its JSON.
+//! The fields of a request that a policy can use, read directly from its JSON.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::exact::decimal;
 
-/// `defaults.paths`: which spellings of a path are one.
+/// `defaults.paths`: which spellings of a path are equal.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Spellings {
     ignore_case: bool,
@@ -39,37 +39,37 @@ impl<'a> Request<'a> {
         Request { json, spellings: Spellings::default(), route: None }
     }
 
-    /// The same where these spellings of a path are one.
+    /// The same with these path rules.
     pub(crate) fn spelled(self, spellings: Spellings) -> Request<'a> {
         Request { spellings, ..self }
     }
 
-    /// When it came, in nanoseconds.
+    /// Its time, in nanoseconds.
     pub(crate) fn at(&self) -> i128 {
         decimal(&self.json["at_ms"].to_string(), 6)
     }
 
-    /// What it multiplies costs by.
+    /// The factor by which it multiplies costs.
     pub(crate) fn cost(&self) -> i128 {
         self.json.get("cost").map_or(1, |cost| i128::from(cost.as_u64().expect("a cost")))
     }
 
-    /// Trust in hundredths, cut.
+    /// Trust in hundredths, truncated.
     pub(crate) fn trust(&self) -> i128 {
         self.json.get("trust").map_or(0, |trust| decimal(&trust.to_string(), 2))
     }
 
-    /// The address; a v4-mapped one is the address it maps.
+    /// The address; an IPv4-mapped one as IPv4.
     pub(crate) fn address(&self) -> Option<IpAddr> {
         self.text("ip").map(|ip| unmapped(ip.parse().expect("an address")))
     }
 
-    /// The path, normal.
+    /// The normalized path.
     pub(crate) fn path(&self) -> Option<String> {
         self.text("path").map(|path| normal_path(path, self.spellings))
     }
 
-    /// What a descriptor says, as keys and conditions see it.
+    /// The values of a descriptor, for keys and conditions.
     pub(crate) fn value(&self, descriptor: &str) -> Option<String> {
         match descriptor {
             "ip" | "ip:address" => self.address().map(|ip| address_key(ip).to_string()),
@@ -88,7 +88,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Who has claims has shown something that holds, unless it is said that it does not.
+    /// A request with claims has a valid credential, unless its `credential` says otherwise.
     fn credential(&self) -> &str {
         match self.text("credential") {
             Some(said) if said != "none" => said,
@@ -123,7 +123,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// The address that a v4-mapped one maps.
+/// An IPv4-mapped address as IPv4.
 fn unmapped(ip: IpAddr) -> IpAddr {
     match ip {
         IpAddr::V6(v6) => v6.to_ipv4_mapped().map_or(ip, IpAddr::V4),
@@ -139,8 +139,8 @@ fn address_key(ip: IpAddr) -> IpAddr {
     }
 }
 
-/// The query dropped, slashes decoded if asked for, parameters dropped likewise, unreserved characters decoded, empty
-/// and dot segments collapsed, letters in lower case likewise.
+/// Normalizes a path: drops the query, decodes unreserved characters, collapses empty and dot segments; and if the
+/// rules say so, decodes slashes, drops path parameters and lower-cases letters.
 pub(crate) fn normal_path(path: &str, spellings: Spellings) -> String {
     let mut path = path.split('?').next().expect("a split has a first part").to_owned();
     if spellings.decode_slash {
@@ -164,7 +164,7 @@ pub(crate) fn normal_path(path: &str, spellings: Spellings) -> String {
     format!("/{}", kept.join("/"))
 }
 
-/// Letters outside escapes; the generated paths have no others.
+/// Lower-cases letters outside percent escapes; the generated paths have ASCII letters only.
 fn lower_case(segment: &str) -> String {
     let mut parts = segment.split('%');
     let first = parts.next().expect("a split has a first part").to_lowercase();
@@ -191,7 +191,7 @@ fn unreserved_decoded(segment: &str) -> String {
     out
 }
 
-/// A query's name or value: `+` is a space, escapes are bytes.
+/// Decodes a name or value of a query: `+` is a space, `%41` a byte.
 fn decoded(text: &str) -> String {
     let mut bytes = Vec::new();
     let mut rest = text;
@@ -208,7 +208,7 @@ fn decoded(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// The byte that `%41` and its like at the start of a text stand for.
+/// The byte of a percent escape such as `%41` at the start of a text.
 fn escape(text: &str) -> Option<u8> {
     let code = text.strip_prefix('%')?.get(..2)?;
     u8::from_str_radix(code, 16).ok().filter(|_| code.bytes().all(|b| b.is_ascii_hexdigit()))

@@ -1,4 +1,4 @@
-//! The tenant tree: whose buckets a request draws on, and with what numbers.
+//! The tenant tree: which buckets a request takes from, and their numbers.
 
 use serde_json::Value;
 
@@ -7,8 +7,7 @@ use super::meter::{Algorithm, Quota};
 use super::request::Request;
 use super::terms::{self, Applied};
 
-/// The tenants of a policy that has any; also those that are switched off, for
-/// they are known and have children.
+/// The tenants of a policy that has any. Disabled tenants are included: they are known and may have children.
 fn all(policy: &Value) -> Vec<&Value> {
     policy.get("tenants").and_then(Value::as_array).map(|all| all.iter().collect()).unwrap_or_default()
 }
@@ -17,12 +16,12 @@ fn find<'a>(policy: &'a Value, id: &str) -> Option<&'a Value> {
     all(policy).into_iter().find(|node| node["id"] == *id)
 }
 
-/// Does the policy have tenants, and this is none of them?
+/// Does the policy have tenants, but not this one?
 pub(crate) fn is_unknown(policy: &Value, tenant: &str) -> bool {
     !all(policy).is_empty() && find(policy, tenant).is_none()
 }
 
-/// The buckets that a request of its tenant draws on, from the root down.
+/// The buckets that a request of this tenant takes from, from the root down.
 pub(crate) fn applying(policy: &Value, route_cost: Option<i128>, request: &Request<'_>) -> Vec<Applied> {
     let Some(named) = request.value("tenant").and_then(|id| find(policy, &id)) else { return Vec::new() };
     let mut nodes = ancestors(policy, named);
@@ -47,7 +46,7 @@ pub(crate) fn applying(policy: &Value, route_cost: Option<i128>, request: &Reque
     applied
 }
 
-/// From the parent up.
+/// The ancestors, from the parent up.
 fn ancestors<'a>(policy: &'a Value, node: &Value) -> Vec<&'a Value> {
     let mut chain = Vec::new();
     let mut parent = node.get("parent");
@@ -59,17 +58,17 @@ fn ancestors<'a>(policy: &'a Value, node: &Value) -> Vec<&'a Value> {
     chain
 }
 
-/// A node that is switched off has no limit.
+/// A disabled node has no limit.
 fn rate_limit(node: &Value) -> Option<&Value> {
     node.get("rate_limit").filter(|_| terms::enabled(node))
 }
 
-/// Hidden from its descendants, as a node without a limit is.
+/// Is it hidden from its descendants? A node without a limit is, too.
 fn is_private(node: &Value) -> bool {
     !rate_limit(node).is_some_and(|limit| limit["sharing"] == "inherit" || limit["sharing"] == "enforce")
 }
 
-/// Do its descendants draw on its own bucket?
+/// Do its descendants take from its own bucket?
 fn has_pool(node: &Value) -> bool {
     rate_limit(node).is_some_and(|limit| pool(limit).is_some())
 }
@@ -81,15 +80,14 @@ fn pool(limit: &Value) -> Option<i128> {
     has_total.then(|| terms::integer(&budget["total"]))
 }
 
-/// The smallest rate and the smallest capacity among its own numbers and those
-/// of all ancestors that are not private (OAGW-13: what binds a parent binds
-/// its children).
+/// The smallest rate and the smallest capacity among its own numbers and those of all ancestors that are not private
+/// (OAGW-13: a parent's limit also applies to its children).
 fn effective(policy: &Value, node: &Value) -> Option<Quota> {
     let above = ancestors(policy, node).into_iter().filter(|ancestor| !is_private(ancestor));
-    // A limit that is only watched takes nothing from one that is enforced.
+    // A shadow limit does not reduce an enforced one.
     let watched = |node: &Value| terms::shadow(policy, rate_limit(node).unwrap_or(&Value::Null));
     let above = above.filter(|ancestor| watched(node) || !watched(ancestor));
-    // The algorithm comes from whoever is nearest and binds, watched or not.
+    // The algorithm is that of the nearest limit that applies, shadow or not.
     let binding = ancestors(policy, node).into_iter().filter(|ancestor| !is_private(ancestor));
     let giver = std::iter::once(node).chain(binding).find_map(own_numbers)?;
     let candidates: Vec<Quota> = std::iter::once(node).chain(above).filter_map(own_numbers).collect();
@@ -111,8 +109,8 @@ fn effective(policy: &Value, node: &Value) -> Option<Quota> {
     Some(quota)
 }
 
-/// A window keeps its length where the other rate comes to at least one in it;
-/// else it takes the other's, and the lesser count.
+/// A window keeps its length if the other rate gives at least one token in it; otherwise it takes the other's length
+/// and the smaller count.
 fn shrink_window(quota: &mut Quota, other: &Quota) {
     let count = |quota: &Quota| floor(&(&quota.rate * whole(quota.window)));
     let share = floor(&(&other.rate * whole(quota.window)));
@@ -124,7 +122,7 @@ fn shrink_window(quota: &mut Quota, other: &Quota) {
     (quota.rate, quota.window) = (fraction(least, window), window);
 }
 
-/// What a node says itself, capped to its budget's total in its own window.
+/// The own numbers of a node, capped to its budget's total in its own window.
 fn own_numbers(node: &Value) -> Option<Quota> {
     let limit = rate_limit(node)?;
     let mut own = terms::quota(limit)?;
@@ -145,8 +143,7 @@ fn scope_value(limit: Option<&Value>, request: &Request<'_>) -> Vec<String> {
     }
 }
 
-/// What the children of an allocated budget were promised, in their parent's
-/// window, and the total.
+/// The sum of the children's rates under an allocated budget, in their parent's window, and the total.
 pub(crate) fn promised(tenants: &[Value], parent: &Value) -> Option<(Exact, i128)> {
     let limit = parent.get("rate_limit")?;
     if limit.pointer("/budget/mode")? != "allocated" {

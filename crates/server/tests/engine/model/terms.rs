@@ -1,4 +1,4 @@
-//! What limits and tenants' rate limits have in common, as the document says.
+//! What limits and tenants' rate limits have in common, read from the policy.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use super::exact::{decimal, fraction, span};
 use super::meter::{Algorithm, Quota};
 use super::request::Request;
 
-/// The largest cost there is.
+/// The largest possible cost.
 const COST_MAX: i128 = (1 << 32) - 1;
 
 /// What happens when a limit denies.
@@ -30,23 +30,23 @@ pub(crate) struct Applied {
     pub(crate) shadow: bool,
 }
 
-/// Entries count unless they say `enabled: false`.
+/// Is the entry enabled? It is unless it says `enabled: false`.
 pub(crate) fn enabled(entry: &Value) -> bool {
     entry.get("enabled") != Some(&Value::Bool(false))
 }
 
-/// The entries of a list that count; a list may be missing.
+/// The enabled entries of a list, which may be missing.
 pub(crate) fn entries<'a>(policy: &'a Value, list: &str) -> Vec<&'a Value> {
     let all = policy.get(list).and_then(Value::as_array);
     all.map(|all| all.iter().filter(|entry| enabled(entry)).collect()).unwrap_or_default()
 }
 
-/// Does `defaults` make the whole policy shadow?
+/// Is the whole policy in shadow mode, by `defaults`?
 pub(crate) fn whole_shadow(policy: &Value) -> bool {
     policy.pointer("/defaults/mode").and_then(Value::as_str) == Some("shadow")
 }
 
-/// Is this one shadow?
+/// Is this limit in shadow mode?
 pub(crate) fn shadow(policy: &Value, terms: &Value) -> bool {
     whole_shadow(policy) || terms["mode"] == "shadow"
 }
@@ -56,7 +56,7 @@ pub(crate) fn algorithm(terms: &Value) -> Algorithm {
     terms.get("algorithm").map_or(Algorithm::TokenBucket, |name| Algorithm::named(name.as_str().unwrap()))
 }
 
-/// The numbers, if `sustained` is written.
+/// The numbers, if `sustained` is set.
 pub(crate) fn quota(terms: &Value) -> Option<Quota> {
     let sustained = terms.get("sustained")?;
     let rate = integer(&sustained["rate"]);
@@ -94,7 +94,7 @@ pub(crate) fn strategy(terms: &Value) -> Strategy {
     }
 }
 
-/// What the request costs a limit.
+/// The cost of the request for a limit.
 pub(crate) fn cost(terms: &Value, route_cost: Option<i128>, request: &Request<'_>) -> i128 {
     let each = match terms.get("cost") {
         Some(Value::Object(taken)) => taken_cost(&Value::Object(taken.clone()), request),
@@ -104,8 +104,8 @@ pub(crate) fn cost(terms: &Value, route_cost: Option<i128>, request: &Request<'_
     (request.cost() * each).min(COST_MAX)
 }
 
-/// `cost.from`: what is no integer of at least one counts as `default`, what is
-/// above `max`, however long, as `max`.
+/// `cost.from`: a value that is not an integer of at least one counts as `default`, a value above `max`, with any
+/// number of digits, as `max`.
 fn taken_cost(taken: &Value, request: &Request<'_>) -> i128 {
     let default = taken.get("default").map_or(1, integer);
     let max = taken.get("max").map_or(COST_MAX, integer);
@@ -117,7 +117,7 @@ fn taken_cost(taken: &Value, request: &Request<'_>) -> i128 {
     if digits.len() > 20 { max } else { digits.parse::<i128>().unwrap().min(max) }
 }
 
-/// A whole number of the document.
+/// A whole number of the policy.
 pub(crate) fn integer(value: &Value) -> i128 {
     i128::from(value.as_u64().expect("a whole number"))
 }

@@ -1,16 +1,16 @@
-//! The three algorithms that count in windows, over everything ever admitted.
+//! The three window algorithms, computed from the history of all admitted requests.
 
 use super::exact::{Exact, fraction, whole};
 use super::meter::{Algorithm, Quota};
 
-/// What was admitted: instants and costs.
+/// The instants and costs of admitted requests.
 type Admitted = [(i128, i128)];
 
-/// How much is left, the nanoseconds until nothing counts, and the time until
-/// the cost fits. The cost is at most the limit, or the last is meaningless.
+/// How much is left, the nanoseconds until all usage has expired, and the time until the cost fits, which is meaningful
+/// only if the cost is at most the limit.
 pub(crate) fn look(admitted: &Admitted, quota: &Quota, cost: i128, now: i128) -> (Exact, i128, Exact) {
     match quota.algorithm {
-        // Under a smaller limit all that was admitted stays in mind, and a window weighs at most that limit.
+        // After the limit was lowered, everything admitted still counts, but a window counts at most the new limit.
         Algorithm::SlidingWindow => look_sliding(&trimmed(admitted, quota), quota, cost, now),
         Algorithm::FixedWindow => look_fixed(&trimmed(admitted, quota), quota, cost, now),
         Algorithm::SlidingLog => look_log(admitted, quota, cost, now),
@@ -18,12 +18,12 @@ pub(crate) fn look(admitted: &Admitted, quota: &Quota, cost: i128, now: i128) ->
     }
 }
 
-/// Everything admitted, with this as well.
+/// The history with this cost added.
 pub(crate) fn charge(admitted: &Admitted, cost: i128, now: i128) -> Vec<(i128, i128)> {
     admitted.iter().copied().chain([(now, cost)]).collect()
 }
 
-/// What counts under a limit: of each window at most as much.
+/// The usage that counts under a limit: each window at most up to the limit.
 fn trimmed(admitted: &Admitted, quota: &Quota) -> Vec<(i128, i128)> {
     let mut kept: Vec<(i128, i128)> = Vec::new();
     for (at, cost) in admitted {
@@ -33,7 +33,7 @@ fn trimmed(admitted: &Admitted, quota: &Quota) -> Vec<(i128, i128)> {
     kept
 }
 
-/// What was admitted in an aligned window, by its number.
+/// The cost admitted in an aligned window, by the window's number.
 fn counted(admitted: &Admitted, quota: &Quota, window: i128) -> i128 {
     admitted.iter().filter(|(at, _)| at / quota.window == window).map(|(_, cost)| cost).sum()
 }
@@ -61,7 +61,7 @@ fn look_sliding(admitted: &Admitted, quota: &Quota, cost: i128, now: i128) -> (E
     if left >= whole(cost) {
         return (left, reset, whole(0));
     }
-    // In this window the previous one fades; in the next one this one does.
+    // The previous window's count fades during this window, and this window's count during the next.
     let room_now = quota.capacity - cost - current;
     let room_next = quota.capacity - cost;
     let fits_at = if room_now >= 0 && previous > room_now {
@@ -72,7 +72,7 @@ fn look_sliding(admitted: &Admitted, quota: &Quota, cost: i128, now: i128) -> (E
     (left, reset, fits_at - whole(into))
 }
 
-/// How far into a window a count before it has faded to `room`.
+/// How far into a window the previous window's count has faded to `room`.
 fn faded_to(count: i128, room: i128, length: i128) -> Exact {
     if count <= room {
         return whole(0);

@@ -1,4 +1,4 @@
-//! One question to a server by HTTP, with or without TLS.
+//! The HTTP client of `tidegate check`: one POST to a server, with or without TLS.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,28 +20,29 @@ use tokio_rustls::TlsConnector;
 
 use crate::bounds::{BODY_BYTES_MAX, CHECK_TIMEOUT};
 
-/// Why there is no answer.
+/// Why a server could not be called.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum AskError {
-    #[error("`{0}` is no address of a server; write it as http://127.0.0.1:8080")]
+pub(super) enum HttpClientError {
+    #[error("`{0}` is not the URL of a server; write it as http://127.0.0.1:8080")]
     Address(String),
     #[error(
-        "nothing listens on {at}; is the server running there? `tidegate serve` starts one, and prints its addresses"
+        "nothing listens on {at}; start a server with `tidegate serve`, which prints its addresses, or name another \
+         one with --server URL"
     )]
-    NobodyThere { at: String },
+    ConnectionRefused { at: String },
     #[error("cannot reach {at}: {error}")]
     Unreachable { at: String, error: std::io::Error },
     #[error("{at} did not answer within {} seconds", CHECK_TIMEOUT.as_secs())]
-    TooSlow { at: String },
-    #[error("no TLS with {at}: {error}")]
+    Timeout { at: String },
+    #[error("TLS handshake with {at} failed: {error}")]
     Tls { at: String, error: String },
     #[error("{file}: {why}")]
-    Trust { file: String, why: String },
-    #[error("{at} does not speak HTTP as expected: {error}")]
+    Certificates { file: String, why: String },
+    #[error("HTTP exchange with {at} failed: {error}")]
     Http { at: String, error: String },
 }
 
-/// A server's address.
+/// The URL of a server, parsed.
 #[derive(Debug)]
 pub(super) struct ServerTarget {
     secure: bool,
@@ -51,9 +52,9 @@ pub(super) struct ServerTarget {
 }
 
 impl ServerTarget {
-    /// From what people write.
-    pub(super) fn parse(server: &str) -> Result<ServerTarget, AskError> {
-        let wrong = || AskError::Address(server.to_owned());
+    /// Parses a URL. Without a scheme, `http://` is assumed.
+    pub(super) fn parse(server: &str) -> Result<ServerTarget, HttpClientError> {
+        let wrong = || HttpClientError::Address(server.to_owned());
         let with_scheme = if server.contains("://") { server.to_owned() } else { format!("http://{server}") };
         let uri: Uri = with_scheme.parse().map_err(|_| wrong())?;
         let secure = match uri.scheme_str() {
@@ -67,7 +68,7 @@ impl ServerTarget {
         Ok(ServerTarget { secure, host, port, path: uri.path().trim_end_matches('/').to_owned() })
     }
 
-    /// Host and port, as a header has them.
+    /// Host and port as in the `Host` header, with IPv6 addresses in brackets.
     fn authority(&self) -> String {
         match self.host.contains(':') {
             true => format!("[{}]:{}", self.host, self.port),
@@ -75,39 +76,46 @@ impl ServerTarget {
         }
     }
 
-    /// Posts a body and gives the answer.
+    /// Posts a body and returns the status and the body of the response.
     pub(super) async fn post(
         &self,
         path: &str,
         body: String,
         ca: Option<&Path>,
-    ) -> Result<(StatusCode, Bytes), AskError> {
+    ) -> Result<(StatusCode, Bytes), HttpClientError> {
         let at = self.authority();
         let answer = async {
             let stream = TcpStream::connect((self.host.as_str(), self.port)).await.map_err(|error| {
                 match error.kind() {
-                    std::io::ErrorKind::ConnectionRefused => AskError::NobodyThere { at: at.clone() },
-                    _ => AskError::Unreachable { at: at.clone(), error },
+                    std::io::ErrorKind::ConnectionRefused => {
+                        HttpClientError::ConnectionRefused { at: at.clone() }
+                    }
+                    _ => HttpClientError::Unreachable { at: at.clone(), error },
                 }
             })?;
             if !self.secure {
                 return self.exchange(stream, path, body).await;
             }
-            let tls = |error: String| AskError::Tls { at: at.clone(), error };
+            let tls = |error: String| HttpClientError::Tls { at: at.clone(), error };
             let name = ServerName::try_from(self.host.clone()).map_err(|error| tls(error.to_string()))?;
-            let connector = TlsConnector::from(Arc::new(trust(ca)?));
+            let connector = TlsConnector::from(Arc::new(tls_config(ca)?));
             let stream = connector.connect(name, stream).await.map_err(|error| tls(error.to_string()))?;
             self.exchange(stream, path, body).await
         };
-        timeout(CHECK_TIMEOUT, answer).await.map_err(|_| AskError::TooSlow { at: at.clone() })?
+        timeout(CHECK_TIMEOUT, answer).await.map_err(|_| HttpClientError::Timeout { at: at.clone() })?
     }
 
-    async fn exchange<I>(&self, stream: I, path: &str, body: String) -> Result<(StatusCode, Bytes), AskError>
+    async fn exchange<I>(
+        &self,
+        stream: I,
+        path: &str,
+        body: String,
+    ) -> Result<(StatusCode, Bytes), HttpClientError>
     where
         I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let at = self.authority();
-        let http = |error: String| AskError::Http { at: at.clone(), error };
+        let http = |error: String| HttpClientError::Http { at: at.clone(), error };
         let handshake = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
         let (mut sender, connection) = handshake.map_err(|error| http(error.to_string()))?;
         let connection = tokio::spawn(connection);
@@ -126,11 +134,11 @@ impl ServerTarget {
     }
 }
 
-/// Whom to trust: the certificates of a file, or those of the system.
-fn trust(ca: Option<&Path>) -> Result<ClientConfig, AskError> {
+/// The TLS configuration: it trusts the certificates of a file, or those of the system.
+fn tls_config(ca: Option<&Path>) -> Result<ClientConfig, HttpClientError> {
     let (mut roots, mut pinned) = (RootCertStore::empty(), Vec::new());
     let file = ca.map_or_else(|| "the system's certificates".to_owned(), |file| file.display().to_string());
-    let wrong = |why: String| AskError::Trust { file: file.clone(), why };
+    let wrong = |why: String| HttpClientError::Certificates { file: file.clone(), why };
     match ca {
         Some(path) => {
             let found = CertificateDer::pem_file_iter(path).map_err(|error| wrong(error.to_string()))?;
@@ -143,41 +151,42 @@ fn trust(ca: Option<&Path>) -> Result<ClientConfig, AskError> {
         None => _ = roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs),
     }
     if roots.is_empty() {
-        return Err(wrong("there is no certificate to trust; name one with --ca FILE".to_owned()));
+        return Err(wrong("no certificate found; name a PEM file with --ca FILE".to_owned()));
     }
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder =
         ClientConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions();
     let builder = builder.map_err(|error| wrong(error.to_string()))?;
-    let named = Arc::new(roots);
-    let usual = WebPkiServerVerifier::builder_with_provider(Arc::clone(&named), provider).build();
-    let usual = usual.map_err(|error| wrong(error.to_string()))?;
-    let verifier = Arc::new(NamedOrSigned { usual, named: pinned });
+    let roots = Arc::new(roots);
+    let webpki = WebPkiServerVerifier::builder_with_provider(Arc::clone(&roots), provider).build();
+    let webpki = webpki.map_err(|error| wrong(error.to_string()))?;
+    let verifier = Arc::new(PinnedOrSigned { webpki, pinned });
     Ok(builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth())
 }
 
-/// Trusts what the certificates sign, as usual, and those that `--ca` names themselves: a certificate that
-/// a server signed for itself is often one that could sign others, and the usual rules refuse such a one.
+/// Accepts server certificates that are signed by a trusted one, and those that are in the `--ca` file themselves.
+/// The second case is for self-signed certificates: many are marked as a CA, and webpki refuses a CA certificate as a
+/// server's own.
 #[derive(Debug)]
-struct NamedOrSigned {
-    usual: Arc<WebPkiServerVerifier>,
-    named: Vec<CertificateDer<'static>>,
+struct PinnedOrSigned {
+    webpki: Arc<WebPkiServerVerifier>,
+    pinned: Vec<CertificateDer<'static>>,
 }
 
-impl ServerCertVerifier for NamedOrSigned {
+impl ServerCertVerifier for PinnedOrSigned {
     fn verify_server_cert(
         &self,
-        shown: &CertificateDer<'_>,
-        between: &[CertificateDer<'_>],
+        certificate: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
         name: &ServerName<'_>,
         ocsp: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        if self.named.iter().any(|named| named == shown) {
-            let parsed = ParsedCertificate::try_from(shown)?;
+        if self.pinned.iter().any(|pinned| pinned == certificate) {
+            let parsed = ParsedCertificate::try_from(certificate)?;
             return verify_server_name(&parsed, name).map(|()| ServerCertVerified::assertion());
         }
-        self.usual.verify_server_cert(shown, between, name, ocsp, now)
+        self.webpki.verify_server_cert(certificate, intermediates, name, ocsp, now)
     }
 
     fn verify_tls12_signature(
@@ -186,7 +195,7 @@ impl ServerCertVerifier for NamedOrSigned {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.usual.verify_tls12_signature(message, certificate, signature)
+        self.webpki.verify_tls12_signature(message, certificate, signature)
     }
 
     fn verify_tls13_signature(
@@ -195,11 +204,11 @@ impl ServerCertVerifier for NamedOrSigned {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.usual.verify_tls13_signature(message, certificate, signature)
+        self.webpki.verify_tls13_signature(message, certificate, signature)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.usual.supported_verify_schemes()
+        self.webpki.supported_verify_schemes()
     }
 }
 
@@ -220,7 +229,7 @@ mod tests {
             assert_eq!((target.secure, target.authority().as_str()), (secure, authority), "{text}");
         }
         for text in ["redis://127.0.0.1:6380", "http://", "", "http://a b"] {
-            assert!(matches!(ServerTarget::parse(text), Err(AskError::Address(_))), "{text}");
+            assert!(matches!(ServerTarget::parse(text), Err(HttpClientError::Address(_))), "{text}");
         }
     }
 }

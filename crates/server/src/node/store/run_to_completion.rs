@@ -1,8 +1,8 @@
-//! Questions to a shared store that are seen through, whoever has gone meanwhile.
+//! Calls to a shared store that run to completion even if their client has disconnected.
 //!
-//! A client may leave while the store is asked. What was sent is charged then, and somebody has to hear the answer: what
-//! one slot of a Cluster took is handed back if another refuses, and who was denied is remembered, so that nobody can
-//! drain a limit, or keep the store busy, by asking and leaving.
+//! A client may disconnect during a call to the store. The call is charged all the same, and its answer must be
+//! processed: tokens that one slot of a Redis Cluster took are handed back if another slot refuses, and a denial is
+//! remembered. Otherwise a client could drain a limit, or keep the store busy, by sending requests and disconnecting.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 
 use tokio::runtime::Handle;
 
-/// A future that goes on by itself if it is dropped after it has begun to wait.
+/// A future that is spawned as a task if it is dropped after its first `Pending`.
 pub(super) struct RunsToCompletion<T: Send + 'static> {
     running: Option<Pin<Box<dyn Future<Output = T> + Send>>>,
     has_waited: bool,
@@ -26,11 +26,11 @@ impl<T: Send + 'static> Future for RunsToCompletion<T> {
     type Output = T;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
-        let running = self.running.as_mut().expect("it is not asked again once it has answered");
+        let running = self.running.as_mut().expect("it is not polled after it is ready");
         match running.as_mut().poll(context) {
-            Poll::Ready(said) => {
+            Poll::Ready(result) => {
                 self.running = None;
-                Poll::Ready(said)
+                Poll::Ready(result)
             }
             Poll::Pending => {
                 self.has_waited = true;
@@ -43,7 +43,7 @@ impl<T: Send + 'static> Future for RunsToCompletion<T> {
 impl<T: Send + 'static> Drop for RunsToCompletion<T> {
     fn drop(&mut self) {
         let Some(running) = self.running.take().filter(|_| self.has_waited) else { return };
-        // Without a runtime the process is about to end, and what is leased or charged runs out by itself.
+        // Without a runtime the process is about to end, and leases and charges expire on the store.
         if let Ok(runtime) = Handle::try_current() {
             drop(runtime.spawn(running));
         }
@@ -57,13 +57,13 @@ mod tests {
 
     use super::*;
 
-    /// Something that takes a second, and whether it came to its end.
+    /// A future that takes a second, and whether it has completed.
     fn slow() -> (Arc<AtomicBool>, RunsToCompletion<()>) {
         let done = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&done);
+        let set = Arc::clone(&done);
         let future = async move {
             tokio::time::sleep(std::time::Duration::from_secs(1)).await;
-            told.store(true, Ordering::Relaxed);
+            set.store(true, Ordering::Relaxed);
         };
         (done, RunsToCompletion::new(future))
     }
@@ -74,7 +74,7 @@ mod tests {
         let early = tokio::time::timeout(std::time::Duration::from_millis(10), future).await;
         assert!(early.is_err() && !done.load(Ordering::Relaxed));
         tokio::time::sleep(std::time::Duration::from_secs(2)).await;
-        assert!(done.load(Ordering::Relaxed), "somebody heard the answer");
+        assert!(done.load(Ordering::Relaxed), "the answer was processed");
     }
 
     #[tokio::test(start_paused = true)]

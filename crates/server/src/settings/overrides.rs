@@ -1,11 +1,11 @@
-//! What flags and the environment say, on top of the file.
+//! Flags and environment variables, which override the settings file.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use super::{Listener, Settings};
 
-/// What was said beside the file. A flag has beaten the environment already.
+/// The values of flags and environment variables. Where both are set, clap has already chosen the flag.
 #[derive(Clone, Default)]
 pub(crate) struct FlagsAndEnvironment {
     /// Addresses or `off`, in the order of [`Listener::ALL`].
@@ -20,45 +20,47 @@ pub(crate) struct FlagsAndEnvironment {
 /// Why settings cannot be used.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SettingsError {
-    /// What was given for a listener is no address.
+    /// The value for a listener is not an address.
     #[error(
         "--{} (or TIDEGATE_{}): `{saw}` is not an address; write it as 127.0.0.1:8080 or [::1]:8080, or `off`",
         .listener.name(), .listener.name().to_uppercase()
     )]
     Address {
-        /// Whose.
+        /// The listener.
         listener: Listener,
-        /// What was given.
+        /// The value.
         saw: String,
     },
-    /// Anyone could use the RESP listener.
+    /// The RESP listener would be open to other machines without a password.
     #[error(
-        "resp would listen on {address}, which other machines reach, without a password; set \
+        "the RESP listener on {address} can be reached from other machines and has no password; set \
          `auth.resp_password` in the settings or TIDEGATE_RESP_PASSWORD, or listen on 127.0.0.1"
     )]
     OpenResp {
-        /// Where.
+        /// Its address.
         address: SocketAddr,
     },
-    /// There would be nothing to do.
-    #[error("every listener is off: there is nothing to serve")]
+    /// All listeners are off.
+    #[error(
+        "every listener is off: there is nothing to serve; turn on at least one of http, grpc, resp and admin"
+    )]
     NothingToServe,
-    /// The kill switch knows one word.
-    #[error("TIDEGATE_KILL_SWITCH is `{saw}`; it takes `allow`, or must not be set")]
+    /// The kill switch has an unknown value.
+    #[error("TIDEGATE_KILL_SWITCH is `{saw}`; set it to `allow` to admit every request, or unset it")]
     KillSwitch {
-        /// What it was.
+        /// The value.
         saw: String,
     },
 }
 
 impl Settings {
-    /// With what was given beside the file.
+    /// These settings with flags and environment variables applied.
     ///
     /// # Errors
-    /// When something given makes no sense, or all of it together does not.
-    pub(crate) fn with(mut self, given: FlagsAndEnvironment) -> Result<Settings, SettingsError> {
-        for (listener, said) in Listener::ALL.into_iter().zip(given.listen) {
-            let Some(saw) = said.filter(|said| !said.is_empty()) else { continue };
+    /// When a value is invalid, or the settings contradict each other.
+    pub(crate) fn with(mut self, overrides: FlagsAndEnvironment) -> Result<Settings, SettingsError> {
+        for (listener, value) in Listener::ALL.into_iter().zip(overrides.listen) {
+            let Some(saw) = value.filter(|value| !value.is_empty()) else { continue };
             self.listen[listener as usize] = match saw.as_str() {
                 "off" => None,
                 address => {
@@ -67,11 +69,11 @@ impl Settings {
             };
         }
         let filled = |text: &String| !text.is_empty();
-        self.policy = given.policy.filter(|path| !path.as_os_str().is_empty()).or(self.policy);
-        self.workers = given.workers.or(self.workers);
-        self.http_token = given.http_token.filter(filled).or(self.http_token);
-        self.resp_password = given.resp_password.filter(filled).or(self.resp_password);
-        if let (Some(shared), Some(url)) = (&mut self.shared, given.redis_url.filter(filled)) {
+        self.policy = overrides.policy.filter(|path| !path.as_os_str().is_empty()).or(self.policy);
+        self.workers = overrides.workers.or(self.workers);
+        self.http_token = overrides.http_token.filter(filled).or(self.http_token);
+        self.resp_password = overrides.resp_password.filter(filled).or(self.resp_password);
+        if let (Some(shared), Some(url)) = (&mut self.shared, overrides.redis_url.filter(filled)) {
             shared.url = url;
         }
         self.check()?;
@@ -91,10 +93,10 @@ impl Settings {
     }
 }
 
-/// Does `TIDEGATE_KILL_SWITCH`, as it is in the environment, admit everything?
+/// Whether this value of `TIDEGATE_KILL_SWITCH` admits every request.
 ///
 /// # Errors
-/// When it is set to something that it does not know.
+/// When it is neither unset nor empty nor `allow`.
 pub(crate) fn kill_switch_from(set: Option<&str>) -> Result<bool, SettingsError> {
     match set {
         None | Some("") => Ok(false),

@@ -1,4 +1,4 @@
-//! An explanation as people read it, and as machines do.
+//! The output of `tidegate explain`, as text and as JSON.
 
 use std::fmt::Write;
 
@@ -14,7 +14,7 @@ use tidegate_policy::document::{BudgetMode, Sharing};
 
 use crate::commands::terminal::paint::{Paint, Tone, printable};
 
-/// The explanation as text. `after` is how many equal requests came before.
+/// The explanation as text. `after` is the number of equal requests that were made before.
 pub(super) fn text(explanation: &Explanation, after: u32, paint: Paint) -> String {
     let mut out = String::new();
     let is_admitted = explanation.decision.is_allowed();
@@ -27,7 +27,7 @@ pub(super) fn text(explanation: &Explanation, after: u32, paint: Paint) -> Strin
 struct Text<'a> {
     out: &'a mut String,
     paint: Paint,
-    /// Where the request is refused, nothing is taken.
+    /// A refused request takes no tokens from any limit.
     is_admitted: bool,
 }
 
@@ -50,7 +50,7 @@ impl Text<'_> {
         }
         if let Some(id) = &explanation.unknown_tenant {
             self.heading("tenants")?;
-            writeln!(self.out, "  the policy does not know the tenant `{}`", printable(id))?;
+            writeln!(self.out, "  the policy has no tenant `{}`", printable(id))?;
         }
         if !explanation.tenants.is_empty() {
             self.heading("tenants, from the root down")?;
@@ -81,13 +81,13 @@ impl Text<'_> {
         }
         write!(self.out, ": {}", decision.reason())?;
         if let Some(wait) = decision.queued().map(Nanos::from) {
-            write!(self.out, "; it waits for {} ms", wait.as_millis_ceil())?;
+            write!(self.out, "; it waits {} ms in the queue", wait.as_millis_ceil())?;
         }
         match (decision.is_allowed(), decision.wait(), decision.retry_after_secs()) {
             (false, Some(wait), Some(secs)) => {
                 write!(self.out, "; retry after {} ms (Retry-After: {secs})", wait.as_millis_ceil())?;
             }
-            (false, ..) => write!(self.out, "; no wait will do")?,
+            (false, ..) => write!(self.out, "; retrying will not help")?,
             (true, ..) => {}
         }
         let shadow: Vec<&str> = decision.shadow_denied().collect();
@@ -106,7 +106,7 @@ impl Text<'_> {
         }
         match after {
             0 => Ok(()),
-            1 => writeln!(self.out, "as the second of two equal requests at one instant"),
+            1 => writeln!(self.out, "after 1 equal request at the same instant"),
             _ => writeln!(self.out, "after {after} equal requests at the same instant"),
         }
     }
@@ -122,15 +122,15 @@ impl Text<'_> {
             Some((route, None)) => writeln!(self.out, "  route  {route}")?,
             None => {}
         }
-        writeln!(self.out, "  cost   what each limit says, times {}", explanation.cost)
+        writeln!(self.out, "  cost   the cost set by each limit, times {}", explanation.cost)
     }
 
     fn gate(&mut self, explanation: &Explanation) -> std::fmt::Result {
         let Some(gate) = &explanation.gate else { return Ok(()) };
-        self.heading("before any limit")?;
+        self.heading("decided before any limit")?;
         let reason = gate.reason.as_deref().map(|reason| format!(" ({reason})")).unwrap_or_default();
         let conditions = gate.conditions.join(", ");
-        writeln!(self.out, "  line {} of `{}` names it: {conditions}{reason}", gate.line, gate.list)
+        writeln!(self.out, "  matches line {} in `{}`: {conditions}{reason}", gate.line, gate.list)
     }
 
     fn detector(&mut self, detector: &ExplainedDetector) -> std::fmt::Result {
@@ -141,8 +141,9 @@ impl Text<'_> {
         };
         let name = self.paint.tone(Tone::Name, &detector.name);
         let ExplainedDetector { threshold, window, penalty, .. } = detector;
-        let about =
-            format!("more than {threshold} in {window} warns for {penalty}, again blocks for twice that");
+        let about = format!(
+            "more than {threshold} in {window}: a warning for {penalty}, then a block for twice that"
+        );
         writeln!(
             self.out,
             "  {} {name}  {}",
@@ -150,7 +151,9 @@ impl Text<'_> {
             self.paint.tone(Tone::Faint, about)
         )?;
         match (&detector.missing, detector.blocked_for) {
-            (Some(missing), _) => writeln!(self.out, "      does not watch it: the request has no {missing}"),
+            (Some(missing), _) => {
+                writeln!(self.out, "      does not watch this request: it has no {missing}")
+            }
             (None, Some(left)) => {
                 writeln!(
                     self.out,
@@ -159,7 +162,7 @@ impl Text<'_> {
                     left.as_millis_ceil()
                 )
             }
-            (None, None) => writeln!(self.out, "      watches {}; no block", parts(&detector.key)),
+            (None, None) => writeln!(self.out, "      watches {}; not blocked", parts(&detector.key)),
         }
     }
 
@@ -173,15 +176,17 @@ impl Text<'_> {
         }
         let matched = match (limit.conditions.as_slice(), &limit.group) {
             ([], None) => "applies to every request".to_owned(),
-            ([], Some(group)) => format!("applies: first of the group `{group}` that matches"),
+            ([], Some(group)) => format!("applies: first match in the group `{group}`"),
             (conditions, None) => format!("applies: {}", conditions.join(", ")),
-            (conditions, Some(group)) => format!("applies, first in `{group}`: {}", conditions.join(", ")),
+            (conditions, Some(group)) => {
+                format!("applies, first match in the group `{group}`: {}", conditions.join(", "))
+            }
         };
         writeln!(self.out, "      {matched}")?;
-        limit.bucket.as_ref().map_or(Ok(()), |bucket| self.bucket(bucket, "one bucket for all"))
+        limit.bucket.as_ref().map_or(Ok(()), |bucket| self.bucket(bucket, "one bucket for all requests"))
     }
 
-    /// Yes, no, marked, or not concerned.
+    /// The mark before a limit: admits, refuses, exceeded without refusing, or does not apply.
     fn mark(&self, bucket: Option<&ExplainedBucket>) -> String {
         let (tone, mark) = match bucket {
             None => (Tone::Faint, "·"),
@@ -194,13 +199,13 @@ impl Text<'_> {
         self.paint.tone(tone, mark).to_string()
     }
 
-    /// `whole` is what a bucket without a key is.
+    /// `whole` describes a bucket that has no key.
     fn bucket(&mut self, bucket: &ExplainedBucket, whole: &str) -> std::fmt::Result {
-        let trust = bucket.trust.map(|trust| format!(", scaled by a trust of 0.{trust:02}"));
+        let trust = bucket.trust.map(|trust| format!(", scaled by trust 0.{trust:02}"));
         let trust = trust.map(|text| text.replace("0.100", "1")).unwrap_or_default();
         writeln!(self.out, "      {}{trust}", bucket.limit)?;
         let (before, answer, cost) = (&bucket.before, &bucket.answer, bucket.cost);
-        let whose = match bucket.key.as_slice() {
+        let key = match bucket.key.as_slice() {
             [] => whole.to_owned(),
             key => parts(key),
         };
@@ -209,7 +214,7 @@ impl Text<'_> {
         } else {
             format!(" ({})", bucket.cost_from)
         };
-        writeln!(self.out, "      {whose}; costs {cost}{from}")?;
+        writeln!(self.out, "      {key}; costs {cost}{from}")?;
         let holds = format!("holds {} of {}", before.remaining, before.limit);
         match answer.wait() {
             Some(_) if answer.is_allowed() && !self.is_admitted => {
@@ -222,17 +227,19 @@ impl Text<'_> {
             Some(wait) => {
                 let short = cost.saturating_sub(before.remaining);
                 let wait = wait.as_millis_ceil();
-                writeln!(self.out, "      {holds}, needs {cost}: short by {short}, there in {wait} ms")?;
+                writeln!(self.out, "      {holds}, needs {cost}: {short} missing, available in {wait} ms")?;
             }
-            None => writeln!(self.out, "      {holds}, and can never hold {cost}")?,
+            None => writeln!(self.out, "      {holds}, can never hold {cost}")?,
         }
-        let manner = match (&bucket.strategy, answer.is_allowed()) {
-            _ if bucket.shadow => "only watched: a shadow limit denies nothing",
-            (Strategy::Degrade { .. }, false) => "it does not refuse: the request is marked",
-            (Strategy::Queue { .. }, false) => "it queues: a caller that can wait is served later",
+        let note = match (&bucket.strategy, answer.is_allowed()) {
+            _ if bucket.shadow => "shadow mode: this limit denies nothing",
+            (Strategy::Degrade { .. }, false) => {
+                "strategy degrade: this limit marks the request instead of refusing it"
+            }
+            (Strategy::Queue { .. }, false) => "strategy queue: a request that may wait is admitted later",
             _ => return Ok(()),
         };
-        writeln!(self.out, "      {}", self.paint.tone(Tone::Warn, manner))
+        writeln!(self.out, "      {}", self.paint.tone(Tone::Warn, note))
     }
 
     fn tenant(&mut self, tenant: &ExplainedTenant) -> std::fmt::Result {
@@ -243,10 +250,10 @@ impl Text<'_> {
         writeln!(self.out, "  {mark} {name}  {about}")?;
         writeln!(self.out, "      {}", tenant.part)?;
         let none = || "none".to_owned();
-        writeln!(self.out, "      its own: {}", tenant.own.clone().unwrap_or_else(none))?;
+        writeln!(self.out, "      own limit: {}", tenant.own.clone().unwrap_or_else(none))?;
         if tenant.effective != tenant.own {
             let effective = tenant.effective.clone().unwrap_or_else(none);
-            writeln!(self.out, "      least down the chain: {effective}")?;
+            writeln!(self.out, "      lowest on the way from the root: {effective}")?;
         }
         tenant.bucket.as_ref().map_or(Ok(()), |bucket| self.bucket(bucket, "the tenant's bucket"))
     }
@@ -258,7 +265,7 @@ fn parts(key: &[(String, String)]) -> String {
     parts.join(", ")
 }
 
-/// The same for machines.
+/// The parts of a key as a JSON list.
 fn parts_json(key: &[(String, String)]) -> Value {
     key.iter().map(|(name, value)| json!({ "descriptor": name, "value": value })).collect()
 }
@@ -279,7 +286,7 @@ fn budget(budget: BudgetMode) -> &'static str {
     }
 }
 
-/// The explanation for machines.
+/// The explanation as JSON.
 pub(super) fn json(explanation: &Explanation) -> String {
     let decision = RawValue::from_string(explanation.decision.to_json()).expect("a decision is JSON");
     let limit = |limit: &ExplainedLimit| {
@@ -319,7 +326,7 @@ pub(super) fn json(explanation: &Explanation) -> String {
     let gate = explanation.gate.as_ref().map(|gate| {
         json!({ "list": gate.list, "line": gate.line, "match": gate.conditions, "reason": gate.reason })
     });
-    let told = Told {
+    let document = ExplanationJson {
         decision: &decision,
         request: json!({
             "path": explanation.path,
@@ -333,14 +340,14 @@ pub(super) fn json(explanation: &Explanation) -> String {
         tenants: explanation.tenants.iter().map(tenant).collect(),
         unknown_tenant: explanation.unknown_tenant.as_deref(),
     };
-    let mut text = serde_json::to_string_pretty(&told).expect("it is plain JSON");
+    let mut text = serde_json::to_string_pretty(&document).expect("it is plain JSON");
     text.push('\n');
     text
 }
 
-/// In the order in which it is told; the decision as everywhere else.
+/// The JSON document. A struct keeps the order of the members, and `RawValue` the exact text of the decision.
 #[derive(Serialize)]
-struct Told<'a> {
+struct ExplanationJson<'a> {
     decision: &'a RawValue,
     request: Value,
     gate: Option<Value>,

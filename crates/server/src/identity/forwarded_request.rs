@@ -1,8 +1,9 @@
-//! What a proxy tells of the request of its client, read the same way whoever asks how.
+//! Rules for a client's request that a proxy passes on (forward auth, ext_authz): which headers are the client's own,
+//! and how to read a host.
 
-/// Headers about a connection, not about the client's request. Those that `Connection` names are kept: a
-/// client must not be able to hide a header from its limit.
-const OF_THE_CONNECTION: [&str; 9] = [
+/// Hop-by-hop headers, which belong to a connection and not to the client's request. Headers that `Connection` names
+/// are not dropped: a client must not be able to hide a header from a limit.
+const HOP_BY_HOP: [&str; 9] = [
     "connection",
     "keep-alive",
     "proxy-authenticate",
@@ -13,21 +14,21 @@ const OF_THE_CONNECTION: [&str; 9] = [
     "transfer-encoding",
     "upgrade",
 ];
-/// What headers begin with that tell how a request came here; so do the pseudo-headers of HTTP/2.
-const OF_THE_WAY: [&str; 3] = ["x-forwarded-", "x-original-", ":"];
+/// Prefixes of headers that proxies add to describe the original request, and of the pseudo-headers of HTTP/2.
+const PROXY_PREFIXES: [&str; 3] = ["x-forwarded-", "x-original-", ":"];
 
-/// Is it a header of the client's request, rather than one about how it came here?
-pub(crate) fn is_of_the_client(name: &str) -> bool {
+/// Is it a header of the client's request, and not one that proxies or connections add?
+pub(crate) fn is_client_header(name: &str) -> bool {
     let begins = |with: &&str| name.get(..with.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(with));
-    let of_the_way = name.eq_ignore_ascii_case("forwarded") || OF_THE_WAY.iter().any(begins);
-    !of_the_way && !OF_THE_CONNECTION.iter().any(|other| name.eq_ignore_ascii_case(other))
+    let from_proxy = name.eq_ignore_ascii_case("forwarded") || PROXY_PREFIXES.iter().any(begins);
+    !from_proxy && !HOP_BY_HOP.iter().any(|other| name.eq_ignore_ascii_case(other))
 }
 
-/// A host without its port, or a dot at the end; `None` if nothing is left.
+/// A host without its port and trailing dot; `None` if nothing is left.
 pub(crate) fn host(text: &str) -> Option<&str> {
     let text = text.trim();
     let end = match text.strip_prefix('[') {
-        Some(bracketed) => bracketed.find(']').map(|place| place + 2),
+        Some(bracketed) => bracketed.find(']').map(|index| index + 2),
         None => text.find(':'),
     };
     let host = &text[..end.unwrap_or(text.len())];
@@ -65,10 +66,10 @@ mod tests {
             "proxy-authenticate",
             ":authority",
         ] {
-            assert!(!is_of_the_client(name), "{name}");
+            assert!(!is_client_header(name), "{name}");
         }
         for name in ["x-api-key", "authorization", "host", "x-forward", "é", ""] {
-            assert!(is_of_the_client(name), "{name}");
+            assert!(is_client_header(name), "{name}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The thread that keeps the connection to a shared store, and what has to be done beside deciding.
+//! The thread of a shared store: it runs the connections and the store's maintenance, and logs changes of its health.
 
 use std::io;
 use std::sync::Arc;
@@ -12,35 +12,35 @@ use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 use super::SharedRedisStore;
-use super::telling::StoreStateLog;
+use super::state_log::StoreStateLog;
 use crate::bounds::{STORE_ATTEMPT_MAX, STORE_LEAVE_MAX};
 use crate::settings::SharedStoreSettings;
 
-/// How often a store that has never answered is tried, and how long it is until chores that failed go on.
-const AGAIN: Duration = Duration::from_millis(250);
-/// How often it is looked whether the store's health has changed.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Pause between attempts to reach a store that has never answered, and before maintenance restarts after a panic.
+const RETRY_PAUSE: Duration = Duration::from_millis(250);
+/// How often the store's health is compared with what was logged last.
+const LOG_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Why a shared store cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreThreadError {
-    /// Its address or the certificates to trust make no sense.
+    /// Its URL or the certificates to trust are invalid.
     #[error("store.redis: {0}")]
     RedisClient(#[from] RedisClientError),
-    /// There is no thread for it.
-    #[error("the thread of the store cannot start: {0}")]
+    /// Its thread cannot be started.
+    #[error("cannot start the thread of the store: {0}")]
     Thread(#[from] io::Error),
 }
 
-/// How far the thread is.
+/// The stage of the thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Stage {
     Attempting,
-    Tending,
+    Running,
     Gone,
 }
 
-/// The thread. It ends when this is dropped.
+/// The handle to the thread, which ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct StoreThread {
     stage: watch::Receiver<Stage>,
@@ -48,10 +48,11 @@ pub(crate) struct StoreThread {
 }
 
 impl StoreThread {
-    /// Begins to connect. That nobody answers is no error: the store is used as soon as it does.
+    /// Starts the thread, which begins to connect. A server that does not answer is not an error: the store is used as
+    /// soon as it does.
     ///
     /// # Errors
-    /// When the address makes no sense, or there is no thread to be had.
+    /// When the URL or the certificates are invalid, or the thread cannot start.
     pub(crate) fn start(
         settings: &SharedStoreSettings,
         clock: MonotonicClock,
@@ -71,30 +72,28 @@ impl StoreThread {
             patience: settings.deadline,
             ..StoreOptions::new(settings.mode)
         };
-        let begun = clock.now();
+        let started = clock.now();
         let shared = Arc::new(SharedRedisStore {
             store: RedisStore::new(server, clock, options),
-            place: settings.shown(),
-            begun,
+            address: settings.display_url(),
+            started,
             answered: AtomicBool::new(false),
         });
         let (stage, stages) = watch::channel(Stage::Attempting);
-        let (leaving, asked) = watch::channel(false);
-        let kept = Arc::clone(&shared);
-        std::thread::Builder::new()
-            .name("store".into())
-            .spawn(move || keep(&runtime, kept, &stage, asked))?;
+        let (leaving, left) = watch::channel(false);
+        let store = Arc::clone(&shared);
+        std::thread::Builder::new().name("store".into()).spawn(move || run(&runtime, store, &stage, left))?;
         Ok((shared, StoreThread { stage: stages, leaving }))
     }
 
     /// Resolves when the first attempt to reach the store has succeeded or failed.
-    pub(crate) async fn attempted(&self) {
+    pub(crate) async fn first_attempt_done(&self) {
         let mut stage = self.stage.clone();
-        // A thread that is gone attempts nothing any more.
-        let _seen = stage.wait_for(|stage| *stage >= Stage::Tending).await;
+        // An error means that the thread has ended, and there is nothing to wait for.
+        let _seen = stage.wait_for(|stage| *stage >= Stage::Running).await;
     }
 
-    /// Gives back what is leased, and tells the others that this node goes.
+    /// Gives back this node's leases, removes the node from the store, and waits until that is done.
     pub(crate) async fn leave(&self) {
         self.leaving.send_replace(true);
         let mut stage = self.stage.clone();
@@ -102,7 +101,7 @@ impl StoreThread {
     }
 }
 
-fn keep(
+fn run(
     runtime: &Runtime,
     shared: Arc<SharedRedisStore>,
     stage: &watch::Sender<Stage>,
@@ -110,22 +109,22 @@ fn keep(
 ) {
     runtime.block_on(async {
         attempt(&shared).await;
-        let mut teller = StoreStateLog::new(&shared);
-        stage.send_replace(Stage::Tending);
+        let mut state_log = StoreStateLog::new(&shared);
+        stage.send_replace(Stage::Running);
         tokio::select! {
             () = tend(&shared) => {}
             () = until_answered(&shared) => {}
-            () = tell(&shared, &mut teller) => {}
-            // Whoever has started this may be gone too.
+            () = log_changes(&shared, &mut state_log) => {}
+            // Also ends when the `StoreThread` is dropped.
             _ = leaving.wait_for(|leaving| *leaving) => {}
         }
-        // Where the store does not answer, what is leased there runs out by itself.
+        // If the store does not answer, the leases expire by themselves.
         let _left = timeout(STORE_LEAVE_MAX, shared.store.leave()).await;
         stage.send_replace(Stage::Gone);
     });
 }
 
-/// Asks the store once, and remembers an answer.
+/// Calls the store once, and remembers if it answered.
 async fn attempt(shared: &SharedRedisStore) -> bool {
     let answered = matches!(timeout(STORE_ATTEMPT_MAX, shared.store.first_attempt()).await, Ok(Ok(())));
     if answered {
@@ -134,16 +133,16 @@ async fn attempt(shared: &SharedRedisStore) -> bool {
     answered
 }
 
-/// Tries until the store has answered once; from then on it knows by itself how it is.
+/// Tries until the store has answered once; from then on the store tracks its own health. Never returns.
 async fn until_answered(shared: &SharedRedisStore) {
     while !shared.answered.load(Ordering::Relaxed) && !attempt(shared).await {
-        sleep(AGAIN).await;
+        sleep(RETRY_PAUSE).await;
     }
     std::future::pending().await
 }
 
-/// Does the store's chores. Should there be a fault in them, which is told where faults are told, they begin
-/// anew: without them nothing heals.
+/// Runs the store's maintenance, and restarts it if it panics (the panic hook logs that): without maintenance, a broken
+/// connection would never recover.
 async fn tend(shared: &Arc<SharedRedisStore>) {
     loop {
         let kept = Arc::clone(shared);
@@ -151,7 +150,7 @@ async fn tend(shared: &Arc<SharedRedisStore>) {
         let stop = StopOnDrop(tending.abort_handle());
         let _fault = tending.await;
         drop(stop);
-        sleep(AGAIN).await;
+        sleep(RETRY_PAUSE).await;
     }
 }
 
@@ -163,9 +162,9 @@ impl Drop for StopOnDrop {
     }
 }
 
-async fn tell(shared: &SharedRedisStore, teller: &mut StoreStateLog) {
+async fn log_changes(shared: &SharedRedisStore, state_log: &mut StoreStateLog) {
     loop {
-        sleep(LOOK_EVERY).await;
-        teller.look(shared);
+        sleep(LOG_INTERVAL).await;
+        state_log.log_changes(shared);
     }
 }

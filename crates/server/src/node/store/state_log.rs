@@ -1,77 +1,77 @@
-//! One line in the log for each change of a shared store's health, and of its master.
+//! Logs each change of a shared store's health and of its master, with one line.
 
 use tidegate::{Clock, Nanos};
 use tidegate_redis::{Health, MasterWatch};
 
 use super::SharedRedisStore;
 
-/// Values that are no states are told of this often at most.
-const POISON_EVERY: Nanos = Nanos::from_secs(60);
+/// Replaced values are logged at most once in this interval.
+const REPLACED_LOG_INTERVAL: Nanos = Nanos::from_secs(60);
 
-/// Knows what was told last.
+/// The state that was logged last.
 #[derive(Debug)]
 pub(super) struct StoreStateLog {
     up: bool,
-    poison: Poison,
+    replaced: ReplacedValues,
     masters: Masters,
 }
 
 impl StoreStateLog {
-    /// Tells how the first attempt went.
+    /// Logs the result of the first attempt.
     pub(super) fn new(shared: &SharedRedisStore) -> StoreStateLog {
         let health = shared.health();
         if health.up {
-            tracing::info!(store = shared.place, "the store answers");
+            tracing::info!(store = shared.address, "the store answers");
         } else {
-            down(shared, &health);
+            log_down(shared, &health);
         }
-        StoreStateLog { up: health.up, poison: Poison::default(), masters: Masters::default() }
+        StoreStateLog { up: health.up, replaced: ReplacedValues::default(), masters: Masters::default() }
     }
 
-    /// Tells what has changed.
-    pub(super) fn look(&mut self, shared: &SharedRedisStore) {
+    /// Logs what has changed.
+    pub(super) fn log_changes(&mut self, shared: &SharedRedisStore) {
         let health = shared.health();
         if health.up != self.up {
             self.up = health.up;
             if health.up {
-                let (store, nodes) = (&shared.place, health.nodes);
+                let (store, nodes) = (&shared.address, health.nodes);
                 tracing::info!(store, nodes, "the store answers again; limits are shared");
             } else {
-                down(shared, &health);
+                log_down(shared, &health);
             }
         }
         if let Some(watch) = shared.store.link().master_watch() {
-            self.masters.changes(&watch).into_iter().for_each(|change| change.tell(shared, &watch));
+            self.masters.changes(&watch).into_iter().for_each(|change| change.log(shared, &watch));
         }
-        if let Some(values) = self.poison.due(shared.store.errors().poisoned, shared.store.clock().now()) {
+        if let Some(values) = self.replaced.due(shared.store.errors().poisoned, shared.store.clock().now()) {
             tracing::warn!(
-                store = shared.place,
+                store = shared.address,
                 values,
-                "values in the store were no states, and were replaced; does something else write there?"
+                "replaced values in the store that Tidegate did not write; does another program use these keys?"
             );
         }
     }
 }
 
-fn down(shared: &SharedRedisStore, health: &Health) {
+fn log_down(shared: &SharedRedisStore, health: &Health) {
     tracing::warn!(
-        store = shared.place,
+        store = shared.address,
         error = health.last_error.as_deref().unwrap_or("no answer"),
-        "the store does not answer; each limit goes by its `on_store_error` until it does"
+        "the store does not answer; each limit uses its `on_store_error` until it does"
     );
 }
 
-/// The master that Sentinels watch over, as it was told of last.
+/// The state of the master and its Sentinels that was logged last.
 #[derive(Debug, Default)]
 struct Masters {
     moves: u64,
-    /// Did less than a majority of the Sentinels answer?
+    /// Does less than a majority of the Sentinels answer?
     unwatched: bool,
-    /// Has a majority ever answered? While nodes start, they are still being asked.
+    /// Has a majority ever answered? At the start, the first answers are still on their way.
     was_watched: bool,
 }
 
-/// What is to be told of a master.
+/// A change to log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MasterChange {
     Moved,
@@ -97,16 +97,12 @@ impl Masters {
 }
 
 impl MasterChange {
-    fn tell(self, shared: &SharedRedisStore, watch: &MasterWatch) {
-        let (store, master) = (&shared.place, watch.master.as_deref().unwrap_or("nobody"));
+    fn log(self, shared: &SharedRedisStore, watch: &MasterWatch) {
+        let (store, master) = (&shared.address, watch.master.as_deref().unwrap_or("none"));
         let (answering, sentinels) = (watch.answering, watch.sentinels);
         match self {
             MasterChange::Moved => {
-                tracing::info!(
-                    store,
-                    master,
-                    "Sentinels name another master; the limits are asked for there now"
-                );
+                tracing::info!(store, master, "Sentinels name another master; the limits are kept there now");
             }
             MasterChange::Unwatched => {
                 tracing::warn!(
@@ -114,7 +110,7 @@ impl MasterChange {
                     master,
                     answering,
                     sentinels,
-                    "most Sentinels do not answer: should the master be replaced, this node may not hear of it"
+                    "most Sentinels do not answer: this node may not learn of a new master"
                 );
             }
             MasterChange::Watched => {
@@ -124,21 +120,21 @@ impl MasterChange {
     }
 }
 
-/// Values that were no states, and when they were told of.
+/// How many replaced values were logged, and when the next ones may be.
 #[derive(Debug, Default)]
-struct Poison {
-    told: u64,
+struct ReplacedValues {
+    logged: u64,
     next: Nanos,
 }
 
-impl Poison {
-    /// How many to tell of now, of so many so far.
+impl ReplacedValues {
+    /// How many of `so_far` replaced values to log now.
     fn due(&mut self, so_far: u64, now: Nanos) -> Option<u64> {
-        let new = so_far.saturating_sub(self.told);
+        let new = so_far.saturating_sub(self.logged);
         if new == 0 || now < self.next {
             return None;
         }
-        (self.told, self.next) = (so_far, now.saturating_add(POISON_EVERY));
+        (self.logged, self.next) = (so_far, now.saturating_add(REPLACED_LOG_INTERVAL));
         Some(new)
     }
 }
@@ -152,7 +148,7 @@ mod tests {
         let mut masters = Masters::default();
         let mut changes =
             |moves, answering| masters.changes(&MasterWatch { master: None, moves, sentinels: 4, answering });
-        assert_eq!(changes(0, 0), [], "it has only begun to ask");
+        assert_eq!(changes(0, 0), [], "the Sentinels have not answered yet");
         assert_eq!(changes(0, 4), []);
         assert_eq!(changes(1, 3), [MasterChange::Moved]);
         assert_eq!(changes(1, 2), [MasterChange::Unwatched], "half are no majority");
@@ -163,12 +159,12 @@ mod tests {
 
     #[test]
     fn poison_is_told_of_once_a_minute_and_none_is_forgotten() {
-        let mut poison = Poison::default();
+        let mut replaced = ReplacedValues::default();
         let at = Nanos::from_secs;
-        assert_eq!(poison.due(0, at(100)), None);
-        assert_eq!(poison.due(2, at(100)), Some(2));
-        assert_eq!(poison.due(5, at(159)), None);
-        assert_eq!(poison.due(6, at(160)), Some(4));
-        assert_eq!(poison.due(6, at(500)), None, "nothing new");
+        assert_eq!(replaced.due(0, at(100)), None);
+        assert_eq!(replaced.due(2, at(100)), Some(2));
+        assert_eq!(replaced.due(5, at(159)), None);
+        assert_eq!(replaced.due(6, at(160)), Some(4));
+        assert_eq!(replaced.due(6, at(500)), None, "nothing new");
     }
 }

@@ -1,0 +1,152 @@
+//! ARCHITECTURE.md stays true: the paths it names exist, and each invariant names a test that exists.
+
+use std::collections::BTreeSet;
+
+use super::TidyProblem;
+use super::files::TextFile;
+
+const PAGE: &str = "ARCHITECTURE.md";
+
+/// The section whose entries name their tests.
+const INVARIANTS: &str = "## Invariants";
+
+/// What begins a path from the root of the repository.
+const ROOTS: &[&str] = &[
+    "bench/",
+    "crates/",
+    "docs/",
+    "examples/",
+    "fuzz/",
+    "proptest-regressions/",
+    "sim/",
+    "tests/",
+    "xtask/",
+];
+
+/// Finds paths that lead nowhere, invariants without a test, and tests that do not exist.
+pub fn check(files: &[TextFile]) -> Vec<TidyProblem> {
+    let Some(page) = files.iter().find(|file| file.path == PAGE) else { return Vec::new() };
+    let mut problems = paths(page, files);
+    let tests = functions(files);
+    for entry in invariants(&page.text) {
+        problems.extend(entry.problems(&tests));
+    }
+    problems
+}
+
+fn paths(page: &TextFile, files: &[TextFile]) -> Vec<TidyProblem> {
+    let exists = |path: &str| {
+        let folder = format!("{}/", path.trim_end_matches('/'));
+        files.iter().any(|file| file.path == path || file.path.starts_with(&folder))
+    };
+    let numbered = page.text.lines().enumerate();
+    let quoted = numbered.flat_map(|(index, line)| quoted(line).map(move |path| (index + 1, path)));
+    let is_path =
+        |path: &str| ROOTS.iter().any(|root| path.starts_with(root)) && !path.contains(['*', '{', ' ']);
+    quoted
+        .filter(|(_, path)| {
+            is_path(path) && path.strip_suffix('/').unwrap_or(path).contains('/') && !exists(path)
+        })
+        .map(|(line, path)| {
+            let what = format!("`{path}` does not exist");
+            TidyProblem::new(PAGE, line, what, "a map must show what is there", "name the path as it is now")
+        })
+        .collect()
+}
+
+/// The words of a line in backticks.
+fn quoted(line: &str) -> impl Iterator<Item = &str> {
+    line.split('`').skip(1).step_by(2)
+}
+
+/// The names of all functions.
+fn functions(files: &[TextFile]) -> BTreeSet<&str> {
+    let sources = files.iter().filter(|file| file.path.ends_with(".rs") || file.path.ends_with(".py"));
+    let lines = sources.flat_map(|file| file.text.lines());
+    lines
+        .filter_map(|line| {
+            let (_, after) = line.split_once("fn ").or_else(|| line.split_once("def "))?;
+            after.split(|c: char| !c.is_alphanumeric() && c != '_').next()
+        })
+        .collect()
+}
+
+/// An entry of the list of invariants: its first line, and all of its text.
+struct Invariant {
+    line: usize,
+    text: String,
+}
+
+fn invariants(page: &str) -> Vec<Invariant> {
+    let mut entries: Vec<Invariant> = Vec::new();
+    let numbered = page.lines().enumerate().skip_while(|(_, line)| *line != INVARIANTS).skip(1);
+    for (index, line) in numbered.take_while(|(_, line)| !line.starts_with("## ")) {
+        match entries.last_mut() {
+            _ if line.starts_with("- ") => entries.push(Invariant { line: index + 1, text: line.to_owned() }),
+            Some(entry) => entry.text.extend([" ", line.trim()]),
+            None => {}
+        }
+    }
+    entries
+}
+
+impl Invariant {
+    fn problems(&self, functions: &BTreeSet<&str>) -> Vec<TidyProblem> {
+        let problem = |what: String, fix| {
+            TidyProblem::new(PAGE, self.line, what, "an invariant without a test does not hold for long", fix)
+        };
+        let Some((_, named)) = self.text.split_once("Test: `").or_else(|| self.text.split_once("Tests: `"))
+        else {
+            return vec![problem(
+                "an invariant that names no test".to_owned(),
+                "end it with ``Test: `name`.``",
+            )];
+        };
+        let tests = named.split('`').step_by(2).filter(|name| !name.is_empty() && name.contains('_'));
+        let is_name = |name: &&str| name.chars().all(|c| c.is_alphanumeric() || c == '_');
+        tests
+            .filter(is_name)
+            .filter(|name| !functions.contains(name))
+            .map(|name| problem(format!("there is no test `{name}`"), "name the test that holds it now"))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problems(page: &str) -> Vec<String> {
+        let files = [
+            TextFile::new(PAGE, page),
+            TextFile::new("crates/a/src/lib.rs", "#[test]\nfn it_holds() {}\nasync fn it_waits() {}\n"),
+        ];
+        check(&files).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn paths_must_exist() {
+        assert!(
+            problems("`crates/a/`, `crates/a/src/lib.rs`, `crates/`, `src/b.rs`, `crates/{a,b}/`").is_empty()
+        );
+        let found = problems("x\nsee `crates/b/src/`\n");
+        assert_eq!(found.len(), 1);
+        assert!(found[0].starts_with("ARCHITECTURE.md:2: `crates/b/src/` does not exist"));
+    }
+
+    #[test]
+    fn an_invariant_names_a_test_that_exists() {
+        let page = |entry: &str| {
+            format!("- no invariant\n## Invariants\n\n- **It**\n  {entry}\n\n## Next\n- other\n")
+        };
+        assert!(problems(&page("holds. Test: `it_holds`.")).is_empty());
+        assert!(problems(&page("holds. Tests: `it_holds`,\n  `it_waits`, as said.")).is_empty());
+        let missing = problems(&page("holds."));
+        assert!(
+            missing.len() == 1 && missing[0].contains(":4: an invariant that names no test"),
+            "{missing:?}"
+        );
+        let gone = problems(&page("holds. Tests: `it_holds`, `it_is_gone`."));
+        assert!(gone.len() == 1 && gone[0].contains("there is no test `it_is_gone`"), "{gone:?}");
+    }
+}
