@@ -1,13 +1,13 @@
-//! Keys as a parsed request would have them: short strings, just written, in the cache.
+//! Keys as a parsed request has them: short strings, just written, in the CPU cache.
 
-/// How many keys are written before they are asked for. A request's key was written some time before
-/// it reaches the limiter; asked for at once, everybody would pay for reading bytes back that are
-/// still on their way to the cache.
+/// How many keys are written before they are used. A real key is written some time before it reaches
+/// the limiter; used at once, every contender would stall on reading bytes that are still in the
+/// store buffer.
 pub(crate) const BLOCK: usize = 16;
 
 const PREFIX: &str = "user:";
 const DIGITS: usize = 8;
-/// How many keys can be told apart.
+/// The number of different keys.
 pub(crate) const KEYS_MAX: u32 = 10_u32.pow(DIGITS as u32);
 
 const PAIRS: [[u8; 2]; 100] = {
@@ -20,7 +20,7 @@ const PAIRS: [[u8; 2]; 100] = {
     pairs
 };
 
-/// A few keys, written over and over in place: writing them allocates nothing.
+/// A few keys, overwritten in place, so that writing them allocates nothing.
 #[derive(Debug)]
 pub(crate) struct KeyBlock {
     keys: [String; BLOCK],
@@ -41,12 +41,12 @@ impl KeyBlock {
     }
 }
 
-/// The key of an index, in memory of its own.
+/// The key of an index, newly allocated.
 pub(crate) fn key(index: u32) -> String {
     format!("{PREFIX}{index:0DIGITS$}")
 }
 
-/// Makes `key` the key of `index`. It must have been a key before.
+/// Overwrites `key` with the key of `index`; it must have been a key before.
 #[inline]
 fn write(key: &mut String, index: u32) {
     let mut bytes = std::mem::take(key).into_bytes();

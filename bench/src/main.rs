@@ -1,4 +1,4 @@
-//! Measures Tidegate against its peers, in one run on one machine.
+//! Measures Tidegate against other limiters, in one run on one machine.
 
 mod contenders;
 mod inprocess;
@@ -18,7 +18,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// Measures Tidegate against its peers, in one run on one machine.
+/// Measures Tidegate against other limiters, in one run on one machine.
 #[derive(Debug, Parser)]
 #[command(name = "tidegate-bench")]
 struct Cli {
@@ -34,7 +34,7 @@ enum Command {
     Server(server::ServerArgs),
     Simulate(simulate::SimulateArgs),
     Tokens(server::tokens::TokensArgs),
-    /// Fills one limiter and prints by how many bytes the process grew.
+    /// Fills one limiter and prints by how many bytes the process has grown.
     #[command(hide = true)]
     Fill(inprocess::FillArgs),
 }

@@ -1,21 +1,20 @@
-//! Which keys are asked for, and how often: drawn before anything is timed, always the same.
+//! The sequence of keys in a measurement: generated before anything is timed, and the same in every run.
 
 use tidegate::testing::Random;
 
-/// `count` numbers below `keys`, each as likely as any other.
+/// `count` numbers below `keys`, uniformly distributed.
 pub(crate) fn uniform(keys: u32, count: usize, seed: u64) -> Vec<u32> {
     let mut random = Random::new(seed);
     (0..count).map(|_| random.below(keys.into()) as u32).collect()
 }
 
-/// Numbers below some end of which a few are drawn very often: the k-th most popular has a share in
-/// proportion to 1/k.
+/// Numbers with a Zipf distribution: the share of the k-th most popular is proportional to 1/k.
 #[derive(Debug)]
 pub(crate) struct Zipf {
-    /// What the popular ones up to each rank add up to.
+    /// The cumulative share up to each rank.
     sums: Vec<f64>,
-    /// The number at each rank; popular ones must not be neighbours, since they would share cache
-    /// lines where the number is a place in memory.
+    /// The number at each rank; popular numbers are shuffled, because neighbours would share cache
+    /// lines where the number is an index into memory.
     by_rank: Vec<u32>,
 }
 

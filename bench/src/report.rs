@@ -1,4 +1,4 @@
-//! What was measured, as a table for people or as JSON for programs.
+//! The results, as a text table or as JSON.
 
 use std::process::ExitCode;
 
@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::rounds::{AnswerCounts, Expected};
 use crate::server::{self, ProfileSecond, ServedRow};
 
-/// All that a run has to say.
+/// All results of a run.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Report {
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -36,7 +36,7 @@ pub(crate) struct Row {
     pub(crate) times_bare_cas: Option<f64>,
 }
 
-/// One number of another kind.
+/// A single result that is not a row.
 #[derive(Debug, Serialize)]
 pub(crate) struct Figure {
     pub(crate) what: String,
@@ -45,7 +45,7 @@ pub(crate) struct Figure {
     pub(crate) unit: &'static str,
 }
 
-/// Which side of a bar is good.
+/// On which side of a bar a result must be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Side {
@@ -54,7 +54,7 @@ pub(crate) enum Side {
     Below,
 }
 
-/// Something that must be reached.
+/// A threshold that a result must meet.
 #[derive(Debug, Serialize)]
 pub(crate) struct Bar {
     pub(crate) name: String,
@@ -73,7 +73,7 @@ impl Bar {
         bar: f64,
         unit: &'static str,
     ) -> Bar {
-        // Written so that a number that is none meets nothing.
+        // NaN compares as false, so a missing result meets no bar.
         let met = match side {
             Side::AtMost => measured <= bar,
             Side::AtLeast => measured >= bar,
@@ -84,7 +84,7 @@ impl Bar {
 }
 
 impl Report {
-    /// Prints it, for people or as JSON; with `check` a missed bar is a failure.
+    /// Prints the report as text or as JSON; with `check` a missed bar is a failure.
     pub(crate) fn finish(&self, json: bool, check: bool) -> Result<ExitCode, serde_json::Error> {
         if json {
             println!("{}", serde_json::to_string_pretty(self)?);
@@ -94,12 +94,12 @@ impl Report {
         Ok(if check && !self.all_met() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
     }
 
-    /// Are all bars met that were measured?
+    /// Whether all measured bars are met.
     pub(crate) fn all_met(&self) -> bool {
         self.bars.iter().all(|bar| bar.met)
     }
 
-    /// For people.
+    /// The table as text.
     pub(crate) fn text(&self) -> String {
         let mut sections = Vec::new();
         if !self.rows.is_empty() {
@@ -185,7 +185,7 @@ impl Report {
     }
 }
 
-/// Whole where it is whole or large, else as many digits as tell something.
+/// Without decimals if it is whole or large, else with enough digits.
 fn number(value: f64) -> String {
     if value.fract() == 0.0 || value.abs() >= 1_000.0 {
         format!("{value:.0}")
@@ -196,7 +196,7 @@ fn number(value: f64) -> String {
     }
 }
 
-/// Columns as wide as what is in them.
+/// A text table with columns as wide as their longest cell.
 pub(crate) struct TextTable {
     rows: Vec<Vec<String>>,
     right: Vec<usize>,
@@ -210,7 +210,7 @@ impl TextTable {
         }
     }
 
-    /// The columns that hold numbers.
+    /// Right-aligns these columns.
     pub(crate) fn right(&mut self, columns: &[usize]) {
         self.right = columns.to_vec();
     }

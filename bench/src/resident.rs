@@ -1,13 +1,13 @@
-//! How much memory a process really has.
+//! The resident memory of a process.
 
 use std::fs;
 
-/// Bytes of this process's memory that are resident now; `None` where the system does not say.
+/// The resident memory of this process in bytes; `None` if the system does not report it.
 pub(crate) fn bytes() -> Option<u64> {
     of(std::process::id())
 }
 
-/// The same of another process.
+/// The same for another process.
 pub(crate) fn of(process: u32) -> Option<u64> {
     parse(&fs::read_to_string(format!("/proc/{process}/status")).ok()?)
 }

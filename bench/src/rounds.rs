@@ -1,4 +1,4 @@
-//! Every contender in turn, round after round, so that whatever else the machine does hits all alike.
+//! Runs all contenders in turn, round after round, so that other load on the machine affects all of them alike.
 
 use std::fmt;
 use std::ops::AddAssign;
@@ -11,7 +11,7 @@ use crate::keys::{BLOCK, KeyBlock};
 use crate::statistics::{median, median_ratio};
 use crate::stopwatch::Stopwatch;
 
-/// What the limiters are made to answer, to be checked by counting.
+/// The decision that every call of a case must get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Expected {
@@ -28,7 +28,7 @@ impl fmt::Display for Expected {
     }
 }
 
-/// What was answered.
+/// How many decisions were allowed and denied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct AnswerCounts {
     pub(crate) allowed: u64,
@@ -42,7 +42,7 @@ impl AnswerCounts {
         self.denied += u64::from(!allowed);
     }
 
-    /// Did everybody get the answer that the case is about?
+    /// Whether every decision was the expected one.
     pub(crate) fn all_are(&self, expected: Expected) -> bool {
         match expected {
             Expected::Allowing => self.denied == 0,
@@ -58,18 +58,18 @@ impl AddAssign for AnswerCounts {
     }
 }
 
-/// What one thread does at a stretch.
+/// The work of one thread in one round.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WorkSlice<'a> {
-    /// The keys to ask for; empty where there are none.
+    /// The keys to use; empty for a limiter without keys.
     indexes: &'a [u32],
     ops: usize,
-    /// Is there no other thread?
+    /// Whether this is the only thread.
     pub(crate) alone: bool,
 }
 
 impl WorkSlice<'_> {
-    /// Asks a limiter without keys.
+    /// Calls a limiter without keys.
     #[inline]
     pub(crate) fn each_time(&self, mut ask: impl FnMut() -> bool) -> AnswerCounts {
         let mut counts = AnswerCounts::default();
@@ -79,7 +79,7 @@ impl WorkSlice<'_> {
         counts
     }
 
-    /// Asks for each key.
+    /// Calls a limiter for each key.
     #[inline]
     pub(crate) fn each_key(&self, mut ask: impl FnMut(&String) -> bool) -> AnswerCounts {
         let mut counts = AnswerCounts::default();
@@ -87,7 +87,7 @@ impl WorkSlice<'_> {
         counts
     }
 
-    /// Writes the keys block by block and hands them on.
+    /// Writes the keys block by block and calls a limiter for each block.
     #[inline]
     pub(crate) fn each_block(&self, mut ask: impl FnMut(&[String])) {
         let mut block = KeyBlock::new();
@@ -96,7 +96,7 @@ impl WorkSlice<'_> {
         }
     }
 
-    /// Does something with each index itself.
+    /// Uses the index of each key instead of the key.
     #[inline]
     pub(crate) fn each_index(&self, mut ask: impl FnMut(u32) -> bool) -> AnswerCounts {
         let mut counts = AnswerCounts::default();
@@ -107,10 +107,10 @@ impl WorkSlice<'_> {
     }
 }
 
-/// One that is measured.
+/// A limiter that is measured.
 pub(crate) struct Contender<'a> {
     pub(crate) name: &'static str,
-    /// Does it promise the answers that are expected of it?
+    /// Whether its decisions are exact, and so must be the expected ones.
     pub(crate) exact: bool,
     run: Box<dyn Fn(&WorkSlice<'_>) -> AnswerCounts + Sync + 'a>,
 }
@@ -123,7 +123,7 @@ impl<'a> Contender<'a> {
         Contender { name, exact: true, run: Box::new(run) }
     }
 
-    /// One whose answers are estimates.
+    /// Marks a contender whose decisions are estimates.
     pub(crate) fn estimating(self) -> Contender<'a> {
         Contender { exact: false, ..self }
     }
@@ -136,16 +136,16 @@ pub(crate) struct RoundPlan<'a> {
     pub(crate) threads: usize,
     /// Timed operations of each thread in a round.
     pub(crate) ops: usize,
-    /// Operations before them that are not timed: they bring the contender's memory back into the
-    /// cache, from which the one before has driven it.
+    /// Untimed operations before them: they bring the contender's memory back into the cache, from
+    /// which the previous contender has evicted it.
     pub(crate) warm_up: usize,
-    /// For each thread the keys to ask for; none where there is one bucket only.
+    /// The keys for each thread; none for a single bucket.
     pub(crate) sequences: &'a [Vec<u32>],
 }
 
 impl RoundPlan<'_> {
-    /// What a thread does in a round: first the warm-up, then what is timed. Rounds differ, or the
-    /// processor would learn them by heart.
+    /// The work of a thread in a round: the warm-up, then the timed part. Rounds use different keys, or the
+    /// CPU's branch predictors and prefetchers would learn the sequence.
     fn shares(&self, thread: usize, round: usize) -> [WorkSlice<'_>; 2] {
         let alone = self.threads == 1;
         let Some(sequence) = self.sequences.get(thread) else {
@@ -158,13 +158,13 @@ impl RoundPlan<'_> {
     }
 }
 
-/// What one contender did in each round.
+/// The results of one contender, round by round.
 #[derive(Debug)]
 pub(crate) struct ContenderRounds {
     pub(crate) name: &'static str,
     pub(crate) exact: bool,
     pub(crate) counts: AnswerCounts,
-    /// Nanoseconds that a thread took for an operation, round by round.
+    /// Nanoseconds per operation and thread, round by round.
     rounds: Vec<f64>,
 }
 
@@ -173,7 +173,7 @@ impl ContenderRounds {
         median(&self.rounds).unwrap_or(f64::NAN)
     }
 
-    /// How many times as long as `other` it took.
+    /// Its time as a multiple of `other`'s.
     pub(crate) fn times(&self, other: &ContenderRounds) -> Option<f64> {
         median_ratio(&self.rounds, &other.rounds)
     }
@@ -189,7 +189,7 @@ pub(crate) fn measure(contenders: &[&Contender<'_>], plan: &RoundPlan<'_>) -> Ve
     };
     let mut lanes: Vec<ContenderRounds> = contenders.iter().map(lane).collect();
     for round in 0..plan.rounds {
-        // Each round begins with another, so that nobody always follows the same one.
+        // Each round begins with another contender, so that none always follows the same one.
         for turn in 0..contenders.len() {
             let index = (round + turn) % contenders.len();
             let (nanos, counts) = run_once(contenders[index], plan, round);
@@ -200,7 +200,7 @@ pub(crate) fn measure(contenders: &[&Contender<'_>], plan: &RoundPlan<'_>) -> Ve
     lanes
 }
 
-/// Nanoseconds per operation by the slowest thread, and what was answered.
+/// Nanoseconds per operation of the slowest thread, and the decisions.
 fn run_once(contender: &Contender<'_>, plan: &RoundPlan<'_>, round: usize) -> (f64, AnswerCounts) {
     let ready = Barrier::new(plan.threads);
     let work = |thread: usize| {

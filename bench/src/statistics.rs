@@ -1,6 +1,6 @@
-//! What is made of many measurements of the same thing.
+//! Medians and percentiles.
 
-/// The middle one; of an even number the mean of the two in the middle. `None` of none.
+/// The median; for an even number of values the mean of the two in the middle. `None` without values.
 pub(crate) fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
@@ -12,8 +12,7 @@ pub(crate) fn median(values: &[f64]) -> Option<f64> {
     }
 }
 
-/// The median of how many times `a` is `b`, round by round: what slows a whole round down cancels
-/// out.
+/// The median of the ratios `a / b`, round by round: load that slows a whole round down cancels out.
 pub(crate) fn median_ratio(a: &[f64], b: &[f64]) -> Option<f64> {
     let ratios: Vec<f64> = a.iter().zip(b).map(|(a, b)| a / b).collect();
     median(&ratios)

@@ -1,8 +1,8 @@
-//! What reads the time here, and nothing else does.
+//! The only module that reads the clock.
 
 use std::time::{Instant, SystemTime};
 
-/// Measures spans of milliseconds and more.
+/// Measures times of milliseconds and more.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stopwatch(Instant);
 
@@ -24,7 +24,7 @@ impl Stopwatch {
     }
 }
 
-/// Measures the processor's time that this thread gets, whatever else runs on the machine.
+/// Measures the CPU time of this thread, which does not depend on other load.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CpuWatch {
     used: Option<u64>,
@@ -37,8 +37,7 @@ impl CpuWatch {
         CpuWatch { used: cpu_nanos(), wall: Stopwatch::start() }
     }
 
-    /// Seconds of the processor since the start; seconds by the clock where the system does not
-    /// tell.
+    /// CPU seconds since the start; wall clock seconds if the system does not report CPU time.
     pub(crate) fn seconds(self) -> f64 {
         match (self.used, cpu_nanos()) {
             (Some(start), Some(now)) if now > start => (now - start) as f64 / 1e9,
@@ -47,13 +46,13 @@ impl CpuWatch {
     }
 }
 
-/// Nanoseconds that this thread has run so far, as Linux tells them.
+/// The CPU time of this thread in nanoseconds, from Linux's `schedstat`.
 fn cpu_nanos() -> Option<u64> {
-    let told = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
-    told.split_ascii_whitespace().next()?.parse().ok()
+    let schedstat = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    schedstat.split_ascii_whitespace().next()?.parse().ok()
 }
 
-/// Measures single calls: reading the processor's counter disturbs them less than a system clock.
+/// Measures single calls: reading the CPU's cycle counter costs less than reading the system clock.
 #[derive(Clone, Debug)]
 pub(crate) struct FineWatch(quanta::Clock);
 
@@ -72,7 +71,7 @@ impl FineWatch {
     }
 }
 
-/// The wall clock, for limiters that want to be told.
+/// The wall clock, for limiters that take the time as an argument.
 #[expect(clippy::disallowed_methods, reason = "some peers take the wall clock's time as an argument")]
 #[inline]
 pub(crate) fn wall_clock() -> SystemTime {

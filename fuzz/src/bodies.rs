@@ -1,4 +1,4 @@
-//! Requests as JSON, as the decision endpoints take them.
+//! Request bodies in JSON, as the decision endpoints accept them.
 
 use std::sync::LazyLock;
 
@@ -9,14 +9,14 @@ use tidegate_server::wire;
 
 use crate::target::{FuzzFailure, kind_of};
 
-/// All that a policy can have, so that every member of a request matters.
+/// Uses every feature of policies, so that every member of a request matters.
 const POLICY: &str = include_str!("policy.yaml");
 
-type Still = Limiter<Memory<ManualClock>, ManualClock>;
+type TestLimiter = Limiter<Memory<ManualClock>, ManualClock>;
 
-static LIMITER: LazyLock<Still> = LazyLock::new(|| {
+static LIMITER: LazyLock<TestLimiter> = LazyLock::new(|| {
     let options = MemoryOptions { max_keys: 1_000, max_log_entries: 2_000 };
-    let policy = Policy::parse(POLICY).expect("the policy is one");
+    let policy = Policy::parse(POLICY).expect("the policy is valid");
     Limiter::in_memory(policy, options, ManualClock::default()).expect("a few limits fit")
 });
 
@@ -28,16 +28,17 @@ pub(crate) fn try_input(input: &[u8]) -> Result<u64, FuzzFailure> {
             let lines = text.split('\n').map(str::len).max().unwrap_or(0);
             let inside = (1..=lines + 1).contains(&error.column);
             FuzzFailure::unless(inside, || format!("column {} of {lines}: {error}", error.column))?;
-            let said = error.to_string();
-            FuzzFailure::unless(!said.is_empty(), || "a problem without words".to_owned())?;
-            Ok(kind_of([said.as_str()].into_iter()))
+            let message = error.to_string();
+            FuzzFailure::unless(!message.is_empty(), || "a problem without a message".to_owned())?;
+            Ok(kind_of([message.as_str()].into_iter()))
         }
         Ok(request) => {
             let Ok(Value::Object(members)) = &json else {
-                return Err(FuzzFailure("what is no JSON object passes for a request".to_owned()));
+                return Err(FuzzFailure("a body that is not a JSON object is accepted".to_owned()));
             };
-            let again = wire::request(&text).map_err(|error| FuzzFailure(format!("read again: {error}")))?;
-            FuzzFailure::unless(again == request, || "reading it again gives another request".to_owned())?;
+            let again =
+                wire::request(&text).map_err(|error| FuzzFailure(format!("parsed again: {error}")))?;
+            FuzzFailure::unless(again == request, || "parsing it again gives another request".to_owned())?;
             let cost = members.get("cost").map_or(Some(1), Value::as_u64);
             FuzzFailure::unless(cost == Some(u64::from(request.cost.get())), || {
                 format!("a cost of {:?}", request.cost)
@@ -50,7 +51,7 @@ pub(crate) fn try_input(input: &[u8]) -> Result<u64, FuzzFailure> {
             }
             let decided = LIMITER.check(&request).to_json();
             let whole = serde_json::from_str::<Value>(&decided).is_ok_and(|decision| decision.is_object());
-            FuzzFailure::unless(whole, || format!("no decision: {decided}"))?;
+            FuzzFailure::unless(whole, || format!("not a decision: {decided}"))?;
             Ok(kind_of([decided.as_str()].into_iter()))
         }
     }

@@ -1,4 +1,4 @@
-//! Inputs on disk: the examples, what once failed, and what fails now.
+//! Inputs on disk: the examples, the inputs that failed once, and those that fail now.
 
 use std::fs;
 use std::io;
@@ -10,7 +10,7 @@ fn home() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The examples, and what once failed.
+/// The examples, and the inputs that failed once.
 ///
 /// # Errors
 /// When a file cannot be read.
@@ -31,7 +31,7 @@ pub fn seeds(target: FuzzTarget) -> io::Result<Vec<Vec<u8>>> {
     Ok(seeds)
 }
 
-/// What once failed, each with its file.
+/// The inputs that failed once, each with its file.
 ///
 /// # Errors
 /// When a file cannot be read.
@@ -50,9 +50,9 @@ fn sorted(directory: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Where an input that fails is kept. `number` tells it from others.
-pub(crate) fn failure(target: FuzzTarget, number: &str) -> io::Result<PathBuf> {
+/// The file for an input that fails; `id` makes its name unique.
+pub(crate) fn failure(target: FuzzTarget, id: &str) -> io::Result<PathBuf> {
     let directory = home().join("failures");
     fs::create_dir_all(&directory)?;
-    Ok(directory.join(format!("{}-{number}", target.name())))
+    Ok(directory.join(format!("{}-{id}", target.name())))
 }

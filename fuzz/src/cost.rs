@@ -1,4 +1,4 @@
-//! Costs as headers, fields and members state them.
+//! Costs from headers, from fields of `TG.CHECK` and from members of a JSON body.
 
 use tidegate::engine::{Limiter, Policy, Request};
 use tidegate::{ManualClock, Memory, MemoryOptions};
@@ -10,22 +10,22 @@ const CAPACITY: u32 = 1_000_000;
 const DEFAULT: u32 = 7;
 const MAX: u32 = 5_000;
 
-type Still = Limiter<Memory<ManualClock>, ManualClock>;
+type TestLimiter = Limiter<Memory<ManualClock>, ManualClock>;
 
-/// What is charged is read off the bucket, so nobody else may draw on it.
-fn limiter() -> Still {
+/// One per thread: the test computes the charge from what is left in the bucket, so nothing else may use it.
+fn limiter() -> TestLimiter {
     let policy = format!(
         "version: 1\nlimits:\n  - name: weighed\n    key: []\n    sustained: {{ rate: 1 }}\n    \
          burst: {{ capacity: {CAPACITY} }}\n    \
          cost: {{ from: \"header:x-weight\", default: {DEFAULT}, max: {MAX} }}\n"
     );
-    let policy = Policy::parse(&policy).expect("the policy is one");
+    let policy = Policy::parse(&policy).expect("the policy is valid");
     let options = MemoryOptions { max_keys: 100, max_log_entries: 100 };
     Limiter::in_memory(policy, options, ManualClock::default()).expect("one limit fits")
 }
 
 thread_local! {
-    static LIMITER: Still = limiter();
+    static LIMITER: TestLimiter = limiter();
 }
 
 pub(crate) fn try_input(input: &[u8]) -> Result<u64, FuzzFailure> {
@@ -34,7 +34,7 @@ pub(crate) fn try_input(input: &[u8]) -> Result<u64, FuzzFailure> {
     let expected = expected(&text);
     FuzzFailure::unless(charged == expected, || format!("charged {charged} instead of {expected}"))?;
 
-    // A request's own factor is a number of 32 bits in plain digits, or an error.
+    // The `cost` of a request is a 32-bit number in plain digits, or an error.
     let plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let number = text.parse::<u32>().ok().filter(|_| plain);
     let mut fields = RequestFields::new();
@@ -47,7 +47,7 @@ pub(crate) fn try_input(input: &[u8]) -> Result<u64, FuzzFailure> {
     let body = format!("{{\"cost\":{text}}}");
     if let Ok(request) = wire::request(&body) {
         let fits = text.trim().parse::<u32>().is_ok_and(|number| number == request.cost.get());
-        // The text may hold a cost and more members after it.
+        // The text may contain further members after the cost.
         FuzzFailure::unless(fits || text.contains(','), || format!("as a member it is {:?}", request.cost))?;
     }
     Ok(kind_of(
@@ -55,20 +55,20 @@ pub(crate) fn try_input(input: &[u8]) -> Result<u64, FuzzFailure> {
     ))
 }
 
-/// How much a full bucket loses.
+/// How much the request takes from a full bucket, which is refilled afterwards.
 fn charged(request: Request<'_>) -> Result<u32, FuzzFailure> {
     LIMITER.with(|limiter| {
         let decision = limiter.check(&request);
         FuzzFailure::unless(decision.is_allowed(), || format!("denied: {decision:?}"))?;
         let left = decision.tightest().map(|limit| limit.decision.remaining);
         let charged =
-            left.map(|left| CAPACITY - left).ok_or_else(|| FuzzFailure("no limit spoke".to_owned()))?;
+            left.map(|left| CAPACITY - left).ok_or_else(|| FuzzFailure("no limit applied".to_owned()))?;
         let _ = limiter.refund(&Request::new(), tidegate::Cost::new(charged));
         Ok(charged)
     })
 }
 
-/// By the words of the contract, with decimals as texts.
+/// The expected charge by the documented rule, computed on decimal strings.
 fn expected(text: &str) -> u32 {
     let digits = text.trim_ascii();
     if digits.is_empty() || digits.bytes().any(|byte| !byte.is_ascii_digit()) {

@@ -1,4 +1,4 @@
-//! Words that mean something to what is fuzzed.
+//! Words that the mutators insert, because the parsers know them.
 
 /// Words of policies, of YAML and of JSON.
 pub(crate) const POLICY: &[&str] = &[
@@ -165,7 +165,7 @@ pub(crate) const TRACE: &[&str] = &[
     "\u{2028}",
 ];
 
-/// Numbers at which something changes.
+/// Numbers at the limits of ranges.
 pub(crate) const NUMBERS: &[&str] = &[
     "0",
     "1",

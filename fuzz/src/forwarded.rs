@@ -1,4 +1,4 @@
-//! What proxies and clients write into `X-Forwarded-For` and `Forwarded`.
+//! The client's address from `X-Forwarded-For` and `Forwarded`, which proxies and clients write.
 
 use std::net::IpAddr;
 
@@ -7,7 +7,7 @@ use tidegate_tower::forwarded::{ForwardedSource, TrustedProxies, client_address}
 use crate::target::{FuzzFailure, kind_of};
 
 const PEER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
-const STRANGER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(198, 51, 100, 1));
+const UNTRUSTED: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(198, 51, 100, 1));
 const CLIENT: &str = "203.0.113.7";
 
 pub(crate) fn try_input(input: &[u8]) -> Result<u64, FuzzFailure> {
@@ -20,10 +20,12 @@ pub(crate) fn try_input(input: &[u8]) -> Result<u64, FuzzFailure> {
         let trusted = TrustedProxies::default();
         let client = |peer, lines: &[&[u8]]| client_address(peer, &trusted, source, lines.iter().copied());
         let found = client(PEER, &lines);
-        FuzzFailure::unless(found == client(PEER, &lines), || "looking again finds another".to_owned())?;
-        FuzzFailure::unless(found == found.to_canonical(), || format!("{found} is not in its plain form"))?;
-        let stranger = client(STRANGER, &lines);
-        FuzzFailure::unless(stranger == STRANGER, || format!("a stranger passes for {stranger}"))?;
+        FuzzFailure::unless(found == client(PEER, &lines), || {
+            "a second call finds another address".to_owned()
+        })?;
+        FuzzFailure::unless(found == found.to_canonical(), || format!("{found} is not in canonical form"))?;
+        let untrusted = client(UNTRUSTED, &lines);
+        FuzzFailure::unless(untrusted == UNTRUSTED, || format!("an untrusted peer passes for {untrusted}"))?;
         check_appended(&lines, &entry, |lines| client(PEER, lines))?;
         kinds.push_str(if found == PEER {
             "peer "
@@ -33,7 +35,7 @@ pub(crate) fn try_input(input: &[u8]) -> Result<u64, FuzzFailure> {
             "four "
         });
     }
-    // Which bytes are in it tells inputs apart that are answered alike.
+    // The kinds of bytes in the input distinguish inputs with the same outcome.
     let shape: String = [b'"', b'\\', b'[', b';', b'=', b':', b','].iter().enumerate().fold(
         kinds,
         |mut shape, (at, byte)| {
@@ -46,7 +48,7 @@ pub(crate) fn try_input(input: &[u8]) -> Result<u64, FuzzFailure> {
     Ok(kind_of([shape.as_str()].into_iter()))
 }
 
-/// Whatever a client wrote before: what the trusted proxy appends to it is the client.
+/// Whatever a client sent: the address that a trusted proxy appends is the client's.
 fn check_appended(
     lines: &[&[u8]],
     entry: &str,
@@ -56,7 +58,7 @@ fn check_appended(
     let own_line: Vec<&[u8]> = lines.iter().copied().chain([entry.as_bytes()]).collect();
     let found = client(&own_line);
     FuzzFailure::unless(found == expected, || {
-        format!("{found} instead of what the proxy wrote on its own line")
+        format!("{found} instead of the address that the proxy sent on its own line")
     })?;
     let last = lines.last().copied().unwrap_or_default();
     for separator in [", ", ","] {
@@ -65,7 +67,9 @@ fn check_appended(
         same_line.pop();
         same_line.push(&appended);
         let found = client(&same_line);
-        FuzzFailure::unless(found == expected, || format!("{found} instead of what the proxy appended"))?;
+        FuzzFailure::unless(found == expected, || {
+            format!("{found} instead of the address that the proxy appended")
+        })?;
     }
     Ok(())
 }

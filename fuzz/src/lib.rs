@@ -1,8 +1,8 @@
-//! A fuzzer that needs nothing but stable Rust.
+//! A mutation fuzzer that needs only stable Rust.
 //!
-//! It mutates the examples and keeps what makes a target answer in a new way, so that it gets
-//! further than chance alone. It has no coverage to go by; what it has are strict oracles: a target
-//! that does not panic must still be right.
+//! It mutates the examples and keeps inputs for which a target reports a new kind of outcome, and so
+//! gets further than random inputs alone. It does not measure coverage; instead it has strict oracles: a
+//! target must not only not panic, its results must be right.
 
 mod bodies;
 pub mod corpus;
@@ -14,8 +14,8 @@ mod policy;
 mod resp;
 mod run;
 mod target;
+mod timer;
 mod trace;
-mod watch;
 mod wire_words;
 
 pub use run::{FuzzTally, RunError, fuzz, try_some};

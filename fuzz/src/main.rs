@@ -8,21 +8,21 @@ use std::time::Duration;
 use clap::Parser;
 use tidegate_fuzz::{FuzzTarget, fuzz};
 
-/// Mutates what others write until the time is up or something fails.
+/// Runs mutated inputs through a parser until the time is up or an input fails.
 ///
-/// Exit 0: nothing failed; 1: something did; 2: bad usage.
+/// Exit 0: nothing failed; 1: an input failed; 2: bad usage.
 #[derive(Debug, Parser)]
 #[command(name = "tidegate-fuzz")]
 struct Cli {
-    /// What to fuzz
+    /// The parser to fuzz
     target: FuzzTarget,
-    /// How long
+    /// How many seconds to run
     #[arg(long, value_name = "N", default_value_t = 60)]
     seconds: u64,
-    /// The same seed gives the same inputs; another one each time unless told
+    /// The seed of the random inputs; random if omitted. The same seed gives the same inputs
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Try this input alone
+    /// Run only this input
     #[arg(long, value_name = "FILE")]
     replay: Option<PathBuf>,
 }
@@ -34,35 +34,35 @@ fn main() -> ExitCode {
         None => run(&cli),
     };
     match outcome {
-        Ok(said) => {
-            println!("{said}");
+        Ok(message) => {
+            println!("{message}");
             ExitCode::SUCCESS
         }
-        Err(said) => {
-            eprintln!("error: {said}");
+        Err(message) => {
+            eprintln!("error: {message}");
             ExitCode::FAILURE
         }
     }
 }
 
-/// A seed that is another one each time; short, since people copy it.
-fn any_seed() -> u64 {
+/// A random seed; short, because people copy it.
+fn random_seed() -> u64 {
     RandomState::new().hash_one(0_u8) >> 32
 }
 
 fn run(cli: &Cli) -> Result<String, String> {
-    let (name, seed) = (cli.target.name(), cli.seed.unwrap_or_else(any_seed));
+    let (name, seed) = (cli.target.name(), cli.seed.unwrap_or_else(random_seed));
     println!("{name}: {} s with --seed {seed}", cli.seconds);
-    // A panic is caught and told with the input; where it was is all the hook has to add.
+    // Panics are caught and reported with the input; the hook only adds the location.
     std::panic::set_hook(Box::new(|panic| {
-        let place = panic.location().map(ToString::to_string).unwrap_or_default();
-        eprintln!("panic at {place}");
+        let location = panic.location().map(ToString::to_string).unwrap_or_default();
+        eprintln!("panic at {location}");
     }));
     let tally =
         fuzz(cli.target, Duration::from_secs(cli.seconds), seed).map_err(|error| error.to_string())?;
     let a_second = u128::from(tally.tried) * 1_000 / tally.took.as_millis().max(1);
     let (tried, kinds) = (tally.tried, tally.kinds);
-    Ok(format!("{name}: nothing failed in {tried} inputs, {a_second} a second, {kinds} kinds of answers"))
+    Ok(format!("{name}: nothing failed in {tried} inputs, {a_second} a second, {kinds} kinds of outcomes"))
 }
 
 fn replay(target: FuzzTarget, file: &PathBuf) -> Result<String, String> {

@@ -1,12 +1,12 @@
-//! Changes to a text, small and large.
+//! Random changes to an input, small and large.
 
 use crate::Random;
 use crate::dictionary::NUMBERS;
 
-/// What is longer is cut: nothing new happens in long inputs, and they are slow.
+/// Longer inputs are truncated: they are slow and find nothing new.
 pub(crate) const INPUT_BYTES_MAX: usize = 64 << 10;
 
-/// A text made of one of the pool by a few changes.
+/// A copy of one of the pool with a few random changes.
 pub(crate) fn mutated(pool: &[Vec<u8>], words: &[&str], random: &mut Random) -> Vec<u8> {
     let mut text = random.pick(pool).clone();
     for _ in 0..=random.index(6) {
@@ -36,19 +36,19 @@ fn mutate(text: &mut Vec<u8>, pool: &[Vec<u8>], words: &[&str], random: &mut Ran
     }
 }
 
-/// A place to cut at, the ends included.
-fn place(text: &[u8], random: &mut Random) -> usize {
+/// A random position, including both ends.
+fn position(text: &[u8], random: &mut Random) -> usize {
     random.index(text.len() + 1)
 }
 
-/// A span of at most so many bytes.
+/// A random span of at most `longest` bytes.
 fn span(len: usize, longest: usize, random: &mut Random) -> std::ops::Range<usize> {
     let start = random.index(len + 1);
     start..(start + random.index(longest + 1)).min(len)
 }
 
 fn insert(text: &mut Vec<u8>, what: &[u8], random: &mut Random) {
-    let at = place(text, random);
+    let at = position(text, random);
     text.splice(at..at, what.iter().copied());
 }
 
@@ -59,20 +59,20 @@ fn flip_bit(text: &mut [u8], random: &mut Random) {
     }
 }
 
-/// Puts a word where a line ends from some place on.
+/// Replaces the rest of a line, from a random position, with a word.
 fn replace_line_end(text: &mut Vec<u8>, word: &[u8], random: &mut Random) {
-    let start = place(text, random);
+    let start = position(text, random);
     let end = text[start..].iter().position(|byte| *byte == b'\n').map_or(text.len(), |more| start + more);
     text.splice(start..end, word.iter().copied());
 }
 
-/// The beginning of this and the end of another.
+/// Joins the beginning of this input and the end of another.
 fn splice(text: &mut Vec<u8>, other: &[u8], random: &mut Random) {
-    text.truncate(place(text, random));
-    text.extend_from_slice(&other[place(other, random)..]);
+    text.truncate(position(text, random));
+    text.extend_from_slice(&other[position(other, random)..]);
 }
 
-/// Puts another number for one that is there.
+/// Replaces one of the numbers with another.
 fn replace_number(text: &mut Vec<u8>, random: &mut Random) {
     let starts: Vec<usize> = (0..text.len())
         .filter(|&at| text[at].is_ascii_digit() && (at == 0 || !text[at - 1].is_ascii_digit()))
@@ -85,14 +85,14 @@ fn replace_number(text: &mut Vec<u8>, random: &mut Random) {
     text.splice(start..start + digits, random.pick(NUMBERS).bytes());
 }
 
-/// Opens something many times over.
+/// Inserts many opening brackets, or other beginnings of nested values.
 fn nest(text: &mut Vec<u8>, random: &mut Random) {
     let opening = random.pick(&["[", "{a: ", "{\"a\":", "- ", "? ", "[[{", "a:\n "]);
     let depth = [3, 31, 32, 33, 100, 5_000][random.index(6)];
     insert(text, opening.repeat(depth).as_bytes(), random);
 }
 
-/// Makes a long line.
+/// Inserts a long run of the same text.
 fn lengthen(text: &mut Vec<u8>, random: &mut Random) {
     let unit = random.pick(&["x", "é", " ", "/a", "9", "\\", "\"", "%41", ","]);
     let times = [10, 128, 129, 1_024, 1_025, 20_000][random.index(6)];

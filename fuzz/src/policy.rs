@@ -1,4 +1,4 @@
-//! A document: parsed, put into force, asked.
+//! A policy document: parsed, loaded, and used for decisions.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -11,25 +11,25 @@ const BEFORE: &str = include_str!("../../examples/quick-start/policy.yaml");
 
 const OPTIONS: MemoryOptions = MemoryOptions { max_keys: 200, max_log_entries: 2_000 };
 
-type Still = Limiter<Memory<ManualClock>, ManualClock>;
+type TestLimiter = Limiter<Memory<ManualClock>, ManualClock>;
 
 pub(crate) fn try_input(input: &[u8]) -> Result<u64, FuzzFailure> {
     let text = String::from_utf8_lossy(input);
     let (first, second) = (Policy::parse(&text), Policy::parse(&text));
     match (first, second) {
         (Err(error), Err(again)) => {
-            FuzzFailure::unless(error == again, || "reading it again gives other problems".to_owned())?;
+            FuzzFailure::unless(error == again, || "parsing it again gives other problems".to_owned())?;
             FuzzFailure::unless(error.problems.iter().any(Problem::is_error), || {
-                "refused for nothing".to_owned()
+                "rejected without an error".to_owned()
             })?;
             check_spans(&text, &error.problems)?;
             Ok(kind_of(error.problems.iter().map(|problem| problem.message.as_str()).take(3)))
         }
         (Ok(policy), Ok(again)) => {
             let same = policy.warnings == again.warnings;
-            FuzzFailure::unless(same, || "reading it again gives other warnings".to_owned())?;
+            FuzzFailure::unless(same, || "parsing it again gives other warnings".to_owned())?;
             FuzzFailure::unless(!policy.warnings.iter().any(Problem::is_error), || {
-                "an error passed".to_owned()
+                "accepted despite an error".to_owned()
             })?;
             check_spans(&text, &policy.warnings)?;
             let warned: Vec<String> = policy.warnings.iter().map(|warning| warning.message.clone()).collect();
@@ -41,49 +41,49 @@ pub(crate) fn try_input(input: &[u8]) -> Result<u64, FuzzFailure> {
             })?;
             Ok(kind_of(warned.iter().chain(&decided).map(String::as_str)))
         }
-        _ => Err(FuzzFailure("read once, it is a policy, and again it is none".to_owned())),
+        _ => Err(FuzzFailure("parsing it again gives another result".to_owned())),
     }
 }
 
-/// Every problem stands somewhere in the text.
+/// Every problem has a position within the text.
 fn check_spans(text: &str, problems: &[Problem]) -> Result<(), FuzzFailure> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let lines: Vec<&str> = text.split('\n').collect();
     for problem in problems {
         let at = problem.at;
-        let line = (at.line as usize).checked_sub(1).and_then(|place| lines.get(place));
+        let line = (at.line as usize).checked_sub(1).and_then(|index| lines.get(index));
         let width = line.map(|line| line.chars().count());
-        // The end of a line is a place too.
+        // The end of a line is a valid position too.
         let inside = width.is_some_and(|width| {
             at.column >= 1 && at.length >= 1 && at.column as usize + at.length as usize <= width + 2
         });
         FuzzFailure::unless(inside, || {
             format!(
-                "a problem stands outside the text of {} lines ({width:?} wide): {at:?}: {problem}",
+                "a problem has a position outside the text of {} lines ({width:?} wide): {at:?}: {problem}",
                 lines.len()
             )
         })?;
-        FuzzFailure::unless(!problem.message.is_empty(), || "a problem without words".to_owned())?;
+        FuzzFailure::unless(!problem.message.is_empty(), || "a problem without a message".to_owned())?;
     }
     Ok(())
 }
 
-/// Swaps the policy in and asks it; what it decided, as JSON.
+/// Loads the policy and sends it requests; returns the decisions as JSON.
 fn decide(policy: Policy, tenants: &[String]) -> Result<Vec<String>, FuzzFailure> {
     let before = || Policy::parse(BEFORE).expect("an example is a policy");
-    let limiter: Still = Limiter::in_memory(before(), OPTIONS, ManualClock::default())
-        .map_err(|error| FuzzFailure(format!("the policy before it is refused: {error}")))?;
+    let limiter: TestLimiter = Limiter::in_memory(before(), OPTIONS, ManualClock::default())
+        .map_err(|error| FuzzFailure(format!("the policy before it is rejected: {error}")))?;
     let swap =
-        |policy| limiter.swap(policy).map_err(|error| FuzzFailure(format!("it cannot be used: {error}")));
+        |policy| limiter.swap(policy).map_err(|error| FuzzFailure(format!("it cannot be loaded: {error}")));
     let mut decided = Vec::new();
-    ask_all(&limiter, tenants, &mut decided)?;
+    check_all(&limiter, tenants, &mut decided)?;
     swap(policy)?;
     for pause in [Nanos::ZERO, Nanos::MILLISECOND, Nanos::from_secs(90), Nanos::from_secs(400 * 86_400)] {
         limiter.clock().advance(pause);
-        ask_all(&limiter, tenants, &mut decided)?;
+        check_all(&limiter, tenants, &mut decided)?;
     }
     swap(before())?;
-    ask_all(&limiter, tenants, &mut decided)?;
+    check_all(&limiter, tenants, &mut decided)?;
     Ok(decided)
 }
 
@@ -93,14 +93,18 @@ fn requests(tenants: &[String]) -> Vec<Request<'_>> {
     let full =
         full.header("x-weight", "7").header("X-Api-Key", "k").claim("role", "member").descriptor("x", "y");
     let odd = Request::new().user("\u{1f}\u{1b}é").path("no/slash/../%zz").ip(Ipv6Addr::LOCALHOST);
-    let dear = full.clone().cost(Cost::new(u32::MAX));
+    let expensive = full.clone().cost(Cost::new(u32::MAX));
     let free = full.clone().cost(Cost::ZERO).trust(Trust::FULL);
-    let mut requests = vec![Request::new(), full.clone(), odd, dear, free];
+    let mut requests = vec![Request::new(), full.clone(), odd, expensive, free];
     requests.extend(tenants.iter().map(|tenant| full.clone().tenant(tenant.as_str())));
     requests
 }
 
-fn ask_all(limiter: &Still, tenants: &[String], decided: &mut Vec<String>) -> Result<(), FuzzFailure> {
+fn check_all(
+    limiter: &TestLimiter,
+    tenants: &[String],
+    decided: &mut Vec<String>,
+) -> Result<(), FuzzFailure> {
     for request in requests(tenants) {
         let peeked = limiter.peek(&request).to_json();
         FuzzFailure::unless(peeked == limiter.peek(&request).to_json(), || {
@@ -118,12 +122,12 @@ fn ask_all(limiter: &Still, tenants: &[String], decided: &mut Vec<String>) -> Re
 fn check_decision(decision: &Decision) -> Result<(), FuzzFailure> {
     let json = decision.to_json();
     let read = serde_json::from_str::<serde_json::Value>(&json);
-    FuzzFailure::unless(read.is_ok_and(|value| value.is_object()), || format!("no JSON: {json}"))?;
+    FuzzFailure::unless(read.is_ok_and(|value| value.is_object()), || format!("not JSON: {json}"))?;
     for limit in decision.limits() {
         FuzzFailure::unless(limit.decision.remaining <= limit.decision.limit, || {
-            format!("more than all: {json}")
+            format!("more remaining than the limit: {json}")
         })?;
     }
     let waits = decision.wait().is_some_and(|wait| wait > Nanos::ZERO);
-    FuzzFailure::unless(!decision.is_allowed() || !waits, || format!("admitted, and told to wait: {json}"))
+    FuzzFailure::unless(!decision.is_allowed() || !waits, || format!("admitted, but with a wait: {json}"))
 }

@@ -1,4 +1,4 @@
-//! Bytes to the listener for Redis clients: cut into commands, and answered.
+//! The RESP listener: bytes are split into commands, and each command gets a reply.
 
 use std::sync::LazyLock;
 
@@ -11,35 +11,37 @@ use tidegate_server::settings::Settings;
 use crate::Random;
 use crate::target::{FuzzFailure, kind_of};
 
-/// All that a policy can have, so that every field matters.
+/// Uses every feature of policies, so that every field matters.
 const POLICY: &str = include_str!("policy.yaml");
 
-/// Nothing of the answers depends on the time, so that they are the same twice: the node is asked once.
+/// The node runs on the real clock, so its replies depend on the time: each input is executed only once.
 static NODE: LazyLock<Node> = LazyLock::new(|| {
     let settings = Settings { max_keys: 1_000, ..Settings::default() };
-    let identity = Identity::new(&settings).expect("nothing is to be verified");
-    let policy = Policy::parse(POLICY).expect("the policy is one");
+    let identity = Identity::new(&settings).expect("there are no keys to load");
+    let policy = Policy::parse(POLICY).expect("the policy is valid");
     Node::new(settings, policy.into(), identity).expect("a few limits fit")
 });
 
 pub(crate) fn try_input(input: &[u8]) -> Result<u64, FuzzFailure> {
     let whole = commands([input].into_iter())?;
     let bytes = commands(input.chunks(1))?;
-    FuzzFailure::unless(whole == bytes, || "byte by byte, there are other commands".to_owned())?;
+    FuzzFailure::unless(whole == bytes, || "split into single bytes, there are other commands".to_owned())?;
     let mut random = Random::new(input.len() as u64);
     let size = 1 + random.index(input.len() + 1);
     let pieces = commands(input.chunks(size))?;
-    FuzzFailure::unless(whole == pieces, || format!("in pieces of {size}, there are other commands"))?;
-    let (answers, over) = answers(input)?;
-    // An empty command has no answer; one that ends the connection is the last.
+    FuzzFailure::unless(whole == pieces, || {
+        format!("split into pieces of {size} bytes, there are other commands")
+    })?;
+    let (replies, over) = replies(input)?;
+    // An empty command gets no reply; a command that ends the connection is the last.
     let expected = whole.iter().filter(|command| !command.is_empty()).count();
-    let seen = each_answer(&answers)?;
+    let seen = each_reply(&replies)?;
     let fits = seen.len() == expected || (over && seen.len() <= expected);
-    FuzzFailure::unless(fits, || format!("{} answers to {expected} commands", seen.len()))?;
+    FuzzFailure::unless(fits, || format!("{} replies to {expected} commands", seen.len()))?;
     Ok(kind_of(seen.iter().map(String::as_str).take(4)))
 }
 
-/// The commands, each as a text; what is refused or broken is one, too.
+/// The commands, each as a string; a refused command or a protocol error counts as one too.
 fn commands<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> Result<Vec<String>, FuzzFailure> {
     let (mut decoder, mut held, mut all) = (Decoder::new(), Vec::new(), Vec::new());
     for piece in pieces {
@@ -76,8 +78,8 @@ fn commands<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> Result<Vec<String>, F
     Ok(all)
 }
 
-/// What the server says to the input, and whether it closes the connection.
-fn answers(input: &[u8]) -> Result<(Vec<u8>, bool), FuzzFailure> {
+/// The server's replies to the input, and whether it closes the connection.
+fn replies(input: &[u8]) -> Result<(Vec<u8>, bool), FuzzFailure> {
     const AT_ONCE: usize = 7;
     let mut exchange = Exchange::new(&NODE);
     let (mut all, mut rest) = (Vec::new(), input);
@@ -91,25 +93,25 @@ fn answers(input: &[u8]) -> Result<(Vec<u8>, bool), FuzzFailure> {
         if !progress.paused {
             return Ok((all, exchange.is_over()));
         }
-        FuzzFailure::unless(progress.used > 0, || "it does not get on".to_owned())?;
+        FuzzFailure::unless(progress.used > 0, || "it makes no progress".to_owned())?;
     }
 }
 
-/// Reads the answers one by one, each as a text.
-fn each_answer(mut bytes: &[u8]) -> Result<Vec<String>, FuzzFailure> {
+/// Parses the replies one by one, each as a string.
+fn each_reply(mut bytes: &[u8]) -> Result<Vec<String>, FuzzFailure> {
     let mut all = Vec::new();
     while !bytes.is_empty() {
         let whole = bytes;
-        bytes = after_answer(bytes, 0).ok_or_else(|| {
-            FuzzFailure(format!("no answer: {}", whole[..whole.len().min(200)].escape_ascii()))
+        bytes = after_reply(bytes, 0).ok_or_else(|| {
+            FuzzFailure(format!("not a reply: {}", whole[..whole.len().min(200)].escape_ascii()))
         })?;
         all.push(whole[..whole.len() - bytes.len()].escape_ascii().to_string());
     }
     Ok(all)
 }
 
-/// What follows one answer; `None` if there is none.
-fn after_answer(bytes: &[u8], depth: usize) -> Option<&[u8]> {
+/// The bytes after one reply; `None` if they do not start with a valid reply.
+fn after_reply(bytes: &[u8], depth: usize) -> Option<&[u8]> {
     const DEPTH_MAX: usize = 8;
     let end = bytes.windows(2).position(|two| two == b"\r\n").filter(|_| depth < DEPTH_MAX)?;
     let (kind, line, mut rest) =
@@ -131,7 +133,7 @@ fn after_answer(bytes: &[u8], depth: usize) -> Option<&[u8]> {
         b'*' | b'%' => {
             let items: usize = line.parse().ok()?;
             for _ in 0..items * if *kind == b'%' { 2 } else { 1 } {
-                rest = after_answer(rest, depth + 1)?;
+                rest = after_reply(rest, depth + 1)?;
             }
             Some(rest)
         }

@@ -1,4 +1,4 @@
-//! The loop: mutate, try, keep what is new, stop at what fails.
+//! The main loop: mutates inputs, runs them, keeps those with a new outcome, and stops at a failure.
 
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -9,24 +9,24 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 use crate::mutate::mutated;
-use crate::watch::Watch;
+use crate::timer::RunTimer;
 use crate::{FuzzFailure, FuzzTarget, Random, corpus};
 
-/// An input that takes longer hangs.
+/// An input that takes longer counts as a hang.
 const SLOW: Duration = Duration::from_secs(1);
-/// Between two looks for one that hangs.
-const LOOK: Duration = Duration::from_millis(250);
-/// Between two lines of progress.
+/// The interval of checks for hangs.
+const HANG_CHECK: Duration = Duration::from_millis(250);
+/// The interval of progress lines.
 const REPORT: Duration = Duration::from_secs(5);
-/// How many inputs are kept to go on from.
+/// How many inputs are kept for further mutation.
 const POOL_MAX: usize = 4_096;
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FuzzTally {
     /// Inputs tried.
     pub tried: u64,
-    /// Kinds of answers seen.
+    /// Kinds of outcomes seen.
     pub kinds: u64,
     /// How long it took.
     pub took: Duration,
@@ -35,16 +35,16 @@ pub struct FuzzTally {
 /// Why a run stopped early.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// An input failed, and is kept.
+    /// An input failed, and was written to a file.
     #[error(
-        "{failure}\nthe input is in {file}; to try it again:\n  cargo run --release -p tidegate-fuzz -- {target} --replay {file}"
+        "{failure}\nthe input is in {file}; to run it again:\n  cargo run --release -p tidegate-fuzz -- {target} --replay {file}"
     )]
     Failed {
         /// What was wrong.
         failure: FuzzFailure,
         /// The target's name.
         target: &'static str,
-        /// Where the input is.
+        /// The file with the input.
         file: String,
     },
     /// Files cannot be read or written.
@@ -52,28 +52,28 @@ pub enum RunError {
     File(#[from] io::Error),
 }
 
-/// Tries inputs for a time. Each is written to a file before it is tried, so that one which ends the
-/// whole process (by overflowing the stack, say) is still there.
+/// Runs inputs for a time. Each is written to a file before it runs, so that an input which kills the
+/// whole process (by a stack overflow, for example) is not lost.
 ///
 /// # Errors
 /// At the first input that fails.
 pub fn fuzz(target: FuzzTarget, time: Duration, seed: u64) -> Result<FuzzTally, RunError> {
-    let dying = corpus::failure(target, "dying")?;
+    let current_file = corpus::failure(target, "crash")?;
     let tried = AtomicU64::new(0);
     let (done, wait) = mpsc::channel::<()>();
     let outcome = std::thread::scope(|scope| {
-        let (tried, dying) = (&tried, &dying);
-        scope.spawn(move || look_for_hangs(target, tried, dying, &wait));
-        // A thread of the usual stack, as a server would have.
+        let (tried, current_file) = (&tried, &current_file);
+        scope.spawn(move || look_for_hangs(target, tried, current_file, &wait));
+        // A thread with the default stack size, as the server has.
         let worker = scope.spawn(move || {
-            let outcome = work(target, time, seed, tried, dying);
+            let outcome = work(target, time, seed, tried, current_file);
             drop(done);
             outcome
         });
-        worker.join().expect("a failing target does not fail the loop")
+        worker.join().expect("panics of a target are caught")
     });
     if outcome.is_ok() {
-        fs::remove_file(&dying)?;
+        fs::remove_file(&current_file)?;
     }
     outcome
 }
@@ -83,15 +83,15 @@ fn work(
     time: Duration,
     seed: u64,
     tried: &AtomicU64,
-    dying: &Path,
+    current_file: &Path,
 ) -> Result<FuzzTally, RunError> {
     let mut random = Random::new(seed);
     let mut pool = corpus::seeds(target)?;
     let mut kinds = HashSet::new();
-    let mut current = File::create(dying)?;
-    let (watch, mut reported) = (Watch::start(), Duration::ZERO);
+    let mut current = File::create(current_file)?;
+    let (timer, mut reported) = (RunTimer::start(), Duration::ZERO);
     let mut first: Vec<Vec<u8>> = pool.clone();
-    while watch.elapsed() < time {
+    while timer.elapsed() < time {
         let input = first.pop().unwrap_or_else(|| mutated(&pool, target.words(), &mut random));
         current.set_len(0)?;
         current.rewind()?;
@@ -105,16 +105,16 @@ fn work(
             Err(failure) => return Err(keep(target, &input, failure)?),
         }
         let count = tried.fetch_add(1, Ordering::Relaxed) + 1;
-        if watch.elapsed() - reported >= REPORT {
-            reported = watch.elapsed();
+        if timer.elapsed() - reported >= REPORT {
+            reported = timer.elapsed();
             let (seconds, found) = (reported.as_secs(), kinds.len());
-            println!("{}: {seconds} s, {count} inputs, {found} kinds of answers", target.name());
+            println!("{}: {seconds} s, {count} inputs, {found} kinds of outcomes", target.name());
         }
     }
-    Ok(FuzzTally { tried: tried.load(Ordering::Relaxed), kinds: kinds.len() as u64, took: watch.elapsed() })
+    Ok(FuzzTally { tried: tried.load(Ordering::Relaxed), kinds: kinds.len() as u64, took: timer.elapsed() })
 }
 
-/// Tries so many inputs, however long it takes: for tests, which must not depend on the clock.
+/// Runs a fixed number of inputs: for tests, which must not depend on the clock.
 ///
 /// # Errors
 /// At the first input that fails.
@@ -130,7 +130,7 @@ pub fn try_some(target: FuzzTarget, inputs: usize, seed: u64) -> Result<(), RunE
     Ok(())
 }
 
-/// Writes a failing input to a file of its own.
+/// Writes a failing input to its own file.
 fn keep(target: FuzzTarget, input: &[u8], failure: FuzzFailure) -> io::Result<RunError> {
     let number = input.iter().fold(0_u64, |sum, byte| sum.wrapping_mul(31).wrapping_add(u64::from(*byte)));
     let file = corpus::failure(target, &format!("{number:016x}"))?;
@@ -138,17 +138,17 @@ fn keep(target: FuzzTarget, input: &[u8], failure: FuzzFailure) -> io::Result<Ru
     Ok(RunError::Failed { failure, target: target.name(), file: file.display().to_string() })
 }
 
-/// Ends the process if one input takes too long: nothing else can stop it.
-fn look_for_hangs(target: FuzzTarget, tried: &AtomicU64, dying: &Path, wait: &mpsc::Receiver<()>) {
-    let (mut last, mut since) = (u64::MAX, Watch::start());
-    while wait.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
+/// Ends the process if an input takes too long: a thread that hangs cannot be stopped.
+fn look_for_hangs(target: FuzzTarget, tried: &AtomicU64, current_file: &Path, wait: &mpsc::Receiver<()>) {
+    let (mut last, mut since) = (u64::MAX, RunTimer::start());
+    while wait.recv_timeout(HANG_CHECK) == Err(RecvTimeoutError::Timeout) {
         let count = tried.load(Ordering::Relaxed);
         if count != last {
-            (last, since) = (count, Watch::start());
+            (last, since) = (count, RunTimer::start());
         } else if since.elapsed() >= SLOW {
-            let file = dying.display();
+            let file = current_file.display();
             eprintln!(
-                "error: an input takes longer than {} s; it is in {file}; to try it again:",
+                "error: an input takes longer than {} s; it is in {file}; to run it again:",
                 SLOW.as_secs()
             );
             eprintln!("  cargo run --release -p tidegate-fuzz -- {} --replay {file}", target.name());

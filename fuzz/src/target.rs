@@ -1,4 +1,4 @@
-//! What is fuzzed.
+//! The parsers that are fuzzed.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -6,30 +6,30 @@ use clap::ValueEnum;
 
 use crate::{bodies, cost, dictionary, forwarded, policy, resp, trace, wire_words};
 
-/// Something that reads what others wrote.
+/// A parser of untrusted input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum FuzzTarget {
-    /// The document parser, and all that a document leads to
+    /// The policy parser, and the engine with the parsed policy
     Policy,
-    /// The trace reader, and the engine behind it
+    /// The trace parser, and the engine behind it
     Trace,
-    /// The commands of Redis clients, and the answers to them
+    /// Commands of Redis clients, and the replies to them
     Resp,
     /// `X-Forwarded-For` and `Forwarded`
     Forwarded,
-    /// Requests as JSON
+    /// Request bodies in JSON
     Bodies,
-    /// Costs in headers, fields and members
+    /// Costs in headers, `TG.CHECK` fields and JSON members
     Cost,
 }
 
-/// What an input did wrong, in words.
+/// A description of what went wrong with an input.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct FuzzFailure(pub(crate) String);
 
 impl FuzzFailure {
-    /// Fails unless it holds.
+    /// Fails unless the condition is true.
     pub(crate) fn unless(holds: bool, what: impl FnOnce() -> String) -> Result<(), FuzzFailure> {
         if holds { Ok(()) } else { Err(FuzzFailure(what())) }
     }
@@ -67,7 +67,7 @@ impl FuzzTarget {
         }
     }
 
-    /// Seeds that are no files.
+    /// Seeds in the code.
     pub(crate) fn seeds(self) -> &'static [&'static str] {
         match self {
             FuzzTarget::Policy | FuzzTarget::Trace => &[],
@@ -88,10 +88,10 @@ impl FuzzTarget {
         }
     }
 
-    /// Tries an input. What it returns tells kinds of answers apart.
+    /// Runs an input; returns a hash of the kind of outcome.
     ///
     /// # Errors
-    /// When the target panics, or what it says is wrong.
+    /// When the target panics, or its result is wrong.
     pub fn try_input(self, input: &[u8]) -> Result<u64, FuzzFailure> {
         let tried = catch_unwind(AssertUnwindSafe(|| match self {
             FuzzTarget::Policy => policy::try_input(input),
@@ -102,17 +102,17 @@ impl FuzzTarget {
             FuzzTarget::Cost => cost::try_input(input),
         }));
         tried.unwrap_or_else(|panic| {
-            let said = panic.downcast_ref::<String>().map(String::as_str);
-            let said = said.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("something");
-            Err(FuzzFailure(format!("it panicked: {said}")))
+            let message = panic.downcast_ref::<String>().map(String::as_str);
+            let message = message.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
+            Err(FuzzFailure(format!("it panicked: {message}")))
         })
     }
 }
 
-/// A number for a kind of answer: names and numbers in it do not count.
-pub(crate) fn kind_of<'a>(said: impl Iterator<Item = &'a str>) -> u64 {
+/// A hash of the kind of outcome: quoted names and digits in the texts do not count.
+pub(crate) fn kind_of<'a>(texts: impl Iterator<Item = &'a str>) -> u64 {
     let mut kind = 0xcbf2_9ce4_8422_2325_u64;
-    for text in said {
+    for text in texts {
         let mut quoted = false;
         for byte in text.bytes() {
             quoted ^= byte == b'`';

@@ -1,4 +1,4 @@
-//! Seeds and words of what comes over the wire.
+//! Seeds and dictionary words for the network protocols.
 
 /// Commands as clients send them.
 pub(crate) const COMMANDS: &[&str] = &[
@@ -16,7 +16,7 @@ pub(crate) const COMMANDS: &[&str] = &[
     "POST / HTTP/1.1\r\nHost: a\r\n\r\n",
 ];
 
-/// Words of the protocol.
+/// Words of the Redis protocol.
 pub(crate) const RESP: &[&str] = &[
     "*1\r\n",
     "*2\r\n",
@@ -53,7 +53,7 @@ pub(crate) const RESP: &[&str] = &[
     "é",
 ];
 
-/// Lines of both headers.
+/// Values of both headers.
 pub(crate) const FORWARDED_LINES: &[&str] = &[
     "203.0.113.7",
     "6.6.6.6, 203.0.113.7, 127.0.0.1",
@@ -68,7 +68,7 @@ pub(crate) const FORWARDED_LINES: &[&str] = &[
     "::ffff:203.0.113.7",
 ];
 
-/// Words of them.
+/// Words of both headers.
 pub(crate) const FORWARDED: &[&str] = &[
     ",",
     ", ",
@@ -97,7 +97,7 @@ pub(crate) const FORWARDED: &[&str] = &[
     "é",
 ];
 
-/// Requests in JSON.
+/// Request bodies in JSON.
 pub(crate) const REQUESTS: &[&str] = &[
     "{}",
     "{\"user\":\"42\"}",
@@ -110,7 +110,7 @@ pub(crate) const REQUESTS: &[&str] = &[
     "{\"path\":\"//a/../%2e/%6c\"}",
     "[]",
     "{\"cost\":4294967295}",
-    // A name that must be copied for each of its values.
+    // A header name with an escape, which must be unescaped for each of its values.
     "{\"headers\":{\"\\u0061b\":[1,1,1,1,1,1,1,1]},\"jwt\":{\"\\n\":[\"a\",true]}}",
 ];
 
@@ -138,7 +138,7 @@ pub(crate) const COSTS: &[&str] = &[
     "4294967296",
 ];
 
-/// Words of them.
+/// Words of costs.
 pub(crate) const COST: &[&str] = &[
     "0", "9", "-", "+", ".", "e", "NaN", "inf", " ", "\t", ",", "_", "00", "5000", "\0", "\u{661}", "\u{a0}",
     "\"", "}",

@@ -1,4 +1,4 @@
-//! What once failed stays right, and a short run finds nothing.
+//! Inputs that failed once pass now, and a short run finds no failure.
 
 use tidegate_fuzz::{FuzzTarget, corpus, try_some};
 

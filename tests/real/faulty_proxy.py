@@ -1,8 +1,8 @@
 """A TCP proxy that misbehaves on command: `python3 faulty_proxy.py PORT` prints the port it listens on.
 
-A process of its own, so that what the tests do besides does not make it slower than it is told to be. It reads its
-orders from standard input, one a line, and answers each with a line: `delay SECONDS` (in each direction), `hold`
-(nothing gets through, connections stay) and `pass` (nothing is held or delayed).
+It is a separate process, so that the load of the tests does not add to its delays. It reads orders from standard input,
+one per line, and answers each with a line: `delay SECONDS` (in each direction), `hold` (no data passes, connections stay
+open) and `pass` (no data is held or delayed).
 """
 
 import asyncio
@@ -12,14 +12,14 @@ CHUNK = 65536
 
 
 class Faults:
-    """What is wrong at the moment."""
+    """The faults that are active now."""
 
     def __init__(self):
         self.delay = 0.0
         self.open = asyncio.Event()
         self.open.set()
 
-    def obey(self, line):
+    def apply(self, line):
         match line.split():
             case ["delay", seconds]:
                 self.delay = float(seconds)
@@ -32,9 +32,9 @@ class Faults:
                 raise ValueError(f"no such order: {line!r}")
 
 
-async def carry(faults, source, target):
-    """Bytes go on in their order, each chunk as late as is due. A slow way is not a narrow one: what comes
-    behind does not wait for what is under way."""
+async def forward(faults, source, target):
+    """Forwards bytes in order, each chunk after the delay. The delay does not reduce throughput: later chunks do not
+    wait for earlier ones to arrive."""
     loop = asyncio.get_running_loop()
     under_way = asyncio.Queue()
 
@@ -70,14 +70,14 @@ async def main(port):
         except OSError:
             writer.close()
             return
-        await asyncio.gather(carry(faults, reader, far_writer), carry(faults, far_reader, writer))
+        await asyncio.gather(forward(faults, reader, far_writer), forward(faults, far_reader, writer))
 
     server = await asyncio.start_server(connected, "127.0.0.1", 0)
     print(server.sockets[0].getsockname()[1], flush=True)
     loop = asyncio.get_running_loop()
-    # Ends with whoever gives the orders.
+    # Ends when the test that controls it closes standard input.
     while line := await loop.run_in_executor(None, sys.stdin.readline):
-        faults.obey(line)
+        faults.apply(line)
         print("done", flush=True)
     server.close()
 

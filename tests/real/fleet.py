@@ -1,4 +1,4 @@
-"""Several servers that share one store, and what they say about it."""
+"""Several servers that share one store, and what they report about it."""
 
 import email.utils
 import itertools
@@ -11,24 +11,24 @@ import time
 from harness import START_S, Tidegate, http_request, wait_for
 
 # For tests that count exactly: no call may fail because the machine is busy.
-PATIENT = "2s"
-# What people have who set nothing.
-USUAL = "20ms"
-# Redis is used again within 2 s of its return; the rest is for a slow machine.
-HEAL_S = 2 + 2
+LONG_DEADLINE = "2s"
+# The default of the settings.
+DEFAULT_DEADLINE = "20ms"
+# Redis is used again within 2 s of its return; the rest is slack for a slow machine.
+RECOVERY_S = 2 + 2
 
 
-def settings(mode, url, deadline=PATIENT, more=""):
-    """The settings file; `more` is what else there is to say about the store's Redis."""
+def settings(mode, url, deadline=LONG_DEADLINE, more=""):
+    """The settings file; `more` has further fields of `store.redis`."""
     return f'store: {{ mode: {mode}, redis: {{ url: "{url}", deadline: {deadline}, {more} }} }}\n'
 
 
 class Node(Tidegate):
-    """One server, and short ways to ask it."""
+    """One server, with shortcuts to call it."""
 
     def post(self, path, body):
-        status, _headers, said = http_request(self.http, "POST", path, json.dumps(body))
-        return status, json.loads(said)
+        status, _headers, response = http_request(self.http, "POST", path, json.dumps(body))
+        return status, json.loads(response)
 
     def check(self, **request):
         return self.post("/v1/check", request)
@@ -37,12 +37,12 @@ class Node(Tidegate):
         return self.check(**request)[0] == 200
 
     def remaining(self, limit, **request):
-        """What a limit has left, as a peek tells."""
-        _status, told = self.post("/v1/peek", request)
-        return next(entry["remaining"] for entry in told["limits"] if entry["name"] == limit)
+        """How many tokens a limit has left, by a peek."""
+        _status, decision = self.post("/v1/peek", request)
+        return next(entry["remaining"] for entry in decision["limits"] if entry["name"] == limit)
 
     def clock(self):
-        """What time it believes to be, in seconds since 1970."""
+        """Its wall clock, in seconds since 1970."""
         _status, headers, _body = http_request(self.http, "POST", "/v1/check", "{}")
         return email.utils.parsedate_to_datetime(headers["date"]).timestamp()
 
@@ -50,27 +50,27 @@ class Node(Tidegate):
         return http_request(self.admin, "GET", "/metrics")[2]
 
     def metric(self, name, text=None, **labels):
-        """The sum of the samples of that name which carry these labels; there must be one."""
+        """The sum of the samples of that name with these labels; there must be at least one."""
         found = []
-        for said, number in re.findall(rf"^{name}(?:{{(.*)}})? (\S+)$", text or self.metrics(), re.M):
-            if all(f'{label}="{value}"' in said for label, value in labels.items()):
+        for text_of_labels, number in re.findall(rf"^{name}(?:{{(.*)}})? (\S+)$", text or self.metrics(), re.M):
+            if all(f'{label}="{value}"' in text_of_labels for label, value in labels.items()):
                 found.append(float(number))
         assert found, f"no {name} {labels} in the metrics"
         return sum(found)
 
-    def store_troubles(self):
-        """What `/readyz` has against the store: its status, and the details where the reason is the store."""
+    def store_problems(self):
+        """The status of `/readyz`, and the details of its entries whose reason is `store`."""
         status, _headers, body = http_request(self.admin, "GET", "/readyz")
-        told = json.loads(body)
-        troubles = told["unready"] + told["degraded"]
-        return status, [trouble["detail"] for trouble in troubles if trouble["reason"] == "store"]
+        readiness = json.loads(body)
+        problems = readiness["unready"] + readiness["degraded"]
+        return status, [problem["detail"] for problem in problems if problem["reason"] == "store"]
 
     def resp_connection(self):
         return Resp(self.resp)
 
 
 class Resp:
-    """A connection that asks with `TG.CHECK`."""
+    """A RESP connection that sends `TG.CHECK`."""
 
     def __init__(self, address):
         self.socket = socket.create_connection(address, timeout=10)
@@ -82,7 +82,7 @@ class Resp:
         self.socket.sendall(b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(w), w) for w in words))
 
     def receive(self):
-        """Was it allowed?"""
+        """Reads one reply; returns whether the request was allowed."""
         head = self.reader.readline()
         if not head:
             raise ConnectionError("closed")
@@ -102,30 +102,30 @@ class Resp:
 
 
 class Fleet:
-    """Servers with one policy on one store. `urls` has an address for each of them."""
+    """Servers with the same policy on one store. `urls` has the store's address for each of them."""
 
-    def __init__(self, mode, policy, urls, deadline=PATIENT, ready=(200,), environments=None, more=""):
+    def __init__(self, mode, policy, urls, deadline=LONG_DEADLINE, ready=(200,), environments=None, more=""):
         self.nodes = []
         environments = environments or [None] * len(urls)
         try:
             for url, environment in zip(urls, environments, strict=True):
-                said = settings(mode, url, deadline, more)
-                self.nodes.append(Node(policy, settings=said, ready=ready, environment=environment))
+                text = settings(mode, url, deadline, more)
+                self.nodes.append(Node(policy, settings=text, ready=ready, environment=environment))
         except BaseException as error:
             self.__exit__(type(error), error, None)
             raise
 
     def wait_until_all_know_each_other(self):
-        """Each has heard of all the others: from then on it knows its share."""
+        """Waits until each node has seen the heartbeats of all others: from then on it knows its share."""
         for node in self.nodes:
             wait_for("all nodes", lambda node=node: node.metric("tidegate_nodes") == len(self.nodes))
         return self
 
-    def wait_until_it_uses_the_store(self, seconds=HEAL_S):
-        """Every node's store is up, and readiness has nothing against it."""
+    def wait_until_it_uses_the_store(self, seconds=RECOVERY_S):
+        """Waits until the store of every node is up, and `/readyz` lists no problem with it."""
 
         def uses(node):
-            return node.metric("tidegate_store_up") == 1 and node.store_troubles() == (200, [])
+            return node.metric("tidegate_store_up") == 1 and node.store_problems() == (200, [])
 
         wait_for("all nodes to use the store", lambda: all(map(uses, self.alive())), seconds)
 
@@ -133,19 +133,19 @@ class Fleet:
         return [node for node in self.nodes if node.running.poll() is None]
 
     def bound(self, limit):
-        """By how much all together may exceed a limit, as they publish it; strict stores have no lease."""
-        said = []
+        """By how much all nodes together may exceed a limit, by their metrics; 0 in strict mode, which has no leases."""
+        bounds = []
         for node in self.alive():
             text = node.metrics()
             if "tidegate_lease_overshoot_bound_tokens{" in text:
-                said.append(node.metric("tidegate_lease_overshoot_bound_tokens", text, limit=limit))
-        return max(said, default=0)
+                bounds.append(node.metric("tidegate_lease_overshoot_bound_tokens", text, limit=limit))
+        return max(bounds, default=0)
 
     def __enter__(self):
         return self
 
     def __exit__(self, *error):
-        # All at once, since each takes its time to drain.
+        # In parallel, because each takes a while to drain.
         ending = self.alive()
         for node in ending:
             node.running.terminate()
@@ -156,22 +156,22 @@ class Fleet:
 
 
 class Watch:
-    """Looks at all nodes again and again: is their store up, and how much did they decide without it?"""
+    """Polls all nodes for the number of decisions that they made without the store."""
 
     EVERY_S = 0.1
 
     def __init__(self, fleet):
         self.fleet = fleet
-        # For each node: when, and how many decisions its own share has made so far.
+        # For each node: pairs of an instant and the number of decisions by its local share so far.
         self.seen = [[] for _ in fleet.nodes]
         self.ended = threading.Event()
         self.thread = threading.Thread(target=self.run, daemon=True)
 
     def run(self):
         while not self.ended.wait(self.EVERY_S):
-            self.look()
+            self.sample()
 
-    def look(self):
+    def sample(self):
         for node, seen in zip(self.fleet.nodes, self.seen, strict=True):
             try:
                 count = node.metric("tidegate_store_fallback_decisions_total", choice="local")
@@ -180,22 +180,22 @@ class Watch:
             seen.append((time.monotonic(), count))
 
     def __enter__(self):
-        self.look()
+        self.sample()
         self.thread.start()
         return self
 
     def __exit__(self, *_):
         self.ended.set()
         self.thread.join()
-        self.look()
+        self.sample()
 
-    def decided_without(self):
-        """How many decisions were made from nodes' own shares."""
+    def fallback_decisions(self):
+        """How many decisions the nodes made from their local shares."""
         return sum(seen[-1][1] - seen[0][1] for seen in self.seen)
 
-    def most_admitted_without(self, capacity, rate):
-        """The most that the nodes can have admitted from their own shares: each of them no more than it has decided
-        so, nor than a bucket of its share holds and gains from the first such decision to the last."""
+    def most_admitted_by_fallback(self, capacity, rate):
+        """The most that the nodes can have admitted from their local shares: for each node, at most its number of such
+        decisions, and at most what a bucket of its share holds and gains from the first of them to the last."""
         total = 0.0
         share = 1 / len(self.seen)
         for seen in self.seen:

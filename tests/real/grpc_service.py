@@ -1,4 +1,4 @@
-"""A gRPC service of the server, known by nothing but its name: reflection tells the rest."""
+"""A client of a gRPC service of the server, built from reflection: only the name of the service is needed."""
 
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
@@ -9,7 +9,7 @@ AUTHZ = "envoy.service.auth.v3.Authorization"
 
 
 class Service:
-    """A service by its name, with what reflection says of it."""
+    """A service by its name, with its descriptors from reflection."""
 
     def __init__(self, channel, name):
         self.channel = channel
@@ -20,7 +20,7 @@ class Service:
         return GetMessageClass(self.pool.FindMessageTypeByName(name))
 
     def method(self, name):
-        """What calls a method, and the message that it takes."""
+        """The callable for a method, and the class of its request message."""
         described = self.described.methods_by_name[name]
         unary = self.channel.unary_unary(
             f"/{self.described.full_name}/{name}",

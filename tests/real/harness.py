@@ -1,6 +1,6 @@
-"""What the tests against real clients and proxies share: a running server, an app behind a proxy, a proxy.
+"""Shared by all tests against real clients and proxies: a running server, an app behind a proxy, a proxy.
 
-Only the standard library is used here. Every process listens where the system has a free port, and ends with its test.
+Uses only the standard library. Every process listens on a free port and ends with its test.
 """
 
 import http.client
@@ -25,17 +25,17 @@ START_S = 20
 
 
 def binary():
-    """The server under test: TIDEGATE_BIN says where it is."""
+    """The path of the server under test, from TIDEGATE_BIN."""
     path = os.environ.get("TIDEGATE_BIN")
     if not path:
-        sys.exit("TIDEGATE_BIN is not set: it says where the `tidegate` binary is, say target/release/tidegate")
+        sys.exit("TIDEGATE_BIN is not set: set it to the path of the `tidegate` binary, such as target/release/tidegate")
     return str(pathlib.Path(path).resolve())
 
 
 def free_port(neighbour=0):
-    """A port that nobody listens on, and none of those that the system gives to anybody: tests run side by side.
+    """A free port outside the system's ephemeral range, so that tests running in parallel do not take it.
 
-    With a `neighbour`, the port that far above it is free too.
+    With `neighbour`, the port that is higher by this number is free too.
     """
     while True:
         port = random.randrange(10_000, 32_000 - neighbour)
@@ -48,11 +48,11 @@ def free_port(neighbour=0):
 
 
 def wait_for(what, condition, seconds=START_S):
-    """Asks until it holds."""
+    """Polls `condition` until it is true, and returns its value."""
     deadline = time.monotonic() + seconds
     while True:
-        if answer := condition():
-            return answer
+        if value := condition():
+            return value
         if time.monotonic() > deadline:
             raise AssertionError(f"{what}: not within {seconds} s")
         time.sleep(0.02)
@@ -67,13 +67,13 @@ def listens(address):
 
 
 def http_request(address, method, path, body=None, headers=None):
-    """Asks once; the status, the headers by lower-case name, the body."""
+    """Sends one request; returns the status, the headers by lower-case name, and the body."""
     connection = http.client.HTTPConnection(*address, timeout=START_S)
     try:
         connection.request(method, path, body, headers or {})
-        answer = connection.getresponse()
-        said = {name.lower(): value for name, value in answer.getheaders()}
-        return answer.status, said, answer.read().decode()
+        response = connection.getresponse()
+        headers = {name.lower(): value for name, value in response.getheaders()}
+        return response.status, headers, response.read().decode()
     finally:
         connection.close()
 
@@ -89,15 +89,15 @@ class Process:
             command(self.path), stdout=self.log, stderr=subprocess.STDOUT, cwd=self.path, **options
         )
 
-    def said(self):
+    def output(self):
         return (self.path / "log").read_text(errors="replace")
 
-    def must_run(self):
+    def check_running(self):
         if self.running.poll() is not None:
-            raise AssertionError(f"ended with {self.running.returncode}:\n{self.said()}")
+            raise AssertionError(f"ended with {self.running.returncode}:\n{self.output()}")
 
     def stop(self, how=signal.SIGTERM):
-        """Ends it and tells its exit status."""
+        """Ends the process and returns its exit status."""
         if self.running.poll() is None:
             self.running.send_signal(how)
         try:
@@ -113,7 +113,7 @@ class Process:
     def __exit__(self, kind, error, trace):
         self.stop()
         if error is not None:
-            print(f"--- what {type(self).__name__} said\n{self.said()[-4000:]}", file=sys.stderr)
+            print(f"--- output of {type(self).__name__}\n{self.output()[-4000:]}", file=sys.stderr)
         self.log.close()
         self.folder.cleanup()
 
@@ -121,7 +121,7 @@ class Process:
 class Tidegate(Process):
     """The server with a policy, all listeners at free ports: `http`, `grpc`, `resp` and `admin` are their addresses.
 
-    `ready` is what `/readyz` may say once it is up.
+    `ready` lists the statuses of `/readyz` that count as started.
     """
 
     def __init__(self, policy, *arguments, settings=None, environment=None, files=None, ready=(200,)):
@@ -139,17 +139,17 @@ class Tidegate(Process):
             return line
 
         super().__init__(command, env={**os.environ, **(environment or {})})
-        self.addresses = wait_for("the addresses", self.addresses_said)
+        self.addresses = wait_for("the addresses", self.printed_addresses)
         for listener, address in self.addresses.items():
             setattr(self, listener, address)
         wait_for("the server", lambda: http_request(self.admin, "GET", "/readyz")[0] in ready)
 
     def prepare(self, path):
-        """What else must be in its folder before it starts."""
+        """Puts further files into its folder before it starts; for subclasses."""
 
-    def addresses_said(self):
-        self.must_run()
-        lines = re.findall(r"^\s*(http|grpc|resp|admin)\s+\S*?([0-9.]+):([0-9]+)\b", self.said(), re.M)
+    def printed_addresses(self):
+        self.check_running()
+        lines = re.findall(r"^\s*(http|grpc|resp|admin)\s+\S*?([0-9.]+):([0-9]+)\b", self.output(), re.M)
         return {name: (host, int(port)) for name, host, port in lines} if len(lines) == 4 else None
 
     def resident_bytes(self):
@@ -158,7 +158,7 @@ class Tidegate(Process):
 
 
 class App:
-    """The app behind a proxy: it answers 200 with what it was asked, as JSON. A path of `/status/403` answers that."""
+    """The app behind a proxy: it echoes each request as JSON with status 200. `/status/403` answers with that status."""
 
     def __init__(self):
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -166,19 +166,19 @@ class App:
 
             def do_GET(self):
                 length = int(self.headers.get("Content-Length") or 0)
-                asked = {
+                request = {
                     "method": self.command,
                     "path": self.path,
                     "headers": {name.lower(): value for name, value in self.headers.items()},
                     "body": self.rfile.read(length).decode(),
                 }
-                said = json.dumps(asked).encode()
+                body = json.dumps(request).encode()
                 wanted = re.match(r"/status/(\d{3})", self.path)
                 self.send_response(int(wanted[1]) if wanted else 200)
                 self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(said)))
+                self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
-                self.wfile.write(said)
+                self.wfile.write(body)
 
             do_POST = do_PUT = do_DELETE = do_HEAD = do_GET
 
@@ -199,13 +199,13 @@ class App:
 
 
 class Proxy(Process):
-    """A proxy with a guide's own configuration file; only the addresses in it are replaced."""
+    """A proxy with the configuration file of a guide, in which only the addresses are replaced."""
 
     def __init__(self, configuration, addresses, command):
         text = (GUIDES / configuration).read_text()
         for old, new in addresses.items():
             if old not in text:
-                raise AssertionError(f"{configuration} does not name {old}")
+                raise AssertionError(f"{configuration} does not contain {old}")
             text = text.replace(old, new)
 
         def in_folder(path):
@@ -217,19 +217,19 @@ class Proxy(Process):
 
     def wait_until_it_listens(self, address):
         def ready():
-            self.must_run()
+            self.check_running()
             return listens(address)
 
         wait_for(f"{type(self).__name__} at {address}", ready)
         return address
 
 
-def shown(address):
+def host_port(address):
     return f"{address[0]}:{address[1]}"
 
 
-def needs(*programs):
-    """Fails with clear words if a program is missing."""
+def require(*programs):
+    """Fails with a clear message if a program is missing."""
     for program in programs:
         if not shutil.which(program):
             raise AssertionError(f"`{program}` is missing: ./test real installs it")

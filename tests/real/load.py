@@ -1,12 +1,12 @@
-"""Many requests from many threads, and whether what was admitted is within what was promised."""
+"""Sends many requests from many threads, and checks that the admitted ones are within the promised bound."""
 
 import threading
 import time
 from typing import NamedTuple
 
 
-class Asked(NamedTuple):
-    """One request: when it was sent and answered, to which node, about what, and what came of it."""
+class Exchange(NamedTuple):
+    """One request and its answer: when it was sent and answered, the node, its fields, and whether it was allowed."""
 
     sent: float
     answered: float
@@ -16,31 +16,31 @@ class Asked(NamedTuple):
 
 
 class Load:
-    """Threads that ask each node about each of some things, each `PER_SECOND` times a second, until it is stopped."""
+    """Threads that send each node each of some requests, each `PER_SECOND` times a second, until stopped."""
 
     PER_SECOND = 300
 
-    def __init__(self, fleet, *about):
-        """`about` are fields of `TG.CHECK`, or lists of them to be asked about in turn."""
-        self.asked = []
-        # How late this machine woke the threads up: nobody is to blame for that.
+    def __init__(self, fleet, *subjects):
+        """Each subject is the fields of a `TG.CHECK`, or a list of them to be sent in turn."""
+        self.exchanges = []
+        # How late this machine woke the threads; the server is not to blame for that.
         self.worst_stall = 0.0
-        self.troubles = []
+        self.problems = []
         self.ended = threading.Event()
         self.threads = []
         for number, node in enumerate(fleet.nodes):
-            for fields in about:
+            for fields in subjects:
                 turns = fields if isinstance(fields, list) else [fields]
                 self.threads.append(threading.Thread(target=self.run, args=(number, node, turns), daemon=True))
 
     def run(self, number, node, turns):
         try:
             connection = node.resp_connection()
-            self.ask_until_the_end(number, connection, turns)
+            self.send_until_stopped(number, connection, turns)
         except Exception as error:  # noqa: BLE001: a thread cannot fail a test by itself
-            self.troubles.append((node, error))
+            self.problems.append((node, error))
 
-    def ask_until_the_end(self, number, connection, turns):
+    def send_until_stopped(self, number, connection, turns):
         due = time.monotonic()
         turn = 0
         while not self.ended.is_set():
@@ -49,8 +49,8 @@ class Load:
             sent = time.monotonic()
             allowed = connection.check(*fields)
             answered = time.monotonic()
-            self.asked.append(Asked(sent, answered, number, fields, allowed))
-            # Who is late does not catch up: load that is offered is not owed.
+            self.exchanges.append(Exchange(sent, answered, number, fields, allowed))
+            # A late thread does not catch up: the load must not rise after a stall.
             due = max(due + 1 / self.PER_SECOND, answered)
             time.sleep(max(0.0, due - time.monotonic()))
             self.worst_stall = max(self.worst_stall, time.monotonic() - due)
@@ -67,43 +67,47 @@ class Load:
             thread.join()
 
     def of(self, fields, since=0.0):
-        """What was asked about something, in the order in which it was sent."""
-        return sorted(asked for asked in self.asked if asked.fields == fields and asked.sent >= since)
+        """The exchanges with these fields, in the order in which they were sent."""
+        return sorted(one for one in self.exchanges if one.fields == fields and one.sent >= since)
 
     def admitted(self, fields, since=0.0):
-        return [asked for asked in self.of(fields, since) if asked.allowed]
+        return [one for one in self.of(fields, since) if one.allowed]
 
     def check_waits(self, deadline_s):
-        """Nobody waited longer than the deadline and a little; this machine's own stalls are not counted."""
-        # A node that was killed answers nobody.
-        troubles = [error for node, error in self.troubles if node.running.poll() is None or not is_lost(error)]
-        assert not troubles, troubles
-        waits = sorted(asked.answered - asked.sent for asked in self.asked)
-        assert len(waits) > 100, f"only {len(waits)} requests: nothing was tried"
+        """No request waited much longer than the deadline; stalls of this machine are not counted."""
+        # Connections to a node that was killed may fail.
+        problems = [
+            error
+            for node, error in self.problems
+            if node.running.poll() is None or not is_connection_error(error)
+        ]
+        assert not problems, problems
+        waits = sorted(one.answered - one.sent for one in self.exchanges)
+        assert len(waits) > 100, f"only {len(waits)} requests: that is too few to judge"
         most, nearly_all = waits[-1], waits[len(waits) * 99 // 100]
         slack = self.worst_stall
         assert nearly_all <= deadline_s + 0.15 + slack, f"p99 {nearly_all:.3f} s, with stalls of {slack:.3f} s"
         assert most <= deadline_s + 0.48 + slack, f"the longest took {most:.3f} s, with stalls of {slack:.3f} s"
 
 
-def is_lost(error):
+def is_connection_error(error):
     return isinstance(error, OSError)
 
 
 def check_envelope(admitted, capacity, rate, extra=0.0):
-    """In no stretch of time was more admitted than the capacity, what the rate gives in that time, and `extra`."""
+    """No interval has more admitted requests than the capacity, plus rate times its length, plus `extra`."""
     starts = range(0, len(admitted), max(1, len(admitted) // 400))
     for start in starts:
         since = admitted[start].sent
-        answered = sorted(asked.answered for asked in admitted[start:])
+        answered = sorted(one.answered for one in admitted[start:])
         for count, instant in enumerate(answered, 1):
             most = capacity + rate * (instant - since) + extra
             assert count <= most, f"{count} admitted within {instant - since:.3f} s; {most:.1f} are allowed"
 
 
-def check_all_used(asked, rate, at_least=0.85):
-    """Under overload, so much of what the rate gives was admitted."""
-    lasted = asked[-1].answered - asked[0].sent
-    count = sum(one.allowed for one in asked)
-    assert len(asked) > 1.2 * rate * lasted, f"{len(asked)} requests in {lasted:.2f} s are no overload"
+def check_rate_is_used(exchanges, rate, at_least=0.85):
+    """Under overload, at least this fraction of what the rate allows was admitted."""
+    lasted = exchanges[-1].answered - exchanges[0].sent
+    count = sum(one.allowed for one in exchanges)
+    assert len(exchanges) > 1.2 * rate * lasted, f"{len(exchanges)} requests in {lasted:.2f} s are not an overload"
     assert count >= at_least * rate * lasted, f"{count} of {rate * lasted:.0f} admitted"

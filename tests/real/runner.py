@@ -1,4 +1,4 @@
-"""Runs tests, a few at a time, each in a process of its own."""
+"""Runs tests, a few in parallel, each in its own process."""
 
 import multiprocessing
 import multiprocessing.connection
@@ -9,39 +9,39 @@ import time
 import traceback
 from typing import Callable, NamedTuple
 
-# How many run at once, of those that measure how soon something happens and of the others. They mostly wait, so there
-# are more of them than processors.
+# How many tests run in parallel: of those that are sensitive to timing (True), and of the others. They mostly wait, so
+# there are more of them than CPU cores.
 AT_ONCE = {True: 2, False: 3}
 
-# How far those that do not measure make way for those that do.
+# The niceness of tests that are not sensitive to timing, so that they yield the CPU to those that are.
 NICE = 5
 
-# A child is a copy of this process: what the tests import is imported once.
-FORKED = multiprocessing.get_context("fork")
+# A child is a fork of this process, so that modules are imported only once.
+FORK = multiprocessing.get_context("fork")
 
 
 class Test(NamedTuple):
-    """One test. A module whose tests measure how soon something happens says `MEASURES = True`."""
+    """One test. A module whose tests measure how soon something happens sets `TIME_SENSITIVE = True`."""
 
     label: str
     function: Callable
-    measures: bool
+    time_sensitive: bool
 
 
 def tests_of(module):
     """The `test_*` functions of a module."""
     return [
-        Test(f"{module.__name__}.{name}", function, getattr(module, "MEASURES", False))
+        Test(f"{module.__name__}.{name}", function, getattr(module, "TIME_SENSITIVE", False))
         for name, function in vars(module).items()
         if name.startswith("test_") and callable(function)
     ]
 
 
 def run_here(test, log):
-    """In the child: all that is said, by this process and by those it starts, goes to the log."""
+    """Runs a test in the child; the output of this process and of those it starts goes to the log."""
     os.dup2(log.fileno(), 1)
     os.dup2(log.fileno(), 2)
-    if not test.measures:
+    if not test.time_sensitive:
         os.nice(NICE)
     try:
         test.function()
@@ -51,7 +51,7 @@ def run_here(test, log):
         status = 1
     sys.stdout.flush()
     sys.stderr.flush()
-    # Threads that a test has left behind must not keep its process.
+    # Threads that a test has left behind must not keep the process alive.
     os._exit(status)
 
 
@@ -62,11 +62,11 @@ class Running:
         self.test = test
         self.began = time.monotonic()
         self.log = tempfile.TemporaryFile()
-        self.child = FORKED.Process(target=run_here, args=(test, self.log))
+        self.child = FORK.Process(target=run_here, args=(test, self.log))
         self.child.start()
 
     def finish(self):
-        """Says what came of it, and whether that is good."""
+        """Prints the result; returns whether the test passed."""
         self.child.join()
         passed = self.child.exitcode == 0
         with self.log as log:
@@ -79,17 +79,17 @@ class Running:
 
 
 def run_all(tests):
-    """The labels of those that fail."""
-    waiting = {measures: [test for test in tests if test.measures == measures] for measures in AT_ONCE}
+    """Runs the tests; returns the labels of those that fail."""
+    waiting = {time_sensitive: [test for test in tests if test.time_sensitive == time_sensitive] for time_sensitive in AT_ONCE}
     running, failed = {}, []
-    # One thread does it all: a copy of a process in which others hold locks would find them locked for ever.
+    # A single thread starts all children: a fork of a process whose other threads hold locks would deadlock.
     while running or any(waiting.values()):
-        for measures, at_once in AT_ONCE.items():
-            free = at_once - sum(one.test.measures == measures for one in running.values())
-            for test in waiting[measures][:free]:
+        for time_sensitive, at_once in AT_ONCE.items():
+            free = at_once - sum(one.test.time_sensitive == time_sensitive for one in running.values())
+            for test in waiting[time_sensitive][:free]:
                 started = Running(test)
                 running[started.child.sentinel] = started
-            del waiting[measures][:free]
+            del waiting[time_sensitive][:free]
         for ended in multiprocessing.connection.wait(list(running)):
             one = running.pop(ended)
             if not one.finish():

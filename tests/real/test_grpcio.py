@@ -1,4 +1,4 @@
-"""grpcio as a client: it learns all messages by reflection, so nothing of ours is built into it."""
+"""grpcio as a client; it gets all message types by reflection."""
 
 import signal
 
@@ -6,13 +6,13 @@ import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from grpc_service import AUTHZ, RLS, Service
-from harness import Tidegate, shown, wait_for
+from harness import Tidegate, host_port, wait_for
 
 POLICY = """
 version: 1
 limits:
   - { name: per-user, key: [user], sustained: { rate: 3, window: hour } }
-  - { name: line, match: { path: /line }, key: [], sustained: { rate: 20, window: second }, burst: { capacity: 1 },
+  - { name: queued, match: { path: /queued }, key: [], sustained: { rate: 20, window: second }, burst: { capacity: 1 },
       strategy: queue, queue: { max_depth: 5, max_wait: 2s } }
 """
 
@@ -23,11 +23,11 @@ def fails(call, code):
     except grpc.RpcError as error:
         assert error.code() == code, error
         return error.details()
-    raise AssertionError(f"it does not fail with {code}")
+    raise AssertionError(f"does not fail with {code}")
 
 
 def test_rate_limits():
-    with Tidegate(POLICY) as tidegate, grpc.insecure_channel(shown(tidegate.grpc)) as channel:
+    with Tidegate(POLICY) as tidegate, grpc.insecure_channel(host_port(tidegate.grpc)) as channel:
         service = Service(channel, RLS)
 
         def ask(**of_descriptor):
@@ -44,19 +44,19 @@ def test_rate_limits():
         assert refused.dynamic_metadata["violated_rule"] == "per-user", refused
         given_back = ask(is_negative_hits=True, hits_addend={"value": 2})
         assert (given_back.overall_code, given_back.statuses[0].limit_remaining) == (1, 2), given_back
-        said = fails(lambda: service.call("ShouldRateLimit", {"domain": "edge"}), grpc.StatusCode.INVALID_ARGUMENT)
-        assert said == "descriptors must not be empty", said
+        message = fails(lambda: service.call("ShouldRateLimit", {"domain": "edge"}), grpc.StatusCode.INVALID_ARGUMENT)
+        assert message == "descriptors must not be empty", message
 
 
 def test_authorization_waits_in_a_queue():
-    with Tidegate(POLICY) as tidegate, grpc.insecure_channel(shown(tidegate.grpc)) as channel:
+    with Tidegate(POLICY) as tidegate, grpc.insecure_channel(host_port(tidegate.grpc)) as channel:
         service = Service(channel, AUTHZ)
-        request = {"attributes": {"request": {"http": {"method": "GET", "path": "/line"}}}}
+        request = {"attributes": {"request": {"http": {"method": "GET", "path": "/queued"}}}}
         assert [service.call("Check", request).status.code for _ in range(4)] == [0, 0, 0, 0]
 
 
 def test_what_is_not_there():
-    with Tidegate(POLICY) as tidegate, grpc.insecure_channel(shown(tidegate.grpc)) as channel:
+    with Tidegate(POLICY) as tidegate, grpc.insecure_channel(host_port(tidegate.grpc)) as channel:
         call = channel.unary_unary(f"/{RLS}/Nothing")
         fails(lambda: call(b"", timeout=5), grpc.StatusCode.UNIMPLEMENTED)
         call = channel.unary_unary(f"/{RLS}/ShouldRateLimit")
@@ -67,7 +67,7 @@ def test_what_is_not_there():
 
 
 def test_health_until_the_end():
-    with Tidegate(POLICY) as tidegate, grpc.insecure_channel(shown(tidegate.grpc)) as channel:
+    with Tidegate(POLICY) as tidegate, grpc.insecure_channel(host_port(tidegate.grpc)) as channel:
         health = health_pb2_grpc.HealthStub(channel)
         for name in ("", RLS, AUTHZ):
             status = health.Check(health_pb2.HealthCheckRequest(service=name), timeout=5).status
@@ -77,6 +77,6 @@ def test_health_until_the_end():
         watched = health.Watch(health_pb2.HealthCheckRequest(), timeout=20)
         assert next(watched).status == health_pb2.HealthCheckResponse.SERVING
         tidegate.running.send_signal(signal.SIGTERM)
-        assert next(watched).status == health_pb2.HealthCheckResponse.NOT_SERVING, "before it ends, it says so"
+        assert next(watched).status == health_pb2.HealthCheckResponse.NOT_SERVING, "reported before it ends"
         wait_for("the end", lambda: tidegate.running.poll() is not None)
-        assert tidegate.running.returncode == 0, tidegate.said()
+        assert tidegate.running.returncode == 0, tidegate.output()

@@ -1,4 +1,4 @@
-"""What clients do that mean no good, or are broken: the server stays up, answers others, and does not grow."""
+"""Malicious or broken clients: the server stays up, serves other clients, and its memory stays bounded."""
 
 import json
 import resource
@@ -14,7 +14,7 @@ limits:
   - { name: per-user, key: [user], sustained: { rate: 1000000 }, burst: { capacity: 1000000 } }
 """
 
-# More than any connection of a test needs, and less than a person would wait.
+# The timeout of sockets: more than any test needs.
 PATIENCE_S = 20
 
 
@@ -30,7 +30,7 @@ def connect(address):
 
 
 def read_all(connection):
-    """Everything until the server closes."""
+    """Reads until the server closes the connection."""
     said = b""
     try:
         while chunk := connection.recv(65536):
@@ -49,8 +49,8 @@ def read_until(connection, ending):
     return said
 
 
-def answers_others(server):
-    """Somebody else asks, and is answered soon."""
+def check_others_are_served(server):
+    """Another client gets a response soon."""
     began = time.monotonic()
     status, _headers, body = http_request(server.http, "POST", "/v1/check", json.dumps({"user": "other"}))
     assert (status, json.loads(body)["allowed"]) == (200, True)
@@ -66,17 +66,17 @@ def test_ten_thousand_idle_connections():
             for _ in range(3400):
                 idle.append(connect(listener))
         assert len(idle) > 10_000
-        answers_others(server)
+        check_others_are_served(server)
         grown = server.resident_bytes() - before
         assert grown < 100 * 1024 * 1024, f"{grown / len(idle):.0f} bytes a connection"
-        # Who comes to ask something must begin soon; a pool's idle connection is as good as new.
+        # On HTTP and gRPC the first byte must come soon; on RESP a pooled connection may stay idle.
         for silent in (idle[-1], idle[3400]):
-            assert silent.recv(100) == b"", "five seconds without a word"
+            assert silent.recv(100) == b"", "closed after five seconds without a byte"
         idle[0].sendall(b"PING\r\n")
         assert idle[0].recv(100) == b"+PONG\r\n"
         for connection in idle:
             connection.close()
-        answers_others(server)
+        check_others_are_served(server)
 
 
 def test_a_pipeline_of_100_000_commands():
@@ -85,7 +85,7 @@ def test_a_pipeline_of_100_000_commands():
         with connect(server.resp) as connection:
             connection.setblocking(False)
             before, to_send, said = server.resident_bytes(), command * 100_000, 0
-            # Answers are read only once nothing more can be sent: the server must not hold what is not read.
+            # Replies are read only when nothing more can be sent: the server must not buffer unread replies.
             while to_send:
                 try:
                     to_send = to_send[connection.send(to_send[: 1 << 20]) :]
@@ -101,7 +101,7 @@ def test_a_pipeline_of_100_000_commands():
                 chunk = connection.recv(1 << 20)
                 assert chunk, f"closed after {said} answers"
                 said += chunk.count(b"*5\r\n")
-        answers_others(server)
+        check_others_are_served(server)
 
 
 def test_slow_heads_are_cut_off():
@@ -110,16 +110,16 @@ def test_slow_heads_are_cut_off():
         for connection in slow:
             connection.sendall(b"POST /v1/check HTTP/1.1\r\nHost: localhost\r\n")
         began = time.monotonic()
-        # A byte now and then does not buy more time.
+        # A byte now and then does not extend the timeout.
         while time.monotonic() - began < 4:
             for connection in slow:
                 connection.sendall(b"X")
-            answers_others(server)
+            check_others_are_served(server)
             time.sleep(0.5)
         for connection in slow:
             read_all(connection)
         assert time.monotonic() - began < 12, "a head may take five seconds"
-        answers_others(server)
+        check_others_are_served(server)
 
 
 def test_slow_bodies_are_cut_off():
@@ -131,7 +131,7 @@ def test_slow_bodies_are_cut_off():
             said = read_all(connection)
             assert b" 408 " in said.split(b"\r\n")[0], said
             assert time.monotonic() - began < 12
-        answers_others(server)
+        check_others_are_served(server)
 
 
 def test_half_open_connections():
@@ -146,7 +146,7 @@ def test_half_open_connections():
                     pass  # the server has closed it already
                 read_all(connection)
                 connection.close()
-        answers_others(server)
+        check_others_are_served(server)
 
 
 def test_header_floods():
@@ -160,9 +160,9 @@ def test_header_floods():
                 except (BrokenPipeError, ConnectionResetError):
                     pass
                 refusals += b" 431 " in read_all(connection).split(b"\r\n")[0]
-        # A client that is still sending may lose the answer to a reset; not every time.
-        assert refusals >= 3, f"{refusals} of 8 were told why"
-        answers_others(server)
+        # A client that is still sending may lose the response to a TCP reset, but not every time.
+        assert refusals >= 3, f"{refusals} of 8 got a 431"
+        check_others_are_served(server)
 
 
 def test_oversized_bodies():
@@ -185,9 +185,9 @@ def test_oversized_bodies():
                 head = b"POST /v1/check HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
                 connection.sendall(head + chunks * 17)
                 refusals += b" 413 " in read_all(connection).split(b"\r\n")[0]
-        # A reset may take the answer from a client that has more to send; not every time.
+        # A client that is still sending may lose the response to a TCP reset, but not every time.
         assert refusals > 0
-        answers_others(server)
+        check_others_are_served(server)
 
 
 def test_requests_that_two_servers_would_read_differently():
@@ -206,7 +206,7 @@ def test_requests_that_two_servers_would_read_differently():
                 connection.shutdown(socket.SHUT_WR)
                 said = read_all(connection)
                 assert not said.startswith(b"HTTP/1.1 200"), (head, said)
-        answers_others(server)
+        check_others_are_served(server)
 
 
 def test_costs_and_keys_that_make_no_sense():
@@ -222,7 +222,7 @@ def test_costs_and_keys_that_make_no_sense():
                 status, headers, _body = http_request(server.http, "POST", "/v1/check", request)
                 assert status == 200 and "x-injected" not in headers, (request[:100], status)
         status, _headers, _body = http_request(server.http, "POST", "/v1/check", '{"user":"\\ud83d"}')
-        assert status == 400, "half a character is none"
+        assert status == 400, "half a surrogate pair is invalid"
         status, _headers, page = http_request(server.admin, "GET", "/metrics", None)
         assert status == 200 and "Injected" not in page
         with connect(server.resp) as connection:
@@ -239,15 +239,15 @@ def test_costs_and_keys_that_make_no_sense():
                 assert said.startswith(b"-ERR "), (command, said)
             connection.sendall(b'CL.THROTTLE "a\\x00b\\r\\n" 15 30 60\r\n')
             assert read_until(connection, b"\r\n:2\r\n").startswith(b"*5\r\n:0\r\n:16\r\n:15\r\n")
-        answers_others(server)
+        check_others_are_served(server)
 
 
 def test_limits_that_never_come_again():
-    """Each request brings numbers of its own: memory stays bounded, and new numbers keep working."""
+    """Each request has other numbers: memory stays bounded, and new numbers keep working."""
     with Tidegate(POLICY) as server:
 
         def ask(first, count):
-            """How many were decided, of so many different limits that are full again at once."""
+            """Sends `count` different limits, each full again at once; returns how many were decided."""
             decided = 0
             with connect(server.resp) as connection:
                 for start in range(first, first + count, 500):
@@ -265,25 +265,25 @@ def test_limits_that_never_come_again():
         wave, before = 40_000, None
         for number in range(5):
             assert ask(number * wave, wave) == wave, f"wave {number}"
-            # Numbers count as used for up to two seconds after their last use.
+            # A set of numbers counts as in use for up to two seconds after its last use.
             time.sleep(2.5)
             if number == 1:
                 before = server.resident_bytes()
         grown = server.resident_bytes() - before
         assert grown < 64 * 1024 * 1024, f"{grown} bytes"
-        answers_others(server)
+        check_others_are_served(server)
 
 
-# Decisions of some kilobytes, so that a request of three bytes has an answer a thousand times as large.
+# Decisions of some kilobytes, so that the response to a request of three bytes is a thousand times as large.
 MANY_LIMITS = "version: 1\nlimits:\n" + "".join(
     f"  - {{ name: a-limit-with-a-name-as-operators-write-them-{number}, key: [], sustained: {{ rate: 1000000 }} }}\n"
     for number in range(30)
 )
 BATCH = b'{"requests":[' + b",".join([b"{}"] * 1000) + b"]}"
 SMALL_BATCH = b'{"requests":[' + b",".join([b"{}"] * 600) + b"]}"
-# What the whole server may hold in memory, whatever clients leave untaken.
+# The most memory that the whole server may use, whatever clients leave unread.
 RESIDENT_MAX = 96 * 1000 * 1000
-# A client that takes nothing is cut off after ten seconds, one that hides behind HTTP/2 streams after fifteen.
+# A client that reads nothing is disconnected after ten seconds, one with stalled HTTP/2 streams after fifteen.
 CUT_OFF_S = 25
 
 
@@ -291,8 +291,8 @@ def post(path, body):
     return b"POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s" % (path, len(body), body)
 
 
-def deaf(address):
-    """A connection that takes next to nothing."""
+def unreading_connection(address):
+    """A connection with a tiny receive buffer, from which the test does not read."""
     connection = socket.socket()
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     connection.connect(address)
@@ -301,15 +301,15 @@ def deaf(address):
 
 
 def send_some(connection, said):
-    """Sends as much as is taken at once; how much was."""
+    """Sends as much as the socket accepts at once; returns how much that was."""
     try:
         return connection.send(said)
     except OSError:
         return 0
 
 
-def holds_little(server, connections, nudge):
-    """Stays within the bound while the clients take nothing and ask for more, and ends them."""
+def check_memory_stays_bounded(server, connections, nudge):
+    """While clients read nothing and send more, memory stays within the bound, and the server disconnects them."""
     began, peak = time.monotonic(), 0
     open_connections = list(connections)
     while open_connections:
@@ -325,14 +325,14 @@ def holds_little(server, connections, nudge):
         connection.close()
 
 
-def goes_on(said):
-    """Something to send now and then; the connection is over once that fails."""
+def keep_sending(said):
+    """Returns a function that sends these bytes, and returns False once the connection is closed."""
 
     def nudge(connection):
         try:
             connection.send(said)
         except BlockingIOError:
-            pass  # nobody reads it; that is not the end
+            pass  # the server does not read; the connection is still open
         except OSError:
             return False
         return True
@@ -342,31 +342,31 @@ def goes_on(said):
 
 def test_batches_that_nobody_takes():
     with Tidegate(MANY_LIMITS) as server:
-        connections = [deaf(server.http) for _ in range(64)]
+        connections = [unreading_connection(server.http) for _ in range(64)]
         for connection in connections:
             send_some(connection, post(b"/v1/check/batch", BATCH))
-        holds_little(server, connections, goes_on(post(b"/v1/check", b"{}")))
+        check_memory_stays_bounded(server, connections, keep_sending(post(b"/v1/check", b"{}")))
 
 
 def test_pipelines_that_nobody_takes():
     check = post(b"/v1/check", b"{}")
     forward = b"GET /v1/forward-auth HTTP/1.1\r\nHost: localhost\r\n\r\n"
-    # Small answers need more requests until nothing more fits.
+    # Small responses need more requests to fill the buffers.
     for listener, one, count in (("http", check, 64), ("http", forward, 16), ("resp", b"TG.CHECK user 1\r\n", 16)):
         with Tidegate(MANY_LIMITS) as server:
-            connections = [deaf(getattr(server, listener)) for _ in range(count)]
+            connections = [unreading_connection(getattr(server, listener)) for _ in range(count)]
             for connection in connections:
                 send_some(connection, one * 1000)
-            holds_little(server, connections, goes_on(one * 1000))
+            check_memory_stays_bounded(server, connections, keep_sending(one * 1000))
 
 
 def frame(kind, flags, stream, payload):
-    """A frame of HTTP/2."""
+    """An HTTP/2 frame."""
     return struct.pack(">I", len(payload))[1:] + bytes([kind, flags]) + struct.pack(">I", stream) + payload
 
 
 def field(name, value):
-    """A header of HTTP/2, spelled out."""
+    """An HPACK literal header field, without compression."""
     return b"\x00" + bytes([len(name)]) + name + bytes([len(value)]) + value
 
 
@@ -374,11 +374,11 @@ WINDOW_OPENED = b"\x00\x00\x04\x08\x00" + b"\x00" * 4
 
 
 def h2_connect(address, window):
-    """A connection whose streams let so many bytes through."""
+    """A connection with this initial flow control window for each stream."""
     connection = connect(address)
     settings = frame(4, 0, 0, struct.pack(">HI", 4, window))
     connection.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + settings)
-    # The server opens the window of the connection; before that, less may be sent.
+    # Wait until the server has enlarged the window of the connection.
     said = b""
     while WINDOW_OPENED not in said:
         chunk = connection.recv(65536)
@@ -392,8 +392,8 @@ def h2_post(stream, path, body, kind=b"application/json"):
     return frame(1, 4, stream, head) + frame(0, 1, stream, body)
 
 
-def drips(connection):
-    """Lets one byte through on every stream, which is no progress, and asks whether the server is there."""
+def drip(connection):
+    """Opens the window of every stream by one byte, which does not count as progress, and sends a PING."""
     connection.setblocking(False)
     windows = b"".join(frame(8, 0, 2 * number + 1, struct.pack(">I", 1)) for number in range(128))
     try:
@@ -413,13 +413,13 @@ def test_http2_streams_that_nobody_lets_on():
             connections = [h2_connect(server.http, window) for _ in range(2)]
             for connection in connections:
                 for number in range(128):
-                    # All of them together fit the window that the server opens for a connection.
+                    # All of them together fit into the window of the connection.
                     connection.sendall(h2_post(2 * number + 1, b"/v1/check/batch", SMALL_BATCH))
-            holds_little(server, connections, drips)
+            check_memory_stays_bounded(server, connections, drip)
 
 
 def test_grpc_streams_that_nobody_lets_on():
-    # Asks for a file with all that it needs, field 4: an answer of some kilobytes.
+    # Requests the file with this symbol and its dependencies (field 4): a response of some kilobytes.
     symbol = b"envoy.service.ratelimit.v3.RateLimitService"
     body = struct.pack(">BI", 0, len(symbol) + 2) + bytes([0x22, len(symbol)]) + symbol
     path = b"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"
@@ -428,7 +428,7 @@ def test_grpc_streams_that_nobody_lets_on():
         for connection in connections:
             for number in range(128):
                 connection.sendall(h2_post(2 * number + 1, path, body, b"application/grpc"))
-        holds_little(server, connections, drips)
+        check_memory_stays_bounded(server, connections, drip)
 
 
 def test_a_client_that_reads_slowly_gets_its_whole_batch():
@@ -454,11 +454,11 @@ def test_bodies_of_one_address_leave_room_for_others():
     with Tidegate(POLICY) as server:
         many = [from_address(server, "127.0.0.2") for _ in range(110)]
         one = from_address(server, "127.0.0.3")
-        # What is refused is refused at once, what is kept is waited for.
+        # Requests over the budget are refused at once; the others time out waiting for the rest of the body.
         assert b" 408 " in read_all(one).split(b"\r\n")[0]
-        told = [read_all(connection).split(b"\r\n")[0] for connection in many]
-        assert any(b" 503 " in line for line in told) and any(b" 408 " in line for line in told), set(told)
-        answers_others(server)
+        decision = [read_all(connection).split(b"\r\n")[0] for connection in many]
+        assert any(b" 503 " in line for line in decision) and any(b" 408 " in line for line in decision), set(decision)
+        check_others_are_served(server)
 
 
 def test_abuse_of_http2_writes_few_lines():
@@ -468,7 +468,7 @@ def test_abuse_of_http2_writes_few_lines():
         for stream in range(1, 401, 2)
     )
     with Tidegate(POLICY) as server:
-        before, calmed = server.said().count("\n"), 0
+        before, calmed = server.output().count("\n"), 0
         began = time.monotonic()
         for number in range(300):
             with h2_connect((server.http, server.grpc)[number % 2], 65_535) as connection:
@@ -477,7 +477,7 @@ def test_abuse_of_http2_writes_few_lines():
                 except OSError:
                     pass
                 calmed += b"too_many_resets" in read_all(connection)
-        assert calmed > 100, f"{calmed} of 300 were told to calm down"
-        lines = server.said().count("\n") - before
+        assert calmed > 100, f"{calmed} of 300 got GOAWAY too_many_resets"
+        lines = server.output().count("\n") - before
         assert 0 < lines <= 10 + 2 * (time.monotonic() - began), f"{lines} lines"
-        answers_others(server)
+        check_others_are_served(server)

@@ -1,4 +1,4 @@
-"""The metrics as Prometheus's own Python library reads them."""
+"""The metrics, parsed by Prometheus's own Python library."""
 
 import json
 
@@ -19,7 +19,7 @@ def scrape(server):
     families = list(text_string_to_metric_families(body))
     samples = {}
     for family in families:
-        assert family.documentation, f"{family.name} says nothing"
+        assert family.documentation, f"{family.name} has no help text"
         assert family.type in ("counter", "gauge", "histogram"), f"{family.name} is {family.type}"
         for sample in family.samples:
             key = (sample.name, tuple(sorted(sample.labels.items())))
@@ -46,7 +46,7 @@ def test_decisions_are_counted():
         assert value(samples, "tidegate_connections_opened_total", listener="http") >= 1
         assert value(samples, "tidegate_ready") == 1
         assert families["tidegate_tokens_remaining_ratio"].type == "histogram"
-        assert not any("secret" in str(key) for key in samples), "a client's key is nobody's label"
+        assert not any("secret" in str(key) for key in samples), "a client's key is never a label"
 
 
 def test_hot_keys_name_who_was_denied():

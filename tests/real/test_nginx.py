@@ -2,7 +2,7 @@
 
 import json
 
-from harness import App, Proxy, Tidegate, free_port, http_request, needs, shown
+from harness import App, Proxy, Tidegate, free_port, http_request, require, host_port
 
 POLICY = """
 version: 1
@@ -10,7 +10,7 @@ limits:
   - { name: per-address, match: { path: /api/** }, key: [ip], sustained: { rate: 1, window: hour }, burst: { capacity: 3 } }
   - { name: per-key, match: { path: /keys }, key: ["header:x-api-key"], sustained: { rate: 1, window: hour } }
   - { name: posts, match: { path: /posts, methods: [POST] }, key: [host], sustained: { rate: 1, window: hour } }
-  - { name: dear, match: { path: /dear }, key: [], sustained: { rate: 1, window: hour }, strategy: degrade, degrade: { tag: low } }
+  - { name: exports, match: { path: /exports }, key: [], sustained: { rate: 1, window: hour }, strategy: degrade, degrade: { tag: low } }
   - { name: searches, match: { path: /search }, key: ["query:q"], sustained: { rate: 1, window: hour } }
   - name: queued
     match: { path: /queued }
@@ -23,12 +23,12 @@ limits:
 
 class Nginx(Proxy):
     def __init__(self, tidegate, app):
-        needs("nginx")
+        require("nginx")
         self.address = ("127.0.0.1", free_port())
         addresses = {
-            "127.0.0.1:8080": shown(tidegate),
-            "127.0.0.1:3000": shown(app.address),
-            "127.0.0.1:8000": shown(self.address),
+            "127.0.0.1:8080": host_port(tidegate),
+            "127.0.0.1:3000": host_port(app.address),
+            "127.0.0.1:8000": host_port(self.address),
         }
         line = lambda file, folder: ["nginx", "-p", folder, "-c", file, "-g", "daemon off;"]
         super().__init__("nginx/nginx.conf", addresses, line)
@@ -44,7 +44,7 @@ def test_admits_and_refuses():
         for left in ("2", "1", "0"):
             status, headers, body = nginx.get("/api/videos?q=cats")
             assert (status, headers["x-ratelimit-remaining"], headers["x-ratelimit-limit"]) == (200, left, "3")
-            assert json.loads(body)["path"] == "/api/videos?q=cats", "the app is asked what the client asked"
+            assert json.loads(body)["path"] == "/api/videos?q=cats", "the app gets the client's path"
         status, headers, body = nginx.get("/api/videos")
         assert status == 429, (status, body)
         assert headers["retry-after"] == "3600" and headers["x-ratelimit-rule"] == "per-address", headers
@@ -57,11 +57,11 @@ def test_admits_and_refuses():
 
 def test_bodies_methods_hosts_queries_and_headers_go_through():
     with Tidegate(POLICY) as server, App() as app, Nginx(server.http, app) as nginx:
-        status, _headers, body = nginx.get("/posts", "POST", "said", Host="a.example")
-        assert (status, json.loads(body)["body"]) == (200, "said")
-        assert nginx.get("/posts", "POST", "said", Host="a.example")[0] == 429
+        status, _headers, body = nginx.get("/posts", "POST", "hello", Host="a.example")
+        assert (status, json.loads(body)["body"]) == (200, "hello")
+        assert nginx.get("/posts", "POST", "hello", Host="a.example")[0] == 429
         assert nginx.get("/posts", Host="a.example")[0] == 200, "GET is not limited"
-        assert nginx.get("/posts", "POST", "said", Host="b.example")[0] == 200
+        assert nginx.get("/posts", "POST", "hello", Host="b.example")[0] == 200
         assert [nginx.get("/search?q=cats")[0] for _ in range(2)] == [200, 429]
         assert nginx.get("/search?q=dogs")[0] == 200
         assert [nginx.get("/keys", x_api_key="k")[0] for _ in range(2)] == [200, 429]
@@ -69,7 +69,7 @@ def test_bodies_methods_hosts_queries_and_headers_go_through():
 
 
 def test_a_client_cannot_speak_for_the_proxy():
-    lies = {
+    forged = {
         "X-Forwarded-For": "203.0.113.7",
         "X-Forwarded-Uri": "/elsewhere",
         "X-Forwarded-Method": "OPTIONS",
@@ -78,8 +78,8 @@ def test_a_client_cannot_speak_for_the_proxy():
         "Forwarded": "for=203.0.113.7",
     }
     with Tidegate(POLICY) as server, App() as app, Nginx(server.http, app) as nginx:
-        said = [http_request(nginx.address, "GET", "/api/videos", None, lies)[0] for _ in range(4)]
-        assert said == [200, 200, 200, 429]
+        statuses = [http_request(nginx.address, "GET", "/api/videos", None, forged)[0] for _ in range(4)]
+        assert statuses == [200, 200, 200, 429]
 
 
 def test_the_apps_own_403_is_not_taken_for_a_refusal():
@@ -101,8 +101,8 @@ def test_spellings_that_an_app_may_take_for_another_path_are_refused():
         for path in ("/api%2fvideos", "/api%5Cvideos", "/api/videos;x=1", "/api/videos%00", "/api\\videos"):
             assert nginx.get(path)[0] == 400, path
         assert nginx.get("/elsewhere?next=%2F;x")[0] == 200, "a query may have them"
-        said = [nginx.get(path)[0] for path in ("//api/videos", "/%61pi/videos", "/x/../api/videos", "/api/./videos")]
-        assert said == [200, 200, 200, 429], "these are one path"
+        statuses = [nginx.get(path)[0] for path in ("//api/videos", "/%61pi/videos", "/x/../api/videos", "/api/./videos")]
+        assert statuses == [200, 200, 200, 429], "all of these are one path"
 
 
 def test_without_tidegate_requests_go_on():
@@ -114,6 +114,6 @@ def test_without_tidegate_requests_go_on():
 def test_the_app_is_told_to_do_less():
     with Tidegate(POLICY) as server, App() as app, Nginx(server.http, app) as nginx:
         for mark in (None, "low"):
-            status, headers, body = nginx.get("/dear", X_RateLimit_Degraded="forged")
+            status, headers, body = nginx.get("/exports", X_RateLimit_Degraded="forged")
             assert (status, headers.get("x-ratelimit-degraded")) == (200, mark)
-            assert json.loads(body)["headers"].get("x-ratelimit-degraded") == mark, "nobody but Tidegate says so"
+            assert json.loads(body)["headers"].get("x-ratelimit-degraded") == mark, "only Tidegate sets it"

@@ -1,4 +1,4 @@
-"""Redis clients as people use them: redis-cli, redis-benchmark, redis-py in both protocols, ioredis."""
+"""Common Redis clients: redis-cli, redis-benchmark, redis-py in both protocols, ioredis."""
 
 import json
 import pathlib
@@ -8,7 +8,7 @@ import sys
 import tempfile
 
 import redis
-from harness import GUIDES, Tidegate, needs
+from harness import GUIDES, Tidegate, require
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
@@ -29,7 +29,7 @@ def cli(server, *arguments, text=None, password=None):
 
 
 def test_redis_cli():
-    needs("redis-cli", "redis-benchmark")
+    require("redis-cli", "redis-benchmark")
     with Tidegate(POLICY) as server:
         assert cli(server, "ping") == "PONG"
         assert cli(server, "CL.THROTTLE", "user123", "15", "30", "60") == "0\n16\n15\n-1\n2"
@@ -37,19 +37,19 @@ def test_redis_cli():
         assert cli(server, "--no-raw", "TG.CHECK", "plan", "x").endswith("6) (nil)")
         assert cli(server, "CL.THROTTLE", "k", "1", "0", "1").startswith("ERR zero rates")
         assert cli(server, "GET", "k").startswith("ERR unknown command 'GET', with args beginning with: 'k'")
-        # Typed into the prompt, where it asks for the documentation of all commands first.
+        # The interactive prompt first requests the documentation of all commands.
         assert "PONG" in cli(server, text="ping\ninfo\ncommand docs\n")
         assert "tidegate_version:" in cli(server, "info")
         many = "*1\r\n$4\r\nPING\r\n" * 50_000
         assert "errors: 0, replies: 50000" in cli(server, "--pipe", text=many)
         host, port = server.resp
         load = ["redis-benchmark", "-h", host, "-p", str(port), "-n", "20000", "-P", "16", "-q"]
-        said = subprocess.check_output([*load, "CL.THROTTLE", "load", "15", "30", "60"], text=True, timeout=60)
-        assert "requests per second" in said, said
+        output = subprocess.check_output([*load, "CL.THROTTLE", "load", "15", "30", "60"], text=True, timeout=60)
+        assert "requests per second" in output, output
 
 
 def test_redis_cli_with_a_password():
-    needs("redis-cli")
+    require("redis-cli")
     with Tidegate(POLICY, environment={"TIDEGATE_RESP_PASSWORD": PASSWORD}) as server:
         assert cli(server, "ping").startswith("NOAUTH")
         assert "WRONGPASS" in cli(server, "ping", password="wrong")
@@ -77,7 +77,7 @@ def test_redis_py():
 
 
 def check_errors(client):
-    for arguments, said in [
+    for arguments, message in [
         (("CL.THROTTLE", "k", 1), "wrong number of arguments"),
         (("CL.THROTTLE", "k", 1, 1, 1, -1), "quantity is negative"),
         (("CL.THROTTLE", "k" * 5000, 1, 1, 1), "an argument is too long"),
@@ -87,9 +87,9 @@ def check_errors(client):
         try:
             client.execute_command(*arguments)
         except redis.ResponseError as error:
-            assert said in str(error), error
+            assert message in str(error), error
         else:
-            raise AssertionError(f"{arguments} is no error")
+            raise AssertionError(f"{arguments} is not an error")
 
 
 def check_pipelines(client):
@@ -111,11 +111,11 @@ def test_redis_py_with_a_password():
                     redis.Redis(host, port, protocol=protocol, password=wrong, retry=Retry(NoBackoff(), 0)).ping()
                 except redis.AuthenticationError:
                     continue
-                raise AssertionError("anybody gets in")
+                raise AssertionError("a wrong password is accepted")
 
 
 def test_ioredis():
-    needs("node")
+    require("node")
     for password in (None, PASSWORD):
         environment = {"TIDEGATE_RESP_PASSWORD": password} if password else {}
         with Tidegate(POLICY, environment=environment) as server:
@@ -134,7 +134,7 @@ def test_ioredis():
 
 
 def test_the_guide_runs():
-    """The Python in the guide, as it stands there."""
+    """Runs the Python blocks of the guide unchanged."""
     blocks = re.findall(r"```python\n(.*?)```", (GUIDES / "redis-clients.md").read_text(), re.S)
     assert blocks, "the guide has an example"
     with Tidegate(POLICY) as server, tempfile.TemporaryDirectory() as folder:
@@ -143,5 +143,5 @@ def test_the_guide_runs():
             assert "port=6380" in block
             script = pathlib.Path(folder) / "guide.py"
             script.write_text(block.replace("port=6380", f'host="{host}", port={port}'))
-            said = subprocess.check_output([sys.executable, str(script)], text=True, timeout=60)
-            assert said.strip(), "the example prints what it does"
+            output = subprocess.check_output([sys.executable, str(script)], text=True, timeout=60)
+            assert output.strip(), "the example prints what it does"

@@ -1,11 +1,11 @@
-"""A Redis that does not let everybody in: passwords, users who may do no more than they must, certificates."""
+"""Access control of Redis: passwords, users with minimal rights, certificates."""
 
 import re
 import subprocess
 import tempfile
 
-from fleet import HEAL_S, Fleet
-from harness import GUIDES, free_port, needs, wait_for
+from fleet import RECOVERY_S, Fleet
+from harness import GUIDES, free_port, require, wait_for
 from stores import RedisServer
 
 PASSWORD = "s3cret-of-the-store"
@@ -29,13 +29,13 @@ def check_it_serves(fleet):
     for node in fleet.nodes:
         wait_for("two nodes", lambda node=node: node.metric("tidegate_nodes") == 2)
         assert node.metric("tidegate_store_errors_total") == 0
-        assert PASSWORD not in node.said(), "secrets are not for logs"
+        assert PASSWORD not in node.output(), "a secret is in the log"
 
 
-def rule_of_the_guide():
-    """What the guide says a user of Redis must be allowed, as it stands there."""
+def acl_rule_of_the_guide():
+    """The ACL rule for the Redis user, taken from the guide."""
     text = (GUIDES / "many-nodes.md").read_text()
-    # To the end of its block; long ones have several lines.
+    # Up to the end of its block; it may have several lines.
     rule = re.search(r"^\s*(?:redis-cli )?ACL SETUSER (\S+) (.*?)(?:\n\s*\n|```)", text, re.M | re.S)
     assert rule, "the guide has an ACL rule"
     name, words = rule[1], re.sub(r"['\"\\]", "", rule[2]).split()
@@ -44,8 +44,8 @@ def rule_of_the_guide():
 
 
 def test_a_user_with_the_rights_of_the_guide():
-    name, words = rule_of_the_guide()
-    assert not {"+@all", "allcommands", "~*", "allkeys"} & set(words), "no more than it must"
+    name, words = acl_rule_of_the_guide()
+    assert not {"+@all", "allcommands", "~*", "allkeys"} & set(words), "only the rights that it needs"
     with RedisServer() as store:
         store.call("ACL", "SETUSER", name, *words)
         url = store.url.replace("://", f"://{name}:{PASSWORD}@")
@@ -57,23 +57,23 @@ def test_a_user_with_the_rights_of_the_guide():
 
 
 def test_a_wrong_password():
-    """Nobody is let in: degraded, and it says why. The right one is not asked for in the log."""
+    """Redis refuses the node: `/readyz` reports why, and no log line contains the password."""
     with RedisServer("--requirepass", "another") as store:
         url = store.url.replace("://", f"://:{PASSWORD}@")
         with Fleet("strict", POLICY, [url], ready=(503,)) as fleet:
             node = fleet.nodes[0]
             assert node.check(user="a")[0] == 503
-            status, details = node.store_troubles()
+            status, details = node.store_problems()
             assert status == 503 and details, details
-            assert PASSWORD not in node.said() + "".join(details)
+            assert PASSWORD not in node.output() + "".join(details)
             with store.client(password="another") as client:
                 client.config_set("requirepass", PASSWORD)
-            wait_for("a way in", lambda: node.check(user="a")[0] == 200, HEAL_S)
+            wait_for("access", lambda: node.check(user="a")[0] == 200, RECOVERY_S)
 
 
 def certificates(folder):
-    """An authority of our own, and a certificate of its for 127.0.0.1."""
-    needs("openssl")
+    """Creates a certificate authority, and a certificate signed by it for 127.0.0.1."""
+    require("openssl")
 
     def openssl(*words):
         subprocess.run(["openssl", *words], cwd=folder, check=True, capture_output=True, timeout=60)
@@ -88,7 +88,7 @@ def certificates(folder):
 
 
 class TlsRedis(RedisServer):
-    """One that talks TLS only at `tls_url`."""
+    """A Redis that also listens with TLS, at `tls_url`."""
 
     def __init__(self, folder, tls_port):
         files = ["--tls-cert-file", f"{folder}/server.pem", "--tls-key-file", f"{folder}/server.key"]
@@ -103,6 +103,6 @@ def test_tls_with_an_authority_of_our_own():
         with TlsRedis(folder, free_port()) as store:
             with Fleet("strict", POLICY, [store.tls_url] * 2, more=f"ca: {folder}/ca.pem") as fleet:
                 check_it_serves(fleet)
-            # Who does not know the authority does not talk.
+            # A node without the CA certificate refuses to connect.
             with Fleet("strict", POLICY, [store.tls_url], ready=(503,)) as fleet:
                 assert fleet.nodes[0].check(user="c")[0] == 503

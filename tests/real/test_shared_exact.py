@@ -1,4 +1,4 @@
-"""Decisions of several servers on one Redis, counted to the last token. The BUG numbers name faults of others."""
+"""Decisions of several servers on one Redis, counted to the last token."""
 
 import json
 import pathlib
@@ -9,14 +9,14 @@ import grpc
 import redis
 from fleet import Fleet, Node, settings
 from grpc_service import RLS, Service
-from harness import shown, wait_for
+from harness import host_port, wait_for
 from stores import RedisServer, valkey
 
 MODES = ("strict", "hybrid")
 
 
 def policy(*limits):
-    """Limits that gain nothing while a test runs: their names, keys and capacities."""
+    """A policy of limits that gain no token during a test, from their names, keys and capacities."""
     lines = [
         f"  - {{ name: {name}, key: [{key}], sustained: {{ rate: 1, window: day }}, burst: {{ capacity: {most} }} }}"
         for name, key, most in limits
@@ -35,11 +35,11 @@ def test_two_servers_share_a_limit():
                 assert [one.admits(user="a") for _ in range(3)] == [True] * 3
                 assert other.remaining("per-user", user="a") == 2
                 assert [other.admits(user="a") for _ in range(3)] == [True, True, False]
-                status, told = one.check(user="a")
-                assert (status, told["violated_rule"], told["remaining"]) == (429, "per-user", 0), told
-                assert 86_000_000 < told["retry_after_ms"] <= 86_400_000, told
+                status, decision = one.check(user="a")
+                assert (status, decision["violated_rule"], decision["remaining"]) == (429, "per-user", 0), decision
+                assert 86_000_000 < decision["retry_after_ms"] <= 86_400_000, decision
                 assert one.admits(user="b"), "another key is another bucket"
-                # What is given back by one is there for the other, where it was not denied just now.
+                # A refund on one node is visible on the other, unless that has just denied the key.
                 assert one.post("/v1/refund", {"request": {"user": "b"}, "cost": 1})[0] == 200
                 assert other.remaining("per-user", user="b") == 5
 
@@ -50,13 +50,13 @@ def test_keys_on_the_server_expire_and_name_nobody():
         with store.client(decode_responses=True) as client:
             keys = [key for key in client.keys("*") if "nodes" not in key]
             assert len(keys) == 1 and "somebody" not in keys[0] and keys[0].startswith("tidegate:1:{"), keys
-            # One of five is gone; it is back in a day.
+            # One of five tokens was taken; it is back in a day.
             assert 86_000_000 < client.pttl(keys[0]) <= 86_401_000
             assert all(client.pttl(key) > 0 for key in client.keys("*")), "everything expires"
 
 
 def test_concurrent_requests_cannot_pass():
-    """BUG-14: 200 requests at once on a capacity of 50."""
+    """200 requests at once on a capacity of 50."""
     for mode in MODES:
         with RedisServer() as store, Fleet(mode, policy(("per-user", "user", 50)), [store.url] * 3) as fleet:
             connections = [fleet.nodes[number % 3].resp_connection() for number in range(200)]
@@ -65,29 +65,29 @@ def test_concurrent_requests_cannot_pass():
             admitted = sum(connection.receive() for connection in connections)
             if mode == "strict":
                 assert admitted == 50, f"{admitted} in strict"
-            assert admitted <= 50, f"{admitted} in {mode}: at a rate of nothing, nothing is exceeded"
+            assert admitted <= 50, f"{admitted} in {mode}: without a rate there is no overshoot"
             for connection in connections:
                 connection.close()
 
 
 def test_a_denial_charges_no_other_tier():
-    """BUG-6: what one limit refuses is charged to none."""
+    """A request that one limit refuses is charged to no limit."""
     tiers = policy(("per-user", "user", 2), ("per-tenant", "tenant", 50), ("everybody", "", 100))
     for mode in MODES:
         with RedisServer() as store, Fleet(mode, tiers, [store.url] * 2) as fleet:
             one, other = fleet.nodes
             request = {"user": "a", "tenant": "t"}
-            # From both, so that what one remembers of a denial does not spare the other the question.
-            said = [node.admits(**request) for node in (one, other, one, other, one, other)]
-            assert said == [True, True, False, False, False, False]
+            # From both nodes in turn, because each remembers only its own denials.
+            admitted = [node.admits(**request) for node in (one, other, one, other, one, other)]
+            assert admitted == [True, True, False, False, False, False]
             for node in fleet.nodes:
                 assert node.remaining("everybody", **request) == 98
                 assert node.remaining("per-tenant", **request) == 48
 
 
 def test_descriptors_that_stand_together_are_charged_or_refused():
-    """Two descriptors share a wide bucket with different hits, and one of them has a narrow one of its own, which may
-    have refilled by the time that anybody asks why the call was refused."""
+    """Two descriptors share a wide bucket with different hits, and one of them also has a narrow bucket, which may have
+    refilled by the time the server looks for the limit that refused the call."""
     limits = """
 version: 1
 limits:
@@ -103,7 +103,7 @@ limits:
         with (
             RedisServer() as store,
             Fleet(mode, limits, [store.url]) as fleet,
-            grpc.insecure_channel(shown(fleet.nodes[0].grpc)) as channel,
+            grpc.insecure_channel(host_port(fleet.nodes[0].grpc)) as channel,
         ):
             ask, message = Service(channel, RLS).method("ShouldRateLimit")
             request = message(domain="edge", descriptors=descriptors)
@@ -126,24 +126,24 @@ limits:
 
 
 def test_a_denied_cost_leaves_the_bucket_as_it_was():
-    """BUG-7: neither a cost that can never fit nor one that does not fit now takes anything."""
+    """Neither a cost that can never fit nor one that does not fit now takes anything."""
     for mode in MODES:
         with RedisServer() as store, Fleet(mode, policy(("per-user", "user", 10)), [store.url] * 2) as fleet:
             one, other = fleet.nodes
-            status, told = one.check(user="a", cost=100)
-            assert (status, told["reason"], told["retry_after_ms"]) == (429, "cost_exceeds_capacity", None), told
+            status, decision = one.check(user="a", cost=100)
+            assert (status, decision["reason"], decision["retry_after_ms"]) == (429, "cost_exceeds_capacity", None), decision
             assert other.remaining("per-user", user="a") == 10
             assert one.admits(user="a", cost=8)
             for node in fleet.nodes:
                 assert not node.admits(user="a", cost=5)
                 assert node.remaining("per-user", user="a") == 2
                 assert not node.admits(user="a", cost=100)
-            assert other.admits(user="a", cost=2), "a smaller cost fits though a larger one was just denied"
+            assert other.admits(user="a", cost=2), "a smaller cost fits, although a larger one was just denied"
 
 
 def test_clocks_of_the_servers_do_not_matter():
-    """BUG-3: three servers, one an hour behind and one an hour ahead, in turn."""
-    # Only the time of day is shifted; how much has passed is the same for all.
+    """Three servers, one an hour behind and one an hour ahead, in turn."""
+    # Only the wall clock is shifted, not the monotonic clock.
     libraries = list(pathlib.Path("/usr/lib").glob("*/faketime/libfaketime.so.1"))
     assert libraries, "libfaketime is missing: ./test real installs it"
     fake = {"LD_PRELOAD": str(libraries[0]), "FAKETIME_DONT_FAKE_MONOTONIC": "1", "DONT_FAKE_MONOTONIC": "1"}
@@ -156,8 +156,8 @@ def test_clocks_of_the_servers_do_not_matter():
         RedisServer() as store,
         Fleet("strict", limits, [store.url] * 3, environments=[None, *shifted]) as fleet,
     ):
-        believed = [node.clock() for node in fleet.nodes]
-        assert 3500 < believed[0] - believed[1] < 3700 and 3500 < believed[2] - believed[0] < 3700, believed
+        clocks = [node.clock() for node in fleet.nodes]
+        assert 3500 < clocks[0] - clocks[1] < 3700 and 3500 < clocks[2] - clocks[0] < 3700, clocks
         connections = [node.resp_connection() for node in fleet.nodes]
         for field in ("user", "client", "plan"):
             admitted = sum(connections[number % 3].check(field, "x") for number in range(210))
@@ -169,11 +169,11 @@ def test_clocks_of_the_servers_do_not_matter():
 def test_ad_hoc_buckets_are_shared():
     with RedisServer() as store, Fleet("strict", "version: 1\nlimits: []\n", [store.url] * 2) as fleet:
         clients = [redis.Redis(*node.resp) for node in fleet.nodes]
-        said = [clients[number % 2].execute_command("CL.THROTTLE", "job", 4, 1, 3600) for number in range(8)]
-        assert [answer[0] for answer in said] == [0] * 5 + [1] * 3, said
-        assert [answer[2] for answer in said] == [4, 3, 2, 1, 0, 0, 0, 0], said
-        status, told = fleet.nodes[1].post("/v1/throttle", {"key": "job", "capacity": 5, "rate": 1, "window": "1h"})
-        assert (status, told["violated_rule"]) == (429, "throttle"), json.dumps(told)
+        replies = [clients[number % 2].execute_command("CL.THROTTLE", "job", 4, 1, 3600) for number in range(8)]
+        assert [answer[0] for answer in replies] == [0] * 5 + [1] * 3, replies
+        assert [answer[2] for answer in replies] == [4, 3, 2, 1, 0, 0, 0, 0], replies
+        status, decision = fleet.nodes[1].post("/v1/throttle", {"key": "job", "capacity": 5, "rate": 1, "window": "1h"})
+        assert (status, decision["violated_rule"]) == (429, "throttle"), json.dumps(decision)
         # Other numbers are another bucket.
         assert clients[0].execute_command("CL.THROTTLE", "job", 5, 1, 3600)[0] == 0
         for client in clients:
@@ -181,7 +181,7 @@ def test_ad_hoc_buckets_are_shared():
 
 
 def test_poisoned_values_are_counted_and_replaced():
-    """What somebody else writes under our keys is no state: it neither blocks anybody nor hands out tokens for ever."""
+    """Foreign values under our keys are replaced: they neither block a client nor give out tokens for ever."""
     with RedisServer() as store, Fleet("strict", policy(("per-user", "user", 5)), [store.url]) as fleet:
         node = fleet.nodes[0]
         assert node.admits(user="a")
@@ -190,7 +190,7 @@ def test_poisoned_values_are_counted_and_replaced():
             for poison in ("", "nonsense", "1e308 -5 x", "\x00\xff", "9" * 400):
                 client.set(key, poison)
                 assert [node.admits(user="a", cost=5), node.admits(user="a", cost=5)] == [True, False], poison
-                # The denial is remembered until its time; a refund lets it go.
+                # The node remembers the denial; a refund clears it.
                 node.post("/v1/refund", {"request": {"user": "a"}, "cost": 5})
         assert node.metric("tidegate_store_errors_total", kind="poisoned") >= 5
 
@@ -206,7 +206,7 @@ def test_prefixes_keep_stores_apart():
 
 
 def test_a_restarted_server_forgets_nothing():
-    """What was used is on Redis: a new process goes on where the old one was."""
+    """The counters are on Redis: a new process continues where the old one stopped."""
     with RedisServer() as store:
         for admitted in (2, 0):
             with Fleet("strict", policy(("per-user", "user", 2)), [store.url]) as fleet:
@@ -214,18 +214,18 @@ def test_a_restarted_server_forgets_nothing():
 
 
 def test_two_versions_of_a_policy_share_their_buckets():
-    """While an edit is rolled out, some servers have the new numbers: tokens are carried over, and none is made."""
+    """During a rollout some servers have the new numbers: tokens are carried over, and none is created."""
     limits = [policy(("per-user", "user", most)) for most in (10, 4)]
     with RedisServer() as store:
-        said = settings("strict", store.url)
-        with Node(limits[0], settings=said) as old, Node(limits[1], settings=said) as new:
+        text = settings("strict", store.url)
+        with Node(limits[0], settings=text) as old, Node(limits[1], settings=text) as new:
             for user in ("a", "b"):
                 assert [old.admits(user=user) for _ in range(3)] == [True] * 3
-                # Seven are left, and four are as many as the new numbers allow.
+                # Seven are left, and the new numbers cap them at four.
                 assert [new.admits(user=user) for _ in range(5)] == [True] * 4 + [False]
                 assert not old.admits(user=user)
-            # Then all have them.
+            # Then all servers have the new numbers.
             (old.path / "policy.yaml").write_text(limits[1])
             wait_for("the edit", lambda: old.metric("tidegate_policy_version") == 2, 10)
-            assert not old.admits(user="a"), "an edit hands out nothing"
+            assert not old.admits(user="a"), "an edit adds no tokens"
             assert [old.admits(user="c"), new.admits(user="c", cost=3), old.admits(user="c")] == [True, True, False]

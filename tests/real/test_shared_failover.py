@@ -1,16 +1,16 @@
-"""Redis Cluster and Sentinel: limits that span slots, and masters that die, or are cut off, under load."""
+"""Redis Cluster and Sentinel: limits that span slots, and masters that die or are cut off under load."""
 
 import contextlib
 import threading
 import time
 
-from fleet import HEAL_S, Fleet
+from fleet import RECOVERY_S, Fleet
 from harness import wait_for
-from load import Load, check_all_used, check_envelope
+from load import Load, check_rate_is_used, check_envelope
 from stores import Cluster, FaultyProxy, Sentinels
 
-# How soon nodes notice and recover.
-MEASURES = True
+# These tests measure how soon nodes notice a failure and recover.
+TIME_SENSITIVE = True
 
 TIERS = """
 version: 1
@@ -24,7 +24,7 @@ TENANTS = 60
 
 
 def check_all_or_nothing(fleet):
-    """Three requests at once for each tenant, from three servers: one is admitted, and nothing is charged for the
+    """Three concurrent requests for each tenant, from three servers: one is admitted, and nothing is charged for the
     others, whatever slots their buckets are in."""
     admitted = [0] * len(fleet.nodes)
 
@@ -43,7 +43,7 @@ def check_all_or_nothing(fleet):
     assert sum(admitted) == TENANTS, f"{admitted} for {TENANTS} tenants with one token each"
     request = {"user": "one", "tenant": "t0"}
     for limit in ("per-user", "everybody"):
-        # Handing back gives a little less than was taken, never more; and it may take a moment.
+        # A hand-back returns slightly less than was taken, never more; and it may take a moment.
         def missing(limit=limit):
             return 1000 - TENANTS - fleet.nodes[0].remaining(limit, **request)
 
@@ -52,7 +52,7 @@ def check_all_or_nothing(fleet):
 
 
 def every_slot_decides(fleet, name):
-    """Closed limits of many keys, so of every master."""
+    """Requests with many keys, so that every master decides some; the limits are `closed` without the store."""
     return all(node.check(user=f"{name}{number}")[0] == 200 for number in range(8) for node in fleet.nodes)
 
 
@@ -71,7 +71,7 @@ def check_leases_on(cluster):
             time.sleep(1.5)
         load.check_waits(2)
         check_envelope(load.admitted(HOT_KEY), 40, 200, fleet.bound("hot"))
-        check_all_used(load.of(HOT_KEY), 200)
+        check_rate_is_used(load.of(HOT_KEY), 200)
 
 
 def test_cluster():
@@ -81,12 +81,12 @@ def test_cluster():
             check_all_or_nothing(fleet)
             assert every_slot_decides(fleet, "before")
             cluster.kill_a_master()
-            wait_for("decisions of all masters", lambda: every_slot_decides(fleet, "after"), HEAL_S)
+            wait_for("decisions of all masters", lambda: every_slot_decides(fleet, "after"), RECOVERY_S)
             fleet.wait_until_it_uses_the_store()
 
 
 def test_sentinels_fail_over():
-    """The master dies under load: at most one capacity of the key is lost with it."""
+    """The master dies under load: charges of at most one capacity of the key are lost with it."""
     for mode in ("strict", "hybrid"):
         with Sentinels() as store, Fleet(mode, HOT, [store.url] * 3, "50ms") as fleet:
             fleet.wait_until_it_uses_the_store()
@@ -98,10 +98,10 @@ def test_sentinels_fail_over():
                 time.sleep(1)
             load.check_waits(0.05)
             check_envelope(load.admitted(HOT_KEY), 40, 200, fleet.bound("hot") + 40)
-            assert len(load.admitted(HOT_KEY, since=healed)) > 100, "not back at work"
+            assert len(load.admitted(HOT_KEY, since=healed)) > 100, "too few decisions after the recovery"
 
 
-# A master that was replaced is left within two seconds; the rest is for a slow machine.
+# Nodes leave a replaced master within two seconds; the rest is slack for a slow machine.
 MOVE_S = 2 + 4
 
 
@@ -116,7 +116,7 @@ def calls(server):
 
 
 def drop_a_client(server):
-    """One of the nodes loses its connection and has to find the master, if none has left by itself yet."""
+    """Drops the connection of one node, so that it has to look for the master, unless a node has moved already."""
     with server.client() as client:
         nodes = [other["id"] for other in client.client_list() if other["cmd"] in ("eval", "evalsha")]
         if len(nodes) > 1:
@@ -124,8 +124,8 @@ def drop_a_client(server):
 
 
 def test_a_master_that_is_cut_off_is_left():
-    """The old master answers its clients, and no Sentinel reaches it: two masters are in use until the last node has
-    moved. That is worth one capacity, and what the rate gives in that time."""
+    """The old master answers its clients, but no Sentinel reaches it: two masters are in use until the last node has
+    moved. That adds at most one capacity, plus the rate times that time."""
     for mode in ("strict", "hybrid"):
         with Sentinels() as store, Fleet(mode, HOT, [store.url] * 2, "50ms") as fleet:
             fleet.wait_until_it_uses_the_store()
@@ -137,22 +137,23 @@ def test_a_master_that_is_cut_off_is_left():
                 moved = time.monotonic()
                 before = calls(store.master)
                 time.sleep(1)
-                assert calls(store.master) == before, "the old master is still asked"
+                assert calls(store.master) == before, "the old master still gets calls"
             load.check_waits(0.05)
             check_envelope(load.admitted(HOT_KEY), 40, 200, 2 * fleet.bound("hot") + 40 + 200 * (moved - two_since))
-            assert len(load.admitted(HOT_KEY, since=moved)) > 100, "not back at work"
+            assert len(load.admitted(HOT_KEY, since=moved)) > 100, "too few decisions after the recovery"
             for node in fleet.nodes:
-                assert node.said().count("Sentinels name another master; the limits") == 1, "one line for a move"
+                assert node.output().count("Sentinels name another master; the limits") == 1, "one line for a move"
 
 
 def test_a_node_that_is_cut_off_with_its_master():
-    """It reaches no Sentinel, so it stays; with `min-replicas-to-write` its master refuses, and the limit is closed."""
+    """It reaches no Sentinel, so it stays; with `min-replicas-to-write` its master refuses writes, and the `closed` limit
+    refuses requests."""
     with contextlib.ExitStack() as stack:
         store = stack.enter_context(Sentinels())
         for name in ("min-replicas-to-write", "min-replicas-max-lag"):
             store.master.call("CONFIG", "SET", name, 1)
         proxies = [stack.enter_context(FaultyProxy(sentinel.port)) for sentinel in store.sentinels]
-        fleet = stack.enter_context(Fleet("strict", HOT, [store.url_by(proxies), store.url], "50ms"))
+        fleet = stack.enter_context(Fleet("strict", HOT, [store.url_via(proxies), store.url], "50ms"))
         fleet.wait_until_it_uses_the_store()
         alone, other = fleet.nodes
         with Load(fleet, HOT_KEY) as load:
@@ -160,17 +161,17 @@ def test_a_node_that_is_cut_off_with_its_master():
             for proxy in proxies:
                 proxy.partition()
             two_since = store.cut_off_the_master()
-            wait_for("the one that hears of it to move", lambda: has_moved(other), MOVE_S)
-            wait_for("the other to give its master up", lambda: alone.metric("tidegate_store_up") == 0, MOVE_S)
-            wait_for("it to say so", lambda: "most Sentinels do not answer" in alone.said(), MOVE_S)
+            wait_for("the node that reaches the Sentinels to move", lambda: has_moved(other), MOVE_S)
+            wait_for("the other to stop using its master", lambda: alone.metric("tidegate_store_up") == 0, MOVE_S)
+            wait_for("a log line about it", lambda: "most Sentinels do not answer" in alone.output(), MOVE_S)
             assert alone.metric("tidegate_store_sentinels_silent") == 3
             refused = time.monotonic()
             time.sleep(1)
         admitted = load.admitted(HOT_KEY)
-        assert not [asked for asked in admitted if asked.node == 0 and asked.sent > refused]
-        last = max(asked.answered for asked in admitted if asked.node == 0)
+        assert not [one for one in admitted if one.node == 0 and one.sent > refused]
+        last = max(one.answered for one in admitted if one.node == 0)
         check_envelope(admitted, 40, 200, 40 + 200 * max(0, last - two_since))
-        assert len(load.admitted(HOT_KEY, since=refused)) > 100, "the other is at work"
+        assert len(load.admitted(HOT_KEY, since=refused)) > 100, "the other node decides"
         for proxy in proxies:
             proxy.heal()
         wait_for("the other to move", lambda: has_moved(alone), MOVE_S)

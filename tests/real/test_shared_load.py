@@ -1,13 +1,13 @@
-"""Three servers on one Redis or Valkey under overload: together they admit what one would, and no less."""
+"""Three servers on one Redis or Valkey under overload: together they admit as much as one would."""
 
 import time
 
-from fleet import PATIENT, Fleet, Node
-from load import Load, check_all_used, check_envelope
+from fleet import LONG_DEADLINE, Fleet, Node
+from load import Load, check_rate_is_used, check_envelope
 from stores import REDIS, RedisServer, valkey
 
-# How soon nodes notice and recover.
-MEASURES = True
+# These tests measure how soon nodes notice a failure and recover.
+TIME_SENSITIVE = True
 
 RATE, CAPACITY = 300, 60
 MANY_RATE, MANY_CAPACITY = 10, 5
@@ -35,10 +35,10 @@ def check_mode(mode, program):
             assert bound <= (rate * LEASE_LIFE_S + 1 if leased else 0), f"a bound of {bound} for {name}"
             assert bound > 0 or not leased, f"no bound for {name}"
         check_envelope(load.admitted(hot), CAPACITY, RATE, bounds["hot"])
-        check_all_used(load.of(hot), RATE)
+        check_rate_is_used(load.of(hot), RATE)
         for client in CLIENTS:
             check_envelope(load.admitted(client), MANY_CAPACITY, MANY_RATE, bounds["many"])
-            check_all_used(load.of(client), MANY_RATE)
+            check_rate_is_used(load.of(client), MANY_RATE)
         for node in fleet.nodes:
             assert node.metric("tidegate_store_up") == 1
             assert node.metric("tidegate_store_errors_total") == 0, node.metrics()
@@ -69,14 +69,14 @@ limits:
 
 
 def test_leases_spare_redis():
-    """A busy key far below its limit is decided from leases: Redis hears of few of its requests."""
+    """A busy key far below its limit is decided from leases: few of its requests reach Redis."""
     with RedisServer() as store, Fleet("hybrid", AMPLE, [store.url] * 2) as fleet:
         before = sum(node.metric("tidegate_store_calls_total") for node in fleet.nodes)
         with Load(fleet, ("user", "busy"), ("user", "busy")) as load:
             time.sleep(2)
         calls = sum(node.metric("tidegate_store_calls_total") for node in fleet.nodes) - before
-        assert all(asked.allowed for asked in load.asked)
-        assert calls < len(load.asked) / 5, f"{calls} calls for {len(load.asked)} requests"
+        assert all(one.allowed for one in load.exchanges)
+        assert calls < len(load.exchanges) / 5, f"{calls} calls for {len(load.exchanges)} requests"
 
 
 SMALL = """
@@ -101,13 +101,13 @@ def test_denied_floods_cost_redis_nothing():
 
 
 def test_leases_by_the_other_name():
-    """`rate_limit_sync` is hybrid, its interval the life of a lease."""
+    """`rate_limit_sync` selects hybrid mode, and its interval is the lifetime of a lease."""
     with RedisServer() as store:
-        said = f'''
-store: {{ redis: {{ url: "{store.url}", deadline: {PATIENT} }} }}
+        text = f'''
+store: {{ redis: {{ url: "{store.url}", deadline: {LONG_DEADLINE} }} }}
 rate_limit_sync: {{ enabled: true, backend: redis, sync_interval_ms: 50, fallback_on_error: local_only }}
 '''
-        with Node(AMPLE, settings=said) as node:
+        with Node(AMPLE, settings=text) as node:
             connection = node.resp_connection()
             assert connection.check("user", "a")
             connection.close()

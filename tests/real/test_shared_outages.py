@@ -1,14 +1,14 @@
-"""What servers do while there is no Redis, as each limit says, and that they come back to it by themselves."""
+"""Without Redis each limit follows its `on_store_error`, and servers use Redis again as soon as it returns."""
 
 import time
 
-from fleet import HEAL_S, USUAL, Fleet, Node, settings
+from fleet import RECOVERY_S, DEFAULT_DEADLINE, Fleet, Node, settings
 from harness import free_port, wait_for
 from load import Load
 from stores import RedisServer
 
-# How soon nodes notice and recover.
-MEASURES = True
+# These tests measure how soon nodes notice a failure and recover.
+TIME_SENSITIVE = True
 
 SLOW = "sustained: { rate: 1, window: day }, burst: { capacity: 30 }"
 LENIENT = f"""
@@ -26,25 +26,25 @@ def admitted(node, times, **request):
 
 
 def check_shared(mode, count):
-    """Asked for more than the 30 there are: strict admits them all; leases that nobody needed are lost, and a lease is
-    at most half of what is left."""
+    """Of more than 30 requests, strict admits exactly the 30 tokens. In hybrid, unused leases are lost, and a lease is at
+    most half of what is left."""
     assert count == 30 if mode == "strict" else 10 <= count <= 30, f"{count} of 30 in {mode}"
 
 
 def check_without_store(fleet):
-    """Each limit does what it says, and everybody can see that it is so."""
+    """Each limit follows its `on_store_error`, and readiness and metrics report it."""
     for node in fleet.nodes:
         assert admitted(node, 15, user="new") == 10, "a third of 30 each"
     assert admitted(fleet.nodes[0], 35, client="new") == 35, "open: all"
-    status, told = fleet.nodes[0].check(plan="new")
-    assert (status, told["allowed"], told["reason"]) == (503, False, "store_unavailable"), told
-    # All or nothing here too: what the closed one refuses is not charged to the share.
+    status, decision = fleet.nodes[0].check(plan="new")
+    assert (status, decision["allowed"], decision["reason"]) == (503, False, "store_unavailable"), decision
+    # All or nothing here too: a request that the closed limit refuses is not charged to the local share.
     before = fleet.nodes[0].remaining("by-share", user="other")
     assert fleet.nodes[0].check(user="other", plan="new")[0] == 503
     assert fleet.nodes[0].remaining("by-share", user="other") == before
     for node in fleet.nodes:
-        status, details = node.store_troubles()
-        assert status == 503 and details, "a closed limit cannot decide"
+        status, details = node.store_problems()
+        assert status == 503 and details, "a closed limit refuses"
         assert node.metric("tidegate_store_up") == 0
         assert node.metric("tidegate_degraded") >= 1
         assert node.metric("tidegate_store_fallback_decisions_total", choice="local") >= 15
@@ -53,19 +53,19 @@ def check_without_store(fleet):
 
 def test_each_limit_does_what_it_says():
     for mode in MODES:
-        with RedisServer() as store, Fleet(mode, WITH_CLOSED, [store.url] * 3, USUAL) as fleet:
+        with RedisServer() as store, Fleet(mode, WITH_CLOSED, [store.url] * 3, DEFAULT_DEADLINE) as fleet:
             fleet.wait_until_all_know_each_other()
             store.kill()
             for node in fleet.nodes:
-                # Told by what they are asked, and by looking themselves.
-                wait_for("the outage to be noticed", lambda node=node: node.metric("tidegate_store_up") == 0, HEAL_S)
+                # Nodes notice by failed calls, and by their own probes.
+                wait_for("the outage to be noticed", lambda node=node: node.metric("tidegate_store_up") == 0, RECOVERY_S)
             check_without_store(fleet)
             store.start()
             fleet.wait_until_it_uses_the_store()
             check_shared(mode, sum(node.admits(plan="back") for node in fleet.nodes * 12))
             for node in fleet.nodes:
-                said = [line for line in node.said().splitlines() if "store" in line.lower() or "redis" in line.lower()]
-                assert len(said) < 20, "a line for each change, not for each request:\n" + "\n".join(said)
+                lines = [line for line in node.output().splitlines() if "store" in line.lower() or "redis" in line.lower()]
+                assert len(lines) < 20, "a line for each change, not for each request:\n" + "\n".join(lines)
 
 
 BUSY = """
@@ -76,43 +76,43 @@ limits:
 
 
 def test_what_is_known_of_busy_keys_does_not_hide_an_outage():
-    """Open is open for a key that was denied much a moment ago, too."""
+    """`open` admits also a key that was often denied just before the outage."""
     busy = ("client", "busy")
     for mode in MODES:
-        with RedisServer() as store, Fleet(mode, BUSY, [store.url] * 2, USUAL) as fleet:
+        with RedisServer() as store, Fleet(mode, BUSY, [store.url] * 2, DEFAULT_DEADLINE) as fleet:
             with Load(fleet, busy) as load:
                 time.sleep(0.7)
                 store.kill()
-                # Leases and denials from before are over by then.
+                # Leases and remembered denials from before have expired by then.
                 gone = time.monotonic() + 0.4
                 time.sleep(1)
-            asked = load.of(busy, since=gone)
-            admitted = sum(one.allowed for one in asked)
-            assert admitted == len(asked) > 100, f"{admitted} of {len(asked)} admitted in {mode}"
+            exchanges = load.of(busy, since=gone)
+            admitted = sum(one.allowed for one in exchanges)
+            assert admitted == len(exchanges) > 100, f"{admitted} of {len(exchanges)} admitted in {mode}"
 
 
 def test_start_without_redis():
-    """It serves what it can, says so, and comes to use Redis without being told."""
+    """The server decides without Redis, reports it, and uses Redis as soon as that is up."""
     for mode in MODES:
         port = free_port()
         began = time.monotonic()
-        with Fleet(mode, LENIENT, [f"redis://127.0.0.1:{port}"], USUAL) as fleet:
+        with Fleet(mode, LENIENT, [f"redis://127.0.0.1:{port}"], DEFAULT_DEADLINE) as fleet:
             node = fleet.nodes[0]
             assert time.monotonic() - began < 10, "the first attempt takes a second at most"
-            assert admitted(node, 40, user="early") == 30, "all there is, as far as it knows"
-            status, details = node.store_troubles()
+            assert admitted(node, 40, user="early") == 30, "the whole limit, because it knows of no other node"
+            status, details = node.store_problems()
             assert (status, len(details)) == (200, 1), details
             assert node.metric("tidegate_store_up") == 0
             with RedisServer(port=port) as store:
                 fleet.wait_until_it_uses_the_store()
                 check_shared(mode, admitted(node, 40, user="late"))
-                assert len(store.call("KEYS", "*")) >= 2, "a bucket, and who is there"
+                assert len(store.call("KEYS", "*")) >= 2, "a bucket, and the heartbeats"
 
 
 def test_start_without_redis_where_a_limit_is_closed():
-    """Not ready, and ready when Redis comes."""
+    """Not ready until Redis is up."""
     port = free_port()
-    with Fleet("strict", WITH_CLOSED, [f"redis://127.0.0.1:{port}"], USUAL, ready=(503,)) as fleet:
+    with Fleet("strict", WITH_CLOSED, [f"redis://127.0.0.1:{port}"], DEFAULT_DEADLINE, ready=(503,)) as fleet:
         node = fleet.nodes[0]
         assert node.check(plan="a")[0] == 503
         assert node.admits(user="a")
@@ -122,11 +122,11 @@ def test_start_without_redis_where_a_limit_is_closed():
 
 
 def test_start_with_a_redis_that_never_answers():
-    """A stopped process takes connections and says nothing: that must not hold up the start."""
+    """A stopped process accepts connections but never answers: that must not delay the start."""
     with RedisServer() as store:
         store.pause()
         began = time.monotonic()
-        with Fleet("strict", LENIENT, [store.url], USUAL) as fleet:
+        with Fleet("strict", LENIENT, [store.url], DEFAULT_DEADLINE) as fleet:
             assert time.monotonic() - began < 10
             assert fleet.nodes[0].admits(user="a")
             store.resume()
@@ -134,17 +134,17 @@ def test_start_with_a_redis_that_never_answers():
 
 
 def test_a_server_that_refuses():
-    """Out of memory: Redis answers, and cannot decide. When it has room again, it is used again."""
+    """Redis is out of memory, so it refuses writes. Once it has memory again, it is used again."""
     with RedisServer("--maxmemory-policy", "noeviction") as store:
-        with Fleet("strict", WITH_CLOSED, [store.url], USUAL) as fleet:
+        with Fleet("strict", WITH_CLOSED, [store.url], DEFAULT_DEADLINE) as fleet:
             node = fleet.nodes[0]
             assert node.admits(plan="a")
             store.call("CONFIG", "SET", "maxmemory", "1")
             assert wait_for("refusals", lambda: node.check(plan="b")[0] == 503)
-            assert node.admits(user="b"), "the share serves"
+            assert node.admits(user="b"), "the local share decides"
             assert node.metric("tidegate_store_errors_total", kind="refused") > 0
             store.call("CONFIG", "SET", "maxmemory", "0")
-            wait_for("decisions", lambda: node.check(plan="c")[0] == 200, HEAL_S)
+            wait_for("decisions", lambda: node.check(plan="c")[0] == 200, RECOVERY_S)
             fleet.wait_until_it_uses_the_store()
 
 
@@ -156,22 +156,22 @@ limits:
 
 
 def test_shutdown_hands_leases_back():
-    """SIGTERM in hybrid: what was leased and not used is there for others, and who leaves says so."""
+    """SIGTERM in hybrid mode: unused leased tokens are handed back, and the node removes its heartbeat."""
     with RedisServer() as store:
-        said = settings("hybrid", store.url) + "rate_limit_sync: { enabled: true, sync_interval_ms: 4000 }\n"
-        with Node(SLOW_LEASES, settings=said) as leaving, Node(SLOW_LEASES, settings=said) as staying:
+        text = settings("hybrid", store.url) + "rate_limit_sync: { enabled: true, sync_interval_ms: 4000 }\n"
+        with Node(SLOW_LEASES, settings=text) as leaving, Node(SLOW_LEASES, settings=text) as staying:
             connection = leaving.resp_connection()
             began, spent = time.monotonic(), 0
-            # Busy for a whole half life, so that the next one is leased for.
+            # Busy for more than one lease lifetime, so that the next lease is granted.
             while time.monotonic() < began + 4.5:
                 spent += connection.check("user", "a")
                 time.sleep(0.002)
             connection.close()
             leased = 10_000 - spent - staying.remaining("per-user", user="a")
-            assert leased > 50, f"{leased} leased: nothing to hand back"
+            assert leased > 50, f"{leased} leased: too few to hand back"
             assert leaving.stop() == 0
             left = staying.remaining("per-user", user="a")
             gained = time.monotonic() - began + 1
-            # By the aged rule: less than was leased by what the rate gives in its age, and never more.
+            # A hand-back returns the leased tokens minus what the rate gained since the grant, and never more.
             assert 10_000 - spent - gained <= left <= 10_000 - spent + gained, (spent, leased, left)
-            assert store.call("ZCARD", "tidegate:1:{nodes}") == 1, "who leaves says so"
+            assert store.call("ZCARD", "tidegate:1:{nodes}") == 1, "the heartbeat is removed"

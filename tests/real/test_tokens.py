@@ -1,4 +1,4 @@
-"""Bearer tokens: what a lenient verifier behind the proxy takes for one, Tidegate takes for the same user or refuses."""
+"""Bearer tokens: a token that a lenient verifier behind the proxy accepts is the same user to Tidegate, or is refused."""
 
 import json
 import socket
@@ -6,7 +6,7 @@ import time
 
 import jwt
 
-from harness import App, Tidegate, shown
+from harness import App, Tidegate, host_port
 from test_caddy import Caddy
 from test_nginx import Nginx
 
@@ -24,9 +24,9 @@ def token(secret=SECRET, **claims):
     return jwt.encode({"sub": "42", "exp": int(time.time()) + 600, **claims}, secret, algorithm="HS256")
 
 
-def ask(address, lines, path="/"):
-    """Asks with these lines of `Authorization`, byte for byte; the status and the headers."""
-    head = [f"GET {path} HTTP/1.1", f"Host: {shown(address)}", "Connection: close"]
+def get(address, lines, path="/"):
+    """Sends these `Authorization` lines, byte for byte; returns the status, the headers and the body."""
+    head = [f"GET {path} HTTP/1.1", f"Host: {host_port(address)}", "Connection: close"]
     head = "\r\n".join(head).encode() + b"\r\n"
     head += b"".join(b"Authorization: " + line + b"\r\n" for line in lines)
     with socket.create_connection(address, timeout=10) as connection:
@@ -41,7 +41,7 @@ def ask(address, lines, path="/"):
 
 
 def lenient_user(line):
-    """As many apps do it: any white space, any case, and PyJWT, which takes padding and odd letters in signatures."""
+    """Verifies as many apps do: any white space, any case, and PyJWT, which accepts padding and odd letters in signatures."""
     words = line.decode("latin-1").split()
     if len(words) < 2 or words[0].lower() != "bearer":
         return None
@@ -76,10 +76,10 @@ def spellings():
     yield [], "none"
 
 
-def judged(address, lines, wanted, path="/"):
-    status, headers, body = ask(address, lines, path)
+def check_token(address, lines, expected, path="/"):
+    status, headers, body = get(address, lines, path)
     seen = (lines, status, headers, body)
-    if wanted == "invalid":
+    if expected == "invalid":
         assert status == 401, seen
         assert headers["www-authenticate"] == 'Bearer error="invalid_token"', seen
         assert headers["cache-control"] == "no-store", seen
@@ -88,33 +88,33 @@ def judged(address, lines, wanted, path="/"):
         assert (problem["status"], problem["error"]) == (401, "invalid_token"), seen
     else:
         assert status in (200, 204), seen
-        assert headers["x-ratelimit-limit"] == {"valid": "1000", "none": "500"}[wanted], seen
+        assert headers["x-ratelimit-limit"] == {"valid": "1000", "none": "500"}[expected], seen
     users = {lenient_user(line) for line in lines} - {None}
-    assert not users or wanted != "none", f"an app would take {lines} for {users}"
+    assert not users or expected != "none", f"an app would accept {lines} as {users}"
 
 
 def test_no_spelling_takes_the_identity_off():
     with Tidegate(POLICY, settings=SETTINGS) as server:
-        taken = 0
-        for lines, wanted in spellings():
-            judged(server.http, lines, wanted, "/v1/forward-auth?deny_status=403")
-            taken += any(lenient_user(line) for line in lines) and wanted == "invalid"
-        assert taken >= 3, "PyJWT is more lenient than that, or this tests nothing"
+        refused_but_lenient = 0
+        for lines, expected in spellings():
+            check_token(server.http, lines, expected, "/v1/forward-auth?deny_status=403")
+            refused_but_lenient += any(lenient_user(line) for line in lines) and expected == "invalid"
+        assert refused_but_lenient >= 3, "PyJWT should accept some of these, or this tests nothing"
         good = b"Bearer " + token().encode()
         for lines in ([good, good], [b"Basic eDp5", good], [good, b"Basic eDp5"]):
-            judged(server.http, lines, "invalid", "/v1/forward-auth")
+            check_token(server.http, lines, "invalid", "/v1/forward-auth")
 
 
-def through(proxy):
+def check_through_proxy(proxy):
     with Tidegate(POLICY, settings=SETTINGS) as server, App() as app, proxy(server.http, app) as running:
-        for lines, wanted in spellings():
-            judged(running.address, lines, wanted)
-        assert ask(running.address, [b"Bearer " + token().encode()], "/status/401")[0] == 401, "the app's own"
+        for lines, expected in spellings():
+            check_token(running.address, lines, expected)
+        assert get(running.address, [b"Bearer " + token().encode()], "/status/401")[0] == 401, "the app's own"
 
 
 def test_through_nginx():
-    through(Nginx)
+    check_through_proxy(Nginx)
 
 
 def test_through_caddy():
-    through(Caddy)
+    check_through_proxy(Caddy)

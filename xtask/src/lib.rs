@@ -1,4 +1,4 @@
-//! House keeping for the workspace: what `cargo xtask` runs, and what the tests run too.
+//! Checks and generators for the workspace, run by `cargo xtask` and by tests.
 
 use std::path::{Path, PathBuf};
 

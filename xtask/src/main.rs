@@ -1,4 +1,4 @@
-//! `cargo xtask COMMAND`. Exit 0: all well; 1: the command found problems or failed; 2: bad usage.
+//! `cargo xtask COMMAND`. Exit 0: success; 1: the command found problems or failed; 2: bad usage.
 
 use std::process::ExitCode;
 
@@ -18,17 +18,17 @@ enum Run {
 const COMMANDS: &[Command] = &[
     Command {
         name: "gen",
-        about: "rewrite the reference pages and the code of the protos; tests check them",
+        about: "rewrite the reference pages and the generated protobuf code; tests check both",
         run: Run::Plain(run_gen),
     },
     Command {
         name: "test",
-        about: "build what `cargo test ARGUMENTS...` would run, and run what waits beside what computes",
+        about: "run `cargo test ARGUMENTS...`, with tests that wait in parallel to tests that compute",
         run: Run::WithArguments(run_test),
     },
     Command {
         name: "tidy",
-        about: "check the rules of the house; prints every problem",
+        about: "check the rules of CONTRIBUTING.md; prints every problem",
         run: Run::Plain(run_tidy),
     },
 ];
@@ -43,13 +43,13 @@ fn main() -> ExitCode {
             print!("{}", usage());
             ExitCode::SUCCESS
         }
-        [] => refuse("no command given"),
+        [] => bad_usage("no command given"),
         [name, rest @ ..] => match COMMANDS.iter().find(|command| command.name == *name) {
-            None => refuse(&format!("unknown command `{name}`")),
+            None => bad_usage(&format!("unknown command `{name}`")),
             Some(command) => match command.run {
                 Run::WithArguments(run) => run(rest),
                 Run::Plain(run) if rest.is_empty() => run(),
-                Run::Plain(_) => refuse(&format!("`{name}` takes no arguments, saw `{}`", rest.join(" "))),
+                Run::Plain(_) => bad_usage(&format!("`{name}` takes no arguments, got `{}`", rest.join(" "))),
             },
         },
     }
@@ -63,13 +63,13 @@ fn usage() -> String {
     text
 }
 
-fn refuse(why: &str) -> ExitCode {
+fn bad_usage(why: &str) -> ExitCode {
     eprint!("error: {why}\n\n{}", usage());
     ExitCode::from(BAD_USAGE)
 }
 
-/// What is generated is written by the tests that check it, so that the house's tools
-/// need not be built with the whole server and a compiler of protos.
+/// The tests that check generated files also write them, so that xtask need not be built with
+/// the whole server and a protobuf compiler.
 fn run_gen() -> ExitCode {
     let pages = ["-p", "tidegate-server", "--test", "all", "commands::reference::"];
     let protos = ["-p", "xtask", "--test", "protos"];

@@ -1,7 +1,7 @@
-//! Builds the tests once, and runs those that mostly wait beside those that mostly compute.
+//! Builds the tests once, and runs those that mostly wait in parallel to those that mostly compute.
 //!
-//! `cargo test` runs one test binary after the other. Many of ours wait for sockets and timers; meanwhile the processor
-//! can look for counterexamples.
+//! `cargo test` runs one test binary after the other. Many of ours wait for sockets and timers; meanwhile the CPU can run
+//! property tests.
 
 use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -11,27 +11,27 @@ use std::time::Instant;
 
 use cargo_metadata::Message;
 
-/// Tests of these places wait for sockets, timers and other processes. They also notice when they are kept from the
-/// processor, so what runs beside them is to make way.
+/// Tests below these paths wait for sockets, timers and other processes. They are sensitive to scheduling delays, so the
+/// tests that run in parallel to them have a lower priority.
 const WAITING: &[&str] =
     &["crates/redis/", "crates/server/tests/", "crates/sim/tests/against_redis", "crates/tower/"];
 
-/// Tests of these places are among those, and yet compute.
+/// Exceptions: tests below the paths above that mostly compute.
 const COMPUTING: &[&str] = &["crates/server/tests/engine/"];
 
-/// How many tests of one binary wait at a time.
-const WAIT_AT_ONCE: &str = "3";
+/// How many tests of one waiting binary run in parallel.
+const WAITING_TEST_THREADS: &str = "3";
 
-/// How far those that compute make way, as `nice` counts it.
-const MAKES_WAY: &str = "10";
+/// The niceness of the tests that compute.
+const COMPUTING_NICENESS: &str = "10";
 
 /// Why the tests could not be run at all.
 #[derive(Debug, thiserror::Error)]
 pub enum SuiteError {
-    /// Cargo could not be started, or not be read.
+    /// Cargo could not be started, or its output not be read.
     #[error("cannot run cargo: {0}")]
     Cargo(#[from] std::io::Error),
-    /// Cargo has said why on its own.
+    /// The build failed; cargo has printed the errors.
     #[error("the tests do not build")]
     Build,
     /// The arguments name no test.
@@ -42,27 +42,27 @@ pub enum SuiteError {
 /// A test binary.
 #[derive(Debug, Clone)]
 struct Binary {
-    /// Its main file, relative to the root: a name that nothing else has.
+    /// Its main file, relative to the root; unique.
     source: String,
-    /// The folder of its package, where cargo runs tests too.
+    /// The folder of its package, the working directory of the tests.
     package: PathBuf,
     file: PathBuf,
 }
 
 impl Binary {
     fn waits(&self) -> bool {
-        let is_in = |places: &[&str]| places.iter().any(|place| self.source.starts_with(place));
+        let is_in = |paths: &[&str]| paths.iter().any(|path| self.source.starts_with(path));
         is_in(WAITING) && !is_in(COMPUTING)
     }
 
     fn command(&self) -> Command {
         let mut command = if self.waits() {
             let mut command = Command::new(&self.file);
-            command.env("RUST_TEST_THREADS", WAIT_AT_ONCE);
+            command.env("RUST_TEST_THREADS", WAITING_TEST_THREADS);
             command
         } else {
             let mut command = Command::new("nice");
-            command.args(["-n", MAKES_WAY]).arg(&self.file);
+            command.args(["-n", COMPUTING_NICENESS]).arg(&self.file);
             command
         };
         command.current_dir(&self.package).env("CARGO_MANIFEST_DIR", &self.package).stdin(Stdio::null());
@@ -70,7 +70,7 @@ impl Binary {
     }
 }
 
-/// What came of all binaries.
+/// The results of all binaries.
 #[derive(Debug, Default)]
 pub struct TestTally {
     /// Tests that passed.
@@ -106,8 +106,8 @@ fn build(root: &Path, arguments: &[&str]) -> Result<Vec<Binary>, SuiteError> {
         .stdout(Stdio::piped())
         .spawn()?;
     let mut binaries = Vec::new();
-    if let Some(said) = building.stdout.take() {
-        for message in Message::parse_stream(BufReader::new(said)) {
+    if let Some(output) = building.stdout.take() {
+        for message in Message::parse_stream(BufReader::new(output)) {
             binaries.extend(test_binary(root, message?));
         }
     }
@@ -125,42 +125,42 @@ fn test_binary(root: &Path, message: Message) -> Option<Binary> {
     })
 }
 
-#[expect(clippy::disallowed_methods, reason = "how long tests take is for people to see")]
+#[expect(clippy::disallowed_methods, reason = "the duration of tests is printed for people")]
 fn run_one(binary: &Binary, tally: &Mutex<TestTally>) {
     let began = Instant::now();
-    let (ended_well, said) = match output(binary.command()) {
+    let (succeeded, printed) = match output(binary.command()) {
         Ok(ended) => ended,
         Err(error) => (false, format!("cannot run {}: {error}\n", binary.file.display())),
     };
     let took = began.elapsed().as_secs_f32();
-    // Whoever prints has the lock, so that lines of two binaries do not mix.
+    // Hold the lock while printing, so that lines of two binaries do not mix.
     let mut tally = tally.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    match passed(&said).filter(|_| ended_well) {
+    match passed(&printed).filter(|_| succeeded) {
         Some(passed) => {
             tally.passed += passed;
             println!("ok      {} ({passed} tests, {took:.1} s)", binary.source);
         }
         None => {
-            println!("{said}\nFAILED  {} ({took:.1} s); it is {}", binary.source, binary.file.display());
+            println!("{printed}\nFAILED  {} ({took:.1} s); binary: {}", binary.source, binary.file.display());
             tally.failed.push(binary.source.clone());
         }
     }
 }
 
-/// Runs a program to its end: whether it ended well, and all it said, in the order in which it said it.
+/// Runs a program to its end; returns whether it succeeded, and its standard output and error in order.
 fn output(mut command: Command) -> std::io::Result<(bool, String)> {
-    let (mut said, saying) = std::io::pipe()?;
-    let mut running = command.stdout(saying.try_clone()?).stderr(saying).spawn()?;
-    // The command holds the pipe open as long as it is there.
+    let (mut reader, writer) = std::io::pipe()?;
+    let mut running = command.stdout(writer.try_clone()?).stderr(writer).spawn()?;
+    // The command holds the writing end of the pipe, so reading would never end.
     drop(command);
     let mut text = Vec::new();
-    said.read_to_end(&mut text)?;
+    reader.read_to_end(&mut text)?;
     Ok((running.wait()?.success(), String::from_utf8_lossy(&text).into_owned()))
 }
 
-/// How many tests passed, by the last line of a binary that came to its end.
-fn passed(said: &str) -> Option<usize> {
-    let result = said.lines().rev().find_map(|line| line.strip_prefix("test result: ok. "))?;
+/// How many tests passed, from the last line of the output; `None` if the binary failed or did not finish.
+fn passed(printed: &str) -> Option<usize> {
+    let result = printed.lines().rev().find_map(|line| line.strip_prefix("test result: ok. "))?;
     result.split_once(" passed")?.0.parse().ok()
 }
 

@@ -1,5 +1,5 @@
-//! What is generated from the protos is kept in files, so that building needs no compiler for them.
-//! `TIDEGATE_BLESS=1`, which `cargo xtask gen` sets, rewrites the files.
+//! The code generated from the protobuf files is committed, so that building needs no protobuf compiler.
+//! `TIDEGATE_BLESS=1`, which `cargo xtask gen` sets, rewrites it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::{fs, io};
 use prost::Message;
 use prost_types::FileDescriptorSet;
 
-/// What the server answers for; the rest is imported by these.
+/// The services of the server; these import the rest.
 const ROOTS: [&str; 5] = [
     "envoy/service/auth/v3/external_auth.proto",
     "envoy/service/ratelimit/v3/rls.proto",
@@ -17,8 +17,8 @@ const ROOTS: [&str; 5] = [
     "grpc/reflection/v1alpha/reflection.proto",
 ];
 
-/// The same messages as `v1`, so only their description is needed.
-const TWIN: &str = "grpc.reflection.v1alpha";
+/// Has the same messages as `v1`, so only its descriptors are needed, not its code.
+const V1_ALPHA: &str = "grpc.reflection.v1alpha";
 
 const DESCRIPTORS: &str = "descriptors.bin";
 
@@ -33,24 +33,24 @@ fn the_generated_files_are_current() {
     }
     for (name, content) in &made {
         let kept = fs::read(home.join(name)).unwrap_or_default();
-        assert!(kept == *content, "{name} is not what the protos say; `cargo xtask gen` rewrites it");
+        assert!(kept == *content, "{name} does not match the protobuf files; `cargo xtask gen` rewrites it");
     }
     for name in names(&home).expect("it is a directory") {
-        assert!(name == "mod.rs" || made.contains_key(&name), "{name} is not written by anything");
+        assert!(name == "mod.rs" || made.contains_key(&name), "{name} is not generated any more");
     }
 }
 
-/// All files, by name.
+/// The content of all generated files, by name.
 fn generate(protos: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut compiler = protox::Compiler::new([protos]).expect("the protos are there");
-    // The comments become documentation of the code; reflection is better without.
+    // Comments become documentation in the code; the descriptors for reflection omit them.
     compiler.include_imports(true).include_source_info(true);
     compiler.open_files(ROOTS).expect("the protos are valid");
     let set = compiler.file_descriptor_set();
     compiler.include_source_info(false);
     let mut made = BTreeMap::from([(DESCRIPTORS.to_owned(), compiler.file_descriptor_set().encode_to_vec())]);
 
-    let needed = set.file.into_iter().filter(|file| file.package() != TWIN).collect();
+    let needed = set.file.into_iter().filter(|file| file.package() != V1_ALPHA).collect();
     let needed = FileDescriptorSet { file: needed };
     let out = scratch();
     let mut config = prost_build::Config::new();
@@ -62,7 +62,7 @@ fn generate(protos: &Path) -> BTreeMap<String, Vec<u8>> {
     made
 }
 
-/// As the house formats, so that the formatter has nothing to say.
+/// The file formatted by rustfmt with the settings of the workspace, so that `cargo fmt --check` accepts it.
 fn formatted(file: &Path) -> Vec<u8> {
     let config = xtask::workspace_root().join("rustfmt.toml");
     let ran = std::process::Command::new("rustfmt")
@@ -77,7 +77,7 @@ fn formatted(file: &Path) -> Vec<u8> {
 
 fn scratch() -> PathBuf {
     let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("protos");
-    // What an earlier run left there.
+    // Remove the files of an earlier run.
     _ = fs::remove_dir_all(&out);
     fs::create_dir_all(&out).expect("it can be made");
     out

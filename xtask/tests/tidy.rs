@@ -1,4 +1,4 @@
-//! The rules of the house, as a test.
+//! Runs `cargo xtask tidy` as a test.
 
 #[test]
 fn the_workspace_is_tidy() {

@@ -7,14 +7,14 @@ use std::time::Duration;
 use governor::middleware::StateInformationMiddleware;
 use governor::{DefaultKeyedRateLimiter, RateLimiter};
 
-use super::{Apart, CommonQuota, prepare, prepare_keys};
+use super::{CacheAligned, CommonQuota, prepare, prepare_keys};
 use crate::rounds::{Contender, Expected};
 
 pub(crate) const NAME: &str = "governor";
 
-/// A single bucket that says yes, or until when not.
+/// A single bucket that returns yes, or the time until which it denies.
 pub(crate) fn hot(expected: Expected) -> Contender<'static> {
-    let limiter = Apart(RateLimiter::direct(quota(CommonQuota::of_bucket(expected))));
+    let limiter = CacheAligned(RateLimiter::direct(quota(CommonQuota::of_bucket(expected))));
     prepare(expected, || limiter.0.check().is_ok());
     Contender::new(NAME, move |share| {
         let limiter = &limiter.0;
@@ -22,11 +22,11 @@ pub(crate) fn hot(expected: Expected) -> Contender<'static> {
     })
 }
 
-/// The same with what remains, or the instant from which on it may be asked again: closer to what we
-/// answer.
+/// The same with the remaining tokens, or the instant of the next possible request: closer to
+/// Tidegate's decision.
 pub(crate) fn hot_with_state(expected: Expected) -> Contender<'static> {
     let limiter = RateLimiter::direct(quota(CommonQuota::of_bucket(expected)));
-    let limiter = Apart(limiter.with_middleware::<StateInformationMiddleware>());
+    let limiter = CacheAligned(limiter.with_middleware::<StateInformationMiddleware>());
     prepare(expected, || limiter.0.check().is_ok());
     Contender::new("governor, with state", move |share| {
         let limiter = &limiter.0;
@@ -43,7 +43,7 @@ pub(crate) fn hot_with_state(expected: Expected) -> Contender<'static> {
     })
 }
 
-/// A limiter that knows every key below `keys`.
+/// A limiter that already has every key below `keys`.
 pub(crate) fn full(keys: u32, expected: Expected) -> DefaultKeyedRateLimiter<String> {
     let limiter = RateLimiter::keyed(quota(CommonQuota::of_key(expected)));
     prepare_keys(keys, expected, |key| limiter.check_key(key).is_ok());

@@ -1,6 +1,6 @@
-//! Those who are measured, each set up as its own documentation recommends.
+//! The limiters that are measured, each set up as its own documentation recommends.
 //!
-//! Answers go to `black_box` by reference: they must be complete, but nobody pays for moving them.
+//! Decisions go to `black_box` by reference: they must be computed, but need not be moved.
 
 pub(crate) mod bare_cas;
 pub(crate) mod governor;
@@ -12,10 +12,10 @@ pub(crate) mod throttlecrab;
 use crate::keys::KeyBlock;
 use crate::rounds::Expected;
 
-/// How often a drained limiter may still admit before it is called broken.
+/// How often a limiter may still admit before the benchmark reports that it cannot be drained.
 const DRAIN_MAX: u32 = 100;
 
-/// The same limit for everybody, each of whom writes it differently.
+/// The same limit for all contenders, converted to the type of each.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CommonQuota {
     pub(crate) tokens: u32,
@@ -24,21 +24,21 @@ pub(crate) struct CommonQuota {
 }
 
 impl CommonQuota {
-    /// More than can be asked for, for a single bucket.
+    /// A single bucket that never denies during a measurement.
     pub(crate) const GENEROUS: CommonQuota = CommonQuota { tokens: 1_000_000, seconds: 1, burst: u32::MAX };
 
-    /// More than can be asked for, for keys: refilled so slowly that a key which was asked for once is
-    /// not forgotten as idle while we measure.
+    /// Keys that are never denied during a measurement: they refill so slowly that a used key does not
+    /// become idle, and so is not evicted.
     pub(crate) const GENEROUS_BY_KEY: CommonQuota =
         CommonQuota { tokens: 1, seconds: 600, burst: 10_000_000 };
 
-    /// The same, but a token is no whole number of nanoseconds.
+    /// The same, but the time per token is not a whole number of nanoseconds.
     const GENEROUS_ODD: CommonQuota = CommonQuota { tokens: 999_983, ..CommonQuota::GENEROUS };
 
-    /// Used up at once and for long.
+    /// Used up at once, and empty for the whole measurement.
     pub(crate) const SCARCE: CommonQuota = CommonQuota { tokens: 1, seconds: 3_600, burst: 2 };
 
-    /// The same, but a token is no whole number of nanoseconds.
+    /// The same, but the time per token is not a whole number of nanoseconds.
     const SCARCE_ODD: CommonQuota = CommonQuota { tokens: 7, seconds: 25_201, ..CommonQuota::SCARCE };
 
     pub(crate) fn of_bucket(expected: Expected) -> CommonQuota {
@@ -63,12 +63,12 @@ impl CommonQuota {
     }
 }
 
-/// A value on cache lines of its own, so that a hot bucket's speed does not depend on its neighbours.
+/// A value on its own cache lines, so that false sharing does not slow a hot bucket down.
 #[derive(Debug)]
 #[repr(align(128))]
-struct Apart<T>(T);
+struct CacheAligned<T>(T);
 
-/// Asks once, or until denied if that is what is expected.
+/// Calls the limiter once, or until it denies if denials are expected.
 fn prepare(expected: Expected, mut ask: impl FnMut() -> bool) {
     if ask() && expected == Expected::Denying {
         let _used_up = (0..DRAIN_MAX).any(|_| !ask());

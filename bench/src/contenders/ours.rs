@@ -4,7 +4,7 @@ use std::hint::black_box;
 
 use tidegate::{Bucket, Clock, Cost, Keyed, MemoryOptions, MonotonicClock, Nanos};
 
-use super::{Apart, CommonQuota, prepare, prepare_keys};
+use super::{CacheAligned, CommonQuota, prepare, prepare_keys};
 use crate::rounds::{AnswerCounts, Contender, Expected};
 
 pub(crate) const NAME: &str = "tidegate";
@@ -15,13 +15,13 @@ pub(crate) fn hot(expected: Expected) -> Contender<'static> {
     bucket(NAME, CommonQuota::of_bucket(expected), expected)
 }
 
-/// The same at a rate that makes its arithmetic work hardest.
+/// The same at the rate with the most expensive arithmetic.
 pub(crate) fn hot_odd(expected: Expected) -> Contender<'static> {
     bucket("tidegate, odd rate", CommonQuota::of_odd_bucket(expected), expected)
 }
 
 fn bucket(name: &'static str, limit: CommonQuota, expected: Expected) -> Contender<'static> {
-    let bucket = Apart(Bucket::new(quota(limit)));
+    let bucket = CacheAligned(Bucket::new(quota(limit)));
     prepare(expected, || bucket.0.take(Cost::ONE).is_allowed());
     Contender::new(name, move |share| {
         let bucket = &bucket.0;
@@ -29,14 +29,14 @@ fn bucket(name: &'static str, limit: CommonQuota, expected: Expected) -> Contend
     })
 }
 
-/// A limiter at the load it is meant for: as many keys as it was made for, all of them there.
+/// A limiter that is full: it has as many keys as it was created for.
 pub(crate) fn full(keys: u32, expected: Expected) -> Keyed<str> {
     let limiter = empty(keys, CommonQuota::of_key(expected), MonotonicClock::new());
     prepare_keys(keys, expected, |key| limiter.take(key, Cost::ONE).is_allowed());
     limiter
 }
 
-/// A limiter for so many keys.
+/// An empty limiter for this number of keys.
 pub(crate) fn empty<C: Clock>(keys: u32, limit: CommonQuota, clock: C) -> Keyed<str, C> {
     let options = MemoryOptions { max_keys: keys as usize, ..MemoryOptions::default() };
     Keyed::with(quota(limit), options, clock).expect("the machine has memory for the keys")

@@ -1,5 +1,5 @@
 //! The `pingora-limits` crate: it estimates how often a key was seen in the current interval, and the
-//! caller compares.
+//! caller compares that with the limit.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::keys;
 use crate::rounds::{Contender, Expected};
 
 const NAME: &str = "pingora-limits";
-/// So long that no interval ends while we measure.
+/// So long that no interval ends during a measurement.
 const INTERVAL: Duration = Duration::from_secs(3_600);
 
 /// A single key.
@@ -22,7 +22,7 @@ pub(crate) fn hot(expected: Expected) -> Contender<'static> {
     Contender::new(NAME, move |share| share.each_time(|| black_box(rate.observe(&key, 1)) <= most))
 }
 
-/// Many keys. More of them than counters share these, so its answers are estimates.
+/// Many keys. They share fewer counters, so the decisions are estimates.
 pub(crate) fn keyed(keys: u32, expected: Expected) -> Contender<'static> {
     let (rate, most) = (Rate::new(INTERVAL), most(CommonQuota::of_key(expected)));
     prepare_keys(keys, expected, |key| rate.observe(key, 1) <= most);

@@ -1,11 +1,11 @@
-//! The `ratelimit` crate: a single bucket; it has no form with keys.
+//! The `ratelimit` crate: a single bucket; it does not support keys.
 
 use std::hint::black_box;
 use std::time::Duration;
 
 use ratelimit::Ratelimiter;
 
-use super::{Apart, CommonQuota, prepare};
+use super::{CacheAligned, CommonQuota, prepare};
 use crate::rounds::{Contender, Expected};
 
 /// A single bucket.
@@ -17,7 +17,7 @@ pub(crate) fn hot(expected: Expected) -> Contender<'static> {
         .initial_available(quota.burst.into())
         .build()
         .expect("the quotas here are within range");
-    let limiter = Apart(limiter);
+    let limiter = CacheAligned(limiter);
     prepare(expected, || limiter.0.try_wait().is_ok());
     Contender::new("ratelimit", move |share| {
         let limiter = &limiter.0;

@@ -12,7 +12,7 @@ use crate::stopwatch::wall_clock;
 
 pub(crate) const NAME: &str = "throttlecrab";
 
-/// Its limiter needs exclusive access. A thread that is alone takes the lock once for all it does.
+/// Its limiter needs exclusive access. A single thread takes the lock once for all its work.
 pub(crate) struct ThrottlecrabLimiter {
     limiter: Mutex<RateLimiter<AdaptiveStore>>,
     quota: CommonQuota,
@@ -22,22 +22,22 @@ pub(crate) struct ThrottlecrabLimiter {
 pub(crate) fn hot(expected: Expected) -> Contender<'static> {
     let limiter = ThrottlecrabLimiter::new(1, CommonQuota::of_bucket(expected));
     let key = keys::key(0);
-    prepare(expected, || limiter.ask(&mut limiter.lock(), &key));
+    prepare(expected, || limiter.is_allowed(&mut limiter.lock(), &key));
     Contender::new(NAME, move |share| {
         if share.alone {
             let mut locked = limiter.lock();
-            share.each_time(|| limiter.ask(&mut locked, &key))
+            share.each_time(|| limiter.is_allowed(&mut locked, &key))
         } else {
-            share.each_time(|| limiter.ask(&mut limiter.lock(), &key))
+            share.each_time(|| limiter.is_allowed(&mut limiter.lock(), &key))
         }
     })
 }
 
-/// A limiter that knows every key below `keys`.
+/// A limiter that already has every key below `keys`.
 pub(crate) fn full(keys: u32, expected: Expected) -> ThrottlecrabLimiter {
     let limiter = ThrottlecrabLimiter::new(keys, CommonQuota::of_key(expected));
     let mut locked = limiter.lock();
-    prepare_keys(keys, expected, |key| limiter.ask(&mut locked, key));
+    prepare_keys(keys, expected, |key| limiter.is_allowed(&mut locked, key));
     drop(locked);
     limiter
 }
@@ -47,9 +47,9 @@ pub(crate) fn keyed(limiter: &ThrottlecrabLimiter) -> Contender<'_> {
     Contender::new(NAME, |share| {
         if share.alone {
             let mut locked = limiter.lock();
-            share.each_key(|key| limiter.ask(&mut locked, key))
+            share.each_key(|key| limiter.is_allowed(&mut locked, key))
         } else {
-            share.each_key(|key| limiter.ask(&mut limiter.lock(), key))
+            share.each_key(|key| limiter.is_allowed(&mut limiter.lock(), key))
         }
     })
 }
@@ -65,7 +65,7 @@ impl ThrottlecrabLimiter {
     }
 
     #[inline]
-    fn ask(&self, limiter: &mut RateLimiter<AdaptiveStore>, key: &str) -> bool {
+    fn is_allowed(&self, limiter: &mut RateLimiter<AdaptiveStore>, key: &str) -> bool {
         let CommonQuota { tokens, seconds, burst } = self.quota;
         let answer = limiter.rate_limit(key, burst.into(), tokens.into(), seconds.into(), 1, wall_clock());
         black_box(&answer).as_ref().expect("the quotas here are within range").0

@@ -1,4 +1,4 @@
-//! What Tidegate must reach, in one place.
+//! The bars of the in-process benchmark: the thresholds that Tidegate must meet.
 
 use super::cases::{Case, Work};
 use crate::contenders::{bare_cas, governor, ours};
@@ -22,19 +22,19 @@ pub(crate) fn of_case(case: &Case) -> Vec<Bar> {
         (Work::Uniform, Expected::Allowing, 1) => {
             vec![throughput(ours::NAME, 2.0), time(bare_cas::NAME, 2.0)]
         }
-        // On two threads the floor is told in the table, but is no bar.
+        // On two threads the lower bound is printed in the table, but there is no bar for it.
         (Work::Uniform, Expected::Allowing, 2) => vec![throughput(ours::NAME, 2.0)],
         (Work::Batches, _, 1) => vec![throughput(ours::BATCH_NAME, 5.0)],
         _ => Vec::new(),
     }
 }
 
-/// What a key may cost.
+/// The memory that a key may use.
 pub(crate) fn memory(bytes_per_key: f64) -> Bar {
     Bar::new("memory for a key", bytes_per_key, Side::AtMost, 24.0, "bytes")
 }
 
-/// How many keys may find no place.
+/// How many keys may find no slot.
 pub(crate) fn placement(table: &str, percent: f64) -> Bar {
     Bar::new(format!("keys without a slot in {table}"), percent, Side::AtMost, 0.2, "%")
 }

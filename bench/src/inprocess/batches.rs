@@ -1,4 +1,4 @@
-//! Many keys, sixteen at a time: what a pipeline or a batch call gives.
+//! Many keys, sixteen at a time, as in a pipeline or a batch call.
 
 use super::cases::{Case, Work};
 use super::setup::Setup;
@@ -7,7 +7,7 @@ use crate::contenders::{bare_cas, governor, ours};
 use crate::report::Report;
 use crate::rounds::{Expected, RoundPlan};
 
-/// Measures batches; governor, which has none, is asked one by one.
+/// Measures batches; governor has none and is called once for each key.
 pub(crate) fn run(setup: &Setup, report: &mut Report) -> Result<(), BenchError> {
     let sequences = setup.uniform(2);
     let expected = Expected::Allowing;
@@ -32,7 +32,7 @@ pub(crate) fn run(setup: &Setup, report: &mut Report) -> Result<(), BenchError> 
         };
         let contenders: Vec<_> = contenders.iter().collect();
         let case = Case::run(Work::Batches, expected, &contenders, &plan)?;
-        case.tell(report);
+        case.add_rows(report);
         report.bars.extend(bars::of_case(&case));
     }
     Ok(())

@@ -7,14 +7,14 @@ use crate::contenders::{bare_cas, governor};
 use crate::report::{Report, Row};
 use crate::rounds::{Contender, ContenderRounds, Expected, RoundPlan, measure};
 
-/// What is asked of the contenders.
+/// The kind of calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
-    /// One bucket, over and over.
+    /// One bucket, again and again.
     Hot,
-    /// Keys that are all as likely.
+    /// Keys with a uniform distribution.
     Uniform,
-    /// Keys of which few are very likely.
+    /// Keys with a Zipf distribution.
     Zipf,
     /// Uniform keys, sixteen at a time.
     Batches,
@@ -31,7 +31,7 @@ impl fmt::Display for Work {
     }
 }
 
-/// A case with what came out.
+/// A case with its results.
 #[derive(Debug)]
 pub(crate) struct Case {
     pub(crate) work: Work,
@@ -41,7 +41,7 @@ pub(crate) struct Case {
 }
 
 impl Case {
-    /// Measures, and checks that everybody answered as the case wants it.
+    /// Measures, and checks that all decisions were the expected ones.
     pub(crate) fn run(
         work: Work,
         expected: Expected,
@@ -59,13 +59,13 @@ impl Case {
         Ok(Case { work, expected, threads, lanes })
     }
 
-    /// How many times as long as `other` the contender `name` took; `None` unless both were there.
+    /// The time of the contender `name` as a multiple of `other`'s; `None` unless both were measured.
     pub(crate) fn times(&self, name: &str, other: &str) -> Option<f64> {
         self.lane(name)?.times(self.lane(other)?)
     }
 
     /// Adds a row for each contender.
-    pub(crate) fn tell(&self, report: &mut Report) {
+    pub(crate) fn add_rows(&self, report: &mut Report) {
         for lane in &self.lanes {
             report.rows.push(Row {
                 case: self.work.to_string(),
@@ -108,7 +108,7 @@ mod tests {
         let peer = Contender::new(governor::NAME, |share| share.each_time(|| true));
         let case = Case::run(Work::Hot, Expected::Allowing, &[&peer], &PLAN).unwrap();
         let mut report = Report::default();
-        case.tell(&mut report);
+        case.add_rows(&mut report);
         assert_eq!(report.rows[0].times_governor, Some(1.0));
         assert_eq!(report.rows[0].times_bare_cas, None);
         assert_eq!(report.rows[0].counts.allowed, 30);

@@ -1,4 +1,4 @@
-//! Far more keys than the table is for: memory must not grow, and nobody may be refilled by it.
+//! Far more keys than the table has slots: memory must not grow, and no drained key may be refilled by it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -14,18 +14,18 @@ use crate::resident;
 use crate::stopwatch::Stopwatch;
 
 const THREADS: u32 = 2;
-/// How many keys come between two questions for the drained one.
-const ASK_EVERY: u32 = 1_000;
+/// How many keys come between two calls for the drained one.
+const DRAINED_EVERY: u32 = 1_000;
 const DRAINED: &str = "drained";
 const QUOTA: CommonQuota = CommonQuota { tokens: 1, seconds: 3_600, burst: 5 };
 
-/// Floods a table, and asks for a drained key all the while.
+/// Floods a table with new keys, and regularly calls it for a drained key.
 pub(crate) fn run(setup: &Setup, report: &mut Report) {
     progress(&format!("a flood of {} keys into a table for {}", setup.flood_keys, setup.keys));
     let limiter = ours::empty(setup.keys, QUOTA, MonotonicClock::new());
     let _ = limiter.take(DRAINED, Cost::new(QUOTA.burst));
     // The first keys fill the table, so that all of it is touched before memory is compared.
-    pour(&limiter, 0, setup.keys);
+    flood(&limiter, 0, setup.keys);
     let before = resident::bytes();
     let watch = Stopwatch::start();
     let admitted = AtomicU64::new(0);
@@ -35,7 +35,7 @@ pub(crate) fn run(setup: &Setup, report: &mut Report) {
             let from = setup.keys + rest / THREADS * part;
             let (limiter, admitted) = (&limiter, &admitted);
             scope.spawn(move || {
-                let drained_admitted = pour(limiter, from, from + rest / THREADS);
+                let drained_admitted = flood(limiter, from, from + rest / THREADS);
                 admitted.fetch_add(drained_admitted, Ordering::Relaxed);
             });
         }
@@ -62,13 +62,13 @@ pub(crate) fn run(setup: &Setup, report: &mut Report) {
     report.bars.push(bars::flood(admitted.into_inner()));
 }
 
-/// Asks for each key of a range, and returns how often the drained key was admitted meanwhile.
-fn pour(limiter: &Keyed<str>, from: u32, to: u32) -> u64 {
+/// Calls the limiter for each key of a range; returns how often the drained key was admitted meanwhile.
+fn flood(limiter: &Keyed<str>, from: u32, to: u32) -> u64 {
     let mut block = KeyBlock::new();
     let mut admitted = 0;
     for index in from..to {
         let _ = limiter.take(&block.write(&[index])[0], Cost::ONE);
-        if index % ASK_EVERY == 0 {
+        if index % DRAINED_EVERY == 0 {
             admitted += u64::from(limiter.take(DRAINED, Cost::ONE).is_allowed());
         }
     }

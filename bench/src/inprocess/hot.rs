@@ -1,4 +1,4 @@
-//! A single bucket that everybody wants.
+//! A single bucket that all threads use.
 
 use super::BenchError;
 use super::bars;
@@ -8,7 +8,7 @@ use crate::contenders::{governor, ours, pingora, ratelimit, throttlecrab};
 use crate::report::Report;
 use crate::rounds::{Contender, Expected, RoundPlan};
 
-/// A bucket needs no memory brought back, only the processor's predictors.
+/// A single bucket is always in the cache; only the branch predictors need a warm-up.
 const WARM_UP: usize = 10_000;
 
 /// These rounds are short, so there can be more of them.
@@ -31,7 +31,7 @@ pub(crate) fn run(setup: &Setup, report: &mut Report) -> Result<(), BenchError> 
             let rounds = ROUNDS_TIMES * setup.rounds;
             let plan = RoundPlan { rounds, threads, ops: setup.ops, warm_up: WARM_UP, sequences: &[] };
             let case = Case::run(Work::Hot, expected, &contenders, &plan)?;
-            case.tell(report);
+            case.add_rows(report);
             report.bars.extend(bars::of_case(&case));
         }
     }

@@ -39,7 +39,7 @@ fn run_expecting(
     let floors = [bare_cas::one_at_a_time(&floor), bare_cas::known_ahead(&floor)];
     for (work, sequences) in sequences {
         let mut contenders: Vec<&Contender<'_>> = contenders.iter().collect();
-        // The floors are what a decision that writes to a random place cannot get below.
+        // The lower bounds for a decision that writes to a random slot.
         if (*work, expected) == (Work::Uniform, Expected::Allowing) {
             contenders.extend(&floors);
         }
@@ -52,7 +52,7 @@ fn run_expecting(
                 sequences,
             };
             let case = Case::run(*work, expected, &contenders, &plan)?;
-            case.tell(report);
+            case.add_rows(report);
             report.bars.extend(bars::of_case(&case));
         }
     }

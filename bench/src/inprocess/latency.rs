@@ -1,4 +1,4 @@
-//! How long single decisions take while every thread asks as fast as it can.
+//! The latency of single decisions while every thread calls the limiter as fast as it can.
 
 use std::hint::black_box;
 use std::sync::Barrier;
@@ -24,12 +24,12 @@ pub(crate) fn run(setup: &Setup, report: &mut Report) {
     let sequences = setup.uniform(THREADS);
     let our_limiter = ours::full(setup.keys, Expected::Allowing);
     let mut times = sample(&sequences, |key| _ = black_box(&our_limiter.take(key, Cost::ONE)));
-    let p99 = tell(ours::NAME, &mut times, report);
+    let p99 = add_percentiles(ours::NAME, &mut times, report);
     report.bars.push(bars::latency(p99));
 
     let governors = governor::full(setup.keys, Expected::Allowing);
     let mut times = sample(&sequences, |key| _ = black_box(&governors.check_key(key)));
-    tell(governor::NAME, &mut times, report);
+    add_percentiles(governor::NAME, &mut times, report);
 }
 
 /// Nanoseconds of every call of every thread.
@@ -55,7 +55,7 @@ fn sample(sequences: &[Vec<u32>], ask: impl Fn(&String) + Sync) -> Vec<u32> {
 }
 
 /// Adds the percentiles to the report, and returns the 99th.
-fn tell(contender: &'static str, times: &mut [u32], report: &mut Report) -> f64 {
+fn add_percentiles(contender: &'static str, times: &mut [u32], report: &mut Report) -> f64 {
     times.sort_unstable();
     let at = |share| percentile(times, share).map_or(f64::NAN, f64::from);
     for (name, share) in SHARES {

@@ -1,5 +1,5 @@
-//! Bytes for a key. Each contender gets a process of its own, so that nobody inherits memory that
-//! another has left behind.
+//! Memory per key. Each contender runs in its own process, so that none reuses memory that another
+//! has freed.
 
 use std::process::{Command, ExitCode};
 
@@ -12,7 +12,7 @@ use crate::report::{Figure, Report};
 use crate::resident;
 use crate::rounds::Expected;
 
-/// Fills one limiter and prints by how many bytes the process grew.
+/// Fills one limiter and prints by how many bytes the process has grown.
 #[derive(Debug, clap::Args)]
 pub(crate) struct FillArgs {
     #[arg(long)]
@@ -21,7 +21,7 @@ pub(crate) struct FillArgs {
     keys: u32,
 }
 
-/// Those whose memory is measured.
+/// The contenders whose memory is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Filled {
     Tidegate,
@@ -39,7 +39,7 @@ impl Filled {
     }
 }
 
-/// Measures memory, and judges ours.
+/// Measures memory, and checks Tidegate's bar.
 pub(crate) fn run(setup: &Setup, report: &mut Report) -> Result<(), BenchError> {
     for &contender in Filled::value_variants() {
         progress(&format!("memory of {} with {} keys", contender.name(), setup.memory_keys));
@@ -54,7 +54,7 @@ pub(crate) fn run(setup: &Setup, report: &mut Report) -> Result<(), BenchError> 
     Ok(())
 }
 
-/// What [`fill`] says in another process.
+/// Runs [`fill`] in another process, and returns its result.
 fn grown_by(contender: Filled, keys: u32) -> Result<u64, BenchError> {
     let failed = |why: &dyn ToString| BenchError::Fill(why.to_string());
     let program = std::env::current_exe().map_err(|error| failed(&error))?;
@@ -68,11 +68,14 @@ fn grown_by(contender: Filled, keys: u32) -> Result<u64, BenchError> {
     String::from_utf8_lossy(&output.stdout).trim().parse().map_err(|error| failed(&error))
 }
 
-/// The other process.
+/// The command that the other process runs.
 pub(crate) fn fill(args: &FillArgs) -> Result<ExitCode, BenchError> {
-    let resident = || resident::bytes().ok_or_else(|| BenchError::Fill("the system does not say".to_owned()));
+    let resident = || {
+        resident::bytes()
+            .ok_or_else(|| BenchError::Fill("the system does not report resident memory".to_owned()))
+    };
     let before = resident()?;
-    // Scarce, so that no key is idle and forgotten before all are there.
+    // A scarce quota, so that no key becomes idle and is evicted before all have been added.
     let after = match args.contender {
         Filled::Tidegate => holding(&ours::full(args.keys, Expected::Denying), resident),
         Filled::Governor => holding(&governor::full(args.keys, Expected::Denying), resident),
@@ -82,7 +85,7 @@ pub(crate) fn fill(args: &FillArgs) -> Result<ExitCode, BenchError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Measures while the limiter is still there.
+/// Measures while the limiter is still alive.
 fn holding<L, T>(_limiter: &L, measure: impl FnOnce() -> T) -> T {
     measure()
 }

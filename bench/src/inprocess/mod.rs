@@ -22,41 +22,42 @@ pub(crate) use setup::InprocessArgs;
 use crate::report::Report;
 use setup::Setup;
 
-/// Why there is nothing to report.
+/// Why a measurement failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BenchError {
     #[error(
-        "{contender} answered {allowed} times yes and {denied} times no in the case `{case}`, which is not what it is about: its times mean nothing"
+        "{contender} answered {allowed} times yes and {denied} times no in the case `{case}`, where only one of them is right: its times are meaningless"
     )]
     Unexpected { case: String, contender: &'static str, allowed: u64, denied: u64 },
-    #[error("the table forgot {evictions} keys while it was measured, so that its times mean nothing")]
+    #[error("the table evicted {evictions} keys during the measurement, so its times are meaningless")]
     Forgot { evictions: u64 },
-    #[error("could not measure memory in a process of its own: {0}")]
+    #[error("could not measure memory in a separate process: {0}")]
     Fill(String),
     #[error("could not write JSON: {0}")]
     Json(#[from] serde_json::Error),
 }
 
-/// What can be measured alone, in this order: resident memory before what leaves some behind.
+/// The parts that can be measured separately, in this order: resident memory first, before other parts leave freed memory
+/// behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum InprocessPart {
     /// A single bucket
     Hot,
-    /// Bytes for a key
+    /// Memory per key
     Memory,
-    /// Far more keys than the table is for
+    /// Far more keys than the table has slots
     Flood,
-    /// How many keys find no place in a table that is not overfull
+    /// How many keys find no slot in a table with enough slots
     Placement,
-    /// Many keys, uniform and by Zipf's law, against peers and the bare compare-and-swap
+    /// Many keys, uniform and Zipf, against other limiters and the bare compare-and-swap
     Keyed,
     /// Many keys in batches
     Batches,
-    /// How long single decisions take under load
+    /// The latency of single decisions under load
     Latency,
 }
 
-/// Measures, and prints what came out.
+/// Measures, and prints the results.
 pub(crate) fn run(args: &InprocessArgs) -> Result<ExitCode, BenchError> {
     let setup = Setup::new(args);
     let mut report = Report::default();
@@ -75,7 +76,7 @@ pub(crate) fn run(args: &InprocessArgs) -> Result<ExitCode, BenchError> {
     Ok(report.finish(args.json, args.check)?)
 }
 
-/// Says on the error stream what is going on.
+/// Prints progress to standard error.
 fn progress(what: &str) {
     eprintln!("measuring: {what}");
 }

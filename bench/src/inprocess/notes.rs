@@ -1,38 +1,38 @@
-//! What one must know to read the table fairly.
+//! The notes below the table: what a fair reading of the numbers must consider.
 
 use super::InprocessPart;
 use super::setup::Setup;
 
-const ROUNDS: &str = "Contenders take turns in each round. ns/op is the median over rounds of what a thread spends on an operation, by the slower thread; ratios are medians of the ratios within a round.";
+const ROUNDS: &str = "Contenders take turns in each round. ns/op is the median over the rounds of the time per operation of the slower thread; ratios are medians of the ratios within a round.";
 
 const BY_PART: [(InprocessPart, &[&str]); 5] = [
     (
         InprocessPart::Hot,
         &[
-            "Everybody reads a clock of its own in every operation: tidegate and governor the processor's counter, the others the system's clock.",
-            "At the odd rate a token is no whole number of nanoseconds, which tidegate counts exactly and others round.",
-            "tidegate always works out what remains, the reset and the wait; governor says yes, or until when not; `with state` it tells what remains too.",
+            "Every contender reads its own clock in every operation: tidegate and governor the CPU's cycle counter, the others the system clock.",
+            "At the odd rate the time per token is not a whole number of nanoseconds; tidegate computes it exactly, others round.",
+            "tidegate always computes the remaining tokens, the reset and the wait; governor returns yes, or the time until which it denies; `with state` it also returns the remaining tokens.",
         ],
     ),
     (
         InprocessPart::Keyed,
         &[
-            "Keys are strings of 13 bytes, written in place before they are asked for, sixteen at a time, by the same code for all; that time is included for all but the bare CAS, which has no keys.",
-            "The bare CAS learns each place from the swap before it, as a limiter learns each key from a request: what one access to such a table takes. Known ahead, the processor fetches several places at once, as it does for batches.",
-            "All keys were there before, and tidegate's table was made for exactly so many. It asks the system for huge pages; everybody else's memory is as it comes.",
+            "Keys are strings of 13 bytes, written in place before use, sixteen at a time, by the same code for all; that time is included for all but the bare CAS, which has no keys.",
+            "The slot of each bare CAS depends on the previous swap, as a limiter learns each key only from the next request: the latency of one access to such a table. Known ahead, the CPU overlaps several accesses, as it does for batches.",
+            "All keys were inserted before, and tidegate's table was created for exactly as many. It requests huge pages from the system; the others use ordinary pages.",
             "throttlecrab needs exclusive access: on two threads it is behind a mutex. It sweeps its map every 100,000 writes, as by default.",
-            "pingora-limits estimates: a million keys share its 4 x 1024 counters, which fit the cache. ratelimit has no form with keys.",
+            "pingora-limits estimates: a million keys share its 4 x 1024 counters, which fit the cache. ratelimit does not support keys.",
         ],
     ),
-    (InprocessPart::Batches, &["governor has no batches and is asked one by one."]),
+    (InprocessPart::Batches, &["governor has no batches and is called once for each key."]),
     (
         InprocessPart::Memory,
-        &["Memory is how much a process of its own grew by, with every key there; tidegate stores no keys."],
+        &["Memory is the growth of a separate process with all keys inserted; tidegate does not store keys."],
     ),
     (InprocessPart::Latency, &["Single decisions include about 10 ns for reading the counter twice."]),
 ];
 
-/// The notes on what was measured.
+/// The notes on the measured parts.
 pub(crate) fn of(setup: &Setup) -> Vec<&'static str> {
     let parts = BY_PART.iter().filter(|(part, _)| setup.includes(*part));
     let timed = [InprocessPart::Hot, InprocessPart::Keyed, InprocessPart::Batches]

@@ -1,4 +1,4 @@
-//! How many keys find no place in a table that is full, but not overfull.
+//! How many keys find no slot in a table that is full, but has a slot for each.
 
 use tidegate::{Cost, Keyed, ManualClock, Nanos};
 
@@ -8,28 +8,29 @@ use crate::contenders::{CommonQuota, ours};
 use crate::keys::{KEYS_MAX, KeyBlock};
 use crate::report::Report;
 
-/// Keys stay in use for as long as a table takes to fill.
+/// Keys stay in use while a table is filled.
 const QUOTA: CommonQuota = CommonQuota { tokens: 1, seconds: 1, burst: KEYS_MAX };
-/// After this long nobody has used anything, not even all keys together.
+/// After this time every key is idle, even if all charges had gone to one key.
 const ALL_IDLE: Nanos = Nanos::from_secs((QUOTA.burst * QUOTA.seconds) as u64);
 
-/// Fills tables, fresh and used, and counts who was left out.
+/// Fills fresh and used tables, and counts the keys without a slot.
 pub(crate) fn run(setup: &Setup, report: &mut Report) {
     progress(&format!("placement of {} keys", setup.keys));
     let clock = ManualClock::default();
     let fresh = ours::empty(setup.keys, QUOTA, clock.clone());
-    report.bars.push(bars::placement("a fresh table", left_out(&fresh, 0, setup.keys)));
+    report.bars.push(bars::placement("a fresh table", percent_without_slot(&fresh, 0, setup.keys)));
 
     let used = ours::empty(setup.keys, QUOTA, clock.clone());
-    left_out(&used, 0, 2 * setup.keys);
+    percent_without_slot(&used, 0, 2 * setup.keys);
     clock.advance(ALL_IDLE);
-    report
-        .bars
-        .push(bars::placement("a table full of idle keys", left_out(&used, 2 * setup.keys, 3 * setup.keys)));
+    report.bars.push(bars::placement(
+        "a table full of idle keys",
+        percent_without_slot(&used, 2 * setup.keys, 3 * setup.keys),
+    ));
 }
 
-/// Per cent of the keys in a range that had to share.
-fn left_out(limiter: &Keyed<str, ManualClock>, from: u32, to: u32) -> f64 {
+/// The percentage of the keys in a range that had to share the overflow bucket.
+fn percent_without_slot(limiter: &Keyed<str, ManualClock>, from: u32, to: u32) -> f64 {
     let before = limiter.stats().overflows;
     let mut block = KeyBlock::new();
     for index in from..to {

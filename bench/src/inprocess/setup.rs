@@ -1,4 +1,4 @@
-//! How much is measured.
+//! The arguments and sizes of the in-process benchmark.
 
 use clap::builder::RangedU64ValueParser;
 
@@ -6,13 +6,13 @@ use super::InprocessPart;
 use crate::keys::KEYS_MAX;
 use crate::random::{Zipf, uniform};
 
-/// The numbers of keys that fit everything: a flood needs fifty times as many.
+/// The valid numbers of keys: a flood needs fifty times as many.
 const KEYS_RANGE: std::ops::RangeInclusive<u64> = 1_000..=(KEYS_MAX / FLOOD_TIMES) as u64;
 const FLOOD_TIMES: u32 = 50;
 
-/// The library alone, within this process: time, memory, floods of keys.
+/// The library within this process: time, memory, floods of keys.
 ///
-/// Prints a table of Tidegate and its peers, then the bars that Tidegate must reach.
+/// Prints a table of Tidegate and other limiters, then the bars (thresholds) that Tidegate must meet.
 /// Exit 0: done; 1: a bar was missed (with --check) or measuring failed; 2: bad usage.
 #[derive(Debug, clap::Args)]
 pub(crate) struct InprocessArgs {
@@ -22,31 +22,31 @@ pub(crate) struct InprocessArgs {
     /// Print JSON instead of tables
     #[arg(long)]
     pub(crate) json: bool,
-    /// Measure less of everything, to try it out; the numbers wobble
+    /// Measure less of everything, for a quick look; the numbers are less stable
     #[arg(long)]
     quick: bool,
-    /// How many keys there are; memory is measured with four times as many. The bars are meant for the
-    /// default: fewer keys fit the processor's cache
+    /// The number of keys; memory is measured with four times as many. The bars are meant for the
+    /// default: fewer keys fit into the CPU cache
     #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = RangedU64ValueParser::<u32>::new().range(KEYS_RANGE))]
     keys: u32,
-    /// How often each contender is measured in each case; the median counts
+    /// The number of rounds of each case; results are medians over the rounds
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..=1_000))]
     rounds: Option<usize>,
-    /// Measure these alone, and judge only their bars
+    /// Measure only these parts, and check only their bars
     #[arg(long, value_name = "PART", value_delimiter = ',')]
     only: Vec<InprocessPart>,
 }
 
-/// The same, worked out.
+/// The sizes derived from the arguments.
 #[derive(Debug)]
 pub(crate) struct Setup {
     pub(crate) keys: u32,
     pub(crate) rounds: usize,
     /// Timed operations of a thread in a round.
     pub(crate) ops: usize,
-    /// With how many keys memory is measured.
+    /// The number of keys for measuring memory.
     pub(crate) memory_keys: u32,
-    /// How many keys a flood has.
+    /// The number of keys of a flood.
     pub(crate) flood_keys: u32,
     only: Vec<InprocessPart>,
 }
@@ -85,7 +85,7 @@ impl Setup {
         (1..=threads as u64).map(|seed| zipf.draw(self.sequence_length(), seed)).collect()
     }
 
-    /// Several rounds' worth; from then on rounds begin at other places of the same.
+    /// Enough for several rounds; later rounds start at other positions of the same sequence.
     fn sequence_length(&self) -> usize {
         3 * (self.warm_up() + self.ops)
     }

@@ -1,4 +1,4 @@
-//! What a whole check costs, and how much of it is planning and how much the store.
+//! The time of a whole check, and the parts of planning and of the store in it.
 
 use std::hint::black_box;
 
@@ -75,12 +75,12 @@ fn measure_case(
     let schedule = RoundPlan { rounds, threads: 1, ops: OPS, warm_up: WARM_UP, sequences: &[] };
     let lanes = measure(&[&whole, &planning, &charging], &schedule);
     let times: Vec<f64> = lanes.iter().map(|lane| lane.median_nanos()).collect();
-    let mut tell = |what: &str, value: f64| {
+    let mut add = |what: &str, value: f64| {
         report.figures.push(Figure { what: what.to_owned(), contender: name, value, unit: "ns" });
     };
-    tell("a check", times[0]);
-    tell("  of that, planning", times[1]);
-    tell("  of that, clock and store", times[2]);
-    tell("  of that, settling and counting", times[0] - times[1] - times[2]);
+    add("a check", times[0]);
+    add("  of that, planning", times[1]);
+    add("  of that, clock and store", times[2]);
+    add("  of that, concluding and counting", times[0] - times[1] - times[2]);
     Ok(())
 }

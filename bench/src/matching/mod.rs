@@ -1,4 +1,4 @@
-//! What it costs to find the limits that apply among many, and what a whole check costs.
+//! The time to find the limits that apply among many, and the time of a whole check.
 
 mod checks;
 mod shapes;
@@ -18,8 +18,8 @@ use shapes::{APPLYING, PolicyShape};
 
 /// Matching: policies of 10 to 10,000 limits, three of which apply.
 ///
-/// Prints what planning and a whole check take in each, then the bars: 10,000 limits must not take
-/// much longer than 10.
+/// Prints the time of planning and of a whole check for each size, then the bars (thresholds): 10,000
+/// limits must not take much longer than 10.
 /// Exit 0: done; 1: a bar was missed (with --check) or measuring failed; 2: bad usage.
 #[derive(Debug, clap::Args)]
 pub(crate) struct MatchingArgs {
@@ -29,15 +29,15 @@ pub(crate) struct MatchingArgs {
     /// Print JSON instead of tables
     #[arg(long)]
     json: bool,
-    /// How often each size is measured in each case; the median counts
+    /// The number of rounds of each case; results are medians over the rounds
     #[arg(long, value_name = "N", default_value_t = 9, value_parser = RangedU64ValueParser::<usize>::new().range(1..=1_000))]
     rounds: usize,
 }
 
-/// Why there is nothing to report.
+/// Why a measurement failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum MatchingError {
-    #[error("the policy that was made up is none: {0}")]
+    #[error("the generated policy is invalid: {0}")]
     Policy(#[from] PolicyError),
     #[error(transparent)]
     Limits(#[from] LimitError),
@@ -45,27 +45,27 @@ pub(crate) enum MatchingError {
     Limiter(#[from] LimiterError),
     #[error(transparent)]
     Memory(#[from] MemoryError),
-    #[error("{applying} limits apply in the case `{case}`, where {APPLYING} must: its times mean nothing")]
+    #[error("{applying} limits apply in the case `{case}`, where {APPLYING} must: its times are meaningless")]
     Unexpected { case: String, applying: usize },
     #[error("could not write JSON: {0}")]
     Json(#[from] serde_json::Error),
 }
 
-/// How many limits a policy has; the names are those of the rows.
+/// The number of limits of a policy, and its name in the table.
 const SIZES: [(usize, &str); 4] =
     [(10, "10 limits"), (100, "100 limits"), (1_000, "1,000 limits"), (10_000, "10,000 limits")];
 
-/// How many times as long as the smallest the largest may take.
+/// The largest allowed ratio of the largest policy's time to the smallest's.
 const GROWTH_MOST: f64 = 1.5;
 
 /// Timed operations in a round, and before them.
 const OPS: usize = 40_000;
 const WARM_UP: usize = 4_000;
 
-/// Few keys: what is measured is not the table's.
+/// Few keys, so that the table stays in the cache and does not affect the results.
 const OPTIONS: MemoryOptions = MemoryOptions { max_keys: 1_000, max_log_entries: 0 };
 
-/// Measures, and prints what came out.
+/// Measures, and prints the results.
 pub(crate) fn run(args: &MatchingArgs) -> Result<ExitCode, MatchingError> {
     let mut report = Report::default();
     for shape in PolicyShape::ALL {
@@ -74,9 +74,9 @@ pub(crate) fn run(args: &MatchingArgs) -> Result<ExitCode, MatchingError> {
     }
     eprintln!("measuring: a check and its parts");
     checks::run(args.rounds, &mut report)?;
-    report
-        .notes
-        .push("the same request is asked over and over, so that what it needs is in the cache at every size");
+    report.notes.push(
+        "the same request is checked again and again, so that all it needs is in the cache at every size",
+    );
     Ok(report.finish(args.json, args.check)?)
 }
 
@@ -119,16 +119,16 @@ fn measure_shape(shape: PolicyShape, rounds: usize, report: &mut Report) -> Resu
         let count = || black_box(rules.plan(&rules.facts(black_box(request)))).items().len() == APPLYING;
         count()
     };
-    tell(shape, "planning", &sizes, planning, rounds, report);
+    measure_sizes(shape, "planning", &sizes, planning, rounds, report);
     let checking = |loaded: &Loaded| loaded.limiter.check(black_box(request)).is_allowed();
-    tell(shape, "check", &sizes, checking, rounds, report);
+    measure_sizes(shape, "check", &sizes, checking, rounds, report);
     let (what, contender) = (format!("{shape}: loading the document"), SIZES[SIZES.len() - 1].1);
     report.figures.push(Figure { what, contender, value: loading, unit: "ms" });
     Ok(())
 }
 
-/// Measures all sizes by turns, and sets a bar for the largest.
-fn tell(
+/// Measures all sizes in turn, and adds a bar for the largest.
+fn measure_sizes(
     shape: PolicyShape,
     what: &str,
     sizes: &[Loaded],

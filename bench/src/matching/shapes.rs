@@ -8,16 +8,16 @@ use tidegate_policy::Request;
 /// How many limits apply to the request, whatever the size.
 pub(crate) const APPLYING: usize = 3;
 
-/// What the limits of a policy are told apart by.
+/// The conditions that distinguish the limits of a policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PolicyShape {
-    /// Each has a path of its own.
+    /// Each limit has its own path.
     Paths,
-    /// Each has a plan of its own, which must be equal.
+    /// Each limit has its own plan.
     Plans,
-    /// All have the same method, and each a path.
+    /// All limits have the same method, and each has its own path.
     MethodsAndPaths,
-    /// By turns: path, header, network, claim, host, query, plan.
+    /// In turn: path, header, network, claim, host, query, plan.
     Mixed,
     /// A tree of tenants, three levels deep.
     Tenants,
@@ -52,7 +52,7 @@ impl fmt::Display for PolicyShape {
 /// Large enough that nothing is ever denied.
 const NUMBERS: &str = "sustained: { rate: 1000000000 }";
 
-/// The request that every policy is asked about.
+/// The request that is checked against every policy.
 pub(crate) fn request() -> Request<'static> {
     let request = Request::new().tenant("tenant-0").user("u-4711").client("app-1").plan("free");
     let request = request.ip(Ipv4Addr::new(203, 0, 113, 7)).method("POST").host("api.example.com");
@@ -60,7 +60,7 @@ pub(crate) fn request() -> Request<'static> {
     request.header("accept", "application/json").header("x-api-key", "k-0123456789abcdef")
 }
 
-/// A policy of so many limits, at least ten.
+/// A policy with this number of limits, at least ten.
 pub(crate) fn document(shape: PolicyShape, limits: usize) -> String {
     let mut text = String::from("version: 1\n");
     let written = match shape {
@@ -81,17 +81,17 @@ fn write_limits(text: &mut String, shape: PolicyShape, limits: usize) -> fmt::Re
         let applies = number % step == step - 1 && applying < APPLYING;
         let (condition, key) = if applies {
             applying += 1;
-            (met(shape, applying - 1), ["[user]", "[ip]", "[]"][applying - 1])
+            (matching(shape, applying - 1), ["[user]", "[ip]", "[]"][applying - 1])
         } else {
-            (unmet(shape, number), "[user]")
+            (not_matching(shape, number), "[user]")
         };
         writeln!(text, "- {{ name: limit-{number}, match: {{ {condition} }}, key: {key}, {NUMBERS} }}")?;
     }
     Ok(())
 }
 
-/// A condition that holds, one of three.
-fn met(shape: PolicyShape, which: usize) -> String {
+/// One of three conditions that match the request.
+fn matching(shape: PolicyShape, which: usize) -> String {
     let path = ["/api/**", "/api/items/*", "/api/items/42"][which];
     match shape {
         PolicyShape::Plans => "plan: free".to_owned(),
@@ -104,8 +104,8 @@ fn met(shape: PolicyShape, which: usize) -> String {
     }
 }
 
-/// A condition that does not hold.
-fn unmet(shape: PolicyShape, number: usize) -> String {
+/// A condition that does not match the request.
+fn not_matching(shape: PolicyShape, number: usize) -> String {
     match shape {
         PolicyShape::Plans => format!("plan: plan-{number}"),
         PolicyShape::MethodsAndPaths => format!("methods: [POST], path: /api/service-{number}/**"),
@@ -127,8 +127,8 @@ fn write_groups(text: &mut String, limits: usize) -> fmt::Result {
     writeln!(text, "limits:")?;
     for group in 0..limits / 2 {
         let path = match group.checked_sub(limits / 2 - APPLYING) {
-            Some(which) => met(PolicyShape::Paths, which),
-            None => unmet(PolicyShape::Paths, group),
+            Some(which) => matching(PolicyShape::Paths, which),
+            None => not_matching(PolicyShape::Paths, group),
         };
         for (name, plan) in [("free", ", plan: free"), ("rest", "")] {
             writeln!(

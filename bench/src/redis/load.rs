@@ -1,4 +1,4 @@
-//! Many requests under way at once, as fast as they come or at an even pace.
+//! Many concurrent requests, as fast as possible or at a fixed rate.
 
 use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,17 +7,17 @@ use std::time::Duration;
 use super::{Redis, RedisError};
 use crate::stopwatch::Stopwatch;
 
-/// How requests come.
+/// The arrival of requests.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum ArrivalPace {
-    /// One after the other, for so long.
+    /// Each as soon as the one before is answered, for this time.
     Full(Duration),
-    /// So many a second, for so long.
+    /// At this rate per second, for this time.
     Even(u64, Duration),
 }
 
 impl ArrivalPace {
-    /// The same for another while.
+    /// The same for another time.
     pub(super) fn lasting(self, span: Duration) -> ArrivalPace {
         match self {
             ArrivalPace::Full(_) => ArrivalPace::Full(span),
@@ -26,7 +26,7 @@ impl ArrivalPace {
     }
 }
 
-/// What came out.
+/// The result of a load.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LoadResult {
     pub(super) decisions: u64,
@@ -50,7 +50,7 @@ impl LoadResult {
     }
 }
 
-/// Asks, and counts. Everything must be admitted: a denial would be measured for something else.
+/// Sends requests and counts. Every request must be admitted, because a denial takes another code path.
 pub(super) async fn run<F, E>(
     redis: &Redis,
     under_way: usize,
@@ -81,7 +81,7 @@ where
             if one(place).await? {
                 answered.fetch_add(1, Ordering::Relaxed);
             }
-            // What is decided without asking anybody never waits, and others are to have their turn.
+            // A decision made locally never awaits, so yield to let the other requests run.
             if place.is_multiple_of(256) {
                 tokio::task::yield_now().await;
             }
@@ -103,7 +103,7 @@ async fn wait_until(watch: Stopwatch, due: f64) {
     }
 }
 
-/// All of them, on this task: what one waits for, others use.
+/// Polls all of them on this task, so that one can run while others wait.
 async fn join_all<F: Future + Unpin>(futures: impl Iterator<Item = F>) -> Vec<F::Output> {
     let mut running: Vec<F> = futures.collect();
     let mut done = Vec::with_capacity(running.len());

@@ -1,4 +1,4 @@
-//! Limits on Redis: what a decision costs the server, what leases save, and by how much they overshoot.
+//! Limits on Redis: the cost of a decision for Redis, the calls that leases save, and by how much they overshoot.
 
 mod load;
 mod overshoot;
@@ -19,8 +19,8 @@ use world::{BenchStore, Redis};
 
 /// Limits on Redis: strict against three pipelined scripts, hybrid against strict, overshoot against its bound.
 ///
-/// Starts redis-server, which must be installed, and asks it from this process, so what counts are the server's
-/// processor seconds and its own count of commands.
+/// Starts redis-server, which must be installed, and calls it from this process. Results are based on the CPU seconds of
+/// redis-server and on its own count of commands.
 /// Exit 0: done; 1: a bar was missed (with --check) or measuring failed; 2: bad usage.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RedisArgs {
@@ -30,15 +30,15 @@ pub(crate) struct RedisArgs {
     /// Print JSON instead of tables
     #[arg(long)]
     json: bool,
-    /// Measure less of everything, to try it out; the numbers wobble
+    /// Measure less of everything, for a quick look; the numbers are less stable
     #[arg(long)]
     quick: bool,
-    /// How often each contender has its turn; the median counts
+    /// The number of rounds; results are medians over the rounds
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..=1_000))]
     rounds: Option<usize>,
 }
 
-/// Why there is nothing to report.
+/// Why a measurement failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RedisError {
     #[error(transparent)]
@@ -55,16 +55,16 @@ pub(crate) enum RedisError {
     Store(#[from] tidegate_redis::StoreError),
     #[error(transparent)]
     Limit(#[from] tidegate::LimitError),
-    #[error("could not read what the server has used: {0}")]
+    #[error("could not read the CPU time of the server: {0}")]
     Usage(std::io::Error),
     #[error("could not write JSON: {0}")]
     Json(#[from] serde_json::Error),
 }
 
-/// Requests under way at once, of each contender.
-const UNDER_WAY: usize = 256;
+/// Concurrent requests of each contender.
+const IN_FLIGHT: usize = 256;
 
-/// Measures, and prints what came out.
+/// Measures, and prints the results.
 pub(crate) fn run(args: &RedisArgs) -> Result<ExitCode, RedisError> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let report = runtime.map_err(RedisError::Runtime)?.block_on(measure(args))?;
@@ -87,7 +87,7 @@ async fn measure(args: &RedisArgs) -> Result<Report, RedisError> {
 }
 
 const NOTES: [&str; 3] = [
-    "CPU is what all threads of redis-server had, in the kernel and outside; commands are counted by the server",
+    "CPU is the CPU time of all threads of redis-server, in user and kernel mode; commands are counted by the server",
     "three scripts: one HMGET, HMSET and EXPIRE each, sent as one pipeline, with the caller's clock",
     "ratios are medians of the ratios within rounds",
 ];
@@ -96,7 +96,7 @@ fn figure(what: &str, contender: &'static str, value: f64, unit: &'static str) -
     Figure { what: what.to_owned(), contender, value, unit }
 }
 
-/// Three limits a request: one call against three pipelined scripts.
+/// Three limits per request: one call against three pipelined scripts.
 async fn three_limits(
     redis: &Redis,
     rounds: usize,
@@ -109,9 +109,9 @@ async fn three_limits(
     for round in 0..rounds {
         eprintln!("measuring: three limits, round {} of {rounds}", round + 1);
         let one = |place: u64| strict.three_limits(place);
-        ours.push(load::run(redis, UNDER_WAY, ArrivalPace::Full(span), one).await?);
+        ours.push(load::run(redis, IN_FLIGHT, ArrivalPace::Full(span), one).await?);
         let one = |place: u64| scripts.decide(place);
-        theirs.push(load::run(redis, UNDER_WAY, ArrivalPace::Full(span), one).await?);
+        theirs.push(load::run(redis, IN_FLIGHT, ArrivalPace::Full(span), one).await?);
     }
     let per_cpu =
         |turns: &[LoadResult]| turns.iter().map(LoadResult::per_server_second).collect::<Vec<f64>>();
@@ -129,10 +129,10 @@ async fn three_limits(
     Ok(())
 }
 
-/// Requests a second that both modes get, for counting commands.
+/// Requests per second in both modes, for counting commands.
 const EQUAL_TRAFFIC: u64 = 6_000;
 
-/// Hot keys: what leases save.
+/// Hot keys: the calls that leases save.
 async fn leases(redis: &Redis, rounds: usize, span: Duration, report: &mut Report) -> Result<(), RedisError> {
     let strict = BenchStore::new(redis, StoreMode::Strict, "hot").await?;
     let hybrid = BenchStore::new(redis, world::hybrid(), "hot").await?;
@@ -143,9 +143,9 @@ async fn leases(redis: &Redis, rounds: usize, span: Duration, report: &mut Repor
         eprintln!("measuring: hot keys, round {} of {rounds}", round + 1);
         let ask = async |store: &BenchStore, pace: ArrivalPace| {
             let one = |place: u64| store.hot_key(place);
-            // Until demand is known, a key is asked for like a cold one.
-            load::run(redis, UNDER_WAY, pace.lasting(Duration::from_millis(400)), one).await?;
-            load::run(redis, UNDER_WAY, pace, one).await
+            // Until its demand is known, a hot key has no lease, so each request is a call.
+            load::run(redis, IN_FLIGHT, pace.lasting(Duration::from_millis(400)), one).await?;
+            load::run(redis, IN_FLIGHT, pace, one).await
         };
         let even = ArrivalPace::Even(EQUAL_TRAFFIC, span);
         let (a, b) = (ask(&strict, even).await?, ask(&hybrid, even).await?);

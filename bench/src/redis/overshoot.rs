@@ -1,4 +1,4 @@
-//! Four nodes at full load on one key: by how much they exceed the limit together.
+//! Four nodes at full load on one key: by how much they exceed the limit in total.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ const NODES: usize = 4;
 const RATE: u64 = 20_000;
 const CAPACITY: u32 = 4_000;
 
-/// What was seen.
+/// The result.
 pub(super) struct OvershootResult {
     admitted: u64,
     seconds: f64,
@@ -22,10 +22,10 @@ pub(super) struct OvershootResult {
     bound: u64,
 }
 
-/// Lets all nodes ask for as much as they can.
+/// Runs all nodes at full load on one key.
 pub(super) async fn measure(redis: &Redis, span: Duration) -> Result<OvershootResult, RedisError> {
     eprintln!("measuring: overshoot of {NODES} nodes");
-    // One clock tells when something was admitted, whoever admitted it.
+    // All nodes use one clock for the instants of admissions.
     let clock = MonotonicClock::new();
     let mut nodes = Vec::new();
     for _ in 0..NODES {
@@ -56,7 +56,7 @@ pub(super) async fn measure(redis: &Redis, span: Duration) -> Result<OvershootRe
     Ok(OvershootResult { admitted, seconds, overshoot, bound: bound.unwrap_or(0) })
 }
 
-/// When this node was admitted.
+/// Requests tokens at full speed; returns the instants of admissions.
 async fn ask(node: Arc<RedisStore<Link, MonotonicClock>>, until: Nanos) -> Result<Vec<Nanos>, RedisError> {
     let quota = Quota::new(RATE, Nanos::SECOND, CAPACITY).expect("in range");
     let limit = node.limit("hot", quota.into(), Carry::AsIs, node.clock().now())?;
@@ -67,7 +67,7 @@ async fn ask(node: Arc<RedisStore<Link, MonotonicClock>>, until: Nanos) -> Resul
             break;
         }
         if node.charge(Intent::Take, &[Charge::new(&limit, b"everybody", Cost::ONE)], now).await?.allowed {
-            // As of when it was asked for, or a wait for the processor would look like an overshoot.
+            // The instant of the request, or a scheduling delay would look like an overshoot.
             admitted.push(now);
         }
         if turn.is_multiple_of(64) {
@@ -77,8 +77,8 @@ async fn ask(node: Arc<RedisStore<Link, MonotonicClock>>, until: Nanos) -> Resul
     Ok(admitted)
 }
 
-/// The most that was admitted in any interval beyond the burst and the rate: the largest sum of a run of
-/// admissions less what the time between them allows.
+/// The most that was admitted in any interval beyond burst and rate: the maximum, over all runs of
+/// admissions, of their number minus what burst and rate allow in their time.
 fn overshoot(instants: &[Nanos]) -> f64 {
     let per_nano = RATE as f64 / 1e9;
     let (mut run, mut most, mut last) = (0.0_f64, 0.0_f64, Nanos::ZERO);

@@ -1,4 +1,4 @@
-//! What many do: a script for each limit, all of them in one pipeline.
+//! A common design to compare with: one script per limit, all in one pipeline.
 
 use redis::aio::MultiplexedConnection;
 
@@ -36,7 +36,7 @@ impl Scripts {
         Ok(Scripts { connection, sha })
     }
 
-    /// The same three limits: a user, a route, and everybody.
+    /// The same three limits: per user, per route, and overall.
     pub(super) async fn decide(&self, place: u64) -> Result<bool, RedisError> {
         let now = wall_clock().duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_secs_f64();
         let tiers = [

@@ -1,4 +1,4 @@
-//! The server that is asked, and the stores that ask it.
+//! The redis-server of the benchmark, and the stores that use it.
 
 use std::net::SocketAddr;
 use std::process::Command;
@@ -12,7 +12,7 @@ use tidegate_redis::{
 use super::RedisError;
 use crate::server::{ServerProcess, free_address, redis as redis_program};
 
-/// A redis-server of its own, which keeps nothing on disk.
+/// A redis-server without persistence.
 pub(super) struct Redis {
     server: ServerProcess,
     pub(super) address: SocketAddr,
@@ -40,24 +40,24 @@ impl Redis {
         Ok(self.server.cpu_nanos().map_err(RedisError::Usage)? as f64 / 1e9)
     }
 
-    /// Script calls so far, by the server's own count.
+    /// The number of script calls so far, by the server's own count.
     pub(super) async fn script_calls(&self) -> Result<u64, RedisError> {
         let mut control = self.control.clone();
-        let told: String = redis::cmd("INFO").arg("commandstats").query_async(&mut control).await?;
+        let stats: String = redis::cmd("INFO").arg("commandstats").query_async(&mut control).await?;
         let of = |name: &str| {
-            let line = told.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{name}:calls=")));
+            let line = stats.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{name}:calls=")));
             line.and_then(|line| line.split(',').next()?.parse::<u64>().ok()).unwrap_or(0)
         };
         Ok(of("evalsha") + of("eval"))
     }
 }
 
-/// As nodes are told to share limits by leases.
+/// Hybrid mode with the default settings of a node.
 pub(super) fn hybrid() -> StoreMode {
     StoreMode::Hybrid { life: StoreOptions::LIFE }
 }
 
-/// A store as a node has one, with limits that admit whatever is asked.
+/// A store as in a node, with limits that admit every request.
 pub(super) struct BenchStore {
     pub(super) store: Arc<RedisStore<Link, MonotonicClock>>,
     per_user: LimitRef,
@@ -67,13 +67,13 @@ pub(super) struct BenchStore {
     tending: tokio::task::JoinHandle<()>,
 }
 
-/// Tokens a second of a user, a route, and everybody: so few that buckets are in use from one request to the next, as
-/// limits are that anybody needs.
+/// Tokens per second of a user, a route, and overall: so few that buckets are not full again before the next request,
+/// as with real limits.
 pub(super) const RATES: [u64; 3] = [10, 100, 1_000];
-/// Tokens at once: enough for whatever is measured.
+/// The burst: enough for the whole measurement.
 pub(super) const CAPACITY: u32 = 1_000_000_000;
 
-/// Hot keys, and keys of which each is met now and then.
+/// The number of hot keys, and of the keys that are used now and then.
 const HOT: u64 = 8;
 const USERS: u64 = 10_000;
 const ROUTES: u64 = 50;
@@ -100,7 +100,7 @@ impl BenchStore {
         Ok(BenchStore { store, per_user, per_route, overall, hot, tending })
     }
 
-    /// A user, a route, and everybody.
+    /// Charges the limits per user, per route and overall.
     pub(super) async fn three_limits(&self, place: u64) -> Result<bool, StoreError> {
         let (user, route) = (format!("user-{}", place % USERS), format!("/route/{}", place % ROUTES));
         let charges = [
@@ -112,7 +112,7 @@ impl BenchStore {
         Ok(self.store.charge(Intent::Take, &charges, now).await?.allowed)
     }
 
-    /// One of a few users who ask all the time.
+    /// Charges one of a few hot keys.
     pub(super) async fn hot_key(&self, place: u64) -> Result<bool, StoreError> {
         let user = [b'u', b'0' + (place % HOT) as u8];
         let charges = [Charge::new(&self.hot, &user, Cost::ONE)];

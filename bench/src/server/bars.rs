@@ -1,10 +1,10 @@
-//! What the server must reach, in one place.
+//! The bars of the server benchmark: the thresholds that Tidegate must meet.
 
 use super::closed_loop::TurnResult;
 use super::lanes::{LaneName, MeasuredLane};
 use crate::report::{Bar, Side};
 
-/// How many times the decisions per processor second of another one are wanted.
+/// The least ratio of the decisions per CPU second of one lane to those of another.
 const PER_CPU_SECOND: [(&str, LaneName, &str, LaneName, f64); 8] = [
     ("HTTP", LaneName::Throttle, "throttlecrab-server's", LaneName::CrabHttp, 1.7),
     ("RESP one at a time", LaneName::ClThrottle, "throttlecrab-server's", LaneName::CrabResp, 1.2),
@@ -16,17 +16,17 @@ const PER_CPU_SECOND: [(&str, LaneName, &str, LaneName, f64); 8] = [
     ("strict, denials by HTTP", LaneName::DenialsStrict, "local's", LaneName::Denials, 0.8),
 ];
 
-/// How many times the CPU time of a check an answer of `/v1/forward-auth` may take.
+/// The largest ratio of the CPU time of `/v1/forward-auth` to that of `/v1/check`.
 const FORWARD_AUTH_TIMES_CHECK: f64 = 1.15;
 
-/// Whose slowest answers must not be slower than the peer's.
+/// The lanes whose p99 latency must not exceed that of the other server.
 const P99: [(&str, LaneName, LaneName); 3] = [
     ("HTTP", LaneName::Throttle, LaneName::CrabHttp),
     ("RESP one at a time", LaneName::ClThrottle, LaneName::CrabResp),
     ("RESP by 16", LaneName::ClThrottlePipelined, LaneName::CrabPipelined),
 ];
 
-/// What an idle server may have resident, in megabytes.
+/// The most resident memory of an idle server, in megabytes.
 const IDLE_MEGABYTES: f64 = 40.0;
 
 /// The bars of the lanes that were measured.
@@ -66,7 +66,7 @@ mod tests {
     use crate::server::lanes::LANES;
     use crate::server::tally::Verdicts;
 
-    /// Lanes that differ in what a decision costs the server, and in how long it takes.
+    /// A lane with this CPU time per turn and this latency.
     fn measured(name: LaneName, server_seconds: f64, p99_micros: f64) -> MeasuredLane {
         let lane = *LANES.iter().find(|lane| lane.name == name).expect("there is one");
         let verdicts = Verdicts { allowed: 90, denied: 10 };

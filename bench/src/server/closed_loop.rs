@@ -1,48 +1,49 @@
-//! Asks as fast as it is answered: one thread, some connections, some questions under way on each.
+//! A closed loop: one client thread sends the next request as soon as one is answered, on several connections with
+//! several requests in flight on each.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use mio::{Events, Poll};
 
-use super::connection::{Connection, TalkError};
+use super::connection::{Connection, ExchangeError};
 use super::limits::KeySequence;
 use super::machine::busy_seconds;
 use super::tally::{LatencyTally, Verdicts};
-use super::wire::{CheckedAnswer, Dialogue};
+use super::wire::{CheckedAnswer, ClientProtocol};
 use crate::stopwatch::{CpuWatch, Stopwatch};
 
-/// How much is asked at once.
+/// The concurrency of a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ClosedLoad {
     pub(crate) connections: usize,
-    /// Questions under way on each connection.
+    /// Requests in flight on each connection.
     pub(crate) depth: usize,
-    /// Are the next ones asked together when all are answered, as a pipeline does? Otherwise each is
-    /// followed by another one, as streams do.
+    /// Whether the next requests are sent together when all are answered, as in a pipeline. Otherwise each response
+    /// is followed by one request, as with streams.
     pub(crate) together: bool,
-    /// Does the client look for answers without ever sleeping? Waking an idle core costs the server's side of a virtual
-    /// machine more than many a request, and a slower server would be charged for it more often.
+    /// Whether the client polls for responses without sleeping. On a virtual machine, waking an idle core costs the
+    /// server more CPU time than a request, and a slower server would pay that more often.
     pub(crate) awake: bool,
 }
 
-/// How long it goes.
+/// The duration of a load.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LoadDurations {
     pub(crate) warm_up: Duration,
     pub(crate) measured: Duration,
 }
 
-/// What one contender did in its turn.
+/// The result of one turn of a contender.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TurnResult {
     pub(crate) verdicts: Verdicts,
     pub(crate) seconds: f64,
-    /// Seconds of processor that the server took, on all threads.
+    /// CPU seconds of the server, on all threads.
     pub(crate) server_seconds: f64,
-    /// And this client.
+    /// CPU seconds of this client.
     pub(crate) client_seconds: f64,
-    /// And everything else on the machine; no number where the system does not say.
+    /// CPU seconds of everything else on the machine; NaN if the system does not report it.
     pub(crate) other_seconds: f64,
     pub(crate) p50_micros: f64,
     pub(crate) p99_micros: f64,
@@ -62,7 +63,7 @@ impl TurnResult {
     }
 }
 
-/// A server that does not answer anything for so long has failed.
+/// A server that sends nothing for this time has failed.
 const SILENCE_SECONDS: u64 = 5;
 
 struct Client<'a> {
@@ -75,26 +76,26 @@ struct Client<'a> {
     answers: Vec<CheckedAnswer>,
 }
 
-/// Asks for as long as the spans say. `server_nanos` reads the server's processor time.
+/// Runs the load for its duration. `server_nanos` reads the server's CPU time.
 pub(crate) fn run(
     address: SocketAddr,
-    dialogue: fn() -> Box<dyn Dialogue>,
+    protocol: fn() -> Box<dyn ClientProtocol>,
     load: ClosedLoad,
     keys: &mut KeySequence,
     spans: LoadDurations,
     server_nanos: &dyn Fn() -> std::io::Result<u64>,
-) -> Result<TurnResult, TalkError> {
-    let mut client = Client::connect(address, dialogue, load, keys)?;
-    client.ask_until(spans.warm_up, &mut LatencyTally::default())?;
+) -> Result<TurnResult, ExchangeError> {
+    let mut client = Client::connect(address, protocol, load, keys)?;
+    client.run_until(spans.warm_up, &mut LatencyTally::default())?;
     let all = busy_seconds();
     let (watch, mine, theirs) = (Stopwatch::start(), CpuWatch::start(), server_nanos()?);
     let mut tally = LatencyTally::default();
-    client.ask_until(spans.warm_up + spans.measured, &mut tally)?;
+    client.run_until(spans.warm_up + spans.measured, &mut tally)?;
     let server_seconds = (server_nanos()? - theirs) as f64 / 1e9;
     let (client_seconds, seconds) = (mine.seconds(), watch.seconds());
     let all = busy_seconds().zip(all).map_or(f64::NAN, |(after, before)| after - before);
     let others = all - server_seconds - client_seconds;
-    // Ticks are coarse; nobody takes less than nothing. `max` would make zero of what was not told.
+    // Ticks are coarse, so the difference may be negative; `max` would turn NaN into zero.
     let other_seconds = if others < 0.0 { 0.0 } else { others };
     let [p50_micros, p99_micros] = tally.micros();
     let verdicts = tally.verdicts;
@@ -112,35 +113,35 @@ pub(crate) fn run(
 impl<'a> Client<'a> {
     fn connect(
         address: SocketAddr,
-        dialogue: fn() -> Box<dyn Dialogue>,
+        protocol: fn() -> Box<dyn ClientProtocol>,
         load: ClosedLoad,
         keys: &'a mut KeySequence,
-    ) -> Result<Client<'a>, TalkError> {
+    ) -> Result<Client<'a>, ExchangeError> {
         let poll = Poll::new()?;
         let mut connections = Vec::with_capacity(load.connections);
         for number in 0..load.connections {
-            connections.push(Connection::open(address, dialogue(), &poll, number)?);
+            connections.push(Connection::open(address, protocol(), &poll, number)?);
         }
         let (events, watch) = (Events::with_capacity(load.connections), Stopwatch::start());
         let mut client = Client { poll, events, connections, load, keys, watch, answers: Vec::new() };
         for number in 0..load.connections {
-            client.ask(number, 0)?;
+            client.send(number, 0)?;
         }
         Ok(client)
     }
 
-    /// Asks what may be asked on this connection now.
-    fn ask(&mut self, number: usize, now: u64) -> Result<(), TalkError> {
+    /// Sends the requests that may be sent on this connection now.
+    fn send(&mut self, number: usize, now: u64) -> Result<(), ExchangeError> {
         let connection = &mut self.connections[number];
-        if connection.under_way == 0 || !self.load.together {
-            for _ in connection.under_way..self.load.depth {
-                connection.ask(self.keys.next(), now);
+        if connection.in_flight == 0 || !self.load.together {
+            for _ in connection.in_flight..self.load.depth {
+                connection.write_request(self.keys.next(), now);
             }
         }
         connection.flush()
     }
 
-    /// Waits until there is something to read, or for so long that there is none.
+    /// Waits until there is something to read, or until the timeout.
     fn wait_for_answers(&mut self) -> std::io::Result<()> {
         let silence = Duration::from_secs(SILENCE_SECONDS);
         if !self.load.awake {
@@ -155,24 +156,24 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Asks and counts until so long after the start.
-    fn ask_until(&mut self, end: Duration, tally: &mut LatencyTally) -> Result<(), TalkError> {
+    /// Sends requests and counts responses until `end` after the start.
+    fn run_until(&mut self, end: Duration, tally: &mut LatencyTally) -> Result<(), ExchangeError> {
         let end = end.as_nanos() as u64;
         while (self.watch.nanos() as u64) < end {
             self.wait_for_answers()?;
             let ready: Vec<usize> = self.events.iter().map(|event| event.token().0).collect();
             if ready.is_empty() {
-                return Err(TalkError::Silent(SILENCE_SECONDS));
+                return Err(ExchangeError::Silent(SILENCE_SECONDS));
             }
             for number in ready {
                 let connection = &mut self.connections[number];
                 self.answers.clear();
-                connection.listen(&mut self.answers)?;
+                connection.receive(&mut self.answers)?;
                 let now = self.watch.nanos() as u64;
                 for &answer in &self.answers {
-                    tally.add(answer.verdict, now.saturating_sub(connection.asked_at(answer)));
+                    tally.add(answer.verdict, now.saturating_sub(connection.sent_at(answer)));
                 }
-                self.ask(number, now)?;
+                self.send(number, now)?;
             }
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! A connection to a server, on a socket that never blocks.
+//! A connection to a server, on a non-blocking socket.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::SocketAddr;
@@ -6,76 +6,76 @@ use std::net::SocketAddr;
 use mio::net::TcpStream;
 use mio::{Interest, Poll, Token};
 
-use super::wire::{CheckedAnswer, Dialogue, WireError};
+use super::wire::{CheckedAnswer, ClientProtocol, WireError};
 
-/// Why there is no conversation.
+/// Why a connection failed.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum TalkError {
+pub(crate) enum ExchangeError {
     #[error("the connection failed: {0}")]
     Io(#[from] std::io::Error),
     #[error("the server closed the connection")]
     Closed,
-    #[error("the server said nothing for {0} seconds")]
+    #[error("the server sent nothing for {0} seconds")]
     Silent(u64),
     #[error(transparent)]
     Wire(#[from] WireError),
 }
 
-/// Room for what is received at once; grows where an answer is longer.
-const ROOM: usize = 16 * 1_024;
+/// The initial size of the receive buffer; it grows for longer responses.
+const BUFFER_BYTES: usize = 16 * 1_024;
 
-/// Instants of questions that are remembered. Answers may come in another order than the questions, but
-/// not in one that is this far off.
-const REMEMBERED: usize = 4_096;
+/// How many instants of requests are remembered. Responses may come in another order than the requests, but
+/// not further apart than this.
+const SENT_INSTANTS: usize = 4_096;
 
-/// A connection, and when its questions were asked.
+/// A connection, and the instants at which its requests were sent.
 pub(crate) struct Connection {
     stream: TcpStream,
-    dialogue: Box<dyn Dialogue>,
-    heard: Vec<u8>,
-    /// How much of `heard` was received.
+    protocol: Box<dyn ClientProtocol>,
+    received_bytes: Vec<u8>,
+    /// How many bytes of `received_bytes` are filled.
     filled: usize,
     out: Vec<u8>,
-    asked_at: Vec<u64>,
-    asked: u32,
-    /// Questions that are not answered yet.
-    pub(crate) under_way: usize,
+    sent_at: Vec<u64>,
+    sent: u32,
+    /// Requests without a response so far.
+    pub(crate) in_flight: usize,
 }
 
 impl Connection {
-    /// Connects, and greets as the protocol wants it.
+    /// Connects, and writes the preface of the protocol.
     pub(crate) fn open(
         address: SocketAddr,
-        mut dialogue: Box<dyn Dialogue>,
+        mut protocol: Box<dyn ClientProtocol>,
         poll: &Poll,
         number: usize,
-    ) -> Result<Connection, TalkError> {
+    ) -> Result<Connection, ExchangeError> {
         let stream = std::net::TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
         stream.set_nonblocking(true)?;
         let mut stream = TcpStream::from_std(stream);
         poll.registry().register(&mut stream, Token(number), Interest::READABLE | Interest::WRITABLE)?;
-        let mut out = Vec::with_capacity(ROOM);
-        dialogue.greet(&mut out);
-        let (heard, asked_at) = (vec![0; ROOM], vec![0; REMEMBERED]);
-        Ok(Connection { stream, dialogue, heard, filled: 0, out, asked_at, asked: 0, under_way: 0 })
+        let mut out = Vec::with_capacity(BUFFER_BYTES);
+        protocol.write_preface(&mut out);
+        let (received_bytes, sent_at) = (vec![0; BUFFER_BYTES], vec![0; SENT_INSTANTS]);
+        Ok(Connection { stream, protocol, received_bytes, filled: 0, out, sent_at, sent: 0, in_flight: 0 })
     }
 
-    /// Asks about a key; [`Connection::flush`] sends it. `at` is when it was, or should have been, asked.
-    pub(crate) fn ask(&mut self, key: u32, at: u64) {
-        self.dialogue.ask(key, &mut self.out);
-        self.asked_at[self.asked as usize % REMEMBERED] = at;
-        self.asked = self.asked.wrapping_add(1);
-        self.under_way += 1;
+    /// Writes a request for a key; [`Connection::flush`] sends it. `at` is when it was, or should have been, sent.
+    pub(crate) fn write_request(&mut self, key: u32, at: u64) {
+        self.protocol.write_request(key, &mut self.out);
+        self.sent_at[self.sent as usize % SENT_INSTANTS] = at;
+        self.sent = self.sent.wrapping_add(1);
+        self.in_flight += 1;
     }
 
-    /// When the question of this answer was asked.
-    pub(crate) fn asked_at(&self, answer: CheckedAnswer) -> u64 {
-        self.asked_at[answer.question as usize % REMEMBERED]
+    /// When the request of this response was sent.
+    pub(crate) fn sent_at(&self, answer: CheckedAnswer) -> u64 {
+        self.sent_at[answer.request as usize % SENT_INSTANTS]
     }
 
-    /// Sends what is to be sent, as far as the socket takes it; the rest goes when it is writable again.
-    pub(crate) fn flush(&mut self) -> Result<(), TalkError> {
+    /// Sends as much as the socket accepts; the rest is sent when it is writable again.
+    pub(crate) fn flush(&mut self) -> Result<(), ExchangeError> {
         while !self.out.is_empty() {
             match self.stream.write(&self.out) {
                 Ok(sent) => drop(self.out.drain(..sent)),
@@ -87,15 +87,15 @@ impl Connection {
         Ok(())
     }
 
-    /// Receives what there is, and adds the answers in it.
-    pub(crate) fn listen(&mut self, answers: &mut Vec<CheckedAnswer>) -> Result<(), TalkError> {
+    /// Receives what is available, and adds the responses in it.
+    pub(crate) fn receive(&mut self, answers: &mut Vec<CheckedAnswer>) -> Result<(), ExchangeError> {
         loop {
-            if self.filled == self.heard.len() {
-                self.heard.resize(2 * self.heard.len(), 0);
+            if self.filled == self.received_bytes.len() {
+                self.received_bytes.resize(2 * self.received_bytes.len(), 0);
             }
-            let room = self.heard.len() - self.filled;
-            let received = match self.stream.read(&mut self.heard[self.filled..]) {
-                Ok(0) => return Err(TalkError::Closed),
+            let free = self.received_bytes.len() - self.filled;
+            let received = match self.stream.read(&mut self.received_bytes[self.filled..]) {
+                Ok(0) => return Err(ExchangeError::Closed),
                 Ok(received) => received,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
@@ -103,12 +103,12 @@ impl Connection {
             };
             self.filled += received;
             let before = answers.len();
-            let taken = self.dialogue.hear(&self.heard[..self.filled], &mut self.out, answers)?;
-            self.heard.copy_within(taken..self.filled, 0);
+            let taken = self.protocol.receive(&self.received_bytes[..self.filled], &mut self.out, answers)?;
+            self.received_bytes.copy_within(taken..self.filled, 0);
             self.filled -= taken;
-            self.under_way -= answers.len() - before;
-            // Less than there was room for: that was all, and more will be told by another event.
-            if received < room {
+            self.in_flight -= answers.len() - before;
+            // The buffer was not filled, so the socket is empty; another event reports more data.
+            if received < free {
                 return Ok(());
             }
         }

@@ -1,4 +1,4 @@
-//! The servers that are measured, running side by side; who has no turn has nothing to do.
+//! The servers that are measured. All run at the same time; those without a turn are idle.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -12,38 +12,38 @@ use super::metrics::StoreUse;
 use super::process::{ServerProcess, free_address};
 use super::programs;
 
-/// A server, and where its listeners are.
+/// A server, and the addresses of its listeners.
 #[derive(Debug)]
 pub(crate) struct RunningServer {
     pub(crate) server: ServerProcess,
     doors: HashMap<ListenerKind, SocketAddr>,
-    /// The Redis that keeps its limits; it ends after the server.
+    /// The Redis with its limits; it ends after the server.
     store: Option<Store>,
 }
 
-/// A Redis behind a Tidegate, and where the latter says how it uses it.
+/// A Redis behind a Tidegate, and the address of Tidegate's metrics.
 #[derive(Debug)]
 struct Store {
     _redis: ServerProcess,
     admin: SocketAddr,
 }
 
-/// How long a call to Redis may take. The usual deadline is shorter than other programs may keep a processor busy, and
-/// a call that is late would be answered without Redis.
+/// The deadline of a call to Redis. On a busy machine Redis may have to wait for a CPU longer than the default deadline, and
+/// a late call would be decided without Redis.
 const DEADLINE: &str = "1s";
 
 impl RunningServer {
-    /// Where a listener is that the server was started with.
-    pub(crate) fn address(&self, door: ListenerKind) -> SocketAddr {
-        self.doors[&door]
+    /// The address of a listener that the server was started with.
+    pub(crate) fn address(&self, listener: ListenerKind) -> SocketAddr {
+        self.doors[&listener]
     }
 
-    /// How it has used its Redis; `None` if it has none.
+    /// How often it has called its Redis; `None` if it has none.
     pub(crate) fn store_use(&self) -> Option<std::io::Result<StoreUse>> {
         self.store.as_ref().map(|store| StoreUse::read(store.admin))
     }
 
-    /// Starts a server, after building what has to be built.
+    /// Starts a server; builds it first if needed.
     pub(crate) fn start(
         host: ServerKind,
         tidegate: Option<&Path>,
@@ -58,7 +58,7 @@ impl RunningServer {
         }
     }
 
-    /// A Tidegate with one worker, in the mode that is its host.
+    /// A Tidegate with one worker, in the mode of this kind.
     fn mode(host: ServerKind, program: &Path) -> Result<RunningServer, ServerBenchError> {
         let (mode, redis) = match host {
             ServerKind::Hybrid => ("hybrid", Some(RunningServer::redis(&programs::redis()?)?)),
@@ -102,14 +102,14 @@ impl RunningServer {
             [("http", ListenerKind::Http), ("grpc", ListenerKind::Grpc), ("resp", ListenerKind::Resp)];
         let names = listeners.map(|(name, _)| name);
         let (server, found) = ServerProcess::start_and_read(ServerKind::Tidegate.name(), command, &names)?;
-        let doors = listeners.into_iter().map(|(name, door)| (door, found[name])).collect();
+        let doors = listeners.into_iter().map(|(name, listener)| (listener, found[name])).collect();
         Ok(RunningServer { server, doors, store: None })
     }
 
     fn throttlecrab(program: &Path) -> Result<RunningServer, ServerBenchError> {
         let (http, resp) = (free_address()?, free_address()?);
         let mut command = Command::new(program);
-        // Without a line of log for what it does.
+        // Without logging of requests.
         command.args(["--log-level", "error", "--http", "--redis"]).stderr(Stdio::null());
         for (listener, address) in [("http", http), ("redis", resp)] {
             command.arg(format!("--{listener}-host")).arg(address.ip().to_string());
@@ -126,7 +126,7 @@ impl RunningServer {
     fn redis(program: &Path) -> Result<RunningServer, ServerBenchError> {
         let resp = free_address()?;
         let mut command = Command::new(program);
-        // In memory only, as everybody else.
+        // Without persistence, like the others.
         command.args(["--save", "", "--appendonly", "no", "--bind", "127.0.0.1"]);
         command.args(["--port", &resp.port().to_string()]);
         let server = ServerProcess::start(ServerKind::Redis.name(), command, &[resp])?;

@@ -1,26 +1,26 @@
-//! Who is asked what, and how.
+//! The lanes: which server gets which requests, and with which concurrency.
 
 use super::ServerPart;
 use super::closed_loop::{ClosedLoad, TurnResult};
 use super::limits::{DENIED, FREE, HOT, HOT_THREE, KeyPopulation};
-use super::wire::Dialogue;
+use super::wire::ClientProtocol;
 use super::wire::forward_auth::{Bearer, ForwardAuth};
 use super::wire::http::Http;
 use super::wire::resp::Resp;
 use super::wire::rls::Rls;
 use crate::statistics::{median, median_ratio};
 
-/// A server that is started.
+/// The servers that can be started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum ServerKind {
     Tidegate,
     Throttlecrab,
     Redis,
-    /// Tidegate with one worker, for what is compared with itself.
+    /// Tidegate with one worker, for comparisons with itself.
     Local,
-    /// The same on a redis-server of its own, with leases.
+    /// The same in hybrid mode, with its own redis-server.
     Hybrid,
-    /// The same, but Redis is asked for every decision that no remembered denial answers.
+    /// The same in strict mode: every decision is a call to Redis, except for remembered denials.
     Strict,
 }
 
@@ -46,7 +46,7 @@ impl ServerKind {
     }
 }
 
-/// Which of its listeners.
+/// The listener that gets the requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum ListenerKind {
     Http,
@@ -79,31 +79,31 @@ pub(crate) enum LaneName {
     ForwardAuth,
 }
 
-/// One thing that is measured in every round.
+/// One measurement, repeated in every round.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lane {
     pub(crate) name: LaneName,
-    /// It is measured if any of these is.
+    /// It is measured if one of these parts is selected.
     pub(crate) parts: &'static [ServerPart],
     pub(crate) host: ServerKind,
-    pub(crate) door: ListenerKind,
+    pub(crate) listener: ListenerKind,
     pub(crate) what: &'static str,
     pub(crate) load: ClosedLoad,
-    pub(crate) crowd: KeyPopulation,
-    pub(crate) dialogue: fn() -> Box<dyn Dialogue>,
+    pub(crate) population: KeyPopulation,
+    pub(crate) protocol: fn() -> Box<dyn ClientProtocol>,
 }
 
-/// Connections that ask, where nothing else is said.
+/// The default number of connections.
 pub(crate) const CONNECTIONS: usize = 32;
 
 const ONE_AT_A_TIME: ClosedLoad =
     ClosedLoad { connections: CONNECTIONS, depth: 1, together: true, awake: false };
 const BY_SIXTEEN: ClosedLoad =
     ClosedLoad { connections: CONNECTIONS, depth: 16, together: true, awake: false };
-/// As proxies have it: few connections with many streams.
+/// As proxies do: few connections with many streams.
 const STREAMS: ClosedLoad = ClosedLoad { connections: 4, depth: 32, together: false, awake: false };
 
-/// In the order in which they take turns: what is compared stands side by side.
+/// In the order of their turns: lanes that are compared are next to each other.
 pub(crate) const LANES: [Lane; 20] = [
     http(LaneName::Throttle, ServerKind::Tidegate, "/v1/throttle", || Box::new(Http::throttle())),
     http(LaneName::CrabHttp, ServerKind::Throttlecrab, "/throttle", || Box::new(Http::throttlecrab())),
@@ -122,11 +122,11 @@ pub(crate) const LANES: [Lane; 20] = [
         name: LaneName::Rls,
         parts: &[ServerPart::Rls],
         host: ServerKind::Tidegate,
-        door: ListenerKind::Grpc,
+        listener: ListenerKind::Grpc,
         what: "ShouldRateLimit, two limits",
         load: STREAMS,
-        crowd: KeyPopulation::Many,
-        dialogue: || Box::new(Rls::new()),
+        population: KeyPopulation::Many,
+        protocol: || Box::new(Rls::new()),
     },
     resp(LaneName::ClThrottlePipelined, ServerKind::Tidegate, "CL.THROTTLE", BY_SIXTEEN, || {
         Box::new(Resp::cl_throttle())
@@ -181,10 +181,10 @@ const fn http(
     name: LaneName,
     host: ServerKind,
     what: &'static str,
-    dialogue: fn() -> Box<dyn Dialogue>,
+    protocol: fn() -> Box<dyn ClientProtocol>,
 ) -> Lane {
-    let (parts, load, crowd) = (&[ServerPart::Http], ONE_AT_A_TIME, KeyPopulation::Many);
-    Lane { name, parts, host, door: ListenerKind::Http, what, load, crowd, dialogue }
+    let (parts, load, population) = (&[ServerPart::Http], ONE_AT_A_TIME, KeyPopulation::Many);
+    Lane { name, parts, host, listener: ListenerKind::Http, what, load, population, protocol }
 }
 
 const fn resp(
@@ -192,43 +192,43 @@ const fn resp(
     host: ServerKind,
     what: &'static str,
     load: ClosedLoad,
-    dialogue: fn() -> Box<dyn Dialogue>,
+    protocol: fn() -> Box<dyn ClientProtocol>,
 ) -> Lane {
     Lane {
         name,
         parts: &[ServerPart::Resp],
         host,
-        door: ListenerKind::Resp,
+        listener: ListenerKind::Resp,
         what,
         load,
-        crowd: KeyPopulation::Many,
-        dialogue,
+        population: KeyPopulation::Many,
+        protocol,
     }
 }
 
-/// Few keys that have room for what they ask.
+/// A few hot keys that are always allowed.
 const fn hot(
     name: LaneName,
     host: ServerKind,
-    door: ListenerKind,
+    listener: ListenerKind,
     what: &'static str,
-    dialogue: fn() -> Box<dyn Dialogue>,
+    protocol: fn() -> Box<dyn ClientProtocol>,
 ) -> Lane {
-    let (parts, load, crowd) = (&[ServerPart::Shared], ONE_AT_A_TIME, KeyPopulation::Hot);
-    Lane { name, parts, host, door, what, load, crowd, dialogue }
+    let (parts, load, population) = (&[ServerPart::Shared], ONE_AT_A_TIME, KeyPopulation::Hot);
+    Lane { name, parts, host, listener, what, load, population, protocol }
 }
 
-/// One key that has had all it may have.
+/// One key that is always denied.
 const fn denied(name: LaneName, host: ServerKind) -> Lane {
-    let dialogue: fn() -> Box<dyn Dialogue> = || Box::new(Http::check(DENIED));
+    let protocol: fn() -> Box<dyn ClientProtocol> = || Box::new(Http::check(DENIED));
     Lane {
-        crowd: KeyPopulation::Denied,
-        ..hot(name, host, ListenerKind::Http, "/v1/check, all denied", dialogue)
+        population: KeyPopulation::Denied,
+        ..hot(name, host, ListenerKind::Http, "/v1/check, all denied", protocol)
     }
 }
 
 impl Lane {
-    /// The same with another number of connections, unless it has streams: proxies choose that themselves.
+    /// The same with another number of connections, unless it has streams: their number is fixed, as in proxies.
     pub(crate) fn with(mut self, connections: usize) -> Lane {
         if self.load.together {
             self.load.connections = connections;
@@ -237,7 +237,7 @@ impl Lane {
     }
 }
 
-/// A lane and what happened on it, round by round.
+/// A lane and its results, round by round.
 #[derive(Debug)]
 pub(crate) struct MeasuredLane {
     pub(crate) lane: Lane,
@@ -250,7 +250,7 @@ impl MeasuredLane {
         median(&self.all(number)).unwrap_or(f64::NAN)
     }
 
-    /// The median of how many times the other's number this one's is, round by round.
+    /// The median of the ratios of this lane's number to the other's, round by round.
     pub(crate) fn times(&self, other: &MeasuredLane, number: impl Fn(&TurnResult) -> f64 + Copy) -> f64 {
         median_ratio(&self.all(number), &other.all(number)).unwrap_or(f64::NAN)
     }
@@ -300,11 +300,14 @@ mod tests {
             (LaneName::DenialsStrict, LaneName::Denials),
         ] {
             let (ours, other) = (lane(ours), lane(other));
-            assert_eq!((ours.what, ours.door, ours.crowd), (other.what, other.door, other.crowd));
+            assert_eq!(
+                (ours.what, ours.listener, ours.population),
+                (other.what, other.listener, other.population)
+            );
             assert_eq!((ours.load, other.host), (other.load, ServerKind::Local));
             assert_ne!(ours.host, ServerKind::Local);
         }
         let (ours, other) = (lane(LaneName::ForwardAuth), lane(LaneName::ForwardedCheck));
-        assert_eq!((ours.host, ours.load, ours.crowd), (other.host, other.load, other.crowd));
+        assert_eq!((ours.host, ours.load, ours.population), (other.host, other.load, other.population));
     }
 }

@@ -1,4 +1,4 @@
-//! What is limited, and who asks: the same for all contenders.
+//! The limits and the keys of requests: the same for all contenders.
 
 use std::time::Duration;
 
@@ -6,39 +6,38 @@ use tidegate::testing::Random;
 
 use super::tally::Verdicts;
 
-/// A key may have this many at once,
+/// The burst of a key,
 pub(crate) const BURST: u32 = 200;
-/// and this many in a period.
+/// and its tokens per period.
 pub(crate) const PER_PERIOD: u32 = 100;
 pub(crate) const PERIOD_SECONDS: u32 = 1;
 
-/// How many keys there are.
+/// The number of keys.
 const KEYS: u32 = 10_000;
-/// One question of so many is about the one key that asks for more than it may have. The others have room
-/// for what they ask.
+/// One in this many requests is for the one key that exceeds its limit. All other keys stay within theirs.
 const GREEDY_SHARE: u32 = 50;
 const GREEDY: u32 = 0;
 
-/// The plans of those who ask: a plan decides which limits apply.
+/// The plans in requests: a plan decides which limits apply.
 pub(crate) const FREE: &str = "free";
 pub(crate) const HOT: &str = "hot";
 pub(crate) const HOT_THREE: &str = "hot-three";
 pub(crate) const DENIED: &str = "denied";
 
-/// So much at once and in a second is more than anybody can ask for here.
+/// A burst and a rate per second that no load here can use up.
 pub(crate) const PLENTY: u32 = 10_000_000;
-/// How many hot keys there are.
+/// The number of hot keys.
 const HOT_KEYS: u32 = 8;
 
-/// What `/v1/forward-auth` and `/v1/check` are both asked about.
+/// The request that both `/v1/forward-auth` and `/v1/check` get.
 pub(crate) const FORWARDED_ADDRESS: &str = "203.0.113.7";
 pub(crate) const FORWARDED_HOST: &str = "api.example.com";
 pub(crate) const FORWARDED_URI: &str = "/api/videos?q=cats";
 
-/// The domain of questions from a proxy.
+/// The domain of requests from a proxy.
 pub(crate) const RLS_DOMAIN: &str = "edge";
 
-/// Three limits for whoever asks by HTTP, two for a proxy.
+/// Three limits for requests by HTTP, two for a proxy.
 pub(crate) fn policy() -> String {
     let user = format!(
         "sustained: {{ rate: {PER_PERIOD}, window: {PERIOD_SECONDS}s }}, burst: {{ capacity: {BURST} }}"
@@ -56,8 +55,8 @@ limits:
     )
 }
 
-/// What is limited where Tidegate is compared with itself. An hour brings the denied key one more token: that goes to
-/// the first question, before anything is measured.
+/// The policy where Tidegate is compared with itself. The denied key gains one token an hour: the first request uses it
+/// up, before anything is measured.
 pub(crate) fn policy_of_modes() -> String {
     let all = plenty();
     format!(
@@ -76,20 +75,20 @@ fn plenty() -> String {
     format!("sustained: {{ rate: {PLENTY}, window: second }}, burst: {{ capacity: {PLENTY} }}")
 }
 
-/// Who asks.
+/// The keys of the requests of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeyPopulation {
-    /// Many keys, one of which asks for more than it may have.
+    /// Many keys, one of which exceeds its limit.
     Many,
-    /// A few keys, all of which may have what they ask for.
+    /// A few keys that are always allowed.
     Hot,
-    /// One key, which may have nothing more.
+    /// One key that is always denied.
     Denied,
 }
 
 impl KeyPopulation {
-    /// How long it asks before anything is measured. Hot keys need longer: a lease is bought only after a key was
-    /// busy for a while, and until then every question goes to Redis.
+    /// The warm-up before the measurement. Hot keys need longer: a lease is granted only after a key was busy for a
+    /// while, and until then every request is a call to Redis.
     pub(crate) fn warm_up(self) -> Duration {
         match self {
             KeyPopulation::Many | KeyPopulation::Denied => Duration::from_millis(200),
@@ -97,7 +96,7 @@ impl KeyPopulation {
         }
     }
 
-    /// Whether the answers are what this crowd must be told.
+    /// Whether the verdicts are the expected ones for these keys.
     pub(crate) fn expects(self, verdicts: Verdicts) -> bool {
         match self {
             KeyPopulation::Many => true,
@@ -107,10 +106,10 @@ impl KeyPopulation {
     }
 }
 
-/// Whom the next question is about.
+/// The key of the next request.
 #[derive(Debug)]
 pub(crate) struct KeySequence {
-    crowd: KeyPopulation,
+    population: KeyPopulation,
     random: Random,
 }
 
@@ -120,12 +119,12 @@ impl KeySequence {
         KeySequence::of(KeyPopulation::Many, seed)
     }
 
-    pub(crate) fn of(crowd: KeyPopulation, seed: u64) -> KeySequence {
-        KeySequence { crowd, random: Random::new(seed) }
+    pub(crate) fn of(population: KeyPopulation, seed: u64) -> KeySequence {
+        KeySequence { population, random: Random::new(seed) }
     }
 
     pub(crate) fn next(&mut self) -> u32 {
-        match self.crowd {
+        match self.population {
             KeyPopulation::Many if self.random.below(GREEDY_SHARE.into()) == 0 => GREEDY,
             KeyPopulation::Many => 1 + self.random.below(u64::from(KEYS - 1)) as u32,
             KeyPopulation::Hot => self.random.below(HOT_KEYS.into()) as u32,
@@ -148,8 +147,8 @@ mod tests {
 
     #[test]
     fn hot_keys_are_few_and_a_flood_has_one() {
-        let of = |crowd| {
-            let mut keys = KeySequence::of(crowd, 1);
+        let of = |population| {
+            let mut keys = KeySequence::of(population, 1);
             (0..1_000).map(|_| keys.next()).collect::<std::collections::BTreeSet<u32>>()
         };
         assert_eq!((of(KeyPopulation::Hot).len(), of(KeyPopulation::Denied).len()), (HOT_KEYS as usize, 1));
@@ -158,9 +157,15 @@ mod tests {
     #[test]
     fn a_crowd_expects_what_its_limits_say() {
         let [yes, no, both] = [(1, 0), (0, 1), (1, 1)].map(|(allowed, denied)| Verdicts { allowed, denied });
-        assert_eq!([yes, no, both].map(|said| KeyPopulation::Many.expects(said)), [true, true, true]);
-        assert_eq!([yes, no, both].map(|said| KeyPopulation::Hot.expects(said)), [true, false, false]);
-        assert_eq!([yes, no, both].map(|said| KeyPopulation::Denied.expects(said)), [false, true, false]);
+        assert_eq!([yes, no, both].map(|verdicts| KeyPopulation::Many.expects(verdicts)), [true, true, true]);
+        assert_eq!(
+            [yes, no, both].map(|verdicts| KeyPopulation::Hot.expects(verdicts)),
+            [true, false, false]
+        );
+        assert_eq!(
+            [yes, no, both].map(|verdicts| KeyPopulation::Denied.expects(verdicts)),
+            [false, true, false]
+        );
     }
 
     #[test]

@@ -1,10 +1,10 @@
-//! What the whole machine does, to tell whether a run was disturbed.
+//! The CPU time of the whole machine, to see whether other programs disturbed a run.
 
-/// Ticks in a second, as Linux tells them to programs.
+/// Clock ticks per second, as Linux reports them.
 const TICKS: f64 = 100.0;
 
-/// Seconds in which processors were not idle, all of them together, since the start; `None` where the
-/// system does not say. What the host takes away counts.
+/// The seconds since boot in which CPUs were not idle, summed over all CPUs; `None` if the system does not
+/// report it. Time stolen by the hypervisor counts.
 pub(crate) fn busy_seconds() -> Option<f64> {
     parse(&std::fs::read_to_string("/proc/stat").ok()?)
 }

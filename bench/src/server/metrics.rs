@@ -1,16 +1,16 @@
-//! What a server says of its store, read from its `/metrics`.
+//! How a server has used its store, from its `/metrics`.
 
 use std::io::{Error, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// A server that takes longer to tell has failed.
+/// The timeout for `/metrics`.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Since the server started.
+/// Counts since the start of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StoreUse {
-    /// Requests that were decided.
+    /// Decisions.
     pub(crate) decisions: u64,
     /// Calls to Redis about limits.
     pub(crate) calls: u64,
@@ -19,7 +19,7 @@ pub(crate) struct StoreUse {
 }
 
 impl StoreUse {
-    /// Asks the admin listener at this address.
+    /// Reads them from the admin listener at this address.
     pub(crate) fn read(admin: SocketAddr) -> std::io::Result<StoreUse> {
         let mut stream = TcpStream::connect(admin)?;
         stream.set_read_timeout(Some(PATIENCE))?;
@@ -38,17 +38,17 @@ impl StoreUse {
         })
     }
 
-    /// How often Redis was asked for a thousand decisions.
+    /// Calls to Redis per thousand decisions.
     pub(crate) fn calls_per_thousand(self) -> f64 {
         self.calls as f64 * 1e3 / self.decisions as f64
     }
 }
 
-/// The sum over all labels; `None` if the metric is not there.
+/// The sum over all labels; `None` if the metric is missing.
 fn sum(page: &str, metric: &str) -> Option<u64> {
     let values = page.lines().filter_map(|line| {
         let rest = line.strip_prefix(metric)?;
-        // Otherwise it is another metric whose name begins alike.
+        // Skip other metrics whose names have the same prefix.
         let is_it = rest.starts_with(['{', ' ']);
         is_it.then(|| rest.rsplit(' ').next()?.parse::<u64>().ok()).flatten()
     });
@@ -73,9 +73,9 @@ tidegate_store_fallback_decisions_total{choice=\"local\"} 0
 
     #[test]
     fn labels_are_summed_up() {
-        let told = StoreUse::of(PAGE).unwrap();
-        assert_eq!(told, StoreUse { decisions: 2_000, calls: 4, fallbacks: 0 });
-        assert!((told.calls_per_thousand() - 2.0).abs() < 1e-9);
+        let store_use = StoreUse::of(PAGE).unwrap();
+        assert_eq!(store_use, StoreUse { decisions: 2_000, calls: 4, fallbacks: 0 });
+        assert!((store_use.calls_per_thousand() - 2.0).abs() < 1e-9);
     }
 
     #[test]

@@ -31,7 +31,7 @@ pub(crate) use rows::{ServedRow, table as served_table};
 
 use crate::report::{Figure, Report};
 use closed_loop::LoadDurations;
-use connection::TalkError;
+use connection::ExchangeError;
 use hosts::RunningServer;
 use lanes::{LANES, Lane, MeasuredLane, ServerKind};
 use limits::KeySequence;
@@ -40,9 +40,9 @@ use tally::Verdicts;
 
 /// The server over the loopback interface: HTTP, RESP and Envoy's rate limit service.
 ///
-/// Starts Tidegate, throttlecrab-server and redis-server, asks them all by the same client, and prints what
-/// each answer costs; then the bars that Tidegate must reach. throttlecrab-server is built on first use,
-/// which needs protoc; redis-server must be installed. Only those are started that what is measured needs.
+/// Starts Tidegate, throttlecrab-server and redis-server, sends requests to all of them with the same client, and
+/// prints the CPU time per response; then the bars (thresholds) that Tidegate must meet. throttlecrab-server is built
+/// on first use, which needs protoc; redis-server must be installed. Only the servers that are needed are started.
 /// Exit 0: done; 1: a bar was missed (with --check) or measuring failed; 2: bad usage.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ServerArgs {
@@ -52,48 +52,48 @@ pub(crate) struct ServerArgs {
     /// Print JSON instead of tables
     #[arg(long)]
     json: bool,
-    /// Measure less of everything, to try it out; the numbers wobble
+    /// Measure less of everything, for a quick look; the numbers are less stable
     #[arg(long)]
     quick: bool,
-    /// How often each contender has its turn; the median counts
+    /// The number of rounds; results are medians over the rounds
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..=1_000))]
     rounds: Option<usize>,
-    /// Measure these alone, and judge only their bars
+    /// Measure only these parts, and check only their bars
     #[arg(long, value_name = "PART", value_delimiter = ',')]
     only: Vec<ServerPart>,
-    /// Connections that ask by HTTP and RESP; the bars are meant for the default
+    /// The number of connections for HTTP and RESP; the bars are meant for the default
     #[arg(long, value_name = "N", default_value_t = lanes::CONNECTIONS, value_parser = RangedU64ValueParser::<usize>::new().range(1..=1_000))]
     connections: usize,
-    /// Tidegate's binary; otherwise it is built
+    /// The path of Tidegate's binary; without it, the binary is built
     #[arg(long, value_name = "PATH")]
     bin: Option<PathBuf>,
-    /// Instead of all that, load Tidegate in this shape and print what happens second by second
+    /// Instead, run a load of this shape against Tidegate and print the results second by second
     #[arg(long, value_name = "SHAPE", conflicts_with_all = ["quick", "rounds", "only", "connections"])]
     profile: Option<LoadShape>,
-    /// How long a soak lasts
+    /// The duration of a soak
     #[arg(long, value_name = "N", default_value_t = 60, requires = "profile", value_parser = RangedU64ValueParser::<u64>::new().range(8..=86_400))]
     seconds: u64,
-    /// Requests a second that a profile begins with
+    /// The initial requests per second of a profile
     #[arg(long, value_name = "N", default_value_t = 2_000, requires = "profile", value_parser = RangedU64ValueParser::<u64>::new().range(1..=100_000))]
     rate: u64,
 }
 
-/// What can be measured alone.
+/// The parts that can be measured separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ServerPart {
-    /// Throttling and checking by HTTP
+    /// `/v1/throttle` and `/v1/check` over HTTP
     Http,
-    /// Throttling by the Redis protocol, one at a time and pipelined
+    /// `CL.THROTTLE` over the Redis protocol, one at a time and pipelined
     Resp,
     /// Envoy's rate limit service
     Rls,
-    /// Limits on Redis, beside the same in memory: hot keys in hybrid mode, and denials in strict mode
+    /// Limits on Redis, compared with limits in memory: hot keys in hybrid mode, and denials in strict mode
     Shared,
-    /// What proxies ask, beside the same question by /v1/check
+    /// `/v1/forward-auth`, compared with the same request to `/v1/check`
     ForwardAuth,
 }
 
-/// Why there is nothing to report.
+/// Why a measurement failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ServerBenchError {
     #[error(transparent)]
@@ -103,18 +103,18 @@ pub(crate) enum ServerBenchError {
     #[error("could not write the policy or the settings: {0}")]
     Policy(std::io::Error),
     #[error("{host}, {what}: {source}")]
-    Talk { host: &'static str, what: &'static str, source: TalkError },
-    #[error("{host}, {what}: not what these keys must be told: {} allowed, {} denied", .verdicts.allowed, .verdicts.denied)]
+    Talk { host: &'static str, what: &'static str, source: ExchangeError },
+    #[error("{host}, {what}: unexpected decisions: {} allowed, {} denied", .verdicts.allowed, .verdicts.denied)]
     Verdicts { host: &'static str, what: &'static str, verdicts: Verdicts },
     #[error("{host}: its metrics could not be read: {source}")]
     Metrics { host: &'static str, source: std::io::Error },
-    #[error("{host}: Redis failed, and {fallbacks} times a limit went on without it")]
+    #[error("{host}: Redis failed, and {fallbacks} decisions were made without it")]
     Fallback { host: &'static str, fallbacks: u64 },
     #[error("could not write JSON: {0}")]
     Json(#[from] serde_json::Error),
 }
 
-/// Measures, and prints what came out.
+/// Measures, and prints the results.
 pub(crate) fn run(args: &ServerArgs) -> Result<ExitCode, ServerBenchError> {
     if let Some(shape) = args.profile {
         let plan = profile::LoadPlan { shape, rate: args.rate, soak_seconds: args.seconds };
@@ -152,9 +152,9 @@ pub(crate) fn run(args: &ServerArgs) -> Result<ExitCode, ServerBenchError> {
 }
 
 const NOTES: [&str; 3] = [
-    "one client thread on the same machine asks everybody; the servers have as many threads as they choose, but \
-     Tidegate beside itself has one worker",
-    "CPU is what all threads of the server's process had, in the kernel and outside",
+    "one client thread on the same machine sends all requests; the servers have as many threads as they choose, but \
+     Tidegate has one worker where it is compared with itself",
+    "CPU is the CPU time of all threads of the server, in user and kernel mode",
     "ratios are medians of the ratios within rounds",
 ];
 
@@ -162,29 +162,29 @@ fn megabytes(bytes: Option<u64>) -> f64 {
     bytes.map_or(f64::NAN, |bytes| bytes as f64 / 1e6)
 }
 
-/// How many processors were busy with something that has no part in this.
+/// How many CPUs were busy with other programs.
 fn others(lanes: &[MeasuredLane]) -> f64 {
     let turns = || lanes.iter().flat_map(|measured| &measured.turns);
     turns().map(|turn| turn.other_seconds).sum::<f64>() / turns().map(|turn| turn.seconds).sum::<f64>()
 }
 
-/// How often each server asked its Redis. One that had to decide without it was not measured as what it should be.
+/// The calls of each server to its Redis. Decisions without Redis are an error, because then another mode was measured.
 fn store_calls(running: &HashMap<ServerKind, RunningServer>) -> Result<Vec<Figure>, ServerBenchError> {
     let mut figures = Vec::new();
     for host in ServerKind::ALL {
-        let Some(told) = running.get(&host).and_then(RunningServer::store_use) else { continue };
+        let Some(store_use) = running.get(&host).and_then(RunningServer::store_use) else { continue };
         let host = host.name();
-        let told = told.map_err(|source| ServerBenchError::Metrics { host, source })?;
-        if told.fallbacks > 0 {
-            return Err(ServerBenchError::Fallback { host, fallbacks: told.fallbacks });
+        let store_use = store_use.map_err(|source| ServerBenchError::Metrics { host, source })?;
+        if store_use.fallbacks > 0 {
+            return Err(ServerBenchError::Fallback { host, fallbacks: store_use.fallbacks });
         }
         let what = "calls to Redis for 1,000 decisions".to_owned();
-        figures.push(Figure { what, contender: host, value: told.calls_per_thousand(), unit: "" });
+        figures.push(Figure { what, contender: host, value: store_use.calls_per_thousand(), unit: "" });
     }
     Ok(figures)
 }
 
-/// Rounds in which every lane has its turn.
+/// Runs the rounds; in each, every lane has its turn.
 fn measure(
     chosen: &[Lane],
     running: &HashMap<ServerKind, RunningServer>,
@@ -199,13 +199,13 @@ fn measure(
         eprintln!("measuring: round {} of {rounds}", round + 1);
         for MeasuredLane { lane, turns } in &mut lanes {
             let RunningServer { server, .. } = &running[&lane.host];
-            let address = running[&lane.host].address(lane.door);
-            let (keys, cpu) = (&mut KeySequence::of(lane.crowd, round as u64), || server.cpu_nanos());
-            let spans = LoadDurations { warm_up: lane.crowd.warm_up(), measured };
-            let turn = closed_loop::run(address, lane.dialogue, lane.load, keys, spans, &cpu);
+            let address = running[&lane.host].address(lane.listener);
+            let (keys, cpu) = (&mut KeySequence::of(lane.population, round as u64), || server.cpu_nanos());
+            let spans = LoadDurations { warm_up: lane.population.warm_up(), measured };
+            let turn = closed_loop::run(address, lane.protocol, lane.load, keys, spans, &cpu);
             let (host, what) = (lane.host.name(), lane.what);
             let turn = turn.map_err(|source| ServerBenchError::Talk { host, what, source })?;
-            if !lane.crowd.expects(turn.verdicts) {
+            if !lane.population.expects(turn.verdicts) {
                 return Err(ServerBenchError::Verdicts { host, what, verdicts: turn.verdicts });
             }
             turns.push(turn);

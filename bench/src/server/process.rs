@@ -1,4 +1,4 @@
-//! Servers as processes: started, looked at, and ended with the value that holds them.
+//! Servers as child processes, which end when their handle is dropped.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader};
@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::resident;
 use crate::stopwatch::Stopwatch;
 
-/// Why a server does not run.
+/// Why a server could not be started.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StartError {
     #[error("could not start {name}: {source}")]
@@ -22,7 +22,7 @@ pub(crate) enum StartError {
     Late(&'static str),
 }
 
-/// How long a server may take to listen.
+/// The timeout until a server listens.
 const START_SECONDS: u64 = 10;
 
 /// A running server.
@@ -30,12 +30,12 @@ const START_SECONDS: u64 = 10;
 pub(crate) struct ServerProcess {
     child: Child,
     name: &'static str,
-    /// Bytes that were resident when it listened and had not been asked anything.
+    /// Its resident memory in bytes when it listened, before the first request.
     pub(crate) idle_bytes: Option<u64>,
 }
 
 impl ServerProcess {
-    /// Starts a server that is told its ports, and waits until it accepts on all of them.
+    /// Starts a server with given ports, and waits until it accepts connections on all of them.
     pub(crate) fn start(
         name: &'static str,
         mut command: Command,
@@ -45,7 +45,7 @@ impl ServerProcess {
         let watch = Stopwatch::start();
         for &address in ports {
             while TcpStream::connect(address).is_err() {
-                server.must_run(watch)?;
+                server.check_running(watch)?;
                 pause();
             }
         }
@@ -53,7 +53,7 @@ impl ServerProcess {
         Ok(server)
     }
 
-    /// Starts a server that finds its ports itself, and waits until it has said all of them: lines such as
+    /// Starts a server that chooses its ports, and waits until it has printed all of them: lines such as
     /// `http http://127.0.0.1:1234`.
     pub(crate) fn start_and_read(
         name: &'static str,
@@ -66,11 +66,11 @@ impl ServerProcess {
         let mut found = HashMap::new();
         while found.len() < listeners.len() {
             let Some(Ok(line)) = lines.next() else { return Err(StartError::Ended(name)) };
-            if let Some((listener, address)) = said(&line, listeners) {
+            if let Some((listener, address)) = listener_address(&line, listeners) {
                 found.insert(listener, address);
             }
         }
-        // Somebody must read on, or the server would fail to print.
+        // Keep reading, or the server's writes to standard output would fail.
         std::thread::spawn(move || lines.for_each(drop));
         server.idle_bytes = resident::of(server.id());
         Ok((server, found))
@@ -82,7 +82,7 @@ impl ServerProcess {
         Ok(ServerProcess { child, name, idle_bytes: None })
     }
 
-    fn must_run(&mut self, since: Stopwatch) -> Result<(), StartError> {
+    fn check_running(&mut self, since: Stopwatch) -> Result<(), StartError> {
         if !matches!(self.child.try_wait(), Ok(None)) {
             return Err(StartError::Ended(self.name));
         }
@@ -96,13 +96,14 @@ impl ServerProcess {
         self.child.id()
     }
 
-    /// Nanoseconds of processor that its threads have taken so far, in the kernel and outside.
+    /// The CPU time of all its threads so far in nanoseconds, in user and kernel mode.
     pub(crate) fn cpu_nanos(&self) -> std::io::Result<u64> {
         let mut nanos = 0;
         for task in std::fs::read_dir(format!("/proc/{}/task", self.id()))? {
             // A thread may end between being listed and being read.
-            let told = std::fs::read_to_string(task?.path().join("schedstat")).unwrap_or_default();
-            nanos += told.split_ascii_whitespace().next().and_then(|run| run.parse().ok()).unwrap_or(0_u64);
+            let schedstat = std::fs::read_to_string(task?.path().join("schedstat")).unwrap_or_default();
+            nanos +=
+                schedstat.split_ascii_whitespace().next().and_then(|run| run.parse().ok()).unwrap_or(0_u64);
         }
         Ok(nanos)
     }
@@ -110,31 +111,31 @@ impl ServerProcess {
 
 impl Drop for ServerProcess {
     fn drop(&mut self) {
-        // It may have ended by itself; there is nobody to tell.
+        // It may have ended already; an error cannot be reported from `drop`.
         let _gone = self.child.kill();
         let _reaped = self.child.wait();
     }
 }
 
-/// A port that was free a moment ago, for servers that cannot choose one themselves.
+/// A port that was just free, for servers that cannot choose one themselves.
 pub(crate) fn free_address() -> Result<SocketAddr, StartError> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(StartError::Port)?;
     listener.local_addr().map_err(StartError::Port)
 }
 
-/// Which listener a line is about, and where it is.
-fn said(line: &str, listeners: &[&'static str]) -> Option<(&'static str, SocketAddr)> {
+/// The listener in a line of output, and its address.
+fn listener_address(line: &str, listeners: &[&'static str]) -> Option<(&'static str, SocketAddr)> {
     let mut words = line.split_ascii_whitespace();
     let first = words.next()?;
     let listener = listeners.iter().find(|&&listener| listener == first)?;
-    let place = words.next()?;
-    let address = place.split_once("://").map_or(place, |(_, address)| address);
+    let url = words.next()?;
+    let address = url.split_once("://").map_or(url, |(_, address)| address);
     Some((listener, address.trim_end_matches('/').parse().ok()?))
 }
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "another process is waited for, and nothing tells when it is ready"
+    reason = "polls another process, which does not signal that it is ready"
 )]
 fn pause() {
     std::thread::sleep(Duration::from_millis(5));
@@ -146,12 +147,13 @@ mod tests {
 
     #[test]
     fn addresses_are_read_from_what_is_printed() {
-        let said = |line| said(line, &["http", "resp"]).map(|(name, address)| (name, address.port()));
-        assert_eq!(said("  http   http://127.0.0.1:40123"), Some(("http", 40_123)));
-        assert_eq!(said("  resp   redis://127.0.0.1:6380"), Some(("resp", 6_380)));
-        assert_eq!(said("  http   off"), None);
-        assert_eq!(said("  grpc   127.0.0.1:8081"), None);
-        assert_eq!(said(""), None);
+        let found =
+            |line| listener_address(line, &["http", "resp"]).map(|(name, address)| (name, address.port()));
+        assert_eq!(found("  http   http://127.0.0.1:40123"), Some(("http", 40_123)));
+        assert_eq!(found("  resp   redis://127.0.0.1:6380"), Some(("resp", 6_380)));
+        assert_eq!(found("  http   off"), None);
+        assert_eq!(found("  grpc   127.0.0.1:8081"), None);
+        assert_eq!(found(""), None);
     }
 
     #[test]
@@ -165,9 +167,9 @@ mod tests {
         while server.cpu_nanos().unwrap() == before {
             std::thread::yield_now();
         }
-        let place = format!("/proc/{}", server.id());
+        let path = format!("/proc/{}", server.id());
         drop(server);
-        assert!(!std::path::Path::new(&place).exists());
+        assert!(!std::path::Path::new(&path).exists());
     }
 
     #[test]

@@ -1,15 +1,15 @@
-//! The programs that are measured: where they are, and how they get there.
+//! The programs that are measured: how they are found or built.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The peer's version; another one may be faster or slower.
+/// The version of throttlecrab-server that is compared.
 const THROTTLECRAB_VERSION: &str = "=0.4.40";
 const THROTTLECRAB: &str = "throttlecrab-server";
 const REDIS: &str = "redis-server";
 
-/// Why a program is not there.
+/// Why a program is missing.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ProgramError {
     #[error("{program} is not installed; on Debian: apt-get install {package}")]
@@ -20,11 +20,11 @@ pub(crate) enum ProgramError {
     Failed(String),
     #[error("could not run `{command}`: {source}")]
     NotRun { command: String, source: std::io::Error },
-    #[error("could not find out where this program is: {0}")]
+    #[error("could not find the path of this program: {0}")]
     Nowhere(std::io::Error),
 }
 
-/// Tidegate's binary: the one given, or built from what is here as releases are.
+/// Tidegate's binary: the given one, or one built from this workspace with the profile of releases.
 pub(crate) fn tidegate(given: Option<&Path>) -> Result<PathBuf, ProgramError> {
     if let Some(file) = given {
         return if file.is_file() { Ok(file.into()) } else { Err(ProgramError::NoSuchFile(file.into())) };
@@ -38,7 +38,7 @@ pub(crate) fn tidegate(given: Option<&Path>) -> Result<PathBuf, ProgramError> {
     Ok(target.join("dist/tidegate"))
 }
 
-/// throttlecrab-server: built once, kept beside our own build.
+/// throttlecrab-server: built once, in the target directory.
 pub(crate) fn throttlecrab() -> Result<PathBuf, ProgramError> {
     let target = target()?;
     let (root, file) = (target.join("peers"), target.join("peers/bin").join(THROTTLECRAB));
@@ -58,19 +58,19 @@ pub(crate) fn redis() -> Result<PathBuf, ProgramError> {
     find(REDIS, REDIS)
 }
 
-/// Where this program was built to, and what it builds goes too.
+/// The target directory of this program, also used for what it builds.
 pub(crate) fn target() -> Result<PathBuf, ProgramError> {
     let here = std::env::current_exe().map_err(ProgramError::Nowhere)?;
     let profile = here.parent().unwrap_or(&here);
     Ok(profile.parent().unwrap_or(profile).into())
 }
 
-/// The cargo that runs this program, if one does.
+/// The cargo that runs this program, or `cargo`.
 fn cargo() -> OsString {
     std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }
 
-/// What is printed belongs to the error stream: standard output is for what was measured.
+/// Runs a command with its output on standard error: standard output is only for results.
 fn run(command: &mut Command) -> Result<(), ProgramError> {
     let shown = format!("{command:?}");
     match command.stdin(Stdio::null()).stdout(Stdio::null()).status() {

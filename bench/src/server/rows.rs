@@ -1,4 +1,4 @@
-//! A line of the table for each lane.
+//! The rows of the table, one for each lane.
 
 use serde::Serialize;
 
@@ -7,7 +7,7 @@ use super::lanes::MeasuredLane;
 use super::tally::Verdicts;
 use crate::report::TextTable;
 
-/// One contender under load; numbers are medians over the rounds, answers are those of all rounds.
+/// One contender under load; numbers are medians over the rounds, decisions are counted over all rounds.
 #[derive(Debug, Serialize)]
 pub(crate) struct ServedRow {
     pub(crate) contender: &'static str,
@@ -19,7 +19,7 @@ pub(crate) struct ServedRow {
     pub(crate) p99_micros: f64,
     pub(crate) cpu_micros_per_decision: f64,
     pub(crate) per_cpu_second: f64,
-    /// Processors that the server and the client kept busy.
+    /// How many CPUs the server and the client kept busy.
     pub(crate) server_busy: f64,
     pub(crate) client_busy: f64,
     #[serde(flatten)]
@@ -51,11 +51,11 @@ impl ServedRow {
     }
 }
 
-/// For people.
+/// The table as text.
 pub(crate) fn table(rows: &[ServedRow]) -> String {
     let mut table = TextTable::new(&[
         "contender",
-        "asked",
+        "request",
         "conns x deep",
         "answers/s",
         "p50 us",

@@ -1,11 +1,11 @@
-//! What is counted while questions are answered.
+//! Counts of responses and their latencies.
 
 use serde::Serialize;
 
 use super::wire::AnswerVerdict;
 use crate::statistics::percentile;
 
-/// Answers, by what they say.
+/// The number of responses by verdict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Verdicts {
     pub(crate) allowed: u64,
@@ -25,7 +25,7 @@ impl Verdicts {
     }
 }
 
-/// Answers and how long each took.
+/// The responses and the latency of each.
 #[derive(Debug, Default)]
 pub(crate) struct LatencyTally {
     pub(crate) verdicts: Verdicts,
@@ -35,11 +35,11 @@ pub(crate) struct LatencyTally {
 impl LatencyTally {
     pub(crate) fn add(&mut self, verdict: AnswerVerdict, nanos: u64) {
         self.verdicts.add(verdict);
-        // Four seconds and more are all the same here.
+        // Latencies are capped at four seconds.
         self.nanos.push(u32::try_from(nanos).unwrap_or(u32::MAX));
     }
 
-    /// Microseconds that half of the answers, and 99 of 100, took at most. No numbers without answers.
+    /// The median and the 99th percentile of the latency in microseconds; NaN without responses.
     pub(crate) fn micros(&mut self) -> [f64; 2] {
         self.nanos.sort_unstable();
         [0.5, 0.99]

@@ -1,4 +1,4 @@
-//! What junk costs: forward-auth with tokens that do not hold, beside the same without any.
+//! The cost of invalid tokens: forward-auth with them, compared with requests without a token.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -9,16 +9,16 @@ use tidegate::testing::Random;
 use super::closed_loop::{self, ClosedLoad, LoadDurations, TurnResult};
 use super::limits::KeySequence;
 use super::process::ServerProcess;
-use super::wire::Dialogue;
+use super::wire::ClientProtocol;
 use super::wire::forward_auth::{Bearer, ForwardAuth, KEY_ID, encoded};
 use super::{ServerBenchError, programs};
 use crate::report::{Bar, Figure, Report, Side};
 use crate::statistics::{median, median_ratio};
 
-/// What tokens that do not hold cost a server with RSA keys.
+/// The cost of invalid tokens for a server with RSA keys.
 ///
-/// Starts Tidegate with two RSA keys of 2,048 bits and asks `/v1/forward-auth` without a token, with junk whose
-/// signature has to be checked, with the same junk again, and with junk that names no key.
+/// Starts Tidegate with two RSA keys of 2,048 bits and calls `/v1/forward-auth` without a token, with invalid tokens whose
+/// signature has to be checked, with the same invalid token again, and with tokens that name no key.
 /// Exit 0: done; 1: a bar was missed (with --check) or measuring failed; 2: bad usage.
 #[derive(Debug, clap::Args)]
 pub(crate) struct TokensArgs {
@@ -28,37 +28,38 @@ pub(crate) struct TokensArgs {
     /// Print JSON instead of tables
     #[arg(long)]
     json: bool,
-    /// Measure less of everything, to try it out; the numbers wobble
+    /// Measure less of everything, for a quick look; the numbers are less stable
     #[arg(long)]
     quick: bool,
-    /// Tidegate's binary; otherwise it is built
+    /// The path of Tidegate's binary; without it, the binary is built
     #[arg(long, value_name = "PATH")]
     bin: Option<PathBuf>,
 }
 
-/// How many times what a request without a token costs, one with junk may.
+/// The largest ratio of the CPU time of a request with an invalid token to one without a token.
 const TIMES_NO_TOKEN: f64 = 2.0;
-/// One request after the other, as the cost of a single one is told; and a server that is never idle, whose requests
-/// share their system calls and are so cheap that a signature weighs more.
+/// One request after the other, for the cost of a single one; and a busy server, whose requests share system calls and
+/// are so cheap that a signature check weighs more.
 const LOADS: [(&str, ClosedLoad); 2] = [
     ("one at a time", ClosedLoad { connections: 1, depth: 1, together: true, awake: true }),
     ("32 at a time", ClosedLoad { connections: 32, depth: 1, together: true, awake: true }),
 ];
-/// Nobody is refused by it.
+/// A policy that denies nothing.
 const POLICY: &str = "version: 1
 limits: [{ name: per-address, key: [ip], sustained: { rate: 10000000, window: second } }]
 ";
 
-/// One thing that is measured in every round.
+/// One kind of token, measured in every round.
 struct Kind {
     what: &'static str,
-    dialogue: fn() -> Box<dyn Dialogue>,
-    /// By load.
+    protocol: fn() -> Box<dyn ClientProtocol>,
+    /// The results for each load.
     turns: [Vec<TurnResult>; LOADS.len()],
 }
 
 fn kinds() -> [Kind; 4] {
-    let kind = |what, dialogue: fn() -> Box<dyn Dialogue>| Kind { what, dialogue, turns: Default::default() };
+    let kind =
+        |what, protocol: fn() -> Box<dyn ClientProtocol>| Kind { what, protocol, turns: Default::default() };
     [
         kind("no token", || Box::new(ForwardAuth::new(Bearer::Nothing))),
         kind("junk, its signature new every time", || Box::new(ForwardAuth::new(Bearer::FreshJunk))),
@@ -67,7 +68,7 @@ fn kinds() -> [Kind; 4] {
     ]
 }
 
-/// Measures, and prints what came out.
+/// Measures, and prints the results.
 pub(crate) fn run(args: &TokensArgs) -> Result<ExitCode, ServerBenchError> {
     let (server, address) = start(&programs::tidegate(args.bin.as_deref())?)?;
     let (rounds, millis) = if args.quick { (3, 300) } else { (7, 700) };
@@ -76,11 +77,11 @@ pub(crate) fn run(args: &TokensArgs) -> Result<ExitCode, ServerBenchError> {
     let mut kinds = kinds();
     for round in 0..rounds {
         eprintln!("measuring: round {} of {rounds}", round + 1);
-        for Kind { what, dialogue, turns, .. } in &mut kinds {
+        for Kind { what, protocol, turns, .. } in &mut kinds {
             let cpu = || server.cpu_nanos();
             for ((_, load), turns) in LOADS.iter().zip(turns) {
                 let turn =
-                    closed_loop::run(address, *dialogue, *load, &mut KeySequence::new(round), spans, &cpu);
+                    closed_loop::run(address, *protocol, *load, &mut KeySequence::new(round), spans, &cpu);
                 turns.push(turn.map_err(|source| ServerBenchError::Talk {
                     host: "tidegate",
                     what,
@@ -110,15 +111,15 @@ fn report(kinds: &[Kind]) -> Report {
         }
     }
     report.notes = vec![
-        "CPU is what all threads of the server's process had, in the kernel and outside",
-        "the client never sleeps, so that the server is not charged for waking it",
+        "CPU is the CPU time of all threads of the server, in user and kernel mode",
+        "the client never sleeps, so that waking it costs the server no CPU time",
         "ratios are medians of the ratios within rounds",
     ];
     report
 }
 
-/// A server with two keys. Nobody has their other halves: a signature that is wrong takes as long to check
-/// whatever the factors are.
+/// A server with two public keys that have no private keys: checking a wrong signature takes the same time for any
+/// modulus.
 fn start(program: &Path) -> Result<(ServerProcess, std::net::SocketAddr), ServerBenchError> {
     let folder = programs::target()?;
     let (policy, settings, jwks) = (

@@ -15,9 +15,9 @@ use trace::Lines;
 
 /// Simulation: a trace of a million requests against three limits, on one core.
 ///
-/// Reading, deciding and writing are all counted; the trace and the decisions are in memory.
-/// Seconds are those that the thread had a processor. The bar is a ratio to a fixed loop over the
-/// same trace, run in turn with it, so that it is the same on a slower machine and on a busy one.
+/// Parsing, deciding and writing are all included; the trace and the decisions are in memory.
+/// Times are CPU seconds of the thread. The bar (threshold) is a ratio to a fixed loop over the same
+/// trace, run in turn with it, so that it is the same on a slow or busy machine.
 /// Exit 0: done; 1: the bar was missed (with --check) or measuring failed; 2: bad usage.
 #[derive(Debug, clap::Args)]
 pub(crate) struct SimulateArgs {
@@ -27,36 +27,36 @@ pub(crate) struct SimulateArgs {
     /// Print JSON instead of tables
     #[arg(long)]
     json: bool,
-    /// How many requests the trace has
+    /// The number of requests in the trace
     #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = RangedU64ValueParser::<u32>::new().range(1_000..=10_000_000))]
     lines: u32,
-    /// How often it is run; the best counts, since others use the machine too
+    /// The number of runs; the fastest counts, because other programs use the machine too
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = RangedU64ValueParser::<usize>::new().range(1..=1_000))]
     rounds: usize,
 }
 
-/// Why there is nothing to report.
+/// Why a measurement failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SpeedError {
-    #[error("the policy that was made up is none: {0}")]
+    #[error("the generated policy is invalid: {0}")]
     Policy(#[from] PolicyError),
-    #[error("the trace that was made up does not run: {0}")]
+    #[error("the generated trace does not run: {0}")]
     Run(#[from] SimulateError),
     #[error("could not write JSON: {0}")]
     Json(#[from] serde_json::Error),
 }
 
-/// How many decisions there must be for each line of the fixed loop. It was 1.5 when this was set, on a machine on which
-/// the loop did 239,000 lines a second.
+/// The least number of decisions per line of the fixed loop. It was 1.5 when this was set, on a machine on which the
+/// loop did 239,000 lines a second.
 const RATIO_LEAST: f64 = 1.2;
 
-/// As many keys as the command has room for by default.
+/// The default number of keys of the command `simulate`.
 const MAX_KEYS: usize = 1_000_000;
 
 const CONTENDER: &str = "tidegate simulate";
 const YARDSTICK: &str = "fixed loop";
 
-/// Measures, and prints what came out.
+/// Measures, and prints the results.
 pub(crate) fn run(args: &SimulateArgs) -> Result<ExitCode, SpeedError> {
     let mut report = Report::default();
     let plain = measure(args, &mut report, "plain lines", Lines::Plain)?;
@@ -103,7 +103,7 @@ fn measure(args: &SimulateArgs, report: &mut Report, label: &str, kind: Lines) -
     Ok(fixed / stored)
 }
 
-/// Seconds of the processor for the whole trace, and how many were denied.
+/// CPU seconds for the whole trace, and the number of denied requests.
 fn run_once(lines: &str, out: impl std::io::Write) -> Result<(f64, u64), SpeedError> {
     let policy = Policy::parse(trace::POLICY)?;
     let watch = CpuWatch::start();

@@ -1,4 +1,4 @@
-//! A trace as a gateway would log it.
+//! A generated trace, as a gateway would log it.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use tidegate::testing::Random;
 
 use crate::random::Zipf;
 
-/// How many users there are; a few ask most of the time.
+/// The number of users; a few of them send most of the requests.
 const USERS: u32 = 20_000;
 
 const ROUTES: [(&str, &str, &str); 8] = [
@@ -20,7 +20,7 @@ const ROUTES: [(&str, &str, &str); 8] = [
     ("DELETE", "/api/v1/videos/17", ""),
 ];
 
-/// Three limits: some users and the login route are over theirs now and then.
+/// Three limits; some users and the login route sometimes exceed them.
 pub(crate) const POLICY: &str = "\
 version: 1
 limits:
@@ -32,16 +32,16 @@ routes:
 - { path: /api/v1/videos/* }
 ";
 
-/// What a line tells.
+/// The fields of a line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Lines {
-    /// What the policy asks for.
+    /// Only those that the policy uses.
     Plain,
-    /// All that a gateway logs, headers included.
+    /// All that a gateway logs, including headers.
     Gateway,
 }
 
-/// So many requests, five a millisecond.
+/// A trace of `count` requests, five per millisecond.
 pub(crate) fn lines(count: usize, kind: Lines) -> String {
     let users = Zipf::new(USERS).draw(count, 7);
     let mut random = Random::new(11);

@@ -1,12 +1,12 @@
-//! A fixed loop to compare with: what anybody would write who wants counts out of a trace. How fast
-//! a machine is, and how busy, shows in both alike, so their ratio is about the engine alone.
+//! A fixed loop to compare with: a simple program that counts requests of a trace. The speed and load of
+//! the machine affect both alike, so their ratio depends only on the engine.
 
 use std::collections::HashMap;
 
 use serde_json::{Value, json};
 
-/// Reads every line as plain JSON, counts by user, by path and overall, and writes what a decision
-/// says. It must stay as it is: the bar of the simulation is measured in it.
+/// Parses every line as plain JSON, counts by user, by path and overall, and writes the fields of a
+/// decision. It must not change: the bar of the simulation is relative to it.
 pub(super) fn run(lines: &str, out: &mut Vec<u8>) -> Result<u64, serde_json::Error> {
     let mut counts: HashMap<String, u64> = HashMap::new();
     let mut denied = 0;

@@ -1,34 +1,35 @@
-//! Charges made now as of a later instant: reservations.
+//! Delayed charges: made now, counted at a later instant.
 //!
-//! Whoever is told to wait may take its place at once: the cost is charged as of
-//! the instant at which it will be there. Until then the limit reads as used up,
-//! for others as for a clock that has stepped back, and their waits begin behind
-//! the reservation. None of this admits more than the limit, whatever the delay.
+//! A caller that was told to wait may charge at once: the cost counts as of the instant at which the limit will
+//! hold it. Until then the limit reads as used up, to other callers as to a clock that has stepped back, and
+//! their waits begin after the delayed charge. No delay, however long, makes the limit admit more than it
+//! should.
 //!
-//! Delay a charge by the wait that its own limit told, and by no more: a longer
-//! delay keeps others waiting for the difference, and a bucket that is full
-//! before the later instant does not remember for whom. So only of charges
-//! delayed no longer than they must be does [`Meter::hand_back`] leave exactly,
-//! and never more than, what would be there without them.
+//! Delay a charge by the wait that its own limit returned, and by no more. A longer delay keeps others waiting
+//! for the difference; and a bucket that is full before the later instant does not store which charge it is
+//! full for. So [`Meter::hand_back`] restores exactly (and never more than) what would be there without the
+//! charge only if the charge was delayed no longer than necessary.
 
 use crate::{Cost, LimitDecision, Meter, Nanos, fixed_window, sliding_window, token_bucket};
 
 impl Meter {
-    /// The instant that a charge made at `now` is counted at: `delay` later, or
-    /// as far ahead as the algorithm can see.
+    /// The instant at which a charge made at `now` with this `delay` is counted: `delay` later, or as far ahead
+    /// as the algorithm can represent.
     pub fn as_of(&self, now: Nanos, delay: Nanos) -> Nanos {
-        now.saturating_add(self.cut(delay))
+        now.saturating_add(self.clamp_delay(delay))
     }
 
-    fn cut(&self, delay: Nanos) -> Nanos {
+    /// The delay, at most as long as the algorithm can represent.
+    fn clamp_delay(&self, delay: Nanos) -> Nanos {
         match self {
             Meter::TokenBucket(_) => delay,
             Meter::SlidingWindow(quota) | Meter::FixedWindow(quota) => delay.min(quota.ahead_max()),
         }
     }
 
-    /// [`Meter::charge`] as of `delay` later. Handing it back is
-    /// [`Meter::hand_back`] with [`Meter::as_of`] as the instant of the charge.
+    /// [`Meter::charge`], counted `delay` later. To hand it back, call [`Meter::hand_back`] with
+    /// [`Meter::as_of`] as the instant of the charge.
+    #[must_use = "the charge counts only once the returned state is stored"]
     pub fn charge_ahead(&self, state: u64, cost: Cost, now: Nanos, delay: Nanos) -> Option<u64> {
         if delay == Nanos::ZERO {
             return self.charge(state, cost, now);
@@ -41,8 +42,8 @@ impl Meter {
         }
     }
 
-    /// What [`Meter::charge_ahead`] would say, with nothing taken: what is left as
-    /// of then, and waits that begin now.
+    /// The decision that [`Meter::charge_ahead`] would lead to, without taking anything: `remaining` is as of
+    /// the later instant, waits begin at `now`.
     pub fn peek_ahead(&self, state: u64, cost: Cost, now: Nanos, delay: Nanos) -> LimitDecision {
         if delay == Nanos::ZERO {
             return self.peek(state, cost, now);
@@ -52,11 +53,10 @@ impl Meter {
             Meter::SlidingWindow(quota) => sliding_window::peek_ahead(state, quota, cost, now, at),
             Meter::TokenBucket(_) | Meter::FixedWindow(_) => self.peek(state, cost, at),
         };
-        decision.told_ahead(self.cut(delay))
+        decision.seen_earlier_by(self.clamp_delay(delay))
     }
 
-    /// The decision on a [`Meter::charge_ahead`], from its outcome, as
-    /// [`Meter::decision`] makes it.
+    /// The decision on a [`Meter::charge_ahead`], from its result, like [`Meter::decision`].
     pub fn decision_ahead(
         &self,
         charged: Result<u64, u64>,
@@ -65,7 +65,9 @@ impl Meter {
         delay: Nanos,
     ) -> LimitDecision {
         match charged {
-            Ok(state) => self.peek(state, Cost::ZERO, self.as_of(now, delay)).told_ahead(self.cut(delay)),
+            Ok(state) => {
+                self.peek(state, Cost::ZERO, self.as_of(now, delay)).seen_earlier_by(self.clamp_delay(delay))
+            }
             Err(state) => self.peek_ahead(state, cost, now, delay),
         }
     }
@@ -89,8 +91,8 @@ mod tests {
         WindowQuota::new(limit, Nanos::MINUTE).unwrap()
     }
 
-    /// Takes its place at the wait it is told, until the limit admits it.
-    fn reserve(meter: &Meter, state: &mut u64, cost: u32, now: Nanos) -> Nanos {
+    /// Charges with the wait of the last denial as the delay, until the limit admits it.
+    fn charge_after_wait(meter: &Meter, state: &mut u64, cost: u32, now: Nanos) -> Nanos {
         let mut delay = Nanos::ZERO;
         loop {
             match meter.charge_ahead(*state, Cost::new(cost), now, delay) {
@@ -99,9 +101,9 @@ mod tests {
                     return delay;
                 }
                 None => {
-                    let told = meter.peek_ahead(*state, Cost::new(cost), now, delay).wait().unwrap();
-                    assert!(told > delay, "{told} after {delay}");
-                    delay = told;
+                    let wait = meter.peek_ahead(*state, Cost::new(cost), now, delay).wait().unwrap();
+                    assert!(wait > delay, "{wait} after {delay}");
+                    delay = wait;
                 }
             }
         }
@@ -111,8 +113,8 @@ mod tests {
     fn reservations_queue_up_in_a_bucket() {
         let meter = Meter::from(Quota::new(10, Nanos::SECOND, 5).unwrap());
         let mut state = meter.charge(0, Cost::new(5), at(0)).unwrap();
-        assert_eq!(reserve(&meter, &mut state, 2, at(0)), span(200));
-        assert_eq!(reserve(&meter, &mut state, 5, at(0)), span(700));
+        assert_eq!(charge_after_wait(&meter, &mut state, 2, at(0)), span(200));
+        assert_eq!(charge_after_wait(&meter, &mut state, 5, at(0)), span(700));
         let others = meter.peek(state, Cost::ONE, at(0));
         assert_eq!((others.remaining, others.wait()), (0, Some(span(800))));
         assert_eq!(meter.peek(state, Cost::ONE, at(750)).wait(), Some(span(50)));
@@ -127,7 +129,7 @@ mod tests {
         for meter in meters {
             let used = meter.charge(0, Cost::new(5), at(100)).unwrap();
             let mut state = used;
-            let delay = reserve(&meter, &mut state, 2, at(200));
+            let delay = charge_after_wait(&meter, &mut state, 2, at(200));
             let back = meter.hand_back(state, Cost::new(2), meter.as_of(at(200), delay), at(300));
             for later in [300, 60_000, 90_000, 120_000] {
                 let (left, before) =
@@ -156,7 +158,7 @@ mod tests {
     fn a_fixed_window_is_full_for_those_before_and_after_a_reservation() {
         let meter = Meter::FixedWindow(windows(10));
         let mut state = meter.charge(0, Cost::new(7), at(0)).unwrap();
-        assert_eq!(reserve(&meter, &mut state, 9, at(1_000)), span(59_000));
+        assert_eq!(charge_after_wait(&meter, &mut state, 9, at(1_000)), span(59_000));
         let left = |state, millis| meter.peek(state, Cost::ONE, at(millis)).remaining;
         assert_eq!((left(state, 1_000), left(state, 60_000), left(state, 120_000)), (1, 1, 10));
         let state = meter.charge(state, Cost::ONE, at(2_000)).unwrap();
@@ -182,8 +184,8 @@ mod tests {
         let quota = LogQuota::new(3, Nanos::SECOND).unwrap();
         let mut log = Log::default();
         let _ = log.take(&quota, Cost::new(3), at(0), LogGrowth::Grow);
-        let reserved = log.take_ahead(&quota, Cost::new(2), at(500), at(1_000), LogGrowth::Grow);
-        assert_eq!((reserved.is_allowed(), reserved.remaining), (true, 1));
+        let delayed = log.take_ahead(&quota, Cost::new(2), at(500), at(1_000), LogGrowth::Grow);
+        assert_eq!((delayed.is_allowed(), delayed.remaining), (true, 1));
         let denied = log.take(&quota, Cost::ONE, at(600), LogGrowth::Grow);
         assert_eq!((denied.remaining, denied.wait()), (0, Some(span(400))));
         assert_eq!(log.peek(&quota, Cost::new(2), at(600)).wait(), Some(span(1_400)));

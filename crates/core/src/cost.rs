@@ -1,21 +1,22 @@
-//! What a request takes from a limit.
+//! The tokens that a request takes from a limit.
 
 use core::fmt;
 use core::num::TryFromIntError;
 
-/// Tokens that one request takes: 0 to 2³²−1. Zero asks without taking.
+/// The number of tokens that one request takes: 0 to 2³²−1. A cost of zero takes nothing and is always
+/// admitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Cost(u32);
 
 impl Cost {
-    /// Takes nothing: a question, always admitted.
+    /// Takes nothing and is always admitted: for reading the state of a limit.
     pub const ZERO: Cost = Cost(0);
-    /// What a request costs unless somebody says otherwise.
+    /// The cost of a request unless another is given.
     pub const ONE: Cost = Cost(1);
     /// The largest cost.
     pub const MAX: Cost = Cost(u32::MAX);
 
-    /// That many tokens.
+    /// A cost of `tokens` tokens.
     pub const fn new(tokens: u32) -> Cost {
         Cost(tokens)
     }
@@ -25,7 +26,7 @@ impl Cost {
         self.0
     }
 
-    /// This many times `other`, at most [`Cost::MAX`].
+    /// The product of both costs, at most [`Cost::MAX`].
     #[must_use]
     pub const fn saturating_mul(self, other: Cost) -> Cost {
         Cost(self.0.saturating_mul(other.0))

@@ -1,28 +1,27 @@
-//! The answer to one charge on one limit.
+//! The result of one charge on one limit.
 
 use core::time::Duration;
 
 use crate::Nanos;
 
-/// Whether the cost was admitted, and when to come back if it was not.
+/// Whether the cost was admitted, and how long to wait if it was not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a cost that was not admitted must not be spent"]
 pub enum Outcome {
     /// Admitted.
     Allowed,
-    /// Not now. Waiting exactly this long, with no other consumption, is
-    /// admitted.
+    /// Denied for now. After exactly this wait, if nothing else is charged meanwhile, it is admitted.
     Denied {
         /// The wait; never zero.
         retry_after: Nanos,
     },
-    /// The cost is above the capacity: no wait will do.
+    /// The cost is above the capacity: no wait helps.
     Never,
 }
 
 impl Outcome {
-    /// How long until the cost is admitted, for those that compute with it: zero when it was admitted, `None` when no
-    /// wait will do. To tell a client, see [`LimitDecision::retry_after`].
+    /// The time until the cost is admitted: zero if it was admitted, `None` if no wait helps. Meant for
+    /// computing with; to answer a client use [`LimitDecision::retry_after`].
     #[inline]
     pub const fn wait(self) -> Option<Nanos> {
         match self {
@@ -33,32 +32,32 @@ impl Outcome {
     }
 }
 
-/// Whether, and when, to ask again.
+/// Whether a request should be repeated, and after how long.
 ///
 /// ```
 /// use tidegate_core::RetryAfter;
 /// use core::time::Duration;
 ///
 /// let text = |retry: RetryAfter| match retry {
-///     RetryAfter::NotDenied => "go on".to_owned(),
-///     RetryAfter::Wait(wait) => format!("ask again in {wait:?}"),
-///     RetryAfter::Never => "ask for less".to_owned(),
+///     RetryAfter::NotDenied => "admitted".to_owned(),
+///     RetryAfter::Wait(wait) => format!("try again in {wait:?}"),
+///     RetryAfter::Never => "the cost is too high".to_owned(),
 /// };
-/// assert_eq!(text(RetryAfter::Wait(Duration::from_millis(100))), "ask again in 100ms");
+/// assert_eq!(text(RetryAfter::Wait(Duration::from_millis(100))), "try again in 100ms");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[must_use]
+#[must_use = "says whether the request was denied"]
 pub enum RetryAfter {
-    /// It was admitted: there is nothing to ask again.
+    /// The request was admitted: there is nothing to repeat.
     NotDenied,
-    /// It was denied. After this wait, with no other consumption, it is admitted.
+    /// The request was denied. After this wait, if nothing else is charged meanwhile, it is admitted.
     Wait(Duration),
-    /// It was denied, and no wait will do, or none is known.
+    /// The request was denied, and no wait helps or none is known.
     Never,
 }
 
 impl RetryAfter {
-    /// From a wait that is zero when admitted, and none when no wait will do.
+    /// Built from a wait as [`Outcome::wait`] returns it, which is ignored if the request was admitted.
     pub fn from_wait(is_allowed: bool, wait: Option<Nanos>) -> RetryAfter {
         match wait {
             _ if is_allowed => RetryAfter::NotDenied,
@@ -67,7 +66,7 @@ impl RetryAfter {
         }
     }
 
-    /// The wait, if waiting helps.
+    /// The wait, if the request was denied and waiting helps.
     pub const fn wait(self) -> Option<Duration> {
         match self {
             RetryAfter::Wait(wait) => Some(wait),
@@ -76,22 +75,20 @@ impl RetryAfter {
     }
 }
 
-/// What a limit says to one charge: the outcome and where the limit stands
-/// after it.
-// Aligned so as not to straddle two cache lines, which would slow down the
-// exchange that follows it by a third.
+/// The result of one charge on one limit: the outcome, and the state of the limit after it.
+// The alignment keeps it within one cache line. A decision that straddles two slows down the
+// compare-exchange that follows it by a third.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a cost that was not admitted must not be spent"]
 #[repr(align(32))]
 pub struct LimitDecision {
-    /// Whether it was admitted.
+    /// Whether the cost was admitted, and how long to wait otherwise.
     pub outcome: Outcome,
-    /// The most that can be taken at once: a bucket's capacity, a window's
-    /// limit.
+    /// The most that can be taken at once: the capacity of a bucket, the limit of a window.
     pub limit: u32,
     /// Whole tokens left, rounded down; never above `limit`.
     pub remaining: u32,
-    /// How long until nothing is used any more.
+    /// The time until nothing counts as used any more.
     pub reset_after: Nanos,
 }
 
@@ -115,14 +112,14 @@ impl LimitDecision {
         self.outcome.wait()
     }
 
-    /// Whether, and when, to ask again.
+    /// Whether a request should be repeated, and after how long.
     #[inline]
     pub fn retry_after(&self) -> RetryAfter {
         RetryAfter::from_wait(self.is_allowed(), self.outcome.wait())
     }
 
-    /// The same told `delay` before its instant: waits are that much longer.
-    pub const fn told_ahead(self, delay: Nanos) -> LimitDecision {
+    /// The same decision as seen `delay` before its instant: every wait is longer by `delay`.
+    pub const fn seen_earlier_by(self, delay: Nanos) -> LimitDecision {
         let outcome = match self.outcome {
             Outcome::Denied { retry_after } => {
                 Outcome::Denied { retry_after: retry_after.saturating_add(delay) }
@@ -134,9 +131,9 @@ impl LimitDecision {
 }
 
 impl LimitDecision {
-    /// Does it speak before the other where both are asked? If any denies, the one
-    /// with the longer wait does (never is the longest); else the one with the
-    /// smaller share remaining.
+    /// Is this the decision to report when both limits apply to a request? If either denies, the denial with
+    /// the longer wait comes first (never is the longest); otherwise the limit with the smaller fraction
+    /// remaining.
     pub fn is_tighter_than(&self, other: &LimitDecision) -> bool {
         match (self.outcome, other.outcome) {
             (Outcome::Allowed, Outcome::Allowed) => self.has_less_left_than(other),
@@ -146,7 +143,7 @@ impl LimitDecision {
         }
     }
 
-    /// Is a smaller share remaining?
+    /// Is a smaller fraction of the limit remaining?
     #[inline]
     pub fn has_less_left_than(&self, other: &LimitDecision) -> bool {
         u64::from(self.remaining) * u64::from(other.limit)
@@ -154,8 +151,8 @@ impl LimitDecision {
     }
 }
 
-/// Which of several decisions speaks for all: the tightest, ties go to the first;
-/// `None` only where there is none.
+/// The index of the decision that is reported for all: the tightest, the first one on a tie. `None` only if
+/// there are no decisions.
 pub fn tightest<'a>(decisions: impl IntoIterator<Item = &'a LimitDecision>) -> Option<usize> {
     let mut best: Option<(usize, &LimitDecision)> = None;
     for (index, decision) in decisions.into_iter().enumerate() {

@@ -1,9 +1,8 @@
-//! Why a quota was refused.
+//! Errors of constructing a quota.
 
 use crate::Nanos;
 
-/// Why the numbers of a quota were refused: each message says what was seen,
-/// what is wanted and what to try.
+/// Why the numbers of a quota are invalid. Each message names the value, the allowed range and what to try.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum QuotaError {
@@ -19,23 +18,23 @@ pub enum QuotaError {
     /// A window beyond 200 years.
     #[error("a window of {window} is longer than 200 years; write the same rate over a shorter one")]
     WindowTooLong {
-        /// The window that was asked for.
+        /// The window given.
         window: Nanos,
     },
     /// More than 10⁹ tokens a second.
     #[error("{tokens} per {window} is faster than 1000000000 per second; lower the rate")]
     TooFast {
-        /// The tokens per window that were asked for.
+        /// The tokens per window given.
         tokens: u64,
-        /// The window that was asked for.
+        /// The window given.
         window: Nanos,
     },
     /// Less than one token in 366 days.
     #[error("{tokens} per {window} is slower than 1 per 366 days; shorten the window")]
     TooSlow {
-        /// The tokens per window that were asked for.
+        /// The tokens per window given.
         tokens: u64,
-        /// The window that was asked for.
+        /// The window given.
         window: Nanos,
     },
     /// A bucket that would take more than 200 years to fill.
@@ -43,29 +42,29 @@ pub enum QuotaError {
         "a capacity of {capacity} takes more than 200 years to fill at this rate; lower it or raise the rate"
     )]
     TooLongToFill {
-        /// The capacity that was asked for.
+        /// The capacity given.
         capacity: u32,
     },
-    /// A window algorithm's limit above what its counters hold.
+    /// The limit of a window algorithm is above what its counters hold.
     #[error(
         "a limit of {limit} per window is above {max}, the most this algorithm counts; use a token bucket"
     )]
     LimitTooLarge {
-        /// The limit that was asked for.
+        /// The limit given.
         limit: u32,
-        /// The most the algorithm counts.
+        /// The highest limit that the algorithm can count.
         max: u32,
     },
-    /// A trusted client's capacity above 2³²−1.
+    /// The capacity for a trusted client is above 2³²−1.
     #[error("a capacity of {capacity} for trusted clients is above 4294967295; lower the capacity")]
     CapacityTooLarge {
-        /// The capacity that came out.
+        /// The capacity after scaling by trust.
         capacity: u64,
     },
-    /// Trust above the whole of it.
+    /// A trust above 100 hundredths.
     #[error("a trust of {hundredths} hundredths is above 100")]
     TrustTooHigh {
-        /// The trust that was asked for.
+        /// The trust given.
         hundredths: u8,
     },
 }

@@ -1,15 +1,15 @@
-//! The fixed window: one counter a window, forgotten at its end.
+//! The fixed window: one counter per window, reset when the window ends.
 //!
-//! Simple, and known for admitting up to twice the limit around a boundary;
-//! prefer a token bucket or a sliding window where that matters. See
-//! [`WindowQuota`] for the word.
+//! Simple, and known to admit up to twice the limit around a window boundary; use a token bucket or a sliding
+//! window where that matters. [`WindowQuota`] describes the state word.
 
 use crate::window::WindowCounts;
 use crate::{Cost, LimitDecision, Nanos, Outcome, WindowQuota};
 
-/// The state after counting `cost`, or `None` if the window has no room for it.
-/// A cost of zero always fits and leaves the state as it is.
+/// The state after counting `cost`, or `None` if the window cannot admit it. A cost of zero always fits and
+/// leaves the state unchanged.
 #[inline(never)]
+#[must_use = "the charge counts only once the returned state is stored"]
 pub fn charge(state: u64, quota: &WindowQuota, cost: Cost, now: Nanos) -> Option<u64> {
     let counts = read(state, quota, now);
     match judge(&counts, quota, cost, now) {
@@ -19,8 +19,7 @@ pub fn charge(state: u64, quota: &WindowQuota, cost: Cost, now: Nanos) -> Option
     }
 }
 
-/// Counts `cost` if the window has room for it. A denial, and a cost of zero,
-/// leaves the state as it is (`None`).
+/// Counts `cost` if the window can admit it. A denial or a cost of zero leaves the state unchanged (`None`).
 pub fn take(state: u64, quota: &WindowQuota, cost: Cost, now: Nanos) -> (LimitDecision, Option<u64>) {
     match charge(state, quota, cost, now) {
         Some(next) => (peek(next, quota, Cost::ZERO, now), (next != state).then_some(next)),
@@ -28,15 +27,16 @@ pub fn take(state: u64, quota: &WindowQuota, cost: Cost, now: Nanos) -> (LimitDe
     }
 }
 
-/// What [`take`] would say, with nothing counted.
+/// The decision that [`take`] would return, without counting anything.
 #[inline(never)]
 pub fn peek(state: u64, quota: &WindowQuota, cost: Cost, now: Nanos) -> LimitDecision {
     let counts = read(state, quota, now);
     standing(&counts, quota, judge(&counts, quota, cost, now), now)
 }
 
-/// [`charge`] as of `at`, which is not before `now`, made at `now`: a reservation.
-/// What is used now is kept beside it until then.
+/// A delayed [`charge`]: made at `now`, counted at `at`, which is not before `now`. What is used now stays
+/// counted beside it until `at`.
+#[must_use = "the charge counts only once the returned state is stored"]
 pub fn charge_ahead(state: u64, quota: &WindowQuota, cost: Cost, now: Nanos, at: Nanos) -> Option<u64> {
     let (here, then) = (read(state, quota, now), read(state, quota, at));
     match judge(&then, quota, cost, at) {
@@ -50,23 +50,25 @@ pub fn charge_ahead(state: u64, quota: &WindowQuota, cost: Cost, now: Nanos, at:
     }
 }
 
-/// Gives `cost` back, never below zero.
+/// Gives `cost` back; the count stops at zero.
+#[must_use = "the new state must be stored"]
 pub fn refund(state: u64, quota: &WindowQuota, cost: Cost, now: Nanos) -> u64 {
     read(state, quota, now).refund(cost.get()).word(quota)
 }
 
-/// Takes back a charge made at `charged_at` as if it had not been made.
+/// Undoes a charge made at `charged_at`, as if it had never been made.
+#[must_use = "the new state must be stored"]
 pub fn hand_back(state: u64, quota: &WindowQuota, cost: Cost, charged_at: Nanos, now: Nanos) -> u64 {
     read(state, quota, now).hand_back(quota, cost.get(), charged_at, now).word(quota)
 }
 
-/// Does nothing count any more? Then forgetting it loses nothing.
+/// Does nothing count any more? Then the state can be dropped without losing anything.
 pub fn is_idle(state: u64, quota: &WindowQuota, now: Nanos) -> bool {
     used(&read(state, quota, now)) == 0
 }
 
-/// What lies before the window does not count, unless a reservation has been made
-/// in a window that is still to come.
+/// The counts that matter at `now`. The previous window does not count, unless a delayed charge lies in a
+/// window that has not begun yet: then `before` holds what counts until that window begins.
 fn read(state: u64, quota: &WindowQuota, now: Nanos) -> WindowCounts {
     let counts = WindowCounts::read(state, quota, now);
     if counts.before == 0 || counts.is_ahead_of(quota, now) {
@@ -76,12 +78,12 @@ fn read(state: u64, quota: &WindowQuota, now: Nanos) -> WindowCounts {
     }
 }
 
-/// Where both windows count, the fuller one decides.
+/// If both windows count, the fuller one decides.
 fn used(counts: &WindowCounts) -> u32 {
     counts.now.max(counts.before)
 }
 
-/// Where both windows count, a cost is counted in both.
+/// If both windows count, the cost is counted in both.
 fn counted(counts: WindowCounts, cost: Cost) -> WindowCounts {
     let before = if counts.before == 0 { 0 } else { counts.before + cost.get() };
     WindowCounts { before, now: counts.now + cost.get(), ..counts }

@@ -1,16 +1,15 @@
 //! The arithmetic of Tidegate: what a limit is and how it decides, exactly.
 //!
-//! Nothing here reads a clock, waits, allocates while deciding (the growing
-//! sliding log apart) or talks to anything. Each algorithm is a pure function
-//! of its state, its numbers, a [`Cost`] and `now`; stores and servers are
-//! built around it. To limit something, start with the crate `tidegate`; come
-//! here to see what it promises, or to build a store of your own.
+//! Nothing here reads a clock, waits, does IO, or allocates while deciding (except a sliding log that grows).
+//! Each algorithm is a set of pure functions of its state, its quota, a [`Cost`] and `now`; stores and servers
+//! are built around them. To limit something, start with the crate `tidegate`; use this crate to look up the
+//! exact guarantees, or to build a store of your own.
 //!
 //! ```
 //! use core::time::Duration;
 //! use tidegate_core::{Cost, Nanos, Quota, RetryAfter, token_bucket};
 //!
-//! // Ten a second, bursts of fifty.
+//! // 10 per second, bursts of 50.
 //! let quota = Quota::new(10, Duration::from_secs(1), 50)?;
 //! let now = Nanos::from_secs(1_800_000_000);
 //!
@@ -18,7 +17,7 @@
 //! let (decision, next) = token_bucket::take(0, &quota, Cost::new(50), now);
 //! assert!(decision.is_allowed());
 //!
-//! // Now it is empty; the next token comes in a tenth of a second.
+//! // Now the bucket is empty; the next token arrives in 100 ms.
 //! let state = next.expect("an admitted cost changes the state");
 //! let (decision, next) = token_bucket::take(state, &quota, Cost::ONE, now);
 //! assert_eq!(decision.retry_after(), RetryAfter::Wait(Duration::from_millis(100)));
@@ -26,16 +25,15 @@
 //! # Ok::<(), tidegate_core::QuotaError>(())
 //! ```
 //!
-//! # Promises
+//! # Guarantees
 //!
-//! With capacity *B* and rate *R*, on a clock rounded down to the quota's own
-//! tick (see [`Quota`]):
+//! With capacity *B* and rate *R*, on a clock rounded down to the quota's own tick (see [`Quota`]):
 //!
-//! - over any span the admitted cost is at most *B + R·t*, and a cost that the
-//!   bucket holds is never denied;
-//! - a denial changes nothing, and tokens never go below zero;
-//! - waiting exactly [`LimitDecision::retry_after`], with no other consumption, is
-//!   admitted; a cost above the capacity says so instead of naming a wait;
+//! - over any time span *t* the admitted cost is at most *B + R·t*, and a cost that the bucket holds is never
+//!   denied;
+//! - a denial changes nothing, and the number of tokens never drops below zero;
+//! - after waiting exactly [`LimitDecision::retry_after`], with no other charge meanwhile, the cost is
+//!   admitted; a cost above the capacity is answered with [`RetryAfter::Never`] instead of a wait;
 //! - a clock that steps back never refills anything.
 
 #![no_std]
@@ -68,7 +66,7 @@ pub use sliding_log::LogQuota;
 pub use time::Nanos;
 pub use window::WindowQuota;
 
-/// The example of the README is tested like those here.
+/// Runs the README's example as a doc test.
 #[cfg(doctest)]
 mod readme {
     #[doc = include_str!("../README.md")]

@@ -1,4 +1,4 @@
-//! One limit, whichever algorithm it uses.
+//! One limit, of any algorithm.
 
 use core::fmt;
 
@@ -9,35 +9,34 @@ use crate::{fixed_window, sliding_window, token_bucket};
 /// How a limit counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Algorithm {
-    /// A sustained rate with bursts.
+    /// A sustained rate, with bursts.
     TokenBucket,
-    /// A count over this window and the fading one before it.
+    /// The count of this window plus the part of the previous one that still weighs.
     SlidingWindow,
-    /// Every admitted request remembered.
+    /// Every admitted request is stored with its instant.
     SlidingLog,
-    /// A counter per window.
+    /// One counter per window.
     FixedWindow,
 }
 
-/// What happens to the tokens when a limit's numbers are edited. A full bucket
-/// stays full whichever is chosen.
+/// What happens to the tokens when a limit's numbers are edited. A full bucket stays full in any case.
 ///
-/// Window algorithms count what was used: `AsIs` keeps the counts, at most the
-/// new limit; `Proportional` keeps their share of the limit. A changed
-/// algorithm, and a changed window length of a window algorithm, start anew.
+/// Window algorithms count what was used: `AsIs` keeps the counts, capped at the new limit; `Proportional`
+/// keeps their fraction of the limit. If the algorithm changes, or the window length of a window algorithm,
+/// counting starts anew.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Carry {
     /// As many tokens as before, at most the new capacity.
     #[default]
     AsIs,
-    /// The same share of the capacity, rounded down.
+    /// The same fraction of the capacity, rounded down.
     Proportional,
     /// Start full.
     Reset,
 }
 
-/// A limit whose state is one 64-bit word, zero for an untouched key.
-// The plain tag costs a word and saves every decision some unpacking.
+/// A limit whose state is one 64-bit word; zero is the state of an untouched key.
+// `repr(u64)` keeps the tag in a word of its own: that costs 8 bytes and saves unpacking it in every decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub enum Meter {
@@ -50,8 +49,8 @@ pub enum Meter {
 }
 
 impl Meter {
-    /// The numbers of a meter that counts in windows: it goes by the wall clock, since its windows begin at round
-    /// times of the day. A token bucket goes by a clock that is steady.
+    /// The quota, if this meter counts in windows. Window meters use the wall clock, since their windows begin
+    /// at round times of the day; a token bucket uses a monotonic clock.
     #[inline(always)]
     pub const fn windows(&self) -> Option<&WindowQuota> {
         match self {
@@ -60,9 +59,10 @@ impl Meter {
         }
     }
 
-    /// The state after taking `cost`, or `None` if it is not there. A cost of
-    /// zero leaves the state as it is.
+    /// The state after taking `cost`, or `None` if the limit cannot admit it. A cost of zero leaves the state
+    /// unchanged.
     #[inline(always)]
+    #[must_use = "the charge counts only once the returned state is stored"]
     pub fn charge(&self, state: u64, cost: Cost, now: Nanos) -> Option<u64> {
         match self {
             Meter::TokenBucket(quota) => token_bucket::charge(state, quota, cost, now),
@@ -71,8 +71,8 @@ impl Meter {
         }
     }
 
-    /// The decision on a [`Meter::charge`], from its outcome: `Ok` with the state
-    /// after it, `Err` with the state that did not hold the cost.
+    /// The decision on a [`Meter::charge`], from its result: `Ok` with the state after the charge, or `Err`
+    /// with the state that could not admit the cost.
     #[inline(always)]
     pub fn decision(&self, charged: Result<u64, u64>, cost: Cost, now: Nanos) -> LimitDecision {
         match charged {
@@ -81,7 +81,7 @@ impl Meter {
         }
     }
 
-    /// Takes `cost` if it is there; `None` leaves the state as it is.
+    /// Takes `cost` if the limit can admit it; `None` means that the state is unchanged.
     pub fn take(&self, state: u64, cost: Cost, now: Nanos) -> (LimitDecision, Option<u64>) {
         match self.charge(state, cost, now) {
             Some(next) => (self.decision(Ok(next), cost, now), (next != state).then_some(next)),
@@ -89,7 +89,7 @@ impl Meter {
         }
     }
 
-    /// What [`Meter::take`] would say, with nothing taken.
+    /// The decision that [`Meter::take`] would return, without taking anything.
     #[inline(always)]
     pub fn peek(&self, state: u64, cost: Cost, now: Nanos) -> LimitDecision {
         match self {
@@ -99,7 +99,8 @@ impl Meter {
         }
     }
 
-    /// Puts `cost` back, never above the capacity.
+    /// Gives `cost` back, never above the capacity.
+    #[must_use = "the new state must be stored"]
     pub fn refund(&self, state: u64, cost: Cost, now: Nanos) -> u64 {
         match self {
             Meter::TokenBucket(quota) => token_bucket::refund(state, quota, cost, now),
@@ -108,7 +109,8 @@ impl Meter {
         }
     }
 
-    /// Takes back a charge made at `charged_at` as if it had not been made.
+    /// Undoes a charge made at `charged_at`, as if it had never been made.
+    #[must_use = "the new state must be stored"]
     pub fn hand_back(&self, state: u64, cost: Cost, charged_at: Nanos, now: Nanos) -> u64 {
         match self {
             Meter::TokenBucket(quota) => token_bucket::hand_back(state, quota, cost, charged_at, now),
@@ -117,7 +119,7 @@ impl Meter {
         }
     }
 
-    /// Is nothing used? Then forgetting the state loses nothing.
+    /// Is nothing used? Then the state can be dropped without losing anything.
     #[inline]
     pub fn is_idle(&self, state: u64, now: Nanos) -> bool {
         match self {
@@ -127,9 +129,9 @@ impl Meter {
         }
     }
 
-    /// The same where the key may be trusted more at any time, by as much as there
-    /// is: `plain` is the capacity without trust. Then what is idle here must be
-    /// idle there too, or whoever finds nothing would be given the difference.
+    /// [`Meter::is_idle`] for a key whose trust may rise up to the maximum at any time; `plain` is the capacity
+    /// without trust. The state must be idle at the highest trust too: were it dropped earlier, a more trusted
+    /// request would find a full bucket and be given the difference.
     #[inline]
     pub fn is_idle_at_any_trust(&self, state: u64, plain: u32, now: Nanos) -> bool {
         match self {
@@ -138,8 +140,8 @@ impl Meter {
         }
     }
 
-    /// How much longer than until it is idle that takes.
-    pub fn idle_later(&self, plain: u32) -> Nanos {
+    /// How much longer [`Meter::is_idle_at_any_trust`] takes than [`Meter::is_idle`].
+    pub fn extra_idle_time(&self, plain: u32) -> Nanos {
         match self {
             Meter::TokenBucket(quota) => {
                 let more = (2 * u64::from(plain)).saturating_sub(u64::from(quota.capacity()));
@@ -149,9 +151,9 @@ impl Meter {
         }
     }
 
-    /// Carries a state over to the same meter at another trust, as of `at`. A
-    /// bucket keeps its tokens, at most that capacity, see
-    /// [`token_bucket::carry_trust`]; windows keep what they counted.
+    /// Carries a state over to the same meter at another trust, as of `at`. A bucket keeps its tokens, at most
+    /// the new capacity (see [`token_bucket::carry_trust`]); windows keep their counts.
+    #[must_use = "the new state must be stored"]
     pub fn carry_trust(&self, state: u64, to: &Meter, at: Nanos) -> u64 {
         match (self, to) {
             (Meter::TokenBucket(from), Meter::TokenBucket(to)) => {
@@ -167,18 +169,19 @@ impl Meter {
         }
     }
 
-    /// How long a state that is carried over at another trust, should it be left
-    /// as it is, takes to hold `cost` there; `None` where that makes no difference.
-    pub fn holds_in(&self, state: u64, cost: Cost, now: Nanos) -> Option<Nanos> {
+    /// The time until a state, if it stays at its own trust, holds `cost` for a charge at another trust; `None`
+    /// for windows, where staying makes no difference.
+    pub fn time_until_held(&self, state: u64, cost: Cost, now: Nanos) -> Option<Nanos> {
         match self {
-            // Only a bucket refills at a rate of its own; counts come to the same
+            // Only a bucket refills at a rate that depends on trust; the counts of a window are the same
             // whenever they are carried over.
-            Meter::TokenBucket(quota) => Some(token_bucket::holds_in(state, quota, cost, now)),
+            Meter::TokenBucket(quota) => Some(token_bucket::time_until_held(state, quota, cost, now)),
             Meter::SlidingWindow(_) | Meter::FixedWindow(_) => None,
         }
     }
 
     /// Carries a state over to the meter that replaces this one at `at`.
+    #[must_use = "the new state must be stored"]
     pub fn carry(&self, state: u64, to: &Meter, carry: Carry, at: Nanos) -> u64 {
         match (self, to, carry) {
             (_, _, Carry::Reset) => 0,
@@ -214,7 +217,7 @@ fn carry_counts(state: u64, from: &WindowQuota, to: &WindowQuota, carry: Carry, 
 /// A limit of any algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
-    /// One whose state is a word.
+    /// A limit whose state is one word.
     Meter(Meter),
     /// A [`sliding_log`](crate::sliding_log), whose state is a list.
     Log(LogQuota),
@@ -241,7 +244,7 @@ impl Limit {
         Limit::Log(quota)
     }
 
-    /// The meter, if its state is a word.
+    /// The meter, if the state is one word.
     #[inline]
     pub const fn meter(&self) -> Option<&Meter> {
         match self {

@@ -1,24 +1,22 @@
-//! The numbers of a token bucket, checked once so that deciding cannot fail.
+//! The quota of a token bucket, checked once so that deciding cannot fail.
 
 use core::fmt;
 
 use crate::reciprocal::{div_floor, fraction, reciprocal, scale_ceil, scale_floor};
 use crate::{Nanos, QuotaError, Rate};
 
-/// A sustained rate and the burst on top of it: what a token bucket enforces.
+/// A sustained rate and a burst on top of it: the numbers of a token bucket.
 ///
-/// Over any span of `t` the bucket admits at most `capacity + rate·t`, and it
-/// never denies a cost that it holds.
+/// Over any span of `t` the bucket admits at most `capacity + rate·t`, and it never denies a cost that it
+/// holds.
 ///
 /// # Its own tick
 ///
-/// A third of a second is no whole number of nanoseconds, so a bucket of three
-/// per second that counted in nanoseconds would drift. Each quota therefore
-/// counts time in a tick of its own, chosen so that *a token is a whole number
-/// of ticks*: with the rate `n` tokens per `w` nanoseconds in lowest terms, the
-/// tick is 1/n ns where instants then still fit 64 bits; otherwise a token is
-/// `ceil(w/n)` ticks, each a little shorter than a nanosecond. `now` is rounded
-/// down to that tick, and from there on everything is exact.
+/// A third of a second is not a whole number of nanoseconds, so a bucket of three per second that counted in
+/// nanoseconds would drift. Each quota therefore counts time in a tick of its own, chosen so that *a token is a
+/// whole number of ticks*: with the rate `n` tokens per `w` nanoseconds in lowest terms, the tick is 1/n ns if
+/// instants then still fit 64 bits; otherwise a token is `ceil(w/n)` ticks, each a little shorter than a
+/// nanosecond. `now` is rounded down to that tick; everything after that is exact.
 #[derive(Clone, Copy, Debug)]
 pub struct Quota {
     rate: Rate,
@@ -27,14 +25,14 @@ pub struct Quota {
     token: u64,
     /// Ticks in a full bucket: `capacity · token`.
     span: u64,
-    /// Most rates divide into whole nanoseconds; theirs need no conversion.
+    /// True for most rates: a tick is a nanosecond, and nothing has to be converted.
     tick_is_nano: bool,
-    /// Ticks in a nanosecond: the whole part, and the rest rounded up.
+    /// Ticks in a nanosecond: the integer part, and the fraction rounded up.
     ticks_whole: u64,
     ticks_part: u128,
     /// Nanoseconds in a tick, rounded down.
     nanos_per_tick: u128,
-    /// For counting whole tokens.
+    /// The reciprocal of `token`, for counting whole tokens.
     per_token: u128,
 }
 
@@ -48,24 +46,23 @@ impl Quota {
     /// use core::time::Duration;
     /// use tidegate_core::Quota;
     ///
-    /// // 6,000 a minute, 600 of them at once.
+    /// // 6,000 per minute, 600 of them at once.
     /// let quota = Quota::new(6_000, Duration::from_secs(60), 600)?;
     /// assert_eq!(quota.capacity(), 600);
     /// # Ok::<(), tidegate_core::QuotaError>(())
     /// ```
     ///
     /// # Errors
-    /// When a number is zero or out of range; see [`Rate::new`]. The bucket
-    /// must fill within [`Quota::FILL_MAX`].
+    /// A number is zero or out of range (see [`Rate::new`]), or the bucket would take longer than
+    /// [`Quota::FILL_MAX`] to fill.
     pub fn new(tokens: u64, window: impl Into<Nanos>, capacity: u32) -> Result<Quota, QuotaError> {
         Quota::from_rate(Rate::new(tokens, window)?, capacity)
     }
 
-    /// The same from a [`Rate`].
+    /// A bucket of `capacity` tokens, refilled at `rate`.
     ///
     /// # Errors
-    /// When the capacity is zero or takes longer than [`Quota::FILL_MAX`] to
-    /// fill.
+    /// The capacity is zero or takes longer than [`Quota::FILL_MAX`] to fill.
     pub const fn from_rate(rate: Rate, capacity: u32) -> Result<Quota, QuotaError> {
         if capacity == 0 {
             return Err(QuotaError::ZeroCapacity);
@@ -81,11 +78,16 @@ impl Quota {
         } else {
             Scale::stretched(n, w)
         };
+        assert!(scale.token > 0, "a token takes at least one tick");
+        let span = match scale.token.checked_mul(capacity as u64) {
+            Some(span) => span,
+            None => panic!("the ticks of a full bucket fit 64 bits"),
+        };
         Ok(Quota {
             rate,
             capacity,
             token: scale.token,
-            span: scale.token * capacity as u64,
+            span,
             tick_is_nano: n == 1,
             ticks_whole: scale.ticks_whole,
             ticks_part: scale.ticks_part,
@@ -94,7 +96,7 @@ impl Quota {
         })
     }
 
-    /// `rate` tokens a second with a burst of as many.
+    /// `rate` tokens per second, and a capacity of `rate`.
     ///
     /// # Errors
     /// As [`Quota::new`].
@@ -102,7 +104,7 @@ impl Quota {
         Quota::of(rate, Nanos::SECOND)
     }
 
-    /// `rate` tokens a minute with a burst of as many.
+    /// `rate` tokens per minute, and a capacity of `rate`.
     ///
     /// # Errors
     /// As [`Quota::new`].
@@ -110,7 +112,7 @@ impl Quota {
         Quota::of(rate, Nanos::MINUTE)
     }
 
-    /// `rate` tokens an hour with a burst of as many.
+    /// `rate` tokens per hour, and a capacity of `rate`.
     ///
     /// # Errors
     /// As [`Quota::new`].
@@ -118,7 +120,7 @@ impl Quota {
         Quota::of(rate, Nanos::HOUR)
     }
 
-    /// `rate` tokens a window with a burst of as many.
+    /// `rate` tokens per window, and a capacity of `rate`.
     const fn of(rate: u32, window: Nanos) -> Result<Quota, QuotaError> {
         match Rate::of(rate as u64, window) {
             Ok(per_window) => Quota::from_rate(per_window, rate),
@@ -126,7 +128,7 @@ impl Quota {
         }
     }
 
-    /// The same rate with another burst.
+    /// The same rate with another capacity.
     ///
     /// # Errors
     /// As [`Quota::from_rate`].
@@ -144,7 +146,7 @@ impl Quota {
         self.capacity
     }
 
-    /// How it counts time, for stores that must count alike elsewhere.
+    /// The tick of this quota, for stores that repeat the arithmetic elsewhere (in Lua, for example).
     pub const fn ticks(&self) -> Ticks {
         if self.ticks_part == 0 {
             Ticks { ticks: self.ticks_whole, nanos: 1, token: self.token }
@@ -159,7 +161,7 @@ impl Quota {
         self.token
     }
 
-    /// Ticks from empty to full.
+    /// Ticks that an empty bucket takes to fill.
     #[inline(always)]
     pub(crate) const fn span(&self) -> u64 {
         self.span
@@ -178,26 +180,26 @@ impl Quota {
         Nanos::new(if self.tick_is_nano { ticks } else { scale_ceil(ticks, self.nanos_per_tick) })
     }
 
-    /// Whole tokens in a level of ticks, which is at most the span.
+    /// Whole tokens in `level` ticks, which is at most the span.
     #[inline(always)]
     pub(crate) const fn tokens_in(&self, level: u64) -> u32 {
         div_floor(level, self.per_token) as u32
     }
 }
 
-/// The tick of a quota: an instant is `floor(nanoseconds · ticks / nanos)` of them, counted from the Unix
-/// epoch, and the state of a bucket is such an instant.
+/// The tick of a quota. An instant is `floor(nanoseconds · ticks / nanos)` ticks after the Unix epoch; the
+/// state of a bucket is such an instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ticks {
-    /// So many ticks…
+    /// This many ticks…
     pub ticks: u64,
-    /// …in so many nanoseconds; one where a nanosecond is a whole number of ticks.
+    /// …in this many nanoseconds; 1 if a nanosecond is a whole number of ticks.
     pub nanos: u64,
     /// Ticks in a token.
     pub token: u64,
 }
 
-/// How a quota counts time.
+/// The conversion factors of a quota's tick.
 struct Scale {
     token: u64,
     ticks_whole: u64,
@@ -206,9 +208,9 @@ struct Scale {
 }
 
 impl Scale {
-    /// A token of `c = ceil(w/n)` ticks: `w` nanoseconds are `n·c` ticks, at
-    /// least `w` of them and fewer than `w + n ≤ 2w`, so that instants need one
-    /// bit more than nanoseconds do: (90 + 200) years twice over is below 2⁶⁴.
+    /// A token of `c = ceil(w/n)` ticks. Then `w` nanoseconds are `n·c` ticks: at least `w` of them and fewer
+    /// than `w + n ≤ 2w`. So an instant in ticks needs one bit more than in nanoseconds, and twice (90 + 200)
+    /// years is below 2⁶⁴.
     const fn stretched(n: u64, w: u64) -> Scale {
         let token = w.div_ceil(n);
         let ticks = n * token;
@@ -222,13 +224,13 @@ const _: () = assert!(
     "every instant of every quota fits 64 bits"
 );
 
-/// `num / den` as a fraction rounded down; one whole is all ones.
+/// `num / den` as a 128-bit binary fraction rounded down; 1 is written as all ones.
 const fn inverse(num: u64, den: u64) -> u128 {
     if num == den { u128::MAX } else { fraction(num, den).0 }
 }
 
 impl PartialEq for Quota {
-    /// The same rate and capacity; the rest follows from them.
+    /// Compares rate and capacity; the other fields follow from them.
     fn eq(&self, other: &Quota) -> bool {
         self.rate == other.rate && self.capacity == other.capacity
     }

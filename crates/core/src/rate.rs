@@ -1,12 +1,12 @@
-//! How fast a limit gives back: tokens per time, as an exact fraction.
+//! Refill rates: tokens per time, as an exact fraction.
 
 use core::cmp::Ordering;
 use core::fmt;
 
 use crate::{Nanos, QuotaError};
 
-/// A rate of `tokens` per `window`, kept in lowest terms: 60 per minute *is*
-/// one per second, and rates over different windows compare exactly.
+/// A rate of `tokens` per `window`, kept in lowest terms: 60 per minute *is* one per second, and rates over
+/// different windows compare exactly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Rate {
     tokens: u64,
@@ -14,26 +14,26 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// The slowest: one token in 366 days.
+    /// The slowest rate: one token in 366 days.
     pub const SLOWEST: Rate = Rate { tokens: 1, nanos: 366 * Nanos::DAY.get() };
-    /// The fastest: 10⁹ tokens a second.
+    /// The fastest rate: 10⁹ tokens per second.
     pub const FASTEST: Rate = Rate { tokens: 1, nanos: 1 };
-    /// The longest window a rate may be written over: 200 years.
+    /// The longest window: 200 years.
     pub const WINDOW_MAX: Nanos = Nanos::new(200 * Nanos::YEAR.get());
-    /// The most nanoseconds a rate may have in lowest terms: a quota's ticks in
-    /// that time, up to twice as many, must fit a word.
+    /// The largest number of nanoseconds in lowest terms: a quota has up to twice as many ticks in that time,
+    /// which must fit 64 bits.
     const COUNTED_MAX: u64 = u64::MAX / 2;
 
     /// `tokens` per `window`.
     ///
     /// # Errors
-    /// When either is zero, the window is longer than [`Rate::WINDOW_MAX`], or
-    /// the rate lies outside [`Rate::SLOWEST`] to [`Rate::FASTEST`].
+    /// Either is zero, the window is longer than [`Rate::WINDOW_MAX`], or the rate is outside [`Rate::SLOWEST`]
+    /// to [`Rate::FASTEST`].
     pub fn new(tokens: u64, window: impl Into<Nanos>) -> Result<Rate, QuotaError> {
         Rate::of(tokens, window.into())
     }
 
-    /// [`Rate::new`] in constants.
+    /// [`Rate::new`] as a `const fn`.
     pub(crate) const fn of(tokens: u64, window: Nanos) -> Result<Rate, QuotaError> {
         let nanos = window.get();
         if tokens == 0 {
@@ -55,15 +55,14 @@ impl Rate {
         Ok(Rate { tokens: tokens / common, nanos: nanos / common })
     }
 
-    /// This many times `num / den`, exactly, for a factor of at least one.
+    /// The rate multiplied by `num / den`, exactly, for a factor of at least one.
     ///
     /// # Errors
-    /// When the rate becomes too fast, or its window, in lowest terms, too long
-    /// to count in.
+    /// The product is too fast, or its window, in lowest terms, is too long to count in.
     pub(crate) const fn times(self, num: u64, den: u64) -> Result<Rate, QuotaError> {
         let common = greatest_common_divisor(num, den);
         let (num, den) = (num / common, den / common);
-        // Both fractions are in lowest terms: what they share lies across.
+        // Both fractions are in lowest terms, so common factors exist only crosswise.
         let (above, below) =
             (greatest_common_divisor(self.tokens, den), greatest_common_divisor(self.nanos, num));
         let nanos = (self.nanos / below) as u128 * (den / above) as u128;
@@ -97,7 +96,7 @@ impl PartialOrd for Rate {
 }
 
 impl Ord for Rate {
-    /// Slower is less; compared as fractions, with nothing rounded.
+    /// Slower is less. Compared as fractions, without rounding.
     fn cmp(&self, other: &Rate) -> Ordering {
         let cross = |a: &Rate, b: &Rate| u128::from(a.tokens) * u128::from(b.nanos);
         cross(self, other).cmp(&cross(other, self))

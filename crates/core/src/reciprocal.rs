@@ -1,13 +1,11 @@
-//! Exact division by a constant, as multiplication.
+//! Exact division by a constant, done as a multiplication.
 //!
-//! A decision needs three quotients by numbers that are fixed when the quota
-//! is made. Each is a multiplication by a 128-bit binary fraction, wide enough
-//! that the result is the true floor or ceiling for every operand that can
-//! occur; the reasons stand beside each function and the tests compare them
-//! with plain division at the extremes.
+//! A decision needs three quotients whose divisors are fixed when the quota is made. Each is computed by
+//! multiplying with a 128-bit binary fraction, which is wide enough that the result is the true floor or
+//! ceiling for every operand that can occur. The proof is beside each function; the tests compare with plain
+//! division at the extremes.
 
-/// `floor(num · 2¹²⁸ / den)` and whether something was cut off, for
-/// `num < den`.
+/// `floor(num · 2¹²⁸ / den)`, and whether the result was rounded, for `num < den`.
 pub(crate) const fn fraction(num: u64, den: u64) -> (u128, bool) {
     assert!(num < den, "a proper fraction");
     let den = den as u128;
@@ -18,7 +16,7 @@ pub(crate) const fn fraction(num: u64, den: u64) -> (u128, bool) {
     (high << 64 | low, rest != 0)
 }
 
-/// The top 64 and the low 128 bits of the 192-bit product.
+/// The upper 64 and the lower 128 bits of the 192-bit product.
 #[inline(always)]
 const fn mul_wide(x: u64, fraction: u128) -> (u64, u128) {
     let low = (x as u128) * (fraction as u64 as u128);
@@ -26,20 +24,20 @@ const fn mul_wide(x: u64, fraction: u128) -> (u64, u128) {
     ((high >> 64) as u64, high << 64 | low as u64 as u128)
 }
 
-/// `floor(x · num / den)` by a fraction that was rounded up.
+/// `floor(x · num / den)`, with the fraction rounded up.
 ///
-/// Exact while `x ≤ 2⁶³` and `den < 2⁶⁵`: the excess is below `x · 2⁻¹²⁸`,
-/// less than `1/den`, the least that is missing to the next integer.
+/// Exact while `x ≤ 2⁶³` and `den < 2⁶⁵`: the result is too large by less than `x · 2⁻¹²⁸`, which is less than
+/// `1/den`, and an exact quotient that is not whole is at least `1/den` below the next integer.
 #[inline(always)]
 pub(crate) const fn scale_floor(x: u64, rounded_up: u128) -> u64 {
     mul_wide(x, rounded_up).0
 }
 
-/// `ceil(x · num / den)` by a fraction that was rounded down.
+/// `ceil(x · num / den)`, with the fraction rounded down.
 ///
-/// Exact for every `x`: the shortfall is below `x · 2⁻¹²⁸ < 2⁻⁶⁴`, and a
-/// quotient that is not whole lies at least `1/den > 2⁻⁶⁴` above its floor.
-/// One whole (`num = den`) is written as `2¹²⁸ − 1`, with the same shortfall.
+/// Exact for every `x`: the result is too small by less than `x · 2⁻¹²⁸ < 2⁻⁶⁴`, and an exact quotient that is
+/// not whole is at least `1/den > 2⁻⁶⁴` above its floor. The fraction 1 (`num = den`) is written as `2¹²⁸ − 1`,
+/// which is too small by no more than that.
 #[inline(always)]
 pub(crate) const fn scale_ceil(x: u64, rounded_down: u128) -> u64 {
     let (whole, rest) = mul_wide(x, rounded_down);
@@ -53,15 +51,15 @@ pub(crate) const fn reciprocal(den: u64) -> u128 {
 
 /// `floor(x / den)` by `reciprocal(den)`, for `x < 2⁶⁴ − 1` and any `den ≥ 1`.
 ///
-/// With `2¹²⁸ − 1 = r·den + e`, `(x+1)·r / 2¹²⁸` falls short of `(x+1)/den` by
-/// at most `2⁶⁴·den / (den·2¹²⁸) = 2⁻⁶⁴ < 1/den`, so it never drops below
-/// `floor(x/den)`, and being below `(x+1)/den` it never reaches the next.
+/// With `2¹²⁸ − 1 = r·den + e`, the product `(x+1)·r / 2¹²⁸` is below `(x+1)/den` by at most `2⁶⁴·den /
+/// (den·2¹²⁸) = 2⁻⁶⁴ < 1/den`. So it is never below `floor(x/den)`; and since it is below `(x+1)/den`, it never
+/// reaches the next integer.
 #[inline(always)]
 pub(crate) const fn div_floor(x: u64, reciprocal: u128) -> u64 {
     mul_wide(x + 1, reciprocal).0
 }
 
-/// `part / den` for `part ≤ den` in units of 2⁻⁶⁴, at most two of them short.
+/// `part / den` for `part ≤ den`, in units of 2⁻⁶⁴; too small by at most two units.
 #[inline(always)]
 pub(crate) const fn portion(part: u64, reciprocal: u128) -> u64 {
     let low = (part as u128) * (reciprocal as u64 as u128);

@@ -1,9 +1,8 @@
-//! The sliding log: every admitted cost with its instant, exact over any span.
+//! The sliding log: stores every admitted cost with its instant, and is exact over any span.
 //!
-//! What was admitted at `s` counts until `s + window`, so the cost admitted in
-//! any `(t − window, t]` is at most the limit. The price is memory: 16 bytes
-//! for each instant at which something was admitted and still counts, at most
-//! `limit` of them, 160 kB for the largest limit.
+//! A cost admitted at `s` counts until `s + window`, so the cost admitted in any `(t − window, t]` is at most
+//! the limit. That takes memory: 16 bytes for each instant at which something was admitted that still counts,
+//! at most `limit` of them, 160 kB for the largest limit.
 
 use alloc::collections::VecDeque;
 use core::fmt;
@@ -18,14 +17,14 @@ pub struct LogQuota {
 }
 
 impl LogQuota {
-    /// The largest limit: each admitted request is remembered.
+    /// The largest limit, since each admitted request is stored.
     pub const LIMIT_MAX: u32 = 10_000;
 
     /// At most `limit` in any span of `window`.
     ///
     /// # Errors
-    /// When a number is zero, the limit is above [`LogQuota::LIMIT_MAX`], or the
-    /// rate is out of range; see [`Rate::new`].
+    /// A number is zero, the limit is above [`LogQuota::LIMIT_MAX`], or the rate is out of range; see
+    /// [`Rate::new`].
     pub fn new(limit: u32, window: impl Into<Nanos>) -> Result<LogQuota, QuotaError> {
         let window = window.into();
         if limit > LogQuota::LIMIT_MAX {
@@ -35,7 +34,7 @@ impl LogQuota {
         Ok(LogQuota { limit, window })
     }
 
-    /// The most that any window admits.
+    /// The most that is admitted in any span of the window's length.
     pub const fn limit(&self) -> u32 {
         self.limit
     }
@@ -52,20 +51,20 @@ impl fmt::Display for LogQuota {
     }
 }
 
-/// What was admitted at one instant.
+/// The cost admitted at one instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Entry {
     at: Nanos,
     tokens: u32,
 }
 
-/// May a log take one more entry, or must it make do with those it has?
+/// Whether a log may allocate one more entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogGrowth {
-    /// It may grow.
+    /// The log may grow.
     Grow,
-    /// It may not: the newest entry, if there is one, takes the cost and counts
-    /// from now, which can only deny more, never admit more.
+    /// The log may not grow: the newest entry, if there is one, takes the cost and its instant becomes `now`.
+    /// That can only deny more, never admit more.
     Full,
 }
 
@@ -77,61 +76,60 @@ pub struct Log {
 }
 
 impl Log {
-    /// A log of what was admitted, oldest first.
+    /// A log with the given admitted costs, oldest first.
     pub fn from_entries(entries: impl IntoIterator<Item = (Nanos, u32)>) -> Log {
         let entries: VecDeque<Entry> = entries.into_iter().map(|(at, tokens)| Entry { at, tokens }).collect();
         let total = entries.iter().map(|entry| u64::from(entry.tokens)).sum();
         Log { entries, total }
     }
 
-    /// What was admitted and when, oldest first.
+    /// The admitted costs with their instants, oldest first.
     pub fn entries(&self) -> impl Iterator<Item = (Nanos, u32)> + '_ {
         self.entries.iter().map(|entry| (entry.at, entry.tokens))
     }
 
-    /// How many entries it holds, 16 bytes each.
+    /// The number of entries, of 16 bytes each.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Does it hold nothing? Then forgetting it loses nothing.
+    /// Does it hold nothing? Then it can be dropped without losing anything.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Counts `cost` if there is room for it; otherwise only forgets what no
-    /// longer counts.
-    pub fn take(&mut self, quota: &LogQuota, cost: Cost, now: Nanos, room: LogGrowth) -> LimitDecision {
-        self.take_ahead(quota, cost, now, now, room)
+    /// Counts `cost` if the limit can admit it; otherwise only drops the entries that no longer count.
+    pub fn take(&mut self, quota: &LogQuota, cost: Cost, now: Nanos, growth: LogGrowth) -> LimitDecision {
+        self.take_ahead(quota, cost, now, now, growth)
     }
 
-    /// [`Log::take`] as of `at`, which is not before `now`, made at `now`: a
-    /// reservation, which counts from now on. The decision's waits begin at `at`.
+    /// A delayed [`Log::take`]: made at `now`, counted at `at`, which is not before `now`. The entry uses up
+    /// the limit from `now` on. The waits in the decision begin at `at`.
     pub fn take_ahead(
         &mut self,
         quota: &LogQuota,
         cost: Cost,
         now: Nanos,
         at: Nanos,
-        room: LogGrowth,
+        growth: LogGrowth,
     ) -> LimitDecision {
         let at = at.min(Nanos::END);
         self.forget(quota, now);
         let outcome = self.judge(quota, cost, at, self.expired(quota, at));
         if outcome == Outcome::Allowed && cost > Cost::ZERO {
-            self.push(cost.get(), at, room);
+            self.push(cost.get(), at, growth);
         }
         self.standing(quota, outcome, at, self.expired(quota, at))
     }
 
-    /// What [`Log::take`] would say, with nothing counted.
+    /// The decision that [`Log::take`] would return, without counting anything.
     pub fn peek(&self, quota: &LogQuota, cost: Cost, now: Nanos) -> LimitDecision {
         let now = now.min(Nanos::END);
         let expired = self.expired(quota, now);
         self.standing(quota, self.judge(quota, cost, now, expired), now, expired)
     }
 
-    /// Gives `cost` back from the newest entries, never below zero.
+    /// Gives `cost` back from the newest entries; the count stops at zero.
     pub fn refund(&mut self, cost: Cost) {
         let mut tokens = cost.get();
         while let Some(newest) = self.entries.back_mut().filter(|_| tokens > 0) {
@@ -145,7 +143,7 @@ impl Log {
         }
     }
 
-    /// Takes back a charge made at `charged_at`, if it can still be told apart.
+    /// Undoes a charge made at `charged_at`, if an entry of that instant still holds the cost.
     pub fn hand_back(&mut self, cost: Cost, charged_at: Nanos) {
         let charged_at = charged_at.min(Nanos::END);
         let found = self.entries.iter().rposition(|e| e.at == charged_at && e.tokens >= cost.get());
@@ -158,7 +156,7 @@ impl Log {
         }
     }
 
-    /// Forgets what no longer counts.
+    /// Drops the entries that no longer count.
     pub fn forget(&mut self, quota: &LogQuota, now: Nanos) {
         let now = now.min(Nanos::END);
         for _ in 0..self.expired(quota, now) {
@@ -167,7 +165,7 @@ impl Log {
         }
     }
 
-    /// Multiplies every cost by `to / from`, the running sum rounded up.
+    /// Multiplies every cost by `to / from`; the running sum is rounded up.
     pub fn scale(&mut self, from: u32, to: u32) {
         let (mut before, mut after) = (0_u64, 0_u64);
         for entry in &mut self.entries {
@@ -180,17 +178,17 @@ impl Log {
         self.entries.retain(|entry| entry.tokens > 0);
     }
 
-    /// When the newest entry stops counting; `now` if there is none.
+    /// When the newest entry stops counting; `now` if the log is empty.
     pub fn empty_at(&self, quota: &LogQuota, now: Nanos) -> Nanos {
         self.entries.back().map_or(now, |newest| newest.at.saturating_add(quota.window)).max(now)
     }
 
-    /// A clock that has stepped back counts from the newest entry on: nothing
-    /// stops counting earlier for it.
-    fn push(&mut self, tokens: u32, now: Nanos, room: LogGrowth) {
+    /// If the clock has stepped back, the cost is added to the newest entry, so that nothing stops counting
+    /// earlier.
+    fn push(&mut self, tokens: u32, now: Nanos, growth: LogGrowth) {
         self.total += u64::from(tokens);
         match self.entries.back_mut() {
-            Some(newest) if newest.at >= now || room == LogGrowth::Full => {
+            Some(newest) if newest.at >= now || growth == LogGrowth::Full => {
                 newest.at = newest.at.max(now);
                 newest.tokens += tokens;
             }

@@ -1,15 +1,15 @@
-//! The sliding window: the count of this window plus what the one before it
-//! still weighs.
+//! The sliding window: the count of this window plus the weight of the one before it.
 //!
-//! A cost is admitted iff `before·(1 − progress) + now + cost ≤ limit`,
-//! compared as integers with nothing rounded. See [`WindowQuota`] for the word.
+//! A cost is admitted if and only if `before·(1 − progress) + now + cost ≤ limit`, compared as integers without
+//! rounding. [`WindowQuota`] describes the state word.
 
 use crate::window::WindowCounts;
 use crate::{Cost, LimitDecision, Nanos, Outcome, WindowQuota};
 
-/// The state after counting `cost`, or `None` if the window has no room for it.
-/// A cost of zero always fits and leaves the state as it is.
+/// The state after counting `cost`, or `None` if the window cannot admit it. A cost of zero always fits and
+/// leaves the state unchanged.
 #[inline(never)]
+#[must_use = "the charge counts only once the returned state is stored"]
 pub fn charge(state: u64, quota: &WindowQuota, cost: Cost, now: Nanos) -> Option<u64> {
     let counts = WindowCounts::read(state, quota, now);
     match judge(&counts, quota, cost, now) {
@@ -19,8 +19,7 @@ pub fn charge(state: u64, quota: &WindowQuota, cost: Cost, now: Nanos) -> Option
     }
 }
 
-/// Counts `cost` if the window has room for it. A denial, and a cost of zero,
-/// leaves the state as it is (`None`).
+/// Counts `cost` if the window can admit it. A denial or a cost of zero leaves the state unchanged (`None`).
 pub fn take(state: u64, quota: &WindowQuota, cost: Cost, now: Nanos) -> (LimitDecision, Option<u64>) {
     match charge(state, quota, cost, now) {
         Some(next) => (peek(next, quota, Cost::ZERO, now), (next != state).then_some(next)),
@@ -28,15 +27,16 @@ pub fn take(state: u64, quota: &WindowQuota, cost: Cost, now: Nanos) -> (LimitDe
     }
 }
 
-/// What [`take`] would say, with nothing counted.
+/// The decision that [`take`] would return, without counting anything.
 #[inline(never)]
 pub fn peek(state: u64, quota: &WindowQuota, cost: Cost, now: Nanos) -> LimitDecision {
     let counts = WindowCounts::read(state, quota, now);
     standing(&counts, quota, judge(&counts, quota, cost, now), now)
 }
 
-/// [`charge`] as of `at`, which is not before `now`, made at `now`: a reservation.
-/// Whoever asks before `at` finds no more room for it.
+/// A delayed [`charge`]: made at `now`, counted at `at`, which is not before `now`. It uses up the window for
+/// requests before `at` too.
+#[must_use = "the charge counts only once the returned state is stored"]
 pub fn charge_ahead(state: u64, quota: &WindowQuota, cost: Cost, now: Nanos, at: Nanos) -> Option<u64> {
     let counts = read_ahead(state, quota, now, at);
     match judge(&counts, quota, cost, at) {
@@ -46,14 +46,14 @@ pub fn charge_ahead(state: u64, quota: &WindowQuota, cost: Cost, now: Nanos, at:
     }
 }
 
-/// What [`charge_ahead`] would say, with nothing counted; its waits begin at `at`.
+/// The decision on [`charge_ahead`], without counting anything; its waits begin at `at`.
 pub fn peek_ahead(state: u64, quota: &WindowQuota, cost: Cost, now: Nanos, at: Nanos) -> LimitDecision {
     let counts = read_ahead(state, quota, now, at);
     standing(&counts, quota, judge(&counts, quota, cost, at), at)
 }
 
-/// The counts as of `at`. The word has no room for what fades until a later
-/// window begins, so all that counts now is taken to fade in that window.
+/// The counts as of `at`. The word has no bits for the counts that fade before a later window begins, so
+/// everything that counts now is treated as fading in that later window.
 fn read_ahead(state: u64, quota: &WindowQuota, now: Nanos, at: Nanos) -> WindowCounts {
     let (here, then) = (WindowCounts::read(state, quota, now), WindowCounts::read(state, quota, at));
     if here.number == then.number {
@@ -62,24 +62,26 @@ fn read_ahead(state: u64, quota: &WindowQuota, now: Nanos, at: Nanos) -> WindowC
     WindowCounts { before: then.before.max(used(&here, quota).min(quota.count_max())), ..then }
 }
 
-/// Gives `cost` back from the newest counts, never below zero.
+/// Gives `cost` back from the newest counts, which stop at zero.
+#[must_use = "the new state must be stored"]
 pub fn refund(state: u64, quota: &WindowQuota, cost: Cost, now: Nanos) -> u64 {
     WindowCounts::read(state, quota, now).refund(cost.get()).word(quota)
 }
 
-/// Takes back a charge made at `charged_at` as if it had not been made.
+/// Undoes a charge made at `charged_at`, as if it had never been made.
+#[must_use = "the new state must be stored"]
 pub fn hand_back(state: u64, quota: &WindowQuota, cost: Cost, charged_at: Nanos, now: Nanos) -> u64 {
     WindowCounts::read(state, quota, now).hand_back(quota, cost.get(), charged_at, now).word(quota)
 }
 
-/// Does nothing count any more? Then forgetting it loses nothing.
+/// Does nothing count any more? Then the state can be dropped without losing anything.
 pub fn is_idle(state: u64, quota: &WindowQuota, now: Nanos) -> bool {
     let counts = WindowCounts::read(state, quota, now);
     counts.before == 0 && counts.now == 0
 }
 
-/// Who was trusted more may have used more than the limit: all of it stays
-/// counted, and each window weighs at most the limit.
+/// A key that had more trust earlier may have used more than the limit: all of it stays counted, but each
+/// window weighs at most the limit.
 fn judge(counts: &WindowCounts, quota: &WindowQuota, cost: Cost, now: Nanos) -> Outcome {
     let (counts, now) = (&counts.capped(quota.limit()), now.min(Nanos::END));
     if cost == Cost::ZERO {
@@ -102,7 +104,7 @@ fn judge(counts: &WindowCounts, quota: &WindowQuota, cost: Cost, now: Nanos) -> 
 fn admits_at(counts: &WindowCounts, quota: &WindowQuota, cost: Cost) -> Nanos {
     let room = quota.limit() - cost.get();
     if counts.now <= room {
-        // It fits once the window before has faded enough.
+        // It fits once the previous window has faded enough.
         let faded = fades_to(counts.before, room - counts.now, quota.length().get());
         counts.start(quota).saturating_add(Nanos::new(faded))
     } else {
@@ -112,15 +114,15 @@ fn admits_at(counts: &WindowCounts, quota: &WindowQuota, cost: Cost) -> Nanos {
     }
 }
 
-/// How far into a window `before` weighs at most `room`, for `before > room`:
-/// `length − floor(room·length / before)`, by 64-bit divisions alone.
+/// How far into a window the count `before` has faded to `room`, for `before > room`: `length −
+/// floor(room·length / before)`, with 64-bit divisions only.
 fn fades_to(before: u32, room: u32, length: u64) -> u64 {
     let (before, room) = (u64::from(before), u64::from(room));
     length - (room * (length / before) + room * (length % before) / before)
 }
 
-/// What counts, rounded up: the weight before is rounded up, as what has faded of
-/// it is rounded down.
+/// The used tokens, rounded up: the faded part of the previous window is rounded down, so the part that still
+/// weighs is rounded up.
 fn used(counts: &WindowCounts, quota: &WindowQuota) -> u32 {
     counts.now + (counts.before - quota.share(counts.before, counts.elapsed))
 }

@@ -3,17 +3,16 @@
 use core::fmt;
 use core::time::Duration;
 
-/// Whole nanoseconds: an instant counted from the Unix epoch, or a span.
+/// Whole nanoseconds: an instant counted from the Unix epoch, or a span of time.
 ///
-/// Nothing in this crate reads a clock; every decision takes `now` from its
-/// caller. Instants are meaningful up to [`Nanos::END`], ninety years after
-/// the epoch; a later `now` is read as `END`, so that no sum of an instant and
-/// a time to fill can overflow.
+/// Nothing in this crate reads a clock; every decision takes `now` from its caller. Instants are valid up to
+/// [`Nanos::END`], ninety years after the epoch; a later `now` is read as `END`, so that an instant plus a fill
+/// time cannot overflow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Nanos(u64);
 
 impl Nanos {
-    /// The epoch, and the empty span.
+    /// The Unix epoch, and the empty span.
     pub const ZERO: Nanos = Nanos(0);
     /// One millisecond.
     pub const MILLISECOND: Nanos = Nanos(1_000_000);
@@ -29,20 +28,20 @@ impl Nanos {
     pub const YEAR: Nanos = Nanos(8_766 * Nanos::HOUR.0);
     /// The last instant: ninety years after the epoch.
     pub const END: Nanos = Nanos(90 * Nanos::YEAR.0);
-    /// The longest span that can be said.
+    /// The longest span that can be represented.
     pub const MAX: Nanos = Nanos(u64::MAX);
 
-    /// That many nanoseconds.
+    /// A number of nanoseconds.
     pub const fn new(nanos: u64) -> Nanos {
         Nanos(nanos)
     }
 
-    /// That many milliseconds, or [`Nanos::MAX`] if they are too many.
+    /// A number of milliseconds, at most [`Nanos::MAX`].
     pub const fn from_millis(millis: u64) -> Nanos {
         Nanos(millis.saturating_mul(Nanos::MILLISECOND.0))
     }
 
-    /// That many seconds, or [`Nanos::MAX`] if they are too many.
+    /// A number of seconds, at most [`Nanos::MAX`].
     pub const fn from_secs(secs: u64) -> Nanos {
         Nanos(secs.saturating_mul(Nanos::SECOND.0))
     }
@@ -52,7 +51,7 @@ impl Nanos {
         self.0
     }
 
-    /// Whole milliseconds, rounded up: a wait told in these is never too short.
+    /// Whole milliseconds, rounded up, so that a wait printed in milliseconds is never too short.
     pub const fn as_millis_ceil(self) -> u64 {
         self.0.div_ceil(Nanos::MILLISECOND.0)
     }
@@ -62,13 +61,13 @@ impl Nanos {
         self.0.div_ceil(Nanos::SECOND.0)
     }
 
-    /// The sum, or [`Nanos::MAX`].
+    /// The sum, at most [`Nanos::MAX`].
     #[must_use]
     pub const fn saturating_add(self, other: Nanos) -> Nanos {
         Nanos(self.0.saturating_add(other.0))
     }
 
-    /// The difference, or zero where `other` is later.
+    /// The difference, or zero if `other` is later.
     #[must_use]
     pub const fn saturating_sub(self, other: Nanos) -> Nanos {
         Nanos(self.0.saturating_sub(other.0))
@@ -76,7 +75,7 @@ impl Nanos {
 }
 
 impl From<Duration> for Nanos {
-    /// Saturates at [`Nanos::MAX`], some 584 years.
+    /// Saturates at [`Nanos::MAX`], about 584 years.
     fn from(span: Duration) -> Nanos {
         Nanos(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX))
     }
@@ -89,7 +88,7 @@ impl From<Nanos> for Duration {
 }
 
 impl fmt::Display for Nanos {
-    /// As a person would say it: `1.5s`, `100ms`, `2µs`.
+    /// In the largest fitting unit: `1.5s`, `100ms`, `2µs`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&Duration::from(*self), f)
     }

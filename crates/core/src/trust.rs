@@ -1,17 +1,15 @@
-//! A limit for somebody who is trusted: more at once, and a little faster.
+//! Limits for trusted clients: a higher capacity and a slightly faster rate.
 //!
-//! Trust is told in whole hundredths *t*. Capacities, and the limits of windows
-//! and logs, are multiplied by `(100 + t)/100` and rounded down; a rate is
-//! multiplied by `(200 + t)/200`, exactly.
+//! Trust is a whole number of hundredths *t*. Capacities, and the limits of windows and logs, are multiplied by
+//! `(100 + t)/100` and rounded down; a rate is multiplied by `(200 + t)/200`, exactly.
 
 use crate::{Limit, LogQuota, Meter, Quota, QuotaError, WindowQuota};
 
 impl Limit {
-    /// The most trust there is, in hundredths.
+    /// The highest trust, in hundredths.
     pub const TRUST_MAX: u8 = 100;
 
-    /// The same limit for somebody trusted by so many hundredths. With none it
-    /// is the limit itself.
+    /// The same limit for a client with this trust. A trust of zero gives the limit itself.
     ///
     /// ```
     /// use tidegate_core::{Limit, Nanos, Quota};
@@ -21,9 +19,8 @@ impl Limit {
     /// ```
     ///
     /// # Errors
-    /// When `hundredths` are more than [`Limit::TRUST_MAX`], or the numbers leave
-    /// the range of their algorithm. A limit that can be scaled by 100 can be
-    /// scaled by less too, unless its rate, in lowest terms, is over a window of
+    /// `hundredths` is above [`Limit::TRUST_MAX`], or a number leaves the range of its algorithm. A limit that
+    /// can be scaled to 100 can also be scaled to less, unless its rate, in lowest terms, is over a window of
     /// more than 1.4 years.
     pub fn trusted(&self, hundredths: u8) -> Result<Limit, QuotaError> {
         if hundredths > Limit::TRUST_MAX {
@@ -52,7 +49,7 @@ fn window(quota: &WindowQuota, hundredths: u8) -> Result<WindowQuota, QuotaError
     WindowQuota::new(grown(quota.limit(), hundredths), quota.length())
 }
 
-/// The limit of a window or a log is at most a million: no product overflows.
+/// The limit of a window or a log is at most a million, so the product cannot overflow.
 const fn grown(limit: u32, hundredths: u8) -> u32 {
     limit * (100 + hundredths as u32) / 100
 }

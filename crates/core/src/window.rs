@@ -1,43 +1,42 @@
-//! Counting in aligned windows: the numbers, and the word they share.
+//! Counting in aligned windows: the quota, and the state word of both window algorithms.
 
 use core::fmt;
 
 use crate::reciprocal::{div_floor, portion, reciprocal};
 use crate::{Nanos, QuotaError, Rate};
 
-/// At most `limit` per window of a given length: what `sliding_window` and
-/// `fixed_window` enforce. Windows begin at multiples of their length.
+/// At most `limit` per window of a given length: the numbers of `sliding_window` and `fixed_window`. Windows
+/// begin at multiples of their length.
 ///
 /// # The word
 ///
-/// Both algorithms keep `window number | count before | count now` in 64 bits.
-/// A count takes as many bits as twice the limit needs (20 at most), the number
-/// has the rest, at least 24: a key that was trusted may have used up to twice the
-/// limit, and what it used stays counted when it is trusted less. Where every window up to [`Nanos::END`] can be told
-/// apart, any step back of the clock is recognised. Where it cannot (a limit of
-/// 10⁶ over windows shorter than some three minutes), the number wraps: a step
-/// back of up to a minute is recognised, and a count that nobody touched for a
-/// whole turn of 2²⁴ windows or more may be taken for a current one, which can
-/// only deny, and for no longer than a minute and two windows.
+/// Both algorithms store `window number | count before | count now` in 64 bits. A count has as many bits as
+/// twice the limit needs (20 at most), because a trusted key may have used up to twice the limit and keeps that
+/// count when its trust drops. The window number has the remaining bits, at least 24.
+///
+/// If those are enough to tell apart all windows up to [`Nanos::END`], any step back of the clock is
+/// recognised. If not (a limit of 10⁶ over windows shorter than about three minutes), the number wraps: a step
+/// back of up to a minute is recognised, and a count that was not touched for a whole cycle of 2²⁴ windows or
+/// more may be taken for a current one. That can only deny, and for no longer than a minute and two windows.
 #[derive(Clone, Copy, Debug)]
 pub struct WindowQuota {
     limit: u32,
     length: Nanos,
     count_bits: u32,
-    /// How many windows a stored number that wraps may lie ahead of `now`.
+    /// If the number wraps: how many windows a stored number may be ahead of `now`.
     steps_back: Option<u64>,
     per_length: u128,
 }
 
 impl WindowQuota {
-    /// The largest limit: two counts and a window number must fit a word.
+    /// The largest limit: two counts and a window number must fit into a word.
     pub const LIMIT_MAX: u32 = 1_000_000;
 
     /// At most `limit` in each window of `length`.
     ///
     /// # Errors
-    /// When a number is zero, the limit is above [`WindowQuota::LIMIT_MAX`], or
-    /// the rate is out of range; see [`Rate::new`].
+    /// A number is zero, the limit is above [`WindowQuota::LIMIT_MAX`], or the rate is out of range; see
+    /// [`Rate::new`].
     pub fn new(limit: u32, length: impl Into<Nanos>) -> Result<WindowQuota, QuotaError> {
         let length = length.into();
         if limit > WindowQuota::LIMIT_MAX {
@@ -45,6 +44,7 @@ impl WindowQuota {
         }
         Rate::new(u64::from(limit), length)?;
         let count_bits = 32 - WindowQuota::count_max_of(limit).leading_zeros();
+        assert!(2 * count_bits <= 40, "two counts leave 24 bits for the window number");
         let last_number = Nanos::END.get() / length.get();
         let steps_back = if last_number <= u64::MAX >> (2 * count_bits) {
             None
@@ -60,12 +60,12 @@ impl WindowQuota {
         self.limit
     }
 
-    /// How long a window is.
+    /// The length of a window.
     pub const fn length(&self) -> Nanos {
         self.length
     }
 
-    /// The most that is ever counted in a window: the limit of whoever is trusted most.
+    /// The highest count in a window: the limit at the highest trust.
     pub const fn count_max(&self) -> u32 {
         WindowQuota::count_max_of(self.limit)
     }
@@ -74,28 +74,31 @@ impl WindowQuota {
         if 2 * limit < WindowQuota::LIMIT_MAX { 2 * limit } else { WindowQuota::LIMIT_MAX }
     }
 
-    /// The state of so many counted before the window of that number, and in it. Both counts must be at most
-    /// [`WindowQuota::count_max`].
+    /// The state word for the window `number`, with the counts of the window before it and of the window
+    /// itself. Both counts must be at most [`WindowQuota::count_max`].
+    ///
+    /// # Panics
+    /// A count is higher than that.
     pub fn word(&self, number: u64, before: u32, now: u32) -> u64 {
+        assert!(before.max(now) <= self.count_max(), "a count is at most {}", self.count_max());
         WindowCounts { number, elapsed: 0, before, now }.word(self)
     }
 
-    /// The window that matters at `now`, what was counted before it, and in it.
+    /// The number of the window that matters at `now`, the count of the window before it, and its own count.
     pub fn counts(&self, word: u64, now: Nanos) -> (u64, u32, u32) {
         let counts = WindowCounts::read(word, self, now);
         (counts.number, counts.before, counts.now)
     }
 
-    /// Which window `now` lies in, and how far into it.
+    /// The number of the window that contains `now`, and the nanoseconds since it began.
     const fn position(&self, now: Nanos) -> (u64, u64) {
         let now = if now.get() < Nanos::END.get() { now.get() } else { Nanos::END.get() };
         let number = div_floor(now, self.per_length);
         (number, now - number * self.length.get())
     }
 
-    /// How far ahead of `now` something may be counted and still be seen from
-    /// there: half of what is recognised where the number wraps, so that the
-    /// clock may step back too.
+    /// How far ahead of `now` a charge may be counted and still be recognised at `now`. If the number wraps,
+    /// half of the recognised distance, so that the clock may step back too.
     pub(crate) const fn ahead_max(&self) -> Nanos {
         match self.steps_back {
             None => Nanos::END,
@@ -103,8 +106,8 @@ impl WindowQuota {
         }
     }
 
-    /// Is a count found however far the clock steps back behind it? Where the window number wraps, only up to a
-    /// minute, so whoever goes by a clock that may step back further must not let it.
+    /// Is a count recognised however far the clock steps back? If the window number wraps, only up to a minute;
+    /// a caller whose clock may step back further must prevent that.
     pub const fn recognises_any_step_back(&self) -> bool {
         self.steps_back.is_none()
     }
@@ -113,8 +116,8 @@ impl WindowQuota {
         u64::MAX >> (2 * self.count_bits)
     }
 
-    /// `floor(count · part / length)` for a `part` within the window: an
-    /// estimate by the reciprocal, at most one too low, then put right.
+    /// `floor(count · part / length)` for a `part` within the window: estimated with the reciprocal, which is
+    /// too low by at most one, then corrected.
     pub(crate) fn share(&self, count: u32, part: u64) -> u32 {
         let (count, length) = (u128::from(count), u128::from(self.length.get()));
         let estimate = (count * u128::from(portion(part, self.per_length))) >> 64;
@@ -124,7 +127,7 @@ impl WindowQuota {
 }
 
 impl PartialEq for WindowQuota {
-    /// The same limit and length; the rest follows from them.
+    /// Compares limit and length; the other fields follow from them.
     fn eq(&self, other: &WindowQuota) -> bool {
         self.limit == other.limit && self.length == other.length
     }
@@ -138,8 +141,8 @@ impl fmt::Display for WindowQuota {
     }
 }
 
-/// The counts that matter at an instant. Where the clock has stepped back
-/// behind the stored window, they stand at that window's start.
+/// The counts that matter at an instant. If the clock has stepped back to before the stored window, `number` is
+/// still that window and `elapsed` is zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WindowCounts {
     pub(crate) number: u64,
@@ -150,8 +153,7 @@ pub(crate) struct WindowCounts {
 }
 
 impl WindowCounts {
-    /// Reads a word as of `now`: counts of windows that have passed move on or
-    /// drop out.
+    /// Reads a word as of `now`. The counts of windows that have passed become `before` or are dropped.
     pub(crate) fn read(word: u64, quota: &WindowQuota, now: Nanos) -> WindowCounts {
         let (number, elapsed) = quota.position(now);
         let count_mask = (1_u64 << quota.count_bits) - 1;
@@ -175,7 +177,7 @@ impl WindowCounts {
         }
     }
 
-    /// The word for these counts; no counts at all are zero.
+    /// The word for these counts; zero if both counts are zero.
     pub(crate) fn word(&self, quota: &WindowQuota) -> u64 {
         debug_assert!(self.before.max(self.now) <= quota.count_max(), "counts fit their bits");
         if self.before == 0 && self.now == 0 {
@@ -196,21 +198,20 @@ impl WindowCounts {
         self.start(quota).saturating_add(quota.length)
     }
 
-    /// Gives back from the newest counts.
+    /// Gives `tokens` back, from the newest count first.
     pub(crate) fn refund(self, tokens: u32) -> WindowCounts {
         let now = self.now.saturating_sub(tokens);
         let rest = tokens - (self.now - now);
         WindowCounts { now, before: self.before.saturating_sub(rest), ..self }
     }
 
-    /// Is the window they stand in still to come?
+    /// Has the window not begun yet?
     pub(crate) fn is_ahead_of(&self, quota: &WindowQuota, now: Nanos) -> bool {
         self.number > quota.position(now).0
     }
 
-    /// Takes back a charge made at `charged_at` from the window it was counted
-    /// in, if that still counts. While this window is still to come, the one
-    /// before it stands for more than was counted in it.
+    /// Undoes a charge made at `charged_at`, if the window it was counted in still counts. While this window
+    /// has not begun, `before` stands for more than was counted in that window, so it is left alone.
     pub(crate) fn hand_back(
         self,
         quota: &WindowQuota,
@@ -228,12 +229,12 @@ impl WindowCounts {
         }
     }
 
-    /// The same counts under another limit, each at most that limit.
+    /// The same counts, each at most `limit`.
     pub(crate) fn capped(self, limit: u32) -> WindowCounts {
         WindowCounts { before: self.before.min(limit), now: self.now.min(limit), ..self }
     }
 
-    /// The same shares of another limit, the counts rounded up.
+    /// The counts scaled from one limit to another, rounded up.
     pub(crate) fn scaled(self, from: u32, to: u32) -> WindowCounts {
         let scale = |count: u32| (u64::from(count) * u64::from(to)).div_ceil(u64::from(from)) as u32;
         WindowCounts { before: scale(self.before), now: scale(self.now), ..self }.capped(to)

@@ -1,4 +1,4 @@
-//! A bucket and a keyed limiter at work: `cargo run --release --example quickstart`.
+//! A bucket and a keyed limiter in use: `cargo run --release --example quickstart`.
 
 use tidegate::{
     Bucket, Clock, Cost, Keyed, LimitDecision, ManualClock, MemoryOptions, MonotonicClock, Nanos, Outcome,
@@ -11,7 +11,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     at_full_speed()
 }
 
-/// Time is a clock that we move by hand, so that this takes no time.
+/// The clock is moved by hand, so that this takes no time.
 fn one_bucket() -> Result<(), Box<dyn std::error::Error>> {
     println!("One bucket: 2 a second, bursts of 5.\n");
     let clock = ManualClock::default();
@@ -42,7 +42,7 @@ fn at_full_speed() -> Result<(), Box<dyn std::error::Error>> {
     let clock = MonotonicClock::new();
     let per_user: Keyed<u64> = Keyed::new(Quota::per_second(1)?)?;
     let start = clock.now();
-    // A walk through 200,000 keys in no useful order.
+    // 200,000 keys in a scattered order.
     let admitted =
         (0..DECISIONS).filter(|i| per_user.take(&(i * 7_919 % 200_000), Cost::ONE).is_allowed()).count();
     let each = clock.now().saturating_sub(start).get() / DECISIONS;

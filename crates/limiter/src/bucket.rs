@@ -1,4 +1,4 @@
-//! One limit for one thing: a word and a clock.
+//! A single limit: one state word and a clock.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,13 +10,13 @@ use crate::charge::all_or_nothing;
 use crate::memory::{WindowTime, charged_at};
 use crate::{Clock, MonotonicClock, Verdict};
 
-/// A single token bucket (or window), shared by everybody who has it.
+/// A single token bucket (or window), shared by all threads that hold a reference to it.
 ///
 /// ```
 /// use std::time::Duration;
 /// use tidegate::{Bucket, Cost, Quota, RetryAfter};
 ///
-/// // Ten a second, up to fifty at once.
+/// // 10 per second, bursts of 50.
 /// let bucket = Bucket::new(Quota::new(10, Duration::from_secs(1), 50)?);
 ///
 /// let decision = bucket.take(Cost::new(50));
@@ -27,23 +27,23 @@ use crate::{Clock, MonotonicClock, Verdict};
 /// assert!(!decision.is_allowed());
 /// match decision.retry_after() {
 ///     RetryAfter::Wait(wait) => assert!(wait <= Duration::from_millis(100)),
-///     RetryAfter::NotDenied | RetryAfter::Never => unreachable!("one token comes back in a tenth of a second"),
+///     RetryAfter::NotDenied | RetryAfter::Never => unreachable!("a token comes back within 100 ms"),
 /// }
 /// # Ok::<(), tidegate::QuotaError>(())
 /// ```
 #[derive(Debug)]
 pub struct Bucket<C = MonotonicClock> {
-    state: OwnLine,
+    state: PaddedState,
     meter: Meter,
     windows: WindowTime,
     clock: C,
 }
 
-/// The word in a cache line of its own: threads that pass it to and fro would
-/// otherwise take the numbers and the clock away from each other too.
+/// The state word in a cache line of its own. Otherwise threads that update the state would also evict the
+/// quota and the clock from each other's caches.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct OwnLine(AtomicU64);
+struct PaddedState(AtomicU64);
 
 impl Bucket {
     /// A full bucket on the monotonic clock.
@@ -53,31 +53,31 @@ impl Bucket {
 }
 
 impl<C: Clock> Bucket<C> {
-    /// A full bucket on a clock of yours.
+    /// A full bucket on the given clock.
     pub fn with_clock(meter: impl Into<Meter>, clock: C) -> Bucket<C> {
-        Bucket { state: OwnLine::default(), meter: meter.into(), windows: WindowTime::default(), clock }
+        Bucket { state: PaddedState::default(), meter: meter.into(), windows: WindowTime::default(), clock }
     }
 
-    /// Takes `cost` if it is there; otherwise changes nothing.
+    /// Takes `cost` if the bucket holds it; otherwise changes nothing.
     #[inline(always)]
     pub fn take(&self, cost: Cost) -> LimitDecision {
         self.take_at(cost, self.clock.now())
     }
 
-    /// What [`Bucket::take`] would say, with nothing taken.
+    /// The decision that [`Bucket::take`] would return, without taking anything.
     pub fn peek(&self, cost: Cost) -> LimitDecision {
         self.peek_at(cost, self.clock.now())
     }
 
-    /// Puts `cost` back, never above the capacity.
+    /// Gives `cost` back, never above the capacity.
     pub fn refund(&self, cost: Cost) {
         let now = self.clock.now();
-        // A refund always has a state to store.
+        // The closure always returns a state, so the result is always `Ok`.
         let at = self.windows.of(&self.meter, &self.clock, now);
         let _ = self.update(|state| Some(self.meter.refund(state, cost, at)));
     }
 
-    /// Takes from several buckets at once, or from none of them.
+    /// Takes from several buckets, all or none.
     ///
     /// ```
     /// use tidegate::{Bucket, Cost, Quota};
@@ -87,8 +87,8 @@ impl<C: Clock> Bucket<C> {
     /// let take = || Bucket::take_all(&[(&per_second, Cost::ONE), (&per_hour, Cost::ONE)]);
     ///
     /// assert!((0..3).all(|_| take().allowed));
-    /// assert!(!take().allowed, "the hour is used up");
-    /// assert_eq!(per_second.peek(Cost::ONE).remaining, 2, "and the second was not charged for it");
+    /// assert!(!take().allowed, "the hourly limit is used up");
+    /// assert_eq!(per_second.peek(Cost::ONE).remaining, 2, "a denial charges neither");
     /// # Ok::<(), tidegate::QuotaError>(())
     /// ```
     pub fn take_all(charges: &[(&Bucket<C>, Cost)]) -> Verdict {
@@ -103,7 +103,7 @@ impl<C: Clock> Bucket<C> {
         )
     }
 
-    /// The clock it was made with.
+    /// The clock of this bucket.
     pub fn clock(&self) -> &C {
         &self.clock
     }
@@ -120,7 +120,7 @@ impl<C: Clock> Bucket<C> {
         }
     }
 
-    /// Apart from the token bucket, which is faster on its own.
+    /// Kept out of line, because the token bucket is faster without this code beside it.
     #[inline(never)]
     fn take_windowed(&self, cost: Cost, now: Nanos) -> LimitDecision {
         let at = self.windows.of(&self.meter, &self.clock, now);
@@ -136,12 +136,12 @@ impl<C: Clock> Bucket<C> {
     fn hand_back(&self, cost: Cost, at: Nanos) {
         let now = self.windows.of(&self.meter, &self.clock, self.clock.now().max(at));
         let at = charged_at(&self.meter, &self.clock, at);
-        // So does a charge that is handed back.
+        // As in `refund`, the result is always `Ok`.
         let _ = self.update(|state| Some(self.meter.hand_back(state, cost, at, now)));
     }
 
-    /// Applies a pure step to the word until nobody interferes: `Ok` with the
-    /// state that it stored, `Err` with the one that it left alone.
+    /// Applies a pure function to the state until the compare-exchange succeeds: `Ok` with the stored state, or
+    /// `Err` with the state that was left unchanged.
     #[inline(always)]
     fn update(&self, step: impl Fn(u64) -> Option<u64>) -> Result<u64, u64> {
         let mut seen = self.state.0.load(Ordering::Acquire);

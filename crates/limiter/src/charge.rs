@@ -1,48 +1,46 @@
-//! What a store is asked, and what it answers.
+//! The request to a store (charges) and its response (a verdict).
 
 use smallvec::{SmallVec, smallvec};
-use tidegate_core::{Cost, LimitDecision, Nanos, tightest};
+use tidegate_core::{Cost, LimitDecision, Nanos, RetryAfter, tightest};
 
 use crate::LimitRef;
 
-/// One limit, whom it counts, and what is asked of it.
+/// A cost to take from one limit for one key.
 #[derive(Clone, Copy, Debug)]
 pub struct Charge<'a> {
     /// The limit.
     pub limit: &'a LimitRef,
-    /// Whom it counts: any bytes. A limit for everybody uses the empty key.
+    /// The key that is counted: any bytes. A limit for everybody uses the empty key.
     pub key: &'a [u8],
-    /// What to take.
+    /// The cost to take.
     pub cost: Cost,
-    /// Whether it may refuse the request.
+    /// Whether this charge may deny the request.
     pub role: Role,
     /// How much later it is counted; see [`Charge::delayed`].
     pub delay: Nanos,
-    /// Buckets with the same tag are kept together by stores that are spread over several servers. It must be
-    /// a function of the limit and the key alone. Without one, a bucket is where its own key says.
+    /// Stores that are spread over several servers keep buckets with the same tag on one server. The tag must
+    /// be a function of the limit and the key alone. Without a tag, the key decides where a bucket is kept.
     pub tag: Option<&'a [u8]>,
 }
 
 impl<'a> Charge<'a> {
-    /// A charge that must be admitted.
+    /// A binding charge: it must be admitted, or the request is denied.
     pub fn new(limit: &'a LimitRef, key: &'a [u8], cost: Cost) -> Charge<'a> {
         Charge { limit, key, cost, role: Role::Binding, delay: Nanos::ZERO, tag: None }
     }
 
-    /// A charge that is made if it fits and refuses nothing if it does not.
+    /// An advisory charge: taken if it fits, and never a reason to deny the request.
     pub fn advisory(limit: &'a LimitRef, key: &'a [u8], cost: Cost) -> Charge<'a> {
         Charge { limit, key, cost, role: Role::Advisory, delay: Nanos::ZERO, tag: None }
     }
 
-    /// The same charge made as of `delay` later: a reservation. It is admitted if
-    /// the cost will be there then, and until then nobody else gets it. What is
-    /// left is told as of then; waits are counted from now, so that a denial
-    /// tells the delay to try next.
+    /// The same charge, counted `delay` later. It is admitted if the limit will hold the cost at that instant,
+    /// and from now on the cost is not available to others. In the decision, `remaining` is as of that instant,
+    /// but waits begin now: the wait of a denial is the delay to try next.
     ///
-    /// Delay a charge by the wait that its own limit told, and by no more: a
-    /// longer delay keeps others waiting for the difference, and can be handed
-    /// back only in part. Where a limit cannot see so far ahead (half a minute is
-    /// what all of them can), the delay is cut.
+    /// Delay a charge by the wait that its own limit returned, and by no more. A longer delay keeps others
+    /// waiting for the difference and can only be handed back in part. A delay that the algorithm cannot
+    /// represent is shortened; every algorithm can represent half a minute.
     ///
     /// ```
     /// use tidegate::{Carry, Charge, Clock, Cost, Intent, Memory, MemoryOptions, Quota, Store};
@@ -53,40 +51,40 @@ impl<'a> Charge<'a> {
     /// let charge = Charge::new(&limit, b"alice", Cost::ONE);
     /// assert!(store.charge_now(Intent::Take, &[charge], now).allowed);
     ///
-    /// // The next one is told to wait, and takes its place in the queue.
+    /// // The next job is denied, so it is charged as of the instant at which its wait is over.
     /// let denied = store.charge_now(Intent::Take, &[charge], now);
-    /// let wait = denied.decisions[0].outcome.wait().expect("one is not above the capacity");
-    /// let reserved = charge.delayed(wait);
-    /// assert!(store.charge_now(Intent::Take, &[reserved], now).allowed);
+    /// let wait = denied.retry_after().wait().expect("the cost is not above the capacity");
+    /// let delayed = charge.delayed(wait);
+    /// assert!(store.charge_now(Intent::Take, &[delayed], now).allowed);
     ///
-    /// // It gives up before its time has come.
-    /// let _ = store.charge_now(Intent::HandBack, &[reserved], now);
+    /// // It is cancelled before that instant.
+    /// let _ = store.charge_now(Intent::HandBack, &[delayed], now);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
-    pub fn delayed(self, delay: Nanos) -> Charge<'a> {
-        Charge { delay, ..self }
+    pub fn delayed(self, delay: impl Into<Nanos>) -> Charge<'a> {
+        Charge { delay: delay.into(), ..self }
     }
 
-    pub(crate) fn ask(&self) -> TimedCost {
+    pub(crate) fn timed_cost(&self) -> TimedCost {
         TimedCost { cost: self.cost, delay: self.delay }
     }
 }
 
-/// A [`Charge`] that owns what it names, for what outlives the request that it belongs to.
+/// A [`Charge`] that owns its limit, key and tag, so that it can outlive the request.
 #[derive(Clone, Debug)]
 pub struct OwnedCharge {
     /// The limit.
     pub limit: LimitRef,
-    /// Whom it counts.
+    /// The key that is counted.
     pub key: SmallVec<[u8; 32]>,
-    /// What to take.
+    /// The cost to take.
     pub cost: Cost,
-    /// Whether it may refuse the request.
+    /// Whether this charge may deny the request.
     pub role: Role,
     /// How much later it is counted.
     pub delay: Nanos,
-    /// What is kept together.
+    /// See [`Charge::tag`].
     pub tag: Option<SmallVec<[u8; 16]>>,
 }
 
@@ -104,14 +102,14 @@ impl From<&Charge<'_>> for OwnedCharge {
 }
 
 impl OwnedCharge {
-    /// The charge, as stores take it.
+    /// The charge in its borrowed form, as stores take it.
     pub fn as_charge(&self) -> Charge<'_> {
         let OwnedCharge { limit, key, cost, role, delay, tag } = self;
         Charge { limit, key, cost: *cost, role: *role, delay: *delay, tag: tag.as_deref() }
     }
 }
 
-/// What is asked of one limit: a cost, as of now or of so much later.
+/// A cost and the delay after which it is counted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TimedCost {
     pub(crate) cost: Cost,
@@ -119,18 +117,18 @@ pub(crate) struct TimedCost {
 }
 
 impl TimedCost {
-    /// A cost as of now.
+    /// A cost that is counted now.
     pub(crate) fn now(cost: Cost) -> TimedCost {
         TimedCost { cost, delay: Nanos::ZERO }
     }
 }
 
-/// Whether a charge that does not fit refuses the whole request.
+/// Whether a charge that does not fit denies the whole request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// It must fit, or nothing is taken anywhere.
     Binding,
-    /// It is taken iff it fits and the request is admitted.
+    /// It is taken if and only if it fits and the request is admitted.
     Advisory,
 }
 
@@ -139,45 +137,50 @@ pub enum Role {
 pub enum Intent {
     /// Take all of them, or none.
     Take,
-    /// Say what [`Intent::Take`] would, and take nothing.
+    /// Return what [`Intent::Take`] would, and take nothing.
     Peek,
     /// Give the costs back, never above a capacity.
     Refund,
-    /// Take back charges that were admitted, as if they had not been made; the
-    /// instant that comes with them is the one they were made at. What time has
-    /// made good since is not given twice, so later there is less to give back.
-    /// Of a reservation whose time has not come everything is given back, unless
-    /// others have taken places behind it, which they keep. Name only charges
-    /// that were taken, with the delay they had, and each once.
+    /// Undo charges that were admitted, as if they had never been made. The instant passed along is the one at
+    /// which they were made. What time has made good since then is not given back again, so the later the call,
+    /// the less comes back. A delayed charge whose instant has not come is given back in full, unless other
+    /// delayed charges are queued behind it: those keep their instants. Pass only charges that were taken, with
+    /// their delay, and each only once.
     HandBack,
 }
 
-/// The answer to several charges: admitted as a whole or not at all.
+/// The result of several charges: all admitted, or none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "charges that were not admitted must not be spent"]
 pub struct Verdict {
     /// Is the request admitted?
     pub allowed: bool,
-    /// One decision a charge, in their order. Where the request is not
-    /// admitted, they describe limits from which nothing was taken.
+    /// One decision per charge, in the order of the charges. If the request is denied, they describe limits
+    /// from which nothing was taken.
     pub decisions: SmallVec<[LimitDecision; 8]>,
-    /// When that was, by the store's clock: what [`Intent::HandBack`] wants to know of these charges.
+    /// The instant of the charges by the store's clock, needed for [`Intent::HandBack`].
     pub at: Nanos,
 }
 
 impl Verdict {
-    /// The decision that speaks for all: when denied the longest wait, when
-    /// admitted the smallest share remaining. `None` if there was no charge.
+    /// The decision to report for all of them: on a denial the one with the longest wait, otherwise the one
+    /// with the smallest fraction remaining. `None` if there were no charges.
     pub fn tightest(&self) -> Option<&LimitDecision> {
         tightest(&self.decisions).map(|index| &self.decisions[index])
     }
+
+    /// Whether the request should be repeated, and after how long: the longest wait of all decisions, those on
+    /// advisory charges included.
+    pub fn retry_after(&self) -> RetryAfter {
+        RetryAfter::from_wait(self.allowed, self.tightest().and_then(LimitDecision::wait))
+    }
 }
 
-/// Several takes as one: looks at all, takes only if all admit, and hands back
-/// what was taken if somebody else was faster in between.
+/// Takes several charges, all or none: peeks at all of them, takes only if all would be admitted, and hands
+/// back what was taken if another thread was faster in between.
 ///
-/// `binding(i)` tells whether the charge may refuse. `peek`, `take` and
-/// `hand_back` act on one charge; a take that is denied has changed nothing.
+/// `binding(i)` returns whether charge `i` may deny. `peek`, `take` and `hand_back` act on one charge; a `take`
+/// that is denied must not have changed anything.
 pub(crate) fn all_or_nothing(
     charges: usize,
     at: Nanos,
@@ -186,14 +189,14 @@ pub(crate) fn all_or_nothing(
     take: impl Fn(usize) -> LimitDecision,
     hand_back: impl Fn(usize),
 ) -> Verdict {
-    let look = || (0..charges).map(&peek).collect::<SmallVec<[LimitDecision; 8]>>();
+    let peek_all = || (0..charges).map(&peek).collect::<SmallVec<[LimitDecision; 8]>>();
     let refuses = |index: usize, decision: &LimitDecision| binding(index) && !decision.is_allowed();
 
     if charges == 1 {
         let decision = take(0);
         return Verdict { allowed: !refuses(0, &decision), decisions: smallvec![decision], at };
     }
-    let mut decisions = look();
+    let mut decisions = peek_all();
     if decisions.iter().enumerate().any(|(index, decision)| refuses(index, decision)) {
         return Verdict { allowed: false, decisions, at };
     }
@@ -203,8 +206,8 @@ pub(crate) fn all_or_nothing(
         let decision = take(index);
         if refuses(index, &decision) {
             taken.iter().rev().for_each(|&index| hand_back(index));
-            decisions = look();
-            // What refused may have been made good meanwhile: it still refused.
+            decisions = peek_all();
+            // The limit that denied may have been refilled since, but it did deny.
             decisions[index] = decision;
             return Verdict { allowed: false, decisions, at };
         }

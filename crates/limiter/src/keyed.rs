@@ -14,13 +14,13 @@ use crate::{
     Verdict,
 };
 
-/// How many keys [`Keyed::take_many`] works on at a time.
+/// The number of keys that [`Keyed::take_many`] fetches at a time.
 const BATCH: usize = 16;
 
-/// A limiter for each key of any hashable type: users, addresses, pairs.
+/// A separate limit for each key; keys are of any hashable type, such as users, addresses or pairs.
 ///
-/// Keys are never stored, only a keyed fingerprint of them; memory is fixed when
-/// the limiter is made. See [`Memory`] for what happens when keys are many.
+/// Keys are not stored, only a fingerprint under a secret. Memory is allocated once, in [`Keyed::new`].
+/// [`Memory`] describes what happens when there are more keys than fit.
 ///
 /// ```
 /// use tidegate::{Cost, Keyed, Quota};
@@ -42,17 +42,17 @@ impl<K: Hash + ?Sized> Keyed<K> {
     /// One limit for each key, up to a million keys, on the monotonic clock.
     ///
     /// # Errors
-    /// When the memory for so many keys cannot be reserved.
+    /// The memory for that many keys cannot be allocated.
     pub fn new(limit: impl Into<Limit>) -> Result<Keyed<K>, MemoryError> {
         Keyed::with(limit, MemoryOptions::default(), MonotonicClock::new())
     }
 }
 
 impl<K: Hash + ?Sized, C: Clock> Keyed<K, C> {
-    /// One limit for each key, of a size and on a clock of yours.
+    /// One limit for each key, with the given size and clock.
     ///
     /// # Errors
-    /// When the memory for so many keys cannot be reserved.
+    /// The memory for that many keys cannot be allocated.
     pub fn with(
         limit: impl Into<Limit>,
         options: MemoryOptions,
@@ -60,10 +60,10 @@ impl<K: Hash + ?Sized, C: Clock> Keyed<K, C> {
     ) -> Result<Keyed<K, C>, MemoryError> {
         let memory = Memory::with_clock(options, clock)?;
         let empty = Keyed { memory, limits: SmallVec::new(), key: PhantomData };
-        Ok(empty.and(limit).expect("a new store has room for a limit"))
+        Ok(empty.and(limit).expect("a new store can hold one limit"))
     }
 
-    /// Another limit for each key: all must admit, or none is charged.
+    /// Adds another limit for each key: all must admit a request, or none is charged.
     ///
     /// ```
     /// use tidegate::{Cost, Keyed, Quota};
@@ -75,15 +75,14 @@ impl<K: Hash + ?Sized, C: Clock> Keyed<K, C> {
     /// ```
     ///
     /// # Errors
-    /// When there are too many limits.
+    /// There are too many limits.
     pub fn and(mut self, limit: impl Into<Limit>) -> Result<Keyed<K, C>, LimitError> {
         let name = self.limits.len().to_string();
         self.limits.push(self.name(&name, limit.into(), Carry::Reset)?);
         Ok(self)
     }
 
-    /// Replaces the numbers of the first limit; what keys have used is carried
-    /// over as `carry` says.
+    /// Replaces the numbers of the first limit; `carry` decides what happens to what keys have used.
     ///
     /// ```
     /// use tidegate::{Carry, Cost, Keyed, Quota};
@@ -91,25 +90,25 @@ impl<K: Hash + ?Sized, C: Clock> Keyed<K, C> {
     /// let mut per_user: Keyed<str> = Keyed::new(Quota::per_hour(10)?)?;
     /// assert!(per_user.take("alice", Cost::new(10)).is_allowed());
     /// per_user.edit(Quota::per_hour(20)?, Carry::AsIs)?;
-    /// assert!(!per_user.take("alice", Cost::ONE).is_allowed(), "an edit hands out nothing");
+    /// assert!(!per_user.take("alice", Cost::ONE).is_allowed(), "an edit grants no tokens");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
-    /// When there were too many edits.
+    /// There were too many edits.
     pub fn edit(&mut self, limit: impl Into<Limit>, carry: Carry) -> Result<(), LimitError> {
         self.limits[0] = self.name("0", limit.into(), carry)?;
         Ok(())
     }
 
-    /// Takes `cost` from the key's limits if it is there; otherwise changes
-    /// nothing. With several limits the tightest one answers.
+    /// Takes `cost` from the limits of a key if they hold it; otherwise changes nothing. If there are several
+    /// limits, the tightest decision is returned.
     #[inline]
     pub fn take(&self, key: &K, cost: Cost) -> LimitDecision {
         match self.limits.as_slice() {
             [limit] => {
                 let key = HashedKey::new(limit, key);
-                // The slot is on its way while the clock is read.
+                // The prefetch of the slot runs while the clock is read.
                 self.memory.prefetch(key);
                 self.memory.take(key, cost, self.memory.clock().now())
             }
@@ -117,25 +116,23 @@ impl<K: Hash + ?Sized, C: Clock> Keyed<K, C> {
         }
     }
 
-    /// Takes `cost` from all of the key's limits or from none, and tells what
-    /// each of them says.
+    /// Takes `cost` from all limits of a key or from none, and returns the decision of each.
     pub fn take_all(&self, key: &K, cost: Cost) -> Verdict {
         self.apply(Intent::Take, key, cost)
     }
 
-    /// What [`Keyed::take`] would say, with nothing taken.
+    /// The decision that [`Keyed::take`] would return, without taking anything.
     pub fn peek(&self, key: &K, cost: Cost) -> LimitDecision {
         tightest(&self.apply(Intent::Peek, key, cost))
     }
 
-    /// Puts `cost` back into all of the key's limits, never above a capacity.
+    /// Gives `cost` back to all limits of a key, never above a capacity.
     pub fn refund(&self, key: &K, cost: Cost) {
         let _ = self.apply(Intent::Refund, key, cost);
     }
 
-    /// Takes for many keys, each for itself, and hands each decision to `each`
-    /// in order. Much faster than one by one where the keys are many, since
-    /// their memory is fetched ahead.
+    /// Takes for many keys, each on its own, and passes the decisions to `each` in order. With many keys this
+    /// is much faster than single calls, because their slots are prefetched in batches.
     ///
     /// ```
     /// use tidegate::{Cost, Keyed, Quota};
@@ -155,17 +152,17 @@ impl<K: Hash + ?Sized, C: Clock> Keyed<K, C> {
         K: 'k,
     {
         let [limit] = self.limits.as_slice() else {
-            // Several limits for a key are fetched ahead of each request.
+            // With several limits per key, `take_all` prefetches the slots of each request.
             return requests.into_iter().for_each(|(key, cost)| each(tightest(&self.take_all(key, cost))));
         };
         let mut requests = requests.into_iter();
         let mut batch = [(0, Cost::ZERO); BATCH];
         loop {
             let mut size = 0;
-            for (place, (key, cost)) in batch.iter_mut().zip(requests.by_ref()) {
+            for (entry, (key, cost)) in batch.iter_mut().zip(requests.by_ref()) {
                 let key = HashedKey::new(limit, key);
                 self.memory.prefetch_ahead(key);
-                *place = (key.hash, cost);
+                *entry = (key.hash, cost);
                 size += 1;
             }
             let now = self.memory.clock().now();
@@ -178,12 +175,12 @@ impl<K: Hash + ?Sized, C: Clock> Keyed<K, C> {
         }
     }
 
-    /// How full the limiter is and what it has been through.
+    /// How full the limiter is, and counters of what happened.
     pub fn stats(&self) -> MemoryStats {
         self.memory.stats()
     }
 
-    /// The clock it was made with.
+    /// The clock of this limiter.
     pub fn clock(&self) -> &C {
         self.memory.clock()
     }

@@ -1,15 +1,15 @@
-//! Rate limiting to embed: exact, lock-free, of fixed size.
+//! A rate limiter to embed: exact, lock-free, in memory of a fixed size.
 //!
 //! # A bucket
 //!
-//! A [`Quota`] is a sustained rate and the burst on top of it. A [`Bucket`]
-//! enforces one for everybody who shares it:
+//! A [`Quota`] is a sustained rate and a burst on top of it. A [`Bucket`] enforces one quota for everything
+//! that shares it:
 //!
 //! ```
 //! use std::time::Duration;
 //! use tidegate::{Bucket, Cost, Quota};
 //!
-//! // 6,000 a minute, up to 600 of them at once.
+//! // 6,000 per minute, up to 600 of them at once.
 //! let quota = Quota::new(6_000, Duration::from_secs(60), 600)?;
 //! let bucket = Bucket::new(quota);
 //!
@@ -19,15 +19,15 @@
 //! # Ok::<(), tidegate::QuotaError>(())
 //! ```
 //!
-//! The [`LimitDecision`] is all a client must be told: what is left, when it is all
-//! back, and, when denied, how long to wait ([`RetryAfter`]). That wait is a promise: whoever
-//! waits exactly so long, with nobody else in between, is admitted. A cost above
-//! the capacity is [`Outcome::Never`], not a wait that leads nowhere.
+//! The [`LimitDecision`] has everything to tell a client: what is left, when all of it is back, and after a
+//! denial how long to wait ([`RetryAfter`]). That wait is exact: after it, if nothing else was charged
+//! meanwhile, the request is admitted. A cost above the capacity is [`Outcome::Never`], since no wait would
+//! help.
 //!
 //! # A bucket for each key
 //!
-//! [`Keyed`] keeps the same limits for each user, address or any other hashable
-//! key, in memory that is fixed when it is made:
+//! [`Keyed`] applies the same limits to each user, address or any other hashable key, in memory that is
+//! allocated once:
 //!
 //! ```
 //! use std::net::{IpAddr, Ipv4Addr};
@@ -39,15 +39,15 @@
 //!
 //! let client = IpAddr::from(Ipv4Addr::LOCALHOST);
 //! let decision = per_address.take(&client, Cost::ONE);
-//! assert_eq!(decision.remaining, 59, "the tighter of the two limits answers");
+//! assert_eq!(decision.remaining, 59, "the decision of the tighter limit is returned");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! # Other algorithms
 //!
-//! Everything that takes a [`Limit`] takes any of them: a [`Quota`] is a token
-//! bucket, [`Limit::sliding_window`] and [`Limit::fixed_window`] count in
-//! windows, and a [`LogQuota`] remembers every request.
+//! Wherever a [`Limit`] is expected, every algorithm can be used: a [`Quota`] is a token bucket,
+//! [`Limit::sliding_window`] and [`Limit::fixed_window`] count in windows, and a [`LogQuota`] stores every
+//! request.
 //!
 //! ```
 //! use std::time::Duration;
@@ -62,8 +62,8 @@
 //!
 //! # Several limits at once
 //!
-//! Limits over different keys (this user, this tenant, everybody) are charged
-//! together through a [`Store`]: all of them, or none.
+//! Limits over different keys (this user, this tenant, everybody) are charged together through a [`Store`]: all
+//! of them, or none.
 //!
 //! ```
 //! use tidegate::{Carry, Charge, Clock, Cost, Intent, Memory, MemoryOptions, Quota, Store};
@@ -81,9 +81,8 @@
 //!
 //! # A whole policy
 //!
-//! With the feature `policy`, limits come from a document: groups, tenants with
-//! budgets, costs by route, gates, burst detection, trust; or it is built in Rust by a
-//! `PolicyBuilder`. See the module `engine`.
+//! With the feature `policy`, limits come from a YAML or JSON document, or from a `PolicyBuilder` in Rust:
+//! groups, tenants with budgets, costs by route, gates, burst detection, trust. See the module `engine`.
 //!
 #![cfg_attr(feature = "policy", doc = "```")]
 #![cfg_attr(not(feature = "policy"), doc = "```ignore")]
@@ -102,30 +101,28 @@
 //!
 //! # Time
 //!
-//! Everything takes its time from a [`Clock`]. The default is monotonic and costs
-//! a few nanoseconds; tests use a [`ManualClock`] and never sleep. A clock that
-//! steps back refills nothing.
+//! Everything takes its time from a [`Clock`]. The default one is monotonic and costs a few nanoseconds per
+//! reading; tests use a [`ManualClock`] and never sleep. A clock that steps back refills nothing.
 //!
 //! # What it costs, and what happens under attack
 //!
-//! A key takes 23 bytes and a decision one cache miss. Keys are not stored: the
-//! slot holds a fingerprint of 43 bits under a secret that is new in each process,
-//! and its place in the table tells some twenty bits more. Should two keys ever
-//! agree in all of that, they share a budget; neither gets more than it.
+//! A key takes 23 bytes and a decision one cache miss. Keys are not stored: a slot holds a fingerprint of 43
+//! bits under a secret that is new in each process, and the position in the table adds about twenty bits. If
+//! two keys ever agree in all of them, they share one budget; neither gets more than that.
 //!
-//! A key whose bucket is full carries no information, so its slot may go to
-//! another without loss. When more than `max_keys` are in use at once, those that
-//! find no slot share one bucket per limit: a flood of keys can neither grow
-//! memory nor refill anybody. [`Keyed::stats`] counts all of it. A restart starts
-//! everybody full: nothing is kept on disk.
+//! A key whose bucket is full need not be stored, so its slot can go to another key without loss. If more than
+//! `max_keys` keys are in use at once, those without a slot share one overflow bucket per limit: a flood of
+//! keys can neither grow memory nor refill any bucket. [`Keyed::stats`] counts all of this. Nothing is kept on
+//! disk: after a restart every bucket is full.
 //!
 //! # Features
 //!
-//! - `async`: [`Bucket::take_within`] and [`Keyed::take_within`] wait for tokens,
-//!   up to a deadline, on a tokio runtime.
-//! - `policy`: the policy-driven limiter, in `tidegate::engine`; with `async` it
-//!   can also wait in queues.
+//! - `async`: [`Bucket::take_within`] and [`Keyed::take_within`] wait for tokens, up to a timeout, on a tokio
+//!   runtime.
+//! - `policy`: the policy-driven limiter, in `tidegate::engine`; with `async` it can also queue requests.
 //! - `testing`: the conformance suite for stores, in `tidegate::testing`.
+//!
+//! All features only add items; none is on by default.
 
 mod bucket;
 mod charge;
@@ -156,7 +153,7 @@ pub use tidegate_core::{
     RetryAfter, WindowQuota,
 };
 
-/// Everything here may be shared between threads, whatever the key.
+/// All limiters can be shared between threads, whatever the key type.
 const _: () = {
     const fn shared<T: Send + Sync>() {}
     shared::<Bucket>();
@@ -165,7 +162,7 @@ const _: () = {
     shared::<Memory>();
 };
 
-/// The examples of the README files are tested like those here.
+/// Runs the examples of the README files as doc tests.
 #[cfg(doctest)]
 mod readme {
     #[doc = include_str!("../README.md")]

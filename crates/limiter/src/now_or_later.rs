@@ -1,17 +1,17 @@
-//! What is there at once, or has to be waited for.
+//! A result that is ready, or a future of it.
 
 use std::fmt;
 use std::future::{Future, pending};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-/// Something that has to be waited for.
+/// A boxed future.
 pub type Later<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// An answer that is there, or the future that will give it.
+/// A result that is ready, or the future that will produce it.
 ///
-/// This is the one place where it is told whether a decision waits: a store says it of each call, the engine hands it
-/// on, and whoever asked takes what is there and awaits the rest. Who does not care awaits all of it.
+/// Each call of a store returns this, and the engine passes it on: callers use a ready result without polling,
+/// and await the rest. A caller that does not care can await all of them.
 ///
 /// ```
 /// use tidegate::NowOrLater;
@@ -26,21 +26,21 @@ pub type Later<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// # });
 /// # Ok::<(), std::io::Error>(())
 /// ```
-#[must_use = "what has to be waited for happens only when it is awaited"]
+#[must_use = "a future does nothing unless it is awaited"]
 pub enum NowOrLater<'a, T> {
-    /// It is there.
+    /// The result is ready.
     Now(T),
-    /// It has to be waited for.
+    /// The result has to be awaited.
     Later(Later<'a, T>),
 }
 
 impl<'a, T> NowOrLater<'a, T> {
-    /// What a future will give.
+    /// The result of a future.
     pub fn later(future: impl Future<Output = T> + Send + 'a) -> NowOrLater<'a, T> {
         NowOrLater::Later(Box::pin(future))
     }
 
-    /// The same, changed: at once, or when it is there.
+    /// Applies a function to the result: at once if it is ready, otherwise when it is.
     #[inline]
     pub fn map<U>(self, change: impl FnOnce(T) -> U + Send + 'a) -> NowOrLater<'a, U>
     where
@@ -52,9 +52,9 @@ impl<'a, T> NowOrLater<'a, T> {
         }
     }
 
-    /// Begins what has to be waited for, so that a store is asked in the order in which several came. Somebody has to
-    /// await it all the same.
-    pub fn begun(mut self) -> NowOrLater<'a, T> {
+    /// Polls a future once, so that several of them reach the store in the order in which they were made. The
+    /// caller must still await the result.
+    pub fn started(mut self) -> NowOrLater<'a, T> {
         if let NowOrLater::Later(later) = &mut self
             && let Poll::Ready(answer) = later.as_mut().poll(&mut Context::from_waker(Waker::noop()))
         {
@@ -63,11 +63,11 @@ impl<'a, T> NowOrLater<'a, T> {
         self
     }
 
-    /// The answer of something that cannot wait, such as a store in memory. Where a future was made for it all the
-    /// same, since a queue might have been waited in, it is ready.
+    /// The result of a call that cannot wait, such as one to a store in memory. The engine may have wrapped it
+    /// in a future because of a wait queue, but that future is ready when it is first polled.
     ///
     /// # Panics
-    /// When it does wait.
+    /// The future is pending.
     #[cfg(feature = "policy")]
     #[inline(always)]
     pub(crate) fn expect_now(self) -> T
@@ -81,10 +81,10 @@ impl<'a, T> NowOrLater<'a, T> {
     }
 }
 
-/// What a future gives that asks nobody but a store in memory.
+/// The result of a future that only uses a store in memory.
 ///
 /// # Panics
-/// When it waits.
+/// The future is pending.
 #[cfg(any(feature = "policy", feature = "testing"))]
 pub(crate) fn ready<F: Future>(future: F) -> F::Output {
     match std::pin::pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
@@ -93,7 +93,7 @@ pub(crate) fn ready<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// An answer that is there is moved out, never pinned.
+/// A ready result is moved out and never pinned.
 impl<T> Unpin for NowOrLater<'_, T> {}
 
 impl<'a, T: 'a> Future for NowOrLater<'a, T> {
@@ -103,7 +103,7 @@ impl<'a, T: 'a> Future for NowOrLater<'a, T> {
         if let NowOrLater::Later(later) = &mut *self {
             return later.as_mut().poll(context);
         }
-        // A box of nothing takes no memory.
+        // Boxing a zero-sized future does not allocate.
         let polled_too_often = NowOrLater::Later(Box::pin(pending()));
         match std::mem::replace(&mut *self, polled_too_often) {
             NowOrLater::Now(answer) => Poll::Ready(answer),

@@ -1,4 +1,4 @@
-//! The one thing a store does: charge several limits as one.
+//! The trait of all stores, with one operation: charge several limits as one.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,57 +7,52 @@ use tidegate_core::{Carry, Limit, Nanos, QuotaError};
 
 use crate::{Charge, Intent, NowOrLater, Verdict};
 
-/// Keeps the state of limits and charges them.
+/// Stores the state of limits and charges them.
 ///
-/// There is one verb, and it is atomic: no reading and writing back, so that no
-/// caller can build a race out of it. Every store passes the same conformance
-/// suite (feature `testing`).
+/// The only operation is atomic: there is no get or set from which a caller could build a race. Every store
+/// passes the same conformance suite (feature `testing`).
 pub trait Store: Send + Sync {
-    /// How it fails.
+    /// The error of a store that cannot be reached or does not answer.
     type Error: std::error::Error + Send + Sync + 'static;
 
-    /// Names limits, in their order. The state belongs to a name: naming it again
-    /// with other numbers is an edit that takes effect at `now` and carries the
-    /// tokens over as it says; naming it again with the same changes nothing.
+    /// Registers limits, in order. The state belongs to the name: registering a name again with other numbers
+    /// is an edit, which takes effect at `now` and carries the tokens over as [`NamedLimit::carry`] says;
+    /// registering it again with the same numbers changes nothing.
     ///
     /// # Errors
-    /// When the store can hold no more limits; then none of them was named.
+    /// The store cannot hold that many limits; then none of them was registered.
     fn limits(&self, limits: &[NamedLimit<'_>], now: Nanos) -> Result<Vec<LimitRef>, LimitError>;
 
-    /// Names one limit.
+    /// Registers one limit.
     ///
     /// # Errors
-    /// When the store can hold no more limits.
+    /// The store cannot hold more limits.
     fn limit(&self, name: &str, limit: Limit, carry: Carry, now: Nanos) -> Result<LimitRef, LimitError> {
         let mut named = self.limits(&[NamedLimit { name, limit, carry, trusted: false }], now)?;
-        Ok(named.pop().expect("one limit was named"))
+        Ok(named.pop().expect("one limit was registered"))
     }
 
-    /// The same limit, the same state, for somebody trusted by so many hundredths
-    /// (see [`Limit::trusted`]); by none, the limit itself. Asking again gives
-    /// the same answer, cheaply.
+    /// The same limit with the same state, for a client with this trust (see [`Limit::trusted`]); a trust of
+    /// zero gives the limit itself. Later calls return the same variant, cheaply.
     ///
-    /// A key that was last charged at one trust and is charged at another keeps
-    /// its tokens, at most the new capacity, as of that charge; if nothing of it
-    /// is used, nothing of it is used. An edit of the limit reaches keys at
-    /// whatever trust they were charged. A denial leaves a key at the trust it is
-    /// kept at, and the wait that it tells is long enough for that too.
+    /// A key that was last charged at one trust and is charged at another keeps its tokens, at most the new
+    /// capacity, as of that charge; an unused key stays unused. An edit of the limit applies to keys at
+    /// whatever trust they were charged. A denial leaves a key at the trust it is stored at, and its wait is
+    /// long enough for that trust too.
     ///
     /// # Errors
-    /// When the scaled numbers are out of range, or the store can hold no more.
+    /// The scaled numbers are out of range, or the store cannot hold more limits.
     fn variant(&self, limit: &LimitRef, trust: u8) -> Result<LimitRef, LimitError>;
 
-    /// Charges all limits or none. `now` is the caller's; a store that has a
-    /// clock of its own, shared with others, goes by that one. For
-    /// [`Intent::HandBack`] it is when the charges were made, and the store's
-    /// own clock, if it is later, tells how long ago that is.
+    /// Charges all limits or none. `now` is the caller's time; a store with a clock of its own that it shares
+    /// with other nodes uses that clock instead. For [`Intent::HandBack`], `now` is the instant at which the
+    /// charges were made; how long ago that is follows from the store's own clock, if that is later.
     ///
-    /// Each call is answered at once where the store can, and otherwise by a future
-    /// that owns what it needs of the charges. What has to be asked elsewhere is
-    /// asked when that future is first polled.
+    /// If the store can answer at once, it does; otherwise it returns a future that owns everything it needs of
+    /// the charges. A request to another server is sent when that future is first polled.
     ///
     /// # Errors
-    /// When the store cannot tell; then nothing may be assumed to be taken.
+    /// The store cannot decide; then the caller must not assume that anything was taken.
     fn charge(
         &self,
         intent: Intent,
@@ -65,36 +60,37 @@ pub trait Store: Send + Sync {
         now: Nanos,
     ) -> NowOrLater<'_, Result<Verdict, Self::Error>>;
 
-    /// [`Intent::HandBack`] for those who cannot wait, such as who goes away while it waits: now, or as soon as
-    /// the store comes to it. `at` is [`Verdict::at`] of the charges.
+    /// [`Intent::HandBack`] for callers that cannot wait, such as a `Drop`: done at once, or as soon as the
+    /// store gets to it. `at` is [`Verdict::at`] of the charges.
     fn hand_back(&self, charges: &[Charge<'_>], at: Nanos);
 
-    /// How long until a bucket holds the cost of a charge, zero if it does at `now`, for those who have reserved in it and
-    /// go in another order, or later: as if the `reserved` tokens, this charge's among them, were still in it. What runs
-    /// over because nobody has fetched it is lost, and all that is reserved moves behind `now` by as much.
+    /// The time until a bucket holds the cost of a charge (zero if it does at `now`), computed as if the
+    /// `delayed` tokens, those of this charge included, were still in it. For callers that made delayed charges
+    /// and use them in another order, or later. If the bucket runs over because nobody has used them, the
+    /// overflow is lost, and all delayed charges move to after `now` by that amount.
     ///
-    /// `None` from stores that would have to wait or that others charge too, for limits that are no token buckets, and
-    /// for those that have been edited since.
-    /// [`Intent::Refund`] directly after it gives a reservation back.
-    fn pace(&self, charge: &Charge<'_>, reserved: u64, now: Nanos) -> Option<Nanos> {
-        let _ = (charge, reserved, now);
+    /// `None` from stores that would have to wait or that other nodes charge too, for limits that are not token
+    /// buckets, and for limits that have been edited since. [`Intent::Refund`] right after this call undoes a
+    /// delayed charge.
+    fn pace(&self, charge: &Charge<'_>, delayed: u64, now: Nanos) -> Option<Nanos> {
+        let _ = (charge, delayed, now);
         None
     }
 
-    /// A limit that nobody has named, whose state belongs to its numbers: for buckets that come with their
-    /// numbers. `None` if the store keeps none of them; a shared one does.
+    /// A limit without a name, whose state belongs to its numbers: for ad hoc buckets. `None` if the store does
+    /// not support them; shared stores do.
     fn ad_hoc(&self, limit: Limit) -> Option<LimitRef> {
         let _ = limit;
         None
     }
 
-    /// How many nodes share this store, as far as it knows; one that is not shared has one.
+    /// How many nodes share this store, as far as it knows; 1 if it is not shared.
     fn nodes(&self) -> u32 {
         1
     }
 }
 
-/// A limit to be named.
+/// A limit to register in a store.
 #[derive(Clone, Copy, Debug)]
 pub struct NamedLimit<'a> {
     /// Its name.
@@ -103,13 +99,12 @@ pub struct NamedLimit<'a> {
     pub limit: Limit,
     /// What an edit does with the tokens.
     pub carry: Carry,
-    /// May its keys be trusted, now more and now less? Then a bucket that is full is
-    /// kept until it would be full at any trust. Asking for a [`Store::variant`]
-    /// says so too.
+    /// May keys of this limit have changing trust? Then a full bucket is kept until it would be full at any
+    /// trust. Calling [`Store::variant`] sets this too.
     pub trusted: bool,
 }
 
-/// A limit that a store knows; cheap to clone.
+/// A limit registered in a store; cheap to clone.
 #[derive(Clone)]
 pub struct LimitRef(Arc<Named>);
 
@@ -121,13 +116,12 @@ struct Named {
 }
 
 impl LimitRef {
-    /// For stores: a limit under its name and the store's own number for it.
+    /// For stores: a limit with its name and the store's own id for it.
     pub fn new(name: &str, limit: Limit, id: u32) -> LimitRef {
         LimitRef(Arc::new(Named { name: name.into(), limit, id, trust: 0 }))
     }
 
-    /// For stores: the same limit at some trust, with the numbers and the id that
-    /// it has there.
+    /// For stores: the same limit at another trust, with the scaled numbers and another id.
     #[must_use]
     pub fn at_trust(&self, trust: u8, limit: Limit, id: u32) -> LimitRef {
         LimitRef(Arc::new(Named { name: self.0.name.clone(), limit, id, trust }))
@@ -143,12 +137,12 @@ impl LimitRef {
         &self.0.limit
     }
 
-    /// The store's own number for it.
+    /// The store's own id for it.
     pub fn id(&self) -> u32 {
         self.0.id
     }
 
-    /// The trust that its numbers are scaled by, in hundredths.
+    /// The trust by which its numbers are scaled, in hundredths.
     pub fn trust(&self) -> u8 {
         self.0.trust
     }
@@ -160,30 +154,31 @@ impl fmt::Debug for LimitRef {
     }
 }
 
-/// Why a limit could not be named.
+/// Why a limit could not be registered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LimitError {
-    /// The store is out of numbers.
+    /// The store has no version numbers left.
     #[error(
-        "a store holds at most {max} limits, every edit and every trust of one counted; use fewer, or a new store"
+        "a store holds at most {max} limits, and every edit and every trust level of a limit counts as one; use \
+         fewer limits or a new store"
     )]
     TooMany {
-        /// How many it holds.
+        /// The most that it holds.
         max: u32,
     },
-    /// The limit cannot be scaled by that trust.
+    /// The numbers of the limit are out of range at that trust.
     #[error("the limit cannot be scaled by that trust: {0}")]
     Trust(#[from] QuotaError),
-    /// A store that is shared by many nodes cannot count it exactly.
+    /// A store shared by several nodes cannot count the limit exactly.
     #[error(
-        "a store that nodes share cannot count the limit `{name}` exactly: {why}; give it a window in round numbers or a \
-         shorter one, or keep limits on each node with `store.mode: local`"
+        "a shared store cannot count the limit `{name}` exactly: {why}; use a window in round numbers or a shorter \
+         one, or count on each node with `store.mode: local`"
     )]
     NotShared {
-        /// Which limit.
+        /// The name of the limit.
         name: Box<str>,
-        /// What of it cannot be counted.
+        /// The number that cannot be counted.
         why: &'static str,
     },
 }

@@ -8,10 +8,10 @@ use tidegate_core::{Cost, LimitDecision, RetryAfter};
 use crate::{Bucket, Keyed, Sleep};
 
 impl<C: Sleep> Bucket<C> {
-    /// Takes `cost`, waiting for it if need be, but no longer than `timeout`.
+    /// Takes `cost`, waiting for it if necessary, but no longer than `timeout`.
     ///
-    /// Nothing is reserved while waiting: others may be faster, and then it waits
-    /// on, within the same timeout. Dropping the future takes nothing.
+    /// Nothing is charged while waiting: if other tasks are faster, the wait goes on, within the same timeout.
+    /// Dropping the future takes nothing.
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
@@ -28,19 +28,19 @@ impl<C: Sleep> Bucket<C> {
     /// ```
     ///
     /// # Errors
-    /// The denial, as soon as it is clear that `timeout` will not be enough: at
-    /// once, if the wait is longer or the cost is above the capacity.
+    /// The denial, as soon as it is clear that `timeout` is too short: at once if the wait is longer or the
+    /// cost is above the capacity.
     pub async fn take_within(&self, cost: Cost, timeout: Duration) -> Result<LimitDecision, LimitDecision> {
         take_within(self.clock(), timeout, || self.take(cost)).await
     }
 }
 
 impl<K: Hash + ?Sized + Sync, C: Sleep> Keyed<K, C> {
-    /// Takes `cost` for a key, waiting for it if need be, but no longer than
-    /// `timeout`; see [`Bucket::take_within`].
+    /// Takes `cost` for a key, waiting for it if necessary, but no longer than `timeout`; see
+    /// [`Bucket::take_within`].
     ///
     /// # Errors
-    /// The denial, as soon as it is clear that `timeout` will not be enough.
+    /// The denial, as soon as it is clear that `timeout` is too short.
     pub async fn take_within(
         &self,
         key: &K,

@@ -1,5 +1,5 @@
-//! Distinct keys without end into a table of a million: memory stays flat, and
-//! nobody's bucket is refilled by it.
+//! An endless stream of distinct keys into a table of a million: memory stays flat, and no bucket is refilled
+//! by it.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -11,10 +11,10 @@ use tidegate::{
 const CAP: usize = 1_000_000;
 const FLOOD: u64 = 5_000_000;
 
-/// One flood at a time, or each would see the other's memory.
+/// One flood at a time, because each measures the memory of the process.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// This process's resident memory, where the system tells.
+/// The resident memory of this process, if the system reports it.
 fn resident_bytes() -> Option<usize> {
     let statm = std::fs::read_to_string("/proc/self/statm").ok()?;
     Some(statm.split_whitespace().nth(1)?.parse::<usize>().ok()? * 4_096)
@@ -49,7 +49,7 @@ fn a_flood_of_keys_that_all_stay_in_use_shares_one_bucket() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let keyed = flooded(Quota::new(1, Nanos::DAY, 5).unwrap());
     let before_first = keyed.clock().now();
-    // Fill it, so that all its memory is in use, then go on for the rest.
+    // Fill the table, so that all its memory is in use, then continue with the rest.
     let mut admitted = flood(&keyed, 0..2 * CAP as u64, Nanos::new(1));
     let full = resident_bytes();
     admitted += flood(&keyed, 2 * CAP as u64..FLOOD, Nanos::new(1));
@@ -67,8 +67,8 @@ fn a_flood_of_keys_that_all_stay_in_use_shares_one_bucket() {
 #[test]
 fn a_flood_of_keys_that_go_idle_makes_way_for_itself() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    // A token is back after a second and the strangers come at a million a
-    // second, so that the table is as full of keys in use as it is meant to be.
+    // A token is back after a second and a million keys come per second, so the table is as full of keys in use
+    // as it may be.
     let options = MemoryOptions { max_keys: CAP, ..MemoryOptions::default() };
     let quota = Quota::new(1, Nanos::SECOND, 5).unwrap();
     let keyed = Keyed::with(quota, options, ManualClock::default()).unwrap();
@@ -90,15 +90,14 @@ fn flood_one_second_apart(keyed: &Keyed<u64, ManualClock>) -> u64 {
     admitted
 }
 
-/// When the floods below begin: the start of an hour.
+/// The instant at which the floods below begin: the start of an hour.
 const START: Nanos = Nanos::from_secs(1_800_000_000);
 
 fn at(secs: u64) -> Nanos {
     START.saturating_add(Nanos::from_secs(secs))
 }
 
-/// A small store with a limit of every algorithm to be flooded, and one of every
-/// algorithm beside it.
+/// A small store with a limit of every algorithm to be flooded, and another of every algorithm beside it.
 struct Flooded {
     store: Memory<ManualClock>,
     flooded: Vec<LimitRef>,
@@ -132,8 +131,8 @@ impl Flooded {
         self.store.charge_now(Intent::Take, &[charge], now).decisions[0]
     }
 
-    /// More keys than there is room for, so that some share: those that were
-    /// admitted though they had no room.
+    /// Charges more keys than there are slots, so that some share the overflow bucket; returns those that were
+    /// admitted without a slot.
     fn flood(&self, limit: &LimitRef, now: Nanos) -> Vec<Vec<u8>> {
         let keys = (0..2_000_u32).map(|key| [b"flood".as_slice(), &key.to_le_bytes()].concat());
         let shares = |key: &Vec<u8>| {
@@ -143,15 +142,15 @@ impl Flooded {
         keys.filter(shares).collect()
     }
 
-    /// What 60 keys that nobody has seen are told, each eight times.
+    /// The decisions for 60 new keys, eight each.
     fn fresh(&self, limit: &LimitRef, now: Nanos) -> Vec<LimitDecision> {
         let told = |key: u32| (0..8).map(move |_| self.take(limit, &key.to_be_bytes(), 1, now));
         (0..60).flat_map(told).collect()
     }
 }
 
-/// What somebody owes under one limit is nobody's affair under another: where they
-/// have room of their own, keys of other limits are told the same as ever.
+/// Debts under one limit do not affect another: keys of other limits that have their own slots get the same
+/// decisions as ever.
 #[test]
 fn a_flood_of_one_limit_leaves_fresh_keys_of_others_as_they_were() {
     for flooded in 0..4 {
@@ -159,8 +158,9 @@ fn a_flood_of_one_limit_leaves_fresh_keys_of_others_as_they_were() {
             let (calm, wet) = (Flooded::new(), Flooded::new());
             let debtors = wet.flood(&wet.flooded[flooded], START);
             assert_eq!(debtors.len(), 20, "{:?}: the shared bucket is drawn on", wet.flooded[flooded]);
-            // Where the flood took what the others need, its keys make way once they are idle, which is
-            // before the shared bucket is full: not so in windows and logs, which are used up alike.
+            // If the flood uses the slots that others need, its keys can be evicted once they are idle, which
+            // is before the overflow bucket is full. That does not hold for windows and logs, whose keys become
+            // idle at the same time.
             let same_room = (flooded == 3) == (other == 3);
             let now = match (same_room, flooded) {
                 (false, _) => START,
@@ -176,14 +176,14 @@ fn a_flood_of_one_limit_leaves_fresh_keys_of_others_as_they_were() {
     }
 }
 
-/// When a flood is over, fresh keys of the same limit are fresh, and those that
-/// drew on the shared bucket have what is left of that.
+/// After a flood, new keys of the same limit start full, and those that charged the overflow bucket start with
+/// what is left of it.
 #[test]
 fn after_a_flood_only_debtors_have_less() {
     let wet = Flooded::new();
     let bucket = &wet.flooded[0];
     let debtors = wet.flood(bucket, START);
-    // The keys with a slot are full after one second, the shared bucket after twenty.
+    // The keys with a slot are full after one second, the overflow bucket after twenty.
     let calm = Flooded::new();
     assert!(calm.fresh(&calm.flooded[0], at(5)) == wet.fresh(bucket, at(5)), "fresh keys of the same limit");
     let admitted =
@@ -195,13 +195,13 @@ fn after_a_flood_only_debtors_have_less() {
     assert_eq!(admitted(&debtors[17], at(20)), 20, "made good");
 }
 
-/// A key that drew on a shared log gets one of its own as soon as there is room,
-/// and shares no longer, however busy it is.
+/// A key that charged an overflow log gets one of its own as soon as there is space, and no longer shares,
+/// however busy it is.
 #[test]
 fn after_a_flood_of_logs_everybody_has_a_log_again() {
     let wet = Flooded::new();
     let log = &wet.flooded[3];
-    // Just as many as there is room for.
+    // Exactly as many as there is space for.
     let mut strangers = 0_u32..;
     while wet.store.overflows() == 0 {
         let key = [b"flood".as_slice(), &strangers.next().unwrap().to_le_bytes()].concat();

@@ -1,6 +1,6 @@
-//! A decision allocates nothing: not when it admits, not when it denies, up to eight limits.
+//! A decision allocates nothing, whether it admits or denies, for up to eight limits.
 //!
-//! The second half lists what does allocate, so that the promise is not read for more than it is.
+//! The second half lists what does allocate, so that the guarantee is not overrated.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -66,12 +66,12 @@ fn addresses() -> [IpAddr; 2] {
     [Ipv4Addr::new(203, 0, 113, 7).into(), Ipv6Addr::new(0x2001, 0xdb8, 1, 2, 3, 4, 5, 6).into()]
 }
 
-/// How often memory is asked for while `check` decides.
+/// The number of allocations while `check` decides.
 fn allocations(limiter: &Still, request: &Request<'_>) -> u64 {
     allocation_counter::measure(|| drop(limiter.check(request))).count_total
 }
 
-/// Asks ten times to be admitted and ten times more to be denied, none of which may allocate.
+/// Ten requests that are admitted and ten that are denied, none of which may allocate.
 fn assert_allocates_nothing(policy: &str, applying: usize) {
     for ip in addresses() {
         let (limiter, request) = (limiter(policy), request(ip));
@@ -87,7 +87,7 @@ fn assert_allocates_nothing(policy: &str, applying: usize) {
         let costs: Vec<u64> = (0..10).map(|_| allocations(&limiter, &request)).collect();
         assert_eq!(costs, [0; 10], "denied, {ip}");
 
-        // Time goes by, and other users come, each with slots that were never used.
+        // Time passes, and other users come, each with slots that were never used.
         limiter.clock().advance(Nanos::MINUTE);
         for user in ["another", "a third"] {
             assert_eq!(allocations(&limiter, &request.clone().user(user)), 0, "{user}, {ip}");
@@ -149,7 +149,7 @@ fn a_peek_and_a_refund_allocate_nothing() {
 #[test]
 fn buckets_without_a_policy_allocate_nothing_once_their_numbers_are_known() {
     let clock = ManualClock::default();
-    let throttle = AdHocBuckets::new(MemoryOptions::default(), clock.clone());
+    let throttle = AdHocBuckets::new(MemoryOptions::default(), clock.clone()).unwrap();
     let limit = AdHocLimit { capacity: 20, rate: 1, window: Nanos::SECOND };
     let _ = throttle.check(b"warm-up", limit, Cost::ONE).expect("good numbers");
     let (mut left, now) = (0, clock.now());
@@ -164,7 +164,7 @@ fn buckets_without_a_policy_allocate_nothing_once_their_numbers_are_known() {
     assert_eq!((throttle.counters().allowed, throttle.counters().denied), (1 + 20 + 20, 10 + 10));
 }
 
-/// The exceptions. Should one of them stop to allocate, it belongs above.
+/// The exceptions. If one of them stops allocating, it belongs above.
 #[test]
 fn what_does_allocate() {
     let plain = request(addresses()[0]);

@@ -1,4 +1,4 @@
-//! Real threads on real atomics: what is admitted is exactly what there is.
+//! Real threads on real atomics: exactly what is available is admitted.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -33,7 +33,7 @@ fn keyed(capacity: u32, max_keys: usize, clock: &ManualClock) -> Keyed<u64, Manu
 
 #[test]
 fn a_bucket_admits_exactly_its_capacity() {
-    // BUG-11: a check and a charge in two steps admit 101 of 100.
+    // A check and a charge in two steps would admit 101 of 100.
     for round in 0..300 {
         let bucket = Bucket::with_clock(slow(100), ManualClock::default());
         let admitted = race(|_| (0..60).filter(|_| bucket.take(Cost::ONE).is_allowed()).count() as u64);
@@ -44,7 +44,7 @@ fn a_bucket_admits_exactly_its_capacity() {
 #[test]
 fn refunds_and_takes_balance() {
     let bucket = Bucket::with_clock(slow(190), ManualClock::default());
-    // Each thread holds some tokens and gives all of them back but the last few.
+    // Each thread takes some tokens and gives all of them back except the last few.
     let kept = race(|thread| {
         let mut held = 0;
         for turn in 0..20_000 {
@@ -77,7 +77,7 @@ fn each_of_many_keys_admits_exactly_its_capacity() {
         }
         admitted
     });
-    // Keys at even multiples may be skipped by some orders; ask each for the rest.
+    // Some orders may skip keys at even multiples; take the rest of each key.
     let rest: u64 =
         (0..KEYS).map(|key| (0..8).filter(|_| keyed.take(&key, Cost::ONE).is_allowed()).count() as u64).sum();
     assert_eq!(keyed.stats().overflows, 0, "half full: everybody has a slot");
@@ -87,7 +87,7 @@ fn each_of_many_keys_admits_exactly_its_capacity() {
 
 #[test]
 fn a_crowded_table_grants_no_key_more_than_its_capacity() {
-    // Far more keys than slots: they overflow, and come and go as slots free up.
+    // Far more keys than slots: they overflow, and come and go as slots become free.
     const KEYS: usize = 400;
     let clock = ManualClock::default();
     for round in 0..40 {
@@ -99,7 +99,7 @@ fn a_crowded_table_grants_no_key_more_than_its_capacity() {
                 if keyed.take(&(key as u64), Cost::ONE).is_allowed() {
                     admitted[key].fetch_add(1, Ordering::Relaxed);
                     if turn % 5 == 0 {
-                        // Handing it back frees slots under the others' feet.
+                        // Handing it back frees slots while others use them.
                         keyed.refund(&(key as u64), Cost::ONE);
                         admitted[key].fetch_sub(1, Ordering::Relaxed);
                     }
@@ -116,8 +116,8 @@ fn a_crowded_table_grants_no_key_more_than_its_capacity() {
 
 #[test]
 fn keys_that_go_idle_and_return_stay_within_their_envelope() {
-    // One token each, back after a millisecond; far more keys than slots, so
-    // that slots change hands all the time while the clock moves.
+    // One token each, back after a millisecond; far more keys than slots, so that slots change keys all the
+    // time while the clock moves.
     const KEYS: usize = 2_000;
     let clock = ManualClock::default();
     let quota = Quota::new(1, Nanos::MILLISECOND, 1).unwrap();

@@ -1,7 +1,6 @@
-//! Policies are swapped while threads ask: nobody gets a token by it, and nobody loses a limit.
+//! Policies are swapped while threads decide: no swap grants a token, and no limit is lost.
 //!
-//! The clock stands still, so that whatever a limit admits in total is bounded by its capacity
-//! alone.
+//! The clock stands still, so what a limit admits in total is bounded by its capacity alone.
 
 use std::collections::BTreeMap;
 use std::sync::Barrier;
@@ -16,7 +15,7 @@ const USERS: [&str; 4] = ["ada", "bob", "cyd", "dee"];
 
 const STEADY: u64 = 700;
 const SCARCE: u64 = 300;
-/// The numbers that the edited limit goes through.
+/// The numbers of the edited limit, one after the other.
 const EDITED: [u64; 3] = [500, 900, 200];
 const EDITED_MOST: u64 = 900;
 const FIRST: u64 = 350;
@@ -24,7 +23,7 @@ const SECOND: u64 = 250;
 
 type Still = Limiter<Memory<ManualClock>, ManualClock>;
 
-/// The policy of a turn: order, unrelated limits, numbers and the order within a group all change.
+/// The policy of a round: order, unrelated limits, numbers and the order within a group all change.
 fn policy(turn: u64) -> Policy {
     let edited = EDITED[turn as usize % EDITED.len()];
     let entry = |name: &str, matching: &str, key: &str, capacity: u64| {
@@ -59,7 +58,7 @@ fn policy(turn: u64) -> Policy {
     Policy::parse(&format!("version: 1\nlimits:\n{}", limits.concat())).expect("the policy is one")
 }
 
-/// What one thread saw: how many were admitted for each user by each limit that had a say.
+/// The counts of one thread: how many requests of each user were admitted under each limit that applied.
 #[derive(Default)]
 struct Seen {
     admitted: BTreeMap<(String, &'static str), u64>,
@@ -93,7 +92,7 @@ impl Seen {
     }
 }
 
-/// Asks until the swaps are done.
+/// Sends requests until the swaps are done.
 fn hammer(limiter: &Still, thread: usize, done: &AtomicBool) -> Seen {
     let mut seen = Seen::default();
     let mut turn = thread;
@@ -105,7 +104,7 @@ fn hammer(limiter: &Still, thread: usize, done: &AtomicBool) -> Seen {
     seen
 }
 
-/// Swaps while threads ask, then takes what is left, in each order of the group.
+/// Swaps while threads send requests, then takes what is left, in each order of the group.
 fn run() -> (Still, Seen) {
     let limiter = Limiter::in_memory(policy(0), MemoryOptions::default(), ManualClock::default());
     let limiter = limiter.expect("few limits");
@@ -125,7 +124,7 @@ fn run() -> (Still, Seen) {
         for turn in 1..=SWAPS {
             assert_eq!(limiter.swap(policy(turn)).expect("few limits"), turn + 1);
             assert_eq!(limiter.version(), turn + 1);
-            // On one processor the others would hardly come to ask in between.
+            // On one processor the other threads would hardly run in between.
             std::thread::yield_now();
         }
         done.store(true, Ordering::Relaxed);

@@ -1,7 +1,7 @@
-//! Time is an argument: library code neither asks what time it is nor waits for it to pass.
+//! Time is an argument: library code neither reads the clock nor sleeps.
 //!
-//! Clippy refuses the same calls by their resolved name, so it sees through renames; this check
-//! sees code that the current build leaves out, and names the files that may.
+//! Clippy forbids the same calls by their resolved name, so it sees through renames; this check also
+//! covers code that the current build leaves out, and has the list of files that may.
 
 use proc_macro2::{Delimiter, TokenTree};
 
@@ -10,7 +10,7 @@ use super::source::{SourceFile, as_group, is_mark, line};
 
 const GUARDED: &str = "crates/";
 
-/// Where the clock is read, for everybody else.
+/// The only code that reads the clock.
 const CLOCK: &[&str] = &["crates/limiter/src/clock.rs", "crates/limiter/src/clock/"];
 
 const FORBIDDEN_ENDS: &[&[&str]] = &[
@@ -23,9 +23,9 @@ const FORBIDDEN_ENDS: &[&[&str]] = &[
 
 const FORBIDDEN_CRATES: &[&str] = &["quanta"];
 
-/// Where connections are waited for, and where that is tested. How long a client may be slow is no
-/// decision, and the runtime's timers stand still in a test that stops them.
-const WAITS: &[&str] =
+/// Code with timeouts for connections, and its tests. These may use the timers of tokio: a timeout is
+/// not a rate limit decision, and tests can pause these timers.
+const TIMEOUTS: &[&str] =
     &["crates/redis/src/client/", "crates/redis/tests/", "crates/server/", "crates/tower/tests/"];
 
 /// Finds reads of the clock, and real waiting.
@@ -34,20 +34,20 @@ pub fn check(source: &SourceFile) -> Vec<TidyProblem> {
     if !path.starts_with(GUARDED) || CLOCK.iter().any(|clock| path.starts_with(clock)) {
         return Vec::new();
     }
-    let waits = WAITS.iter().any(|waits| path.starts_with(waits));
+    let may_wait = TIMEOUTS.iter().any(|prefix| path.starts_with(prefix));
     let level: Vec<TokenTree> = source.tokens.clone().into_iter().collect();
     let mut paths = Vec::new();
     collect(&level, &[], &mut paths);
     let mut problems: Vec<TidyProblem> = paths
         .iter()
         .filter(|(segments, _)| is_forbidden(segments))
-        .filter(|(segments, _)| !(waits && is_timer(segments)))
+        .filter(|(segments, _)| !(may_wait && is_timer(segments)))
         .map(|(segments, line)| {
             TidyProblem::new(
                 path,
                 *line,
                 format!("`{}`", segments.join("::")),
-                "behaviour must depend on the time it is given, so that tests decide what time it is",
+                "behaviour must depend on the time that is passed in, so that tests can control it",
                 "take `now` as an argument, or use the `Clock` of the limiter",
             )
         })
@@ -63,12 +63,12 @@ fn is_forbidden(segments: &[String]) -> bool {
     is_crate || FORBIDDEN_ENDS.iter().any(ends_in)
 }
 
-/// A timer of the runtime, by its full name.
+/// True for a timer of tokio, by its full path.
 fn is_timer(segments: &[String]) -> bool {
     segments.len() > 2 && segments[0] == "tokio" && segments[1] == "time"
 }
 
-/// Gathers every path `a::b::c` with its line; `use a::{b, c::d}` counts as `a::b` and `a::c::d`.
+/// Collects every path `a::b::c` with its line; `use a::{b, c::d}` counts as `a::b` and `a::c::d`.
 fn collect(level: &[TokenTree], prefix: &[String], paths: &mut Vec<(Vec<String>, usize)>) {
     let mut at = 0;
     while let Some(token) = level.get(at) {

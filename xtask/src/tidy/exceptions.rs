@@ -1,5 +1,5 @@
-//! What is longer than the rule allows, each with its size. The list only shrinks: an entry may
-//! be lowered or removed, and `tidy` insists on both as soon as they are possible.
+//! Files and functions that are longer than the limit, each with its size. The list only shrinks: an
+//! entry may be lowered or removed, and `tidy` demands both as soon as they are possible.
 
 use std::panic::Location;
 
@@ -8,12 +8,12 @@ use std::panic::Location;
 pub struct Exception {
     /// The file, relative to the root.
     pub file: &'static str,
-    /// The function; `None` means the file itself. If several in the file share the name, the
-    /// longest is meant.
+    /// The function; `None` means the file itself. If several functions of the file have this name, the
+    /// longest one counts.
     pub function: Option<&'static str>,
     /// How long it was when last recorded.
     pub lines: usize,
-    /// The line of this list the entry is on.
+    /// The line of the entry in this file.
     pub entry_line: u32,
 }
 
@@ -33,7 +33,7 @@ impl Exception {
     }
 }
 
-/// Where this list is.
+/// The path of this file.
 pub const HOME: &str = "xtask/src/tidy/exceptions.rs";
 
 /// The list: `Exception::file("crates/a/src/b.rs", 431)`,

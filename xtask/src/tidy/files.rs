@@ -1,4 +1,4 @@
-//! The files the rules apply to: what git tracks, and what it would track.
+//! The files that the rules apply to: those that git tracks, and new ones that it does not ignore.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,12 +10,12 @@ use super::TidyError;
 pub struct TextFile {
     /// Relative to the root, with forward slashes.
     pub path: String,
-    /// All of it.
+    /// Its content.
     pub text: String,
 }
 
 impl TextFile {
-    /// A file that need not exist on disk.
+    /// A file from memory, which need not exist on disk.
     pub fn new(path: &str, text: &str) -> TextFile {
         TextFile { path: path.to_owned(), text: text.to_owned() }
     }
@@ -31,7 +31,7 @@ pub fn tracked(root: &Path) -> Result<Vec<TextFile>, TidyError> {
     let mut files = Vec::new();
     for path in list(root)? {
         let full = root.join(&path);
-        // Deleted but still tracked, a symbolic link, a submodule: none has text of its own.
+        // A file deleted but still tracked, a symbolic link and a submodule have no text of their own.
         if !full.symlink_metadata().is_ok_and(|found| found.is_file()) {
             continue;
         }
@@ -50,8 +50,8 @@ fn list(root: &Path) -> Result<Vec<String>, TidyError> {
         .output()
         .map_err(|error| TidyError::List(error.to_string()))?;
     if !listed.status.success() {
-        let said = String::from_utf8_lossy(&listed.stderr);
-        return Err(TidyError::List(said.trim().to_owned()));
+        let error = String::from_utf8_lossy(&listed.stderr);
+        return Err(TidyError::List(error.trim().to_owned()));
     }
     let names = String::from_utf8_lossy(&listed.stdout);
     Ok(names.split_terminator('\0').map(str::to_owned).collect())

@@ -1,4 +1,4 @@
-//! The rules that a compiler does not check. Every check reports all it finds, never just the first.
+//! The rules that the compiler does not check. Every check reports all problems, not just the first.
 
 use std::io;
 use std::path::Path;
@@ -6,17 +6,18 @@ use std::path::Path;
 pub mod architecture;
 pub mod clock;
 pub mod edges;
+pub mod environment;
 pub mod exceptions;
 pub mod files;
-pub mod itself;
+pub mod markers;
 pub mod modules;
-pub mod names;
 pub mod problem;
 pub mod sizes;
 pub mod source;
+pub mod type_names;
 pub mod unsafety;
 pub mod unwrap;
-pub mod words;
+pub mod vocabulary;
 
 pub use problem::TidyProblem;
 
@@ -34,7 +35,7 @@ pub enum TidyError {
     Read {
         /// The file, relative to the root.
         path: String,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// `cargo metadata` failed.
@@ -54,8 +55,8 @@ pub fn run(root: &Path) -> Result<Vec<TidyProblem>, TidyError> {
 fn check_files(texts: &[TextFile]) -> Vec<TidyProblem> {
     let mut problems = Vec::new();
     for text in texts {
-        problems.extend(words::check(text));
-        problems.extend(itself::check(text));
+        problems.extend(markers::check(text));
+        problems.extend(environment::check(text));
     }
     let mut sources = Vec::new();
     for text in texts.iter().filter(|text| text.path.ends_with(".rs")) {
@@ -67,11 +68,12 @@ fn check_files(texts: &[TextFile]) -> Vec<TidyProblem> {
     for source in &sources {
         problems.extend(clock::check(source));
         problems.extend(unsafety::check(source));
+        problems.extend(vocabulary::check(source, vocabulary::EXCEPTIONS));
     }
     problems.extend(architecture::check(texts));
     problems.extend(unwrap::check(&sources));
     problems.extend(modules::check(&sources));
-    problems.extend(names::check(&sources, names::SHARED));
+    problems.extend(type_names::check(&sources, type_names::SHARED));
     problems.extend(sizes::check(&sources, exceptions::EXCEPTIONS));
     problems
 }

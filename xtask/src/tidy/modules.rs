@@ -1,11 +1,11 @@
-//! One convention for modules with children: `name/mod.rs`, so that a folder holds all of its module.
+//! A module with children is `name/mod.rs`, so that its folder has all of its files.
 
 use std::collections::BTreeSet;
 
 use super::TidyProblem;
 use super::source::SourceFile;
 
-/// Finds files that stand beside the folder of their own children.
+/// Finds files `name.rs` beside a folder `name/`.
 pub fn check(sources: &[SourceFile]) -> Vec<TidyProblem> {
     let folders: BTreeSet<&str> =
         sources.iter().filter_map(|source| source.path.rsplit_once('/').map(|(folder, _)| folder)).collect();
@@ -17,7 +17,7 @@ pub fn check(sources: &[SourceFile]) -> Vec<TidyProblem> {
             &source.path,
             1,
             format!("a module beside its folder `{folder}/`"),
-            "a module's files are found in one place",
+            "all files of a module belong in one folder",
             format!("move it to `{folder}/mod.rs`"),
         )
     };

@@ -1,8 +1,8 @@
-//! One broken rule, in the form editors can jump to.
+//! A violation of a rule, printed as `file:line: …`, so that editors can jump to it.
 
 use std::fmt;
 
-/// Where a rule is broken, what was seen, why that matters, and what to do about it.
+/// Where a rule is violated, what was found, why that matters, and how to fix it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TidyProblem {
     file: String,

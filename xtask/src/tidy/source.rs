@@ -1,14 +1,14 @@
 //! A Rust file as tokens.
 //!
-//! Tokens rather than a syntax tree: comments and strings are already out of the way, and the
-//! bodies of macros (`proptest!` above all) are looked into like any other code.
+//! Tokens rather than a syntax tree: they exclude comments, and include the bodies of macros (above
+//! all `proptest!`) like any other code.
 
 use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 
 use super::TidyProblem;
 use super::files::TextFile;
 
-/// A Rust file, taken apart.
+/// A Rust file, split into tokens.
 #[derive(Debug)]
 pub struct SourceFile {
     /// Relative to the root, with forward slashes.
@@ -20,33 +20,33 @@ pub struct SourceFile {
 }
 
 impl SourceFile {
-    /// Takes a file apart, or says where that fails.
+    /// Splits a file into tokens, or reports where that fails.
     pub fn parse(file: &TextFile) -> Result<SourceFile, TidyProblem> {
         let tokens = file.text.parse::<TokenStream>().map_err(|error| {
             TidyProblem::new(
                 &file.path,
                 error.span().start().line,
-                "not Rust that can be read",
-                "what cannot be read cannot be checked",
+                "this is not valid Rust",
+                "a file that cannot be parsed cannot be checked",
                 "make it compile, or give it another extension",
             )
         })?;
         Ok(SourceFile { path: file.path.clone(), lines: file.text.lines().count(), tokens })
     }
 
-    /// True if one of the components of the path, less its `.rs`, is in `names`.
+    /// True if one of the components of the path, without `.rs`, is in `names`.
     pub fn is_below(&self, names: &[&str]) -> bool {
         self.path.split('/').any(|part| names.contains(&part.strip_suffix(".rs").unwrap_or(part)))
     }
 }
 
-/// Shows `see` the tokens of the file level by level: the file, then what each bracket holds.
-pub fn each_level(tokens: &TokenStream, see: &mut impl FnMut(&[TokenTree])) {
+/// Calls `visit` with the tokens of each level: those of the file, then those within each pair of brackets.
+pub fn each_level(tokens: &TokenStream, visit: &mut impl FnMut(&[TokenTree])) {
     let level: Vec<TokenTree> = tokens.clone().into_iter().collect();
-    see(&level);
+    visit(&level);
     for token in &level {
         if let TokenTree::Group(group) = token {
-            each_level(&group.stream(), see);
+            each_level(&group.stream(), visit);
         }
     }
 }
@@ -80,7 +80,7 @@ pub fn item_end(level: &[TokenTree], at: usize) -> Option<usize> {
 }
 
 fn is_body(level: &[TokenTree], at: usize) -> bool {
-    // Braces that are a const argument, as in `Ring<{ N }, T>`, are no body.
+    // Braces of a const argument, as in `Ring<{ N }, T>`, are not a body.
     let is_argument = is_mark(level.get(at + 1), '>') || is_mark(level.get(at + 1), ',');
     as_group(level.get(at), Delimiter::Brace).is_some() && !is_argument
 }

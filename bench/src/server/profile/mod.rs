@@ -1,4 +1,4 @@
-//! Loads with a shape: how latency and memory go over time.
+//! Loads that change over time: latency and memory, second by second.
 
 mod open_loop;
 mod seconds;
@@ -17,7 +17,7 @@ use crate::report::{Bar, Figure, Report, Side};
 use crate::resident;
 use shapes::Schedule;
 
-/// What memory may grow by while nothing new is asked.
+/// The largest growth of memory while no new keys are used.
 const GROWTH_MOST: f64 = 1.05;
 
 const WHAT: &str = "/v1/check, three limits";

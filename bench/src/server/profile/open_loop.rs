@@ -1,4 +1,4 @@
-//! Asks when it is time to, whether or not earlier questions are answered: what real clients do.
+//! An open loop: requests are sent on schedule, whether or not earlier ones are answered, as by real clients.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -7,20 +7,20 @@ use mio::{Events, Poll};
 
 use super::seconds::ProfileSecond;
 use super::shapes::Schedule;
-use crate::server::connection::{Connection, TalkError};
+use crate::server::connection::{Connection, ExchangeError};
 use crate::server::limits::{FREE, KeySequence};
 use crate::server::tally::LatencyTally;
 use crate::server::wire::CheckedAnswer;
 use crate::server::wire::http::Http;
 use crate::stopwatch::Stopwatch;
 
-/// Requests that can be under way at once. One that finds no connection waits, and its wait counts.
+/// The most requests in flight. A request without a free connection waits, and its wait counts as latency.
 const CONNECTIONS: usize = 128;
-/// How long answers are waited for after the last request.
+/// How long to wait for responses after the last request.
 const DRAIN_NANOS: u64 = 5_000_000_000;
 const SECOND: u64 = 1_000_000_000;
 
-/// What happened.
+/// The result of a profile.
 #[derive(Debug)]
 pub(super) struct ProfileOutcome {
     pub(super) seconds: Vec<ProfileSecond>,
@@ -30,51 +30,51 @@ pub(super) struct ProfileOutcome {
 struct Client {
     address: SocketAddr,
     poll: Poll,
-    /// Opened when they are needed; the server closes those that are not for long.
+    /// Opened on demand; the server closes those that are idle for long.
     connections: Vec<Option<Connection>>,
-    /// Numbers of connections that nothing is under way on; the last used is used again first.
+    /// The indexes of idle connections; the last used one is used first.
     free: Vec<usize>,
     keys: KeySequence,
     schedule: Schedule,
-    /// Are requests overdue because no connection was free?
+    /// Whether requests are overdue because no connection was free.
     behind: bool,
 }
 
-/// Runs the schedule; tells each second when it is over. `resident` reads the server's memory.
+/// Runs the schedule; calls `report` after each second. `resident` reads the server's memory.
 pub(super) fn run(
     address: SocketAddr,
     schedule: Schedule,
     resident: &dyn Fn() -> Option<u64>,
-    tell: &mut dyn FnMut(&ProfileSecond),
-) -> Result<ProfileOutcome, TalkError> {
+    report: &mut dyn FnMut(&ProfileSecond),
+) -> Result<ProfileOutcome, ExchangeError> {
     let mut client = Client::new(address, schedule)?;
     let mut events = Events::with_capacity(CONNECTIONS);
     let (watch, end) = (Stopwatch::start(), client.schedule.nanos());
     let (mut seconds, mut tally, mut offered, mut answers) =
         (Vec::new(), LatencyTally::default(), 0, Vec::new());
-    let (mut asked, mut answered) = (0_u64, 0_u64);
+    let (mut sent, mut answered) = (0_u64, 0_u64);
     loop {
         let now = watch.nanos() as u64;
         if now >= (seconds.len() as u64 + 1) * SECOND && (seconds.len() as u64) < end / SECOND {
             let second =
                 ProfileSecond::new(seconds.len() + 1, offered, &mut std::mem::take(&mut tally), resident());
-            tell(&second);
+            report(&second);
             seconds.push(second);
             offered = 0;
         }
-        let due = client.ask_what_is_due(now)?;
-        (offered, asked) = (offered + due, asked + due);
+        let due = client.send_due(now)?;
+        (offered, sent) = (offered + due, sent + due);
         let over = client.schedule.due().is_none() && now >= end;
-        if over && (answered == asked || now >= end + DRAIN_NANOS) {
-            return Ok(ProfileOutcome { seconds, unanswered: asked - answered });
+        if over && (answered == sent || now >= end + DRAIN_NANOS) {
+            return Ok(ProfileOutcome { seconds, unanswered: sent - answered });
         }
         client.poll.poll(&mut events, Some(Duration::from_millis(1)))?;
         for event in &events {
             let number = event.token().0;
-            let Some(connection) = client.listen(number, &mut answers)? else { continue };
+            let Some(connection) = client.receive(number, &mut answers)? else { continue };
             let now = watch.nanos() as u64;
             for answer in answers.drain(..) {
-                tally.add(answer.verdict, now.saturating_sub(connection.asked_at(answer)));
+                tally.add(answer.verdict, now.saturating_sub(connection.sent_at(answer)));
                 answered += 1;
             }
         }
@@ -82,36 +82,36 @@ pub(super) fn run(
 }
 
 impl Client {
-    fn new(address: SocketAddr, schedule: Schedule) -> Result<Client, TalkError> {
+    fn new(address: SocketAddr, schedule: Schedule) -> Result<Client, ExchangeError> {
         let connections = (0..CONNECTIONS).map(|_| None).collect();
         let (poll, free) = (Poll::new()?, Vec::with_capacity(CONNECTIONS));
         Ok(Client { address, poll, connections, free, keys: KeySequence::new(1), schedule, behind: false })
     }
 
-    /// Receives what there is on a connection; none is left if the server has closed one that was idle.
-    fn listen(
+    /// Receives what is available on a connection; drops the connection if the server has closed it while idle.
+    fn receive(
         &mut self,
         number: usize,
         answers: &mut Vec<CheckedAnswer>,
-    ) -> Result<Option<&Connection>, TalkError> {
+    ) -> Result<Option<&Connection>, ExchangeError> {
         let Some(connection) = &mut self.connections[number] else { return Ok(None) };
-        match connection.listen(answers).and_then(|()| connection.flush()) {
-            Err(TalkError::Closed) if connection.under_way == 0 && answers.is_empty() => {
+        match connection.receive(answers).and_then(|()| connection.flush()) {
+            Err(ExchangeError::Closed) if connection.in_flight == 0 && answers.is_empty() => {
                 self.connections[number] = None;
                 self.free.retain(|&free| free != number);
                 Ok(None)
             }
             Err(error) => Err(error),
             Ok(()) => {
-                // One is asked at a time: an answer is the end of it.
+                // There is one request at a time on a connection, so a response frees it.
                 self.free.extend(answers.first().map(|_| number));
                 Ok(self.connections[number].as_ref())
             }
         }
     }
 
-    /// A connection that nothing is under way on, opened if need be; `None` when there are enough.
-    fn free(&mut self) -> Result<Option<usize>, TalkError> {
+    /// An idle connection, opened if needed; `None` if the maximum is open.
+    fn free(&mut self) -> Result<Option<usize>, ExchangeError> {
         if let Some(number) = self.free.pop() {
             return Ok(Some(number));
         }
@@ -121,24 +121,24 @@ impl Client {
         Ok(Some(number))
     }
 
-    /// Asks what is due and finds a connection; tells how many were asked.
-    fn ask_what_is_due(&mut self, now: u64) -> Result<u64, TalkError> {
-        let mut asked = 0;
+    /// Sends the requests that are due and find a connection; returns how many were sent.
+    fn send_due(&mut self, now: u64) -> Result<u64, ExchangeError> {
+        let mut sent = 0;
         while let Some(due) = self.schedule.due().filter(|&due| due <= now) {
             let Some(number) = self.free()? else {
                 self.behind = true;
-                return Ok(asked);
+                return Ok(sent);
             };
-            // Being late is the server's fault only if it kept all connections busy; otherwise this
-            // program woke up late.
+            // A delay is the server's fault only if it kept all connections busy; otherwise this program
+            // woke up late.
             let at = if self.behind { due } else { now };
             let connection = self.connections[number].as_mut().expect("it is open");
-            connection.ask(self.keys.next(), at);
+            connection.write_request(self.keys.next(), at);
             connection.flush()?;
             self.schedule.advance();
-            asked += 1;
+            sent += 1;
         }
         self.behind = false;
-        Ok(asked)
+        Ok(sent)
     }
 }

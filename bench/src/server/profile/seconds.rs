@@ -1,4 +1,4 @@
-//! What happened in each second.
+//! The results of each second.
 
 use serde::Serialize;
 
@@ -11,7 +11,7 @@ use crate::statistics::median;
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct ProfileSecond {
     pub(crate) second: usize,
-    /// Requests that were sent in it, and answers that came.
+    /// Requests sent, and responses received.
     pub(crate) offered: u64,
     pub(crate) answered: u64,
     pub(crate) p50_micros: f64,
@@ -34,7 +34,7 @@ impl ProfileSecond {
         ProfileSecond { second, offered, answered, p50_micros, p99_micros, verdicts, resident_megabytes }
     }
 
-    /// A line for who waits.
+    /// The progress line.
     pub(super) fn line(&self) -> String {
         let ProfileSecond { second, answered, p99_micros, resident_megabytes, .. } = self;
         format!(
@@ -43,7 +43,7 @@ impl ProfileSecond {
     }
 }
 
-/// For people.
+/// The table as text.
 pub(crate) fn table(seconds: &[ProfileSecond]) -> String {
     let mut table =
         TextTable::new(&["second", "offered", "answered", "denied", "p50 us", "p99 us", "resident MB"]);
@@ -62,8 +62,8 @@ pub(crate) fn table(seconds: &[ProfileSecond]) -> String {
     table.text()
 }
 
-/// How many times what was resident in the second quarter is resident in the last: by then all keys have
-/// been seen, and nothing new is kept.
+/// The ratio of resident memory in the last quarter to that in the second quarter, by which all keys have
+/// been used once.
 pub(super) fn memory_growth(seconds: &[ProfileSecond]) -> f64 {
     let quarter = seconds.len() / 4;
     let middle = |part: &[ProfileSecond]| {

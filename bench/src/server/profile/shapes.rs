@@ -1,28 +1,28 @@
-//! How much is asked, over time.
+//! The rate of requests over time.
 
 use clap::ValueEnum;
 
 /// The shape of a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LoadShape {
-    /// Doubled four times
+    /// The rate doubles four times
     Step,
-    /// Little, ten times as much for some seconds, little again
+    /// Ten times the rate for some seconds
     Spike,
-    /// The same for long
+    /// A constant rate for a long time
     Soak,
 }
 
-/// A load with numbers.
+/// A shape with its rate and duration.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LoadPlan {
     pub(crate) shape: LoadShape,
-    /// Requests a second at first.
+    /// The initial requests per second.
     pub(crate) rate: u64,
     pub(crate) soak_seconds: u64,
 }
 
-/// A time in which the rate does not change.
+/// A period with a constant rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct LoadStage {
     pub(super) per_second: u64,
@@ -51,7 +51,7 @@ pub(super) struct Schedule {
     stage: usize,
     /// Nanoseconds at which the stage began.
     began: u64,
-    /// Requests of this stage that were handed out.
+    /// Requests of this stage that were sent.
     handed: u64,
 }
 
@@ -80,7 +80,7 @@ impl Schedule {
         Some(self.began + after as u64)
     }
 
-    /// Hands the next request out.
+    /// Advances to the next request.
     pub(super) fn advance(&mut self) {
         self.handed += 1;
     }

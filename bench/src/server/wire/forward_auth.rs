@@ -1,35 +1,35 @@
-//! `/v1/forward-auth` over HTTP/1.1, kept alive: with no token, and with junk of several kinds.
+//! `/v1/forward-auth` over HTTP/1.1 with keep-alive: without a token, and with invalid tokens of several kinds.
 
 use tidegate::testing::Random;
 
-use super::{AnswerVerdict, CheckedAnswer, Dialogue, WireError};
+use super::{AnswerVerdict, CheckedAnswer, ClientProtocol, WireError};
 use crate::server::limits::{FORWARDED_ADDRESS, FORWARDED_HOST, FORWARDED_URI};
 
 /// Letters of base64url.
 const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 /// Letters of a signature of 2,048 bits.
 const SIGNATURE_LETTERS: usize = 342;
-/// The id of the key that junk names.
+/// The `kid` in invalid tokens.
 pub(crate) const KEY_ID: &str = "a";
 
-/// What a question brings as its token.
+/// The token of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bearer {
     Nothing,
-    /// It names a key there is and says what a good one would; its signature is new every time, so that it
-    /// must be checked.
+    /// It names an existing key and has valid claims; its signature is new every time, so that it must be
+    /// checked.
     FreshJunk,
-    /// The same, the same every time.
+    /// The same token every time.
     SameJunk,
-    /// It names no key, of which there are two.
+    /// It names none of the two keys.
     NamelessJunk,
 }
 
-/// A connection of a proxy that asks for its client.
+/// A connection of a proxy that asks on behalf of its client.
 #[derive(Debug)]
 pub(crate) struct ForwardAuth {
     bearer: Bearer,
-    /// What every question begins with.
+    /// The head of every request.
     head: String,
     /// The signed part of the token.
     message: String,
@@ -45,7 +45,7 @@ impl ForwardAuth {
         };
         let payload = r#"{"sub":"42","iss":"https://login.example.com/","aud":"api","iat":1700000000,"exp":3000000000}"#;
         let message = format!("{}.{}", encoded(header.as_bytes()), encoded(payload.as_bytes()));
-        // Every connection sends junk of its own.
+        // Every connection sends other tokens.
         let seed = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0_u8);
         let seed = if bearer == Bearer::SameJunk { 1 } else { seed };
         let head = format!(
@@ -59,7 +59,7 @@ impl ForwardAuth {
     fn write_token(&mut self, out: &mut Vec<u8>) {
         out.extend_from_slice(b"Authorization: Bearer ");
         out.extend_from_slice(self.message.as_bytes());
-        // Below every modulus, or it would be refused before it is raised to a power.
+        // Smaller than every modulus, or it would be rejected before the expensive exponentiation.
         out.extend_from_slice(b".A");
         let mut random =
             if self.bearer == Bearer::SameJunk { Random::new(1) } else { Random::new(self.random.bits()) };
@@ -68,7 +68,7 @@ impl ForwardAuth {
             if place % 10 == 1 {
                 bits = random.bits();
             }
-            // The last letter has bits that no byte has, and they must be zero.
+            // The last letter has bits beyond the last byte, which must be zero.
             let letter = if place + 1 == SIGNATURE_LETTERS { 0 } else { bits % 64 };
             out.push(LETTERS[letter as usize]);
             bits /= 64;
@@ -77,8 +77,8 @@ impl ForwardAuth {
     }
 }
 
-impl Dialogue for ForwardAuth {
-    fn ask(&mut self, _key: u32, out: &mut Vec<u8>) {
+impl ClientProtocol for ForwardAuth {
+    fn write_request(&mut self, _key: u32, out: &mut Vec<u8>) {
         out.extend_from_slice(self.head.as_bytes());
         if self.bearer != Bearer::Nothing {
             self.write_token(out);
@@ -86,20 +86,20 @@ impl Dialogue for ForwardAuth {
         out.extend_from_slice(b"\r\n");
     }
 
-    fn hear(
+    fn receive(
         &mut self,
-        heard: &[u8],
+        received: &[u8],
         _out: &mut Vec<u8>,
         answers: &mut Vec<CheckedAnswer>,
     ) -> Result<usize, WireError> {
         let mut taken = 0;
-        while let Some((length, verdict)) = answer(&heard[taken..])? {
+        while let Some((length, verdict)) = answer(&received[taken..])? {
             let expected =
                 if self.bearer == Bearer::Nothing { AnswerVerdict::Allowed } else { AnswerVerdict::Denied };
             if verdict != expected {
-                return Err(WireError::unexpected(&heard[taken..]));
+                return Err(WireError::unexpected(&received[taken..]));
             }
-            answers.push(CheckedAnswer { question: self.answered, verdict });
+            answers.push(CheckedAnswer { request: self.answered, verdict });
             self.answered = self.answered.wrapping_add(1);
             taken += length;
         }
@@ -107,21 +107,21 @@ impl Dialogue for ForwardAuth {
     }
 }
 
-/// How long the answer is and what it says; `None` until all of it is there.
-fn answer(heard: &[u8]) -> Result<Option<(usize, AnswerVerdict)>, WireError> {
-    let Some(head) = heard.windows(4).position(|end| end == b"\r\n\r\n").map(|place| place + 4) else {
+/// The length of the response and its verdict; `None` while it is incomplete.
+fn answer(received: &[u8]) -> Result<Option<(usize, AnswerVerdict)>, WireError> {
+    let Some(head) = received.windows(4).position(|end| end == b"\r\n\r\n").map(|place| place + 4) else {
         return Ok(None);
     };
-    match heard.get(9..12) {
+    match received.get(9..12) {
         Some(b"204") => Ok(Some((head, AnswerVerdict::Allowed))),
         Some(b"401") => {
-            let text = String::from_utf8_lossy(&heard[..head]).to_ascii_lowercase();
+            let text = String::from_utf8_lossy(&received[..head]).to_ascii_lowercase();
             let length =
                 text.lines().find_map(|line| line.strip_prefix("content-length:")?.trim().parse().ok());
-            let length: usize = length.ok_or_else(|| WireError::unexpected(heard))?;
-            Ok((heard.len() >= head + length).then_some((head + length, AnswerVerdict::Denied)))
+            let length: usize = length.ok_or_else(|| WireError::unexpected(received))?;
+            Ok((received.len() >= head + length).then_some((head + length, AnswerVerdict::Denied)))
         }
-        _ => Err(WireError::unexpected(heard)),
+        _ => Err(WireError::unexpected(received)),
     }
 }
 
@@ -143,16 +143,16 @@ pub(crate) fn encoded(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    fn asked(dialogue: &mut ForwardAuth) -> String {
+    fn written(protocol: &mut ForwardAuth) -> String {
         let mut out = Vec::new();
-        dialogue.ask(0, &mut out);
+        protocol.write_request(0, &mut out);
         String::from_utf8(out).unwrap()
     }
 
     #[test]
     fn junk_is_new_every_time_or_never() {
-        let token = |dialogue: &mut ForwardAuth| {
-            let text = asked(dialogue);
+        let token = |protocol: &mut ForwardAuth| {
+            let text = written(protocol);
             let line = text.lines().find_map(|line| line.strip_prefix("Authorization: Bearer ")).unwrap();
             let signature = line.rsplit('.').next().unwrap().to_owned();
             assert_eq!((line.split('.').count(), signature.len()), (3, SIGNATURE_LETTERS), "{line}");
@@ -162,7 +162,7 @@ mod tests {
         assert_ne!(token(&mut fresh), token(&mut fresh));
         let mut same = ForwardAuth::new(Bearer::SameJunk);
         assert_eq!(token(&mut same), token(&mut ForwardAuth::new(Bearer::SameJunk)));
-        assert!(!asked(&mut ForwardAuth::new(Bearer::Nothing)).contains("Authorization"));
+        assert!(!written(&mut ForwardAuth::new(Bearer::Nothing)).contains("Authorization"));
     }
 
     #[test]

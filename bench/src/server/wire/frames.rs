@@ -1,7 +1,7 @@
-//! As much of HTTP/2 as a client needs that asks small questions: frames, and a head that shrinks to
-//! one byte a header once it was sent, as proxies' do.
+//! The part of HTTP/2 that a client of small requests needs: frames, and a head that HPACK reduces to one
+//! byte per header after the first request, as in proxies.
 
-/// What a connection begins with.
+/// The connection preface.
 pub(super) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 pub(super) const DATA: u8 = 0;
@@ -15,7 +15,7 @@ pub(super) const WINDOW_UPDATE: u8 = 8;
 pub(super) const END_STREAM: u8 = 0x1;
 pub(super) const END_HEADERS: u8 = 0x4;
 pub(super) const PADDED: u8 = 0x8;
-/// On settings and pings.
+/// For SETTINGS and PING.
 pub(super) const ACK: u8 = 0x1;
 
 const HEAD_BYTES: usize = 9;
@@ -30,45 +30,45 @@ pub(super) struct Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
-    /// The first frame, and how many bytes it has; `None` until all of it is there.
-    pub(super) fn read(heard: &'a [u8]) -> Option<(Frame<'a>, usize)> {
-        let &[a, b, c, kind, flags, d, e, f, g] = heard.first_chunk::<HEAD_BYTES>()?;
+    /// The first frame, and its length in bytes; `None` while it is incomplete.
+    pub(super) fn read(received: &'a [u8]) -> Option<(Frame<'a>, usize)> {
+        let &[a, b, c, kind, flags, d, e, f, g] = received.first_chunk::<HEAD_BYTES>()?;
         let end = HEAD_BYTES + u32::from_be_bytes([0, a, b, c]) as usize;
-        let payload = heard.get(HEAD_BYTES..end)?;
+        let payload = received.get(HEAD_BYTES..end)?;
         let stream = u32::from_be_bytes([d, e, f, g]) & 0x7fff_ffff;
         Some((Frame { kind, flags, stream, payload }, end))
     }
 
-    /// Appends it.
+    /// Appends the frame.
     pub(super) fn write(self, out: &mut Vec<u8>) {
-        let length = u32::try_from(self.payload.len()).expect("questions are small").to_be_bytes();
+        let length = u32::try_from(self.payload.len()).expect("requests are small").to_be_bytes();
         out.extend_from_slice(&length[1..]);
         out.extend_from_slice(&[self.kind, self.flags]);
         out.extend_from_slice(&self.stream.to_be_bytes());
         out.extend_from_slice(self.payload);
     }
 
-    /// The number that a window update carries.
+    /// The increment of a WINDOW_UPDATE.
     pub(super) fn increment(&self) -> Option<u32> {
         self.payload.first_chunk().map(|&bytes| u32::from_be_bytes(bytes) & 0x7fff_ffff)
     }
 }
 
-/// The head of every question, compressed: the first time it is told and remembered, from then on it is
-/// referred to.
+/// The head of every request, compressed by HPACK: the first request adds the headers to the dynamic table,
+/// later ones refer to it.
 #[derive(Clone, Debug)]
 pub(super) struct CompressedHead {
     pub(super) first: Vec<u8>,
     pub(super) later: Vec<u8>,
 }
 
-/// The first number in the table of what was told on this connection; the last told comes first.
+/// The first index of the dynamic table; the header added last comes first.
 const DYNAMIC: usize = 62;
 
 impl CompressedHead {
     /// A POST with these headers.
     pub(super) fn post(headers: &[(&str, &str)]) -> CompressedHead {
-        // `:method: POST` and `:scheme: http` are in the table that everybody knows.
+        // `:method: POST` and `:scheme: http` are in the static table.
         let (mut first, mut later) = (vec![0x83, 0x86], vec![0x83, 0x86]);
         for (place, (name, value)) in headers.iter().enumerate() {
             first.push(0x40);

@@ -1,15 +1,15 @@
-//! HTTP/1.1, kept alive, one question at a time.
+//! HTTP/1.1 with keep-alive, one request at a time.
 
 use super::template::{KEY, Template};
-use super::{AnswerVerdict, CheckedAnswer, Dialogue, WireError};
+use super::{AnswerVerdict, CheckedAnswer, ClientProtocol, WireError};
 use crate::server::limits::{
     BURST, FORWARDED_ADDRESS, FORWARDED_HOST, FORWARDED_URI, PER_PERIOD, PERIOD_SECONDS,
 };
 
-/// A connection that posts JSON and is told whether it was allowed.
+/// A connection that posts JSON and reads decisions.
 #[derive(Debug)]
 pub(crate) struct Http {
-    question: Template,
+    template: Template,
     answered: u32,
 }
 
@@ -22,13 +22,13 @@ impl Http {
         Http::post("/v1/throttle", &body)
     }
 
-    /// Tidegate's policy, asked by somebody of this plan.
+    /// A check of Tidegate's policy by a caller with this plan.
     pub(crate) fn check(plan: &str) -> Http {
         let body = format!(r#"{{"user":"{KEY}","plan":"{plan}","method":"GET","path":"/api/videos"}}"#);
         Http::post("/v1/check", &body)
     }
 
-    /// The same question as `/v1/forward-auth` is asked by a proxy.
+    /// The same request as a proxy sends to `/v1/forward-auth`.
     pub(crate) fn forwarded_check() -> Http {
         let body = format!(
             r#"{{"ip":"{FORWARDED_ADDRESS}","method":"GET","host":"{FORWARDED_HOST}","path":"{FORWARDED_URI}"}}"#
@@ -45,28 +45,28 @@ impl Http {
     }
 
     fn post(path: &str, body: &str) -> Http {
-        let question = format!(
+        let request = format!(
             "POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
             body.len()
         );
-        Http { question: Template::new(question), answered: 0 }
+        Http { template: Template::new(request), answered: 0 }
     }
 }
 
-impl Dialogue for Http {
-    fn ask(&mut self, key: u32, out: &mut Vec<u8>) {
-        self.question.write(key, out);
+impl ClientProtocol for Http {
+    fn write_request(&mut self, key: u32, out: &mut Vec<u8>) {
+        self.template.write(key, out);
     }
 
-    fn hear(
+    fn receive(
         &mut self,
-        heard: &[u8],
+        received: &[u8],
         _out: &mut Vec<u8>,
         answers: &mut Vec<CheckedAnswer>,
     ) -> Result<usize, WireError> {
         let mut taken = 0;
-        while let Some((length, verdict)) = answer(&heard[taken..])? {
-            answers.push(CheckedAnswer { question: self.answered, verdict });
+        while let Some((length, verdict)) = answer(&received[taken..])? {
+            answers.push(CheckedAnswer { request: self.answered, verdict });
             self.answered = self.answered.wrapping_add(1);
             taken += length;
         }
@@ -74,14 +74,14 @@ impl Dialogue for Http {
     }
 }
 
-/// How long the answer is and what it says; `None` until all of it is there.
-fn answer(heard: &[u8]) -> Result<Option<(usize, AnswerVerdict)>, WireError> {
-    let Some((head, body_length)) = head(heard)? else { return Ok(None) };
-    let Some(body) = heard[head..].get(..body_length) else { return Ok(None) };
-    let whole = &heard[..head + body_length];
+/// The length of the response and its verdict; `None` while it is incomplete.
+fn answer(received: &[u8]) -> Result<Option<(usize, AnswerVerdict)>, WireError> {
+    let Some((head, body_length)) = head(received)? else { return Ok(None) };
+    let Some(body) = received[head..].get(..body_length) else { return Ok(None) };
+    let whole = &received[..head + body_length];
     let status = whole.get(9..12).unwrap_or_default();
     let says = |what: &[u8]| body.windows(what.len()).position(|seen| seen == what);
-    // The decision comes first; what single limits say comes later in the body.
+    // The decision comes first in the body; the single limits come later.
     let verdict = match (says(br#""allowed":true"#), says(br#""allowed":false"#)) {
         (Some(yes), no) if no.is_none_or(|no| yes < no) => AnswerVerdict::Allowed,
         (_, Some(_)) => AnswerVerdict::Denied,
@@ -93,15 +93,15 @@ fn answer(heard: &[u8]) -> Result<Option<(usize, AnswerVerdict)>, WireError> {
     }
 }
 
-/// Where the head ends, and how long the body is.
-fn head(heard: &[u8]) -> Result<Option<(usize, usize)>, WireError> {
+/// The end of the head, and the length of the body.
+fn head(received: &[u8]) -> Result<Option<(usize, usize)>, WireError> {
     const LENGTH: &[u8] = b"content-length:";
     let (mut start, mut body) = (0, None);
-    while let Some(length) = heard[start..].iter().position(|&byte| byte == b'\n') {
-        let line = heard[start..start + length].trim_ascii();
+    while let Some(length) = received[start..].iter().position(|&byte| byte == b'\n') {
+        let line = received[start..start + length].trim_ascii();
         start += length + 1;
         if line.is_empty() {
-            let body = body.ok_or_else(|| WireError::unexpected(heard))?;
+            let body = body.ok_or_else(|| WireError::unexpected(received))?;
             return Ok(Some((start, body)));
         }
         if line.len() > LENGTH.len() && line[..LENGTH.len()].eq_ignore_ascii_case(LENGTH) {
@@ -120,16 +120,16 @@ mod tests {
         format!("HTTP/1.1 {status}\r\nDate: now\r\nContent-Length: {}\r\n\r\n{body}", body.len()).into_bytes()
     }
 
-    fn hear(heard: &[u8]) -> Result<(usize, Vec<AnswerVerdict>), WireError> {
+    fn receive(received: &[u8]) -> Result<(usize, Vec<AnswerVerdict>), WireError> {
         let mut answers = Vec::new();
-        let taken = Http::throttle().hear(heard, &mut Vec::new(), &mut answers)?;
+        let taken = Http::throttle().receive(received, &mut Vec::new(), &mut answers)?;
         Ok((taken, answers.iter().map(|answer| answer.verdict).collect()))
     }
 
     #[test]
     fn a_question_is_a_whole_request() {
         let mut out = Vec::new();
-        Http::throttle().ask(42, &mut out);
+        Http::throttle().write_request(42, &mut out);
         let text = String::from_utf8(out).unwrap();
         let (head, body) = text.split_once("\r\n\r\n").unwrap();
         assert!(head.starts_with("POST /v1/throttle HTTP/1.1\r\n"), "{head}");
@@ -143,12 +143,12 @@ mod tests {
         let yes = reply("200 OK", r#"{"allowed":true,"limits":[{"allowed":false}]}"#);
         let no = reply("429 Too Many Requests", r#"{"allowed":false,"limits":[{"allowed":true}]}"#);
         let both = [yes.clone(), no.clone()].concat();
-        assert_eq!(hear(&both), Ok((both.len(), vec![AnswerVerdict::Allowed, AnswerVerdict::Denied])));
+        assert_eq!(receive(&both), Ok((both.len(), vec![AnswerVerdict::Allowed, AnswerVerdict::Denied])));
         for end in 0..yes.len() {
-            assert_eq!(hear(&yes[..end]), Ok((0, vec![])), "not yet, at {end}");
+            assert_eq!(receive(&yes[..end]), Ok((0, vec![])), "not yet, at {end}");
         }
         let part = &both[..both.len() - 1];
-        assert_eq!(hear(part), Ok((yes.len(), vec![AnswerVerdict::Allowed])));
+        assert_eq!(receive(part), Ok((yes.len(), vec![AnswerVerdict::Allowed])));
     }
 
     #[test]
@@ -160,7 +160,7 @@ mod tests {
             reply("200 OK", "{}"),
             b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n".to_vec(),
         ] {
-            assert!(matches!(hear(&wrong), Err(WireError::Unexpected(_))), "{}", wrong.escape_ascii());
+            assert!(matches!(receive(&wrong), Err(WireError::Unexpected(_))), "{}", wrong.escape_ascii());
         }
     }
 }

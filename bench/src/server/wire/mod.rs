@@ -1,4 +1,4 @@
-//! What is said on a connection, and what the answers mean. Nothing here knows a socket or a clock.
+//! The client sides of the protocols: they write requests and parse responses, without sockets or clocks.
 
 pub(crate) mod forward_auth;
 pub(crate) mod frames;
@@ -7,45 +7,45 @@ pub(crate) mod resp;
 pub(crate) mod rls;
 mod template;
 
-/// One side of a conversation: the one that asks.
-pub(crate) trait Dialogue {
-    /// What is said before the first question.
-    fn greet(&mut self, _out: &mut Vec<u8>) {}
+/// The client side of a connection.
+pub(crate) trait ClientProtocol {
+    /// Writes what the protocol needs before the first request.
+    fn write_preface(&mut self, _out: &mut Vec<u8>) {}
 
-    /// Asks about the key with this number.
-    fn ask(&mut self, key: u32, out: &mut Vec<u8>);
+    /// Writes a request for the key with this number.
+    fn write_request(&mut self, key: u32, out: &mut Vec<u8>);
 
-    /// Takes what is complete of `heard`: adds the answers, says what must be said, and tells how many
-    /// bytes it took.
-    fn hear(
+    /// Parses the complete responses in `received`, adds them to the answers, and writes what the protocol
+    /// needs in return. Returns the number of bytes consumed.
+    fn receive(
         &mut self,
-        heard: &[u8],
+        received: &[u8],
         out: &mut Vec<u8>,
         answers: &mut Vec<CheckedAnswer>,
     ) -> Result<usize, WireError>;
 }
 
-/// An answer that was looked at and found to be one.
+/// A response that was parsed and is valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CheckedAnswer {
-    /// Which question of the connection it answers, counted from zero.
-    pub(crate) question: u32,
+    /// The index of its request on the connection, from zero.
+    pub(crate) request: u32,
     pub(crate) verdict: AnswerVerdict,
 }
 
-/// What was decided. A command that decides nothing is allowed when it was answered as it must be.
+/// The decision in a response. For a command without a decision, the expected reply counts as allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AnswerVerdict {
     Allowed,
     Denied,
 }
 
-/// What is no answer.
+/// Why a response is invalid.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum WireError {
-    #[error("an answer that was not expected: {0}")]
+    #[error("an unexpected response: {0}")]
     Unexpected(String),
-    #[error("the connection was ended by the server: {0}")]
+    #[error("the server closed the connection: {0}")]
     Ended(String),
 }
 
@@ -55,7 +55,7 @@ impl WireError {
     }
 }
 
-/// The beginning of what was received, for people.
+/// The beginning of the received bytes, for error messages.
 fn shown(bytes: &[u8]) -> String {
     const SHOWN_MAX: usize = 200;
     bytes[..bytes.len().min(SHOWN_MAX)].escape_ascii().to_string()

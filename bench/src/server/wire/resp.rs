@@ -1,10 +1,10 @@
-//! The Redis protocol, for everybody who speaks it.
+//! The Redis protocol, for Tidegate, throttlecrab-server and Redis.
 
 use super::template::{KEY, Template};
-use super::{AnswerVerdict, CheckedAnswer, Dialogue, WireError};
+use super::{AnswerVerdict, CheckedAnswer, ClientProtocol, WireError};
 use crate::server::limits::{BURST, PER_PERIOD, PERIOD_SECONDS, PLENTY};
 
-/// A connection that sends one command over and over.
+/// A connection that sends one command again and again.
 #[derive(Debug)]
 pub(crate) struct Resp {
     command: Template,
@@ -12,22 +12,23 @@ pub(crate) struct Resp {
     answered: u32,
 }
 
-/// What a command is answered with.
+/// The expected reply to a command.
 #[derive(Clone, Copy, Debug)]
 enum Reply {
-    /// This line.
+    /// Exactly this line.
     Line(&'static [u8]),
-    /// Five integers, the first of which is this where it is allowed, and another bit where not.
+    /// Five integers, of which the first is this bit if the request is allowed, and the other bit if not.
     Five { allowed: &'static [u8], denied: &'static [u8] },
 }
 
 impl Resp {
-    /// Tidegate's, as redis-cell has it: zero is allowed, and the burst has one more than is said.
+    /// Tidegate's `CL.THROTTLE`, compatible with redis-cell: zero means allowed, and the burst is one more than the
+    /// argument.
     pub(crate) fn cl_throttle() -> Resp {
         Resp::cl_throttle_of(BURST, PER_PERIOD)
     }
 
-    /// The same with so much room that nobody is denied.
+    /// The same with a limit that never denies.
     pub(crate) fn hot_cl_throttle() -> Resp {
         Resp::cl_throttle_of(PLENTY, PLENTY)
     }
@@ -39,7 +40,7 @@ impl Resp {
         Resp::new(&command, Reply::Five { allowed: b":0", denied: b":1" })
     }
 
-    /// The same at throttlecrab-server, where one is allowed.
+    /// The same for throttlecrab-server, where one means allowed.
     pub(crate) fn throttlecrab() -> Resp {
         let numbers = [BURST, PER_PERIOD, PERIOD_SECONDS].map(|number| number.to_string());
         let [burst, count, period] = &numbers;
@@ -47,12 +48,12 @@ impl Resp {
         Resp::new(&command, Reply::Five { allowed: b":1", denied: b":0" })
     }
 
-    /// The least that a server of this protocol can be asked.
+    /// The cheapest command of the protocol.
     pub(crate) fn ping() -> Resp {
         Resp::new(&["PING"], Reply::Line(b"+PONG"))
     }
 
-    /// The least that changes something.
+    /// The cheapest command that writes.
     pub(crate) fn set() -> Resp {
         Resp::new(&["SET", KEY, "xxx"], Reply::Line(b"+OK"))
     }
@@ -66,20 +67,20 @@ impl Resp {
     }
 }
 
-impl Dialogue for Resp {
-    fn ask(&mut self, key: u32, out: &mut Vec<u8>) {
+impl ClientProtocol for Resp {
+    fn write_request(&mut self, key: u32, out: &mut Vec<u8>) {
         self.command.write(key, out);
     }
 
-    fn hear(
+    fn receive(
         &mut self,
-        heard: &[u8],
+        received: &[u8],
         _out: &mut Vec<u8>,
         answers: &mut Vec<CheckedAnswer>,
     ) -> Result<usize, WireError> {
         let mut taken = 0;
-        while let Some((length, verdict)) = self.reply.read(&heard[taken..])? {
-            answers.push(CheckedAnswer { question: self.answered, verdict });
+        while let Some((length, verdict)) = self.reply.read(&received[taken..])? {
+            answers.push(CheckedAnswer { request: self.answered, verdict });
             self.answered = self.answered.wrapping_add(1);
             taken += length;
         }
@@ -88,14 +89,14 @@ impl Dialogue for Resp {
 }
 
 impl Reply {
-    /// How long the answer is and what it says; `None` until all of it is there.
-    fn read(self, heard: &[u8]) -> Result<Option<(usize, AnswerVerdict)>, WireError> {
-        let mut lines = Lines { heard, at: 0 };
+    /// The length of the response and its verdict; `None` while it is incomplete.
+    fn read(self, received: &[u8]) -> Result<Option<(usize, AnswerVerdict)>, WireError> {
+        let mut lines = Lines { received, at: 0 };
         let Some(first) = lines.next() else { return Ok(None) };
         let (allowed, denied) = match self {
             Reply::Line(wanted) if first == wanted => return Ok(Some((lines.at, AnswerVerdict::Allowed))),
             Reply::Five { allowed, denied } if first == b"*5" => (allowed, denied),
-            _ => return Err(WireError::unexpected(heard)),
+            _ => return Err(WireError::unexpected(received)),
         };
         let mut verdict = None;
         for place in 0..5 {
@@ -104,16 +105,16 @@ impl Reply {
                 0 if line == allowed => verdict = Some(AnswerVerdict::Allowed),
                 0 if line == denied => verdict = Some(AnswerVerdict::Denied),
                 1.. if line.starts_with(b":") => {}
-                _ => return Err(WireError::unexpected(heard)),
+                _ => return Err(WireError::unexpected(received)),
             }
         }
         Ok(verdict.map(|verdict| (lines.at, verdict)))
     }
 }
 
-/// Complete lines, without their ends.
+/// Complete lines, without their line ends.
 struct Lines<'a> {
-    heard: &'a [u8],
+    received: &'a [u8],
     at: usize,
 }
 
@@ -121,7 +122,7 @@ impl<'a> Iterator for Lines<'a> {
     type Item = &'a [u8];
 
     fn next(&mut self) -> Option<&'a [u8]> {
-        let rest = &self.heard[self.at..];
+        let rest = &self.received[self.at..];
         let end = rest.iter().position(|&byte| byte == b'\n')?;
         self.at += end + 1;
         Some(rest[..end].strip_suffix(b"\r").unwrap_or(&rest[..end]))
@@ -132,17 +133,17 @@ impl<'a> Iterator for Lines<'a> {
 mod tests {
     use super::*;
 
-    fn hear(mut dialogue: Resp, heard: &[u8]) -> Result<(usize, Vec<CheckedAnswer>), WireError> {
+    fn receive(mut protocol: Resp, received: &[u8]) -> Result<(usize, Vec<CheckedAnswer>), WireError> {
         let mut answers = Vec::new();
-        let taken = dialogue.hear(heard, &mut Vec::new(), &mut answers)?;
+        let taken = protocol.receive(received, &mut Vec::new(), &mut answers)?;
         Ok((taken, answers))
     }
 
     #[test]
     fn commands_are_arrays_of_words() {
         let mut out = Vec::new();
-        Resp::ping().ask(1, &mut out);
-        Resp::set().ask(7, &mut out);
+        Resp::ping().write_request(1, &mut out);
+        Resp::set().write_request(7, &mut out);
         assert_eq!(
             out.escape_ascii().to_string(),
             r"*1\r\n$4\r\nPING\r\n*3\r\n$3\r\nSET\r\n$13\r\nuser:00000007\r\n$3\r\nxxx\r\n"
@@ -157,9 +158,9 @@ mod tests {
             (&zero[..], AnswerVerdict::Allowed, AnswerVerdict::Denied),
             (&one[..], AnswerVerdict::Denied, AnswerVerdict::Allowed),
         ] {
-            for (dialogue, verdict) in [(Resp::cl_throttle(), ours), (Resp::throttlecrab(), theirs)] {
-                let answer = CheckedAnswer { question: 0, verdict };
-                assert_eq!(hear(dialogue, reply), Ok((reply.len(), vec![answer])));
+            for (protocol, verdict) in [(Resp::cl_throttle(), ours), (Resp::throttlecrab(), theirs)] {
+                let answer = CheckedAnswer { request: 0, verdict };
+                assert_eq!(receive(protocol, reply), Ok((reply.len(), vec![answer])));
             }
         }
     }
@@ -167,12 +168,12 @@ mod tests {
     #[test]
     fn what_is_not_all_there_is_waited_for() {
         let two = b"+PONG\r\n+PONG\r\n";
-        let (taken, answers) = hear(Resp::ping(), two).unwrap();
-        assert_eq!((taken, answers.iter().map(|answer| answer.question).collect()), (14, vec![0, 1]));
-        assert_eq!(hear(Resp::ping(), &two[..13]).unwrap().0, 7);
+        let (taken, answers) = receive(Resp::ping(), two).unwrap();
+        assert_eq!((taken, answers.iter().map(|answer| answer.request).collect()), (14, vec![0, 1]));
+        assert_eq!(receive(Resp::ping(), &two[..13]).unwrap().0, 7);
         let five = b"*5\r\n:0\r\n:200\r\n:199\r\n:-1\r\n:1\r\n";
         for end in 0..five.len() {
-            assert_eq!(hear(Resp::cl_throttle(), &five[..end]), Ok((0, vec![])), "at {end}");
+            assert_eq!(receive(Resp::cl_throttle(), &five[..end]), Ok((0, vec![])), "at {end}");
         }
     }
 
@@ -180,8 +181,8 @@ mod tests {
     fn an_error_is_no_decision() {
         for wrong in ["-ERR no\r\n", "+OK\r\n", "*5\r\n:2\r\n:1\r\n:1\r\n:1\r\n:1\r\n", "*5\r\n:0\r\n+x\r\n"]
         {
-            assert!(hear(Resp::cl_throttle(), wrong.as_bytes()).is_err(), "{wrong}");
+            assert!(receive(Resp::cl_throttle(), wrong.as_bytes()).is_err(), "{wrong}");
         }
-        assert!(hear(Resp::ping(), b"-NOAUTH\r\n").is_err());
+        assert!(receive(Resp::ping(), b"-NOAUTH\r\n").is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! Envoy's rate limit service over HTTP/2, with many questions under way on one connection.
+//! Envoy's rate limit service over HTTP/2, with many requests in flight on one connection.
 
 use std::collections::VecDeque;
 
@@ -7,31 +7,31 @@ use super::frames::{
     RST_STREAM, SETTINGS, WINDOW_UPDATE,
 };
 use super::template::{KEY, Template};
-use super::{AnswerVerdict, CheckedAnswer, Dialogue, WireError, shown};
+use super::{AnswerVerdict, CheckedAnswer, ClientProtocol, WireError, shown};
 use crate::server::limits::RLS_DOMAIN;
 
-/// Bytes that may be sent before the server says more.
+/// The initial flow control window: bytes that may be sent before the server enlarges it.
 const WINDOW_AT_START: i64 = 65_535;
-/// How much more the server may send on the connection: all there is.
+/// The increment of the receive window of the connection: up to the maximum.
 const WINDOW_MORE: u32 = 0x7fff_ffff - 65_535;
 
-/// A connection as a proxy has it.
+/// A connection as a proxy has.
 #[derive(Debug)]
 pub(crate) struct Rls {
     head: CompressedHead,
     message: Template,
-    /// What the questions asked so far have in common with the next.
-    asked: u32,
-    /// How many bytes of data may be sent, and which questions wait for that.
+    /// The head, compressed by the requests sent so far.
+    sent: u32,
+    /// How many bytes of data may be sent, and the requests that wait for the window.
     window: i64,
     waiting: VecDeque<u32>,
-    /// What was decided on streams that have not ended.
-    told: Vec<(u32, AnswerVerdict)>,
+    /// The verdicts of streams that have not ended.
+    verdicts: Vec<(u32, AnswerVerdict)>,
 }
 
 impl Rls {
     pub(crate) fn new() -> Rls {
-        // What Envoy sends along.
+        // The headers that Envoy sends.
         let head = CompressedHead::post(&[
             (":path", "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"),
             (":authority", "ratelimit"),
@@ -44,25 +44,32 @@ impl Rls {
         ]);
         let entries = [("generic_key", "checkout"), ("user_id", KEY), ("path", "/api/videos")];
         let message = Template::new(message(&request(RLS_DOMAIN, &entries)));
-        Rls { head, message, asked: 0, window: WINDOW_AT_START, waiting: VecDeque::new(), told: Vec::new() }
+        Rls {
+            head,
+            message,
+            sent: 0,
+            window: WINDOW_AT_START,
+            waiting: VecDeque::new(),
+            verdicts: Vec::new(),
+        }
     }
 
-    /// Sends what waits, as far as the window allows.
+    /// Sends waiting requests, as far as the window allows.
     fn send(&mut self, out: &mut Vec<u8>) {
         let length = self.message.len() as i64;
         while self.window >= length
             && let Some(key) = self.waiting.pop_front()
         {
             self.window -= length;
-            let head = if self.asked == 0 { &self.head.first } else { &self.head.later };
-            let stream = 2 * self.asked + 1;
+            let head = if self.sent == 0 { &self.head.first } else { &self.head.later };
+            let stream = 2 * self.sent + 1;
             Frame { kind: HEADERS, flags: END_HEADERS, stream, payload: head }.write(out);
             let start = out.len();
             Frame { kind: DATA, flags: END_STREAM, stream, payload: &[] }.write(out);
             self.message.write(key, out);
-            let bytes = u32::try_from(length).expect("questions are small").to_be_bytes();
+            let bytes = u32::try_from(length).expect("requests are small").to_be_bytes();
             out[start..start + 3].copy_from_slice(&bytes[1..]);
-            self.asked += 1;
+            self.sent += 1;
         }
     }
 
@@ -75,7 +82,7 @@ impl Rls {
         let Frame { kind, flags, stream, payload } = frame;
         match kind {
             DATA | HEADERS if flags & PADDED != 0 => return Err(WireError::unexpected(payload)),
-            DATA if !payload.is_empty() => self.told.push((stream, verdict(payload)?)),
+            DATA if !payload.is_empty() => self.verdicts.push((stream, verdict(payload)?)),
             SETTINGS if flags & ACK == 0 => {
                 Frame { kind, flags: ACK, stream: 0, payload: &[] }.write(out);
             }
@@ -89,37 +96,37 @@ impl Rls {
             _ => {}
         }
         if matches!(kind, DATA | HEADERS) && flags & END_STREAM != 0 {
-            let told = self.told.iter().position(|&(other, _)| other == stream);
+            let verdicts = self.verdicts.iter().position(|&(other, _)| other == stream);
             // A stream that ends without a message is a gRPC error.
-            let told =
-                told.ok_or_else(|| WireError::Unexpected(format!("gRPC error: {}", shown(payload))))?;
-            let (_, verdict) = self.told.swap_remove(told);
-            answers.push(CheckedAnswer { question: stream / 2, verdict });
+            let verdicts =
+                verdicts.ok_or_else(|| WireError::Unexpected(format!("gRPC error: {}", shown(payload))))?;
+            let (_, verdict) = self.verdicts.swap_remove(verdicts);
+            answers.push(CheckedAnswer { request: stream / 2, verdict });
         }
         Ok(())
     }
 }
 
-impl Dialogue for Rls {
-    fn greet(&mut self, out: &mut Vec<u8>) {
+impl ClientProtocol for Rls {
+    fn write_preface(&mut self, out: &mut Vec<u8>) {
         out.extend_from_slice(PREFACE);
         Frame { kind: SETTINGS, flags: 0, stream: 0, payload: &[] }.write(out);
         Frame { kind: WINDOW_UPDATE, flags: 0, stream: 0, payload: &WINDOW_MORE.to_be_bytes() }.write(out);
     }
 
-    fn ask(&mut self, key: u32, out: &mut Vec<u8>) {
+    fn write_request(&mut self, key: u32, out: &mut Vec<u8>) {
         self.waiting.push_back(key);
         self.send(out);
     }
 
-    fn hear(
+    fn receive(
         &mut self,
-        heard: &[u8],
+        received: &[u8],
         out: &mut Vec<u8>,
         answers: &mut Vec<CheckedAnswer>,
     ) -> Result<usize, WireError> {
         let mut taken = 0;
-        while let Some((frame, length)) = Frame::read(&heard[taken..]) {
+        while let Some((frame, length)) = Frame::read(&received[taken..]) {
             self.take(frame, out, answers)?;
             taken += length;
         }
@@ -142,20 +149,20 @@ fn request(domain: &str, entries: &[(&str, &str)]) -> Vec<u8> {
     request
 }
 
-/// A member of a protobuf message that has a length.
+/// A length-delimited field of a protobuf message.
 fn field(number: u8, value: &[u8], out: &mut Vec<u8>) {
     let length = u8::try_from(value.len()).ok().filter(|&length| length < 128).expect("one byte says it");
     out.extend_from_slice(&[number << 3 | 2, length]);
     out.extend_from_slice(value);
 }
 
-/// A gRPC message: not compressed, then its length.
+/// A gRPC message: the flag for no compression, its length, then its bytes.
 fn message(bytes: &[u8]) -> Vec<u8> {
-    let length = u32::try_from(bytes.len()).expect("questions are small").to_be_bytes();
+    let length = u32::try_from(bytes.len()).expect("requests are small").to_be_bytes();
     [&[0], &length[..], bytes].concat()
 }
 
-/// The overall code of a `RateLimitResponse`, which must be in one frame and must have one.
+/// The overall code of a `RateLimitResponse`; the message must be in one frame and must have a code.
 fn verdict(data: &[u8]) -> Result<AnswerVerdict, WireError> {
     let unexpected = || WireError::unexpected(data);
     let (&[compressed, a, b, c, d], mut rest) = data.split_first_chunk::<5>().ok_or_else(unexpected)?;
@@ -216,8 +223,8 @@ mod tests {
     #[test]
     fn a_question_is_a_head_and_a_message() {
         let (mut rls, mut out) = (Rls::new(), Vec::new());
-        rls.ask(3, &mut out);
-        rls.ask(4, &mut out);
+        rls.write_request(3, &mut out);
+        rls.write_request(4, &mut out);
         let frames = frames(&out);
         let shape: Vec<_> = frames.iter().map(|frame| (frame.kind, frame.flags, frame.stream)).collect();
         assert_eq!(
@@ -229,7 +236,7 @@ mod tests {
                 (DATA, END_STREAM, 3)
             ]
         );
-        assert_eq!(frames[2].payload.len(), 10, "told before");
+        assert_eq!(frames[2].payload.len(), 10, "in the dynamic table");
         let text = frames[3].payload.escape_ascii().to_string();
         assert!(text.contains("user:00000004") && text.contains("generic_key"), "{text}");
         assert_eq!(frames[1].payload[..5], message(&vec![0; frames[1].payload.len() - 5])[..5]);
@@ -237,54 +244,54 @@ mod tests {
 
     #[test]
     fn answers_find_their_questions_in_any_order() {
-        let (mut rls, mut heard, mut answers) = (Rls::new(), Vec::new(), Vec::new());
-        reply(5, &[8, 2, 18, 2, 8, 2], &mut heard);
-        reply(1, &[8, 1, 18, 2, 8, 1], &mut heard);
-        let taken = rls.hear(&heard, &mut Vec::new(), &mut answers).unwrap();
-        assert_eq!(taken, heard.len());
-        let denied = CheckedAnswer { question: 2, verdict: AnswerVerdict::Denied };
-        assert_eq!(answers, [denied, CheckedAnswer { question: 0, verdict: AnswerVerdict::Allowed }]);
+        let (mut rls, mut received, mut answers) = (Rls::new(), Vec::new(), Vec::new());
+        reply(5, &[8, 2, 18, 2, 8, 2], &mut received);
+        reply(1, &[8, 1, 18, 2, 8, 1], &mut received);
+        let taken = rls.receive(&received, &mut Vec::new(), &mut answers).unwrap();
+        assert_eq!(taken, received.len());
+        let denied = CheckedAnswer { request: 2, verdict: AnswerVerdict::Denied };
+        assert_eq!(answers, [denied, CheckedAnswer { request: 0, verdict: AnswerVerdict::Allowed }]);
     }
 
     #[test]
     fn an_error_is_no_decision() {
-        let hear = |bytes: &[u8]| Rls::new().hear(bytes, &mut Vec::new(), &mut Vec::new());
+        let receive = |bytes: &[u8]| Rls::new().receive(bytes, &mut Vec::new(), &mut Vec::new());
         let mut only_trailers = Vec::new();
         let flags = END_HEADERS | END_STREAM;
         Frame { kind: HEADERS, flags, stream: 1, payload: &[0x88] }.write(&mut only_trailers);
-        assert!(hear(&only_trailers).is_err());
+        assert!(receive(&only_trailers).is_err());
         for response in [&[][..], &[8, 0], &[8, 3], &[18, 2, 8, 1], &[8]] {
-            let mut heard = Vec::new();
-            reply(1, response, &mut heard);
-            assert!(hear(&heard).is_err(), "{response:?}");
+            let mut received = Vec::new();
+            reply(1, response, &mut received);
+            assert!(receive(&received).is_err(), "{response:?}");
         }
         let mut ended = Vec::new();
         Frame { kind: GOAWAY, flags: 0, stream: 0, payload: &[0; 8] }.write(&mut ended);
-        assert!(matches!(hear(&ended), Err(WireError::Ended(_))));
+        assert!(matches!(receive(&ended), Err(WireError::Ended(_))));
     }
 
     #[test]
     fn nothing_is_sent_beyond_the_window() {
         let (mut rls, mut out) = (Rls::new(), Vec::new());
         let fit = WINDOW_AT_START as usize / rls.message.len();
-        (0..fit + 2).for_each(|_| rls.ask(1, &mut out));
+        (0..fit + 2).for_each(|_| rls.write_request(1, &mut out));
         assert_eq!(frames(&out).len(), 2 * fit);
         let (mut more, mut then) = (Vec::new(), Vec::new());
         let increment = (2 * rls.message.len() as u32).to_be_bytes();
         Frame { kind: WINDOW_UPDATE, flags: 0, stream: 0, payload: &increment }.write(&mut more);
-        rls.hear(&more, &mut then, &mut Vec::new()).unwrap();
+        rls.receive(&more, &mut then, &mut Vec::new()).unwrap();
         assert_eq!(frames(&then).len(), 4, "what waited goes out");
     }
 
     #[test]
     fn settings_and_pings_are_acknowledged() {
-        let (mut heard, mut out) = (Vec::new(), Vec::new());
-        Frame { kind: SETTINGS, flags: 0, stream: 0, payload: &[0; 6] }.write(&mut heard);
-        Frame { kind: PING, flags: 0, stream: 0, payload: b"12345678" }.write(&mut heard);
-        Frame { kind: SETTINGS, flags: ACK, stream: 0, payload: &[] }.write(&mut heard);
-        Rls::new().hear(&heard, &mut out, &mut Vec::new()).unwrap();
-        let said = frames(&out);
-        let kinds: Vec<_> = said.iter().map(|frame| (frame.kind, frame.flags, frame.payload.len())).collect();
+        let (mut received, mut out) = (Vec::new(), Vec::new());
+        Frame { kind: SETTINGS, flags: 0, stream: 0, payload: &[0; 6] }.write(&mut received);
+        Frame { kind: PING, flags: 0, stream: 0, payload: b"12345678" }.write(&mut received);
+        Frame { kind: SETTINGS, flags: ACK, stream: 0, payload: &[] }.write(&mut received);
+        Rls::new().receive(&received, &mut out, &mut Vec::new()).unwrap();
+        let sent = frames(&out);
+        let kinds: Vec<_> = sent.iter().map(|frame| (frame.kind, frame.flags, frame.payload.len())).collect();
         assert_eq!(kinds, [(SETTINGS, ACK, 0), (PING, ACK, 8)]);
     }
 }

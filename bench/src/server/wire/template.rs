@@ -1,12 +1,12 @@
-//! A question with a hole for the key, so that asking costs the client next to nothing.
+//! A request with a placeholder for the key, so that writing requests costs the client hardly any time.
 
-/// Stands where the digits of a key go.
+/// The placeholder for the digits of a key.
 const HOLE: &[u8] = b"########";
 
-/// How a key begins; the digits follow.
+/// The prefix of a key; the digits follow.
 pub(super) const KEY: &str = "user:########";
 
-/// The bytes of a question about some key.
+/// The bytes of a request, with or without a placeholder.
 #[derive(Clone, Debug)]
 pub(super) struct Template {
     bytes: Vec<u8>,
@@ -14,7 +14,7 @@ pub(super) struct Template {
 }
 
 impl Template {
-    /// A question with one hole, or with none.
+    /// A request with one placeholder, or with none.
     pub(super) fn new(bytes: impl Into<Vec<u8>>) -> Template {
         let bytes = bytes.into();
         let hole = bytes.windows(HOLE.len()).position(|seen| seen == HOLE);
@@ -25,7 +25,7 @@ impl Template {
         self.bytes.len()
     }
 
-    /// Appends the question about this key.
+    /// Appends the request for this key.
     pub(super) fn write(&self, key: u32, out: &mut Vec<u8>) {
         let start = out.len();
         out.extend_from_slice(&self.bytes);

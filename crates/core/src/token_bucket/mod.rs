@@ -1,16 +1,15 @@
-//! The token bucket in one word.
+//! The token bucket, whose state is one word.
 //!
-//! The state is the instant at which the bucket will be full again, in the
-//! quota's own ticks. Zero, or any instant that has passed, is a full bucket:
-//! an untouched key needs no entry and a full bucket carries no information.
+//! The state is the instant at which the bucket will be full again, in the quota's own ticks. Zero, or any
+//! instant that has passed, is a full bucket: an untouched key needs no entry, and a full bucket need not be
+//! stored.
 //!
-//! Every function is pure: the same state, quota, cost and `now` give the same
-//! answer. A `now` that steps back is read as it stands: the bucket looks
-//! emptier until time catches up, and is never refilled by it.
+//! Every function is pure: the same state, quota, cost and `now` give the same result. If `now` steps back, the
+//! bucket looks emptier until time catches up; it is never refilled by that.
 
 use crate::{Cost, LimitDecision, Nanos, Outcome, Quota};
 
-/// A quota at an instant: the same functions, with `now` converted once.
+/// A quota at an instant: the functions of this module, with `now` converted to ticks once.
 #[derive(Clone, Copy, Debug)]
 pub struct QuotaAt<'q> {
     quota: &'q Quota,
@@ -26,6 +25,7 @@ impl<'q> QuotaAt<'q> {
 
     /// See [`charge`].
     #[inline(always)]
+    #[must_use = "the charge counts only once the returned state is stored"]
     pub fn charge(self, state: u64, cost: Cost) -> Option<u64> {
         if cost == Cost::ZERO {
             return Some(state);
@@ -47,8 +47,8 @@ impl<'q> QuotaAt<'q> {
         standing(self.quota, outcome, missing)
     }
 
-    /// The decision on a [`charge`], from its outcome: `Ok` with the state after
-    /// it, `Err` with the state that did not hold the cost.
+    /// The decision on a [`charge`], from its result: `Ok` with the state after the charge, or `Err` with the
+    /// state that did not hold the cost.
     #[inline(always)]
     pub fn decision(self, charged: Result<u64, u64>, cost: Cost) -> LimitDecision {
         match charged {
@@ -58,15 +58,15 @@ impl<'q> QuotaAt<'q> {
     }
 }
 
-/// The state after taking `cost`, or `None` if the bucket does not hold it.
-/// A cost of zero is always held and leaves the state as it is.
+/// The state after taking `cost`, or `None` if the bucket does not hold it. A cost of zero is always held and
+/// leaves the state unchanged.
 #[inline(always)]
+#[must_use = "the charge counts only once the returned state is stored"]
 pub fn charge(state: u64, quota: &Quota, cost: Cost, now: Nanos) -> Option<u64> {
     QuotaAt::new(quota, now).charge(state, cost)
 }
 
-/// Takes `cost` if the bucket holds it. A denial, and a cost of zero, leaves
-/// the state as it is (`None`).
+/// Takes `cost` if the bucket holds it. A denial or a cost of zero leaves the state unchanged (`None`).
 pub fn take(state: u64, quota: &Quota, cost: Cost, now: Nanos) -> (LimitDecision, Option<u64>) {
     let moment = QuotaAt::new(quota, now);
     match moment.charge(state, cost) {
@@ -75,34 +75,34 @@ pub fn take(state: u64, quota: &Quota, cost: Cost, now: Nanos) -> (LimitDecision
     }
 }
 
-/// What [`take`] would say, with nothing taken: `remaining` and `reset_after`
-/// describe the bucket as it is.
+/// The decision that [`take`] would return, without taking anything: `remaining` and `reset_after` describe the
+/// bucket as it is.
 #[inline(always)]
 pub fn peek(state: u64, quota: &Quota, cost: Cost, now: Nanos) -> LimitDecision {
     QuotaAt::new(quota, now).peek(state, cost)
 }
 
-/// Puts `cost` tokens back, never above the capacity.
+/// Gives `cost` tokens back, never above the capacity.
 #[inline]
+#[must_use = "the new state must be stored"]
 pub fn refund(state: u64, quota: &Quota, cost: Cost, now: Nanos) -> u64 {
     let now = quota.ticks_at(now);
     if state <= now { state } else { state.saturating_sub(ticks_of(quota, cost)).max(now) }
 }
 
-/// Hands back a charge of `cost` made at `charged_at` as if it had not been
-/// made.
+/// Undoes a charge of `cost` made at `charged_at`, as if it had never been made.
 ///
-/// A plain refund would not do: a bucket that has been full since has already
-/// made the charge good, and a refund on top would admit it twice. What time
-/// may have made good is therefore left out. `now` must not lie before what the
-/// bucket has seen since the charge, or its age would be told too low. Where it
-/// does, because others have taken places behind the charge, nothing is handed
-/// back: their places stay where they are, and a gap before them is nothing that
-/// the state could tell. Nor is anything put into a bucket that is full.
+/// A plain refund would be wrong: if the bucket has been full since the charge, time has already made the
+/// charge good, and a refund on top would admit the cost twice. So whatever time may have made good since is
+/// subtracted from what is handed back. `now` must not be before anything that the bucket has seen since the
+/// charge, or the age of the charge would be computed too low. If it is, because other delayed charges are
+/// queued behind this one, nothing is handed back: the later charges keep their instants, and the state word
+/// cannot represent a gap before them. Nothing is added to a full bucket either.
 ///
-/// Places are told in whole nanoseconds, rounded up. What is handed back after the
-/// tick of such a place and before the nanosecond that was told can add what comes
-/// in between them, less than two nanoseconds' worth, to what is admitted.
+/// The instants of delayed charges are whole nanoseconds, rounded up from ticks. A charge that is handed back
+/// after its tick but before that nanosecond can add what the bucket refills in between, less than two
+/// nanoseconds' worth, to what is admitted.
+#[must_use = "the new state must be stored"]
 pub fn hand_back(state: u64, quota: &Quota, cost: Cost, charged_at: Nanos, now: Nanos) -> u64 {
     let (charged_at, now) = (quota.ticks_at(charged_at), quota.ticks_at(now));
     if state <= now || state > now.max(charged_at) + quota.span() {
@@ -112,54 +112,52 @@ pub fn hand_back(state: u64, quota: &Quota, cost: Cost, charged_at: Nanos, now: 
     state.saturating_sub(aged).max(now)
 }
 
-/// How long until the bucket holds `cost` if the `reserved` tokens that are taken from it ahead of their time were
-/// still in it; and its state.
+/// The time until the bucket holds `cost`, computed as if the `delayed` tokens that have been charged ahead of
+/// time were still in it; and the state of the bucket.
 ///
-/// For those who have reserved one after the other and go in another order, or later. A bucket holds no more than its
-/// capacity: where those who have reserved let it stand full, what runs over is lost, and all that is reserved moves
-/// behind `now` by as much. Until then a charge as of now would find tokens that are theirs.
-pub fn pace(state: u64, quota: &Quota, cost: Cost, reserved: u64, now: Nanos) -> (Nanos, u64) {
+/// For callers that charge ahead one after the other but use their charges in another order, or later. A bucket
+/// holds no more than its capacity: if those callers leave it full, the overflow is lost, and all delayed
+/// charges move to after `now` by that amount. Without that, a charge counted now would find tokens that belong
+/// to them.
+pub fn pace(state: u64, quota: &Quota, cost: Cost, delayed: u64, now: Nanos) -> (Nanos, u64) {
     let now = quota.ticks_at(now);
-    let reserved = reserved.saturating_mul(quota.token());
-    let next = state.max(now.saturating_add(reserved));
-    let missing = next.saturating_sub(reserved).saturating_sub(now);
+    let delayed = delayed.saturating_mul(quota.token());
+    let next = state.max(now.saturating_add(delayed));
+    let missing = next.saturating_sub(delayed).saturating_sub(now);
     let short = missing.saturating_add(ticks_of(quota, cost)).saturating_sub(quota.span());
     (quota.nanos_of(short), next)
 }
 
-/// Is the bucket full? Then forgetting it loses nothing.
+/// Is the bucket full? Then the state can be dropped without losing anything.
 #[inline]
 pub fn is_full(state: u64, quota: &Quota, now: Nanos) -> bool {
     state <= quota.ticks_at(now)
 }
 
-/// How long until the bucket has seen `cost` tokens come in, be that more than
-/// it holds itself: what is beyond its capacity is there for a bucket of the same
-/// key that is trusted more, see [`carry_trust`].
-pub fn holds_in(state: u64, quota: &Quota, cost: Cost, now: Nanos) -> Nanos {
+/// The time until `cost` tokens have come in, even if that is more than the capacity: tokens beyond the
+/// capacity are available to the same key at a higher trust, see [`carry_trust`].
+pub fn time_until_held(state: u64, quota: &Quota, cost: Cost, now: Nanos) -> Nanos {
     let held_at = (u128::from(state) + u128::from(cost.get()) * u128::from(quota.token()))
         .saturating_sub(u128::from(quota.span()));
     let missing = held_at.saturating_sub(u128::from(quota.ticks_at(now)));
     quota.nanos_of(u64::try_from(missing).unwrap_or(u64::MAX))
 }
 
-/// Is the bucket full, and would one of `capacity` tokens be that went on filling
-/// at the same rate? Then forgetting it loses nothing to whoever is trusted so
-/// much more.
+/// Is the bucket full, and would a bucket of `capacity` tokens that refills at the same rate be full too? Then
+/// the state can be dropped without losing anything, even if the key is next charged at that higher trust.
 #[inline]
 pub fn is_full_up_to(state: u64, quota: &Quota, capacity: u64, now: Nanos) -> bool {
     let more = capacity.saturating_sub(u64::from(quota.capacity())).saturating_mul(quota.token());
     state == 0 || state.saturating_add(more) <= quota.ticks_at(now)
 }
 
-/// Carries the tokens over to the quota of another trust: as many tokens, at most
-/// that capacity.
+/// Carries the tokens over to the quota of another trust: the same number of tokens, at most the new capacity.
 ///
-/// A full bucket is not full for somebody who is trusted more: it holds what it
-/// held, and what has come in since at its own rate. Were it full there, whoever
-/// is trusted in turns more and less would be given the difference of the two
-/// capacities each time. A bucket that was full for long enough is full at every
-/// trust, like one that was never used.
+/// A full bucket is not full at a higher trust: it holds what it held, plus what has come in since at its own
+/// rate. If it became full there, a key whose trust alternates would be given the difference of the two
+/// capacities each time. A bucket that has been full for long enough is full at every trust, like one that was
+/// never used.
+#[must_use = "the new state must be stored"]
 pub fn carry_trust(state: u64, from: &Quota, to: &Quota, at: Nanos) -> u64 {
     let now = from.ticks_at(at);
     if state > now {
@@ -169,30 +167,32 @@ pub fn carry_trust(state: u64, from: &Quota, to: &Quota, at: Nanos) -> u64 {
         return 0;
     }
     let level = u128::from(from.span()) + u128::from(now - state);
-    // The level in tokens may be large: all that matters is where it is below the new capacity.
+    // The level may exceed the new capacity by far: only whether it is below matters, and by how much.
     match level.checked_mul(u128::from(to.token())).map(|level| level / u128::from(from.token())) {
         Some(level) if level < u128::from(to.span()) => to.ticks_at(at) + (to.span() - level as u64),
         _ => to.ticks_at(at),
     }
 }
 
-/// Carries the tokens over to another quota that takes effect at `at`: as many
-/// tokens, at most the new capacity. A full bucket stays full.
+/// Carries the tokens over to another quota that takes effect at `at`: the same number of tokens, at most the
+/// new capacity. A full bucket stays full.
+#[must_use = "the new state must be stored"]
 pub fn carry_as_is(state: u64, from: &Quota, to: &Quota, at: Nanos) -> u64 {
     carry(state, from, to, at, to.token(), from.token())
 }
 
-/// Carries the same share of the capacity over to another quota, rounded down.
+/// Carries the same fraction of the capacity over to another quota, rounded down.
+#[must_use = "the new state must be stored"]
 pub fn carry_proportional(state: u64, from: &Quota, to: &Quota, at: Nanos) -> u64 {
     carry(state, from, to, at, to.span(), from.span())
 }
 
-/// Where the clock has stepped back, the bucket is empty until time catches up,
-/// and so is the new one: what is owed is time, not tokens of either quota.
+/// If the clock has stepped back, the old bucket is empty until time catches up, and so is the new one: the
+/// debt is an amount of time, not a number of tokens of either quota.
 fn carry(state: u64, from: &Quota, to: &Quota, at: Nanos, num: u64, den: u64) -> u64 {
     let missing = state.saturating_sub(from.ticks_at(at));
     if missing == 0 {
-        // Full since then, and no longer: see `carry_trust`.
+        // Full since that instant and no earlier; `carry_trust` depends on it.
         return to.ticks_at(from.nanos_of(state)).min(to.ticks_at(at));
     }
     let Some(level) = from.span().checked_sub(missing) else {
@@ -203,8 +203,8 @@ fn carry(state: u64, from: &Quota, to: &Quota, at: Nanos, num: u64, den: u64) ->
     to.ticks_at(at) + u128::from(to.span()).saturating_sub(level) as u64
 }
 
-/// How many ticks may be missing for `cost` still to be there; `None` if the
-/// bucket never holds so much.
+/// The most ticks that may be missing while the bucket still holds `cost`; `None` if the cost is above the
+/// capacity.
 #[inline(always)]
 fn room_for(quota: &Quota, cost: Cost) -> Option<u64> {
     (cost.get() <= quota.capacity()).then(|| quota.span() - ticks_of_held(quota, cost))
@@ -215,7 +215,7 @@ fn ticks_of_held(quota: &Quota, cost: Cost) -> u64 {
     u64::from(cost.get()) * quota.token()
 }
 
-/// A cost in ticks, be it above the capacity.
+/// A cost in ticks, which may be above the capacity.
 #[inline]
 fn ticks_of(quota: &Quota, cost: Cost) -> u64 {
     u64::from(cost.get()).saturating_mul(quota.token())

@@ -40,8 +40,7 @@ fn three_per_second_is_exact_on_the_tick() {
 
 #[test]
 fn never_more_than_the_burst_however_long_the_key_was_idle() {
-    // BUG-1: a drained key of burst 10 that was idle for 12, 15 or 17 s
-    // must admit 10, not 12, 15 or 17.
+    // A drained key of burst 10 that was idle for 12, 15 or 17 s must admit 10, not 12, 15 or 17.
     let quota = quota(1, 10);
     for idle in [0, 1, 8, 9, 12, 15, 17, 20, 100] {
         let mut state = 0;
@@ -53,7 +52,7 @@ fn never_more_than_the_burst_however_long_the_key_was_idle() {
 
 #[test]
 fn a_wait_below_a_second_is_not_told_as_none() {
-    // BUG-2: denied with a retry of 0 because seconds were rounded down.
+    // Never denied with a retry of 0 because seconds were rounded down.
     let quota = quota(10, 1);
     let (_, state) = take(0, &quota, Cost::ONE, START);
     let denied = take(state.unwrap(), &quota, Cost::ONE, START).0;
@@ -63,7 +62,7 @@ fn a_wait_below_a_second_is_not_told_as_none() {
 
 #[test]
 fn a_cost_above_the_capacity_has_no_retry() {
-    // BUG-2, BUG-5: a finite wait for what can never succeed.
+    // No finite wait for what can never succeed.
     let quota = quota(10, 5);
     let (decision, state) = take(0, &quota, Cost::new(6), START);
     assert!(decision.is_never());
@@ -72,7 +71,7 @@ fn a_cost_above_the_capacity_has_no_retry() {
 
 #[test]
 fn a_clock_that_steps_back_neither_refills_nor_goes_negative() {
-    // BUG-4: a step of −60 s drove the tokens to −501.
+    // A step of −60 s must not drive the tokens below zero.
     let quota = quota(10, 50);
     let mut state = 0;
     assert_eq!(drain(&mut state, &quota, START), 50);
@@ -85,8 +84,7 @@ fn a_clock_that_steps_back_neither_refills_nor_goes_negative() {
 
 #[test]
 fn raising_the_capacity_does_not_refill() {
-    // BUG-13: a burst raised above what remains must not fill the bucket,
-    // and a refund is capped.
+    // A burst raised above what remains must not fill the bucket, and a refund is capped.
     let (small, large) = (quota(1, 10), quota(1, 100));
     let (_, state) = take(0, &small, Cost::new(7), START);
     let carried = carry_as_is(state.unwrap(), &small, &large, START);
@@ -113,7 +111,7 @@ fn handing_back_is_aged() {
     let charged = charged.unwrap();
     let at_once = hand_back(charged, &quota, Cost::new(4), START, START);
     assert!(is_full(at_once, &quota, START));
-    // Five seconds later the charge has been made good and others have come.
+    // Five seconds later the charge has been made good, and others have been made.
     let later = after(5_000_000_000);
     let (_, others) = take(charged, &quota, Cost::new(10), later);
     let back = hand_back(others.unwrap(), &quota, Cost::new(4), START, later);
@@ -125,7 +123,7 @@ fn what_is_reserved_is_paced_in_any_order() {
     let quota = quota(1, 5);
     let secs = Nanos::from_secs;
     let state = take(0, &quota, Cost::new(5), START).1.unwrap();
-    // One and five are reserved, so the bucket is full again in eleven seconds.
+    // One and five are charged ahead, so the bucket is full again in eleven seconds.
     let state = charge(state, &quota, Cost::ONE, after(1_000_000_000)).unwrap();
     let state = charge(state, &quota, Cost::new(5), after(6_000_000_000)).unwrap();
     assert_eq!(pace(state, &quota, Cost::ONE, 6, START), (secs(1), state));

@@ -1,5 +1,4 @@
-//! A key that is trusted now more and now less: over any time it is admitted no
-//! more than the most trust allows.
+//! A key whose trust alternates: over any time it is admitted no more than the highest trust allows.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -14,7 +13,7 @@ use crate::real::Word;
 use crate::run::Charge;
 use crate::steps::{Act, Clock, Step, forward_charges, start};
 
-/// How a step is trusted, and whether an idle key is forgotten before it.
+/// The trust of a step, and whether an idle key is dropped before it.
 #[derive(Clone, Copy, Debug)]
 struct Mood {
     trust: u8,
@@ -26,7 +25,7 @@ fn moods() -> impl Strategy<Value = Vec<Mood>> {
     vec((trust, any::<bool>()).prop_map(|(trust, forgets)| Mood { trust, forgets }), 60)
 }
 
-/// Does the limit have numbers at every trust?
+/// Are the numbers of the limit in range at every trust?
 fn scales(limit: &Limit) -> bool {
     (0..=Limit::TRUST_MAX).all(|trust| limit.trusted(trust).is_ok())
 }
@@ -46,8 +45,7 @@ fn cost_of(step: &Step, clock: &Clock, most: u32) -> Option<Cost> {
     }
 }
 
-/// A key whose state is a word, as a store keeps it: a denial writes nothing, and
-/// what is idle may be forgotten.
+/// A key whose state is a word, as a store keeps it: a denial writes nothing, and an idle state may be dropped.
 struct Key<'l> {
     limit: &'l Limit,
     word: Word,
@@ -61,7 +59,7 @@ impl<'l> Key<'l> {
         Key { limit, word: Word::new(meter(limit, 0)), kept: Vec::new(), changes: 0 }
     }
 
-    /// The state as it is seen at a trust.
+    /// The state at a trust.
     fn at(&mut self, mood: Mood, now: Nanos) -> Word {
         let plain = self.limit.capacity();
         if mood.forgets && self.word.meter.is_idle_at_any_trust(self.word.state, plain, now) {
@@ -88,9 +86,8 @@ impl<'l> Key<'l> {
 proptest! {
     #![proptest_config(cases(1_024))]
 
-    /// From each charge to each later one at most the largest capacity and what
-    /// the highest rate brings. `now` is rounded down to a tick of less than a
-    /// nanosecond, and each change of trust is a change of the clock.
+    /// From each charge to each later one at most the largest capacity plus the refill at the highest rate.
+    /// `now` is rounded down to a tick of less than a nanosecond, and each change of trust changes the tick.
     #[test]
     fn a_bucket_admits_no_more_than_the_most_trust_allows(
         numbers in bucket(),
@@ -122,8 +119,7 @@ proptest! {
         }
     }
 
-    /// The same bucket as an exact model has it, and the wait of a denial that
-    /// leaves it at another trust.
+    /// The same bucket in an exact model, and the wait of a denial that leaves it at another trust.
     #[test]
     fn a_bucket_keeps_its_tokens_at_every_trust(
         numbers in bucket(),
@@ -150,7 +146,7 @@ proptest! {
             if said.is_allowed() && cost > Cost::ZERO {
                 held = expected;
             } else if !said.is_allowed() && cost.get() <= quota.capacity() {
-                let wait = found_under.holds_in(found, cost, now).expect("a bucket");
+                let wait = found_under.time_until_held(found, cost, now).expect("a bucket");
                 let then = now.saturating_add(wait.max(said.wait().expect("it holds that at times")));
                 if then <= Nanos::END {
                     let kept = key.at(Mood { forgets: false, ..*mood }, then).take(cost, then);
@@ -164,8 +160,8 @@ proptest! {
         }
     }
 
-    /// What was counted at one trust counts at every other: with all of it no
-    /// window passes what the most trust allows.
+    /// What is counted at one trust counts at every other: with all of it no window exceeds what the highest
+    /// trust allows.
     #[test]
     fn windows_admit_no_more_than_the_most_trust_allows(
         numbers in windows(),

@@ -16,7 +16,7 @@ fn real(numbers: BucketNumbers) -> Word {
     Word::new(Meter::TokenBucket(numbers.quota()))
 }
 
-/// What a run admits and does not hand back, in order.
+/// The charges of a run that are admitted and not handed back, in order.
 fn kept(numbers: BucketNumbers, start: Nanos, steps: &[Step]) -> Vec<Charge> {
     let (mut real, mut clock) = (real(numbers), Clock::new(start, numbers.unit()));
     let mut kept = Vec::<Charge>::new();
@@ -41,8 +41,7 @@ fn kept(numbers: BucketNumbers, start: Nanos, steps: &[Step]) -> Vec<Charge> {
     kept
 }
 
-/// From each charge to each later one, at most the capacity and what the rate
-/// adds on the bucket's own clock.
+/// From each charge to each later one, at most the capacity plus the refill on the bucket's own clock.
 fn stays_within_the_envelope(bucket: &Bucket, kept: &[Charge]) {
     for (index, first) in kept.iter().enumerate() {
         let mut admitted = Exact::zero();

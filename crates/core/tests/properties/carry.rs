@@ -14,7 +14,7 @@ fn carry() -> impl Strategy<Value = Carry> {
     prop_oneof![4 => Just(Carry::AsIs), 4 => Just(Carry::Proportional), 1 => Just(Carry::Reset)]
 }
 
-/// Two windows, most of them of one algorithm and length.
+/// Two windows, most of them of the same algorithm and length.
 fn edited_windows() -> impl Strategy<Value = (WindowNumbers, WindowNumbers)> {
     let same = (windows(), windows())
         .prop_map(|(old, new)| (old, WindowNumbers { limit: fitting(new.limit, old.length), ..old }));
@@ -70,7 +70,7 @@ proptest! {
         edited(run, new.meter(), new.length, carry, carried).steps(&after);
     }
 
-    /// A bucket has nothing to say to a window, nor a window to a bucket.
+    /// Nothing is carried over between a bucket and a window.
     #[test]
     fn another_algorithm_starts_anew(
         (bucket, window) in (bucket(), windows()),

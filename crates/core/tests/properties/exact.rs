@@ -1,4 +1,4 @@
-//! Exact numbers: nothing is rounded but where a function says so.
+//! Exact numbers: nothing is rounded except where a function says so.
 
 use num_bigint::BigInt;
 use num_rational::Ratio;
@@ -15,14 +15,13 @@ pub(crate) fn ratio(num: impl Into<BigInt>, den: impl Into<BigInt>) -> Exact {
     Exact::new(num.into(), den.into())
 }
 
-/// A span that people are told: whole nanoseconds, rounded up, at most what a
-/// span can say.
+/// A span as it is reported: whole nanoseconds, rounded up, at most [`Nanos::MAX`].
 pub(crate) fn told(span: &Exact) -> Nanos {
     assert!(!span.is_negative(), "a span of {span} ns");
     Nanos::new(span.ceil().to_integer().to_u64().unwrap_or(u64::MAX))
 }
 
-/// Whole tokens, rounded down; none where the level is below zero.
+/// Whole tokens, rounded down; none if the level is below zero.
 pub(crate) fn whole_tokens(level: &Exact) -> u32 {
     let tokens = level.floor().to_integer();
     if tokens.is_negative() { 0 } else { tokens.to_u32().expect("a level is at most the capacity") }

@@ -1,4 +1,4 @@
-//! A charge handed back, beside the same run in which it was never made.
+//! A run with a charge that is handed back, compared with the same run without the charge.
 
 use proptest::prelude::*;
 use tidegate_core::{Cost, LimitDecision, Meter, Nanos};
@@ -18,7 +18,7 @@ struct Story {
     charge: Amount,
     /// On a clock that does not step back.
     after: Vec<Step>,
-    /// When it is looked at again.
+    /// When the limits are compared.
     later: Wait,
 }
 
@@ -30,8 +30,8 @@ fn story(before: impl Strategy<Value = Vec<Step>>) -> impl Strategy<Value = Stor
         .prop_map(|(start, before, charge, after, later)| Story { start, before, charge, after, later })
 }
 
-/// Two copies of a limit after a story: one in which the charge was made and
-/// handed back, and one in which it never was. `None` if it was not admitted.
+/// Two copies of a limit after a run: one in which the charge was made and handed back, and one in which it was
+/// never made. `None` if it was not admitted.
 fn two_worlds<L: Limiter + Clone>(untouched: L, unit: u64, story: &Story) -> Option<(L, L, Nanos)> {
     let (mut real, mut clock) = (untouched, Clock::new(story.start, unit));
     let limit = real.peek(Cost::ZERO, story.start).limit;
@@ -62,7 +62,7 @@ fn takes(steps: &[Step], clock: &mut Clock, limit: u32, mut take: impl FnMut(Cos
     }
 }
 
-/// Handing back leaves at most what would be there had nothing been taken.
+/// Handing back leaves at most what would be there without the charge.
 fn leaves_no_more<L: Limiter + Clone>(untouched: L, unit: u64, story: &Story) {
     let Some((real, without, now)) = two_worlds(untouched, unit, story) else { return };
     let mut clock = Clock::new(now, unit);
@@ -74,7 +74,7 @@ fn leaves_no_more<L: Limiter + Clone>(untouched: L, unit: u64, story: &Story) {
     }
 }
 
-/// Handing back leaves exactly that.
+/// Handing back leaves exactly what would be there without the charge.
 fn leaves_as_much<L: Limiter + Clone>(untouched: L, unit: u64, story: &Story) {
     let Some((real, without, now)) = two_worlds(untouched, unit, story) else { return };
     let mut clock = Clock::new(now, unit);

@@ -52,7 +52,7 @@ proptest! {
         }
     }
 
-    /// Whatever its room: a log without room only denies more.
+    /// Whatever its capacity: a log that may not grow only denies more.
     #[test]
     fn never_admits_more_than_the_limit_in_any_span(
         quota in log(),
@@ -69,7 +69,7 @@ proptest! {
         }
     }
 
-    /// Another limit keeps what was admitted, as it is or in proportion.
+    /// A new limit keeps what was admitted, as it is or in proportion.
     #[test]
     fn an_edit_keeps_what_was_admitted(
         quota in log(),

@@ -1,14 +1,13 @@
-//! Properties of every algorithm, judged by naive exact models.
+//! Properties of every algorithm, checked against naive exact models.
 //!
-//! The models (see [`model`]) are written from what the algorithms promise, in
-//! big rationals and plain histories, and share no code with the crate. Random
-//! runs of charges, refunds and clock steps must agree with them in every
-//! number of every decision; what is promised over a whole run is checked on
-//! the run itself.
+//! The models (see [`model`]) are written from the guarantees of the algorithms, in big rationals and plain
+//! histories, and share no code with the crate. Random runs of charges, refunds and clock steps must agree with
+//! them in every number of every decision; guarantees over a whole run are checked on the run itself.
 
 mod alternating;
 mod bucket;
 mod carry;
+mod delayed_charges;
 mod exact;
 mod handing_back;
 mod log;
@@ -16,7 +15,6 @@ mod model;
 mod quotas;
 mod real;
 mod refusal;
-mod reservations;
 mod run;
 mod steps;
 mod trust;
@@ -24,7 +22,7 @@ mod windows;
 
 use proptest::prelude::ProptestConfig;
 
-/// So many random cases.
+/// The number of random cases.
 fn cases(cases: u32) -> ProptestConfig {
     ProptestConfig { cases, ..ProptestConfig::default() }
 }

@@ -1,5 +1,4 @@
-//! Random numbers for limits: the usual ones, and those at the edges of what
-//! is accepted.
+//! Random numbers for limits: usual ones, and those at the edges of the valid range.
 
 use proptest::prelude::*;
 use tidegate_core::{LogQuota, Meter, Nanos, Quota, WindowQuota};
@@ -27,12 +26,12 @@ impl BucketNumbers {
         Bucket::new(self.tokens, Nanos::new(self.window), self.capacity)
     }
 
-    /// About the time of a token.
+    /// About the time in which one token is refilled.
     pub(crate) fn unit(self) -> u64 {
         self.window.div_ceil(self.tokens)
     }
 
-    /// With the capacity cut to what may be filled.
+    /// With the capacity reduced to what can be filled in time.
     fn fillable(self) -> BucketNumbers {
         let most = u128::from(LONGEST) * u128::from(self.tokens) / u128::from(self.window);
         let capacity = u128::from(self.capacity).min(most) as u32;
@@ -40,8 +39,7 @@ impl BucketNumbers {
     }
 }
 
-/// Any number up to `most`, each length in bits as likely as any other, with
-/// both ends now and then.
+/// Any number up to `most`; every bit length is equally likely, and both ends occur now and then.
 pub(crate) fn up_to(most: u64) -> impl Strategy<Value = u64> {
     let bits = u64::BITS - most.leading_zeros();
     prop_oneof![
@@ -55,7 +53,7 @@ fn capacity() -> impl Strategy<Value = u32> {
     up_to(u64::from(u32::MAX)).prop_map(|capacity| capacity as u32)
 }
 
-/// What people write.
+/// What people usually write.
 fn usual_bucket() -> impl Strategy<Value = BucketNumbers> {
     let window = prop::sample::select(vec![Nanos::SECOND, Nanos::MINUTE, Nanos::HOUR, Nanos::DAY]);
     (1_u64..=10_000, window, 1_u32..=1_000).prop_map(|(tokens, window, capacity)| BucketNumbers {
@@ -65,7 +63,7 @@ fn usual_bucket() -> impl Strategy<Value = BucketNumbers> {
     })
 }
 
-/// Rates whose tick is awkward, or as long or as short as it gets.
+/// Rates whose tick is awkward, or as long or as short as possible.
 fn awkward_bucket() -> impl Strategy<Value = BucketNumbers> {
     let second = Nanos::SECOND.get();
     let rates = vec![
@@ -84,8 +82,7 @@ fn awkward_bucket() -> impl Strategy<Value = BucketNumbers> {
         .prop_map(|((tokens, window), capacity)| BucketNumbers { tokens, window, capacity }.fillable())
 }
 
-/// Instants of these, in quarters and sixths of a nanosecond, fill a word to
-/// the last unit.
+/// Their instants, in quarters and sixths of a nanosecond, use all values of a word.
 fn brimming_bucket() -> impl Strategy<Value = BucketNumbers> {
     let brimming = vec![
         (4, 1_705_417_105_585_933, 4_155),
@@ -100,7 +97,7 @@ fn brimming_bucket() -> impl Strategy<Value = BucketNumbers> {
     })
 }
 
-/// Anything that is accepted.
+/// Anything in range.
 fn any_bucket() -> impl Strategy<Value = BucketNumbers> {
     up_to(LONGEST)
         .prop_flat_map(|window| (any_tokens(window), Just(window), capacity()))
@@ -138,16 +135,16 @@ impl WindowNumbers {
         Windows::new(self.kind, self.limit, Nanos::new(self.length))
     }
 
-    /// Windows in a turn of the number that a word has room for.
+    /// The number of windows after which the window number of a word wraps.
     pub(crate) fn turn(self) -> u64 {
-        // Trusted by the most, a key may have used twice as much.
+        // At the highest trust, a key may have used twice as much.
         let count_max = (2 * self.limit).min(WindowQuota::LIMIT_MAX);
         let count_bits = u32::BITS - count_max.leading_zeros();
         1 << (u64::BITS - 2 * count_bits)
     }
 
-    /// Where the number of a window wraps before time ends, a step back is
-    /// recognised for a minute, and counts are told apart for a turn less it.
+    /// If the window number wraps before the last instant, a step back is recognised for a minute, and counts
+    /// are distinguished for a cycle minus that minute.
     pub(crate) fn reach(self) -> Reach {
         if Nanos::END.get() / self.length < self.turn() / 2 {
             return Reach::EVERYWHERE;
@@ -158,8 +155,7 @@ impl WindowNumbers {
     }
 }
 
-/// The limit nearest to `limit` that is neither too slow nor too fast over
-/// `window`.
+/// The limit nearest to `limit` that is neither too slow nor too fast over `window`.
 pub(crate) fn fitting(limit: u32, window: u64) -> u32 {
     u64::from(limit).clamp(window.div_ceil(SLOWEST_TOKEN), window) as u32
 }
@@ -168,8 +164,7 @@ fn kind() -> impl Strategy<Value = Kind> {
     prop_oneof![Just(Kind::Sliding), Just(Kind::Fixed)]
 }
 
-/// A limit up to `most`, and a window in which it is neither too slow nor too
-/// fast.
+/// A limit up to `most`, and a window over which it is neither too slow nor too fast.
 fn limit_and_window(most: u32) -> impl Strategy<Value = (u32, u64)> {
     let usual = prop::sample::select(vec![
         Nanos::MILLISECOND.get(),
@@ -202,7 +197,7 @@ pub(crate) fn lasting_windows() -> impl Strategy<Value = WindowNumbers> {
     })
 }
 
-/// Numbers whose window number wraps before time ends.
+/// Numbers whose window number wraps before the last instant.
 pub(crate) fn wrapping_windows() -> impl Strategy<Value = WindowNumbers> {
     let limit = 500_000..=WindowQuota::LIMIT_MAX;
     (kind(), limit, 1_000_000_u64..10_000_000_000).prop_map(|(kind, limit, length)| WindowNumbers {

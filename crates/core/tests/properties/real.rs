@@ -44,7 +44,7 @@ impl Limiter for Word {
     }
 }
 
-/// A log that may hold so many entries.
+/// A log with at most this many entries.
 #[derive(Clone, Debug)]
 pub(crate) struct Bounded {
     pub(crate) quota: LogQuota,

@@ -1,4 +1,4 @@
-//! Which numbers are accepted: all that are within the range, and no others.
+//! Which numbers are accepted: all within the range, and no others.
 
 use num_traits::Zero;
 use proptest::prelude::*;

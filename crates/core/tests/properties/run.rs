@@ -12,7 +12,7 @@ pub(crate) struct Charge {
     pub(crate) at: Nanos,
 }
 
-/// How far a clock may stray from the last change for everything to be exact.
+/// How far a clock may be from the last change for everything to be exact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Reach {
     pub(crate) back: u64,
@@ -58,8 +58,8 @@ impl<R: Limiter, M: Model> Run<R, M> {
         }
     }
 
-    /// The same run after an edit. What was charged under the old numbers is
-    /// not handed back under the new ones.
+    /// The same run after an edit. What was charged under the old numbers is not handed back under the new
+    /// ones.
     pub(crate) fn edited(self, real: R, model: M, unit: u64) -> Run<R, M> {
         let mut clock = Clock::new(self.now(), unit);
         clock.hear(&model.peek(Cost::ONE, self.now()));
@@ -115,8 +115,7 @@ impl<R: Limiter, M: Model> Run<R, M> {
         self.changed = self.changed.max(Some(self.now()));
     }
 
-    /// A refund may already have given a charge back, so none of those before
-    /// it is handed back after it.
+    /// A refund may already have given a charge back, so no charge from before it is handed back after it.
     fn refund(&mut self, cost: Cost) {
         self.real.refund(cost, self.now());
         self.model.refund(cost, self.now());
@@ -138,8 +137,8 @@ impl<R: Limiter, M: Model> Run<R, M> {
         self.clock.hear(&said);
     }
 
-    /// Waiting as long as told is admitted, and waiting less is not. Time ends
-    /// at the last instant, and a promise with it.
+    /// After waiting as long as the decision says, the cost is admitted; after less it is not. This ends at the
+    /// last instant.
     fn keeps_its_promise(&self, cost: Cost, said: &LimitDecision) {
         let Outcome::Denied { retry_after } = said.outcome else { return };
         assert!(retry_after > Nanos::ZERO, "a denial without a wait");

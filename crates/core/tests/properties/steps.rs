@@ -1,8 +1,7 @@
-//! Random runs: what is asked of a limit, and when.
+//! Random runs: which operations are applied to a limit, and when.
 //!
-//! A step names its instant and its cost by what the limit has said so far
-//! (one nanosecond before the retry it told, one token more than it has left),
-//! for that is where an algorithm is wrong if it is.
+//! A step chooses its instant and its cost relative to the last decision (one nanosecond before its retry, one
+//! token more than it had left), because that is where errors are most likely.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -12,36 +11,35 @@ use tidegate_core::{Cost, LimitDecision, Nanos};
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Wait {
     Nanos(u64),
-    /// The retry that was last told, and so many nanoseconds more.
+    /// By the last retry wait, plus this many nanoseconds.
     Retry(i64),
-    /// The reset that was last told, and so many nanoseconds more.
+    /// By the last reset time, plus this many nanoseconds.
     Reset(i64),
-    /// So many eighths of the limit's own unit of time.
+    /// By this many eighths of the limit's own unit of time.
     Eighths(u64),
-    /// To a multiple of the unit, and so many nanoseconds more.
+    /// To a multiple of the unit, plus this many nanoseconds.
     Multiple(u64, i64),
-    /// To a whole second, and so many nanoseconds more: the clocks of all
-    /// limits per second meet there.
+    /// To a whole second, plus this many nanoseconds: the ticks of all per-second limits meet there.
     Second(i64),
     Years(u64),
     Back(u64),
     BackEighths(u64),
     BackYears(u64),
-    /// To the last instant, and so many nanoseconds more.
+    /// To the last instant, plus this many nanoseconds.
     End(i64),
-    /// To the largest number there is.
+    /// To the largest number.
     Max,
 }
 
-/// How much is asked for.
+/// The cost of a step.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Amount {
     Tokens(u32),
-    /// What was last said to be left, and so many more.
+    /// What was left at the last decision, plus this much.
     Left(i64),
-    /// The limit, and so many more.
+    /// The limit, plus this much.
     Limit(i64),
-    /// So many thousandths of the limit.
+    /// This many thousandths of the limit.
     Thousandths(u64),
 }
 
@@ -109,8 +107,7 @@ fn act() -> impl Strategy<Value = Act> {
     ]
 }
 
-/// Takes, and some that are handed back: what a whole run promises is said of
-/// these.
+/// Takes, some of which are handed back: for guarantees over a whole run.
 fn charge() -> impl Strategy<Value = Act> {
     prop_oneof![
         6 => amount().prop_map(Act::Take),
@@ -118,7 +115,7 @@ fn charge() -> impl Strategy<Value = Act> {
     ]
 }
 
-/// Everything, on a clock that does everything.
+/// All operations, on a clock that moves in every way.
 pub(crate) fn any_steps() -> impl Strategy<Value = Vec<Step>> {
     let wait = prop_oneof![20 => forward(), 5 => back(), 1 => far()];
     vec((wait, act()).prop_map(|(wait, act)| Step { wait, act }), 1..40)
@@ -130,7 +127,7 @@ pub(crate) fn forward_charges() -> impl Strategy<Value = Vec<Step>> {
     vec((wait, charge()).prop_map(|(wait, act)| Step { wait, act }), 1..60)
 }
 
-/// Where a run begins: the epoch, today, the last day, or anywhere.
+/// The instant at which a run begins: the epoch, today, the last day, or any.
 pub(crate) fn start() -> impl Strategy<Value = Nanos> {
     let (today, end) = (1_800_000_000_000_000_000_u64, Nanos::END.get());
     prop_oneof![
@@ -142,7 +139,7 @@ pub(crate) fn start() -> impl Strategy<Value = Nanos> {
     .prop_map(Nanos::new)
 }
 
-/// A clock that moves by what a limit has told.
+/// A clock that moves by what the limit's decisions say.
 #[derive(Clone, Debug)]
 pub(crate) struct Clock {
     pub(crate) now: Nanos,
@@ -153,12 +150,12 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    /// `unit` is the time in which something happens to the limit.
+    /// `unit` is the time in which the state of the limit changes.
     pub(crate) fn new(now: Nanos, unit: u64) -> Clock {
         Clock { now, unit, retry: 0, reset: 0, left: 0 }
     }
 
-    /// Remembers what the limit has told.
+    /// Stores what the limit has decided.
     pub(crate) fn hear(&mut self, decision: &LimitDecision) {
         self.retry = decision.wait().map_or(0, Nanos::get);
         self.reset = decision.reset_after.get();
@@ -190,7 +187,7 @@ impl Clock {
         });
     }
 
-    /// The amount as a cost to a limit of `limit`.
+    /// The amount as a cost for a limit of `limit`.
     pub(crate) fn cost(&self, amount: Amount, limit: u32) -> Cost {
         let near = |number: u32, off: i64| (i64::from(number) + off).clamp(0, i64::from(u32::MAX)) as u32;
         Cost::new(match amount {

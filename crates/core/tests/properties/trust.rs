@@ -1,4 +1,4 @@
-//! Limits scaled by trust, judged in exact fractions.
+//! Limits scaled by trust, checked with exact fractions.
 
 use proptest::prelude::*;
 use tidegate_core::{Limit, Meter, Nanos, Quota, QuotaError};
@@ -37,7 +37,7 @@ proptest! {
         }
     }
 
-    /// What the most trust leaves in range, less does too.
+    /// If the numbers are in range at the highest trust, they are at any lower one.
     #[test]
     fn the_most_trust_is_the_hardest(numbers in bucket(), hundredths in 0_u8..=100) {
         let limit = Limit::from(numbers.quota());

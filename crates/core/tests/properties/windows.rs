@@ -18,8 +18,7 @@ fn agree(numbers: WindowNumbers, start: Nanos, steps: &[Step]) {
     Run::new(Word::new(numbers.meter()), numbers.model(), clock, numbers.reach()).steps(steps);
 }
 
-/// Takes whatever the limit admits and checks each answer by the rule itself,
-/// with nothing but a count for each window.
+/// Takes whatever the limit admits and checks each decision by the rule itself, with one count per window.
 fn admits_by_the_rule(numbers: WindowNumbers, start: Nanos, steps: &[Step]) {
     let (mut real, mut clock) = (Word::new(numbers.meter()), Clock::new(start, numbers.length));
     let mut counts = BTreeMap::<u64, u32>::new();
@@ -73,9 +72,8 @@ proptest! {
         admits_by_the_rule(numbers, start, &steps);
     }
 
-    /// A count found again after whole turns of the number can only deny, and
-    /// is gone once the clock has passed the minute in which it might be a step
-    /// back, and the windows in which it counts.
+    /// A count that is found again after whole cycles of the window number can only deny, and is gone once the
+    /// clock has passed the minute in which it might be a step back, and the windows in which it counts.
     #[test]
     fn a_count_is_forgotten_where_the_number_wraps(
         numbers in wrapping_windows(),

@@ -1,4 +1,4 @@
-//! Where `now` comes from. This is the one file that reads a clock.
+//! Clocks. Only this module reads the time.
 
 mod offsets;
 
@@ -12,27 +12,25 @@ use offsets::Offsets;
 
 /// A source of `now`: nanoseconds since the Unix epoch.
 ///
-/// There are two times. `now` is steady: buckets refill by it, and waits are
-/// measured by it. The wall clock shows the time of the day, and whoever sets it
-/// makes it jump: windows, dates and whatever ends at a date go by it.
+/// There are two times. `now` is monotonic: buckets refill by it and waits are measured by it. The wall clock
+/// shows the time of the day and jumps when it is set: windows, dates and expiries use it.
 ///
-/// A clock's `now` should not step back. One that does never refills a bucket; it
-/// only makes buckets look emptier until it has caught up. The wall clock may
-/// step back: a window that was counted in stays the current one until the clock
-/// is there again.
+/// `now` should not step back. If it does, no bucket is refilled; buckets only look emptier until it has caught
+/// up. The wall clock may step back: the newest window in which something was counted stays the current one
+/// until the clock has reached it again.
 pub trait Clock: Send + Sync {
-    /// This instant.
+    /// The current instant.
     fn now(&self) -> Nanos;
 
-    /// What the wall clock showed at an instant of this clock: at `now`, or at one
-    /// that has passed. The same instant has the same answer, whatever the wall
-    /// clock was set to since. Without a wall clock of its own, a clock is its own.
+    /// The wall clock's time at an instant of this clock: at `now` or in the past. The same instant always
+    /// gives the same answer, even if the wall clock was set since. By default there is no separate wall clock,
+    /// and the answer is `now`.
     #[inline]
     fn wall_at(&self, now: Nanos) -> Nanos {
         now
     }
 
-    /// What the wall clock shows.
+    /// The wall clock's current time.
     fn wall(&self) -> Nanos {
         self.wall_at(self.now())
     }
@@ -58,48 +56,47 @@ impl<C: Clock + ?Sized> Clock for Arc<C> {
     }
 }
 
-/// The default: a monotonic clock, set by the wall clock once, when it is made.
+/// The default clock: monotonic, set to the wall clock's time once, when it is created.
 ///
-/// It counts the processor's time-stamp counter where that is steady, and falls
-/// back to the system's monotonic clock where it is not. Changes of the wall
-/// clock after that do not reach `now`; [`Clock::wall`] follows them within a
-/// millisecond, and to a millisecond.
+/// It reads the processor's time-stamp counter if that is invariant, and the system's monotonic clock
+/// otherwise. Later changes of the wall clock do not affect `now`; [`Clock::wall`] follows them within a
+/// millisecond, with a precision of a millisecond.
 #[derive(Clone, Debug)]
 pub struct MonotonicClock {
     counter: quanta::Clock,
     counter_at_start: u64,
     start: Nanos,
-    /// Nanoseconds in a count: the whole part, and the rest in units of 2⁻⁶⁴. The
-    /// same as the counter's own conversion, but one multiplication for it.
+    /// Nanoseconds per count: the integer part, and the fraction in units of 2⁻⁶⁴. The same conversion as
+    /// quanta's, with a single multiplication.
     nanos_whole: u64,
     nanos_part: u64,
     wall: Arc<WallClock>,
 }
 
-/// The conversion is read off this many counts, some weeks of them.
+/// The conversion factor is measured over this many counts, some weeks of them.
 const SAMPLE_BITS: u32 = 52;
 
-/// How often the wall clock is read, and by how much it may be off.
+/// How often the wall clock is read, and its precision.
 const WALL_EVERY: Nanos = Nanos::MILLISECOND;
 
-/// How often the two clocks are read together before the best pair will do: a thread
-/// that is stopped in between sees them apart.
+/// How often the two clocks are read as a pair, at most, to find a good pair: if the thread is suspended
+/// between the two readings, they are far apart.
 const WALL_READINGS: usize = 3;
 
-/// The wall clock beside a monotonic one, read now and then.
+/// The wall clock beside a monotonic one, read at intervals.
 #[derive(Debug)]
 struct WallClock {
     offsets: Offsets,
     /// When it was last read.
     read_at: AtomicU64,
-    /// Held by whoever reads it.
+    /// Held by the thread that reads it.
     reading: Mutex<()>,
 }
 
 impl MonotonicClock {
-    /// A clock that shows the wall clock's time now, and is steady from here on.
-    /// The first one in a process takes some milliseconds to calibrate.
-    #[expect(clippy::disallowed_methods, reason = "the anchor to wall time, read once")]
+    /// A clock that starts at the wall clock's time and is monotonic from then on. The first one in a process
+    /// takes a few milliseconds to calibrate.
+    #[expect(clippy::disallowed_methods, reason = "reads the wall time once, to start from it")]
     pub fn new() -> MonotonicClock {
         let counter = quanta::Clock::new();
         let counter_at_start = counter.raw();
@@ -114,33 +111,33 @@ impl MonotonicClock {
         MonotonicClock { counter, counter_at_start, start, nanos_whole, nanos_part, wall: Arc::new(wall) }
     }
 
-    /// By how much the wall clock is ahead of this one, and how wrong that may be.
+    /// How far the wall clock is ahead of this one, and the possible error of that.
     #[expect(clippy::disallowed_methods, reason = "the wall clock itself")]
     fn measure(&self) -> (i64, u64) {
         let mut best = (0, u64::MAX);
         for _ in 0..WALL_READINGS {
             let before = self.now();
             let wall = Nanos::from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default());
-            let doubt = self.now().saturating_sub(before).get();
-            if doubt < best.1 {
-                best = (wall.get().wrapping_sub(before.get()) as i64, doubt);
+            let error = self.now().saturating_sub(before).get();
+            if error < best.1 {
+                best = (wall.get().wrapping_sub(before.get()) as i64, error);
             }
-            if doubt < WALL_EVERY.get() / 10 {
+            if error < WALL_EVERY.get() / 10 {
                 break;
             }
         }
         best
     }
 
-    /// Reads the wall clock, unless somebody else just does: of two readings the older one must not come last. `now`
-    /// is an instant up to this one that has the new time.
+    /// Reads the wall clock, unless another thread is doing so: of two readings, the older one must not be
+    /// stored last. The new offset applies from `now` on, which is not after the current instant.
     #[cold]
     fn read_wall(&self, now: Nanos) {
         let Ok(_reading) = self.wall.reading.try_lock() else { return };
         let this = self.now();
-        let (offset, doubt) = self.measure();
+        let (offset, error) = self.measure();
         let known = self.wall.offsets.latest();
-        if offset.abs_diff(known) > doubt.saturating_add(WALL_EVERY.get()) {
+        if offset.abs_diff(known) > error.saturating_add(WALL_EVERY.get()) {
             self.wall.offsets.set(now.min(this), offset);
         }
         self.wall.read_at.store(this.get(), Ordering::Relaxed);
@@ -156,7 +153,7 @@ impl Default for MonotonicClock {
 impl Clock for MonotonicClock {
     #[inline]
     fn now(&self) -> Nanos {
-        // Another core's counter may lag behind the one read at start.
+        // The counter of another core may be behind the one read at the start.
         let counts = self.counter.raw().saturating_sub(self.counter_at_start);
         let part = (u128::from(counts) * u128::from(self.nanos_part)) >> 64;
         Nanos::new(self.start.get().wrapping_add(counts * self.nanos_whole + part as u64))
@@ -172,8 +169,7 @@ impl Clock for MonotonicClock {
     }
 }
 
-/// A clock that stands still until it is told to move: for tests, ours and
-/// yours. Clones show the same time.
+/// A clock that only moves when it is advanced: for tests. Clones share the time.
 ///
 /// ```
 /// use tidegate::{Bucket, Cost, ManualClock, Nanos, Quota};
@@ -211,20 +207,20 @@ impl ManualClock {
         ManualClock { shared: Arc::new(shared) }
     }
 
-    /// Moves it forward.
-    pub fn advance(&self, span: Nanos) {
-        self.set(self.now().saturating_add(span));
+    /// Moves the clock forward.
+    pub fn advance(&self, span: impl Into<Nanos>) {
+        self.set(self.now().saturating_add(span.into()));
     }
 
-    /// Moves it to an instant, which may lie in its past.
+    /// Moves the clock to an instant, which may be in its past.
     pub fn set(&self, now: Nanos) {
         self.shared.now.store(now.get(), Ordering::SeqCst);
         #[cfg(feature = "async")]
         self.wake_sleepers(now);
     }
 
-    /// Sets the wall clock, as an administrator does: `now` stays what it is, and
-    /// from here on the two go on side by side.
+    /// Sets the wall clock, as an administrator would: `now` does not change, and from then on both advance
+    /// together.
     ///
     /// ```
     /// use tidegate::{Clock, ManualClock, Nanos};
@@ -268,9 +264,9 @@ mod sleep {
 
     use super::{Clock, ManualClock, MonotonicClock, Nanos};
 
-    /// A clock that one can wait on.
+    /// A clock on which a task can sleep.
     pub trait Sleep: Clock {
-        /// Resolves once the clock has moved on by `span`.
+        /// Resolves once the clock has advanced by `span`.
         fn sleep(&self, span: Nanos) -> impl Future<Output = ()> + Send;
     }
 
@@ -285,7 +281,7 @@ mod sleep {
             let due = self.now().saturating_add(span);
             poll_fn(move |context| {
                 self.add_sleeper(due, context.waker());
-                // Looked at after joining, so that a clock moved meanwhile wakes us.
+                // Read the clock after registering, so that a concurrent `set` is not missed.
                 if self.now() < due { Poll::Pending } else { Poll::Ready(()) }
             })
         }

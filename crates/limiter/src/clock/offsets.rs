@@ -1,8 +1,8 @@
-//! By how much one clock has been ahead of another, and since when.
+//! The offset between two clocks, and its history.
 //!
-//! A charge that is handed back must be found in the window it was counted in,
-//! so what the wall clock showed at an instant is asked again later, when the
-//! wall clock may have been set. Steps are few, so a short history does.
+//! A charge that is handed back must be looked up in the window in which it was counted. So the wall clock's
+//! time at a past instant must still be known after the wall clock was set. Such steps are rare, so a short
+//! history is enough.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -10,25 +10,25 @@ use std::sync::{Mutex, PoisonError};
 use portable_atomic::{AtomicU128, Ordering};
 use tidegate_core::Nanos;
 
-/// So many steps are remembered; what is older counts as the oldest of them.
+/// The number of steps that are stored; for anything older, the oldest of them is used.
 const STEPS_MAX: usize = 64;
 
-/// The offsets, the latest of them readable without a lock.
+/// The offsets; the latest one can be read without a lock.
 #[derive(Debug, Default)]
 pub(super) struct Offsets {
-    /// Since when, and how much.
+    /// The instant from which it applies (upper half) and the offset (lower half).
     latest: AtomicU128,
-    /// Those before it, the oldest first.
+    /// Earlier offsets, oldest first.
     earlier: Mutex<VecDeque<(Nanos, i64)>>,
 }
 
 impl Offsets {
-    /// The offset that is in force.
+    /// The current offset.
     pub(super) fn latest(&self) -> i64 {
         unpack(self.latest.load(Ordering::Acquire)).1
     }
 
-    /// What the other clock showed at an instant.
+    /// The time of the other clock at an instant of this one.
     #[inline]
     pub(super) fn at(&self, now: Nanos) -> Nanos {
         let (since, offset) = unpack(self.latest.load(Ordering::Acquire));
@@ -36,7 +36,7 @@ impl Offsets {
         Nanos::new(now.get().saturating_add_signed(offset))
     }
 
-    /// From that instant on it is so far ahead.
+    /// Sets the offset that applies from `since` on.
     pub(super) fn set(&self, since: Nanos, offset: i64) {
         let mut earlier = self.earlier.lock().unwrap_or_else(PoisonError::into_inner);
         earlier.push_back(unpack(self.latest.load(Ordering::Acquire)));

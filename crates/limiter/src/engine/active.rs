@@ -1,4 +1,4 @@
-//! A rule set bound to a store.
+//! A rule set whose limits are registered in a store.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -18,24 +18,24 @@ use crate::{Charge, LimitError, LimitRef, NamedLimit, Role, Store};
 /// The charges of a request.
 pub(crate) type Charges<'a> = SmallVec<[Charge<'a>; 8]>;
 
-/// A rule set whose limits a store knows.
+/// A rule set whose limits are registered in a store.
 #[derive(Debug)]
 pub(crate) struct Active {
     pub(crate) rules: RuleSet,
-    /// Counts up with every swap.
+    /// Incremented by every swap.
     pub(crate) version: u64,
     pub(crate) bound: Box<[ActiveRule]>,
     pub(crate) detectors: Box<[bursts::BurstDetector]>,
-    /// What decides by this policy while the store cannot, if anything does.
+    /// The node's share of the limits, which decides while the store cannot; empty until it is needed.
     pub(crate) share: ArcSwapOption<NodeShare>,
 }
 
-/// What the engine keeps for one rule.
+/// The engine's data for one rule.
 #[derive(Debug)]
 pub(crate) struct ActiveRule {
     handle: LimitHandle,
     pub(crate) watched: NamedCounters,
-    /// How its part of a decision's JSON begins; it is the same every time.
+    /// The constant beginning of its part of a decision's JSON.
     pub(crate) json_head: Box<[u8]>,
 }
 
@@ -47,15 +47,15 @@ impl ActiveRule {
     }
 }
 
-/// A limit that a store knows, at every degree of trust.
+/// A limit registered in a store, at every degree of trust.
 #[derive(Debug)]
 pub(crate) struct LimitHandle {
     limit: LimitRef,
-    /// The same limit scaled by each degree of trust, made when first asked for.
+    /// The limit scaled by each degree of trust, registered at the first use.
     variants: OnceLock<Box<[OnceLock<LimitRef>]>>,
 }
 
-/// For whom a request is charged: what is to be known of it beside its plan.
+/// The client for whom a request is charged: what charges depend on beside the plan.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Payer<'p> {
     pub(crate) trust: Option<Trust>,
@@ -68,16 +68,16 @@ impl<'p> Payer<'p> {
     }
 }
 
-/// What is known of a limit's name for as long as some policy has it.
+/// The id and the counters of a limit's name, kept as long as some policy uses the name.
 #[derive(Clone, Debug)]
 pub(crate) struct NamedCounters {
-    /// A number for the name, for what must be small.
+    /// A small number that stands for the name.
     pub(crate) id: u32,
     pub(crate) counters: Arc<RuleCounters>,
 }
 
 impl Active {
-    /// Names all limits in the store; those it knows are edited as of `now`.
+    /// Registers all limits in the store; those that are known already are edited as of `now`.
     pub(crate) fn bind<S: Store>(
         rules: RuleSet,
         store: &S,
@@ -95,7 +95,8 @@ impl Active {
                 trusted: rule.adaptive,
             })
             .collect();
-        let limits = store.limits(&named, now).map_err(|error| in_the_policys_words(error, &rules))?;
+        let limits = store.limits(&named, now).map_err(|error| with_rule_name(error, &rules))?;
+        assert_eq!(limits.len(), named.len(), "a store returns one reference for each limit");
         let bind = |(rule, limit): (&Rule, LimitRef)| {
             let watched = names.get(&rule.name).expect("all names of a rule set are known").clone();
             ActiveRule { handle: LimitHandle::new(limit), watched, json_head: json::limit_head(rule) }
@@ -111,13 +112,12 @@ impl Active {
         Ok(Active { rules, version, bound, detectors, share: ArcSwapOption::empty() })
     }
 
-    /// The number that a rule's limit has in the store: rules that share their
-    /// state have the same.
+    /// The id of a rule's limit in the store; rules that share their state have the same id.
     pub(crate) fn limit_id(&self, rule: u32) -> u32 {
         self.bound[rule as usize].handle.limit.id()
     }
 
-    /// What the store is to be asked, one charge an item.
+    /// The charges for the store, one per item of the plan.
     pub(crate) fn charges<'p, S: Store>(
         &'p self,
         plan: &'p Plan,
@@ -138,7 +138,7 @@ impl Active {
         plan.items().iter().map(charge).collect()
     }
 
-    /// The same with another cost, whatever the policy says.
+    /// [`Active::charges`] with a fixed cost, regardless of the policy.
     pub(crate) fn charges_of<'p, S: Store>(
         &'p self,
         plan: &'p Plan,
@@ -151,21 +151,21 @@ impl Active {
         charges
     }
 
-    /// The trust that scales a rule.
+    /// The trust by which a rule is scaled.
     #[inline]
     pub(crate) fn trust_in(&self, rule: &Rule, trust: Option<Trust>) -> Trust {
         trust.filter(|_| rule.adaptive && self.rules.uses_trust()).unwrap_or(Trust::NONE)
     }
 }
 
-/// A store knows a limit by the name of its state; whoever wrote the policy knows it by its own.
-fn in_the_policys_words(error: LimitError, rules: &RuleSet) -> LimitError {
+/// Replaces the name of the state, by which the store knows a limit, with the name of the rule in the policy.
+fn with_rule_name(error: LimitError, rules: &RuleSet) -> LimitError {
     let LimitError::NotShared { name, why } = error else { return error };
     let rule = rules.rules().iter().find(|rule| rule.state_name() == *name);
     LimitError::NotShared { name: rule.map_or(name, |rule| rule.name.clone()), why }
 }
 
-/// State belongs to a detector's name and key, so that a swap keeps it.
+/// The state belongs to the name and key of a detector, so that it survives a swap of the policy.
 fn detector_id(detector: &tidegate_policy::DetectorRule) -> u64 {
     let key: Vec<String> = detector.key.iter().map(ToString::to_string).collect();
     identity(std::iter::once(detector.name.as_bytes()).chain(key.iter().map(|part| part.as_bytes())))
@@ -176,8 +176,7 @@ impl LimitHandle {
         LimitHandle { limit, variants: OnceLock::new() }
     }
 
-    /// The limit at a degree of trust. Should the store have no number left for
-    /// it, the limit stays as it is.
+    /// The limit at a degree of trust. If the store has no version numbers left, the unscaled limit.
     pub(crate) fn at<S: Store>(&self, trust: Trust, store: &S) -> &LimitRef {
         if trust == Trust::NONE {
             return &self.limit;

@@ -1,4 +1,4 @@
-//! What is decided about a request, and everything that can be told of it.
+//! The decision on a request, with everything that can be reported about it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,18 +11,18 @@ use tidegate_policy::{Rule, Strategy, Tier};
 
 use super::active::Active;
 
-/// Why it was decided so.
+/// Why a decision was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reason {
     /// All limits admit it.
     Ok,
     /// No limit applies.
     NoLimit,
-    /// An entry of `allow` names it.
+    /// An entry of `allow` matches.
     Allowlisted,
-    /// An entry of `block` names it.
+    /// An entry of `block` matches.
     Blocked,
-    /// A burst detector has blocked it.
+    /// A burst detector has blocked the key.
     BurstBlocked,
     /// A token bucket does not hold its cost.
     TokenBucketExceeded,
@@ -34,22 +34,22 @@ pub enum Reason {
     FixedWindowExceeded,
     /// It costs more than a limit can ever hold.
     CostExceedsCapacity,
-    /// Too many wait already.
+    /// The queue is full.
     QueueFull,
-    /// It would have to wait too long.
+    /// The wait in the queue would be, or was, too long.
     QueueTimeout,
-    /// The store cannot tell, and the limit says to refuse then.
+    /// The store does not answer, and the limit is closed in that case.
     StoreUnavailable,
-    /// Nobody knows its tenant, and the policy says to refuse then.
+    /// The policy does not have the tenant, and denies unknown tenants.
     UnknownTenant,
-    /// Everything is admitted, by order.
+    /// The kill switch is on: everything is admitted.
     KillSwitch,
-    /// Its credential is there and does not hold.
+    /// The request has a credential, and it is invalid.
     InvalidCredentials,
 }
 
 impl Reason {
-    /// All of them; a reason's place is its number.
+    /// All reasons; the index of a reason is its discriminant.
     pub const ALL: [Reason; 16] = [
         Reason::Ok,
         Reason::NoLimit,
@@ -69,7 +69,7 @@ impl Reason {
         Reason::InvalidCredentials,
     ];
 
-    /// The word for it.
+    /// The name in JSON, headers and metrics.
     pub const fn as_str(self) -> &'static str {
         match self {
             Reason::Ok => "ok",
@@ -91,7 +91,7 @@ impl Reason {
         }
     }
 
-    /// Is the server short of something, rather than the client over its limit?
+    /// Is the service at fault, rather than the client over its limit?
     pub const fn is_unavailable(self) -> bool {
         matches!(self, Reason::QueueFull | Reason::QueueTimeout | Reason::StoreUnavailable)
     }
@@ -103,7 +103,7 @@ impl fmt::Display for Reason {
     }
 }
 
-/// Who said no, or would have.
+/// What denied a request, or would have in enforcing mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refuser {
     Block,
@@ -113,12 +113,12 @@ pub(crate) enum Refuser {
     Rule(u32),
 }
 
-/// What one limit says, by the number of its rule.
+/// The decision of one limit, with the number of its rule.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RuleStanding {
     pub(crate) rule: u32,
     pub(crate) decision: tidegate_core::LimitDecision,
-    /// Is it waited for?
+    /// Does the request wait for this limit?
     pub(crate) queued: bool,
 }
 
@@ -126,29 +126,29 @@ pub(crate) struct RuleStanding {
 #[derive(Debug)]
 pub(crate) struct Ruling {
     pub(crate) at: Nanos,
-    /// What the wall clock showed then.
+    /// The wall clock's time at `at`.
     pub(crate) wall: Nanos,
     pub(crate) allowed: bool,
     pub(crate) reason: Reason,
     pub(crate) standings: SmallVec<[RuleStanding; 8]>,
-    /// The tightest of the standings: the one that speaks for all.
+    /// The index of the tightest standing, which is the one reported.
     pub(crate) speaker: Option<usize>,
     pub(crate) refuser: Option<Refuser>,
-    /// Zero if allowed, `None` if no wait will do or none is known.
+    /// Zero if allowed, `None` if no wait helps or none is known.
     pub(crate) retry_after: Option<Nanos>,
-    /// The same in whole seconds, jitter included.
+    /// The wait in whole seconds, jitter included.
     pub(crate) retry_after_secs: Option<u64>,
-    /// The rule that marks the request.
+    /// The rule that marks the request as degraded.
     pub(crate) degraded_by: Option<u32>,
     pub(crate) queued: Option<Nanos>,
-    /// Who would have said no.
+    /// What would have denied the request in enforcing mode.
     pub(crate) shadow_denied: SmallVec<[Refuser; 4]>,
-    /// Did limits have to decide without the store?
+    /// Were limits decided without the store?
     pub(crate) without_store: bool,
 }
 
 impl Ruling {
-    /// An admission that no limit has a part in.
+    /// An admission before the limits were charged.
     pub(crate) fn admitted(at: Nanos, reason: Reason) -> Ruling {
         Ruling {
             at,
@@ -167,7 +167,7 @@ impl Ruling {
         }
     }
 
-    /// A refusal that no limit has a part in.
+    /// A denial before the limits were charged.
     pub(crate) fn refused(at: Nanos, reason: Reason, by: Refuser, until: Option<Nanos>) -> Ruling {
         let retry_after = until.map(|until| until.saturating_sub(at));
         Ruling {
@@ -182,11 +182,11 @@ impl Ruling {
 
 #[cfg(feature = "async")]
 impl Ruling {
-    /// What limits say, where the time in a queue has run out. What was decided
-    /// without limits stays, and so does what no limit speaks for: after a change
-    /// of the policy there may be only some that watch, and those refuse nobody.
+    /// Turns a ruling into a denial because the time in a queue has run out. A ruling without limits stays, and
+    /// so does one without a tightest limit: after a change of the policy only limits in shadow mode may be
+    /// left, and those deny nothing.
     pub(crate) fn time_out(&mut self) {
-        let Some(standing) = self.speaker.and_then(|place| self.standings.get(place)) else { return };
+        let Some(standing) = self.speaker.and_then(|index| self.standings.get(index)) else { return };
         if self.allowed {
             self.refuser = Some(Refuser::Rule(standing.rule));
             self.retry_after = Some(Nanos::new(1));
@@ -196,22 +196,22 @@ impl Ruling {
     }
 }
 
-/// What is decided about a request.
+/// The decision on a request.
 ///
-/// It holds on to the policy that it was made under, so that names can be told;
-/// keep it no longer than the answer takes.
+/// It holds a reference to the policy it was made under, for the names of limits; drop it once the response is
+/// written.
 #[must_use = "a request that was not admitted must not be served"]
 pub struct Decision {
     set: Guard<Arc<Active>>,
     ruling: Ruling,
 }
 
-/// What one limit has to do with a decision.
+/// The decision of one limit within a decision on a request.
 #[derive(Clone, Copy, Debug)]
 pub struct LimitStanding<'d> {
     /// The limit.
     pub rule: &'d Rule,
-    /// What it says: whether it alone admits the request, and where it stands.
+    /// Whether this limit alone admits the request, and its state.
     pub decision: &'d tidegate_core::LimitDecision,
 }
 
@@ -220,12 +220,13 @@ impl Decision {
         Decision { set, ruling }
     }
 
-    /// The policy that it was made under.
+    /// The policy it was made under.
     pub(crate) fn policy(&self) -> Arc<Active> {
         Arc::clone(&self.set)
     }
 
-    /// The same, held in a way that is cheap for others while it is long.
+    /// The same decision with a full `Arc` of the policy: holding an `arc_swap::Guard` for long slows every
+    /// other reader.
     #[cfg(feature = "async")]
     pub(crate) fn under_full_policy(self) -> Decision {
         Decision { set: Guard::from_inner(Guard::into_inner(self.set)), ruling: self.ruling }
@@ -236,7 +237,7 @@ impl Decision {
         (&self.set, &mut self.ruling)
     }
 
-    /// Do answers that no limit has a part in have headers?
+    /// Do responses have rate-limit headers when no limit applies?
     pub(crate) fn has_headers(&self) -> bool {
         self.set.rules.has_headers()
     }
@@ -246,39 +247,38 @@ impl Decision {
         self.ruling.allowed
     }
 
-    /// Why.
+    /// Why it was decided so.
     pub fn reason(&self) -> Reason {
         self.ruling.reason
     }
 
-    /// Was it made without the store, since that could not tell? Then each limit went by its `on_store_error`.
+    /// Was it made without the store, because that failed? Then the `on_store_error` of each limit decided.
     pub fn without_store(&self) -> bool {
         self.ruling.without_store
     }
 
-    /// When it was decided, by the steady clock.
+    /// When it was decided, on the monotonic clock.
     pub fn at(&self) -> Nanos {
         self.ruling.at
     }
 
-    /// What the wall clock showed when it was decided.
+    /// The wall clock's time when it was decided.
     pub fn wall(&self) -> Nanos {
         self.ruling.wall
     }
 
-    /// The tightest limit, which speaks for all: when denied the one with the
-    /// longest wait, when allowed the one with the smallest share remaining.
+    /// The tightest limit, which is the one reported: on a denial the one with the longest wait, otherwise the
+    /// one with the smallest fraction remaining.
     pub fn tightest(&self) -> Option<LimitStanding<'_>> {
-        self.ruling.speaker.map(|place| self.standing(&self.ruling.standings[place]))
+        self.ruling.speaker.map(|index| self.standing(&self.ruling.standings[index]))
     }
 
-    /// Every limit that was looked at, in the order of the document, tenants
-    /// after it from the root down.
+    /// Every limit that applies, in the order of the document, followed by those of tenants from the root down.
     pub fn limits(&self) -> impl ExactSizeIterator<Item = LimitStanding<'_>> {
         self.ruling.standings.iter().map(|standing| self.standing(standing))
     }
 
-    /// The same with how the JSON of each begins.
+    /// Every limit that applies, with the constant beginning of its JSON.
     pub(crate) fn limits_with_heads(&self) -> impl Iterator<Item = (&[u8], LimitStanding<'_>)> {
         let head = |standing: &RuleStanding| &*self.set.bound[standing.rule as usize].json_head;
         self.ruling.standings.iter().map(move |standing| (head(standing), self.standing(standing)))
@@ -288,31 +288,30 @@ impl Decision {
         LimitStanding { rule: self.set.rules.rule(standing.rule), decision: &standing.decision }
     }
 
-    /// Whether, and when, to ask again.
+    /// Whether the request should be repeated, and after how long.
     pub fn retry_after(&self) -> RetryAfter {
         RetryAfter::from_wait(self.ruling.allowed, self.ruling.retry_after)
     }
 
-    /// How long until the request is admitted, as the JSON of a decision has it: zero if it is, `None` if no wait will
-    /// do.
+    /// The time until the request is admitted, as in the JSON of a decision: zero if it is admitted, `None` if
+    /// no wait helps.
     #[doc(hidden)]
     pub fn wait(&self) -> Option<Nanos> {
         self.ruling.retry_after
     }
 
-    /// The same in whole seconds, as a header says it: rounded up, at least one
-    /// when denied, jitter included.
+    /// The wait in whole seconds, as in the header `Retry-After`: rounded up, at least one on a denial, jitter
+    /// included. Zero if the request is admitted, `None` if no wait helps.
     pub fn retry_after_secs(&self) -> Option<u64> {
         self.ruling.retry_after_secs
     }
 
-    /// What said no: the name of a limit or a detector, or `block`; where nothing
-    /// of the policy did, the reason.
+    /// What denied the request: the name of a limit or a detector, or `block`; otherwise the reason.
     pub fn violated_rule(&self) -> Option<&str> {
         self.ruling.refuser.map(|refuser| self.name(refuser))
     }
 
-    /// Whom what said no is for.
+    /// The tier of what denied the request.
     pub fn violated_tier(&self) -> Option<Tier> {
         match self.ruling.refuser? {
             Refuser::Rule(number) => Some(self.set.rules.rule(number).tier),
@@ -330,9 +329,8 @@ impl Decision {
         }
     }
 
-    /// The mark that the answer's headers may tell: that of the first limit that
-    /// marks the request and has its headers on.
-    pub(crate) fn degraded_to_tell(&self) -> Option<&str> {
+    /// The mark for the response headers: that of the first limit that marks the request and has headers on.
+    pub(crate) fn degraded_in_headers(&self) -> Option<&str> {
         self.ruling.degraded_by?;
         let mut marking = self.limits().filter(|limit| !limit.decision.is_allowed());
         marking.find_map(|limit| match &limit.rule.strategy {
@@ -343,12 +341,12 @@ impl Decision {
         })
     }
 
-    /// How long the request has to wait, or had to, in a queue.
+    /// How long the request has to wait, or has waited, in a queue.
     pub fn queued(&self) -> Option<Duration> {
         self.ruling.queued.map(Duration::from)
     }
 
-    /// What would have said no, if it were enforced.
+    /// What would have denied the request in enforcing mode.
     pub fn shadow_denied(&self) -> impl Iterator<Item = &str> {
         self.ruling.shadow_denied.iter().map(|&refuser| self.name(refuser))
     }

@@ -1,4 +1,4 @@
-//! The engine, and the policy it has in force.
+//! The engine: a limiter with its policy in force.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -21,7 +21,7 @@ use super::queue::WaitQueues;
 use super::render::jitter;
 use crate::{Clock, Intent, LimitError, Memory, MemoryError, MemoryOptions, MonotonicClock, Store};
 
-/// How many keys burst detectors tell apart at once.
+/// How many keys burst detectors can track at once.
 pub const BURST_KEYS_MAX: usize = 262_144;
 
 /// Decides requests by a policy.
@@ -48,44 +48,44 @@ pub struct Limiter<S = Memory, C = MonotonicClock> {
     pub(super) store: S,
     pub(super) clock: C,
     pub(super) active: ArcSwap<Active>,
-    /// One swap at a time.
+    /// Held during a swap, so that there is one at a time.
     pub(super) swapping: Mutex<()>,
     pub(super) bursts: BurstWatch,
-    pub(super) rooms: WaitQueues,
+    pub(super) queues: WaitQueues,
     pub(super) stats: Stats,
-    /// What decides while the store cannot.
+    /// Decides while the store fails.
     pub(super) fallback: Fallback,
-    /// Ad-hoc buckets of this node.
+    /// Ad hoc buckets in this node's memory.
     pub(super) ad_hoc: Option<AdHocBuckets<C>>,
-    /// Does the store keep ad-hoc buckets too, since nodes share it?
+    /// Is the store shared between nodes, so that it also holds ad hoc buckets?
     pub(super) is_shared: bool,
     kill_switch: AtomicBool,
-    /// Do requests go on whose credential does not hold?
-    pub(super) takes_invalid: AtomicBool,
+    /// Are requests with an invalid credential treated as anonymous?
+    pub(super) admits_invalid: AtomicBool,
 }
 
-/// What becomes of a request whose credential is there and does not hold.
+/// What happens to a request with an invalid credential.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum InvalidCredentials {
-    /// It is refused, whatever the limits say. Otherwise a client could take its identity off, and with it
-    /// the limits that go by it, by sending a credential that is broken.
+    /// It is denied, whatever the limits say. Otherwise a client could shed its identity, and the limits tied
+    /// to it, by sending a broken credential.
     #[default]
     Deny,
-    /// It goes on like one without a credential; only the descriptor `credential` tells them apart.
+    /// It is treated as anonymous; only the descriptor `credential` tells the two apart.
     Anonymous,
 }
 
-/// What is asked of the engine.
+/// The operation that the engine performs on a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
     Check,
-    /// A place in a queue will do, and is counted as an admission.
+    /// A place in a queue is enough, and counts as an admission.
     TakePlace,
-    /// The same, but a place in a queue is counted by whoever waits there.
-    #[cfg_attr(not(feature = "async"), allow(dead_code, reason = "without it nobody can wait in a line"))]
+    /// Like `TakePlace`, but a request in a queue is counted when its wait ends.
+    #[cfg_attr(not(feature = "async"), allow(dead_code, reason = "only `async` can wait in a queue"))]
     Admit,
-    /// The same of a request that has waited since it came, and asks again.
-    #[cfg_attr(not(feature = "async"), allow(dead_code, reason = "without it nobody can wait in a line"))]
+    /// Like `Admit`, for a request that has waited since this instant and is decided again.
+    #[cfg_attr(not(feature = "async"), allow(dead_code, reason = "only `async` can wait in a queue"))]
     AdmitAgain(Nanos),
     Peek,
 }
@@ -107,17 +107,17 @@ impl Operation {
         }
     }
 
-    /// How long it has waited already.
+    /// How long the request has waited already.
     pub(super) fn waited(self, now: Nanos) -> Nanos {
-        if let Operation::AdmitAgain(came) = self { now.saturating_sub(came) } else { Nanos::ZERO }
+        if let Operation::AdmitAgain(since) = self { now.saturating_sub(since) } else { Nanos::ZERO }
     }
 
-    /// Is it a request that nobody has counted yet?
+    /// Is this the first decision on the request, so that burst detectors count it?
     pub(super) fn is_new(self) -> bool {
         matches!(self, Operation::Check | Operation::TakePlace | Operation::Admit)
     }
 
-    /// Is a decision counted when it is made?
+    /// Is the decision counted at once?
     fn counts(self, ruling: &Ruling) -> bool {
         match self {
             Operation::Check | Operation::TakePlace => true,
@@ -128,20 +128,20 @@ impl Operation {
 }
 
 impl Limiter {
-    /// In this process's memory, with the default size, on the monotonic clock.
+    /// A limiter in this process's memory, with the default size, on the monotonic clock.
     ///
     /// # Errors
-    /// When the policy has more limits than a store can hold, or the memory cannot be reserved.
+    /// The policy has more limits than a store can hold, or the memory cannot be allocated.
     pub fn new(rules: impl Into<RuleSet>) -> Result<Limiter, LimiterError> {
         Limiter::in_memory(rules, MemoryOptions::default(), MonotonicClock::new())
     }
 }
 
 impl<C: Clock + Clone> Limiter<Memory<C>, C> {
-    /// In this process's memory, of a size and on a clock of yours.
+    /// A limiter in this process's memory, with the given size and clock.
     ///
     /// # Errors
-    /// When the policy has more limits than a store can hold, or the memory cannot be reserved.
+    /// The policy has more limits than a store can hold, or the memory cannot be allocated.
     pub fn in_memory(
         rules: impl Into<RuleSet>,
         options: MemoryOptions,
@@ -152,23 +152,23 @@ impl<C: Clock + Clone> Limiter<Memory<C>, C> {
     }
 }
 
-/// Why there is no [`Limiter`].
+/// Why a [`Limiter`] could not be created.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LimiterError {
     /// The store cannot hold the policy's limits.
     #[error(transparent)]
     Limit(#[from] LimitError),
-    /// There is no memory for the keys.
+    /// The memory for the keys cannot be allocated.
     #[error(transparent)]
     Memory(#[from] MemoryError),
 }
 
 impl<S: Store, C: Clock> Limiter<S, C> {
-    /// On any store.
+    /// A limiter on any store.
     ///
     /// # Errors
-    /// When the policy has more limits than the store can hold.
+    /// The policy has more limits than the store can hold, or the store cannot count one of them.
     pub fn with_store(rules: impl Into<RuleSet>, store: S, clock: C) -> Result<Self, LimitError> {
         let (stats, rules) = (Stats::new(), rules.into());
         let names = stats.names_of(&rules);
@@ -181,30 +181,29 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             active: ArcSwap::from_pointee(active),
             swapping: Mutex::default(),
             bursts: BurstWatch::new(BURST_KEYS_MAX),
-            rooms: WaitQueues::default(),
+            queues: WaitQueues::default(),
             stats,
             fallback: Fallback::default(),
             ad_hoc: None,
             is_shared,
             kill_switch: AtomicBool::new(false),
-            takes_invalid: AtomicBool::new(false),
+            admits_invalid: AtomicBool::new(false),
         })
     }
 
-    /// Puts another policy into force. State belongs to a limit's name: what was
-    /// used stays used, counters go on, and requests under way are finished under
-    /// the policy they began with.
+    /// Replaces the policy, and returns its version. State belongs to the name of a limit: what was used stays
+    /// used, counters continue, and requests in progress finish under the policy they started with.
     ///
     /// # Errors
-    /// When the store can hold no more limits, or cannot count one of them; then the old policy stays, and none of its
-    /// limits is edited.
+    /// The store cannot hold more limits, or cannot count one of them; then the old policy stays, and no limit
+    /// is edited.
     pub fn swap(&self, rules: impl Into<RuleSet>) -> Result<u64, LimitError> {
         let _one_at_a_time = self.swapping.lock().unwrap_or_else(PoisonError::into_inner);
         let rules = rules.into();
         let names = self.stats.names_of(&rules);
         let version = self.active.load().version + 1;
         let now = self.clock.now();
-        // This names all limits or none, and it is the last that can fail.
+        // This registers all limits or none, and nothing after it can fail.
         let active = Active::bind(rules, &self.store, &names, version, now)?;
         self.bind_share(&active, now);
         self.stats.use_names(names);
@@ -212,24 +211,24 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         Ok(version)
     }
 
-    /// Which policy is in force: one at first, one more with every swap.
+    /// The version of the policy in force: 1 at first, incremented by every swap.
     pub fn version(&self) -> u64 {
         self.active.load().version
     }
 
-    /// Admits everything, or no longer.
+    /// Switches the kill switch on or off. While it is on, everything is admitted.
     pub fn set_kill_switch(&self, on: bool) {
         self.kill_switch.store(on, Ordering::Relaxed);
     }
 
-    /// Is everything admitted?
+    /// Is the kill switch on?
     pub fn kill_switch(&self) -> bool {
         self.kill_switch.load(Ordering::Relaxed)
     }
 
-    /// Says what becomes of requests whose credential does not hold; at first they are refused.
+    /// Sets what happens to requests with an invalid credential; by default they are denied.
     pub fn set_invalid_credentials(&self, choice: InvalidCredentials) {
-        self.takes_invalid.store(choice == InvalidCredentials::Anonymous, Ordering::Relaxed);
+        self.admits_invalid.store(choice == InvalidCredentials::Anonymous, Ordering::Relaxed);
     }
 
     /// The store.
@@ -242,35 +241,35 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         &self.clock
     }
 
-    /// A decision under a policy, with what the wall clock showed.
-    pub(super) fn told(&self, set: Guard<Arc<Active>>, mut ruling: Ruling) -> Decision {
+    /// The decision for a ruling, with the wall clock's time.
+    pub(super) fn make_decision(&self, set: Guard<Arc<Active>>, mut ruling: Ruling) -> Decision {
         ruling.wall = self.clock.wall_at(ruling.at);
         Decision::new(set, ruling)
     }
 
-    /// What is left to do once it is decided: jitter, and counting.
-    pub(super) fn close(
+    /// Adds jitter to the wait, and counts the decision.
+    pub(super) fn jitter_and_count(
         &self,
         set: &Active,
         facts: &Facts<'_, '_>,
         plan: Option<&Plan>,
         ruling: &mut Ruling,
-        ask: Operation,
+        operation: Operation,
     ) {
-        spread_retries(set, facts, ruling);
-        if ask.counts(ruling) {
+        add_retry_jitter(set, facts, ruling);
+        if operation.counts(ruling) {
             self.stats.count(set, facts, plan, ruling, CountScope::default());
         }
     }
 }
 
-/// Some numbers, to see whether a store keeps ad-hoc buckets.
+/// An arbitrary limit, to find out whether a store supports ad hoc buckets.
 fn any_limit() -> Limit {
-    Quota::per_second(1).expect("one a second is in range").into()
+    Quota::per_second(1).expect("1 per second is in range").into()
 }
 
-/// The seconds of `Retry-After`, with the jitter that the refusing limit asks for.
-pub(super) fn spread_retries(set: &Active, facts: &Facts<'_, '_>, ruling: &mut Ruling) {
+/// Sets the seconds of `Retry-After`, with the jitter of the limit that denied.
+pub(super) fn add_retry_jitter(set: &Active, facts: &Facts<'_, '_>, ruling: &mut Ruling) {
     if let (Some(Refuser::Rule(number)), Some(wait)) = (ruling.refuser, ruling.retry_after) {
         let jitter = set.rules.rule(number).retry_jitter.0;
         if jitter > 0 {
@@ -280,7 +279,7 @@ pub(super) fn spread_retries(set: &Active, facts: &Facts<'_, '_>, ruling: &mut R
     }
 }
 
-/// What tells a client from others, for spreading their retries.
+/// A number that identifies the client, to spread retries.
 fn identity_of(facts: &Facts<'_, '_>) -> u64 {
     let subject = Descriptor::Jwt("sub".into());
     let parts = [&subject, &Descriptor::User, &Descriptor::Client, &Descriptor::Ip, &Descriptor::Path];

@@ -1,11 +1,10 @@
-//! A whole policy, decided: the policy-driven [`Limiter`] (feature `policy`).
+//! The policy-driven [`Limiter`] (feature `policy`).
 //!
-//! A [`Policy`] is read from a document and compiled; a [`Limiter`] decides
-//! [`Request`]s by it: [`check`](Limiter::check), [`peek`](Limiter::peek),
-//! [`refund`](Limiter::refund), [`explain`](Limiter::explain). A [`Decision`]
-//! tells why, by which limit, and how long to wait, and says it as JSON, as
-//! headers and as a problem body. [`swap`](Limiter::swap) puts another policy
-//! into force while requests go on.
+//! A [`Policy`] is read from a document and compiled; a [`Limiter`] decides [`Request`]s by it:
+//! [`check`](Limiter::check), [`peek`](Limiter::peek), [`refund`](Limiter::refund),
+//! [`explain`](Limiter::explain). A [`Decision`] has the reason, the limit and the wait, and renders itself as
+//! JSON, as headers and as a problem body. [`swap`](Limiter::swap) replaces the policy while requests are
+//! served.
 //!
 //! ```
 //! use tidegate::engine::{Limiter, Policy, Reason, Request};
@@ -38,23 +37,23 @@ pub mod counting;
 mod decide;
 mod decision;
 mod limiter;
-#[cfg_attr(not(feature = "async"), allow(dead_code, reason = "without it nobody can wait in a line"))]
+#[cfg_attr(not(feature = "async"), allow(dead_code, reason = "only `async` can wait in a queue"))]
 mod queue;
 pub mod render;
 pub mod trust_score;
 
 pub use ad_hoc::{AdHocAnswer, AdHocBuckets, AdHocError, AdHocLimit, AdHocRequest};
-pub use counting::rules_in_force::RulesInForce;
+pub use counting::limiter_stats::RulesInForce;
 pub use counting::stats::BusyKey;
+pub use decide::entered::Entered;
 pub use decide::explain::{
     ExplainedBucket, ExplainedDetector, ExplainedGate, ExplainedLimit, ExplainedTenant, Explanation,
 };
 pub use decide::fallback::{FallbackError, StoreFailures};
 pub use decide::joint::{Joint, JointBy, JointDecision};
-pub use decide::two_steps::Entered;
 pub use decision::{Decision, LimitStanding, Reason};
 pub use limiter::{BURST_KEYS_MAX, InvalidCredentials, Limiter, LimiterError};
-pub use queue::waiting::QueuePlace;
+pub use queue::places::QueuePlace;
 pub use tidegate_policy::{
     Credential, LimitBuilder, Policy, PolicyBuilder, PolicyError, Problem, Request, RuleSet, Trust, unmapped,
 };

@@ -1,7 +1,7 @@
-//! How far a caller is trusted, from what is known about the account.
+//! A trust score, computed from what is known about an account.
 //!
-//! The score is `min(age in days / 365, 0.3) + 0.2 if the email is verified +
-//! 0.5 × success rate − min(0.05 × violations, 0.2)`, held within 0 to 1.
+//! The score is `min(age in days / 365, 0.3) + 0.2 if the email is verified + 0.5 × success rate − min(0.05 ×
+//! violations, 0.2)`, clamped to 0 to 1.
 
 use std::fmt;
 
@@ -15,33 +15,32 @@ const PENALTY_MAX: u32 = 200_000;
 /// What is known about an account.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TrustInputs {
-    /// How many whole days it has existed.
+    /// The age of the account in whole days.
     pub account_age_days: u64,
     /// Whether its email address is verified.
     pub email_verified: bool,
-    /// The share of its requests that succeeded in the last seven days, in
-    /// millionths; more than a million is read as a million.
+    /// The fraction of its requests that succeeded in the last seven days, in millionths; more than a million
+    /// is read as a million.
     pub success_rate_millionths: u32,
-    /// How often it broke a limit in the last thirty days.
+    /// How often it exceeded a limit in the last thirty days.
     pub violations_30d: u64,
 }
 
-/// The score and the terms it is the sum of, in millionths.
+/// The score and its terms, in millionths.
 ///
-/// Each term is cut to a millionth, and the total is exactly their sum, held
-/// within 0 to 1: what is shown adds up.
+/// Each term is rounded down to a millionth, and the total is exactly their sum, clamped to 0 to 1, so that the
+/// displayed terms add up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TrustScore {
-    /// For the age of the account: a 365th for each day, up to 0.3. That much is
-    /// reached after 110 days, not after a year.
+    /// For the age of the account: 1/365 per day, up to 0.3. That is reached after 110 days, not after a year.
     pub age: u32,
     /// For a verified email address: 0.2.
     pub email: u32,
-    /// For success: half of its rate.
+    /// For success: half of the success rate.
     pub success: u32,
-    /// Taken off for violations: 0.05 for each, up to 0.2.
+    /// Subtracted for violations: 0.05 each, up to 0.2.
     pub penalty: u32,
-    /// The sum, from 0 to 1.
+    /// The sum, clamped to 0 to 1.
     pub total: u32,
 }
 
@@ -56,13 +55,13 @@ impl TrustScore {
         TrustScore { age, email, success, penalty, total }
     }
 
-    /// The score in hundredths, cut, from 0 to 100: what limits are scaled by.
+    /// The score in hundredths, rounded down, from 0 to 100: the trust by which limits are scaled.
     pub const fn hundredths(&self) -> u8 {
         (self.total / (ONE / 100)) as u8
     }
 }
 
-/// The smaller of the two, which therefore fits.
+/// The smaller of the two, which fits into 32 bits.
 fn at_most(value: u64, most: u32) -> u32 {
     u32::try_from(value).map_or(most, |value| value.min(most))
 }

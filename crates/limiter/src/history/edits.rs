@@ -1,9 +1,7 @@
-//! From one version to another: what an edit, or a change of trust, does to the
-//! state of a key.
+//! The rule for what an edit, or a change of trust, does to the state of a key.
 //!
-//! A state goes from one generation to the next at the trust it is written in,
-//! each edit as of its own instant, and then from that trust to the one it is
-//! charged at, as of the charge.
+//! A state is first migrated from generation to generation at the trust it was written with, each edit as of
+//! its own instant, and then to the trust at which it is charged, as of the charge.
 
 use tidegate_core::sliding_log::Log;
 use tidegate_core::{Carry, Cost, Limit, LimitDecision, Meter, Nanos, Outcome};
@@ -24,9 +22,8 @@ pub struct Edit {
 }
 
 impl<D> History<D> {
-    /// The edits that lead from the generation of `from` to that of `to`, oldest
-    /// first, for a state at some trust. None if `from` is already as new: a
-    /// request under way since before an edit must not undo it.
+    /// The edits between the generation of `from` and that of `to`, oldest first, for a state at this trust.
+    /// None if `from` is not older: a request that started before an edit must not undo it.
     pub fn edits<'a>(
         &'a self,
         from: &'a LimitVersion<D>,
@@ -42,26 +39,25 @@ impl<D> History<D> {
         })
     }
 
-    /// Is a token before the edits from `from` to `to` still a token after them?
-    /// Otherwise a charge from before must not be handed back.
+    /// Is a token before the edits from `from` to `to` still a token after them? If not, a charge from before
+    /// must not be handed back.
     pub fn keeps_tokens(&self, from: &LimitVersion<D>, to: &LimitVersion<D>) -> bool {
         self.edits(from, to, from.trust).all(|edit| edit.keeps_tokens())
     }
 }
 
 impl Edit {
-    /// When it was made, as the limit before it sees that.
+    /// The instant of the edit, on the clock that the limit before it uses.
     pub fn at(&self) -> Nanos {
-        self.made.seen_by(&self.before)
+        self.made.on_clock_of(&self.before)
     }
 
-    /// Where an edit starts anew or scales, a charge from before is not what is
-    /// missing now.
+    /// If an edit resets or scales the state, a charge from before no longer equals what is missing now.
     fn keeps_tokens(&self) -> bool {
         self.carry == Carry::AsIs && self.before.algorithm() == self.after.algorithm()
     }
 
-    /// A word carried over as of `at`; between words and logs nothing is.
+    /// The word migrated as of `at`; zero if the edit changes between a word and a log.
     pub fn carry_word(&self, word: u64, at: Nanos) -> u64 {
         match (&self.before, &self.after) {
             (Limit::Meter(before), Limit::Meter(after)) => before.carry(word, after, self.carry, at),
@@ -69,7 +65,7 @@ impl Edit {
         }
     }
 
-    /// A log carried over as of `at`. As it is, it keeps all that was admitted.
+    /// Migrates a log as of `at`. `Carry::AsIs` keeps everything that was admitted.
     pub fn carry_log(&self, log: &mut Log, at: Nanos) {
         match (&self.before, &self.after, self.carry) {
             (Limit::Log(before), Limit::Log(after), Carry::AsIs) if before.window() == after.window() => {}
@@ -84,20 +80,18 @@ impl Edit {
     }
 }
 
-/// A word carried over to the same limit at another trust, as of the instant that
-/// `now` tells for its meter. A log needs nothing of the kind: it keeps what was
-/// admitted.
-pub fn retrust_word(from: &Limit, word: u64, to: &Limit, now: impl Fn(&Meter) -> Nanos) -> u64 {
+/// The word migrated to the same limit at another trust, as of the instant that `now` returns for its meter. A
+/// log needs no such migration: it keeps what was admitted.
+pub fn carry_word_to_trust(from: &Limit, word: u64, to: &Limit, now: impl Fn(&Meter) -> Nanos) -> u64 {
     match (from, to) {
         (Limit::Meter(from), Limit::Meter(to)) => from.carry_trust(word, to, now(from)),
         _ => 0,
     }
 }
 
-/// What is told of a charge whose state was found at another trust; `unchanged` is
-/// that state there. A denial writes nothing, so the state stays there: the wait
-/// must be long enough for that too.
-pub fn told_as_found(
+/// Corrects a decision on a state that is stored at another trust; `unchanged` returns that stored state. A
+/// denial writes nothing, so the state stays at that trust: the wait must be long enough for it too.
+pub fn extend_wait_for_stored_trust(
     decision: LimitDecision,
     unchanged: impl FnOnce() -> Option<(Meter, u64)>,
     cost: Cost,
@@ -105,10 +99,10 @@ pub fn told_as_found(
 ) -> LimitDecision {
     let Outcome::Denied { retry_after } = decision.outcome else { return decision };
     let Some((meter, word)) = unchanged() else { return decision };
-    let holds_in = |cost| meter.holds_in(word, cost, now).unwrap_or(Nanos::ZERO);
+    let held_after = |cost| meter.time_until_held(word, cost, now).unwrap_or(Nanos::ZERO);
     LimitDecision {
-        outcome: Outcome::Denied { retry_after: retry_after.max(holds_in(cost)) },
-        reset_after: decision.reset_after.max(holds_in(Cost::new(decision.limit))),
+        outcome: Outcome::Denied { retry_after: retry_after.max(held_after(cost)) },
+        reset_after: decision.reset_after.max(held_after(Cost::new(decision.limit))),
         ..decision
     }
 }

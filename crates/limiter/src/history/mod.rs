@@ -1,15 +1,14 @@
-//! The history of limits, for stores: their names, their numbers, their edits,
-//! and what an edit or a change of trust does to the state of a key.
+//! The history of limits, for implementing stores: names, numbers, edits, and what an edit or a change of trust
+//! does to the state of a key.
 //!
-//! A state is kept together with the version of the limit that it is written in,
-//! so anybody can read it: the key that returns after an edit, and a neighbour
-//! that looks for an idle key to replace. Naming a limit makes its first
-//! *generation*, and every edit another one, each with a plain [`LimitVersion`]; the
-//! variants of a generation for trusted keys are versions too, made when first
-//! asked for. [`edits`] has the rule for going from one version to another.
+//! A state is stored together with the number of the limit version it was written with, so every reader can
+//! interpret it: a key that returns after an edit, and a neighbour that looks for an idle key to replace.
+//! Registering a limit makes its first *generation*, and every edit another one, each with a plain
+//! [`LimitVersion`]. The variants of a generation for trusted keys are versions too, made at the first use.
+//! [`edits`] has the rule for migrating a state from one version to another.
 //!
-//! Versions are only added, and reading one takes no lock. Only whoever has the
-//! history to itself can forget limits, and then their numbers are used again.
+//! Versions are only added, and reading one takes no lock. Limits can only be removed with exclusive access to
+//! the history; then their numbers are reused.
 
 pub mod edits;
 mod version;
@@ -24,32 +23,31 @@ pub use version::{ClockPair, LimitVersion, scaled};
 
 use crate::{LimitError, LimitRef, NamedLimit};
 
-/// The most versions that a history holds: every number of so many bits but zero.
+/// The most versions in a history: every 20-bit number except zero.
 pub const VERSIONS_MAX: u32 = (1 << 20) - 1;
 
-/// Versions are stored in chunks of so many, so that they need not be moved to grow.
+/// Versions are stored in chunks of this size, so that they do not move when the history grows.
 const CHUNK: usize = 1 << 10;
 const CHUNKS: usize = (VERSIONS_MAX as usize + 1) / CHUNK;
 
-/// What a store keeps with each version of a limit.
+/// The data that a store attaches to each version of a limit.
 pub trait VersionData: Sized {
-    /// Can the store keep a limit with these numbers? All can be kept unless it
-    /// says otherwise.
+    /// Can the store count a limit with these numbers? By default, every limit.
     ///
     /// # Errors
-    /// When it cannot.
+    /// It cannot.
     fn check(name: &str, limit: &Limit) -> Result<(), LimitError> {
         let _ = (name, limit);
         Ok(())
     }
 
-    /// What belongs to a new generation of a limit; `before` are the plain versions
-    /// of the earlier ones, oldest first.
+    /// The data of a new generation of a limit; `before` are the plain versions of the earlier ones, oldest
+    /// first.
     fn plain<'a>(limit: &LimitRef, before: impl Iterator<Item = &'a LimitVersion<Self>>) -> Self
     where
         Self: 'a;
 
-    /// What belongs to a variant of a plain version.
+    /// The data of a variant of a plain version.
     fn variant(limit: &LimitRef, plain: &LimitVersion<Self>) -> Self;
 }
 
@@ -64,46 +62,46 @@ pub struct History<D> {
 struct Names<D> {
     newest: HashMap<Box<str>, Arc<LimitVersion<D>>>,
     numbers_used: u32,
-    /// Numbers of limits that were forgotten, to be given out again.
-    given_up: Vec<u32>,
+    /// Numbers of limits that were removed, to be reused.
+    free_numbers: Vec<u32>,
 }
 
 impl<D> Names<D> {
     fn next_number(&mut self) -> Result<u32, LimitError> {
-        self.check_room(1)?;
-        if let Some(number) = self.given_up.pop() {
+        self.check_free_numbers(1)?;
+        if let Some(number) = self.free_numbers.pop() {
             return Ok(number);
         }
         self.numbers_used += 1;
         Ok(self.numbers_used)
     }
 
-    /// Are there so many numbers left?
-    fn check_room(&self, numbers: usize) -> Result<(), LimitError> {
-        let left = (VERSIONS_MAX - self.numbers_used) as usize + self.given_up.len();
+    /// Are at least this many numbers left?
+    fn check_free_numbers(&self, numbers: usize) -> Result<(), LimitError> {
+        let left = (VERSIONS_MAX - self.numbers_used) as usize + self.free_numbers.len();
         if numbers <= left { Ok(()) } else { Err(LimitError::TooMany { max: VERSIONS_MAX }) }
     }
 }
 
 impl<D> Default for History<D> {
     fn default() -> History<D> {
-        let names = Names { newest: HashMap::new(), numbers_used: 0, given_up: Vec::new() };
+        let names = Names { newest: HashMap::new(), numbers_used: 0, free_numbers: Vec::new() };
         History { chunks: (0..CHUNKS).map(|_| OnceLock::new()).collect(), names: Mutex::new(names) }
     }
 }
 
 impl<D> History<D> {
-    /// The version of a number that this history gave out.
+    /// The version with this number.
     ///
     /// # Panics
-    /// If it did not.
+    /// This history did not assign the number.
     #[inline]
     pub fn get(&self, number: u32) -> &Arc<LimitVersion<D>> {
-        let (chunk, place) = place(number);
+        let (chunk, index) = chunk_and_index(number);
         self.chunks[chunk]
             .get()
-            .and_then(|versions| versions[place].get())
-            .expect("a version's number is given out after it is stored")
+            .and_then(|versions| versions[index].get())
+            .expect("a version is stored before its number is handed out")
     }
 
     /// The plain version of the same generation.
@@ -121,23 +119,23 @@ impl<D> History<D> {
         std::iter::successors(Some(first), |version| version.next())
     }
 
-    /// How much longer than until a state of this version is full it takes to be
-    /// full at any trust: for so long it must be kept.
-    pub fn idle_later(&self, version: &LimitVersion<D>) -> Nanos {
+    /// How much longer a state of this version must be kept after it is full: until it would be full at any
+    /// trust.
+    pub fn extra_idle_time(&self, version: &LimitVersion<D>) -> Nanos {
         let meter = version.limit.meter().filter(|_| version.is_trusted());
-        meter.map_or(Nanos::ZERO, |meter| meter.idle_later(self.plain(version).limit.capacity()))
+        meter.map_or(Nanos::ZERO, |meter| meter.extra_idle_time(self.plain(version).limit.capacity()))
     }
 
-    /// Forgets limits that were never edited and have no variants. Their numbers
-    /// are given out again, so nothing may be written in them any more.
+    /// Removes limits that were never edited and have no variants. Their numbers are reused, so no state may
+    /// refer to them any more.
     pub(crate) fn forget(&mut self, numbers: &[u32]) {
         let names = self.names.get_mut().unwrap_or_else(PoisonError::into_inner);
         for &number in numbers {
-            let (chunk, place) = place(number);
-            let version = self.chunks[chunk].get_mut().and_then(|versions| versions[place].take());
-            let version = version.expect("only what is known is forgotten");
+            let (chunk, index) = chunk_and_index(number);
+            let version = self.chunks[chunk].get_mut().and_then(|versions| versions[index].take());
+            let version = version.expect("only known limits are removed");
             names.newest.remove(version.handle.name());
-            names.given_up.push(number);
+            names.free_numbers.push(number);
         }
     }
 
@@ -146,24 +144,24 @@ impl<D> History<D> {
     }
 
     fn store(&self, version: &Arc<LimitVersion<D>>) {
-        let (chunk, place) = place(version.number);
+        let (chunk, index) = chunk_and_index(version.number);
         let versions = self.chunks[chunk].get_or_init(|| (0..CHUNK).map(|_| OnceLock::new()).collect());
-        assert!(versions[place].set(version.clone()).is_ok(), "a number is given out once");
+        assert!(versions[index].set(version.clone()).is_ok(), "a number is assigned once");
     }
 }
 
 impl<D: VersionData> History<D> {
-    /// Names limits, or edits them as of `at`: all of them, or none.
+    /// Registers limits, or edits them as of `at`: all of them, or none.
     ///
     /// # Errors
-    /// When there are too many, or the store cannot keep one of them.
+    /// There are too many versions, or the store cannot count one of the limits.
     pub fn name_all(&self, limits: &[NamedLimit<'_>], at: ClockPair) -> Result<Vec<LimitRef>, LimitError> {
         limits.iter().try_for_each(|named| D::check(named.name, &named.limit))?;
         let mut names = self.lock();
         let is_new = |named: &&NamedLimit<'_>| {
             names.newest.get(named.name).is_none_or(|known| known.limit != named.limit)
         };
-        names.check_room(limits.iter().filter(is_new).count())?;
+        names.check_free_numbers(limits.iter().filter(is_new).count())?;
         limits.iter().map(|named| self.name_in(&mut names, named, at)).collect()
     }
 
@@ -196,11 +194,10 @@ impl<D: VersionData> History<D> {
         Ok(handle)
     }
 
-    /// The version of a number at some trust; takes a lock only the first time.
+    /// The version of a number at this trust; takes a lock only the first time.
     ///
     /// # Errors
-    /// When the scaled numbers are out of range, the store cannot keep them, or
-    /// there are too many versions.
+    /// The scaled numbers are out of range, the store cannot count them, or there are too many versions.
     pub fn variant(&self, number: u32, trust: u8) -> Result<&Arc<LimitVersion<D>>, LimitError> {
         let plain = self.get(self.get(number).plain);
         if trust == 0 {
@@ -224,15 +221,15 @@ impl<D: VersionData> History<D> {
     }
 }
 
-/// In which chunk a version is, and where in it.
+/// The chunk of a version and its index in the chunk.
 #[inline]
-fn place(number: u32) -> (usize, usize) {
+fn chunk_and_index(number: u32) -> (usize, usize) {
     (number as usize / CHUNK, number as usize % CHUNK)
 }
 
 #[cfg(test)]
 impl<D> History<D> {
-    /// As if all numbers but so many had been given out.
+    /// Pretends that all numbers except `left` have been assigned.
     pub(crate) fn leave_numbers(&self, left: u32) {
         self.lock().numbers_used = VERSIONS_MAX - left;
     }
@@ -240,7 +237,7 @@ impl<D> History<D> {
 
 #[cfg(test)]
 impl<D: VersionData> History<D> {
-    /// Names one limit.
+    /// Registers one limit.
     pub(crate) fn name(
         &self,
         name: &str,

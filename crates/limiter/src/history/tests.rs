@@ -1,7 +1,7 @@
 use super::*;
 use tidegate_core::{Carry, Nanos, Quota, QuotaError};
 
-/// Nothing is kept with a version.
+/// A version without data.
 type Plain = History<()>;
 
 impl VersionData for () {

@@ -7,7 +7,7 @@ use tidegate_core::{Carry, Limit, Nanos};
 
 use crate::LimitRef;
 
-/// Places for versions, each filled once.
+/// Cells for versions, each filled once.
 pub(super) type VersionCells<D> = Box<[OnceLock<Arc<LimitVersion<D>>>]>;
 
 /// One version of a limit.
@@ -17,33 +17,33 @@ pub struct LimitVersion<D> {
     pub number: u32,
     /// Its numbers, scaled by the trust.
     pub limit: Limit,
-    /// What the store keeps with it.
+    /// The store's data for it.
     pub data: D,
-    /// In hundredths; none in the plain version of a generation.
+    /// The trust in hundredths; zero in the plain version of a generation.
     pub trust: u8,
     /// How many edits came before it.
     pub generation: u32,
-    /// What callers name it by.
+    /// The reference that callers use.
     pub handle: LimitRef,
     /// The number of the plain version of its generation.
     pub(super) plain: u32,
     /// The number of the first version of its name.
     pub(super) first: u32,
-    /// From when on it applies, and what it did with the tokens then.
+    /// When it took effect, and what it did with the tokens then.
     pub(super) since: ClockPair,
     pub(super) carry: Carry,
-    /// Of a plain version: what an edit replaced it by.
+    /// In a plain version: the version that replaced it in an edit.
     next: OnceLock<Arc<LimitVersion<D>>>,
-    /// Of a plain version: the others of its generation, by trust less one.
+    /// In a plain version: the variants of its generation, at index trust − 1.
     variants: OnceLock<VersionCells<D>>,
-    /// May its keys be trusted: was that said of any version of its name, or was
-    /// any ever asked for at some trust?
+    /// May keys have trust? True if any version of this name was registered as trusted, or a variant was ever
+    /// used. Shared by all versions of the name.
     trusted: Arc<AtomicBool>,
 }
 
 impl<D> LimitVersion<D> {
-    /// A version that is in no history: of a limit that is never edited.
-    pub fn alone(handle: LimitRef, data: D) -> LimitVersion<D> {
+    /// A version outside any history, for a limit that is never edited.
+    pub fn standalone(handle: LimitRef, data: D) -> LimitVersion<D> {
         LimitVersion {
             number: handle.id(),
             limit: *handle.limit(),
@@ -61,7 +61,7 @@ impl<D> LimitVersion<D> {
         }
     }
 
-    /// The first version of a name, or what an edit makes of the previous one.
+    /// The first version of a name, or the one that an edit makes after `previous`.
     pub(super) fn plain(
         handle: LimitRef,
         data: D,
@@ -69,7 +69,7 @@ impl<D> LimitVersion<D> {
         carry: Carry,
         since: ClockPair,
     ) -> LimitVersion<D> {
-        let first = LimitVersion { carry, since, ..LimitVersion::alone(handle, data) };
+        let first = LimitVersion { carry, since, ..LimitVersion::standalone(handle, data) };
         match previous {
             None => first,
             Some(previous) => LimitVersion {
@@ -81,7 +81,7 @@ impl<D> LimitVersion<D> {
         }
     }
 
-    /// A plain version at some trust.
+    /// A variant of a plain version, at the trust of `handle`.
     pub(super) fn variant(handle: LimitRef, data: D, plain: &LimitVersion<D>) -> LimitVersion<D> {
         LimitVersion {
             generation: plain.generation,
@@ -90,22 +90,22 @@ impl<D> LimitVersion<D> {
             since: plain.since,
             carry: plain.carry,
             trusted: plain.trusted.clone(),
-            ..LimitVersion::alone(handle, data)
+            ..LimitVersion::standalone(handle, data)
         }
     }
 
-    /// The keys of its limit may be trusted from now on.
+    /// Records that keys of this limit may have trust.
     pub(super) fn trust_keys(&self) {
         self.trusted.store(true, Ordering::Relaxed);
     }
 
-    /// May its keys be trusted more the next time?
+    /// May a key have more trust at its next charge?
     #[inline]
     pub fn is_trusted(&self) -> bool {
         self.trusted.load(Ordering::Relaxed)
     }
 
-    /// Of a plain version: the plain version that an edit replaced it by.
+    /// For a plain version: the plain version that replaced it in an edit.
     #[inline]
     pub(super) fn next(&self) -> Option<&LimitVersion<D>> {
         self.next.get().map(|next| &**next)
@@ -115,7 +115,7 @@ impl<D> LimitVersion<D> {
         assert!(self.next.set(next).is_ok(), "only the newest version is edited");
     }
 
-    /// The plain version that edits of this plain one have led to.
+    /// For a plain version: the newest plain version of its name.
     #[inline]
     pub fn newest(&self) -> &LimitVersion<D> {
         let mut version = self;
@@ -125,55 +125,54 @@ impl<D> LimitVersion<D> {
         version
     }
 
-    /// The variant of a plain version, if it was ever asked for.
+    /// The variant of a plain version, if it was ever used.
     pub fn known_variant(&self, trust: u8) -> Option<&Arc<LimitVersion<D>>> {
-        let place = usize::from(trust).checked_sub(1)?;
-        self.variants.get().and_then(|variants| variants.get(place)?.get())
+        let index = usize::from(trust).checked_sub(1)?;
+        self.variants.get().and_then(|variants| variants.get(index)?.get())
     }
 
-    /// All variants of a plain version that were ever asked for.
+    /// All variants of a plain version that were ever used.
     pub fn known_variants(&self) -> impl Iterator<Item = &LimitVersion<D>> {
         self.variants.get().into_iter().flatten().filter_map(OnceLock::get).map(|variant| &**variant)
     }
 
-    /// Keeps a new variant of a plain version.
+    /// Stores a new variant of a plain version.
     pub(super) fn keep_variant(&self, variant: Arc<LimitVersion<D>>) -> &Arc<LimitVersion<D>> {
         let variants = self.variants.get_or_init(|| (0..Limit::TRUST_MAX).map(|_| OnceLock::new()).collect());
         variants[usize::from(variant.trust) - 1].get_or_init(|| variant)
     }
 
-    /// The numbers of a plain version at some trust.
+    /// The numbers of a plain version at this trust.
     pub(super) fn scaled(&self, trust: u8) -> Limit {
         self.known_variant(trust).map_or_else(|| scaled(&self.limit, trust), |variant| variant.limit)
     }
 }
 
-/// The numbers that a state at some trust is written in. Where a limit cannot be
-/// scaled, nobody was ever charged under the scaled numbers, and the plain ones
-/// do as well.
+/// The numbers of a state at this trust. If a limit cannot be scaled, no state was ever written with the scaled
+/// numbers, and the plain ones are returned.
 pub fn scaled(limit: &Limit, trust: u8) -> Limit {
     limit.trusted(trust).unwrap_or(*limit)
 }
 
-/// An instant by both clocks.
+/// One instant on both clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClockPair {
-    /// By the steady clock, which buckets and logs go by.
+    /// On the monotonic clock, which buckets and logs use.
     pub steady: Nanos,
-    /// By the wall clock, which windows go by.
+    /// On the wall clock, which windows use.
     pub wall: Nanos,
 }
 
 impl ClockPair {
-    /// The instant as a limit sees it.
-    pub fn seen_by(&self, limit: &Limit) -> Nanos {
+    /// The instant on the clock that a limit uses.
+    pub fn on_clock_of(&self, limit: &Limit) -> Nanos {
         let windows = limit.meter().and_then(|meter| meter.windows());
         if windows.is_some() { self.wall } else { self.steady }
     }
 }
 
 impl From<Nanos> for ClockPair {
-    /// For stores that have one clock for everything.
+    /// For stores with a single clock.
     fn from(now: Nanos) -> ClockPair {
         ClockPair { steady: now, wall: now }
     }

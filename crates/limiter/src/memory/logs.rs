@@ -1,11 +1,9 @@
 //! Sliding logs: exact, and therefore larger than a word.
 //!
-//! Logs live in a few locked maps with a fixed budget of 16-byte entries. Each
-//! new key looks at two old ones and forgets those that no longer count. When
-//! the budget is spent, a known key makes do with the entries it has, and a new
-//! one shares the overflow log of its limit; both can only deny more. Once there
-//! is room again, whoever drew on that log gets one of its own that begins with
-//! what was counted there.
+//! Logs are kept in a few locked maps with a fixed budget of 16-byte entries. Each new key checks two old ones
+//! and removes those that no longer count. When the budget is used up, a known key reuses the entries it has,
+//! and a new key shares the overflow log of its limit; both can only deny more. Once there is free space again,
+//! a key that drew on the overflow log gets its own log, which starts as a copy of the overflow log.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,11 +18,11 @@ use crate::Clock;
 use crate::charge::TimedCost;
 
 const SHARDS: usize = 64;
-/// What a key costs beside its entries, in entries.
+/// What a key costs in addition to its entries, in entries.
 const KEY_COST: usize = 8;
-/// In how many other shards a key that finds no room looks for idle ones.
+/// In how many other shards to look for idle keys when there is no free space.
 const SHARDS_SEARCHED: usize = 8;
-/// What an overflow log may hold.
+/// The most entries of an overflow log.
 const OVERFLOW_ENTRIES: usize = 256;
 
 /// The logs of a memory store.
@@ -33,33 +31,32 @@ pub(crate) struct Logs {
     shards: Box<[Mutex<Shard>]>,
     used: AtomicUsize,
     budget: usize,
-    /// Which shard is searched next by a key that finds no room.
+    /// The shard that is searched next for idle keys.
     searched: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
 struct Shard {
     logs: HashMap<u64, KeptLog>,
-    /// Every key of `logs` once, in the order in which to look at them.
-    hand: VecDeque<u64>,
+    /// Every key of `logs` once, in the order in which they are checked for idleness.
+    sweep_order: VecDeque<u64>,
 }
 
-/// A log and the version of the limit that it was last counted under; zero
-/// before the first.
+/// A log and the version of the limit that it was last counted with; zero before the first.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct KeptLog {
     log: Log,
     version: u32,
 }
 
-/// What logs must know of the rest of the store.
-pub(crate) struct Logging<'a> {
+/// The parts of the store that logs need.
+pub(crate) struct LogContext<'a> {
     pub(crate) registry: &'a MemoryRegistry,
     pub(crate) debtors: &'a Debtors,
     pub(crate) clock: &'a dyn Clock,
 }
 
-/// A key of a limit that keeps logs.
+/// A key of a limit that is a sliding log.
 pub(crate) struct LogKey<'a> {
     pub(crate) hash: u64,
     pub(crate) version: &'a MemoryVersion,
@@ -72,10 +69,10 @@ impl LogKey<'_> {
         Debtor { overflow: &self.version.data.overflow, kind: DebtKind::Log, hash: self.hash }
     }
 
-    /// What a key without a log starts with: usually nothing. One that drew on the
-    /// shared log starts with all of that, or what it drew would be granted twice.
-    fn first(&self, with: &Logging<'_>) -> KeptLog {
-        if with.debtors.may_owe(self.debtor(), self.now) {
+    /// The initial log of a key: usually empty. For a key that drew on the overflow log it is a copy of that;
+    /// otherwise the costs it drew would be granted twice.
+    fn first(&self, context: &LogContext<'_>) -> KeptLog {
+        if context.debtors.may_owe(self.debtor(), self.now) {
             self.version.data.overflow.log().clone()
         } else {
             KeptLog::default()
@@ -84,10 +81,9 @@ impl LogKey<'_> {
 }
 
 impl KeptLog {
-    /// Brings the log to the version of `key`, edit by edit, and says which
-    /// numbers now apply; a log that is already newer stays. A change of trust
-    /// leaves what was admitted as it is.
-    fn bring_up<'a>(&mut self, registry: &'a MemoryRegistry, key: &LogKey<'a>) -> &'a LogQuota {
+    /// Migrates the log to the version of `key`, edit by edit, and returns the quota that now applies; a log
+    /// that is already newer stays as it is. A change of trust does not change what was admitted.
+    fn migrate<'a>(&mut self, registry: &'a MemoryRegistry, key: &LogKey<'a>) -> &'a LogQuota {
         if self.version == 0 || self.version == key.version.number {
             self.version = key.version.number;
             return key.quota;
@@ -111,92 +107,99 @@ impl Logs {
         Logs { shards, used: AtomicUsize::new(0), budget, searched: AtomicUsize::new(0) }
     }
 
-    /// How many keys have a log.
+    /// The number of keys that have a log.
     pub(crate) fn keys(&self) -> usize {
         (0..SHARDS as u64).map(|shard| self.shard(shard).logs.len()).sum()
     }
 
-    pub(crate) fn take(&self, with: &Logging<'_>, key: &LogKey<'_>, ask: TimedCost) -> LimitDecision {
-        self.take_as_of(with, key, ask).told_ahead(ask.delay)
+    pub(crate) fn take(&self, context: &LogContext<'_>, key: &LogKey<'_>, timed: TimedCost) -> LimitDecision {
+        self.take_as_of(context, key, timed).seen_earlier_by(timed.delay)
     }
 
-    /// A decision whose waits begin when the charge is counted.
-    fn take_as_of(&self, with: &Logging<'_>, key: &LogKey<'_>, ask: TimedCost) -> LimitDecision {
-        let (cost, at) = (ask.cost, key.now.saturating_add(ask.delay));
+    /// The decision, with waits that begin when the charge is counted.
+    fn take_as_of(&self, context: &LogContext<'_>, key: &LogKey<'_>, timed: TimedCost) -> LimitDecision {
+        let (cost, at) = (timed.cost, key.now.saturating_add(timed.delay));
         let mut shard = self.shard(key.hash);
         if let Some(kept) = shard.logs.get_mut(&key.hash) {
             let may_grow = || self.used.load(Ordering::Relaxed) < self.budget;
-            let grows = may_grow() || self.room_elsewhere(with.registry, key.now, may_grow);
-            let room = if grows { LogGrowth::Grow } else { LogGrowth::Full };
+            let grows = may_grow() || self.sweep_other_shards(context.registry, key.now, may_grow);
+            let growth = if grows { LogGrowth::Grow } else { LogGrowth::Full };
             return self.resize(kept, |kept| {
-                let quota = kept.bring_up(with.registry, key);
-                kept.log.take_ahead(quota, cost, key.now, at, room)
+                let quota = kept.migrate(context.registry, key);
+                kept.log.take_ahead(quota, cost, key.now, at, growth)
             });
         }
-        let mut kept = key.first(with);
-        let quota = kept.bring_up(with.registry, key);
+        let mut kept = key.first(context);
+        let quota = kept.migrate(context.registry, key);
         kept.log.forget(quota, key.now);
         let decision = kept.log.peek(quota, cost, at);
         if !decision.is_allowed() || cost == Cost::ZERO {
             return decision;
         }
-        self.sweep(&mut shard, with.registry, key.now);
-        // A charge as of later than the newest adds an entry, another is counted with it.
+        self.sweep(&mut shard, context.registry, key.now);
+        // A charge counted after the newest entry adds one; any other is added to an existing entry.
         let entries = KEY_COST + kept.log.len() + 1;
-        let reserve = || self.reserve(entries);
-        if !reserve() && !self.room_elsewhere(with.registry, key.now, reserve) {
-            return take_shared(with, key, ask);
+        let allocate = || self.allocate(entries);
+        if !allocate() && !self.sweep_other_shards(context.registry, key.now, allocate) {
+            return take_shared(context, key, timed);
         }
         let before = kept.log.len();
         let decision = kept.log.take_ahead(quota, cost, key.now, at, LogGrowth::Grow);
         self.used.fetch_sub(before + 1 - kept.log.len(), Ordering::Relaxed);
         shard.logs.insert(key.hash, kept);
-        shard.hand.push_back(key.hash);
+        shard.sweep_order.push_back(key.hash);
         decision
     }
 
-    pub(crate) fn peek(&self, with: &Logging<'_>, key: &LogKey<'_>, ask: TimedCost) -> LimitDecision {
+    pub(crate) fn peek(&self, context: &LogContext<'_>, key: &LogKey<'_>, timed: TimedCost) -> LimitDecision {
         let shard = self.shard(key.hash);
-        let has_room = || self.has_room() || self.room_elsewhere(with.registry, key.now, || self.has_room());
+        let has_space =
+            || self.has_space() || self.sweep_other_shards(context.registry, key.now, || self.has_space());
         let mut kept = match shard.logs.get(&key.hash) {
             Some(kept) => kept.clone(),
-            None if !has_room() => key.version.data.overflow.log().clone(),
-            None => key.first(with),
+            None if !has_space() => key.version.data.overflow.log().clone(),
+            None => key.first(context),
         };
-        let quota = kept.bring_up(with.registry, key);
-        kept.log.peek(quota, ask.cost, key.now.saturating_add(ask.delay)).told_ahead(ask.delay)
+        let quota = kept.migrate(context.registry, key);
+        kept.log.peek(quota, timed.cost, key.now.saturating_add(timed.delay)).seen_earlier_by(timed.delay)
     }
 
-    pub(crate) fn refund(&self, with: &Logging<'_>, key: &LogKey<'_>, cost: Cost) {
-        self.amend(with, key, |kept| {
-            let quota = kept.bring_up(with.registry, key);
+    pub(crate) fn refund(&self, context: &LogContext<'_>, key: &LogKey<'_>, cost: Cost) {
+        self.amend(context, key, |kept| {
+            let quota = kept.migrate(context.registry, key);
             kept.log.forget(quota, key.now);
             kept.log.refund(cost);
         });
     }
 
-    /// Takes back a charge that was made at `charged_at`.
-    pub(crate) fn hand_back(&self, with: &Logging<'_>, key: &LogKey<'_>, ask: TimedCost, charged_at: Nanos) {
-        let counted_at = charged_at.saturating_add(ask.delay);
-        self.amend(with, key, |kept| kept.log.hand_back(ask.cost, counted_at));
+    /// Undoes a charge that was made at `charged_at`.
+    pub(crate) fn hand_back(
+        &self,
+        context: &LogContext<'_>,
+        key: &LogKey<'_>,
+        timed: TimedCost,
+        charged_at: Nanos,
+    ) {
+        let counted_at = charged_at.saturating_add(timed.delay);
+        self.amend(context, key, |kept| kept.log.hand_back(timed.cost, counted_at));
     }
 
-    /// Gives something back to the key's own log or to the one it drew on.
-    fn amend(&self, with: &Logging<'_>, key: &LogKey<'_>, act: impl FnOnce(&mut KeptLog)) {
+    /// Gives something back to the key's own log, or to the overflow log it drew on.
+    fn amend(&self, context: &LogContext<'_>, key: &LogKey<'_>, act: impl FnOnce(&mut KeptLog)) {
         match self.shard(key.hash).logs.get_mut(&key.hash) {
             Some(kept) => self.resize(kept, act),
-            None if with.debtors.may_owe(key.debtor(), key.now) => {
+            None if context.debtors.may_owe(key.debtor(), key.now) => {
                 act(&mut key.version.data.overflow.log());
             }
             None => {}
         }
     }
 
-    /// Looks at the two oldest keys and forgets those that no longer count.
+    /// Checks the two oldest keys and removes those whose log no longer counts.
     fn sweep(&self, shard: &mut Shard, registry: &MemoryRegistry, now: Nanos) {
         for _ in 0..2 {
-            let Some(hash) = shard.hand.pop_front() else { return };
-            let kept = shard.logs.get_mut(&hash).expect("every key under the hand has a log");
+            let Some(hash) = shard.sweep_order.pop_front() else { return };
+            let kept = shard.logs.get_mut(&hash).expect("every key in the sweep order has a log");
             let idle = match &registry.get(kept.version).limit {
                 Limit::Log(quota) => self.resize(kept, |kept| {
                     kept.log.forget(quota, now);
@@ -205,19 +208,24 @@ impl Logs {
                 Limit::Meter(_) => true,
             };
             if idle {
-                let kept = shard.logs.remove(&hash).expect("just seen");
+                let kept = shard.logs.remove(&hash).expect("the log was found above");
                 self.used.fetch_sub(KEY_COST + kept.log.len(), Ordering::Relaxed);
             } else {
-                shard.hand.push_back(hash);
+                shard.sweep_order.push_back(hash);
             }
         }
     }
 
-    /// Makes room in other shards: when a flood is over, its logs lie in all of them,
-    /// and nobody else would come by. One that is in use is left out, for its own
-    /// shard is locked, and two that wait for each other's would wait for ever.
+    /// Frees space in other shards. After a flood its logs lie in all shards, and no other caller would remove
+    /// them. A shard that is locked is skipped: the caller holds the lock of its own shard, and two callers
+    /// that wait for each other's shard would deadlock.
     #[cold]
-    fn room_elsewhere(&self, registry: &MemoryRegistry, now: Nanos, is_enough: impl Fn() -> bool) -> bool {
+    fn sweep_other_shards(
+        &self,
+        registry: &MemoryRegistry,
+        now: Nanos,
+        is_enough: impl Fn() -> bool,
+    ) -> bool {
         (0..SHARDS_SEARCHED).any(|_| {
             let next = self.searched.fetch_add(1, Ordering::Relaxed) % SHARDS;
             if let Ok(mut shard) = self.shards[next].try_lock() {
@@ -227,7 +235,7 @@ impl Logs {
         })
     }
 
-    /// Keeps the count of entries true to what `act` does.
+    /// Runs `act` and updates the number of used entries.
     fn resize<T>(&self, kept: &mut KeptLog, act: impl FnOnce(&mut KeptLog) -> T) -> T {
         let before = kept.log.len();
         let answer = act(kept);
@@ -236,14 +244,14 @@ impl Logs {
         answer
     }
 
-    /// Would a new key find room?
-    fn has_room(&self) -> bool {
+    /// Is there space for a new key?
+    fn has_space(&self) -> bool {
         self.used.load(Ordering::Relaxed) + KEY_COST < self.budget
     }
 
-    fn reserve(&self, entries: usize) -> bool {
-        let reserve = |used: usize| used.checked_add(entries).filter(|&used| used <= self.budget);
-        self.used.try_update(Ordering::Relaxed, Ordering::Relaxed, reserve).is_ok()
+    fn allocate(&self, entries: usize) -> bool {
+        let add = |used: usize| used.checked_add(entries).filter(|&used| used <= self.budget);
+        self.used.try_update(Ordering::Relaxed, Ordering::Relaxed, add).is_ok()
     }
 
     fn shard(&self, hash: u64) -> MutexGuard<'_, Shard> {
@@ -252,17 +260,17 @@ impl Logs {
     }
 }
 
-/// Draws on the log that keys without one of their own share.
-fn take_shared(with: &Logging<'_>, key: &LogKey<'_>, ask: TimedCost) -> LimitDecision {
-    let (cost, at) = (ask.cost, key.now.saturating_add(ask.delay));
-    with.debtors.count_overflow();
+/// Charges the overflow log, which keys without a log of their own share.
+fn take_shared(context: &LogContext<'_>, key: &LogKey<'_>, timed: TimedCost) -> LimitDecision {
+    let (cost, at) = (timed.cost, key.now.saturating_add(timed.delay));
+    context.debtors.count_overflow();
     let mut shared = key.version.data.overflow.log();
-    let quota = shared.bring_up(with.registry, key);
-    let room = if shared.log.len() < OVERFLOW_ENTRIES { LogGrowth::Grow } else { LogGrowth::Full };
-    let decision = shared.log.take_ahead(quota, cost, key.now, at, room);
+    let quota = shared.migrate(context.registry, key);
+    let growth = if shared.log.len() < OVERFLOW_ENTRIES { LogGrowth::Grow } else { LogGrowth::Full };
+    let decision = shared.log.take_ahead(quota, cost, key.now, at, growth);
     if decision.is_allowed() && cost > Cost::ZERO {
-        let earliest = key.now.min(with.clock.wall_at(key.now));
-        with.debtors.owes(key.debtor(), shared.log.empty_at(quota, at), earliest);
+        let earliest = key.now.min(context.clock.wall_at(key.now));
+        context.debtors.owes(key.debtor(), shared.log.empty_at(quota, at), earliest);
     }
     decision
 }

@@ -1,16 +1,16 @@
-//! What becomes of the word in a slot that is found under another version; the
-//! rule is in [`crate::history::edits`].
+//! Migrating the word in a slot that was written with another version of the limit; the rule is in
+//! [`crate::history::edits`].
 
 use tidegate_core::{Limit, Meter, Nanos};
 
 use super::version::{MemoryRegistry, MemoryVersion};
-use crate::history::edits::retrust_word;
+use crate::history::edits::carry_word_to_trust;
 
 impl MemoryRegistry {
-    /// Where a state found under `found` goes when it is charged under `wanted`:
-    /// to that version, or, if a newer generation is found, to the same trust of
-    /// that one. Where nobody has asked for it yet, the state stays as it is: a
-    /// version is made under a lock, and nobody waits for one here.
+    /// The version to which a state found with version `found` is migrated when it is charged with version
+    /// `wanted`: that version, or, if the found generation is newer, the same trust in that generation. If that
+    /// variant does not exist yet, the state stays as it is: making a version takes a lock, and this path must
+    /// not wait for one.
     pub(crate) fn target<'a>(
         &'a self,
         found: &'a MemoryVersion,
@@ -26,10 +26,9 @@ impl MemoryRegistry {
         }
     }
 
-    /// Brings a word from the version it is written in to `wanted`: each edit as
-    /// of its own instant, a change of trust as of `now`, which tells the instant
-    /// as a meter sees it.
-    pub(crate) fn bring_up(
+    /// Migrates a word from the version it was written with to `wanted`: each edit as of its own instant, a
+    /// change of trust as of `now`, which returns the instant on the clock that a meter uses.
+    pub(crate) fn migrate(
         &self,
         from: u32,
         word: u64,
@@ -43,19 +42,19 @@ impl MemoryRegistry {
         let (limit, word) = self.edited(found, word, wanted);
         let target = self.target(found, wanted);
         let same_trust = target.trust == found.trust;
-        let word = if same_trust { word } else { retrust_word(&limit, word, &target.limit, now) };
+        let word = if same_trust { word } else { carry_word_to_trust(&limit, word, &target.limit, now) };
         (target.number, word)
     }
 
-    /// A word brought up edit by edit to the generation of `wanted`, at the trust
-    /// it is written in, and its limit there.
+    /// A word migrated edit by edit to the generation of `wanted`, at the trust it was written with, and its
+    /// limit there.
     fn edited(&self, found: &MemoryVersion, word: u64, wanted: &MemoryVersion) -> (Limit, u64) {
         let edits = self.edits(found, wanted, found.trust);
         edits.fold((found.limit, word), |(_, word), edit| (edit.after, edit.carry_word(word, edit.at())))
     }
 
-    /// A word that is found at another trust than that of `wanted`, as it stays if
-    /// nothing is charged; `None` if it is at that trust.
+    /// The state of a word, stored at another trust than that of `wanted`, if nothing is charged; `None` if it
+    /// is stored at that trust.
     pub(crate) fn unchanged(&self, (from, word): (u32, u64), wanted: u32) -> Option<(Meter, u64)> {
         let (found, wanted) = (&**self.get(from), &**self.get(wanted));
         if found.trust == wanted.trust {
@@ -65,7 +64,7 @@ impl MemoryRegistry {
         limit.meter().map(|meter| (*meter, word))
     }
 
-    /// Is nothing used of a word, whatever trust it is charged at next?
+    /// Is nothing of a word used, whatever the trust of its next charge?
     pub(crate) fn is_idle(&self, version: &MemoryVersion, word: u64, now: impl Fn(&Meter) -> Nanos) -> bool {
         let plain = self.plain(version);
         let newest = plain.newest();
@@ -74,7 +73,7 @@ impl MemoryRegistry {
         } else {
             self.edited(version, word, newest)
         };
-        // A limit that has become one that keeps logs leaves nothing in slots.
+        // A limit that has become a sliding log keeps no state in slots.
         limit.meter().is_none_or(|meter| {
             if version.is_trusted() {
                 meter.is_idle_at_any_trust(word, newest.limit.capacity(), now(meter))
@@ -101,12 +100,12 @@ mod tests {
         let drained = token_bucket::take(0, &slow, Cost::new(100), at(100)).1.unwrap();
         edit(fast, at(110));
         let last = edit(slow, at(113));
-        let (number, word) = registry.bring_up(first, drained, registry.get(last), |_| at(115));
+        let (number, word) = registry.migrate(first, drained, registry.get(last), |_| at(115));
         assert_eq!(number, last);
         // 10 s at 1, 3 s at 10, then 2 s at 1 again.
         let left = token_bucket::peek(word, &slow, Cost::ONE, at(115)).remaining;
         assert_eq!(left, 42);
-        let (number, word) = registry.bring_up(last, word, registry.get(first), |_| at(115));
+        let (number, word) = registry.migrate(last, word, registry.get(first), |_| at(115));
         assert_eq!(number, last, "a newer word is not taken back");
         assert_eq!(token_bucket::peek(word, &slow, Cost::ONE, at(115)).remaining, 42);
     }
@@ -130,11 +129,11 @@ mod tests {
         let last = edit(quota(2, 500), Carry::Proportional, at(110));
         // 10 s at 15 are 150 of 2,000, in proportion 75 of 1,000; then 20 s at 3.
         let expected = 75 + 20 * 3;
-        let same = registry.bring_up(trusted.number, drained, version(last, 100), |_| at(130));
+        let same = registry.migrate(trusted.number, drained, version(last, 100), |_| at(130));
         assert_eq!(left(&registry, same, at(130)), expected);
-        let plain = registry.bring_up(trusted.number, drained, registry.get(last), |_| at(130));
+        let plain = registry.migrate(trusted.number, drained, registry.get(last), |_| at(130));
         assert_eq!((plain.0, left(&registry, plain, at(130))), (last, expected));
-        let other = registry.bring_up(trusted.number, drained, version(last, 50), |_| at(130));
+        let other = registry.migrate(trusted.number, drained, version(last, 50), |_| at(130));
         assert_eq!(left(&registry, other, at(130)), expected);
     }
 
@@ -149,7 +148,7 @@ mod tests {
         let variant = |plain, trust| registry.variant(plain, trust).unwrap().number;
         let (old_trusted, new_trusted) = (variant(old, 50), variant(new, 50));
         let word = registry.meter(new).take(0, Cost::new(12), now).1.unwrap();
-        let up = |from, wanted| registry.bring_up(from, word, registry.get(wanted), |_| now);
+        let up = |from, wanted| registry.migrate(from, word, registry.get(wanted), |_| now);
         assert_eq!(up(new, old_trusted).0, new_trusted);
         assert_eq!(left(&registry, up(new, old_trusted), now), 8);
         assert_eq!(up(new_trusted, old).0, new);

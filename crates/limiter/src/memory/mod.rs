@@ -1,13 +1,11 @@
-//! The memory store: every decision one cache miss, no lock, no growth.
+//! The memory store: one cache miss per decision, no locks, fixed size.
 //!
-//! - [`slot`] is one key's state in one atomic word, [`probe`] the protocol by
-//!   which keys share slots, [`table`] the slots themselves, [`words`] what is
-//!   done with them.
-//! - [`version`] is what it keeps with each version of a limit, [`bring_up`] what
-//!   becomes of a slot that is found under another one.
-//! - [`overflow`] serves keys that find no slot,
-//!   [`logs`] keeps what does not fit a word.
-//! - [`window_time`] tells which of the two clocks a limit goes by.
+//! - [`slot`] is the state of one key in one atomic word, [`probe`] the protocol by which keys share slots,
+//!   [`table`] the slots themselves, [`words`] the operations on them.
+//! - [`version`] is the data attached to each version of a limit, [`migrate`] the migration of a slot that was
+//!   written with another version.
+//! - [`overflow`] is for keys that find no slot, [`logs`] for sliding logs, which do not fit into a word.
+//! - [`window_time`] decides which of the two clocks a limit uses.
 
 mod logs;
 mod migrate;
@@ -35,7 +33,7 @@ use crate::history::ClockPair;
 use crate::{
     Charge, Clock, Intent, LimitError, LimitRef, MonotonicClock, NamedLimit, NowOrLater, Role, Store, Verdict,
 };
-use logs::{LogKey, Logging, Logs};
+use logs::{LogContext, LogKey, Logs};
 use overflow::Debtors;
 use table::SlotTable;
 use version::MemoryRegistry;
@@ -43,15 +41,15 @@ use version::MemoryRegistry;
 pub(crate) use version::MemoryVersion;
 pub(crate) use window_time::{WindowTime, charged_at};
 
-/// How large a [`Memory`] may grow.
+/// The size of a [`Memory`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryOptions {
-    /// How many keys can be told apart at once, over all limits. Each takes 23
-    /// bytes, reserved at start and used when touched. Beyond it, keys whose
-    /// limit is idle make way; if there are none, new keys share.
+    /// How many keys can be stored at once, over all limits. Each takes 23 bytes of address space, mapped at
+    /// start and used when touched. Beyond that, new keys replace keys whose limit is idle; if there are none,
+    /// new keys of a limit share one overflow bucket.
     pub max_keys: usize,
-    /// How many 16-byte entries all sliding logs may hold together; each key
-    /// counts for eight more. Memory is at most twice that while logs grow.
+    /// How many 16-byte entries all sliding logs may hold together; each key counts as eight more. While logs
+    /// grow they may use up to twice that memory.
     pub max_log_entries: usize,
 }
 
@@ -62,47 +60,45 @@ impl Default for MemoryOptions {
     }
 }
 
-/// Why there is no [`Memory`].
+/// Why a [`Memory`] could not be created.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MemoryError {
-    /// The system does not reserve so much.
-    #[error("cannot reserve {bytes} bytes for {max_keys} keys, try fewer `max_keys`: {source}")]
-    Reserve {
-        /// How much was asked for.
+    /// The system does not provide that much memory.
+    #[error("cannot allocate {bytes} bytes for {max_keys} keys, lower `max_keys`: {source}")]
+    Allocate {
+        /// The size of the slot table.
         bytes: usize,
-        /// What for.
+        /// The number of keys it is for.
         max_keys: usize,
-        /// What the system says.
+        /// The error of the system.
         source: std::io::Error,
     },
-    /// The processor lacks what slots need.
+    /// The processor has no 128-bit compare-and-swap.
     #[error("this processor has no 128-bit compare-and-swap, which the memory store needs")]
     Processor,
 }
 
-/// What a [`Memory`] has been through.
+/// Counters of a [`Memory`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryStats {
     /// Keys that have a slot or a log now; some may be idle.
     pub keys: u64,
-    /// Idle keys whose slot went to another.
+    /// Idle keys whose slot was given to another key.
     pub evictions: u64,
-    /// Charges that found no room of their own and went to an overflow bucket,
-    /// admitted or not.
+    /// Charges that found no slot or log of their own and went to an overflow bucket, admitted or not.
     pub overflows: u64,
-    /// How many keys could have a slot at once.
+    /// The number of slots.
     pub slots: usize,
-    /// Bytes reserved for slots.
+    /// Bytes mapped for slots.
     pub bytes: usize,
 }
 
 /// A [`Store`] in this process's memory.
 ///
-/// Its size is set at start. A key whose limit is idle carries no information,
-/// so its slot can go to another without loss; when no such slot is near, new
-/// keys of a limit share one bucket. A flood of keys can therefore neither grow
-/// memory nor refill anybody's bucket.
+/// Its size is fixed at start. A key whose limit is idle need not be stored, so its slot can go to another key
+/// without loss; if no such slot is near, new keys of a limit share one overflow bucket. So a flood of keys can
+/// neither grow memory nor refill any bucket.
 #[derive(Debug)]
 pub struct Memory<C = MonotonicClock> {
     table: SlotTable,
@@ -135,16 +131,15 @@ impl Memory {
     /// A store of the given size on the monotonic clock.
     ///
     /// # Errors
-    /// When the memory cannot be reserved, or the processor has no 128-bit compare-and-swap.
+    /// The memory cannot be allocated, or the processor has no 128-bit compare-and-swap.
     pub fn new(options: MemoryOptions) -> Result<Memory, MemoryError> {
         Memory::with_clock(options, MonotonicClock::new())
     }
 }
 
 impl<C: Clock> Memory<C> {
-    /// A store of the given size on a clock of yours. The clock is read when a
-    /// charge is handed back, and asked for the wall clock's time where windows are
-    /// counted; otherwise `now` comes with each call.
+    /// A store of the given size on the given clock. The clock is read when a charge is handed back, and for
+    /// the wall time of windows; otherwise `now` comes with each call.
     ///
     /// # Errors
     /// As [`Memory::new`].
@@ -159,10 +154,9 @@ impl<C: Clock> Memory<C> {
         })
     }
 
-    /// Forgets limits whose keys are all idle at `now`, and that have neither
-    /// edits, variants nor logs. What was known of them must not be used again:
-    /// their numbers are others' from now on.
-    #[cfg_attr(not(feature = "policy"), expect(dead_code, reason = "only ad-hoc limits are forgotten"))]
+    /// Removes limits whose keys are all idle at `now` and that have no edits, variants or logs. References to
+    /// them must not be used any more: their numbers are reused.
+    #[cfg_attr(not(feature = "policy"), expect(dead_code, reason = "only ad hoc limits are removed"))]
     pub(crate) fn forget(&mut self, versions: &[u32], now: Nanos) {
         let highest = versions.iter().copied().max().unwrap_or_default();
         let mut dead = vec![false; highest as usize + 1];
@@ -172,72 +166,72 @@ impl<C: Clock> Memory<C> {
         self.registry.forget(versions);
     }
 
-    /// The clock it was made with.
+    /// The clock of this store.
     pub fn clock(&self) -> &C {
         &self.clock
     }
 
-    /// What the store knows of a limit that it named.
+    /// The current data of a limit registered in this store.
     pub(crate) fn version(&self, limit: &LimitRef) -> &Arc<MemoryVersion> {
         self.registry.get(limit.id())
     }
 
-    /// As if all numbers of limits but so many had been given out.
+    /// Pretends that all version numbers except `left` have been assigned.
     #[cfg(all(test, feature = "policy"))]
     pub(crate) fn leave_numbers(&self, left: u32) {
         self.registry.leave_numbers(left);
     }
 
-    /// How many charges found no room of their own so far; see [`MemoryStats`].
+    /// How many charges went to an overflow bucket so far; see [`MemoryStats`].
     pub fn overflows(&self) -> u64 {
         self.debtors.overflows()
     }
 
-    /// Its numbers.
+    /// Counters of this store.
     pub fn stats(&self) -> MemoryStats {
         MemoryStats {
-            keys: self.table.ledger.keys() + self.logs.keys() as u64,
-            evictions: self.table.ledger.evictions.load(Ordering::Relaxed),
+            keys: self.table.counters.keys() + self.logs.keys() as u64,
+            evictions: self.table.counters.evictions.load(Ordering::Relaxed),
             overflows: self.debtors.overflows(),
             slots: self.table.slot_count(),
             bytes: self.table.bytes(),
         }
     }
 
-    /// [`Store::charge`], which a store in memory answers at once.
+    /// [`Store::charge`], which a memory store always answers at once.
     pub fn charge_now(&self, intent: Intent, charges: &[Charge<'_>], now: Nanos) -> Verdict {
         let key = |charge: &Charge<'_>| HashedKey::new(self.version(charge.limit), charge.key);
         let keys: SmallVec<[HashedKey<'_>; 8]> = charges.iter().map(key).collect();
-        self.apply_asked(intent, &keys, |i| (charges[i].ask(), charges[i].role), now)
+        self.apply_timed(intent, &keys, |i| (charges[i].timed_cost(), charges[i].role), now)
     }
 
-    /// Charges hashed keys. What `ask` says is that key's cost and role.
+    /// Charges hashed keys. `charge` returns the cost and role of the key at an index.
     pub(crate) fn apply(
         &self,
         intent: Intent,
         keys: &[HashedKey<'_>],
-        ask: impl Fn(usize) -> (Cost, Role),
+        charge: impl Fn(usize) -> (Cost, Role),
         now: Nanos,
     ) -> Verdict {
-        let ask = |i: usize| {
-            let (cost, role) = ask(i);
+        let charge = |i: usize| {
+            let (cost, role) = charge(i);
             (TimedCost::now(cost), role)
         };
-        self.apply_asked(intent, keys, ask, now)
+        self.apply_timed(intent, keys, charge, now)
     }
 
-    fn apply_asked(
+    fn apply_timed(
         &self,
         intent: Intent,
         keys: &[HashedKey<'_>],
-        ask: impl Fn(usize) -> (TimedCost, Role),
+        charge: impl Fn(usize) -> (TimedCost, Role),
         now: Nanos,
     ) -> Verdict {
         if keys.len() > 1 {
             keys.iter().for_each(|&key| self.prefetch_ahead(key));
         }
-        let peek = |i: usize| self.peek(keys[i], ask(i).0, now);
-        let binding = |i: usize| ask(i).1 == Role::Binding;
+        let peek = |i: usize| self.peek(keys[i], charge(i).0, now);
+        let binding = |i: usize| charge(i).1 == Role::Binding;
         let standing = |now: Nanos| Verdict {
             allowed: true,
             decisions: keys.iter().map(|&key| self.peek(key, TimedCost::now(Cost::ZERO), now)).collect(),
@@ -249,8 +243,8 @@ impl<C: Clock> Memory<C> {
                 now,
                 binding,
                 peek,
-                |i| self.take_asked(keys[i], ask(i).0, now),
-                |i| self.hand_back(keys[i], ask(i).0, now),
+                |i| self.take_timed(keys[i], charge(i).0, now),
+                |i| self.hand_back(keys[i], charge(i).0, now),
             ),
             Intent::Peek => {
                 let decisions: SmallVec<[LimitDecision; 8]> = (0..keys.len()).map(peek).collect();
@@ -258,23 +252,23 @@ impl<C: Clock> Memory<C> {
                 Verdict { allowed, decisions, at: now }
             }
             Intent::Refund => {
-                (0..keys.len()).for_each(|i| self.refund(keys[i], ask(i).0.cost, now));
+                (0..keys.len()).for_each(|i| self.refund(keys[i], charge(i).0.cost, now));
                 standing(now)
             }
             Intent::HandBack => {
-                (0..keys.len()).rev().for_each(|i| self.hand_back(keys[i], ask(i).0, now));
+                (0..keys.len()).rev().for_each(|i| self.hand_back(keys[i], charge(i).0, now));
                 standing(self.clock.now().max(now))
             }
         }
     }
 
-    /// Starts to fetch the key's slot into the cache.
+    /// Prefetches the home line of a key.
     #[inline]
     pub(crate) fn prefetch(&self, key: HashedKey<'_>) {
         self.table.prefetch(key.hash);
     }
 
-    /// The same, a little more of it, for when other keys come first.
+    /// Prefetches the home line of a key and its neighbour, for use when other keys are charged first.
     #[inline]
     pub(crate) fn prefetch_ahead(&self, key: HashedKey<'_>) {
         self.table.prefetch_pair(key.hash);
@@ -286,27 +280,27 @@ impl<C: Clock> Memory<C> {
         match &key.version.limit {
             Limit::Meter(meter) => self.take_word(key, meter, cost, now),
             Limit::Log(quota) => {
-                self.logs.take(&self.logging(), &key.logged(quota, now), TimedCost::now(cost))
+                self.logs.take(&self.log_context(), &key.logged(quota, now), TimedCost::now(cost))
             }
         }
     }
 
-    /// The same as of then or later.
-    fn take_asked(&self, key: HashedKey<'_>, ask: TimedCost, now: Nanos) -> LimitDecision {
-        if ask.delay == Nanos::ZERO {
-            return self.take(key, ask.cost, now);
+    /// [`Memory::take`] for a charge that may be delayed.
+    fn take_timed(&self, key: HashedKey<'_>, timed: TimedCost, now: Nanos) -> LimitDecision {
+        if timed.delay == Nanos::ZERO {
+            return self.take(key, timed.cost, now);
         }
         match &key.version.limit {
-            Limit::Meter(_) => self.take_word_ahead(key, ask, now),
-            Limit::Log(quota) => self.logs.take(&self.logging(), &key.logged(quota, now), ask),
+            Limit::Meter(_) => self.take_word_ahead(key, timed, now),
+            Limit::Log(quota) => self.logs.take(&self.log_context(), &key.logged(quota, now), timed),
         }
     }
 
-    /// What a take would say, with nothing taken.
-    pub(crate) fn peek(&self, key: HashedKey<'_>, ask: TimedCost, now: Nanos) -> LimitDecision {
+    /// The decision that a take would return, without taking anything.
+    pub(crate) fn peek(&self, key: HashedKey<'_>, timed: TimedCost, now: Nanos) -> LimitDecision {
         match &key.version.limit {
-            Limit::Meter(_) => self.peek_word(key, ask, now),
-            Limit::Log(quota) => self.logs.peek(&self.logging(), &key.logged(quota, now), ask),
+            Limit::Meter(_) => self.peek_word(key, timed, now),
+            Limit::Log(quota) => self.logs.peek(&self.log_context(), &key.logged(quota, now), timed),
         }
     }
 
@@ -314,23 +308,23 @@ impl<C: Clock> Memory<C> {
     pub(crate) fn refund(&self, key: HashedKey<'_>, cost: Cost, now: Nanos) {
         match &key.version.limit {
             Limit::Meter(_) => self.refund_word(key, cost, now),
-            Limit::Log(quota) => self.logs.refund(&self.logging(), &key.logged(quota, now), cost),
+            Limit::Log(quota) => self.logs.refund(&self.log_context(), &key.logged(quota, now), cost),
         }
     }
 
-    /// Takes back a charge made at `charged_at`.
-    pub(crate) fn hand_back(&self, key: HashedKey<'_>, ask: TimedCost, charged_at: Nanos) {
+    /// Undoes a charge made at `charged_at`.
+    pub(crate) fn hand_back(&self, key: HashedKey<'_>, timed: TimedCost, charged_at: Nanos) {
         let now = self.clock.now().max(charged_at);
         match &key.version.limit {
-            Limit::Meter(_) => self.hand_back_word(key, ask, charged_at, now),
+            Limit::Meter(_) => self.hand_back_word(key, timed, charged_at, now),
             Limit::Log(quota) => {
-                self.logs.hand_back(&self.logging(), &key.logged(quota, now), ask, charged_at);
+                self.logs.hand_back(&self.log_context(), &key.logged(quota, now), timed, charged_at);
             }
         }
     }
 
-    fn logging(&self) -> Logging<'_> {
-        Logging { registry: &self.registry, debtors: &self.debtors, clock: &self.clock }
+    fn log_context(&self) -> LogContext<'_> {
+        LogContext { registry: &self.registry, debtors: &self.debtors, clock: &self.clock }
     }
 }
 
@@ -359,10 +353,10 @@ impl<C: Clock> Store for Memory<C> {
         let _ = self.charge_now(Intent::HandBack, charges, at);
     }
 
-    fn pace(&self, charge: &Charge<'_>, reserved: u64, now: Nanos) -> Option<Nanos> {
+    fn pace(&self, charge: &Charge<'_>, delayed: u64, now: Nanos) -> Option<Nanos> {
         let key = HashedKey::new(self.version(charge.limit), charge.key);
         match &key.version.limit {
-            Limit::Meter(_) => self.pace_word(key, charge.cost, reserved, now),
+            Limit::Meter(_) => self.pace_word(key, charge.cost, delayed, now),
             Limit::Log(_) => None,
         }
     }

@@ -1,8 +1,7 @@
 //! The slot protocol under every interleaving that loom can find.
 //!
-//! Small windows, one-token buckets, and the real protocol and arithmetic. What
-//! must hold after each run: no key has two holders, no charge is lost, and no
-//! token is granted twice.
+//! Small windows, buckets of one token, and the real protocol and arithmetic. After each run: no key has two
+//! holders, no charge is lost, and no token is granted twice.
 
 use std::sync::Arc;
 
@@ -15,7 +14,7 @@ use super::slot::{Slot, SlotEntry, Tag};
 use super::window_time::ChargeTime;
 use crate::charge::all_or_nothing;
 
-/// When the models begin; a bucket of these is full again 1,000 ns after a take.
+/// The instant at which the models begin; these buckets are full again 1,000 ns after a take.
 const NOW: Nanos = Nanos::new(10_000);
 const LATER: Nanos = Nanos::new(10_500);
 
@@ -32,7 +31,7 @@ impl SlotWindow for OneLine<'_> {
 struct World {
     slots: Vec<SmallSlot>,
     meter: Meter,
-    ledger: TableCounters,
+    counters: TableCounters,
 }
 
 struct Single<'a> {
@@ -45,7 +44,7 @@ impl SlotRules for Single<'_> {
         self.meter.is_idle(entry.state, self.now)
     }
 
-    fn adopt(&self, entry: SlotEntry, _: Tag) -> SlotEntry {
+    fn migrate(&self, entry: SlotEntry, _: Tag) -> SlotEntry {
         entry
     }
 
@@ -73,19 +72,25 @@ impl World {
         Arc::new(World {
             slots: slots.iter().map(|&entry| SmallSlot::new(entry)).collect(),
             meter: Meter::TokenBucket(quota),
-            ledger: TableCounters::default(),
+            counters: TableCounters::default(),
         })
     }
 
     fn probe<T>(&self, key: u64, now: Nanos, act: impl FnOnce(Probe<'_, OneLine<'_>, Single<'_>>) -> T) -> T {
         let rules = Single { meter: &self.meter, now };
-        act(Probe { window: OneLine(&self.slots), tag: tag(key), now, rules: &rules, ledger: &self.ledger })
+        act(Probe {
+            window: OneLine(&self.slots),
+            tag: tag(key),
+            now,
+            rules: &rules,
+            counters: &self.counters,
+        })
     }
 
     fn take(&self, key: u64, now: Nanos) -> Result<LimitDecision, TableFull> {
         let charge = |_, state, when: ChargeTime| self.meter.charge(state, Cost::ONE, when.now);
-        let settled = self.probe(key, now, |probe| probe.update(charge))?;
-        Ok(self.meter.decision(settled.state, Cost::ONE, settled.when.now))
+        let updated = self.probe(key, now, |probe| probe.update(charge))?;
+        Ok(self.meter.decision(updated.state, Cost::ONE, updated.when.now))
     }
 
     fn takes(&self, key: u64, now: Nanos) -> bool {
@@ -101,7 +106,7 @@ impl World {
         entries.filter(|entry| entry.is_of(tag(key)) && !entry.is_claim()).collect()
     }
 
-    /// Tokens left to the key; it must not have two holders.
+    /// The tokens left for the key, which must not have two holders.
     fn left(&self, key: u64, now: Nanos) -> u32 {
         let holders = self.holders(key);
         assert!(holders.len() <= 1, "two holders of key {key}: {holders:?}");
@@ -205,7 +210,7 @@ fn model_a_held_key_is_charged_while_its_neighbour_makes_way() {
 
 #[test]
 fn model_an_idle_key_returns_while_it_makes_way() {
-    // One slot for two keys: whoever loses finds no room, and is told so.
+    // One slot for two keys: the one that loses finds no slot and gets `TableFull`.
     explore(
         None,
         || World::new(1, &[held(1, 9_000)]),
@@ -233,7 +238,7 @@ fn model_a_refund_meets_a_take() {
 
 fn take_both(world: &World, keys: [u64; 2]) -> bool {
     let peek = |i: usize| {
-        let entry = world.probe(keys[i], NOW, |probe| probe.look());
+        let entry = world.probe(keys[i], NOW, |probe| probe.peek());
         world.meter.peek(entry.map_or(0, |entry| entry.state), Cost::ONE, NOW)
     };
     let take = |i: usize| world.take(keys[i], NOW).expect("the window has room");

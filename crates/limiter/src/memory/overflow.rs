@@ -1,17 +1,14 @@
-//! What keys share when the table has no slot for them.
+//! The overflow buckets: shared by keys for which the table has no slot.
 //!
-//! A key without a slot draws on one bucket that all such keys of its limit
-//! share, so that a flood of keys can neither grow memory nor take anybody's
-//! place. When such a key gets a slot later, it must not start full: what it took
-//! from the shared bucket would be granted twice. [`Debtors`] remembers, within
-//! fixed memory, which keys may still owe something.
+//! All keys of a limit that have no slot share one bucket, so that a flood of keys can neither grow memory nor
+//! push out a key in use. If such a key gets a slot later, it must not start full: what it took from the shared
+//! bucket would be granted twice. [`Debtors`] records, in fixed memory, which keys may still owe something.
 //!
-//! A debt is one key's, under one limit, and of one kind: a limit that was edited
-//! from one that keeps words to one that keeps logs has a shared bucket of each.
-//! Only what is admitted makes a debt, and until the shared bucket is full again
-//! that is at most twice what it holds, so there are few. Should there be more
-//! than cells, the limit that has no cell left for one takes all its keys for
-//! debtors until then. That makes them wait for each other, and nobody else.
+//! A debt belongs to one key, under one limit, and is of one kind: a limit that was edited from a word to a log
+//! has a shared bucket of each kind. Only admitted charges make debts, and until the shared bucket is full
+//! again they add up to at most twice its capacity, so debts are few. If there are more of them than cells, the
+//! limit that finds no cell treats all its keys as debtors until its shared bucket is full. That slows down the
+//! keys of that limit, and no others.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -22,15 +19,15 @@ use tidegate_core::Nanos;
 use super::logs::KeptLog;
 use super::probe::TableCounters;
 
-/// The shared bucket of a limit.
+/// The overflow bucket of a limit.
 #[derive(Debug, Default)]
 pub(crate) struct Overflow {
-    /// A slot like any other, its key the same for all.
+    /// A slot like those of the table; its key is the same for all.
     pub(crate) slot: AtomicU128,
-    pub(crate) ledger: TableCounters,
-    /// The same for a limit that keeps a log.
+    pub(crate) counters: TableCounters,
+    /// The overflow log, if the limit is a sliding log.
     log: Mutex<KeptLog>,
-    /// Until when every key may owe something, of either kind.
+    /// Until when every key may owe something, for each [`DebtKind`].
     all_owe: [AtomicU64; 2],
 }
 
@@ -40,19 +37,19 @@ impl Overflow {
     }
 }
 
-/// Which of the two that a limit has was drawn on.
+/// Which of a limit's two overflow states was charged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DebtKind {
     Slot,
     Log,
 }
 
-/// A key that may have drawn on the shared bucket of its limit.
+/// A key that may have charged the overflow bucket of its limit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Debtor<'a> {
     pub(crate) overflow: &'a Overflow,
     pub(crate) kind: DebtKind,
-    /// Of the key under its limit's own secret: it tells the limit, too.
+    /// The hash of the key under its limit's own secret, so it also identifies the limit.
     pub(crate) hash: u64,
 }
 
@@ -69,17 +66,17 @@ impl Debtor<'_> {
     }
 }
 
-/// The fewest and the most cells; one for every sixteen keys in between.
+/// The fewest and the most cells; in between there is one for every sixteen keys.
 const CELLS: (usize, usize) = (64, 65_536);
-/// How many cells a debt may be in.
+/// The number of cells in which a debt may be stored.
 const SET: usize = 8;
 
 /// Until when keys may owe their overflow bucket something.
 #[derive(Debug)]
 pub(crate) struct Debtors {
-    /// Who, and until when, in one word. One whose time has passed is free.
+    /// The debtor and the end of its debt, in one word. A cell whose end has passed is free.
     cells: Box<[AtomicU128]>,
-    /// How many charges found no room of their own.
+    /// How many charges went to an overflow bucket.
     overflows: AtomicU64,
 }
 
@@ -97,19 +94,19 @@ impl Debtors {
         Debtors { cells: (0..cells).map(|_| AtomicU128::new(0)).collect(), overflows: AtomicU64::new(0) }
     }
 
-    /// A charge finds no room of its own.
+    /// Counts a charge that goes to an overflow bucket.
     pub(crate) fn count_overflow(&self) {
         self.overflows.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How many charges found no room of their own.
+    /// How many charges went to an overflow bucket.
     pub(crate) fn overflows(&self) -> u64 {
         self.overflows.load(Ordering::Relaxed)
     }
 
-    /// The key drew on its overflow bucket, which will be full at `until`. Debts of
-    /// windows end by the wall clock and all others by the steady one, so a cell is
-    /// free once both have passed its end: `now` is the earlier of the two.
+    /// Records that the key charged its overflow bucket, which will be full at `until`. Debts of windows end by
+    /// the wall clock and all others by the monotonic one, so a cell is free once both have passed its end:
+    /// `now` is the earlier of the two.
     pub(crate) fn owes(&self, debtor: Debtor<'_>, until: Nanos, now: Nanos) {
         let name = debtor.name();
         for cell in self.set(name) {
@@ -133,8 +130,7 @@ impl Debtors {
         debtor.all_owe().fetch_max(until.get(), Ordering::Relaxed);
     }
 
-    /// May the key still owe something? Once the bucket that it drew on would be
-    /// full, so would its own.
+    /// May the key still owe something? Once the overflow bucket would be full, so would the key's own.
     pub(crate) fn may_owe(&self, debtor: Debtor<'_>, now: Nanos) -> bool {
         let name = debtor.name();
         let owes = |cell: &AtomicU128| {
@@ -144,7 +140,7 @@ impl Debtors {
         debtor.all_owe().load(Ordering::Relaxed) > now.get() || self.set(name).iter().any(owes)
     }
 
-    /// The cells that a debt may be in.
+    /// The cells in which a debt may be stored.
     fn set(&self, name: u64) -> &[AtomicU128] {
         let sets = (self.cells.len() / SET) as u64;
         let first = (name % sets) as usize * SET;

@@ -1,29 +1,27 @@
-//! The protocol by which keys share the slots of one probe window.
+//! The protocol by which keys share the slots of a probe window, without locks.
 //!
-//! A key lives in one of a fixed few slots, its window, which it searches in a
-//! fixed order. Three rules keep it in at most one of them without any lock:
+//! A key is stored in one of a few fixed slots, its window, which is searched in a fixed order. Three rules
+//! keep it in at most one of them:
 //!
-//! 1. **A search ends at the first empty slot.** A slot that was used is never
-//!    empty again, and a key is put into the first free slot, so nothing of it
-//!    lies beyond an empty one.
-//! 2. **Claim, look again, then hold.** A new key first puts a claim into a free
-//!    slot: empty, given up, or held by a key whose limit is idle, which loses
-//!    nothing. A claim holds no tokens. Then it looks through its window once
-//!    more. If the key is held elsewhere, or claimed in an earlier slot, this
-//!    claim is given up; a claim in a later slot is struck out. Only then does
-//!    the claim become a holder, its first charge included, in one exchange.
-//! 3. **No two claims are equal** (each has a number of its own), so a claim that
-//!    was struck out and made again is not mistaken for the old one.
+//! 1. **A search ends at the first empty slot.** A slot that was used never becomes empty again, and a key is
+//!    put into the first free slot, so the key cannot be behind an empty one.
+//! 2. **Claim, search again, then hold.** A new key first writes a claim into a free slot: one that is empty,
+//!    abandoned, or held by a key whose limit is idle, which loses nothing. A claim holds no tokens. Then the
+//!    whole window is searched once more. If the key is held in another slot, or claimed in an earlier one,
+//!    this claim is abandoned; a claim in a later slot is erased. Only then does one compare-exchange turn the
+//!    claim into a holder, with its first charge included.
+//! 3. **No two claims are equal** (each has a number of its own), so a claim that was erased and made again
+//!    cannot be mistaken for the old one.
 //!
-//! Why at most one holds: take two slots, *i* before *j*, that both became
-//! holders of one key. Each was seen as a claim before the window was looked
-//! through again, with a fence in between, so at least one of the two looks saw
-//! the other's slot. The look made for *j* gives *j* up if it sees *i*. The look
-//! made for *i* strikes *j* out if that is still a claim, and gives *i* up if it
-//! already holds. Either way one of the two exchanges fails.
+//! Why at most one slot holds a key: suppose that two slots, *i* before *j* in the search order, both became
+//! holders of one key. For each of them, the thread that made it a holder first saw its claim, then executed a
+//! fence, and then searched the window again. Because of the fences, at least one of the two searches saw the
+//! other slot in use. If the search for *j* saw *i*, it abandons *j*. If the search for *i* saw *j*, it erases
+//! *j* if that is still a claim, and abandons *i* if *j* already holds. In each case one of the two
+//! compare-exchanges to a holder fails, a contradiction.
 //!
-//! Whoever meets a claim of its own key finishes it with its own charge, so a
-//! thread that was stopped in the middle holds up nobody.
+//! A thread that finds a claim of its own key completes it with its own charge, so a thread that is suspended
+//! half way blocks nobody.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
@@ -33,37 +31,36 @@ use crate::Nanos;
 
 /// What the protocol must know about limits.
 pub(crate) trait SlotRules {
-    /// May the entry be forgotten without loss?
+    /// Can the entry be dropped without loss?
     fn is_idle(&self, entry: SlotEntry) -> bool;
 
-    /// The entry under the version that is to be used for `tag`: the tag's own
-    /// or, if the entry is newer than that, the entry's.
-    fn adopt(&self, entry: SlotEntry, tag: Tag) -> SlotEntry;
+    /// Migrates an entry to the version of `tag`, or, if the entry's version is newer, to that one.
+    fn migrate(&self, entry: SlotEntry, tag: Tag) -> SlotEntry;
 
-    /// What a key starts with: usually `tag` and nothing used. If it is another
-    /// version's, it is adopted like any entry.
+    /// The first entry of a key: usually `tag` with nothing used. If it has another version, it is migrated
+    /// like any entry.
     fn first(&self, tag: Tag) -> SlotEntry;
 
-    /// What the wall clock shows at the instant of [`SlotRules::is_idle`].
+    /// The wall clock's time at the instant of [`SlotRules::is_idle`].
     fn wall(&self) -> Nanos;
 }
 
-/// Numbers of a table, and what its claims need.
+/// Counters of a table, and what its claims need.
 #[derive(Debug, Default)]
 pub(crate) struct TableCounters {
-    /// Signed, for a key may be uncounted before whoever put it there counts it.
+    /// Signed, because an eviction may be counted before the insertion of the same key.
     keys: AtomicI64,
     pub(crate) evictions: AtomicU64,
     claims: AtomicU64,
-    /// The latest instant at which an idle key was evicted. A new key starts no earlier: otherwise a thread with
-    /// an older `now` could see the evicted one fuller than it was.
-    forgotten_at: AtomicU64,
-    /// The same by the wall clock, which may step back.
-    forgotten_wall: AtomicU64,
+    /// The latest instant at which an idle key was evicted. A new key starts no earlier; otherwise a thread with an
+    /// older `now` could see the evicted key fuller than it was.
+    evicted_at: AtomicU64,
+    /// The same on the wall clock, which may step back.
+    evicted_at_wall: AtomicU64,
 }
 
 impl TableCounters {
-    /// Keys that hold a slot.
+    /// The number of keys that hold a slot.
     pub(crate) fn keys(&self) -> u64 {
         self.keys.load(Ordering::Relaxed).max(0) as u64
     }
@@ -74,88 +71,88 @@ impl TableCounters {
 
     fn start_of(&self, now: Nanos) -> ChargeTime {
         ChargeTime {
-            now: now.max(Nanos::new(self.forgotten_at.load(Ordering::Relaxed))),
-            wall_from: Nanos::new(self.forgotten_wall.load(Ordering::Relaxed)),
+            now: now.max(Nanos::new(self.evicted_at.load(Ordering::Relaxed))),
+            wall_from: Nanos::new(self.evicted_at_wall.load(Ordering::Relaxed)),
         }
     }
 
-    /// Called before an idle key is evicted: the exchange that follows publishes this to whoever misses the key.
-    pub(super) fn will_forget(&self, now: Nanos, wall: Nanos) {
-        self.forgotten_at.fetch_max(now.get(), Ordering::Relaxed);
-        self.forgotten_wall.fetch_max(wall.get(), Ordering::Relaxed);
+    /// Called before an idle key is evicted: the compare-exchange that follows publishes the instant to every
+    /// thread that then misses the key.
+    pub(super) fn record_eviction_time(&self, now: Nanos, wall: Nanos) {
+        self.evicted_at.fetch_max(now.get(), Ordering::Relaxed);
+        self.evicted_at_wall.fetch_max(wall.get(), Ordering::Relaxed);
     }
 
-    pub(super) fn has_forgotten(&self) {
+    pub(super) fn count_eviction(&self) {
         self.evictions.fetch_add(1, Ordering::Relaxed);
         self.keys.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-/// The slots that a key may live in, cache line by cache line in the order of the search; no slot twice.
+/// The slots in which a key may be stored, cache line by cache line in search order; no slot twice.
 pub(crate) trait SlotWindow {
     type Slot: Slot;
 
     fn line(&self, index: usize) -> Option<&[Self::Slot]>;
 
-    /// Called before a search goes on to far lines.
+    /// Called before a search continues in distant lines.
     fn prefetch_far(&self) {}
 }
 
-/// Lines that are near: the first, and its neighbour.
+/// The number of near lines: the home line and its neighbour.
 const NEAR_LINES: usize = 2;
 
-/// A slot and its place in the order of the search.
+/// A slot and its position in the search order.
 struct Spot<'a, S> {
     order: usize,
     slot: &'a S,
 }
 
-/// A key in its window.
+/// A key with its window.
 pub(crate) struct Probe<'a, W, R> {
     pub(crate) window: W,
     pub(crate) tag: Tag,
     pub(crate) now: Nanos,
     pub(crate) rules: &'a R,
-    pub(crate) ledger: &'a TableCounters,
+    pub(crate) counters: &'a TableCounters,
 }
 
-/// Where a search ended.
+/// The result of a search.
 enum Found<'a, S> {
     Held(&'a S, SlotEntry),
     Claimed(Spot<'a, S>, SlotEntry),
     Absent,
 }
 
-/// Where a new key may go.
+/// Where a new key can be stored.
 enum Free<'a, S> {
     Slot(Spot<'a, S>, SlotEntry),
-    /// The key itself is there after all: somebody else was faster.
+    /// The key itself is present: another thread was faster.
     Arrived,
     None,
 }
 
-/// What an update came to.
+/// The result of an update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SlotUpdate {
-    /// The version that the state is written in.
+    /// The version with which the state is written.
     pub(crate) version: u32,
-    /// `Ok` with the state stored, `Err` with the one that was left alone.
+    /// `Ok` with the stored state, or `Err` with the state that was left unchanged.
     pub(crate) state: Result<u64, u64>,
-    /// When it was decided.
+    /// The time of the decision.
     pub(crate) when: ChargeTime,
-    /// What was there before, under the version it was written in.
+    /// The previous entry, with the version it was written with.
     pub(crate) found: SlotEntry,
 }
 
-/// There is no slot for the key.
+/// There is no free slot for the key.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct TableFull;
 
 impl<W: SlotWindow, R: SlotRules> Probe<'_, W, R> {
-    /// Applies `act` to the key's state: it gets the version the state is
-    /// written in, the state and when that is, and returns the state to store, if any.
-    /// It may be called again after a lost race. A key that is not there starts
-    /// from [`SlotRules::first`] and gets a slot only if that changes.
+    /// Applies `act` to the state of the key. `act` gets the version with which the state is written, the state
+    /// and the time, and returns the state to store, if any. It may be called again after a lost race. A key
+    /// that has no slot starts from [`SlotRules::first`] and gets a slot only if its state changes.
     pub(crate) fn update(
         &self,
         act: impl Fn(u32, u64, ChargeTime) -> Option<u64>,
@@ -166,18 +163,18 @@ impl<W: SlotWindow, R: SlotRules> Probe<'_, W, R> {
                 Found::Claimed(spot, claim) => self.hold(&spot, claim, &act),
                 Found::Absent => self.insert(&act)?,
             };
-            if let Some(settled) = done {
-                return Ok(settled);
+            if let Some(updated) = done {
+                return Ok(updated);
             }
         }
     }
 
-    /// The same for a key that is where nearly all are: in its first line, under
-    /// the version in use. `Ok` with the state stored, `Err` with the one that was
-    /// left alone; `None` if the key is not there, or no longer.
+    /// [`Probe::update`] for the usual case: the key is in its home line, with the current version. `Ok` with
+    /// the stored state, or `Err` with the state that was left unchanged; `None` if the key is not (or no
+    /// longer) there.
     #[inline(always)]
     pub(crate) fn update_at_home(&self, act: impl Fn(u64) -> Option<u64>) -> Option<Result<u64, u64>> {
-        // Where in the line nobody can predict, so all of it is compared.
+        // The position in the line is unpredictable, so all slots are compared without branches.
         let mut own = None;
         for slot in self.window.line(0)? {
             let seen = slot.get();
@@ -198,7 +195,7 @@ impl<W: SlotWindow, R: SlotRules> Probe<'_, W, R> {
         }
     }
 
-    /// The same for a key that holds a slot; `false` if there is none.
+    /// [`Probe::update`] for a key that holds a slot; `false` if it holds none.
     pub(crate) fn amend(&self, act: impl Fn(u32, u64, ChargeTime) -> u64) -> bool {
         let act = |version, state, when| Some(act(version, state, when));
         loop {
@@ -213,28 +210,28 @@ impl<W: SlotWindow, R: SlotRules> Probe<'_, W, R> {
         }
     }
 
-    /// An entry of the key under the version to be used.
+    /// The entry migrated to the version to be used.
     #[inline]
-    pub(crate) fn adopt(&self, entry: SlotEntry) -> SlotEntry {
-        if entry.tag == self.tag { entry } else { self.rules.adopt(entry, self.tag) }
+    pub(crate) fn migrate(&self, entry: SlotEntry) -> SlotEntry {
+        if entry.tag == self.tag { entry } else { self.rules.migrate(entry, self.tag) }
     }
 
-    /// What the key's slot holds, under the version it is written in.
-    pub(crate) fn look(&self) -> Option<SlotEntry> {
+    /// The entry of the key, with the version it was written with.
+    pub(crate) fn peek(&self) -> Option<SlotEntry> {
         match self.find() {
             Found::Held(_, entry) => Some(entry),
             Found::Claimed(..) | Found::Absent => None,
         }
     }
 
-    /// Is the key there, or about to be?
+    /// Does the key hold or claim a slot?
     pub(crate) fn is_present(&self) -> bool {
         W::Slot::fence();
         !matches!(self.find(), Found::Absent)
     }
 
     /// Would a new key find a slot?
-    pub(crate) fn has_room(&self) -> bool {
+    pub(crate) fn has_free_slot(&self) -> bool {
         !matches!(self.find_free(), Free::None)
     }
 
@@ -264,13 +261,13 @@ impl<W: SlotWindow, R: SlotRules> Probe<'_, W, R> {
         claimed
     }
 
-    /// Every slot of the window in the order of the search.
+    /// Every slot of the window, in search order.
     fn spots(&self) -> impl Iterator<Item = Spot<'_, W::Slot>> {
         let lines = (0..).map_while(|index| self.window.line(index));
         lines.flatten().enumerate().map(|(order, slot)| Spot { order, slot })
     }
 
-    /// `None` if the slot went to somebody else meanwhile.
+    /// `None` if the slot was given to another key meanwhile.
     fn update_held(
         &self,
         slot: &W::Slot,
@@ -278,7 +275,7 @@ impl<W: SlotWindow, R: SlotRules> Probe<'_, W, R> {
         act: impl Fn(u32, u64, ChargeTime) -> Option<u64>,
     ) -> Option<SlotUpdate> {
         loop {
-            let entry = self.adopt(seen);
+            let entry = self.migrate(seen);
             let (version, when) = (entry.tag.version(), ChargeTime { now: self.now, wall_from: Nanos::ZERO });
             let next = act(version, entry.state, when);
             let Some(state) = next.filter(|&state| state != entry.state) else {
@@ -292,37 +289,37 @@ impl<W: SlotWindow, R: SlotRules> Probe<'_, W, R> {
         }
     }
 
-    /// `Ok(None)` if a race was lost on the way.
+    /// `Ok(None)` if a race was lost.
     #[cold]
     fn insert(
         &self,
         act: impl Fn(u32, u64, ChargeTime) -> Option<u64>,
     ) -> Result<Option<SlotUpdate>, TableFull> {
-        if let (settled, None) = self.act_first(&act) {
-            return Ok(Some(settled));
+        if let (updated, None) = self.act_first(&act) {
+            return Ok(Some(updated));
         }
         let (spot, seen) = match self.find_free() {
             Free::Slot(spot, seen) => (spot, seen),
             Free::Arrived => return Ok(None),
             Free::None => return Err(TableFull),
         };
-        let forgets = !(seen.is_empty() || seen.is_dead() || seen.is_claim());
-        if forgets {
-            self.ledger.will_forget(self.now, self.rules.wall());
+        let evicts = !(seen.is_empty() || seen.is_dead() || seen.is_claim());
+        if evicts {
+            self.counters.record_eviction_time(self.now, self.rules.wall());
         }
-        let claim = self.ledger.next_claim(self.tag);
+        let claim = self.counters.next_claim(self.tag);
         if spot.slot.replace(seen, claim).is_err() {
             return Ok(None);
         }
-        if forgets {
-            self.ledger.has_forgotten();
+        if evicts {
+            self.counters.count_eviction();
         }
         Ok(self.hold(&spot, claim, act))
     }
 
-    /// The first slot that nobody needs. A claim of another key only if there is
-    /// no other, since that key is about to need it, and only in one direction:
-    /// two keys that took each other's claims could do so for ever.
+    /// The first slot that is not in use. A claim of another key is used only if there is no other slot, since
+    /// that key is about to need it, and only in one direction of the tag order: two keys that took over each
+    /// other's claims could do so for ever.
     fn find_free(&self) -> Free<'_, W::Slot> {
         let mut claimed = Free::None;
         for spot in self.spots() {
@@ -341,8 +338,7 @@ impl<W: SlotWindow, R: SlotRules> Probe<'_, W, R> {
         claimed
     }
 
-    /// Makes a claim the key's one holder, `act` included; `None` if a race was
-    /// lost on the way.
+    /// Turns a claim into the key's only holder, with `act` applied; `None` if a race was lost.
     #[cold]
     fn hold(
         &self,
@@ -352,32 +348,32 @@ impl<W: SlotWindow, R: SlotRules> Probe<'_, W, R> {
     ) -> Option<SlotUpdate> {
         W::Slot::fence();
         self.clear_others(spot, claim)?;
-        let (settled, stores) = self.act_first(&act);
+        let (updated, stores) = self.act_first(&act);
         let Some(entry) = stores else {
-            // Nothing to hold after all. If this fails, the claim is already gone.
+            // Nothing changed, so nothing is stored. If this exchange fails, the claim is already gone.
             let _ = spot.slot.replace(claim, SlotEntry::DEAD);
-            return Some(settled);
+            return Some(updated);
         };
         spot.slot.replace(claim, entry).ok()?;
-        self.ledger.keys.fetch_add(1, Ordering::Relaxed);
-        Some(settled)
+        self.counters.keys.fetch_add(1, Ordering::Relaxed);
+        Some(updated)
     }
 
-    /// What `act` does to a new key, and the entry to store for it, if any.
+    /// The result of `act` on a new key, and the entry to store for it, if any.
     fn act_first(
         &self,
         act: impl Fn(u32, u64, ChargeTime) -> Option<u64>,
     ) -> (SlotUpdate, Option<SlotEntry>) {
         let found = self.rules.first(self.tag);
-        let first = self.adopt(found);
-        let (version, when) = (first.tag.version(), self.ledger.start_of(self.now));
+        let first = self.migrate(found);
+        let (version, when) = (first.tag.version(), self.counters.start_of(self.now));
         let next = act(version, first.state, when);
         let stores = next.filter(|&state| state != first.state).map(|state| SlotEntry { state, ..first });
         (SlotUpdate { version, state: next.ok_or(first.state), when, found }, stores)
     }
 
-    /// Strikes out later claims of the same key; `None`, with this claim given
-    /// up, if there is a holder or an earlier claim.
+    /// Erases later claims of the same key; `None`, with this claim abandoned, if there is a holder or an
+    /// earlier claim.
     fn clear_others(&self, own: &Spot<'_, W::Slot>, claim: SlotEntry) -> Option<()> {
         for other in self.spots().filter(|other| other.order != own.order) {
             let entry = other.slot.get();
@@ -390,7 +386,7 @@ impl<W: SlotWindow, R: SlotRules> Probe<'_, W, R> {
             if entry.is_claim() && other.order > own.order {
                 other.slot.replace(entry, SlotEntry::DEAD).ok()?;
             } else {
-                // Whoever changed it first has given it up already.
+                // If this exchange fails, another thread has already replaced the claim.
                 let _ = own.slot.replace(claim, SlotEntry::DEAD);
                 return None;
             }

@@ -1,11 +1,10 @@
-//! A slot of the table: who, and in what state, in one atomic word.
+//! A slot of the table: a key's tag and its state, in one atomic word.
 
 use portable_atomic::AtomicU128;
 use std::sync::atomic::{Ordering, fence};
 
-/// Who holds a slot and how its state is to be read: 43 bits of the key's
-/// fingerprint, one bit that marks a claim, and the 20-bit number of the limit's
-/// version that the state is written in.
+/// Identifies the key of a slot and how its state is to be read: 43 bits of the key's fingerprint, one bit that
+/// marks a claim, and the 20-bit number of the limit version with which the state is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tag(u64);
 
@@ -14,37 +13,37 @@ const VERSION_MASK: u64 = (1 << VERSION_BITS) - 1;
 const CLAIM: u64 = 1 << VERSION_BITS;
 
 impl Tag {
-    /// The tag of a key, by its hash, under a limit's version (not zero).
+    /// The tag of a key, from its hash and the number of a limit version (not zero).
     #[inline]
     pub(crate) fn new(hash: u64, version: u32) -> Tag {
         debug_assert!(version != 0 && u64::from(version) <= VERSION_MASK);
         Tag(hash << (VERSION_BITS + 1) | u64::from(version))
     }
 
-    /// The limit's version that the state is written in.
+    /// The limit version with which the state is written.
     #[inline]
     pub(crate) fn version(self) -> u32 {
         (self.0 & VERSION_MASK) as u32
     }
 
-    /// The same key under another version.
+    /// The same key with another version.
     pub(crate) fn with_version(self, version: u32) -> Tag {
         Tag(self.0 & !VERSION_MASK | u64::from(version))
     }
 
-    /// Some order of keys, the same for everybody.
+    /// A total order of keys, the same in every thread.
     pub(crate) fn goes_before(self, other: Tag) -> bool {
         self.0 < other.0
     }
 
-    /// The same key?
+    /// Do both tags belong to the same key?
     #[inline]
     fn same_key(self, other: Tag) -> bool {
         (self.0 ^ other.0) >> (VERSION_BITS + 1) == 0
     }
 }
 
-/// What a slot holds.
+/// The contents of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SlotEntry {
     pub(crate) tag: Tag,
@@ -52,14 +51,13 @@ pub(crate) struct SlotEntry {
 }
 
 impl SlotEntry {
-    /// Never used. A slot that was used is never empty again, so that a search
-    /// may stop here.
+    /// Never used. A slot that was used never becomes empty again, so a search can stop here.
     #[cfg(test)]
     pub(crate) const EMPTY: SlotEntry = SlotEntry { tag: Tag(0), state: 0 };
-    /// Given up: free to take, but not an end to searches.
+    /// Abandoned: free to use, but not the end of a search.
     pub(crate) const DEAD: SlotEntry = SlotEntry { tag: Tag(CLAIM), state: 0 };
 
-    /// A claim of `tag`'s key: it holds nothing yet, and no two are equal.
+    /// A claim of the key of `tag`: it holds no state, and no two claims are equal.
     pub(crate) fn claim(tag: Tag, nonce: u64) -> SlotEntry {
         SlotEntry { tag: Tag(tag.0 | CLAIM), state: nonce }
     }
@@ -77,22 +75,21 @@ impl SlotEntry {
         self.tag.0 & CLAIM != 0 && self.tag.version() != 0
     }
 
-    /// Is this the key of `tag`, as holder or as claim?
+    /// Does the entry belong to the key of `tag`, as a holder or as a claim?
     #[inline]
     pub(crate) fn is_of(self, tag: Tag) -> bool {
         self.tag.same_key(tag) && self.tag.version() != 0
     }
 }
 
-/// An atomic [`SlotEntry`]. The table uses 128 bits; the model checker, which has no
-/// such atomic, 64.
+/// An atomic [`SlotEntry`]. The table uses 128 bits; loom has no such atomic, so the models use 64.
 pub(crate) trait Slot {
     fn get(&self) -> SlotEntry;
 
-    /// Replaces `seen` by `next`, or tells what is there instead.
+    /// Replaces `seen` by `next`, or returns the entry that is there instead.
     fn replace(&self, seen: SlotEntry, next: SlotEntry) -> Result<(), SlotEntry>;
 
-    /// Orders what this thread wrote before what it reads next, for everybody.
+    /// A sequentially consistent fence: orders this thread's earlier writes before its later reads.
     fn fence();
 }
 
@@ -124,8 +121,8 @@ impl Slot for AtomicU128 {
 
 #[cfg(test)]
 pub(crate) mod model {
-    //! The same slot in 64 bits, for the model checker: the low half of the tag
-    //! and of the state, which the models keep small.
+    //! The same slot in 64 bits, for loom: the low halves of the tag and of the state, which the models keep
+    //! small.
 
     use loom::sync::atomic::{AtomicU64, Ordering, fence};
 

@@ -1,12 +1,11 @@
-//! The slots: one flat run of 16-byte atomics, four to a cache line.
+//! The slots: one flat array of 16-byte atomics, four to a cache line.
 //!
-//! A key's window is its home line and that line's neighbour, then four more
-//! such pairs, far apart. Most keys live in their home line, so that a decision
-//! costs one cache miss. Were the window one long run instead, full stretches
-//! would grow together, and at a load of 0.7 some percent of the keys would find
-//! no place; pairs that lie apart leave a few in ten thousand.
+//! The window of a key is its home line and the neighbour of that line, then four more such pairs, far apart.
+//! Most keys are in their home line, so a decision costs one cache miss. If the window were one contiguous run
+//! instead, full stretches would grow together, and at a load of 0.7 a few percent of the keys would find no
+//! slot; with distant pairs it is a few in ten thousand.
 //!
-//! This is the one file with `unsafe`; each use says why it holds.
+//! This is the only file with `unsafe`; each use states why it is sound.
 
 use memmap2::MmapMut;
 use portable_atomic::AtomicU128;
@@ -20,28 +19,26 @@ use crate::Nanos;
 const LINE: usize = 4;
 /// Slots in a pair of lines.
 const PAIR: usize = 2 * LINE;
-/// Lines in a window, if there are as many.
+/// Lines in a window, if the table has that many.
 const WINDOW_LINES: usize = 10;
 
 /// The table of a memory store.
 #[derive(Debug)]
 pub(crate) struct SlotTable {
-    /// Memory from the system itself: it begins a page, is zero, and is handed
-    /// out only when touched, which recycled memory would not be.
+    /// Memory mapped from the system: page-aligned, zeroed, and allocated only when touched, which memory
+    /// recycled by the allocator would not be.
     memory: MmapMut,
-    /// How many pairs: neither even nor a multiple of three, see
-    /// [`TableWindow::far_pair`].
+    /// The number of pairs: divisible neither by two nor by three, see [`TableWindow::far_pair`].
     pairs: u64,
-    pub(crate) ledger: TableCounters,
+    pub(crate) counters: TableCounters,
 }
 
 impl SlotTable {
-    /// A table for `max_keys`, which then fill seven slots of ten: the rest stays
-    /// free, so that keys find a place near where they belong.
+    /// A table for `max_keys` keys, which then fill seven slots of ten: the rest stays free, so that most keys
+    /// find a slot near their home line.
     ///
     /// # Errors
-    /// When the system cannot reserve so much memory, or the processor cannot
-    /// exchange a slot at once.
+    /// The system does not provide that much memory, or the processor has no 128-bit compare-and-swap.
     pub(crate) fn new(max_keys: usize) -> Result<SlotTable, MemoryError> {
         if !AtomicU128::is_lock_free() {
             return Err(MemoryError::Processor);
@@ -52,37 +49,37 @@ impl SlotTable {
         }
         let bytes = pairs.saturating_mul(size_of::<[AtomicU128; PAIR]>());
         let memory =
-            MmapMut::map_anon(bytes).map_err(|source| MemoryError::Reserve { bytes, max_keys, source })?;
-        ask_for_huge_pages(&memory);
-        Ok(SlotTable { memory, pairs: pairs as u64, ledger: TableCounters::default() })
+            MmapMut::map_anon(bytes).map_err(|source| MemoryError::Allocate { bytes, max_keys, source })?;
+        assert!(memory.len() == bytes, "the mapping has the size that was requested");
+        advise_huge_pages(&memory);
+        Ok(SlotTable { memory, pairs: pairs as u64, counters: TableCounters::default() })
     }
 
     #[inline(always)]
     fn slots(&self) -> &[AtomicU128] {
-        // SAFETY: the memory begins a page, so it is aligned; it is as long as
-        // its number of bytes says and lives as long as `self`. Zero bits, with
-        // which it begins, are a valid `AtomicU128`, as all bits are. Nobody else
-        // reads or writes it, and through this it is written atomically alone.
+        // SAFETY: the mapping begins at a page, so it is aligned; its length is `memory.len()` bytes and it
+        // lives as long as `self`. It starts as zeros, and every bit pattern is a valid `AtomicU128`. Nothing
+        // else reads or writes it, and through this slice it is only written atomically.
         unsafe {
             let slots = self.memory.as_ptr().cast::<AtomicU128>();
             std::slice::from_raw_parts(slots, self.memory.len() / size_of::<AtomicU128>())
         }
     }
 
-    /// The slots that a key of this hash may live in.
+    /// The slots in which a key with this hash may be stored.
     #[inline]
     pub(crate) fn window(&self, hash: u64) -> TableWindow<'_> {
         TableWindow { table: self, hash, home: scale(hash, self.pairs), flip: hash & 1 }
     }
 
-    /// Starts to fetch the key's home line into the cache.
+    /// Prefetches the home line of a key.
     #[inline]
     pub(crate) fn prefetch(&self, hash: u64) {
         let window = self.window(hash);
         self.prefetch_line(window.home, window.flip);
     }
 
-    /// The same for the line beside it too, where there is time for both.
+    /// Prefetches the home line and its neighbour, if there is time for both.
     #[inline]
     pub(crate) fn prefetch_pair(&self, hash: u64) {
         let window = self.window(hash);
@@ -90,23 +87,22 @@ impl SlotTable {
         self.prefetch_line(window.home, window.flip ^ 1);
     }
 
-    /// Gives up the slots of versions whose keys are all idle at `now`, claims
-    /// included; goes through the whole table.
+    /// Frees the slots, claims included, of versions whose keys are all idle at `now`. Scans the whole table.
     pub(crate) fn forget(&mut self, is_dead: impl Fn(u32) -> bool, now: Nanos, wall: Nanos) {
-        self.ledger.will_forget(now, wall);
+        self.counters.record_eviction_time(now, wall);
         for slot in self.slots() {
             let entry = slot.get();
             if entry.is_empty() || entry.is_dead() || !is_dead(entry.tag.version()) {
                 continue;
             }
-            slot.replace(entry, SlotEntry::DEAD).expect("whoever may change the table is alone with it");
+            slot.replace(entry, SlotEntry::DEAD).expect("`&mut self` excludes other threads");
             if !entry.is_claim() {
-                self.ledger.has_forgotten();
+                self.counters.count_eviction();
             }
         }
     }
 
-    /// How many slots there are.
+    /// The number of slots.
     pub(crate) fn slot_count(&self) -> usize {
         self.slots().len()
     }
@@ -133,7 +129,7 @@ pub(crate) struct TableWindow<'a> {
     table: &'a SlotTable,
     hash: u64,
     home: u64,
-    /// Which line of a pair comes first.
+    /// Which line of a pair is searched first.
     flip: u64,
 }
 
@@ -160,9 +156,9 @@ impl SlotWindow for TableWindow<'_> {
 }
 
 impl TableWindow<'_> {
-    /// Pairs at equal steps from home, the step from other bits of the hash. As
-    /// two and three do not divide the number of pairs, and the step is less than
-    /// it, one to four steps lead to different places.
+    /// The distant pairs: at equal steps from the home pair, with a step from other bits of the hash. Neither
+    /// two nor three divides the number of pairs, and the step is smaller than that number, so one to four
+    /// steps lead to different pairs.
     #[cold]
     fn far_pair(&self, index: u64) -> u64 {
         let step = 1 + scale(self.hash.rotate_left(32), self.table.pairs - 1);
@@ -170,19 +166,18 @@ impl TableWindow<'_> {
     }
 }
 
-/// `hash` as a fraction of 2⁶⁴, times `range`: any range will do.
+/// `hash` as a fraction of 2⁶⁴, times `range`; works for any range.
 #[inline]
 fn scale(hash: u64, range: u64) -> u64 {
     ((u128::from(hash) * u128::from(range)) >> 64) as u64
 }
 
-/// The largest table that asks for huge pages. They spare a decision the walk
-/// through page tables, but are used up two megabytes at a time, which a large
-/// table with few keys should not do.
+/// The largest table for which huge pages are requested. They save page-table walks, but are allocated two
+/// megabytes at a time, which would waste memory in a large table with few keys.
 const HUGE_PAGES_MAX: usize = 128 << 20;
 
-/// A system that has none, or will not, leaves all as it is.
-fn ask_for_huge_pages(memory: &MmapMut) {
+/// Requests huge pages. If the system has none or refuses, nothing changes.
+fn advise_huge_pages(memory: &MmapMut) {
     #[cfg(target_os = "linux")]
     if memory.len() <= HUGE_PAGES_MAX {
         let _ = memory.advise(memmap2::Advice::HugePage);
@@ -195,12 +190,12 @@ fn ask_for_huge_pages(memory: &MmapMut) {
 #[inline(always)]
 fn prefetch(slot: &AtomicU128) {
     use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-    // SAFETY: prefetching reads nothing and never faults, whatever the address;
-    // SSE, which it needs, is part of x86-64.
+    // SAFETY: a prefetch reads nothing and never faults, whatever the address; it needs SSE, which is part of
+    // x86-64.
     unsafe { _mm_prefetch::<_MM_HINT_T0>(core::ptr::from_ref(slot).cast()) }
 }
 
-/// Elsewhere a plain load brings the line in.
+/// On other processors a plain load brings the line into the cache.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline(always)]
 fn prefetch(slot: &AtomicU128) {

@@ -1,4 +1,4 @@
-//! What the memory store keeps with the versions of a limit.
+//! The memory store's data for the versions of a limit.
 
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::sync::Arc;
@@ -11,19 +11,19 @@ use super::slot::VERSION_BITS;
 use crate::LimitRef;
 use crate::history::{self, History, VERSIONS_MAX, VersionData};
 
-/// The limits that a memory store knows.
+/// The limits registered in a memory store.
 pub(crate) type MemoryRegistry = History<Arc<LimitIdentity>>;
-/// One version of them.
+/// One version of a limit.
 pub(crate) type MemoryVersion = history::LimitVersion<Arc<LimitIdentity>>;
 
-/// A slot names the version that its state is written in.
+/// A slot stores the number of the version with which its state is written.
 const _: () = assert!(VERSIONS_MAX < 1 << VERSION_BITS);
 
-/// What stays the same through all edits of a limit, and at every trust.
+/// What all versions of a limit share: every edit and every trust.
 #[derive(Debug)]
 pub(crate) struct LimitIdentity {
-    /// A limit hashes its keys under random numbers of its own, so that nobody
-    /// outside can aim two keys at one slot, and one key has a slot per limit.
+    /// Each limit hashes its keys with random numbers of its own, so that a client cannot choose two keys that
+    /// share a slot, and a key has a different slot for each limit.
     hash_keys: (u64, u64),
     pub(crate) overflow: Overflow,
 }
@@ -34,8 +34,7 @@ impl LimitIdentity {
         LimitIdentity { hash_keys: (random(), random()), overflow: Overflow::default() }
     }
 
-    /// The key's hash, by SipHash-1-3: the fingerprint *is* the identity, so it
-    /// must not be forgeable.
+    /// The hash of the key, by SipHash-1-3: the fingerprint *is* the identity, so it must not be predictable.
     #[inline]
     pub(crate) fn hash<K: Hash + ?Sized>(&self, key: &K) -> u64 {
         let mut hasher = SipHasher13::new_with_keys(self.hash_keys.0, self.hash_keys.1);
@@ -55,14 +54,14 @@ impl VersionData for Arc<LimitIdentity> {
 }
 
 impl MemoryVersion {
-    /// The meter of a limit whose state is a word.
+    /// The meter, if the state of the limit is a word.
     pub(crate) fn meter(&self) -> Option<&Meter> {
         self.limit.meter()
     }
 }
 
 impl MemoryRegistry {
-    /// The meter of a version that slots are written in.
+    /// The meter of a version that is stored in slots.
     #[inline]
     pub(crate) fn meter(&self, number: u32) -> &Meter {
         self.get(number).meter().expect("only meters keep their state in slots")

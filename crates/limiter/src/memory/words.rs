@@ -1,5 +1,4 @@
-//! Charging limits whose state is one word: in the key's slot, or in the bucket
-//! that keys without a slot share.
+//! Charging limits whose state is one word: in the key's slot, or in the overflow bucket of its limit.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -16,9 +15,9 @@ use super::window_time::{ChargeTime, WindowTime, charged_at};
 use super::{HashedKey, Memory};
 use crate::Clock;
 use crate::charge::TimedCost;
-use crate::history::edits::told_as_found;
+use crate::history::edits::extend_wait_for_stored_trust;
 
-/// What the protocol must know, for one key at one instant.
+/// The rules of the slot protocol for one key at one instant.
 pub(super) struct KeyRules<'a> {
     registry: &'a MemoryRegistry,
     debtors: &'a Debtors,
@@ -34,17 +33,17 @@ impl KeyRules<'_> {
         Debtor { overflow: &self.version.data.overflow, kind: DebtKind::Slot, hash: self.hash }
     }
 
-    /// Now, as a meter sees it.
+    /// The current instant on the clock that a meter uses.
     fn now(&self, meter: &Meter) -> Nanos {
         self.windows.of(meter, self.clock, self.now)
     }
 
-    /// The same for the key's own limit.
+    /// The current instant on the clock that the key's own limit uses.
     fn own_now(&self) -> Nanos {
         self.version.meter().map_or(self.now, |meter| self.now(meter))
     }
 
-    /// The shared bucket as it stands, as an entry of the key.
+    /// The state of the overflow bucket, as an entry of the key.
     fn shared_entry(&self, tag: Tag) -> SlotEntry {
         let entry = self.version.data.overflow.slot.get();
         if entry.is_empty() || entry.is_claim() {
@@ -62,14 +61,14 @@ impl SlotRules for KeyRules<'_> {
         self.registry.is_idle(version, entry.state, |meter| self.now(meter))
     }
 
-    fn adopt(&self, entry: SlotEntry, tag: Tag) -> SlotEntry {
+    fn migrate(&self, entry: SlotEntry, tag: Tag) -> SlotEntry {
         let (version, state) =
-            self.registry.bring_up(entry.tag.version(), entry.state, self.version, |meter| self.now(meter));
+            self.registry.migrate(entry.tag.version(), entry.state, self.version, |meter| self.now(meter));
         SlotEntry { tag: tag.with_version(version), state }
     }
 
-    /// A key that drew on the shared bucket starts as empty as that is, or what
-    /// it drew would be granted twice.
+    /// A key that charged the overflow bucket starts as empty as that bucket; otherwise what it took would be
+    /// granted twice.
     fn first(&self, tag: Tag) -> SlotEntry {
         if self.debtors.may_owe(self.debtor(), self.own_now()) {
             self.shared_entry(tag)
@@ -83,7 +82,7 @@ impl SlotRules for KeyRules<'_> {
     }
 }
 
-/// What the protocol must know of a shared bucket: it starts full.
+/// The rules of the slot protocol for an overflow bucket: it starts full.
 struct SharedRules<'a>(&'a KeyRules<'a>);
 
 impl SlotRules for SharedRules<'_> {
@@ -91,8 +90,8 @@ impl SlotRules for SharedRules<'_> {
         self.0.is_idle(entry)
     }
 
-    fn adopt(&self, entry: SlotEntry, tag: Tag) -> SlotEntry {
-        self.0.adopt(entry, tag)
+    fn migrate(&self, entry: SlotEntry, tag: Tag) -> SlotEntry {
+        self.0.migrate(entry, tag)
     }
 
     fn first(&self, tag: Tag) -> SlotEntry {
@@ -121,23 +120,27 @@ impl<C: Clock> Memory<C> {
         }
     }
 
-    /// The same as of later. Only the arithmetic of the meter knows of the delay:
-    /// slots, neighbours and debts go by the real `now`.
-    pub(super) fn take_word_ahead(&self, key: HashedKey<'_>, ask: TimedCost, now: Nanos) -> LimitDecision {
-        self.take_anywhere(key, &self.rules(key, now), ask)
+    /// [`Memory::take_word`] for a delayed charge. Only the arithmetic of the meter uses the delay: slots,
+    /// neighbours and debts use the real `now`.
+    pub(super) fn take_word_ahead(&self, key: HashedKey<'_>, timed: TimedCost, now: Nanos) -> LimitDecision {
+        self.take_anywhere(key, &self.rules(key, now), timed)
     }
 
-    /// The decision on a charge that may have met another version.
+    /// The decision on a charge whose state may have been stored with another version.
     #[inline(never)]
-    fn decision(&self, settled: SlotUpdate, ask: TimedCost) -> LimitDecision {
-        let SlotUpdate { version, state, when, found } = settled;
+    fn decision(&self, updated: SlotUpdate, timed: TimedCost) -> LimitDecision {
+        let SlotUpdate { version, state, when, found } = updated;
         let meter = self.registry.meter(version);
-        let decision = meter.decision_ahead(state, ask.cost, self.instant(meter, when), ask.delay);
-        if state.is_ok() { decision } else { self.as_found(decision, found, version, ask.cost, when.now) }
+        let decision = meter.decision_ahead(state, timed.cost, self.instant(meter, when), timed.delay);
+        if state.is_ok() {
+            decision
+        } else {
+            self.extend_wait(decision, found, version, timed.cost, when.now)
+        }
     }
 
-    /// The same where the key may have been found at another trust.
-    fn as_found(
+    /// Lengthens the wait of a denial if the key is stored at another trust.
+    fn extend_wait(
         &self,
         decision: LimitDecision,
         found: SlotEntry,
@@ -146,74 +149,74 @@ impl<C: Clock> Memory<C> {
         now: Nanos,
     ) -> LimitDecision {
         let unchanged = || self.registry.unchanged((found.tag.version(), found.state), version);
-        told_as_found(decision, unchanged, cost, now)
+        extend_wait_for_stored_trust(decision, unchanged, cost, now)
     }
 
-    /// When that is, as a meter sees it.
+    /// The time of a charge on the clock that a meter uses.
     fn instant(&self, meter: &Meter, when: ChargeTime) -> Nanos {
         let at = self.windows.of(meter, &self.clock, when.now);
         if meter.windows().is_some() { at.max(when.wall_from) } else { at }
     }
 
-    /// What a charge does to a word.
-    fn charge(&self, version: u32, state: u64, ask: TimedCost, when: ChargeTime) -> Option<u64> {
+    /// The word after a charge, or `None` if it is denied.
+    fn charge(&self, version: u32, state: u64, timed: TimedCost, when: ChargeTime) -> Option<u64> {
         let meter = self.registry.meter(version);
-        meter.charge_ahead(state, ask.cost, self.instant(meter, when), ask.delay)
+        meter.charge_ahead(state, timed.cost, self.instant(meter, when), timed.delay)
     }
 
     #[inline(never)]
-    fn take_anywhere(&self, key: HashedKey<'_>, rules: &KeyRules<'_>, ask: TimedCost) -> LimitDecision {
-        let charge = |version, state, when| self.charge(version, state, ask, when);
-        let settled = loop {
+    fn take_anywhere(&self, key: HashedKey<'_>, rules: &KeyRules<'_>, timed: TimedCost) -> LimitDecision {
+        let charge = |version, state, when| self.charge(version, state, timed, when);
+        let updated = loop {
             match self.probe(key, rules).update(charge) {
-                Ok(settled) => break settled,
+                Ok(updated) => break updated,
                 Err(TableFull) => {
-                    if let Some(settled) = self.take_shared(key, rules, ask) {
-                        break settled;
+                    if let Some(updated) = self.take_shared(key, rules, timed) {
+                        break updated;
                     }
                 }
             }
         };
-        self.decision(settled, ask)
+        self.decision(updated, timed)
     }
 
-    /// Draws on the shared bucket. `None` if the key has got a slot meanwhile:
-    /// then what was drawn is handed back, and the slot decides. A key that gets
-    /// its slot after this sees what was drawn.
+    /// Charges the overflow bucket. `None` if the key has got a slot meanwhile: then the charge is handed back,
+    /// and the slot decides. A key that gets its slot after this starts from the overflow bucket and so sees
+    /// the charge.
     #[cold]
-    fn take_shared(&self, key: HashedKey<'_>, rules: &KeyRules<'_>, ask: TimedCost) -> Option<SlotUpdate> {
+    fn take_shared(&self, key: HashedKey<'_>, rules: &KeyRules<'_>, timed: TimedCost) -> Option<SlotUpdate> {
         self.debtors.count_overflow();
-        let charge = |version, state, when| self.charge(version, state, ask, when);
+        let charge = |version, state, when| self.charge(version, state, timed, when);
         let shared = SharedRules(rules);
-        let settled = shared_bucket(&shared).update(charge).expect("the one slot is its key's own");
-        if settled.state.is_ok() && ask.cost > Cost::ZERO {
-            let charged_at = self.instant(self.registry.meter(settled.version), settled.when);
-            let idle_later = self.registry.idle_later(self.registry.get(settled.version));
-            let full_after = self.decision(settled, ask).reset_after.saturating_add(idle_later);
-            let earliest = settled.when.now.min(rules.wall());
+        let updated = shared_bucket(&shared).update(charge).expect("the only slot is always usable");
+        if updated.state.is_ok() && timed.cost > Cost::ZERO {
+            let charged_at = self.instant(self.registry.meter(updated.version), updated.when);
+            let extra = self.registry.extra_idle_time(self.registry.get(updated.version));
+            let full_after = self.decision(updated, timed).reset_after.saturating_add(extra);
+            let earliest = updated.when.now.min(rules.wall());
             self.debtors.owes(rules.debtor(), charged_at.saturating_add(full_after), earliest);
             if self.probe(key, rules).is_present() {
-                let now = self.clock.now().max(settled.when.now);
+                let now = self.clock.now().max(updated.when.now);
                 shared_bucket(&shared).amend(|version, state, _| {
-                    self.handed_back(key.version, version, state, ask, (charged_at, now))
+                    self.word_after_hand_back(key.version, version, state, timed, (charged_at, now))
                 });
                 return None;
             }
         }
-        Some(settled)
+        Some(updated)
     }
 
-    pub(super) fn peek_word(&self, key: HashedKey<'_>, ask: TimedCost, now: Nanos) -> LimitDecision {
+    pub(super) fn peek_word(&self, key: HashedKey<'_>, timed: TimedCost, now: Nanos) -> LimitDecision {
         let rules = self.rules(key, now);
         let probe = self.probe(key, &rules);
-        let found = probe.look().unwrap_or_else(|| {
-            if probe.has_room() { rules.first(probe.tag) } else { rules.shared_entry(probe.tag) }
+        let found = probe.peek().unwrap_or_else(|| {
+            if probe.has_free_slot() { rules.first(probe.tag) } else { rules.shared_entry(probe.tag) }
         });
-        let entry = probe.adopt(found);
+        let entry = probe.migrate(found);
         let version = entry.tag.version();
         let meter = self.registry.meter(version);
-        let decision = meter.peek_ahead(entry.state, ask.cost, rules.now(meter), ask.delay);
-        self.as_found(decision, found, version, ask.cost, now)
+        let decision = meter.peek_ahead(entry.state, timed.cost, rules.now(meter), timed.delay);
+        self.extend_wait(decision, found, version, timed.cost, now)
     }
 
     pub(super) fn refund_word(&self, key: HashedKey<'_>, cost: Cost, now: Nanos) {
@@ -223,47 +226,47 @@ impl<C: Clock> Memory<C> {
         });
     }
 
-    /// See [`token_bucket::pace`]; `None` for other meters, and where the limit has been edited since: what is reserved
-    /// is time then, of which the new numbers make another number of tokens.
+    /// See [`token_bucket::pace`]; `None` for other meters, and if the limit has been edited since: the delayed
+    /// charges are an amount of time in the state, which is another number of tokens under the new numbers.
     pub(super) fn pace_word(
         &self,
         key: HashedKey<'_>,
         cost: Cost,
-        reserved: u64,
+        delayed: u64,
         now: Nanos,
     ) -> Option<Nanos> {
         let rules = self.rules(key, now);
-        let told = Cell::new(None);
+        let wait = Cell::new(None);
         let act = |version, state, when: ChargeTime| {
             let Meter::TokenBucket(quota) = self.registry.meter(version) else { return None };
             if version != key.version.number {
                 return None;
             }
-            let (wait, next) = token_bucket::pace(state, quota, cost, reserved, when.now);
-            told.set(Some(wait));
+            let (until_held, next) = token_bucket::pace(state, quota, cost, delayed, when.now);
+            wait.set(Some(until_held));
             Some(next)
         };
         if self.probe(key, &rules).update(act).is_err() {
-            shared_bucket(&SharedRules(&rules)).update(act).expect("the one slot is its key's own");
+            shared_bucket(&SharedRules(&rules)).update(act).expect("the only slot is always usable");
         }
-        told.get()
+        wait.get()
     }
 
-    pub(super) fn hand_back_word(&self, key: HashedKey<'_>, ask: TimedCost, at: Nanos, now: Nanos) {
+    pub(super) fn hand_back_word(&self, key: HashedKey<'_>, timed: TimedCost, at: Nanos, now: Nanos) {
         self.amend(key, now, |version, state| {
             let at = charged_at(self.registry.meter(version), &self.clock, at);
-            self.handed_back(key.version, version, state, ask, (at, now))
+            self.word_after_hand_back(key.version, version, state, timed, (at, now))
         });
     }
 
-    /// A word without a charge that was made at one instant, as its meter saw it,
-    /// under one version, and is handed back at another under another.
-    fn handed_back(
+    /// The word without a charge that was made with version `charged` at `charged_at` (on the clock of its
+    /// meter), and is handed back at `now` in a word of another version.
+    fn word_after_hand_back(
         &self,
         charged: &MemoryVersion,
         version: u32,
         state: u64,
-        ask: TimedCost,
+        timed: TimedCost,
         (charged_at, now): (Nanos, Nanos),
     ) -> u64 {
         if !self.registry.keeps_tokens(charged, self.registry.get(version)) {
@@ -271,11 +274,11 @@ impl<C: Clock> Memory<C> {
         }
         let meter = self.registry.meter(version);
         let now = self.windows.of(meter, &self.clock, now);
-        meter.hand_back(state, ask.cost, meter.as_of(charged_at, ask.delay), now)
+        meter.hand_back(state, timed.cost, meter.as_of(charged_at, timed.delay), now)
     }
 
-    /// Gives something back to the key's own slot or to the bucket it drew on. A
-    /// key that has neither is idle: there is nothing to give back to.
+    /// Gives something back to the key's own slot or to the overflow bucket it charged. A key that has neither
+    /// is idle, and there is nothing to give back to.
     fn amend(&self, key: HashedKey<'_>, now: Nanos, act: impl Fn(u32, u64) -> u64) {
         let rules = self.rules(key, now);
         let act = |version, state, _| act(version, state);
@@ -302,7 +305,7 @@ impl<C: Clock> Memory<C> {
             tag: Tag::new(key.hash, key.version.number),
             now: rules.now,
             rules,
-            ledger: &self.table.ledger,
+            counters: &self.table.counters,
         }
     }
 }
@@ -318,7 +321,7 @@ impl SlotWindow for OneSlot<'_> {
     }
 }
 
-/// The bucket that keys without a slot share, as a key that is the same for all.
+/// The overflow bucket of a limit, as a key that is the same for all.
 fn shared_bucket<'a>(rules: &'a SharedRules<'a>) -> Probe<'a, OneSlot<'a>, SharedRules<'a>> {
     let overflow = &rules.0.version.data.overflow;
     Probe {
@@ -326,6 +329,6 @@ fn shared_bucket<'a>(rules: &'a SharedRules<'a>) -> Probe<'a, OneSlot<'a>, Share
         tag: Tag::new(0, rules.0.version.number),
         now: rules.0.now,
         rules,
-        ledger: &overflow.ledger,
+        counters: &overflow.counters,
     }
 }

@@ -1,13 +1,13 @@
-//! A store on the workbench: short words for what the checks do with it.
+//! A store under test, with short methods for what the checks do.
 
 use super::{Charge, Harness, Store};
 use crate::{
     Carry, Cost, Intent, Limit, LimitDecision, LimitRef, LogQuota, Nanos, Quota, Verdict, WindowQuota,
 };
 
-/// When the checks begin: the start of a minute.
+/// The instant at which the checks begin: the start of a minute.
 pub(super) const START: Nanos = Nanos::from_secs(1_800_000_000);
-/// Enough keys for every check that is not about too many.
+/// Enough keys for every check that does not need too many.
 pub(super) const ROOMY: usize = 10_000;
 
 /// `millis` after the start.
@@ -15,7 +15,7 @@ pub(super) fn at(millis: u64) -> Nanos {
     START.saturating_add(Nanos::from_millis(millis))
 }
 
-/// `nanos` after the start, rounded up to a microsecond, which every store sees.
+/// `nanos` after the start, rounded up to a microsecond, the resolution of every store.
 pub(super) fn at_nanos(nanos: u64) -> Nanos {
     START.saturating_add(Nanos::new(nanos.next_multiple_of(1_000)))
 }
@@ -36,7 +36,7 @@ pub(super) fn sliding_log(limit: u32, window: Nanos) -> Limit {
     LogQuota::new(limit, window).expect("the suite's quotas are in range").into()
 }
 
-/// One limit of each algorithm, all of 10 a minute.
+/// One limit of each algorithm, each of 10 per minute.
 pub(super) fn ten_a_minute() -> [Limit; 4] {
     [
         bucket(10, Nanos::MINUTE, 10),
@@ -46,7 +46,7 @@ pub(super) fn ten_a_minute() -> [Limit; 4] {
     ]
 }
 
-/// One limit of each algorithm, all of 10 an hour, the bucket first.
+/// One limit of each algorithm, each of 10 per hour, the bucket first.
 pub(super) fn ten_an_hour() -> [Limit; 4] {
     [
         bucket(10, Nanos::HOUR, 10),
@@ -75,7 +75,7 @@ impl<'h, H: Harness> Bench<'h, H> {
     }
 
     pub(super) fn edit(&self, name: &str, limit: Limit, carry: Carry, now: Nanos) -> LimitRef {
-        self.store.limit(name, limit, carry, now).expect("a new store has room for limits")
+        self.store.limit(name, limit, carry, now).expect("a new store can hold limits")
     }
 
     pub(super) fn store(&self) -> &H::Store {
@@ -88,7 +88,7 @@ impl<'h, H: Harness> Bench<'h, H> {
 
     pub(super) fn charge(&self, intent: Intent, charges: &[Charge<'_>], now: Nanos) -> Verdict {
         let answer = self.harness.run(self.store.charge(intent, charges, now));
-        let verdict = answer.expect("the store is there during the suite");
+        let verdict = answer.expect("the store is available during the suite");
         assert_eq!(verdict.decisions.len(), charges.len(), "one decision a charge");
         for decision in &verdict.decisions {
             assert!(decision.remaining <= decision.limit, "more left than there is: {decision:?}");

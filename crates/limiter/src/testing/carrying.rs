@@ -1,11 +1,11 @@
-//! Editing a limit under way.
+//! Editing a limit in use.
 
 use super::Harness;
 use super::bench::{Bench, START, at, bucket, fixed_window, sliding_log, sliding_window};
 use crate::{Carry, Limit, Nanos};
 
-/// The same edit of each algorithm, and what it leaves of 10 when 7 are used and
-/// the limit becomes 20, or 5: a bucket keeps its tokens, a window its counts.
+/// The same edit of each algorithm, and what is left of 10 when 7 are used and the limit becomes 20, or 5: a
+/// bucket keeps its tokens, a window its counts.
 type Edit = (fn(u32) -> Limit, [(Carry, u32, u32); 3]);
 
 fn edits_of_each() -> [Edit; 4] {
@@ -42,7 +42,7 @@ pub(super) fn edits_at_their_time<H: Harness>(harness: &H) {
     let slow = bucket(1, Nanos::SECOND, 1_000);
     let limit = bench.limit("edited", fast);
     let _ = bench.take(&limit, b"key", 1_000, START);
-    // One second of the fast rate; the key itself comes back much later.
+    // One second at the fast rate; the key itself comes back much later.
     bench.edit("edited", slow, Carry::AsIs, at(1_000));
     let back_to_fast = bench.edit("edited", fast, Carry::AsIs, at(11_000));
     assert_eq!(bench.left(&back_to_fast, b"key", at(12_000)), 100 + 10 + 100);

@@ -1,4 +1,4 @@
-//! One limit, one key: what is admitted, and what is told.
+//! One limit and one key: what is admitted, and what the decisions contain.
 
 use super::Harness;
 use super::bench::{Bench, START, at, at_nanos, bucket, sliding_log, sliding_window, ten_a_minute};
@@ -26,7 +26,7 @@ pub(super) fn exact_refill<H: Harness>(harness: &H) {
         assert_eq!(bench.drain(&limit, b"key", 6, START), 5);
         let mut taken = 0;
         for token in 1..=40_u64 {
-            // What a second's worth of refill has given by then, to the microsecond.
+            // What the refill has added by then, to the microsecond.
             let now = at_nanos((token * Nanos::SECOND.get()).div_ceil(rate));
             let due = now.saturating_sub(START).get() as u128 * rate as u128 / 1_000_000_000;
             let due = due as u64 - taken;

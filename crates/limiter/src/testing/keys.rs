@@ -67,18 +67,18 @@ pub(super) fn flood_refills_nobody<H: Harness>(harness: &H) {
     }
 }
 
-/// A key that found no room, then found some, has one budget and not two.
+/// A key that first went to the overflow bucket and then got a slot has one budget, not two.
 pub(super) fn overflow_is_not_granted_twice<H: Harness>(harness: &H) {
     let bench = Bench::with_keys(harness, 1);
     let brief = bench.limit("brief", bucket(1, Nanos::SECOND, 1));
     let limit = bench.limit("limit", bucket(1, Nanos::HOUR, 5));
-    // Take every slot for a second, then let a key of the slow limit come.
+    // Use every slot for a second, then charge a key of the slow limit.
     for stranger in 0..500_u32 {
         let _ = bench.take(&brief, &stranger.to_le_bytes(), 1, START);
     }
     let before = bench.drain(&limit, b"key", 10, START);
     assert!(before <= 5);
-    // Now there is room again.
+    // Now there are free slots again.
     let after = bench.drain(&limit, b"key", 10, at(2_000));
     assert_eq!(before + after, 5, "granted twice");
 }

@@ -1,4 +1,4 @@
-//! The conformance suite: what every [`Store`] must do, as tests to run on yours.
+//! The conformance suite: checks that every [`Store`] must pass, to run on your own.
 //!
 //! ```
 //! use std::future::Future;
@@ -11,7 +11,8 @@
 //!     type Store = Memory<ManualClock>;
 //!
 //!     fn store(&self, max_keys: usize) -> Self::Store {
-//!         Memory::with_clock(MemoryOptions { max_keys, ..MemoryOptions::default() }, ManualClock::default())
+//!         let options = MemoryOptions { max_keys, ..MemoryOptions::default() };
+//!         Memory::with_clock(options, ManualClock::default()).expect("the memory can be allocated")
 //!     }
 //!
 //!     fn run<F: Future>(&self, future: F) -> F::Output {
@@ -22,15 +23,14 @@
 //! conformance(&InMemory);
 //! ```
 //!
-//! A check that fails panics and says what it found. Every instant the suite
-//! uses is a whole number of microseconds.
+//! A check that fails panics with what it found. Every instant in the suite is a whole number of microseconds.
 
 mod bench;
 mod carrying;
 mod deciding;
+mod delayed;
 mod keys;
 mod random;
-mod reserving;
 mod together;
 mod trusting;
 
@@ -39,25 +39,25 @@ use std::future::Future;
 use crate::now_or_later::ready;
 use crate::{Charge, Store};
 
+#[doc(hidden)]
 pub use random::Random;
 
-/// How the suite makes stores and runs their futures.
+/// How the suite creates stores and runs their futures.
 pub trait Harness: Sync {
     /// The store under test.
     type Store: Store;
 
-    /// A new, empty store that goes by the `now` of each call, and keeps about
-    /// `max_keys` keys if it is bounded.
+    /// A new, empty store that uses the `now` of each call, and keeps about `max_keys` keys if it is bounded.
     fn store(&self, max_keys: usize) -> Self::Store;
 
-    /// Runs a future to its end; called from several threads at once.
+    /// Runs a future to completion; called from several threads at once.
     fn run<F: Future>(&self, future: F) -> F::Output;
 }
 
 /// For stores that never wait: polls once.
 ///
 /// # Panics
-/// When the future does wait.
+/// The future is pending.
 pub fn block_on_ready<F: Future>(future: F) -> F::Output {
     ready(future)
 }
@@ -65,7 +65,7 @@ pub fn block_on_ready<F: Future>(future: F) -> F::Output {
 /// Runs every check on fresh stores.
 ///
 /// # Panics
-/// When one of them fails.
+/// A check fails.
 pub fn conformance<H: Harness>(harness: &H) {
     for (name, check) in checks::<H>() {
         eprintln!("conformance: {name}");
@@ -100,12 +100,12 @@ fn checks<H: Harness>() -> Vec<Check<H>> {
         ("alternating trust admits no more than the most trust", trusting::alternating),
         ("an edit reaches keys at any trust", trusting::edits),
         ("the retry promise is kept across a change of trust", trusting::retry_promise),
-        ("what is reserved nobody else gets", reserving::denies_others),
-        ("places in a queue are exact", reserving::exact_places),
-        ("a place given up was never taken", reserving::handed_back),
-        ("a place given up moves nobody", reserving::handed_back_from_the_middle),
-        ("places are taken together or not at all", reserving::all_or_nothing),
-        ("a charge as of later makes it later for nobody", reserving::time_stays),
+        ("a delayed charge denies others", delayed::denies_others),
+        ("places in a queue are exact", delayed::exact_places),
+        ("a place given up was never taken", delayed::handed_back),
+        ("a place given up moves no other", delayed::handed_back_from_the_middle),
+        ("places are taken together or not at all", delayed::all_or_nothing),
+        ("a delayed charge delays no other", delayed::time_stays),
         ("hostile keys are told apart", keys::hostile_keys),
         ("limits are told apart", keys::limits_apart),
         ("a flood of keys refills nobody", keys::flood_refills_nobody),

@@ -1,15 +1,14 @@
-//! The one source of chance for tests, simulations, fuzzers and benchmarks: a seed, and all that
-//! follows from it.
+//! The source of randomness for tests, simulations, fuzzers and benchmarks, determined by a seed.
 
-/// A generator of numbers (xoshiro256**), seeded by splitmix64. A seed gives the same numbers for ever:
-/// seeds of runs that failed are kept.
+/// A random number generator (xoshiro256**), seeded by splitmix64. A seed must always give the same numbers,
+/// because seeds of failed runs are kept.
 #[derive(Clone, Debug)]
 pub struct Random {
     state: [u64; 4],
 }
 
 impl Random {
-    /// The numbers that follow from `seed`.
+    /// The generator for a seed.
     pub fn new(seed: u64) -> Random {
         let mut mixed = seed;
         let state = std::array::from_fn(|_| {
@@ -31,19 +30,22 @@ impl Random {
         result
     }
 
-    /// A number from `least` to `most`, both included.
+    /// A number from `least` to `most`, both inclusive.
+    ///
+    /// # Panics
+    /// The range is empty.
     pub fn between(&mut self, least: u64, most: u64) -> u64 {
-        debug_assert!(least <= most, "an empty range");
+        assert!(least <= most, "an empty range: {least} to {most}");
         let width = u128::from(most - least) + 1;
         least + ((u128::from(self.bits()) * width) >> 64) as u64
     }
 
-    /// A number below `end`; zero if there is none.
+    /// A number below `end`; zero if `end` is zero.
     pub fn below(&mut self, end: u64) -> u64 {
         ((u128::from(self.bits()) * u128::from(end)) >> 64) as u64
     }
 
-    /// The place of one of so many; zero if there are none.
+    /// An index into a slice of this length; zero if it is empty.
     pub fn index(&mut self, len: usize) -> usize {
         self.below(len as u64) as usize
     }
@@ -53,28 +55,28 @@ impl Random {
         (self.bits() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// True once in so many times.
+    /// True with a probability of one in `times`.
     pub fn once_in(&mut self, times: u64) -> bool {
         self.below(times) == 0
     }
 
-    /// True so many times in a thousand.
+    /// True with a probability of `per_mille` thousandths.
     pub fn chance(&mut self, per_mille: u64) -> bool {
         self.between(1, 1_000) <= per_mille
     }
 
-    /// One of them.
+    /// One of the items.
     ///
     /// # Panics
-    /// If there is none.
+    /// There is none.
     pub fn pick<'a, T>(&mut self, of: &'a [T]) -> &'a T {
         &of[self.index(of.len())]
     }
 
-    /// About `mean` on the average, and now and then much longer: a whole number of microseconds in
-    /// nanoseconds, as waits between independent arrivals are.
+    /// A wait between independent arrivals, in nanoseconds: a whole number of microseconds, `mean` on average,
+    /// and now and then much longer.
     pub fn wait_about(&mut self, mean_micros: u64) -> u64 {
-        // The sum of a geometric number of halves: cheap, whole, and long in the tail.
+        // The sum of a geometrically distributed number of terms: cheap, whole, and with a long tail.
         let mut wait = self.between(0, mean_micros);
         while self.chance(500) {
             wait += self.between(0, mean_micros);

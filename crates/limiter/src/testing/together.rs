@@ -1,4 +1,4 @@
-//! Several limits as one: all or nothing, also when many race.
+//! Several limits charged as one: all or none, also when threads race.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -47,7 +47,7 @@ pub(super) fn all_or_nothing_in_a_race<H: Harness>(harness: &H) {
                 let (bench, limits, admitted) = (&bench, &limits, &admitted);
                 scope.spawn(move || {
                     for turn in 0..40 {
-                        // Each thread asks in an order of its own.
+                        // Each thread charges in an order of its own.
                         let charges = [0, 1, 2].map(|i| {
                             let limit = &limits[((i + thread + turn) % 3) as usize];
                             Charge::new(limit, b"shared", Cost::ONE)
@@ -60,7 +60,7 @@ pub(super) fn all_or_nothing_in_a_race<H: Harness>(harness: &H) {
             }
         });
         let admitted = admitted.into_inner();
-        // A race may deny what is just being handed back; so some may be left.
+        // A race may deny a charge while another is being handed back, so some tokens may be left.
         assert!(admitted <= 60, "round {round}: {admitted} admitted of 60");
         let rest = bench.drain(&limits[1], b"shared", 100, at(40));
         assert_eq!(admitted + rest, 60, "round {round}: a charge was lost or granted twice");

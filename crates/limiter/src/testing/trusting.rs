@@ -28,7 +28,7 @@ pub(super) fn scaled<H: Harness>(harness: &H) {
     assert_eq!(bench.drain(&trusted, b"key", 100, at(2_000)), 30, "15 a second");
 }
 
-/// What one trust has used, the others have too, there and back again.
+/// What is used at one trust is used at every other, back and forth.
 pub(super) fn one_state<H: Harness>(harness: &H) {
     for (index, limit) in ten_an_hour().into_iter().enumerate() {
         let bench = Bench::new(harness);
@@ -43,7 +43,7 @@ pub(super) fn one_state<H: Harness>(harness: &H) {
         assert_eq!(bench.drain(&limit, b"key", 20, START), 1, "{limit:?}");
         assert_eq!(bench.left(&trusted, b"key", START), if is_bucket { 0 } else { 10 }, "{limit:?}");
         assert_eq!(bench.left(&trusted, b"unseen", START), 20, "{limit:?}: who was never seen is full");
-        // More than the limit holds is cut to it.
+        // More than the limit holds is capped.
         let _ = bench.take(&trusted, b"other", 1, START);
         assert_eq!(bench.left(&limit, b"other", START), if is_bucket { 10 } else { 9 }, "{limit:?}");
         let _ = bench.take(&trusted, b"other", 15, START);
@@ -54,7 +54,7 @@ pub(super) fn one_state<H: Harness>(harness: &H) {
     }
 }
 
-/// Asking, or being denied, at another trust leaves a key as it was.
+/// A peek or a denial at another trust leaves a key unchanged.
 pub(super) fn asking_changes_nothing<H: Harness>(harness: &H) {
     for limit in ten_an_hour() {
         let bench = Bench::new(harness);
@@ -69,8 +69,8 @@ pub(super) fn asking_changes_nothing<H: Harness>(harness: &H) {
     }
 }
 
-/// A full bucket holds what it holds; one that was full for long enough is full
-/// at every trust, like one that was never used.
+/// A full bucket holds no more at a higher trust; one that was full for long enough is full at every trust,
+/// like one that was never used.
 pub(super) fn full_at_less<H: Harness>(harness: &H) {
     let bench = Bench::new(harness);
     let limit = bench.limit("full", bucket(10, Nanos::SECOND, 20));
@@ -83,16 +83,15 @@ pub(super) fn full_at_less<H: Harness>(harness: &H) {
     assert_eq!(denied.wait(), Some(Nanos::SECOND), "a denial leaves it as it is");
     assert_eq!((denied.remaining, denied.reset_after), (30, Nanos::SECOND));
     assert!(bench.take(&trusted, b"key", 40, at(3_000)).is_allowed(), "as full as a new one");
-    // Given back is no more than was taken.
+    // A refund gives back no more than was taken.
     let _ = bench.take(&limit, b"back", 5, START);
     let _ = bench.refund(&limit, b"back", 100, START);
     assert_eq!(bench.left(&trusted, b"back", START), 20);
     assert_eq!(bench.left(&trusted, b"back", at(2_000)), 40);
 }
 
-/// Somebody who is trusted in turns more and less, and takes all there is, is
-/// admitted no more over any time than the most trust allows. Meanwhile others
-/// come, for whom whatever is idle makes way.
+/// A key whose trust alternates and that takes everything it can is admitted no more, over any time, than the
+/// highest trust allows. Meanwhile other keys come, which replace idle ones.
 pub(super) fn alternating<H: Harness>(harness: &H) {
     let limits = [
         bucket(10, Nanos::SECOND, 20),
@@ -128,7 +127,7 @@ pub(super) fn alternating<H: Harness>(harness: &H) {
     }
 }
 
-/// From each charge to each later one no more than a limit allows.
+/// From each charge to each later one, no more than a limit allows.
 fn check_all(limit: &Limit, admitted: &[(Nanos, u64)]) {
     let within = |from: u64, to: u64| -> u64 {
         admitted.iter().filter(|(at, _)| (from..=to).contains(&at.get())).map(|(_, cost)| cost).sum()
@@ -140,7 +139,7 @@ fn check_all(limit: &Limit, admitted: &[(Nanos, u64)]) {
                 for (first, _) in admitted.iter().filter(|(first, _)| first.get() <= last) {
                     let (tokens, nanos) =
                         (u128::from(quota.rate().tokens()), u128::from(quota.rate().nanos()));
-                    // Each change of trust is a change of the clock, by less than a nanosecond.
+                    // Each change of trust may shift the clock by less than a nanosecond.
                     let elapsed = u128::from(last - first.get()) + admitted.len() as u128;
                     let most = u128::from(quota.capacity()) + elapsed * tokens / nanos;
                     let found = within(first.get(), last);
@@ -173,12 +172,12 @@ pub(super) fn edits<H: Harness>(harness: &H) {
     let trusted = bench.variant(&old, 100);
     let _ = bench.take(&trusted, b"key", 200, START);
     let _ = bench.take(&trusted, b"other", 200, START);
-    // Two seconds at 15 a second; in proportion, 15 of 100; then four at 3.
+    // Two seconds at 15 per second; in proportion, 15 of 100; then four at 3.
     let new = bench.edit("edited", bucket(2, Nanos::SECOND, 50), Carry::Proportional, at(2_000));
     assert_eq!(bench.left(&bench.variant(&new, 100), b"key", at(6_000)), 15 + 12);
     assert_eq!(bench.left(&new, b"other", at(6_000)), 15 + 12);
     assert_eq!(bench.left(&new, b"unseen", at(6_000)), 50);
-    // A request from before the edit, at a trust that is not known since.
+    // A request from before the edit, at a trust that has not been used since.
     let _ = bench.take(&new, b"key", 7, at(6_000));
     let late = bench.take(&bench.variant(&old, 30), b"key", 1, at(6_000));
     assert!(late.is_allowed() && late.limit <= 100, "{late:?}");
@@ -199,8 +198,7 @@ pub(super) fn edits<H: Harness>(harness: &H) {
     }
 }
 
-/// Whoever waits as long as told is admitted, at whatever trust the key was
-/// charged before.
+/// A request that waits as long as it was told is admitted, whatever the trust of the key's last charge.
 pub(super) fn retry_promise<H: Harness>(harness: &H) {
     for limit in ten_a_minute() {
         for (before, after) in [(0, 100), (100, 0), (30, 31), (100, 99)] {

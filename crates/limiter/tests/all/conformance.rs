@@ -5,7 +5,7 @@ use std::future::Future;
 use tidegate::testing::{Harness, block_on_ready, conformance};
 use tidegate::{ManualClock, Memory, MemoryOptions};
 
-/// Stores whose logs are as tightly bounded as their slots.
+/// Stores whose logs are bounded as tightly as their slots.
 struct InMemory;
 
 impl Harness for InMemory {

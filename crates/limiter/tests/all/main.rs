@@ -1,4 +1,5 @@
-//! The limiter as programs use it. What needs a process, or the machine, to itself has a binary of its own.
+//! The limiter as programs use it. Tests that need a process or the machine for themselves are separate
+//! binaries.
 
 mod any_store;
 mod conformance;

@@ -1,4 +1,4 @@
-//! Waiting for tokens, on a clock that only moves when told.
+//! Waiting for tokens, on a clock that only moves by hand.
 
 use std::future::Future;
 use std::pin::pin;
@@ -79,7 +79,7 @@ async fn a_keyed_limiter_waits_for_its_own_key_and_is_woken_by_the_clock() {
     assert_eq!(clock.now().saturating_sub(start), Nanos::SECOND);
 }
 
-/// A clock whose naps end when they have hardly begun.
+/// A clock whose sleeps end too early.
 #[derive(Clone)]
 struct Restless(ManualClock);
 

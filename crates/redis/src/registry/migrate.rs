@@ -14,7 +14,7 @@
 
 use std::sync::Arc;
 
-use tidegate::history::edits::{Edit, retrust_word};
+use tidegate::history::edits::{Edit, carry_word_to_trust};
 use tidegate::history::scaled;
 use tidegate::{Algorithm, Carry, Cost, Limit, Meter, Nanos};
 use tidegate_core::sliding_log::Log;
@@ -192,7 +192,7 @@ fn lesser(limit: &Limit, state: State, other: impl FnOnce() -> State) -> State {
 /// A state at another trust: a bucket keeps its tokens, a window or a log what it counted.
 fn retrust(state: State, from: &Limit, to: &Limit, now: Nanos) -> State {
     match state {
-        State::Word(word) => State::Word(retrust_word(from, word, to, |_| now)),
+        State::Word(word) => State::Word(carry_word_to_trust(from, word, to, |_| now)),
         State::Log(log) => State::Log(log),
     }
 }

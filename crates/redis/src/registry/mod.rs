@@ -71,7 +71,7 @@ impl LimitRegistry {
     /// What is known of a limit that was named here, or of one that nobody has named.
     pub(crate) fn version(&self, limit: &LimitRef) -> Arc<RedisVersion> {
         if limit.id() == AD_HOC {
-            Arc::new(RedisVersion::alone(limit.clone(), VersionNames::ad_hoc(*limit.limit())))
+            Arc::new(RedisVersion::standalone(limit.clone(), VersionNames::ad_hoc(*limit.limit())))
         } else {
             self.history.get(limit.id()).clone()
         }
@@ -79,7 +79,7 @@ impl LimitRegistry {
 
     /// How much longer than until it is full a state of a version is kept: see [`crate::BucketEntry::spare`].
     pub(crate) fn spare(&self, version: &RedisVersion) -> Nanos {
-        self.history.idle_later(version)
+        self.history.extra_idle_time(version)
     }
 }
 

@@ -1,7 +1,7 @@
 //! What a server's answer means, worked out by the arithmetic of core.
 
 use smallvec::SmallVec;
-use tidegate::history::edits::told_as_found;
+use tidegate::history::edits::extend_wait_for_stored_trust;
 use tidegate::{Cost, Limit, LimitDecision, Nanos, Outcome};
 use tidegate_core::LogQuota;
 
@@ -94,11 +94,11 @@ impl Replay<'_> {
                 meter.peek_ahead(*word, entry.cost, self.at, entry.delay)
             }
             (Limit::Log(quota), State::Log(log)) => {
-                log_decision(quota, log, entry.cost, as_of(entry, self.at)).told_ahead(entry.delay)
+                log_decision(quota, log, entry.cost, as_of(entry, self.at)).seen_earlier_by(entry.delay)
             }
             _ => unreachable!("a state is of its limit's kind"),
         };
-        told_as_found(decision, || self.asking.asked[index].unchanged, entry.cost, self.at)
+        extend_wait_for_stored_trust(decision, || self.asking.asked[index].unchanged, entry.cost, self.at)
     }
 
     fn refuses(&self, index: usize, decision: &LimitDecision) -> bool {
@@ -192,7 +192,7 @@ impl Replay<'_> {
                     return (self.look(index, state), None);
                 }
                 let next = log_after(quota, log, entry.cost, at);
-                let decision = log_decision(quota, &next, Cost::ZERO, at).told_ahead(entry.delay);
+                let decision = log_decision(quota, &next, Cost::ZERO, at).seen_earlier_by(entry.delay);
                 (decision, Some(State::Log(next)))
             }
             _ => unreachable!("a state is of its limit's kind"),

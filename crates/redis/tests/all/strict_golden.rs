@@ -71,7 +71,7 @@ fn case(random: &mut Random, number: u64) -> Case {
             spare: limit
                 .meter()
                 .filter(|_| number.is_multiple_of(2))
-                .map_or(Nanos::ZERO, |meter| meter.idle_later(limit.capacity())),
+                .map_or(Nanos::ZERO, |meter| meter.extra_idle_time(limit.capacity())),
             charged_at,
             brought: None,
         });

@@ -269,7 +269,7 @@ impl Node {
     ) -> NowOrLater<'_, Result<Decision, AdHocError>> {
         let began = self.clock().now();
         let answer = self.limiter.check_ad_hoc(request, began);
-        let decided = answer.map(|answer| Ok(self.limiter.tell_ad_hoc(&answer?)));
+        let decided = answer.map(|answer| Ok(self.limiter.ad_hoc_decision(&answer?)));
         self.measured(origin, decided, began, |decided| decided.as_ref().ok())
     }
 
@@ -310,7 +310,7 @@ impl Node {
     /// When its numbers are not a valid limit.
     pub fn peek_ad_hoc(&self, request: &AdHocRequest<'_>) -> NowOrLater<'_, Result<Decision, AdHocError>> {
         let answer = self.limiter.peek_ad_hoc(request, self.clock().now());
-        answer.map(|answer| Ok(self.limiter.tell_ad_hoc(&answer?)))
+        answer.map(|answer| Ok(self.limiter.ad_hoc_decision(&answer?)))
     }
 
     /// Refunds tokens to an ad hoc bucket.
@@ -319,7 +319,7 @@ impl Node {
     /// When its numbers are not a valid limit.
     pub fn refund_ad_hoc(&self, request: &AdHocRequest<'_>) -> NowOrLater<'_, Result<Decision, AdHocError>> {
         let answer = self.limiter.refund_ad_hoc(request, self.clock().now());
-        answer.map(|answer| Ok(self.limiter.tell_ad_hoc(&answer?)))
+        answer.map(|answer| Ok(self.limiter.ad_hoc_decision(&answer?)))
     }
 
     /// Passes on a result and measures it when it is there; `decision` finds the decision in it, if it has one.

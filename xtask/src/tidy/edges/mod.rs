@@ -1,7 +1,7 @@
-//! Which crate of the workspace may use which.
+//! Which crate of the workspace may depend on which.
 //!
 //! core ← policy ← limiter ← { tower, redis } ← sim ← server: each may also use anything to its
-//! left, tower and redis do not know each other, and nothing imports the server.
+//! left, tower and redis do not depend on each other, and no crate depends on the server.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use cargo_metadata::MetadataCommand;
 
 use super::{TidyError, TidyProblem};
 
-/// Each crate, and the crates it may use, be it to run, to build or to test.
+/// Each crate, and the crates it may depend on, including build and dev dependencies.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("tidegate-core", &[]),
     ("tidegate-policy", &["tidegate-core"]),
@@ -37,19 +37,19 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("xtask", &[]),
 ];
 
-const HOME: &str = "xtask/src/tidy/edges.rs";
-const WHY: &str = "the order of the crates keeps each of them usable and understandable alone";
+const HOME: &str = "xtask/src/tidy/edges/mod.rs";
+const WHY: &str = "with a fixed order of crates, each can be used and understood without those after it";
 
-/// A package of the workspace, as far as this check cares.
+/// What this check needs of a package of the workspace.
 #[derive(Debug)]
 pub struct Package {
     /// Its name.
     pub name: String,
     /// Its manifest, relative to the root.
     pub manifest: String,
-    /// The manifest's text, to find the line to point at.
+    /// The text of the manifest, to find the line of a dependency.
     pub text: String,
-    /// The names of all it depends on, whatever for.
+    /// The names of all its dependencies, of every kind.
     pub uses: Vec<String>,
 }
 
@@ -67,13 +67,13 @@ pub fn packages(root: &Path) -> Result<Vec<Package>, TidyError> {
     metadata.packages.into_iter().map(read).collect()
 }
 
-/// Finds crates that are not in the table, and uses that the table does not allow.
+/// Finds crates that are not in the table, and dependencies that the table does not allow.
 pub fn check(packages: &[Package]) -> Vec<TidyProblem> {
     let mut problems = Vec::new();
     for package in packages {
         let name = &package.name;
         let Some((_, allowed)) = ALLOWED.iter().find(|(known, _)| known == name) else {
-            let what = format!("the crate `{name}` has no place in the order");
+            let what = format!("the crate `{name}` is not in the order of crates");
             let fix = format!("add it to the table in {HOME} and to ARCHITECTURE.md");
             problems.push(TidyProblem::new(&package.manifest, 1, what, WHY, fix));
             continue;
@@ -85,7 +85,7 @@ pub fn check(packages: &[Package]) -> Vec<TidyProblem> {
                 continue;
             }
             let what = format!("`{name}` depends on `{used}`");
-            let fix = format!("move the code to where both can use it, or change the order in {HOME}");
+            let fix = format!("move the code to a crate that both may use, or change the order in {HOME}");
             problems.push(TidyProblem::new(&package.manifest, line_of(&package.text, used), what, WHY, fix));
         }
     }

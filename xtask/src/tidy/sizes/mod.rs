@@ -1,4 +1,4 @@
-//! Files and functions stay small enough to read in one go. Tests count like all other code.
+//! Files and functions have a maximum length. Tests count like all other code.
 
 use proc_macro2::{Delimiter, TokenTree};
 
@@ -6,20 +6,20 @@ use super::TidyProblem;
 use super::exceptions::{Exception, HOME};
 use super::source::{SourceFile, as_group, each_level, is_word, item_end, line};
 
-/// No file may be longer, and there are no exceptions.
+/// The absolute maximum of a file, without exceptions.
 const FILE_CEILING: usize = 600;
 const FILE_LINES: usize = 400;
 const FUNCTION_LINES: usize = 70;
 
-const WHY: &str = "what does not fit the head is not reviewed";
+const WHY: &str = "long code is hard to read and to review";
 const RATCHET: &str = "the list of exceptions only shrinks";
 
-/// Finds what is too long, and exceptions that are not, or no longer, deserved.
+/// Finds code that is too long, and exceptions that are not needed, or no longer.
 pub fn check(sources: &[SourceFile], exceptions: &[Exception]) -> Vec<TidyProblem> {
     let things: Vec<Thing<'_>> = sources.iter().flat_map(Thing::all_in).collect();
     let long = things.iter().filter(|thing| thing.lines > thing.limit());
-    let judged = long.filter_map(|thing| thing.judge(exceptions));
-    judged.chain(exceptions.iter().filter_map(|entry| judge_entry(entry, &things))).collect()
+    let too_long = long.filter_map(|thing| thing.problem(exceptions));
+    too_long.chain(exceptions.iter().filter_map(|entry| entry_problem(entry, &things))).collect()
 }
 
 /// A file, or a function in it.
@@ -55,27 +55,27 @@ impl Thing<'_> {
         }
     }
 
-    fn is_meant_by(&self, entry: &Exception) -> bool {
+    fn matches(&self, entry: &Exception) -> bool {
         entry.file == self.file && entry.function == self.function.as_deref()
     }
 
-    /// What is wrong with this thing, known to be longer than its limit.
-    fn judge(&self, exceptions: &[Exception]) -> Option<TidyProblem> {
+    /// The problem with this thing, which is longer than its limit; `None` if it is an exception.
+    fn problem(&self, exceptions: &[Exception]) -> Option<TidyProblem> {
         let (name, lines) = (self.name(), self.lines);
         if self.function.is_none() && lines > FILE_CEILING {
             let what = format!("{name} of {lines} lines, the ceiling is {FILE_CEILING}");
-            let fix = "split it by reasons to change; the ceiling has no exceptions";
+            let fix = "split it by responsibility; the ceiling has no exceptions";
             return Some(TidyProblem::new(self.file, self.line, what, WHY, fix));
         }
-        match exceptions.iter().find(|entry| self.is_meant_by(entry)) {
+        match exceptions.iter().find(|entry| self.matches(entry)) {
             None => {
                 let what = format!("{name} of {lines} lines, the limit is {}", self.limit());
-                let fix = "split it by reasons to change";
+                let fix = "split it by responsibility";
                 Some(TidyProblem::new(self.file, self.line, what, WHY, fix))
             }
             Some(entry) if lines > entry.lines => {
                 let what = format!("{name} grew from {} to {lines} lines", entry.lines);
-                let fix = format!("bring it back to {} lines, or below", entry.lines);
+                let fix = format!("shorten it to at most {} lines", entry.lines);
                 Some(TidyProblem::new(self.file, self.line, what, RATCHET, fix))
             }
             Some(_) => None,
@@ -83,10 +83,10 @@ impl Thing<'_> {
     }
 }
 
-/// What is wrong with an entry of the list: it is not needed, or higher than needed.
-fn judge_entry(entry: &Exception, things: &[Thing<'_>]) -> Option<TidyProblem> {
-    let meant = things.iter().filter(|thing| thing.is_meant_by(entry));
-    let longest = meant.max_by_key(|thing| thing.lines);
+/// The problem with an entry of the list: it is not needed, or higher than needed.
+fn entry_problem(entry: &Exception, things: &[Thing<'_>]) -> Option<TidyProblem> {
+    let matching = things.iter().filter(|thing| thing.matches(entry));
+    let longest = matching.max_by_key(|thing| thing.lines);
     let (what, fix) = match longest {
         Some(thing) if thing.lines > thing.limit() => {
             let (name, lines) = (thing.name(), thing.lines);

@@ -1,4 +1,4 @@
-//! Code that ships does not `unwrap()`, and does not `expect` without a word of why.
+//! Shipped code does not use `unwrap()`, or `expect` without a reason.
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
@@ -26,8 +26,8 @@ const ITEM_WORDS: &[&str] = &[
     "macro_rules",
 ];
 
-/// Finds `.unwrap()` and `.expect("")` in what is shipped. It wants all the sources at once,
-/// because `#[cfg(test)] mod a;` in one of them makes another one test code.
+/// Finds `.unwrap()` and `.expect("")` in shipped code. It needs all sources at once, because
+/// `#[cfg(test)] mod a;` in one file makes another file test code.
 pub fn check(sources: &[SourceFile]) -> Vec<TidyProblem> {
     let scans: Vec<Scan<'_>> = sources.iter().map(Scan::of).collect();
     let test_modules: Vec<&str> =
@@ -42,7 +42,7 @@ pub fn check(sources: &[SourceFile]) -> Vec<TidyProblem> {
                 &source.path,
                 line,
                 format!("`.{call}` outside tests"),
-                "a limiter must not fall over what it is given",
+                "a limiter must not panic because of its input",
                 "return an error, or `.expect(\"…\")` with the reason why it cannot fail",
             ));
         }
@@ -59,7 +59,7 @@ fn is_module(source: &SourceFile, module: &str) -> bool {
     source.path.strip_prefix(module).is_some_and(|rest| rest == ".rs" || rest.starts_with('/'))
 }
 
-/// What one file has to say.
+/// The calls and test modules of one file.
 struct Scan<'a> {
     path: &'a str,
     calls: Vec<(usize, &'static str)>,
@@ -99,7 +99,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Where to go on after the thing at `at`, which is only there for tests.
+    /// Skips the item at `at`, which exists only for tests; returns the position after it.
     fn skip_test(&mut self, level: &[TokenTree], mut at: usize) -> usize {
         while is_mark(level.get(at), '#') {
             at += 2;
@@ -113,14 +113,14 @@ impl<'a> Scan<'a> {
             && is_word(level.get(end - 2), "mod")
             && let Some(TokenTree::Ident(name)) = level.get(end - 1)
         {
-            self.test_modules.push(format!("{}/{name}", home_of_modules(self.path)));
+            self.test_modules.push(format!("{}/{name}", module_directory(self.path)));
         }
         end + 1
     }
 }
 
-/// The directory in which the modules declared in the file at `path` live.
-fn home_of_modules(path: &str) -> &str {
+/// The directory of the modules declared in the file at `path`.
+fn module_directory(path: &str) -> &str {
     let stem = path.strip_suffix(".rs").unwrap_or(path);
     match stem.rsplit_once('/') {
         Some((directory, "lib" | "main" | "mod")) => directory,
@@ -137,23 +137,23 @@ fn call_at(level: &[TokenTree], at: usize) -> Option<&'static str> {
     (is_method("expect") && arguments.to_string() == "\"\"").then_some("expect(\"\")")
 }
 
-/// True for `test`, `tokio::test(…)` and every `cfg(…)` that asks for `test`.
+/// True for `test`, `tokio::test(…)` and every `cfg(…)` that requires `test`.
 fn is_test(attribute: TokenStream) -> bool {
     let tokens: Vec<TokenTree> = attribute.into_iter().collect();
     if is_word(tokens.first(), "cfg") {
         return as_group(tokens.get(1), Delimiter::Parenthesis)
-            .is_some_and(|condition| asks_for_test(condition.stream()));
+            .is_some_and(|condition| requires_test(condition.stream()));
     }
     let is_path = |token: &&TokenTree| matches!(token, TokenTree::Ident(_)) || is_mark(Some(token), ':');
     is_word(tokens.iter().take_while(is_path).last(), "test")
 }
 
-fn asks_for_test(condition: TokenStream) -> bool {
+fn requires_test(condition: TokenStream) -> bool {
     let tokens: Vec<TokenTree> = condition.into_iter().collect();
     tokens.iter().enumerate().any(|(at, token)| match token {
         TokenTree::Group(group) => {
             let negated = at > 0 && is_word(tokens.get(at - 1), "not");
-            !negated && asks_for_test(group.stream())
+            !negated && requires_test(group.stream())
         }
         _ => is_word(Some(token), "test"),
     })

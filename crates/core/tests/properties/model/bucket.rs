@@ -36,8 +36,8 @@ impl Bucket {
         &self.capacity + &self.rate * (self.clock(to) - self.clock(from))
     }
 
-    /// The level, unclamped below: a clock that has stepped back sees what it
-    /// must catch up with as less than nothing.
+    /// The level, not clamped below zero: if the clock has stepped back, the level is negative until time
+    /// catches up.
     fn level_at(&self, now: Nanos) -> Exact {
         let refilled = &self.level + &self.rate * (self.clock(now) - &self.since);
         refilled.min(self.capacity.clone())
@@ -67,9 +67,8 @@ impl Bucket {
         }
     }
 
-    /// The bucket `to`, untouched, with what is in this one at `at`. Behind a
-    /// clock that has stepped back that is nothing until time catches up, to
-    /// the nanosecond.
+    /// The bucket `to`, untouched, with what is in this one at `at`. If the clock has stepped back, that is
+    /// nothing until time catches up, to the nanosecond.
     pub(crate) fn carry(&self, to: Bucket, carry: Carry, at: Nanos) -> Bucket {
         let level = self.level_at(at);
         if carry == Carry::Reset {
@@ -77,7 +76,7 @@ impl Bucket {
         }
         let mut carried = to;
         if level >= self.capacity {
-            // Full since then, to the nanosecond.
+            // Full since that instant, to the nanosecond.
             let full_at =
                 told(&(&self.since + (&self.capacity - &self.level) / &self.rate).max(Exact::zero()));
             let level = carried.capacity.clone();
@@ -99,9 +98,9 @@ impl Bucket {
         carried
     }
 
-    /// The same bucket at another trust, untouched, with what is in this one at
-    /// `at`: as many tokens, at most that capacity. What came in beyond its own
-    /// capacity is there for one that holds more.
+    /// The same bucket at another trust, untouched, with what is in this one at `at`: the same number of
+    /// tokens, at most the new capacity. What came in beyond its own capacity is available to a bucket that
+    /// holds more.
     pub(crate) fn retrusted(&self, to: Bucket, at: Nanos) -> Bucket {
         if self.since.is_zero() && self.level == self.capacity {
             return to;
@@ -116,15 +115,14 @@ impl Bucket {
         carried
     }
 
-    /// How much it would hold at `now` if it held without end.
+    /// How much it would hold at `now` without a capacity.
     pub(crate) fn came_in(&self, now: Nanos) -> Exact {
         &self.level + &self.rate * (self.clock(now) - &self.since)
     }
 }
 
-/// With `n` tokens per `w` nanoseconds in lowest terms, 1/n ns where the
-/// instants up to the end and a time to fill then fit 64 bits; else such that
-/// a token is ceil(w/n) ticks.
+/// With `n` tokens per `w` nanoseconds in lowest terms, 1/n ns if the instants up to the end plus a fill time
+/// then fit 64 bits; otherwise such that a token is ceil(w/n) ticks.
 fn tick(rate: &Exact, capacity: &Exact) -> Exact {
     let (n, w) = (whole(rate.numer().clone()), whole(rate.denom().clone()));
     let last_instant = capacity / rate + whole(Nanos::END.get());
@@ -162,13 +160,14 @@ impl Limiter for Bucket {
     }
 
     fn hand_back(&mut self, cost: Cost, charged_at: Nanos, now: Nanos) {
-        // Empty for longer than that: others have places behind it. And nothing is put into a full one.
+        // Empty for longer than that: other delayed charges are behind it. And nothing is added to a full
+        // bucket.
         if self.level_at(now.max(charged_at)) < Exact::zero() || self.level_at(now) >= self.capacity {
             return;
         }
         let age = (self.clock(now) - self.clock(charged_at)).max(Exact::zero());
         self.level += (whole(cost.get()) - age * &self.rate).max(Exact::zero());
-        // It is full from now on, not since an instant that has passed.
+        // It is full from now on, not since a past instant.
         if self.came_in(now) > self.capacity {
             self.set_level(self.capacity.clone(), now);
         }
@@ -184,8 +183,8 @@ impl Model for Bucket {
         true
     }
 
-    /// A wait begins at `now` rounded down to the tick and is itself rounded
-    /// up. Where a tick is no part of a nanosecond, each may add almost one.
+    /// A wait begins at `now` rounded down to the tick and is itself rounded up. If a tick is not a whole part
+    /// of a nanosecond, each of the two may add almost one.
     fn retry_slack(&self) -> u64 {
         if (Exact::one() / &self.tick).is_integer() { 1 } else { 2 }
     }

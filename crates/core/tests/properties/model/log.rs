@@ -9,7 +9,7 @@ use crate::exact::{ratio, read, told, whole, whole_tokens};
 pub(crate) struct Log {
     limit: u32,
     window: u64,
-    /// How many instants it may tell apart.
+    /// The most entries.
     room: usize,
     /// Instants, ascending, and what was admitted at each.
     admitted: Vec<(u64, u32)>,
@@ -20,7 +20,7 @@ impl Log {
         Log { limit, window: window.get(), room, admitted: Vec::new() }
     }
 
-    /// How many instants it tells apart.
+    /// The number of entries.
     pub(crate) fn len(&self) -> usize {
         self.admitted.len()
     }
@@ -30,8 +30,7 @@ impl Log {
         Log { limit, ..self }
     }
 
-    /// The same share of another limit: up to each instant the cost admitted
-    /// so far is scaled and rounded up.
+    /// In proportion to another limit: the cost admitted up to each instant is scaled and rounded up.
     pub(crate) fn scaled(self, to: u32) -> Log {
         let up_to =
             |index: usize| self.admitted[..index].iter().map(|(_, cost)| u64::from(*cost)).sum::<u64>();
@@ -81,14 +80,14 @@ impl Log {
         }
     }
 
-    /// What has stopped counting is forgotten by a charge, admitted or not.
+    /// A charge, admitted or not, drops what no longer counts.
     fn forget(&mut self, now: Nanos) {
         let (window, now) = (u128::from(self.window), u128::from(read(now)));
         self.admitted.retain(|(at, _)| u128::from(*at) + window > now);
     }
 
-    /// Behind a clock that has stepped back, a cost counts from the newest
-    /// instant on; in a full log the newest moves up to take it.
+    /// If the clock has stepped back, a cost counts from the newest instant on; in a full log the newest entry
+    /// moves up to take it.
     fn push(&mut self, cost: u32, now: u64) {
         let full = self.len() == self.room;
         match self.admitted.last_mut() {

@@ -1,4 +1,4 @@
-//! What each algorithm promises, said as naively and exactly as possible.
+//! The guarantees of each algorithm, written as naively and exactly as possible.
 
 mod bucket;
 mod log;
@@ -10,7 +10,7 @@ pub(crate) use bucket::Bucket;
 pub(crate) use log::Log;
 pub(crate) use window::{Kind, Windows};
 
-/// What can be done to a limit, be it the real one or its model.
+/// The operations on a limit, the real one or its model.
 pub(crate) trait Limiter {
     fn take(&mut self, cost: Cost, now: Nanos) -> LimitDecision;
     fn peek(&self, cost: Cost, now: Nanos) -> LimitDecision;
@@ -19,13 +19,13 @@ pub(crate) trait Limiter {
     fn is_idle(&self, now: Nanos) -> bool;
 }
 
-/// A model, which also knows what its clock means.
+/// A model, which also knows its clock.
 pub(crate) trait Model: Limiter {
-    /// Would a charge at `now` be counted at `now`? Behind a clock that has
-    /// stepped back, windows and logs count it later.
+    /// Would a charge at `now` be counted at `now`? If the clock has stepped back, windows and logs count it
+    /// later.
     fn is_on_time(&self, now: Nanos) -> bool;
 
-    /// By how many nanoseconds an earlier retry than the one told must fail.
+    /// By how many nanoseconds a retry must be early to fail for certain.
     fn retry_slack(&self) -> u64 {
         1
     }

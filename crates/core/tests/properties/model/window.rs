@@ -19,7 +19,7 @@ pub(crate) struct Windows {
     kind: Kind,
     limit: u32,
     length: u64,
-    /// What was admitted and when, as the windows' own clock read it.
+    /// What was admitted and when, on the windows' own clock.
     admitted: Vec<(u64, u32)>,
     /// The last instant at which the history was changed.
     changed: Option<u64>,
@@ -34,8 +34,8 @@ impl Windows {
         at / self.length
     }
 
-    /// The instant that `now` counts as: behind the window that was last
-    /// changed, time stands at its start, so that a step back never refills.
+    /// The instant that `now` counts as: before the window that was last changed, time stands at that window's
+    /// start, so that a step back never refills.
     fn clock(&self, now: Nanos) -> u64 {
         let now = read(now);
         let behind = self.changed.filter(|changed| self.window(*changed) > self.window(now));
@@ -47,7 +47,7 @@ impl Windows {
         inside.map(|(_, cost)| cost).sum()
     }
 
-    /// What the window before weighs when this one begins.
+    /// The weight of the previous window when this one begins.
     fn before(&self, window: u64) -> u32 {
         match self.kind {
             Kind::Sliding => window.checked_sub(1).map_or(0, |before| self.admitted_in(before)),
@@ -76,8 +76,7 @@ impl Windows {
         unreachable!("two windows on, nothing counts")
     }
 
-    /// When nothing admitted up to `at` counts any more; a fixed window always
-    /// names its own end.
+    /// When nothing admitted up to `at` counts any more; a fixed window always returns its own end.
     fn empty_at(&self, at: u64) -> Exact {
         let window = self.window(at);
         let end = match self.kind {
@@ -111,8 +110,7 @@ impl Windows {
         }
     }
 
-    /// Takes up to `cost` out of what was admitted in `windows`, the newest
-    /// first.
+    /// Removes up to `cost` from what was admitted in `windows`, the newest first.
     fn give_back(&mut self, cost: u32, windows: RangeInclusive<u64>) {
         let (length, mut left) = (self.length, cost);
         for (at, held) in self.admitted.iter_mut().rev() {
@@ -124,7 +122,7 @@ impl Windows {
         }
     }
 
-    /// A key on which nothing counts is an untouched key.
+    /// A key on which nothing counts is like an untouched one.
     fn note_change(&mut self, at: u64) {
         self.changed = Some(at);
         if self.nothing_counts(at) {
@@ -194,7 +192,7 @@ impl Limiter for Windows {
 
     fn hand_back(&mut self, cost: Cost, charged_at: Nanos, now: Nanos) {
         let (at, charged) = (self.clock(now), self.window(read(charged_at)));
-        // Behind the window that was last changed, the one before it is left alone.
+        // Before the window that was last changed, the previous one is left alone.
         let behind = self.window(at) > self.window(read(now));
         if self.counting(at).contains(&charged) && (charged == self.window(at) || !behind) {
             self.give_back(cost.get(), charged..=charged);

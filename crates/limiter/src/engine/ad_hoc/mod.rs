@@ -1,6 +1,7 @@
-//! Ad-hoc buckets: they belong to no policy, and whoever asks brings the numbers.
+//! Ad hoc buckets: they belong to no policy; each request brings its own numbers. [`sets`] keeps the buckets of
+//! one node in memory, [`requests`] adds them to a [`Limiter`](super::Limiter) and its shared store.
 
-mod asking;
+mod requests;
 mod sets;
 #[cfg(test)]
 mod tests;
@@ -20,64 +21,61 @@ use crate::charge::TimedCost;
 use crate::memory::HashedKey;
 use crate::{Clock, Intent, Memory, MemoryError, MemoryOptions, MemoryStats, MonotonicClock};
 
-pub use asking::{AdHocAnswer, AdHocRequest};
+pub use requests::{AdHocAnswer, AdHocRequest};
 
-/// The one limit that decisions name. Two descriptors make its tier `custom`.
+/// The only limit that these decisions name. Its two descriptors make its tier `custom`.
 const POLICY: &str = "version: 1\nlimits: [{ name: throttle, key: [user, client], sustained: { rate: 1 }, headers: [x-ratelimit] }]\n";
 
-/// The numbers of an ad-hoc bucket: `rate` tokens in each `window`, at most `capacity` at once.
+/// The numbers of an ad hoc bucket: `rate` tokens per `window`, at most `capacity` at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AdHocLimit {
     /// The most tokens at once.
     pub capacity: u32,
-    /// Tokens that come in a window.
+    /// Tokens refilled per window.
     pub rate: u64,
     /// The window.
     pub window: Nanos,
 }
 
-/// Why there is no decision.
+/// Why an ad hoc bucket could not decide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AdHocError {
     /// The key is empty.
-    #[error("the key is empty; name whom the bucket is for")]
+    #[error("the key is empty; use a key that identifies the client")]
     EmptyKey,
-    /// The numbers make no limit.
+    /// The numbers are out of range.
     #[error(transparent)]
     Numbers(#[from] QuotaError),
-    /// The limiter was made without room for them.
-    #[error("this limiter keeps no ad-hoc buckets; make it with `Limiter::with_ad_hoc`")]
+    /// The limiter was built without memory for ad hoc buckets.
+    #[error("this limiter has no ad hoc buckets; build it with `Limiter::with_ad_hoc`")]
     NotKept,
     /// Too many different limits are in use at once.
     #[error(
-        "more than {0} different sets of numbers have buckets that are not full yet, and there is no room for \
-         another; \
-         use fewer different numbers, or wait until some have been idle"
+        "more than {0} different ad hoc limits have buckets that are not full yet; use fewer different limits, or \
+         wait until some are idle"
     )]
     TooMany(usize),
 }
 
-/// Ad-hoc buckets in this process's memory. A bucket's identity is its key and its numbers.
+/// Ad hoc buckets in the memory of this process. A bucket is identified by its key and its numbers.
 ///
-/// Memory is bounded: keys take what [`MemoryOptions`] allow, and up to 65,536
-/// different sets of numbers are told apart at once, about a kilobyte each: 64 MiB.
-/// Numbers that nobody has used for as long as their buckets take to fill make way
-/// for others, without loss: all of their buckets are full. So new numbers are
-/// refused only while more than 57,344 sets have been in use that lately. Whenever
-/// 65,536 are there, making way takes a walk through the memory of the keys, which
-/// decisions wait for: some milliseconds for a million keys.
+/// Memory is bounded: keys take what [`MemoryOptions`] allow, and at most 65,536 different limits exist at
+/// once, with about a kilobyte each: 64 MiB. A limit that was not used for as long as its buckets take to fill
+/// is removed to make room for others, without loss, because all of its buckets are full. So a new limit is
+/// refused only while more than 57,344 others were used that recently. Whenever there are 65,536, removing idle
+/// ones takes a scan of the key memory, during which decisions wait: some milliseconds for a million keys.
 ///
 /// ```
 /// use tidegate::engine::{AdHocBuckets, AdHocLimit};
 /// use tidegate::{Cost, MemoryOptions, MonotonicClock, Nanos};
 ///
-/// let throttle = AdHocBuckets::new(MemoryOptions::default(), MonotonicClock::new());
+/// let throttle = AdHocBuckets::new(MemoryOptions::default(), MonotonicClock::new())?;
 /// let limit = AdHocLimit { capacity: 2, rate: 30, window: Nanos::MINUTE };
 /// assert!(throttle.check(b"alice", limit, Cost::new(2))?.is_allowed());
 /// let denied = throttle.check(b"alice", limit, Cost::ONE)?;
 /// assert_eq!((denied.violated_rule(), denied.retry_after_secs()), (Some("throttle"), Some(2)));
-/// # Ok::<(), tidegate::engine::AdHocError>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
 pub struct AdHocBuckets<C = MonotonicClock> {
@@ -87,19 +85,11 @@ pub struct AdHocBuckets<C = MonotonicClock> {
 }
 
 impl<C: Clock> AdHocBuckets<C> {
-    /// With room for so much, on this clock. Memory is reserved at once, and used when touched.
-    ///
-    /// # Panics
-    /// Where [`AdHocBuckets::try_new`] fails.
-    pub fn new(options: MemoryOptions, clock: C) -> AdHocBuckets<C> {
-        AdHocBuckets::try_new(options, clock).unwrap_or_else(|error| panic!("{error}"))
-    }
-
-    /// The same, for sizes that may be too much for the system.
+    /// Buckets in memory of this size, on this clock. The memory is mapped at once, and used when touched.
     ///
     /// # Errors
-    /// When the memory cannot be reserved.
-    pub fn try_new(options: MemoryOptions, clock: C) -> Result<AdHocBuckets<C>, MemoryError> {
+    /// The memory cannot be allocated.
+    pub fn new(options: MemoryOptions, clock: C) -> Result<AdHocBuckets<C>, MemoryError> {
         AdHocBuckets::with_sets_max(options, clock, SETS_MAX)
     }
 
@@ -119,10 +109,10 @@ impl<C: Clock> AdHocBuckets<C> {
         })
     }
 
-    /// Takes `cost` from the bucket of `key`, if it holds that.
+    /// Takes `cost` from the bucket of `key`, if the bucket holds it.
     ///
     /// # Errors
-    /// When the key is empty, there is no such limit, or too many different ones at once.
+    /// The key is empty, the numbers are invalid, or too many different limits are in use at once.
     pub fn take(
         &self,
         key: &[u8],
@@ -135,8 +125,8 @@ impl<C: Clock> AdHocBuckets<C> {
         Ok(decision)
     }
 
-    /// What [`Store::charge`](crate::Store::charge) is asked to do, done here. Takes are counted.
-    pub(super) fn act(
+    /// Does what [`Store::charge`](crate::Store::charge) does for this intent. Takes are counted.
+    pub(super) fn apply(
         &self,
         intent: Intent,
         key: &[u8],
@@ -165,7 +155,7 @@ impl<C: Clock> AdHocBuckets<C> {
         self.with(key, limit, now, |memory, key| memory.take(key, cost, now))
     }
 
-    /// What [`AdHocBuckets::take`] would say, with nothing taken or counted.
+    /// The decision that [`AdHocBuckets::take`] would return, without taking or counting anything.
     ///
     /// # Errors
     /// As for [`AdHocBuckets::take`].
@@ -179,7 +169,7 @@ impl<C: Clock> AdHocBuckets<C> {
         self.with(key, limit, now, |memory, key| memory.peek(key, TimedCost::now(cost), now))
     }
 
-    /// Gives `cost` back to the bucket of `key`, never above the capacity, and tells what it holds then.
+    /// Gives `cost` back to the bucket of `key`, never above the capacity, and returns its state after that.
     ///
     /// # Errors
     /// As for [`AdHocBuckets::take`].
@@ -196,27 +186,28 @@ impl<C: Clock> AdHocBuckets<C> {
         })
     }
 
-    /// Takes back what was taken at `taken_at`, as if it had not been.
+    /// Undoes a take made at `taken_at`, as if it had never been made.
     pub(super) fn hand_back(&self, key: &[u8], limit: AdHocLimit, cost: Cost, taken_at: Nanos) {
-        // Where the numbers have moved on since, the bucket is full anyway.
+        // If the limit has been removed since, the bucket is full anyway.
         let _ = self.with(key, limit, taken_at, |memory, key| {
             memory.hand_back(key, TimedCost::now(cost), taken_at);
         });
     }
 
-    /// [`AdHocBuckets::take`] as of now, with all that can be told of a decision; its limit is called `throttle`.
+    /// [`AdHocBuckets::take`] at the current time, as a full [`Decision`] for headers and bodies; its limit is
+    /// called `throttle`.
     ///
     /// # Errors
     /// As for [`AdHocBuckets::take`].
     pub fn check(&self, key: &[u8], limit: AdHocLimit, cost: Cost) -> Result<Decision, AdHocError> {
         let now = self.sets.clock().now();
         let decision = self.take(key, limit, cost, now)?;
-        Ok(self.told(decision, now))
+        Ok(self.to_decision(decision, now))
     }
 
-    /// What one of its buckets says, as a decision. The numbers that the decision's rule has are not
-    /// those of the bucket; what the bucket says of itself is.
-    pub fn told(&self, decision: tidegate_core::LimitDecision, now: Nanos) -> Decision {
+    /// The full [`Decision`] for the decision of a bucket. The rule in it has numbers of its own, which are not
+    /// those of the bucket; the standing has those of the bucket.
+    pub fn to_decision(&self, decision: tidegate_core::LimitDecision, now: Nanos) -> Decision {
         let mut ruling = Ruling::admitted(now, Reason::Ok);
         let wall = self.sets.clock().wall_at(now);
         if !decision.is_allowed() {
@@ -231,8 +222,8 @@ impl<C: Clock> AdHocBuckets<C> {
         Decision::new(self.set.load(), ruling)
     }
 
-    /// The same where the kill switch admits everything, whatever the bucket says.
-    pub(super) fn told_under_kill_switch(
+    /// [`AdHocBuckets::to_decision`] while the kill switch admits everything, whatever the bucket holds.
+    pub(super) fn decision_under_kill_switch(
         &self,
         decision: tidegate_core::LimitDecision,
         now: Nanos,
@@ -244,19 +235,19 @@ impl<C: Clock> AdHocBuckets<C> {
         Decision::new(self.set.load(), ruling)
     }
 
-    /// Refuses by numbers that admit nothing. They make no bucket, so no wait will do.
+    /// Denies a request whose numbers admit nothing. There is no bucket for them, so no wait helps.
     pub(super) fn refuse(&self, now: Nanos) -> Decision {
         self.count(false);
         let (outcome, reset_after) = (Outcome::Never, Nanos::ZERO);
-        self.told(tidegate_core::LimitDecision { outcome, limit: 0, remaining: 0, reset_after }, now)
+        self.to_decision(tidegate_core::LimitDecision { outcome, limit: 0, remaining: 0, reset_after }, now)
     }
 
-    /// How often buckets have admitted and denied.
+    /// How many requests were admitted and denied.
     pub fn counters(&self) -> RuleSnapshot {
         self.counters.snapshot()
     }
 
-    /// How full it is and what it has been through.
+    /// How full the memory is, and counters of what happened.
     pub fn stats(&self) -> MemoryStats {
         self.sets.stats()
     }

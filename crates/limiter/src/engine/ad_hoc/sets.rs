@@ -1,16 +1,15 @@
-//! Which sets of numbers are known, and their one store.
+//! The limits that are known, and the store of their buckets.
 //!
-//! A store gives every set a number of its own, of which there are so many. A set
-//! that has not been used for as long as its buckets take to fill has only full
-//! buckets, which carry no information: it is *dead*. When all numbers are given
-//! out, the dead are forgotten with all of their slots, and their numbers go to
-//! others. A set that is in use stays where it is, however long; nothing is lost.
+//! The store assigns every limit a version number, of which there is a fixed amount. A limit that was not used
+//! for as long as its buckets take to fill has only full buckets, which need not be stored: it is *idle*. When
+//! all numbers are in use, the idle limits are removed with all of their slots, and their numbers are reused. A
+//! limit in use is never removed, so nothing is lost.
 //!
-//! To forget takes one walk through the table, with everybody else kept out. It is
-//! done only where it frees an eighth of the numbers at once, so it is rare.
+//! Removing limits takes one scan of the table, with all other threads locked out. It is done only if it frees
+//! an eighth of the numbers at once, so it is rare.
 //!
-//! Whoever uses a set only has to keep that out: a lock that hardly anybody shares
-//! ([`Seat`]), and the sets that a thread has used last are at hand ([`Recent`]).
+//! A thread that uses a limit only has to lock out that scan: it takes a read lock that few other threads share
+//! ([`LockShard`]), and the limits that it used last are in a thread-local cache ([`Recent`]).
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -23,53 +22,53 @@ use super::{AdHocError, AdHocLimit};
 use crate::memory::MemoryVersion;
 use crate::{Clock, Memory, MemoryError, MemoryOptions, MemoryStats, Store};
 
-/// How many sets of numbers are told apart; each takes about a kilobyte.
+/// The most limits at once; each takes about a kilobyte.
 pub(super) const SETS_MAX: usize = 65_536;
 
-/// Threads are spread over this many locks.
-const SEATS: usize = 16;
+/// Threads are distributed over this many locks.
+const LOCK_SHARDS: usize = 16;
 
-/// A set counts as used for at least so long after its last use. So a use writes
-/// only once in a while, and threads whose `now` is a little behind do no harm.
+/// A limit counts as used for at least this long after its last use. So a use rarely has to write, and threads
+/// whose `now` is slightly behind are harmless.
 const GRACE: Nanos = Nanos::SECOND;
 
-/// When too few are dead, they are counted again no sooner than this.
+/// If too few limits are idle, they are not counted again before this time has passed.
 const RECOUNT: Nanos = Nanos::from_millis(10);
 
-/// All sets of numbers that are in use.
+/// All ad hoc limits in use.
 ///
-/// Locks are taken in this order: seats from the first on, then the index.
+/// Lock order: the lock shards from the first on, then the index.
 #[derive(Debug)]
 pub(super) struct NumberSets<C> {
     clock: Arc<C>,
     sets_max: usize,
-    seats: [RwLock<Seat<C>>; SEATS],
+    shards: [RwLock<LockShard<C>>; LOCK_SHARDS],
     index: RwLock<Index>,
 }
 
-/// The store, for as long as the lock around it is held. Each has a cache line of
-/// its own, or threads that share nothing would slow each other down.
+/// The store, behind one of several locks. Each shard has a cache line of its own, so that threads with
+/// different locks do not slow each other down.
 #[derive(Debug)]
 #[repr(align(128))]
-struct Seat<C> {
-    /// Taken out only while all seats are locked.
+struct LockShard<C> {
+    /// `None` only while all shards are write-locked.
     memory: Option<Arc<Memory<Arc<C>>>>,
-    /// Changes whenever sets are forgotten; no two stores ever have the same.
+    /// Changes whenever limits are removed; unique over all stores.
     epoch: u64,
 }
 
 #[derive(Debug, Default)]
 struct Index {
     sets: HashMap<AdHocLimit, Arc<Set>>,
-    /// Before this instant too few are dead to forget them.
+    /// Before this instant too few limits are idle to remove them.
     full_until: Nanos,
 }
 
-/// A set of numbers.
+/// An ad hoc limit.
 #[derive(Debug)]
 struct Set {
     version: Arc<MemoryVersion>,
-    /// How long an empty bucket takes to fill.
+    /// The time an empty bucket takes to fill.
     fill: Nanos,
     /// Every use was at least [`GRACE`] before this.
     used_until: AtomicU64,
@@ -83,15 +82,15 @@ impl Set {
         }
     }
 
-    /// From then on all of its buckets are full, unless it is used before.
+    /// From this instant on all of its buckets are full, unless it is used before.
     fn full_at(&self) -> Nanos {
         Nanos::new(self.used_until.load(Ordering::Relaxed)).saturating_add(self.fill)
     }
 }
 
-/// The sets that a thread has used last: one for each of a few hashes.
+/// The limits that a thread used last: a small direct-mapped cache.
 struct Recent {
-    seat: usize,
+    shard: usize,
     sets: [Option<(u64, AdHocLimit, Arc<Set>)>; RECENT],
 }
 
@@ -100,18 +99,21 @@ const RECENT: usize = 16;
 impl Recent {
     fn new() -> Recent {
         static THREADS: AtomicUsize = AtomicUsize::new(0);
-        Recent { seat: THREADS.fetch_add(1, Ordering::Relaxed) % SEATS, sets: [const { None }; RECENT] }
+        Recent {
+            shard: THREADS.fetch_add(1, Ordering::Relaxed) % LOCK_SHARDS,
+            sets: [const { None }; RECENT],
+        }
     }
 
-    /// Numbers that share a place only take turns in it, so any mixture will do.
-    fn place(numbers: &AdHocLimit) -> usize {
+    /// Limits with the same index only replace each other, so a simple hash is good enough.
+    fn index(numbers: &AdHocLimit) -> usize {
         let AdHocLimit { capacity, rate, window } = *numbers;
         let mixed = u64::from(capacity) ^ rate.rotate_left(24) ^ window.get().rotate_left(48);
         (mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - RECENT.ilog2())) as usize
     }
 
     fn get(&self, epoch: u64, numbers: &AdHocLimit) -> Option<&Set> {
-        let (known_in, known, set) = self.sets[Recent::place(numbers)].as_ref()?;
+        let (known_in, known, set) = self.sets[Recent::index(numbers)].as_ref()?;
         (*known_in == epoch && known == numbers).then_some(&**set)
     }
 }
@@ -125,9 +127,9 @@ fn next_epoch() -> u64 {
     EPOCHS.fetch_add(1, Ordering::Relaxed)
 }
 
-impl<C> Seat<C> {
+impl<C> LockShard<C> {
     fn memory(&self) -> &Arc<Memory<Arc<C>>> {
-        self.memory.as_ref().expect("whoever takes the store out of a seat puts it back")
+        self.memory.as_ref().expect("the store is put back before the write locks are released")
     }
 }
 
@@ -138,57 +140,56 @@ impl<C: Clock> NumberSets<C> {
         sets_max: usize,
     ) -> Result<NumberSets<C>, MemoryError> {
         let clock = Arc::new(clock);
-        // No log is ever kept here.
+        // Ad hoc limits are never sliding logs.
         let options = MemoryOptions { max_log_entries: 0, ..options };
         let memory = Arc::new(Memory::with_clock(options, clock.clone())?);
         let epoch = next_epoch();
-        let seats = std::array::from_fn(|_| RwLock::new(Seat { memory: Some(memory.clone()), epoch }));
-        Ok(NumberSets { clock, sets_max, seats, index: RwLock::default() })
+        let shards = std::array::from_fn(|_| RwLock::new(LockShard { memory: Some(memory.clone()), epoch }));
+        Ok(NumberSets { clock, sets_max, shards, index: RwLock::default() })
     }
 
     pub(super) fn clock(&self) -> &C {
         &self.clock
     }
 
-    /// Does something with the store and a set of numbers, which need not be
-    /// known yet.
+    /// Calls `act` with the store and the version of a limit, which is registered if it is new.
     pub(super) fn with<R>(
         &self,
         numbers: &AdHocLimit,
         now: Nanos,
         act: impl Fn(&Memory<Arc<C>>, &Arc<MemoryVersion>) -> R,
     ) -> Result<R, AdHocError> {
-        let act = |seat: &Seat<C>, set: &Set| {
+        let act = |shard: &LockShard<C>, set: &Set| {
             set.touch(now);
-            act(seat.memory(), &set.version)
+            act(shard.memory(), &set.version)
         };
-        let at_hand = RECENTLY.try_with(|recent| {
+        let cached = RECENTLY.try_with(|recent| {
             let recent = recent.try_borrow().ok()?;
-            let seat = self.sit(recent.seat);
-            Some(act(&seat, recent.get(seat.epoch, numbers)?))
+            let shard = self.lock_shard(recent.shard);
+            Some(act(&shard, recent.get(shard.epoch, numbers)?))
         });
-        if let Ok(Some(done)) = at_hand {
+        if let Ok(Some(done)) = cached {
             return Ok(done);
         }
         loop {
-            let seat = self.sit(RECENTLY.try_with(|recent| recent.borrow().seat).unwrap_or_default());
+            let shard = RECENTLY.try_with(|recent| recent.borrow().shard).unwrap_or_default();
+            let shard = self.lock_shard(shard);
             let known = self.read().sets.get(numbers).cloned();
             let known = match known {
                 Some(set) => Some(set),
-                None => self.make_set(numbers, now, seat.memory())?,
+                None => self.make_set(numbers, now, shard.memory())?,
             };
             if let Some(set) = known {
-                let done = act(&seat, &set);
-                remember(seat.epoch, numbers, set);
+                let done = act(&shard, &set);
+                remember(shard.epoch, numbers, set);
                 return Ok(done);
             }
-            drop(seat);
-            self.forget_the_dead(now)?;
+            drop(shard);
+            self.remove_idle(now)?;
         }
     }
-
-    fn sit(&self, seat: usize) -> RwLockReadGuard<'_, Seat<C>> {
-        self.seats[seat].read().unwrap_or_else(PoisonError::into_inner)
+    fn lock_shard(&self, shard: usize) -> RwLockReadGuard<'_, LockShard<C>> {
+        self.shards[shard].read().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn read(&self) -> RwLockReadGuard<'_, Index> {
@@ -199,7 +200,7 @@ impl<C: Clock> NumberSets<C> {
         self.index.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives a set that is new a number; `None` if there is none left.
+    /// Registers a new limit; `None` if there is no number left.
     #[cold]
     fn make_set(
         &self,
@@ -218,28 +219,28 @@ impl<C: Clock> NumberSets<C> {
         }
         let name = format!("{capacity} {rate} {}", window.get());
         let limit = memory.limit(&name, Limit::token_bucket(quota), Carry::AsIs, now);
-        let limit = limit.expect("there are fewer sets than a store has numbers");
+        let limit = limit.expect("there are fewer ad hoc limits than a store has version numbers");
         let version = memory.version(&limit).clone();
         let set = Arc::new(Set { version, fill: fill_of(quota), used_until: AtomicU64::new(0) });
-        // At once, or it could be forgotten before its first use.
+        // Now, or the limit could be removed before its first use.
         set.touch(now);
         index.sets.insert(*numbers, set.clone());
         Ok(Some(set))
     }
 
-    /// Forgets all sets that are dead, if they are an eighth of all.
+    /// Removes all idle limits, if they are an eighth of all.
     #[cold]
-    fn forget_the_dead(&self, now: Nanos) -> Result<(), AdHocError> {
+    fn remove_idle(&self, now: Nanos) -> Result<(), AdHocError> {
         let enough = (self.sets_max / 8).max(1);
         let too_many = AdHocError::TooMany(self.sets_max - enough);
         if now < self.read().full_until {
             return Err(too_many);
         }
-        let lock = |seat| RwLock::write(seat).unwrap_or_else(PoisonError::into_inner);
-        let mut seats: Vec<RwLockWriteGuard<'_, Seat<C>>> = self.seats.iter().map(lock).collect();
+        let lock = |shard| RwLock::write(shard).unwrap_or_else(PoisonError::into_inner);
+        let mut shards: Vec<RwLockWriteGuard<'_, LockShard<C>>> = self.shards.iter().map(lock).collect();
         let mut index = self.write();
         if index.sets.len() < self.sets_max {
-            return Ok(()); // Somebody else was faster.
+            return Ok(()); // Another thread was faster.
         }
         let mut full_at: Vec<Nanos> = index.sets.values().map(|set| set.full_at()).collect();
         let (_, enough_at, _) = full_at.select_nth_unstable(enough - 1);
@@ -247,53 +248,53 @@ impl<C: Clock> NumberSets<C> {
             index.full_until = now.saturating_add(RECOUNT).max(*enough_at);
             return Err(too_many);
         }
-        let mut dead = Vec::new();
+        let mut idle = Vec::new();
         index.sets.retain(|_, set| {
-            let is_dead = set.full_at() <= now;
-            if is_dead {
-                dead.push(set.version.number);
+            let is_idle = set.full_at() <= now;
+            if is_idle {
+                idle.push(set.version.number);
             }
-            !is_dead
+            !is_idle
         });
-        let mut memory = seats.iter_mut().filter_map(|seat| seat.memory.take()).last();
+        let mut memory = shards.iter_mut().filter_map(|shard| shard.memory.take()).last();
         let alone = memory.as_mut().and_then(Arc::get_mut);
-        alone.expect("the store is used from seats only").forget(&dead, now);
+        alone.expect("only the lock shards hold the store").forget(&idle, now);
         let epoch = next_epoch();
-        for seat in &mut seats {
-            (seat.memory, seat.epoch) = (memory.clone(), epoch);
+        for shard in &mut shards {
+            (shard.memory, shard.epoch) = (memory.clone(), epoch);
         }
         index.full_until = Nanos::ZERO;
         Ok(())
     }
 
-    /// How many sets there are.
+    /// The number of limits.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.read().sets.len()
     }
 
-    /// The highest number that a set has.
+    /// The highest version number of a limit.
     #[cfg(test)]
     pub(super) fn numbers(&self) -> usize {
         self.read().sets.values().map(|set| set.version.number as usize).max().unwrap_or_default()
     }
 
     pub(super) fn stats(&self) -> MemoryStats {
-        self.sit(0).memory().stats()
+        self.lock_shard(0).memory().stats()
     }
 }
 
-/// Puts a set at hand, unless this thread is amid something with another.
+/// Caches a limit for this thread, unless the cache is borrowed further up the stack.
 fn remember(epoch: u64, numbers: &AdHocLimit, set: Arc<Set>) {
-    // A thread about to end has nothing to remember.
+    // A thread that is ending has no cache any more.
     let _ = RECENTLY.try_with(|recent| {
         if let Ok(mut recent) = recent.try_borrow_mut() {
-            recent.sets[Recent::place(numbers)] = Some((epoch, *numbers, set));
+            recent.sets[Recent::index(numbers)] = Some((epoch, *numbers, set));
         }
     });
 }
 
-/// How long an empty bucket takes to fill, rounded up.
+/// The time an empty bucket takes to fill, rounded up.
 fn fill_of(quota: Quota) -> Nanos {
     let nanos = u128::from(quota.capacity()) * u128::from(quota.rate().nanos());
     let fill = nanos.div_ceil(u128::from(quota.rate().tokens()));

@@ -13,7 +13,7 @@ fn limit(capacity: u32, rate: u64, window: Nanos) -> AdHocLimit {
     AdHocLimit { capacity, rate, window }
 }
 
-/// Three sets of numbers.
+/// Three different limits.
 fn small() -> (AdHocBuckets<ManualClock>, ManualClock) {
     let clock = ManualClock::new(START);
     (AdHocBuckets::with_sets_max(OPTIONS, clock.clone(), 3).unwrap(), clock)
@@ -78,7 +78,7 @@ fn numbers_without_end_are_refused_when_none_are_idle_and_taken_when_they_are() 
     }
     let refused = take(4).unwrap_err();
     assert_eq!(refused, AdHocError::TooMany(2));
-    assert!(refused.to_string().starts_with("more than 2 different sets of numbers"), "{refused}");
+    assert!(refused.to_string().starts_with("more than 2 different ad hoc limits"), "{refused}");
     assert!(!take(1).unwrap().is_allowed(), "those that are there go on");
     clock.advance(Nanos::from_millis(2_999));
     assert!(take(4).is_err(), "the first takes a second, and two of grace");
@@ -96,7 +96,7 @@ fn numbers_without_end_are_refused_when_none_are_idle_and_taken_when_they_are() 
 #[test]
 fn numbers_in_constant_use_lose_nothing_and_lock_nobody_out() {
     let clock = ManualClock::new(START);
-    let throttle = AdHocBuckets::new(OPTIONS, clock.clone());
+    let throttle = AdHocBuckets::new(OPTIONS, clock.clone()).unwrap();
     let busy = |number: u64| limit(1_000_000, 1 + number, Nanos::HOUR);
     let mut taken = 0;
     for round in 0..300_000_u32 {
@@ -135,8 +135,8 @@ fn a_set_that_comes_back_starts_with_full_buckets_of_its_own() {
 #[test]
 fn a_size_that_cannot_be_reserved_is_an_error_that_names_it() {
     let options = MemoryOptions { max_keys: usize::MAX / 64, max_log_entries: 0 };
-    let error = AdHocBuckets::try_new(options, ManualClock::new(START)).unwrap_err();
-    assert!(matches!(error, MemoryError::Reserve { .. }), "{error}");
+    let error = AdHocBuckets::new(options, ManualClock::new(START)).unwrap_err();
+    assert!(matches!(error, MemoryError::Allocate { .. }), "{error}");
     assert!(error.to_string().contains("bytes for 288230376151711743 keys"), "{error}");
 }
 
@@ -166,7 +166,7 @@ fn threads_that_bring_new_numbers_do_not_disturb_each_other() {
 }
 
 proptest! {
-    /// Every answer is that of a bucket that was there all the time.
+    /// Every decision is that of a bucket that was never removed.
     #[test]
     fn moving_neither_refills_nor_takes(
         steps in prop::collection::vec((0_usize..14, 0_u32..3, 1_u32..6, 0_u64..6_000_000_000), 1..400),

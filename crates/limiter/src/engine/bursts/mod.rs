@@ -1,15 +1,13 @@
-//! Burst detectors: who sends too much in a short time is warned, and whoever
-//! does it again while warned is blocked for a while.
+//! Burst detectors: a key that sends too many requests in a short time is warned, and blocked if it does so
+//! again while the warning lasts.
 //!
-//! A detector counts a key's requests in windows aligned to multiples of their
-//! length. The request that takes a window's count past the threshold escalates,
-//! once in a window at most: a first offence warns for the penalty, another one
-//! in a later window while warned blocks for twice that.
+//! A detector counts the requests of a key in windows aligned to multiples of their length. The request that
+//! takes the count of a window above the threshold escalates, at most once per window: the first time it warns
+//! for the length of the penalty, in a later window while warned it blocks for twice that length.
 //!
-//! Memory is fixed. An entry whose window is over and whose penalty has ended
-//! carries nothing and makes room for others; while every entry carries
-//! something, new keys go unwatched and are counted. So a flood of keys can
-//! neither grow memory nor lift a block.
+//! Memory is fixed. An entry whose window is over and whose penalty has ended is reused for other keys. While
+//! every entry is in use, new keys are not tracked, and their requests are counted as untracked. So a flood of
+//! keys can neither grow memory nor lift a block.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,21 +16,21 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use siphasher::sip::SipHasher13;
 use tidegate_core::Nanos;
 
-/// A shard has at least that many entries before there is a second one, so that
-/// chance fills all of them about evenly.
+/// A shard has at least this many entries before there is a second shard, so that random keys fill all shards
+/// about evenly.
 const ENTRIES_PER_SHARD: usize = 1_024;
 const SHARDS_MAX: usize = 64;
-/// More entries than that in one shard are refused: places are 32-bit numbers.
+/// The most entries in a shard, because indices have 32 bits.
 const SHARD_ENTRIES_MAX: usize = 1 << 30;
 
-/// A burst detector: what to count, and what to do about too much.
+/// A burst detector: what it counts, and its penalty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BurstDetector {
-    /// A hash of its name, so that counts and penalties outlive an edit.
+    /// A hash of its name, so that counts and penalties survive an edit.
     pub id: u64,
     /// The length of a window; zero is read as one nanosecond.
     pub window: Nanos,
-    /// How many requests a window may have.
+    /// The most requests in a window.
     pub threshold: u32,
     /// How long a warning lasts; a block lasts twice as long.
     pub penalty: Nanos,
@@ -46,7 +44,7 @@ impl BurstDetector {
     }
 }
 
-/// What a request has led to.
+/// The action that a request triggered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BurstAction {
     /// A first offence: the key is warned.
@@ -55,12 +53,12 @@ pub enum BurstAction {
     Blocked,
 }
 
-/// What a detector says to a request.
+/// The result of a detector for one request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BurstVerdict {
     /// The end of the block, if the key is blocked.
     pub blocked_until: Option<Nanos>,
-    /// What this very request has led to.
+    /// The action that this request triggered.
     pub action: Option<BurstAction>,
 }
 
@@ -68,7 +66,7 @@ pub struct BurstVerdict {
 #[derive(Debug)]
 pub struct BurstWatch {
     shards: Box<[Shard]>,
-    /// Random, so that nobody outside can aim keys at one shard or one chain.
+    /// Random, so that a client cannot choose keys that all fall into one shard or one chain.
     hash_keys: (u64, u64),
     untracked: AtomicU64,
 }
@@ -79,7 +77,7 @@ pub struct BurstWatch {
 struct Shard(Mutex<Entries>);
 
 impl BurstWatch {
-    /// Room for at most `max_keys` keys, over all detectors.
+    /// Tracks at most `max_keys` keys, over all detectors.
     pub fn new(max_keys: usize) -> BurstWatch {
         let wanted = (max_keys / ENTRIES_PER_SHARD).clamp(1, SHARDS_MAX);
         let shards = 1 << wanted.ilog2();
@@ -92,32 +90,30 @@ impl BurstWatch {
         }
     }
 
-    /// What the detector says to a request of `key`. With `count` the request
-    /// counts and may escalate; without, only an active block is looked up.
+    /// The result of a detector for a request of `key`. With `count`, the request is counted and may escalate;
+    /// without, only an active block is looked up.
     ///
-    /// A request from an earlier window than the newest one of its key, because a
-    /// clock stepped back, does not count: time that is lived through twice never
-    /// escalates twice, and a block lasts until its instant is reached.
+    /// If the clock has stepped back, a request in an earlier window than the newest one of its key is not
+    /// counted: time that passes twice never escalates twice, and a block lasts until its end is reached.
     pub fn watch(&self, detector: &BurstDetector, key: &[u8], count: bool, now: Nanos) -> BurstVerdict {
         let hash = self.hash(detector.id, key);
         let mut entries = self.entries(hash);
-        let place = match entries.find(hash) {
-            Some(place) => place,
+        let index = match entries.find(hash) {
+            Some(index) => index,
             None if !count => return BurstVerdict::default(),
             None => match entries.insert(hash, now) {
-                Some(place) => place,
+                Some(index) => index,
                 None => {
                     self.untracked.fetch_add(1, Ordering::Relaxed);
                     return BurstVerdict::default();
                 }
             },
         };
-        let action = if count { entries.count(place, detector, now) } else { None };
-        BurstVerdict { blocked_until: entries.slots[place].state.blocked_until(now), action }
+        let action = if count { entries.count(index, detector, now) } else { None };
+        BurstVerdict { blocked_until: entries.slots[index].state.blocked_until(now), action }
     }
 
-    /// How many requests were not watched because there was no room for their
-    /// key.
+    /// How many requests were not tracked because no entry was free for their key.
     pub fn untracked(&self) -> u64 {
         self.untracked.load(Ordering::Relaxed)
     }
@@ -130,30 +126,30 @@ impl BurstWatch {
     }
 
     fn entries(&self, hash: u64) -> MutexGuard<'_, Entries> {
-        // The low bits choose the shard, the high ones the chain.
+        // The low bits choose the shard, the high bits the chain.
         let shard = hash as usize & (self.shards.len() - 1);
         self.shards[shard].0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What is known of a key.
+/// The state of a key.
 #[derive(Clone, Copy, Debug, Default)]
 struct State {
-    /// The window that was counted last: its end and its length. After an edit of
-    /// the length a new count begins; the penalty stays.
+    /// The window that was counted last: its end and its length. If the length is edited, counting starts anew;
+    /// the penalty stays.
     window_end: Nanos,
     window: Nanos,
     /// When the penalty ends, if there is one.
     penalty_until: Nanos,
     count: u32,
-    /// The threshold of this window was crossed: nothing more comes of it.
+    /// The threshold of this window was crossed; it does not escalate again.
     crossed: bool,
     /// Whether the penalty is a block or a warning.
     blocking: bool,
 }
 
 impl State {
-    /// Counts a request and escalates if it is the one that crosses.
+    /// Counts a request, and escalates if it is the one that crosses the threshold.
     fn count(&mut self, detector: &BurstDetector, now: Nanos) -> Option<BurstAction> {
         let window_end = detector.window_end(now);
         if self.window == detector.window && window_end < self.window_end {
@@ -187,34 +183,33 @@ impl State {
         (self.blocking && self.penalty_until > now).then_some(self.penalty_until)
     }
 
-    /// From when on it carries nothing.
-    fn over_at(&self) -> Nanos {
+    /// From this instant on the entry can be reused.
+    fn expires_at(&self) -> Nanos {
         self.window_end.max(self.penalty_until)
     }
 }
 
-/// A place in the list of entries plus one, or none.
+/// An index into the list of entries plus one, or zero for none.
 type Link = u32;
 const NONE: Link = 0;
 
-/// The entries of a shard: chains by hash over a list that never grows past its
-/// capacity, so that nothing is allocated after a start.
+/// The entries of a shard: hash chains over a list that never grows beyond its capacity, so that nothing is
+/// allocated after the start.
 #[derive(Debug)]
 struct Entries {
     slots: Vec<Slot>,
     capacity: usize,
-    /// The first of each chain.
+    /// The first entry of each chain.
     chains: Box<[Link]>,
-    /// The first of the slots that were used before and are free.
+    /// The first of the used slots that are free again.
     free: Link,
-    /// No entry is over before that: until then it is no use to look for one.
-    none_over_before: Nanos,
+    /// No entry expires before this instant: until then there is no point in searching.
+    none_expire_before: Nanos,
 }
 
 #[derive(Debug)]
 struct Slot {
-    /// The identity of detector and key. Should two keys ever agree in all of its
-    /// 64 bits, they are counted as one.
+    /// Identifies detector and key. If two keys ever agree in all 64 bits, they are counted as one.
     hash: u64,
     next: Link,
     state: State,
@@ -224,33 +219,33 @@ impl Entries {
     fn new(capacity: usize) -> Entries {
         let chains = vec![NONE; capacity.next_power_of_two()].into_boxed_slice();
         let slots = Vec::with_capacity(capacity);
-        Entries { slots, capacity, chains, free: NONE, none_over_before: Nanos::ZERO }
+        Entries { slots, capacity, chains, free: NONE, none_expire_before: Nanos::ZERO }
     }
 
     fn find(&self, hash: u64) -> Option<usize> {
         let mut link = self.chains[self.chain(hash)];
         while link != NONE {
-            let slot = &self.slots[place(link)];
+            let slot = &self.slots[index_of(link)];
             if slot.hash == hash {
-                return Some(place(link));
+                return Some(index_of(link));
             }
             link = slot.next;
         }
         None
     }
 
-    /// Counts a request for the key at that place.
-    fn count(&mut self, place: usize, detector: &BurstDetector, now: Nanos) -> Option<BurstAction> {
-        let state = &mut self.slots[place].state;
+    /// Counts a request of the key at this index.
+    fn count(&mut self, index: usize, detector: &BurstDetector, now: Nanos) -> Option<BurstAction> {
+        let state = &mut self.slots[index].state;
         let action = state.count(detector, now);
-        self.none_over_before = self.none_over_before.min(state.over_at());
+        self.none_expire_before = self.none_expire_before.min(state.expires_at());
         action
     }
 
-    /// A place for a key that has none; `None` if every entry carries something.
+    /// Adds an entry for a new key; `None` if every entry is in use.
     fn insert(&mut self, hash: u64, now: Nanos) -> Option<usize> {
         if self.slots.len() == self.capacity && self.free == NONE {
-            self.release_over(now);
+            self.release_expired(now);
         }
         let chain = self.chain(hash);
         let slot = Slot { hash, next: self.chains[chain], state: State::default() };
@@ -259,32 +254,32 @@ impl Entries {
             self.slots.len() as Link
         } else if self.free != NONE {
             let link = self.free;
-            self.free = std::mem::replace(&mut self.slots[place(link)], slot).next;
+            self.free = std::mem::replace(&mut self.slots[index_of(link)], slot).next;
             link
         } else {
             return None;
         };
         self.chains[chain] = link;
-        Some(place(link))
+        Some(index_of(link))
     }
 
-    /// Frees all entries that carry nothing, if there can be any. Windows end for
-    /// many keys at once and penalties are dear to come by, so this is rare.
-    fn release_over(&mut self, now: Nanos) {
-        if now < self.none_over_before {
+    /// Frees all expired entries, if there can be any. Windows end for many keys at once, and few keys have
+    /// penalties, so this is rare.
+    fn release_expired(&mut self, now: Nanos) {
+        if now < self.none_expire_before {
             return;
         }
-        self.none_over_before = Nanos::MAX;
+        self.none_expire_before = Nanos::MAX;
         for chain in 0..self.chains.len() {
             let mut link = std::mem::replace(&mut self.chains[chain], NONE);
             while link != NONE {
-                let slot = &mut self.slots[place(link)];
-                let over_at = slot.state.over_at();
-                let list = if over_at <= now { &mut self.free } else { &mut self.chains[chain] };
+                let slot = &mut self.slots[index_of(link)];
+                let expires_at = slot.state.expires_at();
+                let list = if expires_at <= now { &mut self.free } else { &mut self.chains[chain] };
                 let next = std::mem::replace(&mut slot.next, *list);
                 *list = std::mem::replace(&mut link, next);
-                if over_at > now {
-                    self.none_over_before = self.none_over_before.min(over_at);
+                if expires_at > now {
+                    self.none_expire_before = self.none_expire_before.min(expires_at);
                 }
             }
         }
@@ -295,7 +290,7 @@ impl Entries {
     }
 }
 
-fn place(link: Link) -> usize {
+fn index_of(link: Link) -> usize {
     link as usize - 1
 }
 

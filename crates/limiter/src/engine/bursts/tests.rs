@@ -20,7 +20,7 @@ fn blocked(until: u64) -> BurstVerdict {
     BurstVerdict { blocked_until: Some(at(until)), action: None }
 }
 
-/// Sends requests up to the one that crosses, and says what came of that.
+/// Sends requests up to the one that crosses the threshold, and returns its result.
 fn burst(watch: &BurstWatch, key: &[u8], secs: u64) -> BurstVerdict {
     for _ in 0..DETECTOR.threshold {
         assert_eq!(watch.watch(&DETECTOR, key, true, at(secs)).action, None);
@@ -152,8 +152,9 @@ fn every_size_is_kept_to() {
         }
         let tracked = 20_000 - watch.untracked() as usize;
         assert!(tracked <= max_keys && tracked + 4 > max_keys, "{tracked} of {max_keys}");
-        let reserved: usize = watch.shards.iter().map(|shard| shard.0.lock().unwrap().slots.capacity()).sum();
-        assert!(reserved <= max_keys);
+        let allocated: usize =
+            watch.shards.iter().map(|shard| shard.0.lock().unwrap().slots.capacity()).sum();
+        assert!(allocated <= max_keys);
     }
 }
 
@@ -189,8 +190,8 @@ fn threads_escalate_once_between_them() {
     assert_eq!(warned.into_inner(), 1);
 }
 
-/// The rules again, in the plainest way: every counted request is kept, and
-/// nothing is ever forgotten but by looking at the time.
+/// The rules once more, in the simplest way: every counted request is kept, and nothing is dropped except by
+/// time.
 #[derive(Default)]
 struct Model {
     keys: HashMap<(u64, u8), Kept>,

@@ -1,12 +1,10 @@
-//! How long things took: a histogram that threads fill without getting into each
-//! other's way.
+//! A histogram of durations that threads fill without contention.
 
 use tidegate_core::Nanos;
 
 use super::counters::Totals;
 
-/// Counts durations in buckets whose bounds go up by 1, 2.5, 5, 10 from a tenth
-/// of a microsecond to 500 seconds.
+/// Counts durations in buckets whose bounds grow by 1, 2.5, 5, 10 from 100 ns to 500 s.
 ///
 /// ```
 /// use tidegate::Nanos;
@@ -25,22 +23,22 @@ pub struct DurationHistogram {
 
 const BUCKETS: usize = 30;
 
-/// What is longer than the last bound.
+/// The counter of durations beyond the last bound.
 const BEYOND: usize = BUCKETS;
 const SUM: usize = BUCKETS + 1;
 
 impl DurationHistogram {
-    /// The upper bounds of the buckets, each part of its bucket. What is longer
-    /// than the last is counted too, without a bucket of its own.
+    /// The inclusive upper bounds of the buckets. Longer durations are counted too, but have no bucket of their
+    /// own.
     pub const BOUNDS: [Nanos; BUCKETS] = {
         let mut bounds = [Nanos::ZERO; BUCKETS];
-        let (mut decade, mut place) = (100, 0);
-        while place < BUCKETS {
-            bounds[place] = Nanos::new(decade);
-            bounds[place + 1] = Nanos::new(decade / 10 * 25);
-            bounds[place + 2] = Nanos::new(decade * 5);
+        let (mut decade, mut index) = (100, 0);
+        while index < BUCKETS {
+            bounds[index] = Nanos::new(decade);
+            bounds[index + 1] = Nanos::new(decade / 10 * 25);
+            bounds[index + 2] = Nanos::new(decade * 5);
             decade *= 10;
-            place += 3;
+            index += 3;
         }
         bounds
     };
@@ -57,7 +55,7 @@ impl DurationHistogram {
         self.totals.add_many(SUM, took.get());
     }
 
-    /// Counts several that took so long together, each as an equal share of it.
+    /// Counts several operations that took this long together, each with an equal part of it.
     pub fn record_together(&self, count: u64, took: Nanos) {
         if let Some(share) = took.get().checked_div(count) {
             self.totals.add_many(Self::BOUNDS.partition_point(|bound| bound.get() < share), count);
@@ -65,7 +63,7 @@ impl DurationHistogram {
         }
     }
 
-    /// What was counted so far.
+    /// The current values.
     pub fn snapshot(&self) -> DurationSnapshot {
         let counts = std::array::from_fn(|bucket| self.totals.get(bucket));
         DurationSnapshot { counts, sum: Nanos::new(self.totals.get(SUM)) }
@@ -78,7 +76,7 @@ impl Default for DurationHistogram {
     }
 }
 
-/// What a [`DurationHistogram`] had come to at one time.
+/// The values of a [`DurationHistogram`] at one time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DurationSnapshot {
     counts: [u64; BEYOND + 1],
@@ -86,7 +84,7 @@ pub struct DurationSnapshot {
 }
 
 impl DurationSnapshot {
-    /// For each bound, how many were not longer.
+    /// For each bound, the number of durations that are not longer.
     pub fn cumulative(&self) -> impl Iterator<Item = (Nanos, u64)> + '_ {
         let running = self.counts.iter().scan(0_u64, |so_far, count| {
             *so_far += count;
@@ -95,12 +93,12 @@ impl DurationSnapshot {
         DurationHistogram::BOUNDS.into_iter().zip(running)
     }
 
-    /// How many there are in all.
+    /// The number of durations.
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// All of them together.
+    /// The sum of all durations.
     pub fn sum(&self) -> Nanos {
         self.sum
     }

@@ -1,4 +1,4 @@
-//! What is counted, once, for every protocol.
+//! The counters of a limiter, incremented once per decision for every protocol.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,10 +14,10 @@ use crate::engine::bursts::BurstAction;
 use crate::engine::decide::conclude::degrades;
 use crate::engine::decision::{Reason, Ruling};
 
-/// How many of the busiest keys are told apart.
+/// How many of the busiest keys are tracked.
 const HOT_KEYS: usize = 64;
 
-/// What stands between the parts of a key, as hot keys print it.
+/// The separator between the parts of a key, as [`HotKey`] prints it.
 const SEPARATOR: &str = "\\u{1f}";
 
 /// Counters of a limiter.
@@ -43,32 +43,32 @@ struct Names {
     given: u32,
 }
 
-/// What there is to count in a decision that is one of several.
+/// What to count of a decision that is one of several.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CountScope<'a> {
-    /// Was it charged, if it was allowed?
+    /// Was the decision charged, if it was allowed?
     pub(crate) charged: bool,
-    /// The items whose bucket is counted with another decision.
-    pub(crate) elsewhere: &'a [bool],
+    /// For each item, whether its bucket is counted with another decision.
+    pub(crate) counted_elsewhere: &'a [bool],
 }
 
 impl Default for CountScope<'_> {
-    /// Of a decision that stands alone, everything.
+    /// Counts everything, for a single decision.
     fn default() -> Self {
-        CountScope { charged: true, elsewhere: &[] }
+        CountScope { charged: true, counted_elsewhere: &[] }
     }
 }
 
-/// A key that was much used or much denied.
+/// A key that took many tokens or was denied often.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BusyKey {
     /// The name of the limit.
     pub limit: String,
-    /// The key, made printable and shortened.
+    /// The key, escaped for display and shortened.
     pub key: String,
-    /// The values that it is made of, in the order of the limit's key; those that were cut off are missing.
+    /// The values of the key, in the order of the limit's key; those that were cut off are missing.
     pub parts: Vec<String>,
-    /// How much: tokens taken, or requests denied. Too high by at most `error`.
+    /// Tokens taken, or requests denied. Too high by at most `error`.
     pub count: u64,
     /// By how much the count may be too high.
     pub error: u64,
@@ -89,8 +89,8 @@ impl Stats {
         }
     }
 
-    /// What is known of each name of a rule set. Names that it no longer has are
-    /// forgotten when it is in use.
+    /// The counters of each name in a rule set, old or new. Names that it no longer has are dropped by
+    /// [`Stats::use_names`].
     pub(crate) fn names_of(&self, rules: &RuleSet) -> HashMap<Box<str>, NamedCounters> {
         let mut names = self.names();
         let Names { known, given } = &mut *names;
@@ -104,7 +104,7 @@ impl Stats {
         rules.rules().iter().map(|rule| (rule.name.clone(), watched(&rule.name))).collect()
     }
 
-    /// These names are in use from now on.
+    /// Makes these the names in use.
     pub(crate) fn use_names(&self, names: HashMap<Box<str>, NamedCounters>) {
         self.names().known = names;
     }
@@ -113,7 +113,7 @@ impl Stats {
         self.names.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts a decision that was made, not one that was only looked at.
+    /// Counts a decision that was made; peeks are not counted.
     pub(crate) fn count(
         &self,
         set: &Active,
@@ -127,8 +127,8 @@ impl Stats {
             self.trust.count(trust.hundredths());
         }
         let Some(plan) = plan else { return };
-        for (place, (item, standing)) in plan.items().iter().zip(&ruling.standings).enumerate() {
-            if scope.elsewhere.get(place).is_some_and(|elsewhere| *elsewhere) {
+        for (index, (item, standing)) in plan.items().iter().zip(&ruling.standings).enumerate() {
+            if scope.counted_elsewhere.get(index).is_some_and(|elsewhere| *elsewhere) {
                 continue;
             }
             let rule = set.rules.rule(item.rule);
@@ -143,7 +143,7 @@ impl Stats {
             };
             watched.counters.count(outcome);
             watched.counters.count_remaining(decision.remaining, decision.limit);
-            // One bucket for all has no busy key.
+            // A bucket for everybody has the empty key, which is not recorded as busy.
             if rule.is_shadow() || plan.key(item).is_empty() {
                 continue;
             }
@@ -155,7 +155,7 @@ impl Stats {
         }
     }
 
-    /// Counts a decision as such, and the wait that a refusal tells.
+    /// Counts the reason of a decision, and the wait of a denial.
     pub(crate) fn count_reason(&self, reason: Reason, retry_after: Option<Nanos>) {
         self.reasons.add(reason as usize);
         if let Some(wait) = retry_after {
@@ -180,18 +180,18 @@ impl Stats {
         self.named(self.denied.top(most))
     }
 
-    /// Keys of limits that are no longer there are left out.
+    /// Adds the names of limits. Keys of limits that no longer exist are left out.
     fn named(&self, keys: Vec<HotKey>) -> Vec<BusyKey> {
         let names = self.names();
         let by_id: HashMap<u32, &str> =
             names.known.iter().map(|(name, watched)| (watched.id, &**name)).collect();
         let named = |key: HotKey| {
             let limit = (*by_id.get(&key.limit)?).to_owned();
-            // A separator ends each value.
+            // Each value is followed by a separator.
             let values = key.key.strip_suffix(SEPARATOR).unwrap_or(&key.key);
             let parts: Vec<String> = values.split(SEPARATOR).map(str::to_owned).collect();
-            let told = parts.join(", ").trim_end_matches(", ").to_owned();
-            Some(BusyKey { limit, key: told, parts, count: key.count, error: key.error })
+            let readable = parts.join(", ").trim_end_matches(", ").to_owned();
+            Some(BusyKey { limit, key: readable, parts, count: key.count, error: key.error })
         };
         keys.into_iter().filter_map(named).collect()
     }

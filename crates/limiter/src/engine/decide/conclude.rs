@@ -1,4 +1,4 @@
-//! From what a store says to a decision. Pure.
+//! From the verdict of a store to a decision. A pure function.
 
 use tidegate_core::{Algorithm, LimitDecision, Nanos};
 use tidegate_policy::{Plan, PlanItem, Rule, RuleSet, Strategy};
@@ -6,14 +6,14 @@ use tidegate_policy::{Plan, PlanItem, Rule, RuleSet, Strategy};
 use crate::Verdict;
 use crate::engine::decision::{Reason, Refuser, RuleStanding, Ruling};
 
-/// Can the caller wait? Then a `queue` limit makes it wait; otherwise it refuses.
+/// Can the caller wait? If so, a `queue` limit lets it wait; otherwise the limit denies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CanWait {
     Waits,
     DoesNotWait,
 }
 
-/// The decision that a verdict on a plan amounts to. It is large, so it is filled in where it is.
+/// The decision that follows from a verdict on a plan. It is large, so it is filled in place.
 pub(crate) fn conclude(
     rules: &RuleSet,
     plan: &Plan,
@@ -44,7 +44,7 @@ pub(crate) fn conclude(
         return ruling;
     }
     let refuses = |s: &RuleStanding| refuses(rules, s);
-    // Who can wait for a queue need only be told of what nobody can wait for.
+    // For a caller that can wait, denials that no queue can lift are reported first.
     let is_final = |s: &RuleStanding| caller == CanWait::DoesNotWait || !can_be_waited_for(rules, s);
     let speaker =
         tightest_of(standings, |s| refuses(s) && is_final(s)).or_else(|| tightest_of(standings, refuses));
@@ -67,13 +67,13 @@ pub(crate) fn refuses(rules: &RuleSet, standing: &RuleStanding) -> bool {
     !standing.decision.is_allowed() && !rule.is_shadow() && !degrades(rule)
 }
 
-/// Would waiting in its queue help?
+/// Would waiting in the queue of this limit help?
 pub(crate) fn can_be_waited_for(rules: &RuleSet, standing: &RuleStanding) -> bool {
     matches!(rules.rule(standing.rule).strategy, Strategy::Queue { .. }) && !standing.decision.is_never()
 }
 
-/// How long until its queue would take the request: the promise of a refusal
-/// includes that the queues have come down to what may be waited for.
+/// The time until the queue of this limit would accept the request: the wait returned with a denial includes
+/// the time until the queues are short enough.
 fn until_queued(rules: &RuleSet, standing: &RuleStanding) -> Nanos {
     match (&rules.rule(standing.rule).strategy, standing.decision.wait()) {
         (Strategy::Queue { max_wait, .. }, Some(wait)) => wait.saturating_sub(*max_wait),
@@ -81,28 +81,28 @@ fn until_queued(rules: &RuleSet, standing: &RuleStanding) -> Nanos {
     }
 }
 
-/// Does it only mark what it denies?
+/// Does the limit only mark what it denies?
 pub(crate) fn degrades(rule: &Rule) -> bool {
     !rule.is_shadow() && matches!(rule.strategy, Strategy::Degrade { .. })
 }
 
-/// The first of those that count which nothing that counts goes before.
+/// The first standing that `counts` and before which no other such standing goes.
 fn first_of(
     standings: &[RuleStanding],
     counts: impl Fn(&RuleStanding) -> bool,
     goes_before: impl Fn(&LimitDecision, &LimitDecision) -> bool,
 ) -> Option<usize> {
     let mut best: Option<usize> = None;
-    for (place, standing) in standings.iter().enumerate() {
+    for (index, standing) in standings.iter().enumerate() {
         let is_better = || best.is_none_or(|held| goes_before(&standing.decision, &standings[held].decision));
         if counts(standing) && is_better() {
-            best = Some(place);
+            best = Some(index);
         }
     }
     best
 }
 
-/// The one with the smallest share remaining, whatever it says.
+/// The standing with the smallest fraction remaining, allowed or denied.
 fn least_left(standings: &[RuleStanding], counts: impl Fn(&RuleStanding) -> bool) -> Option<usize> {
     first_of(standings, counts, LimitDecision::has_less_left_than)
 }

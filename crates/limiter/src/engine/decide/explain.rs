@@ -1,4 +1,4 @@
-//! One decision, spelled out.
+//! `explain`: one decision with everything that led to it.
 
 use tidegate_core::{Algorithm, Cost, Nanos};
 use tidegate_policy::document::{BudgetMode, Sharing};
@@ -14,16 +14,15 @@ use crate::{Clock, Intent, Memory};
 /// Everything that led to a decision.
 #[derive(Debug)]
 pub struct Explanation {
-    /// What a check would say.
+    /// The decision that a check would return.
     pub decision: Decision,
     /// The path in normal form.
     pub path: Option<String>,
-    /// The route that matched, and what it costs.
+    /// The route that matched, and its cost.
     pub route: Option<(String, Option<u32>)>,
-    /// What the request multiplies costs by.
+    /// The factor by which the request multiplies costs.
     pub cost: u32,
-    /// The entry of `block` or `allow` that decided: the list, its line, its
-    /// reason.
+    /// The entry of `block` or `allow` that decided.
     pub gate: Option<ExplainedGate>,
     /// Every burst detector.
     pub detectors: Vec<ExplainedDetector>,
@@ -41,7 +40,7 @@ pub struct Explanation {
 pub struct ExplainedGate {
     /// `block` or `allow`.
     pub list: &'static str,
-    /// Where it stands.
+    /// Its line in the document.
     pub line: u32,
     /// Its conditions, as written.
     pub conditions: Vec<String>,
@@ -49,7 +48,7 @@ pub struct ExplainedGate {
     pub reason: Option<String>,
 }
 
-/// A burst detector, and whether it watches the request.
+/// A burst detector, and whether it applies to the request.
 #[derive(Clone, Debug)]
 pub struct ExplainedDetector {
     /// Its name.
@@ -60,26 +59,26 @@ pub struct ExplainedDetector {
     pub window: Nanos,
     /// How long a warning lasts; a block lasts twice as long.
     pub penalty: Nanos,
-    /// Whom it watches: descriptors and values.
+    /// The key that it counts: descriptors and values.
     pub key: Vec<(String, String)>,
-    /// What the request lacks to be watched.
+    /// The descriptor that the request lacks, if the detector does not apply.
     pub missing: Option<String>,
-    /// How long the block still lasts, if there is one.
+    /// How much longer the block lasts, if there is one.
     pub blocked_for: Option<Nanos>,
 }
 
-/// A limit, and what it has to do with the request.
+/// A limit, and how it applies to the request.
 #[derive(Clone, Debug)]
 pub struct ExplainedLimit {
     /// Its name.
     pub name: String,
-    /// Whom it is for.
+    /// What its key identifies.
     pub tier: Tier,
-    /// Where it stands in the document.
+    /// Its line in the document.
     pub line: u32,
     /// Why it does not apply; `None` if it does.
     pub why_not: Option<String>,
-    /// What it matches on, as written.
+    /// Its conditions, as written.
     pub conditions: Vec<String>,
     /// Its group.
     pub group: Option<String>,
@@ -90,23 +89,23 @@ pub struct ExplainedLimit {
 /// The arithmetic of one bucket.
 #[derive(Clone, Debug)]
 pub struct ExplainedBucket {
-    /// What tells this bucket from others of the limit: descriptors and values.
+    /// The key of this bucket: descriptors and values.
     pub key: Vec<(String, String)>,
-    /// How the limit counts, and its numbers, in words.
+    /// The algorithm and its numbers, in words.
     pub limit: String,
-    /// The trust that scaled them, in hundredths.
+    /// The trust by which they are scaled, in hundredths.
     pub trust: Option<u8>,
-    /// What the request costs here.
+    /// The cost of the request for this limit.
     pub cost: u32,
-    /// Where that comes from.
+    /// Where the cost comes from.
     pub cost_from: String,
-    /// The bucket before the request.
+    /// The state of the bucket before the request.
     pub before: tidegate_core::LimitDecision,
-    /// What it says to the request.
+    /// The decision of the bucket on the request.
     pub answer: tidegate_core::LimitDecision,
-    /// Is it only watched?
+    /// Is the limit in shadow mode, so that it never denies?
     pub shadow: bool,
-    /// What happens to a request that it denies.
+    /// What happens to a request that the limit denies.
     pub strategy: Strategy,
 }
 
@@ -115,23 +114,22 @@ pub struct ExplainedBucket {
 pub struct ExplainedTenant {
     /// Its id.
     pub id: String,
-    /// Whether it binds its descendants.
+    /// Whether its limits bind its descendants.
     pub sharing: Sharing,
     /// Its budget.
     pub budget: BudgetMode,
     /// Its own numbers.
     pub own: Option<String>,
-    /// What applies to it: the least down the chain.
+    /// The numbers that apply to it: the lowest in its chain.
     pub effective: Option<String>,
-    /// What part it has in this request, in words.
+    /// Its role in this request, in words.
     pub part: &'static str,
     /// Its bucket, if the request is charged there.
     pub bucket: Option<ExplainedBucket>,
 }
 
 impl<C: Clock> Limiter<Memory<C>, C> {
-    /// What a check of this request would say now, and why. Nothing is charged
-    /// or counted.
+    /// The decision that a check of this request would return now, and why. Nothing is charged or counted.
     pub fn explain(&self, request: &Request<'_>) -> Explanation {
         let now = self.clock.now();
         let decision = self.peek(request);
@@ -141,7 +139,7 @@ impl<C: Clock> Limiter<Memory<C>, C> {
         let limits = self.explain_limits(&set, &facts, &plan, now);
         let known = |id: &&str| set.rules.tenants().get(id).is_some();
         let tenant = request.tenant.as_deref();
-        // Entries that were not reached have decided nothing.
+        // If the decision was made before the gate entries, no entry decided.
         let ended_before = matches!(decision.reason(), Reason::BurstBlocked | Reason::InvalidCredentials);
         let gate = if ended_before { None } else { explain_gate(&set, &facts, self.clock.wall_at(now)) };
         Explanation {
@@ -211,12 +209,12 @@ impl<C: Clock> Limiter<Memory<C>, C> {
         now: Nanos,
     ) -> ExplainedBucket {
         let rule = set.rules.rule(item.rule);
-        let place = plan.items().iter().position(|other| other == item).expect("the item is of this plan");
-        let charge = set.charges(plan, Payer::of(facts.request), &self.store)[place];
+        let index = plan.items().iter().position(|other| other == item).expect("the item is in this plan");
+        let charge = set.charges(plan, Payer::of(facts.request), &self.store)[index];
         let mut free = charge;
         free.cost = Cost::ZERO;
         let peek = |charge| self.store.charge_now(Intent::Peek, &[charge], now).decisions[0];
-        // A tenant's bucket as a whole has no key; its scope divides its own alone.
+        // The bucket of a whole tenant has no key; the key of the rule only divides the tenant's own bucket.
         let aggregate = charge.key.is_empty() && rule.tier == Tier::Tenant;
         let trusted = rule.adaptive && set.rules.uses_trust();
         ExplainedBucket {
@@ -260,9 +258,9 @@ impl<C: Clock> Limiter<Memory<C>, C> {
                 (true, _, _, Some(_)) => "named by the request, charged",
                 (true, _, _, None) => "named by the request, no limit in its chain",
                 (false, _, None, _) => "has no limit of its own",
-                (false, Sharing::Private, ..) => "private: hidden from those below",
-                (false, _, _, Some(_)) => "keeps a budget: charged too",
-                (false, _, _, None) => "only caps those below",
+                (false, Sharing::Private, ..) => "private: does not bind its descendants",
+                (false, _, _, Some(_)) => "has a budget: also charged",
+                (false, _, _, None) => "only caps its descendants",
             };
             ExplainedTenant {
                 id: tenant.id.to_string(),

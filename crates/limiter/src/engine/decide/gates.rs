@@ -1,4 +1,4 @@
-//! What comes before limits, in its order.
+//! Gates: the checks before limits, in their order.
 
 use std::sync::atomic::Ordering;
 
@@ -11,20 +11,20 @@ use crate::engine::decision::{Reason, Refuser, Ruling};
 use crate::engine::limiter::{Limiter, Operation};
 use crate::{Clock, Store};
 
-/// What is known before the limits are asked.
+/// The result of the gates.
 pub(crate) enum GateOutcome {
-    /// It passes, whatever the limits say.
+    /// Admitted, whatever the limits say.
     Admitted(Reason),
-    /// It is refused already, and until when.
+    /// Denied, by what and until when.
     Refused(Reason, Refuser, Option<Nanos>),
-    /// The limits decide, as planned.
+    /// The limits decide, according to the plan.
     Open,
 }
 
 pub(crate) type ShadowDenied = SmallVec<[Refuser; 4]>;
 
 impl GateOutcome {
-    /// The ruling, where the limits have no part in it.
+    /// The ruling, if the gates have decided.
     pub(crate) fn ruling(self, now: Nanos) -> Option<Ruling> {
         match self {
             GateOutcome::Admitted(reason) => Some(Ruling::admitted(now, reason)),
@@ -37,60 +37,59 @@ impl GateOutcome {
 }
 
 impl<S: Store, C: Clock> Limiter<S, C> {
-    /// The order of things: kill switch; `block`, `allow` and bursts that need no
-    /// credential; the credential; those that do; unknown tenants; then the limits,
-    /// for which `plan` is filled. What a policy that is only watched would have
-    /// refused is added to `shadow_denied`.
-    pub(crate) fn open(
+    /// Runs all checks before limits, in this order: kill switch; `block`, `allow` and burst detectors that
+    /// need no credential; the credential; those that do; unknown tenants. If none decides, `plan` is filled
+    /// for the limits. What a policy in shadow mode would have denied is added to `shadow_denied`.
+    pub(crate) fn check_gates(
         &self,
         set: &Active,
         facts: &Facts<'_, '_>,
-        asked: (Operation, Nanos),
+        operation: (Operation, Nanos),
         plan: &mut Plan,
         shadow_denied: &mut ShadowDenied,
     ) -> GateOutcome {
-        match self.open_unidentified(set, facts, asked, shadow_denied) {
-            GateOutcome::Open => self.open_identified(set, facts, asked, plan, shadow_denied),
+        match self.check_gates_before_credential(set, facts, operation, shadow_denied) {
+            GateOutcome::Open => self.check_credential_and_gates(set, facts, operation, plan, shadow_denied),
             decided => decided,
         }
     }
 
-    /// What comes before the credential: nothing here looks at who asks.
-    pub(crate) fn open_unidentified(
+    /// The checks before the credential, which do not depend on the client's identity.
+    pub(crate) fn check_gates_before_credential(
         &self,
         set: &Active,
         facts: &Facts<'_, '_>,
-        asked: (Operation, Nanos),
+        operation: (Operation, Nanos),
         shadow_denied: &mut ShadowDenied,
     ) -> GateOutcome {
         if self.kill_switch() {
             return GateOutcome::Admitted(Reason::KillSwitch);
         }
-        self.pass_gates(GateStage::Unidentified, set, facts, asked, shadow_denied)
+        self.check_stage(GateStage::Unidentified, set, facts, operation, shadow_denied)
     }
 
-    /// The credential, and what comes after it.
-    pub(crate) fn open_identified(
+    /// The check of the credential, and the checks after it.
+    pub(crate) fn check_credential_and_gates(
         &self,
         set: &Active,
         facts: &Facts<'_, '_>,
-        (ask, now): (Operation, Nanos),
+        (operation, now): (Operation, Nanos),
         plan: &mut Plan,
         shadow_denied: &mut ShadowDenied,
     ) -> GateOutcome {
         let rules = &set.rules;
-        if facts.credential() == Credential::Invalid && !self.takes_invalid.load(Ordering::Relaxed) {
+        if facts.credential() == Credential::Invalid && !self.admits_invalid.load(Ordering::Relaxed) {
             if !rules.is_shadow() {
                 return GateOutcome::Refused(Reason::InvalidCredentials, Refuser::Credentials, None);
             }
             shadow_denied.push(Refuser::Credentials);
         }
-        match self.pass_gates(GateStage::Identified, set, facts, (ask, now), shadow_denied) {
+        match self.check_stage(GateStage::Identified, set, facts, (operation, now), shadow_denied) {
             GateOutcome::Open => {}
             decided => return decided,
         }
         rules.plan_into(facts, plan);
-        if plan.unknown_tenant && ask.is_new() {
+        if plan.unknown_tenant && operation.is_new() {
             self.stats.unknown_tenants.add(0);
         }
         if plan.unknown_tenant && rules.denies_unknown_tenants() && facts.request.cost > Cost::ZERO {
@@ -102,17 +101,17 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         GateOutcome::Open
     }
 
-    /// `block`, `allow` and bursts of one stage.
-    fn pass_gates(
+    /// `block`, `allow` and burst detectors of one stage.
+    fn check_stage(
         &self,
         stage: GateStage,
         set: &Active,
         facts: &Facts<'_, '_>,
-        (ask, now): (Operation, Nanos),
+        (operation, now): (Operation, Nanos),
         shadow_denied: &mut ShadowDenied,
     ) -> GateOutcome {
         let rules = &set.rules;
-        // `until` is a date: by the wall clock, while waits are told by the steady one.
+        // `until` is a date, so it is compared with the wall clock; waits are measured on the monotonic clock.
         let wall = self.clock.wall_at(now);
         if let Some(entry) = rules.block().find(stage, facts, wall) {
             if !rules.is_shadow() {
@@ -126,7 +125,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         if rules.allow().find(stage, facts, wall).is_some() {
             return GateOutcome::Admitted(Reason::Allowlisted);
         }
-        if let Some((detector, until)) = self.burst_block(stage, set, facts, ask, now) {
+        if let Some((detector, until)) = self.burst_block(stage, set, facts, operation, now) {
             if !rules.is_shadow() {
                 return GateOutcome::Refused(Reason::BurstBlocked, Refuser::Detector(detector), Some(until));
             }
@@ -135,16 +134,16 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         GateOutcome::Open
     }
 
-    /// Asks every detector of a stage; if several block, the longest block counts.
+    /// Runs every burst detector of a stage; if several block, the longest block counts.
     fn burst_block(
         &self,
         stage: GateStage,
         set: &Active,
         facts: &Facts<'_, '_>,
-        ask: Operation,
+        operation: Operation,
         now: Nanos,
     ) -> Option<(u32, Nanos)> {
-        let counts = ask.is_new() && facts.request.cost > Cost::ZERO;
+        let counts = operation.is_new() && facts.request.cost > Cost::ZERO;
         let mut longest: Option<(u32, Nanos)> = None;
         for (number, detector) in set.detectors.iter().enumerate() {
             let rule = &set.rules.detectors()[number];

@@ -1,15 +1,18 @@
-//! The one way from a request to its decision: what comes before limits, one store call, settling.
+//! From a request to its decision: gates, one store call, conclusion. [`gates`] and [`conclude`] are those two
+//! steps, [`fallback`] replaces the store while it fails; [`joint`], [`entered`] and [`explain`] are the other
+//! ways to decide.
 //!
-//! `begin` and `finish` stand around that call. Where the store answers at once, all of it is one function call, and
-//! nothing is kept; where it does not, what `finish` needs goes into a future ([`Limiter::decide_later`]). The future
-//! owns the request, so that nobody has to keep the bytes that a request was read from while it waits.
+//! `begin` and `finish` run before and after the store call. If the store answers at once, all of it is one
+//! function call and nothing is kept. Otherwise what `finish` needs goes into a future
+//! ([`Limiter::decide_later`]). The future owns the request, so that the bytes from which the request was read
+//! need not be kept while it waits.
 
 pub(super) mod conclude;
+pub(super) mod entered;
 pub(super) mod explain;
 pub(super) mod fallback;
 pub(super) mod gates;
 pub(super) mod joint;
-pub(super) mod two_steps;
 
 use std::sync::Arc;
 
@@ -21,82 +24,89 @@ use tidegate_policy::{Facts, Plan, Request};
 use super::active::{Active, Charges, Payer};
 use super::decision::{Decision, RuleStanding, Ruling};
 use super::limiter::{Limiter, Operation};
-use super::queue::waiting::{QueuedCharges, TakenPlaces};
+use super::queue::places::{QueuedCharges, TakenPlaces};
 use crate::{Charge, Clock, Intent, Later, Memory, NowOrLater, Store, Verdict};
 use conclude::{CanWait, conclude};
-use fallback::mark;
+use fallback::mark_without_store;
 use gates::ShadowDenied;
 
 impl<C: Clock> Limiter<Memory<C>, C> {
-    /// Decides a request, and charges it if it is admitted. A limit whose
-    /// strategy is `queue` refuses here; [`Limiter::admit`] waits.
+    /// Decides a request, and charges it if it is admitted. A limit with the strategy `queue` denies here;
+    /// [`Limiter::admit`] waits.
     pub fn check(&self, request: &Request<'_>) -> Decision {
         self.check_at(request, self.clock.now())
     }
 
-    /// [`Limiter::check`] as of an instant, for those that have read the clock.
+    /// [`Limiter::check`] at a given instant, for callers that have read the clock already.
     pub fn check_at(&self, request: &Request<'_>, now: Nanos) -> Decision {
         self.decide(request, Operation::Check, now).expect_now().0
     }
 
-    /// What [`Limiter::check`] would say; nothing is charged or counted, and
-    /// what remains is told as it stands.
+    /// The decision that [`Limiter::check`] would return; nothing is charged or counted, and `remaining` is the
+    /// current state.
     pub fn peek(&self, request: &Request<'_>) -> Decision {
         self.decide(request, Operation::Peek, self.clock.now()).expect_now().0
     }
 
-    /// Decides a request without waiting, where a `queue` limit may make it
-    /// wait: then its cost is reserved, and [`Decision::queued`] says for how
-    /// long. The reservation stays; this is for worlds in which time is told, not
-    /// waited for.
+    /// Decides a request without waiting, even if a `queue` limit makes it wait: then its cost is charged ahead
+    /// of time, and [`Decision::queued`] says for how long it would wait. The charge is not handed back. This
+    /// is for simulations, in which time does not pass by itself.
     pub fn take_place_at(&self, request: &Request<'_>, now: Nanos) -> Decision {
         self.decide(request, Operation::TakePlace, now).expect_now().0
     }
 
-    /// Gives `cost` back to every limit that applies, never above a capacity,
-    /// and tells where they stand then.
+    /// Gives `cost` back to every limit that applies, never above a capacity, and returns their state after
+    /// that.
     pub fn refund(&self, request: &Request<'_>, cost: Cost) -> Decision {
         self.refund_async(request, cost).expect_now()
     }
 }
 
 impl<S: Store, C: Clock> Limiter<S, C> {
-    /// Decides a request on any store, and charges it if it is admitted. A limit whose strategy is `queue` refuses
-    /// here; [`Limiter::admit`] waits. While the store fails, each limit's `on_store_error` decides, and
-    /// [`Decision::without_store`] says so.
+    /// Decides a request on any store, and charges it if it is admitted. A limit with the strategy `queue`
+    /// denies here; [`Limiter::admit`] waits. While the store fails, the `on_store_error` of each limit
+    /// decides, and [`Decision::without_store`] is true.
     pub fn check_async(&self, request: &Request<'_>) -> NowOrLater<'_, Decision> {
         self.check_async_at(request, self.clock.now())
     }
 
-    /// [`Limiter::check_async`] as of an instant, for those that have read the clock.
+    /// [`Limiter::check_async`] at a given instant, for callers that have read the clock already.
     #[inline]
     pub fn check_async_at(&self, request: &Request<'_>, now: Nanos) -> NowOrLater<'_, Decision> {
         self.decide(request, Operation::Check, now).map(|(decision, _)| decision)
     }
 
-    /// What [`Limiter::check_async`] would say; nothing is charged or counted, and what remains is told as it stands.
+    /// The decision that [`Limiter::check_async`] would return; nothing is charged or counted, and `remaining`
+    /// is the current state.
     pub fn peek_async(&self, request: &Request<'_>) -> NowOrLater<'_, Decision> {
         self.decide(request, Operation::Peek, self.clock.now()).map(|(decision, _)| decision)
     }
 
-    /// Gives `cost` back to every limit that applies, never above a capacity, and tells where they stand then. What
-    /// is given back while the store fails reaches only limits that are `local` then; if one is `closed`, nothing is
-    /// given back, and the decision is a refusal.
+    /// Gives `cost` back to every limit that applies, never above a capacity, and returns their state after
+    /// that. While the store fails, tokens can only be given back to `local` limits; if one is `closed`,
+    /// nothing is given back, and the decision is a denial.
     pub fn refund_async(&self, request: &Request<'_>, cost: Cost) -> NowOrLater<'_, Decision> {
         let (now, set) = (self.clock.now(), self.active.load_full());
         let plan = set.rules.plan(&set.rules.facts(request));
-        let given_back = move |set: Arc<Active>, plan: &Plan, request: &Request<'_>, said: &Said<S>| {
-            let charges = set.charges_of(plan, Payer::of(request), cost, &self.store);
-            let ruling =
-                self.rule(&set, plan, request, &charges, (Intent::Refund, said), (CanWait::DoesNotWait, now));
-            drop(charges);
-            self.told(Guard::from_inner(set), ruling)
-        };
+        let given_back =
+            move |set: Arc<Active>, plan: &Plan, request: &Request<'_>, result: &StoreResult<S>| {
+                let charges = set.charges_of(plan, Payer::of(request), cost, &self.store);
+                let ruling = self.ruling_of(
+                    &set,
+                    plan,
+                    request,
+                    &charges,
+                    (Intent::Refund, result),
+                    (CanWait::DoesNotWait, now),
+                );
+                drop(charges);
+                self.make_decision(Guard::from_inner(set), ruling)
+            };
         let charges = set.charges_of(&plan, Payer::of(request), cost, &self.store);
-        let asked = self.ask(Intent::Refund, &charges, now);
+        let result = self.charge_store(Intent::Refund, &charges, now);
         drop(charges);
-        match asked {
-            NowOrLater::Now(said) => NowOrLater::Now(given_back(set, &plan, request, &said)),
+        match result {
+            NowOrLater::Now(result) => NowOrLater::Now(given_back(set, &plan, request, &result)),
             NowOrLater::Later(later) => {
                 let request = request.clone().into_owned();
                 NowOrLater::later(async move { given_back(set, &plan, &request, &later.await) })
@@ -108,126 +118,141 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     pub(super) fn decide(
         &self,
         request: &Request<'_>,
-        ask: Operation,
+        operation: Operation,
         now: Nanos,
     ) -> NowOrLater<'_, DecisionAndPlace> {
-        self.decide_under(self.active.load(), EntryStage::Nothing, request, ask, now)
+        self.decide_under(self.active.load(), EntryStage::Nothing, request, operation, now)
     }
 
-    /// The same under a policy that was loaded already.
+    /// [`Limiter::decide`] under a policy that is already loaded.
     #[inline]
     pub(super) fn decide_under(
         &self,
         set: Guard<Arc<Active>>,
         before: EntryStage,
         request: &Request<'_>,
-        ask: Operation,
+        operation: Operation,
         now: Nanos,
     ) -> NowOrLater<'_, DecisionAndPlace> {
         let facts = set.rules.facts(request);
         let (mut plan, mut shadow_denied) = (Plan::default(), ShadowDenied::new());
-        if let Some(ruling) = self.begin(&set, &facts, (ask, now), before, &mut plan, &mut shadow_denied) {
+        if let Some(ruling) =
+            self.begin(&set, &facts, (operation, now), before, &mut plan, &mut shadow_denied)
+        {
             drop(facts);
-            return NowOrLater::Now((self.told(set, ruling), None));
+            return NowOrLater::Now((self.make_decision(set, ruling), None));
         }
         let charges = set.charges(&plan, Payer::of(request), &self.store);
-        let asked = match self.ask(ask.intent(), &charges, now) {
-            // What the store says is large: it is looked at where it is.
-            NowOrLater::Now(ref said) => {
-                let said = (ask.intent(), said);
-                let mut ruling = self.rule(&set, &plan, request, &charges, said, (ask.caller(), now));
-                if !may_queue(&ruling, ask) {
-                    self.finish(&set, &facts, &plan, &mut ruling, shadow_denied, ask);
+        let unfinished = match self.charge_store(operation.intent(), &charges, now) {
+            // The verdict is large, so it is used by reference.
+            NowOrLater::Now(ref result) => {
+                let result = (operation.intent(), result);
+                let mut ruling =
+                    self.ruling_of(&set, &plan, request, &charges, result, (operation.caller(), now));
+                if !may_queue(&ruling, operation) {
+                    self.finish(&set, &facts, &plan, &mut ruling, shadow_denied, operation);
                     drop((charges, facts));
-                    return NowOrLater::Now((self.told(set, ruling), None));
+                    return NowOrLater::Now((self.make_decision(set, ruling), None));
                 }
-                Asked::Refused(Box::new(ruling))
+                Unfinished::Denied(Box::new(ruling))
             }
-            NowOrLater::Later(later) => Asked::Waiting(later),
+            NowOrLater::Later(later) => Unfinished::Waiting(later),
         };
         drop((charges, facts));
-        let begun = Begun {
-            // A guard that is held for long slows down everybody who loads the policy.
+        let pending = PendingRequest {
+            // Holding an `arc_swap::Guard` across an await slows every other reader, so take a full `Arc`.
             set: Guard::into_inner(set),
             request: request.clone().into_owned(),
             plan,
             shadow_denied,
         };
-        NowOrLater::later(self.decide_later(begun, asked, ask, now))
+        NowOrLater::later(self.decide_later(pending, unfinished, operation, now))
     }
 
-    /// The rest of a decision that has to wait: for the store, or for what it says of a place in a queue.
+    /// The rest of a decision that has to wait for the store, or for a place in a queue.
     async fn decide_later(
         &self,
-        begun: Begun,
-        asked: Asked<'_, S>,
-        ask: Operation,
+        pending: PendingRequest,
+        unfinished: Unfinished<'_, S>,
+        operation: Operation,
         now: Nanos,
     ) -> DecisionAndPlace {
-        let Begun { set, request, plan, shadow_denied } = begun;
+        let PendingRequest { set, request, plan, shadow_denied } = pending;
         let set = Guard::from_inner(set);
         let facts = set.rules.facts(&request);
         let mut charges = set.charges(&plan, Payer::of(&request), &self.store);
-        let mut ruling = match asked {
-            Asked::Refused(ruling) => *ruling,
-            Asked::Waiting(later) => {
-                let said = &later.await;
-                self.rule(&set, &plan, &request, &charges, (ask.intent(), said), (ask.caller(), now))
+        let mut ruling = match unfinished {
+            Unfinished::Denied(ruling) => *ruling,
+            Unfinished::Waiting(later) => {
+                let result = &later.await;
+                self.ruling_of(
+                    &set,
+                    &plan,
+                    &request,
+                    &charges,
+                    (operation.intent(), result),
+                    (operation.caller(), now),
+                )
             }
         };
-        let mut reserved: Option<Box<QueuedCharges>> = None;
-        if may_queue(&ruling, ask) {
-            let queued = self.queue_up(&set, &plan, &mut charges, &mut ruling, ask).await;
-            reserved = queued.map(|queued| in_queue(queued, &request, &charges, &ruling, &shadow_denied));
+        let mut queued_charges: Option<Box<QueuedCharges>> = None;
+        if may_queue(&ruling, operation) {
+            let queued = self.queue_up(&set, &plan, &mut charges, &mut ruling, operation).await;
+            queued_charges =
+                queued.map(|queued| in_queue(queued, &request, &charges, &ruling, &shadow_denied));
         }
-        self.finish(&set, &facts, &plan, &mut ruling, shadow_denied, ask);
+        self.finish(&set, &facts, &plan, &mut ruling, shadow_denied, operation);
         drop((charges, facts));
-        if let Some(reserved) = &mut reserved {
-            reserved.plan = plan;
+        if let Some(queued_charges) = &mut queued_charges {
+            queued_charges.plan = plan;
         }
-        (self.told(set, ruling), reserved)
+        (self.make_decision(set, ruling), queued_charges)
     }
 
-    /// One call to the store; none where there is nothing to ask.
+    /// One call to the store; none if there is nothing to charge.
     #[inline]
-    pub(super) fn ask(&self, intent: Intent, charges: &[Charge<'_>], now: Nanos) -> NowOrLater<'_, Said<S>> {
+    pub(super) fn charge_store(
+        &self,
+        intent: Intent,
+        charges: &[Charge<'_>],
+        now: Nanos,
+    ) -> NowOrLater<'_, StoreResult<S>> {
         if charges.is_empty() {
             return NowOrLater::Now(Ok(Verdict { allowed: true, decisions: SmallVec::new(), at: now }));
         }
         self.store.charge(intent, charges, now)
     }
 
-    /// What comes before the store is asked: the ruling, where the limits have no part in it; otherwise `plan` is what
-    /// they are to be asked.
+    /// Runs the gates. Returns the ruling if they decide; otherwise `plan` has the limits to charge.
     #[inline]
     fn begin(
         &self,
         set: &Active,
         facts: &Facts<'_, '_>,
-        (ask, now): (Operation, Nanos),
+        (operation, now): (Operation, Nanos),
         before: EntryStage,
         plan: &mut Plan,
         shadow_denied: &mut ShadowDenied,
     ) -> Option<Ruling> {
-        let opening = match before {
-            EntryStage::Nothing => self.open(set, facts, (ask, now), plan, shadow_denied),
+        let gates = match before {
+            EntryStage::Nothing => self.check_gates(set, facts, (operation, now), plan, shadow_denied),
             EntryStage::Unidentified(noted) => {
                 *shadow_denied = noted;
-                self.open_identified(set, facts, (ask, now), plan, shadow_denied)
+                self.check_credential_and_gates(set, facts, (operation, now), plan, shadow_denied)
             }
         };
-        let Some(mut ruling) = opening.ruling(now) else {
-            if ask != Operation::Peek {
-                self.spill_lines(set, plan, now);
+        let Some(mut ruling) = gates.ruling(now) else {
+            if operation != Operation::Peek {
+                self.discard_queue_overflow(set, plan, now);
             }
             return None;
         };
         ruling.shadow_denied = std::mem::take(shadow_denied);
-        self.close(set, facts, None, &mut ruling, ask);
+        self.jitter_and_count(set, facts, None, &mut ruling, operation);
         Some(ruling)
     }
 
-    /// What comes after the store has answered, and after a queue, if there is one.
+    /// Completes a ruling after the store has answered, and after the queue, if there is one.
     #[inline]
     fn finish(
         &self,
@@ -236,33 +261,34 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         plan: &Plan,
         ruling: &mut Ruling,
         mut shadow_denied: ShadowDenied,
-        ask: Operation,
+        operation: Operation,
     ) {
         shadow_denied.append(&mut ruling.shadow_denied);
         ruling.shadow_denied = shadow_denied;
-        self.close(set, facts, Some(plan), ruling, ask);
+        self.jitter_and_count(set, facts, Some(plan), ruling, operation);
     }
 
-    /// What the limits of a request amount to, by what the store said, or by what they do without it.
+    /// The ruling of the limits on a request, from the store's verdict, or from the fallback if the store
+    /// failed.
     #[inline]
-    fn rule(
+    fn ruling_of(
         &self,
         set: &Active,
         plan: &Plan,
         request: &Request<'_>,
         charges: &Charges<'_>,
-        (intent, said): (Intent, &Said<S>),
+        (intent, result): (Intent, &StoreResult<S>),
         (caller, now): (CanWait, Nanos),
     ) -> Ruling {
-        match said {
+        match result {
             Ok(verdict) => conclude(&set.rules, plan, verdict, now, caller),
-            Err(_) => self.rule_without(set, plan, request, charges, intent, now),
+            Err(_) => self.ruling_without_store(set, plan, request, charges, intent, now),
         }
     }
 
-    /// What the limits of a request amount to while the store fails.
+    /// The ruling of the limits on a request while the store fails.
     #[cold]
-    fn rule_without(
+    fn ruling_without_store(
         &self,
         set: &Active,
         plan: &Plan,
@@ -271,50 +297,51 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         intent: Intent,
         now: Nanos,
     ) -> Ruling {
-        let subject = |place: usize| (plan.items()[place].rule, request.trust);
+        let subject = |index: usize| (plan.items()[index].rule, request.trust);
         let without = self.fall_back(set, subject, charges, intent, now);
         let mut ruling = conclude(&set.rules, plan, &without.verdict, now, CanWait::DoesNotWait);
-        mark(&mut ruling, &without.closed);
+        mark_without_store(&mut ruling, &without.closed);
         ruling
     }
 }
 
-/// How far a request has come already.
+/// Which gates a request has passed already.
 pub(super) enum EntryStage {
-    /// Nothing was looked at.
+    /// None.
     Nothing,
-    /// It has passed what needs no credential; what a policy in shadow would have refused there.
+    /// Those that need no credential; with what a policy in shadow mode would have denied there.
     Unidentified(ShadowDenied),
 }
 
-/// What a store says to a call.
-type Said<S> = Result<Verdict, <S as Store>::Error>;
+/// The result of a store call.
+type StoreResult<S> = Result<Verdict, <S as Store>::Error>;
 
-/// A request that has passed what comes before limits, as it is kept while it waits.
-struct Begun {
+/// A request that has passed the gates, kept while it waits.
+struct PendingRequest {
     set: Arc<Active>,
     request: Request<'static>,
     plan: Plan,
     shadow_denied: ShadowDenied,
 }
 
-/// What is known of the limits of a request that has to wait.
-enum Asked<'s, S: Store> {
-    /// They have refused it, and a queue may take it.
-    Refused(Box<Ruling>),
-    /// Nothing: the store has to be waited for.
-    Waiting(Later<'s, Said<S>>),
+/// What is missing for the decision on a request that has to wait.
+enum Unfinished<'s, S: Store> {
+    /// The limits have denied it, and a queue may accept it.
+    Denied(Box<Ruling>),
+    /// The store has not answered yet.
+    Waiting(Later<'s, StoreResult<S>>),
 }
 
-/// A decision, and what is reserved for a request that has to wait; that is rare and large, so it is kept apart.
+/// A decision, and the charges of a request that has to wait in a queue; they are rare and large, so they are
+/// boxed.
 pub(super) type DecisionAndPlace = (Decision, Option<Box<QueuedCharges>>);
 
-/// Is it refused so that it may be made to wait?
-fn may_queue(ruling: &Ruling, ask: Operation) -> bool {
-    !ruling.allowed && ask.caller() == CanWait::Waits && !ruling.without_store
+/// May a denied request wait in a queue?
+fn may_queue(ruling: &Ruling, operation: Operation) -> bool {
+    !ruling.allowed && operation.caller() == CanWait::Waits && !ruling.without_store
 }
 
-/// What a request that waits has reserved; its plan is still in use.
+/// The charges of a request that waits; its plan is still in use and is moved here later.
 fn in_queue(
     queued: TakenPlaces,
     request: &Request<'_>,

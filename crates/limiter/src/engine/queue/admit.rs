@@ -1,4 +1,4 @@
-//! Waiting in queues (feature `async`).
+//! Waiting in queues until it is a request's turn (feature `async`).
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -9,32 +9,32 @@ use tidegate_core::Nanos;
 use tidegate_policy::Request;
 
 use super::QueueTicket;
-use super::line::{QueueSlot, WaiterTurn};
-use super::waiting::QueuedCharges;
+use super::fair_queue::{DelayedCharge, WaiterTurn};
+use super::places::QueuedCharges;
 use crate::engine::active::{Active, Charges};
 use crate::engine::counting::stats::CountScope;
 use crate::engine::decide::DecisionAndPlace;
 use crate::engine::decide::conclude::{CanWait, conclude};
-use crate::engine::decide::two_steps::Entered;
+use crate::engine::decide::entered::Entered;
 use crate::engine::decision::Decision;
 use crate::engine::limiter::{Limiter, Operation};
 use crate::engine::render::jitter::identity;
 use crate::{Clock, Intent, NowOrLater, OwnedCharge, Sleep, Store, Verdict};
 
-/// How often a request may be sent back to a queue when its turn has come.
+/// How often a request may be queued again when another limit denies it after its wait.
 const ROUNDS: usize = 16;
 
-/// A request that waits in a line. Dropping it before its time gives its place
-/// back.
-struct InLine<'l, S: Store, C: Clock> {
+/// A request that waits in a [`FairQueue`](super::fair_queue::FairQueue). Dropping it before its turn gives its
+/// place back.
+struct QueuedRequest<'l, S: Store, C: Clock> {
     limiter: &'l Limiter<S, C>,
-    /// Others may change the policy meanwhile; the place belongs to this one.
+    /// The policy of its place; the policy in force may change meanwhile.
     set: Arc<Active>,
-    reserved: Box<QueuedCharges>,
-    /// The limit that it waits for, by its place in the plan.
+    charges_ahead: Box<QueuedCharges>,
+    /// The limit that it waits for, as an index into the plan.
     item: usize,
     ticket: QueueTicket,
-    /// Is it still in the line?
+    /// Is it still in the queue?
     waits: bool,
 }
 
@@ -43,63 +43,63 @@ enum Waited {
     /// It is its turn.
     Turn(Nanos),
     TooLong,
-    /// What it had reserved is lost.
+    /// Its delayed charge is lost.
     Missed,
 }
 
-impl<'l, S: Store, C: Clock> InLine<'l, S, C> {
+impl<'l, S: Store, C: Clock> QueuedRequest<'l, S, C> {
     fn join(
         limiter: &'l Limiter<S, C>,
         set: Arc<Active>,
-        reserved: Box<QueuedCharges>,
+        charges_ahead: Box<QueuedCharges>,
         tenant: u64,
-    ) -> InLine<'l, S, C> {
-        let charges = set.charges(&reserved.plan, reserved.payer(), &limiter.store);
-        let (queued, place) = (&reserved.queued, reserved.queued.places[0]);
-        let charge = charges[place.item].delayed(place.held.due.saturating_sub(reserved.at));
-        let slot = QueueSlot {
+    ) -> QueuedRequest<'l, S, C> {
+        let charges = set.charges(&charges_ahead.plan, charges_ahead.payer(), &limiter.store);
+        let (queued, place) = (&charges_ahead.queued, charges_ahead.queued.places[0]);
+        let charge = charges[place.item].delayed(place.held.due.saturating_sub(charges_ahead.at));
+        let delayed = DelayedCharge {
             charge: OwnedCharge::from(&charge),
             from: queued.from,
             charged_at: queued.charged_at,
         };
-        let is_paced = limiter.store.pace(&slot.charge_of(charge.cost), 0, reserved.at).is_some();
-        let ticket = limiter.rooms.line_up(place.room, place.held.due, tenant, slot, is_paced);
+        let is_paced = limiter.store.pace(&delayed.charge_of(charge.cost), 0, charges_ahead.at).is_some();
+        let ticket = limiter.queues.join(place.queue, place.held.due, tenant, delayed, is_paced);
         drop(charges);
-        InLine { limiter, set, item: place.item, reserved, ticket, waits: true }
+        QueuedRequest { limiter, set, item: place.item, charges_ahead, ticket, waits: true }
     }
 
-    /// Resolves when something has happened in the line.
-    async fn called(&self) {
-        poll_fn(|context| match self.limiter.rooms.listen(self.ticket, context.waker()) {
+    /// Resolves when this waiter was notified.
+    async fn notified(&self) {
+        poll_fn(|context| match self.limiter.queues.register_waker(self.ticket, context.waker()) {
             true => Poll::Ready(()),
             false => Poll::Pending,
         })
         .await;
     }
 
-    /// All limits but the one that it has waited for, charged as of its turn; those that others wait for are looked
-    /// after first.
+    /// Charges all limits except the one that it has waited for, as of its turn. First it discards the overflow
+    /// of those that others wait for.
     async fn charge_others(&self, turn: Nanos) -> Result<Verdict, S::Error> {
-        let (limiter, plan) = (self.limiter, &self.reserved.plan);
+        let (limiter, plan) = (self.limiter, &self.charges_ahead.plan);
         if plan.items().len() > 1 {
-            limiter.spill_lines(&self.set, plan, turn);
+            limiter.discard_queue_overflow(&self.set, plan, turn);
         }
-        let mut charges: Charges<'_> = self.set.charges(plan, self.reserved.payer(), &limiter.store);
+        let mut charges: Charges<'_> = self.set.charges(plan, self.charges_ahead.payer(), &limiter.store);
         charges.remove(self.item);
-        limiter.ask(Intent::Take, &charges, turn).await
+        limiter.charge_store(Intent::Take, &charges, turn).await
     }
 }
 
-impl<S: Store, C: Sleep> InLine<'_, S, C> {
+impl<S: Store, C: Sleep> QueuedRequest<'_, S, C> {
     /// Waits for its turn, until `deadline`.
     ///
-    /// Only the clock says when. A nap may end early, since the timers of a runtime
-    /// and the clock need not agree; then there is another.
+    /// Only the clock decides when that is. A sleep may end early, because the timers of a runtime and the
+    /// clock need not agree; then it sleeps again.
     async fn wait(&mut self, deadline: Nanos) -> Waited {
         let clock = &self.limiter.clock;
         let mut now = clock.now();
         loop {
-            let next = match self.limiter.rooms.look(self.ticket, &self.limiter.store, now) {
+            let next = match self.limiter.queues.check_turn(self.ticket, &self.limiter.store, now) {
                 WaiterTurn::Now => return Waited::Turn(now),
                 WaiterTurn::Later(next) => next,
                 WaiterTurn::Missed => {
@@ -111,11 +111,11 @@ impl<S: Store, C: Sleep> InLine<'_, S, C> {
                 return Waited::TooLong;
             }
             let next = next.min(deadline);
-            let mut nap = pin!(clock.sleep(next.saturating_sub(now)));
-            let mut called = pin!(self.called());
-            poll_fn(|context| match called.as_mut().poll(context) {
+            let mut sleep = pin!(clock.sleep(next.saturating_sub(now)));
+            let mut notified = pin!(self.notified());
+            poll_fn(|context| match notified.as_mut().poll(context) {
                 Poll::Ready(()) => Poll::Ready(()),
-                Poll::Pending => nap.as_mut().poll(context),
+                Poll::Pending => sleep.as_mut().poll(context),
             })
             .await;
             now = clock.now().max(now);
@@ -123,126 +123,123 @@ impl<S: Store, C: Sleep> InLine<'_, S, C> {
     }
 }
 
-impl<S: Store, C: Clock> Drop for InLine<'_, S, C> {
+impl<S: Store, C: Clock> Drop for QueuedRequest<'_, S, C> {
     fn drop(&mut self) {
         if !self.waits {
             return;
         }
         let limiter = self.limiter;
-        if let Some(slot) = limiter.rooms.quit(self.ticket, &limiter.store, limiter.clock.now()) {
-            limiter.store.hand_back(&[slot.charge.as_charge()], slot.charged_at);
+        if let Some(delayed) = limiter.queues.give_up(self.ticket, &limiter.store, limiter.clock.now()) {
+            limiter.store.hand_back(&[delayed.charge.as_charge()], delayed.charged_at);
         }
     }
 }
 
 impl<S: Store, C: Sleep> Limiter<S, C> {
-    /// Decides a request; where a `queue` limit makes it wait, resolves when its
-    /// turn has come. Those who wait for one bucket are served by their tenants
-    /// in turn, and within a tenant first come, first served; requests without a
-    /// tenant take turns like one. Whoever is not served within the limit's
-    /// `max_wait`, since others had their turn, is refused as `queue_timeout`.
+    /// Decides a request; if a `queue` limit makes it wait, resolves when it is its turn. The requests that
+    /// wait for one bucket are served round-robin by tenant, and first come, first served within a tenant;
+    /// requests without a tenant form one group. A request that is not served within the limit's `max_wait`,
+    /// because others were, is denied with the reason `queue_timeout`.
     ///
-    /// Where several limits apply, it waits for the one that refuses it longest,
-    /// and all the others are charged when its turn has come. One that refuses it
-    /// then decides as on arrival: it is refused, or waits for that one, for what is
-    /// left of `max_wait`.
+    /// If several limits apply, the request waits for the one with the longest wait, and all others are charged
+    /// when it is its turn. If one of them denies it then, the request is decided as on arrival: it is denied,
+    /// or waits for that limit, for the rest of `max_wait`.
     ///
-    /// While the store fails, nothing can be reserved there: a `queue` limit
-    /// refuses as `reject` does.
+    /// While the store fails, nothing can be charged ahead of time there, so a `queue` limit denies like
+    /// `reject`.
     ///
-    /// Dropping the future before that gives the place and the reserved cost
-    /// back, and those behind move up.
+    /// Dropping the future before its turn gives the place and the charge back, and the requests behind move
+    /// up.
     pub fn admit(&self, request: &Request<'_>) -> NowOrLater<'_, Decision> {
-        let came = self.clock.now();
-        self.in_turn(self.decide(request, Operation::Admit, came), request, came)
+        let arrived = self.clock.now();
+        self.wait_if_queued(self.decide(request, Operation::Admit, arrived), request, arrived)
     }
 
-    /// [`Limiter::admit`] for a request that has [entered](Limiter::enter) and now says who asks.
+    /// [`Limiter::admit`] for a request that has [entered](Limiter::enter) and whose identity is now known.
     pub fn admit_entered(&self, entered: Entered, request: &Request<'_>) -> NowOrLater<'_, Decision> {
-        let came = entered.at();
-        self.in_turn(self.decide_entered(entered, request, Operation::Admit), request, came)
+        let arrived = entered.at();
+        self.wait_if_queued(self.decide_entered(entered, request, Operation::Admit), request, arrived)
     }
 
-    /// The decision about a request that came at `came`, when its turn has come if it has to wait.
-    fn in_turn<'s>(
+    /// The decision on a request that arrived at `arrived`; if it has to wait, the decision at its turn.
+    fn wait_if_queued<'s>(
         &'s self,
         decided: NowOrLater<'s, DecisionAndPlace>,
         request: &Request<'_>,
-        came: Nanos,
+        arrived: Nanos,
     ) -> NowOrLater<'s, Decision> {
         match decided {
             NowOrLater::Now((decision, None)) => NowOrLater::Now(decision),
-            decided => NowOrLater::later(self.wait_for_turn(decided, request.clone().into_owned(), came)),
+            decided => NowOrLater::later(self.wait_for_turn(decided, request.clone().into_owned(), arrived)),
         }
     }
 
-    /// Waits where a request that came at `came` has to wait, and again where another limit then makes it wait.
+    /// Waits in the queue of a limit, and again if another limit then makes the request wait.
     async fn wait_for_turn<'s>(
         &'s self,
         decided: NowOrLater<'s, DecisionAndPlace>,
         request: Request<'static>,
-        came: Nanos,
+        arrived: Nanos,
     ) -> Decision {
         let request = &request;
         let tenant = request.tenant.as_deref().unwrap_or_default();
         let tenant = identity(std::iter::once(tenant.as_bytes()));
         let mut first = Some(decided);
         for _ in 0..ROUNDS {
-            let (decision, reserved) = match first.take() {
+            let (decision, charges_ahead) = match first.take() {
                 Some(decided) => decided.await,
-                None => self.decide(request, Operation::AdmitAgain(came), self.clock.now()).await,
+                None => self.decide(request, Operation::AdmitAgain(arrived), self.clock.now()).await,
             };
-            let Some(reserved) = reserved else { return decision };
+            let Some(charges_ahead) = charges_ahead else { return decision };
             let decision = decision.under_full_policy();
-            let mut line = InLine::join(self, decision.policy(), reserved, tenant);
-            match line.wait(came.saturating_add(line.reserved.queued.max_wait)).await {
+            let mut queued = QueuedRequest::join(self, decision.policy(), charges_ahead, tenant);
+            match queued.wait(arrived.saturating_add(queued.charges_ahead.queued.max_wait)).await {
                 Waited::Turn(turn) => {
-                    let others = line.charge_others(turn).await;
+                    let others = queued.charge_others(turn).await;
                     if let Ok(others) = others
                         && others.allowed
                     {
-                        self.rooms.go(line.ticket, &self.store, turn);
-                        line.waits = false;
-                        return self.let_go(request, decision, &line, others, (came, turn));
+                        self.queues.admit(queued.ticket, &self.store, turn);
+                        queued.waits = false;
+                        return self.admit_after_wait(request, decision, &queued, others, (arrived, turn));
                     }
                 }
                 Waited::TooLong => break,
                 Waited::Missed => {}
             }
-            // Another limit refuses it now, or the store has failed: it is decided as on arrival.
-            drop(line);
+            // Another limit denies it now, or the store has failed: it is decided as on arrival.
+            drop(queued);
         }
         self.time_out(request).await
     }
 
-    /// The admission of a request whose turn has come, as its limits stand then.
-    fn let_go(
+    /// The admission of a request whose turn it is, with the state of its limits at that time.
+    fn admit_after_wait(
         &self,
         request: &Request<'_>,
         mut decision: Decision,
-        line: &InLine<'_, S, C>,
+        queued: &QueuedRequest<'_, S, C>,
         mut verdict: Verdict,
-        (came, turn): (Nanos, Nanos),
+        (arrived, turn): (Nanos, Nanos),
     ) -> Decision {
-        let (reserved, item) = (&line.reserved, line.item);
+        let (charges_ahead, item) = (&queued.charges_ahead, queued.item);
         let (set, ruling) = decision.ruling_mut();
         let mut waited_for = ruling.standings[item].decision;
-        waited_for.reset_after = waited_for.reset_after.saturating_sub(turn.saturating_sub(reserved.at));
+        waited_for.reset_after = waited_for.reset_after.saturating_sub(turn.saturating_sub(charges_ahead.at));
         verdict.decisions.insert(item, waited_for);
-        *ruling = conclude(&set.rules, &reserved.plan, &verdict, turn, CanWait::Waits);
+        *ruling = conclude(&set.rules, &charges_ahead.plan, &verdict, turn, CanWait::Waits);
         ruling.wall = self.clock.wall_at(turn);
         ruling.standings[item].queued = true;
-        ruling.queued = Some(turn.saturating_sub(came));
-        ruling.shadow_denied.insert_many(0, reserved.shadow_denied.iter().copied());
-        self.stats.queue_waits.record(turn.saturating_sub(came));
+        ruling.queued = Some(turn.saturating_sub(arrived));
+        ruling.shadow_denied.insert_many(0, charges_ahead.shadow_denied.iter().copied());
+        self.stats.queue_waits.record(turn.saturating_sub(arrived));
         let facts = set.rules.facts(request);
-        self.stats.count(set, &facts, Some(&reserved.plan), ruling, CountScope::default());
+        self.stats.count(set, &facts, Some(&charges_ahead.plan), ruling, CountScope::default());
         drop(facts);
         decision
     }
 
-    /// The refusal of a request that has waited for too long: where its limits
-    /// stand now.
+    /// The denial of a request that has waited too long, with the current state of its limits.
     async fn time_out(&self, request: &Request<'_>) -> Decision {
         let (mut decision, _) = self.decide(request, Operation::Peek, self.clock.now()).await;
         let (set, ruling) = decision.ruling_mut();

@@ -1,5 +1,5 @@
-//! The whole seconds of `Retry-After`, spread out so that clients who were
-//! turned away together do not come back together.
+//! The whole seconds of `Retry-After`, with jitter, so that clients that were denied together do not all retry
+//! together.
 
 use std::hash::Hasher;
 
@@ -9,12 +9,12 @@ use tidegate_core::Nanos;
 /// The most jitter, in millionths of the wait: half of it.
 pub const JITTER_MAX: u32 = 500_000;
 
-/// The seconds for the header: the wait rounded up, at least one, and on top of
-/// it from nothing to `jitter_millionths` of the wait, in whole seconds.
+/// The seconds for the header: the wait rounded up, at least one, plus a jitter of zero to `jitter_millionths`
+/// of the wait, in whole seconds.
 ///
-/// The same identity always gets the same answer, and jitter only ever adds:
-/// whoever waits that long is admitted. A jitter above [`JITTER_MAX`] is read as
-/// that; a wait too short for a whole second of jitter gets none.
+/// The same identity always gets the same result, and jitter only adds: after that many seconds the client is
+/// admitted. A jitter above [`JITTER_MAX`] is read as that; a wait too short for a whole second of jitter gets
+/// none.
 pub fn retry_after_secs(retry_after: Nanos, jitter_millionths: u32, identity: u64) -> u64 {
     let least = retry_after.as_secs_ceil().max(1);
     if jitter_millionths == 0 {
@@ -22,17 +22,17 @@ pub fn retry_after_secs(retry_after: Nanos, jitter_millionths: u32, identity: u6
     }
     let jitter = u128::from(jitter_millionths.min(JITTER_MAX));
     let most_added = u128::from(retry_after.get()) * jitter / (1_000_000 * u128::from(Nanos::SECOND.get()));
-    // The identity read as a fraction of 2⁶⁴ picks one of the possible seconds.
+    // The identity, read as a fraction of 2⁶⁴, selects one of the possible seconds.
     let added = (u128::from(identity) * (most_added + 1)) >> 64;
     least + u64::try_from(added).expect("half of a span in seconds fits")
 }
 
-/// A number for whoever is asked to wait: the same on every node and in every
-/// run. It spreads clients out and protects nothing, so it needs no secret.
+/// A hash of the client's identity, the same on every node and in every run. It spreads retries and protects
+/// nothing, so it needs no secret.
 pub fn identity<'a>(parts: impl Iterator<Item = &'a [u8]>) -> u64 {
     let mut hasher = SipHasher13::new();
     for part in parts {
-        // With the lengths, `ab, c` and `a, bc` are two identities.
+        // The lengths make `ab, c` and `a, bc` different identities.
         hasher.write(&(part.len() as u64).to_le_bytes());
         hasher.write(part);
     }

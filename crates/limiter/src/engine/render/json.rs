@@ -7,7 +7,7 @@ use tidegate_policy::{JsonText, Rule};
 
 use crate::engine::decision::{Decision, LimitStanding};
 
-/// More than most decisions take.
+/// More than most decisions need.
 const BYTES_USUAL: usize = 1_024;
 
 impl Decision {
@@ -20,8 +20,7 @@ impl Decision {
         String::from_utf8(out).expect("JSON is text")
     }
 
-    /// Its members, without the braces around them, so that more can stand
-    /// beside them.
+    /// Its members, without the braces around them, so that a caller can add members.
     pub fn write_json_members(&self, out: &mut Vec<u8>) {
         out.reserve(BYTES_USUAL);
         let speaker = self.tightest();
@@ -47,13 +46,13 @@ impl Decision {
         put(out, ",\"degraded\":");
         put(out, bool_text(self.degraded().is_some()));
         put(out, ",\"shadow_denied\":[");
-        for (place, name) in self.shadow_denied().enumerate() {
-            put(out, if place == 0 { "" } else { "," });
+        for (index, name) in self.shadow_denied().enumerate() {
+            put(out, if index == 0 { "" } else { "," });
             write_text(out, name);
         }
         put(out, "],\"limits\":[");
-        for (place, (head, limit)) in self.limits_with_heads().enumerate() {
-            if place > 0 {
+        for (index, (head, limit)) in self.limits_with_heads().enumerate() {
+            if index > 0 {
                 out.push(b',');
             }
             write_limit(out, head, &limit);
@@ -66,7 +65,7 @@ impl Decision {
     }
 }
 
-/// What the JSON of a limit begins with, up to whether it admits.
+/// The constant beginning of a limit's JSON, up to the value of `allowed`.
 pub(crate) fn limit_head(rule: &Rule) -> Box<[u8]> {
     let mut head = b"{\"name\":".to_vec();
     write_text(&mut head, &rule.name);
@@ -99,8 +98,8 @@ fn write_or(out: &mut Vec<u8>, number: Option<u64>, otherwise: &str) {
     }
 }
 
-/// Not by `fmt`: a decision has a dozen numbers, and the general way to format one
-/// takes longer than deciding.
+/// Uses `itoa` instead of `fmt`: a decision has a dozen numbers, and formatting them with `fmt` takes longer
+/// than deciding.
 fn write_number(out: &mut Vec<u8>, number: u64) {
     out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }

@@ -1,4 +1,5 @@
-//! A decision as clients read it: headers, status, problem body, JSON.
+//! Rendering a decision for clients. [`headers`], [`problem_body`] and [`json`] are the formats, [`jitter`]
+//! spreads retries, and [`respond`] puts them together for a [`Decision`](super::Decision).
 
 pub mod headers;
 pub mod jitter;

@@ -1,4 +1,4 @@
-//! What a client is told: headers, status and body.
+//! The response to a client: headers, status and body.
 
 use tidegate_core::Limit;
 use tidegate_core::Meter;
@@ -8,23 +8,22 @@ use super::headers::{self, RefusalText, TightestNumbers};
 use super::problem_body::{self, RefusalBody};
 use crate::engine::decision::{Decision, Reason};
 
-/// What an end client whose credential does not hold is asked for, in `WWW-Authenticate`.
+/// The `WWW-Authenticate` of a response to a client with an invalid credential.
 const CHALLENGE: &str = "Bearer error=\"invalid_token\"";
 
 impl Decision {
-    /// The status of an answer to an end client: that of [`Decision::status`], but 401 where its
-    /// credential does not hold.
+    /// The status of a response to an end client: [`Decision::status`], but 401 for an invalid credential.
     pub fn client_status(&self) -> u16 {
         if self.challenge().is_some() { 401 } else { self.status() }
     }
 
-    /// The `WWW-Authenticate` of an answer to an end client, where its credential does not hold.
+    /// The `WWW-Authenticate` of a response to an end client, if its credential is invalid.
     pub fn challenge(&self) -> Option<&'static str> {
         (self.reason() == Reason::InvalidCredentials).then_some(CHALLENGE)
     }
 
-    /// The status of a refusal, for whoever asked for a decision: 429, or 503 where
-    /// the server is short of something.
+    /// The status of a response to the caller of the API: 200 if admitted, 429 if denied, or 503 if the service
+    /// is at fault.
     pub fn status(&self) -> u16 {
         match () {
             () if self.is_allowed() => 200,
@@ -33,9 +32,8 @@ impl Decision {
         }
     }
 
-    /// The headers of the answer, in the families that the tightest limit
-    /// chooses; `Retry-After` on every refusal that a wait can mend; last the mark of
-    /// a degraded request.
+    /// Writes the headers of the response, in the families that the tightest limit has configured;
+    /// `Retry-After` on every denial for which a wait helps; last the mark of a degraded request.
     pub fn headers(&self, mut sink: impl FnMut(&'static str, &str)) {
         let speaker = self.tightest();
         let denied = !self.is_allowed();
@@ -60,15 +58,15 @@ impl Decision {
         self.degraded_header(sink);
     }
 
-    /// The mark of a degraded request alone, for whoever passes the request on: of
-    /// the limits that mark it, that of the first one that has its headers on.
+    /// Writes only the mark of a degraded request, for a proxy that passes the request on: the mark of the
+    /// first limit that marks it and has headers on.
     pub fn degraded_header(&self, mut sink: impl FnMut(&'static str, &str)) {
-        if let Some(mark) = self.degraded_to_tell() {
+        if let Some(mark) = self.degraded_in_headers() {
             headers::write_degraded(mark, &mut sink);
         }
     }
 
-    /// The body of a refusal: `application/problem+json`.
+    /// The body of a denial: `application/problem+json`.
     pub fn problem_body(&self, status: u16) -> String {
         problem_body::body(&RefusalBody {
             status,
@@ -81,8 +79,7 @@ impl Decision {
     }
 }
 
-/// The seconds that a limit is counted over: those of its window, or those that
-/// an empty bucket takes to fill.
+/// The seconds over which a limit counts: the length of its window, or the time an empty bucket takes to fill.
 fn window_secs(limit: &Limit) -> u64 {
     match limit {
         Limit::Meter(Meter::TokenBucket(quota)) => {

@@ -1,5 +1,4 @@
-//! Which of the two times a limit goes by: buckets by the steady clock, windows
-//! by the wall clock.
+//! Which of the two times a limit uses: buckets the monotonic clock, windows the wall clock.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -7,29 +6,29 @@ use tidegate_core::{Meter, Nanos, WindowQuota};
 
 use crate::Clock;
 
-/// When an act takes place.
+/// The time of a charge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ChargeTime {
-    /// By the steady clock.
+    /// On the monotonic clock.
     pub(crate) now: Nanos,
-    /// By the wall clock no earlier than that.
+    /// The wall time is not before this.
     pub(crate) wall_from: Nanos,
 }
 
-/// How far the wall clock may run ahead of what is noted of it.
+/// How far the wall clock may be ahead of the recorded `latest`.
 const NOTED_EVERY: Nanos = Nanos::SECOND;
 
-/// The time of windows. Most of them recognise any step back of the wall clock by
-/// themselves; those whose window number wraps recognise a minute, so for
-/// these the clock stands still until it is there again.
+/// The time that windows use. Most window quotas recognise any step back of the wall clock by themselves; those
+/// whose window number wraps recognise a minute, so for these the time stands still until the clock has caught
+/// up.
 #[derive(Debug, Default)]
 pub(crate) struct WindowTime {
-    /// About the latest that the wall clock has shown to such windows.
+    /// Approximately the latest wall time that such windows have seen.
     latest: AtomicU64,
 }
 
 impl WindowTime {
-    /// The instant `now` as a meter sees it.
+    /// The instant `now` on the clock that a meter uses.
     #[inline(always)]
     pub(crate) fn of<C: Clock + ?Sized>(&self, meter: &Meter, clock: &C, now: Nanos) -> Nanos {
         match meter.windows() {
@@ -38,7 +37,7 @@ impl WindowTime {
         }
     }
 
-    /// Apart from token buckets, which are faster on their own.
+    /// Kept out of line, because token buckets are faster without this code beside them.
     #[inline(never)]
     fn wall<C: Clock + ?Sized>(&self, quota: &WindowQuota, clock: &C, now: Nanos) -> Nanos {
         let wall = clock.wall_at(now);
@@ -53,8 +52,9 @@ impl WindowTime {
     }
 }
 
-/// When a charge was made, as its meter sees it. The clock does not stand still here as it may for the present: a
-/// charge that was counted later than this, because the clock had stepped back, is not found there and stays charged.
+/// The instant of a charge on the clock that its meter uses. Unlike [`WindowTime::of`], the time does not stand
+/// still here: a charge that was counted later than this, because the clock had stepped back, is not found and
+/// stays charged.
 pub(crate) fn charged_at<C: Clock + ?Sized>(meter: &Meter, clock: &C, at: Nanos) -> Nanos {
     if meter.windows().is_some() { clock.wall_at(at) } else { at }
 }

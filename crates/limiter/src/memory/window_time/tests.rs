@@ -1,4 +1,4 @@
-//! Windows on a wall clock that is set forward and back, and buckets beside them.
+//! Windows on a wall clock that is set forward and back, with buckets beside them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,10 +8,10 @@ use tidegate_core::{Carry, Cost, Limit, LogQuota, Nanos, Quota, WindowQuota};
 
 use crate::{Bucket, Charge, Clock, Intent, LimitRef, ManualClock, Memory, MemoryOptions, Store};
 
-/// What happens before a request, and who asks for how much.
+/// What happens before a request, and its key and cost.
 #[derive(Clone, Copy, Debug)]
 struct Step {
-    /// How far both clocks go on, in eighths of a window.
+    /// How far both clocks advance, in eighths of a window.
     wait: u64,
     /// How far the wall clock is set forward or back, in eighths of a window.
     set: i64,
@@ -26,7 +26,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     vec(step.prop_map(|(wait, set, key, cost)| Step { wait, set, key, cost }), 1..80)
 }
 
-/// Windows of either kind: some that tell all windows apart, some whose numbers wrap.
+/// Windows of both kinds: some that distinguish all windows, some whose number wraps.
 fn windows() -> impl Strategy<Value = (Limit, WindowQuota)> {
     let numbers = prop_oneof![
         (1_u32..8).prop_map(|limit| (limit, Nanos::MINUTE)),
@@ -54,17 +54,17 @@ impl World {
         World { clock, store, limit }
     }
 
-    fn ask(&self, intent: Intent, key: u8, cost: u32) -> crate::LimitDecision {
+    fn timed(&self, intent: Intent, key: u8, cost: u32) -> crate::LimitDecision {
         let key = [key];
         let charge = Charge::new(&self.limit, &key, Cost::new(cost));
         self.store.charge_now(intent, &[charge], self.clock.now()).decisions[0]
     }
 
     fn left(&self, key: u8) -> u32 {
-        self.ask(Intent::Peek, key, 0).remaining
+        self.timed(Intent::Peek, key, 0).remaining
     }
 
-    /// Sets the wall clock by so much, for a few years at most; `true` if that is back.
+    /// Sets the wall clock by this much, within a few years; `true` if that is back.
     fn set(&self, by: i64) -> bool {
         let years = 5 * Nanos::YEAR.get() as i64;
         let by = by.clamp(-years, years);
@@ -73,7 +73,7 @@ impl World {
     }
 }
 
-/// What a cost is to a large limit: as large a part of it as of a small one.
+/// The cost for a large limit that is the same fraction of it as of a small one.
 fn scaled(cost: u32, quota: &WindowQuota) -> u32 {
     (cost * (quota.limit() / 5).max(1)).min(quota.limit())
 }
@@ -81,9 +81,10 @@ fn scaled(cost: u32, quota: &WindowQuota) -> u32 {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(600))]
 
-    /// For each window that the wall clock has reached, a key is admitted the limit at most, however often the clock
-    /// goes there. Where windows recognise any step back and no key had to make way, that holds for each window by
-    /// itself: while the clock is behind, what a key is admitted counts for the latest window that it was counted in.
+    /// For each window that the wall clock has reached, a key is admitted at most the limit, however often the
+    /// clock returns there. If windows recognise any step back and no key was evicted, that holds for each
+    /// window by itself: while the clock is behind, what a key is admitted counts in the latest window in which
+    /// it was counted.
     #[test]
     fn no_window_admits_twice((limit, quota) in windows(), keys in 1_u8..9, max_keys in 1_usize..40, steps in steps()) {
         let (world, eighth) = (World::new(limit, max_keys), quota.length().get() / 8);
@@ -102,7 +103,7 @@ proptest! {
             }
             reached.insert(window_now());
             let (key, cost) = (step.key % keys, scaled(step.cost, &quota));
-            if world.ask(Intent::Take, key, cost).is_allowed() {
+            if world.timed(Intent::Take, key, cost).is_allowed() {
                 let window = (*latest.entry(key).or_default()).max(window_now());
                 latest.insert(key, window);
                 *admitted.entry((key, window)).or_default() += u64::from(cost);
@@ -127,17 +128,17 @@ proptest! {
             latest = latest.max(world.clock.wall());
             world.set(step.set * eighth as i64);
             latest = latest.max(world.clock.wall());
-            let _ = world.ask(Intent::Take, step.key, scaled(step.cost, &quota));
+            let _ = world.timed(Intent::Take, step.key, scaled(step.cost, &quota));
         }
         let new = latest.get() / quota.length().get() + by;
         world.clock.set_wall(Nanos::new(new * quota.length().get()));
         prop_assert_eq!(world.left(0), quota.limit());
-        let all = world.ask(Intent::Take, 0, quota.limit());
+        let all = world.timed(Intent::Take, 0, quota.limit());
         prop_assert!(all.is_allowed());
-        prop_assert_eq!(world.ask(Intent::Peek, 0, 1).wait().is_some(), true);
+        prop_assert_eq!(world.timed(Intent::Peek, 0, 1).wait().is_some(), true);
     }
 
-    /// Buckets and logs do not notice what the wall clock is set to.
+    /// Buckets and logs do not depend on the wall clock.
     #[test]
     fn buckets_and_logs_go_by_the_steady_clock(bucket in any::<bool>(), max_keys in 1_usize..40, steps in steps()) {
         let limit = match bucket {
@@ -145,13 +146,13 @@ proptest! {
             false => Limit::from(LogQuota::new(7, Nanos::MINUTE).expect("in range")),
         };
         let (set, steady) = (World::new(limit, max_keys), World::new(limit, max_keys));
-        // Keys are placed by a secret of each store, so only one key is in the same place in both.
+        // Each store hashes keys with its own secret, so only a single key has the same position in both.
         for step in steps {
             for world in [&set, &steady] {
                 world.clock.advance(Nanos::new(step.wait * Nanos::MINUTE.get() / 8));
             }
             set.set(step.set * Nanos::MINUTE.get() as i64);
-            let (one, other) = (set.ask(Intent::Take, 1, step.cost), steady.ask(Intent::Take, 1, step.cost));
+            let (one, other) = (set.timed(Intent::Take, 1, step.cost), steady.timed(Intent::Take, 1, step.cost));
             prop_assert_eq!(one, other);
         }
     }
@@ -164,15 +165,16 @@ fn a_charge_is_handed_back_to_the_window_it_was_counted_in() {
         for step in [Nanos::HOUR.get() as i64, 48 * Nanos::HOUR.get() as i64, -(Nanos::HOUR.get() as i64)] {
             let world = World::new(limit, 100);
             let made_at = world.clock.now();
-            let _ = world.ask(Intent::Take, 1, 4);
+            let _ = world.timed(Intent::Take, 1, 4);
             world.clock.advance(Nanos::SECOND);
             world.set(step);
-            let _ = world.ask(Intent::Take, 1, 3);
+            let _ = world.timed(Intent::Take, 1, 3);
             let before = world.left(1);
             let charge = Charge::new(&world.limit, &[1], Cost::new(4));
             let _ = world.store.charge_now(Intent::HandBack, &[charge], made_at);
             let after = world.left(1);
-            // Set forward by an hour, the sliding window still counts it; set back, it is in the window that is kept.
+            // Set forward by an hour, the sliding window still counts it; set back, it is in the window that is
+            // kept.
             let counts =
                 step < 0 || (limit == Limit::sliding_window(quota) && step == Nanos::HOUR.get() as i64);
             assert!(after >= before && after <= before + if counts { 4 } else { 0 }, "{limit}, {step}");
@@ -186,7 +188,7 @@ fn an_edit_carries_counts_over_as_of_the_wall_clock() {
     let quota = |limit| Limit::fixed_window(WindowQuota::new(limit, Nanos::DAY).unwrap());
     let mut world = World::new(quota(10), 100);
     world.set(400 * Nanos::DAY.get() as i64);
-    let _ = world.ask(Intent::Take, 1, 6);
+    let _ = world.timed(Intent::Take, 1, 6);
     world.limit = world.store.limit("limit", quota(20), Carry::AsIs, world.clock.now()).unwrap();
     assert_eq!(world.left(1), 14, "what was used this day stays used");
     world.set(Nanos::DAY.get() as i64);
@@ -211,8 +213,8 @@ fn a_single_window_follows_the_wall_clock_and_a_single_bucket_does_not() {
     assert_eq!(end.get() % Nanos::HOUR.get(), 0, "it is told to come back at a full hour of the wall clock");
 }
 
-/// Debts of windows end by the wall clock, those of buckets by the steady one: where the two are far apart, neither may
-/// take the other's place before its time.
+/// Debts of windows end by the wall clock, those of buckets by the monotonic one: if the two are far apart,
+/// neither may be replaced before its end.
 #[test]
 fn a_debt_is_kept_whichever_clock_is_ahead() {
     for ahead in [400_i64, -400] {
@@ -239,7 +241,7 @@ fn a_debt_is_kept_whichever_clock_is_ahead() {
         let all = first.limit().capacity();
         assert!(take(first, 1, all), "from the shared bucket");
         (0..other.limit().capacity()).for_each(|key| assert!(take(other, 10 + key, 1)));
-        // Now the keys that filled the table are idle, and make room.
+        // Now the keys that filled the table are idle and can be evicted.
         clock.advance(Nanos::from_secs(2));
         assert!(!take(first, 1, 5), "what it drew is not granted twice, {ahead} days ahead");
     }

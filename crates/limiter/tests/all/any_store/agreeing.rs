@@ -1,4 +1,4 @@
-//! Deciding on a store that waits and on one that does not is the same.
+//! Deciding on a store that waits gives the same as on one that does not.
 
 use proptest::prelude::*;
 use tidegate::engine::{Limiter, Request, Trust};

@@ -1,4 +1,4 @@
-//! What is decided while the store fails.
+//! Decisions while the store fails.
 
 use tidegate::engine::{Reason, Request, StoreFailures, Trust};
 use tidegate::{Cost, LimitError, Nanos};

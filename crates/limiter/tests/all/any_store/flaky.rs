@@ -1,4 +1,4 @@
-//! A store that keeps its promises until it is told not to.
+//! A store that works until it is told to fail.
 
 use std::future::{Future, poll_fn};
 use std::sync::Mutex;
@@ -11,10 +11,10 @@ use tidegate::{
     MemoryOptions, NamedLimit, Nanos, NowOrLater, OwnedCharge, Store, Verdict,
 };
 
-/// By how much the store's clock is ahead.
+/// How far the store's clock is ahead.
 pub(crate) const AHEAD: Nanos = Nanos::from_secs(1_000);
 
-/// The store keeps no buckets of this capacity that come with their numbers.
+/// The store does not support ad hoc buckets of this capacity.
 pub(crate) const NOT_KEPT: u32 = 8;
 
 /// Nor can it count limits of this capacity.
@@ -32,7 +32,7 @@ pub(crate) struct Flaky {
     memory: Memory<ManualClock>,
     clock: ManualClock,
     fails: AtomicBool,
-    /// Fails after so many calls more.
+    /// Fails after this many more calls.
     calls_left: AtomicUsize,
     nodes: AtomicU32,
     /// How long each call takes, in nanoseconds.
@@ -75,7 +75,7 @@ impl Flaky {
         self.nodes.store(nodes, Ordering::SeqCst);
     }
 
-    /// From now on each call takes that long, by the clock of the test, and is decided at its end.
+    /// From now on each call takes this long, on the clock of the test, and is decided at its end.
     pub(crate) fn set_latency(&self, latency: Nanos) {
         self.latency.store(latency.get(), Ordering::SeqCst);
     }
@@ -84,12 +84,12 @@ impl Flaky {
         self.calls.load(Ordering::SeqCst)
     }
 
-    /// Everything that was asked so far.
+    /// All calls so far.
     pub(crate) fn seen(&self) -> Vec<Seen> {
         self.seen.lock().unwrap().clone()
     }
 
-    /// What nobody waited for, and when it was said to have been charged.
+    /// The charges that were handed back without waiting, and when they were made.
     pub(crate) fn handed_back(&self) -> Vec<(Seen, Nanos)> {
         self.handed_back.lock().unwrap().clone()
     }
@@ -99,7 +99,7 @@ fn seen(charge: &Charge<'_>) -> Seen {
     (charge.limit.name().to_owned(), charge.key.to_vec(), charge.tag.map(<[u8]>::to_vec))
 }
 
-/// Pending once, as whoever asks over a network is.
+/// Pending once, like a call over a network.
 async fn pause() {
     let mut paused = false;
     poll_fn(|context| {
@@ -182,7 +182,7 @@ impl Store for Flaky {
     }
 }
 
-/// An engine on such a store, with something to fall back on.
+/// An engine on such a store, with a local fallback.
 pub(crate) struct World {
     pub(crate) limiter: Shared,
     pub(crate) clock: ManualClock,
@@ -192,7 +192,7 @@ pub(crate) fn policy(text: &str) -> Policy {
     Policy::parse(text).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Limits by what they have beside a name, a key and a rate of one a minute.
+/// Limits, given what they have in addition to a name, a key and a rate of one per minute.
 pub(crate) fn limits(entries: &[(&str, &str)]) -> String {
     let entry = |(name, rest): &(&str, &str)| {
         format!("- {{ name: {name}, key: [user], sustained: {{ rate: 1, window: minute }}, {rest} }}\n")
@@ -227,36 +227,36 @@ impl World {
         run(self.limiter.peek_async(request))
     }
 
-    /// What an ad-hoc bucket says.
+    /// The decision of an ad hoc bucket.
     pub(crate) fn ad_hoc(&self, key: &[u8], limit: AdHocLimit, cost: u64) -> Result<Limited, AdHocError> {
         let asked = AdHocRequest { key, limit, cost };
         run(self.limiter.check_ad_hoc(&asked, self.clock.now())).map(|answer| answer.decision)
     }
 
-    /// The same with nothing taken.
+    /// The same, with nothing taken.
     pub(crate) fn peek_ad_hoc(&self, key: &[u8], limit: AdHocLimit, cost: u64) -> Limited {
         let asked = AdHocRequest { key, limit, cost };
         run(self.limiter.peek_ad_hoc(&asked, self.clock.now())).unwrap().decision
     }
 
-    /// The same with the cost given back.
+    /// The same, with the cost given back.
     pub(crate) fn refund_ad_hoc(&self, key: &[u8], limit: AdHocLimit, cost: u64) -> Limited {
         let asked = AdHocRequest { key, limit, cost };
         run(self.limiter.refund_ad_hoc(&asked, self.clock.now())).unwrap().decision
     }
 
-    /// How many ad-hoc buckets this node keeps itself.
+    /// How many ad hoc buckets are in this node's memory.
     pub(crate) fn own_ad_hoc(&self) -> u64 {
         self.limiter.ad_hoc_stats().unwrap().keys
     }
 
-    /// How many of twenty are admitted at once.
+    /// How many of twenty requests are admitted at once.
     pub(crate) fn admitted(&self, request: &Request<'_>) -> usize {
         (0..20).filter(|_| self.check(request).is_allowed()).count()
     }
 }
 
-/// Runs a future that may be sent elsewhere, to its end.
+/// Runs a future that is `Send` to completion.
 pub(crate) fn run<F: Future + Send>(future: F) -> F::Output {
     tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
 }
@@ -265,7 +265,7 @@ pub(crate) fn user(name: &str) -> Request<'_> {
     Request::new().user(name)
 }
 
-/// What remains of each limit, as a decision tells it.
+/// What remains of each limit in a decision.
 pub(crate) fn remaining(decision: &Decision) -> Vec<u32> {
     decision.limits().map(|limit| limit.decision.remaining).collect()
 }

@@ -1,5 +1,5 @@
-//! Requests that stand or fall together while time goes by during every call: the store has refilled by the time
-//! it is asked again, so whoever explains a refusal by asking again may hear an admission.
+//! Joint decisions while time passes during every call: the store has refilled by the second call, so a denial
+//! that is explained by a second call may come out as an admission.
 
 use proptest::prelude::*;
 use tidegate::engine::{AdHocLimit, Joint, JointBy, JointDecision, Request};
@@ -7,7 +7,7 @@ use tidegate::{Clock, Cost, Nanos};
 
 use super::flaky::{World, run};
 
-/// Names, capacities and tokens a second. A request of the plan `both` draws on two of them.
+/// Names, capacities and tokens per second. A request of the plan `both` uses two of them.
 const LIMITS: [(&str, u32, u64); 2] = [("small", 6, 20), ("large", 60, 20)];
 
 const POLICY: &str = "
@@ -19,7 +19,7 @@ limits:
 
 const AD_HOC: AdHocLimit = AdHocLimit { capacity: 5, rate: 10, window: Nanos::SECOND };
 
-/// One of the requests: its user, its cost, whether it draws on the large limit too, or brings numbers of its own.
+/// One of the requests: its user, its cost, whether it also uses the large limit, or brings an ad hoc limit.
 #[derive(Clone, Copy, Debug)]
 struct Part {
     user: &'static str,
@@ -51,7 +51,7 @@ fn check(world: &World, parts: &[Part]) -> JointDecision {
     run(world.limiter.check_joint_async(&joint)).unwrap()
 }
 
-/// What an admitted call takes from each bucket: the largest cost that any of its parts brings.
+/// What an admitted call takes from each bucket: the largest cost of its parts.
 fn drawn(parts: &[Part]) -> Vec<(String, u32)> {
     let mut drawn: Vec<(String, u32)> = Vec::new();
     let mut draw = |bucket: String, cost: u32| match drawn.iter_mut().find(|(known, _)| *known == bucket) {
@@ -72,13 +72,13 @@ fn drawn(parts: &[Part]) -> Vec<(String, u32)> {
     drawn
 }
 
-/// Capacity and tokens a second of a bucket.
+/// Capacity and tokens per second of a bucket.
 fn numbers(bucket: &str) -> (u64, u64) {
     let limit = LIMITS.iter().find(|(name, ..)| bucket.starts_with(name));
     limit.map_or((AD_HOC.capacity.into(), AD_HOC.rate), |&(_, capacity, rate)| (capacity.into(), rate))
 }
 
-/// An admission: the bucket, when it was begun and when it was over, what it took.
+/// An admission: the bucket, its start and end, and what it took.
 type Admitted = (String, Nanos, Nanos, u64);
 
 /// Is what a bucket admitted within its capacity and its rate, over every interval?
@@ -133,8 +133,8 @@ fn a_part_keeps_what_the_one_call_said_of_its_own_costs() {
     let part = |cost, user| Part { user, cost, both: true, own: false };
     assert!(check(&world, &[part(6, "1"), part(1, "2")]).allowed);
     let calls = world.store().calls();
-    // The first has an empty small bucket, which holds its cost again by the time the cost of the large one, which
-    // it shares with the dearer second, is looked at.
+    // The first has an empty small bucket, which holds its cost again by the time the large bucket is peeked at
+    // for its own cost; the large bucket was charged the higher cost of the second.
     let told = check(&world, &[part(4, "1"), part(5, "2")]);
     let each: Vec<bool> = told.decisions.iter().map(|decision| decision.is_allowed()).collect();
     assert_eq!((told.allowed, each), (false, vec![false, true]));

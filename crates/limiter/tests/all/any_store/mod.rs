@@ -1,4 +1,4 @@
-//! The engine on a store that takes its time, has a clock of its own, and fails.
+//! The engine on a store that is slow, has a clock of its own, and fails.
 
 mod agreeing;
 mod failing;

@@ -1,4 +1,4 @@
-//! Buckets without a policy and requests that stand together, on a store that nodes share.
+//! Ad hoc buckets and joint decisions on a shared store.
 
 use tidegate::engine::{AdHocError, AdHocLimit, Joint, JointBy, Reason, Request, StoreFailures};
 use tidegate::{Cost, LimitDecision, Nanos};

@@ -1,4 +1,4 @@
-//! A bucket's tag depends on the bucket alone, whoever asks.
+//! The tag of a bucket depends on the bucket alone, not on the request.
 
 use std::collections::HashMap;
 
@@ -53,7 +53,7 @@ proptest! {
                 drop(run(world.limiter.take_place_async(request)));
             }
             let joint: Vec<_> = pair.iter().map(|request| Joint { request, by: JointBy::Policy }).collect();
-            run(world.limiter.check_joint_async(&joint)).unwrap();
+            let _ = run(world.limiter.check_joint_async(&joint)).unwrap();
             world.clock.advance(Nanos::SECOND);
         }
         let handed_back = world.store().handed_back().into_iter().map(|(charge, _)| charge);

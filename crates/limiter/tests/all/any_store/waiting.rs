@@ -1,4 +1,4 @@
-//! Queues on a store that takes its time.
+//! Queues on a slow store.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -11,7 +11,7 @@ use super::flaky::{AHEAD, World, limits, remaining, run, user};
 
 const QUEUE: &str = "strategy: queue, queue: { max_depth: 2, max_wait: 10m }";
 
-/// Polls as often as a store that answers pauses.
+/// Polls as often as a call of the store is pending.
 fn poll<F: Future + ?Sized>(mut future: Pin<&mut F>) -> Option<F::Output> {
     for _ in 0..8 {
         if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
@@ -70,13 +70,13 @@ limits:
         let mut waits = pin!(world.limiter.admit(&request));
         assert!(poll(waits.as_mut()).is_none());
     }
-    let (_, reservation) = run(world.limiter.take_place_async(&request));
-    drop(reservation.expect("there is a place again"));
+    let (_, place) = run(world.limiter.take_place_async(&request));
+    drop(place.expect("there is a place again"));
     let handed_back = world.store().handed_back();
     assert_eq!(
         handed_back.len(),
         3,
-        "what the line had reserved, and both limits of the place that was told"
+        "the delayed charge of the waiter, and both limits of the place with a fixed instant"
     );
     let asked = world.store().seen();
     for (charge, at) in handed_back {
@@ -84,9 +84,9 @@ limits:
         assert_eq!(at, began.saturating_add(AHEAD));
     }
     assert_eq!(remaining(&world.peek(&request)), [0, 9], "as if they had not come");
-    let (decision, reservation) = run(world.limiter.take_place_async(&request));
+    let (decision, place) = run(world.limiter.take_place_async(&request));
     assert_eq!(decision.queued(), Some(Nanos::MINUTE.into()));
-    reservation.expect("a place").served();
+    place.expect("a place").served();
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn whoever_goes_away_while_the_store_is_asked_leaves_its_places() {
     let request = user("1");
     for _ in 0..3 {
         let mut asks = pin!(world.limiter.take_place_async(&request));
-        // Denied by the first call; the second is under way.
+        // Denied by the first call; the second is in progress.
         for _ in 0..2 {
             assert!(asks.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
         }
@@ -160,7 +160,8 @@ limits:
         }
         world.clock.advance(Nanos::SECOND);
     }
-    // One was reserved for the first second and the second, five for the seventh, and one for the eighth.
+    // One was charged ahead for the first second and one for the second, five for the seventh, and one for the
+    // eighth.
     assert_eq!(gone, [(1, 0), (2, 3), (7, 2), (8, 1)]);
 }
 

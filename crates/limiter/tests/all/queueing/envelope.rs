@@ -1,11 +1,11 @@
-//! Whoever waits, leaves or is late: over the instants at which requests are let go, no limit lets more pass than
-//! *B + R·t*, those of one bucket go by their tenants in turn, and nobody is forgotten.
+//! Whatever waits, leaves or is late: over the instants at which requests are admitted, no limit admits more
+//! than *B + R·t*, tenants are served round-robin, and every request is answered.
 
 use proptest::prelude::*;
 
 use super::world::{Asker, Step, Terms, World};
 
-/// Of these a nanosecond is a whole number of ticks, so that the promise is exact in nanoseconds.
+/// For these a nanosecond is a whole number of ticks, so that the bound is exact in nanoseconds.
 const RATES: std::ops::Range<u64> = 1..7;
 
 fn queue(rate: u64, capacity: u64, max_wait: u64) -> Terms {
@@ -103,7 +103,7 @@ proptest! {
         run(if is_three { &all } else { &all[..2] }, &steps);
     }
 
-    /// Nodes that share a store know nothing of each other's lines.
+    /// Nodes that share a store do not know each other's queues.
     #[test]
     fn all_limits_hold_on_two_nodes(
         one in terms("one", true), two in terms("two", false), is_two in any::<bool>(), steps in steps(true),
@@ -114,7 +114,7 @@ proptest! {
         world.close();
     }
 
-    /// Who waits when its limit is edited is answered in time all the same.
+    /// A request that waits while its limit is edited is still answered in time.
     #[test]
     fn nobody_is_stuck_when_a_limit_is_edited(
         one in terms("one", true),
@@ -123,17 +123,18 @@ proptest! {
         run(&[one], &steps);
     }
 
-    /// Places that are told and places that are waited for, in one bucket.
+    /// Places with a fixed instant and waiting requests, in one bucket.
     #[test]
     fn one_limit_holds_with_places_that_were_told(
         one in terms("one", true),
         steps in prop::collection::vec(
-            prop_oneof![4 => step(false), 1 => asker().prop_map(Step::Reserve)], 1..60),
+            prop_oneof![4 => step(false), 1 => asker().prop_map(Step::TakePlace)], 1..60),
     ) {
         run(&[one], &steps);
     }
 
-    /// Without tenants and leavers everybody goes at the instant that it was told on arrival.
+    /// Without tenants, and if none leaves, every request is admitted after the wait that a check returned on
+    /// its arrival.
     #[test]
     fn who_comes_first_waits_as_long_as_it_was_told(
         rate in RATES, capacity in 1_u64..9, costs in prop::collection::vec((1_u32..6, 0_u64..3_000), 1..30),

@@ -1,4 +1,4 @@
-//! A clock whose timers can be looked at, and a store that one node has or several share.
+//! A clock whose timers can be inspected, and a store that is one node's own or shared by several.
 
 use std::future::{Future, poll_fn};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,11 +9,11 @@ use tidegate::{
     Charge, Clock, Intent, LimitError, LimitRef, Memory, NamedLimit, Nanos, NowOrLater, Sleep, Store, Verdict,
 };
 
-/// A clock that tells for when its timers are set.
+/// A clock that reports when its timers are due.
 #[derive(Clone)]
 pub(crate) struct Timers(Arc<Set>);
 
-/// What it shows, and who is to be woken when.
+/// Its time, and the wakers with their due instants.
 struct Set {
     now: AtomicU64,
     timers: Mutex<Vec<(Nanos, Waker)>>,
@@ -54,7 +54,7 @@ impl Sleep for Timers {
     }
 }
 
-/// A node's own memory, or one that several nodes share: those cannot tell what others do with a bucket.
+/// A node's own memory, or one that several nodes share: those do not know what others do with a bucket.
 pub(crate) struct Kept {
     pub(crate) memory: Arc<Memory<Timers>>,
     pub(crate) is_shared: bool,
@@ -87,7 +87,7 @@ impl Store for Kept {
         self.memory.hand_back(charges, at);
     }
 
-    fn pace(&self, charge: &Charge<'_>, reserved: u64, now: Nanos) -> Option<Nanos> {
-        if self.is_shared { None } else { self.memory.pace(charge, reserved, now) }
+    fn pace(&self, charge: &Charge<'_>, delayed: u64, now: Nanos) -> Option<Nanos> {
+        if self.is_shared { None } else { self.memory.pace(charge, delayed, now) }
     }
 }

@@ -1,4 +1,4 @@
-//! `strategy: queue`: who waits, how long, and what happens when somebody leaves.
+//! `strategy: queue`: which requests wait, how long, and what happens when one leaves.
 
 mod envelope;
 mod kept;
@@ -14,7 +14,7 @@ use tidegate::{ManualClock, Memory, MemoryOptions, Nanos};
 
 type Manual = Limiter<Memory<ManualClock>, ManualClock>;
 
-/// One a second, one at once; two may wait, for three seconds at most.
+/// One per second, one at once; two may wait, for three seconds at most.
 const QUEUE: &str = "
 version: 1
 limits:
@@ -86,7 +86,7 @@ fn nobody_gets_what_is_waited_for() {
     let mut waiting = pin!(limiter.admit(&request));
     assert!(poll(waiting.as_mut()).is_none());
     clock.advance(Nanos::SECOND);
-    assert!(!limiter.check(&request).is_allowed(), "it is reserved");
+    assert!(!limiter.check(&request).is_allowed(), "it is charged ahead");
     assert!(poll(waiting.as_mut()).unwrap().is_allowed());
     clock.advance(Nanos::SECOND);
     assert!(limiter.check(&request).is_allowed());
@@ -100,7 +100,7 @@ fn a_wait_that_is_too_long_is_refused_with_the_time_to_come_back() {
     let refused = poll(pin!(limiter.admit(&request))).unwrap();
     assert_eq!((refused.reason(), refused.wait()), (Reason::QueueTimeout, Some(Nanos::SECOND)));
     assert!(!limiter.check(&request).is_allowed());
-    assert_eq!(limiter.check(&request).wait(), Some(Nanos::SECOND), "nothing was reserved for it");
+    assert_eq!(limiter.check(&request).wait(), Some(Nanos::SECOND), "nothing was charged for it");
 }
 
 #[test]
@@ -119,13 +119,13 @@ fn a_reservation_can_be_held_without_a_runtime() {
     let (limiter, clock) = limiter(QUEUE);
     let request = Request::new().user("1");
     let _ = limiter.check(&request);
-    let (decision, reservation) = limiter.take_place(&request);
+    let (decision, place) = limiter.take_place(&request);
     assert_eq!(decision.queued(), Some(Nanos::SECOND.into()));
-    drop(reservation.expect("it has to wait"));
-    let (decision, reservation) = limiter.take_place(&request);
+    drop(place.expect("it has to wait"));
+    let (decision, place) = limiter.take_place(&request);
     assert_eq!(decision.queued(), Some(Nanos::SECOND.into()), "the first one was given back");
     clock.advance(Nanos::SECOND);
-    reservation.expect("it has to wait").served();
+    place.expect("it has to wait").served();
     assert_eq!(limiter.check(&request).wait(), Some(Nanos::SECOND), "and the second was used");
 }
 
@@ -134,7 +134,7 @@ fn an_edit_that_starts_anew_is_not_paid_twice() {
     let (limiter, _) = limiter(QUEUE);
     let request = Request::new().user("1");
     let _ = limiter.check(&request);
-    let (_, reservation) = limiter.take_place(&request);
+    let (_, place) = limiter.take_place(&request);
     let anew = QUEUE.replace(
         "sustained: { rate: 1 }",
         "carry: reset\n    sustained: { rate: 1 }\n    burst: { capacity: 3 }",
@@ -143,11 +143,11 @@ fn an_edit_that_starts_anew_is_not_paid_twice() {
     for _ in 0..3 {
         assert!(limiter.check(&request).is_allowed());
     }
-    drop(reservation);
+    drop(place);
     assert!(!limiter.check(&request).is_allowed(), "what is gone is not given back");
 }
 
-/// One a second for all, whoever asks.
+/// One per second for all requests together.
 const SHARED: &str = "
 version: 1
 limits:
@@ -161,7 +161,7 @@ limits:
 type Waiting<'l> =
     Vec<(&'static str, std::pin::Pin<Box<dyn Future<Output = tidegate::engine::Decision> + 'l>>)>;
 
-/// Requests of these tenants, in line.
+/// Requests of these tenants, waiting.
 fn lined_up<'l>(limiter: &'l Manual, tenants: &[&'static str]) -> Waiting<'l> {
     let wait = |tenant: &&'static str| {
         let tenant = *tenant;
@@ -175,10 +175,10 @@ fn lined_up<'l>(limiter: &'l Manual, tenants: &[&'static str]) -> Waiting<'l> {
     tenants.iter().map(wait).collect()
 }
 
-/// Who is through; the others stay.
+/// The requests that are admitted; the others stay.
 fn through<'l>(waiting: &mut Waiting<'l>) -> Vec<(&'static str, tidegate::engine::Decision)> {
     let mut done = Vec::new();
-    // Twice: whoever looks at the clock may come after those whom it concerns.
+    // Twice: the waiter that watches the clock may be polled after those that it notifies.
     for _ in 0..2 {
         for (tenant, mut future) in std::mem::take(waiting) {
             match poll(future.as_mut()) {
@@ -190,7 +190,7 @@ fn through<'l>(waiting: &mut Waiting<'l>) -> Vec<(&'static str, tidegate::engine
     done
 }
 
-/// Who is served, second by second.
+/// The requests that are admitted, second by second.
 fn served(clock: &ManualClock, waiting: &mut Waiting<'_>, seconds: u64) -> Vec<&'static str> {
     let mut order = Vec::new();
     for _ in 0..seconds {
@@ -314,7 +314,7 @@ async fn those_who_wait_wake_each_other() {
     for _ in 0..6 {
         tokio::task::yield_now().await;
         clock.advance(Nanos::SECOND);
-        // Nobody is polled but by a wake-up: first who looks at the clock, then whom it calls.
+        // Only woken waiters are polled: first the one that watches the clock, then those that it notifies.
         for _ in 0..4 {
             tokio::task::yield_now().await;
         }

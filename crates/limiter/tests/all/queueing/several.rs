@@ -41,7 +41,7 @@ fn a_limit_that_refuses_whoever_is_let_go_decides_as_on_arrival() {
     let _ = limiter.check(&request);
     let (mut waiting, mut behind) = (pin!(limiter.admit(&request)), pin!(limiter.admit(&request)));
     assert!(poll(waiting.as_mut()).is_none() && poll(behind.as_mut()).is_none());
-    assert!(limiter.check(&Request::new().user("2")).is_allowed(), "nothing is reserved of the other limit");
+    assert!(limiter.check(&Request::new().user("2")).is_allowed(), "the other limit is not charged yet");
     clock.advance(Nanos::SECOND);
     let refused = poll(waiting.as_mut()).unwrap();
     assert_eq!((refused.violated_rule(), refused.status()), (Some("all"), 429));

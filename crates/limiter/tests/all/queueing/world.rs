@@ -1,5 +1,5 @@
-//! A limiter with requests that wait, on a clock that goes from one timer to the next. Nobody is polled who was not
-//! woken, so a wake-up that is lost leaves somebody waiting for ever.
+//! A limiter with waiting requests, on a clock that advances from one timer to the next. Only woken requests
+//! are polled, so a lost wake-up leaves a request waiting for ever.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::future::Future;
@@ -15,7 +15,7 @@ use super::kept::{Kept, Timers};
 
 type Node = Limiter<Kept, Timers>;
 
-/// What a future says that does not wait.
+/// The result of a future that is ready.
 fn ready<F: Future>(future: F) -> F::Output {
     match std::pin::pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => output,
@@ -40,7 +40,7 @@ pub(crate) struct Terms {
     pub(crate) window_secs: u64,
     pub(crate) capacity: u64,
     pub(crate) cost: u64,
-    /// How many may wait, and how long in milliseconds; without it, it rejects.
+    /// How many may wait, and for how many milliseconds; without it, the limit rejects.
     pub(crate) queue: Option<(usize, u64)>,
 }
 
@@ -58,7 +58,7 @@ impl Terms {
     }
 }
 
-/// Who asks, and for how much.
+/// The key and tenant of a request, and its cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Asker {
     pub(crate) tenant: &'static str,
@@ -77,11 +77,11 @@ impl Asker {
 pub(crate) enum Step {
     Admit(Asker),
     Check(Asker),
-    /// A place whose instant is told, kept to to the nanosecond.
-    Reserve(Asker),
-    /// Somebody hangs up.
+    /// A place with a fixed instant, used exactly then.
+    TakePlace(Asker),
+    /// A waiting request is dropped.
     Leave(usize),
-    /// Somebody is not polled from now on, or is again.
+    /// A waiting request is not polled from now on, or is again.
     Doze(usize),
     /// Milliseconds pass, timer by timer.
     Wait(u64),
@@ -89,7 +89,7 @@ pub(crate) enum Step {
     Jump(u64),
     /// The same policy again.
     Swap,
-    /// All rates are halved, or as they were.
+    /// All rates are halved, or restored.
     Edit,
 }
 
@@ -100,12 +100,12 @@ struct Task {
     woken: Arc<Flag>,
     asker: Asker,
     arrived: Nanos,
-    /// How long it was told to wait, had it asked without waiting.
+    /// The wait that a check returned on its arrival.
     told: Nanos,
     dozes: bool,
 }
 
-/// The order in which those who wait for one bucket are to go, kept by the book.
+/// The order in which the requests that wait for one bucket must be admitted, by a simple model.
 #[derive(Default)]
 struct Turns(VecDeque<(&'static str, VecDeque<u64>)>);
 
@@ -140,11 +140,11 @@ pub(crate) struct World {
     is_halved: bool,
     tasks: BTreeMap<u64, Task>,
     numbers: u64,
-    /// By limit and key: what was let go, and when.
+    /// By limit and key: what was admitted, and when.
     gone: HashMap<(usize, &'static str), Vec<(Nanos, u64)>>,
-    reserved: Vec<(Nanos, Asker)>,
+    held: Vec<(Nanos, Asker)>,
     turns: Turns,
-    /// Is everybody polled in time?
+    /// Is every request polled in time?
     is_prompt: bool,
     is_as_told: bool,
 }
@@ -154,7 +154,7 @@ impl World {
         World::of_nodes(1, terms)
     }
 
-    /// So many nodes that share a store, if there is more than one.
+    /// The nodes; if there are several, they share a store.
     pub(crate) fn of_nodes(nodes: usize, terms: &[Terms]) -> World {
         let clock = Timers::new();
         let options = MemoryOptions { max_keys: 1_000, ..MemoryOptions::default() };
@@ -172,25 +172,25 @@ impl World {
             tasks: BTreeMap::new(),
             numbers: 0,
             gone: HashMap::new(),
-            reserved: Vec::new(),
+            held: Vec::new(),
             turns: Turns::default(),
             is_prompt: true,
             is_as_told: true,
         }
     }
 
-    /// Did all who were let go wait as long as they were told on arrival?
+    /// Did all admitted requests wait as long as a check said on their arrival?
     pub(crate) fn is_as_told(&self) -> bool {
         self.is_as_told
     }
 
-    /// Does everybody wait for the same bucket, and nothing else?
+    /// Do all requests wait for the same bucket, and nothing else?
     fn is_one_line(&self) -> bool {
         let is_one_bucket = self.terms.len() == 1 && !self.terms[0].by_user;
         self.nodes.len() == 1 && is_one_bucket && !self.is_edited
     }
 
-    /// The node that somebody comes to.
+    /// The node to which a request goes.
     fn node(&self, asker: Asker) -> Arc<Node> {
         let place = usize::from(asker.user == "2") % self.nodes.len();
         Arc::clone(&self.nodes[place])
@@ -204,7 +204,7 @@ impl World {
                     self.let_go(asker, self.clock.now());
                 }
             }
-            Step::Reserve(asker) => self.reserve(asker),
+            Step::TakePlace(asker) => self.take_place(asker),
             Step::Leave(who) => {
                 if let Some(number) = self.pick(who) {
                     self.tasks.remove(&number);
@@ -256,25 +256,25 @@ impl World {
         self.poll(number);
         if self.is_one_line() {
             let (max_depth, _) = self.terms[0].queue.unwrap();
-            let held = self.reserved.iter().filter(|(due, _)| *due > self.clock.now()).count();
+            let held = self.held.iter().filter(|(due, _)| *due > self.clock.now()).count();
             assert!(self.tasks.len() + held <= max_depth, "more wait than may");
         }
     }
 
-    fn reserve(&mut self, asker: Asker) {
+    fn take_place(&mut self, asker: Asker) {
         let now = self.clock.now();
         let node = self.node(asker);
-        let (decision, reservation) = ready(node.take_place_async(&asker.request()));
+        let (decision, place) = ready(node.take_place_async(&asker.request()));
         // It keeps its place until its instant, as if it were served then.
-        std::mem::forget(reservation);
+        std::mem::forget(place);
         if decision.is_allowed() {
             let due = now.saturating_add(decision.queued().unwrap_or_default().into());
-            self.reserved.push((due, asker));
+            self.held.push((due, asker));
             self.let_go(asker, due);
         }
     }
 
-    /// What a request takes from each limit counts at `at`.
+    /// Records what a request takes from each limit, counted at `at`.
     fn let_go(&mut self, asker: Asker, at: Nanos) {
         for (place, terms) in self.terms.iter().enumerate() {
             let key = if terms.by_user { asker.user } else { "" };
@@ -283,7 +283,7 @@ impl World {
         }
     }
 
-    /// Is it done?
+    /// Is the request finished?
     fn poll(&mut self, number: u64) -> bool {
         let Some(task) = self.tasks.get_mut(&number) else { return true };
         task.woken.0.store(false, Ordering::SeqCst);
@@ -299,7 +299,7 @@ impl World {
     fn finish(&mut self, number: u64, task: &Task, decision: &Decision) {
         let (asker, now) = (task.asker, self.clock.now());
         let waited = now.saturating_sub(task.arrived);
-        // Who reserves all of a bucket moves those before it by less than a nanosecond.
+        // A charge of a bucket's whole capacity moves those before it by less than a nanosecond.
         let rounded = task.told.saturating_add(Nanos::new(self.numbers));
         self.is_as_told &= (task.told..=rounded).contains(&waited) || !decision.is_allowed();
         if self.is_prompt {
@@ -351,7 +351,7 @@ impl World {
         self.set(until);
     }
 
-    /// Everybody who waits is answered in the time that may be waited, and what was let go kept to the limits.
+    /// Every waiting request is answered within its `max_wait`, and what was admitted is within the limits.
     pub(crate) fn close(&mut self) {
         self.tasks.values_mut().for_each(|task| task.dozes = false);
         self.poll_woken();
@@ -360,7 +360,8 @@ impl World {
         assert!(self.tasks.is_empty(), "{} wait for ever", self.tasks.len());
         for ((place, key), gone) in &mut self.gone {
             gone.sort_unstable();
-            // Who waits when a limit is edited goes by the old numbers, beside those who come after.
+            // Requests that wait while a limit is edited are admitted by the old numbers, in addition to those
+            // that come later.
             if !self.is_edited {
                 keeps_to(&self.terms[*place], key, gone);
             }

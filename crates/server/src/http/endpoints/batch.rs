@@ -92,7 +92,7 @@ async fn decide<'r>(
                 are_over = true;
                 break;
             };
-            match context.node.check(origin, &request).begun() {
+            match context.node.check(origin, &request).started() {
                 NowOrLater::Now(decision) if waiting.is_empty() => {
                     list.add(&decision);
                     continue 'list;

@@ -24,7 +24,7 @@ enum CheckError<'a> {
 pub(crate) fn answer(batch: &mut Batch<'_, '_>, args: CommandArgs<'_>, reply: &mut ReplyWriter<'_>) {
     let origin = Origin { protocol: Protocol::Resp, traceparent: None };
     match read(args) {
-        Ok(request) => match batch.node.check(origin, &request).begun() {
+        Ok(request) => match batch.node.check(origin, &request).started() {
             NowOrLater::Now(decision) => write(decision, reply),
             NowOrLater::Later(later) => batch.wait(later, write, reply),
         },

@@ -31,7 +31,7 @@ enum ThrottleError<'a> {
 /// Answers the command, or adds a pending reply.
 pub(crate) fn answer(batch: &mut Batch<'_, '_>, args: CommandArgs<'_>, reply: &mut ReplyWriter<'_>) {
     match read(args) {
-        Ok(request) => match decide(batch, &request).begun() {
+        Ok(request) => match decide(batch, &request).started() {
             NowOrLater::Now(outcome) => write(outcome, reply),
             NowOrLater::Later(later) => batch.wait(later, write, reply),
         },

@@ -1,4 +1,4 @@
-//! SPEC-12: more than 50 in ten seconds warn for 300 s, then block for 600 s.
+//! Burst detection: more than 50 requests in ten seconds warn for 300 s, then block for 600 s.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Which limits apply: groups (BUG-9), missing keys, shadow limits.
+//! Which limits apply: groups, missing keys, shadow limits.
 
 use serde_json::{Value, json};
 

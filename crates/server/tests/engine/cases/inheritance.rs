@@ -1,4 +1,4 @@
-//! The table of OAGW-14, row by row, and the hierarchy of OAGW-13.
+//! Each sharing mode of a parent with each of a child, and a hierarchy of three levels.
 
 use serde_json::{Value, json};
 
@@ -86,7 +86,7 @@ fn rate_and_burst_are_separate() {
     assert_eq!(members(&decisions[4], ["limit", "remaining", "reset_after_ms"]), json!([4, 0, 4_000]));
 }
 
-/// OAGW-13: system, partner, tenant.
+/// A system, a partner below it and a tenant below that.
 #[test]
 fn three_levels() {
     let rate_limit = |rate: u32, burst: u32, total: u32| {

@@ -1,4 +1,4 @@
-//! Budgets: shared pools (OAGW-16), allocations (OAGW-15), overcommitment.
+//! Budgets: shared pools, allocations, overcommitment.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! BUG-10: every setting of a tenant's rate limit is enforced.
+//! Every setting of a tenant's rate limit is enforced.
 
 use serde_json::{Value, json};
 

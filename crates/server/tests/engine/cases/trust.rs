@@ -1,4 +1,4 @@
-//! SPEC-9: trust t gives a capacity of floor(B·(1+t)) and a rate of R·(1+t/2).
+//! Adaptive trust: trust t gives a capacity of floor(B·(1+t)) and a rate of R·(1+t/2).
 
 use serde_json::{Value, json};
 

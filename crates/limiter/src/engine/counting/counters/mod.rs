@@ -1,35 +1,33 @@
-//! Counting what happens, without threads getting into each other's way.
+//! Counters that threads increment without contention.
 //!
-//! Every counter exists a few times over, each in cache lines of its own; a
-//! thread adds to the one it was dealt, and a reader sums them. A sum taken while
-//! others count may miss what is just being added, and nothing else.
+//! Every counter has several shards, each in cache lines of its own; a thread adds to the shard it was
+//! assigned, and a reader sums them. A sum may miss increments that happen while it is taken, and nothing else.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// How many times each counter exists.
+/// The number of shards of each counter.
 pub(crate) const SHARDS: usize = 8;
-const _: () = assert!(SHARDS.is_power_of_two(), "threads are dealt to shards by masking");
+const _: () = assert!(SHARDS.is_power_of_two(), "threads are assigned to shards by masking");
 
-/// Two cache lines: processors fetch them in pairs.
+/// Two cache lines, because processors fetch them in pairs.
 const WORDS_PER_LINE: usize = 16;
 
-/// The shard of this thread: threads are dealt to them in turn.
+/// The shard of this thread; threads are assigned round-robin.
 pub(crate) fn shard_of_thread() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     thread_local! {
         static MINE: usize = NEXT.fetch_add(1, Ordering::Relaxed) & (SHARDS - 1);
     }
-    // A thread that is just ending has lost its place and takes the first.
+    // A thread that is ending has lost its thread-local value and uses the first shard.
     MINE.try_with(|mine| *mine).unwrap_or(0)
 }
 
-/// Counters that no other shard's share a cache line with.
+/// Counters that share no cache line with another shard.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Line([AtomicU64; WORDS_PER_LINE]);
 
-/// A fixed number of counters, told apart by a number that the caller gives
-/// them: reasons, actions, kinds of errors.
+/// A fixed number of counters, addressed by index: one per reason, action or kind of error.
 #[derive(Debug)]
 pub struct Totals {
     lines: Box<[Line]>,
@@ -45,28 +43,28 @@ impl Totals {
         Totals { lines, lines_per_shard, len }
     }
 
-    /// One more for counter `index`.
+    /// Adds one to counter `index`.
     ///
     /// # Panics
-    /// If there is no such counter.
+    /// There is no such counter.
     #[inline]
     pub fn add(&self, index: usize) {
         self.add_many(index, 1);
     }
 
-    /// `more` for counter `index`.
+    /// Adds `more` to counter `index`.
     ///
     /// # Panics
-    /// If there is no such counter.
+    /// There is no such counter.
     #[inline]
     pub fn add_many(&self, index: usize, more: u64) {
         self.word(shard_of_thread(), index).fetch_add(more, Ordering::Relaxed);
     }
 
-    /// What counter `index` has come to.
+    /// The value of counter `index`.
     ///
     /// # Panics
-    /// If there is no such counter.
+    /// There is no such counter.
     pub fn get(&self, index: usize) -> u64 {
         let shares = (0..SHARDS).map(|shard| self.word(shard, index).load(Ordering::Relaxed));
         shares.fold(0, u64::wrapping_add)
@@ -80,14 +78,14 @@ impl Totals {
     }
 }
 
-/// What came of a request, as one limit saw it.
+/// The outcome of a request for one limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RuleOutcome {
     /// Admitted.
     Allowed,
-    /// Refused by this limit.
+    /// Denied by this limit.
     Denied,
-    /// Would have been refused, were the limit enforced.
+    /// Would have been denied if the limit were enforced.
     ShadowDenied,
     /// Admitted beyond the limit, marked as degraded.
     Degraded,
@@ -105,7 +103,7 @@ impl RuleOutcome {
         RuleOutcome::Queued,
     ];
 
-    /// The word that metrics use.
+    /// The label in metrics.
     pub const fn as_str(self) -> &'static str {
         match self {
             RuleOutcome::Allowed => "allowed",
@@ -153,7 +151,7 @@ impl RuleCounters {
         self.totals.add_many(Self::RATIO_SUM, RatioHistogram::millionths(remaining, limit));
     }
 
-    /// The sums as of now.
+    /// The current values.
     pub fn snapshot(&self) -> RuleSnapshot {
         let of = |outcome: RuleOutcome| self.totals.get(outcome as usize);
         let counts = std::array::from_fn(|bucket| self.totals.get(Self::RATIOS + bucket));
@@ -168,20 +166,20 @@ impl RuleCounters {
     }
 }
 
-/// What the counters of a limit had come to at one time.
+/// The values of a limit's counters at one time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RuleSnapshot {
     /// Admitted.
     pub allowed: u64,
-    /// Refused.
+    /// Denied.
     pub denied: u64,
-    /// Would have been refused.
+    /// Would have been denied.
     pub shadow_denied: u64,
     /// Admitted beyond the limit.
     pub degraded: u64,
     /// Admitted after a wait.
     pub queued: u64,
-    /// How much was left, as a share of the limit.
+    /// How much was left, as a fraction of the limit.
     pub remaining: RatioHistogram,
 }
 
@@ -198,7 +196,7 @@ impl RuleSnapshot {
     }
 }
 
-/// How often which share of a limit was left.
+/// A histogram of the fraction of a limit that was left.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RatioHistogram {
     counts: [u64; RatioHistogram::BOUNDS_PERCENT.len()],
@@ -206,12 +204,11 @@ pub struct RatioHistogram {
 }
 
 impl RatioHistogram {
-    /// The upper bounds of the buckets, each part of its bucket. The first holds
-    /// what was quite used up.
+    /// The inclusive upper bounds of the buckets. The first bucket counts limits that were used up.
     pub const BOUNDS_PERCENT: [u32; 9] = [0, 1, 5, 10, 25, 50, 75, 90, 100];
 
-    /// The bucket of a share, without dividing. What is no share (of a limit of
-    /// nothing, or above the limit) counts as full.
+    /// The bucket of a fraction, without dividing. A limit of zero, or a remainder above the limit, counts as
+    /// full.
     #[inline]
     fn bucket(remaining: u32, limit: u32) -> usize {
         if limit == 0 {
@@ -222,30 +219,29 @@ impl RatioHistogram {
         Self::BOUNDS_PERCENT.iter().filter(is_below).count()
     }
 
-    /// The share in millionths, rounded down.
+    /// The fraction in millionths, rounded down.
     #[inline]
     fn millionths(remaining: u32, limit: u32) -> u64 {
         if limit == 0 { 1_000_000 } else { u64::from(remaining.min(limit)) * 1_000_000 / u64::from(limit) }
     }
 
-    /// The sum of all shares, in millionths.
+    /// The sum of all fractions, in millionths.
     pub fn sum_millionths(&self) -> u64 {
         self.sum_millionths
     }
 
-    /// How many there are in each bucket, by its upper bound in percent.
+    /// The number of values in each bucket, with the bucket's upper bound in percent.
     pub fn buckets(&self) -> impl Iterator<Item = (u32, u64)> + '_ {
         Self::BOUNDS_PERCENT.into_iter().zip(self.counts)
     }
 
-    /// How many there are in all.
+    /// The number of values.
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// The share, in percent, that so many thousandths of all did not exceed: the
-    /// upper bound of the bucket in which that one is. `None` if nothing was
-    /// counted.
+    /// The fraction, in percent, that `permille` thousandths of all values do not exceed: the upper bound of
+    /// the bucket that contains this value. `None` if nothing was counted.
     pub fn quantile(&self, permille: u32) -> Option<u32> {
         let all = u128::from(self.count());
         let rank = (all * u128::from(permille.min(1_000))).div_ceil(1_000).max(1);
@@ -257,7 +253,7 @@ impl RatioHistogram {
     }
 }
 
-/// How far the callers were trusted, in tenths.
+/// A histogram of the trust of requests, in tenths.
 #[derive(Debug)]
 pub struct TrustHistogram {
     totals: Totals,
@@ -270,7 +266,7 @@ impl Default for TrustHistogram {
 }
 
 impl TrustHistogram {
-    /// The number of buckets: nothing, then one for each tenth.
+    /// The number of buckets: zero, then one for each tenth.
     pub const BUCKETS: usize = 11;
 
     /// All zero.
@@ -278,7 +274,7 @@ impl TrustHistogram {
         TrustHistogram { totals: Totals::new(Self::BUCKETS + 1) }
     }
 
-    /// Counts a request's trust in hundredths; more than a hundred is a hundred.
+    /// Counts the trust of a request in hundredths; more than 100 counts as 100.
     #[inline]
     pub fn count(&self, hundredths: u8) {
         let hundredths = hundredths.min(100);
@@ -286,13 +282,12 @@ impl TrustHistogram {
         self.totals.add_many(Self::BUCKETS, u64::from(hundredths));
     }
 
-    /// How many there are in each bucket. Bucket n reaches up to n tenths, those
-    /// included.
+    /// The number of values in each bucket. The upper bound of bucket n is n tenths, inclusive.
     pub fn buckets(&self) -> [u64; Self::BUCKETS] {
         std::array::from_fn(|tenths| self.totals.get(tenths))
     }
 
-    /// The sum of all that was counted, in hundredths.
+    /// The sum of all values, in hundredths.
     pub fn sum_hundredths(&self) -> u64 {
         self.totals.get(Self::BUCKETS)
     }

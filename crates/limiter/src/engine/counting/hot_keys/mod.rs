@@ -1,11 +1,10 @@
-//! The keys that are seen most, within fixed memory: Space-Saving.
+//! The keys that occur most often, in fixed memory: the Space-Saving algorithm.
 //!
-//! There are a few counters, each with the key it counts for. A key without one
-//! takes over the smallest: it inherits that count, and remembers it as its
-//! error. So what a key is said to have is never too little and too much by at
-//! most its error, and any key with more than its share of the total is there.
+//! There are a few counters, each for one key. A key without a counter takes over the smallest one: it inherits
+//! that count and stores it as its error. So the count of a key is never too low, and too high by at most its
+//! error; and every key that occurs more often than the total divided by the number of counters has one.
 //!
-//! Threads count in shards of their own, which are added up when somebody looks.
+//! Each thread counts in its own shard; the shards are added up when they are read.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -15,30 +14,30 @@ use siphasher::sip::SipHasher13;
 
 use super::counters::{SHARDS, shard_of_thread};
 
-/// The most counters in a shard: all of them are looked through each time.
+/// The most counters in a shard, since all of them are scanned for each key.
 pub const HOT_KEYS_MAX: usize = 64;
 
-/// How much of a key is kept, for people to read.
+/// How many bytes of a key are stored, for display.
 const LABEL_BYTES: usize = 48;
 
-/// A key that was seen often.
+/// A key that occurs often.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HotKey {
     /// The limit it was recorded for.
     pub limit: u32,
-    /// The key, or its first 48 bytes and `…`. What cannot be printed is escaped.
+    /// The key, or its first 48 bytes and `…`. Unprintable characters are escaped.
     pub key: String,
-    /// What was recorded for it, at most.
+    /// The recorded weight; never too low.
     pub count: u64,
     /// How much of that may belong to other keys.
     pub error: u64,
 }
 
-/// Finds the keys that are recorded most.
+/// Finds the keys with the highest recorded weight.
 #[derive(Debug)]
 pub struct HotKeys {
     shards: Box<[Shard]>,
-    /// Random, so that nobody can make a key that is taken for another.
+    /// Random, so that a client cannot construct two keys with the same hash.
     hash_keys: (u64, u64),
 }
 
@@ -48,7 +47,7 @@ pub struct HotKeys {
 struct Shard(Mutex<Summary>);
 
 impl HotKeys {
-    /// Follows `k` keys in each shard, from one to [`HOT_KEYS_MAX`].
+    /// Tracks `k` keys in each shard, from 1 to [`HOT_KEYS_MAX`].
     pub fn new(k: usize) -> HotKeys {
         let k = k.clamp(1, HOT_KEYS_MAX);
         let random = || RandomState::new().hash_one(0_u64);
@@ -72,8 +71,7 @@ impl HotKeys {
 
     /// The `n` keys with the highest counts, highest first.
     ///
-    /// What was truly recorded for a key is at most its count, and at least its
-    /// count without its error.
+    /// The true weight of a key is at most its count, and at least its count minus its error.
     pub fn top(&self, n: usize) -> Vec<HotKey> {
         let mut sums: HashMap<u64, Sum> = HashMap::new();
         let mut floor = 0_u64;
@@ -81,9 +79,9 @@ impl HotKeys {
             let summary = self.summary(shard);
             let shard_floor = summary.floor();
             floor = floor.saturating_add(shard_floor);
-            for (place, owner) in summary.owners.iter().enumerate() {
-                let sum = sums.entry(summary.hashes[place]).or_insert_with(|| Sum::of(owner));
-                sum.count = sum.count.saturating_add(summary.counts[place]);
+            for (index, owner) in summary.owners.iter().enumerate() {
+                let sum = sums.entry(summary.hashes[index]).or_insert_with(|| Sum::of(owner));
+                sum.count = sum.count.saturating_add(summary.counts[index]);
                 sum.error = sum.error.saturating_add(owner.error);
                 sum.floor = sum.floor.saturating_add(shard_floor);
             }
@@ -97,7 +95,7 @@ impl HotKeys {
         top
     }
 
-    /// Forgets everything, to begin a new span of time.
+    /// Resets all counters, to start a new period.
     pub fn clear(&self) {
         for shard in 0..self.shards.len() {
             self.summary(shard).clear();
@@ -109,7 +107,7 @@ impl HotKeys {
     }
 }
 
-/// A key's counters over all shards that have one for it.
+/// The counters of a key, summed over all shards that track it.
 struct Sum {
     limit: u32,
     label: Label,
@@ -124,7 +122,7 @@ impl Sum {
         Sum { limit: owner.limit, label: owner.label, count: 0, error: 0, floor: 0 }
     }
 
-    /// A shard that does not know the key may have seen it as often as its floor.
+    /// A shard that does not track the key may have seen it as often as its floor.
     fn into_hot_key(self, all_floors: u64) -> HotKey {
         let unseen = all_floors.saturating_sub(self.floor);
         HotKey {
@@ -136,18 +134,17 @@ impl Sum {
     }
 }
 
-/// The counters of a shard. What is looked through on every call is apart from
-/// what is only read at the end.
+/// The counters of a shard. The arrays that every call scans are separate from what is only read at the end.
 #[derive(Debug)]
 struct Summary {
     hashes: [u64; HOT_KEYS_MAX],
     counts: [u64; HOT_KEYS_MAX],
-    /// As many as there are counters in use; reserved for all of them.
+    /// One for each counter in use; its capacity is allocated at the start.
     owners: Vec<Owner>,
     k: usize,
 }
 
-/// Whom a counter counts for.
+/// The key of a counter.
 #[derive(Debug)]
 struct Owner {
     limit: u32,
@@ -163,31 +160,31 @@ impl Summary {
 
     fn record(&mut self, hash: u64, limit: u32, key: &[u8], weight: u64) {
         let used = self.owners.len();
-        if let Some(place) = self.hashes[..used].iter().position(|known| *known == hash) {
-            self.counts[place] = self.counts[place].saturating_add(weight);
+        if let Some(index) = self.hashes[..used].iter().position(|known| *known == hash) {
+            self.counts[index] = self.counts[index].saturating_add(weight);
             return;
         }
-        let (place, error) = if used < self.k {
+        let (index, error) = if used < self.k {
             self.owners.push(Owner { limit, error: 0, label: Label::new(key) });
             (used, 0)
         } else {
-            let place = self.smallest();
-            let error = self.counts[place];
-            self.owners[place] = Owner { limit, error, label: Label::new(key) };
-            (place, error)
+            let index = self.smallest();
+            let error = self.counts[index];
+            self.owners[index] = Owner { limit, error, label: Label::new(key) };
+            (index, error)
         };
-        self.hashes[place] = hash;
-        self.counts[place] = error.saturating_add(weight);
+        self.hashes[index] = hash;
+        self.counts[index] = error.saturating_add(weight);
     }
 
-    /// The place of the smallest count, where all are in use.
+    /// The index of the smallest count, when all counters are in use.
     fn smallest(&self) -> usize {
         let counts = &self.counts[..self.k];
         let least = counts.iter().copied().min().unwrap_or(0);
         counts.iter().position(|count| *count == least).unwrap_or(0)
     }
 
-    /// The most that a key without a counter can have had.
+    /// The highest weight that a key without a counter can have.
     fn floor(&self) -> u64 {
         if self.owners.len() < self.k { 0 } else { self.counts[self.smallest()] }
     }
@@ -210,8 +207,7 @@ impl Label {
     fn new(key: &[u8]) -> Label {
         let is_cut = key.len() > LABEL_BYTES;
         let mut len = key.len().min(LABEL_BYTES);
-        // Never in the middle of a character of UTF-8, which has at most three
-        // bytes that continue it.
+        // Do not cut within a UTF-8 character, which has at most three continuation bytes.
         for _ in 0..3 {
             if is_cut && key[len] & 0b1100_0000 == 0b1000_0000 {
                 len -= 1;
@@ -224,8 +220,7 @@ impl Label {
 }
 
 impl std::fmt::Display for Label {
-    /// Keys come from clients: nothing in them may reach a terminal or a log as
-    /// anything but text.
+    /// Keys come from clients, so control characters must not reach a terminal or a log.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         for chunk in self.bytes[..usize::from(self.len)].utf8_chunks() {
             for letter in chunk.valid().chars() {

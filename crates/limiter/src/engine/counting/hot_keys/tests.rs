@@ -116,7 +116,7 @@ proptest! {
             let truth = exact[&found.key];
             prop_assert!(found.count - found.error <= truth && truth <= found.count, "{found:?}: {truth}");
         }
-        // Whoever is missing had at most what one key is allowed to have unseen.
+        // A key that is missing occurred at most as often as one key may without being tracked.
         let floors: u64 = (0..SHARDS).map(|shard| hot.summary(shard).floor()).sum();
         for (key, truth) in &exact {
             prop_assert!(*truth <= floors || top.iter().any(|found| found.key == *key));

@@ -1,9 +1,10 @@
-//! What is decided while the store cannot tell: by each limit's `on_store_error`.
+//! Decisions while the store fails, according to the `on_store_error` of each limit.
 //!
-//! A limit that is `closed` denies, and its strategy says what follows, as ever: one that only marks, marks, and one
-//! that is only watched refuses nobody. One that is `open` admits and is not charged. One that is `local` is charged
-//! here, with this node's share of its numbers. It is all or nothing here too. Nobody waits in a queue meanwhile: a
-//! place that cannot be reserved is no place, so `queue` refuses as `reject` does.
+//! A `closed` limit denies, and its strategy applies as usual: a limit that only degrades marks the request,
+//! and one in shadow mode denies nothing. An `open` limit admits and is not charged. A `local` limit is charged
+//! in this node's memory, with this node's share of its numbers. All limits are charged or none, here too.
+//! Requests cannot wait in a queue meanwhile, because nothing can be charged ahead of time, so `queue` denies
+//! like `reject`.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
@@ -23,14 +24,14 @@ use crate::{
     Store, Verdict,
 };
 
-/// When to ask again for what is closed: by then the store may be back.
+/// The wait returned by closed limits; the store may be back by then.
 pub(crate) const RETRY_CLOSED: Nanos = Nanos::SECOND;
 
-/// Why there is nothing to fall back on.
+/// Why the local fallback could not be set up.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FallbackError {
-    /// There is not the memory.
+    /// The memory cannot be allocated.
     #[error(transparent)]
     Memory(#[from] MemoryError),
     /// The policy has too many limits.
@@ -38,28 +39,28 @@ pub enum FallbackError {
     Limits(#[from] LimitError),
 }
 
-/// How often limits had to do without the store, by what they do then. Each limit of a request counts.
+/// How many charges were decided without the store, by `on_store_error`. Each limit of a request counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StoreFailures {
-    /// This node's share decided; ad-hoc buckets are among these.
+    /// Decided by this node's share; includes ad hoc buckets.
     pub local: u64,
-    /// It admitted.
+    /// Admitted.
     pub open: u64,
-    /// It denied.
+    /// Denied.
     pub closed: u64,
 }
 
-/// What a limiter falls back on, and how often.
+/// The local fallback of a limiter, and counters of its use.
 #[derive(Debug)]
 pub(crate) struct Fallback {
-    pub(crate) spare: Option<FallbackMemory>,
+    pub(crate) local: Option<FallbackMemory>,
     /// By [`OnStoreError`].
     failures: Totals,
 }
 
 impl Default for Fallback {
     fn default() -> Fallback {
-        Fallback { spare: None, failures: Totals::new(3) }
+        Fallback { local: None, failures: Totals::new(3) }
     }
 }
 
@@ -69,34 +70,34 @@ impl Fallback {
     }
 }
 
-/// The memory that decides while the store cannot.
+/// The memory that decides while the store fails.
 ///
-/// Every other count of nodes edits all limits in it, and every edit takes a number that is never given back. So when
-/// its numbers have run out, another takes its place. The new one starts full: whoever had used up its share has it
-/// once more, which is worth one share of the burst and happens once in a million edits. Requests under way go on
-/// with the memory that their share was bound to.
+/// A change in the number of nodes edits all limits in it, and every edit takes a version number that is never
+/// reused. When its numbers have run out, it is replaced by a new one. The new one starts full, so a key that
+/// had used up its share gets it once more: one share of the burst, once in a million edits. Requests in
+/// progress continue with the memory that their share was bound to.
 #[derive(Debug)]
 pub(crate) struct FallbackMemory {
     memory: ArcSwap<ShareMemory>,
     options: MemoryOptions,
 }
 
-type ShareMemory = Memory<ToldClock>;
+type ShareMemory = Memory<CallerClock>;
 
-/// For memory from which nothing is handed back later than at the instant of its charge, so that it need not know
-/// what time it is: it is told, and by how much the wall clock is ahead then.
+/// A clock that is set by its caller. In this memory nothing is handed back later than at the instant of its
+/// charge, so it needs no `now` of its own, only the distance of the wall clock.
 #[derive(Debug, Default)]
-struct ToldClock {
+struct CallerClock {
     wall_ahead: AtomicI64,
 }
 
-impl ToldClock {
-    fn tell(&self, (now, wall): Times) {
+impl CallerClock {
+    fn set(&self, (now, wall): Times) {
         self.wall_ahead.store(wall.get().wrapping_sub(now.get()) as i64, Ordering::Relaxed);
     }
 }
 
-impl Clock for ToldClock {
+impl Clock for CallerClock {
     fn now(&self) -> Nanos {
         Nanos::ZERO
     }
@@ -106,20 +107,20 @@ impl Clock for ToldClock {
     }
 }
 
-/// An instant by the steady clock, and by the wall clock.
+/// An instant on the monotonic clock and on the wall clock.
 type Times = (Nanos, Nanos);
 
 impl FallbackMemory {
     fn new(options: MemoryOptions) -> Result<FallbackMemory, MemoryError> {
-        let memory = ArcSwap::from_pointee(Memory::with_clock(options, ToldClock::default())?);
+        let memory = ArcSwap::from_pointee(Memory::with_clock(options, CallerClock::default())?);
         Ok(FallbackMemory { memory, options })
     }
 
-    /// Shares among `nodes`, in this memory or in another that takes its place.
+    /// Binds the shares of one of `nodes` nodes, in this memory or in a new one that replaces it.
     fn bind(&self, rules: &RuleSet, nodes: u32, now: Times) -> Result<NodeShare, FallbackError> {
         match NodeShare::bind(rules, nodes, self.memory.load_full(), now) {
             Err(LimitError::TooMany { .. }) => {
-                let fresh = Arc::new(Memory::with_clock(self.options, ToldClock::default())?);
+                let fresh = Arc::new(Memory::with_clock(self.options, CallerClock::default())?);
                 let share = NodeShare::bind(rules, nodes, fresh.clone(), now)?;
                 self.memory.store(fresh);
                 Ok(share)
@@ -132,9 +133,9 @@ impl FallbackMemory {
 /// This node's share of every limit of a policy.
 #[derive(Debug)]
 pub(crate) struct NodeShare {
-    /// Among so many.
+    /// The number of nodes.
     nodes: u32,
-    /// Where it is kept.
+    /// The memory that holds its state.
     memory: Arc<ShareMemory>,
     limits: Box<[LimitHandle]>,
 }
@@ -146,7 +147,7 @@ impl NodeShare {
         memory: Arc<ShareMemory>,
         now: Times,
     ) -> Result<NodeShare, LimitError> {
-        memory.clock().tell(now);
+        memory.clock().set(now);
         let state_names: Vec<String> = rules.rules().iter().map(Rule::state_name).collect();
         let named: Vec<NamedLimit<'_>> = (rules.rules().iter().zip(&state_names))
             .map(|(rule, name)| NamedLimit {
@@ -156,23 +157,25 @@ impl NodeShare {
                 trusted: rule.adaptive,
             })
             .collect();
-        let limits = memory.limits(&named, now.0)?.into_iter().map(LimitHandle::new).collect();
+        let limits = memory.limits(&named, now.0)?;
+        assert_eq!(limits.len(), named.len(), "a store returns one reference for each limit");
+        let limits = limits.into_iter().map(LimitHandle::new).collect();
         Ok(NodeShare { nodes, memory, limits })
     }
 }
 
-/// What limits say without the store.
+/// The verdict of limits without the store.
 pub(crate) struct FallbackVerdict {
     pub(crate) verdict: Verdict,
-    /// The rules that deny since they are closed.
+    /// The rules that deny because they are closed.
     pub(crate) closed: Closed,
 }
 
-/// Rules that deny since they are closed, by number.
+/// The numbers of the rules that deny because they are closed.
 pub(crate) type Closed = SmallVec<[u32; 4]>;
 
-/// Says so in a ruling that was made without the store.
-pub(crate) fn mark(ruling: &mut Ruling, closed: &Closed) {
+/// Records in a ruling that it was made without the store.
+pub(crate) fn mark_without_store(ruling: &mut Ruling, closed: &Closed) {
     ruling.without_store = true;
     if let Some(Refuser::Rule(number)) = ruling.refuser
         && closed.contains(&number)
@@ -182,27 +185,28 @@ pub(crate) fn mark(ruling: &mut Ruling, closed: &Closed) {
     }
 }
 
-/// Of whom a charge is: the number of its rule, and how far the request is trusted.
+/// The rule of a charge, and the trust of its request.
 pub(crate) type ChargedRule = (u32, Option<Trust>);
 
 impl<S: Store, C: Clock> Limiter<S, C> {
-    /// With memory of its own, for limits whose `on_store_error` is `local`: while the store fails they go by this
-    /// node's share of their rate and burst, one part in [`Store::nodes`]. Without it they are closed then.
+    /// Adds memory for limits whose `on_store_error` is `local`: while the store fails, this node's share of
+    /// their rate and burst applies, one part in [`Store::nodes`]. Without it such limits are closed while the
+    /// store fails.
     ///
     /// # Errors
-    /// When there is not the memory, or the policy has more limits than it can hold.
+    /// The memory cannot be allocated, or the policy has more limits than it can hold.
     pub fn with_fallback(mut self, options: MemoryOptions) -> Result<Self, FallbackError> {
-        let (spare, set) = (FallbackMemory::new(options)?, self.active.load_full());
+        let (local, set) = (FallbackMemory::new(options)?, self.active.load_full());
         let now = self.clock.now();
-        let share = spare.bind(&set.rules, self.nodes(), (now, self.clock.wall_at(now)))?;
+        let share = local.bind(&set.rules, self.nodes(), (now, self.clock.wall_at(now)))?;
         set.share.store(Some(Arc::new(share)));
-        self.fallback.spare = Some(spare);
+        self.fallback.local = Some(local);
         Ok(self)
     }
 }
 
 impl<S, C> Limiter<S, C> {
-    /// How often limits had to do without the store.
+    /// How many charges were decided without the store.
     pub fn store_failures(&self) -> StoreFailures {
         let of = |choice: OnStoreError| self.fallback.failures.get(choice as usize);
         StoreFailures {
@@ -212,7 +216,7 @@ impl<S, C> Limiter<S, C> {
         }
     }
 
-    /// Does a limit in force refuse requests for as long as the store fails?
+    /// Does any limit in force deny requests while the store fails?
     pub fn has_closed_limits(&self) -> bool {
         let set = self.active.load();
         let has_fallback = set.share.load().is_some();
@@ -228,34 +232,36 @@ impl<S, C> Limiter<S, C> {
 }
 
 impl<S: Store, C: Clock> Limiter<S, C> {
-    /// What the memory holds that decides while the store fails.
+    /// How full the memory of the local fallback is.
     pub fn fallback_stats(&self) -> Option<MemoryStats> {
-        self.fallback.spare.as_ref().map(|spare| spare.memory.load().stats())
+        self.fallback.local.as_ref().map(|local| local.memory.load().stats())
     }
 
-    /// How many nodes share what there is.
+    /// The number of nodes that share the store.
     pub(crate) fn nodes(&self) -> u32 {
         self.store.nodes().max(1)
     }
 
-    /// Gives a policy its share. Where that is not possible, since there is no memory for it, the policy keeps what it
-    /// has; one that has none yet is without, and its `local` limits are closed while the store fails.
+    /// Binds the node's share for a policy. If that fails because there is no memory, the policy keeps the
+    /// share it has; a policy without a share stays without, and its `local` limits are closed while the store
+    /// fails.
     pub(crate) fn bind_share(&self, set: &Active, now: Nanos) {
         let times = (now, self.clock.wall_at(now));
-        let bound = self.fallback.spare.as_ref().map(|spare| spare.bind(&set.rules, self.nodes(), times));
+        let bound = self.fallback.local.as_ref().map(|local| local.bind(&set.rules, self.nodes(), times));
         if let Some(Ok(share)) = bound {
             set.share.store(Some(Arc::new(share)));
         }
     }
 
-    /// The share of a policy. If there are more nodes or fewer by now, that of the policy in force is made anew; one
-    /// that was replaced keeps what it had, or its numbers would be taken for an edit.
+    /// The node's share for a policy. If the number of nodes has changed, the share of the policy in force is
+    /// bound anew. A policy that was replaced keeps its old share, because binding it again would count as an
+    /// edit.
     fn share_of(&self, set: &Active, now: Nanos) -> Option<Arc<NodeShare>> {
         let share = set.share.load_full()?;
         if share.nodes == self.nodes() {
             return Some(share);
         }
-        // Whoever finds others at it goes by the old share once more.
+        // A thread that finds the lock taken uses the old share once more.
         if let Some(_one_at_a_time) = try_lock(&self.swapping)
             && self.active.load().version == set.version
             && set.share.load().as_ref().is_some_and(|held| Arc::ptr_eq(held, &share))
@@ -265,7 +271,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         set.share.load_full()
     }
 
-    /// Does with charges what the store cannot. `subject` tells whose charge each is.
+    /// Applies charges without the store. `subject` returns the rule and trust of a charge.
     pub(crate) fn fall_back(
         &self,
         set: &Active,
@@ -275,41 +281,45 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         now: Nanos,
     ) -> FallbackVerdict {
         let share = self.share_of(set, now);
-        let choice = |place: usize| match set.rules.rule(subject(place).0).on_store_error {
+        let choice = |index: usize| match set.rules.rule(subject(index).0).on_store_error {
             OnStoreError::Local if share.is_some() => OnStoreError::Local,
             OnStoreError::Open => OnStoreError::Open,
-            // What costs nothing is always admitted.
-            _ if charges[place].cost == Cost::ZERO => OnStoreError::Open,
+            // A charge that costs nothing is always admitted.
+            _ if charges[index].cost == Cost::ZERO => OnStoreError::Open,
             OnStoreError::Local | OnStoreError::Closed => OnStoreError::Closed,
         };
         let choices: SmallVec<[OnStoreError; 8]> = (0..charges.len()).map(choice).collect();
-        let is_closed = |place: &usize| choices[*place] == OnStoreError::Closed;
-        let refused = (0..charges.len()).filter(is_closed).any(|place| charges[place].role == Role::Binding);
+        let is_closed = |index: &usize| choices[*index] == OnStoreError::Closed;
+        let refused = (0..charges.len()).filter(is_closed).any(|index| charges[index].role == Role::Binding);
         let decides = matches!(intent, Intent::Take | Intent::Refund);
         let intent = if decides && refused { Intent::Peek } else { intent };
         let mut local = Verdict { allowed: true, decisions: SmallVec::new(), at: now };
         if let Some(share) = &share {
-            let places = (0..charges.len()).filter(|&place| choices[place] == OnStoreError::Local);
-            let charge = |place: usize| {
-                let (rule, trust) = subject(place);
+            let indices = (0..charges.len()).filter(|&index| choices[index] == OnStoreError::Local);
+            let charge = |index: usize| {
+                let (rule, trust) = subject(index);
                 let trust = set.trust_in(set.rules.rule(rule), trust);
-                Charge { limit: share.limits[rule as usize].at(trust, &*share.memory), ..charges[place] }
+                Charge { limit: share.limits[rule as usize].at(trust, &*share.memory), ..charges[index] }
             };
-            let charges: Charges<'_> = places.map(charge).collect();
-            share.memory.clock().tell((now, self.clock.wall_at(now)));
+            let charges: Charges<'_> = indices.map(charge).collect();
+            share.memory.clock().set((now, self.clock.wall_at(now)));
             local = share.memory.charge_now(intent, &charges, now);
         }
         if decides {
             choices.iter().for_each(|&choice| self.fallback.count(choice));
         }
-        let mut said = local.decisions.into_iter();
-        let say = |(choice, charge): (&OnStoreError, &Charge<'_>)| match choice {
-            OnStoreError::Local => said.next().expect("each that is local was asked"),
+        let mut local_decisions = local.decisions.into_iter();
+        let decide = |(choice, charge): (&OnStoreError, &Charge<'_>)| match choice {
+            OnStoreError::Local => local_decisions.next().expect("each local limit was charged"),
             OnStoreError::Open => admitted(charge),
             OnStoreError::Closed => denied(charge),
         };
-        let decisions = choices.iter().zip(charges).map(say).collect();
-        let closed = (0..charges.len()).filter(is_closed).map(|place| subject(place).0).collect();
+        let decisions: SmallVec<[LimitDecision; 8]> = choices.iter().zip(charges).map(decide).collect();
+        assert!(
+            decisions.iter().all(|decision| decision.remaining <= decision.limit),
+            "more is left than the limit: {decisions:?}"
+        );
+        let closed = (0..charges.len()).filter(is_closed).map(|index| subject(index).0).collect();
         FallbackVerdict {
             verdict: Verdict { allowed: local.allowed && !refused, decisions, at: now },
             closed,
@@ -325,13 +335,13 @@ fn try_lock(mutex: &Mutex<()>) -> Option<MutexGuard<'_, ()>> {
     }
 }
 
-/// An open limit: as if nobody had used it.
+/// The decision of an open limit: as if it were unused.
 fn admitted(charge: &Charge<'_>) -> LimitDecision {
     let limit = charge.limit.limit().capacity();
     LimitDecision { outcome: Outcome::Allowed, limit, remaining: limit, reset_after: Nanos::ZERO }
 }
 
-/// A closed limit.
+/// The decision of a closed limit.
 fn denied(charge: &Charge<'_>) -> LimitDecision {
     let limit = charge.limit.limit().capacity();
     let never = charge.cost.get() > limit;

@@ -1,4 +1,4 @@
-//! What happens when the memory to fall back on has no numbers left.
+//! What happens when the fallback memory has no version numbers left.
 
 use std::sync::Arc;
 
@@ -30,20 +30,20 @@ fn take(share: &NodeShare, cost: u32) -> Vec<u32> {
 
 #[test]
 fn a_count_of_nodes_is_an_edit_while_numbers_last() {
-    let spare = FallbackMemory::new(OPTIONS).unwrap();
-    let first = spare.bind(&rules(10), 1, (Nanos::ZERO, Nanos::ZERO)).unwrap();
+    let local = FallbackMemory::new(OPTIONS).unwrap();
+    let first = local.bind(&rules(10), 1, (Nanos::ZERO, Nanos::ZERO)).unwrap();
     assert_eq!(take(&first, 9), [1, 1]);
-    spare.memory.load().leave_numbers(2);
-    let second = spare.bind(&rules(10), 2, (Nanos::SECOND, Nanos::SECOND)).unwrap();
+    local.memory.load().leave_numbers(2);
+    let second = local.bind(&rules(10), 2, (Nanos::SECOND, Nanos::SECOND)).unwrap();
     assert!(Arc::ptr_eq(&first.memory, &second.memory));
     assert_eq!(take(&second, 0), [1, 1], "what was used stays used");
 
-    let third = spare.bind(&rules(10), 5, (Nanos::SECOND, Nanos::SECOND)).unwrap();
+    let third = local.bind(&rules(10), 5, (Nanos::SECOND, Nanos::SECOND)).unwrap();
     assert!(!Arc::ptr_eq(&second.memory, &third.memory), "there are no numbers left");
-    assert!(Arc::ptr_eq(&third.memory, &spare.memory.load()));
+    assert!(Arc::ptr_eq(&third.memory, &local.memory.load()));
     assert_eq!(take(&third, 1), [1, 1], "the new one starts full");
     assert_eq!(take(&second, 1), [0, 0], "and those under way keep the old one");
-    let fourth = spare.bind(&rules(10), 1, (Nanos::SECOND, Nanos::SECOND)).unwrap();
+    let fourth = local.bind(&rules(10), 1, (Nanos::SECOND, Nanos::SECOND)).unwrap();
     assert!(Arc::ptr_eq(&third.memory, &fourth.memory), "which has numbers again");
 }
 
@@ -51,7 +51,7 @@ fn a_count_of_nodes_is_an_edit_while_numbers_last() {
 fn a_swap_does_not_fail_for_want_of_numbers_to_fall_back_on() {
     let clock = ManualClock::default();
     let limiter = Limiter::in_memory(rules(10), OPTIONS, clock).unwrap().with_fallback(OPTIONS).unwrap();
-    let memory = || limiter.fallback.spare.as_ref().unwrap().memory.load_full();
+    let memory = || limiter.fallback.local.as_ref().unwrap().memory.load_full();
     let old = memory();
     old.leave_numbers(1);
     assert_eq!(limiter.swap(rules(20)).unwrap(), 2);
@@ -65,8 +65,13 @@ fn a_policy_that_cannot_be_named_leaves_the_old_one_and_its_share() {
     let clock = ManualClock::default();
     let limiter = Limiter::in_memory(rules(10), OPTIONS, clock).unwrap().with_fallback(OPTIONS).unwrap();
     let request = tidegate_policy::Request::new().user("1");
-    let remaining =
-        || limiter.peek(&request).limits().map(|told| told.decision.remaining).collect::<Vec<_>>();
+    let remaining = || {
+        limiter
+            .peek(&request)
+            .limits()
+            .map(|make_decision| make_decision.decision.remaining)
+            .collect::<Vec<_>>()
+    };
     let share = limiter.active.load().share.load_full().unwrap();
     limiter.store.leave_numbers(1);
     assert!(matches!(limiter.swap(rules(20)), Err(LimitError::TooMany { .. })));
@@ -81,9 +86,9 @@ fn without_the_memory_local_limits_are_closed_and_say_so() {
     let clock = ManualClock::default();
     let mut limiter = Limiter::in_memory(rules(10), OPTIONS, clock).unwrap().with_fallback(OPTIONS).unwrap();
     assert!(!limiter.has_closed_limits());
-    let spare = limiter.fallback.spare.as_mut().unwrap();
-    spare.options.max_keys = usize::MAX >> 8;
-    spare.memory.load().leave_numbers(0);
+    let local = limiter.fallback.local.as_mut().unwrap();
+    local.options.max_keys = usize::MAX >> 8;
+    local.memory.load().leave_numbers(0);
     limiter.swap(rules(20)).unwrap();
     assert!(limiter.active.load().share.load().is_none() && limiter.has_closed_limits());
 }

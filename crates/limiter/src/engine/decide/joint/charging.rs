@@ -13,144 +13,142 @@ use crate::engine::ad_hoc::{AdHocBuckets, AdHocError, AdHocLimit};
 use crate::engine::limiter::Limiter;
 use crate::{Charge, Clock, Intent, LimitRef, Store, Verdict};
 
-/// Up to so many buckets are looked through one by one.
-const LOOKED_THROUGH: usize = 16;
+/// Up to this many buckets are searched linearly.
+const LINEAR_SEARCH_MAX: usize = 16;
 
-/// An ad-hoc bucket.
+/// An ad hoc bucket of a joint decision.
 pub(super) struct JointAdHoc<'p> {
     pub(super) key: &'p [u8],
-    /// The numbers that this node goes by, if the bucket is its own.
+    /// The numbers that this node uses, if the bucket is its own.
     pub(super) limit: AdHocLimit,
     pub(super) cost: Cost,
-    /// Its limit in the store, if the bucket is there.
+    /// Its limit in the shared store, if the bucket is there.
     pub(super) shared: Option<LimitRef>,
 }
 
 impl JointAdHoc<'_> {
-    /// The charge of some cost on a bucket that is in the store.
+    /// A charge of `cost` on the bucket, if it is in the shared store.
     pub(super) fn shared_charge(&self, cost: Cost) -> Option<Charge<'_>> {
         Some(Charge::new(self.shared.as_ref()?, self.key, cost))
     }
 }
 
-/// What ad-hoc buckets say.
-type Said = SmallVec<[LimitDecision; 2]>;
+/// The decisions of ad hoc buckets.
+type AdHocDecisions = SmallVec<[LimitDecision; 2]>;
 
 /// The buckets of all requests, each once.
 #[derive(Default)]
 pub(super) struct JointCharges<'p> {
     pub(super) charges: Charges<'p>,
-    /// Whose charges they are.
+    /// The rule and trust of each charge.
     subjects: SmallVec<[ChargedRule; 8]>,
-    /// A bucket is its key and the number that its limit has in the store,
-    /// whatever the trust.
-    buckets: Places<(u32, &'p [u8])>,
-    /// Ad-hoc buckets, in the store or here.
+    /// Identifies a bucket by its key and the id of its limit in the store, whatever the trust.
+    buckets: IndexedSet<(u32, &'p [u8])>,
+    /// Ad hoc buckets, in the shared store or in this node's memory.
     pub(super) ad_hoc: SmallVec<[JointAdHoc<'p>; 2]>,
-    /// Which they are: the numbers as they were brought.
-    ad_hoc_buckets: Places<(AdHocLimit, &'p [u8])>,
+    /// Identifies them by key and numbers, as given in the request.
+    ad_hoc_buckets: IndexedSet<(AdHocLimit, &'p [u8])>,
 }
 
-/// Different things in the order in which they came.
-struct Places<T> {
+/// A set whose items have an index, in the order of insertion.
+struct IndexedSet<T> {
     known: SmallVec<[T; 8]>,
-    /// Where each is, once they are too many to look through.
+    /// The index of each item, once there are too many for a linear search.
     index: HashMap<T, usize>,
 }
 
-impl<T> Default for Places<T> {
-    fn default() -> Places<T> {
-        Places { known: SmallVec::new(), index: HashMap::new() }
+impl<T> Default for IndexedSet<T> {
+    fn default() -> IndexedSet<T> {
+        IndexedSet { known: SmallVec::new(), index: HashMap::new() }
     }
 }
 
-impl<T: Copy + Eq + Hash> Places<T> {
-    /// Where it is, if it is known; otherwise it is from now on, as the last.
-    fn find_or_add(&mut self, thing: T) -> Option<usize> {
-        let found = if self.known.len() <= LOOKED_THROUGH {
-            self.known.iter().position(|known| *known == thing)
+impl<T: Copy + Eq + Hash> IndexedSet<T> {
+    /// The index of an item, if it is known; otherwise adds it at the end.
+    fn find_or_add(&mut self, item: T) -> Option<usize> {
+        let found = if self.known.len() <= LINEAR_SEARCH_MAX {
+            self.known.iter().position(|known| *known == item)
         } else {
-            for place in self.index.len()..self.known.len() {
-                self.index.insert(self.known[place], place);
+            for index in self.index.len()..self.known.len() {
+                self.index.insert(self.known[index], index);
             }
-            self.index.get(&thing).copied()
+            self.index.get(&item).copied()
         };
         if found.is_none() {
-            self.known.push(thing);
+            self.known.push(item);
         }
         found
     }
 }
 
-/// What all buckets said. Where it is not allowed, nothing was taken.
+/// The decisions of all buckets. If it is not allowed, nothing was taken.
 pub(super) struct JointOutcome {
     pub(super) allowed: bool,
     pub(super) policy: Verdict,
-    pub(super) ad_hoc: Said,
-    /// Where the store could not tell: the rules that deny since they are closed.
+    pub(super) ad_hoc: AdHocDecisions,
+    /// If the store failed: the rules that deny because they are closed.
     pub(super) without_store: Option<Closed>,
 }
 
 impl<'p> JointCharges<'p> {
-    /// Adds a charge; which bucket it is on. The largest cost is charged, at the
-    /// trust of whoever brings it.
+    /// Adds a charge and returns the index of its bucket. If several requests charge one bucket, the largest
+    /// cost is charged, at the trust of the request that has it.
     pub(super) fn add(&mut self, limit: u32, subject: ChargedRule, charge: Charge<'p>) -> usize {
-        if let Some(place) = self.buckets.find_or_add((limit, charge.key)) {
-            if charge.cost > self.charges[place].cost {
-                (self.charges[place], self.subjects[place]) = (charge, subject);
+        if let Some(index) = self.buckets.find_or_add((limit, charge.key)) {
+            if charge.cost > self.charges[index].cost {
+                (self.charges[index], self.subjects[index]) = (charge, subject);
             }
-            return place;
+            return index;
         }
         self.charges.push(charge);
         self.subjects.push(subject);
         self.charges.len() - 1
     }
 
-    /// The same for an ad-hoc bucket, and the numbers that it was brought with.
+    /// [`JointCharges::add`] for an ad hoc bucket; `named` has the numbers as given in the request.
     pub(super) fn add_ad_hoc(&mut self, named: (AdHocLimit, &'p [u8]), bucket: JointAdHoc<'p>) -> usize {
-        if let Some(place) = self.ad_hoc_buckets.find_or_add(named) {
-            self.ad_hoc[place].cost = self.ad_hoc[place].cost.max(bucket.cost);
-            return place;
+        if let Some(index) = self.ad_hoc_buckets.find_or_add(named) {
+            self.ad_hoc[index].cost = self.ad_hoc[index].cost.max(bucket.cost);
+            return index;
         }
         self.ad_hoc.push(bucket);
         self.ad_hoc.len() - 1
     }
 
-    /// What the store is asked: those of the policy, then the others that it keeps.
+    /// All charges for the store: those of the policy, then those on ad hoc buckets in the store.
     fn in_store(&self) -> Charges<'_> {
         let ad_hoc = self.ad_hoc.iter().filter_map(|bucket| bucket.shared_charge(bucket.cost));
         self.charges.iter().copied().chain(ad_hoc).collect()
     }
 
-    /// The buckets that this node keeps.
-    fn here(&self) -> impl Iterator<Item = &JointAdHoc<'p>> {
+    /// The ad hoc buckets in this node's memory.
+    fn local(&self) -> impl Iterator<Item = &JointAdHoc<'p>> {
         self.ad_hoc.iter().filter(|bucket| bucket.shared.is_none())
     }
 
-    /// What all of them said, in their order, of what the store said and what was said here.
-    fn outcome(&self, allowed: bool, mut policy: Verdict, here: Said) -> JointOutcome {
-        let in_store: Said = policy.decisions.drain(self.charges.len()..).collect();
-        let (mut in_store, mut here) = (in_store.into_iter(), here.into_iter());
-        let say = |bucket: &JointAdHoc<'_>| {
-            let said = if bucket.shared.is_some() { in_store.next() } else { here.next() };
-            said.expect("each of them was asked")
+    /// Combines the store's verdict and the decisions of local buckets, in the order of the buckets.
+    fn outcome(&self, allowed: bool, mut policy: Verdict, local: AdHocDecisions) -> JointOutcome {
+        let in_store: AdHocDecisions = policy.decisions.drain(self.charges.len()..).collect();
+        let (mut in_store, mut local) = (in_store.into_iter(), local.into_iter());
+        let decision = |bucket: &JointAdHoc<'_>| {
+            let decision = if bucket.shared.is_some() { in_store.next() } else { local.next() };
+            decision.expect("each bucket was charged")
         };
-        let ad_hoc = self.ad_hoc.iter().map(say).collect();
+        let ad_hoc = self.ad_hoc.iter().map(decision).collect();
         JointOutcome { allowed, policy, ad_hoc, without_store: None }
     }
 
     fn subject(&self) -> impl Fn(usize) -> ChargedRule + '_ {
-        |place| self.subjects[place]
+        |index| self.subjects[index]
     }
 }
 
 impl<S: Store, C: Clock> Limiter<S, C> {
-    /// All or nothing. `admits` tells whether what comes before limits lets all of
-    /// them pass; otherwise it is only looked at.
+    /// Charges all buckets or none. `admits` is whether the gates admit all requests; if not, the buckets are
+    /// only peeked at.
     ///
-    /// One call charges all that the store keeps. What this node keeps is looked at
-    /// first and taken last. Should one of those deny after all, because somebody
-    /// else was faster, everything is handed back.
+    /// One call charges everything in the store. Buckets in this node's memory are peeked at first and charged
+    /// last. If one of them denies after all, because another request was faster, everything is handed back.
     pub(super) async fn charge_together(
         &self,
         set: &Active,
@@ -158,32 +156,32 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         admits: bool,
         now: Nanos,
     ) -> Result<JointOutcome, AdHocError> {
-        let mut here = look(self.own_ad_hoc(), together.here(), now)?;
-        let here_admits = admits && here.iter().all(LimitDecision::is_allowed);
-        let intent = if here_admits { Intent::Take } else { Intent::Peek };
-        let answer = self.ask(intent, &together.in_store(), now).await;
-        let Ok(policy) = answer else {
-            return self.charge_without(set, together, admits, now);
+        let mut local = peek_all(self.own_ad_hoc(), together.local(), now)?;
+        let local_admits = admits && local.iter().all(LimitDecision::is_allowed);
+        let intent = if local_admits { Intent::Take } else { Intent::Peek };
+        let result = self.charge_store(intent, &together.in_store(), now).await;
+        let Ok(policy) = result else {
+            return self.charge_without_store(set, together, admits, now);
         };
-        if !here_admits || !policy.allowed {
-            return Ok(together.outcome(false, policy, here));
+        if !local_admits || !policy.allowed {
+            return Ok(together.outcome(false, policy, local));
         }
-        let Err((place, denied)) = take_all(self.own_ad_hoc(), together.here(), &mut here, now) else {
-            return Ok(together.outcome(true, policy, here));
+        let Err((index, denied)) = take_all(self.own_ad_hoc(), together.local(), &mut local, now) else {
+            return Ok(together.outcome(true, policy, local));
         };
         let in_store = together.in_store();
-        let taken = in_store.iter().zip(&policy.decisions).filter(|(_, said)| said.is_allowed());
+        let taken = in_store.iter().zip(&policy.decisions).filter(|(_, decision)| decision.is_allowed());
         let taken: Charges<'_> = taken.map(|(charge, _)| *charge).collect();
         self.store.hand_back(&taken, policy.at);
-        here = look(self.own_ad_hoc(), together.here(), now)?;
-        here[place] = denied?;
-        let looked = self.ask(Intent::Peek, &in_store, now).await;
-        Ok(together.outcome(false, looked.unwrap_or(policy), here))
+        local = peek_all(self.own_ad_hoc(), together.local(), now)?;
+        local[index] = denied?;
+        let peeked = self.charge_store(Intent::Peek, &in_store, now).await;
+        Ok(together.outcome(false, peeked.unwrap_or(policy), local))
     }
 
-    /// The same without the store. The ad-hoc buckets are from now on this
-    /// node's own, with its part of their numbers.
-    fn charge_without(
+    /// [`Limiter::charge_together`] while the store fails. All ad hoc buckets are then local, with this node's
+    /// share of their numbers.
+    fn charge_without_store(
         &self,
         set: &Active,
         together: &mut JointCharges<'_>,
@@ -191,13 +189,13 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         now: Nanos,
     ) -> Result<JointOutcome, AdHocError> {
         for bucket in &mut together.ad_hoc {
-            // Those that the store does not keep do not miss it.
+            // Buckets that were local before are not counted as store failures.
             if bucket.shared.take().is_some() {
-                bucket.limit = self.own_part(bucket.limit);
+                bucket.limit = self.node_share_of(bucket.limit);
                 self.fallback.count(OnStoreError::Local);
             }
         }
-        let mut ad_hoc = look(self.own_ad_hoc(), together.here(), now)?;
+        let mut ad_hoc = peek_all(self.own_ad_hoc(), together.local(), now)?;
         let admits = admits && ad_hoc.iter().all(LimitDecision::is_allowed);
         let intent = if admits { Intent::Take } else { Intent::Peek };
         let fall_back =
@@ -209,7 +207,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         if !admits || !without.verdict.allowed {
             return outcome(false, without.verdict, ad_hoc);
         }
-        let Err((place, denied)) = take_all(self.own_ad_hoc(), together.here(), &mut ad_hoc, now) else {
+        let Err((index, denied)) = take_all(self.own_ad_hoc(), together.local(), &mut ad_hoc, now) else {
             return outcome(true, without.verdict, ad_hoc);
         };
         let taken = without.verdict.decisions.iter().map(LimitDecision::is_allowed);
@@ -217,38 +215,38 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             taken.enumerate().filter_map(|(i, taken)| taken.then_some(i)).collect();
         let charges: Charges<'_> = taken.iter().map(|&i| together.charges[i]).collect();
         self.fall_back(set, |i| together.subjects[taken[i]], &charges, Intent::HandBack, now);
-        ad_hoc = look(self.own_ad_hoc(), together.here(), now)?;
-        ad_hoc[place] = denied?;
-        let looked = fall_back(Intent::Peek, &together.charges);
-        outcome(false, looked.verdict, ad_hoc)
+        ad_hoc = peek_all(self.own_ad_hoc(), together.local(), now)?;
+        ad_hoc[index] = denied?;
+        let peeked = fall_back(Intent::Peek, &together.charges);
+        outcome(false, peeked.verdict, ad_hoc)
     }
 }
 
-/// What buckets that this node keeps would say.
-fn look<'a, 'p: 'a, C: Clock>(
+/// The decisions that local buckets would make.
+fn peek_all<'a, 'p: 'a, C: Clock>(
     own: Result<&AdHocBuckets<C>, AdHocError>,
     buckets: impl Iterator<Item = &'a JointAdHoc<'p>>,
     now: Nanos,
-) -> Result<Said, AdHocError> {
+) -> Result<AdHocDecisions, AdHocError> {
     buckets.map(|bucket| own?.peek(bucket.key, bucket.limit, bucket.cost, now)).collect()
 }
 
-/// Takes from all of them, or from none: then, which of them denied.
+/// Takes from all local buckets or from none; the error has the index and the result of the one that denied.
 fn take_all<'a, 'p: 'a, C: Clock>(
     own: Result<&AdHocBuckets<C>, AdHocError>,
     buckets: impl Iterator<Item = &'a JointAdHoc<'p>>,
-    said: &mut Said,
+    decisions: &mut AdHocDecisions,
     now: Nanos,
 ) -> Result<(), (usize, Result<LimitDecision, AdHocError>)> {
     let buckets: SmallVec<[&JointAdHoc<'_>; 2]> = buckets.collect();
-    for (place, bucket) in buckets.iter().enumerate() {
-        let own = own.map_err(|error| (place, Err(error)))?;
+    for (index, bucket) in buckets.iter().enumerate() {
+        let own = own.map_err(|error| (index, Err(error)))?;
         match own.take_uncounted(bucket.key, bucket.limit, bucket.cost, now) {
-            Ok(decision) if decision.is_allowed() => said[place] = decision,
+            Ok(decision) if decision.is_allowed() => decisions[index] = decision,
             denied => {
-                let before = buckets[..place].iter().rev();
+                let before = buckets[..index].iter().rev();
                 before.for_each(|taken| own.hand_back(taken.key, taken.limit, taken.cost, now));
-                return Err((place, denied));
+                return Err((index, denied));
             }
         }
     }

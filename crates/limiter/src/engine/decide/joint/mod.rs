@@ -1,7 +1,7 @@
-//! Several requests that stand or fall together.
+//! Joint decisions: several requests are admitted together or not at all.
 //!
-//! All of them are planned, their buckets put together, and charged as one. What
-//! each is told then comes out of what its own buckets said.
+//! All requests are planned, and their buckets are collected and charged in one call ([`charging`]). The
+//! decision on each request then follows from the decisions of its own buckets.
 
 mod charging;
 
@@ -14,17 +14,17 @@ use tidegate_policy::{Facts, Plan, Request};
 
 use self::charging::{JointAdHoc, JointCharges, JointOutcome};
 use super::conclude::{CanWait, conclude};
-use super::fallback::mark;
+use super::fallback::mark_without_store;
 use super::gates::ShadowDenied;
 use crate::engine::active::{Active, Charges, Payer};
 use crate::engine::ad_hoc::{AdHocError, AdHocLimit, AdHocRequest};
 use crate::engine::counting::stats::CountScope;
 use crate::engine::decision::{Decision, Ruling};
-use crate::engine::limiter::{Limiter, Operation, spread_retries};
+use crate::engine::limiter::{Limiter, Operation, add_retry_jitter};
 use crate::now_or_later::ready;
 use crate::{Clock, Intent, Memory, Role, Store, Verdict};
 
-/// One of several requests that stand or fall together.
+/// One of several requests that are admitted together or not at all.
 #[derive(Clone, Copy, Debug)]
 pub struct Joint<'r, 'q> {
     /// The request.
@@ -38,117 +38,122 @@ pub struct Joint<'r, 'q> {
 pub enum JointBy<'r> {
     /// The policy.
     Policy,
-    /// An ad-hoc bucket instead of the policy's: its numbers and its key. It is enforced
-    /// even where the policy is only watched, and charged what the request costs.
+    /// An ad hoc bucket instead of the policy: its numbers and its key. It is enforced even if the policy is in
+    /// shadow mode, and is charged the cost of the request.
     AdHoc(AdHocLimit, &'r [u8]),
-    /// Numbers that admit nothing, instead of the policy's. Only the kill switch admits it.
+    /// Numbers that admit nothing, instead of the policy. Only the kill switch admits such a request.
     Closed,
 }
 
-/// What was decided about requests that stand or fall together.
+/// The decision on requests that are admitted together or not at all.
 #[derive(Debug)]
+#[must_use = "requests that were not admitted must not be served"]
 pub struct JointDecision {
-    /// Were they admitted and charged? If not, nothing was taken from any bucket, whatever a single decision says.
+    /// Were they admitted and charged? If not, nothing was taken from any bucket, whatever a single decision
+    /// says.
     pub allowed: bool,
-    /// One for each request, in their order. Where the whole is refused, at least one of them is a refusal; one that
-    /// would have passed by itself says so.
+    /// One for each request, in their order. If the requests are denied, at least one of these is a denial; the
+    /// decision on a request that would have been admitted alone says so.
     pub decisions: Vec<Decision>,
 }
 
-/// A request on its way to its limits.
+/// One request after its gates.
 struct Part<'s, 'r> {
     facts: Facts<'s, 'r>,
     plan: Plan,
     shadow_denied: ShadowDenied,
 }
 
-/// Which of the buckets a request is charged to.
-enum Asked {
-    /// None: it was decided before.
+/// The buckets that a request is charged to.
+enum PartBuckets {
+    /// None: the gates have decided.
     Nothing,
     /// One for each limit that applies.
     Policy(SmallVec<[usize; 8]>),
-    /// An ad-hoc bucket.
+    /// An ad hoc bucket.
     AdHoc(usize),
 }
 
 impl<C: Clock> Limiter<Memory<C>, C> {
-    /// Decides several requests, all or nothing: if one is refused, none is charged. A bucket that
-    /// several of them reach is charged once, with the largest cost. A `queue` limit refuses here.
+    /// Decides several requests, all or none: if one is denied, none is charged. A bucket that several of them
+    /// use is charged once, with the largest cost. A `queue` limit denies here.
     ///
     /// # Errors
-    /// When the numbers of one make no bucket; then nothing was decided.
+    /// The numbers of an ad hoc bucket are invalid; then nothing was decided.
     pub fn check_joint(&self, requests: &[Joint<'_, '_>]) -> Result<JointDecision, AdHocError> {
         ready(self.check_joint_async(requests))
     }
 }
 
 impl<S: Store, C: Clock> Limiter<S, C> {
-    /// [`Limiter::check_joint`] on any store. Where the store keeps ad-hoc buckets too, one call charges
-    /// all of them, but for those whose numbers it cannot count: they are this node's own, with its part of them.
+    /// [`Limiter::check_joint`] on any store. If the store supports ad hoc buckets, one call charges all of
+    /// them, except those whose numbers it cannot count: they are in this node's memory, with its share of the
+    /// numbers.
     ///
     /// # Errors
-    /// When the numbers of one make no bucket; then nothing was decided.
+    /// The numbers of an ad hoc bucket are invalid; then nothing was decided.
     pub async fn check_joint_async(&self, requests: &[Joint<'_, '_>]) -> Result<JointDecision, AdHocError> {
         let now = self.clock.now();
         if !self.kill_switch() && requests.iter().any(|joint| matches!(joint.by, JointBy::Closed)) {
-            return self.refuse_joint(requests, now).await;
+            return self.deny_joint(requests, now).await;
         }
         if let [Joint { request, by: JointBy::Policy | JointBy::Closed }] = requests {
             let decision = self.check_async_at(request, now).await;
             return Ok(JointDecision { allowed: decision.is_allowed(), decisions: vec![decision] });
         }
-        // Found out before anything is counted.
-        let mut own_buckets = SmallVec::<[Option<JointAdHoc<'_>>; 4]>::new();
+        // Errors must be found before anything is counted.
+        let mut ad_hoc_buckets = SmallVec::<[Option<JointAdHoc<'_>>; 4]>::new();
         for joint in requests {
-            own_buckets.push(self.own_bucket(joint, now)?);
+            ad_hoc_buckets.push(self.ad_hoc_bucket(joint, now)?);
         }
         let set = self.active.load_full();
         let mut parts = SmallVec::<[Part<'_, '_>; 4]>::new();
-        let mut closed = SmallVec::<[Option<Ruling>; 4]>::new();
+        let mut gate_rulings = SmallVec::<[Option<Ruling>; 4]>::new();
         for joint in requests {
-            let (part, ruling) = self.open_part(&set, joint.request, now);
+            let (part, ruling) = self.check_part_gates(&set, joint.request, now);
             parts.push(part);
-            closed.push(ruling);
+            gate_rulings.push(ruling);
         }
-        let gates_admit = closed.iter().flatten().all(|ruling| ruling.allowed);
+        let gates_admit = gate_rulings.iter().flatten().all(|ruling| ruling.allowed);
         let mut together = JointCharges::default();
-        let mut asked = SmallVec::<[Asked; 4]>::new();
-        for (((part, closed), joint), own) in parts.iter().zip(&closed).zip(requests).zip(own_buckets) {
-            asked.push(match (closed, joint.by, own) {
-                (Some(_), ..) => Asked::Nothing,
-                (None, JointBy::AdHoc(limit, key), Some(own)) => {
-                    Asked::AdHoc(together.add_ad_hoc((limit, key), own))
+        let mut charged = SmallVec::<[PartBuckets; 4]>::new();
+        let ruled = parts.iter().zip(&gate_rulings);
+        for (((part, ruling), joint), bucket) in ruled.zip(requests).zip(ad_hoc_buckets) {
+            charged.push(match (ruling, joint.by, bucket) {
+                (Some(_), ..) => PartBuckets::Nothing,
+                (None, JointBy::AdHoc(limit, key), Some(bucket)) => {
+                    PartBuckets::AdHoc(together.add_ad_hoc((limit, key), bucket))
                 }
-                (None, ..) => self.ask_together(&set, part, &mut together),
+                (None, ..) => self.add_policy_charges(&set, part, &mut together),
             });
         }
-        parts.iter().for_each(|part| self.spill_lines(&set, &part.plan, now));
+        parts.iter().for_each(|part| self.discard_queue_overflow(&set, &part.plan, now));
         let outcome = self.charge_together(&set, &mut together, gates_admit, now).await?;
-        // Where nothing is taken, only those who said no have decided anything.
-        let decided = |said: &&tidegate_core::LimitDecision| outcome.allowed || !said.is_allowed();
-        for said in outcome.ad_hoc.iter().filter(decided) {
-            self.own_ad_hoc()?.count(said.is_allowed());
+        // If nothing is taken, only the buckets that denied have decided anything.
+        let decided = |decision: &&tidegate_core::LimitDecision| outcome.allowed || !decision.is_allowed();
+        for decision in outcome.ad_hoc.iter().filter(decided) {
+            self.own_ad_hoc()?.count(decision.is_allowed());
         }
 
         let mut counted: SmallVec<[bool; 8]> = together.charges.iter().map(|_| false).collect();
         let mut decisions = Vec::with_capacity(requests.len());
-        for (((part, closed), asked), joint) in parts.iter().zip(closed).zip(&asked).zip(requests) {
-            decisions.push(match asked {
-                Asked::Nothing => {
-                    let ruling = closed.expect("what is decided is not asked for");
-                    self.tell(&set, part, None, ruling, CountScope::default())
+        for (((part, ruling), buckets), joint) in parts.iter().zip(gate_rulings).zip(&charged).zip(requests) {
+            decisions.push(match buckets {
+                PartBuckets::Nothing => {
+                    let ruling = ruling.expect("without charges, the gates have decided");
+                    self.finish_part(&set, part, None, ruling, CountScope::default())
                 }
-                Asked::Policy(buckets) => {
+                PartBuckets::Policy(buckets) => {
                     let ruling = self.ruling(&set, part, buckets, &together, &outcome, now).await;
-                    let elsewhere = counted_elsewhere(part, buckets, &together, &mut counted);
-                    let scope = CountScope { charged: outcome.allowed, elsewhere: &elsewhere };
-                    self.tell(&set, part, Some(&part.plan), ruling, scope)
+                    let counted_elsewhere = counted_elsewhere(part, buckets, &together, &mut counted);
+                    let scope =
+                        CountScope { charged: outcome.allowed, counted_elsewhere: &counted_elsewhere };
+                    self.finish_part(&set, part, Some(&part.plan), ruling, scope)
                 }
-                &Asked::AdHoc(bucket) => {
+                &PartBuckets::AdHoc(bucket) => {
                     let cost = joint.request.cost;
-                    let decision = self.ad_hoc_said(&together, &outcome, (bucket, cost), now).await?;
-                    let decision = self.own_ad_hoc()?.told(decision, now);
+                    let decision = self.decision_of_ad_hoc(&together, &outcome, (bucket, cost), now).await?;
+                    let decision = self.own_ad_hoc()?.to_decision(decision, now);
                     let wait = decision.wait().filter(|_| !decision.is_allowed());
                     self.stats.count_reason(decision.reason(), wait);
                     decision
@@ -158,21 +163,17 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         Ok(JointDecision { allowed: outcome.allowed, decisions })
     }
 
-    /// The decisions where it is known before that the whole is refused: nothing is charged, and only what is closed has
-    /// decided anything.
+    /// The decisions if a `JointBy::Closed` request makes the whole denied: nothing is charged, and only the
+    /// closed requests count as decided.
     #[cold]
-    async fn refuse_joint(
-        &self,
-        requests: &[Joint<'_, '_>],
-        now: Nanos,
-    ) -> Result<JointDecision, AdHocError> {
+    async fn deny_joint(&self, requests: &[Joint<'_, '_>], now: Nanos) -> Result<JointDecision, AdHocError> {
         let mut decisions = Vec::with_capacity(requests.len());
         for Joint { request, by } in requests {
             decisions.push(match *by {
                 JointBy::Policy => self.peek_async(request).await,
                 JointBy::AdHoc(limit, key) => {
-                    let asked = AdHocRequest { key, limit, cost: request.cost.get().into() };
-                    self.tell_ad_hoc(&self.peek_ad_hoc(&asked, now).await?)
+                    let ad_hoc = AdHocRequest { key, limit, cost: request.cost.get().into() };
+                    self.ad_hoc_decision(&self.peek_ad_hoc(&ad_hoc, now).await?)
                 }
                 JointBy::Closed => self.own_ad_hoc()?.refuse(now),
             });
@@ -180,8 +181,8 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         Ok(JointDecision { allowed: false, decisions })
     }
 
-    /// The bucket that a request brings the numbers of; whether they make one is found out.
-    fn own_bucket<'r>(
+    /// The ad hoc bucket of a request, with its numbers checked.
+    fn ad_hoc_bucket<'r>(
         &self,
         joint: &Joint<'r, '_>,
         now: Nanos,
@@ -191,7 +192,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         if self.is_shared {
             shared = self.shared_limit(key, limit)?;
             if shared.is_none() {
-                limit = self.own_part(limit);
+                limit = self.node_share_of(limit);
             }
         }
         if shared.is_none() {
@@ -200,8 +201,8 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         Ok(Some(JointAdHoc { key, limit, cost: joint.request.cost, shared }))
     }
 
-    /// What comes before limits.
-    fn open_part<'s, 'r>(
+    /// Runs the gates for one request.
+    fn check_part_gates<'s, 'r>(
         &self,
         set: &'s Active,
         request: &'s Request<'r>,
@@ -209,32 +210,33 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     ) -> (Part<'s, 'r>, Option<Ruling>) {
         let facts = set.rules.facts(request);
         let (mut plan, mut shadow_denied) = (Plan::default(), ShadowDenied::new());
-        let opening = self.open(set, &facts, (Operation::Check, now), &mut plan, &mut shadow_denied);
-        (Part { facts, plan, shadow_denied }, opening.ruling(now))
+        let gates = self.check_gates(set, &facts, (Operation::Check, now), &mut plan, &mut shadow_denied);
+        (Part { facts, plan, shadow_denied }, gates.ruling(now))
     }
 
-    /// Adds the buckets of a request to all the others.
-    fn ask_together<'p>(
+    /// Adds the charges of a request to those of the others.
+    fn add_policy_charges<'p>(
         &self,
         set: &'p Active,
         part: &'p Part<'_, '_>,
         together: &mut JointCharges<'p>,
-    ) -> Asked {
+    ) -> PartBuckets {
         let request = part.facts.request;
         let charges = set.charges(&part.plan, Payer::of(request), &self.store);
         let items = part.plan.items().iter().zip(charges);
         let add = |(item, charge): (&tidegate_policy::PlanItem, _)| {
             together.add(set.limit_id(item.rule), (item.rule, request.trust), charge)
         };
-        Asked::Policy(items.map(add).collect())
+        PartBuckets::Policy(items.map(add).collect())
     }
 
-    /// What the limits of one request say. When all are admitted, they tell what is left after the one charge.
+    /// The ruling of the limits on one request. If all requests are admitted, its standings are those after the
+    /// joint charge.
     ///
-    /// When the whole is refused, each tells what it says to this request's own cost. Where that is the cost which was
-    /// asked for, the one call has said it already, and asking again could hear another answer: the bucket may have
-    /// refilled meanwhile. Only a bucket that was asked for a larger cost of another request is looked at again. So
-    /// whoever brought the cost that was refused is always told so.
+    /// If the requests are denied, each limit is reported as it decides on this request's own cost. If that is
+    /// the cost that was charged, the decision of the joint call is used, because a second call might find the
+    /// bucket refilled. Only a bucket that was charged a larger cost of another request is peeked at again. So
+    /// the request whose cost was denied is always reported as denied.
     async fn ruling(
         &self,
         set: &Active,
@@ -246,39 +248,40 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     ) -> Ruling {
         let items = part.plan.items();
         let mut own: Charges<'_> = buckets.iter().map(|&bucket| together.charges[bucket]).collect();
-        let mut dearer = SmallVec::<[usize; 8]>::new();
-        for (place, (charge, item)) in own.iter_mut().zip(items).enumerate() {
+        let mut charged_more = SmallVec::<[usize; 8]>::new();
+        for (index, (charge, item)) in own.iter_mut().zip(items).enumerate() {
             if charge.cost != item.cost {
-                dearer.push(place);
+                charged_more.push(index);
             }
             charge.cost = item.cost;
         }
         let mut decisions: SmallVec<[_; 8]> =
             buckets.iter().map(|&bucket| outcome.policy.decisions[bucket]).collect();
-        if !outcome.allowed && !dearer.is_empty() {
-            let cheaper: Charges<'_> = dearer.iter().map(|&place| own[place]).collect();
-            // Should the store fail just now, what the larger cost was told stands.
-            let looked = if outcome.without_store.is_some() {
-                let subject = |i: usize| (items[dearer[i]].rule, part.facts.request.trust);
-                Some(self.fall_back(set, subject, &cheaper, Intent::Peek, now).verdict)
+        if !outcome.allowed && !charged_more.is_empty() {
+            let own_costs: Charges<'_> = charged_more.iter().map(|&index| own[index]).collect();
+            // If the store fails now, the decision on the larger cost stands.
+            let peeked = if outcome.without_store.is_some() {
+                let subject = |i: usize| (items[charged_more[i]].rule, part.facts.request.trust);
+                Some(self.fall_back(set, subject, &own_costs, Intent::Peek, now).verdict)
             } else {
-                self.store.charge(Intent::Peek, &cheaper, now).await.ok()
+                self.store.charge(Intent::Peek, &own_costs, now).await.ok()
             };
-            let looked = looked.into_iter().flat_map(|verdict| verdict.decisions);
-            dearer.iter().zip(looked).for_each(|(&place, said)| decisions[place] = said);
+            let peeked = peeked.into_iter().flat_map(|verdict| verdict.decisions);
+            charged_more.iter().zip(peeked).for_each(|(&index, decision)| decisions[index] = decision);
         }
-        let binds = |place: usize| own[place].role == Role::Binding;
-        let allowed = decisions.iter().enumerate().all(|(place, said)| said.is_allowed() || !binds(place));
+        let binds = |index: usize| own[index].role == Role::Binding;
+        let allowed =
+            decisions.iter().enumerate().all(|(index, decision)| decision.is_allowed() || !binds(index));
         let verdict = Verdict { allowed, decisions, at: now };
         let mut ruling = conclude(&set.rules, &part.plan, &verdict, now, CanWait::DoesNotWait);
         if let Some(closed) = outcome.without_store.as_ref().filter(|_| !buckets.is_empty()) {
-            mark(&mut ruling, closed);
+            mark_without_store(&mut ruling, closed);
         }
         ruling
     }
 
-    /// What an ad-hoc bucket says to a request's own cost.
-    async fn ad_hoc_said(
+    /// The decision of an ad hoc bucket on a request's own cost.
+    async fn decision_of_ad_hoc(
         &self,
         together: &JointCharges<'_>,
         outcome: &JointOutcome,
@@ -292,11 +295,11 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         let Some(charge) = own.shared_charge(cost) else {
             return self.own_ad_hoc()?.peek(own.key, own.limit, cost, now);
         };
-        let looked = self.store.charge(Intent::Peek, &[charge], now).await;
-        Ok(looked.map_or(outcome.ad_hoc[bucket], |verdict| verdict.decisions[0]))
+        let peeked = self.store.charge(Intent::Peek, &[charge], now).await;
+        Ok(peeked.map_or(outcome.ad_hoc[bucket], |verdict| verdict.decisions[0]))
     }
 
-    fn tell(
+    fn finish_part(
         &self,
         set: &Arc<Active>,
         part: &Part<'_, '_>,
@@ -305,14 +308,14 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         scope: CountScope<'_>,
     ) -> Decision {
         ruling.shadow_denied.insert_many(0, part.shadow_denied.iter().copied());
-        spread_retries(set, &part.facts, &mut ruling);
+        add_retry_jitter(set, &part.facts, &mut ruling);
         self.stats.count(set, &part.facts, plan, &ruling, scope);
-        self.told(Guard::from_inner(set.clone()), ruling)
+        self.make_decision(Guard::from_inner(set.clone()), ruling)
     }
 }
 
-/// Which of a request's buckets another one counts: it is the one that brings the
-/// largest cost, the first of them.
+/// Which buckets of a request are counted with another request: a bucket is counted with the first request that
+/// has the largest cost.
 fn counted_elsewhere(
     part: &Part<'_, '_>,
     buckets: &[usize],

@@ -30,9 +30,9 @@ fn world() -> World {
 impl World {
     fn check(&self, requests: &[Request<'_>]) -> Vec<Decision> {
         let joint: Vec<_> = requests.iter().map(|request| Joint { request, by: JointBy::Policy }).collect();
-        let told = self.limiter.check_joint(&joint).unwrap();
-        assert_eq!(told.allowed, told.decisions.iter().all(Decision::is_allowed));
-        told.decisions
+        let make_decision = self.limiter.check_joint(&joint).unwrap();
+        assert_eq!(make_decision.allowed, make_decision.decisions.iter().all(Decision::is_allowed));
+        make_decision.decisions
     }
 
     /// What is left of limits, by peeking.
@@ -206,7 +206,7 @@ fn threads_never_get_more_than_there_is_and_leave_nothing_behind() {
     let limit = AdHocLimit { capacity: 4, rate: 1, window: Nanos::HOUR };
     let request = user("1", 1);
     let admitted: usize = std::thread::scope(|scope| {
-        let ask = || {
+        let operation = || {
             let both = [
                 Joint { request: &request, by: JointBy::Policy },
                 Joint { request: &request, by: JointBy::AdHoc(limit, b"k") },
@@ -214,7 +214,7 @@ fn threads_never_get_more_than_there_is_and_leave_nothing_behind() {
             let check = || world.limiter.check_joint(&both).unwrap();
             (0..500).filter(|_| check().allowed).count()
         };
-        let threads: Vec<_> = (0..4).map(|_| scope.spawn(ask)).collect();
+        let threads: Vec<_> = (0..4).map(|_| scope.spawn(operation)).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).sum()
     });
     assert_eq!(admitted, 4);

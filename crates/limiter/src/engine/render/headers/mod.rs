@@ -1,8 +1,8 @@
-//! Response headers: where a limit stands, in the families that clients read.
+//! Response headers with the state of a limit, in the families that clients read.
 //!
-//! Names and values go to the caller one by one, values written in a buffer on
-//! the stack. Names are in lower case, as HTTP/2 wants them; HTTP/1 does not care. The fields of [`HeaderFamily::Ietf`] have the syntax of
-//! draft-ietf-httpapi-ratelimit-headers, revision 11.
+//! Names and values are passed to the caller one by one; values are written into a buffer on the stack. Names
+//! are in lower case, which HTTP/2 requires and HTTP/1 allows. The fields of [`HeaderFamily::Ietf`] have the
+//! syntax of draft-ietf-httpapi-ratelimit-headers, revision 11.
 
 use tidegate_core::Nanos;
 use tidegate_policy::document::HeaderFamily;
@@ -10,52 +10,51 @@ use tidegate_policy::document::HeaderFamily;
 /// The largest integer of a structured field.
 const INTEGER_MAX: u64 = 999_999_999_999_999;
 
-/// The mark of a request that is admitted above a limit.
+/// The header that marks a request admitted above a limit.
 pub const DEGRADED: &str = "x-ratelimit-degraded";
 
-/// A longer name is cut. Names in a policy are shorter.
+/// Longer names are cut. Names in a policy are shorter.
 const NAME_MAX: usize = 160;
 
-/// Room for a name in quotes, each letter escaped, and two parameters.
+/// Space for a quoted name with every character escaped, and two parameters.
 const LINE_MAX: usize = 2 * NAME_MAX + 64;
 
-/// Where the tightest limit stands.
+/// The state of the tightest limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TightestNumbers<'a> {
     /// The name of the limit.
     pub name: &'a str,
     /// Its capacity, or its limit per window.
     pub limit: u32,
-    /// What is left, rounded down.
+    /// Tokens left, rounded down.
     pub remaining: u32,
-    /// How long until all of it is back.
+    /// The time until nothing counts as used.
     pub reset_after: Nanos,
-    /// The seconds it takes to fill, or those of its window.
+    /// The seconds it takes to fill, or the length of its window.
     pub window_secs: u64,
-    /// The seconds of `Retry-After`, when denied; `None` when no wait will do.
+    /// The seconds of `Retry-After` on a denial; `None` if no wait helps.
     pub retry_after_secs: Option<u64>,
     /// Whether the request was denied.
     pub denied: bool,
-    /// When that was, by the wall clock.
+    /// The wall clock's time of the decision.
     pub now: Nanos,
 }
 
-/// Why a request was refused.
+/// Why a request was denied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RefusalText<'a> {
-    /// The seconds to wait; `None` when no wait will do.
+    /// The seconds to wait; `None` if no wait helps.
     pub retry_after_secs: Option<u64>,
-    /// What refused it: a limit, a detector, `block`.
+    /// What denied it: a limit, a detector, `block`.
     pub rule: Option<&'a str>,
-    /// The reason in a word, as in a decision.
+    /// The reason, as in the JSON of a decision.
     pub reason: &'a str,
 }
 
-/// All headers of an answer.
+/// Writes all headers of a response.
 ///
-/// `standing` is that of the tightest limit, where one applies; `refused` is
-/// given for answers that refuse. Without `response_headers` nothing is left but
-/// what the refusal itself needs: `Retry-After` and `Cache-Control`.
+/// `standing` is that of the tightest limit, if one applies; `refused` is set on a denial. Without
+/// `response_headers`, only `Retry-After` and `Cache-Control` of a denial are written.
 pub fn write(
     standing: Option<&TightestNumbers<'_>>,
     refused: Option<&RefusalText<'_>>,
@@ -71,7 +70,7 @@ pub fn write(
     }
 }
 
-/// Where a limit stands, in each of the families.
+/// Writes the state of a limit, in each of the families.
 pub fn write_standing(
     standing: &TightestNumbers<'_>,
     families: &[HeaderFamily],
@@ -86,8 +85,7 @@ pub fn write_standing(
     }
 }
 
-/// What a refusal says beside where the limit stands. No cache may keep it: what
-/// is refused now is admitted later.
+/// Writes the headers of a denial. It must not be cached: the same request may be admitted later.
 pub fn write_refusal(
     refused: &RefusalText<'_>,
     response_headers: bool,
@@ -106,12 +104,12 @@ pub fn write_refusal(
     sink("x-ratelimit-reason", Line::default().text(refused.reason).as_str());
 }
 
-/// The mark of a degraded request.
+/// Writes the mark of a degraded request.
 pub fn write_degraded(mark: &str, sink: &mut impl FnMut(&'static str, &str)) {
     sink(DEGRADED, Line::default().text(mark).as_str());
 }
 
-/// The reset is the second, counted from the epoch, at which all is back.
+/// The reset is the Unix time, in seconds, at which nothing counts as used.
 fn write_x_ratelimit(standing: &TightestNumbers<'_>, sink: &mut impl FnMut(&'static str, &str)) {
     let reset_at = standing.now.saturating_add(standing.reset_after).as_secs_ceil();
     sink("x-ratelimit-limit", Line::default().integer(standing.limit.into()).as_str());
@@ -119,8 +117,8 @@ fn write_x_ratelimit(standing: &TightestNumbers<'_>, sink: &mut impl FnMut(&'sta
     sink("x-ratelimit-reset", Line::default().integer(reset_at).as_str());
 }
 
-/// The reset is a number of seconds from now. A request that will never be
-/// admitted has no time to wait; there it is the time until all is back.
+/// The reset is a number of seconds from now. A request that will never be admitted has no wait; then it is the
+/// time until nothing counts as used.
 fn write_ratelimit_03(standing: &TightestNumbers<'_>, sink: &mut impl FnMut(&'static str, &str)) {
     let reset = wait(standing).unwrap_or(standing.reset_after.as_secs_ceil());
     sink("ratelimit-limit", Line::default().integer(standing.limit.into()).as_str());
@@ -131,7 +129,7 @@ fn write_ratelimit_03(standing: &TightestNumbers<'_>, sink: &mut impl FnMut(&'st
 fn write_ietf(standing: &TightestNumbers<'_>, sink: &mut impl FnMut(&'static str, &str)) {
     let mut policy = Line::default();
     policy.quoted(standing.name).raw(";q=").integer(standing.limit.into());
-    // A window of zero is no window: the draft forbids it.
+    // The draft forbids a window of zero.
     policy.raw(";w=").integer(standing.window_secs.max(1));
     sink("ratelimit-policy", policy.as_str());
 
@@ -143,19 +141,18 @@ fn write_ietf(standing: &TightestNumbers<'_>, sink: &mut impl FnMut(&'static str
     sink("ratelimit", state.as_str());
 }
 
-/// Never more than the limit, whatever the caller says.
+/// Capped at the limit, whatever the caller passes.
 fn remaining(standing: &TightestNumbers<'_>) -> u64 {
     standing.remaining.min(standing.limit).into()
 }
 
-/// The seconds that a client is told to wait: until all is back when it was
-/// admitted; when denied the same as `Retry-After`, so that the two never
-/// contradict each other.
+/// The seconds for a client: on an admission until nothing counts as used, on a denial the same as
+/// `Retry-After`, so that the two never contradict each other.
 fn wait(standing: &TightestNumbers<'_>) -> Option<u64> {
     if standing.denied { standing.retry_after_secs } else { Some(standing.reset_after.as_secs_ceil()) }
 }
 
-/// A header's value while it is written: visible ASCII and spaces only.
+/// A header value under construction: visible ASCII and spaces only.
 struct Line {
     bytes: [u8; LINE_MAX],
     len: usize,
@@ -178,18 +175,18 @@ impl Line {
         self
     }
 
-    /// A structured field's integer.
+    /// Appends an integer of a structured field.
     fn integer(&mut self, value: u64) -> &mut Line {
         self.raw(itoa::Buffer::new().format(value.min(INTEGER_MAX)))
     }
 
-    /// A name as it is. What a header cannot carry becomes a question mark.
+    /// Appends a name as it is. Characters that a header cannot carry become question marks.
     fn text(&mut self, text: &str) -> &mut Line {
         text.chars().take(NAME_MAX).for_each(|letter| self.push(visible(letter)));
         self
     }
 
-    /// A structured field's string.
+    /// Appends a string of a structured field.
     fn quoted(&mut self, text: &str) -> &mut Line {
         self.push(b'"');
         for letter in text.chars().take(NAME_MAX) {

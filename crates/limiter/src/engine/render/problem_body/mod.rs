@@ -1,5 +1,4 @@
-//! The body of a refusal: `application/problem+json`, with the members that the
-//! clients of several APIs look for.
+//! The body of a denial: `application/problem+json`, with the members that clients of several APIs look for.
 
 use std::fmt::Write;
 
@@ -8,24 +7,24 @@ use tidegate_policy::JsonText;
 /// The body's media type.
 pub const CONTENT_TYPE: &str = "application/problem+json";
 
-/// What a refused client is told.
+/// What a denied client is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RefusalBody<'a> {
-    /// The status of the answer.
+    /// The status of the response.
     pub status: u16,
-    /// The reason in a word, as in a decision.
+    /// The reason, as in the JSON of a decision.
     pub reason: &'a str,
-    /// The seconds of the header, jitter included; `None` when no wait will do.
+    /// The seconds of the header, jitter included; `None` if no wait helps.
     pub retry_after_secs: Option<u64>,
-    /// The wait in milliseconds, exactly.
+    /// The exact wait in milliseconds.
     pub retry_after_ms: Option<u64>,
-    /// What refused the request: a limit, a detector, `block`.
+    /// What denied the request: a limit, a detector, `block`.
     pub violated_rule: Option<&'a str>,
-    /// What kind of key it has.
+    /// The tier of its key.
     pub violated_tier: Option<&'a str>,
 }
 
-/// The body as a text of its own.
+/// The body as a new string.
 pub fn body(refusal: &RefusalBody<'_>) -> String {
     let mut out = String::with_capacity(640);
     write_body(refusal, &mut out);
@@ -55,7 +54,7 @@ pub fn write_body(refusal: &RefusalBody<'_>, out: &mut String) {
     out.push('}');
 }
 
-/// The problem types that are registered for rate limits, and one that is told by its status alone.
+/// The registered problem types for rate limits, and one for which the status says everything.
 #[derive(Clone, Copy)]
 enum Kind {
     QuotaExceeded,
@@ -93,7 +92,7 @@ impl Kind {
         }
     }
 
-    /// The word that clients look for; that of OAuth where the credential does not hold.
+    /// The error code that clients look for; for an invalid credential, that of OAuth.
     const fn error(self) -> &'static str {
         match self {
             Kind::QuotaExceeded | Kind::AbnormalUsage | Kind::ReducedCapacity => "rate_limit_exceeded",
@@ -102,7 +101,7 @@ impl Kind {
     }
 }
 
-/// What happened, for a person; and what to do about it.
+/// What happened and what to do about it, for people.
 fn detail(refusal: &RefusalBody<'_>) -> String {
     let limit = refusal.violated_rule.map_or("a limit".to_owned(), |rule| format!("the limit {rule}"));
     let mut detail = match refusal.reason {
@@ -126,14 +125,14 @@ fn detail(refusal: &RefusalBody<'_>) -> String {
         }
         Some(1) => detail.push_str(" Retry after 1 second."),
         Some(secs) => {
-            write!(detail, " Retry after {secs} seconds.").expect("a String takes all");
+            write!(detail, " Retry after {secs} seconds.").expect("writing to a String does not fail");
         }
         None => detail.push_str(" Retrying will not help."),
     }
     detail
 }
 
-/// The sentence that scripts may look for.
+/// A fixed sentence that scripts may look for.
 fn description(refusal: &RefusalBody<'_>, kind: Kind) -> String {
     let what = match kind {
         Kind::QuotaExceeded | Kind::AbnormalUsage => "Too many requests.",
@@ -171,13 +170,13 @@ fn optional_member(out: &mut String, member: &str, value: Option<&str>) {
 fn number_member(out: &mut String, member: &str, value: Option<u64>) {
     name(out, ',', member);
     match value {
-        Some(value) => write!(out, "{value}").expect("a String takes all"),
+        Some(value) => write!(out, "{value}").expect("writing to a String does not fail"),
         None => out.push_str("null"),
     }
 }
 
 fn quoted(out: &mut String, text: &str) {
-    JsonText::new(text).write_to(out).expect("a String takes all");
+    JsonText::new(text).write_to(out).expect("writing to a String does not fail");
 }
 
 #[cfg(test)]

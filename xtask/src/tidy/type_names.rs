@@ -1,4 +1,4 @@
-//! A type name that others can see exists once in the workspace, so that a reader who meets it knows which one is
+//! The name of a visible type (`pub` in any form) exists only once in the workspace, so that a reader knows which one is
 //! meant.
 
 use std::collections::BTreeMap;
@@ -8,17 +8,17 @@ use proc_macro2::{Delimiter, TokenTree};
 use super::TidyProblem;
 use super::source::{SourceFile, as_group, each_level, is_word, line};
 
-/// Names that still mean several things. The list only shrinks: `tidy` insists on removing an entry as soon as its name
-/// exists once.
+/// Names that exist more than once. The list only shrinks: `tidy` demands the removal of an entry as soon as its name
+/// exists only once.
 pub const SHARED: &[&str] = &[];
 
-const HOME: &str = "xtask/src/tidy/names.rs";
+const HOME: &str = "xtask/src/tidy/type_names.rs";
 const WHY: &str = "a reader cannot tell which one is meant";
 
-/// Directories whose types only tests see.
+/// Directories whose types are visible only to tests.
 const TESTS: &[&str] = &["tests", "model_tests", "examples"];
 
-/// Generated from the protocol's own files, which name what they like.
+/// Generated from protobuf files, which choose the names.
 const GENERATED: &str = "crates/server/src/grpc/proto/";
 
 /// Where a type is declared.
@@ -39,18 +39,18 @@ pub fn check(sources: &[SourceFile], shared: &[&str]) -> Vec<TidyProblem> {
         });
     }
     let mut problems = Vec::new();
-    for (name, places) in
-        names.iter().filter(|(name, places)| places.len() > 1 && !shared.contains(&name.as_str()))
+    for (name, found) in
+        names.iter().filter(|(name, found)| found.len() > 1 && !shared.contains(&name.as_str()))
     {
-        let first = &places[0];
-        for place in &places[1..] {
-            let what = format!("the type name `{name}` exists at {}:{} too", first.path, first.line);
-            let fix = "give one of them a name that says what it is";
-            problems.push(TidyProblem::new(place.path, place.line, what, WHY, fix));
+        let first = &found[0];
+        for other in &found[1..] {
+            let what = format!("the type name `{name}` is also declared at {}:{}", first.path, first.line);
+            let fix = "give one of them a more specific name";
+            problems.push(TidyProblem::new(other.path, other.line, what, WHY, fix));
         }
     }
-    for name in shared.iter().filter(|name| names.get(**name).is_none_or(|places| places.len() < 2)) {
-        let what = format!("`{name}` is listed as a shared name and exists once");
+    for name in shared.iter().filter(|name| names.get(**name).is_none_or(|found| found.len() < 2)) {
+        let what = format!("`{name}` is listed as a shared name, but exists only once");
         problems.push(TidyProblem::new(
             HOME,
             1,
@@ -99,10 +99,9 @@ mod tests {
         let problems = check(&sources, &[]);
         let texts: Vec<String> = problems.iter().map(ToString::to_string).collect();
         assert_eq!(texts.len(), 2, "{texts:?}");
-        assert!(
-            texts[0]
-                .starts_with("crates/b/src/x/mod.rs:2: the type name `Line` exists at crates/a/src/lib.rs:1")
-        );
+        assert!(texts[0].starts_with(
+            "crates/b/src/x/mod.rs:2: the type name `Line` is also declared at crates/a/src/lib.rs:1"
+        ));
         assert!(texts[1].starts_with("bench/src/main.rs:1: the type name `Other`"));
     }
 

@@ -1,5 +1,5 @@
-//! Deciding in two steps, for servers that verify credentials themselves: what needs no credential first, so
-//! that whoever is blocked by address, or has sent too much, costs no signature check.
+//! Deciding in two steps, for servers that verify credentials themselves: the gates that need no credential
+//! come first, so that a request blocked by its address or by a burst detector costs no signature check.
 
 use std::sync::Arc;
 
@@ -14,24 +14,24 @@ use crate::engine::decision::{Decision, Ruling};
 use crate::engine::limiter::{Limiter, Operation};
 use crate::{Clock, NowOrLater, Store};
 
-/// A request that was let in as far as its credential, or decided before that. It keeps the policy that it began
-/// with, and is used up by [`Limiter::admit_entered`]: detectors count it once.
+/// A request that has passed the gates before the credential, or was decided by them. It keeps the policy it
+/// started with, and is consumed by [`Limiter::admit_entered`], so burst detectors count it once.
 #[must_use = "the request is counted by detectors but not decided"]
 pub struct Entered {
     set: Arc<Active>,
-    /// What was decided without its credential.
+    /// The decision, if the gates before the credential have made one.
     ruling: Option<Ruling>,
     shadow_denied: ShadowDenied,
     at: Nanos,
 }
 
 impl Entered {
-    /// Is it decided already? Then nobody needs to know what its credential says.
+    /// Is it decided already? Then its credential need not be verified.
     pub fn is_decided(&self) -> bool {
         self.ruling.is_some()
     }
 
-    /// When it came.
+    /// When the request arrived.
     pub fn at(&self) -> Nanos {
         self.at
     }
@@ -44,8 +44,9 @@ impl std::fmt::Debug for Entered {
 }
 
 impl<S: Store, C: Clock> Limiter<S, C> {
-    /// The first of two steps: kill switch, and `block`, `allow` and bursts as far as they go by address, headers,
-    /// path and the like. The request need not say yet who asks; what it does say of that is not looked at.
+    /// The first of two steps: the kill switch, and those `block`, `allow` and burst entries that depend only
+    /// on the address, headers, path and the like. The request need not have an identity yet; if it has one,
+    /// that is ignored here.
     ///
     /// ```
     /// use tidegate::engine::{Credential, Limiter, Policy, Reason, Request};
@@ -62,7 +63,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     /// let mut request = Request::new().ip([192, 0, 2, 1]);
     /// let entered = limiter.enter(&request);
     /// assert!(!entered.is_decided());
-    /// // Now the token is verified, and does not hold.
+    /// // Now the token is verified, and is invalid.
     /// request.credential = Credential::Invalid;
     /// let decision = limiter.check_entered(entered, &request);
     /// assert_eq!((decision.reason(), decision.client_status()), (Reason::InvalidCredentials, 401));
@@ -72,40 +73,44 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         let (at, set) = (self.clock.now(), self.active.load_full());
         let facts = set.rules.facts(request);
         let mut shadow_denied = ShadowDenied::new();
-        // Whoever is decided here waits nowhere, so all that take are the same.
-        let opening = self.open_unidentified(&set, &facts, (Operation::Check, at), &mut shadow_denied);
-        let mut ruling = opening.ruling(at);
+        // A request decided here does not wait in a queue, so every charging operation is equivalent.
+        let gates =
+            self.check_gates_before_credential(&set, &facts, (Operation::Check, at), &mut shadow_denied);
+        let mut ruling = gates.ruling(at);
         if let Some(ruling) = &mut ruling {
             ruling.shadow_denied = std::mem::take(&mut shadow_denied);
-            self.close(&set, &facts, None, ruling, Operation::Check);
+            self.jitter_and_count(&set, &facts, None, ruling, Operation::Check);
         }
         drop(facts);
         Entered { set, ruling, shadow_denied, at }
     }
 
-    /// The second step for a request that now says who asks: the credential, what goes by it, and the limits.
+    /// The second step, for a request whose identity is now known: the credential, the gates that need it, and
+    /// the limits.
     pub(crate) fn decide_entered(
         &self,
         entered: Entered,
         request: &Request<'_>,
-        ask: Operation,
+        operation: Operation,
     ) -> NowOrLater<'_, DecisionAndPlace> {
         let Entered { set, ruling, shadow_denied, at } = entered;
         let (set, before) = (Guard::from_inner(set), EntryStage::Unidentified(shadow_denied));
         match ruling {
-            Some(ruling) => NowOrLater::Now((self.told(set, ruling), None)),
-            None => self.decide_under(set, before, request, ask, at),
+            Some(ruling) => NowOrLater::Now((self.make_decision(set, ruling), None)),
+            None => self.decide_under(set, before, request, operation, at),
         }
     }
 
-    /// The second step on any store. A limit whose strategy is `queue` refuses here; [`Limiter::admit_entered`] waits.
+    /// The second step on any store. A limit with the strategy `queue` denies here; [`Limiter::admit_entered`]
+    /// waits.
     pub fn check_entered_async(&self, entered: Entered, request: &Request<'_>) -> NowOrLater<'_, Decision> {
         self.decide_entered(entered, request, Operation::Check).map(|(decision, _)| decision)
     }
 }
 
 impl<C: Clock> Limiter<crate::Memory<C>, C> {
-    /// The second step for a request that now says who asks: the credential, what goes by it, and the limits.
+    /// The second step, for a request whose identity is now known: the credential, the gates that need it, and
+    /// the limits.
     pub fn check_entered(&self, entered: Entered, request: &Request<'_>) -> Decision {
         self.check_entered_async(entered, request).expect_now()
     }

@@ -1,4 +1,4 @@
-//! Charges made as of a later instant.
+//! Delayed charges.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::quotas::{BucketNumbers, WindowNumbers, bucket, lasting_windows, log, 
 use crate::run::Charge;
 use crate::steps::{Act, Clock, Step, any_steps, forward_charges, start};
 
-/// So many eighths of the limit's unit of time, for each step.
+/// For each step, how many eighths of the limit's unit of time pass.
 fn delays() -> impl Strategy<Value = Vec<u64>> {
     vec(prop_oneof![2 => Just(0_u64), 3 => 0_u64..8, 1 => 0_u64..40], 60)
 }
@@ -23,8 +23,8 @@ fn eighths(unit: u64, delay: u64) -> Nanos {
     Nanos::new((u128::from(unit) * u128::from(delay) / 8) as u64)
 }
 
-/// A queue on a bucket: what does not fit now is charged as of the wait told.
-/// Some give up their place. What is kept, and whether anybody gave up.
+/// A queue on a bucket: what does not fit now is charged with the wait as its delay. Some charges are handed
+/// back. Returns what is kept, and whether anything was handed back.
 fn queue(numbers: BucketNumbers, start: Nanos, steps: &[Step]) -> (Vec<Charge>, bool) {
     let (meter, mut model) = (Meter::TokenBucket(numbers.quota()), numbers.model());
     let (mut state, mut clock, mut admitted) = (0, Clock::new(start, numbers.unit()), Vec::<Charge>::new());
@@ -43,7 +43,7 @@ fn queue(numbers: BucketNumbers, start: Nanos, steps: &[Step]) -> (Vec<Charge>, 
         let Act::Take(amount) = step.act else { continue };
         let cost = clock.cost(amount, numbers.capacity);
         let said = meter.peek(state, cost, now);
-        assert_eq!(said, model.peek(cost, now), "peek {cost} at {now}, behind reservations");
+        assert_eq!(said, model.peek(cost, now), "peek {cost} at {now}, behind delayed charges");
         clock.hear(&said);
         let Some(delay) = said.wait().filter(|&wait| now.saturating_add(wait) <= Nanos::END) else {
             continue;
@@ -54,8 +54,8 @@ fn queue(numbers: BucketNumbers, start: Nanos, steps: &[Step]) -> (Vec<Charge>, 
         state = next.unwrap_or(state);
         assert!(model.take(cost, at).is_allowed());
         if cost > Cost::ZERO {
-            // Waits are rounded up, some by more than others. Whoever gives up its
-            // place leaves room for those who come.
+            // Waits are rounded up, some by more than others. A charge that is handed back makes space for
+            // later ones.
             let turn = at.saturating_add(Nanos::new(model.retry_slack()));
             let in_turn = admitted.last().is_none_or(|last| last.at < turn);
             assert!(in_turn || given_up, "{at} is before its turn");
@@ -65,8 +65,8 @@ fn queue(numbers: BucketNumbers, start: Nanos, steps: &[Step]) -> (Vec<Charge>, 
     (admitted, given_up)
 }
 
-/// Takes as of any later instant; what was admitted, as of when.
-fn reserve(
+/// Takes with any delay; returns what was admitted, and as of when.
+fn charge_delayed(
     (limit, unit): (u32, u64),
     start: Nanos,
     steps: &[Step],
@@ -88,11 +88,11 @@ fn reserve(
     admitted
 }
 
-/// The same on a meter, which must also keep its word to those who wait.
+/// The same on a meter, whose waits must be right for delayed charges too.
 fn reserve_on(meter: Meter, unit: u64, start: Nanos, steps: &[Step], delays: &[u64]) -> Vec<Charge> {
     let limit = meter.peek(0, Cost::ZERO, start).limit;
     let mut state = 0;
-    reserve((limit, unit), start, steps, delays, |cost, now, delay| {
+    charge_delayed((limit, unit), start, steps, delays, |cost, now, delay| {
         let next = meter.charge_ahead(state, cost, now, delay);
         let said = meter.decision_ahead(next.ok_or(state), cost, now, delay);
         state = next.unwrap_or(state);
@@ -106,7 +106,7 @@ fn reserve_on(meter: Meter, unit: u64, start: Nanos, steps: &[Step], delays: &[u
     })
 }
 
-/// Whatever is admitted between two charges fits the bucket's envelope there, give or take `slack`.
+/// What is admitted between two charges is within the bucket's bound for that time, up to `slack`.
 fn fits_the_envelope(numbers: BucketNumbers, admitted: &[Charge], slack: Nanos) -> Result<(), TestCaseError> {
     let model = numbers.model();
     for (index, first) in admitted.iter().enumerate() {
@@ -139,10 +139,10 @@ fn fits_the_windows(numbers: WindowNumbers, admitted: &[Charge]) {
 
 fn reserve_in(quota: LogQuota, start: Nanos, steps: &[Step], delays: &[u64]) -> Vec<Charge> {
     let mut log = Log::default();
-    reserve((quota.limit(), quota.window().get()), start, steps, delays, |cost, now, delay| {
+    charge_delayed((quota.limit(), quota.window().get()), start, steps, delays, |cost, now, delay| {
         let at = now.saturating_add(delay);
         let said = log.take_ahead(&quota, cost, now, at, LogGrowth::Grow);
-        (said.told_ahead(delay), at)
+        (said.seen_earlier_by(delay), at)
     })
 }
 
@@ -157,9 +157,9 @@ proptest! {
     ) {
         let (mut admitted, given_up) = queue(numbers, start, &steps);
         admitted.sort_by_key(|charge| charge.at);
-        // A place is told in whole nanoseconds, rounded up, and the state has it where it is to the tick. What is handed
-        // back between the two finds nobody waiting any more, so the bucket holds what comes in until the place that was
-        // told on top of what it can hold.
+        // The instant of a delayed charge is in whole nanoseconds, rounded up, while the state has it to the
+        // tick. If it is handed back between the two, nothing is delayed any more, so the bucket can add what
+        // is refilled until that nanosecond to what it holds.
         let late = Nanos::new(numbers.model().retry_slack());
         let slack = if given_up { late } else { Nanos::ZERO };
         fits_the_envelope(numbers, &admitted, slack)?;
@@ -212,7 +212,7 @@ proptest! {
         }
     }
 
-    /// As of now, a charge ahead is a plain charge, also on a clock that steps back.
+    /// Without a delay, a charge ahead is a plain charge, also on a clock that steps back.
     #[test]
     fn as_of_now_is_a_plain_charge(numbers in windows(), start in start(), steps in any_steps()) {
         let (mut state, mut clock) = (0, Clock::new(start, numbers.length));

@@ -1,11 +1,10 @@
-//! The project speaks of itself alone: not of the machine it was written on, nor of the servers
-//! its dependencies happen to come from.
+//! No file contains an absolute path of somebody's machine, or the host of a package registry.
 
 use super::TidyProblem;
 use super::files::TextFile;
 
-/// Directories of one machine. In two halves, so that this file does not hold them.
-const PLACES: &[&str] =
+/// Prefixes of such paths. Each is written in two halves, so that this file does not contain them.
+const PATHS: &[&str] =
     &[concat!("/wo", "rk/"), concat!("/ro", "ot/"), concat!("/ho", "me/"), concat!("/Us", "ers/")];
 
 /// Hosts of package registries; the first covers its index and its downloads too.
@@ -17,7 +16,7 @@ const HOSTS: &[&str] = &[
     concat!("deb.debian", ".org"),
 ];
 
-/// Lock files name the registry, rightly.
+/// Lock files may contain the registry.
 const LOCKS: &[&str] = &["Cargo.lock", "package-lock.json"];
 
 /// Finds absolute paths of somebody's machine, and registry hosts.
@@ -27,12 +26,12 @@ pub fn check(file: &TextFile) -> Vec<TidyProblem> {
         return problems;
     }
     for (index, text) in file.text.lines().enumerate() {
-        for place in PLACES.iter().filter(|place| names_place(text, place)) {
+        for path in PATHS.iter().filter(|path| has_absolute_path(text, path)) {
             problems.push(TidyProblem::new(
                 &file.path,
                 index + 1,
-                format!("the absolute path `{place}…`"),
-                "it exists on one machine only",
+                format!("the absolute path `{path}…`"),
+                "it exists only on one machine",
                 "write it relative to the repository",
             ));
         }
@@ -41,18 +40,18 @@ pub fn check(file: &TextFile) -> Vec<TidyProblem> {
                 &file.path,
                 index + 1,
                 format!("the registry host `{host}`"),
-                "where packages come from is each user's setting",
-                "name the package and let the tool find it",
+                "each user configures where packages come from",
+                "name only the package",
             ));
         }
     }
     problems
 }
 
-/// True if an absolute path in `text` starts with `place`; `a/b` and `./a` are not absolute.
-fn names_place(text: &str, place: &str) -> bool {
+/// True if an absolute path in `text` starts with `prefix`; `a/b` and `./a` are not absolute.
+fn has_absolute_path(text: &str, prefix: &str) -> bool {
     let goes_on = |c: char| c.is_alphanumeric() || "._-~*}/".contains(c);
-    text.match_indices(place).any(|(at, _)| {
+    text.match_indices(prefix).any(|(at, _)| {
         let before = &text[..at];
         before.ends_with("file://") || !before.ends_with(goes_on)
     })
@@ -68,12 +67,12 @@ mod tests {
 
     #[test]
     fn places_are_found() {
-        for place in PLACES {
+        for path in PATHS {
             for text in [
-                format!("cd {place}a"),
-                format!("\"{place}a\""),
-                format!("A={place}ann/b"),
-                format!("file://{place}a"),
+                format!("cd {path}a"),
+                format!("\"{path}a\""),
+                format!("A={path}ann/b"),
+                format!("file://{path}a"),
             ] {
                 assert_eq!(count("docs/a.md", &text), 1, "{text}");
             }
@@ -90,14 +89,14 @@ mod tests {
 
     #[test]
     fn other_paths_are_fine() {
-        for place in PLACES {
+        for path in PATHS {
             for text in [
-                format!(".{place}a"),
-                format!("~{place}a"),
-                format!("${{DIR}}{place}a"),
-                format!("https://example.com{place}a"),
-                format!("**{place}**"),
-                place.trim_end_matches('/').to_owned(),
+                format!(".{path}a"),
+                format!("~{path}a"),
+                format!("${{DIR}}{path}a"),
+                format!("https://example.com{path}a"),
+                format!("**{path}**"),
+                path.trim_end_matches('/').to_owned(),
             ] {
                 assert_eq!(count("docs/a.md", &text), 0, "{text}");
             }

@@ -1,4 +1,4 @@
-//! What a limiter has to tell about itself.
+//! Read access to the policy and the counters of a limiter.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use crate::engine::active::Active;
 use crate::engine::decision::Reason;
 use crate::engine::limiter::Limiter;
 
-/// The policy that was in force when it was asked for. Keep it no longer than it
-/// takes to read.
+/// The policy in force at the time of the call. Drop it soon: holding the `arc_swap::Guard` slows other
+/// readers.
 pub struct RulesInForce(Guard<Arc<Active>>);
 
 impl Deref for RulesInForce {
@@ -31,22 +31,22 @@ impl<S, C> Limiter<S, C> {
         RulesInForce(self.active.load())
     }
 
-    /// How long those who were admitted after a wait have waited in queues.
+    /// How long admitted requests have waited in queues.
     pub fn queue_waits(&self) -> &DurationHistogram {
         &self.stats.queue_waits
     }
 
-    /// How long those who were refused were told to wait, where a wait will do.
+    /// The waits returned to denied requests, where a wait helps.
     pub fn retry_waits(&self) -> &DurationHistogram {
         &self.stats.retry_waits
     }
 
-    /// How many requests burst detectors could not watch, for want of room.
+    /// How many requests burst detectors could not track, because no entry was free.
     pub fn untracked_bursts(&self) -> u64 {
         self.bursts.untracked()
     }
 
-    /// The keys that took the most tokens; estimates that err on the high side.
+    /// The keys that took the most tokens. The counts are estimates, never too low.
     pub fn top_consumers(&self, most: usize) -> Vec<BusyKey> {
         self.stats.top_consumers(most)
     }
@@ -56,17 +56,17 @@ impl<S, C> Limiter<S, C> {
         self.stats.top_denied(most)
     }
 
-    /// What each limit in force has said so far, by name.
+    /// The counters of each limit in force, by name.
     pub fn limit_counters(&self) -> Vec<(String, RuleSnapshot)> {
         self.stats.limits()
     }
 
-    /// How many decisions were made for a reason.
+    /// How many decisions had this reason.
     pub fn decided(&self, reason: Reason) -> u64 {
         self.stats.reasons.get(reason as usize)
     }
 
-    /// How many warnings and how many blocks burst detectors have given.
+    /// How many warnings and how many blocks burst detectors have issued.
     pub fn burst_actions(&self) -> (u64, u64) {
         (self.stats.burst_actions.get(0), self.stats.burst_actions.get(1))
     }
@@ -76,7 +76,7 @@ impl<S, C> Limiter<S, C> {
         self.stats.unknown_tenants.get(0)
     }
 
-    /// How far callers were trusted.
+    /// The histogram of the trust of requests.
     pub fn trust(&self) -> &TrustHistogram {
         &self.stats.trust
     }

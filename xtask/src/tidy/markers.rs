@@ -1,39 +1,40 @@
-//! Nothing half done is left lying about: what is unfinished belongs in the tracker.
+//! No markers of unfinished work and no disabled tests: unfinished work belongs in the issue tracker.
 
 use super::TidyProblem;
 use super::files::TextFile;
 
-/// Words that mark something unfinished. In two halves, so that this file does not hold them.
+/// Words that mark unfinished work. Each is written in two halves, so that this file does not contain them.
 const MARKERS: &[&str] =
     &[concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X"), concat!("HA", "CK")];
 
-/// Code that stands in for something else, or switches a test off.
-const STAND_INS: &[&str] =
+/// Placeholder code, and the attribute that disables a test.
+const PLACEHOLDERS: &[&str] =
     &[concat!("to", "do!"), concat!("unimpl", "emented!"), concat!("db", "g!"), concat!("#[ig", "nore")];
 
-const NOT_OURS: &[&str] = &["Cargo.lock", "package-lock.json", "LICENSE"];
+/// Files written by tools or by others.
+const SKIPPED: &[&str] = &["Cargo.lock", "package-lock.json", "LICENSE"];
 
-/// Finds markers and stand-ins, in code, comments and prose alike.
+/// Finds markers and placeholders, in code, comments and prose.
 pub fn check(file: &TextFile) -> Vec<TidyProblem> {
     let mut problems = Vec::new();
-    if NOT_OURS.contains(&file.name()) {
+    if SKIPPED.contains(&file.name()) {
         return problems;
     }
     for (index, text) in file.text.lines().enumerate() {
-        for word in MARKERS.iter().chain(STAND_INS).filter(|word| holds(text, word)) {
+        for word in MARKERS.iter().chain(PLACEHOLDERS).filter(|word| holds(text, word)) {
             problems.push(TidyProblem::new(
                 &file.path,
                 index + 1,
                 format!("`{word}`"),
-                "what is left for later is forgotten",
-                "do it now, or take it out and open an issue",
+                "work left for later is forgotten",
+                "finish it, or remove it and open an issue",
             ));
         }
     }
     problems
 }
 
-/// True if `text` holds `word` as a word of its own.
+/// True if `text` contains `word` as a whole word.
 fn holds(text: &str, word: &str) -> bool {
     let joins = |c: char| c.is_alphanumeric() || c == '_';
     text.match_indices(word).any(|(at, _)| {
@@ -60,11 +61,11 @@ mod tests {
             assert_eq!(count("docs/a.md", &format!("({word})")), 1, "{word}");
             assert_eq!(count("test", &format!("a # {word}")), 1, "{word}");
         }
-        for word in STAND_INS {
+        for word in PLACEHOLDERS {
             assert_eq!(count("a.rs", word), 1, "{word}");
         }
-        assert_eq!(count("a.rs", &format!("{}(b)", STAND_INS[2])), 1);
-        assert_eq!(count("a.rs", &format!("    {} = \"slow\"]", STAND_INS[3])), 1);
+        assert_eq!(count("a.rs", &format!("{}(b)", PLACEHOLDERS[2])), 1);
+        assert_eq!(count("a.rs", &format!("    {} = \"slow\"]", PLACEHOLDERS[3])), 1);
     }
 
     #[test]
@@ -79,8 +80,8 @@ mod tests {
             let text = format!("A{word} {word}S _{word}_ {}", word.to_lowercase());
             assert_eq!(count("a.rs", &text), 0, "{text}");
         }
-        assert_eq!(count("a.rs", &format!("my_{}(a)", STAND_INS[2])), 0);
-        assert_eq!(count("a.rs", &format!("{}_case]", STAND_INS[3])), 0);
+        assert_eq!(count("a.rs", &format!("my_{}(a)", PLACEHOLDERS[2])), 0);
+        assert_eq!(count("a.rs", &format!("{}_case]", PLACEHOLDERS[3])), 0);
     }
 
     #[test]
