@@ -30,20 +30,20 @@ def test_rate_limits():
     with Tidegate(POLICY) as tidegate, grpc.insecure_channel(host_port(tidegate.grpc)) as channel:
         service = Service(channel, RLS)
 
-        def ask(**of_descriptor):
+        def should_rate_limit(**of_descriptor):
             entries = [{"key": "user_id", "value": "42"}]
             request = {"domain": "edge", "descriptors": [{"entries": entries, **of_descriptor}]}
             return service.call("ShouldRateLimit", request)
 
-        assert [ask().statuses[0].limit_remaining for _ in range(3)] == [2, 1, 0]
-        refused = ask()
+        assert [should_rate_limit().statuses[0].limit_remaining for _ in range(3)] == [2, 1, 0]
+        refused = should_rate_limit()
         assert (refused.overall_code, refused.statuses[0].code) == (2, 2), refused
         assert refused.statuses[0].current_limit.name == "per-user", refused
         headers = {header.key.lower(): header.value for header in refused.response_headers_to_add}
         assert 0 < int(headers["retry-after"]) <= 1200, headers
         assert refused.dynamic_metadata["violated_rule"] == "per-user", refused
-        given_back = ask(is_negative_hits=True, hits_addend={"value": 2})
-        assert (given_back.overall_code, given_back.statuses[0].limit_remaining) == (1, 2), given_back
+        refunded = should_rate_limit(is_negative_hits=True, hits_addend={"value": 2})
+        assert (refunded.overall_code, refunded.statuses[0].limit_remaining) == (1, 2), refunded
         message = fails(lambda: service.call("ShouldRateLimit", {"domain": "edge"}), grpc.StatusCode.INVALID_ARGUMENT)
         assert message == "descriptors must not be empty", message
 

@@ -31,22 +31,22 @@ def connect(address):
 
 def read_all(connection):
     """Reads until the server closes the connection."""
-    said = b""
+    received = b""
     try:
         while chunk := connection.recv(65536):
-            said += chunk
+            received += chunk
     except ConnectionResetError:
         pass
-    return said
+    return received
 
 
 def read_until(connection, ending):
-    said = b""
-    while not said.endswith(ending):
+    received = b""
+    while not received.endswith(ending):
         chunk = connection.recv(65536)
-        assert chunk, f"closed after {said[-200:]!r}"
-        said += chunk
-    return said
+        assert chunk, f"closed after {received[-200:]!r}"
+        received += chunk
+    return received
 
 
 def check_others_are_served(server):
@@ -84,7 +84,7 @@ def test_a_pipeline_of_100_000_commands():
     with Tidegate(POLICY) as server:
         with connect(server.resp) as connection:
             connection.setblocking(False)
-            before, to_send, said = server.resident_bytes(), command * 100_000, 0
+            before, to_send, received = server.resident_bytes(), command * 100_000, 0
             # Replies are read only when nothing more can be sent: the server must not buffer unread replies.
             while to_send:
                 try:
@@ -93,14 +93,14 @@ def test_a_pipeline_of_100_000_commands():
                     grown = server.resident_bytes() - before
                     assert grown < 8 * 1024 * 1024, f"{grown} bytes for one connection"
                     try:
-                        said += connection.recv(1 << 20).count(b"*5\r\n")
+                        received += connection.recv(1 << 20).count(b"*5\r\n")
                     except BlockingIOError:
                         time.sleep(0.001)
             connection.settimeout(PATIENCE_S)
-            while said < 100_000:
+            while received < 100_000:
                 chunk = connection.recv(1 << 20)
-                assert chunk, f"closed after {said} answers"
-                said += chunk.count(b"*5\r\n")
+                assert chunk, f"closed after {received} answers"
+                received += chunk.count(b"*5\r\n")
         check_others_are_served(server)
 
 
@@ -128,8 +128,8 @@ def test_slow_bodies_are_cut_off():
             head = b"POST /v1/check HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{"
             connection.sendall(head)
             began = time.monotonic()
-            said = read_all(connection)
-            assert b" 408 " in said.split(b"\r\n")[0], said
+            received = read_all(connection)
+            assert b" 408 " in received.split(b"\r\n")[0], received
             assert time.monotonic() - began < 12
         check_others_are_served(server)
 
@@ -137,9 +137,9 @@ def test_slow_bodies_are_cut_off():
 def test_half_open_connections():
     with Tidegate(POLICY) as server:
         for listener in (server.http, server.grpc, server.resp):
-            for said in (b"", b"\x00", b"PRI * HTTP/2.0\r\n", b"*3\r\n$5\r\n", b"\xff" * 100):
+            for data in (b"", b"\x00", b"PRI * HTTP/2.0\r\n", b"*3\r\n$5\r\n", b"\xff" * 100):
                 connection = connect(listener)
-                connection.sendall(said)
+                connection.sendall(data)
                 try:
                     connection.shutdown(socket.SHUT_WR)
                 except OSError:
@@ -204,8 +204,8 @@ def test_requests_that_two_servers_would_read_differently():
             with connect(server.http) as connection:
                 connection.sendall(b"POST /v1/check HTTP/1.1\r\nHost: localhost\r\n" + head + b"\r\n" + body)
                 connection.shutdown(socket.SHUT_WR)
-                said = read_all(connection)
-                assert not said.startswith(b"HTTP/1.1 200"), (head, said)
+                received = read_all(connection)
+                assert not received.startswith(b"HTTP/1.1 200"), (head, received)
         check_others_are_served(server)
 
 
@@ -235,8 +235,8 @@ def test_costs_and_keys_that_make_no_sense():
                 b'CL.THROTTLE "" 15 30 60',
             ):
                 connection.sendall(command + b"\r\n")
-                said = read_until(connection, b"\r\n")
-                assert said.startswith(b"-ERR "), (command, said)
+                received = read_until(connection, b"\r\n")
+                assert received.startswith(b"-ERR "), (command, received)
             connection.sendall(b'CL.THROTTLE "a\\x00b\\r\\n" 15 30 60\r\n')
             assert read_until(connection, b"\r\n:2\r\n").startswith(b"*5\r\n:0\r\n:16\r\n:15\r\n")
         check_others_are_served(server)
@@ -246,7 +246,7 @@ def test_limits_that_never_come_again():
     """Each request has other numbers: memory stays bounded, and new numbers keep working."""
     with Tidegate(POLICY) as server:
 
-        def ask(first, count):
+        def throttle(first, count):
             """Sends `count` different limits, each full again at once; returns how many were decided."""
             decided = 0
             with connect(server.resp) as connection:
@@ -254,17 +254,17 @@ def test_limits_that_never_come_again():
                     block = range(start, start + 500)
                     line = b"CL.THROTTLE k %d 1000000000 1\r\n"
                     connection.sendall(b"".join(line % number for number in block))
-                    said = b""
-                    while said.count(b"*5\r\n") + said.count(b"-ERR") < 500:
+                    received = b""
+                    while received.count(b"*5\r\n") + received.count(b"-ERR") < 500:
                         chunk = connection.recv(1 << 20)
                         assert chunk
-                        said += chunk
-                    decided += said.count(b"*5\r\n")
+                        received += chunk
+                    decided += received.count(b"*5\r\n")
             return decided
 
         wave, before = 40_000, None
         for number in range(5):
-            assert ask(number * wave, wave) == wave, f"wave {number}"
+            assert throttle(number * wave, wave) == wave, f"wave {number}"
             # A set of numbers counts as in use for up to two seconds after its last use.
             time.sleep(2.5)
             if number == 1:
@@ -300,10 +300,10 @@ def unreading_connection(address):
     return connection
 
 
-def send_some(connection, said):
+def send_some(connection, data):
     """Sends as much as the socket accepts at once; returns how much that was."""
     try:
-        return connection.send(said)
+        return connection.send(data)
     except OSError:
         return 0
 
@@ -325,12 +325,12 @@ def check_memory_stays_bounded(server, connections, nudge):
         connection.close()
 
 
-def keep_sending(said):
+def keep_sending(data):
     """Returns a function that sends these bytes, and returns False once the connection is closed."""
 
     def nudge(connection):
         try:
-            connection.send(said)
+            connection.send(data)
         except BlockingIOError:
             pass  # the server does not read; the connection is still open
         except OSError:
@@ -379,11 +379,11 @@ def h2_connect(address, window):
     settings = frame(4, 0, 0, struct.pack(">HI", 4, window))
     connection.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + settings)
     # Wait until the server has enlarged the window of the connection.
-    said = b""
-    while WINDOW_OPENED not in said:
+    received = b""
+    while WINDOW_OPENED not in received:
         chunk = connection.recv(65536)
-        assert chunk, said
-        said += chunk
+        assert chunk, received
+        received += chunk
     return connection
 
 
@@ -435,12 +435,12 @@ def test_a_client_that_reads_slowly_gets_its_whole_batch():
     with Tidegate(MANY_LIMITS) as server:
         connection = connect(server.http)
         connection.sendall(post(b"/v1/check/batch", BATCH).replace(b"\r\nHost", b"\r\nConnection: close\r\nHost"))
-        said = b""
+        received = b""
         while chunk := connection.recv(20_000):
-            said += chunk
+            received += chunk
             time.sleep(0.005)
-        assert said.endswith(b"]}\r\n0\r\n\r\n"), said[-100:]
-        assert said.count(b'"allowed":true,"reason"') == 1000
+        assert received.endswith(b"]}\r\n0\r\n\r\n"), received[-100:]
+        assert received.count(b'"allowed":true,"reason"') == 1000
 
 
 def test_bodies_of_one_address_leave_room_for_others():

@@ -105,18 +105,18 @@ limits:
             Fleet(mode, limits, [store.url]) as fleet,
             grpc.insecure_channel(host_port(fleet.nodes[0].grpc)) as channel,
         ):
-            ask, message = Service(channel, RLS).method("ShouldRateLimit")
+            call, message = Service(channel, RLS).method("ShouldRateLimit")
             request = message(domain="edge", descriptors=descriptors)
             slots, codes = threading.Semaphore(in_flight), []
 
-            def answered(call, slots=slots, codes=codes):
-                codes.append(call.result().overall_code)
+            def answered(finished, slots=slots, codes=codes):
+                codes.append(finished.result().overall_code)
                 slots.release()
 
             began = time.monotonic()
             while time.monotonic() < began + seconds:
                 slots.acquire()
-                ask.future(request, timeout=10).add_done_callback(answered)
+                call.future(request, timeout=10).add_done_callback(answered)
             for _ in range(in_flight):
                 assert slots.acquire(timeout=20), "a call was not answered"
             took = time.monotonic() - began

@@ -28,13 +28,13 @@ def check_all_or_nothing(fleet):
     others, whatever slots their buckets are in."""
     admitted = [0] * len(fleet.nodes)
 
-    def ask(number, connection):
+    def send_all(number, connection):
         for tenant in range(TENANTS):
             admitted[number] += connection.check("user", "one", "tenant", f"t{tenant}")
         connection.close()
 
     threads = [
-        threading.Thread(target=ask, args=(number, node.resp_connection())) for number, node in enumerate(fleet.nodes)
+        threading.Thread(target=send_all, args=(number, node.resp_connection())) for number, node in enumerate(fleet.nodes)
     ]
     for thread in threads:
         thread.start()
@@ -47,7 +47,7 @@ def check_all_or_nothing(fleet):
         def missing(limit=limit):
             return 1000 - TENANTS - fleet.nodes[0].remaining(limit, **request)
 
-        wait_for(f"what was taken from {limit} to be handed back", lambda: missing() <= 1, 5)
+        wait_for(f"the tokens of {limit} to be handed back", lambda: missing() <= 1, 5)
         assert missing() >= 0, f"{limit} has more left than there can be"
 
 

@@ -85,10 +85,10 @@ def check_outage(load, gone, back):
     check_envelope(within(SHARES), CAPACITY, RATE)
     count = len(within(SHARES))
     assert count > RATE * (back - gone) / 2, f"{count} in {back - gone:.2f} s: the shares are not used"
-    assert not within(CLOSED), "closed is closed"
+    assert not within(CLOSED), "the closed limit admitted requests"
 
 
-# Each does something bad, and undoes it. Those that take Redis from everybody tell since when and until when.
+# The faults: each causes a failure and ends it. Those that cut all nodes off from Redis return when it began and ended.
 
 
 def redis_killed(scene):

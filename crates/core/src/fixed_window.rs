@@ -38,12 +38,12 @@ pub fn peek(state: u64, quota: &WindowQuota, cost: Cost, now: Nanos) -> LimitDec
 /// counted beside it until `at`.
 #[must_use = "the charge counts only once the returned state is stored"]
 pub fn charge_ahead(state: u64, quota: &WindowQuota, cost: Cost, now: Nanos, at: Nanos) -> Option<u64> {
-    let (here, then) = (read(state, quota, now), read(state, quota, at));
-    match judge(&then, quota, cost, at) {
+    let (current, later) = (read(state, quota, now), read(state, quota, at));
+    match judge(&later, quota, cost, at) {
         Outcome::Allowed if cost == Cost::ZERO => Some(state),
         Outcome::Allowed => {
-            let counts = counted(then, cost);
-            let kept = if here.number < then.number { used(&here) } else { here.before };
+            let counts = counted(later, cost);
+            let kept = if current.number < later.number { used(&current) } else { current.before };
             Some(WindowCounts { before: counts.before.max(kept), ..counts }.word(quota))
         }
         Outcome::Denied { .. } | Outcome::Never => None,

@@ -51,9 +51,9 @@ pub(crate) const fn reciprocal(den: u64) -> u128 {
 
 /// `floor(x / den)` by `reciprocal(den)`, for `x < 2⁶⁴ − 1` and any `den ≥ 1`.
 ///
-/// With `2¹²⁸ − 1 = r·den + e`, the product `(x+1)·r / 2¹²⁸` is below `(x+1)/den` by at most `2⁶⁴·den /
-/// (den·2¹²⁸) = 2⁻⁶⁴ < 1/den`. So it is never below `floor(x/den)`; and since it is below `(x+1)/den`, it never
-/// reaches the next integer.
+/// With `2¹²⁸ − 1 = r·den + e`, the product `(x+1)·r / 2¹²⁸` is below `(x+1)/den` by at most
+/// `2⁶⁴·den / (den·2¹²⁸) = 2⁻⁶⁴ < 1/den`. So it is never below `floor(x/den)`; and since it is below
+/// `(x+1)/den`, it never reaches the next integer.
 #[inline(always)]
 pub(crate) const fn div_floor(x: u64, reciprocal: u128) -> u64 {
     mul_wide(x + 1, reciprocal).0

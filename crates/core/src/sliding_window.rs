@@ -55,11 +55,11 @@ pub fn peek_ahead(state: u64, quota: &WindowQuota, cost: Cost, now: Nanos, at: N
 /// The counts as of `at`. The word has no bits for the counts that fade before a later window begins, so
 /// everything that counts now is treated as fading in that later window.
 fn read_ahead(state: u64, quota: &WindowQuota, now: Nanos, at: Nanos) -> WindowCounts {
-    let (here, then) = (WindowCounts::read(state, quota, now), WindowCounts::read(state, quota, at));
-    if here.number == then.number {
-        return then;
+    let (current, later) = (WindowCounts::read(state, quota, now), WindowCounts::read(state, quota, at));
+    if current.number == later.number {
+        return later;
     }
-    WindowCounts { before: then.before.max(used(&here, quota).min(quota.count_max())), ..then }
+    WindowCounts { before: later.before.max(used(&current, quota).min(quota.count_max())), ..later }
 }
 
 /// Gives `cost` back from the newest counts, which stop at zero.
@@ -114,8 +114,8 @@ fn admits_at(counts: &WindowCounts, quota: &WindowQuota, cost: Cost) -> Nanos {
     }
 }
 
-/// How far into a window the count `before` has faded to `room`, for `before > room`: `length −
-/// floor(room·length / before)`, with 64-bit divisions only.
+/// How far into a window the count `before` has faded to `room`, for `before > room`:
+/// `length − floor(room·length / before)`, with 64-bit divisions only.
 fn fades_to(before: u32, room: u32, length: u64) -> u64 {
     let (before, room) = (u64::from(before), u64::from(room));
     length - (room * (length / before) + room * (length % before) / before)
@@ -182,8 +182,8 @@ mod tests {
         let back = peek(state.unwrap(), &quota(), Cost::ONE, at(30_000));
         assert_eq!((back.is_allowed(), back.remaining), (false, 0));
         let wait = back.wait().unwrap();
-        let then = at(30_000).saturating_add(wait);
-        assert!(peek(state.unwrap(), &quota(), Cost::ONE, then).is_allowed());
+        let later = at(30_000).saturating_add(wait);
+        assert!(peek(state.unwrap(), &quota(), Cost::ONE, later).is_allowed());
     }
 
     #[test]

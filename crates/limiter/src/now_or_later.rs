@@ -89,7 +89,7 @@ impl<'a, T> NowOrLater<'a, T> {
 pub(crate) fn ready<F: Future>(future: F) -> F::Output {
     match std::pin::pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => output,
-        Poll::Pending => panic!("a store in memory was waiting"),
+        Poll::Pending => panic!("a call to a store in memory must not wait"),
     }
 }
 

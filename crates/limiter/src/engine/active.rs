@@ -34,7 +34,7 @@ pub(crate) struct Active {
 #[derive(Debug)]
 pub(crate) struct ActiveRule {
     handle: LimitHandle,
-    pub(crate) watched: NamedCounters,
+    pub(crate) named: NamedCounters,
     /// The constant beginning of its part of a decision's JSON.
     pub(crate) json_head: Box<[u8]>,
 }
@@ -98,8 +98,8 @@ impl Active {
         let limits = store.limits(&named, now).map_err(|error| with_rule_name(error, &rules))?;
         assert_eq!(limits.len(), named.len(), "a store returns one reference for each limit");
         let bind = |(rule, limit): (&Rule, LimitRef)| {
-            let watched = names.get(&rule.name).expect("all names of a rule set are known").clone();
-            ActiveRule { handle: LimitHandle::new(limit), watched, json_head: json::limit_head(rule) }
+            let named = names.get(&rule.name).expect("all names of a rule set are known").clone();
+            ActiveRule { handle: LimitHandle::new(limit), named, json_head: json::limit_head(rule) }
         };
         let bound = rules.rules().iter().zip(limits).map(bind).collect();
         let detectors = rules.detectors().iter().map(|detector| bursts::BurstDetector {

@@ -132,7 +132,7 @@ pub(crate) struct Ruling {
     pub(crate) reason: Reason,
     pub(crate) standings: SmallVec<[RuleStanding; 8]>,
     /// The index of the tightest standing, which is the one reported.
-    pub(crate) speaker: Option<usize>,
+    pub(crate) tightest: Option<usize>,
     pub(crate) refuser: Option<Refuser>,
     /// Zero if allowed, `None` if no wait helps or none is known.
     pub(crate) retry_after: Option<Nanos>,
@@ -156,7 +156,7 @@ impl Ruling {
             allowed: true,
             reason,
             standings: SmallVec::new(),
-            speaker: None,
+            tightest: None,
             refuser: None,
             retry_after: Some(Nanos::ZERO),
             retry_after_secs: Some(0),
@@ -186,7 +186,7 @@ impl Ruling {
     /// so does one without a tightest limit: after a change of the policy only limits in shadow mode may be
     /// left, and those deny nothing.
     pub(crate) fn time_out(&mut self) {
-        let Some(standing) = self.speaker.and_then(|index| self.standings.get(index)) else { return };
+        let Some(standing) = self.tightest.and_then(|index| self.standings.get(index)) else { return };
         if self.allowed {
             self.refuser = Some(Refuser::Rule(standing.rule));
             self.retry_after = Some(Nanos::new(1));
@@ -270,7 +270,7 @@ impl Decision {
     /// The tightest limit, which is the one reported: on a denial the one with the longest wait, otherwise the
     /// one with the smallest fraction remaining.
     pub fn tightest(&self) -> Option<LimitStanding<'_>> {
-        self.ruling.speaker.map(|index| self.standing(&self.ruling.standings[index]))
+        self.ruling.tightest.map(|index| self.standing(&self.ruling.standings[index]))
     }
 
     /// Every limit that applies, in the order of the document, followed by those of tenants from the root down.
@@ -381,7 +381,7 @@ mod tests {
         ruling.standings.push(RuleStanding { rule: 0, decision, queued: false });
         ruling.time_out();
         assert_eq!((ruling.allowed, ruling.reason, ruling.refuser), (true, Reason::Ok, None));
-        ruling.speaker = Some(0);
+        ruling.tightest = Some(0);
         ruling.time_out();
         let refused = (false, Reason::QueueTimeout, Some(Refuser::Rule(0)));
         assert_eq!((ruling.allowed, ruling.reason, ruling.refuser), refused);

@@ -1,7 +1,8 @@
 //! A trust score, computed from what is known about an account.
 //!
-//! The score is `min(age in days / 365, 0.3) + 0.2 if the email is verified + 0.5 × success rate − min(0.05 ×
-//! violations, 0.2)`, clamped to 0 to 1.
+//! The score is the sum of these terms, clamped to 0 to 1:
+//! `min(age in days / 365, 0.3)`, `0.2` if the email is verified, `0.5 × success rate`, and
+//! `−min(0.05 × violations, 0.2)`.
 
 use std::fmt;
 

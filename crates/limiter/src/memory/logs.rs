@@ -270,7 +270,7 @@ fn take_shared(context: &LogContext<'_>, key: &LogKey<'_>, timed: TimedCost) -> 
     let decision = shared.log.take_ahead(quota, cost, key.now, at, growth);
     if decision.is_allowed() && cost > Cost::ZERO {
         let earliest = key.now.min(context.clock.wall_at(key.now));
-        context.debtors.owes(key.debtor(), shared.log.empty_at(quota, at), earliest);
+        context.debtors.record_debt(key.debtor(), shared.log.empty_at(quota, at), earliest);
     }
     decision
 }

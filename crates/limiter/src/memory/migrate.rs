@@ -152,7 +152,7 @@ mod tests {
         assert_eq!(up(new, old_trusted).0, new_trusted);
         assert_eq!(left(&registry, up(new, old_trusted), now), 8);
         assert_eq!(up(new_trusted, old).0, new);
-        assert_eq!(up(new, variant(old, 7)), (new, word), "nobody asked for that one yet");
+        assert_eq!(up(new, variant(old, 7)), (new, word), "that variant was not used yet");
     }
 
     #[test]

@@ -107,7 +107,7 @@ impl Debtors {
     /// Records that the key charged its overflow bucket, which will be full at `until`. Debts of windows end by
     /// the wall clock and all others by the monotonic one, so a cell is free once both have passed its end:
     /// `now` is the earlier of the two.
-    pub(crate) fn owes(&self, debtor: Debtor<'_>, until: Nanos, now: Nanos) {
+    pub(crate) fn record_debt(&self, debtor: Debtor<'_>, until: Nanos, now: Nanos) {
         let name = debtor.name();
         for cell in self.set(name) {
             let mut seen = cell.load(Ordering::Relaxed);
@@ -133,11 +133,11 @@ impl Debtors {
     /// May the key still owe something? Once the overflow bucket would be full, so would the key's own.
     pub(crate) fn may_owe(&self, debtor: Debtor<'_>, now: Nanos) -> bool {
         let name = debtor.name();
-        let owes = |cell: &AtomicU128| {
+        let record_debt = |cell: &AtomicU128| {
             let (holder, until) = unpack(cell.load(Ordering::Relaxed));
             holder == name && until > now
         };
-        debtor.all_owe().load(Ordering::Relaxed) > now.get() || self.set(name).iter().any(owes)
+        debtor.all_owe().load(Ordering::Relaxed) > now.get() || self.set(name).iter().any(record_debt)
     }
 
     /// The cells in which a debt may be stored.
@@ -160,8 +160,8 @@ mod tests {
     fn a_debt_is_remembered_until_it_is_made_good() {
         let (debtors, overflow) = (Debtors::new(1_000), Overflow::default());
         let debtor = |hash| Debtor { overflow: &overflow, kind: DebtKind::Slot, hash };
-        debtors.owes(debtor(7), at(10), at(1));
-        debtors.owes(debtor(7), at(5), at(1));
+        debtors.record_debt(debtor(7), at(10), at(1));
+        debtors.record_debt(debtor(7), at(5), at(1));
         assert!(debtors.may_owe(debtor(7), at(9)));
         assert!(!debtors.may_owe(debtor(7), at(10)));
         assert!(!debtors.may_owe(debtor(8), at(9)));
@@ -174,7 +174,7 @@ mod tests {
         let (debtors, flooded, other) = (Debtors::new(0), Overflow::default(), Overflow::default());
         let debtor = |overflow, hash| Debtor { overflow, kind: DebtKind::Log, hash };
         for hash in 0..10_000 {
-            debtors.owes(debtor(&flooded, hash), at(10), at(1));
+            debtors.record_debt(debtor(&flooded, hash), at(10), at(1));
         }
         for hash in 0..20_000 {
             assert!(debtors.may_owe(debtor(&flooded, hash), at(9)), "no debt is forgotten");
@@ -183,7 +183,7 @@ mod tests {
         let slot = Debtor { kind: DebtKind::Slot, ..debtor(&flooded, 1 << 60) };
         assert!(!debtors.may_owe(slot, at(9)));
         assert!(!debtors.may_owe(debtor(&flooded, 1), at(10)), "made good");
-        debtors.owes(debtor(&other, 3), at(20), at(10));
+        debtors.record_debt(debtor(&other, 3), at(20), at(10));
         assert!(debtors.may_owe(debtor(&other, 3), at(19)) && !debtors.may_owe(debtor(&other, 4), at(19)));
     }
 }

@@ -194,7 +194,7 @@ impl<C: Clock> Memory<C> {
             let extra = self.registry.extra_idle_time(self.registry.get(updated.version));
             let full_after = self.decision(updated, timed).reset_after.saturating_add(extra);
             let earliest = updated.when.now.min(rules.wall());
-            self.debtors.owes(rules.debtor(), charged_at.saturating_add(full_after), earliest);
+            self.debtors.record_debt(rules.debtor(), charged_at.saturating_add(full_after), earliest);
             if self.probe(key, rules).is_present() {
                 let now = self.clock.now().max(updated.when.now);
                 shared_bucket(&shared).amend(|version, state, _| {

@@ -218,7 +218,7 @@ impl<C: Clock> AdHocBuckets<C> {
         }
         ruling.wall = wall;
         ruling.standings.push(RuleStanding { rule: 0, decision, queued: false });
-        ruling.speaker = Some(0);
+        ruling.tightest = Some(0);
         Decision::new(self.set.load(), ruling)
     }
 
@@ -231,7 +231,7 @@ impl<C: Clock> AdHocBuckets<C> {
         let mut ruling = Ruling::admitted(now, Reason::KillSwitch);
         ruling.wall = self.sets.clock().wall_at(now);
         ruling.standings.push(RuleStanding { rule: 0, decision, queued: false });
-        ruling.speaker = Some(0);
+        ruling.tightest = Some(0);
         Decision::new(self.set.load(), ruling)
     }
 

@@ -1,5 +1,5 @@
 //! What is counted about decisions. [`counters`], [`durations`] and [`hot_keys`] are the data structures,
-//! [`stats`] fills them once per decision, and [`limiter_stats`] reads them.
+//! `stats` fills them once per decision, and `limiter_stats` reads them.
 
 pub mod counters;
 pub mod durations;

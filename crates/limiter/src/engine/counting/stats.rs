@@ -94,14 +94,14 @@ impl Stats {
     pub(crate) fn names_of(&self, rules: &RuleSet) -> HashMap<Box<str>, NamedCounters> {
         let mut names = self.names();
         let Names { known, given } = &mut *names;
-        let mut watched = |name: &str| {
+        let mut named = |name: &str| {
             let fresh = || {
                 *given += 1;
                 NamedCounters { id: *given, counters: Arc::new(RuleCounters::new()) }
             };
             known.get(name).cloned().unwrap_or_else(fresh)
         };
-        rules.rules().iter().map(|rule| (rule.name.clone(), watched(&rule.name))).collect()
+        rules.rules().iter().map(|rule| (rule.name.clone(), named(&rule.name))).collect()
     }
 
     /// Makes these the names in use.
@@ -132,7 +132,7 @@ impl Stats {
                 continue;
             }
             let rule = set.rules.rule(item.rule);
-            let watched = &set.bound[item.rule as usize].watched;
+            let named = &set.bound[item.rule as usize].named;
             let decision = &standing.decision;
             let outcome = match decision.is_allowed() {
                 true if standing.queued => RuleOutcome::Queued,
@@ -141,16 +141,16 @@ impl Stats {
                 false if degrades(rule) => RuleOutcome::Degraded,
                 false => RuleOutcome::Denied,
             };
-            watched.counters.count(outcome);
-            watched.counters.count_remaining(decision.remaining, decision.limit);
+            named.counters.count(outcome);
+            named.counters.count_remaining(decision.remaining, decision.limit);
             // A bucket for everybody has the empty key, which is not recorded as busy.
             if rule.is_shadow() || plan.key(item).is_empty() {
                 continue;
             }
             if scope.charged && ruling.allowed && decision.is_allowed() && item.cost > Cost::ZERO {
-                self.consumers.record(watched.id, plan.key(item), item.cost.get().into());
+                self.consumers.record(named.id, plan.key(item), item.cost.get().into());
             } else if outcome == RuleOutcome::Denied {
-                self.denied.record(watched.id, plan.key(item), 1);
+                self.denied.record(named.id, plan.key(item), 1);
             }
         }
     }
@@ -183,8 +183,7 @@ impl Stats {
     /// Adds the names of limits. Keys of limits that no longer exist are left out.
     fn named(&self, keys: Vec<HotKey>) -> Vec<BusyKey> {
         let names = self.names();
-        let by_id: HashMap<u32, &str> =
-            names.known.iter().map(|(name, watched)| (watched.id, &**name)).collect();
+        let by_id: HashMap<u32, &str> = names.known.iter().map(|(name, named)| (named.id, &**name)).collect();
         let named = |key: HotKey| {
             let limit = (*by_id.get(&key.limit)?).to_owned();
             // Each value is followed by a separator.
@@ -199,11 +198,8 @@ impl Stats {
     /// Each limit in use, by name, with its counters.
     pub(crate) fn limits(&self) -> Vec<(String, RuleSnapshot)> {
         let names = self.names();
-        let mut limits: Vec<(String, RuleSnapshot)> = names
-            .known
-            .iter()
-            .map(|(name, watched)| (name.to_string(), watched.counters.snapshot()))
-            .collect();
+        let mut limits: Vec<(String, RuleSnapshot)> =
+            names.known.iter().map(|(name, named)| (name.to_string(), named.counters.snapshot())).collect();
         limits.sort_by(|a, b| a.0.cmp(&b.0));
         limits
     }

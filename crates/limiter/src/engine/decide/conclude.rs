@@ -37,8 +37,8 @@ pub(crate) fn conclude(
     if verdict.allowed {
         let marks = |number: &u32| degrades(rules.rule(*number));
         ruling.degraded_by = standings.iter().filter(denied).map(|s| s.rule).find(marks);
-        ruling.speaker = least_left(standings, |s| !shadow(&s));
-        if ruling.speaker.is_some() {
+        ruling.tightest = least_left(standings, |s| !shadow(&s));
+        if ruling.tightest.is_some() {
             ruling.reason = Reason::Ok;
         }
         return ruling;
@@ -46,9 +46,9 @@ pub(crate) fn conclude(
     let refuses = |s: &RuleStanding| refuses(rules, s);
     // For a caller that can wait, denials that no queue can lift are reported first.
     let is_final = |s: &RuleStanding| caller == CanWait::DoesNotWait || !can_be_waited_for(rules, s);
-    let speaker =
+    let tightest =
         tightest_of(standings, |s| refuses(s) && is_final(s)).or_else(|| tightest_of(standings, refuses));
-    let refused = standings[speaker.expect("only a limit that binds refuses")];
+    let refused = standings[tightest.expect("only a limit that binds refuses")];
     let is_never = refused.decision.is_never();
     ruling.allowed = false;
     ruling.reason = if is_never { Reason::CostExceedsCapacity } else { exceeded(rules.rule(refused.rule)) };
@@ -57,7 +57,7 @@ pub(crate) fn conclude(
     let queueing = queues.map(|s| until_queued(rules, s)).max().unwrap_or_default();
     ruling.retry_after = refused.decision.wait().map(|wait| wait.max(queueing));
     ruling.retry_after_secs = ruling.retry_after.map(|wait| wait.as_secs_ceil().max(1));
-    ruling.speaker = speaker;
+    ruling.tightest = tightest;
     ruling
 }
 

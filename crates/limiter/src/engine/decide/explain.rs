@@ -162,8 +162,8 @@ impl<C: Clock> Limiter<Memory<C>, C> {
         let explain = |(number, detector): (usize, &tidegate_policy::DetectorRule)| {
             let mut key = KeyBytes::new();
             let missing = facts.write_key(&detector.key, &mut key).err();
-            let watched = self.bursts.watch(&set.detectors[number], &key, false, now);
-            let until = watched.blocked_until.filter(|_| missing.is_none());
+            let burst = self.bursts.watch(&set.detectors[number], &key, false, now);
+            let until = burst.blocked_until.filter(|_| missing.is_none());
             ExplainedDetector {
                 name: detector.name.to_string(),
                 threshold: detector.threshold,

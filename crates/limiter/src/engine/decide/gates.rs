@@ -151,11 +151,11 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             if rule.stage != stage || facts.write_key(&rule.key, &mut key).is_err() {
                 continue;
             }
-            let watched = self.bursts.watch(detector, &key, counts, now);
-            if let Some(action) = watched.action {
+            let burst = self.bursts.watch(detector, &key, counts, now);
+            if let Some(action) = burst.action {
                 self.stats.count_action(action);
             }
-            if let Some(until) = watched.blocked_until
+            if let Some(until) = burst.blocked_until
                 && longest.is_none_or(|(_, held)| until > held)
             {
                 longest = Some((number as u32, until));

@@ -1,6 +1,6 @@
-//! From a request to its decision: gates, one store call, conclusion. [`gates`] and [`conclude`] are those two
-//! steps, [`fallback`] replaces the store while it fails; [`joint`], [`entered`] and [`explain`] are the other
-//! ways to decide.
+//! From a request to its decision: gates, one store call, conclusion. [`gates`] and [`conclude`](mod@conclude)
+//! are those two steps, [`fallback`] replaces the store while it fails; [`joint`], [`entered`] and [`explain`]
+//! are the other ways to decide.
 //!
 //! `begin` and `finish` run before and after the store call. If the store answers at once, all of it is one
 //! function call and nothing is kept. Otherwise what `finish` needs goes into a future
@@ -236,8 +236,8 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     ) -> Option<Ruling> {
         let gates = match before {
             EntryStage::Nothing => self.check_gates(set, facts, (operation, now), plan, shadow_denied),
-            EntryStage::Unidentified(noted) => {
-                *shadow_denied = noted;
+            EntryStage::Unidentified(already_denied) => {
+                *shadow_denied = already_denied;
                 self.check_credential_and_gates(set, facts, (operation, now), plan, shadow_denied)
             }
         };

@@ -176,16 +176,16 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             return Err(Refusal::Final);
         };
         let waits = operation.waited(now).saturating_add(wait_of(longest));
-        let mut patience = Nanos::MAX;
+        let mut shortest_max_wait = Nanos::MAX;
         self.release(places);
         for &item in &refusing {
             let Strategy::Queue { max_depth, max_wait } = rules.rule(standings[item].rule).strategy else {
                 return Err(Refusal::Final);
             };
-            patience = patience.min(max_wait);
+            shortest_max_wait = shortest_max_wait.min(max_wait);
             let takes_a_place = operation == Operation::TakePlace || item == longest;
             let queue =
-                self.queues.key_of(set.bound[standings[item].rule as usize].watched.id, charges[item].key);
+                self.queues.key_of(set.bound[standings[item].rule as usize].named.id, charges[item].key);
             if takes_a_place && self.queues.is_full(queue, max_depth, now) {
                 return Err(Refusal::Queue(Reason::QueueFull));
             }
@@ -201,7 +201,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
                 places.push(LimitPlace { item, queue, held });
             }
         }
-        Ok(patience)
+        Ok(shortest_max_wait)
     }
 
     /// Records in the places how many tokens were charged for them.
@@ -225,7 +225,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     fn discard_each_overflow(&self, set: &Active, plan: &Plan, now: Nanos) {
         for item in plan.items() {
             if matches!(set.rules.rule(item.rule).strategy, Strategy::Queue { .. }) {
-                let limit = set.bound[item.rule as usize].watched.id;
+                let limit = set.bound[item.rule as usize].named.id;
                 self.queues.discard_overflow(self.queues.key_of(limit, plan.key(item)), &self.store, now);
             }
         }

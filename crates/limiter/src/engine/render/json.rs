@@ -23,18 +23,18 @@ impl Decision {
     /// Its members, without the braces around them, so that a caller can add members.
     pub fn write_json_members(&self, out: &mut Vec<u8>) {
         out.reserve(BYTES_USUAL);
-        let speaker = self.tightest();
+        let tightest = self.tightest();
         let put = |out: &mut Vec<u8>, text: &str| out.extend_from_slice(text.as_bytes());
         put(out, "\"allowed\":");
         put(out, bool_text(self.is_allowed()));
         put(out, ",\"reason\":\"");
         put(out, self.reason().as_str());
         put(out, "\",\"limit\":");
-        write_or(out, speaker.map(|limit| limit.decision.limit.into()), "-1");
+        write_or(out, tightest.map(|limit| limit.decision.limit.into()), "-1");
         put(out, ",\"remaining\":");
-        write_or(out, speaker.map(|limit| limit.decision.remaining.into()), "-1");
+        write_or(out, tightest.map(|limit| limit.decision.remaining.into()), "-1");
         put(out, ",\"reset_after_ms\":");
-        write_or(out, speaker.map(|limit| limit.decision.reset_after.as_millis_ceil()), "null");
+        write_or(out, tightest.map(|limit| limit.decision.reset_after.as_millis_ceil()), "null");
         put(out, ",\"retry_after\":");
         write_or(out, self.retry_after_secs(), "null");
         put(out, ",\"retry_after_ms\":");

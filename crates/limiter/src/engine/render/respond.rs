@@ -35,9 +35,9 @@ impl Decision {
     /// Writes the headers of the response, in the families that the tightest limit has configured;
     /// `Retry-After` on every denial for which a wait helps; last the mark of a degraded request.
     pub fn headers(&self, mut sink: impl FnMut(&'static str, &str)) {
-        let speaker = self.tightest();
+        let tightest = self.tightest();
         let denied = !self.is_allowed();
-        let standing = speaker.map(|limit| TightestNumbers {
+        let standing = tightest.map(|limit| TightestNumbers {
             name: &limit.rule.name,
             limit: limit.decision.limit,
             remaining: limit.decision.remaining,
@@ -52,8 +52,8 @@ impl Decision {
             rule: self.violated_rule(),
             reason: self.reason().as_str(),
         });
-        let families: &[HeaderFamily] = speaker.map_or(&[], |limit| &limit.rule.headers);
-        let on = speaker.map_or(self.has_headers(), |limit| !limit.rule.headers.is_empty());
+        let families: &[HeaderFamily] = tightest.map_or(&[], |limit| &limit.rule.headers);
+        let on = tightest.map_or(self.has_headers(), |limit| !limit.rule.headers.is_empty());
         headers::write(standing.as_ref(), refused.as_ref(), families, on, &mut sink);
         self.degraded_header(sink);
     }
