@@ -3,21 +3,21 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::answer::{AdminResponse, object};
+use super::endpoints::{AdminResponse, object};
 use crate::node::Node;
 use crate::observe::{Readiness, ReadinessReason};
 
-/// May requests come here, and is all as it should be?
+/// 200 if the server is ready for requests, 503 if not; the body has the reasons.
 pub(super) fn ready(node: &Node) -> AdminResponse {
     let readiness = Readiness::of(node);
     let status = if readiness.is_ready() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    let told = |troubles: &[ReadinessReason]| -> Vec<Value> {
-        troubles.iter().map(|trouble| json!({ "reason": trouble.what, "detail": trouble.detail })).collect()
+    let reasons = |list: &[ReadinessReason]| -> Vec<Value> {
+        list.iter().map(|reason| json!({ "reason": reason.what, "detail": reason.detail })).collect()
     };
     let body = json!({
         "status": readiness.status(),
-        "unready": told(&readiness.unready),
-        "degraded": told(&readiness.degraded),
+        "unready": reasons(&readiness.unready),
+        "degraded": reasons(&readiness.degraded),
         "policy_version": node.limiter().version(),
     });
     object(status, &body)

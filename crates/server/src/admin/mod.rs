@@ -1,11 +1,12 @@
-//! The admin listener: is it alive, is it ready, what is it doing.
+//! The admin listener: health, readiness, metrics and the busiest keys, over HTTP/1.1.
 //!
-//! Nothing here changes anything, and nothing here is fast: pages are made on threads that may block.
+//! `guard` checks the `Host` and the token of a request, `endpoints` finds the page, and `health` and `hot_keys`
+//! render theirs. All pages are read-only. Metrics are rendered on a blocking thread, because that takes long.
 
-mod answer;
-mod debug;
-mod gate;
+mod endpoints;
+mod guard;
 mod health;
+mod hot_keys;
 
 use std::convert::Infallible;
 use std::net::IpAddr;
@@ -24,22 +25,22 @@ use tokio::time::timeout;
 use crate::bounds;
 use crate::node::Node;
 use crate::node::lifecycle::Phase;
-use crate::serve::{Outbox, Peer};
+use crate::serve::{Peer, ResponseBacklog};
 use crate::settings::Listener;
 
-/// A connection is closed after this, whatever it does; clients open another.
-const LIFE_MAX: Duration = Duration::from_secs(300);
+/// A connection is closed after this even if it is in use; clients open another.
+const CONNECTION_AGE_MAX: Duration = Duration::from_secs(300);
 
-/// Who asks.
+/// The client of a connection to the admin listener.
 #[derive(Clone, Copy, Debug)]
 pub struct AdminClient {
     /// Its address.
     pub address: IpAddr,
-    /// Did it come to a listener that only this machine reaches?
+    /// Is the listener bound to loopback, so that only this machine reaches it?
     pub on_loopback: bool,
 }
 
-/// Answers one connection until it ends.
+/// Serves one connection until it ends.
 pub(crate) async fn serve<I>(node: Arc<Node>, io: I, peer: Peer)
 where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -47,27 +48,27 @@ where
     answer_connection(node, io, AdminClient { address: peer.address, on_loopback: peer.on_loopback }).await;
 }
 
-/// The same for who is not a `Peer`.
+/// Serves one connection, for callers outside the crate, which have no `Peer`.
 pub async fn answer_connection<I>(node: Arc<Node>, io: I, caller: AdminClient)
 where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    // Probes that come while the server drains are answered; they only do not stay.
+    // Probes that connect while the server drains are answered, but the connection is not kept alive.
     let is_draining = node.lifecycle().phase() == Phase::Draining;
-    let was_asked = AtomicBool::new(false);
-    let many = node.stands_for_many(caller.address);
-    let outbox = Outbox::new(&node.answers().account(caller.address, many));
+    let had_request = AtomicBool::new(false);
+    let is_proxy = node.is_loopback_or_proxy(caller.address);
+    let backlog = ResponseBacklog::new(&node.backlog_budget().account(caller.address, is_proxy));
     let service = service_fn(|request| {
         let node = Arc::clone(&node);
-        was_asked.store(true, Ordering::Relaxed);
-        let outbox = Arc::clone(&outbox);
+        had_request.store(true, Ordering::Relaxed);
+        let backlog = Arc::clone(&backlog);
         async move {
-            // A page can be large, and whoever asks for many need not take one.
-            let answer = match outbox.room().await {
-                Ok(()) => answer::to(node, caller, request).await,
-                Err(no_room) => answer::no_room(no_room),
+            // Pages can be large, so a client must read its responses before the next page is rendered.
+            let answer = match backlog.wait_for_capacity().await {
+                Ok(()) => endpoints::respond(node, caller, request).await,
+                Err(full) => endpoints::backlog_full(full),
             };
-            Ok::<_, Infallible>(answer.map(|bytes| Full::new(outbox.hold(bytes))))
+            Ok::<_, Infallible>(answer.map(|bytes| Full::new(backlog.count_until_sent(bytes))))
         }
     });
     let connection = http1::Builder::new()
@@ -78,7 +79,7 @@ where
         .keep_alive(!is_draining)
         .serve_connection(TokioIo::new(io), service);
     let mut connection = pin!(connection);
-    let ending = timeout(LIFE_MAX, async {
+    let ending = timeout(CONNECTION_AGE_MAX, async {
         tokio::select! {
             ended = connection.as_mut() => Some(ended),
             () = node.lifecycle().closing(), if !is_draining => None,
@@ -92,8 +93,8 @@ where
             timeout(bounds::BODY_TIMEOUT, connection).await.unwrap_or(Ok(()))
         }
     };
-    // That nothing more comes after an answer is the normal end of a connection.
-    let is_late = |error: &hyper::Error| error.is_timeout() && !was_asked.load(Ordering::Relaxed);
+    // A timeout after a response is the normal end of a connection, not a protocol error.
+    let is_late = |error: &hyper::Error| error.is_timeout() && !had_request.load(Ordering::Relaxed);
     if ended.is_err_and(|error| error.is_parse() || is_late(&error)) {
         node.metrics().protocol_error(Listener::Admin);
     }

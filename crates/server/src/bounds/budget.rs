@@ -1,13 +1,13 @@
-//! Bytes that clients make the server keep, all clients together, with shares by address.
+//! A budget of bytes that all clients share, with a limit per client address.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// How many bytes there are for something, and who has taken how many of them.
+/// A number of bytes, and how many of them each address uses.
 ///
-/// One address gets a quarter at most, so that no single client takes everything. A proxy that is trusted stands
-/// for many clients and gets three quarters: others are still answered when all it forwards is hostile.
+/// One address gets a quarter at most, so that no single client can use up the budget. Loopback or a trusted proxy
+/// carries many clients and gets three quarters: others are still answered when all it forwards is hostile.
 #[derive(Debug)]
 pub(crate) struct ByteBudget {
     max: usize,
@@ -21,15 +21,19 @@ struct Taken {
 }
 
 impl ByteBudget {
-    /// Of so many bytes.
+    /// A budget of `max` bytes.
     pub(crate) fn of(max: usize) -> Arc<ByteBudget> {
         Arc::new(ByteBudget { max, taken: Mutex::default() })
     }
 
-    /// What somebody at this address may take. `stands_for_many` if it is loopback or a trusted proxy.
-    pub(crate) fn account(self: &Arc<Self>, address: IpAddr, stands_for_many: bool) -> BudgetAccount {
-        let quarters = if stands_for_many { 3 } else { 1 };
-        BudgetAccount { budget: Arc::clone(self), address: household(address), max: self.max / 4 * quarters }
+    /// The account of an address, with the limit of loopback and trusted proxies if it is one of them.
+    pub(crate) fn account(self: &Arc<Self>, address: IpAddr, is_loopback_or_proxy: bool) -> BudgetAccount {
+        let quarters = if is_loopback_or_proxy { 3 } else { 1 };
+        BudgetAccount {
+            budget: Arc::clone(self),
+            address: client_network(address),
+            max: self.max / 4 * quarters,
+        }
     }
 
     fn taken(&self) -> MutexGuard<'_, Taken> {
@@ -37,7 +41,7 @@ impl ByteBudget {
     }
 }
 
-/// What one address may take of a budget.
+/// The part of a budget that one address may use.
 #[derive(Clone, Debug)]
 pub(crate) struct BudgetAccount {
     budget: Arc<ByteBudget>,
@@ -46,13 +50,13 @@ pub(crate) struct BudgetAccount {
 }
 
 impl BudgetAccount {
-    /// A share of nothing, which can grow.
+    /// A share of 0 bytes, which can grow.
     pub(crate) fn share(&self) -> BudgetShare {
         BudgetShare { account: self.clone(), bytes: 0 }
     }
 }
 
-/// What is taken for one purpose, until this is dropped.
+/// Bytes taken from a budget for one purpose, until this is dropped.
 #[derive(Debug)]
 pub(crate) struct BudgetShare {
     account: BudgetAccount,
@@ -60,22 +64,23 @@ pub(crate) struct BudgetShare {
 }
 
 impl BudgetShare {
-    /// How much it is.
+    /// How many bytes the share has.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Takes so many bytes in all, if it has fewer; `false` if there are not as many, and nothing changes.
+    /// Grows the share to `bytes` in all, if it has fewer. If they exceed the budget, returns `false` and changes
+    /// nothing.
     pub(crate) fn grow_to(&mut self, bytes: usize) -> bool {
         bytes <= self.bytes || self.set(bytes, true)
     }
 
-    /// Takes so many bytes in all; `false` if there are not as many, and nothing changes.
+    /// Sets the share to `bytes` in all. If they exceed the budget, returns `false` and changes nothing.
     pub(crate) fn set_to(&mut self, bytes: usize) -> bool {
         self.set(bytes, true)
     }
 
-    /// The same for what is there already, whether or not there is room for it: what comes next is refused.
+    /// Sets the share to `bytes` even beyond the budget, for bytes that exist already. Later growth is then refused.
     pub(crate) fn force_to(&mut self, bytes: usize) {
         let _forced = self.set(bytes, false);
     }
@@ -108,8 +113,8 @@ impl Drop for BudgetShare {
     }
 }
 
-/// Whoever has one address of IPv6 has a /64 of them.
-pub(crate) fn household(address: IpAddr) -> IpAddr {
+/// The address by which a client is counted: for IPv6 its /64, since a client has all addresses of one.
+pub(crate) fn client_network(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(_) => address,
         IpAddr::V6(address) => {
@@ -125,8 +130,8 @@ mod tests {
 
     use super::*;
 
-    fn account(budget: &Arc<ByteBudget>, address: &str, stands_for_many: bool) -> BudgetAccount {
-        budget.account(address.parse().unwrap(), stands_for_many)
+    fn account(budget: &Arc<ByteBudget>, address: &str, is_loopback_or_proxy: bool) -> BudgetAccount {
+        budget.account(address.parse().unwrap(), is_loopback_or_proxy)
     }
 
     #[test]
@@ -134,7 +139,7 @@ mod tests {
         let budget = ByteBudget::of(400);
         let (one, other) = (account(&budget, "2001:db8::1", false), account(&budget, "192.0.2.1", false));
         let (mut a, mut b) = (one.share(), account(&budget, "2001:db8::2", false).share());
-        assert!(a.grow_to(60) && b.grow_to(40), "a quarter for a household");
+        assert!(a.grow_to(60) && b.grow_to(40), "a quarter for a /64");
         assert!(!a.grow_to(61) && !b.grow_to(usize::MAX));
         let (mut c, mut proxy) = (other.share(), account(&budget, "10.0.0.1", true).share());
         assert!(!proxy.grow_to(301) && proxy.grow_to(200) && c.grow_to(100));
@@ -149,7 +154,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against sums made anew each time, whatever the order.
+        /// Against a model that sums up all shares at each step.
         #[test]
         fn what_is_granted_fits_and_comes_back(steps in prop::collection::vec((0_usize..6, 0_usize..150, 0_u8..3), 1..60)) {
             let budget = ByteBudget::of(200);

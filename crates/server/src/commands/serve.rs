@@ -37,7 +37,7 @@ pub(super) fn run(args: &Serve) -> Result<(), CommandFailure> {
     let identity = Identity::new(&settings).map_err(usage)?;
     logs::init(&settings).map_err(usage)?;
     for (file, problems) in warned.into_iter().chain(warnings) {
-        tracing::warn!(warnings = policy_file::in_a_line(&file, &problems), "{file} has warnings");
+        tracing::warn!(warnings = policy_file::on_one_line(&file, &problems), "{file} has warnings");
     }
     let bound = serve::bind(&settings).map_err(running)?;
     let banner = Banner::new(&settings, &rules, &bound, kill_switch);

@@ -1,4 +1,4 @@
-//! `grpc.health.v1.Health`: does the server take requests?
+//! `grpc.health.v1.Health`: whether the server accepts requests.
 
 use std::sync::Arc;
 
@@ -12,40 +12,40 @@ use super::transport::error::CallError;
 use super::transport::{frame, reply};
 use crate::node::Node;
 use crate::node::lifecycle::Phase;
-use crate::serve::{CountedBytes, Outbox};
+use crate::serve::{CountedBytes, ResponseBacklog};
 
-/// Those whose health can be asked for; the empty name is the server.
+/// The services that have a health status; the empty name is the whole server.
 const SERVICES: [&str; 3] =
     ["", "envoy.service.ratelimit.v3.RateLimitService", "envoy.service.auth.v3.Authorization"];
 
-/// How it is now.
+/// The current status.
 pub(super) fn check(node: &Node, message: Bytes) -> Result<Bytes, CallError> {
-    let asked = HealthCheckRequest::decode(message)?;
-    if !SERVICES.contains(&asked.service.as_str()) {
-        return Err(CallError::UnknownService(asked.service));
+    let request = HealthCheckRequest::decode(message)?;
+    if !SERVICES.contains(&request.service.as_str()) {
+        return Err(CallError::UnknownService(request.service));
     }
     Ok(answer(status(node.lifecycle().phase())))
 }
 
-/// How it is now, and again whenever that changes. Before the server ends, the client is told to look
-/// elsewhere.
+/// Sends the current status, and each change of it. When the server drains, the stream ends with `UNAVAILABLE`, so that
+/// the client connects elsewhere.
 pub(super) async fn watch(
     node: &Node,
     message: Bytes,
     respond: SendResponse<CountedBytes>,
-    outbox: &Arc<Outbox>,
+    backlog: &Arc<ResponseBacklog>,
 ) {
-    let asked = match HealthCheckRequest::decode(message) {
-        Ok(asked) => asked,
+    let request = match HealthCheckRequest::decode(message) {
+        Ok(request) => request,
         Err(error) => return reply::fail(respond, &error.into()),
     };
-    let known = SERVICES.contains(&asked.service.as_str());
+    let known = SERVICES.contains(&request.service.as_str());
     let Some(mut stream) = reply::open(respond) else { return };
     let mut phases = node.lifecycle().phases();
     loop {
         let phase = *phases.borrow_and_update();
-        let told = if known { status(phase) } else { ServingStatus::ServiceUnknown };
-        if stream.send_data(outbox.hold(answer(told)), false).is_err() {
+        let status = if known { status(phase) } else { ServingStatus::ServiceUnknown };
+        if stream.send_data(backlog.count_until_sent(answer(status)), false).is_err() {
             return;
         }
         if phase == Phase::Draining {

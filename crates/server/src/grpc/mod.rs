@@ -1,15 +1,16 @@
-//! The gRPC listener: Envoy's rate limit service, its external authorization, health and reflection.
+//! The gRPC listener: Envoy's rate limit service (RLS), its external authorization, health and reflection.
 //!
-//! It speaks gRPC on HTTP/2 itself, since its calls are short: a call whose message is already there is
-//! answered in the same turn, and the answers of all calls that came together leave together.
+//! [`transport`] implements gRPC on top of the `h2` crate, because the calls are short: it accepts all calls that have
+//! arrived, answers those whose message is complete in the same poll, and sends their responses together. [`rls`],
+//! [`authz`], [`health`] and [`reflection`] decode and answer the calls; [`render`] writes decisions for Envoy.
 
 mod authz;
 mod health;
 #[expect(unreachable_pub, clippy::enum_variant_names, reason = "it is generated")]
 mod proto;
 mod reflection;
+mod render;
 mod rls;
-mod told;
 mod transport;
 
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use crate::node::Node;
 use crate::serve::Peer;
 
-/// Answers one connection until it ends.
+/// Serves one connection until it ends.
 pub(crate) async fn serve<I>(node: Arc<Node>, io: I, peer: Peer)
 where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,

@@ -1,4 +1,4 @@
-//! Server reflection: what can be asked for, so that tools need no files.
+//! Server reflection: describes the services, so that tools such as grpcurl need no proto files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
@@ -20,12 +20,16 @@ use super::transport::body::Body;
 use super::transport::error::{CallError, Code};
 use super::transport::{frame, reply};
 use crate::bounds::IDLE_TIMEOUT;
-use crate::serve::{CountedBytes, Outbox};
+use crate::serve::{CountedBytes, ResponseBacklog};
 
 static CATALOGUE: LazyLock<Catalogue> = LazyLock::new(Catalogue::new);
 
-/// Answers one question after the other.
-pub(super) async fn converse(mut body: Body, respond: SendResponse<CountedBytes>, outbox: &Arc<Outbox>) {
+/// Answers the requests of a stream, one after the other.
+pub(super) async fn converse(
+    mut body: Body,
+    respond: SendResponse<CountedBytes>,
+    backlog: &Arc<ResponseBacklog>,
+) {
     let Some(mut stream) = reply::open(respond) else { return };
     let error = loop {
         let message = match timeout(IDLE_TIMEOUT, body.next()).await {
@@ -34,18 +38,18 @@ pub(super) async fn converse(mut body: Body, respond: SendResponse<CountedBytes>
             Ok(Err(error)) => break Some(error),
             Err(_) => break Some(CallError::TooSlow),
         };
-        let asked = match ServerReflectionRequest::decode(message) {
-            Ok(asked) => asked,
+        let request = match ServerReflectionRequest::decode(message) {
+            Ok(request) => request,
             Err(error) => break Some(error.into()),
         };
-        // What a client does not read must not pile up: each answer waits until the last was taken.
-        if let Err(no_room) = outbox.room().await {
-            break Some(no_room.into());
+        // Unread responses must not pile up: each waits until the client has read the one before.
+        if let Err(full) = backlog.wait_for_capacity().await {
+            break Some(full.into());
         }
-        let answer = outbox.hold(frame::encode(&CATALOGUE.answer(asked)));
+        let answer = backlog.count_until_sent(frame::encode(&CATALOGUE.answer(request)));
         let bytes = answer.remaining();
         stream.reserve_capacity(bytes);
-        match timeout(IDLE_TIMEOUT, room(&mut stream, bytes)).await {
+        match timeout(IDLE_TIMEOUT, wait_for_window(&mut stream, bytes)).await {
             Ok(true) => {}
             Ok(false) => return,
             Err(_) => break Some(CallError::TooSlow),
@@ -57,8 +61,8 @@ pub(super) async fn converse(mut body: Body, respond: SendResponse<CountedBytes>
     reply::close(stream, error.as_ref());
 }
 
-/// Waits until the client takes so much; `false` if it is gone.
-async fn room(stream: &mut h2::SendStream<CountedBytes>, bytes: usize) -> bool {
+/// Waits until the flow-control window has this many bytes; `false` if the client is gone.
+async fn wait_for_window(stream: &mut h2::SendStream<CountedBytes>, bytes: usize) -> bool {
     while stream.capacity() < bytes {
         if !matches!(std::future::poll_fn(|cx| stream.poll_capacity(cx)).await, Some(Ok(_))) {
             return false;
@@ -67,43 +71,44 @@ async fn room(stream: &mut h2::SendStream<CountedBytes>, bytes: usize) -> bool {
     true
 }
 
-/// All files, by what is in them.
+/// All proto files, by name and by symbol.
 struct Catalogue {
-    files: Vec<Described>,
+    files: Vec<DescribedFile>,
     by_name: BTreeMap<String, usize>,
     by_symbol: BTreeMap<String, usize>,
     services: Vec<String>,
 }
 
-/// A file, and the places of those that it imports.
-struct Described {
+/// A proto file, and the indexes of those that it imports.
+struct DescribedFile {
     encoded: Bytes,
     imports: Vec<usize>,
 }
 
 impl Catalogue {
     fn new() -> Catalogue {
-        let set = FileDescriptorSet::decode(DESCRIPTORS).expect("a test checks that it is current");
+        let set =
+            FileDescriptorSet::decode(DESCRIPTORS).expect("a test checks that the file is valid and current");
         let by_name: BTreeMap<String, usize> =
-            set.file.iter().enumerate().map(|(place, file)| (file.name().to_owned(), place)).collect();
+            set.file.iter().enumerate().map(|(index, file)| (file.name().to_owned(), index)).collect();
         let (mut by_symbol, mut services) = (BTreeMap::new(), Vec::new());
-        for (place, file) in set.file.iter().enumerate() {
-            by_symbol.extend(symbols(file).into_iter().map(|symbol| (symbol, place)));
+        for (index, file) in set.file.iter().enumerate() {
+            by_symbol.extend(symbols(file).into_iter().map(|symbol| (symbol, index)));
             let package = file.package();
             services.extend(file.service.iter().map(|service| format!("{package}.{}", service.name())));
         }
         let imports = |file: &FileDescriptorProto| {
             file.dependency.iter().filter_map(|name| by_name.get(name).copied()).collect()
         };
-        let described = |file: &FileDescriptorProto| Described {
+        let described = |file: &FileDescriptorProto| DescribedFile {
             encoded: file.encode_to_vec().into(),
             imports: imports(file),
         };
         Catalogue { files: set.file.iter().map(described).collect(), by_name, by_symbol, services }
     }
 
-    fn answer(&self, asked: ServerReflectionRequest) -> ServerReflectionResponse {
-        let answer = match &asked.message_request {
+    fn answer(&self, request: ServerReflectionRequest) -> ServerReflectionResponse {
+        let answer = match &request.message_request {
             Some(MessageRequest::ListServices(_)) => {
                 let named = |name: &String| ServiceResponse { name: name.clone() };
                 let service = self.services.iter().map(named).collect();
@@ -113,26 +118,27 @@ impl Catalogue {
             Some(MessageRequest::FileContainingSymbol(name)) => {
                 self.file(self.by_symbol.get(name.trim_start_matches('.')), name)
             }
-            Some(MessageRequest::FileContainingExtension(asked)) => not_found(&asked.containing_type),
+            Some(MessageRequest::FileContainingExtension(extension)) => not_found(&extension.containing_type),
             Some(MessageRequest::AllExtensionNumbersOfType(name)) => not_found(name),
-            None => {
-                MessageResponse::ErrorResponse(error(Code::InvalidArgument, "nothing is asked".to_owned()))
-            }
+            None => MessageResponse::ErrorResponse(error(
+                Code::InvalidArgument,
+                "the request is empty".to_owned(),
+            )),
         };
         ServerReflectionResponse {
-            valid_host: asked.host.clone(),
-            original_request: Some(asked),
+            valid_host: request.host.clone(),
+            original_request: Some(request),
             message_response: Some(answer),
         }
     }
 
-    /// A file with all that it needs.
-    fn file(&self, place: Option<&usize>, name: &str) -> MessageResponse {
-        let Some(&place) = place else { return not_found(name) };
-        let (mut seen, mut ahead) = (BTreeSet::from([place]), vec![place]);
+    /// A file and all files that it imports, directly or not.
+    fn file(&self, index: Option<&usize>, name: &str) -> MessageResponse {
+        let Some(&index) = index else { return not_found(name) };
+        let (mut seen, mut ahead) = (BTreeSet::from([index]), vec![index]);
         let mut file_descriptor_proto = Vec::new();
-        while let Some(place) = ahead.pop() {
-            let file = &self.files[place];
+        while let Some(index) = ahead.pop() {
+            let file = &self.files[index];
             file_descriptor_proto.push(file.encoded.clone());
             ahead.extend(file.imports.iter().filter(|import| seen.insert(**import)));
         }
@@ -141,14 +147,14 @@ impl Catalogue {
 }
 
 fn not_found(name: &str) -> MessageResponse {
-    MessageResponse::ErrorResponse(error(Code::NotFound, format!("there is no {name}")))
+    MessageResponse::ErrorResponse(error(Code::NotFound, format!("{name} does not exist")))
 }
 
 fn error(code: Code, error_message: String) -> ErrorResponse {
     ErrorResponse { error_code: code as i32, error_message }
 }
 
-/// Everything that a file names.
+/// The full names of everything that a file defines.
 fn symbols(file: &FileDescriptorProto) -> Vec<String> {
     let mut symbols = Vec::new();
     let within = |name: &str| format!("{}.{name}", file.package());

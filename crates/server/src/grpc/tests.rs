@@ -1,4 +1,4 @@
-//! A connection over time, on a clock that is told: nothing here waits for real.
+//! A connection over time, on tokio's paused clock.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,7 +31,7 @@ fn node() -> Arc<Node> {
     Arc::new(node)
 }
 
-/// A connection to a node: the server's end, and the client's.
+/// A connection to a node: the server's end and the client's.
 fn serve(node: &Arc<Node>) -> (JoinHandle<()>, DuplexStream) {
     let (client, server) = tokio::io::duplex(64 * 1_024);
     let peer = Peer { address: [127, 0, 0, 1].into(), on_loopback: true, alpn_http2: None };
@@ -43,7 +43,7 @@ async fn connect(io: DuplexStream) -> (SendRequest<Bytes>, JoinHandle<Result<(),
     (send, tokio::spawn(connection))
 }
 
-/// Opens a call; its answer is yet to come, and its body too unless there is one.
+/// Opens a call and returns the pending response. Without a body, the request stays open.
 async fn call(
     send: &mut SendRequest<Bytes>,
     path: &str,
@@ -96,7 +96,7 @@ async fn a_quiet_client_that_is_alive_stays_until_the_connection_is_old() {
 #[tokio::test(start_paused = true)]
 async fn a_client_that_answers_no_ping_is_hung_up_on() {
     let (served, client) = serve(&node());
-    // The handshake is made, but nobody drives the connection any more.
+    // The handshake is done, but from here on the client's connection is not polled.
     let (_send, _connection) = h2::client::handshake::<_>(client).await.expect("it speaks HTTP/2");
     let began = tokio::time::Instant::now();
     served.await.expect("it ends");
@@ -124,9 +124,9 @@ async fn before_the_server_ends_clients_are_told() {
     let (response, _stream) = call(&mut send, "/grpc.health.v1.Health/Watch", asking_for_health()).await;
     let mut body = response.await.expect("it is answered").into_body();
     for wanted in [ServingStatus::Serving, ServingStatus::NotServing] {
-        let told = body.data().await.expect("it goes on").expect("it is sound");
-        let told = HealthCheckResponse::decode(&told[5..]).expect("it can be read");
-        assert_eq!(told.status(), wanted);
+        let status = body.data().await.expect("it goes on").expect("it is sound");
+        let status = HealthCheckResponse::decode(&status[5..]).expect("it can be read");
+        assert_eq!(status.status(), wanted);
         node.lifecycle().enter(Phase::Draining);
         node.lifecycle().close();
     }

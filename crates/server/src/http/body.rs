@@ -1,4 +1,4 @@
-//! The body of a request, whole.
+//! Reads the whole body of a request, within a size, a timeout and a memory budget.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -11,31 +11,31 @@ use super::response::problem::HttpProblem;
 use crate::bounds::budget::{BudgetAccount, BudgetShare};
 use crate::bounds::{BODIES_BYTES_MAX, BODY_TIMEOUT};
 
-/// Why there is no body.
+/// Why a body could not be read.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum BodyError {
     /// It is too large.
     #[error("the body is larger than {max} bytes")]
     TooLarge {
-        /// How large it may be.
+        /// The largest size in bytes.
         max: usize,
     },
-    /// It did not come in time.
-    #[error("the body did not come within {} seconds", BODY_TIMEOUT.as_secs())]
+    /// It did not arrive in time.
+    #[error("the body did not arrive within {} seconds", BODY_TIMEOUT.as_secs())]
     Slow,
-    /// The connection ended, or what came was no body.
+    /// The connection ended, or its framing is invalid.
     #[error("the body ended early")]
     Broken,
-    /// Too much is kept of others.
+    /// The budget for unfinished bodies is used up.
     #[error(
-        "other requests whose bodies are still to come take what there is for them ({} MiB, and a part of it for \
-         one address); send it again in a moment",
+        "unfinished request bodies use up the memory set aside for them ({} MiB in all, a part of it for one \
+         address); send the request again in a moment",
         BODIES_BYTES_MAX >> 20
     )]
-    NoRoom,
+    BudgetExhausted,
 }
 
-/// A body, which takes its share until it is dropped.
+/// A complete body. It holds its share of the budget until it is dropped.
 #[derive(Debug)]
 pub(super) struct WholeBody {
     bytes: Bytes,
@@ -43,19 +43,19 @@ pub(super) struct WholeBody {
 }
 
 impl WholeBody {
-    /// It as text.
+    /// The body as text.
     pub(super) fn text(&self) -> Result<&str, HttpProblem> {
-        std::str::from_utf8(&self.bytes).map_err(|_| HttpProblem::NoText)
+        std::str::from_utf8(&self.bytes).map_err(|_| HttpProblem::NotUtf8)
     }
 
-    /// It as text, and what it takes of the budget.
+    /// The body as text, and its share of the budget.
     pub(super) fn parts(&mut self) -> Result<(&str, &mut BudgetShare), HttpProblem> {
-        let text = std::str::from_utf8(&self.bytes).map_err(|_| HttpProblem::NoText)?;
+        let text = std::str::from_utf8(&self.bytes).map_err(|_| HttpProblem::NotUtf8)?;
         Ok((text, &mut self.share))
     }
 
-    /// It, and its room, to be kept. It is copied: as a part of what was read it would keep all of that.
-    pub(super) fn into_kept(self) -> (Bytes, BudgetShare) {
+    /// A copy of the body to keep, with its share. Without the copy, the slice would keep the whole read buffer alive.
+    pub(super) fn into_owned_parts(self) -> (Bytes, BudgetShare) {
         let mut share = self.share;
         let bytes = Bytes::copy_from_slice(&self.bytes);
         share.force_to(bytes.len());
@@ -63,49 +63,49 @@ impl WholeBody {
     }
 }
 
-/// Reads a body of at most so many bytes. One that comes in one piece is not copied, and takes nothing
-/// of the budget.
-pub(super) async fn collect<B>(body: B, max: usize, room: &BudgetAccount) -> Result<WholeBody, BodyError>
+/// Reads a body of at most `max` bytes. One that arrives in one piece is not copied and does not count against the
+/// budget.
+pub(super) async fn collect<B>(body: B, max: usize, budget: &BudgetAccount) -> Result<WholeBody, BodyError>
 where
     B: Body<Data = Bytes> + Unpin,
 {
     if body.size_hint().lower() > max as u64 {
         return Err(BodyError::TooLarge { max });
     }
-    let come = Come { first: Bytes::new(), joined: Vec::new(), max, share: room.share() };
-    let mut reading = pin!(come.whole(body));
-    // Most are there together with their head: they need no timer.
+    let partial = PartialBody { first: Bytes::new(), joined: Vec::new(), max, share: budget.share() };
+    let mut reading = pin!(partial.read_to_end(body));
+    // Most bodies arrive together with their head and need no timer.
     match futures_util::poll!(reading.as_mut()) {
         Poll::Ready(read) => read,
         Poll::Pending => tokio::time::timeout(BODY_TIMEOUT, reading).await.unwrap_or(Err(BodyError::Slow)),
     }
 }
 
-/// What has come of a body.
-struct Come {
+/// The part of a body that has arrived.
+struct PartialBody {
     first: Bytes,
     joined: Vec<u8>,
     max: usize,
     share: BudgetShare,
 }
 
-impl Come {
-    async fn whole<B>(mut self, mut body: B) -> Result<WholeBody, BodyError>
+impl PartialBody {
+    async fn read_to_end<B>(mut self, mut body: B) -> Result<WholeBody, BodyError>
     where
         B: Body<Data = Bytes> + Unpin,
     {
         loop {
             let next = poll_fn(|task| match Pin::new(&mut body).poll_frame(task) {
-                // From here on it is kept for somebody who may never go on.
+                // The client may never send the rest, so what has arrived counts from here on.
                 Poll::Pending => match self.share.grow_to(self.first.len()) {
                     true => Poll::Pending,
-                    false => Poll::Ready(Err(BodyError::NoRoom)),
+                    false => Poll::Ready(Err(BodyError::BudgetExhausted)),
                 },
                 Poll::Ready(frame) => Poll::Ready(frame.transpose().map_err(|_| BodyError::Broken)),
             });
             let Some(frame) = next.await? else { break };
             let Ok(piece) = frame.into_data() else { continue };
-            self.keep(piece)?;
+            self.append(piece)?;
             if body.is_end_stream() {
                 break;
             }
@@ -114,7 +114,7 @@ impl Come {
         Ok(WholeBody { bytes, share: self.share })
     }
 
-    fn keep(&mut self, piece: Bytes) -> Result<(), BodyError> {
+    fn append(&mut self, piece: Bytes) -> Result<(), BodyError> {
         let length = self.first.len().max(self.joined.len()) + piece.len();
         if length > self.max {
             return Err(BodyError::TooLarge { max: self.max });
@@ -124,12 +124,12 @@ impl Come {
             return Ok(());
         }
         if length > self.joined.capacity() {
-            // What is counted is what is allocated, so the room is chosen here.
-            let room = (2 * length).min(self.max);
-            if !self.share.grow_to(room) {
-                return Err(BodyError::NoRoom);
+            // The budget counts allocated bytes, so choose the capacity here instead of letting `Vec` double it.
+            let capacity = (2 * length).min(self.max);
+            if !self.share.grow_to(capacity) {
+                return Err(BodyError::BudgetExhausted);
             }
-            self.joined.reserve_exact(room - self.joined.len());
+            self.joined.reserve_exact(capacity - self.joined.len());
         }
         self.joined.extend_from_slice(&std::mem::take(&mut self.first));
         self.joined.extend_from_slice(&piece);
@@ -148,7 +148,7 @@ mod tests {
     use super::*;
     use crate::bounds::budget::ByteBudget;
 
-    /// Pieces that come one after the other, and then nothing any more.
+    /// A body in pieces. If the flag is false, it never ends.
     struct Pieces(Vec<Bytes>, bool);
 
     impl Body for Pieces {
@@ -167,7 +167,7 @@ mod tests {
         }
     }
 
-    /// For one address, of which a budget has four times as much.
+    /// The account of one address with this many bytes: the budget has four times as many.
     fn room(bytes: usize) -> BudgetAccount {
         ByteBudget::of(4 * bytes).account([192, 0, 2, 1].into(), false)
     }
@@ -202,11 +202,15 @@ mod tests {
         assert!(whole.is_ok(), "it takes nothing");
         let unfinished = |text: &'static str| Pieces(vec![Bytes::from_static(text.as_bytes())], false);
         let ended = |body| async { collect(body, 64, &budget).await.map(drop).unwrap_err() };
-        assert_eq!(ended(unfinished("123456789")).await, BodyError::NoRoom, "the first piece counts");
+        assert_eq!(
+            ended(unfinished("123456789")).await,
+            BodyError::BudgetExhausted,
+            "the first piece counts"
+        );
         let both = tokio::join!(ended(unfinished("12345")), ended(unfinished("6789")));
-        assert_eq!(both, (BodyError::Slow, BodyError::NoRoom));
+        assert_eq!(both, (BodyError::Slow, BodyError::BudgetExhausted));
         let joined = collect(pieces_of(&["abc", "d"]), 64, &budget).await.unwrap();
-        assert_eq!(ended(unfinished("e")).await, BodyError::NoRoom, "what is joined is kept");
+        assert_eq!(ended(unfinished("e")).await, BodyError::BudgetExhausted, "what is joined is kept");
         drop(joined);
         assert_eq!(ended(unfinished("e")).await, BodyError::Slow, "and given back");
     }

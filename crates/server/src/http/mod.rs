@@ -1,8 +1,11 @@
 //! The HTTP listener: decisions as JSON, and forward-auth for proxies.
 //!
-//! It stands on hyper itself, without a router, and in front of hyper is a lane for the plainest
-//! requests ([`express`]). One connection is one task of its worker; a second, small one watches for silence and for
-//! the end of the server, so that the first looks at neither while it answers.
+//! [`connection`] detects HTTP/1.1 or HTTP/2. HTTP/1.1 starts in the express lane ([`express`]), which answers the
+//! most frequent kinds of request itself and hands the connection to hyper at the first other request. hyper calls
+//! [`endpoints::route`], which finds the endpoint, decides, and returns a [`response`].
+//!
+//! A connection is one task of its worker. A second small task watches for idleness and for the shutdown of the
+//! server, so that the first checks neither on each request.
 
 mod body;
 mod connection;
@@ -24,28 +27,28 @@ use crate::bounds::{
     PING_INTERVAL, PING_TIMEOUT, STREAMS_MAX,
 };
 use crate::node::Node;
-use crate::serve::{Outbox, Peer};
+use crate::serve::{Peer, ResponseBacklog};
 use connection::activity::Activity;
-use connection::patient::SniffedConnection;
-pub(crate) use endpoints::page::page;
+use connection::hyper_io::HyperIo;
+pub(crate) use endpoints::reference_page::reference_page;
 
-/// What all requests of a connection share.
+/// State shared by all requests of a connection.
 #[derive(Debug)]
 struct Context {
     node: Arc<Node>,
     peer: Peer,
     activity: Activity,
-    /// What it may take of the room for bodies.
+    /// The part of the body budget that this client's address may use.
     bodies: BudgetAccount,
-    outbox: Arc<Outbox>,
+    backlog: Arc<ResponseBacklog>,
 }
 
 impl Context {
     fn new(node: Arc<Node>, peer: Peer) -> Context {
-        let many = node.stands_for_many(peer.address);
-        let bodies = node.bodies().account(peer.address, many);
-        let outbox = Outbox::new(&node.answers().account(peer.address, many));
-        Context { node, peer, activity: Activity::default(), bodies, outbox }
+        let is_proxy = node.is_loopback_or_proxy(peer.address);
+        let bodies = node.body_budget().account(peer.address, is_proxy);
+        let backlog = ResponseBacklog::new(&node.backlog_budget().account(peer.address, is_proxy));
+        Context { node, peer, activity: Activity::default(), bodies, backlog }
     }
 }
 
@@ -63,26 +66,26 @@ where
     };
     let context = Arc::new(Context::new(node, peer));
     if is_http2 {
-        let io = SniffedConnection::new(io, seen, Arc::clone(&context), false);
+        let io = HyperIo::new(io, seen, Arc::clone(&context), false);
         return Box::pin(serve_http2(context, io)).await;
     }
     if let Some((io, seen)) = express::serve(&context, io, seen).await {
-        let io = SniffedConnection::new(io, seen, Arc::clone(&context), true);
+        let io = HyperIo::new(io, seen, Arc::clone(&context), true);
         Box::pin(serve_http1(context, io)).await;
     }
 }
 
-async fn serve_http1<I>(context: Arc<Context>, io: SniffedConnection<I>)
+async fn serve_http1<I>(context: Arc<Context>, io: HyperIo<I>)
 where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let shared = Arc::clone(&context);
     let service = service_fn(move |request| endpoints::route::answer(Arc::clone(&shared), request));
     let mut builder = http1::Builder::new();
-    // `SniffedConnection` times heads: hyper's own timer would also run while a connection is idle, and costs an
-    // allocation for each request. Headers are counted where they can be answered for.
+    // `HyperIo` times request heads: hyper's own timer also runs while a connection is idle, and costs an
+    // allocation per request. `endpoints::route` counts headers, so that too many get a problem body.
     builder.header_read_timeout(None).max_header_size(HEAD_BYTES_MAX).max_buf_size(2 * HEAD_BYTES_MAX);
-    // Answers are small: copying one costs less than a second buffer for the kernel.
+    // Responses are small: copying one into the head's buffer costs less than a vectored write.
     builder.writev(false);
     let connection = builder.serve_connection(TokioIo::new(io), service);
     let _ended =
@@ -90,7 +93,7 @@ where
             .await;
 }
 
-async fn serve_http2<I>(context: Arc<Context>, io: SniffedConnection<I>)
+async fn serve_http2<I>(context: Arc<Context>, io: HyperIo<I>)
 where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -100,8 +103,8 @@ where
     builder.timer(TokioTimer::new()).keep_alive_interval(PING_INTERVAL).keep_alive_timeout(PING_TIMEOUT);
     builder.max_concurrent_streams(STREAMS_MAX).max_header_list_size(HTTP2_HEAD_BYTES_MAX);
     builder.max_pending_accept_reset_streams(PENDING_RESETS_MAX);
-    // What a client may send before somebody reads it is what it can make the server hold.
-    let window = u32::try_from(BODY_BYTES_MAX).expect("some kilobytes");
+    // The flow-control window is how much unread data a client can make the server hold.
+    let window = u32::try_from(BODY_BYTES_MAX).expect("the bound of a body fits into u32");
     builder.initial_stream_window_size(window).initial_connection_window_size(4 * window);
     builder.max_send_buf_size(BATCH_PIECE_BYTES);
     let connection = builder.serve_connection(TokioIo::new(io), service);

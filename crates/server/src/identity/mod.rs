@@ -19,7 +19,7 @@ use tidegate::Nanos;
 use tidegate::engine::{Credential, Request};
 use tidegate_proxies::{ForwardedSource, TrustedProxies, client_address};
 
-use crate::bounds::budget::household;
+use crate::bounds::budget::client_network;
 use crate::settings::Settings;
 pub use bearer::PresentedCredential;
 pub use rejection::Rejection;
@@ -156,7 +156,7 @@ impl Identity {
         // If a proxy did not forward the client's address, its own address stands for all its clients, so failed checks
         // are not counted against it.
         let is_somebody = !self.trusted.contains(who.ip) && !who.ip.is_unspecified();
-        let from = is_somebody.then(|| household(who.ip));
+        let from = is_somebody.then(|| client_network(who.ip));
         let verified = match who.presented {
             PresentedCredential::Nothing => return Some(Verified::default()),
             PresentedCredential::Malformed => Err(Rejection::Malformed),

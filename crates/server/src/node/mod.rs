@@ -19,7 +19,7 @@ use tidegate::{
 };
 
 use crate::bounds::budget::ByteBudget;
-use crate::bounds::{ANSWERS_BYTES_MAX, BODIES_BYTES_MAX};
+use crate::bounds::{BACKLOG_BYTES_MAX, BODIES_BYTES_MAX};
 use crate::identity::{ClientInfo, Identity, Verified};
 use crate::node::lifecycle::Lifecycle;
 use crate::node::store::{NodeStore, SharedRedisStore, StoreThread, StoreThreadError};
@@ -38,9 +38,9 @@ pub struct Node {
     metrics: Metrics,
     traces: Traces,
     /// Memory budget for request bodies that have not arrived completely.
-    bodies: Arc<ByteBudget>,
+    body_budget: Arc<ByteBudget>,
     /// Memory budget for responses that clients have not read.
-    answers: Arc<ByteBudget>,
+    backlog_budget: Arc<ByteBudget>,
     /// The thread of the shared store, if there is one.
     store_thread: Option<StoreThread>,
 }
@@ -92,8 +92,8 @@ impl Node {
             lifecycle,
             metrics,
             traces,
-            bodies: ByteBudget::of(BODIES_BYTES_MAX),
-            answers: ByteBudget::of(ANSWERS_BYTES_MAX),
+            body_budget: ByteBudget::of(BODIES_BYTES_MAX),
+            backlog_budget: ByteBudget::of(BACKLOG_BYTES_MAX),
             store_thread,
         })
     }
@@ -134,19 +134,19 @@ impl Node {
     }
 
     /// Memory budget for request bodies that have not arrived completely.
-    pub(crate) fn bodies(&self) -> &Arc<ByteBudget> {
-        &self.bodies
+    pub(crate) fn body_budget(&self) -> &Arc<ByteBudget> {
+        &self.body_budget
     }
 
     /// Replaces the memory budget for bodies.
     #[cfg(test)]
-    pub(crate) fn set_bodies(&mut self, bodies: Arc<ByteBudget>) {
-        self.bodies = bodies;
+    pub(crate) fn set_body_budget(&mut self, budget: Arc<ByteBudget>) {
+        self.body_budget = budget;
     }
 
     /// Memory budget for responses that clients have not read.
-    pub(crate) fn answers(&self) -> &Arc<ByteBudget> {
-        &self.answers
+    pub(crate) fn backlog_budget(&self) -> &Arc<ByteBudget> {
+        &self.backlog_budget
     }
 
     /// The thread of the shared store, if there is one.
@@ -154,8 +154,8 @@ impl Node {
         self.store_thread.as_ref()
     }
 
-    /// May this address stand for many clients? Loopback and trusted proxies may, so they get higher bounds.
-    pub(crate) fn stands_for_many(&self, address: IpAddr) -> bool {
+    /// Is this loopback or a trusted proxy? Such an address carries many clients, so it gets higher bounds.
+    pub(crate) fn is_loopback_or_proxy(&self, address: IpAddr) -> bool {
         address.is_loopback() || self.identity.trusts(address)
     }
 

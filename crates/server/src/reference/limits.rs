@@ -33,7 +33,7 @@ type Row = (&'static str, String);
 fn sections() -> [(&'static str, Vec<Row>); 6] {
     [
         ("Connections", connections()),
-        ("Unread responses", answers()),
+        ("Unread responses", unread_responses()),
         ("HTTP", http()),
         ("gRPC", grpc()),
         ("The Redis protocol", resp()),
@@ -53,7 +53,7 @@ fn connections() -> Vec<Row> {
         ),
         ("open connections to `admin`; they do not count above", number(ADMIN_CONNECTIONS_MAX)),
         ("of these, from one address as above", number(ADMIN_CONNECTIONS_PER_ADDRESS_MAX)),
-        ("connections in the kernel's accept queue (backlog)", BACKLOG.to_string()),
+        ("connections in the kernel's accept queue (backlog)", LISTEN_BACKLOG.to_string()),
         ("duration of a TLS handshake", seconds(HANDSHAKE_TIMEOUT)),
         (
             "failed signature checks of tokens per second from one address as above; further tokens from it that are not \
@@ -65,19 +65,19 @@ fn connections() -> Vec<Row> {
     ]
 }
 
-fn answers() -> Vec<Row> {
+fn unread_responses() -> Vec<Row> {
     vec![
-        ("time for a client to read a response, whatever else it sends", seconds(TAKE_TIMEOUT)),
+        ("time for a client to read a response, whatever else it sends", seconds(CLIENT_READ_TIMEOUT)),
         (
             "or, of a larger response, to read at least this much each time; a sixteenth of it on an HTTP/2 stream",
-            bytes(TAKE_BYTES_MIN),
+            bytes(CLIENT_READ_BYTES_MIN),
         ),
         (
             "unread responses of one connection; until some are read, nothing more is decided on it",
-            bytes(ANSWERS_PER_CONNECTION_BYTES_MAX),
+            bytes(BACKLOG_PER_CONNECTION_BYTES_MAX),
         ),
-        ("unread responses of all connections together", bytes(ANSWERS_BYTES_MAX)),
-        ("unread responses of a connection that do not count towards that total", bytes(ANSWERS_FREE_BYTES)),
+        ("unread responses of all connections together", bytes(BACKLOG_BYTES_MAX)),
+        ("unread responses of a connection that do not count towards that total", bytes(BACKLOG_FREE_BYTES)),
         ("unsent bytes in the kernel for one connection", bytes(KERNEL_UNSENT_BYTES_MAX as usize)),
     ]
 }
@@ -100,7 +100,7 @@ fn http() -> Vec<Row> {
         ),
         (
             "responses of the express lane, or of a batch, that are sent in one write",
-            bytes(ANSWERS_AT_ONCE_BYTES),
+            bytes(RESPONSES_AT_ONCE_BYTES),
         ),
         ("size of the further pieces of a batch's response", bytes(BATCH_PIECE_BYTES)),
         ("the name of a header, claim or descriptor in a body", bytes(NAME_BYTES_MAX)),
@@ -138,7 +138,7 @@ fn resp() -> Vec<Row> {
         ("commands that wait for a shared store at the same time", number(RESP_WAITING_MAX)),
         (
             "replies that are collected before they are sent, not counting the last",
-            bytes(RESP_ANSWER_BYTES_MAX),
+            bytes(RESP_REPLIES_BYTES_MAX),
         ),
         ("time for a client to read the error before its connection is closed", seconds(RESP_LINGER)),
         ("wrong passwords on one connection", RESP_AUTH_ATTEMPTS_MAX.to_string()),

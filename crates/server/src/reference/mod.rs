@@ -20,7 +20,7 @@ pub fn pages() -> Vec<Page> {
     vec![
         Page { name: "commands.md", text: commands() },
         Page { name: "metrics.md", text: crate::observe::metrics::families::reference() },
-        Page { name: "http.md", text: crate::http::page() },
+        Page { name: "http.md", text: crate::http::reference_page() },
         Page { name: "policy.md", text: tidegate_policy::reference() },
         Page { name: "limits.md", text: crate::reference::limits::reference() },
         Page { name: "settings.md", text: crate::settings::reference() },

@@ -1,42 +1,42 @@
-//! One client's commands and the answers to them, without the connection that carries them.
+//! Answers the commands of one client, without IO.
 
 use std::task::{Context, Poll};
 
 use tidegate::{Clock, Later, Nanos};
 
-use super::later::PendingReplies;
+use super::pending::PendingReplies;
 use super::protocol::decode::{DecodeStep, Decoder};
 use super::protocol::reply::ReplyWriter;
 use super::session::Session;
-use crate::bounds::{RESP_ANSWER_BYTES_MAX, RESP_WAITING_MAX};
+use crate::bounds::{RESP_REPLIES_BYTES_MAX, RESP_WAITING_MAX};
 use crate::node::Node;
 use crate::observe::Protocol;
 use crate::settings::Listener;
 
-/// What the commands of one read have in common.
+/// The commands of one read.
 #[derive(Debug)]
 pub(super) struct Batch<'n, 'w> {
     pub(super) node: &'n Node,
-    /// The clock is read once for all of them.
+    /// The clock, which is read once for all of them.
     pub(super) now: Nanos,
-    /// How often ad-hoc buckets have decided; told when all are answered.
+    /// How many decisions ad hoc buckets made; reported to the metrics once, when all commands are answered.
     pub(super) decisions: usize,
-    /// Where answers go that must be waited for.
+    /// The replies that wait for the store.
     waiting: &'w mut PendingReplies<'n>,
 }
 
-/// How far the input was answered.
+/// How much of the input was answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExchangeProgress {
-    /// Bytes that are done with; the next input begins with the others.
+    /// Bytes of input that are no longer needed; the next input must begin with the rest.
     pub used: usize,
     /// Commands that were answered.
     pub commands: usize,
-    /// Is there more to answer in the input, once the answers are sent?
+    /// Does the input have more commands, to be answered once the replies are sent?
     pub paused: bool,
 }
 
-/// A client's side of the protocol: what it has sent so far, and who it is.
+/// The protocol state of one client: its decoder, its session and its pending replies.
 #[derive(Debug)]
 pub struct Exchange<'n> {
     node: &'n Node,
@@ -46,7 +46,7 @@ pub struct Exchange<'n> {
 }
 
 impl<'n> Exchange<'n> {
-    /// With a client that has said nothing yet.
+    /// The state of a new client.
     pub fn new(node: &'n Node) -> Exchange<'n> {
         Exchange {
             node,
@@ -56,33 +56,33 @@ impl<'n> Exchange<'n> {
         }
     }
 
-    /// Waits for the answers that are not there yet, and writes them. Nothing more is to be answered before.
+    /// Waits for the pending replies and writes them. Until then, [`Exchange::answer`] must not be called.
     pub(super) fn poll_waiting(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<()> {
         self.waiting.poll(cx, out)
     }
 
-    /// Are there answers that must be waited for?
+    /// Are replies pending?
     pub(super) fn is_waiting(&self) -> bool {
         self.waiting.len() > 0
     }
 
-    /// Is there nothing more to say?
+    /// Must the connection be closed, once the replies are sent?
     pub fn is_over(&self) -> bool {
         self.session.is_over
     }
 
-    /// May the client ask for decisions?
+    /// Has the client authenticated, or is no password set?
     pub fn has_access(&self) -> bool {
         self.session.has_access
     }
 
-    /// Answers the commands in the input, at most so many, and no more than can be sent at once.
+    /// Answers the commands in the input, at most `most`, and no more than [`RESP_REPLIES_BYTES_MAX`] of replies.
     pub fn answer(&mut self, input: &[u8], most: usize, out: &mut Vec<u8>) -> ExchangeProgress {
         let (node, now) = (self.node, self.node.clock().now());
         let mut batch = Batch { node, now, decisions: 0, waiting: &mut self.waiting };
         let mut progress = ExchangeProgress { used: 0, commands: 0, paused: false };
         while progress.used < input.len() && !self.session.is_over {
-            let is_full = out.len() >= RESP_ANSWER_BYTES_MAX || batch.waiting.len() >= RESP_WAITING_MAX;
+            let is_full = out.len() >= RESP_REPLIES_BYTES_MAX || batch.waiting.len() >= RESP_WAITING_MAX;
             if progress.commands == most || is_full {
                 progress.paused = true;
                 break;
@@ -126,7 +126,7 @@ fn reply<'o>(session: &Session, out: &'o mut Vec<u8>) -> ReplyWriter<'o> {
 }
 
 impl<'n> Batch<'n, '_> {
-    /// Answers with what is waited for, in its turn.
+    /// Adds a reply that waits for the store. Replies are sent in the order of their commands.
     pub(super) fn wait<T: Send + 'n>(
         &mut self,
         later: Later<'n, T>,

@@ -1,15 +1,16 @@
-//! The listener for Redis clients.
+//! The listener for Redis clients, which speaks RESP2 and RESP3.
 //!
 //! ```text
-//! bytes ─ decode ─→ CommandArgs ─ table ─→ session, housekeeping │ throttle, check ─ reply ─→ bytes
+//! bytes ─ decode ─→ CommandArgs ─ command table ─→ Session, throttle, check, … ─ ReplyWriter ─→ bytes
 //! ```
 //!
-//! `connection.rs` reads and writes; everything behind it is a plain function of the bytes.
+//! `connection` reads from and writes to the socket. `exchange` answers all commands of one read, without IO.
+//! `session` is the state of a client, `commands` the table of commands, `protocol` the encoding.
 
 mod commands;
 mod connection;
 mod exchange;
-mod later;
+mod pending;
 mod protocol;
 mod session;
 

@@ -1,4 +1,4 @@
-//! Who a client is: its version of the protocol, its name, whether it has given the password.
+//! The state of a client, and the commands that change it: protocol version, name and authentication.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -14,12 +14,12 @@ use crate::bounds::RESP_AUTH_ATTEMPTS_MAX;
 use crate::node::Node;
 use crate::settings::Listener;
 
-/// The one user there is.
+/// The only user.
 const USER: &[u8] = b"default";
-/// Features of clients depend on the version of the server that they think they talk to.
+/// The Redis version reported to clients, some of which choose features by it.
 pub(super) const REDIS_VERSION: &str = "7.0.0";
 
-/// What is known of a client.
+/// The state of a client.
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) id: u64,
@@ -43,12 +43,12 @@ impl Session {
         }
     }
 
-    /// Answers one command. One without a name has no answer.
+    /// Answers one command. An empty command gets no reply.
     pub(super) fn answer(&mut self, batch: &mut Batch<'_, '_>, args: CommandArgs<'_>, out: &mut Vec<u8>) {
         let Some(name) = args.get(0) else { return };
         let mut reply = ReplyWriter { out, version: self.version };
         let Some(command) = CommandSpec::named(name) else {
-            return self.unknown(batch.node, args, &mut reply);
+            return self.unknown_command(batch.node, args, &mut reply);
         };
         if !self.has_access && !command.before_auth {
             return reply.error(format_args!("NOAUTH Authentication required."));
@@ -82,9 +82,9 @@ impl Session {
         }
     }
 
-    fn unknown(&mut self, node: &Node, args: CommandArgs<'_>, reply: &mut ReplyWriter<'_>) {
+    fn unknown_command(&mut self, node: &Node, args: CommandArgs<'_>, reply: &mut ReplyWriter<'_>) {
         let name = args.get(0).unwrap_or_default();
-        // A browser can be made to send requests here; its body must not be taken for commands.
+        // A web page can make a browser send an HTTP request here. Its body must not be read as commands.
         if name.eq_ignore_ascii_case(b"POST") || name.eq_ignore_ascii_case(b"Host:") {
             self.is_over = true;
             node.metrics().protocol_error(Listener::Resp);
@@ -109,29 +109,29 @@ impl Session {
         self.has_access = password(node).is_none();
     }
 
-    /// `HELLO [version [AUTH user password] [SETNAME name]]`: all of it is done or nothing.
+    /// `HELLO [version [AUTH user password] [SETNAME name]]`: all options are applied, or none.
     fn hello(&mut self, node: &Node, args: CommandArgs<'_>, reply: &mut ReplyWriter<'_>) {
         let version = match args.get(1).map(number::integer) {
             None => self.version,
             Some(Ok(2)) => RespVersion::Two,
             Some(Ok(3)) => RespVersion::Three,
             Some(Ok(_)) => {
-                return reply.error(format_args!("NOPROTO unsupported protocol version: 2 and 3 are"));
+                return reply.error(format_args!("NOPROTO unsupported protocol version: use 2 or 3"));
             }
             Some(Err(_)) => {
                 return reply.error(format_args!("ERR Protocol version is not an integer or out of range"));
             }
         };
-        let (mut credentials, mut name, mut place) = (None, None, 2);
-        while let Some(option) = args.get(place) {
-            match (args.get(place + 1), args.get(place + 2)) {
+        let (mut credentials, mut name, mut index) = (None, None, 2);
+        while let Some(option) = args.get(index) {
+            match (args.get(index + 1), args.get(index + 2)) {
                 (Some(user), Some(given)) if option.eq_ignore_ascii_case(b"AUTH") => {
                     credentials = Some((user, given));
-                    place += 3;
+                    index += 3;
                 }
                 (Some(given), _) if option.eq_ignore_ascii_case(b"SETNAME") => {
                     name = Some(given);
-                    place += 2;
+                    index += 2;
                 }
                 _ => {
                     return reply
@@ -151,7 +151,7 @@ impl Session {
         }
         if !self.has_access {
             return reply.error(format_args!(
-                "NOAUTH Authentication required: say HELLO {} AUTH default <password>",
+                "NOAUTH Authentication required: send HELLO {} AUTH default <password>",
                 version as u8
             ));
         }
@@ -192,13 +192,13 @@ impl Session {
         }
     }
 
-    /// Is it the right one? If not, says so, and after too many of them ends the connection.
+    /// Checks a password. A wrong one gets an error, and too many of them close the connection.
     fn try_password(&mut self, node: &Node, user: &[u8], given: &[u8], reply: &mut ReplyWriter<'_>) -> bool {
         let Some(password) = password(node) else {
-            reply.error(format_args!("ERR AUTH is not needed: no password is set"));
+            reply.error(format_args!("ERR AUTH failed: the server has no password set"));
             return false;
         };
-        // The password is compared whoever asks, so that the time tells nothing.
+        // The password is compared even for a wrong user, so that the time reveals nothing.
         let is_right = given.ct_eq(password) & user.ct_eq(USER);
         if bool::from(is_right) {
             self.has_access = true;
@@ -209,7 +209,7 @@ impl Session {
             self.is_over = true;
             reply.error(format_args!("WRONGPASS too many wrong passwords; the connection is closed"));
         } else {
-            reply.error(format_args!("WRONGPASS invalid username-password pair; the user is 'default'"));
+            reply.error(format_args!("WRONGPASS invalid username-password pair; the username is 'default'"));
         }
         false
     }
@@ -219,22 +219,22 @@ fn password(node: &Node) -> Option<&[u8]> {
     node.settings().resp_password.as_deref().map(str::as_bytes)
 }
 
-/// There is one database, the first.
+/// `SELECT`: there is only database 0.
 fn select(args: CommandArgs<'_>, reply: &mut ReplyWriter<'_>) {
     match args.get(1).map(number::integer) {
         Some(Ok(0)) => reply.word("OK"),
-        Some(Ok(_)) => reply.error(format_args!("ERR DB index is out of range: there is only 0")),
+        Some(Ok(_)) => reply.error(format_args!("ERR DB index is out of range: the only database is 0")),
         _ => reply.error(format_args!("ERR invalid DB index: not an integer")),
     }
 }
 
-/// Some clients ask; there is nothing that a Redis client could set.
+/// `CONFIG GET` returns nothing: some clients send it, but no setting can be read or changed by Redis clients.
 fn config(args: CommandArgs<'_>, reply: &mut ReplyWriter<'_>) {
     match args.get(1) {
         Some(verb) if verb.eq_ignore_ascii_case(b"GET") && args.len() > 2 => reply.map(0),
         verb => {
             let verb = EscapedBytes(verb.unwrap_or_default());
-            reply.error(format_args!("ERR unknown subcommand '{verb}': CONFIG GET <name> is all there is"));
+            reply.error(format_args!("ERR unknown subcommand '{verb}': the only one is CONFIG GET <name>"));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What is printed at the start: what runs where, and two commands to try.
+//! The banner printed at startup: the policy, the addresses of the listeners, and two commands to try.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -10,22 +10,22 @@ use crate::commands::request_pairs::request_json;
 use crate::commands::terminal::report::count;
 use crate::settings::{Listener, Settings};
 
-/// What is printed at the start.
+/// The banner printed at startup.
 #[derive(Debug)]
 pub(crate) struct Banner {
     policy: String,
-    /// Which store nodes share.
+    /// The mode and address of the shared store.
     store: Option<String>,
     addresses: [Option<SocketAddr>; 4],
     tls: Option<String>,
     with_password: bool,
-    /// `name=value` that some limit applies to.
+    /// Fields and values of a request that some limit applies to.
     sample: Vec<(String, String)>,
     notes: Vec<String>,
 }
 
 impl Banner {
-    /// Of a server that is about to serve these rules.
+    /// The banner of a server with these rules and listeners.
     pub(crate) fn new(
         settings: &Settings,
         rules: &RuleSet,
@@ -36,7 +36,7 @@ impl Banner {
         bound.iter().for_each(|bound| addresses[bound.listener as usize] = Some(bound.address));
         let name = match &settings.policy {
             Some(file) => file.display().to_string(),
-            None => "quick start (embedded; --policy FILE takes yours)".to_owned(),
+            None => "quick start (embedded; use your own with --policy FILE)".to_owned(),
         };
         let tenants = match rules.tenants().nodes().len() {
             0 => String::new(),
@@ -69,7 +69,7 @@ impl Banner {
         }
     }
 
-    /// At most two commands that work as they stand.
+    /// At most two commands that work when copied.
     fn commands(&self) -> Vec<String> {
         let mut commands = Vec::new();
         if let Some(address) = self.address(Listener::Http) {
@@ -114,8 +114,8 @@ impl fmt::Display for Banner {
             writeln!(f, "  store  {store}")?;
         }
         for listener in Listener::ALL {
-            let told = self.address(listener).map(|address| self.url(listener, address));
-            writeln!(f, "  {:<6} {}", listener.name(), told.as_deref().unwrap_or("off"))?;
+            let url = self.address(listener).map(|address| self.url(listener, address));
+            writeln!(f, "  {:<6} {}", listener.name(), url.as_deref().unwrap_or("off"))?;
         }
         for note in &self.notes {
             writeln!(f, "  note   {note}")?;
@@ -136,18 +136,18 @@ fn notes(settings: &Settings, addresses: [Option<SocketAddr>; 4], kill_switch: b
     };
     if others_reach(Listener::Http) && settings.http_token.is_none() {
         notes.push(
-            "/v1/refund and /v1/throttle are off: other machines reach http, and there is no auth.http_token"
+            "/v1/refund and /v1/throttle are off: other machines can connect to http, and auth.http_token is not set"
                 .to_owned(),
         );
     }
     if others_reach(Listener::Grpc) {
         notes.push(
-            "other machines reach grpc: only trusted_proxies name clients, bring limits along or give back"
+            "other machines can connect to grpc: only trusted_proxies may name clients, send limits or refund tokens"
                 .to_owned(),
         );
     }
     if settings.nodes > 1 {
-        notes.push(format!("every limit is divided by {} nodes", settings.nodes));
+        notes.push(format!("every limit is divided among {} nodes", settings.nodes));
     }
     if kill_switch {
         notes.push("TIDEGATE_KILL_SWITCH=allow: every request is admitted".to_owned());
@@ -155,7 +155,7 @@ fn notes(settings: &Settings, addresses: [Option<SocketAddr>; 4], kill_switch: b
     notes
 }
 
-/// An address that can be connected to from here.
+/// An address that this machine can connect to.
 fn reachable(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
@@ -165,7 +165,7 @@ fn reachable(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, address.port())
 }
 
-/// What a request has to say for the first limit to have its key.
+/// The fields of a request that form the key of the first limit with a key.
 fn sample(rules: &RuleSet) -> Vec<(String, String)> {
     let key = rules.limits().iter().map(|rule| &rule.key).find(|key| !key.is_empty());
     let Some(key) = key else { return vec![("user".to_owned(), "42".to_owned())] };
@@ -203,15 +203,15 @@ mod tests {
     #[test]
     fn it_tells_what_runs_where_and_what_to_try() {
         let listen = [Some("127.0.0.1:8080"), Some("127.0.0.1:8081"), Some("127.0.0.1:6380"), None];
-        let told = banner(|_| {}, listen, QUICK_START);
+        let printed = banner(|_| {}, listen, QUICK_START);
         let version = env!("CARGO_PKG_VERSION");
         let wanted = format!(
-            "tidegate {version}\n\n  policy quick start (embedded; --policy FILE takes yours), 1 limit\n  \
+            "tidegate {version}\n\n  policy quick start (embedded; use your own with --policy FILE), 1 limit\n  \
              http   http://127.0.0.1:8080\n  grpc   127.0.0.1:8081\n  resp   redis://127.0.0.1:6380\n  \
              admin  off\n\nTry:\n  curl -s http://127.0.0.1:8080/v1/check -d '{{\"user\":\"42\"}}'\n  \
              redis-cli -p 6380 CL.THROTTLE user123 15 30 60\n\n"
         );
-        assert_eq!(told, wanted);
+        assert_eq!(printed, wanted);
     }
 
     #[test]
@@ -226,31 +226,32 @@ mod tests {
             shared.url = "redis://me:s3cret@10.0.0.9:6379".to_owned();
             settings.shared = Some(shared);
         };
-        let told = banner(change, [Some("0.0.0.0:443"), Some("0.0.0.0:1"), None, None], policy);
+        let printed = banner(change, [Some("0.0.0.0:443"), Some("0.0.0.0:1"), None, None], policy);
         for part in [
             "policy p.yaml, 1 limit\n  store  strict on redis://10.0.0.9:6379\n",
             "http   https://0.0.0.0:443\n",
             "note   /v1/refund and /v1/throttle are off",
-            "note   other machines reach grpc: only trusted_proxies",
-            "note   every limit is divided by 3 nodes",
+            "note   other machines can connect to grpc: only trusted_proxies",
+            "note   every limit is divided among 3 nodes",
             "curl -s --cacert server.pem https://127.0.0.1:443/v1/check -d '{",
             "tidegate check --server https://127.0.0.1:443 --ca server.pem tenant=42 header:x-api-key=42 path=/\n",
         ] {
-            assert!(told.contains(part), "{part}\nin\n{told}");
+            assert!(printed.contains(part), "{part}\nin\n{printed}");
         }
     }
 
     #[test]
     fn whatever_is_on_can_be_tried() {
-        let told = banner(|_| {}, [None, None, None, Some("[::]:9090")], QUICK_START);
-        assert!(told.ends_with("Try:\n  curl -s http://[::1]:9090/readyz\n\n"), "{told}");
-        let told = banner(
+        let printed = banner(|_| {}, [None, None, None, Some("[::]:9090")], QUICK_START);
+        assert!(printed.ends_with("Try:\n  curl -s http://[::1]:9090/readyz\n\n"), "{printed}");
+        let printed = banner(
             |settings| settings.resp_password = Some("s3cret".into()),
             [None, None, Some("10.0.0.1:1"), None],
             QUICK_START,
         );
         assert!(
-            told.contains("redis-cli -h 10.0.0.1 -p 1 --askpass CL.THROTTLE") && !told.contains("s3cret")
+            printed.contains("redis-cli -h 10.0.0.1 -p 1 --askpass CL.THROTTLE")
+                && !printed.contains("s3cret")
         );
     }
 }

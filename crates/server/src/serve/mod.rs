@@ -1,4 +1,7 @@
-//! Running: listeners, threads that answer, and how it all ends.
+//! Runs the server: listeners, worker threads, reloading and shutdown.
+//!
+//! [`listen`] binds the sockets, accepts connections and gives each to a worker thread, which runs the protocol's
+//! `serve` function. [`backlog`] bounds the responses that clients have not read. [`reload`] reads changed files again.
 
 mod backlog;
 mod banner;
@@ -18,32 +21,32 @@ use crate::bounds::{DRAIN_NOTICE, DRAIN_TIMEOUT, STORE_LEAVE_MAX};
 use crate::node::Node;
 use crate::node::lifecycle::Phase;
 use crate::settings::Listener;
-pub(crate) use backlog::outbox::{CountedBytes, Outbox, OutboxFull};
+pub(crate) use backlog::response_backlog::{BacklogFull, CountedBytes, ResponseBacklog};
 pub(crate) use backlog::unsent::UnsentBytes;
 pub(crate) use banner::Banner;
 use listen::accept::Acceptor;
 pub(crate) use listen::bind::{BoundListener, bind};
 use listen::connections::Connections;
-pub(crate) use listen::files_max::connections_max;
+pub(crate) use listen::open_files::connections_max;
 pub(crate) use listen::tls::Tls;
 use listen::workers::Workers;
 
-/// Who is at the other end of a connection, and how it came.
+/// The client of a connection, and how it connected.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Peer {
-    /// Its address; v4-mapped ones are folded.
+    /// Its address; an IPv4-mapped IPv6 address is stored as IPv4.
     pub(crate) address: IpAddr,
-    /// Did it come to a listener that only this machine reaches?
+    /// Is the listener bound to loopback, so that only this machine reaches it?
     pub(crate) on_loopback: bool,
     /// Did the TLS handshake agree on HTTP/2? `None` without TLS.
     pub(crate) alpn_http2: Option<bool>,
 }
 
-/// Serves on listeners that are open until told to stop, and then until connections have ended.
-/// `announce` is called when nothing can fail any more.
+/// Serves on bound listeners until SIGTERM or SIGINT, then drains connections. `announce` is called when all listeners
+/// accept and nothing at startup can fail any more.
 ///
 /// # Errors
-/// When threads cannot be started, or when it was told to stop twice.
+/// If threads cannot be started, a listener fails, or a second signal arrives while draining.
 pub(crate) async fn run(
     node: Arc<Node>,
     bound: Vec<BoundListener>,
@@ -53,45 +56,45 @@ pub(crate) async fn run(
     let mut stop = Stop::new()?;
     let connections = Connections::new(connections_max());
     let workers = Workers::start(node.settings().workers)?;
-    let door = Acceptor::new(Arc::clone(&node), workers, Arc::clone(&connections), tls);
+    let acceptor = Acceptor::new(Arc::clone(&node), workers, Arc::clone(&connections), tls);
     let mut accepting = JoinSet::new();
     let mut deciding: Vec<AbortHandle> = Vec::new();
     let (admin, decisions): (Vec<BoundListener>, Vec<BoundListener>) =
         bound.into_iter().partition(|bound| bound.listener == Listener::Admin);
-    admin.into_iter().for_each(|bound| _ = accepting.spawn(door.clone().accept(bound)));
-    // Whoever asks the first question is to be answered by the shared store, if it is there.
+    admin.into_iter().for_each(|bound| _ = accepting.spawn(acceptor.clone().accept(bound)));
+    // Wait for the first attempt to connect to the shared store, so that the first request can already use it.
     if let Some(store_thread) = &node.store_thread() {
         store_thread.first_attempt_done().await;
     }
-    deciding.extend(decisions.into_iter().map(|bound| accepting.spawn(door.clone().accept(bound))));
+    deciding.extend(decisions.into_iter().map(|bound| accepting.spawn(acceptor.clone().accept(bound))));
     node.lifecycle().enter(Phase::Serving);
     announce();
     tokio::select! {
-        () = stop.asked() => {}
-        error = ended(&mut accepting) => {
-            tracing::error!(%error, "a listener has ended, and the server with it");
+        () = stop.received() => {}
+        error = listener_failed(&mut accepting) => {
+            tracing::error!(%error, "a listener has failed; the server stops");
             return Err(error);
         }
     }
-    tracing::info!(connections = connections.deciding(), "told to stop; draining");
+    tracing::info!(connections = connections.deciding(), "stop signal received; draining connections");
     tokio::select! {
         () = drain(&node, &connections, accepting, &deciding) => Ok(()),
-        () = stop.asked() => Err(io::Error::other("told to stop twice: connections were cut off")),
+        () = stop.received() => Err(io::Error::other("second stop signal: open connections were closed")),
     }
 }
 
-/// Resolves when a listener takes no more connections in, which it should do for ever: with why.
-async fn ended(accepting: &mut JoinSet<io::Result<()>>) -> io::Error {
+/// Resolves with the error when a listener stops accepting, which it never should.
+async fn listener_failed(accepting: &mut JoinSet<io::Result<()>>) -> io::Error {
     match accepting.join_next().await {
         Some(Ok(Err(error))) => error,
         Some(Err(panic)) => io::Error::other(panic),
         Some(Ok(Ok(()))) => io::Error::other("a listener has stopped accepting"),
-        // There is none: nothing can end.
+        // There are no listeners, so none can fail.
         None => std::future::pending().await,
     }
 }
 
-/// Lets load balancers notice, then stops accepting and waits for connections to end.
+/// Gives load balancers time to notice, then stops accepting and waits for connections to end.
 async fn drain(
     node: &Node,
     connections: &Connections,
@@ -102,7 +105,7 @@ async fn drain(
     sleep(DRAIN_NOTICE).await;
     deciding.iter().for_each(AbortHandle::abort);
     while !deciding.iter().all(AbortHandle::is_finished) {
-        // It was aborted: that is how it ends.
+        // The result is an abort, as intended.
         let _ended = accepting.join_next().await;
     }
     node.lifecycle().close();
@@ -113,12 +116,12 @@ async fn drain(
     match ended {
         Ok(()) => tracing::info!("stopped"),
         Err(_) => {
-            tracing::warn!(connections = connections.deciding(), "stopped; some connections had not ended")
+            tracing::warn!(connections = connections.deciding(), "stopped; some connections were still open")
         }
     }
 }
 
-/// The signals to stop.
+/// The signals that stop the server.
 struct Stop {
     terminate: Signal,
     interrupt: Signal,
@@ -129,7 +132,7 @@ impl Stop {
         Ok(Stop { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
     }
 
-    async fn asked(&mut self) {
+    async fn received(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
@@ -144,14 +147,14 @@ mod tests {
     #[tokio::test]
     async fn a_listener_that_ends_is_noticed() {
         let mut accepting = JoinSet::new();
-        let waiting = timeout(std::time::Duration::ZERO, ended(&mut accepting)).await;
+        let waiting = timeout(std::time::Duration::ZERO, listener_failed(&mut accepting)).await;
         assert!(waiting.is_err(), "where none is, none ends");
         accepting.spawn(std::future::pending());
         accepting.spawn(async { Err(io::Error::from(io::ErrorKind::InvalidInput)) });
-        assert_eq!(ended(&mut accepting).await.kind(), io::ErrorKind::InvalidInput);
+        assert_eq!(listener_failed(&mut accepting).await.kind(), io::ErrorKind::InvalidInput);
         accepting.spawn(async { panic!("on purpose") });
-        assert!(ended(&mut accepting).await.to_string().contains("on purpose"));
-        let waiting = timeout(std::time::Duration::ZERO, ended(&mut accepting)).await;
+        assert!(listener_failed(&mut accepting).await.to_string().contains("on purpose"));
+        let waiting = timeout(std::time::Duration::ZERO, listener_failed(&mut accepting)).await;
         assert!(waiting.is_err(), "the one that is left goes on");
     }
 }

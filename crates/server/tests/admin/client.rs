@@ -1,4 +1,4 @@
-//! A plain HTTP client that hides nothing.
+//! A plain HTTP client that shows the whole response.
 
 use std::net::SocketAddr;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// What came back.
+/// A response.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
@@ -46,7 +46,7 @@ pub(crate) async fn raw(address: SocketAddr, request: &str) -> String {
     let mut stream = TcpStream::connect(address).await.expect("it listens");
     stream.write_all(request.as_bytes()).await.expect("it reads");
     let mut reply = Vec::new();
-    // A connection that is reset has said what it had to say.
+    // A reset after the response is fine.
     _ = stream.read_to_end(&mut reply).await;
     String::from_utf8(reply).expect("it is text")
 }

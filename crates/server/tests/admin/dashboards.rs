@@ -1,4 +1,4 @@
-//! What the documentation gives to Grafana and Prometheus asks for metrics that exist.
+//! The Grafana dashboards and Prometheus rules in the documentation use only metrics that exist.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,7 +10,7 @@ fn docs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs")
 }
 
-/// The words in a text that look like metrics of ours.
+/// The words in a text that look like names of our metrics.
 fn metrics_in(text: &str) -> BTreeSet<&str> {
     let words = text.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
     words.filter(|word| word.starts_with("tidegate_") || word.starts_with("process_")).collect()
@@ -25,7 +25,7 @@ fn exists(name: &str) -> bool {
     })
 }
 
-/// Metrics that are asked for and do not exist.
+/// Metrics that are used and do not exist.
 fn missing(text: &str) -> Vec<&str> {
     metrics_in(text).into_iter().filter(|name| !exists(name)).collect()
 }

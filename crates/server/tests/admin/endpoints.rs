@@ -1,4 +1,4 @@
-//! Health, readiness, hot keys, and what is refused.
+//! Health, readiness, hot keys, and refused requests.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -233,7 +233,7 @@ async fn idle_connections_end_when_the_server_does() {
     assert_eq!(&answer, b"HTTP/1.1 200");
     node.lifecycle().enter(Phase::Draining);
     node.lifecycle().close();
-    // Much less than it would take to be closed for silence.
+    // Much less than the idle timeout.
     let ended = tokio::time::timeout(Duration::from_secs(2), answering).await;
     ended.expect("it ends at once").expect("without a panic");
 }

@@ -1,4 +1,4 @@
-//! A strict reader of the Prometheus text format: whatever is not as it should be is a panic.
+//! A strict parser of the Prometheus text format, which panics on anything invalid.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -12,7 +12,7 @@ pub(crate) struct HeaderFamily {
     pub(crate) samples: HashMap<String, Vec<Sample>>,
 }
 
-/// A page, read.
+/// A parsed page.
 #[derive(Debug)]
 pub(crate) struct Page(pub(crate) HashMap<String, HeaderFamily>);
 
@@ -31,7 +31,7 @@ impl Page {
         found.unwrap_or_else(|| panic!("no sample {name} {labels:?}"))
     }
 
-    /// Reads a page.
+    /// Parses a page.
     pub(crate) fn parse(text: &str) -> Page {
         assert!(text.ends_with('\n'), "the last line must end");
         let mut families: HashMap<String, HeaderFamily> = HashMap::new();
@@ -92,7 +92,7 @@ fn sample(line: &str) -> (&str, BTreeMap<String, String>, f64) {
     (name, labels, value.parse().unwrap_or_else(|error| panic!("{error}: {line:?}")))
 }
 
-/// The text up to the closing quote, unescaped, and what is after it.
+/// The text up to the closing quote, unescaped, and what follows it.
 fn quoted(text: &str) -> (String, &str) {
     let (mut value, mut letters) = (String::new(), text.char_indices());
     while let Some((at, letter)) = letters.next() {
@@ -113,7 +113,7 @@ fn is_name(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
 }
 
-/// Buckets grow, end with `+Inf`, and agree with the count.
+/// Checks that the buckets of a histogram grow, end with `+Inf`, and agree with the count.
 fn check_histogram(name: &str, family: &HeaderFamily) {
     let mut series: HashMap<BTreeMap<String, String>, Vec<(f64, f64)>> = HashMap::new();
     for (labels, value) in family.samples.get("_bucket").into_iter().flatten() {

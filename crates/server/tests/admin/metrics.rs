@@ -1,4 +1,4 @@
-//! What is counted is what happened, and it is said so that anybody can read it.
+//! The metrics count what happened, in valid Prometheus format.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The admin listener on real sockets, what metrics look like, and where traces go.
+//! The admin listener on real sockets, the metrics page, and traces.
 
 mod client;
 mod dashboards;
@@ -42,12 +42,12 @@ fn node(policy: &str, settings: Settings) -> Node {
     node
 }
 
-/// Answers as the admin listener of a node on loopback; callers come from loopback.
+/// Serves the admin listener of a node to clients on loopback.
 async fn listen(node: &Arc<Node>) -> SocketAddr {
     listen_as(node, AdminClient { address: IpAddr::V4(Ipv4Addr::LOCALHOST), on_loopback: true }).await
 }
 
-/// The same for callers that come from elsewhere.
+/// The same, for clients with another address.
 async fn listen_as(node: &Arc<Node>, caller: AdminClient) -> SocketAddr {
     let listener = tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a free port");
     let (address, node) = (listener.local_addr().expect("it is bound"), Arc::clone(node));

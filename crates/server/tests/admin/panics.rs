@@ -1,4 +1,4 @@
-//! Faults of the server. This changes what the process does about panics, so it is put back.
+//! Panics of the server. The test replaces the panic hook of the process, and restores it.
 
 use std::sync::Arc;
 

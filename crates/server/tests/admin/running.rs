@@ -1,4 +1,4 @@
-//! The admin listener of the program itself.
+//! The admin listener of the real binary.
 
 use super::client::get;
 use super::exposition::Page;

@@ -1,4 +1,4 @@
-//! Spans reach a collector that speaks OTLP, and hold what they should.
+//! Spans reach an OTLP collector, with the right attributes.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -21,7 +21,7 @@ use super::{POLICY, node};
 const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 const UNSAMPLED: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00";
 
-/// A collector: gRPC by hand, so that nothing of the sender's own library judges what it sends.
+/// A collector that parses gRPC by hand, so that the test does not rely on the sender's own library.
 async fn collector() -> (SocketAddr, mpsc::UnboundedReceiver<ExportTraceServiceRequest>) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a free port");
     let address = listener.local_addr().expect("it is bound");
@@ -60,7 +60,7 @@ async fn collect(stream: TcpStream, to: mpsc::UnboundedSender<ExportTraceService
                 (http::HeaderName::from_static(name), http::HeaderValue::from_static(value))
             });
             stream.send_trailers(status.into_iter().collect()).expect("it listens");
-            // The test may have seen enough.
+            // The receiver is gone if the test has ended.
             _ = to.send(spans);
         });
     }
@@ -83,14 +83,14 @@ fn text(text: &str) -> Option<Value> {
     Some(Value::StringValue(text.to_owned()))
 }
 
-/// A node whose spans go there.
+/// A node that sends its spans to this collector.
 fn traced(endpoint: &str) -> Node {
     let mut node = node(POLICY, Settings::default());
     node.set_traces(Traces::to(endpoint).expect("the endpoint is one"));
     node
 }
 
-/// Ends on a thread that may block.
+/// Shuts down on a blocking thread.
 async fn shut_down(node: Node) -> Node {
     tokio::task::spawn_blocking(move || {
         node.traces().shutdown();

@@ -124,7 +124,7 @@ async fn the_upstream_is_told_of_degraded_requests_and_of_no_others() {
 async fn a_queue_is_waited_in_and_has_its_ends() {
     let server = Server::start(POLICY);
     let mut client = server.connect().await;
-    // Twenty a second: the second of them waits a twentieth.
+    // The rate is twenty a second, so the second request waits a twentieth of a second.
     for _ in 0..3 {
         assert!(is_admitted(&mut client, asking("GET", "/line", &[])).await);
     }
@@ -132,7 +132,7 @@ async fn a_queue_is_waited_in_and_has_its_ends() {
     let long = framed(&asking("GET", "/long", &[]));
     let ended = client.call(AUTHZ, &[("grpc-timeout", "50m")], long.clone()).await;
     assert_eq!(ended.status(), "4", "the client's own deadline");
-    // One that waits has the only place; when it goes away, the place is free.
+    // A waiting call has the only slot of the queue; cancelling it frees the slot.
     let (waiting, mut stream) = client.open(AUTHZ, &[]).await;
     stream.send_data(long.clone(), true).expect("it is open");
     let full = ask(&mut client, asking("GET", "/long", &[])).await;

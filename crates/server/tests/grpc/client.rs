@@ -49,7 +49,7 @@ pub(crate) struct Client {
 pub(crate) struct Ended {
     pub(crate) http: u16,
     pub(crate) messages: BytesMut,
-    /// The trailers, or the headers that stand for them.
+    /// The trailers, or the headers of a trailers-only response.
     pub(crate) trailers: HeaderMap,
 }
 
@@ -64,22 +64,22 @@ impl Ended {
 }
 
 impl Client {
-    /// A call with one message, answered by one.
+    /// A unary call.
     pub(crate) async fn ask<A: Message, B: Message + Default>(&mut self, path: &str, message: &A) -> B {
         let ended = self.call(path, &[], framed(message)).await;
         assert_eq!((ended.http, ended.status()), (200, "0"), "{}", ended.message());
         B::decode(&ended.messages[5..]).expect("it can be read")
     }
 
-    /// A call with any body and more headers.
+    /// A call with this body and additional headers.
     pub(crate) async fn call(&mut self, path: &str, headers: &[(&str, &str)], body: Bytes) -> Ended {
         let (response, mut stream) = self.open(path, headers).await;
-        // A server that has refused already takes no body.
+        // A server that has refused the call already may not accept the body.
         _ = stream.send_data(body, true);
         finish(response).await
     }
 
-    /// A call whose body is yet to come.
+    /// A call whose body is sent later.
     pub(crate) async fn open(
         &mut self,
         path: &str,

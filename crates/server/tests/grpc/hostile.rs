@@ -1,4 +1,4 @@
-//! What a client can do wrong, by accident or on purpose.
+//! Calls that are wrong, by accident or on purpose.
 
 use bytes::Bytes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -20,7 +20,7 @@ async fn what_is_no_call_is_refused() {
     let mut client = server.connect().await;
     let body = Bytes::from_static(b"\0\0\0\0\0");
     let unknown = client.call("/nowhere.Service/Method", &[], body.clone()).await;
-    assert_eq!((unknown.status(), unknown.message()), ("12", "there is no method /nowhere.Service/Method"));
+    assert_eq!((unknown.status(), unknown.message()), ("12", "unknown method /nowhere.Service/Method"));
     let json = client.call(RLS, &[("content-type", "application/json")], body.clone()).await;
     assert_eq!((json.http, json.status()), (415, "none"));
     for compressed in [
@@ -51,7 +51,7 @@ async fn a_message_that_is_too_large_is_refused() {
     let server = Server::start(POLICY);
     let mut client = server.connect().await;
     let said = client.call(RLS, &[], Bytes::from_static(b"\0\0\x01\0\x01")).await;
-    assert_eq!((said.status(), said.message()), ("8", "a message may have 65536 bytes"));
+    assert_eq!((said.status(), said.message()), ("8", "the message is larger than 65536 bytes"));
     let (response, mut stream) = client.open(RLS, &[]).await;
     stream.send_data(vec![0; 100_000].into(), false).expect("open");
     let sent = finish(response).await;
@@ -73,7 +73,7 @@ async fn a_message_may_come_in_pieces() {
         tokio::task::yield_now().await;
     }
     stream.send_data(Bytes::new(), true).expect("open");
-    assert_eq!(finish(response).await.message(), "there is no service else");
+    assert_eq!(finish(response).await.message(), "unknown service else");
 }
 
 #[tokio::test]
@@ -82,7 +82,7 @@ async fn who_does_not_speak_http2_is_hung_up_on() {
     let mut socket = TcpStream::connect(server.address).await.expect("it listens");
     socket.write_all(b"GET / HTTP/1.1\r\nHost: tidegate\r\n\r\n").await.expect("it can be sent");
     let mut said = Vec::new();
-    // It may be a reset, which is an end too.
+    // The connection may end by a reset.
     _ = socket.read_to_end(&mut said).await;
     assert!(!said.starts_with(b"HTTP/1.1 2"));
     is_well(&mut server.connect().await).await;
@@ -92,7 +92,7 @@ async fn who_does_not_speak_http2_is_hung_up_on() {
 async fn many_calls_at_once_are_all_answered() {
     let server = Server::start(POLICY);
     let mut client = server.connect().await;
-    // Who has been answered knows how many calls it may make at once.
+    // After the first response the client knows the server's limit of concurrent streams.
     is_well(&mut client).await;
     let mut calls = tokio::task::JoinSet::new();
     for _ in 0..1_000 {

@@ -302,8 +302,14 @@ async fn what_makes_no_sense_is_an_error_that_says_so() {
             "domain must not be empty",
         ),
         (asking(&[]), "descriptors must not be empty"),
-        (asking(&vec![descriptor(&[("a", "b")]); 33]), "a request may have 32 descriptors; this one has 33"),
-        (asking(&[descriptor(&[("a", "b"); 17])]), "a descriptor may have 16 entries; descriptors[0] has 17"),
+        (
+            asking(&vec![descriptor(&[("a", "b")]); 33]),
+            "a request may have at most 32 descriptors; this one has 33",
+        ),
+        (
+            asking(&[descriptor(&[("a", "b"); 17])]),
+            "a descriptor may have at most 16 entries; descriptors[0] has 17",
+        ),
         (
             asking(&[RateLimitDescriptor { limit: Some(unit), ..descriptor(&[]) }]),
             "descriptors[0].limit.unit must be SECOND, MINUTE, HOUR, DAY, WEEK, MONTH or YEAR",

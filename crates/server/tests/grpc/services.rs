@@ -44,7 +44,7 @@ async fn health_can_be_watched() {
     }
 }
 
-/// What reflection says to several questions in one stream.
+/// The responses of reflection to several requests in one stream.
 async fn reflect(version: &str, questions: &[MessageRequest]) -> Vec<MessageResponse> {
     let server = Server::start(POLICY);
     let mut client = server.connect().await;

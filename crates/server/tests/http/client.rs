@@ -1,4 +1,4 @@
-//! A client that sends exactly what it is told.
+//! A client that sends exactly the bytes it is given.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-/// A server that hangs fails a test; it does not hang it.
+/// A timeout, so that a server that hangs fails the test instead of hanging it.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// One connection.
 pub(crate) struct Client(TcpStream);
 
-/// One answer.
+/// One response.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -48,7 +48,7 @@ impl Client {
         self.0.write_all(bytes.as_ref()).expect("the connection is open");
     }
 
-    /// Sends what the server may not want to read to the end.
+    /// Sends bytes that the server may not read to the end.
     pub(crate) fn try_send(&mut self, bytes: impl AsRef<[u8]>) {
         _ = self.0.write_all(bytes.as_ref());
     }
@@ -110,10 +110,10 @@ impl Client {
         (length > 0).then_some(chunk)
     }
 
-    /// Whatever else comes until the server closes.
+    /// Everything that arrives until the server closes.
     pub(crate) fn rest(&mut self) -> String {
         let mut rest = Vec::new();
-        // A connection that is closed with something unread is reset.
+        // A connection that is closed with unread input is reset.
         _ = self.0.read_to_end(&mut rest);
         String::from_utf8_lossy(&rest).into_owned()
     }

@@ -133,7 +133,7 @@ fn forward_auth_passes_or_refuses() {
     assert_eq!((second.status, second.header("x-ratelimit-degraded")), (204, Some("slow")));
 }
 
-/// However an address is spelt, in a body, by a proxy or in the policy, it is one.
+/// IPv4 addresses and their IPv4-mapped IPv6 forms are the same address, in a body, from a proxy and in the policy.
 #[test]
 fn a_mapped_address_is_the_address_it_maps() {
     let server = Server::start();
@@ -155,7 +155,7 @@ fn a_mapped_address_is_the_address_it_maps() {
         let answer = client.post("/v1/check", format!(r#"{{"ip":"{ip}"}}"#));
         assert_eq!((answer.status, &answer.json()["reason"]), (429, &json!("blocked")), "{ip}");
     }
-    // On a listener for both, IPv4 clients have mapped addresses: that of a trusted proxy is its own.
+    // On a listener for IPv4 and IPv6, a trusted proxy that connects by IPv4 has a mapped address and is still trusted.
     let Ok(both) = std::net::TcpListener::bind("[::]:0") else { return };
     drop((both, client, server));
     let server = Server::start_at("[::]:0");

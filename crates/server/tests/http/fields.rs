@@ -1,4 +1,4 @@
-//! Header fields, to the letter.
+//! Header fields of responses, compared exactly.
 
 use super::Server;
 

@@ -1,4 +1,4 @@
-//! Requests that are none, or two.
+//! Malformed requests and request smuggling.
 
 use std::time::Duration;
 
@@ -107,7 +107,7 @@ fn heads_have_an_end() {
         let expected = if count <= 64 { 200 } else { 431 };
         assert_eq!(client.answer().status, expected, "{count} headers");
     }
-    // One that comes whole, and one of which the express lane would read all before it is answered.
+    // Heads that fit into one read, heads that would fit into the express lane's buffer, and one larger than both.
     for bytes in [30 * 1_024, 33 * 1_024, 40 * 1_024, 60 * 1_024, 1_024 * 1_024] {
         let mut client = server.connect();
         client.try_send(
@@ -136,7 +136,7 @@ fn a_name_is_not_multiplied_by_its_values() {
 async fn half_a_beginning_is_waited_for_once() {
     let server = Server::start();
     let mut stream = tokio::net::TcpStream::connect(server.address).await.expect("the server listens");
-    // How long it takes is what is asked here, so the time is real.
+    // This test measures real time.
     tokio::time::sleep(Duration::from_secs(3)).await;
     stream.write_all(b"PRI * HT").await.expect("it is still waited for");
     let closed = tokio::time::timeout(Duration::from_millis(3_500), stream.read(&mut [0])).await;

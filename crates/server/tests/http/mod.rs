@@ -1,4 +1,4 @@
-//! The HTTP listener as its users meet it: the real binary, on a real socket.
+//! The HTTP listener of the real binary, on a real socket.
 
 mod client;
 mod decisions;

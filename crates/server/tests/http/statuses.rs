@@ -1,4 +1,4 @@
-//! What is answered when there is nothing to decide.
+//! Statuses of requests that are not decided.
 
 use serde_json::json;
 

@@ -2,7 +2,7 @@
 
 use super::wire::{Answer, bulk, shared};
 
-/// The answer to `CL.THROTTLE`, which may be up to a minute old when it is compared: the machine may be slow.
+/// Compares the reply to `CL.THROTTLE`; times may be up to a minute less, since the machine may be slow.
 fn throttled(answer: &Answer, expected: [i64; 5]) {
     let seen = answer.integers();
     let near = |seen: i64, expected: i64| {
@@ -27,7 +27,7 @@ fn a_bucket_runs_dry_and_says_when_to_come_back() {
     throttled(&client.say("cl.throttle dry 2 1 1000 1"), [1, 3, 0, 1_000, 3_000]);
     throttled(&client.say("CL.THROTTLE dry 2 1 1000 0"), [0, 3, 0, -1, 3_000]);
     throttled(&client.say("CL.THROTTLE dry 2 1 1000 2"), [1, 3, 0, 2_000, 3_000]);
-    // Other numbers are another bucket.
+    // Different numbers identify a different bucket.
     throttled(&client.say("CL.THROTTLE dry 2 1 999"), [0, 3, 2, -1, 999]);
 }
 
@@ -66,8 +66,8 @@ fn numbers_that_make_no_limit_are_errors() {
         ("CL.THROTTLE k 1 1.5 1", "ERR count is not an integer: '1.5'"),
         ("CL.THROTTLE k 1 1 NaN", "ERR period is not an integer: 'NaN'"),
         ("CL.THROTTLE k 1 1 1 1e400", "ERR quantity is not an integer: '1e400'"),
-        ("CL.THROTTLE k 1 0 1", "ERR zero rates are not supported: count is at least 1"),
-        ("CL.THROTTLE k 1 1 0", "ERR zero rates are not supported: period is at least 1"),
+        ("CL.THROTTLE k 1 0 1", "ERR zero rates are not supported: count must be at least 1"),
+        ("CL.THROTTLE k 1 1 0", "ERR zero rates are not supported: period must be at least 1"),
         ("CL.THROTTLE k -1 1 1", "ERR max_burst is negative: '-1'"),
         ("CL.THROTTLE k 1 1 1 -1", "ERR quantity is negative: '-1'"),
         ("CL.THROTTLE k 4294967295 1 1", "ERR max_burst is out of range: '4294967295'"),
@@ -87,7 +87,7 @@ fn numbers_that_make_no_limit_are_errors() {
 const DAY_MS: i64 = 86_400_000;
 const MINUTE_MS: i64 = 60_000;
 
-/// The answer to `TG.CHECK`; times may be up to a minute less.
+/// Compares the reply to `TG.CHECK`; times may be up to a minute less.
 fn checked(answer: &Answer, expected: [i64; 5], rule: Option<&str>) {
     let Answer::Array(items) = answer else { panic!("no array: {answer:?}") };
     let (rule_seen, numbers) = items.split_last().expect("six of them");
@@ -107,7 +107,7 @@ fn a_request_is_decided_by_the_policy() {
         checked(&client.say("TG.CHECK user u1"), [1, 3, 3 - taken, 0, taken * DAY_MS], None);
     }
     checked(&client.say("TG.CHECK user u1"), [0, 3, 0, DAY_MS, 3 * DAY_MS], Some("per-user"));
-    // More than there will ever be, no limit at all, and somebody who is blocked.
+    // A cost above the capacity, a request without limits, and a blocked client.
     checked(&client.say("TG.CHECK user u2 cost 4"), [0, 3, 3, -1, 0], Some("per-user"));
     checked(&client.say("TG.CHECK plan free"), [1, -1, -1, 0, -1], None);
     checked(&client.say("TG.CHECK user 666"), [0, -1, -1, -1, -1], Some("block"));
@@ -141,7 +141,7 @@ fn fields_that_make_no_request_are_errors() {
     for (line, said) in [
         ("TG.CHECK", "ERR wrong number of arguments; usage: TG.CHECK field value [field value ...]"),
         ("TG.CHECK user", "ERR wrong number of arguments"),
-        ("TG.CHECK user a plan", "ERR a field without a value: 'plan'"),
+        ("TG.CHECK user a plan", "ERR field 'plan' has no value"),
         ("TG.CHECK usr a", "ERR unknown field 'usr'; did you mean 'user'?"),
         ("TG.CHECK user a cost -1", "ERR 'cost': '-1' is not an integer from 0 to 4294967295"),
         ("TG.CHECK user a cost NaN", "ERR 'cost': 'NaN' is not"),

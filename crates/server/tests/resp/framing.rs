@@ -1,4 +1,4 @@
-//! Lines, pipelines, pieces, and bytes that are no commands.
+//! Inline commands, pipelines, commands in pieces, and bytes that are not commands.
 
 use super::wire::{Answer, bulk, encoded, shared};
 
@@ -24,7 +24,7 @@ fn a_command_may_come_byte_by_byte() {
 fn answers_come_in_the_order_of_the_commands() {
     let mut client = shared();
     let commands: Vec<u8> = (0..500).flat_map(|number| encoded(&["ECHO", &number.to_string()])).collect();
-    // Cut where it hurts.
+    // Split in the middle of commands.
     for piece in commands.chunks(1_009) {
         client.send(piece);
     }

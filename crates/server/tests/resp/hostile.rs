@@ -1,4 +1,4 @@
-//! Clients that send too much, take too little, or do nothing: others are answered, and memory stays flat.
+//! Clients that send too much, read too little, or do nothing: others are answered, and memory does not grow.
 
 use std::io::Write;
 
@@ -35,7 +35,7 @@ fn who_takes_no_answers_is_not_read_from_and_harms_nobody() {
     let message = encoded(&["ECHO", &"x".repeat(4_000)]).repeat(100);
     for client in &greedy {
         client.stream.set_nonblocking(true).unwrap();
-        // Until the server reads no more; whole commands, however much of them is taken at once.
+        // Send until the server stops reading. A partial write continues where it stopped, so commands stay complete.
         let (mut refused, mut at) = (0, 0);
         while refused < 20 {
             match (&client.stream).write(&message[at..]) {

@@ -1,4 +1,4 @@
-//! A server of one's own, and a client that reads answers byte by byte.
+//! A server for each test that needs one, and a client that parses replies byte by byte.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::support::server;
 
-/// An answer.
+/// A reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     Word(String),
@@ -50,7 +50,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// One with its own settings.
+    /// Starts a server with these settings.
     pub(crate) fn start(args: &[&str], environment: &[(&str, &str)]) -> Server {
         let mut command = server::listening_only("resp", "127.0.0.1:0");
         command.args(args).envs(environment.iter().copied());
@@ -66,7 +66,7 @@ impl Server {
         self.running.id()
     }
 
-    /// Waits for its end, and gives its exit code.
+    /// Waits until it exits, and returns its exit code.
     pub(crate) fn ended(self) -> Option<i32> {
         self.running.ended().code()
     }
@@ -85,7 +85,7 @@ pub(crate) fn shared() -> Client {
         let policy = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/resp/policy.yaml");
         let server = Server::start(&["--policy", policy], &[]);
         let address = server.address;
-        // It is shared by threads that end in any order, so it ends with the process.
+        // Threads that share it end in any order, so it lives as long as the process.
         ends_with_us(server);
         address
     });
@@ -103,7 +103,7 @@ fn ends_with_us(server: Server) {
     std::mem::forget((server, watcher));
 }
 
-/// A client that sends what it is told to and waits for answers, not for ever.
+/// A client that sends commands and waits for replies, with a timeout.
 pub(crate) struct Client {
     pub(crate) stream: TcpStream,
     reader: BufReader<TcpStream>,
@@ -122,13 +122,13 @@ impl Client {
         self.stream.write_all(bytes).expect("the server reads");
     }
 
-    /// Sends a command as clients do, and waits for the answer.
+    /// Sends a command as an array of bulk strings, and waits for the reply.
     pub(crate) fn ask<A: AsRef<[u8]>>(&mut self, args: &[A]) -> Answer {
         self.send(&encoded(args));
         self.answer()
     }
 
-    /// The same with words of a line.
+    /// The same with the words of a line.
     pub(crate) fn say(&mut self, line: &str) -> Answer {
         self.ask(&line.split(' ').collect::<Vec<_>>())
     }

@@ -1,4 +1,4 @@
-//! What a running server answers: it decides, says how it is, and reloads what it decides by.
+//! A running server decides, reports its health and readiness, and reloads its policy.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use crate::support::home::{Home, policy};
 use crate::support::server::{Ran, Server, run, tidegate};
 
-/// The status and body of a plain request.
+/// The status and body of the response to a plain request.
 fn get(address: &str, path: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(address).expect("somebody listens");
     let request = format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
@@ -39,7 +39,7 @@ fn a_request_is_decided_by_the_policy_in_force() {
     assert!(ran.out.contains("denied (token_bucket_exceeded) by per-user; retry after"), "{}", ran.out);
 
     home.replace("policy.yaml", &policy(2).replace("per-user", "renamed"));
-    server.logged(&["the policy is in force"]);
+    server.logged(&["policy reloaded"]);
     let ran = check(&server, &["--format", "json", "user=42"]);
     let decision: serde_json::Value = serde_json::from_str(&ran.out).expect("it is JSON");
     assert_eq!(
@@ -110,7 +110,7 @@ fn readiness_tells_of_a_bad_edit_and_of_draining() {
     let (status, body) = get(&admin, "/readyz");
     assert!(status == 200 && body.contains("policy") && body.contains(":2:1"), "{status} {body}");
     server.signal(Signal::TERM);
-    server.logged(&["told to stop; draining"]);
+    server.logged(&["stop signal received; draining"]);
     assert_eq!(get(&admin, "/readyz").0, 503);
     assert_eq!(server.ended().code(), Some(0));
 }

@@ -1,4 +1,4 @@
-//! `tidegate check` where there is nobody to ask, or nothing to be asked.
+//! `tidegate check` without a server, or with invalid arguments.
 
 use std::net::TcpListener;
 

@@ -1,4 +1,4 @@
-//! The server as people run it: the real binary, on ports of its own choosing.
+//! The real binary on free ports: start, reload, stop.
 
 mod answers;
 mod asking;

@@ -1,4 +1,4 @@
-//! How it starts, and why it does not.
+//! How the server starts, and errors that keep it from starting.
 
 use std::net::TcpListener;
 
@@ -37,7 +37,7 @@ fn a_taken_port_is_told_and_nothing_runs() {
     let args = ["serve", "--http", "127.0.0.1:0", "--grpc", &taken, "--resp", "off", "--admin", "off"];
     let ran = run(tidegate(&args));
     assert_eq!((ran.code, ran.out.as_str()), (Some(1), ""), "{}", ran.err);
-    for part in ["grpc: ", &taken, "taken by another program", "--grpc", "TIDEGATE_GRPC"] {
+    for part in ["grpc: ", &taken, "in use by another program", "--grpc", "TIDEGATE_GRPC"] {
         assert!(ran.err.contains(part), "{part}: {}", ran.err);
     }
 }
@@ -95,7 +95,7 @@ fn a_flag_beats_the_environment_and_both_beat_the_file() {
     let home = Home::new();
     home.write("policy.yaml", &policy(3));
     home.write("other.yaml", &policy(4));
-    // Port 1 cannot be had here: whoever tries it fails.
+    // 192.0.2.1 is not an address of this machine, so a server that used the file's value could not start.
     let settings = home.write(
         "settings.yaml",
         "listen: { http: 192.0.2.1:1, grpc: off, resp: off, admin: 127.0.0.1:0 }\npolicy: { file: policy.yaml }\n",
@@ -143,6 +143,6 @@ fn limits_are_divided_among_nodes() {
     home.write("policy.yaml", &policy(3));
     let settings = home.write("settings.yaml", "policy: { file: policy.yaml }\nstore: { nodes: 4 }\n");
     let server = Server::start(&["--config", &settings]);
-    assert!(server.banner.contains("divided by 4 nodes"), "{}", server.banner);
+    assert!(server.banner.contains("divided among 4 nodes"), "{}", server.banner);
     server.logged(&["the burst of `per-user` is 3, but each of 4 nodes gets 1"]);
 }

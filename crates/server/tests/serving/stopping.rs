@@ -1,4 +1,4 @@
-//! How it ends.
+//! How the server stops.
 
 use std::io::Read;
 use std::net::TcpStream;
@@ -11,10 +11,10 @@ use crate::support::server::Server;
 fn told_to_stop_it_drains_and_ends_well() {
     for signal in [Signal::TERM, Signal::INT] {
         let server = Server::start(&[]);
-        // One that waits with its first byte is asked to end.
+        // A connection that has sent nothing yet is closed.
         let mut idle = TcpStream::connect(server.address("http")).expect("somebody listens");
         server.signal(signal);
-        server.logged(&["told to stop; draining"]);
+        server.logged(&["stop signal received; draining"]);
         assert_eq!(idle.read(&mut [0; 16]).expect("it ends in order"), 0);
         let address = server.address("http");
         assert_eq!(server.ended().code(), Some(0));
@@ -26,7 +26,7 @@ fn told_to_stop_it_drains_and_ends_well() {
 fn told_twice_it_ends_at_once() {
     let server = Server::start(&[]);
     server.signal(Signal::TERM);
-    server.logged(&["told to stop; draining"]);
+    server.logged(&["stop signal received; draining"]);
     server.signal(Signal::TERM);
     assert_eq!(server.ended().code(), Some(1));
 }

@@ -1,4 +1,4 @@
-//! TLS, and certificates that change while it runs.
+//! TLS, and certificates that change while the server runs.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -18,7 +18,7 @@ fn pair() -> (String, String) {
     (made.cert.pem(), made.signing_key.serialize_pem())
 }
 
-/// What a handshake agrees on with whoever trusts one certificate only; an error if that is not the server's.
+/// The ALPN protocol of a handshake by a client that trusts only this certificate; an error if the server has another.
 fn handshake(address: &str, trusted: &str) -> Result<Option<Vec<u8>>, std::io::Error> {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(trusted.as_bytes()).expect("it is one")).expect("it is sound");
@@ -57,10 +57,10 @@ fn both_listeners_have_it_and_reload_it() {
         assert_eq!(agreed.as_deref(), Some(&b"h2"[..]), "{listener}");
     }
 
-    // One half of another pair: the one before stays.
+    // The new certificate does not match the old key: the previous pair stays in force.
     let (cert, key) = pair();
     home.replace("cert.pem", &cert);
-    server.logged(&["not reloaded; what was there before stays", "tls"]);
+    server.logged(&["not reloaded; the previous version stays in force", "tls"]);
     handshake(&server.address("http"), &first).expect("the first is still used");
 
     home.replace("key.pem", &key);
@@ -88,7 +88,7 @@ fn who_does_not_speak_tls_is_closed() {
     let mut stream = TcpStream::connect(server.address("http")).expect("somebody listens");
     stream.write_all(b"GET /v1/check HTTP/1.1\r\n\r\n").expect("it can be sent");
     let mut answer = Vec::new();
-    // It may be told by an alert, and by the end.
+    // The server may send an alert, or just close.
     _ = stream.read_to_end(&mut answer);
     assert!(!answer.starts_with(b"HTTP/"), "{answer:?}");
 }

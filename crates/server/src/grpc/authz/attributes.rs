@@ -1,4 +1,4 @@
-//! What Envoy says of a request, as the engine's request.
+//! Turns Envoy's description of a request into a request for the engine.
 
 use std::borrow::Cow;
 use std::net::{IpAddr, Ipv4Addr};
@@ -13,8 +13,7 @@ use crate::identity::ClientInfo;
 use crate::identity::forwarded_request::{host, is_client_header};
 use crate::node::Node;
 
-/// What is told of the request: method, host, path, headers, and what the configuration of the route adds,
-/// as descriptors.
+/// Method, host, path and headers of the request, and the route's `context_extensions` as descriptors.
 pub(super) fn request(attributes: &AttributeContext) -> Request<'_> {
     let mut request = Request::new();
     if let Some(http) = http(attributes) {
@@ -30,23 +29,23 @@ pub(super) fn request(attributes: &AttributeContext) -> Request<'_> {
     request
 }
 
-/// Who asks: who is connected to Envoy, or whom trusted proxies before it name; and whether that address is
-/// known at all.
+/// The client: the peer of Envoy, or the client that trusted proxies in front of it name. Also returns whether Envoy has
+/// sent the address of its peer.
 pub(super) fn who<'h>(
     node: &Node,
     attributes: &AttributeContext,
     headers: &'h [Header<'h>],
 ) -> (ClientInfo<'h>, bool) {
-    let told = headers.iter().map(|(name, value)| (*name, value.as_bytes()));
+    let headers = headers.iter().map(|(name, value)| (*name, value.as_bytes()));
     let peer = attributes.source.as_ref().and_then(address);
-    let nobody = IpAddr::from(Ipv4Addr::UNSPECIFIED);
-    (node.identity().client_info(told, peer.unwrap_or(nobody)), peer.is_some())
+    let unknown = IpAddr::from(Ipv4Addr::UNSPECIFIED);
+    (node.identity().client_info(headers, peer.unwrap_or(unknown)), peer.is_some())
 }
 
 /// The name and the value of a header.
 type Header<'a> = (&'a str, Cow<'a, str>);
 
-/// All headers, in whichever of the two forms they came.
+/// All headers, in either of the two forms that Envoy uses.
 pub(super) fn headers(attributes: &AttributeContext) -> Vec<Header<'_>> {
     http(attributes).into_iter().flat_map(headers_of).collect()
 }
@@ -111,7 +110,7 @@ mod tests {
         };
         let request = AttributeRequest { http: Some(http) };
         let attributes = AttributeContext { request: Some(request), ..AttributeContext::default() };
-        let told = super::request(&attributes).headers;
-        assert_eq!(told.iter().map(|(name, _)| &**name).collect::<Vec<_>>(), ["x-api-key"]);
+        let headers = super::request(&attributes).headers;
+        assert_eq!(headers.iter().map(|(name, _)| &**name).collect::<Vec<_>>(), ["x-api-key"]);
     }
 }

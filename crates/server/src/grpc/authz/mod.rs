@@ -1,4 +1,5 @@
-//! `envoy.service.auth.v3.Authorization`: Envoy asks for a request of its client, and passes the answer on.
+//! `envoy.service.auth.v3.Authorization`: Envoy asks whether a request of its client may pass, and sends a refusal to
+//! the client. [`attributes`] turns Envoy's description of the request into one for the engine.
 
 mod attributes;
 
@@ -19,22 +20,22 @@ use super::proto::envoy::service::auth::v3::{
 };
 use super::proto::envoy::r#type::v3::{HttpStatus, StatusCode};
 use super::proto::google::rpc::Status;
-use super::told;
+use super::render;
 use super::transport::error::{CallError, Code};
 use super::transport::{frame, guard};
 use crate::node::Node;
 use crate::observe::Origin;
 use crate::serve::Peer;
 
-/// Decides; where a queue makes it wait, it waits.
+/// Decides a request, which may wait in a wait queue.
 pub(super) async fn check(
     node: &Node,
     origin: Origin<'_>,
     peer: Peer,
     message: Bytes,
 ) -> Result<Bytes, CallError> {
-    let asked = CheckRequest::decode(message)?;
-    let mut attributes = asked.attributes.unwrap_or_default();
+    let check = CheckRequest::decode(message)?;
+    let mut attributes = check.attributes.unwrap_or_default();
     if !guard::may_name_clients(node, peer) {
         node.identity().warn_untrusted_forwarder(peer.address);
         attributes.source = Some(source(peer.address));
@@ -45,16 +46,16 @@ pub(super) async fn check(
     request.ip = address_known.then_some(who.ip);
     let entered = node.enter(&request);
     let verified = node.verify(&entered, &who);
-    // It borrows from what was verified, so it must not outlive that.
+    // The request borrows claims from `verified`, so it must not live longer.
     let mut request = request;
     verified.describe(&mut request);
     let decision = node.admit_entered(origin, entered, &request).await;
     let mut answer = if decision.is_allowed() { admitted(&decision) } else { refused(&decision) };
-    answer.dynamic_metadata = told::metadata(&decision, std::iter::once(&decision));
+    answer.dynamic_metadata = render::metadata(&decision, std::iter::once(&decision));
     Ok(frame::encode(&answer))
 }
 
-/// An address as Envoy tells it.
+/// An address in Envoy's form.
 fn source(address: IpAddr) -> attribute_context::Peer {
     let socket = SocketAddress { address: address.to_string(), ..SocketAddress::default() };
     let address = Some(address::Address::SocketAddress(socket));
@@ -62,13 +63,13 @@ fn source(address: IpAddr) -> attribute_context::Peer {
 }
 
 fn admitted(decision: &Decision) -> CheckResponse {
-    let mark = told::degraded(decision);
-    // What a client says of itself is not what the upstream is told.
+    let mark = render::degraded_header(decision);
+    // Only the server may mark a request as degraded, so a header that the client sent is removed.
     let headers_to_remove = if mark.is_none() { vec![headers::DEGRADED.to_owned()] } else { Vec::new() };
     let answer = OkHttpResponse {
         headers: mark.into_iter().map(overwriting).collect(),
         headers_to_remove,
-        response_headers_to_add: overwriting_all(told::response_headers(decision)),
+        response_headers_to_add: overwriting_all(render::response_headers(decision)),
     };
     CheckResponse {
         status: Some(Status::default()),
@@ -83,8 +84,8 @@ fn refused(decision: &Decision) -> CheckResponse {
         503 => (StatusCode::ServiceUnavailable, Code::Unavailable),
         _ => (StatusCode::TooManyRequests, Code::ResourceExhausted),
     };
-    let mut headers = told::response_headers(decision);
-    headers.extend(decision.challenge().map(|challenge| told::header("www-authenticate", challenge)));
+    let mut headers = render::response_headers(decision);
+    headers.extend(decision.challenge().map(|challenge| render::header("www-authenticate", challenge)));
     let answer = DeniedHttpResponse {
         status: Some(HttpStatus { code: status.into() }),
         headers: overwriting_all(headers),

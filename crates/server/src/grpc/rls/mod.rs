@@ -1,6 +1,9 @@
-//! `envoy.service.ratelimit.v3.RateLimitService`.
+//! `envoy.service.ratelimit.v3.RateLimitService` (RLS).
+//!
+//! [`usual`] reads the usual request, of one descriptor, and writes its response without prost. All other requests are
+//! decoded by prost; [`descriptors`] turns them into requests for the engine, which decides them all or nothing.
 
-mod ask;
+mod descriptors;
 mod units;
 mod usual;
 
@@ -11,29 +14,29 @@ use tidegate::{Cost, Nanos, NowOrLater};
 
 use super::proto::envoy::service::ratelimit::v3::rate_limit_response::{Code, DescriptorStatus, RateLimit};
 use super::proto::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
-use super::told;
+use super::render;
 use super::transport::error::CallError;
 use super::transport::{frame, guard};
 use crate::node::Node;
 use crate::observe::{Origin, OwnedOrigin};
 use crate::serve::Peer;
-use ask::{DescriptorAction, DescriptorRequest};
+use descriptors::{DescriptorAction, DescriptorRequest};
 use usual::UsualRequest;
 
-/// The status that Envoy answers with, unless it is told to use another.
+/// The status that Envoy sends to a refused client by default.
 const REFUSED: u16 = 429;
 
-/// What was decided about a descriptor.
+/// The outcome for one descriptor.
 enum Outcome {
     Decided(Decision),
-    /// By a limit that the request brings along and that admits nothing.
+    /// Decided by a limit in the request that admits nothing.
     Closed(Decision),
-    GivenBack(Decision),
-    /// There is nothing to give back.
+    Refunded(Decision),
+    /// There was nothing to refund.
     Nothing,
 }
 
-/// Answers a request, which is admitted or refused as a whole: at once where the store answers at once.
+/// Answers a request, which is admitted or refused as a whole: at once if the store answers at once.
 pub(super) fn should_rate_limit<'n>(
     node: &'n Node,
     origin: Origin<'_>,
@@ -42,22 +45,22 @@ pub(super) fn should_rate_limit<'n>(
 ) -> NowOrLater<'n, Result<Bytes, CallError>> {
     if let Some(usual) = UsualRequest::read(&message) {
         let hits = Cost::new(usual.hits_addend.max(1));
-        let request = ask::request(usual.domain, usual.entries.into_iter(), hits);
+        let request = descriptors::request(usual.domain, usual.entries.into_iter(), hits);
         return node.check(origin, &request).map(|decision| Ok(answer_one(decision)));
     }
     let origin = OwnedOrigin::of(origin);
     NowOrLater::later(async move {
-        let asked = RateLimitRequest::decode(message)?;
-        let asks = ask::read(&asked)?;
-        if asks.iter().any(|ask| !matches!(ask.verb, DescriptorAction::Check)) {
-            guard::may_bring_limits(node, peer)?;
+        let decoded = RateLimitRequest::decode(message)?;
+        let requests = descriptors::read(&decoded)?;
+        if requests.iter().any(|descriptor| !matches!(descriptor.action, DescriptorAction::Check)) {
+            guard::may_send_limits(node, peer)?;
         }
-        let decided = decide(node, origin.as_origin(), &asks).await?;
-        Ok(frame::encode(&answer(asks.iter().map(|ask| &ask.verb), &decided)))
+        let decided = decide(node, origin.as_origin(), &requests).await?;
+        Ok(frame::encode(&answer(requests.iter().map(|descriptor| &descriptor.action), &decided)))
     })
 }
 
-/// The answer to a request of one descriptor, decided by the policy.
+/// The response to a request of one descriptor, decided by the policy.
 fn answer_one(decision: Decision) -> Bytes {
     usual::answer(&decision).unwrap_or_else(|| {
         let refused = !decision.is_allowed();
@@ -66,43 +69,44 @@ fn answer_one(decision: Decision) -> Bytes {
     })
 }
 
-/// What was decided about a request.
+/// The outcome of a request.
 struct Decided {
-    /// Was it refused as a whole? Then nothing was taken, whatever a descriptor says by itself.
+    /// Was it refused as a whole? Then nothing was charged, even if some of its descriptors alone were allowed.
     refused: bool,
     /// One for each descriptor.
     outcomes: Vec<Outcome>,
 }
 
-/// What fails does so before anything is charged.
+/// Decides a request. Every error occurs before anything is charged.
 async fn decide(
     node: &Node,
     origin: Origin<'_>,
-    asks: &[DescriptorRequest<'_>],
+    requests: &[DescriptorRequest<'_>],
 ) -> Result<Decided, CallError> {
-    for ask in asks {
-        if let DescriptorAction::RefundAdHoc(bucket, _) = &ask.verb {
+    for descriptor in requests {
+        if let DescriptorAction::RefundAdHoc(bucket, _) = &descriptor.action {
             let _ = node.peek_ad_hoc(&bucket.at(Cost::ZERO)).await?;
         }
     }
-    let joint: Vec<Joint<'_, '_>> = asks.iter().filter_map(joint).collect();
+    let joint: Vec<Joint<'_, '_>> = requests.iter().filter_map(joint).collect();
     let JointDecision { allowed, decisions } = node.check_joint(origin, &joint).await?;
-    // Who is refused has done nothing that could be undone.
-    let given_back = |cost: Cost| if allowed { cost } else { Cost::ZERO };
+    // A refused request refunds nothing.
+    let refunded = |cost: Cost| if allowed { cost } else { Cost::ZERO };
     let mut decided = decisions.into_iter();
-    let mut next = || decided.next().expect("there is a decision for each");
-    let mut outcomes = Vec::with_capacity(asks.len());
-    for ask in asks {
-        outcomes.push(match &ask.verb {
+    let mut next = || decided.next().expect("`check_joint` returns a decision for each");
+    let mut outcomes = Vec::with_capacity(requests.len());
+    for descriptor in requests {
+        outcomes.push(match &descriptor.action {
             DescriptorAction::Check | DescriptorAction::CheckAdHoc(_) => Outcome::Decided(next()),
             DescriptorAction::CheckClosed => Outcome::Closed(next()),
             DescriptorAction::Refund(cost) => {
-                Outcome::GivenBack(node.refund(&ask.request, given_back(*cost)).await)
+                Outcome::Refunded(node.refund(&descriptor.request, refunded(*cost)).await)
             }
-            // Where there is no room for its numbers any more, its bucket was full.
+            // It fails only if the bucket's numbers were evicted as idle and there is no capacity to add them again. An
+            // idle bucket is full, so there is nothing to refund.
             DescriptorAction::RefundAdHoc(bucket, cost) => {
-                let refunded = node.refund_ad_hoc(&bucket.at(given_back(*cost))).await;
-                refunded.map_or(Outcome::Nothing, Outcome::GivenBack)
+                let refund = node.refund_ad_hoc(&bucket.at(refunded(*cost))).await;
+                refund.map_or(Outcome::Nothing, Outcome::Refunded)
             }
             DescriptorAction::RefundClosed => Outcome::Nothing,
         });
@@ -110,9 +114,9 @@ async fn decide(
     Ok(Decided { refused: !allowed, outcomes })
 }
 
-/// What takes part in a decision together with others.
-fn joint<'a, 'r>(ask: &'a DescriptorRequest<'r>) -> Option<Joint<'a, 'r>> {
-    let by = match &ask.verb {
+/// The part of a descriptor in the joint decision; `None` for a refund.
+fn joint<'a, 'r>(descriptor: &'a DescriptorRequest<'r>) -> Option<Joint<'a, 'r>> {
+    let by = match &descriptor.action {
         DescriptorAction::Check => JointBy::Policy,
         DescriptorAction::CheckAdHoc(bucket) => JointBy::AdHoc(bucket.limit, &bucket.key),
         DescriptorAction::CheckClosed => JointBy::Closed,
@@ -120,7 +124,7 @@ fn joint<'a, 'r>(ask: &'a DescriptorRequest<'r>) -> Option<Joint<'a, 'r>> {
             return None;
         }
     };
-    Some(Joint { request: &ask.request, by })
+    Some(Joint { request: &descriptor.request, by })
 }
 
 fn answer<'a>(actions: impl Iterator<Item = &'a DescriptorAction>, decided: &Decided) -> RateLimitResponse {
@@ -132,17 +136,18 @@ fn answer<'a>(actions: impl Iterator<Item = &'a DescriptorAction>, decided: &Dec
     answer.set_overall_code(if refused { Code::OverLimit } else { Code::Ok });
     let decisions = outcomes.iter().filter_map(|outcome| match outcome {
         Outcome::Decided(decision) => Some(decision),
-        Outcome::Closed(_) | Outcome::GivenBack(_) | Outcome::Nothing => None,
+        Outcome::Closed(_) | Outcome::Refunded(_) | Outcome::Nothing => None,
     });
-    // Where what is closed refuses alone, there is nothing to tell: no wait will do.
-    let speaker = told::speaker(decisions.clone()).filter(|speaker| speaker.is_allowed() != refused);
-    if let Some(speaker) = speaker {
-        answer.response_headers_to_add = told::response_headers(speaker);
-        answer.dynamic_metadata = told::metadata(speaker, decisions.clone());
+    // If only limits that admit nothing have refused, no headers are sent: no wait would help.
+    let reported =
+        render::most_restrictive(decisions.clone()).filter(|reported| reported.is_allowed() != refused);
+    if let Some(reported) = reported {
+        answer.response_headers_to_add = render::response_headers(reported);
+        answer.dynamic_metadata = render::metadata(reported, decisions.clone());
         if refused {
-            answer.raw_body = speaker.problem_body(REFUSED).into();
+            answer.raw_body = reported.problem_body(REFUSED).into();
         } else {
-            answer.request_headers_to_add = decisions.filter_map(told::degraded).take(1).collect();
+            answer.request_headers_to_add = decisions.filter_map(render::degraded_header).take(1).collect();
         }
     }
     answer
@@ -154,7 +159,7 @@ fn status(action: &DescriptorAction, outcome: &Outcome) -> DescriptorStatus {
         Outcome::Closed(decision) if decision.is_allowed() => (Code::Ok, None),
         Outcome::Closed(_) => (Code::OverLimit, None),
         Outcome::Nothing => (Code::Ok, None),
-        Outcome::GivenBack(decision) => (Code::Ok, Some(decision)),
+        Outcome::Refunded(decision) => (Code::Ok, Some(decision)),
         Outcome::Decided(decision) if decision.is_allowed() => (Code::Ok, Some(decision)),
         Outcome::Decided(decision) => (Code::OverLimit, Some(decision)),
     };

@@ -1,4 +1,4 @@
-//! Rates as Envoy says them: so many per second, minute, hour, day, week, month or year.
+//! Converts rates to and from Envoy's units: per second, minute, hour, day, week, month or year.
 
 use tidegate::Nanos;
 use tidegate_policy::Numbers;
@@ -22,14 +22,14 @@ const UNITS: [(Unit, Nanos); 7] = [
     (Unit::Year, YEAR),
 ];
 
-/// A unit that a request names, and its length; `None` for one that nobody knows.
+/// The unit that a request names, and its length; `None` for an unknown one.
 pub(super) fn of(unit: RateLimitUnit) -> Option<(Unit, Nanos)> {
     UNITS.into_iter().find(|(known, _)| *known as i32 == unit as i32)
 }
 
-/// The rate of a limit. Its window is the unit where there is such a unit; else the shortest unit in which
-/// the rate is a whole number; else it is rounded down, to one at least, in the shortest unit that is not
-/// below the window.
+/// The rate of a limit in one of Envoy's units: the unit that equals its window; otherwise the shortest unit in which
+/// the rate is a whole number; otherwise the shortest unit that is not below the window, with the rate rounded down, to
+/// at least 1.
 pub(super) fn rate(numbers: &Numbers) -> (u32, Unit) {
     let Numbers { rate, window, .. } = *numbers;
     let tokens = |length: Nanos| u128::from(rate) * u128::from(length.get());
@@ -44,7 +44,7 @@ pub(super) fn rate(numbers: &Numbers) -> (u32, Unit) {
     (u32::try_from(per_unit).unwrap_or(u32::MAX).max(1), unit)
 }
 
-/// The rate of a limit as a message.
+/// The rate of a limit as Envoy's message.
 pub(super) fn shown(numbers: &Numbers, name: String) -> RateLimit {
     let (requests_per_unit, unit) = rate(numbers);
     RateLimit { requests_per_unit, unit: unit.into(), name }

@@ -1,4 +1,4 @@
-//! What a client sends in a stream, as it comes.
+//! Reads the messages that a client sends in a stream.
 
 use std::task::{Context, Poll, ready};
 
@@ -12,12 +12,12 @@ use super::frame::{self, FRAME_MAX};
 #[derive(Debug)]
 pub(crate) struct Body {
     stream: RecvStream,
-    come: Come,
+    received: Received,
 }
 
-/// Nearly every message comes in one piece, which is then not copied.
+/// The bytes received and not yet used. Nearly every message arrives in one piece, which is then not copied.
 #[derive(Debug)]
-enum Come {
+enum Received {
     Nothing,
     Piece(Bytes),
     Pieces(BytesMut),
@@ -25,22 +25,22 @@ enum Come {
 
 impl Body {
     pub(crate) fn new(stream: RecvStream) -> Body {
-        Body { stream, come: Come::Nothing }
+        Body { stream, received: Received::Nothing }
     }
 
-    /// The message of a call that has only one.
-    pub(crate) fn poll_only(&mut self, cx: &mut Context<'_>) -> Poll<Result<Bytes, CallError>> {
+    /// The message of a call that must have exactly one.
+    pub(crate) fn poll_single(&mut self, cx: &mut Context<'_>) -> Poll<Result<Bytes, CallError>> {
         while ready!(self.poll_more(cx))? {}
-        Poll::Ready(frame::only(match std::mem::replace(&mut self.come, Come::Nothing) {
-            Come::Nothing => Bytes::new(),
-            Come::Piece(piece) => piece,
-            Come::Pieces(pieces) => pieces.freeze(),
+        Poll::Ready(frame::single(match std::mem::replace(&mut self.received, Received::Nothing) {
+            Received::Nothing => Bytes::new(),
+            Received::Piece(piece) => piece,
+            Received::Pieces(pieces) => pieces.freeze(),
         }))
     }
 
-    /// The same, waited for.
-    pub(crate) async fn only(&mut self) -> Result<Bytes, CallError> {
-        std::future::poll_fn(|cx| self.poll_only(cx)).await
+    /// Waits for the message of a call that must have exactly one.
+    pub(crate) async fn single(&mut self) -> Result<Bytes, CallError> {
+        std::future::poll_fn(|cx| self.poll_single(cx)).await
     }
 
     /// The next message of a call that may have many; `None` after the last.
@@ -55,22 +55,22 @@ impl Body {
         }
     }
 
-    /// Takes what has come next; `false` when that was all.
+    /// Receives the next piece; `false` at the end of the stream.
     fn poll_more(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, CallError>> {
         if self.stream.is_end_stream() {
             return Poll::Ready(Ok(false));
         }
         let Some(piece) = ready!(self.stream.poll_data(cx)) else { return Poll::Ready(Ok(false)) };
         let piece = piece.map_err(|_| CallError::Gone)?;
-        // It fails only where the stream is closed, which the next poll tells.
+        // It fails only if the stream is closed, which the next poll reports.
         let _released = self.stream.flow_control().release_capacity(piece.len());
-        self.keep(piece)?;
+        self.append(piece)?;
         Poll::Ready(Ok(true))
     }
 
-    fn keep(&mut self, piece: Bytes) -> Result<(), CallError> {
-        if let Come::Nothing = self.come {
-            self.come = Come::Piece(piece);
+    fn append(&mut self, piece: Bytes) -> Result<(), CallError> {
+        if let Received::Nothing = self.received {
+            self.received = Received::Piece(piece);
             return Ok(());
         }
         let pieces = self.pieces();
@@ -79,14 +79,14 @@ impl Body {
     }
 
     fn pieces(&mut self) -> &mut BytesMut {
-        self.come = Come::Pieces(match std::mem::replace(&mut self.come, Come::Nothing) {
-            Come::Nothing => BytesMut::new(),
-            Come::Piece(piece) => piece.into(),
-            Come::Pieces(pieces) => pieces,
+        self.received = Received::Pieces(match std::mem::replace(&mut self.received, Received::Nothing) {
+            Received::Nothing => BytesMut::new(),
+            Received::Piece(piece) => piece.into(),
+            Received::Pieces(pieces) => pieces,
         });
-        match &mut self.come {
-            Come::Pieces(pieces) => pieces,
-            Come::Nothing | Come::Piece(_) => unreachable!("it was just set"),
+        match &mut self.received {
+            Received::Pieces(pieces) => pieces,
+            Received::Nothing | Received::Piece(_) => unreachable!("it was just set"),
         }
     }
 }

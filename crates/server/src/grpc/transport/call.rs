@@ -1,4 +1,4 @@
-//! One call: what is asked for, and by which means it is answered.
+//! One call: finds its method, reads its message, and answers it.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -21,9 +21,9 @@ use crate::bounds::BODY_TIMEOUT;
 use crate::grpc::{authz, health, reflection, rls};
 use crate::node::Node;
 use crate::observe::{Origin, Protocol};
-use crate::serve::{CountedBytes, Outbox, Peer};
+use crate::serve::{CountedBytes, Peer, ResponseBacklog};
 
-/// What can be asked for.
+/// The methods of all services.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Method {
     ShouldRateLimit,
@@ -40,7 +40,7 @@ impl Method {
             "/envoy.service.auth.v3.Authorization/Check" => Method::Authorize,
             "/grpc.health.v1.Health/Check" => Method::HealthCheck,
             "/grpc.health.v1.Health/Watch" => Method::HealthWatch,
-            // The two differ in nothing but their names.
+            // The two versions differ only in their names.
             "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"
             | "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo" => Method::Reflect,
             _ => return None,
@@ -48,7 +48,7 @@ impl Method {
     }
 }
 
-/// A call whose answer has to be waited for.
+/// The future that answers a call which has to wait.
 pub(crate) type WaitingCall<'n> = Pin<Box<dyn Future<Output = ()> + Send + 'n>>;
 
 /// A call that is not answered yet.
@@ -58,17 +58,17 @@ pub(crate) struct GrpcCall {
     peer: Peer,
     head: Parts,
     body: Body,
-    outbox: Arc<Outbox>,
+    backlog: Arc<ResponseBacklog>,
     respond: SendResponse<CountedBytes>,
 }
 
 impl GrpcCall {
-    /// Looks at a call that has just come. What cannot be answered is refused.
+    /// Checks the head of a new call. One that cannot be answered is refused here.
     pub(crate) fn open(
         request: Request<RecvStream>,
         respond: SendResponse<CountedBytes>,
         peer: Peer,
-        outbox: Arc<Outbox>,
+        backlog: Arc<ResponseBacklog>,
     ) -> Option<GrpcCall> {
         let (head, body) = request.into_parts();
         if head.method != HttpMethod::POST {
@@ -87,24 +87,24 @@ impl GrpcCall {
             reply::fail(respond, &CallError::Compressed);
             return None;
         }
-        Some(GrpcCall { method, peer, head, body: Body::new(body), outbox, respond })
+        Some(GrpcCall { method, peer, head, body: Body::new(body), backlog, respond })
     }
 
-    /// Answers a call whose answer is there at once, without a future on the heap; otherwise returns the future that
-    /// will answer it.
+    /// Answers a call that need not wait, without a future on the heap; otherwise returns the future that will answer
+    /// it.
     pub(crate) fn answer_now<'n>(mut self, node: &'n Node, cx: &mut Context<'_>) -> Option<WaitingCall<'n>> {
         let waits = match self.method {
             Method::HealthCheck | Method::ShouldRateLimit => false,
-            // A reset frees a place in a wait queue only when the future that holds the place is polled. A call that
-            // arrived after the reset is queued behind that future, so it finds the place free.
+            // A reset frees a slot in a wait queue only when the future that holds the slot is polled. A call that
+            // arrived after the reset is queued behind that future, so it finds the slot free.
             Method::Authorize => true,
             Method::HealthWatch | Method::Reflect => true,
         };
-        // A client that has left too many answers unread waits for the next one.
-        let waits = waits || self.outbox.is_full();
-        let message = if waits { Poll::Pending } else { self.body.poll_only(cx) };
+        // While the client leaves too many responses unread, its next call waits.
+        let waits = waits || self.backlog.is_full();
+        let message = if waits { Poll::Pending } else { self.body.poll_single(cx) };
         let Poll::Ready(message) = message else { return Some(Box::pin(self.answer(node))) };
-        match message.and_then(|message| Ok(self.outbox.has_share().map(|()| message)?)) {
+        match message.and_then(|message| Ok(self.backlog.check_budget().map(|()| message)?)) {
             Ok(message) => self.answer_unary(node, message, cx),
             Err(error) => {
                 reply::fail(self.respond, &error);
@@ -113,7 +113,7 @@ impl GrpcCall {
         }
     }
 
-    /// Answers a call of one message that is complete. What has to wait for the store is polled once here, so that the
+    /// Answers a call whose one message is complete. A future that waits for the store is polled once here, so that the
     /// store gets calls in the order in which they arrived.
     fn answer_unary<'n>(
         self,
@@ -128,86 +128,87 @@ impl GrpcCall {
             }
             Method::HealthCheck => NowOrLater::Now(health::check(node, message)),
             Method::Authorize | Method::HealthWatch | Method::Reflect => {
-                unreachable!("these calls are always waited for")
+                unreachable!("`answer_now` makes these calls wait")
             }
         };
-        let GrpcCall { outbox, respond, .. } = self;
+        let GrpcCall { backlog, respond, .. } = self;
         match answer {
             NowOrLater::Now(answer) => {
-                reply::answer(respond, answer, &outbox);
+                reply::answer(respond, answer, &backlog);
                 None
             }
             NowOrLater::Later(later) => {
                 let mut waiting: WaitingCall<'n> =
-                    Box::pin(async move { reply::answer(respond, later.await, &outbox) });
+                    Box::pin(async move { reply::answer(respond, later.await, &backlog) });
                 waiting.as_mut().poll(cx).is_pending().then_some(waiting)
             }
         }
     }
 
-    /// Answers, however long that takes.
+    /// Answers a call that has to wait.
     async fn answer(mut self, node: &Node) {
         if self.method == Method::Reflect {
-            // Each in a box: otherwise every call that waits would take the memory of the largest.
-            return Box::pin(reflection::converse(self.body, self.respond, &self.outbox)).await;
+            // Each kind is boxed: unboxed, every waiting call would take the memory of the largest.
+            return Box::pin(reflection::converse(self.body, self.respond, &self.backlog)).await;
         }
-        if let Err(no_room) = self.outbox.room().await {
-            return reply::fail(self.respond, &no_room.into());
+        if let Err(full) = self.backlog.wait_for_capacity().await {
+            return reply::fail(self.respond, &full.into());
         }
-        match timeout(BODY_TIMEOUT, self.body.only()).await {
+        match timeout(BODY_TIMEOUT, self.body.single()).await {
             Ok(Ok(message)) => Box::pin(self.answer_message(node, message)).await,
             Ok(Err(error)) => reply::fail(self.respond, &error),
             Err(_) => reply::fail(self.respond, &CallError::TooSlow),
         }
     }
 
-    /// Answers a call whose message is there.
+    /// Answers a call whose message is complete.
     async fn answer_message(self, node: &Node, message: Bytes) {
         match self.method {
             Method::ShouldRateLimit => {
                 let origin = origin(node, &self.head, Protocol::Rls);
                 let answer = rls::should_rate_limit(node, origin, self.peer, message).await;
-                reply::answer(self.respond, answer, &self.outbox);
+                reply::answer(self.respond, answer, &self.backlog);
             }
             Method::HealthCheck => {
-                reply::answer(self.respond, health::check(node, message), &self.outbox);
+                reply::answer(self.respond, health::check(node, message), &self.backlog);
             }
             Method::Authorize => Box::pin(self.authorize(node, message)).await,
-            Method::HealthWatch => Box::pin(health::watch(node, message, self.respond, &self.outbox)).await,
-            Method::Reflect => unreachable!("it is a conversation of many messages"),
+            Method::HealthWatch => Box::pin(health::watch(node, message, self.respond, &self.backlog)).await,
+            Method::Reflect => unreachable!("`answer` handles it: it has many messages"),
         }
     }
 
-    /// A queue may make it wait: no longer than the client does. A client that goes away frees its place.
+    /// Answers an authorization, which may wait in a wait queue, up to the client's deadline. A client that cancels the
+    /// call frees its slot.
     async fn authorize(self, node: &Node, message: Bytes) {
-        let GrpcCall { head, peer, outbox, mut respond, .. } = self;
-        let patience = patience(&head.headers).unwrap_or(Duration::MAX);
+        let GrpcCall { head, peer, backlog, mut respond, .. } = self;
+        let deadline = client_timeout(&head.headers).unwrap_or(Duration::MAX);
         let check = authz::check(node, origin(node, &head, Protocol::ExtAuthz), peer, message);
         let answer = tokio::select! {
             biased;
-            answer = timeout(patience, check) => answer,
+            answer = timeout(deadline, check) => answer,
             _gone = std::future::poll_fn(|cx| respond.poll_reset(cx)) => return,
         };
-        reply::answer(respond, answer.unwrap_or(Err(CallError::Deadline)), &outbox);
+        reply::answer(respond, answer.unwrap_or(Err(CallError::Deadline)), &backlog);
     }
 }
 
-/// Nobody looks for a trace unless somebody wants spans.
+/// The protocol of a call and, if tracing is on, its `traceparent`.
 fn origin<'h>(node: &Node, head: &'h Parts, protocol: Protocol) -> Origin<'h> {
-    let told = if node.traces().is_on() { head.headers.get("traceparent") } else { None };
-    let traceparent = told.and_then(|value| value.to_str().ok());
+    let header = if node.traces().is_on() { head.headers.get("traceparent") } else { None };
+    let traceparent = header.and_then(|value| value.to_str().ok());
     Origin { protocol, traceparent }
 }
 
-/// `application/grpc`, perhaps with `+proto`.
+/// Is the content type `application/grpc` or `application/grpc+proto`?
 fn is_grpc(headers: &HeaderMap) -> bool {
     let kind = headers.get(CONTENT_TYPE).map_or(&b""[..], |kind| kind.as_bytes());
     let rest = kind.strip_prefix(b"application/grpc");
     rest.is_some_and(|rest| matches!(rest, b"" | b"+proto") || rest.starts_with(b";"))
 }
 
-/// How long the client waits, as `grpc-timeout` says it: up to eight digits and a unit.
-fn patience(headers: &HeaderMap) -> Option<Duration> {
+/// How long the client waits, from `grpc-timeout`: up to eight digits and a unit.
+fn client_timeout(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get("grpc-timeout")?.to_str().ok()?;
     let (number, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
     let number: u64 = number.parse::<u32>().ok()?.into();
@@ -228,16 +229,16 @@ mod tests {
 
     #[test]
     fn a_timeout_is_a_number_and_a_unit() {
-        let patience = |text: &'static str| {
-            patience(&HeaderMap::from_iter([(
+        let read = |text: &'static str| {
+            client_timeout(&HeaderMap::from_iter([(
                 http::HeaderName::from_static("grpc-timeout"),
                 http::HeaderValue::from_static(text),
             )]))
         };
-        assert_eq!(patience("20m"), Some(Duration::from_millis(20)));
-        assert_eq!(patience("99999999H"), Some(Duration::from_secs(99_999_999 * 3_600)));
+        assert_eq!(read("20m"), Some(Duration::from_millis(20)));
+        assert_eq!(read("99999999H"), Some(Duration::from_secs(99_999_999 * 3_600)));
         for text in ["", "m", "20", "20x", "-1S", "1.5S", "99999999999S"] {
-            assert_eq!(patience(text), None, "{text}");
+            assert_eq!(read(text), None, "{text}");
         }
     }
 

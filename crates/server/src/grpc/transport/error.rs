@@ -1,4 +1,4 @@
-//! Why a call fails, and how gRPC says it.
+//! Why a call fails, and its gRPC status.
 
 use std::net::IpAddr;
 
@@ -7,9 +7,9 @@ use http::header::HeaderValue;
 use tidegate::engine::AdHocError;
 
 use crate::bounds::{BODY_BYTES_MAX, DESCRIPTOR_ENTRIES_MAX, DESCRIPTORS_MAX};
-use crate::serve::OutboxFull;
+use crate::serve::BacklogFull;
 
-/// The codes of gRPC that are used here.
+/// The gRPC status codes in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Code {
     InvalidArgument = 3,
@@ -25,55 +25,57 @@ pub(crate) enum Code {
 /// Why a call fails.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CallError {
-    #[error("there is no method {0}")]
+    #[error("unknown method {0}")]
     UnknownMethod(String),
     #[error("messages must not be compressed")]
     Compressed,
-    #[error("a message may have {BODY_BYTES_MAX} bytes")]
+    #[error("the message is larger than {BODY_BYTES_MAX} bytes")]
     TooLarge,
-    #[error("the message is not complete")]
+    #[error("the message is incomplete")]
     Incomplete,
-    #[error("the message cannot be read: {0}")]
+    #[error("the message cannot be decoded: {0}")]
     Malformed(#[from] prost::DecodeError),
-    #[error("the message did not come in time")]
+    #[error("the message did not arrive in time")]
     TooSlow,
     #[error("the deadline passed while the request was waiting")]
     Deadline,
     #[error(transparent)]
-    Answers(#[from] OutboxFull),
+    Backlog(#[from] BacklogFull),
     #[error("the connection is gone")]
     Gone,
     #[error("the server is shutting down")]
     ShuttingDown,
-    #[error("there is no service {0}")]
+    #[error("unknown service {0}")]
     UnknownService(String),
     #[error("domain must not be empty")]
     NoDomain,
     #[error("descriptors must not be empty")]
     NoDescriptors,
-    #[error("a request may have {DESCRIPTORS_MAX} descriptors; this one has {0}")]
+    #[error("a request may have at most {DESCRIPTORS_MAX} descriptors; this one has {0}")]
     TooManyDescriptors(usize),
-    #[error("a descriptor may have {DESCRIPTOR_ENTRIES_MAX} entries; descriptors[{place}] has {entries}")]
-    TooManyEntries { place: usize, entries: usize },
+    #[error(
+        "a descriptor may have at most {DESCRIPTOR_ENTRIES_MAX} entries; descriptors[{index}] has {entries}"
+    )]
+    TooManyEntries { index: usize, entries: usize },
     #[error("descriptors[{0}].limit.unit must be SECOND, MINUTE, HOUR, DAY, WEEK, MONTH or YEAR")]
     UnknownUnit(usize),
     #[error(
-        "is_negative_hits and limit are for trusted_proxies of the settings only, and {0} is none of them"
+        "only `trusted_proxies` of the settings may use is_negative_hits and limit, and {0} is not one of them"
     )]
     NotTrusted(IpAddr),
-    #[error("a limit that the request brings along cannot be used: {0}")]
+    #[error("the limit in the request cannot be used: {0}")]
     Override(#[from] AdHocError),
 }
 
 impl CallError {
-    /// Its code.
+    /// The status code of the error.
     pub(crate) fn code(&self) -> Code {
         match self {
             CallError::UnknownMethod(_) | CallError::Compressed => Code::Unimplemented,
             CallError::NotTrusted(_) => Code::PermissionDenied,
             CallError::TooLarge | CallError::Override(AdHocError::TooMany(_)) => Code::ResourceExhausted,
             CallError::TooSlow | CallError::Deadline => Code::DeadlineExceeded,
-            CallError::Gone | CallError::ShuttingDown | CallError::Answers(_) => Code::Unavailable,
+            CallError::Gone | CallError::ShuttingDown | CallError::Backlog(_) => Code::Unavailable,
             CallError::UnknownService(_) => Code::NotFound,
             CallError::Incomplete
             | CallError::Malformed(_)
@@ -86,8 +88,8 @@ impl CallError {
         }
     }
 
-    /// Adds what a client is told to trailers, or to headers that stand for them.
-    pub(crate) fn tell(&self, trailers: &mut HeaderMap) {
+    /// Adds the status and the message to trailers, or to the headers of a trailers-only response.
+    pub(crate) fn write_to(&self, trailers: &mut HeaderMap) {
         trailers.insert("grpc-status", HeaderValue::from(self.code() as u16));
         trailers.insert("grpc-message", percent_encoded(&self.to_string()));
         if matches!(self, CallError::Compressed) {
@@ -96,7 +98,7 @@ impl CallError {
     }
 }
 
-/// A message as a header carries it.
+/// Percent-encodes a message for `grpc-message`.
 fn percent_encoded(message: &str) -> HeaderValue {
     let mut encoded = String::with_capacity(message.len());
     for byte in message.bytes() {
@@ -116,15 +118,15 @@ mod tests {
     fn a_message_survives_the_wire() {
         let error = CallError::UnknownService("50 % ü\n".to_owned());
         let mut trailers = HeaderMap::new();
-        error.tell(&mut trailers);
+        error.write_to(&mut trailers);
         assert_eq!(trailers["grpc-status"], "5");
-        assert_eq!(trailers["grpc-message"], "there is no service 50 %25 %C3%BC%0A");
+        assert_eq!(trailers["grpc-message"], "unknown service 50 %25 %C3%BC%0A");
     }
 
     #[test]
     fn a_limit_that_is_passed_is_named() {
-        let error = CallError::TooManyEntries { place: 3, entries: 17 };
-        assert_eq!(error.to_string(), "a descriptor may have 16 entries; descriptors[3] has 17");
+        let error = CallError::TooManyEntries { index: 3, entries: 17 };
+        assert_eq!(error.to_string(), "a descriptor may have at most 16 entries; descriptors[3] has 17");
         assert_eq!(error.code(), Code::InvalidArgument);
     }
 

@@ -1,19 +1,19 @@
-//! Who is believed. Whoever reaches the listener may ask; on one that other machines reach, only those that
-//! the settings trust may change what is counted by whom.
+//! Which peers are trusted. Everybody who can connect may ask for decisions. On a listener that other machines reach,
+//! only `trusted_proxies` of the settings may send limits, refund tokens, or name the client that is charged.
 
 use super::error::CallError;
 use crate::node::Node;
 use crate::serve::Peer;
 
-/// May it hand tokens back, and bring limits along?
-pub(crate) fn may_bring_limits(node: &Node, peer: Peer) -> Result<(), CallError> {
+/// May the peer refund tokens and send limits of its own?
+pub(crate) fn may_send_limits(node: &Node, peer: Peer) -> Result<(), CallError> {
     match peer.on_loopback || node.identity().trusts(peer.address) {
         true => Ok(()),
         false => Err(CallError::NotTrusted(peer.address)),
     }
 }
 
-/// Is it believed about the address of its clients?
+/// May the peer name the address of its client?
 pub(crate) fn may_name_clients(node: &Node, peer: Peer) -> bool {
     peer.on_loopback || peer.address.is_loopback() || node.identity().trusts(peer.address)
 }
@@ -72,8 +72,9 @@ mod tests {
         let entries = vec![Entry { key: "user_id".into(), value: "42".into() }];
         let mut descriptor = RateLimitDescriptor { entries, ..Default::default() };
         change(&mut descriptor);
-        let asked = RateLimitRequest { domain: "edge".into(), descriptors: vec![descriptor], hits_addend: 1 };
-        rls::should_rate_limit(node, origin(Protocol::Rls), peer, asked.encode_to_vec().into())
+        let message =
+            RateLimitRequest { domain: "edge".into(), descriptors: vec![descriptor], hits_addend: 1 };
+        rls::should_rate_limit(node, origin(Protocol::Rls), peer, message.encode_to_vec().into())
             .now_or_never()
             .expect("memory is not waited for")
     }
@@ -103,8 +104,9 @@ mod tests {
         let address = Some(Address { address: Some(address::Address::SocketAddress(socket)) });
         let source = Some(attribute_context::Peer { address });
         let attributes = Some(AttributeContext { source, ..Default::default() });
-        let asked = CheckRequest { attributes }.encode_to_vec().into();
-        let answer = authz::check(node, origin(Protocol::ExtAuthz), peer, asked).await.expect("it is sound");
+        let message = CheckRequest { attributes }.encode_to_vec().into();
+        let answer =
+            authz::check(node, origin(Protocol::ExtAuthz), peer, message).await.expect("it is sound");
         let answer = CheckResponse::decode(&answer[5..]).expect("it can be read");
         answer.status.expect("it is always there").code == 0
     }

@@ -1,4 +1,6 @@
-//! gRPC over HTTP/2: connections, calls, frames, statuses.
+//! gRPC over HTTP/2. A [`connection`] accepts calls, each [`call`] reads its message from its [`body`] in a [`frame`],
+//! dispatches to a service, and sends a [`reply`] or an [`error`]. [`keepalive`] ends connections, and [`guard`] checks
+//! which peers are trusted.
 
 pub(super) mod body;
 pub(super) mod call;
@@ -6,5 +8,5 @@ pub(super) mod connection;
 pub(super) mod error;
 pub(super) mod frame;
 pub(super) mod guard;
-pub(super) mod keeper;
+pub(super) mod keepalive;
 pub(super) mod reply;

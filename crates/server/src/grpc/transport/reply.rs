@@ -1,5 +1,5 @@
-//! Answers as a stream carries them: headers, messages, trailers. A client that is gone is told nothing,
-//! so what fails here is ignored.
+//! Sends responses on a stream: headers, messages, trailers. Sending fails only if the client is gone, so errors here
+//! are ignored.
 
 use std::sync::Arc;
 
@@ -10,21 +10,21 @@ use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{HeaderMap, Response, StatusCode};
 
 use super::error::CallError;
-use crate::serve::{CountedBytes, Outbox};
+use crate::serve::{CountedBytes, ResponseBacklog};
 
 const STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const GRPC: HeaderValue = HeaderValue::from_static("application/grpc");
 
-/// Answers with one message, or with why there is none.
+/// Answers with one message, or with an error.
 pub(crate) fn answer(
     respond: SendResponse<CountedBytes>,
     answer: Result<Bytes, CallError>,
-    outbox: &Arc<Outbox>,
+    backlog: &Arc<ResponseBacklog>,
 ) {
     match answer {
         Ok(message) => {
             if let Some(mut stream) = open(respond) {
-                let _sent = stream.send_data(outbox.hold(message), false);
+                let _sent = stream.send_data(backlog.count_until_sent(message), false);
                 close(stream, None);
             }
         }
@@ -32,31 +32,31 @@ pub(crate) fn answer(
     }
 }
 
-/// Begins an answer of several messages; `None` if the client is gone.
+/// Starts a response of several messages; `None` if the client is gone.
 pub(crate) fn open(mut respond: SendResponse<CountedBytes>) -> Option<SendStream<CountedBytes>> {
     respond.send_response(head(), false).ok()
 }
 
-/// Ends an answer.
+/// Ends a response with its trailers.
 pub(crate) fn close(mut stream: SendStream<CountedBytes>, error: Option<&CallError>) {
     let mut trailers = HeaderMap::with_capacity(2);
     match error {
         None => {
             trailers.insert(STATUS, HeaderValue::from_static("0"));
         }
-        Some(error) => error.tell(&mut trailers),
+        Some(error) => error.write_to(&mut trailers),
     }
     let _sent = stream.send_trailers(trailers);
 }
 
-/// Answers with nothing but why.
+/// Answers with an error only (a trailers-only response).
 pub(crate) fn fail(mut respond: SendResponse<CountedBytes>, error: &CallError) {
     let mut head = head();
-    error.tell(head.headers_mut());
+    error.write_to(head.headers_mut());
     let _sent = respond.send_response(head, true);
 }
 
-/// Answers somebody who does not speak gRPC.
+/// Answers a request that is not gRPC with an HTTP status.
 pub(crate) fn refuse(mut respond: SendResponse<CountedBytes>, status: StatusCode) {
     let mut head = Response::new(());
     *head.status_mut() = status;

@@ -1,60 +1,60 @@
-//! What happens on a connection, for those that watch for silence.
+//! Counts the requests of a connection, so that an idle one can be closed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::http::Context;
 
-/// How many requests there were, and are. Written and read by tasks of one thread; the atomics only
-/// let them share it.
+/// How many requests a connection has started and has in flight. Only tasks of one thread use it; the atomics make it
+/// shareable between them.
 #[derive(Debug, Default)]
 pub(crate) struct Activity {
-    began: AtomicU64,
-    under_way: AtomicUsize,
+    requests_started: AtomicU64,
+    in_flight: AtomicUsize,
 }
 
 impl Activity {
-    /// The head of a request is there.
+    /// Counts a request whose head has arrived.
     pub(crate) fn begin(&self) -> ActiveRequest<'_> {
-        self.began.fetch_add(1, Ordering::Relaxed);
-        self.under_way.fetch_add(1, Ordering::Relaxed);
+        self.requests_started.fetch_add(1, Ordering::Relaxed);
+        self.in_flight.fetch_add(1, Ordering::Relaxed);
         ActiveRequest(self)
     }
 
-    /// How many have begun.
-    pub(crate) fn began(&self) -> u64 {
-        self.began.load(Ordering::Relaxed)
+    /// How many requests have started so far.
+    pub(crate) fn requests_started(&self) -> u64 {
+        self.requests_started.load(Ordering::Relaxed)
     }
 
-    /// Is none being answered?
+    /// Is no request in flight?
     pub(crate) fn is_idle(&self) -> bool {
-        self.under_way.load(Ordering::Relaxed) == 0
+        self.in_flight.load(Ordering::Relaxed) == 0
     }
 }
 
-/// A request whose answer is still being made after its head was sent.
+/// A request in flight whose response body is still being decided after the response head was sent.
 #[derive(Debug)]
-pub(crate) struct StreamingAnswer(Arc<Context>);
+pub(crate) struct StreamingResponse(Arc<Context>);
 
-impl StreamingAnswer {
-    pub(crate) fn new(context: &Arc<Context>) -> StreamingAnswer {
-        context.activity.under_way.fetch_add(1, Ordering::Relaxed);
-        StreamingAnswer(Arc::clone(context))
+impl StreamingResponse {
+    pub(crate) fn new(context: &Arc<Context>) -> StreamingResponse {
+        context.activity.in_flight.fetch_add(1, Ordering::Relaxed);
+        StreamingResponse(Arc::clone(context))
     }
 }
 
-impl Drop for StreamingAnswer {
+impl Drop for StreamingResponse {
     fn drop(&mut self) {
-        self.0.activity.under_way.fetch_sub(1, Ordering::Relaxed);
+        self.0.activity.in_flight.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-/// A request, until it is answered or its client gone.
+/// A request in flight, until it is answered or dropped because the client disconnected.
 #[derive(Debug)]
 pub(crate) struct ActiveRequest<'a>(&'a Activity);
 
 impl Drop for ActiveRequest<'_> {
     fn drop(&mut self) {
-        self.0.under_way.fetch_sub(1, Ordering::Relaxed);
+        self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -1,4 +1,4 @@
-//! HTTP/1.1 or HTTP/2, told by the first bytes of a connection without TLS.
+//! Detects HTTP/1.1 or HTTP/2 by the first bytes of a connection without TLS.
 
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt};
@@ -6,13 +6,13 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use crate::bounds::HEAD_TIMEOUT;
 use crate::node::lifecycle::Lifecycle;
 
-/// What every HTTP/2 connection begins with, and no HTTP/1.1 request.
+/// The HTTP/2 connection preface. No HTTP/1.1 request begins with it.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-/// Most first requests are shorter.
+/// Size of the first read. Most first requests are shorter.
 const FIRST_READ: usize = 1_024;
 
-/// Is it HTTP/2, and the bytes it took to tell? `None` if there is nothing to be answered: nobody
-/// speaks, or the server is about to end.
+/// Whether the connection speaks HTTP/2, and the bytes read to find out. `None` if the client sends nothing in time,
+/// or the server is shutting down.
 pub(crate) async fn first_bytes<I>(io: &mut I, lifecycle: &Lifecycle) -> Option<(bool, Bytes)>
 where
     I: AsyncRead + Unpin,

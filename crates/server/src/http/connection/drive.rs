@@ -1,4 +1,4 @@
-//! A connection from its first request to its end: by the client, by silence, or with the server.
+//! Runs a connection until the client closes it, it is idle too long, or the server shuts down.
 
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -12,11 +12,11 @@ use super::activity::Activity;
 use crate::bounds::{DRAIN_TIMEOUT, HEAD_TIMEOUT, IDLE_TIMEOUT};
 use crate::http::Context;
 
-/// How often it is looked whether anything happens: a connection is closed after between one and
-/// one and a quarter times [`IDLE_TIMEOUT`].
-const LOOKS: u32 = 4;
+/// Activity is checked this many times per [`IDLE_TIMEOUT`], so an idle connection is closed after 1 to 1¼ times that.
+const CHECKS_PER_TIMEOUT: u32 = 4;
 
-/// Runs a connection. `end` asks it to end after what is under way. `None` if it does not in time.
+/// Runs a connection. `end` makes it shut down gracefully: finish the requests in flight, then close. Returns `None`
+/// if it has not ended when the grace period is over.
 pub(crate) async fn drive<C: Future>(
     connection: C,
     end: impl Fn(Pin<&mut C>),
@@ -24,37 +24,37 @@ pub(crate) async fn drive<C: Future>(
     has_streams: bool,
 ) -> Option<C::Output> {
     let (stop, stopped) = oneshot::channel();
-    // The watch is a task of its own: within this one it would be looked at on every request.
+    // The watch is a task of its own: in this task its timers would be polled on every request.
     let _watch = AbortOnDropHandle::new(tokio::spawn(watch(context, has_streams, stop)));
     match select(pin!(connection), stopped).await {
         Either::Left((ended, _)) => Some(ended),
         Either::Right((grace, mut connection)) => {
             end(connection.as_mut());
-            // The watch ends only after it has told.
+            // The sender is dropped only after it has sent, so the default is never used.
             tokio::time::timeout(grace.unwrap_or(DRAIN_TIMEOUT), connection).await.ok()
         }
     }
 }
 
-/// Tells when the connection is to end, and how long it may take to.
+/// Sends on `stop` when the connection is to end: how long it may take to do so.
 async fn watch(context: Arc<Context>, has_streams: bool, stop: oneshot::Sender<Duration>) {
     let grace = tokio::select! {
         () = context.node.lifecycle().closing() => DRAIN_TIMEOUT,
-        () = silence(&context.activity) => HEAD_TIMEOUT,
-        // A stream that its client does not let on is not seen on the socket. Nothing more is owed to it.
-        () = context.outbox.stalled(), if has_streams => Duration::ZERO,
+        () = idle(&context.activity) => HEAD_TIMEOUT,
+        // HTTP/2 flow control can stall a stream while the socket itself still moves. Such a client gets no grace.
+        () = context.backlog.stalled(), if has_streams => Duration::ZERO,
     };
-    // If nobody hears it, the connection has ended.
-    let _told = stop.send(grace);
+    // The receiver is gone if the connection has ended.
+    let _sent = stop.send(grace);
 }
 
-/// Resolves when nothing has happened for long.
-async fn silence(activity: &Activity) {
-    let (mut seen, mut quiet) = (activity.began(), 0);
-    while quiet < LOOKS {
-        tokio::time::sleep(IDLE_TIMEOUT / LOOKS).await;
-        let began = activity.began();
-        quiet = if began == seen && activity.is_idle() { quiet + 1 } else { 0 };
-        seen = began;
+/// Resolves when the connection has had no request for [`IDLE_TIMEOUT`].
+async fn idle(activity: &Activity) {
+    let (mut seen, mut idle_checks) = (activity.requests_started(), 0);
+    while idle_checks < CHECKS_PER_TIMEOUT {
+        tokio::time::sleep(IDLE_TIMEOUT / CHECKS_PER_TIMEOUT).await;
+        let started = activity.requests_started();
+        idle_checks = if started == seen && activity.is_idle() { idle_checks + 1 } else { 0 };
+        seen = started;
     }
 }

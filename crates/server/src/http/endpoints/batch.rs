@@ -1,8 +1,8 @@
 //! `/v1/check/batch`: decisions in the order of the requests, written as they are made.
 //!
-//! A batch of some kilobytes can have an answer of megabytes. So only the first part of a large one is decided at
-//! once; the rest of its text is kept, and decided piece by piece while the client takes the pieces. What a client
-//! does not take is not decided, and not charged.
+//! A batch of some kilobytes can have a response of megabytes. So only the first part of a large batch is decided at
+//! once. The rest of its text is kept and decided piece by piece, while the client reads the pieces. What the client
+//! does not read is not decided and not charged.
 
 use std::fmt;
 use std::pin::Pin;
@@ -19,101 +19,109 @@ use tidegate::engine::{Decision, Request};
 
 use super::decide::origin;
 use crate::bounds::budget::BudgetShare;
-use crate::bounds::{ANSWERS_AT_ONCE_BYTES, BATCH_PIECE_BYTES, BATCH_WAITING_MAX};
+use crate::bounds::{BATCH_PIECE_BYTES, BATCH_WAITING_MAX, RESPONSES_AT_ONCE_BYTES};
 use crate::http::Context;
 use crate::http::body::{BodyError, WholeBody};
-use crate::http::connection::activity::StreamingAnswer;
-use crate::http::response::answer::{HttpAnswer, JSON, write};
-use crate::http::response::body::AnswerBody;
+use crate::http::connection::activity::StreamingResponse;
+use crate::http::response::body::HttpResponseBody;
+use crate::http::response::decision::{HttpResponse, JSON, write};
 use crate::http::response::problem::HttpProblem;
 use crate::observe::{Origin, Protocol};
-use crate::serve::{CountedBytes, OutboxFull};
+use crate::serve::{BacklogFull, CountedBytes};
 use crate::wire::{self, BatchReader};
 
-/// Batches of fewer requests are answered whole, whatever the policy.
-const REQUESTS_FEW: usize = 8;
+/// Batches of up to this many requests are always answered in one piece.
+const SMALL_BATCH_MAX: usize = 8;
 
-/// Answers a batch. Nothing is decided unless all of it can be read.
+/// Answers a batch. Nothing is decided unless every request in it is valid.
 pub(crate) async fn batch(
     context: &Arc<Context>,
     parts: &Parts,
     mut body: WholeBody,
-) -> Result<HttpAnswer, HttpProblem> {
+) -> Result<HttpResponse, HttpProblem> {
     let (text, share) = body.parts()?;
     let requests = wire::batch(text)?;
-    let (count, is_small) = (requests.len(), requests.len() <= REQUESTS_FEW);
-    // What is left when the first part is decided is kept for as long as the client takes; there must be room.
+    let (count, is_small) = (requests.len(), requests.len() <= SMALL_BATCH_MAX);
+    // The undecided rest is kept for as long as the client needs to read, so it must fit into the body budget.
     if !is_small && !share.grow_to(text.len()) {
-        return Err(HttpProblem::Body(BodyError::NoRoom));
+        return Err(HttpProblem::Body(BodyError::BudgetExhausted));
     }
-    let mut page = Page::begin();
-    let most = if is_small { usize::MAX } else { ANSWERS_AT_ONCE_BYTES };
-    decide(context, origin(context, parts), &mut requests.into_iter(), most, &mut page).await;
-    if page.decisions == count {
-        return Ok(answer(page.end().into()));
+    let mut list = DecisionList::begin();
+    let most = if is_small { usize::MAX } else { RESPONSES_AT_ONCE_BYTES };
+    decide(context, origin(context, parts), &mut requests.into_iter(), most, &mut list).await;
+    if list.decisions == count {
+        return Ok(answer(list.end().into()));
     }
-    let reader = BatchReader::after(text, page.decisions);
+    let reader = BatchReader::after(text, list.decisions);
     let traceparent = origin(context, parts).traceparent.map(str::to_owned);
-    let (text, share) = body.into_kept();
-    let (first, page) = page.piece();
-    let rest = Rest { context: Arc::clone(context), text, _share: share, reader, count, page, traceparent };
-    Ok(answer(AnswerBody::Batch(Box::new(BatchBody::new(first, rest)))))
+    let (text, share) = body.into_owned_parts();
+    let (first, list) = list.piece();
+    let rest = RemainingBatch {
+        context: Arc::clone(context),
+        text,
+        _share: share,
+        reader,
+        count,
+        list,
+        traceparent,
+    };
+    Ok(answer(HttpResponseBody::Batch(Box::new(BatchBody::new(first, rest)))))
 }
 
-fn answer(body: AnswerBody) -> HttpAnswer {
-    let mut answer = HttpAnswer::new(body);
-    // Headers would speak for one decision alone, so there are none.
+fn answer(body: HttpResponseBody) -> HttpResponse {
+    let mut answer = HttpResponse::new(body);
+    // The rate limit headers describe one decision, so a batch has none.
     answer.headers_mut().insert(CONTENT_TYPE, JSON);
     answer
 }
 
-/// Decides requests in their order until the page has about so many bytes. What has to be waited for is waited for
-/// together.
+/// Decides requests in their order until the list has about `bytes` bytes. Decisions that wait for the store wait at
+/// the same time.
 async fn decide<'r>(
     context: &Context,
     origin: Origin<'_>,
     requests: &mut (impl Iterator<Item = Request<'r>> + Send),
     bytes: usize,
-    page: &mut Page,
+    list: &mut DecisionList,
 ) {
     let mut waiting = FuturesOrdered::new();
     let mut are_over = false;
-    'page: while page.bytes.len() < bytes {
-        while !are_over && waiting.len() < page.decisions_up_to(bytes).min(BATCH_WAITING_MAX) {
+    'list: while list.bytes.len() < bytes {
+        while !are_over && waiting.len() < list.decisions_up_to(bytes).min(BATCH_WAITING_MAX) {
             let Some(request) = requests.next() else {
                 are_over = true;
                 break;
             };
             match context.node.check(origin, &request).started() {
                 NowOrLater::Now(decision) if waiting.is_empty() => {
-                    page.add(&decision);
-                    continue 'page;
+                    list.add(&decision);
+                    continue 'list;
                 }
                 decided => waiting.push_back(decided),
             }
         }
         let Some(decision) = waiting.next().await else { return };
-        page.add(&decision);
+        list.add(&decision);
     }
-    // What has been asked for is part of this piece, whatever its size.
+    // Requests already sent to the store are part of this piece, however large it gets.
     while let Some(decision) = waiting.next().await {
-        page.add(&decision);
+        list.add(&decision);
     }
 }
 
-/// Decisions as they are written.
+/// Writes decisions as a JSON list.
 #[derive(Debug, Default)]
-struct Page {
+struct DecisionList {
     bytes: Vec<u8>,
-    /// How many were written, in this piece and before it.
+    /// How many decisions were written, in this piece and before it.
     decisions: usize,
     /// Bytes of the last decision.
     last: usize,
 }
 
-impl Page {
-    fn begin() -> Page {
-        Page { bytes: b"{\"decisions\":[".to_vec(), ..Page::default() }
+impl DecisionList {
+    fn begin() -> DecisionList {
+        DecisionList { bytes: b"{\"decisions\":[".to_vec(), ..DecisionList::default() }
     }
 
     fn add(&mut self, decision: &Decision) {
@@ -126,16 +134,16 @@ impl Page {
         self.last = self.bytes.len() - before;
     }
 
-    /// How many more decisions make it about so large; few while nobody knows how large they are.
+    /// How many more decisions fit into about `bytes` bytes, judged by the last one; a few if there is none yet.
     fn decisions_up_to(&self, bytes: usize) -> usize {
         let left = bytes.saturating_sub(self.bytes.len());
-        left.checked_div(self.last).unwrap_or(REQUESTS_FEW).max(1)
+        left.checked_div(self.last).unwrap_or(SMALL_BATCH_MAX).max(1)
     }
 
-    /// What is written, and a page that goes on after it.
-    fn piece(mut self) -> (Vec<u8>, Page) {
+    /// The bytes written so far, and a list that continues after them.
+    fn piece(mut self) -> (Vec<u8>, DecisionList) {
         let mut bytes = std::mem::take(&mut self.bytes);
-        // It may be kept for long, and was grown by doubling.
+        // It may be kept for long, and `Vec` has grown it by doubling.
         bytes.shrink_to_fit();
         (bytes, self)
     }
@@ -146,48 +154,48 @@ impl Page {
     }
 }
 
-/// What is still to be decided of a batch.
-struct Rest {
+/// The undecided rest of a batch.
+struct RemainingBatch {
     context: Arc<Context>,
     text: Bytes,
     _share: BudgetShare,
     reader: BatchReader,
-    /// Requests of the whole batch.
+    /// How many requests the whole batch has.
     count: usize,
-    page: Page,
+    list: DecisionList,
     traceparent: Option<String>,
 }
 
-impl Rest {
-    /// Decides the next piece; `None` instead of the rest after the last.
-    async fn next(mut self) -> Result<(Vec<u8>, Option<Rest>), OutboxFull> {
-        self.context.outbox.room().await?;
-        let Rest { context, text, reader, page, traceparent, .. } = &mut self;
-        let text = std::str::from_utf8(text).expect("it was read as text before");
+impl RemainingBatch {
+    /// Decides the next piece, and returns it with the rest; `None` after the last piece.
+    async fn next(mut self) -> Result<(Vec<u8>, Option<RemainingBatch>), BacklogFull> {
+        self.context.backlog.wait_for_capacity().await?;
+        let RemainingBatch { context, text, reader, list, traceparent, .. } = &mut self;
+        let text = std::str::from_utf8(text).expect("`WholeBody::parts` has checked that it is UTF-8");
         let origin = Origin { protocol: Protocol::Http, traceparent: traceparent.as_deref() };
-        decide(context, origin, &mut reader.requests(text), BATCH_PIECE_BYTES, page).await;
-        let page = std::mem::take(&mut self.page);
-        if page.decisions == self.count {
-            return Ok((page.end(), None));
+        decide(context, origin, &mut reader.requests(text), BATCH_PIECE_BYTES, list).await;
+        let list = std::mem::take(&mut self.list);
+        if list.decisions == self.count {
+            return Ok((list.end(), None));
         }
-        let (bytes, page) = page.piece();
-        self.page = page;
+        let (bytes, list) = list.piece();
+        self.list = list;
         Ok((bytes, Some(self)))
     }
 }
 
-type Deciding = Pin<Box<dyn Future<Output = Result<(Vec<u8>, Option<Rest>), OutboxFull>> + Send>>;
+type Deciding = Pin<Box<dyn Future<Output = Result<(Vec<u8>, Option<RemainingBatch>), BacklogFull>> + Send>>;
 
-/// A body whose pieces are decided as they are asked for.
+/// A response body whose pieces are decided when hyper polls for them.
 pub(crate) struct BatchBody {
-    /// What comes next, and is decided.
+    /// The first piece, which is decided already.
     first: Option<Vec<u8>>,
     deciding: Option<Deciding>,
     context: Arc<Context>,
-    /// On connections with many answers at once each piece counts, and must be taken in time. Between pieces this
-    /// waits for nobody but the others, whose pieces must.
+    /// On HTTP/2 each piece counts against the backlog, and the client must read it in time. Between pieces, the body
+    /// can wait only for backlog capacity, which the pieces of other streams free when they are read or time out.
     counts: bool,
-    _under_way: StreamingAnswer,
+    _in_flight: StreamingResponse,
 }
 
 impl fmt::Debug for BatchBody {
@@ -197,13 +205,13 @@ impl fmt::Debug for BatchBody {
 }
 
 impl BatchBody {
-    fn new(first: Vec<u8>, rest: Rest) -> BatchBody {
+    fn new(first: Vec<u8>, rest: RemainingBatch) -> BatchBody {
         let context = Arc::clone(&rest.context);
-        let _under_way = StreamingAnswer::new(&context);
-        BatchBody { first: Some(first), deciding: Some(next_of(rest)), context, counts: false, _under_way }
+        let _in_flight = StreamingResponse::new(&context);
+        BatchBody { first: Some(first), deciding: Some(next_of(rest)), context, counts: false, _in_flight }
     }
 
-    /// From now on its pieces count.
+    /// Makes its pieces count against the backlog.
     pub(crate) fn count_pieces(&mut self) {
         self.counts = true;
     }
@@ -215,7 +223,7 @@ impl BatchBody {
     pub(crate) fn poll_piece(
         &mut self,
         task: &mut Task<'_>,
-    ) -> Poll<Option<Result<CountedBytes, OutboxFull>>> {
+    ) -> Poll<Option<Result<CountedBytes, BacklogFull>>> {
         let bytes = match (self.first.take(), &mut self.deciding) {
             (Some(first), _) => first,
             (None, None) => return Poll::Ready(None),
@@ -224,20 +232,20 @@ impl BatchBody {
                     self.deciding = rest.map(next_of);
                     bytes
                 }
-                Err(no_room) => {
+                Err(full) => {
                     self.deciding = None;
-                    return Poll::Ready(Some(Err(no_room)));
+                    return Poll::Ready(Some(Err(full)));
                 }
             },
         };
         let mut held = CountedBytes::uncounted(bytes.into());
         if self.counts {
-            held.count(&self.context.outbox);
+            held.count(&self.context.backlog);
         }
         Poll::Ready(Some(Ok(held)))
     }
 }
 
-fn next_of(rest: Rest) -> Deciding {
+fn next_of(rest: RemainingBatch) -> Deciding {
     Box::pin(rest.next())
 }

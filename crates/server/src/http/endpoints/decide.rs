@@ -1,30 +1,30 @@
-//! The endpoints that answer with decisions.
+//! The endpoints that answer one request with one decision.
 
 use http::StatusCode;
 use http::request::Parts;
 use tidegate::engine::Decision;
 
 use crate::http::Context;
-use crate::http::response::answer::{HttpAnswer, decided};
+use crate::http::response::decision::{HttpResponse, decided};
 use crate::http::response::problem::HttpProblem;
 use crate::observe::{Origin, Protocol};
 use crate::wire;
 
 /// `/v1/check`.
-pub(crate) async fn check(context: &Context, parts: &Parts, text: &str) -> Result<HttpAnswer, HttpProblem> {
+pub(crate) async fn check(context: &Context, parts: &Parts, text: &str) -> Result<HttpResponse, HttpProblem> {
     let request = wire::request(text)?;
     let decision = context.node.admit(origin(context, parts), &request).await;
     Ok(decided(&decision, status(&decision)))
 }
 
 /// `/v1/peek`.
-pub(crate) async fn peek(context: &Context, text: &str) -> Result<HttpAnswer, HttpProblem> {
+pub(crate) async fn peek(context: &Context, text: &str) -> Result<HttpResponse, HttpProblem> {
     let request = wire::request(text)?;
     Ok(decided(&context.node.peek(&request).await, StatusCode::OK))
 }
 
 /// `/v1/refund`.
-pub(crate) async fn refund(context: &Context, text: &str) -> Result<HttpAnswer, HttpProblem> {
+pub(crate) async fn refund(context: &Context, text: &str) -> Result<HttpResponse, HttpProblem> {
     let refund = wire::refund(text)?;
     Ok(decided(&context.node.refund(&refund.request, refund.cost).await, StatusCode::OK))
 }
@@ -34,21 +34,21 @@ pub(crate) async fn throttle(
     context: &Context,
     parts: &Parts,
     text: &str,
-) -> Result<HttpAnswer, HttpProblem> {
-    let asked = wire::throttle(text)?;
+) -> Result<HttpResponse, HttpProblem> {
+    let throttle = wire::throttle(text)?;
     let origin = origin(context, parts);
-    let decision = context.node.check_ad_hoc(origin, &asked.as_request()).await?;
+    let decision = context.node.check_ad_hoc(origin, &throttle.as_request()).await?;
     Ok(decided(&decision, status(&decision)))
 }
 
-/// Where a request came from. What it is part of is looked up only if somebody wants to know.
+/// The protocol of a request and, if tracing is on, its `traceparent`.
 pub(crate) fn origin<'a>(context: &Context, parts: &'a Parts) -> Origin<'a> {
     let wanted = context.node.traces().is_on();
     let traceparent = wanted.then(|| parts.headers.get("traceparent")).flatten();
     Origin { protocol: Protocol::Http, traceparent: traceparent.and_then(|value| value.to_str().ok()) }
 }
 
-/// The status that goes with a decision.
+/// The HTTP status of a decision.
 pub(crate) fn status(decision: &Decision) -> StatusCode {
-    StatusCode::from_u16(decision.status()).expect("200, 429 or 503")
+    StatusCode::from_u16(decision.status()).expect("a decision has status 200, 429 or 503")
 }

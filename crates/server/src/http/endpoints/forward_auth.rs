@@ -1,8 +1,8 @@
 //! `/v1/forward-auth`: a proxy asks whether a request of its client may pass.
 //!
-//! What the client asked for stands in headers that the proxy sets, and they are read only from
-//! proxies that are trusted. A client can send such headers too, and a proxy that sets one kind passes
-//! the other kind through; so where two of them contradict each other, the question is refused.
+//! The proxy describes its client's request in headers, which are read only from trusted proxies. A client can send
+//! such headers too, and a proxy that sets one kind (`X-Forwarded-*`) passes the other kind (`X-Original-*`) through.
+//! So if two of them contradict each other, the request is refused with 400.
 
 use std::borrow::Cow;
 
@@ -14,7 +14,7 @@ use tidegate::engine::{Decision, Request};
 
 use super::decide::{origin, status};
 use crate::http::Context;
-use crate::http::response::answer::{HttpAnswer, challenged, passed, refused};
+use crate::http::response::decision::{HttpResponse, challenged, passed, refused};
 use crate::http::response::problem::HttpProblem;
 use crate::identity::forwarded_request::{host, is_client_header};
 use crate::observe::Origin;
@@ -23,17 +23,17 @@ const METHOD: [&str; 2] = ["x-forwarded-method", "x-original-method"];
 const URI: [&str; 2] = ["x-forwarded-uri", "x-original-uri"];
 const HOST: &str = "x-forwarded-host";
 
-/// What is read of a request to `/v1/forward-auth`.
+/// The parts of a request to `/v1/forward-auth` that matter.
 #[derive(Debug)]
 pub(crate) struct ForwardAuthRequest<'a> {
     pub(crate) query: Option<&'a str>,
-    /// The host of its own URI, where that has one.
+    /// The host of its own URI, if that has one.
     pub(crate) authority: Option<&'a str>,
-    /// Names and values in the order they came.
+    /// Names and values, in the order they were sent.
     pub(crate) headers: &'a [(&'a str, &'a [u8])],
 }
 
-/// Names and values, from hyper.
+/// The headers of a request from hyper.
 fn headers_of(parts: &Parts) -> SmallVec<[(&str, &[u8]); 32]> {
     parts.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect()
 }
@@ -53,100 +53,101 @@ impl<'a> ForwardAuthRequest<'a> {
     }
 }
 
-/// What an end client is told.
+/// What the proxy's client gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ForwardAuthAnswer {
+pub(crate) enum ForwardAuthOutcome {
     Passed,
     Refused(StatusCode),
-    /// It has to show another credential.
+    /// Its credential is invalid: 401 with this `WWW-Authenticate`.
     Challenged(&'static str),
 }
 
-impl ForwardAuthAnswer {
-    /// What a decision means for the client; `deny_status` is the status of refusals, where the proxy asks for one.
-    pub(crate) fn by(decision: &Decision, deny_status: Option<StatusCode>) -> ForwardAuthAnswer {
+impl ForwardAuthOutcome {
+    /// The outcome of a decision. `deny_status` is the status of refusals, if the proxy chose one.
+    pub(crate) fn by(decision: &Decision, deny_status: Option<StatusCode>) -> ForwardAuthOutcome {
         match (decision.is_allowed(), decision.challenge()) {
-            (true, _) => ForwardAuthAnswer::Passed,
-            // Whoever has to show another credential must be told so, whatever else a proxy wants refusals to be.
-            (false, Some(challenge)) => ForwardAuthAnswer::Challenged(challenge),
-            (false, None) => ForwardAuthAnswer::Refused(deny_status.unwrap_or_else(|| status(decision))),
+            (true, _) => ForwardAuthOutcome::Passed,
+            // A client with an invalid credential needs 401 to learn it, so `deny_status` does not apply.
+            (false, Some(challenge)) => ForwardAuthOutcome::Challenged(challenge),
+            (false, None) => ForwardAuthOutcome::Refused(deny_status.unwrap_or_else(|| status(decision))),
         }
     }
 }
 
-/// 204, or a refusal for the client, with the status that the proxy asks for.
-pub(crate) async fn answer(context: &Context, parts: &Parts) -> Result<HttpAnswer, HttpProblem> {
+/// Answers 204, or a refusal for the client.
+pub(crate) async fn answer(context: &Context, parts: &Parts) -> Result<HttpResponse, HttpProblem> {
     let (decision, deny_status) =
         decide(context, &ForwardAuthRequest::of(parts, &headers_of(parts)), origin(context, parts))?;
     let decision = decision.await;
-    Ok(match ForwardAuthAnswer::by(&decision, deny_status) {
-        ForwardAuthAnswer::Passed => passed(&decision),
-        ForwardAuthAnswer::Challenged(challenge) => challenged(&decision, challenge),
-        ForwardAuthAnswer::Refused(status) => refused(&decision, status),
+    Ok(match ForwardAuthOutcome::by(&decision, deny_status) {
+        ForwardAuthOutcome::Passed => passed(&decision),
+        ForwardAuthOutcome::Challenged(challenge) => challenged(&decision, challenge),
+        ForwardAuthOutcome::Refused(status) => refused(&decision, status),
     })
 }
 
-/// Decides for whom a proxy asks; with the status that the proxy wants refusals to have.
+/// Decides the request that a proxy describes. Also returns the status of refusals that the proxy chose.
 pub(crate) fn decide<'c>(
     context: &'c Context,
-    asked: &ForwardAuthRequest<'_>,
+    forwarded_request: &ForwardAuthRequest<'_>,
     origin: Origin<'_>,
 ) -> Result<(NowOrLater<'c, Decision>, Option<StatusCode>), HttpProblem> {
-    let deny_status = deny_status(asked.query)?;
+    let deny_status = deny_status(forwarded_request.query)?;
     let node = &context.node;
-    let who = node.identity().client_info(asked.headers.iter().copied(), context.peer.address);
+    let who = node.identity().client_info(forwarded_request.headers.iter().copied(), context.peer.address);
     let mut request = Request::new();
     request.ip = Some(who.ip);
     if who.trusted {
-        describe_forwarded(asked, &mut request)?;
-    } else if URI.iter().any(|name| asked.values(name).next().is_some()) {
+        describe_forwarded(forwarded_request, &mut request)?;
+    } else if URI.iter().any(|name| forwarded_request.values(name).next().is_some()) {
         node.identity().warn_untrusted_forwarder(context.peer.address);
     }
-    let told = asked.headers.iter().filter(|(name, _)| is_client_header(name));
-    request.headers.extend(told.map(|(name, value)| ((*name).into(), String::from_utf8_lossy(value))));
+    let from_client = forwarded_request.headers.iter().filter(|(name, _)| is_client_header(name));
+    request.headers.extend(from_client.map(|(name, value)| ((*name).into(), String::from_utf8_lossy(value))));
     let entered = node.enter(&request);
     let verified = node.verify(&entered, &who);
-    // It borrows from what was verified, so it must not outlive that.
+    // The request borrows claims from `verified`, so it must not live longer.
     let mut request = request;
     verified.describe(&mut request);
     Ok((node.admit_entered(origin, entered, &request), deny_status))
 }
 
-/// What a trusted proxy says of the request of its client.
+/// Fills in what a trusted proxy says about its client's request.
 fn describe_forwarded<'a>(
-    asked: &ForwardAuthRequest<'a>,
+    forwarded_request: &ForwardAuthRequest<'a>,
     request: &mut Request<'a>,
 ) -> Result<(), HttpProblem> {
-    request.method = the_one(asked, METHOD, "X-Forwarded-Method")?;
-    request.path = the_one(asked, URI, "X-Forwarded-Uri")?.map(without_origin);
-    // Each proxy appends; the last is the one that asks us.
-    let forwarded = asked.values(HOST).next_back();
+    request.method = single_value(forwarded_request, METHOD, "X-Forwarded-Method")?;
+    request.path = single_value(forwarded_request, URI, "X-Forwarded-Uri")?.map(without_origin);
+    // Each proxy appends a value; the last one is from the proxy that calls us.
+    let forwarded = forwarded_request.values(HOST).next_back();
     let forwarded = forwarded.and_then(|line| line.rsplit(|byte| *byte == b',').next());
-    let own = || asked.authority.map(str::as_bytes).or_else(|| asked.values("host").next());
+    let own =
+        || forwarded_request.authority.map(str::as_bytes).or_else(|| forwarded_request.values("host").next());
     let named = forwarded.or_else(own).and_then(|name| std::str::from_utf8(name).ok());
     request.host = named.and_then(host).map(Cow::Borrowed);
     Ok(())
 }
 
-/// The value of a header that goes by two names and may come several times, but says one thing.
-fn the_one<'a>(
-    asked: &ForwardAuthRequest<'a>,
+/// The value of a header that has two names. It may be repeated, but all values must be equal.
+fn single_value<'a>(
+    forwarded_request: &ForwardAuthRequest<'a>,
     names: [&'static str; 2],
     field: &'static str,
 ) -> Result<Option<Cow<'a, str>>, HttpProblem> {
-    let mut values = names.iter().flat_map(|name| asked.values(name));
+    let mut values = names.iter().flat_map(|name| forwarded_request.values(name));
     let Some(first) = values.next() else { return Ok(None) };
     if values.any(|other| other != first) {
         let [one, other] = names;
         let detail = format!(
-            "{one} and {other} are there more than once and differ; the proxy must remove what it does not set"
+            "{one} and {other} were sent more than once with different values; the proxy must remove the one that it does not set"
         );
         return Err(HttpProblem::Field { field, detail });
     }
     Ok((!first.is_empty()).then(|| String::from_utf8_lossy(first)))
 }
 
-/// `/path?query` of a URI that may have a scheme and a host.
+/// The `/path?query` of a URI that may have a scheme and a host.
 fn without_origin(uri: Cow<'_, str>) -> Cow<'_, str> {
     let after = |scheme: &str| {
         let (begin, rest) = uri.split_at_checked(scheme.len())?;
@@ -160,7 +161,7 @@ fn without_origin(uri: Cow<'_, str>) -> Cow<'_, str> {
     }
 }
 
-/// The status of refusals, where the proxy cannot pass on a 429.
+/// The `deny_status` parameter: the status of refusals, for proxies that cannot pass on a 429.
 fn deny_status(query: Option<&str>) -> Result<Option<StatusCode>, HttpProblem> {
     let mut pairs =
         query.unwrap_or_default().split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
@@ -169,7 +170,7 @@ fn deny_status(query: Option<&str>) -> Result<Option<StatusCode>, HttpProblem> {
     match status.and_then(|status| StatusCode::from_u16(status).ok()) {
         Some(status) => Ok(Some(status)),
         None => {
-            let detail = "`deny_status` is a status from 400 to 599, such as 403".to_owned();
+            let detail = "`deny_status` must be a status from 400 to 599, such as 403".to_owned();
             Err(HttpProblem::Field { field: "deny_status", detail })
         }
     }

@@ -1,4 +1,4 @@
-//! Who may ask for decisions, hand tokens back, or make buckets of their own.
+//! Checks whether a caller may use an endpoint.
 
 use http::request::Parts;
 
@@ -7,9 +7,10 @@ use crate::http::Context;
 use crate::http::response::problem::HttpProblem;
 use crate::identity::access;
 
-/// On loopback everybody may ask but pages in a browser: any page that somebody on this machine looks at can send
-/// something here. On a listener that others reach, decisions are for everybody; what is guarded needs the token of
-/// the settings, and without one in the settings nobody may. Who has the token may always.
+/// A caller with the token of the settings may always use every endpoint. Without it:
+///
+/// - On loopback, everything except a web page in a browser may: any page open on this machine can send requests here.
+/// - On other listeners, unguarded endpoints are open to all, and guarded ones to nobody.
 pub(crate) fn check(context: &Context, parts: &Parts, access: Access) -> Result<(), HttpProblem> {
     if access == Access::Anybody || (access == Access::Programs && !context.peer.on_loopback) {
         return Ok(());
@@ -19,9 +20,9 @@ pub(crate) fn check(context: &Context, parts: &Parts, access: Access) -> Result<
         return Ok(());
     }
     if context.peer.on_loopback {
-        let of_a_page = access::has_origin(&parts.headers);
+        let from_web_page = access::has_origin(&parts.headers);
         let is_here = access::names_this_machine(&parts.headers, &parts.uri);
-        return if of_a_page || !is_here { Err(HttpProblem::Page) } else { Ok(()) };
+        return if from_web_page || !is_here { Err(HttpProblem::WebPage) } else { Ok(()) };
     }
-    Err(if wanted.is_some() { HttpProblem::Unauthorized } else { HttpProblem::Off })
+    Err(if wanted.is_some() { HttpProblem::Unauthorized } else { HttpProblem::Disabled })
 }

@@ -1,10 +1,12 @@
-//! All endpoints: this table routes, and is the reference page.
+//! The endpoints of the HTTP listener. [`ENDPOINTS`] is the one table of them: [`route`] finds the endpoint of a
+//! request in it, and [`reference_page`] renders it as `docs/reference/http.md`. [`guard`] checks who may call, and
+//! [`decide`], [`batch`] and [`forward_auth`] answer.
 
 pub(super) mod batch;
 pub(super) mod decide;
 pub(super) mod forward_auth;
 pub(super) mod guard;
-pub(super) mod page;
+pub(super) mod reference_page;
 pub(super) mod route;
 
 use crate::bounds::{BATCH_BYTES_MAX, BODY_BYTES_MAX};
@@ -20,30 +22,30 @@ pub(super) enum EndpointAction {
     ForwardAuth,
 }
 
-/// Who may ask.
+/// Who may call an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Access {
-    /// Whoever reaches it: proxies pass on what their clients send, `Host` and `Origin` included.
+    /// Everybody who can connect. `Host` and `Origin` are not checked: proxies pass on those of their clients.
     Anybody,
-    /// Whoever reaches it, but on loopback no page in a browser.
+    /// Everybody who can connect, except web pages in a browser on loopback.
     Programs,
-    /// The same, and where others than this machine can ask, only who has the token of the settings.
+    /// Like `Programs` on loopback. On other listeners, only callers with the token of the settings.
     Guarded,
 }
 
-/// Something that can be asked.
+/// An endpoint.
 pub(super) struct Endpoint {
     pub(super) path: &'static str,
     pub(super) action: EndpointAction,
-    /// Bytes of its body.
+    /// The most bytes that a request body may have.
     pub(super) body_max: usize,
-    /// Who may ask.
+    /// Who may call it.
     pub(super) access: Access,
-    /// What it is for.
+    /// What it does, for the reference page.
     pub(super) about: &'static str,
-    /// What is asked, as it would be typed.
+    /// An example of a request body.
     pub(super) example: &'static str,
-    /// Statuses and what they mean, beside those that all have.
+    /// Statuses and what they mean, beside those that all endpoints have.
     pub(super) answers: &'static [(&'static str, &'static str)],
 }
 
@@ -53,8 +55,8 @@ impl Endpoint {
         ENDPOINTS.iter().find(|endpoint| endpoint.path == path)
     }
 
-    /// How it is asked.
-    pub(super) fn asked_by(&self) -> &'static str {
+    /// The method to call it by.
+    pub(super) fn method(&self) -> &'static str {
         if self.action == EndpointAction::ForwardAuth { "ANY" } else { "POST" }
     }
 }
@@ -71,9 +73,9 @@ pub(super) const ENDPOINTS: &[Endpoint] = &[
         action: EndpointAction::Check,
         body_max: BODY_BYTES_MAX,
         access: Access::Programs,
-        about: "Decides a request by the policy and charges it if it is admitted. Where a limit's strategy is \
-                `queue`, the answer comes when the request's time has come; a client that goes away gives its \
-                place back.",
+        about: "Decides a request by the policy and charges it if it is admitted. If a limit's strategy is `queue`, \
+                the request may wait in the wait queue, and the response comes when it is admitted or refused. A \
+                client that disconnects frees its slot in the queue.",
         example: r#"{"user":"42","method":"GET","path":"/api/videos"}"#,
         answers: DECIDED,
     },
@@ -82,19 +84,19 @@ pub(super) const ENDPOINTS: &[Endpoint] = &[
         action: EndpointAction::Batch,
         body_max: BATCH_BYTES_MAX,
         access: Access::Programs,
-        about: "Decides up to 1,000 requests, one after the other, in their order. Nobody waits: `queue` refuses \
-                here. If one of them cannot be read, none is decided. A large answer is written as it is decided, \
-                without `Content-Length`: a client that goes away in the middle is not charged for what was not \
-                decided by then.",
+        about: "Decides up to 1,000 requests, in their order. None of them waits in a queue: a limit whose strategy \
+                is `queue` refuses instead. If one request is invalid, none is decided. A large response is sent \
+                while it is being decided, without `Content-Length`; if the client disconnects in the middle, the \
+                requests not yet decided are not charged.",
         example: r#"{"requests":[{"user":"42"},{"user":"43","cost":5}]}"#,
-        answers: &[("200", "`{\"decisions\":[…]}`, in the order of the requests, whatever they are")],
+        answers: &[("200", "`{\"decisions\":[…]}` in the order of the requests, allowed or not")],
     },
     Endpoint {
         path: "/v1/peek",
         action: EndpointAction::Peek,
         body_max: BODY_BYTES_MAX,
         access: Access::Programs,
-        about: "What `/v1/check` would say. Nothing is charged or counted.",
+        about: "Returns the decision that `/v1/check` would make, without charging or counting anything.",
         example: r#"{"user":"42"}"#,
         answers: &[("200", "the decision, allowed or not")],
     },
@@ -103,19 +105,20 @@ pub(super) const ENDPOINTS: &[Endpoint] = &[
         action: EndpointAction::Refund,
         body_max: BODY_BYTES_MAX,
         access: Access::Guarded,
-        about: "Hands tokens back to every limit that applies to the request, never above a capacity. What the \
-                policy says about costs is ignored: `cost` is what each of them gets.",
+        about: "Gives tokens back to every limit that applies to the request, never above its capacity. Each limit \
+                gets `cost` tokens; the costs in the policy are ignored.",
         example: r#"{"request":{"user":"42"},"cost":5}"#,
-        answers: &[("200", "the state after it, as a decision")],
+        answers: &[("200", "the state after the refund, as a decision")],
     },
     Endpoint {
         path: "/v1/throttle",
         action: EndpointAction::Throttle,
         body_max: BODY_BYTES_MAX,
         access: Access::Guarded,
-        about: "Decides by a bucket that needs no policy: `rate` tokens in each `window` (a duration such as \
+        about: "Decides by an ad hoc bucket, which needs no policy: `rate` tokens per `window` (a duration such as \
                 `60s`, or `second`, `minute`, `hour`, `day`), at most `capacity` at once. The key and the numbers \
-                together are the bucket; `CL.THROTTLE` shares it. `cost` is 1 unless given.",
+                together identify the bucket; `CL.THROTTLE` with the same key and numbers uses the same bucket. \
+                `cost` is 1 by default.",
         example: r#"{"key":"user:1","capacity":10,"rate":100,"window":"60s","cost":1}"#,
         answers: &[
             ("200", "allowed; the body is the decision"),
@@ -128,16 +131,19 @@ pub(super) const ENDPOINTS: &[Endpoint] = &[
         body_max: 0,
         access: Access::Anybody,
         about: "For proxies that ask before they pass a request on (nginx `auth_request`, Caddy `forward_auth`, \
-                Traefik `forwardAuth`). Any method will do, and no body is read. What the client asked for is \
-                taken from `X-Forwarded-Method`, `X-Forwarded-Uri`, `X-Forwarded-Host`, or `X-Original-Method`, \
-                `X-Original-URI`, if the peer is one of `trusted_proxies`; its address from `X-Forwarded-For` or \
-                `Forwarded`; who it is from a token that holds; one that does not is 401. `?deny_status=403` replaces the status of \
-                other refusals, 400 to 599.",
+                Traefik `forwardAuth`). Any method is accepted, and no body is read. If the peer is one of \
+                `trusted_proxies`, the client's request is taken from `X-Forwarded-Method`, `X-Forwarded-Uri` and \
+                `X-Forwarded-Host`, or from `X-Original-Method` and `X-Original-URI`, and the client's address from \
+                `X-Forwarded-For` or `Forwarded`. The user is taken from a valid bearer token; an invalid one gets \
+                401. `?deny_status=403` sets the status of other refusals, 400 to 599.",
         example: "",
         answers: &[
-            ("204", "pass it on"),
-            ("401", "its bearer token does not hold: refuse it with this answer and its `WWW-Authenticate`"),
-            ("429", "refuse it with this answer; the body is the problem body"),
+            ("204", "allowed: pass the request on"),
+            (
+                "401",
+                "the bearer token is invalid: send this response, with its `WWW-Authenticate`, to the client",
+            ),
+            ("429", "refused: send this response, with its problem body, to the client"),
             ("503", "the same for `queue_full`, `queue_timeout` and `store_unavailable`"),
         ],
     },

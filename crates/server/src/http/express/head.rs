@@ -1,4 +1,4 @@
-//! The head of a request that is for the express lane.
+//! Parses the head of a request, if the express lane can answer it.
 
 use std::mem::MaybeUninit;
 
@@ -8,7 +8,7 @@ use crate::bounds::{BODY_BYTES_MAX, HEAD_BYTES_MAX, HEADERS_MAX};
 use crate::http::Context;
 use crate::http::endpoints::EndpointAction;
 
-/// What the lane must know of a request.
+/// What the express lane needs from a request head.
 #[derive(Debug)]
 pub(super) struct RequestHead<'a> {
     pub(super) action: EndpointAction,
@@ -16,31 +16,31 @@ pub(super) struct RequestHead<'a> {
     pub(super) length: usize,
     /// Bytes of the body.
     pub(super) body_length: usize,
-    /// What follows `?`.
+    /// The query string, without `?`.
     pub(super) query: Option<&'a str>,
-    /// The trace it belongs to, where somebody wants to know.
+    /// The `traceparent` header, if tracing is on.
     pub(super) traceparent: Option<&'a str>,
     /// All headers, for `/v1/forward-auth`.
     pub(super) headers: SmallVec<[(&'a str, &'a [u8]); 32]>,
 }
 
 impl<'a> RequestHead<'a> {
-    /// The head at the beginning of the input, if it is whole and for this lane.
+    /// Parses the head at the start of the input. `None` if it is incomplete or not for the express lane.
     pub(super) fn read(input: &'a [u8], context: &Context) -> Option<RequestHead<'a>> {
         let on_loopback = context.peer.on_loopback;
         let action = match input {
             _ if input.starts_with(b"POST /v1/check HTTP/1.1\r\n") => EndpointAction::Check,
             _ if is_forward_auth(input) => EndpointAction::ForwardAuth,
-            // Whoever asks for ad-hoc buckets must be known, unless nobody else can reach this.
+            // Ad hoc buckets need a token, which hyper's path checks, except on loopback.
             _ if input.starts_with(b"POST /v1/throttle HTTP/1.1\r\n") && on_loopback => {
                 EndpointAction::Throttle
             }
             _ => return None,
         };
-        // On loopback a page in a browser could ask too, by a name of its own. Proxies pass on what their clients
-        // send.
-        let guards = on_loopback && action != EndpointAction::ForwardAuth;
-        let mut head = plain(input, action, guards)?;
+        // On loopback a web page in a browser could send requests too, under a host name of its own, so `Host` is
+        // checked. Not for forward-auth: proxies pass on the `Host` of their clients.
+        let checks_host = on_loopback && action != EndpointAction::ForwardAuth;
+        let mut head = parse(input, action, checks_host)?;
         if !context.node.traces().is_on() {
             head.traceparent = None;
         }
@@ -48,7 +48,7 @@ impl<'a> RequestHead<'a> {
     }
 }
 
-/// Is it a request to `/v1/forward-auth`, by a method that may be answered with a body?
+/// Is it a request to `/v1/forward-auth`, with a method whose response may have a body?
 fn is_forward_auth(input: &[u8]) -> bool {
     const METHODS: [&[u8]; 6] = [b"GET ", b"POST ", b"PUT ", b"PATCH ", b"DELETE ", b"OPTIONS "];
     let target = METHODS.iter().find_map(|method| input.strip_prefix(*method));
@@ -56,8 +56,9 @@ fn is_forward_auth(input: &[u8]) -> bool {
     rest.is_some_and(|rest| matches!(rest.first(), Some(b' ' | b'?')))
 }
 
-/// A head in which nothing asks for more than an answer. One that two servers might read differently is none of these.
-fn plain(input: &[u8], action: EndpointAction, guards: bool) -> Option<RequestHead<'_>> {
+/// Parses a head with no header that changes how the request is read or answered. Heads that two servers might read
+/// differently are left to hyper.
+fn parse(input: &[u8], action: EndpointAction, checks_host: bool) -> Option<RequestHead<'_>> {
     let mut headers = [const { MaybeUninit::uninit() }; HEADERS_MAX];
     let mut request = httparse::Request::new(&mut []);
     let Ok(httparse::Status::Complete(length)) = request.parse_with_uninit_headers(input, &mut headers)
@@ -67,32 +68,32 @@ fn plain(input: &[u8], action: EndpointAction, guards: bool) -> Option<RequestHe
     if length > HEAD_BYTES_MAX || request.version != Some(1) {
         return None;
     }
-    let for_clients = action == EndpointAction::ForwardAuth;
+    let is_forward_auth = action == EndpointAction::ForwardAuth;
     let (mut body_length, mut has_host, mut traceparent) = (None, false, None);
     let mut all = SmallVec::new();
     for header in request.headers {
-        match kind(header.name) {
-            ReplyAudience::Length if body_length.is_none() => body_length = Some(number(header.value)?),
-            ReplyAudience::Host if !has_host && (!guards || is_loopback(header.value)) => has_host = true,
-            ReplyAudience::Connection if header.value.eq_ignore_ascii_case(b"keep-alive") => {}
-            ReplyAudience::Traceparent if traceparent.is_none() => {
+        match role(header.name) {
+            HeaderRole::Length if body_length.is_none() => body_length = Some(number(header.value)?),
+            HeaderRole::Host if !has_host && (!checks_host || is_loopback(header.value)) => has_host = true,
+            HeaderRole::Connection if header.value.eq_ignore_ascii_case(b"keep-alive") => {}
+            HeaderRole::Traceparent if traceparent.is_none() => {
                 traceparent = std::str::from_utf8(header.value).ok()
             }
-            ReplyAudience::Client if for_clients => {}
-            ReplyAudience::Other | ReplyAudience::Traceparent => {}
-            ReplyAudience::Length
-            | ReplyAudience::Host
-            | ReplyAudience::Connection
-            | ReplyAudience::Client
-            | ReplyAudience::Hyper => return None,
+            HeaderRole::Client if is_forward_auth => {}
+            HeaderRole::Other | HeaderRole::Traceparent => {}
+            HeaderRole::Length
+            | HeaderRole::Host
+            | HeaderRole::Connection
+            | HeaderRole::Client
+            | HeaderRole::Hyper => return None,
         }
-        if for_clients {
+        if is_forward_auth {
             all.push((header.name, header.value));
         }
     }
-    // What a proxy asks has no body.
+    // A forward-auth request has no body.
     let body_length =
-        if for_clients { body_length.or(Some(0)).filter(|length| *length == 0) } else { body_length };
+        if is_forward_auth { body_length.or(Some(0)).filter(|length| *length == 0) } else { body_length };
     let query = request.path?.split_once('?').map(|(_, query)| query);
     Some(RequestHead {
         action,
@@ -104,39 +105,39 @@ fn plain(input: &[u8], action: EndpointAction, guards: bool) -> Option<RequestHe
     })
 }
 
-/// What a header has to do with the lane.
-enum ReplyAudience {
+/// What a header means to the express lane.
+enum HeaderRole {
     Length,
     Host,
     Connection,
     Traceparent,
-    /// It says something about a client that asks for itself, and nothing about one that a proxy asks for.
+    /// Describes the sender of the request. In forward-auth it is the proxy's client, so the header is only data.
     Client,
-    /// It changes how the request is to be read or answered.
+    /// Changes how the request is read or answered: hyper must handle it.
     Hyper,
     Other,
 }
 
-fn kind(name: &str) -> ReplyAudience {
+fn role(name: &str) -> HeaderRole {
     let is = |other: &str| name.eq_ignore_ascii_case(other);
-    // By length first: few names are worth a comparison.
+    // Compare lengths first: few names are then left to compare.
     match name.len() {
-        2 if is("te") => ReplyAudience::Client,
-        4 if is("host") => ReplyAudience::Host,
-        6 if is("expect") => ReplyAudience::Hyper,
-        6 if is("origin") => ReplyAudience::Client,
-        7 if is("upgrade") || is("trailer") => ReplyAudience::Hyper,
-        10 if is("connection") => ReplyAudience::Connection,
-        11 if is("traceparent") => ReplyAudience::Traceparent,
-        14 if is("content-length") => ReplyAudience::Length,
-        14 if is("http2-settings") => ReplyAudience::Hyper,
-        17 if is("transfer-encoding") => ReplyAudience::Hyper,
-        16 if is("proxy-connection") || is("content-encoding") => ReplyAudience::Hyper,
-        _ => ReplyAudience::Other,
+        2 if is("te") => HeaderRole::Client,
+        4 if is("host") => HeaderRole::Host,
+        6 if is("expect") => HeaderRole::Hyper,
+        6 if is("origin") => HeaderRole::Client,
+        7 if is("upgrade") || is("trailer") => HeaderRole::Hyper,
+        10 if is("connection") => HeaderRole::Connection,
+        11 if is("traceparent") => HeaderRole::Traceparent,
+        14 if is("content-length") => HeaderRole::Length,
+        14 if is("http2-settings") => HeaderRole::Hyper,
+        17 if is("transfer-encoding") => HeaderRole::Hyper,
+        16 if is("proxy-connection") || is("content-encoding") => HeaderRole::Hyper,
+        _ => HeaderRole::Other,
     }
 }
 
-/// Digits only, and no more than a body may have.
+/// A `Content-Length` of digits only, no larger than a body may be.
 fn number(value: &[u8]) -> Option<usize> {
     if value.is_empty() || value.len() > 5 || !value.iter().all(u8::is_ascii_digit) {
         return None;
@@ -145,8 +146,8 @@ fn number(value: &[u8]) -> Option<usize> {
     Some(number).filter(|number| *number <= BODY_BYTES_MAX)
 }
 
-/// Is this machine asked by a name that no other site can have? A page in a browser could be made to ask
-/// by another.
+/// Is `Host` a name of this machine that no web site can have? A page in a browser can make its own host name resolve
+/// to loopback (DNS rebinding), but cannot send these names.
 fn is_loopback(host: &[u8]) -> bool {
     [&b"127.0.0.1"[..], b"localhost", b"[::1]"].iter().any(|name| {
         host.strip_prefix(*name).is_some_and(|port| {
@@ -163,7 +164,7 @@ mod tests {
     fn only_the_plainest_heads_are_taken() {
         let head = |more: &str| format!("POST /v1/check HTTP/1.1\r\n{more}\r\n\r\n");
         let taken = |more: &str| {
-            plain(head(more).as_bytes(), EndpointAction::Check, true).map(|head| head.body_length)
+            parse(head(more).as_bytes(), EndpointAction::Check, true).map(|head| head.body_length)
         };
         for (more, body) in [
             ("Host: localhost\r\nContent-Length: 12", 12),
@@ -195,10 +196,10 @@ mod tests {
         let many: String = (0..HEADERS_MAX).map(|number| format!("X-{number}: y\r\n")).collect();
         assert_eq!(taken(&format!("{many}Host: localhost\r\nContent-Length: 1")), None);
         let unguarded = head("Host: api.example\r\nContent-Length: 1");
-        assert!(plain(unguarded.as_bytes(), EndpointAction::Check, false).is_some());
+        assert!(parse(unguarded.as_bytes(), EndpointAction::Check, false).is_some());
         for end in 0..unguarded.len() {
             assert!(
-                plain(&unguarded.as_bytes()[..end], EndpointAction::Check, false).is_none(),
+                parse(&unguarded.as_bytes()[..end], EndpointAction::Check, false).is_none(),
                 "it must be whole"
             );
         }

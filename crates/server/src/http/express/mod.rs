@@ -1,13 +1,13 @@
-//! The express lane: requests of the most frequent kinds, answered without hyper.
+//! The express lane: answers the most frequent kinds of HTTP/1.1 request without hyper.
 //!
-//! A program that asks for decisions asks the same way every time: a short `POST` to `/v1/check` or
-//! `/v1/throttle` over a connection that it keeps. So does a proxy that asks `/v1/forward-auth`. Such a request comes
-//! in one piece; it is read where it lies, decided, and answered with one write, at half the cost. A decision that has
-//! to be waited for, for a store or in a queue, is waited for here, and the lane goes on after it.
+//! A program that needs decisions sends the same kind of request every time: a short `POST` to `/v1/check` or
+//! `/v1/throttle` over a connection that it keeps open. So does a proxy that calls `/v1/forward-auth`. Such a request
+//! arrives in one piece: it is parsed in the read buffer, decided, and answered with one write, at half the cost of
+//! hyper. If a decision must wait for the store or in a wait queue, the lane waits for it and then goes on.
 //!
-//! The lane is for nothing else. Whatever is not plainly such a request is left unread, and with it the
-//! connection goes to hyper for good: other paths and methods, chunks, pieces, and everything that is wrong, so that
-//! there is one place that says what is wrong.
+//! Everything else goes to hyper: at the first request of another kind, the connection leaves the lane for good,
+//! with its unread bytes. That includes other paths and methods, chunked bodies, incomplete requests, and every
+//! invalid request, so that only hyper's path reports errors.
 
 mod head;
 mod reply;
@@ -30,7 +30,7 @@ use super::connection::drive;
 use super::endpoints::EndpointAction;
 use super::endpoints::forward_auth;
 use super::endpoints::forward_auth::ForwardAuthRequest;
-use crate::bounds::{ANSWERS_AT_ONCE_BYTES, BODY_BYTES_MAX};
+use crate::bounds::{BODY_BYTES_MAX, RESPONSES_AT_ONCE_BYTES};
 use crate::observe::{Origin, Protocol};
 use crate::serve::UnsentBytes;
 use crate::wire;
@@ -38,25 +38,27 @@ use head::RequestHead;
 use reply::{LaneReply, ReplyAudience};
 use waiting::{LaneDecision, WaitingDecision};
 
-/// What a thread reads to, and writes from; its connections take turns.
-struct Desk {
+/// The read and write buffers of a thread. Its connections use them in turn, within one poll each.
+struct LaneBuffers {
     input: Box<[u8]>,
     reply: LaneReply,
 }
 
 thread_local! {
-    static DESK: RefCell<Desk> =
-        RefCell::new(Desk { input: vec![0; BODY_BYTES_MAX].into_boxed_slice(), reply: LaneReply::default() });
+    static BUFFERS: RefCell<LaneBuffers> = RefCell::new(LaneBuffers {
+        input: vec![0; BODY_BYTES_MAX].into_boxed_slice(),
+        reply: LaneReply::default(),
+    });
 }
 
-/// What is read of a connection whose request waits, so that its end is noticed.
-const KEPT_WHILE_WAITING_BYTES: usize = 8 * 1_024;
+/// How many bytes are read ahead while a request waits for its decision. Reading is how a disconnect is noticed.
+const READ_AHEAD_BYTES_MAX: usize = 8 * 1_024;
 
-/// A connection that leaves the lane, with what was read of it and not answered.
-type Left<I> = Option<(I, Bytes)>;
+/// A connection that leaves the lane for hyper, with the bytes read and not answered.
+type Handover<I> = Option<(I, Bytes)>;
 
-/// Answers what it can. `None` when the connection has ended.
-pub(super) async fn serve<I>(context: &Arc<Context>, io: I, seen: Bytes) -> Left<I>
+/// Answers requests until one is not for the lane. `None` when the connection has ended.
+pub(super) async fn serve<I>(context: &Arc<Context>, io: I, seen: Bytes) -> Handover<I>
 where
     I: AsyncRead + AsyncWrite + Unpin,
 {
@@ -74,42 +76,44 @@ where
 
 struct Lane<'c, I> {
     context: &'c Arc<Context>,
-    /// There until it leaves.
+    /// Present until the connection leaves the lane.
     io: Option<I>,
-    /// What was read before.
+    /// Bytes read and not yet looked at.
     seen: BytesMut,
     unsent: UnsentBytes,
-    /// A request whose decision has to be waited for. Those behind it are in `seen`.
+    /// A request that waits for its decision. The requests behind it are in `seen`.
     waiting: Option<WaitingDecision<'c>>,
-    /// What is not for this lane.
+    /// Bytes that are not for this lane: once the responses are sent, the connection leaves with them.
     rest: Option<Bytes>,
     is_ending: bool,
 }
 
 impl<I: AsyncRead + AsyncWrite + Unpin> Future for Lane<'_, I> {
-    type Output = Left<I>;
+    type Output = Handover<I>;
 
-    fn poll(mut self: Pin<&mut Self>, task: &mut Task<'_>) -> Poll<Left<I>> {
+    fn poll(mut self: Pin<&mut Self>, task: &mut Task<'_>) -> Poll<Handover<I>> {
         let lane = &mut *self;
-        DESK.with_borrow_mut(|desk| lane.work(task, desk).map(|left| left.unwrap_or(None)))
+        BUFFERS.with_borrow_mut(|buffers| lane.work(task, buffers).map(|left| left.unwrap_or(None)))
     }
 }
 
 impl<I: AsyncRead + AsyncWrite + Unpin> Lane<'_, I> {
-    fn work(&mut self, task: &mut Task<'_>, desk: &mut Desk) -> Poll<io::Result<Left<I>>> {
+    fn work(&mut self, task: &mut Task<'_>, buffers: &mut LaneBuffers) -> Poll<io::Result<Handover<I>>> {
         loop {
             if self.unsent.left() > 0 {
-                let io = self.io.as_mut().expect(HERE);
+                let io = self.io.as_mut().expect(IO_PRESENT);
                 let sent = self.unsent.send_rest(task, io)?;
-                self.tell_backlog()?;
+                self.report_unsent()?;
                 if sent.is_pending() {
                     return Poll::Pending;
                 }
             }
             if let Some(waiting) = &mut self.waiting {
                 match waiting.poll(task) {
-                    Poll::Ready(decided) => self.answer_waited(task, &decided, &mut desk.reply)?,
-                    Poll::Pending if self.is_gone(task, &mut desk.input)? => return Poll::Ready(Ok(None)),
+                    Poll::Ready(decided) => self.send_waited(task, &decided, &mut buffers.reply)?,
+                    Poll::Pending if self.client_disconnected(task, &mut buffers.input)? => {
+                        return Poll::Ready(Ok(None));
+                    }
                     Poll::Pending => return Poll::Pending,
                 }
                 continue;
@@ -120,24 +124,24 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Lane<'_, I> {
             if self.is_ending {
                 return Poll::Ready(Ok(None));
             }
-            let Poll::Ready(read) = self.read(task, &mut desk.input)? else { return Poll::Pending };
+            let Poll::Ready(read) = self.read(task, &mut buffers.input)? else { return Poll::Pending };
             if read == 0 {
                 return Poll::Ready(Ok(None));
             }
-            self.answer_all(task, &desk.input[..read], &mut desk.reply)?;
+            self.answer_all(task, &buffers.input[..read], &mut buffers.reply)?;
         }
     }
 
-    /// Answers what was read as far as it is for this lane, and as far as the client takes it.
+    /// Answers the requests in the input, until one is not for the lane, must wait, or the client stops reading.
     fn answer_all(&mut self, task: &mut Task<'_>, input: &[u8], reply: &mut LaneReply) -> io::Result<()> {
         let mut left = input;
         loop {
-            // Whoever was here before may have failed to send what it had.
+            // A connection that failed to send may have left its responses in the thread's buffer.
             reply.clear();
             let answered = self.answer(left, reply);
             left = &left[answered..];
-            let is_paused = reply.written().len() >= ANSWERS_AT_ONCE_BYTES;
-            let io = self.io.as_mut().expect(HERE);
+            let is_paused = reply.written().len() >= RESPONSES_AT_ONCE_BYTES;
+            let io = self.io.as_mut().expect(IO_PRESENT);
             self.unsent.send(task, io, reply.written())?;
             let is_sent = self.unsent.left() == 0;
             if is_paused && is_sent && self.waiting.is_none() {
@@ -150,12 +154,12 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Lane<'_, I> {
                     self.rest = Some(Bytes::copy_from_slice(left));
                 }
             }
-            return if is_sent && self.waiting.is_none() { Ok(()) } else { self.tell_backlog() };
+            return if is_sent && self.waiting.is_none() { Ok(()) } else { self.report_unsent() };
         }
     }
 
-    /// Answers the request that was waited for.
-    fn answer_waited(
+    /// Sends the response to the request that waited for its decision.
+    fn send_waited(
         &mut self,
         task: &mut Task<'_>,
         decided: &LaneDecision,
@@ -164,21 +168,21 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Lane<'_, I> {
         self.waiting = None;
         reply.clear();
         if self.is_ending {
-            // Those behind it are not answered any more.
+            // The server is shutting down: requests behind this one get no response.
             reply.close();
         }
         reply.add(decided, self.context.node.clock());
-        let io = self.io.as_mut().expect(HERE);
+        let io = self.io.as_mut().expect(IO_PRESENT);
         self.unsent.send(task, io, reply.written())?;
-        self.tell_backlog()
+        self.report_unsent()
     }
 
-    /// What is kept while something is waited for: answers that the client has not taken, and requests behind them or
-    /// behind one that is not decided.
-    fn tell_backlog(&self) -> io::Result<()> {
+    /// Reports to the backlog what the connection keeps while it waits for the client or for a decision: unsent
+    /// responses, and the requests behind them or behind the undecided one.
+    fn report_unsent(&self) -> io::Result<()> {
         let waits = self.unsent.left() > 0 || self.waiting.is_some();
         let kept = self.unsent.left() + self.seen.len() + self.rest.as_ref().map_or(0, Bytes::len);
-        self.context.outbox.set_backlog(if waits { kept } else { 0 }).map_err(io::Error::other)
+        self.context.backlog.set_unsent(if waits { kept } else { 0 }).map_err(io::Error::other)
     }
 
     fn read(&mut self, task: &mut Task<'_>, input: &mut [u8]) -> io::Result<Poll<usize>> {
@@ -192,23 +196,23 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Lane<'_, I> {
 
     fn read_socket(&mut self, task: &mut Task<'_>, input: &mut [u8]) -> io::Result<Poll<usize>> {
         let mut buffer = ReadBuf::new(input);
-        match Pin::new(self.io.as_mut().expect(HERE)).poll_read(task, &mut buffer) {
+        match Pin::new(self.io.as_mut().expect(IO_PRESENT)).poll_read(task, &mut buffer) {
             Poll::Ready(Ok(())) => Ok(Poll::Ready(buffer.filled().len())),
             Poll::Ready(Err(error)) => Err(error),
             Poll::Pending => Ok(Poll::Pending),
         }
     }
 
-    /// Has the client gone while its request waits? Only who reads can tell. What it sends meanwhile is kept, a little
-    /// of it; a client that has sent more is not looked after until its request is decided.
-    fn is_gone(&mut self, task: &mut Task<'_>, input: &mut [u8]) -> io::Result<bool> {
-        while self.seen.len() < KEPT_WHILE_WAITING_BYTES {
-            let room = KEPT_WHILE_WAITING_BYTES - self.seen.len();
-            match self.read_socket(task, &mut input[..room])? {
+    /// Has the client disconnected while its request waits for a decision? Only a read can tell. What the client sends
+    /// meanwhile is kept, up to [`READ_AHEAD_BYTES_MAX`]; beyond that, a disconnect is noticed only after the decision.
+    fn client_disconnected(&mut self, task: &mut Task<'_>, input: &mut [u8]) -> io::Result<bool> {
+        while self.seen.len() < READ_AHEAD_BYTES_MAX {
+            let free = READ_AHEAD_BYTES_MAX - self.seen.len();
+            match self.read_socket(task, &mut input[..free])? {
                 Poll::Ready(0) => return Ok(true),
                 Poll::Ready(read) => {
                     self.seen.extend_from_slice(&input[..read]);
-                    self.tell_backlog()?;
+                    self.report_unsent()?;
                 }
                 Poll::Pending => break,
             }
@@ -216,25 +220,25 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Lane<'_, I> {
         Ok(false)
     }
 
-    /// Answers the requests at the beginning of the input that are for this lane, and no more than can be sent at
-    /// once; how many bytes they had. It ends with one that has to be waited for.
+    /// Answers the requests at the start of the input that are for this lane, up to [`RESPONSES_AT_ONCE_BYTES`] of
+    /// responses, and stops at one that must wait. Returns how many bytes of input those requests had.
     fn answer(&mut self, input: &[u8], reply: &mut LaneReply) -> usize {
         let mut answered = 0;
         while self.waiting.is_none()
-            && reply.written().len() < ANSWERS_AT_ONCE_BYTES
+            && reply.written().len() < RESPONSES_AT_ONCE_BYTES
             && let Some(head) = RequestHead::read(&input[answered..], self.context)
         {
             let begins = answered + head.length;
             let Some(body) = input.get(begins..begins + head.body_length) else { break };
-            let under_way = self.context.activity.begin();
+            let in_flight = self.context.activity.begin();
             match decide(self.context, &head, body) {
-                // What is wrong is told by hyper.
+                // Only hyper's path reports errors.
                 None | Some((NowOrLater::Now(Err(_)), _)) => break,
-                Some((NowOrLater::Now(decision), kind)) => {
-                    reply.add(&LaneDecision { decision, kind }, self.context.node.clock());
+                Some((NowOrLater::Now(decision), audience)) => {
+                    reply.add(&LaneDecision { decision, audience }, self.context.node.clock());
                 }
-                Some((NowOrLater::Later(later), kind)) => {
-                    self.waiting = Some(WaitingDecision::new(later, kind, under_way));
+                Some((NowOrLater::Later(later), audience)) => {
+                    self.waiting = Some(WaitingDecision::new(later, audience, in_flight));
                 }
             }
             answered = begins + head.body_length;
@@ -243,7 +247,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Lane<'_, I> {
     }
 }
 
-/// The decision about a request and how it is told; `None` if something is wrong.
+/// Decides a request, and says for whom the response is; `None` if the request is invalid.
 fn decide<'c>(
     context: &'c Context,
     head: &RequestHead<'_>,
@@ -252,13 +256,13 @@ fn decide<'c>(
     let (node, origin) = (&context.node, Origin { protocol: Protocol::Http, traceparent: head.traceparent });
     match head.action {
         EndpointAction::ForwardAuth => {
-            let asked = ForwardAuthRequest { query: head.query, authority: None, headers: &head.headers };
-            let (decision, deny_status) = forward_auth::decide(context, &asked, origin).ok()?;
+            let request = ForwardAuthRequest { query: head.query, authority: None, headers: &head.headers };
+            let (decision, deny_status) = forward_auth::decide(context, &request, origin).ok()?;
             Some((decision.map(Ok), ReplyAudience::ForClients { deny_status }))
         }
         EndpointAction::Throttle => {
-            let asked = wire::throttle(std::str::from_utf8(body).ok()?).ok()?;
-            Some((node.check_ad_hoc(origin, &asked.as_request()), ReplyAudience::ForPrograms))
+            let request = wire::throttle(std::str::from_utf8(body).ok()?).ok()?;
+            Some((node.check_ad_hoc(origin, &request.as_request()), ReplyAudience::ForPrograms))
         }
         _ => {
             let request = wire::request(std::str::from_utf8(body).ok()?).ok()?;
@@ -267,7 +271,7 @@ fn decide<'c>(
     }
 }
 
-const HERE: &str = "the connection is here until it leaves the lane";
+const IO_PRESENT: &str = "`io` is present until the connection leaves the lane";
 
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,4 @@
-//! Answers of the express lane, one after the other.
+//! Writes the responses of the express lane, one after the other, into one buffer.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -10,40 +10,40 @@ use tidegate::engine::render::problem_body;
 
 use super::waiting::LaneDecision;
 use crate::http::endpoints::decide;
-use crate::http::endpoints::forward_auth::ForwardAuthAnswer;
-use crate::http::response::answer;
-use crate::http::response::answer::HttpAnswer;
-use crate::http::response::body::AnswerBody;
+use crate::http::endpoints::forward_auth::ForwardAuthOutcome;
+use crate::http::response::body::HttpResponseBody;
+use crate::http::response::decision;
+use crate::http::response::decision::HttpResponse;
 use crate::http::response::problem::HttpProblem;
 
-/// What is kept of a buffer that has grown.
+/// How much capacity a buffer that has grown may keep.
 const KEPT_BYTES_MAX: usize = 64 * 1_024;
 
-/// Whom an answer is for.
+/// For whom a response is.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum ReplyAudience {
-    /// A program that asked for a decision.
+    /// A program that asked for a decision: the body is the decision.
     ForPrograms,
-    /// The client of a proxy that asked whether it may pass.
+    /// The client of a proxy (forward-auth): a refusal has a problem body.
     ForClients {
-        /// The status of refusals, where the proxy asks for one.
+        /// The status of refusals, if the proxy chose one.
         deny_status: Option<StatusCode>,
     },
 }
 
-/// Answers that are to be sent together.
+/// Responses that are sent with one write.
 #[derive(Debug, Default)]
 pub(super) struct LaneReply {
     written: Vec<u8>,
     body: Vec<u8>,
-    /// Is the connection closed after the next answer?
+    /// Is the connection closed after the next response?
     closes: bool,
-    /// The last date that was written, and its second.
+    /// The cached `Date` value, and the Unix second it is for.
     date: (u64, String),
 }
 
 impl LaneReply {
-    /// Begins anew.
+    /// Empties the buffer, and limits the capacity it keeps.
     pub(super) fn clear(&mut self) {
         self.closes = false;
         self.written.clear();
@@ -51,32 +51,32 @@ impl LaneReply {
         self.body.shrink_to(KEPT_BYTES_MAX);
     }
 
-    /// All answers so far.
+    /// The bytes of all responses so far.
     pub(super) fn written(&self) -> &[u8] {
         &self.written
     }
 
-    /// The connection is closed after the next answer.
+    /// Makes the next response say `Connection: close`.
     pub(super) fn close(&mut self) {
         self.closes = true;
     }
 
-    /// One more.
+    /// Adds one response.
     #[inline]
     pub(super) fn add(&mut self, decided: &LaneDecision, clock: &impl Clock) {
-        match (&decided.decision, decided.kind) {
+        match (&decided.decision, decided.audience) {
             (Ok(decision), ReplyAudience::ForPrograms) => self.add_decision(decision, clock),
             (Ok(decision), ReplyAudience::ForClients { deny_status }) => {
-                self.add_passage(decision, ForwardAuthAnswer::by(decision, deny_status), clock)
+                self.add_forward_auth(decision, ForwardAuthOutcome::by(decision, deny_status), clock)
             }
-            (Err(error), _) => self.add_answer(&HttpProblem::from(*error).answer(), clock),
+            (Err(error), _) => self.add_response(&HttpProblem::from(*error).response(), clock),
         }
     }
 
-    /// The decision itself.
+    /// Adds a decision as JSON.
     fn add_decision(&mut self, decision: &Decision, clock: &impl Clock) {
         self.body.clear();
-        answer::write(decision, &mut self.body);
+        decision::write(decision, &mut self.body);
         self.begin(decide::status(decision));
         let out = &mut self.written;
         header(out, "content-type", "application/json");
@@ -84,44 +84,44 @@ impl LaneReply {
         self.end(clock);
     }
 
-    /// May the client pass?
-    fn add_passage(&mut self, decision: &Decision, passage: ForwardAuthAnswer, clock: &impl Clock) {
+    /// Adds a forward-auth response.
+    fn add_forward_auth(&mut self, decision: &Decision, outcome: ForwardAuthOutcome, clock: &impl Clock) {
         self.body.clear();
-        let status = match passage {
-            ForwardAuthAnswer::Passed => StatusCode::NO_CONTENT,
-            ForwardAuthAnswer::Refused(status) => status,
-            ForwardAuthAnswer::Challenged(_) => StatusCode::UNAUTHORIZED,
+        let status = match outcome {
+            ForwardAuthOutcome::Passed => StatusCode::NO_CONTENT,
+            ForwardAuthOutcome::Refused(status) => status,
+            ForwardAuthOutcome::Challenged(_) => StatusCode::UNAUTHORIZED,
         };
         self.begin(status);
         let out = &mut self.written;
-        if passage == ForwardAuthAnswer::Passed {
+        if outcome == ForwardAuthOutcome::Passed {
             decision.headers(|name, value| header(out, name, value));
             return self.end_head(clock);
         }
         header(out, "content-type", problem_body::CONTENT_TYPE);
         decision.headers(|name, value| header(out, name, value));
-        if let ForwardAuthAnswer::Challenged(challenge) = passage {
+        if let ForwardAuthOutcome::Challenged(challenge) = outcome {
             header(out, "www-authenticate", challenge);
         }
         self.body.extend_from_slice(decision.problem_body(status.as_u16()).as_bytes());
         self.end(clock);
     }
 
-    /// An answer that was made for hyper.
+    /// Adds a response that was built for hyper.
     #[cold]
-    fn add_answer(&mut self, answer: &HttpAnswer, clock: &impl Clock) {
+    fn add_response(&mut self, response: &HttpResponse, clock: &impl Clock) {
         self.body.clear();
-        if let AnswerBody::Whole(held) = answer.body() {
+        if let HttpResponseBody::Whole(held) = response.body() {
             self.body.extend_from_slice(held.chunk());
         }
-        self.begin(answer.status());
-        for (name, value) in answer.headers() {
+        self.begin(response.status());
+        for (name, value) in response.headers() {
             header(&mut self.written, name.as_str(), &String::from_utf8_lossy(value.as_bytes()));
         }
         self.end(clock);
     }
 
-    /// The status line, with the words that hyper uses.
+    /// Writes the status line, with the same reason phrases as hyper.
     fn begin(&mut self, status: StatusCode) {
         let line: &[u8] = match status {
             StatusCode::OK => b"HTTP/1.1 200 OK\r\n",
@@ -136,7 +136,7 @@ impl LaneReply {
         self.written.extend_from_slice(line);
     }
 
-    /// What comes after the other headers: the length, the date, and the body.
+    /// Writes what follows the other headers: `Content-Length`, `Date` and the body.
     fn end(&mut self, clock: &impl Clock) {
         header(&mut self.written, "content-length", itoa::Buffer::new().format(self.body.len()));
         self.end_head(clock);

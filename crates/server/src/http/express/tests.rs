@@ -1,4 +1,4 @@
-//! The lane answers as hyper does, and leaves to hyper what is not for it.
+//! The express lane answers as hyper does, and hands to hyper what is not for it.
 
 use std::net::Ipv4Addr;
 
@@ -31,7 +31,7 @@ fn post(path: &str, more: &str, body: &str) -> String {
     format!("POST {path} HTTP/1.1\r\nHost: localhost\r\n{more}Content-Length: {length}\r\n\r\n{body}")
 }
 
-/// What a whole listener answers to one request: status line, headers without the date in order, body.
+/// The whole listener's response to one request: status line, sorted headers without the date, body.
 async fn answer(context: &Arc<Context>, request: &str) -> (String, Vec<String>, String) {
     let (mut client, server) = duplex(65_536);
     let (node, peer) = (Arc::clone(&context.node), context.peer);
@@ -47,7 +47,7 @@ async fn answer(context: &Arc<Context>, request: &str) -> (String, Vec<String>, 
     (status, lines, body.to_owned())
 }
 
-/// One answer.
+/// Reads one response.
 async fn read_answer(client: &mut DuplexStream) -> String {
     let mut said = Vec::new();
     loop {
@@ -63,7 +63,7 @@ async fn read_answer(client: &mut DuplexStream) -> String {
     }
 }
 
-/// Does the lane take it whole?
+/// Does the lane answer all of it without hyper?
 async fn is_taken(context: &Arc<Context>, request: &str) -> bool {
     let (mut client, server) = duplex(65_536);
     client.write_all(request.as_bytes()).await.unwrap();
@@ -91,7 +91,7 @@ async fn answers_are_those_of_hyper() {
         for times in 1..=3 {
             let (lane, hyper) = (format!("a{place}"), format!("b{place}"));
             let by_lane = answer(&context, &post(path, "", &body.replace("USER", &lane))).await;
-            // Hyper is asked for by a header that the lane does not take.
+            // A `TE` header makes the lane hand the request to hyper.
             let by_hyper =
                 answer(&context, &post(path, "TE: trailers\r\n", &body.replace("USER", &hyper))).await;
             let without_times = |(status, lines, body): (String, Vec<String>, String)| {
@@ -107,7 +107,7 @@ async fn answers_are_those_of_hyper() {
     }
 }
 
-/// What a proxy asks, with a token that is there in the policy's eyes.
+/// A forward-auth request of a proxy.
 fn forwarded(user: &str, query: &str, more: &str) -> String {
     format!(
         "GET /v1/forward-auth{query} HTTP/1.1\r\nHost: tidegate\r\nX-Forwarded-For: 203.0.113.7\r\n\
@@ -130,7 +130,7 @@ async fn proxies_are_answered_as_by_hyper() {
     }
 }
 
-/// All that a listener says to one request, without the dates, in the order of its lines.
+/// The sorted lines of the response to one request, without dates and times.
 async fn whole_answer(context: &Arc<Context>, request: &str) -> Vec<String> {
     let (mut client, server) = duplex(65_536);
     tokio::spawn(crate::http::serve(Arc::clone(&context.node), server, context.peer));
@@ -273,8 +273,8 @@ async fn silence_and_the_end_of_the_server_end_it() {
 
     let ending = context(POLICY);
     let (_client, server) = duplex(1_024);
-    let began = tokio::time::Instant::now();
+    let started = tokio::time::Instant::now();
     ending.node.lifecycle().close();
     assert!(serve(&ending, server, Bytes::new()).await.is_none());
-    assert_eq!(began.elapsed(), std::time::Duration::ZERO);
+    assert_eq!(started.elapsed(), std::time::Duration::ZERO);
 }

@@ -1,4 +1,4 @@
-//! A request of the express lane whose decision has to be waited for.
+//! A request of the express lane that waits for its decision.
 
 use std::task::{Context as Task, Poll, ready};
 
@@ -8,31 +8,31 @@ use tidegate::engine::{AdHocError, Decision};
 use super::reply::ReplyAudience;
 use crate::http::connection::activity::ActiveRequest;
 
-/// A decision, and how it is told.
+/// A decision, and for whom the response is.
 #[derive(Debug)]
 pub(super) struct LaneDecision {
     pub(super) decision: Result<Decision, AdHocError>,
-    pub(super) kind: ReplyAudience,
+    pub(super) audience: ReplyAudience,
 }
 
-/// A decision that is not there yet. A place in a queue is given back when this is dropped.
+/// A decision that waits for the store or in a wait queue. Dropping it gives the queue slot back.
 pub(super) struct WaitingDecision<'c> {
     decision: Later<'c, Result<Decision, AdHocError>>,
-    kind: ReplyAudience,
-    _under_way: ActiveRequest<'c>,
+    audience: ReplyAudience,
+    _in_flight: ActiveRequest<'c>,
 }
 
 impl<'c> WaitingDecision<'c> {
     pub(super) fn new(
         decision: Later<'c, Result<Decision, AdHocError>>,
-        kind: ReplyAudience,
-        under_way: ActiveRequest<'c>,
+        audience: ReplyAudience,
+        in_flight: ActiveRequest<'c>,
     ) -> WaitingDecision<'c> {
-        WaitingDecision { decision, kind, _under_way: under_way }
+        WaitingDecision { decision, audience, _in_flight: in_flight }
     }
 
     pub(super) fn poll(&mut self, task: &mut Task<'_>) -> Poll<LaneDecision> {
         let decision = ready!(self.decision.as_mut().poll(task));
-        Poll::Ready(LaneDecision { decision, kind: self.kind })
+        Poll::Ready(LaneDecision { decision, audience: self.audience })
     }
 }

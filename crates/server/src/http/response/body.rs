@@ -1,4 +1,4 @@
-//! The body of an answer: whole, or decided as the client takes it.
+//! The body of a response: complete, or a batch that is decided while the client reads it.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -8,51 +8,54 @@ use bytes::{Buf, Bytes};
 use hyper::body::{Body, Frame, SizeHint};
 
 use crate::http::endpoints::batch::BatchBody;
-use crate::serve::{CountedBytes, Outbox, OutboxFull};
+use crate::serve::{BacklogFull, CountedBytes, ResponseBacklog};
 
-/// A body.
+/// The body of a response.
 #[derive(Debug)]
-pub(crate) enum AnswerBody {
+pub(crate) enum HttpResponseBody {
     /// In memory.
     Whole(CountedBytes),
-    /// Of a batch whose decisions are still to be made.
+    /// A batch of which some requests are not decided yet.
     Batch(Box<BatchBody>),
 }
 
-impl AnswerBody {
-    /// On a connection with many answers at once each counts; on the others what waits to be written does.
-    pub(crate) fn count(&mut self, outbox: &Arc<Outbox>) {
+impl HttpResponseBody {
+    /// Counts the body against the connection's backlog. For HTTP/2 only: on HTTP/1.1, [`HyperIo`] reports the bytes
+    /// that wait to be written.
+    ///
+    /// [`HyperIo`]: crate::http::connection::hyper_io::HyperIo
+    pub(crate) fn count(&mut self, backlog: &Arc<ResponseBacklog>) {
         match self {
-            AnswerBody::Whole(held) => held.count(outbox),
-            AnswerBody::Batch(batch) => batch.count_pieces(),
+            HttpResponseBody::Whole(held) => held.count(backlog),
+            HttpResponseBody::Batch(batch) => batch.count_pieces(),
         }
     }
 }
 
-impl Default for AnswerBody {
-    fn default() -> AnswerBody {
-        AnswerBody::Whole(CountedBytes::default())
+impl Default for HttpResponseBody {
+    fn default() -> HttpResponseBody {
+        HttpResponseBody::Whole(CountedBytes::default())
     }
 }
 
-impl From<Vec<u8>> for AnswerBody {
-    fn from(bytes: Vec<u8>) -> AnswerBody {
-        AnswerBody::Whole(CountedBytes::uncounted(Bytes::from(bytes)))
+impl From<Vec<u8>> for HttpResponseBody {
+    fn from(bytes: Vec<u8>) -> HttpResponseBody {
+        HttpResponseBody::Whole(CountedBytes::uncounted(Bytes::from(bytes)))
     }
 }
 
-impl Body for AnswerBody {
+impl Body for HttpResponseBody {
     type Data = CountedBytes;
-    type Error = OutboxFull;
+    type Error = BacklogFull;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         task: &mut Task<'_>,
-    ) -> Poll<Option<Result<Frame<CountedBytes>, OutboxFull>>> {
+    ) -> Poll<Option<Result<Frame<CountedBytes>, BacklogFull>>> {
         match &mut *self {
-            AnswerBody::Whole(held) if !held.has_remaining() => Poll::Ready(None),
-            AnswerBody::Whole(held) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(held))))),
-            AnswerBody::Batch(batch) => {
+            HttpResponseBody::Whole(held) if !held.has_remaining() => Poll::Ready(None),
+            HttpResponseBody::Whole(held) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(held))))),
+            HttpResponseBody::Batch(batch) => {
                 batch.poll_piece(task).map(|piece| piece.map(|piece| piece.map(Frame::data)))
             }
         }
@@ -60,15 +63,15 @@ impl Body for AnswerBody {
 
     fn is_end_stream(&self) -> bool {
         match self {
-            AnswerBody::Whole(held) => !held.has_remaining(),
-            AnswerBody::Batch(batch) => batch.is_over(),
+            HttpResponseBody::Whole(held) => !held.has_remaining(),
+            HttpResponseBody::Batch(batch) => batch.is_over(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
-            AnswerBody::Whole(held) => SizeHint::with_exact(held.remaining() as u64),
-            AnswerBody::Batch(_) => SizeHint::default(),
+            HttpResponseBody::Whole(held) => SizeHint::with_exact(held.remaining() as u64),
+            HttpResponseBody::Batch(_) => SizeHint::default(),
         }
     }
 }

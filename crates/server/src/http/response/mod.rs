@@ -1,5 +1,5 @@
-//! Responses: decisions and problems as HTTP.
+//! HTTP responses: [`decision`] renders decisions, [`problem`] errors, [`body`] is the body type of both.
 
-pub(super) mod answer;
 pub(super) mod body;
+pub(super) mod decision;
 pub(super) mod problem;

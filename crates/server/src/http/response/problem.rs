@@ -1,4 +1,4 @@
-//! What goes wrong before there is a decision: `application/problem+json`.
+//! Errors before there is a decision, rendered as `application/problem+json`.
 
 use http::StatusCode;
 use http::header::{
@@ -7,65 +7,67 @@ use http::header::{
 use tidegate::engine::AdHocError;
 use tidegate::engine::render::problem_body;
 
-use super::answer::HttpAnswer;
+use super::decision::HttpResponse;
 use crate::bounds::HEADERS_MAX;
 use crate::http::body::BodyError;
 use crate::http::endpoints::ENDPOINTS;
-use crate::serve::OutboxFull;
+use crate::serve::BacklogFull;
 use crate::wire::RequestError;
 
-/// Why a question has no answer.
+/// Why a request got no decision.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum HttpProblem {
-    /// There is nothing at this path.
-    #[error("there is nothing at this path; see `endpoints`")]
+    /// No endpoint has this path.
+    #[error("no endpoint has this path; `endpoints` lists those that exist")]
     NotFound,
-    /// It is not asked like that.
-    #[error("this path is asked by {allow}")]
+    /// The endpoint does not allow this method.
+    #[error("this endpoint allows only {allow}")]
     Method {
-        /// How it is asked.
+        /// The methods it allows.
         allow: &'static str,
     },
-    /// Too many headers.
+    /// The request has too many headers.
     #[error("the request has more than {HEADERS_MAX} headers")]
     Headers,
-    /// No body.
+    /// The body could not be read.
     #[error(transparent)]
     Body(#[from] BodyError),
-    /// Answers that were not taken use up what there is for them.
+    /// The budget for unread responses is used up.
     #[error(transparent)]
-    Answers(#[from] OutboxFull),
-    /// The body is no text.
+    Backlog(#[from] BacklogFull),
+    /// The body is not UTF-8.
     #[error("the body is not UTF-8")]
-    NoText,
-    /// The body is not what is asked for.
+    NotUtf8,
+    /// The body is not a valid request.
     #[error(transparent)]
     Request(#[from] RequestError),
-    /// The numbers of an ad-hoc bucket make no limit.
+    /// The ad hoc bucket cannot be charged.
     #[error(transparent)]
     AdHoc(#[from] AdHocError),
-    /// A parameter or header is not what it should be.
+    /// A parameter or header is invalid.
     #[error("{detail}")]
     Field {
-        /// Which.
+        /// Its name.
         field: &'static str,
-        /// What is wrong.
+        /// What is wrong with it.
         detail: String,
     },
-    /// A token is needed.
-    #[error("this endpoint needs `Authorization: Bearer` with the token of the settings (`auth.http_token`)")]
+    /// The endpoint needs the token of the settings.
+    #[error(
+        "this endpoint needs `Authorization: Bearer` with the token from the settings (`auth.http_token`)"
+    )]
     Unauthorized,
-    /// A token would be needed, and there is none.
+    /// The endpoint needs a token, and the settings have none.
     #[error(
-        "this endpoint is off: the listener is not on loopback and the settings have no `auth.http_token`"
+        "this endpoint is off: the listener is not on loopback, and the settings have no `auth.http_token`"
     )]
-    Off,
-    /// It may be from a page in a browser.
+    Disabled,
+    /// The request may come from a web page in a browser.
     #[error(
-        "on loopback this endpoint is not for web pages: `Host` must be localhost or an address, without \
-         `Origin`; or send the token of the settings (`auth.http_token`)"
+        "on loopback this endpoint is not for web pages: send no `Origin`, and `localhost` or an IP address as \
+         `Host`; or send the token from the settings (`auth.http_token`)"
     )]
-    Page,
+    WebPage,
 }
 
 impl HttpProblem {
@@ -77,15 +79,15 @@ impl HttpProblem {
             HttpProblem::Body(BodyError::TooLarge { .. }) => StatusCode::PAYLOAD_TOO_LARGE,
             HttpProblem::Body(BodyError::Slow) => StatusCode::REQUEST_TIMEOUT,
             HttpProblem::Body(BodyError::Broken)
-            | HttpProblem::NoText
+            | HttpProblem::NotUtf8
             | HttpProblem::Request(_)
             | HttpProblem::Field { .. } => StatusCode::BAD_REQUEST,
             HttpProblem::AdHoc(AdHocError::Numbers(_)) => StatusCode::BAD_REQUEST,
-            HttpProblem::AdHoc(_) | HttpProblem::Body(BodyError::NoRoom) | HttpProblem::Answers(_) => {
-                StatusCode::SERVICE_UNAVAILABLE
-            }
+            HttpProblem::AdHoc(_)
+            | HttpProblem::Body(BodyError::BudgetExhausted)
+            | HttpProblem::Backlog(_) => StatusCode::SERVICE_UNAVAILABLE,
             HttpProblem::Unauthorized => StatusCode::UNAUTHORIZED,
-            HttpProblem::Off | HttpProblem::Page => StatusCode::FORBIDDEN,
+            HttpProblem::Disabled | HttpProblem::WebPage => StatusCode::FORBIDDEN,
         }
     }
 
@@ -98,8 +100,8 @@ impl HttpProblem {
         }
     }
 
-    /// The answer that says so.
-    pub(crate) fn answer(&self) -> HttpAnswer {
+    /// The response that reports this problem.
+    pub(crate) fn response(&self) -> HttpResponse {
         let status = self.status();
         let mut body = serde_json::json!({
             "type": "about:blank",
@@ -112,13 +114,13 @@ impl HttpProblem {
         }
         if let HttpProblem::NotFound = self {
             body["endpoints"] =
-                ENDPOINTS.iter().map(|known| format!("{} {}", known.asked_by(), known.path)).collect();
+                ENDPOINTS.iter().map(|known| format!("{} {}", known.method(), known.path)).collect();
         }
-        let mut answer = HttpAnswer::new(body.to_string().into_bytes().into());
+        let mut answer = HttpResponse::new(body.to_string().into_bytes().into());
         *answer.status_mut() = status;
         let headers = answer.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(problem_body::CONTENT_TYPE));
-        // It may be otherwise in a moment.
+        // The condition is temporary: do not cache it, and let the client retry.
         if status == StatusCode::SERVICE_UNAVAILABLE {
             headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
             headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
@@ -130,7 +132,7 @@ impl HttpProblem {
             HttpProblem::Unauthorized => {
                 headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"tidegate\""));
             }
-            // What is left of the body would be taken for the next request, or be waited for.
+            // The rest of the body was not read: the server would parse it as the next request, or wait for it.
             HttpProblem::Body(_) => {
                 headers.insert(CONNECTION, HeaderValue::from_static("close"));
             }
@@ -140,7 +142,7 @@ impl HttpProblem {
     }
 }
 
-/// Which of the numbers it is that makes no limit.
+/// The member that makes the quota of an ad hoc bucket invalid.
 fn field_of(error: &tidegate::QuotaError) -> &'static str {
     use tidegate::QuotaError;
     match error {

@@ -1,4 +1,4 @@
-//! Forward-auth: who and what is believed.
+//! Forward-auth: which headers of which peer are believed.
 
 use tidegate::engine::{InvalidCredentials, Reason};
 
@@ -38,7 +38,7 @@ impl Client {
     }
 }
 
-/// The limits that apply, told by which of them refuses the second time.
+/// The limit that applies: the one that refuses the second request.
 async fn refused_by(node: &Arc<Node>, peer: Peer, headers: &str) -> Option<String> {
     let mut client = Client::connect(node, peer);
     client.forwarded("", headers).await;
@@ -195,7 +195,7 @@ async fn whoever_is_blocked_by_address_has_no_token_verified() {
     let (head, _) = client.forwarded("", &from("192.0.2.7", &[&junk(0)])).await;
     assert!(head.starts_with("HTTP/1.1 429") && head.contains("x-ratelimit-rule: block"), "{head}");
     assert_eq!(looked_at(), 0);
-    // Junk counts for its address: crossing warns, crossing again while warned blocks.
+    // Invalid tokens count for their address: the first crossing of the threshold warns, the next one blocks.
     let mut statuses = Vec::new();
     for number in 0..4 {
         let (head, _) = client.forwarded("", &from("203.0.113.7", &[&junk(number)])).await;

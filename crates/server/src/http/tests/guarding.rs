@@ -1,4 +1,4 @@
-//! Endpoints that are not for everybody.
+//! Endpoints that need a token, or that web pages must not call.
 
 use super::*;
 
@@ -85,7 +85,7 @@ async fn a_page_in_a_browser_neither_takes_nor_hands_back() {
         // Proxies pass on what their clients send.
         ("/v1/forward-auth", LOCAL, page),
         ("/v1/forward-auth", LOCAL, "Host: api.example\r\n"),
-        // Where others ask, they ask by names.
+        // Other machines connect by host names.
         ("/v1/check", REMOTE, page),
         ("/v1/check", REMOTE, "Host: tidegate.internal\r\n"),
         ("/v1/check/batch", REMOTE, "Host: tidegate.internal\r\n"),

@@ -1,10 +1,10 @@
-//! Connections without sockets, on a clock that moves only when everybody waits.
+//! Tests over in-memory connections, on tokio's paused clock: time moves only when every task waits.
 
 mod forwarding;
 mod guarding;
-mod patience;
 mod queueing;
-mod untaken;
+mod timeouts;
+mod unread_responses;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -50,7 +50,7 @@ impl Client {
             .await;
     }
 
-    /// One answer: head and body.
+    /// Reads one response: head and body.
     async fn answer(&mut self) -> (String, String) {
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") {
@@ -68,7 +68,7 @@ impl Client {
         (head, String::from_utf8(body).expect("text"))
     }
 
-    /// A chunk of a body; `None` after the last.
+    /// Reads a chunk of a body; `None` after the last.
     async fn chunk(&mut self) -> Option<Vec<u8>> {
         let mut line = Vec::new();
         while !line.ends_with(b"\r\n") {
@@ -82,17 +82,17 @@ impl Client {
         (length > 0).then_some(chunk)
     }
 
-    /// How long it takes until the server closes, having said nothing more.
+    /// How long it takes until the server closes the connection, without sending anything more.
     async fn closed_after(&mut self) -> Duration {
-        let began = tokio::time::Instant::now();
+        let started = tokio::time::Instant::now();
         let mut rest = Vec::new();
         self.0.read_to_end(&mut rest).await.expect("it is closed");
         assert!(rest.is_empty(), "{}", String::from_utf8_lossy(&rest));
-        began.elapsed()
+        started.elapsed()
     }
 }
 
-/// Lets others go on without letting time pass.
+/// Lets other tasks run without letting time pass.
 async fn settle() {
     for _ in 0..100 {
         tokio::task::yield_now().await;

@@ -1,4 +1,4 @@
-//! Waiting for a limit by HTTP.
+//! Requests that wait in a limit's wait queue.
 
 use super::*;
 
@@ -38,11 +38,11 @@ async fn who_would_wait_too_long_is_told_at_once() {
     let mut client = Client::connect(&node, LOCAL);
     client.post("/v1/check", "", "{}").await;
     client.answer().await;
-    let began = tokio::time::Instant::now();
+    let started = tokio::time::Instant::now();
     client.post("/v1/check", "", "{}").await;
     let (head, body) = client.answer().await;
     assert!(head.starts_with("HTTP/1.1 503") && body.contains("\"reason\":\"queue_timeout\""), "{body}");
-    assert!(began.elapsed() < Duration::from_secs(1));
+    assert!(started.elapsed() < Duration::from_secs(1));
     client.post("/v1/check/batch", "", "{\"requests\":[{}]}").await;
     let (head, body) = client.answer().await;
     assert!(head.starts_with("HTTP/1.1 200") && body.contains("token_bucket_exceeded"), "no waiting: {body}");

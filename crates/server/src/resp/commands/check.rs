@@ -1,4 +1,4 @@
-//! `TG.CHECK`: a request decided by the policy.
+//! `TG.CHECK`: decides a request by the policy.
 
 use tidegate::engine::{Decision, Request};
 use tidegate::{Nanos, NowOrLater};
@@ -9,10 +9,10 @@ use crate::resp::protocol::decode::CommandArgs;
 use crate::resp::protocol::reply::{EscapedBytes, ReplyWriter};
 use crate::wire::{FieldError, RequestFields};
 
-/// Why a command is no request.
+/// Why a command is not a valid request.
 #[derive(Debug, thiserror::Error)]
-enum AskError<'a> {
-    #[error("a field without a value: '{}'", EscapedBytes(.0))]
+enum CheckError<'a> {
+    #[error("field '{}' has no value", EscapedBytes(.0))]
     NoValue(&'a [u8]),
     #[error("'{}' is not UTF-8", EscapedBytes(.0))]
     NotText(&'a [u8]),
@@ -20,7 +20,7 @@ enum AskError<'a> {
     RequestField(#[from] FieldError),
 }
 
-/// Answers, or begins to.
+/// Answers the command, or adds a pending reply.
 pub(crate) fn answer(batch: &mut Batch<'_, '_>, args: CommandArgs<'_>, reply: &mut ReplyWriter<'_>) {
     let origin = Origin { protocol: Protocol::Resp, traceparent: None };
     match read(args) {
@@ -32,21 +32,21 @@ pub(crate) fn answer(batch: &mut Batch<'_, '_>, args: CommandArgs<'_>, reply: &m
     }
 }
 
-fn read(args: CommandArgs<'_>) -> Result<Request<'_>, AskError<'_>> {
+fn read(args: CommandArgs<'_>) -> Result<Request<'_>, CheckError<'_>> {
     let mut fields = RequestFields::new();
     let mut words = args.iter().skip(1);
     while let Some(name) = words.next() {
-        let value = words.next().ok_or(AskError::NoValue(name))?;
+        let value = words.next().ok_or(CheckError::NoValue(name))?;
         fields.set(text(name)?, text(value)?)?;
     }
     Ok(fields.into_request())
 }
 
-fn text(bytes: &[u8]) -> Result<&str, AskError<'_>> {
-    std::str::from_utf8(bytes).map_err(|_| AskError::NotText(bytes))
+fn text(bytes: &[u8]) -> Result<&str, CheckError<'_>> {
+    std::str::from_utf8(bytes).map_err(|_| CheckError::NotText(bytes))
 }
 
-/// Allowed, limit, remaining, milliseconds until a retry and until it is full, what said no.
+/// Writes: allowed, limit, remaining, milliseconds until a retry and until the bucket is full, the violated rule.
 fn write(decision: Decision, reply: &mut ReplyWriter<'_>) {
     let standing = decision.tightest().map(|limit| limit.decision);
     let millis = |span: Option<Nanos>| {

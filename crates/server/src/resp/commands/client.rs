@@ -1,4 +1,4 @@
-//! `CLIENT`: what a client says of itself, and may ask.
+//! `CLIENT`: name and describe the connection.
 
 use crate::resp::protocol::decode::CommandArgs;
 use crate::resp::protocol::reply::{EscapedBytes, ReplyWriter};
@@ -11,17 +11,17 @@ const HELP: &[&str] = &[
     "ID",
     "    The number of this connection.",
     "INFO, LIST",
-    "    All that is known of this connection.",
+    "    The state of this connection.",
     "SETNAME <name>",
-    "    Gives this connection a name.",
+    "    Names this connection.",
     "SETINFO LIB-NAME|LIB-VER <value>",
-    "    Is accepted and not kept.",
-    "NO-EVICT, NO-TOUCH, TRACKING, REPLY",
-    "    Are accepted where they ask for what is so anyway.",
+    "    Accepted and ignored.",
+    "NO-EVICT ON|OFF, NO-TOUCH ON|OFF, TRACKING OFF, REPLY ON",
+    "    Accepted without effect.",
 ];
 
 pub(crate) fn answer(session: &mut Session, args: CommandArgs<'_>, reply: &mut ReplyWriter<'_>) {
-    let word = |place| args.get(place).map(<[u8]>::to_ascii_uppercase);
+    let word = |index| args.get(index).map(<[u8]>::to_ascii_uppercase);
     let (verb, option) = (word(1).unwrap_or_default(), word(2));
     match (&verb[..], option.as_deref(), args.len()) {
         (b"ID", None, _) => reply.integer(session.id as i64),
@@ -41,7 +41,7 @@ pub(crate) fn answer(session: &mut Session, args: CommandArgs<'_>, reply: &mut R
             }
         }
         (b"INFO", None, _) | (b"LIST", ..) => reply.text(&line(session)),
-        // There is nothing to evict or to touch.
+        // Accepted without effect: nothing is evicted or touched, and tracking and suppressed replies do not exist.
         (b"NO-EVICT" | b"NO-TOUCH", Some(b"ON" | b"OFF"), 3)
         | (b"TRACKING", Some(b"OFF"), _)
         | (b"REPLY", Some(b"ON"), 3) => reply.word("OK"),
@@ -58,12 +58,12 @@ pub(crate) fn answer(session: &mut Session, args: CommandArgs<'_>, reply: &mut R
     }
 }
 
-/// Names are shown in lists, so they have no blanks.
+/// Checks a name. `CLIENT LIST` separates fields by blanks, so names have none.
 pub(crate) fn check_name(name: &[u8]) -> Result<(), &'static str> {
     if name.iter().all(u8::is_ascii_graphic) {
         Ok(())
     } else {
-        Err("names have no spaces, newlines or special characters")
+        Err("names must not contain spaces, newlines or special characters")
     }
 }
 

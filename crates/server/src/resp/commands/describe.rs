@@ -1,4 +1,4 @@
-//! `COMMAND`: what there is, for clients that complete names and choose nodes.
+//! `COMMAND`: describes the commands, for clients that complete names or choose cluster nodes.
 
 use super::{COMMANDS, CommandSpec};
 use crate::resp::protocol::decode::CommandArgs;
@@ -33,8 +33,7 @@ pub(crate) fn answer(args: CommandArgs<'_>, reply: &mut ReplyWriter<'_>) {
         }
         Some(_) => {
             let seen = EscapedBytes(args.get(1).unwrap_or_default());
-            reply
-                .error(format_args!("ERR unknown subcommand '{seen}': INFO, COUNT, LIST and DOCS are known"));
+            reply.error(format_args!("ERR unknown subcommand '{seen}': use INFO, COUNT, LIST or DOCS"));
         }
     }
 }
@@ -48,7 +47,7 @@ fn lower(command: &CommandSpec) -> String {
     command.name.to_ascii_lowercase()
 }
 
-/// Name, arity, flags, first and last key and the step between them; then four lists that are empty here.
+/// Name, arity, flags, position of the first and last key, and the step between keys; then four empty lists.
 fn facts(command: &CommandSpec, reply: &mut ReplyWriter<'_>) {
     reply.array(10);
     reply.bulk(lower(command).as_bytes());

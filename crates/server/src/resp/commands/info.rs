@@ -1,4 +1,4 @@
-//! `INFO`: the server in lines, as monitoring and clients read them.
+//! `INFO`: the state of the server, in the format of Redis.
 
 use tidegate::engine::Reason;
 
@@ -24,7 +24,7 @@ pub(crate) fn answer(node: &Node, args: CommandArgs<'_>, reply: &mut ReplyWriter
 fn sections(node: &Node) -> [(&'static str, String); 4] {
     let stats = node.memory();
     let decisions: u64 = Reason::ALL.iter().map(|reason| node.limiter().decided(*reason)).sum();
-    // Clients wait while a server says that it is loading.
+    // Clients wait while a server reports that it is loading.
     let loading = u8::from(node.lifecycle().phase() == Phase::Starting);
     [
         (

@@ -1,4 +1,5 @@
-//! The commands there are.
+//! The table of commands. Each file answers one command, or the commands of one area; those that change the session
+//! are in `session.rs`.
 
 pub(super) mod check;
 pub(super) mod client;
@@ -26,26 +27,26 @@ pub(super) enum CommandKind {
     Reset,
 }
 
-/// A command as it is described to people and clients.
+/// The description of a command, for the dispatcher, for `COMMAND` and for error messages.
 #[derive(Debug)]
 pub(super) struct CommandSpec {
     pub(super) verb: CommandKind,
     /// In capitals.
     pub(super) name: &'static str,
-    /// What follows the name.
+    /// The arguments, as shown in help texts.
     pub(super) syntax: &'static str,
     /// The least and the most arguments, the name included.
     args: (usize, usize),
-    /// Does its first argument tell buckets apart? Clients of a cluster choose the node by it.
+    /// Is its first argument a key? Cluster clients choose the node by it.
     pub(super) has_key: bool,
-    /// May it come before the password?
+    /// Is it allowed before authentication?
     pub(super) before_auth: bool,
     pub(super) summary: &'static str,
 }
 
 const ANY: usize = usize::MAX;
 
-/// All of them, the most frequent first.
+/// All commands, the most frequent first: they are searched in this order.
 pub(super) const COMMANDS: &[CommandSpec] = &[
     CommandSpec {
         verb: CommandKind::Throttle,
@@ -54,7 +55,7 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
         args: (5, 6),
         has_key: true,
         before_auth: false,
-        summary: "Takes from a bucket whose numbers come with the command",
+        summary: "Takes tokens from an ad hoc bucket, whose numbers are arguments",
     },
     CommandSpec {
         verb: CommandKind::Check,
@@ -65,35 +66,29 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
         before_auth: false,
         summary: "Decides a request by the policy",
     },
-    plain(CommandKind::Ping, "PING", "[message]", (1, 2), "Answers PONG, or the message"),
-    plain(CommandKind::Echo, "ECHO", "message", (2, 2), "Answers the message"),
+    plain(CommandKind::Ping, "PING", "[message]", (1, 2), "Returns PONG, or the message"),
+    plain(CommandKind::Echo, "ECHO", "message", (2, 2), "Returns the message"),
     early(
         CommandKind::Hello,
         "HELLO",
         "[version [AUTH user password] [SETNAME name]]",
         (1, ANY),
-        "Chooses the version of the protocol",
+        "Chooses the protocol version",
     ),
-    early(CommandKind::Auth, "AUTH", "[user] password", (2, 3), "Gives the password"),
-    plain(CommandKind::Select, "SELECT", "index", (2, 2), "Chooses a database; there is only 0"),
-    plain(
-        CommandKind::Client,
-        "CLIENT",
-        "subcommand [argument ...]",
-        (2, ANY),
-        "Tells about this connection",
-    ),
-    plain(CommandKind::Command, "COMMAND", "[subcommand [name ...]]", (1, ANY), "Tells about the commands"),
-    plain(CommandKind::Info, "INFO", "[section ...]", (1, ANY), "Tells about the server"),
+    early(CommandKind::Auth, "AUTH", "[user] password", (2, 3), "Authenticates with the password"),
+    plain(CommandKind::Select, "SELECT", "index", (2, 2), "Chooses a database; the only one is 0"),
+    plain(CommandKind::Client, "CLIENT", "subcommand [argument ...]", (2, ANY), "Describes this connection"),
+    plain(CommandKind::Command, "COMMAND", "[subcommand [name ...]]", (1, ANY), "Describes the commands"),
+    plain(CommandKind::Info, "INFO", "[section ...]", (1, ANY), "Describes the server"),
     plain(
         CommandKind::Config,
         "CONFIG",
         "GET name [name ...]",
         (2, ANY),
-        "Has nothing to tell to a Redis client",
+        "Returns nothing: Redis clients cannot read settings",
     ),
-    early(CommandKind::Quit, "QUIT", "", (1, ANY), "Ends the connection"),
-    early(CommandKind::Reset, "RESET", "", (1, 1), "Forgets everything about this connection"),
+    early(CommandKind::Quit, "QUIT", "", (1, ANY), "Closes the connection"),
+    early(CommandKind::Reset, "RESET", "", (1, 1), "Resets the state of this connection"),
 ];
 
 const fn plain(
@@ -117,18 +112,18 @@ const fn early(
 }
 
 impl CommandSpec {
-    /// The command of that name, whatever its case.
+    /// The command with this name, ignoring case.
     #[inline]
     pub(super) fn named(name: &[u8]) -> Option<&'static CommandSpec> {
         COMMANDS.iter().find(|command| command.name.as_bytes().eq_ignore_ascii_case(name))
     }
 
-    /// May it have so many arguments, the name included?
+    /// May it have this many arguments, the name included?
     pub(super) fn takes(&self, args: usize) -> bool {
         (self.args.0..=self.args.1).contains(&args)
     }
 
-    /// The number of arguments as Redis tells it: negative if there may be more.
+    /// The arity as Redis defines it: the number of arguments, negative if there may be more.
     pub(super) fn arity(&self) -> i64 {
         let least = self.args.0 as i64;
         if self.args.0 == self.args.1 { least } else { -least }

@@ -1,8 +1,8 @@
-//! A connection: reads, has the commands answered, writes.
+//! A RESP connection: reads commands, has them answered, writes the replies.
 //!
-//! A thread has one desk with a buffer for what is read and one for what is written, and its connections
-//! take turns at it. A connection holds bytes of its own only while a command is incomplete or a client
-//! does not take its answers; one that is idle holds nothing.
+//! Each thread has one read buffer and one write buffer, which its connections use in turn, within one poll each. A
+//! connection holds bytes of its own only while a command is incomplete or its client does not read. An idle
+//! connection holds none.
 
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
@@ -16,80 +16,81 @@ use tokio::time::{Sleep, sleep, timeout};
 
 use super::exchange::Exchange;
 use crate::bounds::{
-    IDLE_TIMEOUT, RESP_ANSWER_BYTES_MAX, RESP_AUTH_TIMEOUT, RESP_BUFFER_MAX, RESP_LINGER, RESP_PIPELINE_MAX,
+    IDLE_TIMEOUT, RESP_AUTH_TIMEOUT, RESP_BUFFER_MAX, RESP_LINGER, RESP_PIPELINE_MAX, RESP_REPLIES_BYTES_MAX,
 };
 use crate::node::Node;
-use crate::serve::{Outbox, Peer, UnsentBytes};
+use crate::serve::{Peer, ResponseBacklog, UnsentBytes};
 
-/// Answers one connection until it ends.
+/// Serves one connection until it ends.
 pub(crate) async fn serve<I>(node: Arc<Node>, mut io: I, peer: Peer)
 where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let outbox = Outbox::new(&node.answers().account(peer.address, node.stands_for_many(peer.address)));
-    let mut connection = Connection::new(&node, outbox);
+    let backlog = ResponseBacklog::new(
+        &node.backlog_budget().account(peer.address, node.is_loopback_or_proxy(peer.address)),
+    );
+    let mut connection = Connection::new(&node, backlog);
     let mut draining = pin!(node.lifecycle().closing());
     let ended = poll_fn(|cx| connection.poll(cx, &mut io, draining.as_mut())).await;
     if matches!(ended, Ended::ByUs) {
-        // Closing with something unread would take the last answer from the client.
+        // Closing a socket with unread input resets it, and the client could lose the last reply.
         let _shut = io.shutdown().await;
-        let _passed = timeout(RESP_LINGER, pass_over(&mut io)).await;
+        let _passed = timeout(RESP_LINGER, discard_input(&mut io)).await;
     }
 }
 
-/// Reads until the client has closed.
-async fn pass_over(io: &mut (impl AsyncRead + Unpin)) -> io::Result<()> {
+/// Reads and discards until the client closes.
+async fn discard_input(io: &mut (impl AsyncRead + Unpin)) -> io::Result<()> {
     let mut bytes = [0; 1_024];
     while io.read(&mut bytes).await? > 0 {}
     Ok(())
 }
 
-/// How a connection came to its end.
+/// How a connection ended.
 enum Ended {
-    /// The client has closed it, or it is gone.
+    /// The client closed it, it failed, or it timed out.
     ByClient,
-    /// There is nothing more to say.
+    /// The server closes it, after the last reply.
     ByUs,
 }
 
 /// The buffers of a thread.
-struct Desk {
+struct ThreadBuffers {
     input: Box<[u8]>,
     output: Vec<u8>,
 }
 
 thread_local! {
-    static DESK: RefCell<Desk> = RefCell::new(Desk {
+    static BUFFERS: RefCell<ThreadBuffers> = RefCell::new(ThreadBuffers {
         input: vec![0; RESP_BUFFER_MAX].into_boxed_slice(),
-        output: Vec::with_capacity(RESP_ANSWER_BYTES_MAX),
+        output: Vec::with_capacity(RESP_REPLIES_BYTES_MAX),
     });
 }
 
 struct Connection<'n> {
     exchange: Exchange<'n>,
-    /// What was read and is not answered.
+    /// Input that is read and not answered.
     held: Vec<u8>,
-    /// Are there whole commands in it?
+    /// May `held` have complete commands?
     paused: bool,
     unsent: UnsentBytes,
-    /// What of it counts for all connections together.
-    outbox: Arc<Outbox>,
-    /// Runs while something is held and nothing moves.
-    stalled: Option<Pin<Box<Sleep>>>,
-    /// Runs until the password has come, where there is one.
-    unknown: Option<Pin<Box<Sleep>>>,
+    backlog: Arc<ResponseBacklog>,
+    /// Runs while bytes are held and neither a command is answered nor a reply sent.
+    stall_timer: Option<Pin<Box<Sleep>>>,
+    /// Runs until the client has authenticated, if a password is set.
+    auth_timer: Option<Pin<Box<Sleep>>>,
 }
 
 impl<'n> Connection<'n> {
-    fn new(node: &'n Node, outbox: Arc<Outbox>) -> Connection<'n> {
+    fn new(node: &'n Node, backlog: Arc<ResponseBacklog>) -> Connection<'n> {
         Connection {
             exchange: Exchange::new(node),
             held: Vec::new(),
             paused: false,
             unsent: UnsentBytes::default(),
-            outbox,
-            stalled: None,
-            unknown: None,
+            backlog,
+            stall_timer: None,
+            auth_timer: None,
         }
     }
 
@@ -97,8 +98,8 @@ impl<'n> Connection<'n> {
     where
         I: AsyncRead + AsyncWrite + Unpin,
     {
-        DESK.with_borrow_mut(|desk| {
-            self.work(cx, io, draining, desk).map(|ended| ended.unwrap_or(Ended::ByClient))
+        BUFFERS.with_borrow_mut(|buffers| {
+            self.work(cx, io, draining, buffers).map(|ended| ended.unwrap_or(Ended::ByClient))
         })
     }
 
@@ -107,7 +108,7 @@ impl<'n> Connection<'n> {
         cx: &mut Context<'_>,
         io: &mut I,
         mut draining: Pin<&mut impl Future>,
-        desk: &mut Desk,
+        buffers: &mut ThreadBuffers,
     ) -> Poll<io::Result<Ended>>
     where
         I: AsyncRead + AsyncWrite + Unpin,
@@ -115,29 +116,29 @@ impl<'n> Connection<'n> {
         let mut left = RESP_PIPELINE_MAX;
         loop {
             if self.unsent.left() > 0 {
-                let Poll::Ready(()) = self.send_rest(cx, io)? else { return self.wait_holding(cx) };
+                let Poll::Ready(()) = self.send_rest(cx, io)? else { return self.wait_for_progress(cx) };
             }
             if self.exchange.is_waiting() {
-                desk.output.clear();
-                ready!(self.exchange.poll_waiting(cx, &mut desk.output));
-                self.send(cx, io, &mut desk.output)?;
+                buffers.output.clear();
+                ready!(self.exchange.poll_waiting(cx, &mut buffers.output));
+                self.send(cx, io, &mut buffers.output)?;
                 continue;
             }
             if self.exchange.is_over() {
                 return Poll::Ready(Ok(Ended::ByUs));
             }
             if left == 0 {
-                // A client that never pauses must not hold up the end.
+                // A client that never pauses must not delay the shutdown.
                 if !self.paused && draining.as_mut().poll(cx).is_ready() {
                     return Poll::Ready(Ok(Ended::ByUs));
                 }
-                // Others on this thread have their turn.
+                // Let the other connections of this thread run.
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }
             let mut read = 0;
             if !self.paused {
-                match self.read(cx, io, desk)? {
+                match self.read(cx, io, buffers)? {
                     Poll::Ready(0) => return Poll::Ready(Ok(Ended::ByClient)),
                     Poll::Ready(bytes) => read = bytes,
                     Poll::Pending if draining.as_mut().poll(cx).is_ready() => {
@@ -145,22 +146,22 @@ impl<'n> Connection<'n> {
                     }
                     Poll::Pending if !self.exchange.has_access() => return self.wait_for_password(cx),
                     Poll::Pending if self.held.is_empty() => return Poll::Pending,
-                    Poll::Pending => return self.wait_holding(cx),
+                    Poll::Pending => return self.wait_for_progress(cx),
                 }
             }
-            left -= self.answer(read, desk, left);
-            self.send(cx, io, &mut desk.output)?;
+            left -= self.answer(read, buffers, left);
+            self.send(cx, io, &mut buffers.output)?;
         }
     }
 
-    /// Reads to the desk; never more than may be held.
+    /// Reads into the thread's buffer, no more than may be held.
     fn read(
         &mut self,
         cx: &mut Context<'_>,
         io: &mut (impl AsyncRead + Unpin),
-        desk: &mut Desk,
+        buffers: &mut ThreadBuffers,
     ) -> io::Result<Poll<usize>> {
-        let mut buffer = ReadBuf::new(&mut desk.input[..RESP_BUFFER_MAX - self.held.len()]);
+        let mut buffer = ReadBuf::new(&mut buffers.input[..RESP_BUFFER_MAX - self.held.len()]);
         match Pin::new(io).poll_read(cx, &mut buffer) {
             Poll::Ready(Ok(())) => Ok(Poll::Ready(buffer.filled().len())),
             Poll::Ready(Err(error)) => Err(error),
@@ -168,10 +169,10 @@ impl<'n> Connection<'n> {
         }
     }
 
-    /// Answers what was read, after what was held; how many commands that were.
-    fn answer(&mut self, read: usize, desk: &mut Desk, most: usize) -> usize {
-        let Desk { input, output } = desk;
-        // Whoever was at the desk before may have left something: its connection failed.
+    /// Answers the held input and what was just read. Returns the number of commands.
+    fn answer(&mut self, read: usize, buffers: &mut ThreadBuffers, most: usize) -> usize {
+        let ThreadBuffers { input, output } = buffers;
+        // A connection that failed may have left its replies in the thread's buffer.
         output.clear();
         let whole = if self.held.is_empty() {
             &input[..read]
@@ -189,12 +190,12 @@ impl<'n> Connection<'n> {
         }
         self.paused = progress.paused;
         if progress.commands > 0 {
-            self.stalled = None;
+            self.stall_timer = None;
         }
         progress.commands
     }
 
-    /// Sends what is on the desk.
+    /// Sends the replies in the thread's buffer, and keeps what the socket does not accept.
     fn send(
         &mut self,
         cx: &mut Context<'_>,
@@ -203,19 +204,19 @@ impl<'n> Connection<'n> {
     ) -> io::Result<()> {
         self.unsent.send(cx, io, output)?;
         output.clear();
-        output.shrink_to(RESP_ANSWER_BYTES_MAX);
-        if self.unsent.left() == 0 { Ok(()) } else { self.tell_backlog() }
+        output.shrink_to(RESP_REPLIES_BYTES_MAX);
+        if self.unsent.left() == 0 { Ok(()) } else { self.report_unsent() }
     }
 
-    /// What waits for the client: answers, and commands behind them. Where there is no room for it the connection
-    /// ends.
-    fn tell_backlog(&self) -> io::Result<()> {
+    /// Reports to the backlog what is kept while the client does not read: unsent replies and the commands behind them.
+    /// If that exceeds the budget, the connection ends.
+    fn report_unsent(&self) -> io::Result<()> {
         let left = self.unsent.left();
         let waits = if left == 0 { 0 } else { left + self.held.len() };
-        self.outbox.set_backlog(waits).map_err(io::Error::other)
+        self.backlog.set_unsent(waits).map_err(io::Error::other)
     }
 
-    /// Goes on with what the client has not taken yet. Whoever takes some of it has time again.
+    /// Sends the unsent replies. Each progress restarts the stall timer.
     fn send_rest(
         &mut self,
         cx: &mut Context<'_>,
@@ -224,24 +225,23 @@ impl<'n> Connection<'n> {
         let before = self.unsent.left();
         let sent = self.unsent.send_rest(cx, io);
         if self.unsent.left() < before {
-            self.stalled = None;
-            self.tell_backlog()?;
+            self.stall_timer = None;
+            self.report_unsent()?;
         }
         sent
     }
 
-    /// Waits for the client, which must get on, since something is held for it.
-    fn wait_holding(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Ended>> {
-        let stalled = self.stalled.get_or_insert_with(|| Box::pin(sleep(IDLE_TIMEOUT)));
-        ready!(stalled.as_mut().poll(cx));
+    /// Waits for the client to read or to complete its command, within [`IDLE_TIMEOUT`].
+    fn wait_for_progress(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Ended>> {
+        let stall_timer = self.stall_timer.get_or_insert_with(|| Box::pin(sleep(IDLE_TIMEOUT)));
+        ready!(stall_timer.as_mut().poll(cx));
         Poll::Ready(Ok(Ended::ByClient))
     }
 
-    /// Waits for the client to say who it is. Connections of those that never do would take the room of
-    /// others for ever.
+    /// Waits for the client to authenticate. Clients that never do would occupy connections for ever.
     fn wait_for_password(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Ended>> {
-        let unknown = self.unknown.get_or_insert_with(|| Box::pin(sleep(RESP_AUTH_TIMEOUT)));
-        ready!(unknown.as_mut().poll(cx));
+        let auth_timer = self.auth_timer.get_or_insert_with(|| Box::pin(sleep(RESP_AUTH_TIMEOUT)));
+        ready!(auth_timer.as_mut().poll(cx));
         Poll::Ready(Ok(Ended::ByClient))
     }
 }

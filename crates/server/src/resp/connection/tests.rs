@@ -1,4 +1,4 @@
-//! Connections that stall, wait and end, on a clock that tests move.
+//! Connections that stall, wait and end, on tokio's paused clock.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use crate::identity::Identity;
 use crate::node::lifecycle::Phase;
 use crate::settings::Settings;
 
-/// A client's end, the server's end at work, and the node behind it. The pipe holds `room` bytes each way.
-fn connected(room: usize) -> (DuplexStream, JoinHandle<()>, Arc<Node>) {
+/// A client, the task that serves it, and the node. The connection buffers `capacity` bytes each way.
+fn connected(capacity: usize) -> (DuplexStream, JoinHandle<()>, Arc<Node>) {
     let node = node(None);
-    let (client, server) = duplex(room);
+    let (client, server) = duplex(capacity);
     let served = tokio::spawn(serve(Arc::clone(&node), server, PEER));
     (client, served, node)
 }
@@ -54,7 +54,7 @@ async fn half_a_command_is_not_waited_for_without_end() {
         client.write_all(piece).await.unwrap();
         tokio::time::sleep(IDLE_TIMEOUT / 2).await;
     }
-    // A byte now and then does not help: the command must end.
+    // Sending a byte now and then is not enough: the command must be completed.
     served.await.unwrap();
     let mut said = Vec::new();
     client.read_to_end(&mut said).await.unwrap();
@@ -78,7 +78,7 @@ async fn whole_commands_start_the_time_anew() {
 #[tokio::test(start_paused = true)]
 async fn answers_that_nobody_takes_end_the_connection() {
     let (mut client, served, _node) = connected(64);
-    // More than the pipe holds: it can be sent only while the server reads.
+    // More than the connection buffers: it can be sent only while the server reads.
     let sent = client.write_all(&b"PING\r\n".repeat(100)).await;
     assert!(sent.is_err(), "the server has closed");
     served.await.unwrap();
@@ -114,7 +114,7 @@ async fn draining_ends_a_connection_once_it_is_answered() {
     served.await.unwrap();
 }
 
-/// A client that asks once and is gone before it is answered.
+/// A client that sends one command and disconnects before the reply.
 struct Gone(bool);
 
 impl AsyncRead for Gone {
@@ -166,10 +166,10 @@ async fn without_the_password_nobody_stays() {
 #[tokio::test(start_paused = true)]
 async fn where_there_is_no_room_who_does_not_read_is_cut_off() {
     let (mut client, served, node) = connected(1_024);
-    let mut others = node.answers().account(PEER.address, true).share();
-    others.force_to(crate::bounds::ANSWERS_BYTES_MAX);
+    let mut others = node.backlog_budget().account(PEER.address, true).share();
+    others.force_to(crate::bounds::BACKLOG_BYTES_MAX);
     pong(&mut client).await;
-    // It may be gone before all is sent.
+    // The server may close before all is sent.
     _ = client.write_all(&b"PING\r\n".repeat(10_000)).await;
     timeout(Duration::from_secs(1), served).await.expect("at once").unwrap();
     let (mut other, _served) = {

@@ -1,15 +1,15 @@
-//! A command as people type it: words, with quotes where they need them.
+//! Splits an inline command, a line as people type it, into words with optional quotes.
 
 use super::decode::{ArgRange, ArgRanges};
 
-/// Quotes that do not fit together.
+/// A quote is not closed, or is followed by something other than a blank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct UnbalancedQuotes;
 
-/// Splits a line into words, without their quotes and escapes.
+/// Splits a line into words, and removes quotes and escapes.
 ///
-/// Within double quotes `\n`, `\r`, `\t`, `\b`, `\a` and `\xHH` stand for bytes, and a backslash before
-/// anything else for that; within single quotes `\'` is the only escape. A closing quote ends its word.
+/// Within double quotes `\n`, `\r`, `\t`, `\b`, `\a` and `\xHH` are escapes, and a backslash before any other
+/// character is dropped. Within single quotes `\'` is the only escape. A closing quote ends its word.
 pub(crate) fn split(line: &[u8], words: &mut Vec<u8>, spans: &mut ArgRanges) -> Result<(), UnbalancedQuotes> {
     let mut rest = line;
     loop {
@@ -24,7 +24,7 @@ pub(crate) fn split(line: &[u8], words: &mut Vec<u8>, spans: &mut ArgRanges) -> 
     }
 }
 
-/// Reads one word; what follows it.
+/// Reads one word, and returns what follows it.
 fn word<'a>(mut rest: &'a [u8], words: &mut Vec<u8>) -> Result<&'a [u8], UnbalancedQuotes> {
     loop {
         match rest {
@@ -39,7 +39,7 @@ fn word<'a>(mut rest: &'a [u8], words: &mut Vec<u8>) -> Result<&'a [u8], Unbalan
     }
 }
 
-/// A closing quote ends the word.
+/// Checks that a closing quote ends the word.
 fn closed(rest: &[u8]) -> Result<&[u8], UnbalancedQuotes> {
     match rest.first() {
         Some(byte) if !is_blank(*byte) => Err(UnbalancedQuotes),

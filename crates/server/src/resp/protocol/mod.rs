@@ -1,4 +1,5 @@
-//! The Redis protocol: commands out of bytes, and replies as bytes.
+//! The encoding of RESP: [`decode`] finds commands in the input, as arrays or as lines ([`inline`]), [`number`] reads
+//! integers, and [`reply`] writes replies.
 
 pub(super) mod decode;
 pub(super) mod inline;

@@ -1,31 +1,31 @@
-//! Whole numbers, read from bytes.
+//! Parses integers.
 
-/// The number on a line that may not be there yet.
+/// The result of parsing a number on a line that may be incomplete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NumberLine {
-    /// The number, and how many bytes the line has with its end.
+    /// The number, and the length of the line including CRLF.
     Number(i64, usize),
     /// The line has no end yet.
     Partial,
-    /// There is no number on it.
+    /// The line is not a number.
     Bad,
 }
 
-/// More digits than any length has, and few enough not to overflow.
+/// More digits than any valid length has, and few enough that `i64` cannot overflow.
 const DIGITS_MAX: usize = 18;
 
-/// Reads the number on a line that ends with CRLF.
+/// Parses the number on a line that ends with CRLF.
 #[inline]
 pub(crate) fn line(bytes: &[u8]) -> NumberLine {
     let signed = bytes.first() == Some(&b'-');
     let digits = &bytes[usize::from(signed)..];
     let mut value = 0_i64;
-    for (place, byte) in digits.iter().enumerate() {
+    for (index, byte) in digits.iter().enumerate() {
         match byte {
-            b'0'..=b'9' if place < DIGITS_MAX => value = value * 10 + i64::from(byte - b'0'),
-            b'\r' if place > 0 => {
-                let used = usize::from(signed) + place + 2;
-                return match digits.get(place + 1) {
+            b'0'..=b'9' if index < DIGITS_MAX => value = value * 10 + i64::from(byte - b'0'),
+            b'\r' if index > 0 => {
+                let used = usize::from(signed) + index + 2;
+                return match digits.get(index + 1) {
                     None => NumberLine::Partial,
                     Some(b'\n') => NumberLine::Number(if signed { -value } else { value }, used),
                     Some(_) => NumberLine::Bad,
@@ -37,16 +37,16 @@ pub(crate) fn line(bytes: &[u8]) -> NumberLine {
     NumberLine::Partial
 }
 
-/// Why an argument is no number that can be used.
+/// Why an argument is not a usable integer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NumberError {
-    /// It is none.
+    /// It is not an integer.
     Syntax,
-    /// It does not fit 64 bits.
+    /// It does not fit into 64 bits.
     Range,
 }
 
-/// Reads an argument that is a whole number.
+/// Parses an argument that is an integer.
 #[inline]
 pub(crate) fn integer(bytes: &[u8]) -> Result<i64, NumberError> {
     let (negative, digits) = match bytes {
@@ -59,7 +59,7 @@ pub(crate) fn integer(bytes: &[u8]) -> Result<i64, NumberError> {
     }
     let mut value = 0_i64;
     for digit in digits {
-        // Downwards, for the least number has no positive twin.
+        // Count downwards: `i64::MIN` has no positive counterpart.
         let next = value.checked_mul(10).and_then(|value| value.checked_sub(i64::from(digit - b'0')));
         value = next.ok_or(NumberError::Range)?;
     }

@@ -1,18 +1,18 @@
-//! Answers as bytes, in both versions of the protocol.
+//! Writes replies in RESP2 and RESP3.
 
 use std::fmt::{self, Write};
 
 /// The version of the protocol that a client has chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum RespVersion {
-    /// What every client speaks.
+    /// RESP2, the default.
     #[default]
     Two = 2,
-    /// With maps, and a null of its own.
+    /// RESP3, which has maps, verbatim strings and its own null.
     Three = 3,
 }
 
-/// Where answers go.
+/// Writes replies in a client's protocol version.
 #[derive(Debug)]
 pub(crate) struct ReplyWriter<'o> {
     pub(crate) out: &'o mut Vec<u8>,
@@ -20,34 +20,34 @@ pub(crate) struct ReplyWriter<'o> {
 }
 
 impl ReplyWriter<'_> {
-    /// A word, such as `OK`.
+    /// A simple string, such as `OK`.
     pub(crate) fn word(&mut self, word: &str) {
         self.out.push(b'+');
         self.out.extend_from_slice(word.as_bytes());
         self.end();
     }
 
-    /// An error; what it says begins with its kind, such as `ERR`. It is kept on one line.
-    pub(crate) fn error(&mut self, said: fmt::Arguments<'_>) {
+    /// An error. The message begins with its kind, such as `ERR`; line breaks in it become spaces.
+    pub(crate) fn error(&mut self, message: fmt::Arguments<'_>) {
         self.out.push(b'-');
-        OneLine(self.out).write_fmt(said).expect("writing to memory does not fail");
+        OneLine(self.out).write_fmt(message).expect("writing to memory does not fail");
         self.end();
     }
 
-    /// A whole number.
+    /// An integer.
     #[inline]
     pub(crate) fn integer(&mut self, value: i64) {
         self.head(b':', value);
     }
 
-    /// Bytes, whatever they are.
+    /// A bulk string.
     pub(crate) fn bulk(&mut self, bytes: &[u8]) {
         self.head(b'$', bytes.len() as i64);
         self.out.extend_from_slice(bytes);
         self.end();
     }
 
-    /// Text for people.
+    /// Text for people: a verbatim string in RESP3.
     pub(crate) fn text(&mut self, text: &str) {
         match self.version {
             RespVersion::Two => self.bulk(text.as_bytes()),
@@ -60,7 +60,7 @@ impl ReplyWriter<'_> {
         }
     }
 
-    /// Nothing.
+    /// Null.
     pub(crate) fn null(&mut self) {
         let null: &[u8] = match self.version {
             RespVersion::Two => b"$-1\r\n",
@@ -69,13 +69,13 @@ impl ReplyWriter<'_> {
         self.out.extend_from_slice(null);
     }
 
-    /// So many answers follow as one.
+    /// The head of an array: `len` elements must follow.
     #[inline]
     pub(crate) fn array(&mut self, len: usize) {
         self.head(b'*', len as i64);
     }
 
-    /// So many names follow, each with its value.
+    /// The head of a map: `len` names must follow, each with its value.
     pub(crate) fn map(&mut self, len: usize) {
         match self.version {
             RespVersion::Two => self.array(len * 2),
@@ -96,7 +96,7 @@ impl ReplyWriter<'_> {
     }
 }
 
-/// Text without line ends, which would end an answer too early.
+/// Replaces line breaks, which would end an error too early, with spaces.
 struct OneLine<'o>(&'o mut Vec<u8>);
 
 impl Write for OneLine<'_> {
@@ -106,7 +106,7 @@ impl Write for OneLine<'_> {
     }
 }
 
-/// Bytes of a client in a message: escaped, and no more than a few.
+/// Bytes of a client in a message: escaped and truncated.
 pub(crate) struct EscapedBytes<'a>(pub(crate) &'a [u8]);
 
 /// How many bytes of an argument are shown.

@@ -1,4 +1,4 @@
-//! Answers that a client has not taken yet.
+//! Bytes of responses that the socket has not accepted yet.
 
 use std::io;
 use std::pin::Pin;
@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 
 use tokio::io::AsyncWrite;
 
-/// What is left of answers; nothing while the client takes them as they come.
+/// Unsent bytes of responses. Empty while the client reads fast enough.
 #[derive(Debug, Default)]
 pub(crate) struct UnsentBytes {
     bytes: Vec<u8>,
@@ -14,24 +14,24 @@ pub(crate) struct UnsentBytes {
 }
 
 impl UnsentBytes {
-    /// How much is left.
+    /// How many bytes are unsent.
     pub(crate) fn left(&self) -> usize {
         self.bytes.len() - self.sent
     }
 
-    /// Sends answers, and keeps what the client does not take. Only while nothing is left.
+    /// Sends responses, and keeps what the socket does not accept. To be called only when nothing is unsent.
     pub(crate) fn send(
         &mut self,
         task: &mut Context<'_>,
         io: &mut (impl AsyncWrite + Unpin),
-        answers: &[u8],
+        responses: &[u8],
     ) -> io::Result<()> {
         let mut sent = 0;
-        while sent < answers.len() {
-            match write(task, io, &answers[sent..]) {
+        while sent < responses.len() {
+            match write(task, io, &responses[sent..]) {
                 Poll::Ready(bytes) => sent += bytes?,
                 Poll::Pending => {
-                    self.bytes.extend_from_slice(&answers[sent..]);
+                    self.bytes.extend_from_slice(&responses[sent..]);
                     break;
                 }
             }
@@ -39,7 +39,7 @@ impl UnsentBytes {
         Ok(())
     }
 
-    /// Goes on with what is left, until nothing is.
+    /// Sends the unsent bytes until none is left.
     pub(crate) fn send_rest(
         &mut self,
         task: &mut Context<'_>,
@@ -56,7 +56,7 @@ impl UnsentBytes {
     }
 }
 
-/// A connection that takes nothing more has ended.
+/// Writes to the socket. A write of 0 bytes means that the connection has ended.
 fn write(
     task: &mut Context<'_>,
     io: &mut (impl AsyncWrite + Unpin),

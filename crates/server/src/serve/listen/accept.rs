@@ -1,4 +1,4 @@
-//! Taking connections in, and turning away those that are too many.
+//! Accepts connections, and refuses those beyond the bounds.
 
 use std::io;
 use std::net::SocketAddr;
@@ -19,7 +19,7 @@ use crate::node::Node;
 use crate::serve::Peer;
 use crate::settings::Listener;
 
-/// What listeners need to take connections in.
+/// Accepts the connections of all listeners.
 #[derive(Clone, Debug)]
 pub(crate) struct Acceptor {
     node: Arc<Node>,
@@ -38,7 +38,7 @@ impl Acceptor {
         Acceptor { node, workers: Arc::new(workers), connections, tls }
     }
 
-    /// Takes connections in for as long as it is polled.
+    /// Accepts connections on one listener, for as long as it is polled.
     pub(crate) async fn accept(self, bound: BoundListener) -> io::Result<()> {
         let BoundListener { listener, address, socket } = bound;
         let socket = TcpListener::from_std(socket)?;
@@ -47,11 +47,11 @@ impl Acceptor {
             match socket.accept().await {
                 Ok((stream, from)) => {
                     pause = Pause::default();
-                    self.take_in(listener, address, stream, from);
+                    self.start_connection(listener, address, stream, from);
                 }
-                // The client was gone before we looked.
+                // The client disconnected before it was accepted.
                 Err(error) if is_of_one_client(&error) => {}
-                // Most likely there are no more file descriptors; some come back as connections end.
+                // Most likely the process is out of file descriptors; they become free as connections end.
                 Err(error) => {
                     let pause = pause.next();
                     tracing::warn!(
@@ -66,7 +66,7 @@ impl Acceptor {
         }
     }
 
-    fn take_in(&self, listener: Listener, address: SocketAddr, stream: TcpStream, from: SocketAddr) {
+    fn start_connection(&self, listener: Listener, address: SocketAddr, stream: TcpStream, from: SocketAddr) {
         let peer = Peer {
             address: from.ip().to_canonical(),
             on_loopback: address.ip().to_canonical().is_loopback(),
@@ -74,14 +74,14 @@ impl Acceptor {
         };
         let permit = match self.connections.admit(&self.node, listener, peer.address) {
             Ok(permit) => permit,
-            Err(refusal) => return self.turn_away(listener, &stream, refusal),
+            Err(refusal) => return self.refuse(listener, &stream, refusal),
         };
-        // Without these the connection works as well.
+        // Errors are ignored: the connection works without these options.
         let keepalive =
             TcpKeepalive::new().with_time(KEEPALIVE_TIME).with_interval(KEEPALIVE_INTERVAL).with_retries(4);
         let _set = SockRef::from(&stream).set_tcp_keepalive(&keepalive);
         let _set = stream.set_nodelay(true);
-        // The kernel would take some megabytes of answers for every client that does not read.
+        // Without this the kernel buffers megabytes of responses for each client that does not read.
         #[cfg(target_os = "linux")]
         let _set = SockRef::from(&stream).set_tcp_notsent_lowat(KERNEL_UNSENT_BYTES_MAX);
         let tls = match listener {
@@ -89,20 +89,21 @@ impl Acceptor {
             Listener::Resp | Listener::Admin => None,
         };
         let Ok(stream) = stream.into_std() else { return };
-        self.workers.hand_out(Job { node: Arc::clone(&self.node), listener, stream, peer, permit, tls });
+        self.workers.assign(Job { node: Arc::clone(&self.node), listener, stream, peer, permit, tls });
     }
 
-    /// Says so where the protocol has words for it. A new connection has room for them.
-    fn turn_away(&self, listener: Listener, stream: &TcpStream, refusal: ConnectionRefusal) {
+    /// Refuses a connection, with an error if the protocol has one. The send buffer of a new connection has space for
+    /// it, so one write without waiting is enough.
+    fn refuse(&self, listener: Listener, stream: &TcpStream, refusal: ConnectionRefusal) {
         self.node.metrics().connection_refused(listener);
-        tracing::warn!(listener = listener.name(), %refusal, "a connection is turned away");
-        let words = match listener {
+        tracing::warn!(listener = listener.name(), %refusal, "a connection was refused");
+        let response = match listener {
             Listener::Resp => "-ERR max number of clients reached\r\n".to_owned(),
             Listener::Http if self.tls.is_some() => return,
             Listener::Http | Listener::Admin => unavailable(self.node.clock().wall()),
             Listener::Grpc => return,
         };
-        let _said = stream.try_write(words.as_bytes());
+        let _sent = stream.try_write(response.as_bytes());
     }
 }
 
@@ -119,7 +120,7 @@ fn is_of_one_client(error: &io::Error) -> bool {
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
 }
 
-/// Pauses that double, up to a second.
+/// Pauses that double, up to [`ACCEPT_PAUSE_MAX`].
 #[derive(Default)]
 struct Pause(Duration);
 

@@ -1,14 +1,14 @@
-//! Opening listeners: all of them, or none.
+//! Opens the listeners: all of them, or none.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 
 use socket2::{Domain, Socket, Type};
 
-use crate::bounds::BACKLOG;
+use crate::bounds::LISTEN_BACKLOG;
 use crate::settings::{Listener, Settings};
 
-/// A listener that is open, and where.
+/// An open listener and its address.
 #[derive(Debug)]
 pub(crate) struct BoundListener {
     pub(crate) listener: Listener,
@@ -18,20 +18,20 @@ pub(crate) struct BoundListener {
 
 /// Why a listener cannot be opened.
 #[derive(Debug, thiserror::Error)]
-#[error("{name}: {why}; choose another address with --{name} or TIDEGATE_{variable}, or `off`",
+#[error("{name}: {failure}; choose another address with --{name} or TIDEGATE_{variable}, or `off`",
     name = .listener.name(), variable = .listener.name().to_uppercase())]
 pub(crate) struct BindError {
     listener: Listener,
-    why: Why,
+    failure: BindFailure,
 }
 
 #[derive(Debug, thiserror::Error)]
-enum Why {
-    #[error("{0} is taken by another program, perhaps another tidegate (`ss -ltnp 'sport = :{port}'` tells which)", port = .0.port())]
+enum BindFailure {
+    #[error("{0} is in use by another program, perhaps another tidegate (`ss -ltnp 'sport = :{port}'` shows which)", port = .0.port())]
     Taken(SocketAddr),
-    #[error("{0} is the address of {other} as well", other = .1.name())]
+    #[error("{0} is also the address of {other}", other = .1.name())]
     Twice(SocketAddr, Listener),
-    #[error("no permission for {0}: ports below 1024 need it (CAP_NET_BIND_SERVICE)")]
+    #[error("no permission to listen on {0}: ports below 1024 need CAP_NET_BIND_SERVICE")]
     Forbidden(SocketAddr),
     #[error("{0} is not an address of this machine")]
     Elsewhere(SocketAddr),
@@ -39,10 +39,10 @@ enum Why {
     Other(SocketAddr, io::Error),
 }
 
-/// Opens every listener that is on. If one cannot be opened, none stays open.
+/// Opens every listener that the settings turn on. If one cannot be opened, none stays open.
 ///
 /// # Errors
-/// The first that cannot be opened.
+/// The first listener that cannot be opened, and why.
 pub(crate) fn bind(settings: &Settings) -> Result<Vec<BoundListener>, BindError> {
     let mut bound: Vec<BoundListener> = Vec::new();
     for listener in Listener::ALL {
@@ -50,7 +50,7 @@ pub(crate) fn bind(settings: &Settings) -> Result<Vec<BoundListener>, BindError>
         let opened = open(wanted).and_then(|socket| Ok((socket.local_addr()?, socket)));
         let (address, socket) = opened.map_err(|error| {
             let other = bound.iter().find(|other| other.address == wanted).map(|other| other.listener);
-            BindError { listener, why: why(wanted, error, other) }
+            BindError { listener, failure: failure(wanted, error, other) }
         })?;
         bound.push(BoundListener { listener, address, socket });
     }
@@ -60,25 +60,25 @@ pub(crate) fn bind(settings: &Settings) -> Result<Vec<BoundListener>, BindError>
 fn open(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
     if address.is_ipv6() {
-        // `[::]` is for both; folded addresses are the same client.
+        // `[::]` accepts IPv4 too; IPv4-mapped addresses are converted where connections are accepted.
         socket.set_only_v6(false)?;
     }
-    // A restart need not wait for old connections to be forgotten. A port that somebody listens on stays
-    // taken all the same, unlike with SO_REUSEPORT.
+    // SO_REUSEADDR lets a restart bind while old connections are in TIME_WAIT. Unlike SO_REUSEPORT, it does not allow
+    // two listeners on one port.
     socket.set_reuse_address(true)?;
     socket.bind(&address.into())?;
-    socket.listen(BACKLOG)?;
+    socket.listen(LISTEN_BACKLOG)?;
     socket.set_nonblocking(true)?;
     Ok(socket.into())
 }
 
-fn why(address: SocketAddr, error: io::Error, other: Option<Listener>) -> Why {
+fn failure(address: SocketAddr, error: io::Error, other: Option<Listener>) -> BindFailure {
     match (error.kind(), other) {
-        (io::ErrorKind::AddrInUse, Some(other)) => Why::Twice(address, other),
-        (io::ErrorKind::AddrInUse, None) => Why::Taken(address),
-        (io::ErrorKind::PermissionDenied, _) => Why::Forbidden(address),
-        (io::ErrorKind::AddrNotAvailable, _) => Why::Elsewhere(address),
-        _ => Why::Other(address, error),
+        (io::ErrorKind::AddrInUse, Some(other)) => BindFailure::Twice(address, other),
+        (io::ErrorKind::AddrInUse, None) => BindFailure::Taken(address),
+        (io::ErrorKind::PermissionDenied, _) => BindFailure::Forbidden(address),
+        (io::ErrorKind::AddrNotAvailable, _) => BindFailure::Elsewhere(address),
+        _ => BindFailure::Other(address, error),
     }
 }
 
@@ -103,7 +103,7 @@ mod tests {
         let theirs = TcpListener::bind("127.0.0.1:0").unwrap();
         let taken = theirs.local_addr().unwrap();
         let error = bind(&settings("127.0.0.1:0", &taken.to_string())).unwrap_err().to_string();
-        assert!(error.starts_with(&format!("grpc: {taken} is taken by another program")), "{error}");
+        assert!(error.starts_with(&format!("grpc: {taken} is in use by another program")), "{error}");
         assert!(error.contains("--grpc or TIDEGATE_GRPC"), "{error}");
     }
 
@@ -111,7 +111,7 @@ mod tests {
     fn two_listeners_need_two_addresses() {
         let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
         let error = bind(&settings(&free, &free)).unwrap_err().to_string();
-        assert!(error.contains("is the address of http as well"), "{error}");
+        assert!(error.contains("is also the address of http"), "{error}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! How many connections there are, and whether there may be one more.
+//! Counts open connections, and refuses those beyond the bounds.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::Notify;
 
-use crate::bounds::budget::household;
+use crate::bounds::budget::client_network;
 use crate::bounds::{ADMIN_CONNECTIONS_MAX, ADMIN_CONNECTIONS_PER_ADDRESS_MAX, CONNECTIONS_PER_ADDRESS_MAX};
 use crate::node::Node;
 use crate::settings::Listener;
@@ -16,26 +16,26 @@ use crate::settings::Listener;
 #[derive(Debug)]
 pub(crate) struct Connections {
     max: usize,
-    /// Of those that decide.
+    /// Open connections of all listeners but admin.
     deciding: AtomicUsize,
     admin: AtomicUsize,
-    /// By those addresses that may not have them all; those of the admin listener apart.
+    /// Open connections by address, except loopback and trusted proxies. The flag is true for the admin listener.
     by_address: Mutex<HashMap<(bool, IpAddr), usize>>,
     ended: Notify,
 }
 
-/// Why a connection is turned away.
+/// Why a connection is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ConnectionRefusal {
-    /// There are too many.
+    /// There are too many connections.
     #[error("there are too many connections")]
     Full,
-    /// Too many are of this one address.
-    #[error("there are too many connections of one address")]
+    /// There are too many connections from this address.
+    #[error("there are too many connections from one address")]
     Address,
 }
 
-/// The right to one connection; it ends with this.
+/// The right to one connection. Dropping it frees the slot.
 #[derive(Debug)]
 pub(crate) struct Permit {
     connections: Arc<Connections>,
@@ -45,7 +45,7 @@ pub(crate) struct Permit {
 }
 
 impl Connections {
-    /// For at most `max` that decide.
+    /// At most `max` connections, those of the admin listener not counted.
     pub(crate) fn new(max: usize) -> Arc<Connections> {
         Arc::new(Connections {
             max,
@@ -56,24 +56,24 @@ impl Connections {
         })
     }
 
-    /// One more.
+    /// Admits one more connection.
     pub(crate) fn admit(
         self: &Arc<Self>,
         node: &Arc<Node>,
         listener: Listener,
         address: IpAddr,
     ) -> Result<Permit, ConnectionRefusal> {
-        let (open, max) = self.share(listener);
+        let (open, max) = self.counter_and_max(listener);
         let more = |open| (open < max).then_some(open + 1);
         open.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).map_err(|_| ConnectionRefusal::Full)?;
-        // From here on the permit gives back what was taken.
+        // From here on, dropping the permit undoes the count.
         let mut permit =
             Permit { connections: Arc::clone(self), node: Arc::clone(node), listener, counted: None };
         node.metrics().connection_opened(listener);
         let address = address.to_canonical();
-        if !node.stands_for_many(address) {
+        if !node.is_loopback_or_proxy(address) {
             let is_admin = listener == Listener::Admin;
-            let address = (is_admin, household(address));
+            let address = (is_admin, client_network(address));
             let max = if is_admin { ADMIN_CONNECTIONS_PER_ADDRESS_MAX } else { CONNECTIONS_PER_ADDRESS_MAX };
             let mut by_address = self.by_address.lock().unwrap_or_else(PoisonError::into_inner);
             let count = by_address.entry(address).or_default();
@@ -86,12 +86,12 @@ impl Connections {
         Ok(permit)
     }
 
-    /// How many there are that decide.
+    /// How many connections are open on all listeners but admin.
     pub(crate) fn deciding(&self) -> usize {
         self.deciding.load(Ordering::Relaxed)
     }
 
-    /// Resolves when none decides any more.
+    /// Resolves when [`Connections::deciding`] is 0.
     pub(crate) async fn idle(&self) {
         loop {
             let ended = self.ended.notified();
@@ -102,7 +102,7 @@ impl Connections {
         }
     }
 
-    fn share(&self, listener: Listener) -> (&AtomicUsize, usize) {
+    fn counter_and_max(&self, listener: Listener) -> (&AtomicUsize, usize) {
         match listener {
             Listener::Admin => (&self.admin, ADMIN_CONNECTIONS_MAX),
             Listener::Http | Listener::Grpc | Listener::Resp => (&self.deciding, self.max),
@@ -122,7 +122,7 @@ impl Drop for Permit {
                 }
             }
         }
-        self.connections.share(self.listener).0.fetch_sub(1, Ordering::Relaxed);
+        self.connections.counter_and_max(self.listener).0.fetch_sub(1, Ordering::Relaxed);
         self.connections.ended.notify_waiters();
     }
 }
@@ -181,7 +181,7 @@ mod tests {
         let admit = |from: &str| connections.admit(&node, Listener::Http, address(from));
         let held: Vec<Permit> =
             (0..CONNECTIONS_PER_ADDRESS_MAX).map(|n| admit(&format!("2001:db8::{n:x}")).unwrap()).collect();
-        assert_eq!(admit("2001:db8::ffff").unwrap_err(), ConnectionRefusal::Address, "one household");
+        assert_eq!(admit("2001:db8::ffff").unwrap_err(), ConnectionRefusal::Address, "one /64");
         assert!(admit("2001:db8:0:1::1").is_ok());
         let many = |from: &str| (0..=CONNECTIONS_PER_ADDRESS_MAX).map(|_| admit(from)).collect::<Vec<_>>();
         assert!(many("127.0.0.1").iter().all(Result::is_ok), "loopback");
@@ -191,7 +191,7 @@ mod tests {
             .map(|n| admit(["192.0.2.1", "::ffff:192.0.2.1"][n % 2]))
             .collect();
         assert_eq!(mapped.iter().filter(|permit| permit.is_err()).count(), 1, "one address in two spellings");
-        assert!(admit("::ffff:192.0.2.2").is_ok(), "and no household of all that are mapped");
+        assert!(admit("::ffff:192.0.2.2").is_ok(), "mapped addresses are not one /64");
         drop(mapped);
         assert!(many("192.0.2.1").iter().any(Result::is_err));
         drop(held);

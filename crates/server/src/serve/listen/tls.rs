@@ -1,4 +1,4 @@
-//! TLS for HTTP and gRPC: a certificate and a key that can be changed while it runs.
+//! TLS for HTTP and gRPC: a certificate and a key that can be replaced while the server runs.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,17 +10,17 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use crate::settings::TlsFiles;
 
-/// The longest certificate chain or key that is read.
+/// The most bytes read of a certificate chain or key.
 const PEM_BYTES_MAX: u64 = 1 << 20;
 
-/// What handshakes are made with.
+/// The TLS configuration in force.
 #[derive(Debug)]
 pub(crate) struct Tls {
     files: TlsFiles,
     config: ArcSwap<ServerConfig>,
 }
 
-/// Why there can be no TLS.
+/// Why the certificate and key cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TlsError {
     /// A file cannot be read.
@@ -31,18 +31,18 @@ pub(crate) enum TlsError {
         /// Why.
         error: std::io::Error,
     },
-    /// It is no PEM.
-    #[error("{}: this is no PEM file: {error}", .file.display())]
+    /// A file is not PEM.
+    #[error("{}: not a PEM file: {error}", .file.display())]
     NotPem {
         /// Which.
         file: PathBuf,
         /// Why.
         error: rustls::pki_types::pem::Error,
     },
-    /// There is no certificate in it.
-    #[error("{}: there is no certificate in it; want `-----BEGIN CERTIFICATE-----`", .0.display())]
+    /// The certificate file contains no certificate.
+    #[error("{}: no certificate found; expected `-----BEGIN CERTIFICATE-----`", .0.display())]
     NoCertificate(PathBuf),
-    /// The two are no pair, or cannot be used.
+    /// The two do not belong together, or cannot be used.
     #[error("{} with {}: {error}", .files.cert.display(), .files.key.display())]
     NoPair {
         /// Which.
@@ -53,25 +53,25 @@ pub(crate) enum TlsError {
 }
 
 impl Tls {
-    /// From files.
+    /// Reads the certificate and the key from files.
     ///
     /// # Errors
-    /// When they are no certificate and its key.
+    /// If they are not a certificate and its key.
     pub(crate) fn load(files: &TlsFiles) -> Result<Tls, TlsError> {
         Ok(Tls { files: files.clone(), config: ArcSwap::from_pointee(config(files)?) })
     }
 
-    /// Reads the files again; what was there before stays when that fails. Handshakes under way are
-    /// finished with what they began with.
+    /// Reads the files again, and keeps the old certificate if that fails. Handshakes in progress finish with the
+    /// certificate they began with.
     ///
     /// # Errors
-    /// When they are no certificate and its key.
+    /// If they are not a certificate and its key.
     pub(crate) fn reload(&self) -> Result<(), TlsError> {
         self.config.store(Arc::new(config(&self.files)?));
         Ok(())
     }
 
-    /// For the next handshake.
+    /// The configuration for the next handshake.
     pub(crate) fn config(&self) -> Arc<ServerConfig> {
         self.config.load_full()
     }
@@ -145,9 +145,9 @@ mod tests {
         let missing = TlsFiles { cert: home.join("none.pem"), ..files.clone() };
         assert!(Tls::load(&missing).unwrap_err().to_string().contains("none.pem: No such file"));
         let swapped = TlsFiles { cert: files.key.clone(), key: files.cert.clone() };
-        assert!(Tls::load(&swapped).unwrap_err().to_string().contains("there is no certificate in it"));
+        assert!(Tls::load(&swapped).unwrap_err().to_string().contains("no certificate found"));
         let keyless = TlsFiles { cert: files.cert.clone(), key: files.cert };
-        assert!(Tls::load(&keyless).unwrap_err().to_string().contains("this is no PEM file"));
+        assert!(Tls::load(&keyless).unwrap_err().to_string().contains("not a PEM file"));
         std::fs::remove_dir_all(home).unwrap();
     }
 }

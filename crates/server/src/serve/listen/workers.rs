@@ -1,5 +1,5 @@
-//! Threads that answer, each with a runtime of its own: a connection stays with the thread it is
-//! given to, so that nothing about it is shared.
+//! The worker threads, each with its own single-threaded runtime. A connection stays on the thread it was assigned to,
+//! so its state is never shared between threads.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,10 +15,10 @@ use super::connections::Permit;
 use crate::bounds::{HANDSHAKE_TIMEOUT, HEAD_TIMEOUT};
 use crate::node::Node;
 use crate::serve::Peer;
-use crate::serve::backlog::progress::StallGuard;
+use crate::serve::backlog::stall_guard::StallGuard;
 use crate::settings::Listener;
 
-/// A connection to answer.
+/// A connection to serve.
 #[derive(Debug)]
 pub(crate) struct Job {
     pub(crate) node: Arc<Node>,
@@ -29,7 +29,7 @@ pub(crate) struct Job {
     pub(crate) tls: Option<Arc<ServerConfig>>,
 }
 
-/// The threads.
+/// The worker threads.
 #[derive(Debug)]
 pub(crate) struct Workers {
     threads: Vec<Worker>,
@@ -37,25 +37,25 @@ pub(crate) struct Workers {
 
 #[derive(Debug)]
 struct Worker {
-    jobs: mpsc::UnboundedSender<(Job, Busy)>,
-    /// How many connections it has.
+    jobs: mpsc::UnboundedSender<(Job, LoadGuard)>,
+    /// How many connections the thread has.
     load: Arc<AtomicUsize>,
 }
 
-/// A connection counts for its thread until this is dropped.
+/// Counts a connection for its thread until this is dropped.
 #[derive(Debug)]
-struct Busy(Arc<AtomicUsize>);
+struct LoadGuard(Arc<AtomicUsize>);
 
-impl Drop for Busy {
+impl Drop for LoadGuard {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 impl Workers {
-    /// As many as asked for, or one fewer than there are cores: the rest of the server, the kernel and the
-    /// proxy beside it need one too, and a thread that is busy answers at a lower cost than two that
-    /// mostly sleep.
+    /// Starts `count` threads, or by default one fewer than there are cores: the rest of the server, the kernel and a
+    /// proxy on the same machine need a core too, and one busy thread costs less per request than two that mostly
+    /// sleep.
     pub(crate) fn start(count: Option<usize>) -> std::io::Result<Workers> {
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);
         let count = count.unwrap_or_else(|| cores() - 1);
@@ -63,28 +63,28 @@ impl Workers {
         Ok(Workers { threads })
     }
 
-    /// Gives a connection to the thread that has the fewest.
-    pub(crate) fn hand_out(&self, job: Job) {
+    /// Gives a connection to the thread that has the fewest connections.
+    pub(crate) fn assign(&self, job: Job) {
         let load = |worker: &&Worker| worker.load.load(Ordering::Relaxed);
-        let worker = self.threads.iter().min_by_key(load).expect("there is at least one");
+        let worker = self.threads.iter().min_by_key(load).expect("`start` creates at least one thread");
         worker.load.fetch_add(1, Ordering::Relaxed);
-        let busy = Busy(Arc::clone(&worker.load));
-        // A thread that is gone has ended with the server.
-        let _handed = worker.jobs.send((job, busy));
+        let load_guard = LoadGuard(Arc::clone(&worker.load));
+        // A thread ends only when the server does.
+        let _sent = worker.jobs.send((job, load_guard));
     }
 }
 
 impl Worker {
     fn start(number: usize) -> std::io::Result<Worker> {
-        let (sender, mut jobs) = mpsc::unbounded_channel::<(Job, Busy)>();
+        let (sender, mut jobs) = mpsc::unbounded_channel::<(Job, LoadGuard)>();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         std::thread::Builder::new().name(format!("worker-{number}")).spawn(move || {
             runtime.block_on(async move {
-                while let Some((job, busy)) = jobs.recv().await {
-                    // A panic ends the task it is in, and no other.
+                while let Some((job, load_guard)) = jobs.recv().await {
+                    // A panic ends only this connection's task.
                     tokio::spawn(async move {
-                        let _busy = busy;
-                        answer(job).await;
+                        let _busy = load_guard;
+                        serve(job).await;
                     });
                 }
             });
@@ -93,9 +93,9 @@ impl Worker {
     }
 }
 
-/// Each way to answer is a box of its own: otherwise every connection, idle ones included, would take
+/// Serves one connection. Each protocol's future is boxed: unboxed, every connection, idle ones included, would take
 /// the memory of the largest.
-async fn answer(job: Job) {
+async fn serve(job: Job) {
     let Job { node, listener, stream, mut peer, permit: _permit, tls } = job;
     let Ok(mut stream) = TcpStream::from_std(stream) else { return };
     if let Some(config) = tls {
@@ -104,7 +104,7 @@ async fn answer(job: Job) {
         let stream = match handshake.await {
             Ok(Ok(stream)) => stream,
             Ok(Err(error)) => {
-                tracing::debug!(listener = listener.name(), %error, "no TLS handshake");
+                tracing::debug!(listener = listener.name(), %error, "the TLS handshake failed");
                 return;
             }
             Err(_) => return,
@@ -116,9 +116,10 @@ async fn answer(job: Job) {
         }
         return;
     }
-    // Clients of the Redis protocol keep connections for later; the others come to ask something. HTTP waits
-    // for its first bytes itself.
-    if !matches!(listener, Listener::Resp | Listener::Http) && !speaks(&node, listener, &stream).await {
+    // Redis clients open connections in advance and may send nothing at first. HTTP waits for its first bytes itself.
+    if !matches!(listener, Listener::Resp | Listener::Http)
+        && !first_byte_arrives(&node, listener, &stream).await
+    {
         let _ended = stream.shutdown().await;
         return;
     }
@@ -131,8 +132,8 @@ async fn answer(job: Job) {
     }
 }
 
-/// Does the first byte come in time? When the server ends, only those that ask how it is are waited for.
-async fn speaks(node: &Node, listener: Listener, stream: &TcpStream) -> bool {
+/// Does the first byte arrive in time? During shutdown, only the admin listener still waits for it.
+async fn first_byte_arrives(node: &Node, listener: Listener, stream: &TcpStream) -> bool {
     let mut first = [0];
     tokio::select! {
         seen = timeout(HEAD_TIMEOUT, stream.peek(&mut first)) => matches!(seen, Ok(Ok(1))),

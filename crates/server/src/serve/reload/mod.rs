@@ -1,4 +1,6 @@
-//! Files that are read again when they change, or when somebody asks: the policy, the certificate, the keys.
+//! Reads files again when they change or on SIGHUP: the policy, the TLS certificate, the JWT keys. A file that is
+//! invalid changes nothing: the last good version stays in force, and the problem is logged, counted and shown by
+//! `/readyz`.
 
 pub(crate) mod policy_file;
 pub(crate) mod watch;
@@ -17,7 +19,7 @@ use crate::node::lifecycle::ReloadedPart;
 use crate::settings::JwtKey;
 use watch::WatchedFiles;
 
-/// Everything that is read again.
+/// All files that are reloaded.
 #[derive(Debug)]
 pub(crate) struct Reload {
     node: Arc<Node>,
@@ -27,7 +29,7 @@ pub(crate) struct Reload {
     clock: ClockWatch,
 }
 
-/// The policy's file, and what is in force of it.
+/// The policy file, and the text of it that is in force.
 #[derive(Debug)]
 pub(crate) struct PolicyFile {
     pub(crate) path: PathBuf,
@@ -46,7 +48,7 @@ impl Reload {
         Reload { node, policy, tls, jwks, clock: ClockWatch::default() }
     }
 
-    /// The file with the keys for tokens, if there is one, as it looks now.
+    /// Watches the file with the JWT keys, if the settings name one.
     pub(crate) fn watch_jwks(jwt: Option<&crate::settings::Jwt>) -> Option<WatchedFiles> {
         match &jwt?.key {
             JwtKey::Jwks(file) => Some(WatchedFiles::new(vec![file.clone()])),
@@ -54,11 +56,11 @@ impl Reload {
         }
     }
 
-    /// Watches, on a thread of its own: a large policy takes a while to read. It ends with the process.
+    /// Starts watching, on a thread of its own because a large policy takes a while to read. It ends with the process.
     pub(crate) fn start(mut self) -> std::io::Result<()> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let mut asked = {
-            // From here on the signal does not end the process.
+        let mut hangup = {
+            // From here on SIGHUP does not end the process.
             let _context = runtime.enter();
             tokio::signal::unix::signal(tokio::signal::unix::SignalKind::hangup())?
         };
@@ -66,8 +68,8 @@ impl Reload {
             runtime.block_on(async move {
                 loop {
                     tokio::select! {
-                        Some(()) = asked.recv() => self.all(),
-                        () = sleep(WATCH_INTERVAL) => self.changed(),
+                        Some(()) = hangup.recv() => self.reload_all(),
+                        () = sleep(WATCH_INTERVAL) => self.reload_changed(),
                     }
                 }
             });
@@ -75,9 +77,9 @@ impl Reload {
         Ok(())
     }
 
-    /// Reads what has changed, and looks at the clock.
-    fn changed(&mut self) {
-        self.clock.look(&self.node);
+    /// Reads the files that have changed, and checks the clock.
+    fn reload_changed(&mut self) {
+        self.clock.check(&self.node);
         if self.policy.as_mut().is_some_and(|policy| policy.watched.changed()) {
             self.read_policy(false);
         }
@@ -89,38 +91,39 @@ impl Reload {
         }
     }
 
-    /// Reads everything.
-    fn all(&mut self) {
+    /// Reads all files, changed or not.
+    fn reload_all(&mut self) {
         match &mut self.policy {
-            None => tracing::info!("asked to reload; the embedded policy has no file to reload from"),
+            None => tracing::info!("SIGHUP: the embedded policy has no file to reload"),
             Some(policy) => {
-                policy.watched.now();
+                policy.watched.mark_read();
                 self.read_policy(true);
             }
         }
         if let Some((watched, _)) = &mut self.tls {
-            watched.now();
+            watched.mark_read();
             self.read_tls();
         }
         if let Some(watched) = &mut self.jwks {
-            watched.now();
+            watched.mark_read();
             self.read_jwks();
         }
     }
 
-    fn read_policy(&mut self, asked: bool) {
+    fn read_policy(&mut self, is_forced: bool) {
         let Some(policy) = &mut self.policy else { return };
         let (node, file) = (&self.node, policy.path.display().to_string());
-        let read = policy.watched.are_files().and_then(|()| {
+        let read = policy.watched.check_regular_files().and_then(|()| {
             policy_file::read(&policy.path).map_err(|error| format!("cannot read {file}: {error}"))
         });
         let swapped = read.and_then(|text| {
-            if text == policy.text && !asked {
+            if text == policy.text && !is_forced {
                 return Ok(None);
             }
             let now = node.clock().wall();
             let compiled = policy_file::compile(&text, node.settings(), now);
-            let (rules, warnings) = compiled.map_err(|problems| policy_file::in_a_line(&file, &problems))?;
+            let (rules, warnings) =
+                compiled.map_err(|problems| policy_file::on_one_line(&file, &problems))?;
             let limits = rules.rules().len();
             let version = node.limiter().swap(rules).map_err(|error| format!("{file}: {error}"))?;
             policy.text = text;
@@ -131,9 +134,9 @@ impl Reload {
                 node.lifecycle().set_problem(ReloadedPart::Policy, None);
                 let Some((version, limits, warnings)) = swapped else { return };
                 node.metrics().policy_reloaded();
-                tracing::info!(file, version, limits, "the policy is in force");
+                tracing::info!(file, version, limits, "policy reloaded");
                 if !warnings.is_empty() {
-                    let warnings = policy_file::in_a_line(&file, &warnings);
+                    let warnings = policy_file::on_one_line(&file, &warnings);
                     tracing::warn!(version, warnings, "the policy has warnings");
                 }
             }
@@ -144,7 +147,7 @@ impl Reload {
                 tracing::error!(
                     version,
                     problem,
-                    "the policy is not reloaded; the version before stays in force"
+                    "the policy was not reloaded; the previous version stays in force"
                 );
             }
         }
@@ -152,18 +155,19 @@ impl Reload {
 
     fn read_tls(&mut self) {
         let Some((watched, tls)) = &self.tls else { return };
-        let read = watched.are_files().and_then(|()| tls.reload().map_err(|error| error.to_string()));
-        self.tell(ReloadedPart::Tls, read);
+        let read =
+            watched.check_regular_files().and_then(|()| tls.reload().map_err(|error| error.to_string()));
+        self.report(ReloadedPart::Tls, read);
     }
 
     fn read_jwks(&mut self) {
         let Some(watched) = &self.jwks else { return };
         let reload = || self.node.identity().reload().map_err(|error| error.to_string());
-        let read = watched.are_files().and_then(|()| reload());
-        self.tell(ReloadedPart::Jwks, read);
+        let read = watched.check_regular_files().and_then(|()| reload());
+        self.report(ReloadedPart::Jwks, read);
     }
 
-    fn tell(&self, concern: ReloadedPart, read: Result<(), String>) {
+    fn report(&self, concern: ReloadedPart, read: Result<(), String>) {
         match &read {
             Ok(()) => tracing::info!(what = concern.as_str(), "reloaded"),
             Err(problem) => {
@@ -171,7 +175,7 @@ impl Reload {
                 tracing::error!(
                     what = concern.as_str(),
                     problem,
-                    "not reloaded; what was there before stays"
+                    "not reloaded; the previous version stays in force"
                 );
             }
         }

@@ -1,4 +1,4 @@
-//! The policy of a server: a file, or the embedded one.
+//! Reads and compiles the policy of the server: a file, or the embedded quick start.
 
 use std::io::Read;
 use std::path::Path;
@@ -9,24 +9,24 @@ use tidegate_policy::{Policy, Problem, RuleSet};
 
 use crate::settings::Settings;
 
-/// What is served when nothing else is said.
+/// The policy in force when no file is given.
 pub(crate) const QUICK_START: &str = include_str!("../../../../../examples/quick-start/policy.yaml");
 
-/// Reads a file, not much further than a policy may be long.
+/// Reads a file, at most one byte more than a policy may have.
 ///
 /// # Errors
-/// When it cannot be read, or is no text.
+/// If it cannot be read or is not UTF-8.
 pub(crate) fn read(path: &Path) -> std::io::Result<String> {
     let mut text = String::new();
     std::fs::File::open(path)?.take(TEXT_BYTES_MAX as u64 + 1).read_to_string(&mut text)?;
     Ok(text)
 }
 
-/// The rules of a text, with the part of one among several nodes where the settings say so, and what is to be
-/// said about them.
+/// Compiles a policy, and returns its rules and warnings. If the settings name several nodes, the rules are divided
+/// by their number.
 ///
 /// # Errors
-/// Everything that is wrong.
+/// All problems found.
 pub(crate) fn compile(
     text: &str,
     settings: &Settings,
@@ -38,19 +38,19 @@ pub(crate) fn compile(
     Ok((rules, warnings))
 }
 
-/// Problems in one line: `policy.yaml:3:5: unknown field …; …`.
-pub(crate) fn in_a_line(file: &str, problems: &[Problem]) -> String {
-    const TOLD_MAX: usize = 5;
+/// Renders problems on one line: `policy.yaml:3:5: unknown field …; …`.
+pub(crate) fn on_one_line(file: &str, problems: &[Problem]) -> String {
+    const SHOWN_MAX: usize = 5;
     let one = |problem: &Problem| {
         let path = if problem.path.is_empty() { String::new() } else { format!("{}: ", problem.path) };
         let hint = problem.hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default();
         format!("{file}:{}:{}: {path}{}{hint}", problem.at.line, problem.at.column, problem.message)
     };
-    let mut told: Vec<String> = problems.iter().take(TOLD_MAX).map(one).collect();
-    if problems.len() > TOLD_MAX {
-        told.push(format!("and {} more", problems.len() - TOLD_MAX));
+    let mut shown: Vec<String> = problems.iter().take(SHOWN_MAX).map(one).collect();
+    if problems.len() > SHOWN_MAX {
+        shown.push(format!("and {} more", problems.len() - SHOWN_MAX));
     }
-    told.join("; ")
+    shown.join("; ")
 }
 
 #[cfg(test)]
@@ -82,7 +82,7 @@ mod tests {
     #[test]
     fn problems_fit_a_line() {
         let text = format!("version: 1\n{}", (0..8).map(|n| format!("unknown{n}: 1\n")).collect::<String>());
-        let line = in_a_line(
+        let line = on_one_line(
             "p.yaml",
             &compile(&text, &Settings::default(), Nanos::ZERO).expect_err("it is not valid"),
         );

@@ -6,10 +6,10 @@ use crate::settings::Settings;
 
 const POLICY: &str = "version: 1\nlimits: []\n";
 
-/// Looks twice: what has changed is read when it looks the same again.
-fn look(reload: &mut Reload) {
-    reload.changed();
-    reload.changed();
+/// Checks twice: a changed file is read once two checks see it the same.
+fn check_twice(reload: &mut Reload) {
+    reload.reload_changed();
+    reload.reload_changed();
 }
 
 #[test]
@@ -26,16 +26,16 @@ fn a_touch_changes_nothing_and_mends_what_was_wrong() {
     let version = || node.limiter().version();
 
     fs::write(&path, "version: 1\nlimts: []\n").unwrap();
-    look(&mut reload);
+    check_twice(&mut reload);
     assert!(node.lifecycle().problem(ReloadedPart::Policy).is_some_and(|problem| problem.contains("limts")));
     fs::write(&path, POLICY).unwrap();
-    look(&mut reload);
+    check_twice(&mut reload);
     assert_eq!(node.lifecycle().problem(ReloadedPart::Policy), None, "it was read");
     assert_eq!(version(), 1, "and is what is in force");
     fs::write(&path, format!("# more\n{POLICY}")).unwrap();
-    look(&mut reload);
+    check_twice(&mut reload);
     assert_eq!(version(), 2);
-    reload.all();
+    reload.reload_all();
     assert_eq!(version(), 3, "who asks gets it");
     fs::remove_file(&path).unwrap();
 }

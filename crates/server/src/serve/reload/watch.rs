@@ -1,40 +1,40 @@
-//! Has a file changed? It is looked at again and again, through symbolic links, so that it does not matter
-//! whether it is written in place, replaced by another, or swapped with its whole directory.
+//! Notices changed files by polling their metadata through symbolic links, so it makes no difference whether a file is
+//! written in place, replaced by another, or swapped with its whole directory.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
-/// Files that are read together, and how they looked when they were.
+/// Files that are read together, and their metadata when they were last read.
 #[derive(Debug)]
 pub(crate) struct WatchedFiles {
     files: Vec<PathBuf>,
-    read: Look,
-    /// What was different the last time.
-    pending: Option<Look>,
+    read: Snapshot,
+    /// A changed snapshot that was seen once.
+    pending: Option<Snapshot>,
 }
 
-/// How files look: `None` for one that cannot be seen.
-type Look = Vec<Option<Identity>>;
+/// The metadata of the files: `None` for a file that cannot be found.
+type Snapshot = Vec<Option<FileStamp>>;
 
-/// What changes when a file does.
+/// Metadata of which some part changes when the file does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Identity {
-    place: (u64, u64),
+struct FileStamp {
+    inode: (u64, u64),
     size: u64,
     modified: (i64, i64),
     changed: (i64, i64),
 }
 
 impl WatchedFiles {
-    /// As they look now. To be called before they are read: what changes meanwhile is then noticed.
+    /// Watches files from now on. To be called before they are read, so that a change meanwhile is noticed.
     pub(crate) fn new(files: Vec<PathBuf>) -> WatchedFiles {
-        let read = look(&files);
+        let read = snapshot(&files);
         WatchedFiles { files, read, pending: None }
     }
 
-    /// Should they be read again? Only what looks the same twice is, since it may be half written.
+    /// Should they be read again? Only when two checks see the same change: before that a file may be half written.
     pub(crate) fn changed(&mut self) -> bool {
-        let now = look(&self.files);
+        let now = snapshot(&self.files);
         if now == self.read {
             self.pending = None;
             return false;
@@ -47,29 +47,29 @@ impl WatchedFiles {
         true
     }
 
-    /// Can all of them be read without waiting? Whoever opens a pipe waits for its other end.
+    /// Checks that all of them are regular files: opening a pipe would block until its other end is opened.
     ///
     /// # Errors
-    /// What is wrong with one of them.
-    pub(crate) fn are_files(&self) -> Result<(), String> {
+    /// The first that is not.
+    pub(crate) fn check_regular_files(&self) -> Result<(), String> {
         let is_other = |file: &&PathBuf| std::fs::metadata(file).is_ok_and(|seen| !seen.is_file());
         match self.files.iter().find(is_other) {
-            Some(other) => Err(format!("{} is no regular file", other.display())),
+            Some(other) => Err(format!("{} is not a regular file", other.display())),
             None => Ok(()),
         }
     }
 
-    /// They are about to be read, whatever they look like.
-    pub(crate) fn now(&mut self) {
-        (self.read, self.pending) = (look(&self.files), None);
+    /// Takes the current state as read. To be called before reading them.
+    pub(crate) fn mark_read(&mut self) {
+        (self.read, self.pending) = (snapshot(&self.files), None);
     }
 }
 
-fn look(files: &[PathBuf]) -> Look {
+fn snapshot(files: &[PathBuf]) -> Snapshot {
     let identity = |file: &PathBuf| {
         let seen = std::fs::metadata(file).ok()?;
-        Some(Identity {
-            place: (seen.dev(), seen.ino()),
+        Some(FileStamp {
+            inode: (seen.dev(), seen.ino()),
             size: seen.size(),
             modified: (seen.mtime(), seen.mtime_nsec()),
             changed: (seen.ctime(), seen.ctime_nsec()),
@@ -104,7 +104,7 @@ mod tests {
         }
     }
 
-    /// How often it is said to have changed in four looks.
+    /// What four checks in a row return.
     fn changes(watched: &mut WatchedFiles) -> Vec<bool> {
         (0..4).map(|_| watched.changed()).collect()
     }
@@ -157,7 +157,7 @@ mod tests {
         }
         assert!(watched.changed());
         fs::write(&file, "").unwrap();
-        watched.now();
+        watched.mark_read();
         assert_eq!(changes(&mut watched), NEVER);
     }
 }

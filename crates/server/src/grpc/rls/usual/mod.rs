@@ -1,9 +1,9 @@
-//! The usual request and its answer, read and written without a message in between.
+//! Reads the usual request and writes its response without prost.
 //!
-//! Nearly every call of a proxy has one descriptor, decided by the policy, and most are admitted. Such a request is read
-//! where it lies, and its answer is written straight into the frame: no text is copied and nothing is allocated for it.
-//! Everything else, and everything that is malformed, is left to prost, so this file refuses nothing. Property tests
-//! hold both ways together.
+//! Nearly every call of a proxy has one descriptor, decided by the policy, and most are admitted. Such a request is
+//! parsed in place, and its response is written straight into the frame: no text is copied and nothing is allocated for
+//! it. Everything else, and everything that is malformed, is left to prost, so this file refuses nothing. Property tests
+//! check that both paths give the same bytes.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use smallvec::SmallVec;
@@ -14,7 +14,7 @@ use crate::bounds::DESCRIPTOR_ENTRIES_MAX;
 use crate::grpc::proto::envoy::service::ratelimit::v3::rate_limit_response::Code;
 use crate::grpc::transport::frame;
 
-/// A request with one descriptor that brings no numbers of its own.
+/// A request with one descriptor, without a limit of its own.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct UsualRequest<'m> {
     pub(super) domain: &'m str,
@@ -28,7 +28,7 @@ const VARINT: u64 = 0;
 const LENGTH_DELIMITED: u64 = 2;
 
 impl<'m> UsualRequest<'m> {
-    /// Reads a `RateLimitRequest`; `None` where it is not a usual one.
+    /// Reads a `RateLimitRequest`; `None` if it is not a usual one.
     pub(super) fn read(mut message: &'m [u8]) -> Option<UsualRequest<'m>> {
         let mut request = UsualRequest::default();
         let mut has_descriptor = false;
@@ -102,7 +102,7 @@ fn text<'m>(message: &mut &'m [u8]) -> Option<&'m str> {
     std::str::from_utf8(slice(message)?).ok()
 }
 
-/// The frame of the answer to a usual request; `None` where the answer has more than a status and headers.
+/// The frame of the response to a usual request; `None` if the response has more than a status and headers.
 pub(super) fn answer(decision: &Decision) -> Option<Bytes> {
     if !decision.is_allowed() || decision.degraded().is_some() || decision.shadow_denied().next().is_some() {
         return None;
@@ -137,7 +137,7 @@ fn status(frame: &mut BytesMut, decision: &Decision) {
     });
 }
 
-/// A number; zero is the default, which is not sent.
+/// Writes a number; zero is the default, which is not sent.
 fn number(frame: &mut BytesMut, tag: u8, number: u64) {
     if number != 0 {
         frame.put_u8(tag << 3 | VARINT as u8);
@@ -145,7 +145,7 @@ fn number(frame: &mut BytesMut, tag: u8, number: u64) {
     }
 }
 
-/// A text; the empty one is the default, which is not sent.
+/// Writes a text; the empty one is the default, which is not sent.
 fn bytes(frame: &mut BytesMut, tag: u8, bytes: &[u8]) {
     if !bytes.is_empty() {
         frame.put_u8(tag << 3 | LENGTH_DELIMITED as u8);
@@ -154,8 +154,8 @@ fn bytes(frame: &mut BytesMut, tag: u8, bytes: &[u8]) {
     }
 }
 
-/// A message within a message. Its length comes first and nearly always fits one byte, so one byte is left free for it;
-/// a longer message is moved to make room.
+/// Writes a message within a message. Its length precedes it and nearly always fits into one byte, so one byte is left
+/// free for it; a longer message is moved.
 fn nested(frame: &mut BytesMut, tag: u8, write: impl FnOnce(&mut BytesMut)) {
     frame.put_slice(&[tag << 3 | LENGTH_DELIMITED as u8, 0]);
     let begins = frame.len();

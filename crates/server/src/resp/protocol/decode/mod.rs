@@ -1,8 +1,8 @@
-//! Commands out of bytes: arrays of bulk strings, and lines as people type them.
+//! Finds commands in the input: arrays of bulk strings, and inline commands.
 //!
-//! A command may come in any number of pieces. What was read of it is remembered, so that no byte of an
-//! array is looked at twice. A command that is too large is passed over without being kept, since its
-//! framing is sound and the next one can be answered.
+//! A command may arrive in any number of pieces. The decoder remembers how far it has read, so that no byte of an
+//! array is parsed twice. A command that is too large is skipped and not kept: its framing is valid, so the next
+//! command can still be answered.
 
 use smallvec::SmallVec;
 
@@ -10,12 +10,12 @@ use super::inline;
 use super::number::{self, NumberLine};
 use crate::bounds::{RESP_ARG_BYTES_MAX, RESP_ARGS_MAX, RESP_COMMAND_BYTES_MAX};
 
-/// An array that claims to have more members is no command.
+/// An array that declares more elements is a framing error.
 const DECLARED_ARGS_MAX: i64 = 1_024 * 1_024;
-/// A bulk string that claims to be longer is none.
+/// A bulk string that declares more bytes is a framing error.
 const DECLARED_BYTES_MAX: i64 = 512 * 1_024 * 1_024;
 
-/// Where an argument begins and ends.
+/// The position of an argument in the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ArgRange {
     pub(crate) start: u32,
@@ -24,14 +24,14 @@ pub(crate) struct ArgRange {
 
 impl ArgRange {
     pub(crate) fn new(start: usize, end: usize) -> ArgRange {
-        let place = |at: usize| u32::try_from(at).expect("a command is shorter than 4 GiB");
-        ArgRange { start: place(start), end: place(end) }
+        let offset = |at: usize| u32::try_from(at).expect("a command is shorter than 4 GiB");
+        ArgRange { start: offset(start), end: offset(end) }
     }
 }
 
 pub(crate) type ArgRanges = SmallVec<[ArgRange; 8]>;
 
-/// A whole command: its name and what follows it.
+/// A complete command: its name and its arguments.
 #[derive(Clone, Copy, Debug)]
 pub struct CommandArgs<'a> {
     bytes: &'a [u8],
@@ -39,75 +39,75 @@ pub struct CommandArgs<'a> {
 }
 
 impl<'a> CommandArgs<'a> {
-    /// How many there are, the name included.
+    /// How many arguments the command has, the name included.
     pub fn len(&self) -> usize {
         self.spans.len()
     }
 
-    /// Is there not even a name?
+    /// Is the command empty, without even a name?
     pub fn is_empty(&self) -> bool {
         self.spans.is_empty()
     }
 
-    /// One of them; the name is the first.
+    /// The argument at an index; the name is at 0.
     #[inline]
-    pub fn get(&self, place: usize) -> Option<&'a [u8]> {
-        self.spans.get(place).map(|span| &self.bytes[span.start as usize..span.end as usize])
+    pub fn get(&self, index: usize) -> Option<&'a [u8]> {
+        self.spans.get(index).map(|span| &self.bytes[span.start as usize..span.end as usize])
     }
 
-    /// All of them in order.
+    /// The name and all arguments, in order.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &'a [u8]> + ExactSizeIterator + use<'a> {
         let bytes = self.bytes;
         self.spans.iter().map(move |span| &bytes[span.start as usize..span.end as usize])
     }
 }
 
-/// What came of looking at the input.
+/// The result of one decoding step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DecodeStep {
-    /// A command, which may be empty, ends after so many bytes; [`Decoder::args`] has it.
+    /// A complete command of this many bytes; [`Decoder::args`] returns it. It may be empty.
     Command(usize),
-    /// A command that is too large ends after so many bytes.
+    /// A command that is too large, whose last part has this many bytes.
     Refused(usize, CommandRefusal),
-    /// The command goes on. So many bytes are not needed any more; the next call begins with the others.
+    /// The command is incomplete. This many bytes are no longer needed; the next call must begin with the rest.
     More(usize),
-    /// Nothing that follows can be understood.
+    /// The framing is invalid, so nothing that follows can be decoded.
     Broken(FramingError),
 }
 
-/// Why a command is not looked at.
+/// Why a command is refused without being executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CommandRefusal {
-    /// It has more arguments than a command may have.
+    /// It has too many arguments.
     #[error("too many arguments: at most {RESP_ARGS_MAX}")]
     Args,
     /// One of its arguments is too long.
     #[error("an argument is too long: at most {RESP_ARG_BYTES_MAX} bytes")]
     ArgBytes,
-    /// All of it is too long.
+    /// The whole command is too long.
     #[error("the command is too long: at most {RESP_COMMAND_BYTES_MAX} bytes")]
     CommandBytes,
 }
 
-/// Why nothing that follows can be understood.
+/// Why the framing is invalid. Most messages are those of Redis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FramingError {
-    /// The number after `*` is none, or out of range.
+    /// What follows `*` is not a number, or out of range.
     #[error("invalid multibulk length")]
     ArrayLength,
-    /// The number after `$` is none, or out of range.
+    /// What follows `$` is not a number, or out of range.
     #[error("invalid bulk length")]
     BulkLength,
-    /// Something else stands where a bulk string should.
+    /// An element of the array is not a bulk string.
     #[error("expected '$', got '{}'", .0.escape_ascii())]
     NoBulk(u8),
-    /// A bulk string is not as long as it says.
+    /// A bulk string is not as long as it declares.
     #[error("expected CRLF after a bulk string")]
     NoLineEnd,
-    /// A line without an end.
+    /// An inline command without an end.
     #[error("too big inline request")]
     LongLine,
-    /// A quote that is not closed, or is followed by something.
+    /// A quote that is not closed, or is followed by something other than a blank.
     #[error("unbalanced quotes in request")]
     Quotes,
 }
@@ -119,19 +119,19 @@ enum Stage {
     Line,
 }
 
-/// Finds commands in what comes.
+/// Finds commands in the input.
 #[derive(Debug)]
 pub struct Decoder {
     stage: Stage,
-    /// How far the input has been looked at, from its beginning.
+    /// How many bytes of the input are decoded.
     read: usize,
-    /// Arguments that are still to come.
+    /// How many arguments are not decoded yet.
     missing: u32,
-    /// Bytes that are still to come of the argument whose length was read.
+    /// How many bytes of the current argument are missing, once its length is decoded.
     ahead: Option<usize>,
     refused: Option<CommandRefusal>,
     spans: ArgRanges,
-    /// The words of a line, without quotes; `None` if the command is an array.
+    /// The words of an inline command, without quotes; `None` if the command is an array.
     words: Option<Vec<u8>>,
 }
 
@@ -142,7 +142,7 @@ impl Default for Decoder {
 }
 
 impl Decoder {
-    /// One that has seen nothing.
+    /// A decoder at the start of a connection.
     pub fn new() -> Decoder {
         Decoder {
             stage: Stage::Start,
@@ -155,7 +155,7 @@ impl Decoder {
         }
     }
 
-    /// Looks at the input for one command. It begins with what the last [`DecodeStep`] left over.
+    /// Looks for one command in the input, which must begin with the bytes that the last [`DecodeStep`] left.
     pub fn step(&mut self, input: &[u8]) -> DecodeStep {
         if self.stage == Stage::Start {
             self.spans.clear();
@@ -176,7 +176,7 @@ impl Decoder {
         }
     }
 
-    /// The command that the last step ended.
+    /// The command that the last step completed.
     pub fn args<'a>(&'a self, input: &'a [u8]) -> CommandArgs<'a> {
         CommandArgs { bytes: self.words.as_deref().unwrap_or(input), spans: &self.spans }
     }
@@ -186,7 +186,7 @@ impl Decoder {
             NumberLine::Partial => Some(DecodeStep::More(0)),
             NumberLine::Number(count, used) if count <= DECLARED_ARGS_MAX => {
                 self.read = 1 + used;
-                // An array of nothing, or none at all, is passed over without an answer.
+                // An empty or null array is skipped without a reply.
                 self.missing = u32::try_from(count).unwrap_or(0);
                 if self.missing as usize > 1 + RESP_ARGS_MAX {
                     self.refused = Some(CommandRefusal::Args);
@@ -233,7 +233,7 @@ impl Decoder {
         self.end(self.read)
     }
 
-    /// How long the next argument is; `None` if that is not all there.
+    /// The length of the next argument; `None` if its line is incomplete.
     #[inline]
     fn bulk_length(&mut self, rest: &[u8]) -> Result<Option<usize>, FramingError> {
         match rest.first() {
@@ -283,7 +283,7 @@ impl Decoder {
     }
 
     fn more(&mut self) -> DecodeStep {
-        // What is refused is not kept.
+        // The bytes of a refused command are not kept.
         if self.refused.is_some() {
             DecodeStep::More(std::mem::take(&mut self.read))
         } else {

@@ -1,4 +1,4 @@
-//! What is a command, what is none, and that it does not matter in how many pieces it comes.
+//! What is a command and what is not, and that the pieces in which it arrives make no difference.
 
 use proptest::prelude::*;
 
@@ -11,7 +11,7 @@ enum Seen {
     Broken(FramingError),
 }
 
-/// Feeds the pieces as a connection does, and holds no more than a connection may.
+/// Decodes the pieces as a connection does, and checks that it holds no more than a connection may.
 fn seen<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<Seen> {
     let (mut decoder, mut held, mut all) = (Decoder::new(), Vec::new(), Vec::new());
     for piece in pieces {
@@ -128,7 +128,7 @@ fn what_is_too_large_is_passed_over() {
     assert_eq!(seen([line.as_bytes()]), [Seen::Refused(CommandRefusal::Args), command(&[b"PING"])]);
 }
 
-/// Bytes that are often nearly commands.
+/// Random bytes that are often commands, or nearly so.
 fn nearly_commands() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
         4 => prop::collection::vec(prop::collection::vec(any::<u8>(), 0..20), 0..6).prop_map(|args| encoded(&args)),

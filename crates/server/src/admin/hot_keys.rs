@@ -1,4 +1,4 @@
-//! `/debug/hot-keys`.
+//! `/debug/hot-keys`: the keys with the most consumption and the most denials.
 
 use std::sync::Arc;
 
@@ -8,48 +8,47 @@ use sha2::{Digest, Sha256};
 use tidegate::engine::BusyKey;
 use tidegate_policy::{Descriptor, RuleSet};
 
-use super::answer::{AdminResponse, object, problem, refused};
-use super::{AdminClient, gate};
+use super::endpoints::{AdminResponse, object, problem, refused};
+use super::{AdminClient, guard};
 use crate::node::Node;
 
-/// How many keys are told if nobody says.
+/// How many keys are listed by default.
 const KEYS_DEFAULT: usize = 20;
-/// How many can be asked for; the engine tells no more apart.
+/// How many keys can be listed; the engine tracks no more.
 const KEYS_MAX: usize = 64;
 
-/// The keys that take the most and that are denied the most. They are what clients sent, so not for
-/// everybody who can reach this.
+/// Renders the page. Keys contain what clients have sent, so the page is not for everybody who can connect.
 pub(super) async fn hot_keys<B>(node: Arc<Node>, caller: AdminClient, request: &Request<B>) -> AdminResponse {
-    if let Err(refusal) = gate::trusted(&node, caller, request.headers()) {
+    if let Err(refusal) = guard::check_token(&node, caller, request.headers()) {
         return refused(refusal);
     }
-    let most = match asked_for(request.uri().query().unwrap_or_default()) {
+    let most = match key_count(request.uri().query().unwrap_or_default()) {
         Ok(most) => most,
         Err(wrong) => return problem(StatusCode::BAD_REQUEST, &wrong, json!({})),
     };
     let (consumers, denied) = (node.limiter().top_consumers(most), node.limiter().top_denied(most));
     let rules = node.limiter().rules();
-    let told = json!({ "consumers": listed(&rules, &consumers), "denied": listed(&rules, &denied) });
-    object(StatusCode::OK, &told)
+    let body = json!({ "consumers": listed(&rules, &consumers), "denied": listed(&rules, &denied) });
+    object(StatusCode::OK, &body)
 }
 
 fn listed(rules: &RuleSet, keys: &[BusyKey]) -> Vec<Value> {
-    let told = |busy: &BusyKey| {
-        let key = shown(rules, busy);
+    let entry = |busy: &BusyKey| {
+        let key = display_key(rules, busy);
         json!({ "limit": busy.limit, "key": key, "count": busy.count, "error": busy.error })
     };
-    keys.iter().map(told).collect()
+    keys.iter().map(entry).collect()
 }
 
-/// A key as it may be shown. What came in headers, queries, claims and descriptors of proxies may be a credential:
-/// of that a few characters and a hash are shown.
-fn shown(rules: &RuleSet, busy: &BusyKey) -> String {
+/// Renders a key. Values from headers, queries, claims and custom descriptors may be credentials, so of them only a few
+/// characters and a hash are shown.
+fn display_key(rules: &RuleSet, busy: &BusyKey) -> String {
     let rule = rules.rules().iter().find(|rule| *rule.name == *busy.limit);
-    // A limit that was edited meanwhile, or a key that was cut: nobody knows which value is which.
+    // If the limit was edited since, or the key was truncated, it is unknown which value is which: mask all.
     let of = rule.map(|rule| &*rule.key).filter(|key| key.len() == busy.parts.len());
     let part = |(place, value): (usize, &String)| match of.map(|key| &key[place]) {
         Some(known) if !may_be_secret(known) => value.clone(),
-        _ => covered(value),
+        _ => masked(value),
     };
     busy.parts.iter().enumerate().map(part).filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
 }
@@ -71,8 +70,8 @@ fn may_be_secret(descriptor: &Descriptor) -> bool {
     }
 }
 
-/// Its first four characters, fewer of a short one, and a hash by which equal values can be told.
-fn covered(value: &str) -> String {
+/// The first characters of a value (four, or half of a short one), and a hash by which equal values can be recognized.
+fn masked(value: &str) -> String {
     if value.is_empty() {
         return String::new();
     }
@@ -82,15 +81,15 @@ fn covered(value: &str) -> String {
     format!("{begins}…#{:02x}{:02x}{:02x}{:02x}", hash[0], hash[1], hash[2], hash[3])
 }
 
-fn asked_for(query: &str) -> Result<usize, String> {
+fn key_count(query: &str) -> Result<usize, String> {
     let mut most = KEYS_DEFAULT;
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         if name != "limit" {
-            return Err("the only parameter is limit".to_owned());
+            return Err("the only parameter is `limit`".to_owned());
         }
         let number = value.parse().ok().filter(|number| (1..=KEYS_MAX).contains(number));
-        most = number.ok_or_else(|| format!("limit is a number from 1 to {KEYS_MAX}"))?;
+        most = number.ok_or_else(|| format!("`limit` must be a number from 1 to {KEYS_MAX}"))?;
     }
     Ok(most)
 }
@@ -107,7 +106,10 @@ mod tests {
         let rules = RuleSet::from(tidegate_policy::Policy::parse(policy).expect("a policy"));
         let key = |limit: &str, parts: &[&str]| {
             let parts = parts.iter().map(|part| (*part).to_owned()).collect();
-            shown(&rules, &BusyKey { limit: limit.into(), key: String::new(), parts, count: 1, error: 0 })
+            display_key(
+                &rules,
+                &BusyKey { limit: limit.into(), key: String::new(), parts, count: 1, error: 0 },
+            )
         };
         assert_eq!(key("users", &["a-user-with-a-name"]), "a-user-with-a-name");
         let both = key("keys", &["ann", "sk_live_0123456789"]);
@@ -122,8 +124,8 @@ mod tests {
 
     #[test]
     fn numbers_are_bounded() {
-        assert_eq!(asked_for(""), Ok(KEYS_DEFAULT));
-        assert_eq!(asked_for("limit=5"), Ok(5));
+        assert_eq!(key_count(""), Ok(KEYS_DEFAULT));
+        assert_eq!(key_count("limit=5"), Ok(5));
         for bad in [
             "limit",
             "limit=",
@@ -134,7 +136,7 @@ mod tests {
             "top=5",
             "limit=99999999999999999999",
         ] {
-            assert!(asked_for(bad).is_err(), "{bad}");
+            assert!(key_count(bad).is_err(), "{bad}");
         }
     }
 }

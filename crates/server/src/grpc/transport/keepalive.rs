@@ -1,4 +1,5 @@
-//! Looks after a connection: is the client alive, has the connection become old, does the server end?
+//! Decides when a connection ends: its client does not answer PINGs or does not read, it is too old, or the server
+//! shuts down.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::pin::pin;
@@ -10,22 +11,26 @@ use tokio::time::{sleep, timeout};
 
 use crate::bounds::{GRPC_CONNECTION_AGE, PING_INTERVAL, PING_TIMEOUT};
 use crate::node::Node;
-use crate::serve::Outbox;
+use crate::serve::ResponseBacklog;
 
-/// What is to be done with the connection.
+/// What to do with the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeepaliveAction {
-    /// Take no more calls, and end after those under way.
+    /// Send GOAWAY: accept no more calls, and end after those in flight.
     GoAway,
-    /// The client does not answer, or does not take what it is answered.
-    GiveUp,
+    /// Close at once: the client does not answer PINGs, or does not read its responses.
+    Close,
 }
 
-/// Waits until something is to be done.
-pub(crate) async fn keep(node: Arc<Node>, mut pings: PingPong, outbox: Arc<Outbox>) -> KeepaliveAction {
+/// Waits until the connection must end.
+pub(crate) async fn watch(
+    node: Arc<Node>,
+    mut pings: PingPong,
+    backlog: Arc<ResponseBacklog>,
+) -> KeepaliveAction {
     tokio::select! {
-        () = outbox.stalled() => KeepaliveAction::GiveUp,
-        advice = keep_alive(&node, &mut pings) => advice,
+        () = backlog.stalled() => KeepaliveAction::Close,
+        action = keep_alive(&node, &mut pings) => action,
     }
 }
 
@@ -40,16 +45,16 @@ async fn keep_alive(node: &Node, pings: &mut PingPong) -> KeepaliveAction {
         }
         let answered = timeout(PING_TIMEOUT, pings.ping(Ping::opaque())).await;
         if !matches!(answered, Ok(Ok(_))) {
-            return KeepaliveAction::GiveUp;
+            return KeepaliveAction::Close;
         }
     }
 }
 
-/// How old a connection becomes: within a tenth of the usual, so that connections that came together do
-/// not all go at once.
+/// How old a connection may get: [`GRPC_CONNECTION_AGE`] plus or minus a tenth, so that connections opened together do
+/// not all end at once.
 fn age(random: u64) -> Duration {
     let tenth = GRPC_CONNECTION_AGE / 10;
-    let spread = u64::try_from(2 * tenth.as_millis()).expect("minutes");
+    let spread = u64::try_from(2 * tenth.as_millis()).expect("a few minutes in milliseconds fit into u64");
     GRPC_CONNECTION_AGE - tenth + Duration::from_millis(random % (spread + 1))
 }
 

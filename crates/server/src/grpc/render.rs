@@ -1,4 +1,4 @@
-//! What Envoy is told of a decision beside yes or no: headers and metadata.
+//! Renders decisions for Envoy: headers and dynamic metadata.
 
 use std::collections::BTreeMap;
 
@@ -9,19 +9,19 @@ use tidegate::engine::render::problem_body;
 
 use super::proto::envoy::config::core::v3::HeaderValue;
 
-/// The one of several decisions that speaks for all: if any refuses, the refusal with the longest wait;
-/// else the one with the smallest share remaining.
-pub(super) fn speaker<'d>(decisions: impl Iterator<Item = &'d Decision>) -> Option<&'d Decision> {
-    let mut speaker = None;
+/// The most restrictive of several decisions, which is reported for all of them: if any refuses, the refusal with the
+/// longest wait; otherwise the one with the smallest part of its capacity remaining.
+pub(super) fn most_restrictive<'d>(decisions: impl Iterator<Item = &'d Decision>) -> Option<&'d Decision> {
+    let mut found = None;
     for decision in decisions {
-        if speaker.is_none_or(|held| speaks_before(decision, held)) {
-            speaker = Some(decision);
+        if found.is_none_or(|found| is_more_restrictive(decision, found)) {
+            found = Some(decision);
         }
     }
-    speaker
+    found
 }
 
-fn speaks_before(one: &Decision, other: &Decision) -> bool {
+fn is_more_restrictive(one: &Decision, other: &Decision) -> bool {
     match (one.is_allowed(), other.is_allowed()) {
         (true, false) => false,
         (false, true) => true,
@@ -37,7 +37,7 @@ fn speaks_before(one: &Decision, other: &Decision) -> bool {
     }
 }
 
-/// The headers for the client.
+/// The response headers for the client.
 pub(super) fn response_headers(decision: &Decision) -> Vec<HeaderValue> {
     let mut headers = Vec::with_capacity(8);
     if !decision.is_allowed() {
@@ -47,8 +47,8 @@ pub(super) fn response_headers(decision: &Decision) -> Vec<HeaderValue> {
     headers
 }
 
-/// The mark of a degraded request, for the upstream.
-pub(super) fn degraded(decision: &Decision) -> Option<HeaderValue> {
+/// The request header that marks a degraded request for the upstream.
+pub(super) fn degraded_header(decision: &Decision) -> Option<HeaderValue> {
     let mut mark = None;
     decision.degraded_header(|name, value| mark = Some(header(name, value)));
     mark
@@ -58,10 +58,10 @@ pub(super) fn header(name: &str, value: &str) -> HeaderValue {
     HeaderValue { key: name.to_owned(), value: value.to_owned(), raw_value: Default::default() }
 }
 
-/// What filters and access logs may want to know; nothing where a request was admitted and no limit has
-/// anything against it.
+/// Dynamic metadata for filters and access logs. `None` for a request that was admitted, is not degraded, and was not
+/// denied by a shadow limit.
 pub(super) fn metadata<'d>(
-    speaker: &Decision,
+    reported: &Decision,
     decisions: impl Iterator<Item = &'d Decision> + Clone,
 ) -> Option<Struct> {
     let shadow: Vec<Value> = decisions
@@ -70,17 +70,17 @@ pub(super) fn metadata<'d>(
         .map(|name| Value { kind: Some(text(name)) })
         .collect();
     let mark = decisions.clone().find_map(Decision::degraded);
-    if speaker.is_allowed() && mark.is_none() && shadow.is_empty() {
+    if reported.is_allowed() && mark.is_none() && shadow.is_empty() {
         return None;
     }
     let mut fields = BTreeMap::new();
     let mut put = |name: &str, kind: Kind| fields.insert(name.to_owned(), Value { kind: Some(kind) });
-    put("reason", text(speaker.reason().as_str()));
-    if !speaker.is_allowed() {
-        put("violated_rule", speaker.violated_rule().map_or(NULL, text));
-        put("violated_tier", speaker.violated_tier().map_or(NULL, |tier| text(tier.as_str())));
-        // Numbers of a Struct are floats; a wait that is told is not decided by again.
-        let wait = speaker.wait().map(|wait| Kind::NumberValue(wait.as_millis_ceil() as f64));
+    put("reason", text(reported.reason().as_str()));
+    if !reported.is_allowed() {
+        put("violated_rule", reported.violated_rule().map_or(NULL, text));
+        put("violated_tier", reported.violated_tier().map_or(NULL, |tier| text(tier.as_str())));
+        // Numbers of a `Struct` are floats. That is fine here: no decision is made from a reported wait.
+        let wait = reported.wait().map(|wait| Kind::NumberValue(wait.as_millis_ceil() as f64));
         put("retry_after_ms", wait.unwrap_or(NULL));
     }
     if let Some(mark) = mark {

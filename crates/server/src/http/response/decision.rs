@@ -1,44 +1,44 @@
-//! A decision as an answer.
+//! Renders a decision as an HTTP response.
 
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, Response, StatusCode};
 use tidegate::engine::Decision;
 use tidegate::engine::render::problem_body;
 
-use super::body::AnswerBody;
+use super::body::HttpResponseBody;
 
-/// What is sent.
-pub(crate) type HttpAnswer = Response<AnswerBody>;
+/// A response of the HTTP listener.
+pub(crate) type HttpResponse = Response<HttpResponseBody>;
 
-/// The headers of most answers, and room for a few more.
+/// Initial capacity for headers: enough for most responses.
 const HEADERS_USUAL: usize = 8;
-/// Bytes of a decision about a few limits.
+/// Initial capacity for a body: enough for a decision about a few limits.
 const BYTES_USUAL: usize = 512;
 pub(crate) const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const PROBLEM: HeaderValue = HeaderValue::from_static(problem_body::CONTENT_TYPE);
 
-/// The decision itself, for those that asked for one.
-pub(crate) fn decided(decision: &Decision, status: StatusCode) -> HttpAnswer {
+/// The decision as JSON, for a program that asked for one.
+pub(crate) fn decided(decision: &Decision, status: StatusCode) -> HttpResponse {
     let mut body = Vec::with_capacity(BYTES_USUAL);
     write(decision, &mut body);
     with_headers(decision, status, JSON, body)
 }
 
-/// For an end client that may pass: nothing but headers.
-pub(crate) fn passed(decision: &Decision) -> HttpAnswer {
-    let mut answer = HttpAnswer::default();
+/// 204 with headers only, for a proxy whose client may pass.
+pub(crate) fn passed(decision: &Decision) -> HttpResponse {
+    let mut answer = HttpResponse::default();
     *answer.status_mut() = StatusCode::NO_CONTENT;
     add_headers(decision, answer.headers_mut());
     answer
 }
 
-/// For an end client that may not.
-pub(crate) fn refused(decision: &Decision, status: StatusCode) -> HttpAnswer {
+/// A problem body, for a proxy whose client may not pass.
+pub(crate) fn refused(decision: &Decision, status: StatusCode) -> HttpResponse {
     with_headers(decision, status, PROBLEM, decision.problem_body(status.as_u16()).into_bytes())
 }
 
-/// For an end client whose credential does not hold.
-pub(crate) fn challenged(decision: &Decision, challenge: &'static str) -> HttpAnswer {
+/// 401 with `WWW-Authenticate`, for a proxy whose client has an invalid credential.
+pub(crate) fn challenged(decision: &Decision, challenge: &'static str) -> HttpResponse {
     let mut answer = refused(decision, StatusCode::UNAUTHORIZED);
     answer.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
     answer
@@ -51,8 +51,8 @@ pub(crate) fn write(decision: &Decision, body: &mut Vec<u8>) {
     body.push(b'}');
 }
 
-fn with_headers(decision: &Decision, status: StatusCode, kind: HeaderValue, body: Vec<u8>) -> HttpAnswer {
-    let mut answer = HttpAnswer::new(body.into());
+fn with_headers(decision: &Decision, status: StatusCode, kind: HeaderValue, body: Vec<u8>) -> HttpResponse {
+    let mut answer = HttpResponse::new(body.into());
     *answer.status_mut() = status;
     let headers = answer.headers_mut();
     headers.reserve(HEADERS_USUAL);
@@ -68,7 +68,7 @@ fn add_headers(decision: &Decision, headers: &mut HeaderMap) {
     });
 }
 
-/// The names that decisions use, without reading them anew for every answer.
+/// The `HeaderName` of a header that decisions use, as a constant: parsing the name on each response is slower.
 fn header_name(name: &'static str) -> HeaderName {
     match name {
         "x-ratelimit-limit" => const { HeaderName::from_static("x-ratelimit-limit") },

@@ -1,9 +1,9 @@
-//! A connection whose other end must take what is written to it.
+//! Ends a connection whose client does not read.
 //!
-//! Answers that nobody takes are memory. Whoever leaves a write waiting has [`TAKE_TIMEOUT`] to take at least
-//! [`TAKE_BYTES_MIN`], or the rest if that is less, and then as long again: what it sends meanwhile does not count,
-//! and a byte now and then does not help. It stands below TLS and below every protocol, so that it counts bytes of
-//! the socket and nothing that a library holds in between is missed.
+//! Unread responses take memory. While a write is pending, the client must read at least [`CLIENT_READ_BYTES_MIN`], or
+//! the rest if that is less, in each period of [`CLIENT_READ_TIMEOUT`]. What it sends meanwhile does not count, and
+//! reading a byte now and then is not enough. The guard wraps the socket below TLS and below every protocol, so that
+//! it counts bytes on the socket and sees stalls that a library's buffers would hide.
 
 use std::io;
 use std::pin::Pin;
@@ -12,20 +12,21 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
-use crate::bounds::{TAKE_BYTES_MIN, TAKE_TIMEOUT};
+use crate::bounds::{CLIENT_READ_BYTES_MIN, CLIENT_READ_TIMEOUT};
 
-/// The connection.
+/// A socket whose writes fail with `TimedOut` if the client does not read.
 #[derive(Debug)]
 pub(crate) struct StallGuard<I> {
     io: I,
-    /// There while a write waits.
+    /// Present while a write is pending.
     stall: Option<Stall>,
 }
 
 #[derive(Debug)]
 struct Stall {
     timer: Pin<Box<Sleep>>,
-    taken: usize,
+    /// Bytes written in this period.
+    written: usize,
 }
 
 impl<I> StallGuard<I> {
@@ -33,27 +34,27 @@ impl<I> StallGuard<I> {
         StallGuard { io, stall: None }
     }
 
-    /// So much of what was to be written is taken.
+    /// Notes that the socket accepted `bytes` of the `wanted` bytes of a write.
     #[inline]
-    fn took(&mut self, bytes: usize, of: usize) {
+    fn note_written(&mut self, bytes: usize, wanted: usize) {
         if let Some(stall) = &mut self.stall {
-            stall.taken += bytes;
-            if bytes == of {
+            stall.written += bytes;
+            if bytes == wanted {
                 self.stall = None;
             }
         }
     }
 
-    /// Nothing is taken at the moment. Is that so for too long?
-    fn is_late(&mut self, cx: &mut Context<'_>) -> bool {
-        let begin = || Stall { timer: Box::pin(tokio::time::sleep(TAKE_TIMEOUT)), taken: 0 };
+    /// A write is pending. Has the client read too little in this period?
+    fn is_stalled(&mut self, cx: &mut Context<'_>) -> bool {
+        let begin = || Stall { timer: Box::pin(tokio::time::sleep(CLIENT_READ_TIMEOUT)), written: 0 };
         let stall = self.stall.get_or_insert_with(begin);
         while stall.timer.as_mut().poll(cx).is_ready() {
-            if stall.taken < TAKE_BYTES_MIN {
+            if stall.written < CLIENT_READ_BYTES_MIN {
                 return true;
             }
-            stall.taken = 0;
-            stall.timer.set(tokio::time::sleep(TAKE_TIMEOUT));
+            stall.written = 0;
+            stall.timer.set(tokio::time::sleep(CLIENT_READ_TIMEOUT));
         }
         false
     }
@@ -75,8 +76,8 @@ impl<I: AsyncWrite + Unpin> AsyncWrite for StallGuard<I> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.io).poll_write(cx, buf);
         match written {
-            Poll::Ready(Ok(bytes)) => self.took(bytes, buf.len()),
-            Poll::Pending if self.is_late(cx) => return Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
+            Poll::Ready(Ok(bytes)) => self.note_written(bytes, buf.len()),
+            Poll::Pending if self.is_stalled(cx) => return Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
             Poll::Ready(Err(_)) | Poll::Pending => {}
         }
         written
@@ -97,8 +98,8 @@ impl<I: AsyncWrite + Unpin> AsyncWrite for StallGuard<I> {
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.io).poll_write_vectored(cx, bufs);
         match written {
-            Poll::Ready(Ok(bytes)) => self.took(bytes, bufs.iter().map(|buf| buf.len()).sum()),
-            Poll::Pending if self.is_late(cx) => return Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
+            Poll::Ready(Ok(bytes)) => self.note_written(bytes, bufs.iter().map(|buf| buf.len()).sum()),
+            Poll::Pending if self.is_stalled(cx) => return Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
             Poll::Ready(Err(_)) | Poll::Pending => {}
         }
         written
@@ -118,10 +119,11 @@ mod tests {
 
     use super::*;
 
-    /// Writes much, to a client that has room for 1 KiB.
+    /// Writes much to a connection that buffers 1 KiB.
     fn writing() -> (DuplexStream, JoinHandle<io::Result<()>>) {
         let (client, server) = duplex(1_024);
-        let write = async { StallGuard::new(server).write_all(&vec![b'x'; 10 * TAKE_BYTES_MIN]).await };
+        let write =
+            async { StallGuard::new(server).write_all(&vec![b'x'; 10 * CLIENT_READ_BYTES_MIN]).await };
         (client, tokio::spawn(write))
     }
 
@@ -134,7 +136,7 @@ mod tests {
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
         assert_eq!(writing.await.unwrap().unwrap_err().kind(), io::ErrorKind::TimedOut);
-        assert!(began.elapsed() <= TAKE_TIMEOUT + Duration::from_secs(1), "{:?}", began.elapsed());
+        assert!(began.elapsed() <= CLIENT_READ_TIMEOUT + Duration::from_secs(1), "{:?}", began.elapsed());
     }
 
     #[tokio::test(start_paused = true)]
@@ -146,15 +148,15 @@ mod tests {
             _ = client.read(&mut [0; 16]).await;
         }
         assert_eq!(writing.await.unwrap().unwrap_err().kind(), io::ErrorKind::TimedOut);
-        assert!(began.elapsed() <= TAKE_TIMEOUT + Duration::from_secs(1), "{:?}", began.elapsed());
+        assert!(began.elapsed() <= CLIENT_READ_TIMEOUT + Duration::from_secs(1), "{:?}", began.elapsed());
     }
 
     #[tokio::test(start_paused = true)]
     async fn who_is_slow_but_gets_on_is_waited_for() {
         let (mut client, writing) = writing();
         let mut read = 0;
-        while read < 10 * TAKE_BYTES_MIN {
-            tokio::time::sleep(TAKE_TIMEOUT / 20).await;
+        while read < 10 * CLIENT_READ_BYTES_MIN {
+            tokio::time::sleep(CLIENT_READ_TIMEOUT / 20).await;
             read += client.read(&mut [0; 1_024]).await.unwrap();
         }
         writing.await.unwrap().expect("all was written");

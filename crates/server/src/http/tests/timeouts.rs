@@ -1,4 +1,4 @@
-//! Slow clients, silent ones, and the end of the server.
+//! Slow clients, idle clients, and the shutdown of the server.
 
 use std::time::Duration;
 
@@ -61,11 +61,11 @@ async fn a_body_that_does_not_come_is_a_408() {
     let node = node(FREE, Settings::default());
     let mut client = Client::connect(&node, LOCAL);
     client.send("POST /v1/check HTTP/1.1\r\nHost: localhost\r\nContent-Length: 20\r\n\r\n{").await;
-    let began = tokio::time::Instant::now();
+    let started = tokio::time::Instant::now();
     let (head, body) = client.answer().await;
-    assert!(about(began.elapsed(), BODY_TIMEOUT));
+    assert!(about(started.elapsed(), BODY_TIMEOUT));
     assert!(head.starts_with("HTTP/1.1 408") && head.contains("connection: close"), "{head}");
-    assert!(body.contains("did not come within 5 seconds"), "{body}");
+    assert!(body.contains("did not arrive within 5 seconds"), "{body}");
     assert!(client.closed_after().await < Duration::from_secs(1));
 }
 
@@ -74,10 +74,10 @@ async fn an_idle_http2_connection_is_closed_too() {
     let node = node(FREE, Settings::default());
     let mut client = Client::connect(&node, LOCAL);
     client.send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await;
-    let began = tokio::time::Instant::now();
+    let started = tokio::time::Instant::now();
     let mut rest = Vec::new();
     client.0.read_to_end(&mut rest).await.expect("it is closed");
-    assert!(began.elapsed() <= IDLE_TIMEOUT * 5 / 4 + HEAD_TIMEOUT + Duration::from_secs(1));
+    assert!(started.elapsed() <= IDLE_TIMEOUT * 5 / 4 + HEAD_TIMEOUT + Duration::from_secs(1));
 }
 
 #[tokio::test(start_paused = true)]
@@ -114,7 +114,7 @@ async fn at_the_end_what_is_under_way_is_answered() {
 #[tokio::test(start_paused = true)]
 async fn unfinished_bodies_take_no_more_than_there_is() {
     let mut node = node(FREE, Settings::default());
-    Arc::get_mut(&mut node).unwrap().set_bodies(crate::bounds::budget::ByteBudget::of(64 * 1_024));
+    Arc::get_mut(&mut node).unwrap().set_body_budget(crate::bounds::budget::ByteBudget::of(64 * 1_024));
     let unfinished = format!(
         "POST /v1/check/batch HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n{{{}",
         " ".repeat(10_000)
@@ -136,7 +136,7 @@ async fn unfinished_bodies_take_no_more_than_there_is() {
     for line in ["retry-after: 1", "cache-control: no-store", "connection: close"] {
         assert!(head.contains(line), "{head}");
     }
-    assert!(body.contains("send it again in a moment"), "{body}");
+    assert!(body.contains("send the request again in a moment"), "{body}");
     let mut small = Client::connect(&node, LOCAL);
     small.post("/v1/check", "", "{}").await;
     assert!(small.answer().await.0.starts_with("HTTP/1.1 200"), "what comes whole is answered");

@@ -1,10 +1,10 @@
-//! How many files the process may have open, which bounds its connections.
+//! Raises the limit of open files of the process (`RLIMIT_NOFILE`), which bounds its connections.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::bounds::{ADMIN_CONNECTIONS_MAX, CONNECTIONS_MAX, OTHER_FILES_MAX};
 
-/// Raises the limit to what the system grants at most, and tells how many connections that is good for.
+/// Raises the limit as far as the system allows, and returns how many connections fit into it.
 pub(crate) fn connections_max() -> usize {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let granted = match setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {
@@ -17,13 +17,13 @@ pub(crate) fn connections_max() -> usize {
         tracing::warn!(
             files,
             connections = max,
-            "few open files are allowed, so fewer connections are; raise `ulimit -n`"
+            "the limit of open files reduces the number of connections; raise it with `ulimit -n`"
         );
     }
     max
 }
 
-/// The connections that decide, of so many files.
+/// How many connections fit into this many files, those of the admin listener not counted.
 fn within(files: usize) -> usize {
     files.saturating_sub(OTHER_FILES_MAX + ADMIN_CONNECTIONS_MAX).clamp(1, CONNECTIONS_MAX)
 }

@@ -1,30 +1,30 @@
-//! Answers that a client does not take.
+//! Responses that a client does not read.
 
 use bytes::Bytes;
 use tidegate::engine::Reason;
 
 use super::*;
 use crate::bounds::{
-    ANSWERS_AT_ONCE_BYTES, ANSWERS_PER_CONNECTION_BYTES_MAX, BATCH_MAX, STREAMS_MAX, TAKE_TIMEOUT,
+    BACKLOG_PER_CONNECTION_BYTES_MAX, BATCH_MAX, CLIENT_READ_TIMEOUT, RESPONSES_AT_ONCE_BYTES, STREAMS_MAX,
 };
 
-/// Decisions of some kilobytes.
+/// A policy whose decisions have some kilobytes.
 fn many_limits() -> String {
     let limit =
         |n| format!("- {{ name: a-limit-with-a-long-name-{n}, key: [], sustained: {{ rate: 100000 }} }}\n");
     format!("version: 1\nlimits:\n{}", (0..30).map(limit).collect::<String>())
 }
 
-/// How long such a decision is, at least.
+/// The least bytes of such a decision.
 const DECISION_BYTES: usize = 3_000;
 
 fn batch(count: usize) -> String {
     format!("{{\"requests\":[{}]}}", vec!["{}"; count].join(","))
 }
 
-/// A connection whose client has room for so many bytes.
-fn narrow(node: &Arc<Node>, room: usize) -> Client {
-    let (client, server) = tokio::io::duplex(room);
+/// A connection that buffers at most `capacity` bytes each way.
+fn narrow(node: &Arc<Node>, capacity: usize) -> Client {
+    let (client, server) = tokio::io::duplex(capacity);
     tokio::spawn(super::super::serve(Arc::clone(node), server, LOCAL));
     Client(client)
 }
@@ -56,14 +56,14 @@ async fn what_is_not_taken_of_a_batch_is_not_decided() {
     let mut client = narrow(&node, 4_096);
     client.post("/v1/check/batch", "", &batch(BATCH_MAX)).await;
     settle().await;
-    let most = 4 * ANSWERS_AT_ONCE_BYTES / DECISION_BYTES;
+    let most = 4 * RESPONSES_AT_ONCE_BYTES / DECISION_BYTES;
     assert!((1..most).contains(&decided(&node)), "{} decisions", decided(&node));
     drop(client);
     settle().await;
     assert!(decided(&node) < most, "nobody is there any more");
-    let room = node.answers().account(LOCAL.address, true).share().grow_to(24 << 20);
+    let room = node.backlog_budget().account(LOCAL.address, true).share().grow_to(24 << 20);
     assert!(
-        room && node.bodies().account(LOCAL.address, true).share().grow_to(48 << 20),
+        room && node.body_budget().account(LOCAL.address, true).share().grow_to(48 << 20),
         "all is given back"
     );
 }
@@ -79,7 +79,7 @@ async fn a_pipeline_is_answered_no_further_than_it_is_taken() {
         let all = one.repeat(100_000);
         let sent = tokio::time::timeout(Duration::from_secs(1), client.send(&all)).await;
         assert!(sent.is_err(), "it is not read for ever: {one}");
-        let most = 2 * ANSWERS_PER_CONNECTION_BYTES_MAX / bytes;
+        let most = 2 * BACKLOG_PER_CONNECTION_BYTES_MAX / bytes;
         assert!(decided(&node) < most, "{} decisions: {one}", decided(&node));
     }
 }
@@ -99,7 +99,7 @@ async fn a_pipeline_that_is_taken_late_is_answered_whole() {
     assert_eq!(decided(&node), 501);
 }
 
-/// As many streams as may be, each with a batch, on a connection whose client lets nothing through.
+/// As many HTTP/2 streams as allowed, each with a batch, on a connection whose flow-control window is 0.
 async fn shut_streams(
     node: &Arc<Node>,
 ) -> (h2::client::SendRequest<Bytes>, Vec<h2::client::ResponseFuture>, tokio::task::JoinHandle<()>) {
@@ -123,12 +123,12 @@ async fn shut_streams(
 #[tokio::test(start_paused = true)]
 async fn streams_that_are_not_let_on_hold_little_and_not_for_long() {
     let node = node(&many_limits(), Settings::default());
-    let began = tokio::time::Instant::now();
+    let started = tokio::time::Instant::now();
     let (send, _asked, serving) = shut_streams(&node).await;
-    let most = 2 * ANSWERS_PER_CONNECTION_BYTES_MAX / DECISION_BYTES;
+    let most = 2 * BACKLOG_PER_CONNECTION_BYTES_MAX / DECISION_BYTES;
     assert!((1..most).contains(&decided(&node)), "{} decisions", decided(&node));
     let mut send = send;
-    // Whatever else it asks for meanwhile.
+    // The client stays active meanwhile.
     let busy = async {
         loop {
             tokio::time::sleep(Duration::from_secs(1)).await;
@@ -137,11 +137,11 @@ async fn streams_that_are_not_let_on_hold_little_and_not_for_long() {
         }
     };
     tokio::select! { ended = serving => ended.expect("no panic"), () = busy => {} }
-    assert!(began.elapsed() <= 2 * TAKE_TIMEOUT, "{:?}", began.elapsed());
+    assert!(started.elapsed() <= 2 * CLIENT_READ_TIMEOUT, "{:?}", started.elapsed());
     settle().await;
-    let room = node.answers().account(LOCAL.address, true).share().grow_to(24 << 20);
+    let room = node.backlog_budget().account(LOCAL.address, true).share().grow_to(24 << 20);
     assert!(
-        room && node.bodies().account(LOCAL.address, true).share().grow_to(48 << 20),
+        room && node.body_budget().account(LOCAL.address, true).share().grow_to(48 << 20),
         "all is given back"
     );
 }
@@ -149,7 +149,7 @@ async fn streams_that_are_not_let_on_hold_little_and_not_for_long() {
 #[tokio::test(start_paused = true)]
 async fn when_there_is_no_room_nothing_is_decided() {
     let node = node(&many_limits(), Settings::default());
-    let mut others = node.answers().account(LOCAL.address, true).share();
+    let mut others = node.backlog_budget().account(LOCAL.address, true).share();
     others.force_to(32 << 20);
     let (_send, mut asked, _serving) = shut_streams(&node).await;
     let answer = asked.pop().expect("many were asked").await.expect("it is answered");
@@ -157,7 +157,7 @@ async fn when_there_is_no_room_nothing_is_decided() {
         (answer.status(), &answer.headers()["retry-after"]),
         (http::StatusCode::SERVICE_UNAVAILABLE, &http::HeaderValue::from_static("1"))
     );
-    assert!(decided(&node) < 2 * ANSWERS_AT_ONCE_BYTES / DECISION_BYTES, "{} decisions", decided(&node));
+    assert!(decided(&node) < 2 * RESPONSES_AT_ONCE_BYTES / DECISION_BYTES, "{} decisions", decided(&node));
     drop(others);
     let mut client = Client::connect(&node, LOCAL);
     client.post("/v1/check", "", "{}").await;
@@ -169,11 +169,11 @@ async fn where_there_is_no_room_who_does_not_read_is_cut_off() {
     let ask = "POST /v1/check HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}";
     for one in [ask.to_owned(), ask.replace("\r\nHost", "\r\nTE: x\r\nHost")] {
         let node = node(&many_limits(), Settings::default());
-        let mut others = node.answers().account(LOCAL.address, true).share();
+        let mut others = node.backlog_budget().account(LOCAL.address, true).share();
         others.force_to(32 << 20);
         let (mut client, server) = tokio::io::duplex(1_024);
         let serving = tokio::spawn(super::super::serve(Arc::clone(&node), server, LOCAL));
-        // It may be gone before all is sent.
+        // The server may close before all is sent.
         _ = client.write_all(one.repeat(1_000).as_bytes()).await;
         tokio::time::timeout(Duration::from_secs(1), serving).await.expect("at once").expect("no panic");
     }

@@ -1,4 +1,4 @@
-//! Descriptors as requests of the engine.
+//! Turns the descriptors of a rate limit request into requests for the engine.
 
 use std::borrow::Cow;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -16,92 +16,92 @@ use crate::grpc::proto::envoy::service::ratelimit::v3::rate_limit_response::rate
 use crate::grpc::transport::error::CallError;
 use crate::wire::{FieldTarget, RequestField};
 
-/// What a descriptor asks.
+/// A descriptor as a request for the engine.
 #[derive(Debug)]
 pub(super) struct DescriptorRequest<'a> {
     pub(super) request: Request<'a>,
-    pub(super) verb: DescriptorAction,
+    pub(super) action: DescriptorAction,
 }
 
-/// What is to be done.
+/// What to do for a descriptor.
 #[derive(Debug)]
 pub(super) enum DescriptorAction {
     /// Decide by the policy.
     Check,
-    /// Decide by an ad-hoc bucket.
+    /// Decide by an ad hoc bucket.
     CheckAdHoc(DescriptorBucket),
-    /// Decide by numbers that admit nothing.
+    /// Decide by a limit of 0, which admits nothing.
     CheckClosed,
-    /// Give this back to the limits of the policy.
+    /// Refund this cost to the limits of the policy.
     Refund(Cost),
-    /// Give this back to an ad-hoc bucket.
+    /// Refund this cost to an ad hoc bucket.
     RefundAdHoc(DescriptorBucket, Cost),
-    /// Give something back to numbers that admit nothing: there is nothing to do.
+    /// Refund to a limit of 0: there is nothing to do.
     RefundClosed,
 }
 
-/// An ad-hoc bucket, whose numbers a descriptor brings along.
+/// An ad hoc bucket, whose numbers are the `limit` of a descriptor.
 #[derive(Debug)]
 pub(super) struct DescriptorBucket {
     pub(super) limit: AdHocLimit,
-    /// The domain and the entries, so that the bucket is its own.
+    /// The domain and the entries, so that each descriptor has its own bucket.
     pub(super) key: Vec<u8>,
     pub(super) unit: Unit,
 }
 
 impl DescriptorBucket {
-    /// As the engine takes it.
+    /// The bucket as a request for the engine, with this cost.
     pub(super) fn at(&self, cost: Cost) -> AdHocRequest<'_> {
         AdHocRequest { key: &self.key, limit: self.limit, cost: cost.get().into() }
     }
 }
 
-/// What is asked for each descriptor, in their order.
-pub(super) fn read(asked: &RateLimitRequest) -> Result<Vec<DescriptorRequest<'_>>, CallError> {
-    if asked.domain.is_empty() {
+/// Reads all descriptors of a request, in their order.
+pub(super) fn read(message: &RateLimitRequest) -> Result<Vec<DescriptorRequest<'_>>, CallError> {
+    if message.domain.is_empty() {
         return Err(CallError::NoDomain);
     }
-    match asked.descriptors.len() {
+    match message.descriptors.len() {
         0 => return Err(CallError::NoDescriptors),
         1..=DESCRIPTORS_MAX => {}
         many => return Err(CallError::TooManyDescriptors(many)),
     }
-    let numbered = asked.descriptors.iter().enumerate();
-    numbered.map(|(place, descriptor)| read_one(asked, place, descriptor)).collect()
+    let numbered = message.descriptors.iter().enumerate();
+    numbered.map(|(index, descriptor)| read_one(message, index, descriptor)).collect()
 }
 
 fn read_one<'a>(
-    asked: &'a RateLimitRequest,
-    place: usize,
+    message: &'a RateLimitRequest,
+    index: usize,
     descriptor: &'a RateLimitDescriptor,
 ) -> Result<DescriptorRequest<'a>, CallError> {
     let entries = descriptor.entries.len();
     if entries > DESCRIPTOR_ENTRIES_MAX {
-        return Err(CallError::TooManyEntries { place, entries });
+        return Err(CallError::TooManyEntries { index, entries });
     }
     let hits = match descriptor.hits_addend {
         Some(hits) => Cost::new(u32::try_from(hits).unwrap_or(u32::MAX)),
-        None => Cost::new(asked.hits_addend.max(1)),
+        None => Cost::new(message.hits_addend.max(1)),
     };
-    let give_back = descriptor.is_negative_hits;
-    let verb = match &descriptor.limit {
-        None if give_back => DescriptorAction::Refund(hits),
+    let is_refund = descriptor.is_negative_hits;
+    let action = match &descriptor.limit {
+        None if is_refund => DescriptorAction::Refund(hits),
         None => DescriptorAction::Check,
-        Some(limit) if limit.requests_per_unit == 0 && give_back => DescriptorAction::RefundClosed,
+        Some(limit) if limit.requests_per_unit == 0 && is_refund => DescriptorAction::RefundClosed,
         Some(limit) if limit.requests_per_unit == 0 => DescriptorAction::CheckClosed,
         Some(limit) => {
-            let (unit, window) = units::of(limit.unit()).ok_or(CallError::UnknownUnit(place))?;
+            let (unit, window) = units::of(limit.unit()).ok_or(CallError::UnknownUnit(index))?;
             let (capacity, rate) = (limit.requests_per_unit, u64::from(limit.requests_per_unit));
             let limit = AdHocLimit { capacity, rate, window };
-            let bucket = DescriptorBucket { limit, key: key(&asked.domain, descriptor), unit };
-            if give_back {
+            let bucket = DescriptorBucket { limit, key: key(&message.domain, descriptor), unit };
+            if is_refund {
                 DescriptorAction::RefundAdHoc(bucket, hits)
             } else {
                 DescriptorAction::CheckAdHoc(bucket)
             }
         }
     };
-    Ok(DescriptorRequest { request: request(&asked.domain, texts(descriptor), hits), verb })
+    Ok(DescriptorRequest { request: request(&message.domain, texts(descriptor), hits), action })
 }
 
 /// The keys and values of a descriptor.
@@ -109,8 +109,8 @@ fn texts(descriptor: &RateLimitDescriptor) -> impl Iterator<Item = (&str, &str)>
     descriptor.entries.iter().map(|Entry { key, value }| (key.as_str(), value.as_str()))
 }
 
-/// The entries as facts: each under its own name, and those with a meaning under that too. Of two
-/// entries with one name the first has the meaning.
+/// A request from the entries of a descriptor. Each entry is a custom descriptor under its own name, and one with a known
+/// name also sets that field. Of two entries with the same known name, the first sets the field.
 pub(super) fn request<'a>(
     domain: &'a str,
     entries: impl Iterator<Item = (&'a str, &'a str)>,
@@ -118,19 +118,19 @@ pub(super) fn request<'a>(
 ) -> Request<'a> {
     let mut request = Request::new().domain(domain).cost(hits);
     for (key, value) in entries {
-        let told = plain_value(key, value);
+        let plain = plain_value(key, value);
         match RequestField::of_entry(key).map(|field| field.target(&mut request)) {
-            Some(FieldTarget::Text(place @ None)) => *place = Some(value.into()),
-            Some(FieldTarget::Address(place @ None)) => *place = told.parse().ok(),
+            Some(FieldTarget::Text(field @ None)) => *field = Some(value.into()),
+            Some(FieldTarget::Address(field @ None)) => *field = plain.parse().ok(),
             _ => {}
         }
-        request.descriptors.push((key.into(), told));
+        request.descriptors.push((key.into(), plain));
     }
     request
 }
 
-/// What an entry says. Envoy tells the addresses of IPv4 clients of a listener for both as IPv6 maps them; they are
-/// the addresses they map.
+/// The value of an entry, with IPv4-mapped IPv6 addresses as IPv4: on a listener for both, Envoy sends the addresses of
+/// IPv4 clients in mapped form.
 fn plain_value<'a>(key: &str, value: &'a str) -> Cow<'a, str> {
     let plain = match key {
         "remote_address" => mapped_address(value).map(|address| address.to_string()),
@@ -149,7 +149,7 @@ fn mapped_network(value: &str) -> Option<IpNet> {
     Some(unmapped(network)).filter(|plain| *plain != network)
 }
 
-/// Every text with its length before it, so that no two differ and look alike.
+/// The key of a descriptor's bucket: each text is preceded by its length, so that different texts give different keys.
 fn key(domain: &str, descriptor: &RateLimitDescriptor) -> Vec<u8> {
     let mut key = Vec::with_capacity(128);
     let mut put = |text: &str| {
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn known_names_have_their_meaning_and_all_are_descriptors() {
-        let asked = asking(vec![descriptor(&[
+        let message = asking(vec![descriptor(&[
             ("remote_address", "203.0.113.7"),
             ("user_id", "42"),
             ("user_id", "43"),
@@ -193,8 +193,8 @@ mod tests {
             ("client_id", "app"),
             ("generic_key", "x"),
         ])]);
-        let asks = read(&asked).expect("it is sound");
-        let request = &asks[0].request;
+        let requests = read(&message).expect("it is sound");
+        let request = &requests[0].request;
         assert_eq!(request.ip, Some([203, 0, 113, 7].into()));
         assert_eq!(request.user.as_deref(), Some("42"), "the first counts");
         let texts = [&request.tenant, &request.path, &request.method, &request.plan, &request.client];
@@ -206,9 +206,9 @@ mod tests {
 
     #[test]
     fn an_address_that_is_none_is_a_descriptor_only() {
-        let asked = asking(vec![descriptor(&[("remote_address", "10.0.0.0/24")])]);
-        let asks = read(&asked).expect("it is sound");
-        assert_eq!((asks[0].request.ip, asks[0].request.descriptors.len()), (None, 1));
+        let message = asking(vec![descriptor(&[("remote_address", "10.0.0.0/24")])]);
+        let requests = read(&message).expect("it is sound");
+        assert_eq!((requests[0].request.ip, requests[0].request.descriptors.len()), (None, 1));
     }
 
     #[test]
@@ -220,21 +220,21 @@ mod tests {
             entries("::ffff:203.0.113.7", "::ffff:203.0.113.0/120"),
             entries("203.0.113.7", "203.0.113.0/24"),
         );
-        let (asked, expected) = (read(&mapped).expect("it is sound"), read(&plain).expect("it is sound"));
-        assert_eq!(asked[0].request, expected[0].request);
+        let (message, expected) = (read(&mapped).expect("it is sound"), read(&plain).expect("it is sound"));
+        assert_eq!(message[0].request, expected[0].request);
         assert_eq!(key("edge", &mapped.descriptors[0]), key("edge", &plain.descriptors[0]));
         let other = entries("2001:db8::1", "2001:db8::/64");
-        let asked = read(&other).expect("it is sound");
-        assert_eq!(asked[0].request.descriptors[1].1, "2001:db8::/64", "others stay as they are");
+        let message = read(&other).expect("it is sound");
+        assert_eq!(message[0].request.descriptors[1].1, "2001:db8::/64", "others stay as they are");
     }
 
     #[test]
     fn hits_come_from_the_descriptor_or_the_request() {
         let hits = |own: Option<u64>, common: u32| {
-            let mut asked = asking(vec![descriptor(&[("a", "b")])]);
-            asked.hits_addend = common;
-            asked.descriptors[0].hits_addend = own;
-            read(&asked).expect("it is sound")[0].request.cost.get()
+            let mut message = asking(vec![descriptor(&[("a", "b")])]);
+            message.hits_addend = common;
+            message.descriptors[0].hits_addend = own;
+            read(&message).expect("it is sound")[0].request.cost.get()
         };
         assert_eq!(hits(None, 0), 1);
         assert_eq!(hits(None, 7), 7);
@@ -247,8 +247,8 @@ mod tests {
     fn a_limit_brought_along_is_a_bucket_of_its_own() {
         let with = |rpu, unit: RateLimitUnit, entries: &[(&str, &str)]| {
             let limit = RateLimitOverride { requests_per_unit: rpu, unit: unit.into() };
-            let asked = asking(vec![RateLimitDescriptor { limit: Some(limit), ..descriptor(entries) }]);
-            read(&asked).map(|mut asks| asks.remove(0).verb)
+            let message = asking(vec![RateLimitDescriptor { limit: Some(limit), ..descriptor(entries) }]);
+            read(&message).map(|mut requests| requests.remove(0).action)
         };
         let key = |entries: &[(&str, &str)]| match with(5, RateLimitUnit::Week, entries) {
             Ok(DescriptorAction::CheckAdHoc(DescriptorBucket { limit, key, .. })) => {
@@ -268,8 +268,8 @@ mod tests {
         let many = vec![descriptor(&[("a", "b")]); DESCRIPTORS_MAX + 1];
         assert!(matches!(read(&asking(many)), Err(CallError::TooManyDescriptors(33))));
         let long = descriptor(&[("a", "b"); DESCRIPTOR_ENTRIES_MAX + 1]);
-        let asked = asking(vec![descriptor(&[]), long]);
-        assert!(matches!(read(&asked), Err(CallError::TooManyEntries { place: 1, entries: 17 })));
+        let message = asking(vec![descriptor(&[]), long]);
+        assert!(matches!(read(&message), Err(CallError::TooManyEntries { index: 1, entries: 17 })));
         assert!(matches!(read(&asking(vec![])), Err(CallError::NoDescriptors)));
         assert!(matches!(read(&RateLimitRequest::default()), Err(CallError::NoDomain)));
     }

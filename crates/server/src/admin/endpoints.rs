@@ -1,4 +1,4 @@
-//! From a request to the answer of the endpoint that it names.
+//! The endpoints of the admin listener, and the responses that they share.
 
 use std::sync::Arc;
 
@@ -9,29 +9,33 @@ use hyper::body::Incoming;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
-use super::gate::{self, AdminRefusal};
-use super::{AdminClient, debug, health};
+use super::guard::{self, AdminRefusal};
+use super::{AdminClient, health, hot_keys};
 use crate::node::Node;
 use crate::observe;
-use crate::serve::OutboxFull;
+use crate::serve::BacklogFull;
 
-/// What is sent back.
+/// A response of the admin listener.
 pub(super) type AdminResponse = Response<Bytes>;
 
-/// The endpoints, and what is there.
+/// The paths of the endpoints, and what each shows.
 pub(super) const ENDPOINTS: [(&str, &str); 4] = [
     ("/healthz", "200 while the server is alive"),
-    ("/readyz", "200 when requests may come, 503 when not, with the reasons"),
+    ("/readyz", "200 if the server may get requests, 503 with the reasons if not"),
     ("/metrics", "metrics in the Prometheus text format"),
     (
         "/debug/hot-keys",
-        "the keys that take the most and that are denied the most; from this machine, or with a token",
+        "the keys with the most consumption and the most denials; only from this machine or with a token",
     ),
 ];
 
-/// The answer to a request. Its body, if there is one, is not looked at.
-pub(super) async fn to(node: Arc<Node>, caller: AdminClient, request: Request<Incoming>) -> AdminResponse {
-    if let Err(refusal) = gate::host(&node, &request) {
+/// Answers a request. Its body, if it has one, is ignored.
+pub(super) async fn respond(
+    node: Arc<Node>,
+    caller: AdminClient,
+    request: Request<Incoming>,
+) -> AdminResponse {
+    if let Err(refusal) = guard::check_host(&node, &request) {
         return refused(refusal);
     }
     let path = request.uri().path();
@@ -39,7 +43,7 @@ pub(super) async fn to(node: Arc<Node>, caller: AdminClient, request: Request<In
         return not_found();
     }
     if request.method() != Method::GET && request.method() != Method::HEAD {
-        let detail = "everything here is only looked at";
+        let detail = "the admin endpoints are read-only: use GET or HEAD";
         let mut answer = problem(StatusCode::METHOD_NOT_ALLOWED, detail, json!({}));
         answer.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
         return answer;
@@ -48,26 +52,31 @@ pub(super) async fn to(node: Arc<Node>, caller: AdminClient, request: Request<In
         "/healthz" => text(StatusCode::OK, "text/plain; charset=utf-8", "alive\n".to_owned()),
         "/readyz" => health::ready(&node),
         "/metrics" => metrics(node).await,
-        "/debug/hot-keys" => debug::hot_keys(node, caller, &request).await,
+        "/debug/hot-keys" => hot_keys::hot_keys(node, caller, &request).await,
         _ => text(StatusCode::OK, "text/plain; charset=utf-8", index()),
     }
 }
 
-/// One page at a time: with many limits it takes some milliseconds.
+/// Renders one metrics page at a time: with many limits it takes some milliseconds.
 async fn metrics(node: Arc<Node>) -> AdminResponse {
-    let turns = Arc::clone(&node.metrics().scrapes);
-    match in_turn(turns, move || observe::metrics_page(&node)).await {
+    let permits = Arc::clone(&node.metrics().scrapes);
+    match run_serialized(permits, move || observe::metrics_page(&node)).await {
         Some(page) => text(StatusCode::OK, observe::CONTENT_TYPE, page),
-        None => problem(StatusCode::INTERNAL_SERVER_ERROR, "the page could not be made", json!({})),
+        None => {
+            problem(StatusCode::INTERNAL_SERVER_ERROR, "the metrics page could not be rendered", json!({}))
+        }
     }
 }
 
-/// Makes a page on a thread that may block, which one that decides must not. Its turn lasts as long as
-/// that takes, even if whoever asked is gone meanwhile.
-async fn in_turn(turns: Arc<Semaphore>, make: impl FnOnce() -> String + Send + 'static) -> Option<String> {
-    let turn = turns.acquire_owned().await.expect("it is never closed");
+/// Renders a page on a blocking thread, since worker threads must not block. The permit is kept until the page is
+/// rendered, even if the client has disconnected meanwhile.
+async fn run_serialized(
+    permits: Arc<Semaphore>,
+    make: impl FnOnce() -> String + Send + 'static,
+) -> Option<String> {
+    let permit = permits.acquire_owned().await.expect("the semaphore is never closed");
     let making = move || {
-        let _turn = turn;
+        let _turn = permit;
         make()
     };
     tokio::task::spawn_blocking(making).await.ok()
@@ -83,11 +92,11 @@ fn index() -> String {
 
 fn not_found() -> AdminResponse {
     let paths: Vec<&str> = ENDPOINTS.iter().map(|(path, _)| *path).collect();
-    let detail = format!("there is nothing here; there is {}", paths.join(", "));
+    let detail = format!("no endpoint has this path; the endpoints are {}", paths.join(", "));
     problem(StatusCode::NOT_FOUND, &detail, json!({ "endpoints": paths }))
 }
 
-/// A page of text.
+/// A response with a text body.
 pub(super) fn text(status: StatusCode, content_type: &'static str, body: String) -> AdminResponse {
     let mut answer = Response::new(Bytes::from(body));
     *answer.status_mut() = status;
@@ -98,24 +107,24 @@ pub(super) fn text(status: StatusCode, content_type: &'static str, body: String)
     answer
 }
 
-/// A JSON object.
+/// A response with a JSON body.
 pub(super) fn object(status: StatusCode, body: &Value) -> AdminResponse {
     text(status, "application/json", format!("{body}\n"))
 }
 
-/// Why somebody may not look.
+/// The response to a refused request.
 pub(super) fn refused(refusal: AdminRefusal) -> AdminResponse {
     problem(refusal.status(), &refusal.to_string(), json!({}))
 }
 
-/// Nothing is made while answers that were not taken use up what there is for them.
-pub(super) fn no_room(no_room: OutboxFull) -> AdminResponse {
-    let mut answer = problem(StatusCode::SERVICE_UNAVAILABLE, &no_room.to_string(), json!({}));
+/// 503 while the budget for unread responses is used up.
+pub(super) fn backlog_full(full: BacklogFull) -> AdminResponse {
+    let mut answer = problem(StatusCode::SERVICE_UNAVAILABLE, &full.to_string(), json!({}));
     answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
     answer
 }
 
-/// Why there is nothing else, for programs and people.
+/// A response with a problem body.
 pub(super) fn problem(status: StatusCode, detail: &str, mut members: Value) -> AdminResponse {
     members["type"] = "about:blank".into();
     members["title"] = status.canonical_reason().unwrap_or("Error").into();
@@ -134,19 +143,19 @@ mod tests {
 
     #[tokio::test]
     async fn a_page_keeps_its_turn_when_nobody_waits_for_it() {
-        let turns = Arc::new(Semaphore::new(1));
+        let permits = Arc::new(Semaphore::new(1));
         let (finish, finished) = std::sync::mpsc::channel::<()>();
-        let making = tokio::spawn(in_turn(Arc::clone(&turns), move || {
+        let making = tokio::spawn(run_serialized(Arc::clone(&permits), move || {
             finished.recv().expect("it is told to");
             String::new()
         }));
-        while turns.available_permits() > 0 {
+        while permits.available_permits() > 0 {
             tokio::task::yield_now().await;
         }
         making.abort();
         assert!(making.await.is_err_and(|error| error.is_cancelled()));
-        assert_eq!(turns.available_permits(), 0, "the page is still being made");
+        assert_eq!(permits.available_permits(), 0, "the page is still being made");
         finish.send(()).expect("it waits");
-        assert_eq!(in_turn(turns, || "next".to_owned()).await.as_deref(), Some("next"));
+        assert_eq!(run_serialized(permits, || "next".to_owned()).await.as_deref(), Some("next"));
     }
 }

@@ -1,6 +1,6 @@
-//! Answers that must be waited for: many at once, sent in their order.
+//! Replies that wait for the store. They wait at the same time and are sent in the order of their commands.
 //!
-//! What one read has brought is begun together, so that a pipeline costs about as long as one command.
+//! All commands of one read are started together, so a pipeline takes about as long as one command.
 
 use std::fmt;
 use std::pin::Pin;
@@ -12,24 +12,24 @@ use tidegate::Later;
 
 use super::protocol::reply::ReplyWriter;
 
-/// Answers that are waited for.
+/// The replies that wait for the store.
 #[derive(Default)]
 pub(super) struct PendingReplies<'n> {
-    /// Each with what is to be sent before it.
+    /// The pending replies, each preceded by the bytes to send before it.
     answers: FuturesOrdered<Later<'n, Vec<u8>>>,
-    /// What was waited for, and what comes before it.
+    /// Bytes of the replies at the front that are complete.
     done: Vec<u8>,
-    /// What is to be sent after all of them.
+    /// Bytes to send after all of them.
     rest: Vec<u8>,
 }
 
 impl<'n> PendingReplies<'n> {
-    /// How many answers are waited for.
+    /// How many replies are pending.
     pub(super) fn len(&self) -> usize {
         self.answers.len()
     }
 
-    /// Waits for what one more is told, behind all that is written so far.
+    /// Adds a reply, behind everything that is written so far.
     pub(super) fn add<T: Send + 'n>(
         &mut self,
         later: Later<'n, T>,
@@ -43,14 +43,14 @@ impl<'n> PendingReplies<'n> {
         }));
     }
 
-    /// Keeps what is written until those before it are answered.
+    /// Keeps the replies in `out` back, if replies before them are pending.
     pub(super) fn keep(&mut self, out: &mut Vec<u8>) {
         if self.len() > 0 {
             self.rest = std::mem::take(out);
         }
     }
 
-    /// Writes what was waited for, once all of it is there.
+    /// Writes all replies, once the last one is complete.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<()> {
         while let Some(answer) = ready!(Pin::new(&mut self.answers).poll_next(cx)) {
             self.done.extend_from_slice(&answer);
@@ -63,6 +63,6 @@ impl<'n> PendingReplies<'n> {
 
 impl fmt::Debug for PendingReplies<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Waiting").field("answers", &self.len()).finish_non_exhaustive()
+        f.debug_struct("PendingReplies").field("answers", &self.len()).finish_non_exhaustive()
     }
 }
