@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use tidegate::Nanos;
 use tidegate_policy::node::{DocumentNode, ValueKind};
@@ -87,7 +88,7 @@ impl Reader<'_> {
         };
         let redis = store.and_then(|store| store.get("redis"));
         let life = sync.and_then(|sync| integer(sync, "sync_interval_ms"));
-        let life = life.map_or(StoreOptions::LIFE, Nanos::from_millis);
+        let life = life.map_or(StoreOptions::LEASE_LIFE, Duration::from_millis);
         settings.shared = match self.asked(store, sync) {
             Asked::Strict => Some(self.shared(StoreMode::Strict, redis)),
             Asked::Hybrid => Some(self.shared(StoreMode::Hybrid { life }, redis)),

@@ -81,13 +81,13 @@ impl Store for NodeStore {
     ) -> NowOrLater<'_, Result<Verdict, StoreError>> {
         match self {
             NodeStore::Local(memory) => NowOrLater::Now(Ok(memory.charge_now(intent, charges, now))),
-            NodeStore::Shared(shared) => match shared.store.charge_here(intent, charges, now) {
+            NodeStore::Shared(shared) => match shared.store.charge_locally(intent, charges, now) {
                 Ok(verdict) => NowOrLater::Now(Ok(verdict)),
                 Err(call) => {
                     let shared = Arc::clone(shared);
                     // A task that has done much already is made to wait by tokio, and then what was asked first
                     // would not be sent first.
-                    let asking = unconstrained(async move { shared.store.charge_there(call).await });
+                    let asking = unconstrained(async move { shared.store.charge_on_server(call).await });
                     NowOrLater::later(RunsToCompletion::new(asking))
                 }
             },
