@@ -39,21 +39,18 @@ pub mod testing;
 #[cfg(test)]
 mod tests;
 
-#[doc(hidden)]
-pub use calls::Link;
 pub use calls::LinkError;
 pub use client::{AddressError, MasterWatch, RedisClient, RedisClientError, RedisClientOptions};
 pub use failures::{ErrorCounts, Health, StoreError};
 pub use maintenance::MaintenanceGuard;
 pub use store::{RedisStore, ServerCall, StoreMode, StoreOptions};
 
-/// What a [`Link`] carries: only the simulator and tests implement one beside [`RedisClient`].
-#[cfg(feature = "testing")]
+// The interface between a store and its server. Only `RedisClient`, the simulator and tests implement `Link`, so it is no
+// part of the documented interface.
 #[doc(hidden)]
 pub use calls::{
-    BucketEntry, CallAnswer, CallOutcome, CallVerb, FoundState, Heartbeat, LogState, ScriptCall, State,
+    BucketEntry, CallAnswer, CallOutcome, CallVerb, FoundState, Heartbeat, Link, LogState, ScriptCall, State,
 };
-#[cfg(feature = "testing")]
 #[doc(hidden)]
 pub use registry::BucketKey;
 

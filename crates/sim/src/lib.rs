@@ -1,8 +1,9 @@
-//! A deterministic simulation of Tidegate's shared store: nodes, clocks, a network and a Redis server that all fail, from
-//! one seed.
+//! A deterministic simulation of Tidegate's shared store: nodes, clocks, a network and a Redis server that all fail,
+//! from one seed.
 //!
-//! The nodes run the real code: [`tidegate_redis::RedisStore`] with its leases, remembered denials and circuit breakers, over
-//! a link to a [`Model`] of the server. After a run, [`invariants`] checks what must hold, whatever failed.
+//! The nodes run the real code: [`tidegate_redis::RedisStore`] with its leases, remembered denials and circuit
+//! breakers, over a link to a [`Model`] of the server. After a run, [`invariants`] checks what must hold, whatever
+//! failed.
 
 pub mod invariants;
 mod model;

@@ -7,7 +7,8 @@ use std::time::Duration;
 const FIRST: Duration = Duration::from_millis(20);
 const LONGEST: Duration = Duration::from_millis(500);
 
-/// Exponential backoff with jitter: each wait is cut by up to half at random, so that nodes do not reconnect all at once.
+/// Exponential backoff with jitter: each wait is cut by up to half at random, so that nodes do not reconnect all at
+/// once.
 #[derive(Debug)]
 pub(super) struct Backoff {
     next: Duration,

@@ -221,8 +221,8 @@ async fn run(shared: Arc<Shared>, connector: Connector) {
             End::Demoted => "the server is not the master; looking for the master".into(),
             End::Replaced => "Sentinels name another master; connecting to it".into(),
         }));
-        // A server that accepts and closes at once, or that answers but is not the master, may be all there is: back off,
-        // so that it is not flooded with connections.
+        // A server that accepts and closes at once, or that answers but is not the master, may be all there is: back
+        // off, so that it is not flooded with connections.
         if matches!(end, End::Closed | End::Unresponsive) && was_useful {
             backoff.reset();
         }

@@ -1,4 +1,5 @@
-//! Opens a connection: finds the address, connects, does the TLS handshake, logs in, and checks that the server answers.
+//! Opens a connection: finds the address, connects, does the TLS handshake, logs in, and checks that the server
+//! answers.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -96,8 +97,8 @@ impl Connector {
     }
 }
 
-/// Checks by `ROLE` that the server that Sentinels name is a master: Sentinels may name a server shortly before it becomes
-/// the master, or after it ceased to be.
+/// Checks by `ROLE` that the server that Sentinels name is a master: Sentinels may name a server shortly before it
+/// becomes the master, or after it ceased to be.
 async fn is_master(opened: &mut OpenConnection, connect_timeout: Duration) -> Result<(), String> {
     let command = redis::cmd("ROLE");
     let role = async {

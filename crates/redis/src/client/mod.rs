@@ -1,7 +1,7 @@
 //! The connections to a real server: one Redis or Valkey, a master under Sentinel, or a Cluster.
 //!
-//! All calls to a server share one connection: they are pipelined, so that many calls need few reads and writes. Each has a
-//! deadline, and none is sent twice.
+//! All calls to a server share one connection: they are pipelined, so that many calls need few reads and writes. Each
+//! has a deadline, and none is sent twice.
 
 mod address;
 mod backoff;
@@ -100,8 +100,9 @@ pub enum RedisClientError {
     NoRuntime,
 }
 
-/// A client of a real server. It connects by itself, and reconnects whenever the connection is lost; until then calls fail
-/// at once. Only during the very first attempt, or the first attempt at a new master, do calls wait for the connection.
+/// A client of a real server. It connects by itself, and reconnects whenever the connection is lost; until then calls
+/// fail at once. Only during the very first attempt, or the first attempt at a new master, do calls wait for the
+/// connection.
 ///
 /// It may be used from any thread and any runtime. The connection is a task of the runtime on which
 /// [`RedisClient::connect`] was called, and ends when the client is dropped.

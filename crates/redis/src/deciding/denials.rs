@@ -1,9 +1,9 @@
 //! Remembers denials, so that a flood of denied requests makes no calls to the server.
 //!
-//! A denial holds for the denied cost and for larger ones, until the bucket will hold that cost, but for five seconds at
-//! most: other nodes may hand tokens back meanwhile, or the server may lose its state, and this node is not told. Smaller
-//! costs still go to the server. The wait in a refusal is the time until the bucket holds the cost, as far as is known, not
-//! the time until the server is called again.
+//! A denial holds for the denied cost and for larger ones, until the bucket will hold that cost, but for five seconds
+//! at most: other nodes may hand tokens back meanwhile, or the server may lose its state, and this node is not told.
+//! Smaller costs still go to the server. The wait in a refusal is the time until the bucket holds the cost, as far as
+//! is known, not the time until the server is called again.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -17,8 +17,8 @@ use crate::deciding::strict::LimitState;
 /// however long the wait in the denial is.
 pub(crate) const REMEMBERED_MAX: Nanos = Nanos::from_secs(5);
 
-/// A clock that is behind an earlier reading by more than this has stepped back. Smaller differences come from threads that
-/// overtake each other.
+/// A clock that is behind an earlier reading by more than this has stepped back. Smaller differences come from threads
+/// that overtake each other.
 pub(crate) const STEP_BACK: Nanos = Nanos::from_millis(1);
 
 /// When a call was sent and answered: by this node's clock, and by the server's.

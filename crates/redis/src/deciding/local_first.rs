@@ -124,9 +124,9 @@ impl<L: Link, C: Sleep> RedisStore<L, C> {
         leased.unwrap_or_else(|| self.denials.standing(hash, charge, now))
     }
 
-    /// Lets the server decide the part of a take that was not drawn from leases. If all is admitted, the drawn tokens count
-    /// as spent at the instant of drawing; the client may get the answer up to a deadline later, as with tokens that the
-    /// server takes.
+    /// Lets the server decide the part of a take that was not drawn from leases. If all is admitted, the drawn tokens
+    /// count as spent at the instant of drawing; the client may get the answer up to a deadline later, as with tokens
+    /// that the server takes.
     pub(crate) async fn take_on_server(
         &self,
         charges: &[Charge<'_>],
@@ -205,8 +205,8 @@ impl<L: Link, C: Sleep> RedisStore<L, C> {
         for (j, &i) in request.server_charges.of.iter().enumerate() {
             let (charge, standing) = (&request.charges[i], &answer.standings[j]);
             let LeaseStep::NeedsServer(drawn) = request.steps[i] else { continue };
-            // The drawn tokens may have expired when the client retries, so the wait is until the bucket holds the whole
-            // cost.
+            // The drawn tokens may have expired when the client retries, so the wait is until the bucket holds the
+            // whole cost.
             let whole = |decision: LimitDecision| match (standing.limit, &standing.state) {
                 (Limit::Meter(meter), State::Word(word)) if drawn.tokens() > 0 => {
                     meter.peek(*word, charge.cost, standing.at)
@@ -226,8 +226,8 @@ impl<L: Link, C: Sleep> RedisStore<L, C> {
         Verdict { allowed: false, decisions, at: timing.at }
     }
 
-    /// Passes the answer on to the leases. Returns for each charge sent: the leased tokens, and when the next request is
-    /// due.
+    /// Passes the answer on to the leases. Returns for each charge sent: the leased tokens, and when the next request
+    /// is due.
     fn record_answer(
         &self,
         request: &Request<'_, '_>,

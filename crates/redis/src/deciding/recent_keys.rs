@@ -12,8 +12,8 @@ use crate::registry::AD_HOC;
 
 const SHARDS: usize = 64;
 
-/// The hash of a limit's key under a secret seed. It is used in place of the key: 128 bits do not collide by accident, and
-/// a client cannot choose two keys with the same hash.
+/// The hash of a limit's key under a secret seed. It is used in place of the key: 128 bits do not collide by accident,
+/// and a client cannot choose two keys with the same hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct KeyHash(u128);
 
@@ -71,8 +71,8 @@ pub(crate) struct RecentKeys<V> {
 #[repr(align(64))]
 struct Shard<V>(Mutex<Generations<V>>);
 
-/// Two generations of keys. When the young one is full, it becomes the old one, and the old one is forgotten. A key that
-/// is used moves to the young generation.
+/// Two generations of keys. When the young one is full, it becomes the old one, and the old one is forgotten. A key
+/// that is used moves to the young generation.
 #[derive(Debug)]
 struct Generations<V> {
     young: Map<V>,

@@ -20,8 +20,8 @@ const UNPROBED_FOR: Nanos = Nanos::from_secs(1);
 
 /// Stops calls to a server that fails, so that no request waits for an answer that will not come.
 ///
-/// Closed, it lets every call through, at the cost of one atomic load. Open, it lets none through; maintenance probes the
-/// server with heartbeats, and the first success of any call closes it.
+/// Closed, it lets every call through, at the cost of one atomic load. Open, it lets none through; maintenance probes
+/// the server with heartbeats, and the first success of any call closes it.
 #[derive(Debug, Default)]
 pub(crate) struct Breaker {
     open: AtomicBool,

@@ -23,7 +23,8 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// The label of this kind of error in [`ErrorCounts`]: `timeout`, `down`, `lost`, `refused`, `garbled`, `open`, `contended`.
+    /// The label of this kind of error in [`ErrorCounts`]: `timeout`, `down`, `lost`, `refused`, `garbled`, `open`,
+    /// `contended`.
     pub const fn kind(&self) -> &'static str {
         match self {
             StoreError::Link(error) => error.kind(),

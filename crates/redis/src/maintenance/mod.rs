@@ -179,8 +179,8 @@ async fn heartbeat_loop<H: MaintenanceRunner, C: Sleep>(runner: &H, clock: &C) {
     }
 }
 
-/// The number of nodes: the largest of the last three answers. A node whose heartbeat is late once still counts, so that
-/// the shares of the others do not grow.
+/// The number of nodes: the largest of the last three answers. A node whose heartbeat is late once still counts, so
+/// that the shares of the others do not grow.
 #[derive(Debug)]
 pub(crate) struct NodeCount {
     recent: Mutex<[u32; 3]>,

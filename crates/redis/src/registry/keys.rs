@@ -8,7 +8,8 @@ use tidegate_core::{Limit, Meter, Nanos};
 
 /// The key of a bucket, with its hash tag: `<prefix>:1:{<tag>}:<algorithm><hash>`.
 ///
-/// Client data enters it only as hashes, so that no client can choose a key. The `1` is the version of the stored format.
+/// Client data enters it only as hashes, so that no client can choose a key. The `1` is the version of the stored
+/// format.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct BucketKey(pub Arc<str>);
 

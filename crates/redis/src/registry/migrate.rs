@@ -1,17 +1,17 @@
 //! Migrates a state that was found in other numbers: after an edit of the limit, or a change of trust.
 //!
-//! The rule is that of every store ([`tidegate::history::edits`]). Numbers that this node does not know come from an edit on
-//! another node: it is taken to be made now, and to keep the tokens as they are.
+//! The rule is that of every store ([`tidegate::history::edits`]). Numbers that this node does not know come from an
+//! edit on another node: it is taken to be made now, and to keep the tokens as they are.
 //!
-//! While a new policy is rolled out, old and new nodes rewrite a state in turn. However often they alternate, migrating it
-//! must not add tokens:
-//! - An edit that resets or scales applies only to states from before it. Nodes that still have the old numbers write them
-//!   in another edition once they have found the new ones, and this node does not know that edition.
+//! While a new policy is rolled out, old and new nodes rewrite a state in turn. However often they alternate, migrating
+//! it must not add tokens:
+//! - An edit that resets or scales applies only to states from before it. Nodes that still have the old numbers write
+//!   them in another edition once they have found the new ones, and this node does not know that edition.
 //! - A bucket never gets more tokens than it held. For a state from before an edit, the instant of the edit is right. A
 //!   state that an old node wrote after it would then be refilled at the new rate for a time in which it did not exist.
 //!   The state does not show which it is, so it is migrated both ways, as of the edit and as of now, and the lower level
-//!   counts. The price: where a rate was raised, a bucket that was idle since has been refilled at the old rate until now.
-//!   That is less than one fill, once.
+//!   counts. The price: where a rate was raised, a bucket that was idle since has been refilled at the old rate until
+//!   now. That is less than one fill, once.
 
 use std::sync::Arc;
 
@@ -99,8 +99,8 @@ impl LimitRegistry {
     }
 }
 
-/// The numbers of a stored value, its state, and whether it lay absurdly far in the future; then the state is a bucket that
-/// is empty now. `None` if it is no valid state.
+/// The numbers of a stored value, its state, and whether it lay absurdly far in the future; then the state is a bucket
+/// that is empty now. `None` if it is no valid state.
 fn parse_found(requested: &Limit, raw: &[u8], now: Nanos) -> Option<(StateNumbers, State, bool)> {
     if let Limit::Log(_) = requested {
         let (text, entries) = log_entries(raw)?;
@@ -122,8 +122,8 @@ fn parse_found(requested: &Limit, raw: &[u8], now: Nanos) -> Option<(StateNumber
     }
 }
 
-/// The replacement of a state that lies absurdly far in the future: used up as of now. `None` if scripts cannot count the
-/// limit.
+/// The replacement of a state that lies absurdly far in the future: used up as of now. `None` if scripts cannot count
+/// the limit.
 fn too_far(meter: &Meter, (first, second): (u64, u64), now: Nanos) -> Option<Option<u64>> {
     Some(match meter {
         Meter::TokenBucket(quota) => {
@@ -179,8 +179,8 @@ fn after_edits(found: &State, edits: &[Edit], as_of: impl Fn(&Edit) -> Nanos) ->
     }
 }
 
-/// Of two states of a bucket, the one with fewer tokens, which is full later. Counts of windows and logs do not depend on
-/// the instant, so `state` is right for them.
+/// Of two states of a bucket, the one with fewer tokens, which is full later. Counts of windows and logs do not depend
+/// on the instant, so `state` is right for them.
 fn fewer_tokens(limit: &Limit, state: State, other: impl FnOnce() -> State) -> State {
     match (limit, state) {
         (Limit::Meter(Meter::TokenBucket(_)), State::Word(word)) => match other() {

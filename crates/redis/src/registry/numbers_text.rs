@@ -6,9 +6,9 @@ use tidegate_core::{Limit, LogQuota, Meter, Nanos, Quota, WindowQuota};
 
 use crate::registry::keys::letter;
 
-/// The numbers in which a state is written: those of the limit, the trust in hundredths that scales them, and an edition.
-/// A limit that is edited and edited back has the same numbers again, but a state from before the first edit must not be
-/// read as a current one; the edition counts how often the limit came back to these numbers.
+/// The numbers in which a state is written: those of the limit, the trust in hundredths that scales them, and an
+/// edition. A limit that is edited and edited back has the same numbers again, but a state from before the first edit
+/// must not be read as a current one; the edition counts how often the limit came back to these numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StateNumbers {
     pub(crate) limit: Limit,
@@ -17,8 +17,8 @@ pub(crate) struct StateNumbers {
 }
 
 impl StateNumbers {
-    /// `b 1 6000000000 10` is a bucket of ten tokens, refilled by one in six seconds. At its end, `t50` is the trust of the
-    /// key, and `e1` the second edition.
+    /// `b 1 6000000000 10` is a bucket of ten tokens, refilled by one in six seconds. At its end, `t50` is the trust of
+    /// the key, and `e1` the second edition.
     pub(crate) fn text(&self) -> String {
         let letter = letter(&self.limit);
         let mut text = match &self.limit {

@@ -91,8 +91,8 @@ impl VersionData for VersionNames {
 }
 
 /// Other nodes write the states of this version in numbers that this node does not know. They may have edited the limit
-/// away from this node's numbers, and apply that edit to every state in these numbers. What this node writes from now on
-/// is not from before their edit, so it gets the next edition: once for each of the foreign numbers.
+/// away from this node's numbers, and apply that edit to every state in these numbers. What this node writes from now
+/// on is not from before their edit, so it gets the next edition: once for each of the foreign numbers.
 pub(super) fn note_foreign_numbers(plain: &RedisVersion, foreign: &Limit) {
     let mut foreign_numbers = plain.data.foreign_numbers.lock().unwrap_or_else(PoisonError::into_inner);
     if foreign_numbers.len() >= FOREIGN_NUMBERS_MAX || foreign_numbers.contains(foreign) {

@@ -166,8 +166,8 @@ impl<L: Link, C: Sleep> RedisStore<L, C> {
         self.calls.load(Ordering::Relaxed)
     }
 
-    /// For each limit that is leased, by its name in the store: the most tokens by which all nodes together may exceed it,
-    /// once. The engine's names have the fields of the key after U+001F.
+    /// For each limit that is leased, by its name in the store: the most tokens by which all nodes together may exceed
+    /// it, once. The engine's names have the fields of the key after U+001F.
     pub fn overshoot_bounds(&self) -> Vec<(String, u64)> {
         self.leases
             .as_ref()

@@ -159,7 +159,8 @@ fn the_bound_is_tight() {
     let warm =
         [hit(0, 0, 50), hit(50_000, 0, 50), hit(50_000, 0, 50), hit(50_000, 0, 50), hit(50_000, 0, 50)];
     let idle = [hit(2_000_000 - 250_000, 1, 1)];
-    // A few requests make the key hot, then the lease; the bucket fills within its life; then everything is spent at once.
+    // A few requests make the key hot, then the lease; the bucket fills within its life; then everything is spent at
+    // once.
     let strike = [hit(250_000, 0, 60), hit(50_000, 0, 1), hit(99_000, 1, 1_200), hit(0, 0, 200)];
     let blows: Vec<Blow> = warm.into_iter().chain(idle).chain(strike).collect();
     let (overshoot, bound) = play(2, 100, quota, &blows);

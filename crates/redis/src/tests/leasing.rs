@@ -289,8 +289,8 @@ fn a_charge_whose_lease_is_forgotten_is_handed_back_as_if_it_had_been_leased() {
                     world.charge(0, Intent::Take, &[Charge::new(&limit, &key.to_le_bytes(), Cost::new(1))]);
             }
         }
-        // Another key, which may have been leased too, as far as the node knows: then the refill of one life is not handed
-        // back.
+        // Another key, which may have been leased too, as far as the node knows: then the refill of one life is not
+        // handed back.
         let _ = world.charge(0, Intent::Take, &[Charge::new(&limit, b"other", Cost::new(30))]);
         let hands_back = world.charge(0, Intent::HandBack, &[Charge::new(&limit, b"other", Cost::new(30))]);
         assert!(hands_back.allowed);

@@ -179,8 +179,9 @@ impl World {
 
     /// The same limit on every node.
     pub(super) fn limit(&self, name: &str, limit: Limit) -> LimitRef {
-        let named = self.nodes.iter().map(|node| node.limit(name, limit, Carry::AsIs, START).unwrap());
-        named.last().expect("there is a node")
+        let limit_on = |node: &Node| node.limit(name, limit, Carry::AsIs, START).unwrap();
+        let mut named: Vec<LimitRef> = self.nodes.iter().map(limit_on).collect();
+        named.pop().expect("there is a node")
     }
 
     pub(super) fn set(&self, now: Nanos) {

@@ -105,7 +105,8 @@ impl Redis {
         panic!("{} does not come up: does it run by hand?", self.binary);
     }
 
-    /// Does it react to a command? A server that wants a password answers so, and one that wants TLS closes the connection.
+    /// Does it react to a command? A server that wants a password answers so, and one that wants TLS closes the
+    /// connection.
     fn answers(&self) -> bool {
         let Ok(mut stream) = TcpStream::connect(("127.0.0.1", self.port)) else { return false };
         let waits = stream.set_read_timeout(Some(Duration::from_secs(1)));
@@ -171,8 +172,8 @@ fn new_dir() -> PathBuf {
     dir
 }
 
-/// A free port outside the range of ephemeral ports, since tests run side by side. The port 10,000 above it, which a Cluster
-/// uses for its bus, is free too.
+/// A free port outside the range of ephemeral ports, since tests run side by side. The port 10,000 above it, which a
+/// Cluster uses for its bus, is free too.
 pub fn free_port() -> u16 {
     let is_free = |port| TcpListener::bind(("127.0.0.1", port)).is_ok();
     loop {

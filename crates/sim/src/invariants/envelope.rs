@@ -4,13 +4,13 @@ use tidegate_core::{Nanos, Quota};
 
 /// Measures exactly how far a bucket exceeded its envelope at worst.
 ///
-/// `level` is the most tokens spent beyond the refill in any interval that ends now. After a spend it is the level at the
-/// last spend, less the refill since, but at least zero, plus the spend. So one pass covers all intervals.
+/// `level` is the most tokens spent beyond the refill in any interval that ends now. After a spend it is the level at
+/// the last spend, less the refill since, but at least zero, plus the spend. So one pass covers all intervals.
 ///
 /// Some faults allow more to be spent, by a known number of tokens (an [`Allowance`]). An allowance applies to the
-/// intervals that contain the fault, so intervals that began before a fault are tracked apart from later ones. With leases
-/// it also applies to intervals that begin within a lease's life after the fault: a bucket that a fault made full exists
-/// beside leases that were taken from it before.
+/// intervals that contain the fault, so intervals that began before a fault are tracked apart from later ones. With
+/// leases it also applies to intervals that begin within a lease's life after the fault: a bucket that a fault made
+/// full exists beside leases that were taken from it before.
 #[derive(Clone, Debug)]
 pub struct Envelope {
     /// The rate: tokens…
@@ -105,8 +105,8 @@ impl Envelope {
         self.last = at;
     }
 
-    /// By how many tokens the envelope was exceeded at worst, rounded up. The refill of one nanosecond is no excess: buckets
-    /// count in ticks of up to one nanosecond.
+    /// By how many tokens the envelope was exceeded at worst, rounded up. The refill of one nanosecond is no excess:
+    /// buckets count in ticks of up to one nanosecond.
     pub fn excess(&self) -> u64 {
         let above = (self.worst - self.capacity * self.nanos - self.tokens).max(0);
         (above as u128).div_ceil(self.nanos as u128) as u64

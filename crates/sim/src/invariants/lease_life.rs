@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use tidegate_core::Nanos;
 
-/// When a node first used more tokens than its live leases held, and how many more. Both lists are in the order of time.
-/// The lease that expires first is used first, which is the most favourable order.
+/// When a node first used more tokens than its live leases held, and how many more. Both lists are in the order of
+/// time. The lease that expires first is used first, which is the most favourable order.
 pub fn used_after_expiry(
     leased: &[(Nanos, u32)],
     used: &[(Nanos, u32)],

@@ -141,8 +141,8 @@ fn has_server_step(scenario: &Scenario) -> bool {
     scenario.faults.iter().any(|fault| matches!(fault.what, FaultKind::ServerStep(_)))
 }
 
-/// How many tokens leases can add to the bound because a clock is slow, was set back or stood still: the refill during the
-/// time by which the leases live longer.
+/// How many tokens leases can add to the bound because a clock is slow, was set back or stood still: the refill during
+/// the time by which the leases live longer.
 fn stretch(scenario: &Scenario, notes: &RunNotes, quota: &Quota) -> u64 {
     let StoreMode::Hybrid { life } = scenario.mode else { return 0 };
     let slow = scenario.drifts.iter().map(|drift| drift.min(&0).unsigned_abs()).max().unwrap_or(0);

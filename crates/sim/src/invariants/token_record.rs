@@ -1,5 +1,5 @@
-//! Records which tokens the server gave and which were spent, with the true time of each. The simulation writes it, and the
-//! invariants are checked against it.
+//! Records which tokens the server gave and which were spent, with the true time of each. The simulation writes it, and
+//! the invariants are checked against it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -120,9 +120,9 @@ impl TokenRecord {
         }
     }
 
-    /// A request was admitted. Tokens that the server took for it were spent when the server took them; tokens from leases
-    /// were spent when they were drawn, before the call was sent. If there were several calls, only the last counts: the
-    /// tokens of earlier ones were handed back.
+    /// A request was admitted. Tokens that the server took for it were spent when the server took them; tokens from
+    /// leases were spent when they were drawn, before the call was sent. If there were several calls, only the last
+    /// counts: the tokens of earlier ones were handed back.
     pub fn admitted(&self, node: usize, task: TaskId, now: Nanos, charges: &[(usize, u32)]) {
         let mut state = lock(&self.0);
         let Some(taken) = state.under_way.remove(&task) else { return };

@@ -2,8 +2,8 @@
 
 use tidegate_core::{Limit, Meter, Nanos};
 
-/// A message if more tokens were spent in some window than the limit allows. A sliding window estimates the weight of the
-/// window before, so only its aligned windows are bounded.
+/// A message if more tokens were spent in some window than the limit allows. A sliding window estimates the weight of
+/// the window before, so only its aligned windows are bounded.
 pub fn count_violation(limit: &Limit, spent: &[(Nanos, u32)]) -> Option<String> {
     match limit {
         Limit::Meter(Meter::TokenBucket(_)) => None,

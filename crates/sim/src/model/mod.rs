@@ -1,5 +1,5 @@
-//! A model of the server: it answers the calls of a [`Link`](tidegate_redis::Link) as the scripts do on Redis, with core's
-//! arithmetic. A test compares its answers with those of a real server, call by call.
+//! A model of the server: it answers the calls of a [`Link`](tidegate_redis::Link) as the scripts do on Redis, with
+//! core's arithmetic. A test compares its answers with those of a real server, call by call.
 
 mod bucket;
 mod link;

@@ -1,4 +1,5 @@
-//! The measurements of the page: the same load on one bucket, by each way of sharing it, over node counts and lease lives.
+//! The measurements of the page: the same load on one bucket, by each way of sharing it, over node counts and lease
+//! lives.
 
 use std::time::Duration;
 
@@ -88,8 +89,8 @@ fn quota() -> Quota {
 
 /// The excess is the worst of a steady load and an ambush; the other numbers are of the steady load.
 fn shared(nodes: usize, mode: StoreMode, life: u64) -> Point {
-    // The worst case for leases: a busy phase with a nearly full bucket, so that much is leased; then a pause in which the
-    // bucket fills beside the leases; then a burst at all nodes.
+    // The worst case for leases: a busy phase with a nearly full bucket, so that much is leased; then a pause in which
+    // the bucket fills beside the leases; then a burst at all nodes.
     let burst = u64::from(CAPACITY) * 2 / nodes as u64 + 1;
     let ambush = ArrivalShape::Ambush { on: 2 * life + 50, off: life * 6 / 10, burst };
     let steady = run_scenario(scenario(nodes, mode, ArrivalShape::Steady, RATE * DEMAND), false);

@@ -1,9 +1,9 @@
-//! A design that Tidegate does not use: every node has a full bucket of its own. In every interval it pushes what it has
-//! admitted to a shared counter, pulls the sum, and removes what the others have admitted from its own bucket, never below
-//! zero.
+//! A design that Tidegate does not use: every node has a full bucket of its own. In every interval it pushes what it
+//! has admitted to a shared counter, pulls the sum, and removes what the others have admitted from its own bucket,
+//! never below zero.
 //!
-//! The page shows it beside leases to explain the choice. Under load every bucket is nearly empty when the sum of the others
-//! arrives, so nothing can be removed, and each node goes on admitting the whole rate.
+//! The page shows it beside leases to explain the choice. Under load every bucket is nearly empty when the sum of the
+//! others arrives, so nothing can be removed, and each node goes on admitting the whole rate.
 
 use tidegate_core::{Cost, Nanos, Quota, token_bucket};
 

@@ -106,8 +106,8 @@ impl FaultKind {
 pub(crate) struct Faults;
 
 impl Faults {
-    /// One to four faults that end before `healed`. No two overlap: each must be able to undo what it began, and an excess
-    /// must be attributable to one of them.
+    /// One to four faults that end before `healed`. No two overlap: each must be able to undo what it began, and an
+    /// excess must be attributable to one of them.
     pub(crate) fn of(
         random: &mut Random,
         nodes: usize,

@@ -172,7 +172,8 @@ impl Scenario {
         self.limits[..limit].iter().map(|spec| spec.keys + 1).sum::<usize>() + key
     }
 
-    /// The policy of every node. Each limit has a descriptor of its own as its key: a request without it is not charged.
+    /// The policy of every node. Each limit has a descriptor of its own as its key: a request without it is not
+    /// charged.
     pub fn policy(&self) -> String {
         let mut text = String::from("version: 1\nlimits:\n");
         for (index, spec) in self.limits.iter().enumerate() {

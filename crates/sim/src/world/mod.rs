@@ -1,5 +1,5 @@
-//! A deterministic executor with virtual time: one thread, a heap of timed events, and tasks that are polled in the order
-//! in which they were woken. Nothing in it depends on the machine.
+//! A deterministic executor with virtual time: one thread, a heap of timed events, and tasks that are polled in the
+//! order in which they were woken. Nothing in it depends on the machine.
 
 pub(crate) mod clock;
 pub(crate) mod event_log;

@@ -1,6 +1,6 @@
--- The fast path of charge.lua, for the most frequent call: it takes from token buckets with a whole number of ticks in a
--- nanosecond, each once, all binding. The record of a key: ticks in a second, ticks in a microsecond, the most ticks that
--- may be missing for the cost to fit, the cost, how many seconds in the future a state may lie, and how many
+-- The fast path of charge.lua, for the most frequent call: it takes from token buckets with a whole number of ticks in
+-- a nanosecond, each once, all binding. The record of a key: ticks in a second, ticks in a microsecond, the most ticks
+-- that may be missing for the cost to fit, the cost, how many seconds in the future a state may lie, and how many
 -- milliseconds longer than until it is full the state is kept.
 local call, unpack_from, pack, sub, ceil = redis.call, struct.unpack, struct.pack, string.sub, math.ceil
 local seconds, micros = time[1] + 0, time[2] + 0

@@ -1,5 +1,5 @@
--- A sorted set of the nodes that are alive, scored by their last heartbeat in milliseconds. ARGV: the node, '1' if it is
--- alive or '0' if it leaves, and how many milliseconds a node counts after its last heartbeat.
+-- A sorted set of the nodes that are alive, scored by their last heartbeat in milliseconds. ARGV: the node, '1' if it
+-- is alive or '0' if it leaves, and how many milliseconds a node counts after its last heartbeat.
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local within = tonumber(ARGV[3])
 if ARGV[2] == '1' then

@@ -1,7 +1,7 @@
 //! The Lua scripts that run on the server.
 //!
-//! Scripts cannot share code on the server, so each is concatenated from the parts in `shared/`. The fewer parts, the less
-//! work for the server: the most frequent call, a take from plain token buckets, has a small script of its own.
+//! Scripts cannot share code on the server, so each is concatenated from the parts in `shared/`. The fewer parts, the
+//! less work for the server: the most frequent call, a take from plain token buckets, has a small script of its own.
 
 use std::sync::LazyLock;
 

@@ -64,8 +64,8 @@ fn push_time(args: &mut Args, at: Option<Nanos>) {
     }
 }
 
-/// The records of a call that only takes from token buckets, each once, all binding, without leases or delays; `None` for
-/// other calls.
+/// The records of a call that only takes from token buckets, each once, all binding, without leases or delays; `None`
+/// for other calls.
 fn plain(call: &ScriptCall) -> Option<SmallVec<[[u64; 8]; 8]>> {
     if call.verb != CallVerb::Take || call.entries.is_empty() {
         return None;
@@ -135,7 +135,8 @@ fn log(quota: &LogQuota, entry: &BucketEntry) -> [u64; 9] {
     [window, limit, cost, 0, 0, 0, 0, 0, 2 * window + micros(Nanos::DAY)]
 }
 
-/// The second record: the delay or the instant of the charge, the tokens to lease and their size, and the migrated state.
+/// The second record: the delay or the instant of the charge, the tokens to lease and their size, and the migrated
+/// state.
 fn extra_record(args: &mut Args, verb: CallVerb, entry: &BucketEntry) -> [u64; 8] {
     let (first, second) = match verb {
         CallVerb::HandBack => charged(entry),
@@ -171,8 +172,8 @@ fn charged(entry: &BucketEntry) -> (u64, u64) {
     }
 }
 
-/// The number of the argument with the stored value, and the migrated state: two numbers, or for a log the number of the
-/// argument with its entries.
+/// The number of the argument with the stored value, and the migrated state: two numbers, or for a log the number of
+/// the argument with its entries.
 fn migrated(args: &mut Args, entry: &BucketEntry) -> (u64, (u64, u64)) {
     let Some((raw, state)) = &entry.migrated else { return (0, (0, 0)) };
     args.push(raw.clone());

@@ -52,8 +52,8 @@ pub fn decode_heartbeat(reply: Value) -> Result<u32, LinkError> {
     }
 }
 
-/// The order in which the entries of a call are sent: binding entries first, since they may refuse the call; hand-backs in
-/// reverse, since they undo charges.
+/// The order in which the entries of a call are sent: binding entries first, since they may refuse the call; hand-backs
+/// in reverse, since they undo charges.
 fn order(call: &ScriptCall) -> SmallVec<[usize; 8]> {
     let entries = 0..call.entries.len();
     match call.verb {

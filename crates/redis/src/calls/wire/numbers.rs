@@ -1,7 +1,7 @@
 //! Instants as pairs of numbers that are each exact in a double, for scripts.
 //!
-//! The state of a bucket is an instant in ticks of its quota, up to 2⁶⁴. A script keeps it as a number of periods and the
-//! ticks within the last one. A period is the shortest span of whole seconds that is a whole number of ticks.
+//! The state of a bucket is an instant in ticks of its quota, up to 2⁶⁴. A script keeps it as a number of periods and
+//! the ticks within the last one. A period is the shortest span of whole seconds that is a whole number of ticks.
 
 use tidegate_core::{Limit, Meter, Nanos, Quota, WindowQuota};
 

@@ -1,9 +1,9 @@
 //! Chooses the master when Sentinels disagree.
 //!
-//! Every failover creates a configuration with a higher epoch, to which a majority of the Sentinels has agreed. The leader
-//! passes it on to the others within seconds, unless they are cut off. So the highest epoch is right, even if only one
-//! Sentinel reports it. A lower epoch than the current one is outdated, unless a majority of all Sentinels reports it: then
-//! the Sentinels were set up anew.
+//! Every failover creates a configuration with a higher epoch, to which a majority of the Sentinels has agreed. The
+//! leader passes it on to the others within seconds, unless they are cut off. So the highest epoch is right, even if
+//! only one Sentinel reports it. A lower epoch than the current one is outdated, unless a majority of all Sentinels
+//! reports it: then the Sentinels were set up anew.
 
 use crate::client::address::HostPort;
 
@@ -89,8 +89,8 @@ mod tests {
     }
 
     proptest! {
-        /// A sequence of failovers, of which each Sentinel knows some: a client that hears of them in any order never goes
-        /// back to an older one, and uses the newest as soon as one Sentinel reports it.
+        /// A sequence of failovers, of which each Sentinel knows some: a client that hears of them in any order never
+        /// goes back to an older one, and uses the newest as soon as one Sentinel reports it.
         #[test]
         fn a_node_never_goes_back_and_arrives(
             replies in prop::collection::vec(prop::collection::vec(prop::option::of(0..8_u64), 5), 1..20),

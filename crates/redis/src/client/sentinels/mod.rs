@@ -1,5 +1,5 @@
-//! Follows the master that Sentinels name. Each Sentinel is queried regularly and subscribed to, so that the client leaves
-//! a master that was replaced even if it still answers.
+//! Follows the master that Sentinels name. Each Sentinel is queried regularly and subscribed to, so that the client
+//! leaves a master that was replaced even if it still answers.
 
 mod master_choice;
 
@@ -19,7 +19,8 @@ use crate::client::connector::{ConnectOptions, ConnectionTask, Handshake, error_
 use crate::client::reply::error_text;
 use master_choice::{MasterClaim, choose};
 
-/// How often a Sentinel is queried: after this time, cut by up to half at random, so that nodes do not query all at once.
+/// How often a Sentinel is queried: after this time, cut by up to half at random, so that nodes do not query all at
+/// once.
 const QUERY_EVERY: Duration = Duration::from_secs(1);
 
 /// The channel on which Sentinels announce a new master.
@@ -332,8 +333,8 @@ fn parse_address(host: &[u8], port: &[u8]) -> Result<HostPort, String> {
     Ok(HostPort { host: text(host)?.to_owned(), port })
 }
 
-/// The configuration epoch in the reply to `SENTINEL MASTER`; zero if it is missing, for instance where the user may only
-/// query the address.
+/// The configuration epoch in the reply to `SENTINEL MASTER`; zero if it is missing, for instance where the user may
+/// only query the address.
 fn config_epoch(about: &Value) -> u64 {
     let number = |name: &Value, value: &Value| match (name, value) {
         (Value::BulkString(name), Value::BulkString(value)) if name == b"config-epoch" => {

@@ -57,8 +57,8 @@ impl Bound {
 }
 
 impl Bounds {
-    /// Names a batch of limits. Leases under their earlier numbers live for `life` at most. Limits that were in a batch with
-    /// one of these, and are missing now, are gone.
+    /// Names a batch of limits. Leases under their earlier numbers live for `life` at most. Limits that were in a batch
+    /// with one of these, and are missing now, are gone.
     pub(super) fn name_all(&self, limits: &[(&LimitRef, Option<LeaseTerms>)], life: Nanos, now: Nanos) {
         let mut all = self.lock();
         let PublishedBounds { bounds, batches } = &mut *all;
@@ -78,7 +78,8 @@ impl Bounds {
         bounds.retain(|_, bound| bound.at(now) != Pair::default());
     }
 
-    /// A limit is about to be leased: perhaps at a trust with larger numbers, perhaps an ad hoc limit that was never named.
+    /// A limit is about to be leased: perhaps at a trust with larger numbers, perhaps an ad hoc limit that was never
+    /// named.
     pub(super) fn lease(&self, limit: &LimitRef, terms: LeaseTerms, now: Nanos) {
         let Some(pair) = numbers(limit.limit(), Some(terms)) else { return };
         let bounds = &mut self.lock().bounds;

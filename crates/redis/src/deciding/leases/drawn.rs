@@ -6,8 +6,8 @@ use tidegate::{Charge, Cost, Nanos};
 use super::{Drawn, Leases};
 use crate::deciding::recent_keys::KeyHash;
 
-/// What a request has drawn from leases, and the lease requests that it has begun. If the server does not answer, or the
-/// caller stops waiting, dropping this returns everything.
+/// What a request has drawn from leases, and the lease requests that it has begun. If the server does not answer, or
+/// the caller stops waiting, dropping this returns everything.
 pub(crate) struct DrawnLeases<'a> {
     leases: Option<&'a Leases>,
     sent: Nanos,

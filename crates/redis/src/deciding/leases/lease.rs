@@ -122,8 +122,8 @@ impl Lease {
         wants
     }
 
-    /// Denies a charge that it does not cover, if the bucket is nearly empty and the next request is not due yet; but no
-    /// longer than any denial is remembered, in case a request stays under way.
+    /// Denies a charge that it does not cover, if the bucket is nearly empty and the next request is not due yet; but
+    /// no longer than any denial is remembered, in case a request stays under way.
     pub(super) fn refusal(&self, charge: &Charge<'_>, now: Nanos) -> Option<LimitDecision> {
         let cut_short = self.cut_short?;
         if self.may_request(now) || now >= cut_short.saturating_add(REMEMBERED_MAX) {
@@ -179,8 +179,8 @@ impl Lease {
     /// Records the answer to a call about this bucket, whether or not the call wanted tokens.
     pub(super) fn record_answer(&mut self, answer: &LeaseAnswer<'_>, same_numbers: bool, terms: &LeaseTerms) {
         if let (State::Word(word), true) = (&answer.standing.state, same_numbers) {
-            // If two answers overtook each other, the later one by the server's clock is right. Otherwise the second is:
-            // after a failover the new server's clock may be behind.
+            // If two answers overtook each other, the later one by the server's clock is right. Otherwise the second
+            // is: after a failover the new server's clock may be behind.
             if answer.timing.sent >= self.timing.received || answer.timing.at >= self.timing.at {
                 (self.bucket_state, self.timing) = (*word, answer.timing);
             }
@@ -210,8 +210,8 @@ impl Lease {
         }
     }
 
-    /// There was no answer. The level of the bucket is unknown then, and denying until the next request would hide that the
-    /// server is down.
+    /// There was no answer. The level of the bucket is unknown then, and denying until the next request would hide that
+    /// the server is down.
     pub(super) fn failed(&mut self, sent: Nanos) {
         if self.pending.is_some_and(|pending| pending.sent == sent) {
             self.pending = None;

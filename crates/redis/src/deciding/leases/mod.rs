@@ -1,12 +1,13 @@
 //! Leases: tokens that a node takes from a bucket ahead, so that it decides busy keys without a call.
 //!
-//! A lease is taken from the bucket when it is granted, has a limited life, and is used by one node only. Unused tokens are
-//! lost. Therefore nodes admit no more than the bucket gave, whatever they do: crash, pause, or lose the connection. By how
-//! much can they exceed the limit *B + R·t* in some interval? Tokens that were granted before the interval and not used yet
-//! come on top of a full bucket. They are at most what all nodes may hold, and at most what the bucket refills during one
-//! life of a lease; the smaller of the two is the bound.
+//! A lease is taken from the bucket when it is granted, has a limited life, and is used by one node only. Unused tokens
+//! are lost. Therefore nodes admit no more than the bucket gave, whatever they do: crash, pause, or lose the
+//! connection. By how much can they exceed the limit *B + R·t* in some interval? Tokens that were granted before the
+//! interval and not used yet come on top of a full bucket. They are at most what all nodes may hold, and at most what
+//! the bucket refills during one life of a lease; the smaller of the two is the bound.
 //!
-//! The argument needs two rules: the life of a lease begins before its call is sent, and no token is used after its life.
+//! The argument needs two rules: the life of a lease begins before its call is sent, and no token is used after its
+//! life.
 
 mod bounds;
 mod demand;
@@ -207,8 +208,8 @@ impl Leases {
         });
     }
 
-    /// Another limit refused the request, so it does not count as demand for this one. Otherwise a client that is denied by
-    /// one limit could cause all tokens of another to be leased and lost.
+    /// Another limit refused the request, so it does not count as demand for this one. Otherwise a client that is
+    /// denied by one limit could cause all tokens of another to be leased and lost.
     pub(crate) fn uncount_demand(&self, hash: KeyHash, charge: &Charge<'_>) {
         if charge.cost > Cost::ZERO && charge.delay == Nanos::ZERO {
             self.recent.with(hash, |entry| {
@@ -312,8 +313,8 @@ impl LeaseEntry {
         LeaseEntry { limit_id, terms, demand: Demand::default(), last_seen: now, lease: None, maybe_leased }
     }
 
-    /// Is it for the charge's version of the limit? After a step back of the clock the age of a lease is unknown, so it is
-    /// dropped.
+    /// Is it for the charge's version of the limit? After a step back of the clock the age of a lease is unknown, so it
+    /// is dropped.
     fn matches_limit(&mut self, charge: &Charge<'_>, now: Nanos) -> bool {
         if now.saturating_add(STEP_BACK) < self.last_seen {
             self.lease = None;

@@ -11,8 +11,8 @@ const LIFE_MIN: Nanos = Nanos::from_millis(5);
 /// The terms of the leases of one limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LeaseTerms {
-    /// The life of a lease: at most the time in which the bucket fills. Two requests in that time, each for half of what is
-    /// left, then get all that is refilled.
+    /// The life of a lease: at most the time in which the bucket fills. Two requests in that time, each for half of
+    /// what is left, then get all that is refilled.
     pub(crate) life: Nanos,
     /// The most tokens that a node may hold: half of the bucket.
     pub(crate) max_held: u32,
@@ -32,8 +32,8 @@ impl LeaseTerms {
         Nanos::new(self.life.get() / 2)
     }
 
-    /// What one node may hold, and what is refilled during the life of a lease. The published bound is the smaller of the
-    /// first times the number of nodes, and the second.
+    /// What one node may hold, and what is refilled during the life of a lease. The published bound is the smaller of
+    /// the first times the number of nodes, and the second.
     pub(crate) fn bounds(&self, quota: &Quota) -> (u64, u64) {
         let (tokens, nanos) = (u128::from(quota.rate().tokens()), u128::from(quota.rate().nanos()));
         let comes_in = (tokens * u128::from(self.life.get())).div_ceil(nanos);

@@ -1,8 +1,8 @@
 //! Charges several limits in one call to the server.
 //!
 //! The server answers the states that it found and what it did; the decisions are computed here from them, with core's
-//! arithmetic. In a Cluster a call can only have keys of one slot: then there is one call for each slot, all at the same
-//! time, and if one refuses, what the others took is handed back.
+//! arithmetic. In a Cluster a call can only have keys of one slot: then there is one call for each slot, all at the
+//! same time, and if one refuses, what the others took is handed back.
 
 mod replay;
 mod round;
@@ -61,9 +61,9 @@ pub(crate) struct StrictRequest<'a> {
 /// Returns whether there is time for one more call.
 pub(crate) type DeadlineCheck<'a> = &'a (dyn Fn() -> bool + Sync);
 
-/// Executes a request. After the first call, no call starts unless it is `in_time`, except for those that hand back what
-/// some slots took. So the caller waits for the first call, and for at most two more: one that started just in time, and
-/// one that hands back.
+/// Executes a request. After the first call, no call starts unless it is `in_time`, except for those that hand back
+/// what some slots took. So the caller waits for the first call, and for at most two more: one that started just in
+/// time, and one that hands back.
 pub(crate) async fn execute<L: Link>(
     link: &L,
     registry: &LimitRegistry,

@@ -38,8 +38,8 @@ pub(super) fn replay(draft: &CallDraft, answer: CallAnswer) -> Result<RoundAnswe
     }
 }
 
-/// A refusal with a short wait: nothing was done, because some states are still in other nodes' numbers. `states` are the
-/// migrated ones. `None` if that is no reason to refuse: the call takes nothing, or the limits are only advisory.
+/// A refusal with a short wait: nothing was done, because some states are still in other nodes' numbers. `states` are
+/// the migrated ones. `None` if that is no reason to refuse: the call takes nothing, or the limits are only advisory.
 pub(super) fn refuse_for_now(
     draft: &CallDraft,
     contended: &[bool],

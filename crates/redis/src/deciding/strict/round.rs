@@ -12,8 +12,8 @@ use crate::calls::{BucketEntry, CallAnswer, CallOutcome, CallVerb, FoundState, L
 use crate::failures::StoreError;
 use crate::registry::{LimitRegistry, RedisVersion};
 
-/// The most rounds of migrating states, if there is time. Another node wins a round by charging the same key in between;
-/// this many times in a row is no coincidence.
+/// The most rounds of migrating states, if there is time. Another node wins a round by charging the same key in
+/// between; this many times in a row is no coincidence.
 const ROUNDS: u32 = 16;
 
 /// A call that is being prepared, with its entries' versions.
@@ -147,8 +147,8 @@ impl CallDraft {
         (!back.call.entries.is_empty()).then_some(back)
     }
 
-    /// Sends the call; while states are found in other numbers, migrates them and sends it again. If that does not end, the
-    /// request is refused, which is safe: deciding without the server would not be.
+    /// Sends the call; while states are found in other numbers, migrates them and sends it again. If that does not end,
+    /// the request is refused, which is safe: deciding without the server would not be.
     pub(super) async fn send<L: Link>(
         mut self,
         link: &L,
@@ -176,7 +176,8 @@ impl CallDraft {
         }
     }
 
-    /// Migrates the states that were found in other numbers. Returns all states, and how many values were no valid states.
+    /// Migrates the states that were found in other numbers. Returns all states, and how many values were no valid
+    /// states.
     fn migrate(&mut self, registry: &LimitRegistry, answer: CallAnswer) -> (States, u32) {
         let (mut states, mut poisoned) = (States::new(), 0);
         let hands_back = self.call.verb == CallVerb::HandBack;
