@@ -1,6 +1,5 @@
 //! Four nodes at full load on one key: by how much they exceed the limit in total.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate::{Carry, Charge, Clock, Cost, Intent, MonotonicClock, Nanos, Quota, Store};
@@ -31,16 +30,15 @@ pub(super) async fn measure(redis: &Redis, span: Duration) -> Result<OvershootRe
     for _ in 0..NODES {
         let address = format!("redis://{}", redis.address);
         let link = Link::connect(RedisClientOptions {
-            deadline: Nanos::SECOND,
+            deadline: Duration::from_secs(1),
             ..RedisClientOptions::new(address)
         })?;
         let options = StoreOptions { prefix: "overshoot".into(), ..StoreOptions::new(hybrid()) };
-        let store = Arc::new(RedisStore::new(link, clock.clone(), options));
+        let store = RedisStore::new(link, clock.clone(), options);
         store.first_attempt().await?;
         nodes.push(store);
     }
-    let tending: Vec<_> =
-        nodes.iter().cloned().map(|node| tokio::spawn(async move { node.tend().await })).collect();
+    let maintenance = nodes.iter().map(RedisStore::start_maintenance).collect::<Result<Vec<_>, _>>()?;
     let until = clock.now().saturating_add(span.into());
     let started = clock.now();
     let asking: Vec<_> = nodes.iter().cloned().map(|node| tokio::spawn(ask(node, until))).collect();
@@ -50,14 +48,14 @@ pub(super) async fn measure(redis: &Redis, span: Duration) -> Result<OvershootRe
     }
     let seconds = clock.now().saturating_sub(started).get() as f64 / 1e9;
     let bound = nodes.iter().flat_map(|node| node.overshoot_bounds()).map(|(_, bound)| bound).max();
-    tending.iter().for_each(|task| task.abort());
+    drop(maintenance);
     instants.sort_unstable();
     let (admitted, overshoot) = (instants.len() as u64, overshoot(&instants));
     Ok(OvershootResult { admitted, seconds, overshoot, bound: bound.unwrap_or(0) })
 }
 
 /// Requests tokens at full speed; returns the instants of admissions.
-async fn ask(node: Arc<RedisStore<Link, MonotonicClock>>, until: Nanos) -> Result<Vec<Nanos>, RedisError> {
+async fn ask(node: RedisStore, until: Nanos) -> Result<Vec<Nanos>, RedisError> {
     let quota = Quota::new(RATE, Nanos::SECOND, CAPACITY).expect("in range");
     let limit = node.limit("hot", quota.into(), Carry::AsIs, node.clock().now())?;
     let mut admitted = Vec::new();

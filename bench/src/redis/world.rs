@@ -2,12 +2,10 @@
 
 use std::net::SocketAddr;
 use std::process::Command;
-use std::sync::Arc;
+use std::time::Duration;
 
-use tidegate::{Carry, Charge, Clock, Cost, Intent, LimitRef, MonotonicClock, Nanos, Quota, Store};
-use tidegate_redis::{
-    RedisClient as Link, RedisClientOptions, RedisStore, StoreError, StoreMode, StoreOptions,
-};
+use tidegate::{Carry, Charge, Clock, Cost, Intent, LimitRef, Nanos, Quota, Store};
+use tidegate_redis::{MaintenanceGuard, RedisClientOptions, RedisStore, StoreError, StoreMode, StoreOptions};
 
 use super::RedisError;
 use crate::server::{ServerProcess, free_address, redis as redis_program};
@@ -54,17 +52,17 @@ impl Redis {
 
 /// Hybrid mode with the default settings of a node.
 pub(super) fn hybrid() -> StoreMode {
-    StoreMode::Hybrid { life: StoreOptions::LIFE }
+    StoreMode::Hybrid { life: StoreOptions::LEASE_LIFE }
 }
 
 /// A store as in a node, with limits that admit every request.
 pub(super) struct BenchStore {
-    pub(super) store: Arc<RedisStore<Link, MonotonicClock>>,
+    pub(super) store: RedisStore,
     per_user: LimitRef,
     per_route: LimitRef,
     overall: LimitRef,
     hot: LimitRef,
-    tending: tokio::task::JoinHandle<()>,
+    _maintenance: MaintenanceGuard,
 }
 
 /// Tokens per second of a user, a route, and overall: so few that buckets are not full again before the next request,
@@ -80,14 +78,13 @@ const ROUTES: u64 = 50;
 
 impl BenchStore {
     pub(super) async fn new(redis: &Redis, mode: StoreMode, prefix: &str) -> Result<BenchStore, RedisError> {
-        let clock = MonotonicClock::new();
-        let link = Link::connect(RedisClientOptions {
-            deadline: Nanos::SECOND,
+        let client = RedisClientOptions {
+            deadline: Duration::from_secs(1),
             ..RedisClientOptions::new(format!("redis://{}", redis.address))
-        })?;
+        };
         let prefix = format!("{prefix}-{}", if mode == StoreMode::Strict { "strict" } else { "hybrid" });
         let options = StoreOptions { prefix, ..StoreOptions::new(mode) };
-        let store = Arc::new(RedisStore::new(link, clock, options));
+        let (store, maintenance) = RedisStore::connect(client, options)?;
         store.first_attempt().await?;
         let now = store.clock().now();
         let quota = |rate| Quota::new(rate, Nanos::SECOND, CAPACITY).expect("in range").into();
@@ -95,9 +92,7 @@ impl BenchStore {
         let per_route = store.limit("per-route", quota(RATES[1]), Carry::AsIs, now)?;
         let overall = store.limit("overall", quota(RATES[2]), Carry::AsIs, now)?;
         let hot = store.limit("hot", quota(100_000_000), Carry::AsIs, now)?;
-        let tended = store.clone();
-        let tending = tokio::spawn(async move { tended.tend().await });
-        Ok(BenchStore { store, per_user, per_route, overall, hot, tending })
+        Ok(BenchStore { store, per_user, per_route, overall, hot, _maintenance: maintenance })
     }
 
     /// Charges the limits per user, per route and overall.
@@ -118,11 +113,5 @@ impl BenchStore {
         let charges = [Charge::new(&self.hot, &user, Cost::ONE)];
         let now = self.store.clock().now();
         Ok(self.store.charge(Intent::Take, &charges, now).await?.allowed)
-    }
-}
-
-impl Drop for BenchStore {
-    fn drop(&mut self) {
-        self.tending.abort();
     }
 }

@@ -1,43 +1,62 @@
-//! Limits that many nodes share, on Redis or Valkey.
+//! Tidegate's limits on Redis or Valkey, shared by many processes.
 //!
-//! [`RedisStore`] is a [`Store`](tidegate::Store): the engine asks it as it asks the memory of one process. In
-//! [`StoreMode::Strict`] every decision is one script call, however many limits it has. In [`StoreMode::Hybrid`] a node
-//! leases tokens of busy keys ahead and decides from them without asking.
+//! [`RedisStore`] implements [`tidegate::Store`], so the engine uses it like the store in memory. There are two modes:
 //!
-//! A [`Link`] carries the calls: [`RedisClient`] to a real server, and whatever a test wants in its place.
+//! - [`StoreMode::Strict`]: every decision is one script call on the server, however many limits it charges.
+//! - [`StoreMode::Hybrid`]: a node leases tokens of busy keys ahead, and decides from its leases without a call.
+//!
+//! [`RedisStore::connect`] returns the store and a [`MaintenanceGuard`], which runs the store's background work:
+//! heartbeats, lease renewals, hand-backs and probes of a server that failed.
+//!
+//! ```no_run
+//! use tidegate::engine::{LimitBuilder, Limiter, PolicyBuilder, Request};
+//! use tidegate_redis::{RedisClientOptions, RedisStore, StoreMode, StoreOptions};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let client = RedisClientOptions::new("redis://127.0.0.1:6379");
+//! let (store, maintenance) = RedisStore::connect(client, StoreOptions::new(StoreMode::Strict))?;
+//! let policy = PolicyBuilder::new().limit(LimitBuilder::per_second("per-user", 10).key(["user"])).build()?;
+//! let clock = store.clock().clone();
+//! let limiter = Limiter::with_store(policy, store, clock)?;
+//! let decision = limiter.check_async(&Request::new().user("alice")).await;
+//! println!("allowed: {}", decision.is_allowed());
+//! maintenance.shutdown().await;
+//! # Ok(())
+//! # }
+//! ```
 
-mod breaker;
+mod calls;
 mod client;
-mod denials;
-mod errors;
-mod give_back;
-mod hands;
-mod keys;
-mod leases;
-mod link;
-mod options;
-mod parts;
+mod deciding;
+mod failures;
+mod maintenance;
 mod registry;
-#[cfg_attr(not(feature = "testing"), allow(unreachable_pub, reason = "tests reach it"))]
-mod scripts;
 mod store;
-mod strict;
-mod table;
-mod take;
-mod tend;
 #[cfg(feature = "testing")]
 #[doc(hidden)]
 pub mod testing;
 #[cfg(test)]
 mod tests;
-#[cfg_attr(not(feature = "testing"), allow(unreachable_pub, reason = "tests reach it"))]
-mod wire;
 
+pub use calls::LinkError;
 pub use client::{AddressError, MasterWatch, RedisClient, RedisClientError, RedisClientOptions};
-pub use errors::{ErrorCounts, Health, StoreError};
-pub use keys::BucketKey;
-pub use link::{
-    BucketEntry, CallAnswer, CallOutcome, CallVerb, FoundState, Link, LinkError, LogState, ScriptCall, State,
+pub use failures::{ErrorCounts, Health, StoreError};
+pub use maintenance::MaintenanceGuard;
+pub use store::{RedisStore, ServerCall, StoreMode, StoreOptions};
+
+// The interface between a store and its server. Only `RedisClient`, the simulator and tests implement `Link`, so it is no
+// part of the documented interface.
+#[doc(hidden)]
+pub use calls::{
+    BucketEntry, CallAnswer, CallOutcome, CallVerb, FoundState, Heartbeat, Link, LogState, ScriptCall, State,
 };
-pub use options::{StoreMode, StoreOptions};
-pub use store::{RedisStore, ServerCall};
+#[doc(hidden)]
+pub use registry::BucketKey;
+
+/// The examples of the README are tests too.
+#[cfg(doctest)]
+mod readme {
+    #[doc = include_str!("../README.md")]
+    struct Examples;
+}

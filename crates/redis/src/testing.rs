@@ -1,40 +1,40 @@
-//! The inside, for tests of it that need a real server.
+//! Internals, for tests that need a real server.
 
 use tidegate::{
     Charge, Intent, Limit, LimitError, LimitRef, Meter, NamedLimit, Nanos, NowOrLater, OwnedCharge, Store,
     Verdict,
 };
 
-use crate::errors::StoreError;
-use crate::link::{Link, State};
+use crate::calls::wire::{log_entries, numbers, state_and_text};
+use crate::calls::{Link, State};
+use crate::deciding::strict::{StrictRequest, execute};
+use crate::failures::StoreError;
 use crate::registry::LimitRegistry;
-use crate::strict::{StrictRequest, ask};
-use crate::wire::{log_entries, numbers, state_and_text};
 
-pub use crate::scripts::Script;
-pub use crate::wire::{EncodedCall, decode, decode_beat, encode, encode_beat};
+pub use crate::calls::scripts::Script;
+pub use crate::calls::wire::{EncodedCall, decode, decode_heartbeat, encode, encode_heartbeat};
 
-/// Can scripts count this limit?
+/// Can scripts count this limit exactly?
 pub fn countable(limit: &Limit) -> bool {
     numbers::countable(limit).is_ok()
 }
 
-/// What is kept of a state of a meter, read as of `at`, under a text.
+/// The stored value of a meter's state as of `at`, under a text.
 pub fn kept(meter: &Meter, word: u64, at: Nanos, text: &str) -> Vec<u8> {
-    let (first, second) = numbers::written(meter, word, at);
+    let (first, second) = numbers::to_pair(meter, word, at);
     [&numbers::double(first), &numbers::double(second), text.as_bytes()].concat()
 }
 
-/// The state that is kept in a value, if it is one under that text.
+/// The state in a stored value, if its text is that one.
 pub fn state_kept(meter: &Meter, value: &[u8], text: &str) -> Option<u64> {
-    let (pair, _) = state_and_text(value).filter(|(_, written)| *written == text.as_bytes())?;
-    match numbers::read(meter, pair)? {
+    let (pair, _) = state_and_text(value).filter(|(_, stored)| *stored == text.as_bytes())?;
+    match numbers::from_pair(meter, pair)? {
         State::Word(word) => Some(word),
         State::Log(_) => None,
     }
 }
 
-/// The entries of a log as they are kept, after its text.
+/// The stored entries of a log, without its text.
 pub fn kept_log(entries: &[(Nanos, u32)]) -> Vec<Vec<u8>> {
     let sums = entries.iter().scan(0, |sum, (at, tokens)| {
         *sum += u64::from(*tokens);
@@ -44,23 +44,23 @@ pub fn kept_log(entries: &[(Nanos, u32)]) -> Vec<Vec<u8>> {
     sums.collect()
 }
 
-/// The entries of a log from what is kept of it, text first.
+/// The entries of a stored log, whose first element is its text.
 pub fn log_kept(elements: &[Vec<u8>]) -> Option<Vec<(Nanos, u32)>> {
     let (text, entries) = elements.split_first()?;
     log_entries(&[text.as_slice(), b"\n", &entries.concat()].concat()).map(|(_, entries)| entries)
 }
 
-/// A store that only asks: nothing is remembered, nothing leased, and the time is what each call says.
+/// A store that calls the server for everything: no leases, no remembered denials, and the time is that of each call.
 #[derive(Debug)]
-pub struct AskingStore<L> {
+pub struct ServerOnlyStore<L> {
     link: L,
     registry: LimitRegistry,
 }
 
-impl<L: Link> AskingStore<L> {
+impl<L: Link> ServerOnlyStore<L> {
     /// A store whose keys begin with `prefix`.
-    pub fn new(link: L, prefix: &str) -> AskingStore<L> {
-        AskingStore { link, registry: LimitRegistry::new(prefix) }
+    pub fn new(link: L, prefix: &str) -> ServerOnlyStore<L> {
+        ServerOnlyStore { link, registry: LimitRegistry::new(prefix) }
     }
 
     /// The link.
@@ -69,7 +69,7 @@ impl<L: Link> AskingStore<L> {
     }
 }
 
-impl<L: Link> Store for AskingStore<L> {
+impl<L: Link> Store for ServerOnlyStore<L> {
     type Error = StoreError;
 
     fn limits(&self, limits: &[NamedLimit<'_>], now: Nanos) -> Result<Vec<LimitRef>, LimitError> {
@@ -89,9 +89,9 @@ impl<L: Link> Store for AskingStore<L> {
         let charges: Vec<OwnedCharge> = charges.iter().map(OwnedCharge::from).collect();
         NowOrLater::later(async move {
             let charges: Vec<Charge<'_>> = charges.iter().map(OwnedCharge::as_charge).collect();
-            let question =
+            let request =
                 StrictRequest { intent, charges: &charges, wants: &[], charged_at: now, at: Some(now) };
-            Ok(ask(&self.link, &self.registry, question, &|| true).await?.verdict)
+            Ok(execute(&self.link, &self.registry, request, &|| true).await?.verdict)
         })
     }
 

@@ -1,32 +1,26 @@
-//! A deterministic world for Tidegate: nodes, clocks, a network and a server that all fail, from one seed.
+//! A deterministic simulation of Tidegate's shared store: nodes, clocks, a network and a Redis server that all fail,
+//! from one seed.
 //!
-//! The nodes run the real code: [`tidegate_redis::RedisStore`] with its leases, its memory of denials and its
-//! circuit breaker, over a link to a [`Model`] of the server. Oracles watch what they admit.
+//! The nodes run the real code: [`tidegate_redis::RedisStore`] with its leases, remembered denials and circuit
+//! breakers, over a link to a [`Model`] of the server. After a run, [`invariants`] checks what must hold, whatever
+//! failed.
 
-mod clients;
-mod clock;
-mod faults;
-mod judge;
-mod ledger;
+pub mod invariants;
 mod model;
 mod network;
-mod node;
-pub mod oracles;
 pub mod report;
+mod run;
 mod scenario;
-mod stage;
-mod trace;
 mod world;
 
-pub use clock::{ClockDriver, NodeClock};
-pub use faults::{Fault, FaultKind};
-pub use judge::{SeedOutcome, play, run};
-pub use ledger::{BucketAccount, CallOrigin, Ledger};
+pub use invariants::token_record::{BucketRecord, CallOrigin, TokenRecord};
 pub use model::{Model, ModelLink, OutOfMemory};
 pub use network::{Network, NetworkConditions, SimLink};
-pub use node::{NodeAnswer, NodeLimiter, SimNodeStore};
-pub use scenario::{ArrivalShape, ClientLoad, FAILOVERS, LimitSpec, Scenario, ScenarioFallback};
-pub use stage::{RunNotes, ScenarioRun, SimRequest, SoloEvent};
+pub use run::node::{NodeAnswer, NodeLimiter, SimNodeStore};
+pub use run::{RunNotes, ScenarioRun, SeedOutcome, SimRequest, SoloEvent, run_scenario, run_seed};
+pub use scenario::faults::{Fault, FaultKind};
+pub use scenario::{ArrivalShape, ClientLoad, FIRST_FAILOVER_SEED, LimitSpec, Scenario, ScenarioFallback};
 pub use tidegate::testing::Random;
-pub use trace::Trace;
+pub use world::clock::{ClockDriver, NodeClock};
+pub use world::event_log::EventLog;
 pub use world::{START, TaskId, UntilInstant, World};

@@ -1,4 +1,4 @@
-//! `tidegate-sim`: worlds from seeds, and a page of what they show.
+//! `tidegate-sim`: runs simulated scenarios from seeds, and writes a page of measurements.
 
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 use tidegate_sim::{SeedOutcome, report};
 
-/// Plays worlds of nodes, clocks, a network and a Redis that all fail, each from one seed, and judges them.
+/// Simulates nodes, clocks, a network and a Redis server that fail, each run from one seed, and checks invariants.
 #[derive(Debug, Parser)]
 #[command(name = "tidegate-sim", version)]
 struct Cli {
@@ -17,31 +17,31 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Plays seeds; exit 1 if one of them shows what must not be.
+    /// Run seeds, and check the invariants of each; exit 1 if a run violates one.
     Run(RunArgs),
-    /// Writes a page with plots: overshoot and Redis commands, over nodes and lease lives.
+    /// Write an HTML page with charts of overshoot and Redis commands, by number of nodes and lease life.
     Report(ReportArgs),
 }
 
 #[derive(Debug, Args)]
 struct RunArgs {
-    /// How many seeds.
+    /// How many seeds to run.
     #[arg(long, default_value_t = 300, conflicts_with = "seed")]
     seeds: u64,
-    /// The first of them.
+    /// The first seed.
     #[arg(long, default_value_t = 0, conflicts_with = "seed")]
     from: u64,
-    /// This seed only.
+    /// Run only this seed.
     #[arg(long)]
     seed: Option<u64>,
-    /// Print everything that happens, a line each.
-    #[arg(long, requires = "seed")]
-    trace: bool,
+    /// Print the event log of the run: one line for each event.
+    #[arg(long, alias = "trace", requires = "seed")]
+    event_log: bool,
 }
 
 #[derive(Debug, Args)]
 struct ReportArgs {
-    /// Where the page goes.
+    /// The directory to write the page to.
     #[arg(long, default_value = "target/sim-report")]
     out: PathBuf,
 }
@@ -55,9 +55,9 @@ fn main() -> ExitCode {
 
 fn run(args: &RunArgs) -> ExitCode {
     if let Some(seed) = args.seed {
-        let outcome = tidegate_sim::run(seed, args.trace);
-        print!("{}", outcome.trace);
-        tell(&outcome);
+        let outcome = tidegate_sim::run_seed(seed, args.event_log);
+        print!("{}", outcome.event_log);
+        print_violations(&outcome);
         println!("{}", summary(&[&outcome]));
         return exit(&[outcome]);
     }
@@ -67,47 +67,49 @@ fn run(args: &RunArgs) -> ExitCode {
         if progress {
             eprint!("\rseed {} ({done} of {})", args.from + done, args.seeds);
         }
-        let outcome = tidegate_sim::run(args.from + done, false);
+        let outcome = tidegate_sim::run_seed(args.from + done, false);
         if !outcome.violations.is_empty() {
             if progress {
                 eprint!("\r\x1b[K");
             }
-            tell(&outcome);
-            remember(&outcome);
+            print_violations(&outcome);
+            keep_seed(&outcome);
         }
         outcomes.push(outcome);
     }
     if progress {
         eprint!("\r\x1b[K");
-        // It is only for the eye.
+        // The progress line is only a convenience.
         let _ = std::io::stderr().flush();
     }
     println!("{}", summary(&outcomes.iter().collect::<Vec<_>>()));
     exit(&outcomes)
 }
 
-fn tell(outcome: &SeedOutcome) {
+fn print_violations(outcome: &SeedOutcome) {
     if outcome.violations.is_empty() {
         return;
     }
-    println!("seed {} shows what must not be:", outcome.seed);
+    println!("seed {} violates invariants:", outcome.seed);
     for violation in &outcome.violations {
         println!("  {violation}");
     }
-    println!("  replay: cargo run --release -p tidegate-sim -- run --seed {} --trace", outcome.seed);
+    println!("  replay: cargo run --release -p tidegate-sim -- run --seed {} --event-log", outcome.seed);
 }
 
-/// Where seeds are kept that have shown something once, as seen from the root of the project.
-const KEPT: &str = "sim/seeds/failed-once.txt";
+/// The file of seeds that once failed, relative to the root of the project.
+const SEEDS_FILE: &str = "sim/seeds/failed-once.txt";
 
-/// Adds the seed to those that tests play from now on.
-fn remember(outcome: &SeedOutcome) {
+/// Adds the seed to those that the tests run from now on.
+fn keep_seed(outcome: &SeedOutcome) {
     let shown = outcome.violations.first().map(ToString::to_string).unwrap_or_default();
     let line = format!("{:<5} # {}", outcome.seed, shown.lines().next().unwrap_or_default());
-    let file = std::fs::OpenOptions::new().append(true).open(KEPT);
+    let file = std::fs::OpenOptions::new().append(true).open(SEEDS_FILE);
     match file.and_then(|mut file| writeln!(file, "{line}")) {
-        Ok(()) => println!("  added to {KEPT}, which tests play"),
-        Err(error) => println!("  please add {} to {KEPT}, which tests play ({error})", outcome.seed),
+        Ok(()) => println!("  added to {SEEDS_FILE}, whose seeds the tests run"),
+        Err(error) => {
+            println!("  please add {} to {SEEDS_FILE}, whose seeds the tests run ({error})", outcome.seed)
+        }
     }
 }
 
@@ -115,8 +117,8 @@ fn summary(outcomes: &[&SeedOutcome]) -> String {
     let sum = |of: fn(&SeedOutcome) -> u64| outcomes.iter().map(|outcome| of(outcome)).sum::<u64>();
     let failed = outcomes.iter().filter(|outcome| !outcome.violations.is_empty()).count();
     format!(
-        "{} worlds, {failed} with violations: {} requests, {} admitted, {} decided without the store, {} commands, \
-         {} promises kept",
+        "{} runs, {failed} with violations: {} requests, {} admitted, {} decided without the store, {} commands, \
+         {} retry promises tested",
         outcomes.len(),
         sum(|outcome| outcome.requests),
         sum(|outcome| outcome.admitted),

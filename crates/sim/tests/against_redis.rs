@@ -1,4 +1,4 @@
-//! The model and the real server, asked the same: their answers are equal, call by call.
+//! The model against a real server: their answers are equal, call by call.
 
 #[path = "../../redis/tests/support/mod.rs"]
 mod support;
@@ -19,7 +19,7 @@ const CALLS: usize = 6_000;
 struct Bucket {
     key: BucketKey,
     numbers: [(Limit, Arc<str>); 2],
-    /// May its keys be trusted? Then it is kept for longer than until it is full.
+    /// May its keys be trusted? Then its state is kept for longer than until it is full.
     is_trusted: bool,
 }
 
@@ -39,12 +39,12 @@ fn buckets() -> Vec<Bucket> {
         bucket(2, [quota(11, Nanos::DAY, 9), quota(1_000_000_000, Nanos::SECOND, 4_000_000_000)]),
         bucket(3, [10, 25].map(|limit| Limit::sliding_window(windows(limit)))),
         bucket(4, [10, 25].map(|limit| Limit::fixed_window(windows(limit)))),
-        // How a log looks under another text depends on when it was tidied up, so this one keeps its numbers.
+        // The stored log depends on when old entries were removed, so this one keeps its numbers: it is never migrated.
         bucket(5, [10, 10].map(log)),
     ]
 }
 
-/// A call by chance: mostly takes, of one to four of the buckets, which may be the same one twice.
+/// A random call: mostly takes, of one to four buckets, which may repeat.
 fn call(random: &mut Random, buckets: &[Bucket], at: Nanos) -> ScriptCall {
     let verb = match random.between(0, 9) {
         0..=5 => CallVerb::Take,
@@ -54,7 +54,7 @@ fn call(random: &mut Random, buckets: &[Bucket], at: Nanos) -> ScriptCall {
     };
     let mut entries: SmallVec<[BucketEntry; 8]> =
         (0..random.between(1, 4)).map(|_| entry(random, buckets, verb, at)).collect();
-    // What a log that is named twice says to the second is told apart by nobody: once is enough.
+    // The model and the server summarise a log that appears twice differently, and no decision depends on it.
     let is_log = |entry: &BucketEntry| matches!(entry.limit, Limit::Log(_));
     let first = entries.iter().position(is_log);
     let mut index = 0;
@@ -67,7 +67,7 @@ fn call(random: &mut Random, buckets: &[Bucket], at: Nanos) -> ScriptCall {
 
 fn entry(random: &mut Random, buckets: &[Bucket], verb: CallVerb, at: Nanos) -> BucketEntry {
     let bucket = random.pick(buckets);
-    // The numbers change seldom: an edit is brought up once.
+    // The numbers change rarely, so that each edit causes one migration.
     let (limit, text) = &bucket.numbers[usize::from(at.get() / Nanos::MINUTE.get() % 2 == 1)];
     let is_bucket = matches!(limit, Limit::Meter(Meter::TokenBucket(_)));
     let most = u64::from(limit.capacity()) + 1;
@@ -88,12 +88,12 @@ fn entry(random: &mut Random, buckets: &[Bucket], verb: CallVerb, at: Nanos) -> 
         want: if is_bucket && delay == 0 && random.chance(300) { random.between(1, most) as u32 } else { 0 },
         spare: if is_bucket && bucket.is_trusted { Nanos::from_secs(30) } else { Nanos::ZERO },
         charged_at: at.saturating_sub(Nanos::from_millis(ago)),
-        brought: None,
+        migrated: None,
     }
 }
 
-/// Carries what was found under another text over, somehow: the same for both.
-fn bring_up(call: &mut ScriptCall, answer: &CallAnswer, at: Nanos) {
+/// Migrates what was found under another text, in some way that is the same for both.
+fn migrate(call: &mut ScriptCall, answer: &CallAnswer, at: Nanos) {
     for (entry, found) in call.entries.iter_mut().zip(&answer.found) {
         if let FoundState::Other(raw) = found {
             let state = match &entry.limit {
@@ -103,15 +103,15 @@ fn bring_up(call: &mut ScriptCall, answer: &CallAnswer, at: Nanos) {
                 }
                 Limit::Log(_) => State::Log(LogState::default()),
             };
-            entry.brought = Some((raw.clone(), state));
+            entry.migrated = Some((raw.clone(), state));
         }
     }
 }
 
-/// Without what nobody looks at: what is said beside something to be brought up is said again.
+/// Without the parts that no caller reads: states beside one that must be migrated are answered again.
 fn comparable(answer: &CallAnswer) -> CallAnswer {
     let mut answer = answer.clone();
-    if answer.said == CallOutcome::BringUp {
+    if answer.outcome == CallOutcome::Migrate {
         let here = answer.found.iter_mut().filter(|found| matches!(found, FoundState::Here(_)));
         here.for_each(|found| *found = FoundState::Here(State::Word(0)));
     }
@@ -121,32 +121,32 @@ fn comparable(answer: &CallAnswer) -> CallAnswer {
 #[test]
 fn they_answer_alike() {
     let (server, runtime) = (Redis::start(), runtime());
-    let link = runtime.block_on(PlainLink::connect(&server, "model"));
+    let link = runtime.block_on(PlainLink::connect(&server));
     let (mut model, mut random, buckets) = (Model::default(), Random::new(42), buckets());
     let mut at = START;
-    let mut said = SmallVec::<[usize; 3]>::from_elem(0, 3);
+    let mut outcomes = SmallVec::<[usize; 3]>::from_elem(0, 3);
     for number in 0..CALLS {
-        // Half an hour in all, in steps of microseconds, and now and then a step back.
+        // Half an hour in all, in steps of microseconds, and sometimes a step back.
         at = at.saturating_add(Nanos::new(random.wait_about(300_000)));
         let back = if random.chance(20) { Nanos::from_millis(random.between(1, 3_000)) } else { Nanos::ZERO };
         let mut to_model = call(&mut random, &buckets, at.saturating_sub(back));
         let mut to_server = to_model.clone();
         for round in 0.. {
             let real = runtime.block_on(link.call(&to_server)).expect("the server answers");
-            let told = model.call(&to_model, START).expect("the model has memory");
+            let from_model = model.call(&to_model, START).expect("the model has memory");
             assert_eq!(
-                comparable(&told),
+                comparable(&from_model),
                 comparable(&real),
                 "the model, and the server, to call {number}.{round}: {to_server:#?}"
             );
-            said[told.said as usize] += 1;
-            if told.said != CallOutcome::BringUp {
+            outcomes[from_model.outcome as usize] += 1;
+            if from_model.outcome != CallOutcome::Migrate {
                 break;
             }
-            assert!(round < 2, "what was brought up is taken");
-            bring_up(&mut to_model, &told, at);
-            bring_up(&mut to_server, &real, at);
+            assert!(round < 2, "a migrated state is accepted");
+            migrate(&mut to_model, &from_model, at);
+            migrate(&mut to_server, &real, at);
         }
     }
-    assert!(said.iter().all(|&times| times > 100), "done, refused, brought up: {said:?}");
+    assert!(outcomes.iter().all(|&times| times > 100), "done, refused, migrate: {outcomes:?}");
 }

@@ -1,9 +1,9 @@
-//! The suite that every store passes, on the shared store over the model of the server.
+//! The conformance suite of all stores, on the shared store over the model of the server.
 
 use std::future::Future;
 
+use tidegate::ManualClock;
 use tidegate::testing::{Harness, block_on_ready, conformance};
-use tidegate::{ManualClock, Nanos};
 use tidegate_redis::{RedisStore, StoreMode, StoreOptions};
 use tidegate_sim::ModelLink;
 
@@ -32,7 +32,7 @@ fn strict() {
 
 #[test]
 fn hybrid() {
-    let life = Nanos::from_millis(100);
+    let life = StoreOptions::LEASE_LIFE;
     conformance(&OnModel { mode: StoreMode::Hybrid { life }, has_slots: false });
 }
 

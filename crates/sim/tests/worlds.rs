@@ -1,13 +1,13 @@
-//! Worlds from seeds: the same world twice, those that failed once, three hundred more, and a hundred failovers.
+//! Runs of seeds: the same seed twice, the seeds that failed once, three hundred more, and a hundred failovers.
 
 use std::path::Path;
 
-use tidegate_sim::{FAILOVERS, SeedOutcome, run};
+use tidegate_sim::{FIRST_FAILOVER_SEED, SeedOutcome, run_seed};
 
 fn assert_well(outcome: &SeedOutcome) {
     assert!(
         outcome.violations.is_empty(),
-        "seed {}: {:#?}\nreplay: cargo run --release -p tidegate-sim -- run --seed {} --trace",
+        "seed {}: {:#?}\nreplay: cargo run --release -p tidegate-sim -- run --seed {} --event-log",
         outcome.seed,
         outcome.violations,
         outcome.seed
@@ -16,9 +16,9 @@ fn assert_well(outcome: &SeedOutcome) {
 
 #[test]
 fn a_seed_is_a_world_byte_by_byte() {
-    for seed in (0..12).chain(FAILOVERS..FAILOVERS + 4) {
-        let (one, other) = (run(seed, true).trace, run(seed, true).trace);
-        assert!(one.lines().count() > 100, "seed {seed}: a world in which things happen");
+    for seed in (0..12).chain(FIRST_FAILOVER_SEED..FIRST_FAILOVER_SEED + 4) {
+        let (one, other) = (run_seed(seed, true).event_log, run_seed(seed, true).event_log);
+        assert!(one.lines().count() > 100, "seed {seed}: its log is long enough");
         let differs = one.lines().zip(other.lines()).find(|(one, other)| one != other);
         assert_eq!(differs, None, "seed {seed}: the first line that differs");
         assert_eq!(one.len(), other.len(), "seed {seed}");
@@ -41,7 +41,7 @@ fn seeds_that_failed_once_do_not_fail_again() {
             let seed = line.split('#').next().unwrap_or_default().trim();
             if !seed.is_empty() {
                 let seed = seed.parse().unwrap_or_else(|_| panic!("{}: `{line}`", file.display()));
-                assert_well(&run(seed, false));
+                assert_well(&run_seed(seed, false));
             }
         }
     }
@@ -49,20 +49,21 @@ fn seeds_that_failed_once_do_not_fail_again() {
 
 #[test]
 fn three_hundred_worlds_keep_every_promise() {
-    let outcomes: Vec<SeedOutcome> = (0..300).map(|seed| run(seed, false)).collect();
+    let outcomes: Vec<SeedOutcome> = (0..300).map(|seed| run_seed(seed, false)).collect();
     outcomes.iter().for_each(assert_well);
     let sum = |of: fn(&SeedOutcome) -> u64| outcomes.iter().map(of).sum::<u64>();
-    assert!(sum(|outcome| outcome.admitted) > 100_000, "worlds in which something is admitted");
-    assert!(sum(|outcome| outcome.promises) > 1_000, "promises that were taken at their word");
-    assert!(sum(|outcome| outcome.without_store) > 1_000, "stores that failed");
-    assert!(outcomes.iter().any(|outcome| outcome.excess.0 > 0), "leases that were used late");
+    assert!(sum(|outcome| outcome.admitted) > 100_000, "requests are admitted");
+    assert!(sum(|outcome| outcome.promises) > 1_000, "retry promises were tested");
+    assert!(sum(|outcome| outcome.without_store) > 1_000, "the store failed");
+    assert!(outcomes.iter().any(|outcome| outcome.excess.0 > 0), "leases were used late");
 }
 
 #[test]
 fn a_hundred_worlds_of_failovers_keep_every_promise() {
-    let outcomes: Vec<SeedOutcome> = (FAILOVERS..FAILOVERS + 100).map(|seed| run(seed, false)).collect();
+    let outcomes: Vec<SeedOutcome> =
+        (FIRST_FAILOVER_SEED..FIRST_FAILOVER_SEED + 100).map(|seed| run_seed(seed, false)).collect();
     outcomes.iter().for_each(assert_well);
     let refused: u64 = outcomes.iter().map(|outcome| outcome.requests - outcome.admitted).sum();
-    assert!(refused > 10_000, "worlds in which much is refused: {refused}");
-    assert!(outcomes.iter().all(|outcome| outcome.admitted > 0), "and something admitted");
+    assert!(refused > 10_000, "many requests are refused: {refused}");
+    assert!(outcomes.iter().all(|outcome| outcome.admitted > 0), "some requests are admitted");
 }

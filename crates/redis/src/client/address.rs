@@ -1,15 +1,15 @@
-//! Where a server is: addresses, read and told without their passwords.
+//! Parses server addresses, and shows them without passwords.
 
 use std::fmt;
 
-/// The port of a server unless the address says otherwise, and that of a Sentinel.
+/// The default ports of a server and of a Sentinel.
 const PORT: u16 = 6_379;
 const SENTINEL_PORT: u16 = 26_379;
 
-/// How many places an address may name.
-const PLACES_MAX: usize = 64;
+/// The most servers that an address may name.
+const ADDRESSES_MAX: usize = 64;
 
-/// An address, read.
+/// A parsed address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RedisAddress {
     pub(super) topology: Topology,
@@ -18,7 +18,7 @@ pub(super) struct RedisAddress {
     pub(super) tls: bool,
 }
 
-/// How servers stand to each other.
+/// How the server is deployed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Topology {
     Single(HostPort),
@@ -43,7 +43,7 @@ impl fmt::Display for HostPort {
     }
 }
 
-/// Who we are to the server.
+/// The user and password to log in with.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Login {
     pub(super) user: Option<String>,
@@ -56,7 +56,7 @@ impl fmt::Debug for Login {
     }
 }
 
-/// What is wrong with an address, and how to put it right.
+/// What is wrong with an address, and how to correct it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{address}: {problem}; {hint}")]
 pub struct AddressError {
@@ -69,7 +69,7 @@ pub struct AddressError {
 const FORMS: &str = "write redis://host:port, rediss://host:port, redis+sentinel://host:port,host:port/name \
                      or redis+cluster://host:port,host:port, with user:password@ before the host if needed";
 
-/// What is wrong, before it is known where.
+/// A problem and a hint, without the address.
 struct Wrong {
     problem: String,
     hint: &'static str,
@@ -80,12 +80,12 @@ fn wrong<T>(problem: impl Into<String>, hint: &'static str) -> Result<T, Wrong> 
 }
 
 impl RedisAddress {
-    /// Reads an address.
+    /// Parses an address.
     ///
     /// # Errors
-    /// When it is none.
+    /// When it is not a valid address.
     pub(super) fn parse(text: &str) -> Result<RedisAddress, AddressError> {
-        read(text).map_err(|Wrong { problem, hint }| AddressError {
+        parse_url(text).map_err(|Wrong { problem, hint }| AddressError {
             address: without_login(text),
             problem,
             hint,
@@ -93,16 +93,16 @@ impl RedisAddress {
     }
 }
 
-/// An address as it may be shown: no user, no password, no query.
+/// An address without user, password and query, for messages.
 pub(super) fn without_login(text: &str) -> String {
     let (scheme, rest) = text.split_once("://").unwrap_or(("", text));
-    let place = rest.rsplit_once('@').map_or(rest, |(_, place)| place);
-    let place = place.split(['?', '#']).next().unwrap_or_default();
+    let address = rest.rsplit_once('@').map_or(rest, |(_, address)| address);
+    let address = address.split(['?', '#']).next().unwrap_or_default();
     let hidden = if rest.contains('@') { "…@" } else { "" };
-    if scheme.is_empty() { format!("{hidden}{place}") } else { format!("{scheme}://{hidden}{place}") }
+    if scheme.is_empty() { format!("{hidden}{address}") } else { format!("{scheme}://{hidden}{address}") }
 }
 
-fn read(text: &str) -> Result<RedisAddress, Wrong> {
+fn parse_url(text: &str) -> Result<RedisAddress, Wrong> {
     let Some((scheme, rest)) = text.split_once("://") else {
         return wrong("it has no scheme", FORMS);
     };
@@ -113,52 +113,55 @@ fn read(text: &str) -> Result<RedisAddress, Wrong> {
         _ => return wrong(format!("there is no scheme {base:?}"), FORMS),
     };
     let (login, rest) = match rest.rsplit_once('@') {
-        Some((login, rest)) => (Some(read_login(login)?), rest),
+        Some((login, rest)) => (Some(parse_login(login)?), rest),
         None => (None, rest),
     };
     if rest.contains(['?', '#']) {
         return wrong("it has a query", "leave out everything from the question mark on");
     }
-    let (places, path) = rest.split_once('/').unwrap_or((rest, ""));
+    let (addresses, path) = rest.split_once('/').unwrap_or((rest, ""));
     let (topology, db) = match kind {
         "" => {
-            let mut places = read_places(places, PORT)?;
-            let place = places.remove(0);
-            if !places.is_empty() {
+            let mut addresses = parse_addresses(addresses, PORT)?;
+            let address = addresses.remove(0);
+            if !addresses.is_empty() {
                 return wrong(
                     "it names several servers",
-                    "say redis+sentinel:// or redis+cluster://, or name one",
+                    "write redis+sentinel:// or redis+cluster://, or name only one",
                 );
             }
-            (Topology::Single(place), read_db(path)?)
+            (Topology::Single(address), parse_db(path)?)
         }
         "sentinel" => {
             let (master, db) = path.split_once('/').unwrap_or((path, ""));
             if master.is_empty() {
                 return wrong(
                     "it does not name the master",
-                    "put the name that Sentinel knows it by after a slash",
+                    "write the master's name in Sentinel after a slash",
                 );
             }
-            let master = decoded(master)?;
-            (Topology::Sentinel { sentinels: read_places(places, SENTINEL_PORT)?, master }, read_db(db)?)
+            let master = percent_decoded(master)?;
+            (
+                Topology::Sentinel { sentinels: parse_addresses(addresses, SENTINEL_PORT)?, master },
+                parse_db(db)?,
+            )
         }
         "cluster" => {
-            if read_db(path)? != 0 {
+            if parse_db(path)? != 0 {
                 return wrong("a Cluster has only database 0", "leave the database out");
             }
-            (Topology::Cluster { seeds: read_places(places, PORT)? }, 0)
+            (Topology::Cluster { seeds: parse_addresses(addresses, PORT)? }, 0)
         }
         _ => return wrong(format!("there is no scheme {scheme:?}"), FORMS),
     };
     Ok(RedisAddress { topology, login, db, tls })
 }
 
-fn read_login(text: &str) -> Result<Login, Wrong> {
+fn parse_login(text: &str) -> Result<Login, Wrong> {
     match text.split_once(':') {
         Some((user, password)) if !password.is_empty() => {
-            let user = decoded(user)?;
-            Ok(Login { user: (!user.is_empty()).then_some(user), password: decoded(password)? })
+            let user = percent_decoded(user)?;
+            Ok(Login { user: (!user.is_empty()).then_some(user), password: percent_decoded(password)? })
         }
         _ => wrong(
             "it has a user without a password",
@@ -167,18 +170,19 @@ fn read_login(text: &str) -> Result<Login, Wrong> {
     }
 }
 
-fn read_places(text: &str, port: u16) -> Result<Vec<HostPort>, Wrong> {
-    let places = text.split(',').map(|place| read_place(place, port)).collect::<Result<Vec<_>, _>>()?;
-    if places.len() > PLACES_MAX {
+fn parse_addresses(text: &str, port: u16) -> Result<Vec<HostPort>, Wrong> {
+    let addresses =
+        text.split(',').map(|address| parse_address(address, port)).collect::<Result<Vec<_>, _>>()?;
+    if addresses.len() > ADDRESSES_MAX {
         return wrong(
-            format!("it names {} servers", places.len()),
-            "name at most 64: the others are found by them",
+            format!("it names {} servers", addresses.len()),
+            "name at most 64: the others are found through them",
         );
     }
-    Ok(places)
+    Ok(addresses)
 }
 
-fn read_place(text: &str, port: u16) -> Result<HostPort, Wrong> {
+fn parse_address(text: &str, port: u16) -> Result<HostPort, Wrong> {
     let (host, after) = match text.strip_prefix('[') {
         Some(rest) => match rest.split_once(']') {
             Some((host, after)) => (host, after),
@@ -195,27 +199,32 @@ fn read_place(text: &str, port: u16) -> Result<HostPort, Wrong> {
             Ok(port) if port != 0 => port,
             _ => {
                 return wrong(
-                    format!("{digits:?} is no port"),
+                    format!("{digits:?} is not a port"),
                     "write a number from 1 to 65535 after the host",
                 );
             }
         },
-        None => return wrong(format!("{after:?} is no port"), "write a colon and a number after the host"),
+        None => {
+            return wrong(format!("{after:?} is not a port"), "write a colon and a number after the host");
+        }
     };
     Ok(HostPort { host: host.to_owned(), port })
 }
 
-fn read_db(text: &str) -> Result<i64, Wrong> {
+fn parse_db(text: &str) -> Result<i64, Wrong> {
     match text.parse::<u16>() {
         Ok(db) => Ok(db.into()),
         Err(_) if text.is_empty() => Ok(0),
-        Err(_) => wrong(format!("{text:?} is no database"), "write its number after the slash, or nothing"),
+        Err(_) => wrong(
+            format!("{text:?} is not a database number"),
+            "write its number after the slash, or nothing",
+        ),
     }
 }
 
-/// Percent escapes undone.
-fn decoded(text: &str) -> Result<String, Wrong> {
-    const HINT: &str = "write a percent sign as %25, and others with two hexadecimal digits";
+/// Decodes percent escapes.
+fn percent_decoded(text: &str) -> Result<String, Wrong> {
+    const HINT: &str = "write a percent sign as %25";
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((&byte, after)) = rest.split_first() {
@@ -230,17 +239,17 @@ fn decoded(text: &str) -> Result<String, Wrong> {
                 bytes.push(u8::try_from(high * 16 + low).expect("two hexadecimal digits are a byte"));
                 rest = &after[2..];
             }
-            _ => return wrong("it has a percent sign that escapes nothing", HINT),
+            _ => return wrong("a percent sign is not followed by two hexadecimal digits", HINT),
         }
     }
-    String::from_utf8(bytes).or_else(|_| wrong("its escapes are no UTF-8", HINT))
+    String::from_utf8(bytes).or_else(|_| wrong("its percent escapes are not UTF-8", HINT))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn place(host: &str, port: u16) -> HostPort {
+    fn host_port(host: &str, port: u16) -> HostPort {
         HostPort { host: host.into(), port }
     }
 
@@ -257,7 +266,7 @@ mod tests {
             ("rediss://cache:6380", "cache", 6_380, 0, true),
             ("valkeys://[2001:db8::1]:6380/1", "2001:db8::1", 6_380, 1, true),
         ] {
-            let single = Topology::Single(place(host, port));
+            let single = Topology::Single(host_port(host, port));
             assert_eq!(parsed(text), RedisAddress { topology: single, login: None, db, tls }, "{text}");
         }
     }
@@ -268,7 +277,7 @@ mod tests {
         assert_eq!(
             address.topology,
             Topology::Sentinel {
-                sentinels: vec![place("a", 1), place("b", 26_379)],
+                sentinels: vec![host_port("a", 1), host_port("b", 26_379)],
                 master: "my master".into()
             }
         );
@@ -279,7 +288,7 @@ mod tests {
     #[test]
     fn a_cluster_by_some_of_its_nodes() {
         let address = parsed("valkey+cluster://tide:a:b@one:7001,[::1]:7002,three");
-        let seeds = vec![place("one", 7_001), place("::1", 7_002), place("three", 6_379)];
+        let seeds = vec![host_port("one", 7_001), host_port("::1", 7_002), host_port("three", 6_379)];
         assert_eq!(address.topology, Topology::Cluster { seeds });
         assert_eq!(address.login, Some(Login { user: Some("tide".into()), password: "a:b".into() }));
     }
@@ -292,13 +301,13 @@ mod tests {
             ("redis+ring://localhost", "there is no scheme \"redis+ring\""),
             ("redis://", "a host is missing"),
             ("redis://a,b", "it names several servers"),
-            ("redis://a:port", "\"port\" is no port"),
-            ("redis://a:0", "\"0\" is no port"),
+            ("redis://a:port", "\"port\" is not a port"),
+            ("redis://a:0", "\"0\" is not a port"),
             ("redis://[::1", "a bracket is not closed"),
-            ("redis://a/first", "\"first\" is no database"),
+            ("redis://a/first", "\"first\" is not a database number"),
             ("redis://a?db=1", "it has a query"),
             ("redis://user@a", "it has a user without a password"),
-            ("redis://:100%@a", "it has a percent sign that escapes nothing"),
+            ("redis://:100%@a", "a percent sign is not followed by two hexadecimal digits"),
             ("redis+sentinel://a:1", "it does not name the master"),
             ("redis+cluster://a:1/4", "a Cluster has only database 0"),
         ] {

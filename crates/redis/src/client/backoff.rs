@@ -1,4 +1,4 @@
-//! How long to wait before connecting again.
+//! The wait before the next attempt to connect.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -7,7 +7,8 @@ use std::time::Duration;
 const FIRST: Duration = Duration::from_millis(20);
 const LONGEST: Duration = Duration::from_millis(500);
 
-/// Waits that double, each cut by up to a half at random, so that nodes do not come back all at once.
+/// Exponential backoff with jitter: each wait is cut by up to half at random, so that nodes do not reconnect all at
+/// once.
 #[derive(Debug)]
 pub(super) struct Backoff {
     next: Duration,
@@ -20,19 +21,19 @@ impl Backoff {
         Backoff { next: FIRST, random: RandomState::new(), drawn: 0 }
     }
 
-    /// The server was well: begin anew.
+    /// The connection worked: start again with the shortest wait.
     pub(super) fn reset(&mut self) {
         self.next = FIRST;
     }
 
-    /// How long to wait now.
+    /// The next wait.
     pub(super) fn wait(&mut self) -> Duration {
         let whole = self.next;
         self.next = (whole * 2).min(LONGEST);
         self.cut(whole)
     }
 
-    /// Some span, cut by up to a half at random.
+    /// A span, cut by up to half at random.
     pub(super) fn cut(&mut self, whole: Duration) -> Duration {
         self.drawn += 1;
         let part = u32::try_from(self.random.hash_one(self.drawn) % 500).expect("less than 500");

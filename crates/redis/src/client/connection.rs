@@ -1,4 +1,4 @@
-//! A connection that is kept: made, watched, and made again whenever it is lost.
+//! A connection that is kept open: a task opens it, watches it, and reopens it whenever it is lost.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -13,61 +13,61 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::address::HostPort;
 use super::backoff::Backoff;
-use super::connector::{ConnectTarget, Connector, OpenConnection, plain};
-use crate::link::LinkError;
+use super::connector::{ConnectTarget, Connector, OpenConnection, error_message};
+use crate::calls::LinkError;
 
-/// So many calls in a row that nobody answers make a connection suspect.
+/// After this many unanswered calls in a row the connection is checked.
 const UNANSWERED_MAX: u32 = 3;
 
-/// How often an idle connection is asked for a sign of life.
-const QUIET: Duration = Duration::from_millis(500);
+/// How often an idle connection is checked with `PING`.
+const PING_EVERY: Duration = Duration::from_millis(500);
 
-/// How long a sign of life may take.
-const SIGN_OF_LIFE: Duration = Duration::from_millis(250);
+/// How long the answer to that `PING` may take.
+const PING_TIMEOUT: Duration = Duration::from_millis(250);
 
-/// One connection, shared by everybody who asks. It ends when this is dropped.
+/// One connection, shared by all calls. It ends when this is dropped.
 #[derive(Debug)]
 pub(super) struct RedisConnection {
     shared: Arc<Shared>,
-    _keeper: AbortOnDropHandle<()>,
-    /// Where it leads, if that is fixed.
-    place: Option<HostPort>,
+    _task: AbortOnDropHandle<()>,
+    /// The address, if it is fixed.
+    address: Option<HostPort>,
 }
 
 #[derive(Debug)]
 struct Shared {
     state: ArcSwap<State>,
-    /// Told whenever the state changes.
+    /// Notified when the state changes.
     changed: Notify,
     answers: AtomicU64,
     unanswered: AtomicU32,
-    /// Told when calls are not answered.
+    /// Notified when calls are not answered.
     suspect: Notify,
-    /// Told when this is not the master.
+    /// Notified when the server turns out not to be the master.
     demoted: Notify,
 }
 
 #[derive(Debug)]
 enum State {
-    /// Nobody knows yet: the first attempt is under way, or the first at another master.
+    /// The first attempt is under way, or the first attempt at a new master: calls wait for it.
     Connecting,
     Up(MultiplexedConnection),
     Down(String),
 }
 
-/// How a connection came to its end.
+/// Why a connection ended.
 enum End {
-    /// There was none.
-    NoWay(String),
-    HungUp,
-    Silent,
+    /// It could not be opened.
+    ConnectFailed(String),
+    Closed,
+    Unresponsive,
     Demoted,
     Replaced,
 }
 
 impl RedisConnection {
-    /// Begins to connect.
-    pub(super) fn start(runtime: &Handle, door: Connector) -> RedisConnection {
+    /// Starts to connect.
+    pub(super) fn start(runtime: &Handle, connector: Connector) -> RedisConnection {
         let shared = Arc::new(Shared {
             state: ArcSwap::from_pointee(State::Connecting),
             changed: Notify::new(),
@@ -76,34 +76,34 @@ impl RedisConnection {
             suspect: Notify::new(),
             demoted: Notify::new(),
         });
-        let place = match &door.goal {
-            ConnectTarget::Place(place) => Some(place.clone()),
+        let address = match &connector.target {
+            ConnectTarget::Address(address) => Some(address.clone()),
             ConnectTarget::Master(_) => None,
         };
-        let keeper = runtime.spawn(keep(Arc::clone(&shared), door));
-        RedisConnection { shared, _keeper: AbortOnDropHandle::new(keeper), place }
+        let task = runtime.spawn(run(Arc::clone(&shared), connector));
+        RedisConnection { shared, _task: AbortOnDropHandle::new(task), address }
     }
 
-    /// Where it leads, if that is fixed.
-    pub(super) fn place(&self) -> Option<&HostPort> {
-        self.place.as_ref()
+    /// The address, if it is fixed.
+    pub(super) fn address(&self) -> Option<&HostPort> {
+        self.address.as_ref()
     }
 
     /// Resolves once the first attempt has succeeded or failed.
-    pub(super) async fn settled(&self) {
-        // How it came out is for those who ask.
+    pub(super) async fn first_attempt_done(&self) {
+        // The calls that follow report the result.
         let _ = self.connection().await;
     }
 
     /// Sends one command, once. `asking` sends `ASKING` right before it.
     ///
-    /// While a first attempt is under way this waits for it. Who drops it has not been answered.
+    /// Waits while a first attempt is under way. Dropping the future counts as an unanswered call.
     ///
     /// # Errors
-    /// Without a connection, at once; and when the connection is lost.
+    /// At once if there is no connection, and when the connection is lost.
     pub(super) async fn send(&self, command: &Cmd, asking: bool) -> Result<Value, LinkError> {
         let mut connection = self.connection().await?;
-        let waiting = Waiting { shared: &self.shared };
+        let guard = CallGuard { shared: &self.shared };
         let sent = if asking {
             let mut both = redis::pipe();
             both.cmd("ASKING").add_command(command.clone());
@@ -112,15 +112,15 @@ impl RedisConnection {
         } else {
             connection.send_packed_command(command).await
         };
-        waiting.answered();
+        guard.answered();
         sent.map_err(|error| match error.kind() {
-            redis::ErrorKind::Parse => LinkError::Garbled(plain(&error)),
-            _ => LinkError::Lost(plain(&error)),
+            redis::ErrorKind::Parse => LinkError::Garbled(error_message(&error)),
+            _ => LinkError::Lost(error_message(&error)),
         })
     }
 
-    /// Whoever is there is not the master: looks for it again.
-    pub(super) fn look_again(&self) {
+    /// The server is not the master: finds the master again.
+    pub(super) fn find_master_again(&self) {
         self.shared.demoted.notify_one();
     }
 
@@ -131,7 +131,7 @@ impl RedisConnection {
             }
             let changed = self.shared.changed.notified();
             tokio::pin!(changed);
-            // Enlisted before looking again, so that no change is missed.
+            // Registered before checking again, so that no change is missed.
             changed.as_mut().enable();
             if self.shared.known().is_none() {
                 changed.await;
@@ -140,12 +140,12 @@ impl RedisConnection {
     }
 }
 
-/// A call that waits for its answer. If it is dropped while it does, nobody answered.
-struct Waiting<'a> {
+/// A call that waits for its answer. Dropping it counts an unanswered call.
+struct CallGuard<'a> {
     shared: &'a Shared,
 }
 
-impl Waiting<'_> {
+impl CallGuard<'_> {
     fn answered(self) {
         let shared = self.shared;
         std::mem::forget(self);
@@ -156,7 +156,7 @@ impl Waiting<'_> {
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for CallGuard<'_> {
     fn drop(&mut self) {
         let before = self.shared.unanswered.fetch_add(1, Ordering::Relaxed);
         if before.saturating_add(1) >= UNANSWERED_MAX {
@@ -166,7 +166,7 @@ impl Drop for Waiting<'_> {
 }
 
 impl Shared {
-    /// The connection or why there is none, unless nobody knows yet.
+    /// The connection, or why there is none; `None` during a first attempt.
     fn known(&self) -> Option<Result<MultiplexedConnection, LinkError>> {
         match &**self.state.load() {
             State::Connecting => None,
@@ -175,11 +175,11 @@ impl Shared {
         }
     }
 
-    /// What was said of the last connection says nothing of the next.
-    async fn forget(&self) {
+    /// Clears the notices about the last connection: they do not apply to the next.
+    async fn clear_notices(&self) {
         self.unanswered.store(0, Ordering::Relaxed);
-        for told in [&self.suspect, &self.demoted] {
-            let _ = tokio::time::timeout(Duration::ZERO, told.notified()).await;
+        for notice in [&self.suspect, &self.demoted] {
+            let _ = tokio::time::timeout(Duration::ZERO, notice.notified()).await;
         }
     }
 
@@ -189,49 +189,49 @@ impl Shared {
     }
 }
 
-/// Connects, watches, and connects again, for ever.
-async fn keep(shared: Arc<Shared>, door: Connector) {
+/// Connects, watches the connection, and reconnects, for ever.
+async fn run(shared: Arc<Shared>, connector: Connector) {
     let mut backoff = Backoff::new();
     loop {
         let answers = shared.answers.load(Ordering::Relaxed);
-        let end = match door.open().await {
-            Err(why) => End::NoWay(why),
-            Ok(OpenConnection { connection, driver, place }) => {
-                shared.forget().await;
+        let end = match connector.open().await {
+            Err(why) => End::ConnectFailed(why),
+            Ok(OpenConnection { connection, driver, address }) => {
+                shared.clear_notices().await;
                 shared.set(State::Up(connection.clone()));
-                // Whatever it ends by, what is under way on it may have been done, and is not sent anew.
+                // However it ends, the server may have executed the calls under way, so they are not sent again.
                 tokio::select! {
-                    () = driver => End::HungUp,
+                    () = driver => End::Closed,
                     end = watch(&shared, connection) => end,
-                    () = door.goal.elsewhere(&place) => End::Replaced,
+                    () = connector.target.until_moved_from(&address) => End::Replaced,
                 }
             }
         };
-        let was_of_use = shared.answers.load(Ordering::Relaxed) != answers;
-        if matches!(end, End::Replaced) && was_of_use {
+        let was_useful = shared.answers.load(Ordering::Relaxed) != answers;
+        if matches!(end, End::Replaced) && was_useful {
             backoff.reset();
-            // Another is there already: whoever asks waits for it, within its deadline.
+            // The new master is already known: calls wait for its connection, within their deadlines.
             shared.set(State::Connecting);
             continue;
         }
         shared.set(State::Down(match &end {
-            End::NoWay(why) => why.clone(),
-            End::HungUp => "the server hung up".into(),
-            End::Silent => "the server gives no sign of life".into(),
-            End::Demoted => "the server is not the master; looking for it".into(),
+            End::ConnectFailed(why) => why.clone(),
+            End::Closed => "the server closed the connection".into(),
+            End::Unresponsive => "the server does not answer".into(),
+            End::Demoted => "the server is not the master; looking for the master".into(),
             End::Replaced => "Sentinels name another master; connecting to it".into(),
         }));
-        // One that lets us in and hangs up, or is well but not the master, may be all there is: it is not to be
-        // bothered without end.
-        if matches!(end, End::HungUp | End::Silent) && was_of_use {
+        // A server that accepts and closes at once, or that answers but is not the master, may be all there is: back
+        // off, so that it is not flooded with connections.
+        if matches!(end, End::Closed | End::Unresponsive) && was_useful {
             backoff.reset();
         }
         tokio::time::sleep(backoff.wait()).await;
     }
 }
 
-/// Looks after a connection until it is of no more use. A peer that is gone without a word is known only by not
-/// answering: so whoever is quiet, or has left calls unanswered, is asked for a sign of life.
+/// Watches a connection until it is useless. A peer that vanished without closing shows only by not answering: so a
+/// connection that is idle, or has unanswered calls, is checked with `PING`.
 async fn watch(shared: &Shared, mut connection: MultiplexedConnection) -> End {
     let ping = redis::cmd("PING");
     let mut seen = shared.answers.load(Ordering::Relaxed);
@@ -239,13 +239,13 @@ async fn watch(shared: &Shared, mut connection: MultiplexedConnection) -> End {
         tokio::select! {
             () = shared.demoted.notified() => return End::Demoted,
             () = shared.suspect.notified() => {}
-            () = tokio::time::sleep(QUIET) => {}
+            () = tokio::time::sleep(PING_EVERY) => {}
         }
         let answers = shared.answers.load(Ordering::Relaxed);
         if answers == seen {
-            let sign = tokio::time::timeout(SIGN_OF_LIFE, connection.send_packed_command(&ping)).await;
+            let sign = tokio::time::timeout(PING_TIMEOUT, connection.send_packed_command(&ping)).await;
             if sign.is_err() && shared.answers.load(Ordering::Relaxed) == seen {
-                return End::Silent;
+                return End::Unresponsive;
             }
         }
         seen = answers;

@@ -1,4 +1,5 @@
-//! How a connection is made: found, opened, made secret, introduced, and known to be answered.
+//! Opens a connection: finds the address, connects, does the TLS handshake, logs in, and checks that the server
+//! answers.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -11,189 +12,192 @@ use tokio::net::TcpStream;
 use tokio::sync::Notify;
 
 use super::address::{HostPort, Login};
-use super::reply::words;
+use super::reply::error_text;
 use super::sentinels::Sentinels;
 use super::tls::TrustedRoots;
 
-/// How many calls wait for the connection's task; those beyond wait for room, within their deadlines.
+/// The most calls that are queued for the connection's task; further calls wait, within their deadlines.
 const CALLS_WAITING_MAX: usize = 4_096;
 
-/// What every connection has in common.
+/// The options that all connections of a client share.
 #[derive(Clone, Debug)]
 pub(super) struct ConnectOptions {
     pub(super) login: Option<Login>,
     pub(super) db: i64,
     pub(super) trust: Option<TrustedRoots>,
-    /// How long making a connection may take.
-    pub(super) within: Duration,
+    /// The longest that opening a connection may take.
+    pub(super) connect_timeout: Duration,
 }
 
-/// How to introduce oneself.
+/// Which handshake to do after connecting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Handshake {
-    /// Not at all.
+    /// None.
     None,
-    /// By name and password. A Sentinel has no databases to choose from.
+    /// Log in. A Sentinel has no databases to select.
     Login,
-    /// The same, and with the database that is meant.
+    /// Log in and select the database.
     LoginAndDb,
 }
 
 /// Where to connect to.
 #[derive(Debug)]
 pub(super) enum ConnectTarget {
-    /// There.
-    Place(HostPort),
-    /// Where Sentinels say that the master is.
+    /// A fixed address.
+    Address(HostPort),
+    /// The master that Sentinels name.
     Master(Arc<Sentinels>),
 }
 
 impl ConnectTarget {
-    /// Resolves when it is not there any more.
-    pub(super) async fn elsewhere(&self, than: &HostPort) {
+    /// Resolves when the target is no longer at `than`.
+    pub(super) async fn until_moved_from(&self, than: &HostPort) {
         match self {
-            ConnectTarget::Place(_) => std::future::pending().await,
-            ConnectTarget::Master(sentinels) => sentinels.elsewhere(than).await,
+            ConnectTarget::Address(_) => std::future::pending().await,
+            ConnectTarget::Master(sentinels) => sentinels.until_moved_from(than).await,
         }
     }
 }
 
-/// Makes connections to one goal.
+/// Opens connections to one target.
 #[derive(Debug)]
 pub(super) struct Connector {
-    pub(super) manners: Arc<ConnectOptions>,
-    pub(super) goal: ConnectTarget,
+    pub(super) connect_options: Arc<ConnectOptions>,
+    pub(super) target: ConnectTarget,
 }
 
-/// A connection, and where it leads.
+/// An open connection, and its address.
 pub(super) struct OpenConnection {
     pub(super) connection: MultiplexedConnection,
     pub(super) driver: ConnectionTask,
-    pub(super) place: HostPort,
+    pub(super) address: HostPort,
 }
 
-/// What drives a connection: whoever runs it keeps the connection alive, and it ends with it.
+/// The future that does the IO of a connection. It must be polled for the connection to work, and ends with it.
 pub(super) type ConnectionTask = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl Connector {
-    /// Makes a connection, to a server that answers.
+    /// Opens a connection to a server that answers.
     ///
     /// # Errors
-    /// When there is none, in words.
+    /// Why there is none.
     pub(super) async fn open(&self) -> Result<OpenConnection, String> {
-        let place = match &self.goal {
-            ConnectTarget::Place(place) => place.clone(),
+        let address = match &self.target {
+            ConnectTarget::Address(address) => address.clone(),
             ConnectTarget::Master(sentinels) => sentinels.find().await?,
         };
-        let (connection, driver) = self.manners.open(&place, Handshake::LoginAndDb, None).await?;
-        let mut opened = OpenConnection { connection, driver, place };
-        if let ConnectTarget::Master(sentinels) = &self.goal {
-            let checked = is_master(&mut opened, self.manners.within).await;
-            checked.map_err(|why| format!("{}: {why}", opened.place))?;
-            sentinels.connected(&opened.place);
+        let (connection, driver) = self.connect_options.open(&address, Handshake::LoginAndDb, None).await?;
+        let mut opened = OpenConnection { connection, driver, address };
+        if let ConnectTarget::Master(sentinels) = &self.target {
+            let checked = is_master(&mut opened, self.connect_options.connect_timeout).await;
+            checked.map_err(|why| format!("{}: {why}", opened.address))?;
+            sentinels.connected(&opened.address);
         }
         Ok(opened)
     }
 }
 
-/// Whoever Sentinels name must say itself that it is the master: one that was named a moment too early, or too late,
-/// is not to be used.
-async fn is_master(opened: &mut OpenConnection, within: Duration) -> Result<(), String> {
-    let role = redis::cmd("ROLE");
-    let asked = async {
+/// Checks by `ROLE` that the server that Sentinels name is a master: Sentinels may name a server shortly before it
+/// becomes the master, or after it ceased to be.
+async fn is_master(opened: &mut OpenConnection, connect_timeout: Duration) -> Result<(), String> {
+    let command = redis::cmd("ROLE");
+    let role = async {
         tokio::select! {
-            answer = opened.connection.send_packed_command(&role) => answer.map_err(|error| plain(&error)),
-            () = &mut opened.driver => Err("it hung up".to_owned()),
+            answer = opened.connection.send_packed_command(&command) => answer.map_err(|error| error_message(&error)),
+            () = &mut opened.driver => Err("it closed the connection".to_owned()),
         }
     };
-    let answer = tokio::time::timeout(within, asked).await.map_err(|_| no_answer(within))??;
+    let answer =
+        tokio::time::timeout(connect_timeout, role).await.map_err(|_| no_answer(connect_timeout))??;
     let Value::Array(parts) = answer else {
-        // Where ROLE is not permitted, or not known, writing will tell.
+        // `ROLE` is not permitted or not known here; a write to a replica fails by itself.
         return Ok(());
     };
     match parts.first() {
         Some(Value::BulkString(word)) if word != b"master" => {
-            Err("Sentinel names it as the master, and it is a replica".into())
+            Err("Sentinel names it as the master, but it is a replica".into())
         }
         _ => Ok(()),
     }
 }
 
 impl ConnectOptions {
-    /// Makes a connection to one place, within the time there is for it. Where there is somebody to be told of `news`,
-    /// it is one that can be subscribed on.
+    /// Opens a connection to an address, within the timeout. With `pushes` it uses RESP3, so that it can subscribe;
+    /// `pushes` is notified of every push message.
     pub(super) async fn open(
         &self,
-        place: &HostPort,
-        introduce: Handshake,
-        news: Option<&Arc<Notify>>,
+        address: &HostPort,
+        handshake: Handshake,
+        pushes: Option<&Arc<Notify>>,
     ) -> Result<(MultiplexedConnection, ConnectionTask), String> {
         let opening = async {
-            let stream = TcpStream::connect((place.host.as_str(), place.port))
+            let stream = TcpStream::connect((address.host.as_str(), address.port))
                 .await
-                .map_err(|error| format!("{place}: {error}"))?;
-            stream.set_nodelay(true).map_err(|error| format!("{place}: {error}"))?;
+                .map_err(|error| format!("{address}: {error}"))?;
+            stream.set_nodelay(true).map_err(|error| format!("{address}: {error}"))?;
             match &self.trust {
-                None => self.greet(stream, introduce, news).await,
-                Some(trust) => self.greet(trust.secure(&place.host, stream).await?, introduce, news).await,
+                None => self.handshake_on(stream, handshake, pushes).await,
+                Some(trust) => {
+                    self.handshake_on(trust.handshake(&address.host, stream).await?, handshake, pushes).await
+                }
             }
         };
-        tokio::time::timeout(self.within, opening)
+        tokio::time::timeout(self.connect_timeout, opening)
             .await
-            .map_err(|_| format!("{place}: {}", no_answer(self.within)))?
+            .map_err(|_| format!("{address}: {}", no_answer(self.connect_timeout)))?
     }
 
-    async fn greet<S>(
+    async fn handshake_on<S>(
         &self,
         stream: S,
-        introduce: Handshake,
-        news: Option<&Arc<Notify>>,
+        handshake: Handshake,
+        pushes: Option<&Arc<Notify>>,
     ) -> Result<(MultiplexedConnection, ConnectionTask), String>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let mut info = RedisConnectionInfo::default().set_skip_set_lib_name();
-        if introduce == Handshake::LoginAndDb {
+        if handshake == Handshake::LoginAndDb {
             info = info.set_db(self.db);
         }
-        if let Some(Login { user, password }) = self.login.as_ref().filter(|_| introduce != Handshake::None) {
+        if let Some(Login { user, password }) = self.login.as_ref().filter(|_| handshake != Handshake::None) {
             info = info.set_password(password);
             info = user.iter().fold(info, |info, user| info.set_username(user));
         }
         let mut config = AsyncConnectionConfig::new()
-            // Deadlines are for who asks to keep.
+            // Callers keep their own deadlines.
             .set_response_timeout(None)
             .set_pipeline_buffer_size(CALLS_WAITING_MAX);
-        if let Some(news) = news.cloned() {
+        if let Some(pushes) = pushes.cloned() {
             info = info.set_protocol(ProtocolVersion::RESP3);
             config = config.set_push_sender(move |_| {
-                news.notify_one();
+                pushes.notify_one();
                 Ok::<(), Infallible>(())
             });
         }
         let (connection, driver) = MultiplexedConnection::new_with_config(&info, stream, config)
             .await
-            .map_err(|error| plain(&error))?;
+            .map_err(|error| error_message(&error))?;
         let mut driver: ConnectionTask = Box::pin(driver);
-        let mut asked = connection.clone();
+        let mut pinged = connection.clone();
         let ping = redis::cmd("PING");
         let answer = tokio::select! {
-            answer = asked.send_packed_command(&ping) => answer.map_err(|error| plain(&error))?,
-            () = &mut driver => return Err("it hung up".into()),
+            answer = pinged.send_packed_command(&ping) => answer.map_err(|error| error_message(&error))?,
+            () = &mut driver => return Err("it closed the connection".into()),
         };
         match answer {
-            // It will hang up: nobody is let in without a password, from elsewhere, or for want of room.
+            // It will close the connection: no password, protected mode, or too many clients.
             Value::ServerError(error) if matches!(error.code(), "NOAUTH" | "DENIED" | "ERR") => {
-                Err(words(&error))
+                Err(error_text(&error))
             }
-            // Whatever else it says, it answers: that it is loading, or that we may not ask.
+            // Any other reply shows that it answers, even if it is loading or forbids `PING`.
             _ => Ok((connection, driver)),
         }
     }
 }
 
-/// An error of the client library, in words.
-pub(super) fn plain(error: &RedisError) -> String {
+/// The message of an error of the client library.
+pub(super) fn error_message(error: &RedisError) -> String {
     match error.kind() {
         ErrorKind::AuthenticationFailed => {
             "WRONGPASS: it does not accept the user and password of the address".into()
@@ -202,6 +206,6 @@ pub(super) fn plain(error: &RedisError) -> String {
     }
 }
 
-pub(super) fn no_answer(within: Duration) -> String {
-    format!("no answer within {} ms", within.as_millis())
+pub(super) fn no_answer(connect_timeout: Duration) -> String {
+    format!("no answer within {} ms", connect_timeout.as_millis())
 }

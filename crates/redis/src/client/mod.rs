@@ -1,17 +1,15 @@
-//! A real server: Redis or Valkey, single, under Sentinel, or a Cluster.
+//! The connections to a real server: one Redis or Valkey, a master under Sentinel, or a Cluster.
 //!
-//! There is one connection to each server, and all calls share it: they are sent as they come and answered in
-//! their order, so that many cost few reads and writes. Each has a deadline, and none is sent twice.
+//! All calls to a server share one connection: they are pipelined, so that many calls need few reads and writes. Each
+//! has a deadline, and none is sent twice.
 
 mod address;
 mod backoff;
 mod cluster;
 mod connection;
 mod connector;
-mod master_choice;
 mod reply;
 mod sentinels;
-mod slots;
 mod tls;
 
 use std::fmt;
@@ -20,12 +18,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redis::{Cmd, Value};
-use tidegate_core::Nanos;
 use tokio::runtime::Handle;
 
-use crate::BucketKey;
-use crate::link::{CallAnswer, Link, LinkError, ScriptCall};
-use crate::wire::{self, EncodedCall};
+use crate::calls::wire::{self, EncodedCall};
+use crate::calls::{CallAnswer, Heartbeat, Link, LinkError, ScriptCall};
+use crate::registry::BucketKey;
 use address::{RedisAddress, Topology};
 use cluster::Cluster;
 use connection::RedisConnection;
@@ -37,51 +34,48 @@ use tls::TrustedRoots;
 pub use address::AddressError;
 pub use sentinels::MasterWatch;
 
-/// How long connecting may take: ten deadlines, but at least and at most so long.
-const CONNECT_AT_LEAST: Duration = Duration::from_millis(500);
-/// Longer, and a server that is back would not be known to be within two seconds.
-const CONNECT_AT_MOST: Duration = Duration::from_secs(1);
+/// Connecting may take ten deadlines, but at least this long…
+const CONNECT_TIMEOUT_MIN: Duration = Duration::from_millis(500);
+/// …and at most this long, so that a server that is back is found within two seconds.
+const CONNECT_TIMEOUT_MAX: Duration = Duration::from_secs(1);
 
-/// How long a beat waits for the first attempt to connect.
+/// How long a heartbeat waits for the first attempt to connect.
 const FIRST_ATTEMPT: Duration = Duration::from_secs(1);
 
-/// Where the server is and how to talk to it.
+/// The address of a server, and how to connect to it. [`RedisClientOptions::new`] has the defaults.
 #[derive(Clone)]
 pub struct RedisClientOptions {
-    /// Its address: `redis://[user:password@]host:port[/db]`, `redis+sentinel://host:port,host:port/name[/db]` or
-    /// `redis+cluster://host:port,host:port`; `rediss` instead of `redis` speaks TLS, and `valkey` and `valkeys`
-    /// are other words for the two.
+    /// The address: `redis://[user:password@]host:port[/db]`, `redis+sentinel://host:port,host:port/name[/db]` or
+    /// `redis+cluster://host:port,host:port`; `rediss` instead of `redis` uses TLS, and `valkey` and
+    /// `valkeys` mean the same as the two.
     pub url: String,
-    /// How long an answer may take.
-    pub deadline: Nanos,
-    /// How keys begin.
-    pub prefix: String,
-    /// A file with the certificates (PEM) of those who sign the server's, beside the roots of the system.
+    /// The longest that a call may take.
+    pub deadline: Duration,
+    /// A file with certificates (PEM) of authorities to trust, in addition to the roots of the system.
     pub ca: Option<PathBuf>,
 }
 
 impl RedisClientOptions {
-    /// How long an answer may take unless somebody says otherwise.
-    pub const DEADLINE: Nanos = Nanos::from_millis(20);
+    /// The default deadline.
+    pub const DEADLINE: Duration = Duration::from_millis(20);
 
-    /// The usual ones.
+    /// The default options for an address.
     pub fn new(url: impl Into<String>) -> RedisClientOptions {
-        RedisClientOptions { url: url.into(), deadline: Self::DEADLINE, prefix: "tidegate".into(), ca: None }
+        RedisClientOptions { url: url.into(), deadline: Self::DEADLINE, ca: None }
     }
 }
 
 impl fmt::Debug for RedisClientOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ServerOptions")
+        f.debug_struct("RedisClientOptions")
             .field("url", &address::without_login(&self.url))
             .field("deadline", &self.deadline)
-            .field("prefix", &self.prefix)
             .field("ca", &self.ca)
             .finish()
     }
 }
 
-/// Why there is no such server.
+/// Why a client cannot be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RedisClientError {
@@ -96,116 +90,121 @@ pub enum RedisClientError {
         /// What is wrong with it.
         why: String,
     },
-    /// There are no certificates to trust.
-    #[error("the system has no root certificates; install them, or name a file with those to trust")]
+    /// TLS is requested, and there are no root certificates to trust.
+    #[error("the system has no root certificates; install them, or name a file of certificates to trust")]
     NoRoots,
-    /// There is nothing to run the connection on.
+    /// There is no tokio runtime to run the connection on.
     #[error(
-        "connect within a tokio runtime that has its timers and sockets enabled: the connection lives there"
+        "there is no tokio runtime; connect within one that has timers and IO enabled, which runs the connection"
     )]
     NoRuntime,
 }
 
-/// A link to a real server. It connects by itself, and again whenever the connection is lost; meanwhile calls fail
-/// at once. Only while the very first attempt is under way, or the first at another master, they wait for it.
+/// A client of a real server. It connects by itself, and reconnects whenever the connection is lost; until then calls
+/// fail at once. Only during the very first attempt, or the first attempt at a new master, do calls wait for the
+/// connection.
 ///
-/// It may be used from any thread and any runtime. The connection itself lives on the runtime that
-/// [`RedisClient::connect`] was called on, and ends when this is dropped.
+/// It may be used from any thread and any runtime. The connection is a task of the runtime on which
+/// [`RedisClient::connect`] was called, and ends when the client is dropped.
 #[derive(Debug)]
 pub struct RedisClient {
-    wires: Wires,
+    connections: Connections,
     sentinels: Option<Arc<Sentinels>>,
-    deadline: Nanos,
-    prefix: String,
+    deadline: Duration,
 }
 
 #[derive(Debug)]
-enum Wires {
+enum Connections {
     One(RedisConnection),
     Many(Cluster),
 }
 
 impl RedisClient {
-    /// A link that begins to connect at once, on the runtime it is made on.
+    /// Starts to connect, on the current tokio runtime.
     ///
     /// # Errors
-    /// When the address or the file of certificates cannot be read, or there is no runtime. That the server cannot
-    /// be reached is no error: it may come.
+    /// When the address or the file of certificates cannot be read, or there is no runtime. A server that cannot be
+    /// reached is no error: it may come up later.
     pub fn connect(options: RedisClientOptions) -> Result<RedisClient, RedisClientError> {
         let address = RedisAddress::parse(&options.url)?;
         let trust = if address.tls { Some(TrustedRoots::load(options.ca.as_deref())?) } else { None };
         let runtime = Handle::try_current().map_err(|_| RedisClientError::NoRuntime)?;
-        let manners = Arc::new(ConnectOptions {
+        let connect_options = Arc::new(ConnectOptions {
             login: address.login,
             db: address.db,
             trust,
-            within: (Duration::from(options.deadline) * 10).clamp(CONNECT_AT_LEAST, CONNECT_AT_MOST),
+            connect_timeout: (options.deadline * 10).clamp(CONNECT_TIMEOUT_MIN, CONNECT_TIMEOUT_MAX),
         });
-        let line = |goal| {
-            Wires::One(RedisConnection::start(&runtime, Connector { manners: Arc::clone(&manners), goal }))
+        let connection = |target| {
+            Connections::One(RedisConnection::start(
+                &runtime,
+                Connector { connect_options: Arc::clone(&connect_options), target },
+            ))
         };
         let mut watched = None;
-        let wires = match address.topology {
-            Topology::Single(place) => line(ConnectTarget::Place(place)),
+        let connections = match address.topology {
+            Topology::Single(address) => connection(ConnectTarget::Address(address)),
             Topology::Sentinel { sentinels, master } => {
-                let sentinels = Sentinels::start(&runtime, Arc::clone(&manners), sentinels, master);
-                line(ConnectTarget::Master(Arc::clone(watched.insert(Arc::new(sentinels)))))
+                let sentinels = Sentinels::start(&runtime, Arc::clone(&connect_options), sentinels, master);
+                connection(ConnectTarget::Master(Arc::clone(watched.insert(Arc::new(sentinels)))))
             }
-            Topology::Cluster { seeds } => Wires::Many(Cluster::start(&runtime, manners, seeds)),
+            Topology::Cluster { seeds } => {
+                Connections::Many(Cluster::start(&runtime, connect_options, seeds))
+            }
         };
-        Ok(RedisClient { wires, sentinels: watched, deadline: options.deadline, prefix: options.prefix })
+        Ok(RedisClient { connections, sentinels: watched, deadline: options.deadline })
     }
 
-    /// What is known of the master, where Sentinels watch over it.
+    /// The master and its Sentinels, if the address names Sentinels.
     pub fn master_watch(&self) -> Option<MasterWatch> {
         self.sentinels.as_ref().map(|sentinels| sentinels.known())
     }
 
-    /// Runs a script by its name, and with its text where the server does not know it: then it was not run.
+    /// Runs a script by its SHA-1. A server that does not know it has not run it; then sends the text.
     async fn run(&self, encoded: &EncodedCall) -> Result<Value, LinkError> {
         let running = async {
-            match self.wires.send(encoded, &by_name(encoded)).await? {
-                ReplyAction::NoScript => self.wires.send(encoded, &by_text(encoded)).await?.into_answer(),
+            match self.connections.send(encoded, &eval_sha(encoded)).await? {
+                ReplyAction::NoScript => self.connections.send(encoded, &eval(encoded)).await?.into_answer(),
                 other => other.into_answer(),
             }
         };
-        match tokio::time::timeout(self.deadline.into(), running).await {
+        match tokio::time::timeout(self.deadline, running).await {
             Ok(result) => result,
-            Err(_) => Err(LinkError::Timeout(self.deadline)),
+            Err(_) => Err(LinkError::Timeout(self.deadline.into())),
         }
     }
 }
 
-impl Wires {
+impl Connections {
     async fn send(&self, encoded: &EncodedCall, command: &Cmd) -> Result<ReplyAction, LinkError> {
         match self {
-            Wires::One(line) => {
-                let reply = ReplyAction::read(line.send(command, false).await?, line.place());
+            Connections::One(connection) => {
+                let reply = ReplyAction::read(connection.send(command, false).await?, connection.address());
                 if matches!(reply, ReplyAction::NotMaster(_)) {
-                    line.look_again();
+                    connection.find_master_again();
                 }
                 Ok(reply)
             }
-            Wires::Many(cluster) => {
+            Connections::Many(cluster) => {
                 let key = encoded.keys.first().map_or("", |key| &key.0);
                 cluster.send(key.as_bytes(), command).await
             }
         }
     }
 
-    async fn settled(&self) {
+    async fn first_attempt_done(&self) {
         match self {
-            Wires::One(line) => line.settled().await,
-            Wires::Many(cluster) => cluster.settled().await,
+            Connections::One(connection) => connection.first_attempt_done().await,
+            Connections::Many(cluster) => cluster.first_attempt_done().await,
         }
     }
 }
 
-fn by_name(encoded: &EncodedCall) -> Cmd {
+fn eval_sha(encoded: &EncodedCall) -> Cmd {
     with_arguments(redis::cmd("EVALSHA"), &encoded.script.sha, encoded)
 }
 
-fn by_text(encoded: &EncodedCall) -> Cmd {
+fn eval(encoded: &EncodedCall) -> Cmd {
     with_arguments(redis::cmd("EVAL"), &encoded.script.text, encoded)
 }
 
@@ -226,21 +225,21 @@ impl Link for RedisClient {
         wire::decode(call, reply)
     }
 
-    async fn beat(&self, node: u128, alive: bool, within: Nanos) -> Result<u32, LinkError> {
-        // Who starts wants to know how the first attempt comes out, not that it is still under way.
-        let _ = tokio::time::timeout(FIRST_ATTEMPT, self.wires.settled()).await;
-        let reply = self.run(&wire::encode_beat(&self.prefix, node, alive, within)).await?;
-        wire::decode_beat(reply)
+    async fn heartbeat(&self, heartbeat: &Heartbeat) -> Result<u32, LinkError> {
+        // The first heartbeat reports how the first attempt to connect ended, rather than that it is still running.
+        let _ = tokio::time::timeout(FIRST_ATTEMPT, self.connections.first_attempt_done()).await;
+        let reply = self.run(&wire::encode_heartbeat(heartbeat)).await?;
+        wire::decode_heartbeat(reply)
     }
 
     fn has_slots(&self) -> bool {
-        matches!(self.wires, Wires::Many(_))
+        matches!(self.connections, Connections::Many(_))
     }
 
-    fn part(&self, key: &BucketKey) -> usize {
-        match &self.wires {
-            Wires::One(_) => 0,
-            Wires::Many(cluster) => cluster.part(key.0.as_bytes()),
+    fn shard(&self, key: &BucketKey) -> usize {
+        match &self.connections {
+            Connections::One(_) => 0,
+            Connections::Many(cluster) => cluster.shard(key.0.as_bytes()),
         }
     }
 }

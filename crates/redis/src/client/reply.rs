@@ -1,44 +1,46 @@
-//! What a server says instead of an answer.
+//! Classifies replies: answers, redirects and errors.
 
 use redis::{ServerError, Value};
 
 use super::address::HostPort;
-use crate::link::LinkError;
+use crate::calls::LinkError;
 
 /// What to do about a reply.
 #[derive(Debug, PartialEq)]
 pub(super) enum ReplyAction {
-    /// It is the answer.
+    /// Return it: it is the answer.
     Answer(Value),
-    /// The script has to be sent along.
+    /// Send the call again with the text of the script.
     NoScript,
-    /// Another node of the Cluster has the slot, from now on.
+    /// Another node of the Cluster owns the slot from now on.
     Moved(HostPort),
-    /// Another node of the Cluster has the key already, while the slot is on its way.
+    /// The slot is being moved, and the other node already has the key.
     Ask(HostPort),
-    /// This is not the master, or not any more.
+    /// The server is not, or no longer, the master.
     NotMaster(String),
-    /// No, for some other reason.
+    /// The server refuses for another reason.
     Refused(String),
 }
 
 impl ReplyAction {
-    /// Reads a reply that came from `from`.
+    /// Classifies a reply from the server at `from`.
     pub(super) fn read(value: Value, from: Option<&HostPort>) -> ReplyAction {
         let Value::ServerError(error) = value else {
             return ReplyAction::Answer(value);
         };
-        let redirect = || error.details().and_then(|details| place_of(details, from));
+        let redirect = || error.details().and_then(|details| redirect_address(details, from));
         match error.code() {
             "NOSCRIPT" => ReplyAction::NoScript,
-            "READONLY" => ReplyAction::NotMaster(words(&error)),
-            "MOVED" => redirect().map_or_else(|| ReplyAction::Refused(words(&error)), ReplyAction::Moved),
-            "ASK" => redirect().map_or_else(|| ReplyAction::Refused(words(&error)), ReplyAction::Ask),
-            // Redis before 7 wraps what a command in a script says into an error of its own.
-            _ if error.details().is_some_and(|details| details.contains("-READONLY")) => {
-                ReplyAction::NotMaster(words(&error))
+            "READONLY" => ReplyAction::NotMaster(error_text(&error)),
+            "MOVED" => {
+                redirect().map_or_else(|| ReplyAction::Refused(error_text(&error)), ReplyAction::Moved)
             }
-            _ => ReplyAction::Refused(words(&error)),
+            "ASK" => redirect().map_or_else(|| ReplyAction::Refused(error_text(&error)), ReplyAction::Ask),
+            // Redis before 7 wraps an error of a command in a script in another error.
+            _ if error.details().is_some_and(|details| details.contains("-READONLY")) => {
+                ReplyAction::NotMaster(error_text(&error))
+            }
+            _ => ReplyAction::Refused(error_text(&error)),
         }
     }
 
@@ -48,25 +50,25 @@ impl ReplyAction {
             ReplyAction::Answer(value) => Ok(value),
             ReplyAction::NotMaster(why) | ReplyAction::Refused(why) => Err(LinkError::Refused(why)),
             ReplyAction::NoScript => {
-                Err(LinkError::Refused("the server forgets scripts as they are sent".into()))
+                Err(LinkError::Refused("the server does not know the script that was just sent".into()))
             }
-            ReplyAction::Moved(place) | ReplyAction::Ask(place) => {
-                Err(LinkError::Refused(format!("sent on to {place} once too often")))
+            ReplyAction::Moved(address) | ReplyAction::Ask(address) => {
+                Err(LinkError::Refused(format!("redirected too often, last to {address}")))
             }
         }
     }
 }
 
-/// An error of the server, as it said it.
-pub(super) fn words(error: &ServerError) -> String {
+/// The text of a server's error.
+pub(super) fn error_text(error: &ServerError) -> String {
     match error.details() {
         Some(details) => format!("{} {details}", error.code()),
         None => error.code().to_owned(),
     }
 }
 
-/// The place in `<slot> <host>:<port>`. Without a host it is that of whoever says so.
-fn place_of(details: &str, from: Option<&HostPort>) -> Option<HostPort> {
+/// The address in `<slot> <host>:<port>`. An empty host means the server that sent the reply.
+fn redirect_address(details: &str, from: Option<&HostPort>) -> Option<HostPort> {
     let (host, port) = details.split_ascii_whitespace().nth(1)?.rsplit_once(':')?;
     let host = match host {
         "" => from?.host.clone(),
@@ -84,15 +86,15 @@ mod tests {
         ReplyAction::read(value, Some(&HostPort { host: "here".into(), port: 1 }))
     }
 
-    fn place(host: &str, port: u16) -> HostPort {
+    fn address(host: &str, port: u16) -> HostPort {
         HostPort { host: host.into(), port }
     }
 
     #[test]
     fn redirects_name_a_place() {
-        assert_eq!(read("MOVED 3999 10.0.0.7:6381"), ReplyAction::Moved(place("10.0.0.7", 6_381)));
-        assert_eq!(read("ASK 3999 ::1:6381"), ReplyAction::Ask(place("::1", 6_381)));
-        assert_eq!(read("MOVED 3999 :6381"), ReplyAction::Moved(place("here", 6_381)));
+        assert_eq!(read("MOVED 3999 10.0.0.7:6381"), ReplyAction::Moved(address("10.0.0.7", 6_381)));
+        assert_eq!(read("ASK 3999 ::1:6381"), ReplyAction::Ask(address("::1", 6_381)));
+        assert_eq!(read("MOVED 3999 :6381"), ReplyAction::Moved(address("here", 6_381)));
         assert!(matches!(read("MOVED 3999"), ReplyAction::Refused(_)));
     }
 
@@ -120,7 +122,7 @@ mod tests {
         assert_eq!(ReplyAction::read(Value::Nil, None), ReplyAction::Answer(Value::Nil));
         assert_eq!(
             read(MOVED_TWICE).into_answer(),
-            Err(LinkError::Refused("sent on to a:1 once too often".into()))
+            Err(LinkError::Refused("redirected too often, last to a:1".into()))
         );
     }
 

@@ -1,4 +1,4 @@
-//! Whom to believe that it is the server.
+//! TLS: which certificates of servers to trust.
 
 use std::fmt;
 use std::path::Path;
@@ -13,20 +13,20 @@ use tokio_rustls::client::TlsStream;
 
 use super::RedisClientError;
 
-/// The roots of the system, and those of a file.
+/// The root certificates of the system, and those of a file.
 #[derive(Clone)]
 pub(super) struct TrustedRoots {
     connector: TlsConnector,
 }
 
 impl TrustedRoots {
-    /// Reads the roots, once.
+    /// Reads the root certificates.
     ///
     /// # Errors
     /// When the file cannot be read, or there are no roots at all.
     pub(super) fn load(file: Option<&Path>) -> Result<TrustedRoots, RedisClientError> {
         let mut roots = RootCertStore::empty();
-        // A root of the system that cannot be read is missed by nobody but who needs it.
+        // Skip roots of the system that cannot be parsed: a server that needs one fails its handshake.
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         if let Some(file) = file {
             add_file(&mut roots, file)
@@ -44,13 +44,17 @@ impl TrustedRoots {
         Ok(TrustedRoots { connector: TlsConnector::from(Arc::new(config)) })
     }
 
-    /// Makes a connection a secret one, if the other side is `host`.
+    /// Does the TLS handshake, and checks that the server's certificate is for `host`.
     ///
     /// # Errors
-    /// When it is not, or does not speak TLS.
-    pub(super) async fn secure(&self, host: &str, stream: TcpStream) -> Result<TlsStream<TcpStream>, String> {
+    /// When it is not, or the server does not speak TLS.
+    pub(super) async fn handshake(
+        &self,
+        host: &str,
+        stream: TcpStream,
+    ) -> Result<TlsStream<TcpStream>, String> {
         let name = ServerName::try_from(host.to_owned())
-            .map_err(|_| format!("{host:?} is no name that a certificate could have"))?;
+            .map_err(|_| format!("{host:?} is not a name that a certificate can have"))?;
         self.connector.connect(name, stream).await.map_err(|error| format!("TLS: {error}"))
     }
 }
@@ -63,11 +67,11 @@ fn add_file(roots: &mut RootCertStore, file: &Path) -> Result<(), String> {
         roots.add(certificate).map_err(|error| error.to_string())?;
         any = true;
     }
-    if any { Ok(()) } else { Err("there is no certificate in it".into()) }
+    if any { Ok(()) } else { Err("it contains no certificate".into()) }
 }
 
 impl fmt::Debug for TrustedRoots {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Trust").finish_non_exhaustive()
+        f.debug_struct("TrustedRoots").finish_non_exhaustive()
     }
 }

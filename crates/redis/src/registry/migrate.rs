@@ -1,16 +1,17 @@
-//! From one version to another: what an edit, or a change of trust, does to a state that is found on the server.
+//! Migrates a state that was found in other numbers: after an edit of the limit, or a change of trust.
 //!
-//! The rule is the one of every store ([`tidegate::history::edits`]). Numbers that this node does not know are others'
-//! edits: they are taken to be made now, and leave the tokens as they are.
+//! The rule is that of every store ([`tidegate::history::edits`]). Numbers that this node does not know come from an
+//! edit on another node: it is taken to be made now, and to keep the tokens as they are.
 //!
-//! While nodes change over from one policy to another, both numbers are written in turn. What is done to a state
-//! must not add up then, however often they alternate:
-//! - An edit that starts anew or scales is done to what was written before it. Nodes that still have the old numbers
-//!   write them in another edition once they have met the new ones; that edition is not known here.
-//! - A bucket never comes to more than it held. An edit in the past is right for a state from before it, but would
-//!   let one that was written since be filled at the new rate for longer than it was there. The state does not tell,
-//!   so it is carried both ways, and the lesser level counts. The price: where a rate is raised, a bucket that was
-//!   not asked for since has been filled at the old rate until now. That is less than one fill, once.
+//! While a new policy is rolled out, old and new nodes rewrite a state in turn. However often they alternate, migrating
+//! it must not add tokens:
+//! - An edit that resets or scales applies only to states from before it. Nodes that still have the old numbers write
+//!   them in another edition once they have found the new ones, and this node does not know that edition.
+//! - A bucket never gets more tokens than it held. For a state from before an edit, the instant of the edit is right. A
+//!   state that an old node wrote after it would then be refilled at the new rate for a time in which it did not exist.
+//!   The state does not show which it is, so it is migrated both ways, as of the edit and as of now, and the lower level
+//!   counts. The price: where a rate was raised, a bucket that was idle since has been refilled at the old rate until
+//!   now. That is less than one fill, once.
 
 use std::sync::Arc;
 
@@ -19,63 +20,63 @@ use tidegate::history::scaled;
 use tidegate::{Algorithm, Carry, Cost, Limit, Meter, Nanos};
 use tidegate_core::sliding_log::Log;
 
-use super::text::StateNumbers;
-use super::version::met;
+use super::numbers_text::StateNumbers;
+use super::version::note_foreign_numbers;
 use super::{LimitRegistry, RedisVersion};
-use crate::link::{LogState, State};
-use crate::wire::numbers::{Scale, far_windows, read};
-use crate::wire::{log_entries, state_and_text};
+use crate::calls::wire::numbers::{Scale, from_pair, max_windows_ahead};
+use crate::calls::wire::{log_entries, state_and_text};
+use crate::calls::{LogState, State};
 
-/// A state that was found under another text, and what it comes to.
+/// A state that was found under another text, after its migration.
 #[derive(Debug)]
 pub(crate) struct MigratedState {
-    /// The version that the entry is charged by from now on.
+    /// The version by which the entry is charged from now on.
     pub(crate) version: Arc<RedisVersion>,
-    /// The state under it.
+    /// The state in its numbers.
     pub(crate) state: State,
-    /// At another trust: the bucket as it stays if nothing is charged.
+    /// If the trust changed: the bucket as it stays if nothing is charged.
     pub(crate) unchanged: Option<(Meter, u64)>,
-    /// Is a token of the version that was asked for still a token of this one?
+    /// Is a token of the requested version still a token of this one?
     pub(crate) keeps_tokens: bool,
-    /// Was it no state at all?
+    /// Was the stored value no valid state?
     pub(crate) poisoned: bool,
 }
 
 impl LimitRegistry {
-    /// Brings up what was found under another text than that of `asked`.
-    pub(crate) fn bring_up(&self, asked: &Arc<RedisVersion>, raw: &[u8], now: Nanos) -> MigratedState {
-        let Some((numbers, found, poisoned)) = read_found(&asked.limit, raw, now) else {
+    /// Migrates a stored value whose text is not that of `requested`.
+    pub(crate) fn migrate(&self, requested: &Arc<RedisVersion>, raw: &[u8], now: Nanos) -> MigratedState {
+        let Some((numbers, found, poisoned)) = parse_found(&requested.limit, raw, now) else {
             return MigratedState {
-                version: asked.clone(),
-                state: untouched(&asked.limit),
+                version: requested.clone(),
+                state: untouched(&requested.limit),
                 unchanged: None,
                 keeps_tokens: false,
                 poisoned: true,
             };
         };
         let history = &self.history;
-        let plain = history.plain(asked);
+        let plain = history.plain(requested);
         let is_known =
             |known: &&RedisVersion| known.limit == numbers.limit && known.data.edition() == numbers.edition;
         let known = history.generations(plain).find(is_known);
         let (version, edits) = match known {
             Some(known) if known.generation > plain.generation => {
-                let variant = history.variant(known.number, asked.trust);
+                let variant = history.variant(known.number, requested.trust);
                 (variant.unwrap_or_else(|_| history.get(known.number)), Vec::new())
             }
             Some(known) => {
                 let edits: Vec<Edit> = history.edits(known, plain, numbers.trust).collect();
-                let late = edits.first().is_some_and(|edit| is_later(&found, edit));
-                (asked, if late { vec![others_edit(&numbers, plain, now)] } else { edits })
+                let late = edits.first().is_some_and(|edit| written_after(&found, edit));
+                (requested, if late { vec![foreign_edit(&numbers, plain, now)] } else { edits })
             }
             None if numbers.limit == plain.limit => {
                 plain.data.adopt(numbers.edition);
-                asked.data.adopt(numbers.edition);
-                (asked, Vec::new())
+                requested.data.adopt(numbers.edition);
+                (requested, Vec::new())
             }
             None => {
-                met(plain, &numbers.limit);
-                (asked, vec![others_edit(&numbers, plain, now)])
+                note_foreign_numbers(plain, &numbers.limit);
+                (requested, vec![foreign_edit(&numbers, plain, now)])
             }
         };
         let keeps_tokens = match known {
@@ -83,8 +84,8 @@ impl LimitRegistry {
             None => numbers.limit == plain.limit,
         };
         let limit = edits.last().map_or_else(|| scaled(&numbers.limit, numbers.trust), |edit| edit.after);
-        let state = lesser(&limit, carried(&found, &edits, |edit| edit.at().min(now)), || {
-            carried(&found, &edits, |_| now)
+        let state = fewer_tokens(&limit, after_edits(&found, &edits, |edit| edit.at().min(now)), || {
+            after_edits(&found, &edits, |_| now)
         });
         let retrusted = version.trust != numbers.trust;
         let unchanged = match (&limit, &state) {
@@ -98,13 +99,13 @@ impl LimitRegistry {
     }
 }
 
-/// The numbers that a value is written in, its state, and whether it lay absurdly far ahead; then it is empty as of
-/// now. `None` if it is no state at all.
-fn read_found(asked: &Limit, raw: &[u8], now: Nanos) -> Option<(StateNumbers, State, bool)> {
-    if let Limit::Log(_) = asked {
+/// The numbers of a stored value, its state, and whether it lay absurdly far in the future; then the state is a bucket
+/// that is empty now. `None` if it is no valid state.
+fn parse_found(requested: &Limit, raw: &[u8], now: Nanos) -> Option<(StateNumbers, State, bool)> {
+    if let Limit::Log(_) = requested {
         let (text, entries) = log_entries(raw)?;
         let numbers =
-            StateNumbers::read(text).filter(|numbers| numbers.limit.algorithm() == Algorithm::SlidingLog)?;
+            StateNumbers::parse(text).filter(|numbers| numbers.limit.algorithm() == Algorithm::SlidingLog)?;
         let Limit::Log(quota) = numbers.scaled()? else { return None };
         let far = quota.window().saturating_add(quota.window()).saturating_add(Nanos::DAY);
         let poisoned = entries.last().is_some_and(|(at, _)| *at > now.saturating_add(far));
@@ -113,15 +114,16 @@ fn read_found(asked: &Limit, raw: &[u8], now: Nanos) -> Option<(StateNumbers, St
     }
     let (pair, text) = state_and_text(raw)?;
     let numbers =
-        StateNumbers::read(text).filter(|numbers| numbers.limit.algorithm() == asked.algorithm())?;
+        StateNumbers::parse(text).filter(|numbers| numbers.limit.algorithm() == requested.algorithm())?;
     let Limit::Meter(meter) = numbers.scaled()? else { return None };
     match too_far(&meter, pair, now)? {
         Some(empty) => Some((numbers, State::Word(empty), true)),
-        None => Some((numbers, read(&meter, pair)?, false)),
+        None => Some((numbers, from_pair(&meter, pair)?, false)),
     }
 }
 
-/// For a state that lies absurdly far ahead the one that is used up as of now. `None` if the limit cannot be counted.
+/// The replacement of a state that lies absurdly far in the future: used up as of now. `None` if scripts cannot count
+/// the limit.
 fn too_far(meter: &Meter, (first, second): (u64, u64), now: Nanos) -> Option<Option<u64>> {
     Some(match meter {
         Meter::TokenBucket(quota) => {
@@ -130,15 +132,15 @@ fn too_far(meter: &Meter, (first, second): (u64, u64), now: Nanos) -> Option<Opt
             far.then(|| meter.charge(0, Cost::new(quota.capacity()), now)).flatten()
         }
         Meter::SlidingWindow(quota) | Meter::FixedWindow(quota) => {
-            let here = now.get() / quota.length().get();
-            let far = second > 0 && first > here + far_windows(meter, quota);
-            far.then(|| quota.word(here, quota.limit(), quota.limit()))
+            let current = now.get() / quota.length().get();
+            let far = second > 0 && first > current + max_windows_ahead(meter, quota);
+            far.then(|| quota.word(current, quota.limit(), quota.limit()))
         }
     })
 }
 
-/// An edit that was not made here.
-fn others_edit(numbers: &StateNumbers, plain: &RedisVersion, now: Nanos) -> Edit {
+/// An edit that another node has made.
+fn foreign_edit(numbers: &StateNumbers, plain: &RedisVersion, now: Nanos) -> Edit {
     Edit {
         before: scaled(&numbers.limit, numbers.trust),
         after: scaled(&plain.limit, numbers.trust),
@@ -147,9 +149,9 @@ fn others_edit(numbers: &StateNumbers, plain: &RedisVersion, now: Nanos) -> Edit
     }
 }
 
-/// Was a state certainly written after an edit, by somebody who did not know of it? One that was written before it
-/// is not further ahead than what a charge of everything at that instant leaves.
-fn is_later(state: &State, edit: &Edit) -> bool {
+/// Was a state certainly written after an edit, by a node that did not know of it? A state from before the edit lies no
+/// further in the future than a charge of the whole capacity at that instant.
+fn written_after(state: &State, edit: &Edit) -> bool {
     match (state, &edit.before) {
         (State::Word(word), Limit::Meter(meter @ Meter::TokenBucket(quota))) => {
             let most = meter.charge(0, Cost::new(quota.capacity()), edit.at());
@@ -163,8 +165,8 @@ fn is_later(state: &State, edit: &Edit) -> bool {
     }
 }
 
-/// A state after some edits, each as of the instant that is given for it.
-fn carried(found: &State, edits: &[Edit], as_of: impl Fn(&Edit) -> Nanos) -> State {
+/// A state after some edits, each applied as of the instant that `as_of` returns.
+fn after_edits(found: &State, edits: &[Edit], as_of: impl Fn(&Edit) -> Nanos) -> State {
     match found {
         State::Word(word) => {
             State::Word(edits.iter().fold(*word, |word, edit| edit.carry_word(word, as_of(edit))))
@@ -177,9 +179,9 @@ fn carried(found: &State, edits: &[Edit], as_of: impl Fn(&Edit) -> Nanos) -> Sta
     }
 }
 
-/// Of two states of a bucket the one with fewer tokens: it is full later. Counts do not grow with time: of others the
-/// first will do.
-fn lesser(limit: &Limit, state: State, other: impl FnOnce() -> State) -> State {
+/// Of two states of a bucket, the one with fewer tokens, which is full later. Counts of windows and logs do not depend
+/// on the instant, so `state` is right for them.
+fn fewer_tokens(limit: &Limit, state: State, other: impl FnOnce() -> State) -> State {
     match (limit, state) {
         (Limit::Meter(Meter::TokenBucket(_)), State::Word(word)) => match other() {
             State::Word(other) => State::Word(word.max(other)),
@@ -189,7 +191,7 @@ fn lesser(limit: &Limit, state: State, other: impl FnOnce() -> State) -> State {
     }
 }
 
-/// A state at another trust: a bucket keeps its tokens, a window or a log what it counted.
+/// A state at another trust: a bucket keeps its tokens, a window or a log its counts.
 fn retrust(state: State, from: &Limit, to: &Limit, now: Nanos) -> State {
     match state {
         State::Word(word) => State::Word(carry_word_to_trust(from, word, to, |_| now)),

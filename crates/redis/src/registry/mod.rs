@@ -1,11 +1,12 @@
-//! The limits that a node knows by name, their edits, and what is written beside a state.
+//! The limits that a node knows by name, their versions, and the keys of their buckets.
 //!
-//! What was named when is in the [`History`] that every store has. What is special here: states are shared with nodes
-//! that have other histories, so a state tells the numbers it is written in, and not a version ([`text`]); and some
-//! are in numbers that this node has never heard of ([`bring_up`]).
+//! The [`History`] of versions is the same as in every store. What differs here: nodes with other histories share the
+//! states, so a state is stored with its numbers, not with a version (`numbers_text`); and a node may find states in
+//! numbers that it does not know (`migrate`).
 
+pub(crate) mod keys;
 mod migrate;
-mod text;
+mod numbers_text;
 mod version;
 
 use std::sync::Arc;
@@ -13,17 +14,18 @@ use std::sync::Arc;
 use tidegate::history::{History, VersionData};
 use tidegate::{Limit, LimitError, LimitRef, NamedLimit, Nanos};
 
+pub use keys::BucketKey;
 pub(crate) use version::RedisVersion;
 
-use crate::wire::numbers::countable;
+use crate::calls::wire::numbers::countable;
 use version::VersionNames;
 
-/// Limits that nobody has named have no number of their own.
+/// The version number of ad hoc limits, which are never named.
 pub(crate) const AD_HOC: u32 = 0;
-/// What limits that nobody has named are called.
+/// The name of ad hoc limits in reports.
 const AD_HOC_NAME: &str = "throttle";
 
-/// Limits by name.
+/// The limits of a store, by name.
 #[derive(Debug)]
 pub(crate) struct LimitRegistry {
     prefix: Box<str>,
@@ -35,12 +37,12 @@ impl LimitRegistry {
         LimitRegistry { prefix: prefix.into(), history: History::default() }
     }
 
-    /// How keys begin.
+    /// The prefix of all keys.
     pub(crate) fn prefix(&self) -> &str {
         &self.prefix
     }
 
-    /// Names limits, or edits them: all of them, or none.
+    /// Names or edits limits: all of them, or none.
     pub(crate) fn name_all(
         &self,
         limits: &[NamedLimit<'_>],
@@ -49,7 +51,7 @@ impl LimitRegistry {
         self.history.name_all(limits, now.into())
     }
 
-    /// The same limit at some trust; takes a lock only the first time.
+    /// The variant of a limit at some trust; takes a lock only the first time.
     pub(crate) fn variant(&self, limit: &LimitRef, trust: u8) -> Result<LimitRef, LimitError> {
         if limit.id() != AD_HOC {
             return self.history.variant(limit.id(), trust).map(|version| version.handle.clone());
@@ -62,13 +64,13 @@ impl LimitRegistry {
         Ok(limit.at_trust(trust, scaled, AD_HOC))
     }
 
-    /// A limit whose state belongs to its numbers. `None` if the server cannot count it.
+    /// An ad hoc limit: its state belongs to its numbers. `None` if the scripts cannot count it.
     pub(crate) fn ad_hoc(&self, limit: Limit) -> Option<LimitRef> {
         countable(&limit).ok()?;
         Some(LimitRef::new(AD_HOC_NAME, limit, AD_HOC))
     }
 
-    /// What is known of a limit that was named here, or of one that nobody has named.
+    /// The version of a limit that was named here, or of an ad hoc limit.
     pub(crate) fn version(&self, limit: &LimitRef) -> Arc<RedisVersion> {
         if limit.id() == AD_HOC {
             Arc::new(RedisVersion::standalone(limit.clone(), VersionNames::ad_hoc(*limit.limit())))
@@ -77,7 +79,7 @@ impl LimitRegistry {
         }
     }
 
-    /// How much longer than until it is full a state of a version is kept: see [`crate::BucketEntry::spare`].
+    /// How much longer than until it is full a state of a version is kept: see `BucketEntry::spare`.
     pub(crate) fn spare(&self, version: &RedisVersion) -> Nanos {
         self.history.extra_idle_time(version)
     }

@@ -84,8 +84,8 @@ fn editions_that_others_write_are_adopted() {
     let limit = name(&registry, bucket(1, 10));
     let version = registry.version(&limit);
     let raw = [&[0; 16], b"b 1 1000000000 10 e2".as_slice()].concat();
-    let brought = registry.bring_up(&version, &raw, Nanos::from_secs(1));
-    assert!(!brought.poisoned);
+    let migrated = registry.migrate(&version, &raw, Nanos::from_secs(1));
+    assert!(!migrated.poisoned);
     assert_eq!(&*version.data.text(), "b 1 1000000000 10 e2");
     assert_eq!(version.data.edition(), 2);
 }
@@ -95,7 +95,7 @@ fn what_is_no_state_is_none() {
     let registry = LimitRegistry::new("t");
     let version = registry.version(&name(&registry, bucket(1, 10)));
     for raw in [b"".as_slice(), b"short", &[0; 16], &[0xff; 40], b"0123456789abcdefb 1 1000000000 11"] {
-        let brought = registry.bring_up(&version, raw, Nanos::from_secs(1));
-        assert!(brought.poisoned && brought.state == crate::State::Word(0), "{raw:?}");
+        let migrated = registry.migrate(&version, raw, Nanos::from_secs(1));
+        assert!(migrated.poisoned && migrated.state == crate::State::Word(0), "{raw:?}");
     }
 }

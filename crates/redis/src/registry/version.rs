@@ -1,4 +1,4 @@
-//! What the shared store keeps with each version of a limit: where its states are, and what is written beside them.
+//! What the shared store keeps with each version of a limit: the keys of its states, and their text.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -6,26 +6,26 @@ use arc_swap::ArcSwap;
 use tidegate::history::{self, VersionData};
 use tidegate::{Limit, LimitError, LimitRef};
 
-use super::text::StateNumbers;
-use crate::keys::{KeyNamer, StateOwner};
-use crate::wire::numbers::countable;
+use super::numbers_text::StateNumbers;
+use crate::calls::wire::numbers::countable;
+use crate::registry::keys::{KeyNamer, StateOwner};
 
-/// How many numbers of others are told apart: more policies than are ever rolled out at once.
-const STRANGERS_MAX: usize = 16;
+/// The most foreign numbers that are told apart: more policies than are rolled out at the same time.
+const FOREIGN_NUMBERS_MAX: usize = 16;
 
 /// One version of a limit.
 pub(crate) type RedisVersion = history::LimitVersion<VersionNames>;
 
-/// What belongs to a version on the server.
+/// The keys and the text of a version.
 #[derive(Debug)]
 pub(crate) struct VersionNames {
     written: ArcSwap<Written>,
-    /// Of a plain version: numbers of others that its states were found in.
-    strangers: Mutex<Vec<Limit>>,
+    /// For a version without trust: numbers that other nodes wrote its states in, and that this node does not know.
+    foreign_numbers: Mutex<Vec<Limit>>,
     namer: KeyNamer,
 }
 
-/// What is written beside states in these numbers.
+/// Numbers and their text.
 #[derive(Debug)]
 struct Written {
     numbers: StateNumbers,
@@ -36,23 +36,23 @@ impl VersionNames {
     fn new(numbers: StateNumbers, namer: KeyNamer) -> VersionNames {
         VersionNames {
             written: ArcSwap::from_pointee(Written::new(numbers)),
-            strangers: Mutex::default(),
+            foreign_numbers: Mutex::default(),
             namer,
         }
     }
 
-    /// Of a limit that nobody has named.
+    /// For an ad hoc limit.
     pub(super) fn ad_hoc(limit: Limit) -> VersionNames {
         let numbers = StateNumbers { limit, trust: 0, edition: 0 };
         VersionNames::new(numbers, KeyNamer::new(StateOwner::AdHoc(&numbers.text()), &limit))
     }
 
-    /// The names of its buckets.
+    /// Makes the keys of its buckets.
     pub(crate) fn namer(&self) -> &KeyNamer {
         &self.namer
     }
 
-    /// What is written beside a state.
+    /// The text that is stored with its states.
     pub(crate) fn text(&self) -> Arc<str> {
         self.written.load().text.clone()
     }
@@ -61,8 +61,7 @@ impl VersionNames {
         self.written.load().numbers.edition
     }
 
-    /// Others have gone back to these numbers more often than is known here: from now on they are written as those
-    /// others write them.
+    /// Other nodes have come back to these numbers more often than this one: from now on, write their edition.
     pub(super) fn adopt(&self, edition: u32) {
         let numbers = self.written.load().numbers;
         if edition > numbers.edition {
@@ -72,12 +71,12 @@ impl VersionNames {
 }
 
 impl VersionData for VersionNames {
-    /// Can a script count the limit?
+    /// Checks that scripts can count the limit.
     fn check(name: &str, limit: &Limit) -> Result<(), LimitError> {
         countable(limit).map_err(|why| LimitError::NotShared { name: name.into(), why })
     }
 
-    /// Numbers that the limit has had before are written in another edition.
+    /// Numbers that the limit had before get the next edition.
     fn plain<'a>(limit: &LimitRef, before: impl Iterator<Item = &'a RedisVersion>) -> VersionNames {
         let same = before.filter(|known| known.limit == *limit.limit());
         let edition = same.map(|known| known.data.edition().saturating_add(1)).max().unwrap_or(0);
@@ -91,15 +90,15 @@ impl VersionData for VersionNames {
     }
 }
 
-/// Others write the states of a plain version in numbers that this node does not know. Some may have edited its numbers
-/// away, and know what an edit does to the states from before it. What is written here from now on is none of those: it
-/// is another edition, once for each of the others' numbers.
-pub(super) fn met(plain: &RedisVersion, stranger: &Limit) {
-    let mut strangers = plain.data.strangers.lock().unwrap_or_else(PoisonError::into_inner);
-    if strangers.len() >= STRANGERS_MAX || strangers.contains(stranger) {
+/// Other nodes write the states of this version in numbers that this node does not know. They may have edited the limit
+/// away from this node's numbers, and apply that edit to every state in these numbers. What this node writes from now
+/// on is not from before their edit, so it gets the next edition: once for each of the foreign numbers.
+pub(super) fn note_foreign_numbers(plain: &RedisVersion, foreign: &Limit) {
+    let mut foreign_numbers = plain.data.foreign_numbers.lock().unwrap_or_else(PoisonError::into_inner);
+    if foreign_numbers.len() >= FOREIGN_NUMBERS_MAX || foreign_numbers.contains(foreign) {
         return;
     }
-    strangers.push(*stranger);
+    foreign_numbers.push(*foreign);
     let edition = plain.data.edition().saturating_add(1);
     plain.data.adopt(edition);
     plain.known_variants().for_each(|variant| variant.data.adopt(edition));

@@ -1,4 +1,4 @@
-//! The bound, against whoever tries: idle spells, full bursts, calls under way for long, charges handed back.
+//! Attacks on the published bound: idle phases, full bursts, slow calls, charges that are handed back.
 
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
@@ -11,16 +11,16 @@ use crate::StoreMode;
 
 #[derive(Clone, Debug)]
 struct Blow {
-    /// How much later than the one before, in microseconds.
+    /// Microseconds since the blow before.
     after: u64,
     node: usize,
     requests: u32,
     cost: u32,
-    /// Is a limit asked, too, that is never leased?
+    /// Is a limit charged, too, that is never leased?
     mixed: bool,
     /// Are they handed back at the next blow?
     handed_back: bool,
-    /// How long calls and answers travel, in microseconds.
+    /// The delays of calls and of answers, in microseconds.
     there: u64,
     back: u64,
 }
@@ -43,10 +43,10 @@ fn blow() -> impl Strategy<Value = Blow> {
     )
 }
 
-/// What was admitted, and when.
+/// When tokens were admitted, and how many.
 type Admitted = Mutex<Vec<(Nanos, u64)>>;
 
-/// One request. What took no time was admitted now; what was asked for, when the server says.
+/// One request. Without a call it is admitted now; with a call, at the server's instant.
 async fn request(
     node: &Node,
     limit: &LimitRef,
@@ -73,20 +73,19 @@ async fn request(
 
 type Backs = Mutex<Vec<(usize, u32, Nanos)>>;
 
-/// Plays the blows on the nodes, and says by how much the envelope was passed at most, in parts of a token, and
-/// the bound in the same.
+/// Runs the blows. Returns the largest excess over *B + R·t* and the bound, both in parts of a token.
 fn play(nodes: usize, life: u64, quota: Quota, blows: &[Blow]) -> (i128, i128) {
-    let world = World::new(nodes, StoreMode::Hybrid { life: Nanos::from_millis(life) });
+    let world = World::new(nodes, StoreMode::Hybrid { life: std::time::Duration::from_millis(life) });
     let limit = world.limit("limit", quota.into());
     let window = WindowQuota::new(1_000_000, Nanos::MINUTE).unwrap();
     let other = world.limit("other", Limit::fixed_window(window));
     let (admitted, backs) = (Admitted::default(), Backs::default());
     let mut tasks = Tasks::default();
-    world.tend(&mut tasks);
+    world.run_maintenance(&mut tasks);
     let mut now = START;
     for blow in blows {
         let then = now.saturating_add(Nanos::new(blow.after * 1_000));
-        // In steps, so that what is under way arrives on its way.
+        // In steps, so that messages arrive in between.
         while now < then {
             now = now.saturating_add(Nanos::from_millis(3)).min(then);
             world.set(now);
@@ -110,8 +109,7 @@ fn play(nodes: usize, life: u64, quota: Quota, blows: &[Blow]) -> (i128, i128) {
     (overshoot(&quota, admitted.into_inner().unwrap()), i128::from(bound) * i128::from(quota.rate().nanos()))
 }
 
-/// The most that any interval admitted beyond `B + R·t`, in parts of a token of which the rate's nanoseconds make
-/// one.
+/// The largest excess over `B + R·t` in any interval, in tokens times the nanoseconds of the rate.
 fn overshoot(quota: &Quota, mut admitted: Vec<(Nanos, u64)>) -> i128 {
     admitted.sort();
     let (tokens, nanos) = (i128::from(quota.rate().tokens()), i128::from(quota.rate().nanos()));
@@ -144,7 +142,7 @@ proptest! {
     }
 }
 
-/// A node leases all it can, waits until the bucket is full again, and uses both at once.
+/// A node leases all it can, waits until the bucket is full again, and spends both at once.
 #[test]
 fn the_bound_is_tight() {
     let quota = Quota::new(1_000, Nanos::SECOND, 1_000).unwrap();
@@ -161,7 +159,8 @@ fn the_bound_is_tight() {
     let warm =
         [hit(0, 0, 50), hit(50_000, 0, 50), hit(50_000, 0, 50), hit(50_000, 0, 50), hit(50_000, 0, 50)];
     let idle = [hit(2_000_000 - 250_000, 1, 1)];
-    // Hot again with a few, then the lease; the bucket fills up within its life, and then everything at once.
+    // A few requests make the key hot, then the lease; the bucket fills within its life; then everything is spent at
+    // once.
     let strike = [hit(250_000, 0, 60), hit(50_000, 0, 1), hit(99_000, 1, 1_200), hit(0, 0, 200)];
     let blows: Vec<Blow> = warm.into_iter().chain(idle).chain(strike).collect();
     let (overshoot, bound) = play(2, 100, quota, &blows);

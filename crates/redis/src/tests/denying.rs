@@ -1,4 +1,4 @@
-//! Denials that are remembered.
+//! Remembered denials.
 
 use proptest::prelude::*;
 use tidegate::{Carry, Charge, Clock, Cost, Intent, Limit, Nanos, Outcome, Quota, Store, WindowQuota};
@@ -6,10 +6,10 @@ use tidegate::{Carry, Charge, Clock, Cost, Intent, Limit, Nanos, Outcome, Quota,
 use super::world::{Tasks, World, at, bucket};
 use crate::StoreMode;
 
-/// The longest that a node denies without having asked.
-const ASKED_WITHIN: Nanos = Nanos::from_secs(5);
+/// The longest that a node denies without a call.
+const REMEMBERED_MAX: Nanos = Nanos::from_secs(5);
 
-/// Limits that tell whoever used them up to wait for hours, or for less.
+/// Limits with waits of seconds to hours once they are used up.
 fn limits_that_fill_slowly() -> [Limit; 4] {
     let (day, minute) = (Nanos::from_secs(86_400), Nanos::MINUTE);
     [
@@ -21,12 +21,12 @@ fn limits_that_fill_slowly() -> [Limit; 4] {
 }
 
 fn modes() -> Vec<StoreMode> {
-    let lives = [10, 100, 4_000, 60_000, 3_600_000].map(Nanos::from_millis);
+    let lives = [10, 100, 4_000, 60_000, 3_600_000].map(std::time::Duration::from_millis);
     lives.iter().map(|&life| StoreMode::Hybrid { life }).chain([StoreMode::Strict]).collect()
 }
 
 proptest! {
-    /// Whatever is remembered, and by whom: no refusal stands on an answer that is older than five seconds.
+    /// No refusal relies on an answer that is older than five seconds, whether a denial or a lease remembers it.
     #[test]
     fn no_refusal_is_older_than_five_seconds(
         mode in proptest::sample::select(modes()),
@@ -48,7 +48,7 @@ proptest! {
                 (asked, calls) = (now, world.calls());
             }
             let age = now.saturating_sub(asked);
-            prop_assert!(decision.is_allowed() || age < ASKED_WITHIN, "{cost} refused {age} after asking");
+            prop_assert!(decision.is_allowed() || age < REMEMBERED_MAX, "{cost} refused {age} after asking");
         }
     }
 }
@@ -59,7 +59,7 @@ fn a_server_that_has_forgotten_is_known_to_have_within_five_seconds() {
     {
         let world = World::new(1, mode);
         let limit = world.limit("limit", limit);
-        // Busy for long enough that a key is leased wherever it can be.
+        // Busy for long enough that the key is leased if it can be.
         let used_up = (0..200).filter(|n| {
             world.set(at(n * 40));
             world.take(0, &limit, 1).is_allowed()
@@ -147,8 +147,8 @@ fn a_flood_that_is_denied_costs_next_to_nothing() {
             let more = world.take(0, &limit, 7);
             assert!(more.wait() >= again.wait(), "{limit:?}: more takes as long or longer");
         }
-        // Who is told to wait for longer than five seconds is asked for again as often as that.
-        let asked_again = (wait.get() - 1) / ASKED_WITHIN.get();
+        // For a wait of more than five seconds, there is one call in every five.
+        let asked_again = (wait.get() - 1) / REMEMBERED_MAX.get();
         assert_eq!(world.calls(), 2 + asked_again, "{limit:?}");
         world.set(until);
         assert!(world.take(0, &limit, 4).is_allowed(), "{limit:?}: the promise");
@@ -164,7 +164,7 @@ fn smaller_costs_still_pass_and_the_larger_stays_denied() {
     assert_eq!(world.take(0, &limit, 8).wait(), Some(Nanos::from_secs(3)));
     assert!(world.take(0, &limit, 2).is_allowed());
     assert_eq!(world.calls(), 3);
-    // Two are gone since: it takes two seconds more, and that is told.
+    // Two tokens were taken since, so the wait is two seconds longer.
     assert_eq!(world.take(0, &limit, 8).wait(), Some(Nanos::from_secs(5)));
     assert_eq!(world.calls(), 3);
     world.set(at(3_000));
@@ -193,7 +193,7 @@ fn what_was_denied_before_a_hand_back_is_done_is_denied_no_more() {
     world.nodes[0].hand_back(&[Charge::new(&limit, b"key", Cost::new(5))], at(0));
     assert!(!world.take(0, &limit, 5).is_allowed(), "nobody has done it yet");
     let mut tasks = Tasks::default();
-    world.tend(&mut tasks);
+    world.run_maintenance(&mut tasks);
     tasks.poll();
     assert!(world.take(0, &limit, 5).is_allowed());
 }
@@ -220,7 +220,7 @@ fn more_than_the_capacity_needs_no_server() {
     assert_eq!((verdict.decisions[0].outcome, verdict.decisions[0].remaining), (Outcome::Allowed, 100));
     assert_eq!((verdict.decisions[1].outcome, verdict.decisions[1].remaining), (Outcome::Never, 10));
     assert_eq!(world.calls(), 0);
-    // A limit that is only watched does not refuse.
+    // An advisory limit does not refuse.
     let watched = [charges[0], Charge::advisory(&small, b"key", Cost::new(11))];
     let verdict = world.charge(0, Intent::Take, &watched);
     assert!(verdict.allowed && verdict.decisions[1].is_never());
@@ -277,11 +277,11 @@ fn waits_are_told_from_when_the_answer_came() {
         world.set(at(millis));
         tasks.poll();
     }
-    // Told at 7 ms to come back 97 ms later.
+    // The denial at 7 ms has a wait of 97 ms.
     assert_eq!(world.take(0, &limit, 1).wait(), Some(Nanos::from_millis(97)));
     world.set(at(50));
     assert_eq!(world.take(0, &limit, 1).wait(), Some(Nanos::from_millis(54)));
-    // The memory itself ends by the clock before the call.
+    // The denial is remembered from the instant before the call.
     world.set(at(96));
     assert_eq!(world.take(0, &limit, 1).wait(), Some(Nanos::from_millis(8)));
     assert_eq!(world.calls(), 2);

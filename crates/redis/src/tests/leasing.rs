@@ -16,7 +16,7 @@ fn leases(world: &World, node: usize) -> usize {
 fn cold_keys_are_decided_by_the_server() {
     let world = World::hybrid(1);
     let limit = world.limit("limit", bucket(100, 1_000));
-    // Two in each half life.
+    // Two requests in each half life.
     for n in 0..200 {
         world.set(at(n * 25));
         assert!(world.take(0, &limit, 1).is_allowed());
@@ -26,11 +26,11 @@ fn cold_keys_are_decided_by_the_server() {
 
 #[test]
 fn a_hot_key_costs_a_twentieth_of_the_calls_and_less() {
-    for tended in [true, false] {
+    for maintained in [true, false] {
         let world = World::hybrid(1);
         let mut tasks = Tasks::default();
-        if tended {
-            world.tend(&mut tasks);
+        if maintained {
+            world.run_maintenance(&mut tasks);
         }
         let limit = world.limit("limit", bucket(5_000, 5_000));
         for half_millis in 0..20_000 {
@@ -40,14 +40,18 @@ fn a_hot_key_costs_a_twentieth_of_the_calls_and_less() {
             assert!(decision.remaining > 4_000, "{decision:?}");
             tasks.poll();
         }
-        assert!(world.calls() <= 20_000 / 20, "{} calls, tended: {tended}", world.calls());
-        assert!(leases(&world, 0) <= 10_000 / 50, "{} asks, tended: {tended}", leases(&world, 0));
+        assert!(world.calls() <= 20_000 / 20, "{} calls, maintained: {maintained}", world.calls());
+        assert!(
+            leases(&world, 0) <= 10_000 / 50,
+            "{} lease requests, maintained: {maintained}",
+            leases(&world, 0)
+        );
     }
 }
 
 #[test]
 fn all_that_comes_in_is_used_below_the_limit() {
-    // Nine tenths of the rate: what is leased and lost must be little.
+    // Nine tenths of the rate: few tokens may be lost in leases.
     let world = World::hybrid(1);
     let limit = world.limit("limit", bucket(1_000, 100));
     let mut denied = 0;
@@ -68,7 +72,7 @@ fn nothing_is_used_after_its_life() {
     let calls = world.calls();
     assert!(world.take(0, &limit, 1).is_allowed());
     assert_eq!(world.calls(), calls, "from the lease");
-    // A node that was suspended finds its clock ahead.
+    // After a suspension the node's clock has moved on.
     world.set(at(1_100));
     let _ = world.take(0, &limit, 1);
     assert_eq!(world.calls(), calls + 1, "asked");
@@ -121,7 +125,7 @@ fn near_the_limit_a_node_asks_once_in_half_a_life_and_its_waits_are_promises() {
         "{asks:?}"
     );
     assert!(world.calls() < 500, "{} calls", world.calls());
-    // Whoever waits as told is admitted, and no sooner than the next ask.
+    // A request that waits as told is admitted, and not before the next call is due.
     for cost in [1, 3, 20] {
         let denied = world.take(0, &limit, cost);
         let wait = denied.wait().unwrap();
@@ -134,7 +138,7 @@ fn near_the_limit_a_node_asks_once_in_half_a_life_and_its_waits_are_promises() {
 
 #[test]
 fn large_costs_use_leases_up() {
-    // What a lease holds beside a multiple of the cost is not lost.
+    // The rest of a lease that is smaller than the cost is not lost.
     let world = World::hybrid(1);
     let limit = world.limit("limit", bucket(1_000, 100));
     let mut admitted = 0_u64;
@@ -254,7 +258,7 @@ fn what_is_handed_back_returns_to_the_lease_or_ages() {
     world.nodes[0].hand_back(&[charge], verdict.at);
     assert_eq!(world.take(0, &limit, 1).remaining, left, "it was there again");
     assert_eq!(world.calls(), calls);
-    // When that lease is over, time has made it good.
+    // When that lease has expired, the bucket has refilled its tokens.
     world.set(at(1_200));
     assert!(world.charge(0, Intent::HandBack, &[charge.delayed(Nanos::ZERO)]).allowed);
 }
@@ -274,7 +278,7 @@ fn a_clock_that_steps_back_ends_leases() {
 #[test]
 fn a_charge_whose_lease_is_forgotten_is_handed_back_as_if_it_had_been_leased() {
     for forgotten in [false, true] {
-        let world = World::knowing(1, StoreMode::Hybrid { life: LIFE }, 1);
+        let world = World::knowing(1, StoreMode::Hybrid { life: LIFE.into() }, 1);
         let limit = world.limit("limit", bucket(100, 1_000));
         world.warm_up(0, &limit, 50);
         let verdict = world.charge(0, Intent::Take, &[Charge::new(&limit, b"key", Cost::new(1))]);
@@ -285,8 +289,8 @@ fn a_charge_whose_lease_is_forgotten_is_handed_back_as_if_it_had_been_leased() {
                     world.charge(0, Intent::Take, &[Charge::new(&limit, &key.to_le_bytes(), Cost::new(1))]);
             }
         }
-        // Another one, which may have been leased as well, as far as is known. What came in during a life is not
-        // given back then.
+        // Another key, which may have been leased too, as far as the node knows: then the refill of one life is not
+        // handed back.
         let _ = world.charge(0, Intent::Take, &[Charge::new(&limit, b"other", Cost::new(30))]);
         let hands_back = world.charge(0, Intent::HandBack, &[Charge::new(&limit, b"other", Cost::new(30))]);
         assert!(hands_back.allowed);

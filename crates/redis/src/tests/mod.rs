@@ -1,4 +1,4 @@
-//! What nodes decide by themselves, on a model of the server, in a time of their own.
+//! Leases and remembered denials of nodes, on a model of the server, in virtual time.
 
 mod adversary;
 mod denying;

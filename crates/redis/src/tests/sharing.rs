@@ -5,11 +5,11 @@ use tidegate::{Charge, Cost, Intent, Nanos};
 
 use super::world::{Tasks, World, at, bucket};
 
-/// What nodes admit together over `seconds`, each asked `per_milli` times in a millisecond.
+/// The tokens that all nodes admit in `seconds`, with `per_milli` requests a millisecond at each.
 fn flood(world: &World, rate: u64, capacity: u32, per_milli: u64, seconds: u64) -> u64 {
     let limit = world.limit("limit", bucket(rate, capacity));
     let mut tasks = Tasks::default();
-    world.tend(&mut tasks);
+    world.run_maintenance(&mut tasks);
     let mut admitted = 0;
     for n in 0..seconds * 1_000 * per_milli {
         world.set(at(0).saturating_add(Nanos::new(n * 1_000_000 / per_milli)));
@@ -80,7 +80,7 @@ fn a_node_that_dies_takes_its_leases_with_it() {
 
 #[test]
 fn a_node_that_leaves_gives_back_what_time_has_not() {
-    // Leased at once and given back 40 ms later: at 100 a second four have come in since.
+    // Leased at once and handed back 40 ms later: at 100 a second, four tokens were refilled since.
     let world = World::hybrid(2);
     let limit = world.limit("limit", bucket(100, 1_000));
     let left = |node| {
@@ -99,7 +99,7 @@ fn a_node_that_leaves_gives_back_what_time_has_not() {
     let before = left(1);
     block_on_ready(world.nodes[0].leave());
     assert_eq!(left(1), before + leased - 4);
-    // Nothing of it is used after that.
+    // No token of it is used after that.
     let calls = world.calls();
     let _ = world.take(0, &limit, 1);
     assert_eq!(world.calls(), calls + 1);

@@ -1,4 +1,4 @@
-//! Nodes that share a server: all in memory, with delays, and a clock that is moved by hand.
+//! Nodes that share a model of a server, with delays and a manual clock.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -13,8 +13,8 @@ use tidegate::{
     Store, Verdict,
 };
 
-use crate::link::{
-    BucketEntry, CallAnswer, CallOutcome, CallVerb, FoundState, Link, LinkError, ScriptCall, State,
+use crate::calls::{
+    BucketEntry, CallAnswer, CallOutcome, CallVerb, FoundState, Heartbeat, Link, LinkError, ScriptCall, State,
 };
 use crate::{BucketKey, RedisStore, StoreMode, StoreOptions};
 
@@ -32,7 +32,7 @@ pub(super) fn bucket(rate: u64, capacity: u32) -> Limit {
     Quota::new(rate, Nanos::SECOND, capacity).unwrap().into()
 }
 
-/// A server that keeps words. It answers exactly what core says.
+/// A model of a server that stores words, with core's arithmetic.
 #[derive(Debug, Default)]
 struct Model {
     words: Mutex<BTreeMap<BucketKey, u64>>,
@@ -41,11 +41,11 @@ struct Model {
     behind: AtomicU64,
 }
 
-/// What a node has asked.
+/// The calls of a node.
 #[derive(Debug, Default)]
 pub(super) struct Asked {
     pub(super) calls: AtomicU64,
-    /// When something was to be leased.
+    /// When a call wanted a lease.
     pub(super) leases: Mutex<Vec<Nanos>>,
 }
 
@@ -54,7 +54,7 @@ pub(super) struct ModelLink {
     model: Arc<Model>,
     pub(super) clock: ManualClock,
     pub(super) asked: Arc<Asked>,
-    /// How long calls and answers travel, in nanoseconds.
+    /// The delays of calls and of answers, in nanoseconds.
     pub(super) there: Arc<AtomicU64>,
     pub(super) back: Arc<AtomicU64>,
     pub(super) is_down: Arc<AtomicBool>,
@@ -78,12 +78,12 @@ impl Link for ModelLink {
         Ok(answer)
     }
 
-    async fn beat(&self, node: u128, alive: bool, _within: Nanos) -> Result<u32, LinkError> {
+    async fn heartbeat(&self, heartbeat: &Heartbeat) -> Result<u32, LinkError> {
         let mut nodes = self.model.nodes.lock().unwrap();
-        if alive {
-            nodes.insert(node)
+        if heartbeat.alive {
+            nodes.insert(heartbeat.node)
         } else {
-            nodes.remove(&node)
+            nodes.remove(&heartbeat.node)
         };
         Ok(nodes.len() as u32)
     }
@@ -96,15 +96,15 @@ impl Model {
         let found = call.entries.iter().map(|entry| FoundState::Here(State::Word(before(entry)))).collect();
         let mut after = words.clone();
         let mut leased = vec![0; call.entries.len()];
-        let mut said = CallOutcome::Done;
+        let mut outcome = CallOutcome::Done;
         for binding in [true, false] {
             for entry in call.entries.iter().filter(|entry| entry.binding == binding) {
                 if !charge(entry, call.verb, after.entry(entry.key.clone()).or_default(), now) && binding {
-                    said = CallOutcome::Refused;
+                    outcome = CallOutcome::Refused;
                 }
             }
         }
-        if said == CallOutcome::Done && call.verb == CallVerb::Take {
+        if outcome == CallOutcome::Done && call.verb == CallVerb::Take {
             for (entry, leased) in call.entries.iter().zip(&mut leased).filter(|(entry, _)| entry.want > 0) {
                 let meter = entry.limit.meter().expect("logs are not leased");
                 let word = after.get_mut(&entry.key).expect("it was charged");
@@ -113,10 +113,10 @@ impl Model {
                 *word = meter.charge(*word, Cost::new(*leased), now).expect("half of what is left");
             }
         }
-        if said == CallOutcome::Done && call.verb != CallVerb::Peek {
+        if outcome == CallOutcome::Done && call.verb != CallVerb::Peek {
             *words = after;
         }
-        CallAnswer { at: now, said, found, leased: leased.into(), poisoned: 0 }
+        CallAnswer { at: now, outcome, found, leased: leased.into(), poisoned: 0 }
     }
 }
 
@@ -146,8 +146,8 @@ impl World {
         World::knowing(nodes, mode, 1_000_000)
     }
 
-    /// Nodes that remember about so many keys.
-    pub(super) fn knowing(nodes: usize, mode: StoreMode, max_known: usize) -> World {
+    /// Nodes that remember about `max_remembered` keys.
+    pub(super) fn knowing(nodes: usize, mode: StoreMode, max_remembered: usize) -> World {
         let clock = ManualClock::new(START);
         let model = Arc::new(Model::default());
         let node = |number: usize| {
@@ -159,7 +159,7 @@ impl World {
                 back: Arc::default(),
                 is_down: Arc::default(),
             };
-            let options = StoreOptions { node: number as u128, max_known, ..StoreOptions::new(mode) };
+            let options = StoreOptions { node: number as u128, max_remembered, ..StoreOptions::new(mode) };
             RedisStore::new(link, clock.clone(), options)
         };
         let world = World { nodes: (0..nodes).map(node).collect(), clock };
@@ -174,13 +174,14 @@ impl World {
     }
 
     pub(super) fn hybrid(nodes: usize) -> World {
-        World::new(nodes, StoreMode::Hybrid { life: LIFE })
+        World::new(nodes, StoreMode::Hybrid { life: LIFE.into() })
     }
 
     /// The same limit on every node.
     pub(super) fn limit(&self, name: &str, limit: Limit) -> LimitRef {
-        let named = self.nodes.iter().map(|node| node.limit(name, limit, Carry::AsIs, START).unwrap());
-        named.last().expect("there is a node")
+        let limit_on = |node: &Node| node.limit(name, limit, Carry::AsIs, START).unwrap();
+        let mut named: Vec<LimitRef> = self.nodes.iter().map(limit_on).collect();
+        named.pop().expect("there is a node")
     }
 
     pub(super) fn set(&self, now: Nanos) {
@@ -193,7 +194,7 @@ impl World {
         verdict.decisions[0]
     }
 
-    /// Where calls take no time.
+    /// A charge whose calls take no time.
     pub(super) fn charge(&self, node: usize, intent: Intent, charges: &[Charge<'_>]) -> Verdict {
         let now = self.clock.now();
         block_on_ready(self.nodes[node].charge(intent, charges, now)).unwrap()
@@ -204,30 +205,30 @@ impl World {
         calls.sum()
     }
 
-    /// The server loses all it knew, as one does that was flushed, or is followed by an empty one.
+    /// The server loses its state, as after a flush or a failover to an empty replica.
     pub(super) fn forget_everything(&self) {
         self.nodes[0].link().model.words.lock().unwrap().clear();
     }
 
-    /// The server's clock is behind that of the nodes, as that of the one which follows may be.
+    /// Sets the server's clock behind the nodes' clocks, as after a failover.
     pub(super) fn fall_behind(&self, by: Nanos) {
         self.nodes[0].link().model.behind.store(by.get(), Ordering::SeqCst);
     }
 
-    /// Makes a key hot on a node, and comes to `begin` with it.
+    /// Makes a key hot on a node, and sets the clock to `begin`.
     pub(super) fn warm_up(&self, node: usize, limit: &LimitRef, begin: u64) {
         self.set(at(begin - 50));
         (0..3).for_each(|_| assert!(self.take(node, limit, 1).is_allowed()));
         self.set(at(begin));
     }
 
-    /// Lets every node do what it has to do.
-    pub(super) fn tend<'w>(&'w self, tasks: &mut Tasks<'w>) {
-        self.nodes.iter().for_each(|node| tasks.add(node.tend()));
+    /// Runs the maintenance of every node.
+    pub(super) fn run_maintenance<'w>(&'w self, tasks: &mut Tasks<'w>) {
+        self.nodes.iter().for_each(|node| tasks.add(node.run_maintenance()));
     }
 }
 
-/// Things that go on at the same time.
+/// Concurrent tasks.
 #[derive(Default)]
 pub(super) struct Tasks<'a>(Vec<Task<'a>>);
 
@@ -237,10 +238,10 @@ impl<'a> Tasks<'a> {
         self.poll();
     }
 
-    /// Lets each go on as far as it can.
+    /// Polls all tasks.
     pub(super) fn poll(&mut self) {
         let mut context = Context::from_waker(Waker::noop());
-        // Twice, for what one does for another.
+        // Twice, since one task may wake another.
         for _ in 0..2 {
             self.0.retain_mut(|task| task.as_mut().poll(&mut context) == Poll::Pending);
         }

@@ -1,4 +1,4 @@
-//! Decisions and leases on real servers, and the link to them. One binary, since linking takes long.
+//! Decisions, leases and the client on real servers. One test binary, since linking takes long.
 
 mod nodes;
 mod server;

@@ -1,4 +1,4 @@
-//! Whole stores over a real server, with all that a node remembers and leases.
+//! Whole stores on a real server, with leases and remembered denials.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use crate::support::{PlainLink, Redis, fresh_prefix, runtime};
 use tidegate::{Carry, Charge, Clock, Cost, Intent, MonotonicClock, Nanos, Quota, Store};
 use tidegate_redis::{RedisStore, StoreMode, StoreOptions};
 
-const HYBRID: StoreMode = StoreMode::Hybrid { life: StoreOptions::LIFE };
+const HYBRID: StoreMode = StoreMode::Hybrid { life: StoreOptions::LEASE_LIFE };
 
 /// Two nodes at full load on one hot key, in real time.
 #[test]
@@ -16,11 +16,11 @@ fn leases_on_a_real_server() {
     let clock = MonotonicClock::new();
     let mut nodes = Vec::new();
     for _ in 0..2 {
-        let link = runtime.block_on(PlainLink::connect(&server, &prefix));
+        let link = runtime.block_on(PlainLink::connect(&server));
         let options = StoreOptions { prefix: prefix.clone(), ..StoreOptions::new(HYBRID) };
         let store = Arc::new(RedisStore::new(link, clock.clone(), options));
-        let tended = store.clone();
-        runtime.spawn(async move { tended.tend().await });
+        let maintained = store.clone();
+        runtime.spawn(async move { maintained.run_maintenance().await });
         nodes.push(store);
     }
     let begun = clock.now();

@@ -1,10 +1,10 @@
-//! The conformance suite on strict decisions of a real server.
+//! The conformance suite on strict decisions by a real server.
 
 use std::future::Future;
 
 use crate::support::{PlainLink, Redis, fresh_prefix, runtime};
 use tidegate::testing::{Harness, conformance};
-use tidegate_redis::testing::AskingStore;
+use tidegate_redis::testing::ServerOnlyStore;
 
 struct OnServer {
     server: Redis,
@@ -13,12 +13,12 @@ struct OnServer {
 }
 
 impl Harness for OnServer {
-    type Store = AskingStore<PlainLink>;
+    type Store = ServerOnlyStore<PlainLink>;
 
     fn store(&self, _max_keys: usize) -> Self::Store {
         let prefix = fresh_prefix();
-        let link = self.runtime.block_on(PlainLink::connect(&self.server, &prefix));
-        AskingStore::new(if self.slots { link.with_slots() } else { link }, &prefix)
+        let link = self.runtime.block_on(PlainLink::connect(&self.server));
+        ServerOnlyStore::new(if self.slots { link.with_slots() } else { link }, &prefix)
     }
 
     fn run<F: Future>(&self, future: F) -> F::Output {

@@ -1,13 +1,13 @@
-//! What a server may have lost, or hold that nobody here wrote; and what is left on it.
+//! Servers that lost data or hold invalid values; and how long keys are kept.
 
 use std::time::Duration;
 
-use crate::support::{PlainLink, Redis, fresh_prefix, runtime};
+use crate::support::{PlainLink, Redis, fresh_prefix, heartbeat, runtime};
 use redis::Commands;
 use tidegate::{
     Carry, Charge, Cost, Intent, Limit, LimitDecision, LogQuota, Meter, Nanos, Quota, Store, WindowQuota,
 };
-use tidegate_redis::testing::{AskingStore, kept, kept_log};
+use tidegate_redis::testing::{ServerOnlyStore, kept, kept_log};
 use tidegate_redis::{BucketEntry, BucketKey, CallAnswer, CallOutcome, CallVerb, Link, ScriptCall};
 
 const NOW: Nanos = Nanos::from_secs(1_800_000_000);
@@ -34,12 +34,12 @@ fn take(limit: Limit, key: &str, cost: u32, at: Option<Nanos>) -> ScriptCall {
         want: 0,
         spare: Nanos::ZERO,
         charged_at: Nanos::ZERO,
-        brought: None,
+        migrated: None,
     };
     ScriptCall { verb: CallVerb::Take, entries: [entry].into_iter().collect(), at }
 }
 
-/// A server, a connection to look at it, and a runtime with a link.
+/// A server, a connection to inspect it, and a runtime with a link.
 struct Bench {
     server: Redis,
     connection: redis::Connection,
@@ -50,7 +50,7 @@ struct Bench {
 impl Bench {
     fn new() -> Bench {
         let (server, runtime) = (Redis::start(), runtime());
-        let link = runtime.block_on(PlainLink::connect(&server, "t"));
+        let link = runtime.block_on(PlainLink::connect(&server));
         Bench { connection: server.connection(), server, runtime, link }
     }
 
@@ -58,13 +58,13 @@ impl Bench {
         self.runtime.block_on(self.link.call(call)).unwrap()
     }
 
-    fn store(&self, prefix: &str) -> AskingStore<PlainLink> {
-        AskingStore::new(self.runtime.block_on(PlainLink::connect(&self.server, prefix)), prefix)
+    fn store(&self, prefix: &str) -> ServerOnlyStore<PlainLink> {
+        ServerOnlyStore::new(self.runtime.block_on(PlainLink::connect(&self.server)), prefix)
     }
 
     fn charge(
         &self,
-        store: &AskingStore<PlainLink>,
+        store: &ServerOnlyStore<PlainLink>,
         intent: Intent,
         charge: Charge<'_>,
         now: Nanos,
@@ -91,9 +91,13 @@ fn values_that_are_no_states_count_as_untouched() {
             let key = format!("{index}.{place}");
             let _: () = bench.connection.set(&key, value).unwrap();
             let answer = bench.call(&take(limit, &key, 10, Some(NOW)));
-            assert_eq!((answer.said, answer.poisoned), (CallOutcome::Done, 1), "{limit:?}: {place}");
+            assert_eq!((answer.outcome, answer.poisoned), (CallOutcome::Done, 1), "{limit:?}: {place}");
             let answer = bench.call(&take(limit, &key, 1, Some(NOW)));
-            assert_eq!((answer.said, answer.poisoned), (CallOutcome::Refused, 0), "{limit:?}: {place} stays");
+            assert_eq!(
+                (answer.outcome, answer.poisoned),
+                (CallOutcome::Refused, 0),
+                "{limit:?}: {place} stays"
+            );
         }
     }
 }
@@ -115,7 +119,7 @@ fn logs_of_entries_that_are_none_count_as_untouched() {
         // The first is later than the last, or has a sum that is greater.
         &[[9e15, 1.0, 1.0], [now, 1.0, 2.0]],
         &[[now - 1.0, 1.0, 5.0], [now, 1.0, 1.0]],
-        // Only who looks when there will be room sees the one in the middle.
+        // Only the search for the wait reads the entry in the middle.
         &[[now - 2.0, 1.0, 1.0], [now - 1.0, 0.5, 1.5], [now, 8.0, 10.0]],
     ];
     for (place, entries) in wrong.iter().enumerate() {
@@ -130,11 +134,11 @@ fn logs_of_entries_that_are_none_count_as_untouched() {
                 let _: () = bench.connection.rpush(&key, entry.map(f64::to_le_bytes).concat()).unwrap();
             }
             let answer = bench.call(&ScriptCall { verb, ..take(limits()[3], &key, 10, Some(NOW)) });
-            assert_eq!(answer.said, said, "{verb:?}: {place}");
+            assert_eq!(answer.outcome, said, "{verb:?}: {place}");
             if verb == CallVerb::Take {
                 assert_eq!(answer.poisoned, 1, "{place}");
                 let answer = bench.call(&take(limits()[3], &key, 1, Some(NOW)));
-                assert_eq!((answer.said, answer.poisoned), (CallOutcome::Refused, 0), "{place} stays");
+                assert_eq!((answer.outcome, answer.poisoned), (CallOutcome::Refused, 0), "{place} stays");
             }
         }
     }
@@ -157,13 +161,13 @@ fn states_too_far_ahead_are_used_up_as_of_now_and_heal() {
             }
         }
         let answer = bench.call(&take(limit, &key, 1, Some(NOW)));
-        assert_eq!((answer.said, answer.poisoned), (CallOutcome::Refused, 1), "{limit:?}");
+        assert_eq!((answer.outcome, answer.poisoned), (CallOutcome::Refused, 1), "{limit:?}");
         assert!(bench.connection.pttl::<_, i64>(&key).unwrap() > 0, "{limit:?}: kept for ever");
         let answer = bench.call(&take(limit, &key, 1, Some(NOW)));
-        assert_eq!((answer.said, answer.poisoned), (CallOutcome::Refused, 0), "{limit:?}: replaced");
+        assert_eq!((answer.outcome, answer.poisoned), (CallOutcome::Refused, 0), "{limit:?}: replaced");
         let later = NOW.saturating_add(Nanos::new(2 * Nanos::HOUR.get()));
         assert_eq!(
-            bench.call(&take(limit, &key, 10, Some(later))).said,
+            bench.call(&take(limit, &key, 10, Some(later))).outcome,
             CallOutcome::Done,
             "{limit:?}: healed"
         );
@@ -186,16 +190,16 @@ fn keys_of_another_type_are_overwritten() {
             (CallVerb::Take, 2, CallOutcome::Refused),
         ] {
             let call = ScriptCall { verb, ..take(limit, &key, cost, Some(NOW)) };
-            assert_eq!(bench.call(&call).said, said, "{limit:?}: {verb:?} of {cost}");
+            assert_eq!(bench.call(&call).outcome, said, "{limit:?}: {verb:?} of {cost}");
         }
     }
-    // Entries of a log that are none.
+    // Invalid entries of a log.
     let log = limits()[3];
     for (key, element) in [("short", b"short".as_slice()), ("long", &[0xff; 24])] {
         let _: () = bench.connection.rpush(key, &[TEXT.as_bytes(), element]).unwrap();
         let answer = bench.call(&take(log, key, 10, Some(NOW)));
-        assert_eq!((answer.said, answer.poisoned), (CallOutcome::Done, 1), "{key}");
-        assert_eq!(bench.call(&take(log, key, 1, Some(NOW))).said, CallOutcome::Refused, "{key}");
+        assert_eq!((answer.outcome, answer.poisoned), (CallOutcome::Done, 1), "{key}");
+        assert_eq!(bench.call(&take(log, key, 1, Some(NOW))).outcome, CallOutcome::Refused, "{key}");
     }
 }
 
@@ -243,7 +247,7 @@ fn nothing_stays_for_longer_than_it_counts() {
     }
 }
 
-/// A full bucket of somebody who may be trusted more is not what a new one is: it stays until it would be.
+/// A full bucket of a key that may get more trust holds less than a new one would: it is kept until it would not.
 #[test]
 fn what_may_be_trusted_more_stays_until_it_would_be_full_at_any_trust() {
     let mut bench = Bench::new();
@@ -298,14 +302,14 @@ fn every_key_has_a_time_to_live_and_begins_with_the_prefix() {
 fn a_server_that_forgot_its_scripts_is_told_again() {
     let mut bench = Bench::new();
     let limit = limits()[0];
-    assert_eq!(bench.call(&take(limit, "key", 6, Some(NOW))).said, CallOutcome::Done);
+    assert_eq!(bench.call(&take(limit, "key", 6, Some(NOW))).outcome, CallOutcome::Done);
     let _: () = redis::cmd("SCRIPT").arg("FLUSH").query(&mut bench.connection).unwrap();
     assert_eq!(
-        bench.call(&take(limit, "key", 6, Some(NOW))).said,
+        bench.call(&take(limit, "key", 6, Some(NOW))).outcome,
         CallOutcome::Refused,
         "the state is still there"
     );
-    assert_eq!(bench.call(&take(limit, "key", 4, Some(NOW))).said, CallOutcome::Done);
+    assert_eq!(bench.call(&take(limit, "key", 4, Some(NOW))).outcome, CallOutcome::Done);
 }
 
 #[test]
@@ -321,7 +325,7 @@ fn nodes_of_two_policies_carry_each_others_states() {
     assert_eq!(remaining(&old, &ten, 4), 6);
     assert_eq!(remaining(&new, &twenty, 1), 5, "as many tokens as before");
     assert_eq!(remaining(&old, &ten, 1), 4);
-    // Going there and back again is an edit of its own, which the other node takes over.
+    // Editing away and back is a new edition, which the other node adopts.
     new.limit("a", bucket(10), Carry::AsIs, NOW).unwrap();
     new.limit("a", bucket(20), Carry::AsIs, NOW).unwrap();
     let back = new.limit("a", bucket(10), Carry::AsIs, NOW).unwrap();
@@ -349,7 +353,7 @@ fn weights_are_compared_to_the_last_unit() {
         let key = over.to_string();
         let _: () = bench.connection.set(&key, kept(&meter, word, now, TEXT)).unwrap();
         let answer = bench.call(&take(Limit::Meter(meter), &key, 1, Some(now)));
-        assert_eq!(answer.said == CallOutcome::Done, over < 0, "{over} too much");
+        assert_eq!(answer.outcome == CallOutcome::Done, over < 0, "{over} too much");
         assert_eq!(meter.charge(word, Cost::ONE, now).is_some(), over < 0);
     }
 }
@@ -357,16 +361,19 @@ fn weights_are_compared_to_the_last_unit() {
 #[test]
 fn nodes_are_counted_while_they_are_heard_of() {
     let mut bench = Bench::new();
-    let beat = |node, alive, within| bench.runtime.block_on(bench.link.beat(node, alive, within)).unwrap();
+    let alive_nodes = |node, alive, within| {
+        let heartbeat = heartbeat("t", node, alive, within);
+        bench.runtime.block_on(bench.link.heartbeat(&heartbeat)).unwrap()
+    };
     let minute = Nanos::MINUTE;
-    assert_eq!(beat(1, true, minute), 1);
-    assert_eq!(beat(2, true, minute), 2);
-    assert_eq!(beat(2, true, minute), 2, "the same once more");
-    assert_eq!(beat(u128::MAX, true, minute), 3);
-    assert_eq!(beat(2, false, minute), 2, "it has left");
+    assert_eq!(alive_nodes(1, true, minute), 1);
+    assert_eq!(alive_nodes(2, true, minute), 2);
+    assert_eq!(alive_nodes(2, true, minute), 2, "the same once more");
+    assert_eq!(alive_nodes(u128::MAX, true, minute), 3);
+    assert_eq!(alive_nodes(2, false, minute), 2, "it has left");
     // The subject is the server's clock.
     bench.runtime.block_on(async { tokio::time::sleep(Duration::from_millis(30)).await });
-    assert_eq!(beat(3, true, Nanos::from_millis(10)), 1, "the others are silent");
+    assert_eq!(alive_nodes(3, true, Nanos::from_millis(10)), 1, "the others are silent");
     let millis: i64 = bench.connection.pttl("t:1:{nodes}").unwrap();
     assert!((0..=11).contains(&millis) || millis == -2, "{millis}");
 }

@@ -1,4 +1,4 @@
-//! Golden vectors: what the scripts do on a real server is what core does, to the last tick.
+//! Golden vectors: the scripts on a real server do exactly what core does, to the last tick.
 
 use std::collections::HashMap;
 
@@ -13,17 +13,17 @@ use tidegate_redis::{
     BucketEntry, BucketKey, CallAnswer, CallOutcome, CallVerb, FoundState, Link, ScriptCall, State,
 };
 
-/// How much longer keys are kept where the time is given.
+/// How much longer keys are kept if the time is given.
 const SLACK: u64 = 3_600_000;
 
-/// A state as core has it.
+/// A state in the form of core.
 #[derive(Clone, Debug)]
 enum Kept {
     Word(u64),
     Log(Log),
 }
 
-/// What a call finds.
+/// The state that a call finds.
 struct Case {
     call: ScriptCall,
     now: Nanos,
@@ -67,19 +67,19 @@ fn case(random: &mut Random, number: u64) -> Case {
             binding: !random.once_in(4),
             delay,
             want: if verb == CallVerb::Take { want } else { 0 },
-            // Half of the calls are about keys that may be trusted.
+            // Half of the keys may be trusted.
             spare: limit
                 .meter()
                 .filter(|_| number.is_multiple_of(2))
                 .map_or(Nanos::ZERO, |meter| meter.extra_idle_time(limit.capacity())),
             charged_at,
-            brought: None,
+            migrated: None,
         });
     }
     Case { call, now, states }
 }
 
-/// Some time before now; of a log often when something was counted.
+/// Some instant before now; for a log often that of an entry.
 fn charged_at(random: &mut Random, state: &Kept, now: Nanos) -> Nanos {
     let known: Vec<Nanos> = match state {
         Kept::Log(log) => log.entries().map(|(at, _)| at).collect(),
@@ -118,7 +118,7 @@ fn charge(entry: &BucketEntry, state: &mut Kept, cost: Cost, now: Nanos) -> bool
     }
 }
 
-/// What core does: the states after it, whether it was done, and what was leased.
+/// The result by core: the states after the call, whether it was done, and the leased tokens.
 fn by_core(case: &Case) -> (HashMap<BucketKey, Kept>, bool, Vec<u32>) {
     let Case { call, now, states } = case;
     let (entries, mut after) = (&call.entries, states.clone());
@@ -187,7 +187,7 @@ fn put(server: &mut redis::Connection, case: &Case) {
         match (&entry.limit, state) {
             (Limit::Meter(_), Kept::Word(0)) => {}
             (Limit::Meter(meter), Kept::Word(word)) => {
-                // As of an instant at which nothing of it has moved on.
+                // As of an instant within the stored window.
                 let at = read_at(meter, *word, case.now);
                 let _: () = server.set(&*key.0, kept(meter, *word, at, &entry.text)).unwrap();
             }
@@ -203,7 +203,7 @@ fn put(server: &mut redis::Connection, case: &Case) {
     }
 }
 
-/// The start of the window that a state stands in, for what is read later has moved on.
+/// The start of the stored window: a window's state changes when it is read later.
 fn read_at(meter: &Meter, word: u64, now: Nanos) -> Nanos {
     match meter {
         Meter::TokenBucket(_) => now,
@@ -227,7 +227,7 @@ fn check_states(server: &mut redis::Connection, case: &Case, after: &HashMap<Buc
                 let written = value.map_or(Some(0), |value| state_kept(meter, &value, &entry.text));
                 let written = written.unwrap_or_else(|| panic!("no state: {}", context()));
                 let idle = meter.is_idle(written, case.now) && meter.is_idle(*word, case.now);
-                // Since when a bucket is full matters to whoever may be trusted more.
+                // If a key may get more trust, it matters since when its bucket is full.
                 let forgotten = idle && entry.spare == Nanos::ZERO;
                 assert!(written == *word || forgotten, "{written} is not {word}: {}", context());
             }
@@ -250,7 +250,7 @@ fn check_states(server: &mut redis::Connection, case: &Case, after: &HashMap<Buc
     }
 }
 
-/// Nothing lives longer than it counts, and nothing that counts less.
+/// Every key expires exactly when its state no longer counts.
 fn check_lives(server: &mut redis::Connection, case: &Case, after: &HashMap<BucketKey, Kept>) {
     for entry in &case.call.entries {
         let millis: i64 = server.pttl(&*entry.key.0).unwrap();
@@ -295,7 +295,7 @@ fn takes(verb: CallVerb) -> bool {
 fn run(seed: u64, cases: u64) {
     let (server, runtime) = (Redis::start(), runtime());
     let mut connection = server.connection();
-    let link = runtime.block_on(PlainLink::connect(&server, "g"));
+    let link = runtime.block_on(PlainLink::connect(&server));
     let mut random = Random::new(seed);
     let (mut done, mut refused, mut leases) = (0, 0, 0);
     for number in 0..cases {
@@ -305,7 +305,7 @@ fn run(seed: u64, cases: u64) {
             .block_on(link.call(&case.call))
             .unwrap_or_else(|error| panic!("{error}: {:?}", case.call));
         let (after, is_done, leased) = by_core(&case);
-        assert_eq!(answer.said == CallOutcome::Done, is_done, "{:?}\n{:?}", case.call, case.states);
+        assert_eq!(answer.outcome == CallOutcome::Done, is_done, "{:?}\n{:?}", case.call, case.states);
         assert_eq!(answer.poisoned, 0, "{:?}", case.call);
         assert_eq!(answer.leased.as_slice(), leased, "{:?}", case.call);
         check_found(&case, &answer);

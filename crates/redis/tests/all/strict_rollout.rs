@@ -1,9 +1,8 @@
-//! Nodes of two policies at once, as there are while a new one is rolled out: whatever they do to each other's
-//! states must not add up.
+//! Nodes with two policies at once, as during a rollout: migrating each other's states must not add tokens.
 
 use crate::support::{PlainLink, Redis, runtime};
 use tidegate::{Carry, Charge, Cost, Intent, Limit, LimitRef, LogQuota, Nanos, Quota, Store};
-use tidegate_redis::testing::AskingStore;
+use tidegate_redis::testing::ServerOnlyStore;
 
 const NOW: Nanos = Nanos::from_secs(1_800_000_000);
 
@@ -22,17 +21,17 @@ impl Bench {
         Bench { server: Redis::start(), runtime: runtime() }
     }
 
-    fn node(&self) -> AskingStore<PlainLink> {
-        AskingStore::new(self.runtime.block_on(PlainLink::connect(&self.server, "shared")), "shared")
+    fn node(&self) -> ServerOnlyStore<PlainLink> {
+        ServerOnlyStore::new(self.runtime.block_on(PlainLink::connect(&self.server)), "shared")
     }
 
-    /// Takes one by one until there is no more.
-    fn drain(&self, node: &AskingStore<PlainLink>, limit: &LimitRef, now: Nanos) -> u64 {
+    /// Takes single tokens until it is denied.
+    fn drain(&self, node: &ServerOnlyStore<PlainLink>, limit: &LimitRef, now: Nanos) -> u64 {
         self.take(node, limit, 10_000, now)
     }
 
-    /// Takes one by one, so many at most.
-    fn take(&self, node: &AskingStore<PlainLink>, limit: &LimitRef, most: usize, now: Nanos) -> u64 {
+    /// Takes single tokens, up to a maximum.
+    fn take(&self, node: &ServerOnlyStore<PlainLink>, limit: &LimitRef, most: usize, now: Nanos) -> u64 {
         let charges = [Charge::new(limit, b"key", Cost::ONE)];
         let take = || self.runtime.block_on(node.charge(Intent::Take, &charges, now)).unwrap().allowed;
         (0..most).take_while(|_| take()).count() as u64
@@ -56,7 +55,7 @@ fn a_rate_that_is_raised_node_by_node_multiplies_nothing() {
         assert_eq!(taken, 100);
         let after = new.limit(&name, to, Carry::AsIs, at(1)).unwrap();
         for second in 2..40 {
-            // What the old node leaves is what could be multiplied.
+            // What the old node leaves could be multiplied by the migration.
             taken += bench.take(&old, &before, 1, at(second));
             taken += bench.drain(&new, &after, at(second));
             assert!(taken <= 100 + 10 * second, "{name}: {taken} in {second} seconds");
@@ -106,7 +105,7 @@ fn who_comes_with_another_policy_leaves_the_tokens_as_they_are() {
         let (old, new) = (bench.node(), bench.node());
         let before = old.limit(&name, bucket(1, Nanos::HOUR, 10), Carry::AsIs, NOW).unwrap();
         let after = new.limit(&name, bucket(1, Nanos::HOUR, 100), carry, NOW).unwrap();
-        let take = |node: &AskingStore<PlainLink>, limit| {
+        let take = |node: &ServerOnlyStore<PlainLink>, limit| {
             let charges = [Charge::new(limit, b"key", Cost::ONE)];
             bench.runtime.block_on(node.charge(Intent::Take, &charges, NOW)).unwrap().decisions[0].remaining
         };

@@ -9,13 +9,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use redis::aio::MultiplexedConnection;
 use redis::{ErrorKind, ServerErrorKind, Value};
 use tidegate::Nanos;
-use tidegate_redis::testing::{EncodedCall, decode, decode_beat, encode, encode_beat};
-use tidegate_redis::{CallAnswer, Link, LinkError, ScriptCall};
+use tidegate_redis::testing::{EncodedCall, decode, decode_heartbeat, encode, encode_heartbeat};
+use tidegate_redis::{BucketKey, CallAnswer, Heartbeat, Link, LinkError, ScriptCall};
 
 pub use self::process::Redis;
 
 impl Redis {
-    /// A connection of its own, to look at what is there.
+    /// A connection of its own, to inspect the data.
     pub fn connection(&self) -> redis::Connection {
         let client = redis::Client::open(self.url()).expect("the address is one");
         client.get_connection().expect("the server answers")
@@ -28,6 +28,11 @@ pub fn fresh_prefix() -> String {
     format!("t{}", NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
+/// A heartbeat of a node of the store with that prefix.
+pub fn heartbeat(prefix: &str, node: u128, alive: bool, within: Nanos) -> Heartbeat {
+    Heartbeat { key: BucketKey(format!("{prefix}:1:{{nodes}}").into()), node, alive, within }
+}
+
 /// A runtime for tests that wait on several threads.
 pub fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_multi_thread()
@@ -37,22 +42,21 @@ pub fn runtime() -> tokio::runtime::Runtime {
         .expect("a runtime can be made")
 }
 
-/// The plainest link there is: one connection, no deadline.
+/// A minimal link: one connection, no deadline.
 #[derive(Clone, Debug)]
 pub struct PlainLink {
     connection: MultiplexedConnection,
-    prefix: String,
     slots: bool,
 }
 
 impl PlainLink {
-    pub async fn connect(server: &Redis, prefix: &str) -> PlainLink {
+    pub async fn connect(server: &Redis) -> PlainLink {
         let client = redis::Client::open(server.url()).expect("the address is one");
         let connection = client.get_multiplexed_async_connection().await.expect("the server answers");
-        PlainLink { connection, prefix: prefix.into(), slots: false }
+        PlainLink { connection, slots: false }
     }
 
-    /// The same, said to be spread over slots.
+    /// The same link, reported as spread over slots.
     pub fn with_slots(self) -> PlainLink {
         PlainLink { slots: true, ..self }
     }
@@ -91,8 +95,8 @@ impl Link for PlainLink {
         decode(call, self.send(&encode(call)).await?)
     }
 
-    async fn beat(&self, node: u128, alive: bool, within: Nanos) -> Result<u32, LinkError> {
-        decode_beat(self.send(&encode_beat(&self.prefix, node, alive, within)).await?)
+    async fn heartbeat(&self, heartbeat: &Heartbeat) -> Result<u32, LinkError> {
+        decode_heartbeat(self.send(&encode_heartbeat(heartbeat)).await?)
     }
 
     fn has_slots(&self) -> bool {

@@ -1,4 +1,4 @@
-//! A redis-server of a test's own: the one launcher for the tests of all crates.
+//! Starts redis-server processes, for the tests of all crates.
 #![allow(dead_code, unreachable_pub, reason = "every test binary uses some of it")]
 
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -16,7 +16,7 @@ pub struct Redis {
     pub port: u16,
     /// Its directory.
     pub dir: PathBuf,
-    /// What the default user needs, if anything.
+    /// The password of the default user, if it has one.
     pub password: Option<&'static str>,
     binary: String,
     args: Vec<String>,
@@ -27,24 +27,24 @@ impl Redis {
     /// A plain one. The binary is that of `TIDEGATE_REDIS_SERVER`, or `redis-server`.
     ///
     /// # Panics
-    /// When there is no such binary, or it does not start; so do all that start one.
+    /// When there is no such binary, or it does not start.
     pub fn start() -> Redis {
         Redis::start_with(&[])
     }
 
-    /// One with some more arguments.
+    /// A server with more arguments.
     pub fn start_with(args: &[&str]) -> Redis {
         Redis::start_on(free_port(), args)
     }
 
-    /// One on a port that others know already.
+    /// A server on a given port.
     pub fn start_on(port: u16, args: &[&str]) -> Redis {
         let mut redis = Redis::absent_on(port, args);
         redis.restart();
         redis
     }
 
-    /// A plain one of another make.
+    /// A server of another binary, such as Valkey.
     pub fn start_binary(binary: String) -> Redis {
         let mut redis = Redis::absent();
         redis.binary = binary;
@@ -52,12 +52,12 @@ impl Redis {
         redis
     }
 
-    /// One that watches over others.
+    /// A Sentinel.
     pub fn start_sentinel(config: &str) -> Redis {
         Redis::start_sentinel_on(free_port(), config)
     }
 
-    /// One that watches over others, on a port that somebody knows already.
+    /// A Sentinel on a given port.
     pub fn start_sentinel_on(port: u16, config: &str) -> Redis {
         let mut redis = Redis::absent_on(port, &[]);
         let file = redis.dir.join("sentinel.conf");
@@ -68,7 +68,7 @@ impl Redis {
         redis
     }
 
-    /// One that is not there yet: [`Redis::restart`] starts it.
+    /// A server that is not started yet: [`Redis::restart`] starts it.
     pub fn absent() -> Redis {
         Redis::absent_on(free_port(), &[])
     }
@@ -80,7 +80,7 @@ impl Redis {
         Redis { port, dir: new_dir(), password: None, binary, args, child: None }
     }
 
-    /// Starts it, or the same one again, empty, and waits until it answers.
+    /// Starts it, or starts it again without its data, and waits until it answers.
     pub fn restart(&mut self) {
         let mut command = Command::new(&self.binary);
         command.args(&self.args).current_dir(&self.dir).stdin(Stdio::null()).stdout(Stdio::null());
@@ -105,7 +105,8 @@ impl Redis {
         panic!("{} does not come up: does it run by hand?", self.binary);
     }
 
-    /// Does it react when it is spoken to? Who wants a password says so, and who wants TLS hangs up.
+    /// Does it react to a command? A server that wants a password answers so, and one that wants TLS closes the
+    /// connection.
     fn answers(&self) -> bool {
         let Ok(mut stream) = TcpStream::connect(("127.0.0.1", self.port)) else { return false };
         let waits = stream.set_read_timeout(Some(Duration::from_secs(1)));
@@ -127,7 +128,7 @@ impl Redis {
         self.child.as_ref().expect("it was started").id()
     }
 
-    /// What `redis-cli` says.
+    /// The output of `redis-cli`.
     pub fn cli(&self, args: &[&str]) -> String {
         let output = Command::new("redis-cli")
             .args(["-h", "127.0.0.1", "-p", &self.port.to_string()])
@@ -171,8 +172,8 @@ fn new_dir() -> PathBuf {
     dir
 }
 
-/// A port that nobody had a moment ago, and none of those that the system gives to anybody, since tests run side by
-/// side. The one 10,000 above it, on which a Cluster talks among itself, is free too.
+/// A free port outside the range of ephemeral ports, since tests run side by side. The port 10,000 above it, which a
+/// Cluster uses for its bus, is free too.
 pub fn free_port() -> u16 {
     let is_free = |port| TcpListener::bind(("127.0.0.1", port)).is_ok();
     loop {

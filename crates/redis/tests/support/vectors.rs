@@ -1,4 +1,4 @@
-//! Random limits, states and questions.
+//! Random limits, states and charges.
 
 use tidegate::testing::Random;
 use tidegate::{Cost, Limit, LogQuota, Meter, Nanos, Quota, WindowQuota};
@@ -69,7 +69,7 @@ pub fn cost(random: &mut Random, limit: &Limit) -> Cost {
     })
 }
 
-/// Mostly none.
+/// Mostly zero.
 pub fn delay(random: &mut Random, limit: &Limit) -> Nanos {
     if !random.once_in(4) {
         return Nanos::ZERO;
@@ -114,7 +114,7 @@ pub fn word(random: &mut Random, meter: &Meter, cost: Cost, now: Nanos) -> u64 {
             let fitting = limit.saturating_sub(u64::from(cost.get()));
             let count = if random.once_in(3) { fitting } else { spread(random, limit) };
             let before = spread(random, limit) as u32;
-            // Somebody who was trusted may have used more.
+            // A trusted key may have used more than the limit.
             let (before, count) = match random.below(8) {
                 0 => (quota.count_max() - before.min(quota.count_max()), count as u32),
                 1 => (before, quota.count_max()),
@@ -125,7 +125,7 @@ pub fn word(random: &mut Random, meter: &Meter, cost: Cost, now: Nanos) -> u64 {
     }
 }
 
-/// What a log may have at `now`.
+/// Random entries of a log at `now`.
 pub fn log_entries(random: &mut Random, quota: &LogQuota, now: Nanos) -> Vec<(Nanos, u32)> {
     let count = spread(random, 40.min(u64::from(quota.limit())));
     let window = quota.window().get() / 1_000;

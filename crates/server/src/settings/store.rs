@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use tidegate::Nanos;
 use tidegate_document::{DocumentNode, Problem, Span, ValueKind, WINDOW_MILLIS_MAX, value};
@@ -88,7 +89,7 @@ impl Reader<'_> {
         };
         let redis = store.and_then(|store| store.get("redis"));
         let life = sync.and_then(|sync| integer(sync, "sync_interval_ms"));
-        let life = life.map_or(StoreOptions::LIFE, Nanos::from_millis);
+        let life = life.map_or(StoreOptions::LEASE_LIFE, Duration::from_millis);
         settings.shared = match self.choice(store, sync) {
             StoreChoice::Strict => Some(self.shared(StoreMode::Strict, redis)),
             StoreChoice::Hybrid => Some(self.shared(StoreMode::Hybrid { life }, redis)),

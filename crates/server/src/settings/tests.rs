@@ -1,4 +1,5 @@
 use std::path::Path;
+use std::time::Duration;
 
 use tidegate::Nanos;
 use tidegate_redis::StoreMode;
@@ -115,7 +116,7 @@ fn shared(text: &str) -> SharedStoreSettings {
 #[test]
 fn a_shared_store_can_be_asked_for_in_two_ways() {
     assert_eq!(shared("store: { mode: strict }"), SharedStoreSettings::new(StoreMode::Strict));
-    let hybrid = |millis| StoreMode::Hybrid { life: Nanos::from_millis(millis) };
+    let hybrid = |millis| StoreMode::Hybrid { life: Duration::from_millis(millis) };
     for text in [
         "store: { mode: hybrid }",
         "rate_limit_sync: { enabled: true }",

@@ -1,4 +1,4 @@
-//! One bucket of the model: its state, and what the verbs of a call do to it.
+//! One bucket of the model: its state, and the effect of each verb on it.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use tidegate_core::sliding_log::{Log, LogGrowth};
 use tidegate_core::{Cost, Limit, LogQuota, Meter, Nanos, Outcome};
 use tidegate_redis::{BucketEntry, LogState, State};
 
-/// What is kept under a key.
+/// The value under a key.
 #[derive(Clone, Debug)]
 pub(super) struct StoredValue {
     pub(super) text: Arc<str>,
@@ -14,7 +14,7 @@ pub(super) struct StoredValue {
     pub(super) state: BucketState,
     /// When it was written.
     pub(super) written: Nanos,
-    /// When it is forgotten.
+    /// When it expires.
     pub(super) until: Nanos,
 }
 
@@ -31,7 +31,7 @@ pub(super) enum BucketState {
     Word(u64),
     /// Of a sliding log.
     Log(Log),
-    /// Something that is no state.
+    /// An invalid value.
     #[default]
     Junk,
 }
@@ -54,15 +54,15 @@ impl BucketState {
         }
     }
 
-    pub(super) fn brought(state: &State) -> BucketState {
+    pub(super) fn migrated(state: &State) -> BucketState {
         match state {
             State::Word(word) => BucketState::Word(*word),
             State::Log(log) => BucketState::Log(Log::from_entries(log.entries.iter().copied())),
         }
     }
 
-    /// What an answer says of it.
-    pub(super) fn told(&self, entry: &BucketEntry, now: Nanos) -> State {
+    /// The state in an answer.
+    pub(super) fn answer_state(&self, entry: &BucketEntry, now: Nanos) -> State {
         match (self, &entry.limit) {
             (BucketState::Log(log), Limit::Log(quota)) => {
                 State::Log(log_state(log, quota, entry.cost, now.saturating_add(entry.delay)))
@@ -75,7 +75,7 @@ impl BucketState {
         }
     }
 
-    /// Takes a cost if it is there.
+    /// Takes a cost if it fits.
     pub(super) fn charge(&mut self, limit: &Limit, cost: Cost, now: Nanos, delay: Nanos) -> bool {
         match (self, limit) {
             (BucketState::Word(word), Limit::Meter(meter)) => {
@@ -87,7 +87,7 @@ impl BucketState {
                     None => false,
                 }
             }
-            // A log is tidied up only when something is written to it.
+            // Old entries of a log are removed only when it is written.
             (BucketState::Log(_), Limit::Log(_)) if cost == Cost::ZERO => true,
             (BucketState::Log(log), Limit::Log(quota)) => {
                 let mut next = log.clone();
@@ -102,7 +102,7 @@ impl BucketState {
         }
     }
 
-    /// Whole tokens that are left, of a bucket; nothing else is leased.
+    /// The whole tokens left in a token bucket; zero for others, which are not leased.
     pub(super) fn left(&self, limit: &Limit, now: Nanos) -> u32 {
         match (self, limit) {
             (BucketState::Word(word), Limit::Meter(meter @ Meter::TokenBucket(_))) => {
@@ -125,7 +125,7 @@ impl BucketState {
 
     pub(super) fn hand_back(&mut self, entry: &BucketEntry, now: Nanos) {
         match (self, &entry.limit) {
-            // What is full stays as it is written, for a clock that steps back.
+            // A full bucket is not rewritten, in case the clock steps back.
             (BucketState::Word(word), Limit::Meter(meter @ Meter::TokenBucket(_)))
                 if meter.is_idle(*word, now) => {}
             (BucketState::Word(word), Limit::Meter(meter)) => {
@@ -140,7 +140,7 @@ impl BucketState {
         }
     }
 
-    /// How long until nothing of it is used.
+    /// The time until it is untouched again.
     pub(super) fn full_in(&self, limit: &Limit, now: Nanos) -> Nanos {
         match (self, limit) {
             (BucketState::Word(word), Limit::Meter(meter)) => meter.peek(*word, Cost::ZERO, now).reset_after,

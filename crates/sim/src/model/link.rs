@@ -1,14 +1,13 @@
-//! The model, asked at once: no network, no faults.
+//! A link that calls the model directly: no network, no faults.
 
 use std::sync::Mutex;
 
-use tidegate_core::Nanos;
-use tidegate_redis::{CallAnswer, Link, LinkError, ScriptCall};
+use tidegate_redis::{CallAnswer, Heartbeat, Link, LinkError, ScriptCall};
 
 use super::Model;
 use crate::world::lock;
 
-/// A link that is always there and takes no time. Calls have to name their instants.
+/// A link that never fails and takes no time. Calls must give their instants.
 #[derive(Debug, Default)]
 pub struct ModelLink {
     model: Mutex<Model>,
@@ -16,7 +15,7 @@ pub struct ModelLink {
 }
 
 impl ModelLink {
-    /// A link to a model that keeps nothing yet, spread over slots or not.
+    /// A link to an empty model, with keys spread over slots or not.
     pub fn new(has_slots: bool) -> ModelLink {
         ModelLink { model: Mutex::default(), has_slots }
     }
@@ -28,8 +27,8 @@ impl Link for ModelLink {
         answer.map_err(|error| LinkError::Refused(error.to_string()))
     }
 
-    async fn beat(&self, node: u128, alive: bool, within: Nanos) -> Result<u32, LinkError> {
-        let nodes = lock(&self.model).beat(node, alive, within, crate::START);
+    async fn heartbeat(&self, heartbeat: &Heartbeat) -> Result<u32, LinkError> {
+        let nodes = lock(&self.model).heartbeat(heartbeat, crate::START);
         nodes.map_err(|error| LinkError::Refused(error.to_string()))
     }
 

@@ -1,5 +1,5 @@
-//! A model of the server that keeps the limits: it answers the calls of a [`Link`](tidegate_redis::Link) as the
-//! scripts do on Redis, with the arithmetic of core. Tests hold the two together, call by call.
+//! A model of the server: it answers the calls of a [`Link`](tidegate_redis::Link) as the scripts do on Redis, with
+//! core's arithmetic. A test compares its answers with those of a real server, call by call.
 
 mod bucket;
 mod link;
@@ -9,100 +9,102 @@ use std::collections::BTreeMap;
 
 use smallvec::SmallVec;
 use tidegate_core::{Cost, Nanos};
-use tidegate_redis::{BucketEntry, BucketKey, CallAnswer, CallOutcome, CallVerb, FoundState, ScriptCall};
+use tidegate_redis::{
+    BucketEntry, BucketKey, CallAnswer, CallOutcome, CallVerb, FoundState, Heartbeat, ScriptCall,
+};
 
 use bucket::{BucketState, StoredValue};
 pub use link::ModelLink;
 
-/// What the server keeps. A clone is a snapshot.
+/// The state of the server. A clone is a snapshot.
 #[derive(Clone, Debug, Default)]
 pub struct Model {
     kept: BTreeMap<BucketKey, StoredValue>,
-    beats: BTreeMap<u128, Nanos>,
-    /// Is there no memory left? Then whatever would write is refused.
+    heartbeats: BTreeMap<u128, Nanos>,
+    /// Is there no memory left? Then calls that would write are refused.
     pub out_of_memory: bool,
 }
 
-/// The server has no memory left for what is asked.
+/// The server has no memory left for a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("OOM command not allowed when used memory > 'maxmemory'.")]
 pub struct OutOfMemory;
 
-/// The buckets of a call under way: what is found under their keys, and what becomes of it.
-struct Desk<'c> {
+/// The buckets of a call that is being executed.
+struct CallState<'c> {
     call: &'c ScriptCall,
     now: Nanos,
-    /// One for each key of the call, as it was…
+    /// The state of each key before the call.
     opened: BTreeMap<&'c BucketKey, BucketState>,
-    /// …and as it becomes.
+    /// The state of each key so far.
     states: BTreeMap<&'c BucketKey, BucketState>,
     poisoned: u32,
 }
 
 impl Model {
-    /// Answers a call at the server's `now`, or at the instant that the call names.
+    /// Answers a call at the server's `now`, or at the instant that the call gives.
     ///
     /// # Errors
     /// When it would have to write and there is no memory left.
     pub fn call(&mut self, call: &ScriptCall, now: Nanos) -> Result<CallAnswer, OutOfMemory> {
         let now = call.at.unwrap_or(now);
         let now = Nanos::new(now.get() / 1_000 * 1_000);
-        self.forget_what_is_full(now);
-        if let Some(found) = self.written_otherwise(call, now) {
-            return Ok(answer(now, CallOutcome::BringUp, found, nothing_leased(call), 0));
+        self.expire_keys(now);
+        if let Some(found) = self.found_in_other_numbers(call, now) {
+            return Ok(answer(now, CallOutcome::Migrate, found, nothing_leased(call), 0));
         }
-        let mut desk = self.open(call, now)?;
-        let found = desk.found();
+        let mut state = self.open(call, now)?;
+        let found = state.found();
         let mut leased = nothing_leased(call);
-        let said = match call.verb {
-            CallVerb::Take | CallVerb::Peek => desk.take(&mut leased),
+        let outcome = match call.verb {
+            CallVerb::Take | CallVerb::Peek => state.take(&mut leased),
             CallVerb::Refund | CallVerb::HandBack => {
-                desk.give();
+                state.give();
                 CallOutcome::Done
             }
         };
-        let poisoned = desk.poisoned;
-        if said == CallOutcome::Refused || call.verb == CallVerb::Peek {
-            return Ok(answer(now, said, found, nothing_leased(call), poisoned));
+        let poisoned = state.poisoned;
+        if outcome == CallOutcome::Refused || call.verb == CallVerb::Peek {
+            return Ok(answer(now, outcome, found, nothing_leased(call), poisoned));
         }
-        let given_logs = desk.given_logs(found);
+        let given_logs = state.given_logs(found);
         let gives = matches!(call.verb, CallVerb::Refund | CallVerb::HandBack);
-        // A log that is given back to is written anew, whatever comes of it.
+        // The script rewrites a log that tokens are returned to, even if it stays the same.
         let is_changed = |key: &BucketKey, kept: &BucketState| {
-            desk.opened[key] != *kept || (gives && matches!(kept, BucketState::Log(_)))
+            state.opened[key] != *kept || (gives && matches!(kept, BucketState::Log(_)))
         };
-        let changed = desk.states.iter().filter(|(key, kept)| is_changed(key, kept));
+        let changed = state.states.iter().filter(|(key, kept)| is_changed(key, kept));
         let changed = changed.map(|(&key, kept)| (key.clone(), kept.clone())).collect();
         self.keep(call, changed, now)?;
-        Ok(answer(now, said, given_logs, leased, poisoned))
+        Ok(answer(now, outcome, given_logs, leased, poisoned))
     }
 
-    /// Hears from a node, or that it leaves, and tells how many were heard of `within` that time.
+    /// Records a heartbeat, and returns how many nodes are alive.
     ///
     /// # Errors
     /// When there is no memory left.
-    pub fn beat(&mut self, node: u128, alive: bool, within: Nanos, now: Nanos) -> Result<u32, OutOfMemory> {
+    pub fn heartbeat(&mut self, heartbeat: &Heartbeat, now: Nanos) -> Result<u32, OutOfMemory> {
         if self.out_of_memory {
             return Err(OutOfMemory);
         }
-        if alive {
-            self.beats.insert(node, now);
+        if heartbeat.alive {
+            self.heartbeats.insert(heartbeat.node, now);
         } else {
-            self.beats.remove(&node);
+            self.heartbeats.remove(&heartbeat.node);
         }
-        // None is heard of ahead of time, unless the clock has stepped back.
-        let counts =
-            |heard: Nanos| heard.saturating_add(within) >= now && heard <= now.saturating_add(within);
-        self.beats.retain(|_, heard| counts(*heard));
-        Ok(self.beats.len() as u32)
+        // A heartbeat in the future means that the clock stepped back.
+        let within = heartbeat.within;
+        let counts = |last: Nanos| last.saturating_add(within) >= now && last <= now.saturating_add(within);
+        self.heartbeats.retain(|_, last| counts(*last));
+        Ok(self.heartbeats.len() as u32)
     }
 
-    /// How many keys there are.
+    /// The number of keys.
     pub fn keys(&self) -> usize {
         self.kept.len()
     }
 
-    /// Writes nonsense under the keys whose turn `chosen` says it is.
+    /// Writes invalid values under the keys that `chosen` selects, and returns these.
     pub fn poison(&mut self, mut chosen: impl FnMut(&BucketKey) -> bool) -> Vec<BucketKey> {
         let mut poisoned = Vec::new();
         for (key, stored) in &mut self.kept {
@@ -114,25 +116,25 @@ impl Model {
         poisoned
     }
 
-    /// Loses everything.
+    /// Loses all state.
     pub fn wipe(&mut self) {
         self.kept.clear();
-        self.beats.clear();
+        self.heartbeats.clear();
     }
 
-    fn forget_what_is_full(&mut self, now: Nanos) {
+    fn expire_keys(&mut self, now: Nanos) {
         self.kept.retain(|_, stored| stored.until > now);
     }
 
-    /// If something is written under another text than its entry's, and not brought up: what is found.
-    fn written_otherwise(&self, call: &ScriptCall, now: Nanos) -> Option<SmallVec<[FoundState; 8]>> {
+    /// What is found, if some state is stored under another text and is not migrated yet.
+    fn found_in_other_numbers(&self, call: &ScriptCall, now: Nanos) -> Option<SmallVec<[FoundState; 8]>> {
         let other = |entry: &BucketEntry| {
             let stored = self.kept.get(&entry.key)?;
             if stored.text == entry.text || stored.is_junk() {
                 return None;
             }
             let raw = written::raw(stored);
-            let is_brought = entry.brought.as_ref().is_some_and(|(from, _)| *from == raw);
+            let is_brought = entry.migrated.as_ref().is_some_and(|(from, _)| *from == raw);
             (!is_brought).then_some(raw)
         };
         if !call.entries.iter().any(|entry| other(entry).is_some()) {
@@ -142,44 +144,45 @@ impl Model {
             Some(raw) => FoundState::Other(raw),
             None => {
                 let kept = self.kept.get(&entry.key).map(|stored| stored.state.clone());
-                FoundState::Here(kept.unwrap_or_default().told(entry, now))
+                FoundState::Here(kept.unwrap_or_default().answer_state(entry, now))
             }
         };
         Some(call.entries.iter().map(found).collect())
     }
 
-    /// Puts the buckets of a call on the desk. What lies too far ahead to be true is replaced there and then.
-    fn open<'c>(&mut self, call: &'c ScriptCall, now: Nanos) -> Result<Desk<'c>, OutOfMemory> {
-        let mut desk = Desk { call, now, opened: BTreeMap::new(), states: BTreeMap::new(), poisoned: 0 };
+    /// Reads the buckets of a call. A state that lies too far in the future to be valid is replaced at once.
+    fn open<'c>(&mut self, call: &'c ScriptCall, now: Nanos) -> Result<CallState<'c>, OutOfMemory> {
+        let mut state =
+            CallState { call, now, opened: BTreeMap::new(), states: BTreeMap::new(), poisoned: 0 };
         for entry in &call.entries {
-            if desk.states.contains_key(&entry.key) {
+            if state.states.contains_key(&entry.key) {
                 continue;
             }
             let stored = self.kept.get(&entry.key);
-            let brought = entry.brought.as_ref().filter(|_| stored.is_some_and(|s| s.text != entry.text));
-            let mut kept = match (stored, brought) {
+            let migrated = entry.migrated.as_ref().filter(|_| stored.is_some_and(|s| s.text != entry.text));
+            let mut kept = match (stored, migrated) {
                 (None, _) => BucketState::untouched(&entry.limit),
                 (Some(stored), _) if stored.is_junk() => {
-                    desk.poisoned += 1;
+                    state.poisoned += 1;
                     BucketState::untouched(&entry.limit)
                 }
-                (Some(_), Some((_, state))) => BucketState::brought(state),
+                (Some(_), Some((_, state))) => BucketState::migrated(state),
                 (Some(stored), None) => stored.state.clone(),
             };
-            if let Some(instead) = written::instead_of(&entry.limit, &kept, now) {
-                desk.poisoned += 1;
+            if let Some(instead) = written::replacement_if_too_far(&entry.limit, &kept, now) {
+                state.poisoned += 1;
                 if call.verb != CallVerb::Peek {
                     self.keep(call, vec![(entry.key.clone(), instead.clone())], now)?;
                 }
                 kept = instead;
             }
-            desk.states.insert(&entry.key, kept);
+            state.states.insert(&entry.key, kept);
         }
-        desk.opened = desk.states.clone();
-        Ok(desk)
+        state.opened = state.states.clone();
+        Ok(state)
     }
 
-    /// Keeps what became of the buckets until they are full again, at any trust they may be asked at.
+    /// Stores the changed buckets until they are full again at any trust.
     fn keep(
         &mut self,
         call: &ScriptCall,
@@ -196,7 +199,7 @@ impl Model {
                 self.kept.remove(&key);
                 continue;
             }
-            // Where the time is given, an edit may be told of later than the bucket is full.
+            // If a test gives the time, keys are kept an hour longer, as by the script.
             let slack = if call.at.is_some() { Nanos::HOUR } else { Nanos::ZERO };
             let life = Nanos::from_millis(forgotten_in.as_millis_ceil() + 1).saturating_add(slack);
             let (text, limit, until) = (entry.text.clone(), entry.limit, now.saturating_add(life));
@@ -206,33 +209,34 @@ impl Model {
     }
 }
 
-impl Desk<'_> {
+impl CallState<'_> {
     fn found(&self) -> SmallVec<[FoundState; 8]> {
-        let told = |entry: &BucketEntry| FoundState::Here(self.states[&entry.key].told(entry, self.now));
-        self.call.entries.iter().map(told).collect()
+        let state =
+            |entry: &BucketEntry| FoundState::Here(self.states[&entry.key].answer_state(entry, self.now));
+        self.call.entries.iter().map(state).collect()
     }
 
-    /// Of logs that are given back to, what they say after it is told.
+    /// For logs that tokens are returned to, the answer has the state after the call.
     fn given_logs(&self, found: SmallVec<[FoundState; 8]>) -> SmallVec<[FoundState; 8]> {
         if matches!(self.call.verb, CallVerb::Take | CallVerb::Peek) {
             return found;
         }
-        let told = |(entry, found): (&BucketEntry, FoundState)| match &self.states[&entry.key] {
+        let state = |(entry, found): (&BucketEntry, FoundState)| match &self.states[&entry.key] {
             kept @ BucketState::Log(_) => {
-                let asking = BucketEntry { cost: Cost::ZERO, delay: Nanos::ZERO, ..entry.clone() };
-                FoundState::Here(kept.told(&asking, self.now))
+                let zero_cost = BucketEntry { cost: Cost::ZERO, delay: Nanos::ZERO, ..entry.clone() };
+                FoundState::Here(kept.answer_state(&zero_cost, self.now))
             }
             _ => found,
         };
-        self.call.entries.iter().zip(found).map(told).collect()
+        self.call.entries.iter().zip(found).map(state).collect()
     }
 
-    /// Takes all that binds, or says no; then what is only advised and fits; then leases.
+    /// Takes all binding costs or refuses; then the advisory ones that fit; then leases.
     fn take(&mut self, leased: &mut SmallVec<[u32; 8]>) -> CallOutcome {
         for binding in [true, false] {
             for entry in self.call.entries.iter().filter(|entry| entry.binding == binding) {
                 let kept = self.states.get_mut(&entry.key).expect("every key was opened");
-                // Who only looks is told of each entry by itself.
+                // A peek answers each entry by itself.
                 let fits = match self.call.verb {
                     CallVerb::Peek => kept.clone().charge(&entry.limit, entry.cost, self.now, entry.delay),
                     _ => kept.charge(&entry.limit, entry.cost, self.now, entry.delay),
@@ -258,7 +262,7 @@ impl Desk<'_> {
         CallOutcome::Done
     }
 
-    /// Who came last is handed back first.
+    /// Returns tokens; hand-backs in reverse, since they undo charges.
     fn give(&mut self) {
         let entries = self.call.entries.iter();
         let ordered: SmallVec<[&BucketEntry; 8]> = match self.call.verb {
@@ -281,10 +285,10 @@ fn nothing_leased(call: &ScriptCall) -> SmallVec<[u32; 8]> {
 
 fn answer(
     at: Nanos,
-    said: CallOutcome,
+    outcome: CallOutcome,
     found: SmallVec<[FoundState; 8]>,
     leased: SmallVec<[u32; 8]>,
     poisoned: u32,
 ) -> CallAnswer {
-    CallAnswer { at, said, found, leased, poisoned }
+    CallAnswer { at, outcome, found, leased, poisoned }
 }

@@ -1,4 +1,4 @@
-//! How a state looks under its key: two numbers as doubles and the text, or the text of a log and its entries.
+//! The stored bytes of a state: two doubles and the text, or a log's text and its entries.
 
 use tidegate_core::{Limit, Meter, Nanos, Quota, WindowQuota};
 
@@ -7,7 +7,7 @@ use super::bucket::{BucketState, StoredValue};
 const SECOND: u64 = Nanos::SECOND.get();
 const MICRO: u64 = 1_000;
 
-/// The value of a key, as whoever brings it up is shown it.
+/// The stored bytes, as an answer has them for a migration.
 pub(super) fn raw(stored: &StoredValue) -> Vec<u8> {
     let mut value = Vec::new();
     match (&stored.state, &stored.limit) {
@@ -67,9 +67,8 @@ impl Period {
     }
 }
 
-/// What a state that lies too far ahead to be true is taken for: as much used as can be, as of now. `None` if it may
-/// be true.
-pub(super) fn instead_of(limit: &Limit, kept: &BucketState, now: Nanos) -> Option<BucketState> {
+/// The replacement of a state that lies too far in the future to be valid: used up as of now. `None` if it is valid.
+pub(super) fn replacement_if_too_far(limit: &Limit, kept: &BucketState, now: Nanos) -> Option<BucketState> {
     match (limit, kept) {
         (Limit::Meter(meter @ Meter::TokenBucket(quota)), BucketState::Word(word)) => {
             let all = tidegate_core::Cost::new(quota.capacity());
@@ -99,7 +98,7 @@ pub(super) fn instead_of(limit: &Limit, kept: &BucketState, now: Nanos) -> Optio
     }
 }
 
-/// Two windows and a day, or a minute where the number of a window wraps.
+/// Two windows and a day, or one minute where the number of a window wraps.
 fn far_windows(meter: &Meter, quota: &WindowQuota) -> u64 {
     let sees_all = meter.as_of(Nanos::ZERO, Nanos::END) == Nanos::END;
     match sees_all {

@@ -1,4 +1,4 @@
-//! Between the nodes and the server: delays, losses, partitions, and a server that comes and goes.
+//! The network between the nodes and the server: delays, losses, partitions, and a server that crashes and restarts.
 
 mod sim_link;
 
@@ -6,32 +6,32 @@ use std::sync::{Arc, Mutex};
 use std::task::Waker;
 
 use tidegate_core::Nanos;
-use tidegate_redis::{CallAnswer, LinkError, ScriptCall};
+use tidegate_redis::{CallAnswer, Heartbeat, LinkError, ScriptCall};
 
-use crate::ledger::{CallOrigin, Ledger};
+use crate::invariants::token_record::{CallOrigin, TokenRecord};
 use crate::world::{TaskId, World, lock};
 use crate::{Model, Random};
 use sim_link::CallSummary;
 
 pub use sim_link::SimLink;
 
-/// What the way to the server is like.
+/// The conditions of the network and the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NetworkConditions {
-    /// How long a message takes at least, in microseconds…
+    /// The shortest delay of a message, in microseconds.
     pub delay_min: u64,
-    /// …and how much longer at most.
+    /// How much longer it may be, in microseconds.
     pub delay_more: u64,
     /// How many messages of a thousand are lost.
     pub lost: u64,
-    /// How many answers of a thousand come twice.
+    /// How many answers of a thousand are duplicated.
     pub doubled: u64,
-    /// How long the server itself takes for a call, in microseconds.
+    /// How long the server takes for a call, in microseconds.
     pub work: u64,
 }
 
 impl NetworkConditions {
-    /// A good day in one data centre.
+    /// A healthy network in one data centre.
     pub const FAIR: NetworkConditions =
         NetworkConditions { delay_min: 100, delay_more: 400, lost: 0, doubled: 0, work: 20 };
 
@@ -40,291 +40,299 @@ impl NetworkConditions {
     }
 }
 
-/// The server and the lines to it. Clones are the same one.
+/// The server and the nodes' connections to it. Clones are the same network.
 #[derive(Clone, Debug)]
 pub struct Network {
     world: World,
-    site: Arc<Mutex<Site>>,
-    ledger: Ledger,
+    server: Arc<Mutex<ServerSide>>,
+    record: TokenRecord,
 }
 
 #[derive(Debug)]
-struct Site {
+struct ServerSide {
     model: Model,
-    /// A master that was replaced, and that some lines still lead to.
+    /// A master that was replaced, and that some nodes are still connected to.
     old: Option<Model>,
-    weather: NetworkConditions,
-    /// Not running: who connects is refused, and who was connected has lost it.
+    conditions: NetworkConditions,
+    /// It does not run: connections are refused or lost.
     is_down: bool,
-    /// How often it has gone down: what was under way then is lost.
+    /// How often it has crashed. Messages under way then are lost.
     downs: u64,
     /// How far its clock is from the true time.
     clock_off: i64,
-    /// Does it know the scripts? If not, a call takes one more message.
+    /// Does it know the scripts? If not, a call takes another round trip.
     knows_scripts: bool,
-    lines: Vec<Line>,
+    connections: Vec<NodeConnection>,
     commands: u64,
 }
 
-/// The line of one node.
+/// The connection of one node.
 #[derive(Clone, Copy, Debug, Default)]
-struct Line {
+struct NodeConnection {
     is_cut: bool,
-    /// Does it lead to the master that was replaced?
+    /// Is it to the master that was replaced?
     to_old: bool,
-    /// How often it went to another master: what was under way then is lost.
+    /// How often it moved to another master. Messages under way then are lost.
     moves: u64,
-    /// Until when there is no connection, after the server was down.
+    /// Until when the node is not connected after a crash of the server.
     down_until: Nanos,
 }
 
-/// What is sent.
+/// A request to the server.
 #[derive(Clone, Debug)]
-enum Asked {
+enum NetworkRequest {
     ScriptCall(Box<ScriptCall>),
-    Beat { node: u128, alive: bool, within: Nanos },
+    Heartbeat(Heartbeat),
 }
 
-/// What comes back.
+/// A reply of the server.
 #[derive(Clone, Debug)]
-enum Told {
+enum NetworkReply {
     CallAnswer(Box<CallAnswer>),
     Nodes(u32),
 }
 
-/// Where an answer is waited for. The first that comes is the answer.
+/// Where a node waits for a reply. The first one counts.
 #[derive(Debug, Default)]
-struct Slot {
-    told: Option<Result<Told, LinkError>>,
+struct ReplySlot {
+    reply: Option<Result<NetworkReply, LinkError>>,
     is_over: bool,
     waker: Option<Waker>,
 }
 
 /// A message under way.
 #[derive(Clone, Debug)]
-struct Letter {
+struct Message {
     from: usize,
     task: Option<TaskId>,
     sent: Nanos,
-    /// Of the server, and of the line.
+    /// The counts of the server and of the connection when it was sent.
     downs: u64,
     moves: u64,
-    asked: Arc<Asked>,
-    slot: Arc<Mutex<Slot>>,
+    request: Arc<NetworkRequest>,
+    slot: Arc<Mutex<ReplySlot>>,
 }
 
 impl Network {
-    /// A server that keeps nothing yet, and lines of so many nodes to it.
-    pub fn new(world: World, nodes: usize, weather: NetworkConditions, ledger: Ledger) -> Network {
-        let site = Site {
+    /// A server without any state, and the connections of `nodes` nodes.
+    pub fn new(world: World, nodes: usize, conditions: NetworkConditions, record: TokenRecord) -> Network {
+        let server = ServerSide {
             model: Model::default(),
             old: None,
-            weather,
+            conditions,
             is_down: false,
             downs: 0,
             clock_off: 0,
             knows_scripts: false,
-            lines: vec![Line::default(); nodes],
+            connections: vec![NodeConnection::default(); nodes],
             commands: 0,
         };
-        Network { world, site: Arc::new(Mutex::new(site)), ledger }
+        Network { world, server: Arc::new(Mutex::new(server)), record }
     }
 
-    /// The link of a node, on which an answer may take so long.
+    /// The link of a node, with a deadline for answers.
     pub fn link(&self, node: usize, deadline: Nanos, has_slots: bool) -> SimLink {
         SimLink { network: self.clone(), node, deadline, has_slots }
     }
 
-    /// How many commands the server was given.
+    /// How many commands the server has received.
     pub fn commands(&self) -> u64 {
-        lock(&self.site).commands
+        lock(&self.server).commands
     }
 
-    /// Changes the weather.
-    pub fn set_weather(&self, weather: NetworkConditions) {
-        lock(&self.site).weather = weather;
+    /// Changes the conditions.
+    pub fn set_conditions(&self, conditions: NetworkConditions) {
+        lock(&self.server).conditions = conditions;
     }
 
-    /// Cuts the line of a node, or mends it.
+    /// Cuts a node off, or reconnects it.
     pub fn cut(&self, node: usize, is_cut: bool) {
-        lock(&self.site).lines[node].is_cut = is_cut;
+        lock(&self.server).connections[node].is_cut = is_cut;
     }
 
-    /// The server goes down; what was under way is lost.
-    pub fn go_down(&self) {
-        let mut site = lock(&self.site);
-        site.is_down = true;
-        site.downs += 1;
+    /// The server crashes; messages under way are lost.
+    pub fn crash(&self) {
+        let mut server = lock(&self.server);
+        server.is_down = true;
+        server.downs += 1;
     }
 
-    /// The server comes up without its scripts, and with what `keep` leaves it. Nodes find it again one by one,
-    /// each within the longest pause between two attempts.
-    pub fn come_up(&self, keep: impl FnOnce(&mut Model), attempt_pause_millis: u64) {
+    /// The server restarts without its scripts, and with the state that `keep` leaves. Each node reconnects at a random
+    /// time within the longest pause between two attempts.
+    pub fn restart(&self, keep: impl FnOnce(&mut Model), attempt_pause_millis: u64) {
         let now = self.world.now();
-        let mut site = lock(&self.site);
-        site.is_down = false;
-        site.knows_scripts = false;
-        keep(&mut site.model);
-        for line in &mut site.lines {
-            let pause = self.world.by_chance(|random| random.between(0, attempt_pause_millis));
-            line.down_until = now.saturating_add(Nanos::from_millis(pause));
+        let mut server = lock(&self.server);
+        server.is_down = false;
+        server.knows_scripts = false;
+        keep(&mut server.model);
+        for connection in &mut server.connections {
+            let pause = self.world.random(|random| random.between(0, attempt_pause_millis));
+            connection.down_until = now.saturating_add(Nanos::from_millis(pause));
         }
     }
 
-    /// Another becomes the master, and knows what it knows; the old one goes on. Some nodes stay with it.
+    /// A replica becomes the master, with its own state, and the old master keeps running. Some nodes stay with the old
+    /// one.
     pub fn split(&self, replica: Model, stays: impl Fn(usize) -> bool) {
-        let mut site = lock(&self.site);
-        site.old = Some(std::mem::replace(&mut site.model, replica));
-        for (node, line) in site.lines.iter_mut().enumerate() {
-            line.to_old = stays(node);
-            line.moves += u64::from(!line.to_old);
+        let mut server = lock(&self.server);
+        server.old = Some(std::mem::replace(&mut server.model, replica));
+        for (node, connection) in server.connections.iter_mut().enumerate() {
+            connection.to_old = stays(node);
+            connection.moves += u64::from(!connection.to_old);
         }
     }
 
-    /// Whoever stayed with the old master leaves it.
-    pub fn leave_the_old_master(&self) {
-        let mut site = lock(&self.site);
-        site.old = None;
-        for line in site.lines.iter_mut().filter(|line| line.to_old) {
-            line.to_old = false;
-            line.moves += 1;
+    /// All nodes leave the old master.
+    pub fn retire_old_master(&self) {
+        let mut server = lock(&self.server);
+        server.old = None;
+        for connection in server.connections.iter_mut().filter(|connection| connection.to_old) {
+            connection.to_old = false;
+            connection.moves += 1;
         }
     }
 
-    /// Does something to what the server keeps.
+    /// Applies a change to the server's state.
     pub fn with_model<T>(&self, change: impl FnOnce(&mut Model) -> T) -> T {
-        change(&mut lock(&self.site).model)
+        change(&mut lock(&self.server).model)
     }
 
     /// The server forgets its scripts.
     pub fn forget_scripts(&self) {
-        lock(&self.site).knows_scripts = false;
+        lock(&self.server).knows_scripts = false;
     }
 
     /// Sets the server's clock forward, or back.
     pub fn step_clock(&self, by: i64) {
-        lock(&self.site).clock_off += by;
+        lock(&self.server).clock_off += by;
     }
 
-    fn post(&self, from: usize, asked: Asked, deadline: Nanos) -> Arc<Mutex<Slot>> {
-        let slot = Arc::new(Mutex::new(Slot::default()));
+    fn send(&self, from: usize, request: NetworkRequest, deadline: Nanos) -> Arc<Mutex<ReplySlot>> {
+        let slot = Arc::new(Mutex::new(ReplySlot::default()));
         let sent = self.world.now();
         let (is_down, downs, moves, arrives) = {
-            let site = lock(&self.site);
-            let is_down = site.is_down || site.lines[from].down_until > sent;
-            let (weather, moves) = (site.weather, site.lines[from].moves);
-            (is_down, site.downs, moves, self.world.by_chance(|random| under_way(&weather, random)))
+            let server = lock(&self.server);
+            let is_down = server.is_down || server.connections[from].down_until > sent;
+            let (conditions, moves) = (server.conditions, server.connections[from].moves);
+            (is_down, server.downs, moves, self.world.random(|random| transit_time(&conditions, random)))
         };
-        self.world.note(Some(from), format_args!("sends {}", CallSummary(&asked)));
+        self.world.note(Some(from), format_args!("sends {}", CallSummary(&request)));
         if is_down {
-            self.fill(from, &slot, Err(LinkError::Down("connection refused".into())));
+            self.complete(from, &slot, Err(LinkError::Down("connection refused".into())));
             return slot;
         }
         let (network, late) = (self.clone(), Arc::clone(&slot));
-        self.world.after(deadline, move || network.fill(from, &late, Err(LinkError::Timeout(deadline))));
-        let asked = Arc::new(asked);
+        self.world.after(deadline, move || network.complete(from, &late, Err(LinkError::Timeout(deadline))));
+        let request = Arc::new(request);
         let task = self.world.current();
-        let letter = Letter { from, task, sent, downs, moves, asked, slot: Arc::clone(&slot) };
+        let message = Message { from, task, sent, downs, moves, request, slot: Arc::clone(&slot) };
         match arrives {
-            Some(delay) => self.carry(delay, letter, Network::arrive),
+            Some(delay) => self.deliver_after(delay, message, Network::arrive),
             None => self.world.note(Some(from), format_args!("its message is lost")),
         }
         slot
     }
 
-    fn carry(&self, delay: Nanos, letter: Letter, then: fn(&Network, Letter)) {
+    fn deliver_after(&self, delay: Nanos, message: Message, then: fn(&Network, Message)) {
         let network = self.clone();
-        self.world.after(delay, move || then(&network, letter));
+        self.world.after(delay, move || then(&network, message));
     }
 
-    /// A message has come to the server.
-    fn arrive(&self, letter: Letter) {
-        let mut site = lock(&self.site);
-        if site.has_lost(&letter) {
-            drop(site);
-            self.fill(letter.from, &letter.slot, Err(LinkError::Lost("connection reset".into())));
+    /// A message arrives at the server.
+    fn arrive(&self, message: Message) {
+        let mut server = lock(&self.server);
+        if server.has_lost(&message) {
+            drop(server);
+            self.complete(message.from, &message.slot, Err(LinkError::Lost("connection reset".into())));
             return;
         }
-        if site.lines[letter.from].is_cut {
+        if server.connections[message.from].is_cut {
             return;
         }
-        let weather = site.weather;
-        if !site.knows_scripts {
-            site.knows_scripts = true;
-            site.commands += 1;
-            drop(site);
-            self.world.note(Some(letter.from), format_args!("is told that there is no such script"));
+        let conditions = server.conditions;
+        if !server.knows_scripts {
+            server.knows_scripts = true;
+            server.commands += 1;
+            drop(server);
+            self.world.note(Some(message.from), format_args!("is answered NOSCRIPT"));
             let there_and_back =
-                self.world.by_chance(|random| weather.delay(random).saturating_add(weather.delay(random)));
-            self.carry(there_and_back, letter, Network::arrive);
+                self.world.random(|random| conditions.delay(random).saturating_add(conditions.delay(random)));
+            self.deliver_after(there_and_back, message, Network::arrive);
             return;
         }
-        drop(site);
-        self.carry(Nanos::new(weather.work * 1_000), letter, Network::serve);
+        drop(server);
+        self.deliver_after(Nanos::new(conditions.work * 1_000), message, Network::serve);
     }
 
-    /// The server comes to it.
-    fn serve(&self, letter: Letter) {
+    /// The server executes a message.
+    fn serve(&self, message: Message) {
         let now = self.world.now();
-        let mut site = lock(&self.site);
-        if site.has_lost(&letter) {
-            drop(site);
-            self.fill(letter.from, &letter.slot, Err(LinkError::Lost("connection reset".into())));
+        let mut server = lock(&self.server);
+        if server.has_lost(&message) {
+            drop(server);
+            self.complete(message.from, &message.slot, Err(LinkError::Lost("connection reset".into())));
             return;
         }
-        site.commands += 1;
-        let at = Nanos::new(now.get().saturating_add_signed(site.clock_off));
-        let model = site.master_of(letter.from);
-        let told = match &*letter.asked {
-            Asked::ScriptCall(call) => model.call(call, at).map(|answer| Told::CallAnswer(Box::new(answer))),
-            Asked::Beat { node, alive, within } => model.beat(*node, *alive, *within, at).map(Told::Nodes),
+        server.commands += 1;
+        let at = Nanos::new(now.get().saturating_add_signed(server.clock_off));
+        let model = server.master_of(message.from);
+        let reply = match &*message.request {
+            NetworkRequest::ScriptCall(call) => {
+                model.call(call, at).map(|answer| NetworkReply::CallAnswer(Box::new(answer)))
+            }
+            NetworkRequest::Heartbeat(heartbeat) => model.heartbeat(heartbeat, at).map(NetworkReply::Nodes),
         };
-        let weather = site.weather;
-        drop(site);
-        let told = told.map_err(|error| LinkError::Refused(error.to_string()));
-        if let (Asked::ScriptCall(call), Ok(Told::CallAnswer(answer))) = (&*letter.asked, &told) {
-            self.world
-                .note(Some(letter.from), format_args!("is served: {:?} {:?}", answer.said, answer.leased));
-            let caller = CallOrigin { task: letter.task, node: letter.from, sent: letter.sent };
-            self.ledger.executed(caller, now, call, answer);
+        let conditions = server.conditions;
+        drop(server);
+        let reply = reply.map_err(|error| LinkError::Refused(error.to_string()));
+        if let (NetworkRequest::ScriptCall(call), Ok(NetworkReply::CallAnswer(answer))) =
+            (&*message.request, &reply)
+        {
+            self.world.note(
+                Some(message.from),
+                format_args!("is served: {:?} {:?}", answer.outcome, answer.leased),
+            );
+            let caller = CallOrigin { task: message.task, node: message.from, sent: message.sent };
+            self.record.executed(caller, now, call, answer);
         }
-        let back = self.world.by_chance(|random| under_way(&weather, random));
+        let back = self.world.random(|random| transit_time(&conditions, random));
         let Some(delay) = back else {
-            self.world.note(Some(letter.from), format_args!("the answer is lost"));
+            self.world.note(Some(message.from), format_args!("the answer is lost"));
             return;
         };
-        if self.world.by_chance(|random| random.chance(weather.doubled)) {
-            let (network, letter, told) = (self.clone(), letter.clone(), told.clone());
-            self.world
-                .after(delay.saturating_add(Nanos::MILLISECOND), move || network.come_back(&letter, told));
+        if self.world.random(|random| random.chance(conditions.doubled)) {
+            let (network, message, reply) = (self.clone(), message.clone(), reply.clone());
+            self.world.after(delay.saturating_add(Nanos::MILLISECOND), move || {
+                network.deliver_reply(&message, reply)
+            });
         }
         let network = self.clone();
-        self.world.after(delay, move || network.come_back(&letter, told));
+        self.world.after(delay, move || network.deliver_reply(&message, reply));
     }
 
-    fn come_back(&self, letter: &Letter, told: Result<Told, LinkError>) {
-        let site = lock(&self.site);
-        let (is_lost, is_cut) = (site.has_lost(letter), site.lines[letter.from].is_cut);
-        drop(site);
+    fn deliver_reply(&self, message: &Message, reply: Result<NetworkReply, LinkError>) {
+        let server = lock(&self.server);
+        let (is_lost, is_cut) = (server.has_lost(message), server.connections[message.from].is_cut);
+        drop(server);
         if is_lost {
-            self.fill(letter.from, &letter.slot, Err(LinkError::Lost("connection reset".into())));
+            self.complete(message.from, &message.slot, Err(LinkError::Lost("connection reset".into())));
         } else if !is_cut {
-            self.fill(letter.from, &letter.slot, told);
+            self.complete(message.from, &message.slot, reply);
         }
     }
 
-    fn fill(&self, node: usize, slot: &Mutex<Slot>, told: Result<Told, LinkError>) {
+    fn complete(&self, node: usize, slot: &Mutex<ReplySlot>, reply: Result<NetworkReply, LinkError>) {
         let mut slot = lock(slot);
         if slot.is_over {
-            self.world.note(Some(node), format_args!("hears something that is over"));
+            self.world.note(Some(node), format_args!("receives an answer too late"));
             return;
         }
         slot.is_over = true;
-        match &told {
-            Ok(_) => self.world.note(Some(node), format_args!("hears the answer")),
-            Err(error) => self.world.note(Some(node), format_args!("hears: {error}")),
+        match &reply {
+            Ok(_) => self.world.note(Some(node), format_args!("receives the answer")),
+            Err(error) => self.world.note(Some(node), format_args!("receives an error: {error}")),
         }
-        slot.told = Some(told);
+        slot.reply = Some(reply);
         if let Some(waker) = slot.waker.take() {
             drop(slot);
             waker.wake();
@@ -332,22 +340,22 @@ impl Network {
     }
 }
 
-impl Site {
-    /// Is the connection gone that a message came over?
-    fn has_lost(&self, letter: &Letter) -> bool {
-        self.downs != letter.downs || self.lines[letter.from].moves != letter.moves
+impl ServerSide {
+    /// Has the connection of a message ended since it was sent?
+    fn has_lost(&self, message: &Message) -> bool {
+        self.downs != message.downs || self.connections[message.from].moves != message.moves
     }
 
     fn master_of(&mut self, node: usize) -> &mut Model {
         match &mut self.old {
-            Some(old) if self.lines[node].to_old => old,
+            Some(old) if self.connections[node].to_old => old,
             _ => &mut self.model,
         }
     }
 }
 
-/// How long a message takes, if it is not lost.
-fn under_way(weather: &NetworkConditions, random: &mut Random) -> Option<Nanos> {
-    let delay = weather.delay(random);
-    (!random.chance(weather.lost)).then_some(delay)
+/// The delay of a message; `None` if it is lost.
+fn transit_time(conditions: &NetworkConditions, random: &mut Random) -> Option<Nanos> {
+    let delay = conditions.delay(random);
+    (!random.chance(conditions.lost)).then_some(delay)
 }

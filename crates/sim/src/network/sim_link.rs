@@ -1,12 +1,12 @@
-//! The link of one node to the server.
+//! The simulated link of one node to the server.
 
 use std::future::poll_fn;
 use std::task::Poll;
 
 use tidegate_core::Nanos;
-use tidegate_redis::{CallAnswer, Link, LinkError, ScriptCall};
+use tidegate_redis::{CallAnswer, Heartbeat, Link, LinkError, ScriptCall};
 
-use super::{Asked, Network, Told};
+use super::{Network, NetworkReply, NetworkRequest};
 use crate::world::lock;
 
 /// The link of one node.
@@ -19,12 +19,12 @@ pub struct SimLink {
 }
 
 impl SimLink {
-    async fn ask(&self, asked: Asked) -> Result<Told, LinkError> {
-        let slot = self.network.post(self.node, asked, self.deadline);
+    async fn send(&self, request: NetworkRequest) -> Result<NetworkReply, LinkError> {
+        let slot = self.network.send(self.node, request, self.deadline);
         poll_fn(|context| {
             let mut slot = lock(&slot);
-            match slot.told.take() {
-                Some(told) => Poll::Ready(told),
+            match slot.reply.take() {
+                Some(reply) => Poll::Ready(reply),
                 None => {
                     slot.waker = Some(context.waker().clone());
                     Poll::Pending
@@ -37,16 +37,18 @@ impl SimLink {
 
 impl Link for SimLink {
     async fn call(&self, call: &ScriptCall) -> Result<CallAnswer, LinkError> {
-        match self.ask(Asked::ScriptCall(Box::new(call.clone()))).await? {
-            Told::CallAnswer(answer) => Ok(*answer),
-            Told::Nodes(_) => Err(LinkError::Garbled("a count for a call".into())),
+        match self.send(NetworkRequest::ScriptCall(Box::new(call.clone()))).await? {
+            NetworkReply::CallAnswer(answer) => Ok(*answer),
+            NetworkReply::Nodes(_) => Err(LinkError::Garbled("a node count in reply to a call".into())),
         }
     }
 
-    async fn beat(&self, node: u128, alive: bool, within: Nanos) -> Result<u32, LinkError> {
-        match self.ask(Asked::Beat { node, alive, within }).await? {
-            Told::Nodes(nodes) => Ok(nodes),
-            Told::CallAnswer(_) => Err(LinkError::Garbled("an answer for a beat".into())),
+    async fn heartbeat(&self, heartbeat: &Heartbeat) -> Result<u32, LinkError> {
+        match self.send(NetworkRequest::Heartbeat(heartbeat.clone())).await? {
+            NetworkReply::Nodes(nodes) => Ok(nodes),
+            NetworkReply::CallAnswer(_) => {
+                Err(LinkError::Garbled("an answer in reply to a heartbeat".into()))
+            }
         }
     }
 
@@ -55,14 +57,14 @@ impl Link for SimLink {
     }
 }
 
-/// A question in few words, for the trace.
-pub(super) struct CallSummary<'a>(pub(super) &'a Asked);
+/// A short form of a request, for the event log.
+pub(super) struct CallSummary<'a>(pub(super) &'a NetworkRequest);
 
 impl std::fmt::Display for CallSummary<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.0 {
-            Asked::Beat { alive, .. } => write!(f, "a beat, alive: {alive}"),
-            Asked::ScriptCall(call) => {
+            NetworkRequest::Heartbeat(Heartbeat { alive, .. }) => write!(f, "a heartbeat, alive: {alive}"),
+            NetworkRequest::ScriptCall(call) => {
                 write!(f, "{:?}", call.verb)?;
                 for entry in &call.entries {
                     write!(f, " {}+{}", entry.cost, entry.want)?;

@@ -1,32 +1,35 @@
-//! What the page shows: the same load on one bucket, for each way to share it, over node counts and lease lives.
+//! The measurements of the page: the same load on one bucket, by each way of sharing it, over node counts and lease
+//! lives.
+
+use std::time::Duration;
 
 use tidegate_core::{Limit, Nanos, Quota};
 use tidegate_redis::StoreMode;
 
 use super::push_pull;
 use crate::{
-    ArrivalShape, ClientLoad, LimitSpec, NetworkConditions, START, Scenario, ScenarioFallback, play,
+    ArrivalShape, ClientLoad, LimitSpec, NetworkConditions, START, Scenario, ScenarioFallback, run_scenario,
 };
 
 /// The node counts of the page.
 pub const NODES: [usize; 5] = [1, 2, 4, 8, 16];
 
-/// The lease lives of the page, in milliseconds; for push and pull, its intervals.
+/// The lease lives of the page, in milliseconds; for push and pull, the intervals.
 pub const LIVES: [u64; 7] = [10, 20, 50, 100, 200, 500, 1_000];
 
 /// Tokens a second, and the capacity.
 pub(super) const RATE: u64 = 400;
 pub(super) const CAPACITY: u32 = 200;
 
-/// How many times the rate clients want.
+/// The demand, in multiples of the rate.
 const DEMAND: u64 = 5;
 
 const LENGTH: Nanos = Nanos::from_secs(6);
 
-/// What came of one way to share a bucket.
+/// The result of one way of sharing a bucket.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Point {
-    /// The worst excess over the envelope, in tokens.
+    /// The worst excess over *B + R·t*, in tokens.
     pub excess: u64,
     /// The published bound, if there is one.
     pub bound: Option<u64>,
@@ -34,7 +37,7 @@ pub struct Point {
     pub requests: u64,
     /// How many of them were admitted.
     pub admitted: u64,
-    /// How many commands the server was given for them.
+    /// How many commands the server received for them.
     pub commands: u64,
 }
 
@@ -44,14 +47,14 @@ impl Point {
         1_000.0 * self.commands as f64 / self.requests.max(1) as f64
     }
 
-    /// What was admitted, in multiples of what the rate allows.
+    /// The admitted requests, in multiples of what the rate allows.
     pub fn times_the_rate(&self) -> f64 {
         let allowed = RATE * LENGTH.get() / Nanos::SECOND.get();
         self.admitted as f64 / allowed as f64
     }
 }
 
-/// Everything the page shows.
+/// All measurements of the page.
 #[derive(Clone, Debug, Default)]
 pub struct ReportData {
     /// By [`NODES`].
@@ -62,11 +65,11 @@ pub struct ReportData {
     pub push_pull: Vec<Vec<Point>>,
 }
 
-/// Measures all of it; takes some seconds.
+/// Runs all measurements; takes some seconds.
 pub fn measure() -> ReportData {
     let gap = Nanos::new(Nanos::SECOND.get() / (RATE * DEMAND));
     let hybrid = |nodes| {
-        let point = |life| shared(nodes, StoreMode::Hybrid { life: Nanos::from_millis(life) }, life);
+        let point = |life| shared(nodes, StoreMode::Hybrid { life: Duration::from_millis(life) }, life);
         LIVES.iter().map(|&life| point(life)).collect()
     };
     let sketch = |nodes| {
@@ -81,17 +84,17 @@ pub fn measure() -> ReportData {
 }
 
 fn quota() -> Quota {
-    Quota::new(RATE, Nanos::SECOND, CAPACITY).expect("modest numbers are in range")
+    Quota::new(RATE, Nanos::SECOND, CAPACITY).expect("small numbers are in range")
 }
 
-/// The excess is the worst of a steady load and of an ambush; the rest is of the steady load.
+/// The excess is the worst of a steady load and an ambush; the other numbers are of the steady load.
 fn shared(nodes: usize, mode: StoreMode, life: u64) -> Point {
-    // What is worst for leases: busy, but with a bucket that is nearly full, so that much is leased; then a pause in
-    // which it fills up beside the leases; then everybody.
-    let at_once = u64::from(CAPACITY) * 2 / nodes as u64 + 1;
-    let ambush = ArrivalShape::Ambush { on: 2 * life + 50, off: life * 6 / 10, at_once };
-    let steady = play(scenario(nodes, mode, ArrivalShape::Steady, RATE * DEMAND), false);
-    let ambush = play(scenario(nodes, mode, ambush, RATE * 3 / 4), false);
+    // The worst case for leases: a busy phase with a nearly full bucket, so that much is leased; then a pause in which
+    // the bucket fills beside the leases; then a burst at all nodes.
+    let burst = u64::from(CAPACITY) * 2 / nodes as u64 + 1;
+    let ambush = ArrivalShape::Ambush { on: 2 * life + 50, off: life * 6 / 10, burst };
+    let steady = run_scenario(scenario(nodes, mode, ArrivalShape::Steady, RATE * DEMAND), false);
+    let ambush = run_scenario(scenario(nodes, mode, ambush, RATE * 3 / 4), false);
     Point {
         excess: steady.excess.0.max(ambush.excess.0),
         bound: Some(steady.excess.1.max(ambush.excess.1)),
@@ -117,8 +120,13 @@ fn scenario(nodes: usize, mode: StoreMode, shape: ArrivalShape, demand: u64) -> 
         has_slots: false,
         drifts: vec![0; nodes],
         limits: vec![limit],
-        load: ClientLoad { shape, gap: 1_000_000 * nodes as u64 / demand, cost_max: 1, all_limits: 0 },
-        weather: NetworkConditions::FAIR,
+        load: ClientLoad {
+            shape,
+            gap: 1_000_000 * nodes as u64 / demand,
+            cost_max: 1,
+            all_limits_permille: 0,
+        },
+        conditions: NetworkConditions::FAIR,
         faults: Vec::new(),
         healed: end,
         end,

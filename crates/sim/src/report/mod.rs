@@ -1,4 +1,4 @@
-//! A page with plots: what each way to share a limit costs, and by how much it can be exceeded.
+//! A page with charts: the calls that each way of sharing a limit makes, and by how much the limit can be exceeded.
 
 mod measure;
 mod plot;
@@ -9,7 +9,7 @@ pub use measure::{LIVES, NODES, Point, ReportData, measure};
 use measure::{CAPACITY, RATE};
 use plot::{Chart, ChartLine, put};
 
-/// The place of 100 ms among the lives, and of four among the node counts.
+/// The index of 100 ms in [`LIVES`], and of four in [`NODES`].
 const AT_100_MS: usize = 3;
 const AT_FOUR: usize = 2;
 
@@ -30,18 +30,19 @@ table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size
 th, td { border: 1px solid var(--grid); padding: .2rem .6rem; text-align: right; }
 ";
 
-/// The page.
+/// The page as HTML.
 pub fn page(measured: &ReportData) -> String {
     let mut page = format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\"/>\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\
          <title>Tidegate: sharing a limit</title><style>{STYLE}</style></head>\n<body>\n\
          <h1>Sharing a limit among nodes</h1>\n\
-         <p>One bucket of {CAPACITY} tokens at {RATE} a second, asked for five times that, for six seconds of virtual \
-         time. <b>Overshoot</b> is the worst excess over <i>B + R·t</i> in any interval, under a steady load and under \
-         an ambush: busy, then idle until the leases have nearly gone stale, then everybody at once. \
-         <b>Push and pull</b> is what Tidegate does not do: full buckets at every node that are adjusted by a shared \
-         counter every interval. Its overshoot has no bound: it grows for as long as the load lasts.</p>\n"
+         <p>One bucket with a capacity of {CAPACITY} tokens and a rate of {RATE} tokens a second. Clients request five times \
+         the rate for six seconds of virtual time. <b>Overshoot</b> is the worst excess over <i>B + R·t</i> (capacity plus \
+         refill) in any interval. It is measured under a steady load and under an ambush: clients are busy, then idle \
+         until the leases have nearly expired, then send a burst at all nodes. <b>Push and pull</b> is a design that \
+         Tidegate does not use: every node has a full bucket, and adjusts it by a shared counter in every interval. Its \
+         overshoot is unbounded: it grows for as long as the load lasts.</p>\n"
     );
     for chart in charts(measured) {
         page.push_str(&chart.svg());
@@ -62,16 +63,16 @@ fn charts(measured: &ReportData) -> Vec<Chart> {
         lines(of, &strict, &measured.hybrid[AT_FOUR], &measured.push_pull[AT_FOUR])
     };
     let bound = |points: &[Point]| ChartLine {
-        name: "the published bound",
+        name: "published bound",
         class: "bound",
         values: points.iter().map(|point| point.bound.unwrap_or(0) as f64).collect(),
     };
     let excess = |point: &Point| point.excess as f64;
-    let chart = |title: &str, across, up, places: &[String], lines| Chart {
+    let chart = |title: &str, across, up, labels: &[String], lines| Chart {
         title: title.into(),
         across,
         up,
-        places: places.to_vec(),
+        labels: labels.to_vec(),
         lines,
     };
     let (over_nodes, over_lives) =
@@ -81,18 +82,18 @@ fn charts(measured: &ReportData) -> Vec<Chart> {
     let mut overshoot_lives = four(excess);
     overshoot_lives.push(bound(&measured.hybrid[AT_FOUR]));
     vec![
-        chart("Overshoot over node counts", over_nodes, "tokens", &nodes, overshoot_nodes),
-        chart("Overshoot over lease lives", over_lives, "tokens", &lives, overshoot_lives),
+        chart("Overshoot by number of nodes", over_nodes, "tokens", &nodes, overshoot_nodes),
+        chart("Overshoot by lease life", over_lives, "tokens", &lives, overshoot_lives),
         chart("Admitted under load", over_nodes, "times the rate", &nodes, by_nodes(Point::times_the_rate)),
         chart(
-            "Redis commands over node counts",
+            "Redis commands by number of nodes",
             over_nodes,
             "per 1,000 decisions",
             &nodes,
             by_nodes(Point::commands_per_thousand),
         ),
         chart(
-            "Redis commands over lease lives",
+            "Redis commands by lease life",
             over_lives,
             "per 1,000 decisions",
             &lives,
@@ -101,7 +102,7 @@ fn charts(measured: &ReportData) -> Vec<Chart> {
     ]
 }
 
-/// The points at 100 ms.
+/// The points for 100 ms.
 fn column(points: &[Vec<Point>]) -> Vec<Point> {
     points.iter().map(|row| row[AT_100_MS]).collect()
 }
@@ -117,7 +118,9 @@ fn lines(of: fn(&Point) -> f64, strict: &[Point], hybrid: &[Point], sketch: &[Po
 }
 
 fn table(measured: &ReportData, page: &mut String) {
-    page.push_str("<h2>Hybrid: worst excess of the bound, in tokens</h2>\n<table>\n<tr><th>nodes</th>");
+    page.push_str(
+        "<h2>Hybrid: worst overshoot / published bound, in tokens</h2>\n<table>\n<tr><th>nodes</th>",
+    );
     for life in LIVES {
         put(page, format_args!("<th>{life} ms</th>"));
     }
@@ -136,7 +139,7 @@ fn table(measured: &ReportData, page: &mut String) {
 mod tests {
     use super::*;
 
-    /// Goes through the tags: each is closed by its own name, in order.
+    /// Checks that every tag is closed, in order.
     fn assert_well_formed(page: &str) {
         let mut open: Vec<&str> = Vec::new();
         let body = page.strip_prefix("<!DOCTYPE html>").expect("it is a page");

@@ -1,4 +1,4 @@
-//! A line chart as SVG, written by hand.
+//! Draws a line chart as SVG.
 
 use std::fmt::Write;
 
@@ -15,22 +15,22 @@ pub(super) struct ChartLine {
     pub(super) name: &'static str,
     /// A class of the page's style.
     pub(super) class: &'static str,
-    /// One for each place on the horizontal axis.
+    /// One for each label on the horizontal axis.
     pub(super) values: Vec<f64>,
 }
 
-/// A chart over places that are named.
+/// A chart with labels on its horizontal axis.
 #[derive(Clone, Debug)]
 pub(super) struct Chart {
     pub(super) title: String,
     pub(super) across: &'static str,
     pub(super) up: &'static str,
-    pub(super) places: Vec<String>,
+    pub(super) labels: Vec<String>,
     pub(super) lines: Vec<ChartLine>,
 }
 
 impl Chart {
-    /// The chart. Upwards it counts in powers of ten, with zero at the bottom.
+    /// The SVG. The vertical axis is logarithmic, with zero at the bottom.
     pub(super) fn svg(&self) -> String {
         let values = self.lines.iter().flat_map(|line| line.values.iter().copied());
         let highest = height_of(values.fold(1.0, f64::max)).ceil().max(1.0);
@@ -42,7 +42,7 @@ impl Chart {
         self.axes(highest, &mut svg);
         for line in &self.lines {
             let points: Vec<(f64, f64)> = (line.values.iter().enumerate())
-                .map(|(place, &value)| (self.x(place), y(value, highest)))
+                .map(|(index, &value)| (self.x(index), y(value, highest)))
                 .collect();
             let path: Vec<String> = points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
             put(
@@ -79,12 +79,12 @@ impl Chart {
                 ),
             );
         }
-        for (place, name) in self.places.iter().enumerate() {
+        for (index, name) in self.labels.iter().enumerate() {
             put(
                 svg,
                 format_args!(
                     "<text class=\"tick\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>\n",
-                    self.x(place),
+                    self.x(index),
                     HEIGHT - BOTTOM + 18.0,
                     escaped(name)
                 ),
@@ -117,13 +117,13 @@ impl Chart {
         legend
     }
 
-    fn x(&self, place: usize) -> f64 {
-        let steps = (self.places.len().max(2) - 1) as f64;
-        LEFT + 20.0 + (WIDTH - LEFT - RIGHT - 40.0) * place as f64 / steps
+    fn x(&self, index: usize) -> f64 {
+        let steps = (self.labels.len().max(2) - 1) as f64;
+        LEFT + 20.0 + (WIDTH - LEFT - RIGHT - 40.0) * index as f64 / steps
     }
 }
 
-/// Zero is zero, ten is one, a hundred two.
+/// The height of a value on the logarithmic axis: 0 for zero, 1 for ten, 2 for a hundred.
 fn height_of(value: f64) -> f64 {
     if value <= 1.0 {
         value * 0.3
@@ -141,5 +141,5 @@ pub(super) fn escaped(text: &str) -> String {
 }
 
 pub(super) fn put(text: &mut String, what: std::fmt::Arguments<'_>) {
-    text.write_fmt(what).expect("a string takes all that is written");
+    text.write_fmt(what).expect("writing to a string cannot fail");
 }

@@ -1,26 +1,27 @@
-//! What Tidegate does not do: every node has a full bucket of its own; every interval it pushes what it has admitted
-//! to a shared counter, pulls the sum, and takes what others have admitted out of its own bucket, never below zero.
+//! A design that Tidegate does not use: every node has a full bucket of its own. In every interval it pushes what it
+//! has admitted to a shared counter, pulls the sum, and removes what the others have admitted from its own bucket,
+//! never below zero.
 //!
-//! It is drawn beside the leases to show why. Under load every bucket is near zero when the others' sum comes, so
-//! there is nothing to take it from, and each node goes on admitting the whole rate.
+//! The page shows it beside leases to explain the choice. Under load every bucket is nearly empty when the sum of the
+//! others arrives, so nothing can be removed, and each node goes on admitting the whole rate.
 
 use tidegate_core::{Cost, Nanos, Quota, token_bucket};
 
 use super::measure::Point;
 use crate::START;
-use crate::oracles::Envelope;
+use crate::invariants::Envelope;
 
 struct Node {
     word: u64,
     /// Admitted since the last push.
     unpushed: u64,
-    /// The sum of others that it has heard of.
-    heard: u64,
+    /// The sum of the others that it has pulled.
+    pulled: u64,
     pushed: u64,
     next_sync: Nanos,
 }
 
-/// Nodes under a steady load, for so long: each of them is asked in turn, every `gap`.
+/// Runs nodes under a steady load for `length`: a request every `gap`, to each node in turn.
 pub(super) fn measure(quota: &Quota, nodes: usize, interval: Nanos, gap: Nanos, length: Nanos) -> Point {
     let mut sum = 0_u64;
     let mut commands = 0_u64;
@@ -28,9 +29,9 @@ pub(super) fn measure(quota: &Quota, nodes: usize, interval: Nanos, gap: Nanos, 
     let first_sync =
         |node: usize| START.saturating_add(Nanos::new(interval.get() * (node as u64 + 1) / nodes as u64));
     let mut all: Vec<Node> = (0..nodes)
-        .map(|node| Node { word: 0, unpushed: 0, heard: 0, pushed: 0, next_sync: first_sync(node) })
+        .map(|node| Node { word: 0, unpushed: 0, pulled: 0, pushed: 0, next_sync: first_sync(node) })
         .collect();
-    let (mut asked, mut admitted) = (0_u64, 0_u64);
+    let (mut requests, mut admitted) = (0_u64, 0_u64);
     let mut now = START;
     while now < START.saturating_add(length) {
         for node in &mut all {
@@ -41,8 +42,8 @@ pub(super) fn measure(quota: &Quota, nodes: usize, interval: Nanos, gap: Nanos, 
                 commands += 2;
             }
         }
-        let node = &mut all[asked as usize % nodes];
-        asked += 1;
+        let node = &mut all[requests as usize % nodes];
+        requests += 1;
         if let Some(next) = token_bucket::charge(node.word, quota, Cost::ONE, now) {
             node.word = next;
             node.unpushed += 1;
@@ -51,7 +52,7 @@ pub(super) fn measure(quota: &Quota, nodes: usize, interval: Nanos, gap: Nanos, 
         }
         now = now.saturating_add(gap);
     }
-    Point { excess: envelope.excess(), bound: None, requests: asked, admitted, commands }
+    Point { excess: envelope.excess(), bound: None, requests, admitted, commands }
 }
 
 impl Node {
@@ -60,8 +61,8 @@ impl Node {
         self.pushed += self.unpushed;
         self.unpushed = 0;
         let others = *sum - self.pushed;
-        let news = others - self.heard;
-        self.heard = others;
+        let news = others - self.pulled;
+        self.pulled = others;
         let left = token_bucket::peek(self.word, quota, Cost::ZERO, now).remaining;
         let taken = Cost::new(left.min(u32::try_from(news).unwrap_or(u32::MAX)));
         if let Some(next) = token_bucket::charge(self.word, quota, taken, now) {

@@ -1,16 +1,16 @@
-//! Worlds of servers that are replaced, with clients that are told to wait for hours.
+//! Failover scenarios: the server is replaced while clients are told to wait for hours.
 
 use tidegate_core::{Limit, Nanos, Quota};
 
 use super::{ArrivalShape, ClientLoad, LimitSpec, Scenario, ScenarioFallback, bucket};
-use crate::faults::{Fault, FaultKind};
+use crate::scenario::faults::{Fault, FaultKind};
 use crate::{Random, START};
 
-/// How long these worlds go on after all is healed: longer than nodes remember what they were told.
+/// How long these runs go on after the last fault: longer than nodes remember denials.
 const AFTERWARDS: Nanos = Nanos::from_secs(8);
 
 impl Scenario {
-    /// One limit with few tokens, wanted all the time, on a server that forgets, lags or is there twice.
+    /// One limit with few tokens, requested all the time, on a server that loses its state, lags, or has two masters.
     pub(super) fn of_failovers(seed: u64) -> Scenario {
         let mut random = Random::new(seed ^ 0x6661_696c_6f76_6572);
         let base = Scenario::of_faults(random.between(0, u64::from(u32::MAX)));
@@ -25,7 +25,7 @@ impl Scenario {
         Scenario {
             seed,
             limits: vec![LimitSpec { name: "limit-0".into(), limit, on_store_error, keys }],
-            load: ClientLoad { shape: ArrivalShape::Steady, gap, cost_max: 1, all_limits: 0 },
+            load: ClientLoad { shape: ArrivalShape::Steady, gap, cost_max: 1, all_limits_permille: 0 },
             has_slots: false,
             faults,
             healed,
@@ -35,14 +35,14 @@ impl Scenario {
     }
 }
 
-/// A bucket that takes a minute to a day for each token.
+/// A bucket that refills one token in a minute to a day.
 fn slow(random: &mut Random) -> Limit {
     let per_token = Nanos::from_secs(*random.pick(&[60, 3_600, 86_400]));
     let capacity = random.between(3, 40) as u32;
-    Quota::new(1, per_token, capacity).expect("modest numbers are in range").into()
+    Quota::new(1, per_token, capacity).expect("small numbers are in range").into()
 }
 
-/// One or two, the second while denials from before the first may be remembered.
+/// Two faults, the second while nodes may remember denials from before the first.
 fn faults(random: &mut Random, nodes: usize) -> Vec<Fault> {
     let mut begin = START;
     let draw = |_| {

@@ -1,37 +1,40 @@
-//! What a world is like: everything that the seed decides before time begins.
+//! A scenario: everything that the seed decides before the run begins.
 
 mod failovers;
+pub(crate) mod faults;
+
+use std::time::Duration;
 
 use tidegate_core::{Limit, LogQuota, Meter, Nanos, Quota, WindowQuota};
 use tidegate_redis::StoreMode;
 
-use crate::faults::{Fault, Faults};
+use crate::scenario::faults::{Fault, Faults};
 use crate::{NetworkConditions, Random, START};
 
-/// A world to be run.
+/// A scenario to be run.
 #[derive(Clone, Debug)]
 pub struct Scenario {
-    /// What it follows from.
+    /// The seed it follows from.
     pub seed: u64,
     /// How many nodes share the limits.
     pub nodes: usize,
     /// How they share them.
     pub mode: StoreMode,
-    /// How long an answer of the server may take.
+    /// The longest that an answer of the server may take.
     pub deadline: Nanos,
     /// Are keys spread over slots?
     pub has_slots: bool,
-    /// How much each node's clock gains, in parts of a million.
+    /// How much each node's clock gains, in parts per million.
     pub drifts: Vec<i64>,
     /// The limits; no two have the same numbers.
     pub limits: Vec<LimitSpec>,
-    /// What clients do.
+    /// What the clients do.
     pub load: ClientLoad,
-    /// What the way to the server is like while nothing is wrong.
-    pub weather: NetworkConditions,
-    /// What goes wrong.
+    /// The network and the server while there is no fault.
+    pub conditions: NetworkConditions,
+    /// The faults.
     pub faults: Vec<Fault>,
-    /// From when on nothing is wrong any more.
+    /// When the last fault has ended.
     pub healed: Nanos,
     /// When it ends.
     pub end: Nanos,
@@ -46,14 +49,14 @@ pub struct LimitSpec {
     pub limit: Limit,
     /// What it does while the store fails.
     pub on_store_error: ScenarioFallback,
-    /// How many keys clients use of it. One more is kept quiet, for whoever tests what it is told.
+    /// How many keys the clients use. There is one more, for the client that tests the retry promise.
     pub keys: usize,
 }
 
 /// What a limit does while the store fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScenarioFallback {
-    /// Each node goes by its share.
+    /// Each node decides by its share.
     Local,
     /// It admits.
     Open,
@@ -62,7 +65,7 @@ pub enum ScenarioFallback {
 }
 
 impl ScenarioFallback {
-    /// As policies say it.
+    /// The word in a policy.
     pub fn word(self) -> &'static str {
         match self {
             ScenarioFallback::Local => "local",
@@ -72,73 +75,76 @@ impl ScenarioFallback {
     }
 }
 
-/// What clients do, at each node alike.
+/// What the clients of each node do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientLoad {
-    /// The shape of it.
+    /// How requests are spread over time.
     pub shape: ArrivalShape,
-    /// The mean time between two requests at a node while there are any, in microseconds.
+    /// The mean time between two requests at a busy node, in microseconds.
     pub gap: u64,
     /// The largest cost.
     pub cost_max: u32,
-    /// How many requests of a thousand name all limits; the others name the first.
-    pub all_limits: u64,
+    /// How many requests of a thousand charge all limits; the others charge the first.
+    pub all_limits_permille: u64,
 }
 
 /// How requests are spread over time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArrivalShape {
-    /// Always about as many.
+    /// At a constant rate.
     Steady,
-    /// So many milliseconds busy, so many idle.
+    /// Busy and idle in turn.
     Waves {
-        /// Busy.
+        /// Busy, in milliseconds.
         on: u64,
-        /// Idle.
+        /// Idle, in milliseconds.
         off: u64,
     },
-    /// Busy to get leases, then idle until they have nearly gone stale, then all at once.
+    /// Busy to get leases, then idle until these have nearly expired, then a burst.
     Ambush {
         /// Busy, in milliseconds.
         on: u64,
         /// Idle, in milliseconds.
         off: u64,
-        /// How many at once, at each node.
-        at_once: u64,
+        /// The requests of the burst, at each node.
+        burst: u64,
     },
 }
 
-/// The life of a lease in hybrid mode; a request's own deadline in strict mode does not depend on it.
+/// The lives of leases in hybrid mode, in milliseconds.
 const LIVES: [u64; 6] = [10, 20, 50, 100, 200, 500];
 
-/// Seeds from here on are of worlds in which the server is replaced, and clients are told to wait for long.
-pub const FAILOVERS: u64 = 1 << 32;
+/// Seeds from this one on are failover scenarios: the server is replaced, and clients are told to wait for long.
+pub const FIRST_FAILOVER_SEED: u64 = 1 << 32;
 
 impl Scenario {
     /// The scenario of a seed.
     pub fn of(seed: u64) -> Scenario {
-        if seed < FAILOVERS { Scenario::of_faults(seed) } else { Scenario::of_failovers(seed) }
+        if seed < FIRST_FAILOVER_SEED { Scenario::of_faults(seed) } else { Scenario::of_failovers(seed) }
     }
 
-    /// One in which anything may go wrong.
+    /// A scenario in which any fault may happen.
     fn of_faults(seed: u64) -> Scenario {
         let mut random = Random::new(seed ^ 0x7469_6465_6761_7465);
         let nodes = random.between(1, 5) as usize;
         let life = *random.pick(&LIVES);
         let is_hybrid = random.chance(650);
-        let mode =
-            if is_hybrid { StoreMode::Hybrid { life: Nanos::from_millis(life) } } else { StoreMode::Strict };
+        let mode = if is_hybrid {
+            StoreMode::Hybrid { life: Duration::from_millis(life) }
+        } else {
+            StoreMode::Strict
+        };
         let limits = limits(&mut random);
         let load = load(&mut random, nodes, &limits[0].limit, life);
         let drifts = (0..nodes).map(|_| drift(&mut random)).collect();
-        let weather = NetworkConditions {
+        let conditions = NetworkConditions {
             delay_min: random.between(50, 300),
             delay_more: *random.pick(&[100, 500, 3_000]),
             ..NetworkConditions::FAIR
         };
         let healed = START.saturating_add(Nanos::from_millis(random.between(1_500, 2_500)));
         let is_faulty = random.chance(800);
-        let faults = if is_faulty { Faults::of(&mut random, nodes, healed, weather) } else { Vec::new() };
+        let faults = if is_faulty { Faults::of(&mut random, nodes, healed, conditions) } else { Vec::new() };
         Scenario {
             seed,
             nodes,
@@ -148,14 +154,14 @@ impl Scenario {
             drifts,
             limits,
             load,
-            weather,
+            conditions,
             faults,
             healed,
             end: healed.saturating_add(Nanos::from_millis(3_000)),
         }
     }
 
-    /// The buckets, limit by limit, each limit's quiet one last: which limit they are of.
+    /// For each bucket, the number of its limit: limit by limit, the one for the retry promise last.
     pub fn buckets(&self) -> Vec<usize> {
         let of = |(index, spec): (usize, &LimitSpec)| std::iter::repeat_n(index, spec.keys + 1);
         self.limits.iter().enumerate().flat_map(of).collect()
@@ -166,8 +172,8 @@ impl Scenario {
         self.limits[..limit].iter().map(|spec| spec.keys + 1).sum::<usize>() + key
     }
 
-    /// The policy of every node. The keys of a limit are told apart by a descriptor of its own: a request that
-    /// does not carry it is not counted.
+    /// The policy of every node. Each limit has a descriptor of its own as its key: a request without it is not
+    /// charged.
     pub fn policy(&self) -> String {
         let mut text = String::from("version: 1\nlimits:\n");
         for (index, spec) in self.limits.iter().enumerate() {
@@ -180,12 +186,12 @@ impl Scenario {
                     )
                 }
                 Limit::Meter(Meter::SlidingWindow(quota)) => {
-                    counted("sliding_window", quota.limit(), quota.length())
+                    window_terms("sliding_window", quota.limit(), quota.length())
                 }
                 Limit::Meter(Meter::FixedWindow(quota)) => {
-                    counted("fixed_window", quota.limit(), quota.length())
+                    window_terms("fixed_window", quota.limit(), quota.length())
                 }
-                Limit::Log(quota) => counted("sliding_log", quota.limit(), quota.window()),
+                Limit::Log(quota) => window_terms("sliding_log", quota.limit(), quota.window()),
             };
             let then = spec.on_store_error.word();
             text.push_str(&format!(
@@ -196,7 +202,7 @@ impl Scenario {
         text
     }
 
-    /// If nothing is wrong and clients want more than one bucket lets through, all the time: its tokens a second.
+    /// If there are no faults and the clients always want more than the only bucket refills: its tokens a second.
     pub fn is_overloaded(&self) -> Option<u64> {
         let [LimitSpec { limit: Limit::Meter(Meter::TokenBucket(quota)), keys: 1, .. }] = &self.limits[..]
         else {
@@ -208,20 +214,20 @@ impl Scenario {
         (self.is_calm() && is_steady && wanted >= rate * 3 / 2).then_some(rate)
     }
 
-    /// Is every client, every line and every clock as it should be?
+    /// Are there no faults?
     pub fn is_calm(&self) -> bool {
         self.faults.is_empty()
     }
 }
 
-/// A rate that is so many in a number of milliseconds.
+/// A rate as tokens in a whole number of milliseconds.
 fn per_millis(tokens: u64, nanos: u64) -> (u64, u64) {
     let times = (1..=1_000_000).find(|times| (nanos * times).is_multiple_of(1_000_000));
     let times = times.expect("a million nanoseconds are a millisecond");
     (tokens * times, nanos * times / 1_000_000)
 }
 
-fn counted(algorithm: &str, limit: u32, window: Nanos) -> String {
+fn window_terms(algorithm: &str, limit: u32, window: Nanos) -> String {
     let window = window.as_millis_ceil();
     format!("algorithm: {algorithm}, sustained: {{ rate: {limit}, window: {window}ms }}")
 }
@@ -231,7 +237,7 @@ fn limits(random: &mut Random) -> Vec<LimitSpec> {
     let mut limits: Vec<LimitSpec> = Vec::new();
     for index in 0..many {
         let limit = if index > 0 && random.chance(300) { counting(random) } else { bucket(random) };
-        // Numbers tell the limits of a request apart.
+        // The limits of a request are told apart by their numbers.
         if limits.iter().all(|other| other.limit != limit) {
             let keys = random.between(1, 3) as usize;
             let choices = [
@@ -250,32 +256,32 @@ fn limits(random: &mut Random) -> Vec<LimitSpec> {
 fn bucket(random: &mut Random) -> Limit {
     let rate = *random.pick(&[7, 50, 100, 333, 1_000, 3_000]);
     let rate = random.between(rate / 2 + 1, rate);
-    // From a fiftieth of a second to three seconds to fill.
+    // It fills in a fiftieth of a second to three seconds.
     let capacity = random.between((rate / 50).max(1), rate * 3).max(2);
     let quota = match random.between(0, 3) {
         0 => Quota::new(rate * 60, Nanos::MINUTE, capacity as u32),
         _ => Quota::new(rate, Nanos::SECOND, capacity as u32),
     };
-    quota.expect("modest numbers are in range").into()
+    quota.expect("small numbers are in range").into()
 }
 
 fn counting(random: &mut Random) -> Limit {
     let most = random.between(20, 2_000) as u32;
     let window = Nanos::from_millis(*random.pick(&[200, 500, 1_000]));
-    let windows = || WindowQuota::new(most, window).expect("modest numbers are in range");
+    let windows = || WindowQuota::new(most, window).expect("small numbers are in range");
     match random.between(0, 2) {
         0 => Limit::sliding_window(windows()),
         1 => Limit::fixed_window(windows()),
-        _ => LogQuota::new(most, window).expect("modest numbers are in range").into(),
+        _ => LogQuota::new(most, window).expect("small numbers are in range").into(),
     }
 }
 
-/// Mostly none, so that what is exact can be tested to be.
+/// Mostly zero, so that exact results can be checked exactly.
 fn drift(random: &mut Random) -> i64 {
     if random.chance(600) { 0 } else { random.between(0, 1_000) as i64 - 500 }
 }
 
-/// So many requests at most in a second at all nodes together, or runs would take long.
+/// The most requests a second at all nodes together, so that runs stay short.
 const REQUESTS_A_SECOND_MAX: u64 = 1_500;
 
 fn load(random: &mut Random, nodes: usize, first: &Limit, life: u64) -> ClientLoad {
@@ -283,7 +289,7 @@ fn load(random: &mut Random, nodes: usize, first: &Limit, life: u64) -> ClientLo
         Some(Meter::TokenBucket(quota)) => quota.rate().tokens() * Nanos::SECOND.get() / quota.rate().nanos(),
         _ => 100,
     };
-    // From half of what the limit lets through to eight times that.
+    // From half of the limit's rate to eight times that.
     let wanted = (rate * random.between(50, 800) / 100).clamp(20, REQUESTS_A_SECOND_MAX);
     let gap = 1_000_000 * nodes as u64 / wanted;
     let busy = random.between(life / 2 + 5, 4 * life + 50);
@@ -293,12 +299,12 @@ fn load(random: &mut Random, nodes: usize, first: &Limit, life: u64) -> ClientLo
         _ => ArrivalShape::Ambush {
             on: busy,
             off: random.between(life / 2, life),
-            at_once: u64::from(first.capacity()).clamp(10, 150),
+            burst: u64::from(first.capacity()).clamp(10, 150),
         },
     };
     let cost_max =
         if random.chance(600) { 1 } else { random.between(1, (u64::from(first.capacity()) / 4).max(1)) };
-    ClientLoad { shape, gap, cost_max: cost_max as u32, all_limits: *random.pick(&[0, 500, 1_000]) }
+    ClientLoad { shape, gap, cost_max: cost_max as u32, all_limits_permille: *random.pick(&[0, 500, 1_000]) }
 }
 
 #[cfg(test)]
@@ -319,14 +325,14 @@ mod tests {
         assert!(worlds.iter().any(|world| world.mode == StoreMode::Strict && !world.is_calm()));
         assert!(worlds.iter().any(|world| world.mode != StoreMode::Strict && world.is_calm()));
         assert!(worlds.iter().any(|world| world.has_slots && world.limits.len() > 1));
-        for kind in crate::faults::KINDS {
+        for kind in crate::scenario::faults::KINDS {
             assert!(worlds.iter().any(|w| w.faults.iter().any(|f| f.what.kind() == *kind)), "{kind}");
         }
     }
 
     #[test]
     fn servers_are_replaced_in_every_way() {
-        let worlds: Vec<Scenario> = (0..100).map(|seed| Scenario::of(FAILOVERS + seed)).collect();
+        let worlds: Vec<Scenario> = (0..100).map(|seed| Scenario::of(FIRST_FAILOVER_SEED + seed)).collect();
         for kind in ["restart", "failover", "two-masters"] {
             assert!(worlds.iter().any(|w| w.faults.iter().any(|f| f.what.kind() == kind)), "{kind}");
         }
@@ -336,7 +342,7 @@ mod tests {
 
     #[test]
     fn the_policy_has_the_numbers_of_the_limits() {
-        for scenario in (0..200).chain(FAILOVERS..FAILOVERS + 50).map(Scenario::of) {
+        for scenario in (0..200).chain(FIRST_FAILOVER_SEED..FIRST_FAILOVER_SEED + 50).map(Scenario::of) {
             let policy = tidegate::engine::Policy::parse(&scenario.policy()).expect("it is a policy");
             let numbers: Vec<Limit> = policy.rules.rules().iter().map(|rule| rule.limit).collect();
             let wanted: Vec<Limit> = scenario.limits.iter().map(|spec| spec.limit).collect();

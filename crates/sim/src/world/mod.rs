@@ -1,5 +1,8 @@
-//! Virtual time and what happens in it: a single thread, a heap of events, and tasks that are polled in the
-//! order in which they were woken. Nothing here depends on the machine it runs on.
+//! A deterministic executor with virtual time: one thread, a heap of timed events, and tasks that are polled in the
+//! order in which they were woken. Nothing in it depends on the machine.
+
+pub(crate) mod clock;
+pub(crate) mod event_log;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -12,22 +15,22 @@ use std::task::{Context, Poll, Wake, Waker};
 use tidegate_core::Nanos;
 
 use crate::Random;
-use crate::clock::ClockDriver;
-use crate::trace::Trace;
+use crate::world::clock::ClockDriver;
+use crate::world::event_log::EventLog;
 
-/// When worlds begin: the start of a minute. All that happens does so at whole microseconds.
+/// When every run begins: the start of a minute. All events are at whole microseconds.
 pub const START: Nanos = Nanos::from_secs(1_800_000_000);
 
-/// So many polls without time moving on mean that somebody goes in circles.
+/// More polls than this at one instant mean that tasks wake each other for ever.
 const POLLS_AT_ONE_INSTANT_MAX: u64 = 1_000_000;
 
 type Job = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// A task of the world.
+/// The id of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TaskId(usize);
 
-/// A world with its time, its tasks and its chance. Clones are the same world.
+/// Virtual time, tasks and random numbers of a run. Clones are the same world.
 #[derive(Clone)]
 pub struct World {
     state: Arc<Mutex<State>>,
@@ -45,7 +48,7 @@ struct State {
     current: Option<TaskId>,
     nodes: Vec<NodeState>,
     random: Random,
-    trace: Trace,
+    event_log: EventLog,
 }
 
 struct Task {
@@ -53,22 +56,22 @@ struct Task {
     job: Option<Job>,
 }
 
-/// A node as the world sees it: its clock, and whether it runs.
+/// A node's clock, and whether the node runs.
 struct NodeState {
-    hands: ClockDriver,
-    stopped: bool,
-    /// Woken while it did not run.
+    clock: ClockDriver,
+    suspended: bool,
+    /// Tasks that were woken while it was suspended.
     waiting: Vec<TaskId>,
 }
 
-/// What happens at an instant; what was arranged first happens first.
+/// A timed event. Of two at the same instant, the one that was scheduled first happens first.
 struct Event {
     at: Nanos,
     number: u64,
-    happening: Happening,
+    action: EventAction,
 }
 
-enum Happening {
+enum EventAction {
     Wake(Waker),
     Run(Box<dyn FnOnce() + Send>),
 }
@@ -105,8 +108,8 @@ impl Wake for TaskWaker {
 }
 
 impl World {
-    /// A world in which everything follows from `seed`. It keeps a trace if `traced`.
-    pub fn new(seed: u64, traced: bool) -> World {
+    /// A world in which everything follows from `seed`. Keeps the event log if `logged`.
+    pub fn new(seed: u64, logged: bool) -> World {
         let state = State {
             now: START,
             events: BinaryHeap::new(),
@@ -115,7 +118,7 @@ impl World {
             current: None,
             nodes: Vec::new(),
             random: Random::new(seed),
-            trace: Trace::new(traced),
+            event_log: EventLog::new(logged),
         };
         World { state: Arc::new(Mutex::new(state)), ready: Arc::default() }
     }
@@ -124,61 +127,61 @@ impl World {
         lock(&self.state)
     }
 
-    /// The true time, which no node knows.
+    /// The true time, which no node can read.
     pub fn now(&self) -> Nanos {
         self.lock().now
     }
 
-    /// Something by chance.
-    pub fn by_chance<T>(&self, draw: impl FnOnce(&mut Random) -> T) -> T {
+    /// Draws from the random numbers of the run.
+    pub fn random<T>(&self, draw: impl FnOnce(&mut Random) -> T) -> T {
         draw(&mut self.lock().random)
     }
 
-    /// Notes a line of the trace: `node` is who it is about.
+    /// Writes a line to the event log, about a node or about none.
     pub fn note(&self, node: Option<usize>, what: fmt::Arguments<'_>) {
         let mut state = self.lock();
         let since = state.now.saturating_sub(START);
-        state.trace.note(since, node, what);
+        state.event_log.note(since, node, what);
     }
 
-    /// The trace so far.
-    pub fn take_trace(&self) -> Trace {
-        std::mem::take(&mut self.lock().trace)
+    /// Takes the event log out.
+    pub fn take_event_log(&self) -> EventLog {
+        std::mem::take(&mut self.lock().event_log)
     }
 
-    /// A node with its clock.
-    pub fn add_node(&self, hands: ClockDriver) -> usize {
+    /// Adds a node with its clock, and returns its number.
+    pub fn add_node(&self, clock: ClockDriver) -> usize {
         let mut state = self.lock();
-        state.nodes.push(NodeState { hands, stopped: false, waiting: Vec::new() });
+        state.nodes.push(NodeState { clock, suspended: false, waiting: Vec::new() });
         state.nodes.len() - 1
     }
 
     /// What a node's clock shows.
     pub fn local_now(&self, node: usize) -> Nanos {
         let state = self.lock();
-        state.nodes[node].hands.shows(state.now)
+        state.nodes[node].clock.shows(state.now)
     }
 
-    /// Does something to a node's clock.
-    pub fn turn_clock(&self, node: usize, turn: impl FnOnce(&mut ClockDriver, Nanos)) {
+    /// Applies a change to a node's clock.
+    pub fn with_clock(&self, node: usize, turn: impl FnOnce(&mut ClockDriver, Nanos)) {
         let mut state = self.lock();
         let now = state.now;
-        turn(&mut state.nodes[node].hands, now);
+        turn(&mut state.nodes[node].clock, now);
     }
 
-    /// Stops a node: none of its tasks is polled until it goes on.
-    pub fn stop(&self, node: usize) {
-        self.lock().nodes[node].stopped = true;
+    /// Suspends a node: none of its tasks is polled until it resumes.
+    pub fn suspend(&self, node: usize) {
+        self.lock().nodes[node].suspended = true;
     }
 
-    /// Lets a stopped node go on.
-    pub fn go_on(&self, node: usize) {
+    /// Resumes a suspended node.
+    pub fn resume(&self, node: usize) {
         let mut state = self.lock();
-        state.nodes[node].stopped = false;
+        state.nodes[node].suspended = false;
         lock(&self.ready.0).extend(state.nodes[node].waiting.drain(..));
     }
 
-    /// Drops all tasks of a node: it is dead.
+    /// Crashes a node: drops all its tasks.
     pub fn kill(&self, node: usize) {
         let mut dead = Vec::new();
         for task in &mut self.lock().tasks {
@@ -186,11 +189,11 @@ impl World {
                 dead.push(task.take());
             }
         }
-        // Dropped without the lock: a task may look at its clock while it goes.
+        // Dropped without the lock: a task may read its clock in `drop`.
         drop(dead);
     }
 
-    /// Starts a task of a node, or of nobody.
+    /// Spawns a task of a node, or of none.
     pub fn spawn(&self, node: Option<usize>, job: impl Future<Output = ()> + Send + 'static) -> TaskId {
         let mut state = self.lock();
         let id = TaskId(state.tasks.len());
@@ -204,22 +207,22 @@ impl World {
         self.lock().current
     }
 
-    /// Does something at an instant, whoever is alive then.
+    /// Runs a function at an instant, whichever nodes are alive then.
     pub fn at(&self, at: Nanos, run: impl FnOnce() + Send + 'static) {
-        self.arrange(at, Happening::Run(Box::new(run)));
+        self.schedule(at, EventAction::Run(Box::new(run)));
     }
 
-    /// Does something `span` from now.
+    /// Runs a function `span` from now.
     pub fn after(&self, span: Nanos, run: impl FnOnce() + Send + 'static) {
         let at = self.now().saturating_add(span);
         self.at(at, run);
     }
 
-    fn arrange(&self, at: Nanos, happening: Happening) {
+    fn schedule(&self, at: Nanos, action: EventAction) {
         let mut state = self.lock();
         state.events_so_far += 1;
         let number = state.events_so_far;
-        state.events.push(Reverse(Event { at, number, happening }));
+        state.events.push(Reverse(Event { at, number, action }));
     }
 
     /// Resolves at an instant of the true time.
@@ -227,7 +230,7 @@ impl World {
         UntilInstant { world: self.clone(), at, asked: None }
     }
 
-    /// Lets time pass until `end`, with all that happens before.
+    /// Advances time to `end`, with all events before it.
     ///
     /// # Panics
     /// When tasks wake each other for ever at one instant.
@@ -236,7 +239,7 @@ impl World {
         loop {
             while let Some(task) = self.next_ready() {
                 polls += 1;
-                assert!(polls < POLLS_AT_ONE_INSTANT_MAX, "time stands still at {}", self.now());
+                assert!(polls < POLLS_AT_ONE_INSTANT_MAX, "tasks wake each other for ever at {}", self.now());
                 self.poll(task);
             }
             let mut state = self.lock();
@@ -244,20 +247,20 @@ impl World {
                 state.now = end;
                 return;
             }
-            let Reverse(event) = state.events.pop().expect("it was just looked at");
+            let Reverse(event) = state.events.pop().expect("the heap was not empty");
             if event.at > state.now {
                 state.now = event.at;
                 polls = 0;
             }
             drop(state);
-            match event.happening {
-                Happening::Wake(waker) => waker.wake(),
-                Happening::Run(run) => run(),
+            match event.action {
+                EventAction::Wake(waker) => waker.wake(),
+                EventAction::Run(run) => run(),
             }
         }
     }
 
-    /// Drops all tasks and all that was to happen.
+    /// Drops all tasks and events.
     pub fn end(&self) {
         let mut state = self.lock();
         let (tasks, events) = (std::mem::take(&mut state.tasks), std::mem::take(&mut state.events));
@@ -273,7 +276,7 @@ impl World {
         let mut state = self.lock();
         let Some(task) = state.tasks[id.0].as_mut() else { return };
         let node = task.node;
-        if let Some(node) = node.filter(|&node| state.nodes[node].stopped) {
+        if let Some(node) = node.filter(|&node| state.nodes[node].suspended) {
             let waiting = &mut state.nodes[node].waiting;
             if !waiting.contains(&id) {
                 waiting.push(id);
@@ -323,13 +326,13 @@ impl Future for UntilInstant {
         let waker = context.waker();
         if !self.asked.as_ref().is_some_and(|asked| asked.will_wake(waker)) {
             self.asked = Some(waker.clone());
-            self.world.arrange(self.at, Happening::Wake(waker.clone()));
+            self.world.schedule(self.at, EventAction::Wake(waker.clone()));
         }
         Poll::Pending
     }
 }
 
-/// Nothing panics while it holds one of these locks but what ends the run anyway.
+/// A panic while such a lock is held ends the run anyway, so poisoning is ignored.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::clock::NodeClock;
+use crate::world::clock::NodeClock;
 use tidegate::{Clock, Sleep};
 
 fn at(millis: u64) -> Nanos {
@@ -20,8 +20,8 @@ fn what_is_due_first_happens_first() {
     });
     world.run_until(at(25));
     assert_eq!(world.now(), at(25));
-    let trace = world.take_trace().into_text();
-    let said: Vec<&str> = trace.lines().filter_map(|line| line.split_once(" - ")).map(|l| l.1).collect();
+    let event_log = world.take_event_log().into_text();
+    let said: Vec<&str> = event_log.lines().filter_map(|line| line.split_once(" - ")).map(|l| l.1).collect();
     assert_eq!(said, ["10", "10", "a task", "20"]);
 }
 
@@ -38,14 +38,14 @@ fn a_stopped_node_does_nothing_and_a_dead_one_never_again() {
         }
     });
     world.run_until(at(35));
-    world.stop(node);
+    world.suspend(node);
     world.run_until(at(95));
-    world.go_on(node);
+    world.resume(node);
     world.run_until(at(112));
     world.kill(node);
     world.run_until(at(500));
-    let trace = world.take_trace().into_text();
-    let ticks: Vec<&str> = trace.lines().map(|line| line.split_once(' ').expect("two words").0).collect();
+    let event_log = world.take_event_log().into_text();
+    let ticks: Vec<&str> = event_log.lines().map(|line| line.split_once(' ').expect("two words").0).collect();
     assert_eq!(ticks, ["0.010000", "0.020000", "0.030000", "0.095000", "0.105000"]);
 }
 

@@ -8,15 +8,15 @@ use tidegate_redis::{
     BucketEntry, CallVerb, Link, LinkError, RedisClient, RedisClientError, RedisClientOptions,
 };
 
-use super::calls::{bucket, call, connect, entry, take};
+use super::calls::{bucket, call, connect, entry, heartbeat, take};
 use super::process::{Redis, free_port};
 
-/// All that Tidegate needs of a server: these commands, on its own keys.
+/// All permissions that Tidegate needs: these commands, on its own keys.
 pub(crate) const PERMISSIONS: &str = "resetkeys ~tidegate:1:* resetchannels -@all +eval +evalsha +time +mget +set +del \
                            +pexpire +lindex +llen +lpush +lrange +lset +ltrim +rpop +rpush +zadd +zcard +zrem \
                            +zremrangebyscore +ping";
 
-/// What it needs beside them of the nodes of a Cluster.
+/// What it needs in addition on the nodes of a Cluster.
 pub(crate) const IN_A_CLUSTER: &str = "+cluster|slots +asking";
 
 async fn guarded() -> Redis {
@@ -49,7 +49,7 @@ fn one_of_each() -> Vec<BucketEntry> {
 async fn few_permissions_suffice_for_everything() {
     let redis = guarded().await;
     let server = connect(&format!("redis://tidegate:s3cret%3A%40%2F@127.0.0.1:{}", redis.port));
-    assert_eq!(server.beat(7, true, Nanos::from_secs(3)).await, Ok(1));
+    assert_eq!(server.heartbeat(&heartbeat(7, true, 3)).await, Ok(1));
     for limited in one_of_each() {
         for verb in [CallVerb::Take, CallVerb::Take, CallVerb::Take, CallVerb::Peek, CallVerb::Refund] {
             server.call(&call(verb, limited.clone())).await.expect("that is permitted");
@@ -60,7 +60,7 @@ async fn few_permissions_suffice_for_everything() {
         let later = BucketEntry { delay: Nanos::from_secs(1), ..limited };
         server.call(&call(CallVerb::Take, later)).await.expect("that is permitted");
     }
-    assert_eq!(server.beat(7, false, Nanos::from_secs(3)).await, Ok(0));
+    assert_eq!(server.heartbeat(&heartbeat(7, false, 3)).await, Ok(0));
 
     let foreign = entry("other:1:{a}:b", bucket("a").limit);
     match server.call(&call(CallVerb::Take, foreign)).await {
@@ -74,7 +74,7 @@ async fn without_the_password_it_says_what_is_missing_and_never_what_was_tried()
     let redis = guarded().await;
     for (login, said) in [("", "NOAUTH"), ("tidegate:hunter2@", "WRONGPASS"), (":hunter2@", "WRONGPASS")] {
         let server = connect(&format!("redis://{login}127.0.0.1:{}", redis.port));
-        match server.beat(1, true, Nanos::from_secs(3)).await {
+        match server.heartbeat(&heartbeat(1, true, 3)).await {
             Err(LinkError::Down(why)) => assert!(why.contains(said), "{login}: {why}"),
             other => panic!("{login}: {other:?}"),
         }
@@ -83,7 +83,7 @@ async fn without_the_password_it_says_what_is_missing_and_never_what_was_tried()
     }
 }
 
-/// An authority of our own, and a server that it vouches for.
+/// A certificate authority, and a server with a certificate of it.
 async fn secret() -> (Redis, u16, std::path::PathBuf) {
     let mut params = CertificateParams::default();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -120,7 +120,7 @@ async fn secret() -> (Redis, u16, std::path::PathBuf) {
 }
 
 fn secure(url: String, ca: Option<std::path::PathBuf>) -> RedisClient {
-    let deadline = Duration::from_millis(250).into();
+    let deadline = Duration::from_millis(250);
     RedisClient::connect(RedisClientOptions { deadline, ca, ..RedisClientOptions::new(url) })
         .expect("good options")
 }
@@ -131,17 +131,17 @@ async fn a_private_authority_is_believed_only_where_it_is_named() {
     let ca = dir.join("ca.pem");
     for host in ["127.0.0.1", "localhost"] {
         let server = secure(format!("rediss://{host}:{port}"), Some(ca.clone()));
-        assert_eq!(server.beat(1, true, Nanos::from_secs(3)).await, Ok(1), "{host}");
+        assert_eq!(server.heartbeat(&heartbeat(1, true, 3)).await, Ok(1), "{host}");
         take(&server, "a").await.expect("it is the server that it says");
     }
-    // A certificate is for a name, and this is another one of the same machine.
+    // The certificate is for another name of the same machine.
     let server = secure(format!("rediss://127.0.0.2:{port}"), Some(ca));
-    assert!(matches!(server.beat(1, true, Nanos::from_secs(3)).await, Err(LinkError::Down(_))));
+    assert!(matches!(server.heartbeat(&heartbeat(1, true, 3)).await, Err(LinkError::Down(_))));
 
     let bundled = std::fs::exists("/etc/ssl/certs/ca-certificates.crt").expect("it can be asked");
     if bundled {
         let stranger = secure(format!("rediss://127.0.0.1:{port}"), None);
-        match stranger.beat(1, true, Nanos::from_secs(3)).await {
+        match stranger.heartbeat(&heartbeat(1, true, 3)).await {
             Err(LinkError::Down(why)) => assert!(why.contains("certificate"), "{why}"),
             other => panic!("nobody vouches for it: {other:?}"),
         }
@@ -160,7 +160,7 @@ async fn a_file_of_certificates_that_has_none_is_refused() {
     let empty = RedisClient::connect(options("/dev/null")).expect_err("there is nothing in it");
     assert_eq!(
         empty.to_string(),
-        "/dev/null: there is no certificate in it; name a readable file with certificates in PEM form"
+        "/dev/null: it contains no certificate; name a readable file with certificates in PEM form"
     );
 }
 

@@ -1,24 +1,29 @@
-//! Calls to make.
+//! Calls for the tests of the client.
 
 use std::time::Duration;
 
 use smallvec::smallvec;
 use tidegate_core::{Cost, Limit, Nanos, Quota};
 use tidegate_redis::{
-    BucketEntry, BucketKey, CallAnswer, CallVerb, FoundState, Link, LinkError, RedisClient,
+    BucketEntry, BucketKey, CallAnswer, CallVerb, FoundState, Heartbeat, Link, LinkError, RedisClient,
     RedisClientOptions, ScriptCall, State,
 };
 
-/// What the buckets of these calls hold.
+/// The capacity of the buckets of these calls.
 pub(crate) const CAPACITY: u32 = 1_000;
 
-/// A link that waits long enough for a busy machine.
+/// A heartbeat of a node of the default store, which counts for so many seconds.
+pub(crate) fn heartbeat(node: u128, alive: bool, seconds: u64) -> Heartbeat {
+    crate::support::heartbeat("tidegate", node, alive, Nanos::from_secs(seconds))
+}
+
+/// A client with a deadline long enough for a busy machine.
 pub(crate) fn connect(url: &str) -> RedisClient {
     connect_within(url, Duration::from_millis(250))
 }
 
 pub(crate) fn connect_within(url: &str, deadline: Duration) -> RedisClient {
-    RedisClient::connect(RedisClientOptions { deadline: deadline.into(), ..RedisClientOptions::new(url) })
+    RedisClient::connect(RedisClientOptions { deadline, ..RedisClientOptions::new(url) })
         .expect("a good address")
 }
 
@@ -39,7 +44,7 @@ pub(crate) fn entry(key: &str, limit: Limit) -> BucketEntry {
         want: 0,
         spare: Nanos::ZERO,
         charged_at: Nanos::ZERO,
-        brought: None,
+        migrated: None,
     }
 }
 

@@ -1,17 +1,16 @@
-//! Several masters, each with some of the keys.
+//! A Cluster of several masters.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use smallvec::smallvec;
 use tidegate::{Carry, Charge, Clock, Cost, Intent, LimitRef, MonotonicClock, Store};
-use tidegate_core::Nanos;
 use tidegate_redis::{
     CallVerb, Link, LinkError, RedisClient, RedisStore, ScriptCall, StoreError, StoreMode, StoreOptions,
 };
 
 use super::access::{IN_A_CLUSTER, PERMISSIONS, permit};
-use super::calls::{CAPACITY, bucket, connect, left, take};
+use super::calls::{CAPACITY, bucket, connect, heartbeat, left, take};
 use super::process::{Redis, until};
 
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -38,7 +37,7 @@ pub(crate) async fn three() -> Vec<Redis> {
         nodes.push(node);
     }
     for (epoch, node) in nodes.iter().enumerate() {
-        // Or they would have to agree on who is older, which takes its time.
+        // Distinct epochs: otherwise they would first have to resolve a conflict, which takes time.
         node.cli(&["CLUSTER", "SET-CONFIG-EPOCH", &(epoch + 1).to_string()]);
         node.cli(&["CLUSTER", "MEET", "127.0.0.1", &nodes[0].port.to_string()]);
     }
@@ -54,7 +53,7 @@ pub(crate) async fn three() -> Vec<Redis> {
     nodes
 }
 
-/// One that follows one of [`three`].
+/// A replica of one of [`three`].
 pub(crate) async fn replica_of(node: usize, nodes: &[Redis]) -> Redis {
     let master = nodes[node].cli(&["CLUSTER", "MYID"]);
     let replica = Redis::start_with(CLUSTER);
@@ -71,7 +70,7 @@ pub(crate) async fn replica_of(node: usize, nodes: &[Redis]) -> Redis {
     replica
 }
 
-/// Where the Cluster is.
+/// The address of the Cluster.
 pub(crate) fn url_of(nodes: &[Redis]) -> String {
     format!("redis+cluster://127.0.0.1:{},127.0.0.1:{}", nodes[0].port, nodes[2].port)
 }
@@ -89,7 +88,7 @@ async fn keys_are_asked_for_where_they_are() {
     let nodes = three().await;
     let server = connect_to(&nodes);
     assert!(server.has_slots());
-    assert_eq!(server.beat(1, true, Nanos::from_secs(3)).await, Ok(1));
+    assert_eq!(server.heartbeat(&heartbeat(1, true, 3)).await, Ok(1));
     for tag in 0..60 {
         take(&server, &format!("tag{tag}")).await.expect("some master has it");
     }
@@ -153,7 +152,7 @@ async fn a_master_that_is_gone_takes_only_its_own_keys_along() {
     until(PATIENCE, "it is used again", async || take(&server, "foo").await.is_ok()).await;
 }
 
-/// Which of the masters has the bucket of a key.
+/// The master that owns the bucket of a key.
 async fn owner_of(nodes: &[Redis], store: &Shared, limit: &LimitRef, key: &[u8]) -> usize {
     let before: Vec<u64> = nodes.iter().map(keys_of).collect();
     assert_eq!(decide(store, limit, key).await, Ok(true));
@@ -172,8 +171,8 @@ async fn a_store_goes_on_with_the_masters_that_are_left() {
     let options = StoreOptions::new(StoreMode::Strict);
     let store: Shared = Arc::new(RedisStore::new(connect_to(&nodes), MonotonicClock::new(), options));
     store.first_attempt().await.expect("all are there");
-    let tended = Arc::clone(&store);
-    let tending = tokio::spawn(async move { tended.tend().await });
+    let maintained = Arc::clone(&store);
+    let running = tokio::spawn(async move { maintained.run_maintenance().await });
     let limit = store
         .limit("everybody", bucket("a").limit, Carry::AsIs, store.clock().now())
         .expect("it can be named");
@@ -184,7 +183,7 @@ async fn a_store_goes_on_with_the_masters_that_are_left() {
         keys[owner].push(key);
     }
     assert!(keys.iter().all(|some| some.len() >= 5), "{keys:?}");
-    // Whichever it is, the one with the list of nodes among them.
+    // Any master, also the one with the list of nodes.
     for dead in 0..3 {
         nodes[dead].kill();
         let begun = tokio::time::Instant::now();
@@ -216,7 +215,7 @@ async fn a_store_goes_on_with_the_masters_that_are_left() {
         .await;
         until(PATIENCE, "all is well", async || store.health().up).await;
     }
-    tending.abort();
+    running.abort();
 }
 
 #[tokio::test]
@@ -241,7 +240,7 @@ async fn a_replica_that_takes_over_is_found() {
 async fn one_that_is_no_cluster_says_so() {
     let redis = Redis::start();
     let server = connect(&format!("redis+cluster://127.0.0.1:{}", redis.port));
-    match server.beat(1, true, Nanos::from_secs(3)).await {
+    match server.heartbeat(&heartbeat(1, true, 3)).await {
         Err(LinkError::Down(why)) => assert!(why.contains("cluster support disabled"), "{why}"),
         other => panic!("it is none: {other:?}"),
     }

@@ -1,4 +1,4 @@
-//! The conformance suite on whole stores over the link that is used: alone, spread, and watched over.
+//! The conformance suite on whole stores with the real client: a single server, a Cluster, and Sentinel.
 
 use std::future::Future;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -16,13 +16,13 @@ use super::sentinel::{MOVES_WITHIN, watch_over};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long a Sentinel, which is not what is tested here, may take on a busy machine.
+/// How long a Sentinel may take on a busy machine; its speed is not tested here.
 const FAILS_OVER_WITHIN: Duration = Duration::from_secs(30);
 
-/// The suite is about what is decided, not about how fast.
+/// Long enough for a busy machine: the suite tests decisions, not speed.
 const DEADLINE: Duration = Duration::from_secs(5);
 
-const HYBRID: StoreMode = StoreMode::Hybrid { life: StoreOptions::LIFE };
+const HYBRID: StoreMode = StoreMode::Hybrid { life: StoreOptions::LEASE_LIFE };
 
 /// Stores at an address.
 struct At<'a> {
@@ -39,12 +39,15 @@ impl Harness for At<'_> {
         let prefix = format!("t{}", MADE.fetch_add(1, Ordering::Relaxed));
         let _inside = self.runtime.enter();
         let link = RedisClient::connect(RedisClientOptions {
-            deadline: DEADLINE.into(),
-            prefix: prefix.clone(),
+            deadline: DEADLINE,
             ..RedisClientOptions::new(self.url)
         });
-        let options =
-            StoreOptions { prefix, max_known: max_keys, given_time: true, ..StoreOptions::new(self.mode) };
+        let options = StoreOptions {
+            prefix,
+            max_remembered: max_keys,
+            given_time: true,
+            ..StoreOptions::new(self.mode)
+        };
         RedisStore::new(link.expect("a good address"), ManualClock::default(), options)
     }
 

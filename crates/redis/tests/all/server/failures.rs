@@ -1,15 +1,14 @@
-//! What fails, and heals.
+//! Failures of a server, and recovery from them.
 
 use std::time::Duration;
 
 use rustix::process::Signal;
-use tidegate_core::Nanos;
 use tidegate_redis::{Link, LinkError};
 
-use super::calls::{CAPACITY, connect, connect_within, left, take};
+use super::calls::{CAPACITY, connect, connect_within, heartbeat, left, take};
 use super::process::{Redis, free_port, signal, until};
 
-/// A server that is back is used again within this.
+/// A server that is back is used again within this time.
 const BACK_WITHIN: Duration = Duration::from_secs(2);
 
 const DEADLINE: Duration = Duration::from_millis(50);
@@ -44,7 +43,7 @@ async fn one_that_was_killed_is_used_again_when_it_is_back() {
 async fn one_that_is_not_there_yet_is_found_when_it_comes() {
     let port = free_port();
     let server = connect(&format!("redis://127.0.0.1:{port}"));
-    match server.beat(1, true, Nanos::from_secs(3)).await {
+    match server.heartbeat(&heartbeat(1, true, 3)).await {
         Err(LinkError::Down(why)) => assert!(why.contains(&format!("127.0.0.1:{port}: ")), "{why}"),
         other => panic!("there is nobody: {other:?}"),
     }
@@ -55,11 +54,11 @@ async fn one_that_is_not_there_yet_is_found_when_it_comes() {
 #[tokio::test]
 async fn the_first_beat_waits_for_the_connection_and_fails_with_it() {
     let redis = Redis::start();
-    // Far too short to connect in, and long enough to be answered in.
+    // Far too short for connecting, and long enough for an answer.
     let server = connect(&redis.url());
-    assert_eq!(server.beat(1, true, Nanos::from_secs(3)).await, Ok(1));
-    assert_eq!(server.beat(2, true, Nanos::from_secs(3)).await, Ok(2));
-    assert_eq!(server.beat(1, false, Nanos::from_secs(3)).await, Ok(1));
+    assert_eq!(server.heartbeat(&heartbeat(1, true, 3)).await, Ok(1));
+    assert_eq!(server.heartbeat(&heartbeat(2, true, 3)).await, Ok(2));
+    assert_eq!(server.heartbeat(&heartbeat(1, false, 3)).await, Ok(1));
 }
 
 #[tokio::test]
@@ -81,7 +80,7 @@ async fn one_that_is_stopped_keeps_nobody_waiting() {
         }
         assert!(asked.elapsed() < DEADLINE + GRACE, "{:?}", asked.elapsed());
     }
-    assert!((1..100).contains(&sent), "a peer without a sign of life is given up: {sent}");
+    assert!((1..100).contains(&sent), "a peer that does not answer is given up: {sent}");
 
     signal(&redis, Signal::CONT);
     until(BACK_WITHIN, "it is used again", async || take(&server, "a").await.is_ok()).await;

@@ -1,4 +1,4 @@
-//! A store whose server goes away and comes back.
+//! A store whose server goes down and comes back.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use super::process::{Redis, free_port, until};
 
 type Shared = Arc<RedisStore<RedisClient, MonotonicClock>>;
 
-/// A server that is back is used again within this.
+/// A server that is back is used again within this time.
 const BACK_WITHIN: Duration = Duration::from_secs(2);
 
-/// A server that is away is known to be within this, even if nobody asks.
+/// A server that is down is reported as down within this time, even without requests.
 const AWAY_WITHIN: Duration = Duration::from_secs(4);
 
 const DEADLINE: Duration = Duration::from_millis(50);
@@ -24,9 +24,9 @@ fn store(url: &str) -> Shared {
     Arc::new(RedisStore::new(link, MonotonicClock::new(), StoreOptions::new(StoreMode::Strict)))
 }
 
-fn tend(store: &Shared) -> tokio::task::JoinHandle<()> {
+fn run_maintenance(store: &Shared) -> tokio::task::JoinHandle<()> {
     let store = Arc::clone(store);
-    tokio::spawn(async move { store.tend().await })
+    tokio::spawn(async move { store.run_maintenance().await })
 }
 
 async fn decide(store: &Shared) -> Result<bool, StoreError> {
@@ -43,7 +43,7 @@ async fn an_outage_is_noticed_told_and_over_when_it_is_over() {
     let mut redis = Redis::start();
     let store = store(&redis.url());
     store.first_attempt().await.expect("it is there");
-    let tending = tend(&store);
+    let running = run_maintenance(&store);
     assert_eq!(decide(&store).await, Ok(true));
     assert!(store.health().up);
 
@@ -57,7 +57,7 @@ async fn an_outage_is_noticed_told_and_over_when_it_is_over() {
     redis.restart();
     until(BACK_WITHIN, "it decides again", async || decide(&store).await == Ok(true)).await;
     assert!(store.health().up);
-    tending.abort();
+    running.abort();
 }
 
 #[tokio::test]
@@ -67,9 +67,9 @@ async fn a_store_may_start_before_its_server() {
     store.first_attempt().await.expect_err("there is no server");
     assert!(!store.health().up, "it is known from the beginning");
     assert_eq!(decide(&store).await, Err(StoreError::BreakerOpen));
-    let tending = tend(&store);
+    let running = run_maintenance(&store);
 
     let _redis = Redis::start_on(port, &[]);
     until(BACK_WITHIN, "it decides", async || decide(&store).await == Ok(true)).await;
-    tending.abort();
+    running.abort();
 }

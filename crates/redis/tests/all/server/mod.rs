@@ -1,4 +1,4 @@
-//! The link to real servers: what is killed, stopped, full, locked, spread or handed over.
+//! The client against real servers that are killed, suspended, full, locked, clustered or failed over.
 
 mod access;
 mod calls;
@@ -6,6 +6,7 @@ mod cluster;
 mod conformance;
 mod failures;
 mod healing;
+mod maintenance;
 mod process;
 mod sentinel;
 mod sharing;

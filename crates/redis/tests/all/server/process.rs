@@ -1,4 +1,4 @@
-//! What tests do to a redis-server of their own, and wait for.
+//! Signals to redis-server processes, and waiting for conditions.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ pub(crate) fn signal(redis: &Redis, signal: Signal) {
     kill_process(id.expect("the id of a process"), signal).expect("it runs");
 }
 
-/// Tries until it is so; fails if it takes longer.
+/// Waits until a condition holds; panics if that takes longer than `within`.
 pub(crate) async fn until(within: Duration, what: &str, mut is_so: impl AsyncFnMut() -> bool) {
     let begun = tokio::time::Instant::now();
     while !is_so().await {

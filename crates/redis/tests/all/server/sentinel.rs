@@ -1,20 +1,19 @@
-//! A master that others watch over, and replace.
+//! A master under Sentinel that is replaced.
 
 use std::time::Duration;
 
 use rustix::process::Signal;
-use tidegate_core::Nanos;
 use tidegate_redis::{Link, LinkError, RedisClient};
 
-use super::calls::{connect, take};
+use super::calls::{connect, heartbeat, take};
 use super::process::{Redis, free_port, signal, until};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A master that was replaced is left within this, once Sentinels say so.
+/// The client leaves a master that was replaced within this time after Sentinels report it.
 pub(crate) const MOVES_WITHIN: Duration = Duration::from_secs(5);
 
-/// Whom Sentinels and replicas log in as, so that they can be kept out while everybody else is let in.
+/// The user of Sentinels and replicas, so that they can be locked out while other clients are not.
 const OTHERS: [&str; 7] = ["--user", "others", "on", ">pass", "allkeys", "allchannels", "+@all"];
 
 /// A Sentinel that calls the master `tide`, and replaces it soon.
@@ -33,7 +32,7 @@ async fn whoever_becomes_the_master_is_found() {
     let sentinel = watch_over(&master).await;
     let nobody = free_port();
     let server = connect(&format!("redis+sentinel://127.0.0.1:{nobody},127.0.0.1:{}/tide", sentinel.port));
-    assert_eq!(server.beat(1, true, Nanos::from_secs(60)).await, Ok(1));
+    assert_eq!(server.heartbeat(&heartbeat(1, true, 60)).await, Ok(1));
     until(PATIENCE, "Sentinel and the replica know of each other", async || {
         take(&server, "a").await.expect("the master answers");
         sentinel.cli(&["SENTINEL", "MASTER", "tide"]).contains("num-slaves\n1")
@@ -44,7 +43,7 @@ async fn whoever_becomes_the_master_is_found() {
     master.kill();
     until(PATIENCE, "the replica is the master, and used", async || take(&server, "a").await.is_ok()).await;
     assert!(replica.cli(&["ROLE"]).starts_with("master"));
-    assert_eq!(server.beat(2, true, Nanos::from_secs(60)).await, Ok(2), "what was there is there");
+    assert_eq!(server.heartbeat(&heartbeat(2, true, 60)).await, Ok(2), "what was there is there");
 }
 
 #[tokio::test]
@@ -52,7 +51,7 @@ async fn a_master_that_nobody_knows_is_named() {
     let master = Redis::start();
     let sentinel = watch_over(&master).await;
     let server = connect(&format!("redis+sentinel://127.0.0.1:{}/ebb", sentinel.port));
-    match server.beat(1, true, Nanos::from_secs(3)).await {
+    match server.heartbeat(&heartbeat(1, true, 3)).await {
         Err(LinkError::Down(why)) => assert!(why.contains("it knows no master named \"ebb\""), "{why}"),
         other => panic!("there is no such master: {other:?}"),
     }
@@ -66,7 +65,7 @@ async fn a_sentinel_may_want_the_password_and_has_no_databases() {
         master.port
     ));
     let server = connect(&format!("redis+sentinel://:s3cret@127.0.0.1:{}/tide/3", sentinel.port));
-    assert_eq!(server.beat(1, true, Nanos::from_secs(60)).await, Ok(1));
+    assert_eq!(server.heartbeat(&heartbeat(1, true, 60)).await, Ok(1));
     take(&server, "a").await.expect("it was let in");
     assert_eq!(master.cli(&["-a", "s3cret", "-n", "3", "EXISTS", "tidegate:1:{a}:b"]), "1");
 }
@@ -76,7 +75,7 @@ struct Watched {
     master: Redis,
     replica: Redis,
     sentinels: Vec<Redis>,
-    /// The port of a fourth that is not there yet.
+    /// The port of a fourth one, which is not started yet.
     absent: u16,
 }
 
@@ -86,7 +85,7 @@ impl Watched {
         let (port, login) = (master.port.to_string(), ["--masteruser", "others", "--masterauth", "pass"]);
         let follow = ["--replicaof", "127.0.0.1", &port];
         let replica = Redis::start_with(&[&follow[..], &login, &OTHERS].concat());
-        // Sentinels ask for replicas at once, and then not for ten seconds.
+        // Sentinels query for replicas at once, and then only every ten seconds.
         until(PATIENCE, "the replica follows", async || {
             replica.cli(&["INFO", "replication"]).contains("master_link_status:up")
         })
@@ -120,10 +119,10 @@ impl Watched {
         format!("redis+sentinel://{}/tide", places.collect::<Vec<_>>().join(","))
     }
 
-    /// Sentinels and the replica do not reach the master any more; whoever is connected to it besides still is.
+    /// Locks Sentinels and the replica out of the master; other clients stay connected.
     fn cut_off_the_master(&mut self) {
         assert_eq!(self.master.cli(&["ACL", "SETUSER", "others", "off"]), "OK");
-        // Who comes anew is kept out too, and who is there stays.
+        // New connections need a password that nobody else has; existing ones of the default user stay.
         assert_eq!(self.master.cli(&["ACL", "SETUSER", "default", "resetpass", ">cut-off"]), "OK");
         self.master.password = Some("cut-off");
         self.master.cli(&["CLIENT", "KILL", "USER", "others"]);
@@ -151,7 +150,7 @@ async fn a_master_that_was_replaced_is_left_although_it_answers() {
     watched.fails_over().await;
     assert!(watched.master.cli(&["ROLE"]).starts_with("master"), "the old one has not heard of it");
     until(MOVES_WITHIN, "the node goes to the new one", async || {
-        // Those that are under way while it moves are lost, and count as made.
+        // Calls under way during the move are lost, and count as made.
         take(&server, "a").await.is_ok() && moves(&server) == 1
     })
     .await;
@@ -160,7 +159,7 @@ async fn a_master_that_was_replaced_is_left_although_it_answers() {
     let after = (watched.calls(&watched.master), watched.calls(&watched.replica));
     assert_eq!(after, (before.0, before.1 + 1), "calls to the old master, and to the new");
 
-    // Only old news is to be had now: it leads nobody back, even where the connection has to be made again.
+    // Only outdated configurations are reported now: they must not lead the client back, even after a reconnect.
     watched.sentinels.iter_mut().for_each(Redis::kill);
     let stale = Redis::start_sentinel_on(watched.absent, &watched.config());
     until(PATIENCE, "only the one with old news is heard", async || {
@@ -181,7 +180,7 @@ async fn a_master_that_lost_its_replicas_can_be_made_to_refuse() {
     for (name, value) in [("min-replicas-to-write", "1"), ("min-replicas-max-lag", "1")] {
         assert_eq!(watched.master.cli(&["CONFIG", "SET", name, value]), "OK");
     }
-    // Who reaches no Sentinel goes on with the master it has.
+    // Without any Sentinel, the client stays with its master.
     let server = connect(&watched.url());
     take(&server, "a").await.expect("the master answers");
     watched.sentinels.iter().for_each(|sentinel| signal(sentinel, Signal::STOP));
@@ -199,7 +198,7 @@ async fn whoever_is_named_as_the_master_must_be_one() {
     let replica = Redis::start_with(&["--replicaof", "127.0.0.1", &master.port.to_string()]);
     let sentinel = watch_over(&replica).await;
     let server = connect(&format!("redis+sentinel://127.0.0.1:{}/tide", sentinel.port));
-    match server.beat(1, true, Nanos::from_secs(3)).await {
+    match server.heartbeat(&heartbeat(1, true, 3)).await {
         Err(LinkError::Down(why)) => assert!(why.contains("it is a replica"), "{why}"),
         other => panic!("there is no master at that place: {other:?}"),
     }
@@ -214,5 +213,5 @@ async fn a_sentinel_that_permits_little_is_asked_all_the_same() {
         master.port
     ));
     let server = connect(&format!("redis+sentinel://127.0.0.1:{}/tide", sentinel.port));
-    assert_eq!(server.beat(1, true, Nanos::from_secs(60)).await, Ok(1));
+    assert_eq!(server.heartbeat(&heartbeat(1, true, 60)).await, Ok(1));
 }

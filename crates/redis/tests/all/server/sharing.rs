@@ -1,4 +1,4 @@
-//! One connection, used by many.
+//! One connection, shared by many callers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -65,7 +65,7 @@ fn a_link_may_be_used_from_a_runtime_that_is_not_its_own() {
         drop(done);
         left
     });
-    // The connection lives here, and only while this runs.
+    // The connection is a task of this runtime, and only runs while the runtime does.
     home.block_on(async { wait.await.expect_err("it is dropped, not told") });
     assert_eq!(joined.join().expect("no panic"), [CAPACITY - 50; 3]);
 }

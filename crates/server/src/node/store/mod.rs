@@ -82,13 +82,13 @@ impl Store for NodeStore {
     ) -> NowOrLater<'_, Result<Verdict, StoreError>> {
         match self {
             NodeStore::Local(memory) => NowOrLater::Now(Ok(memory.charge_now(intent, charges, now))),
-            NodeStore::Shared(shared) => match shared.store.charge_here(intent, charges, now) {
+            NodeStore::Shared(shared) => match shared.store.charge_locally(intent, charges, now) {
                 Ok(verdict) => NowOrLater::Now(Ok(verdict)),
                 Err(call) => {
                     let shared = Arc::clone(shared);
                     // `unconstrained`, because tokio's cooperative budget could delay this call, and calls must be sent
                     // in the order in which they were made.
-                    let charging = unconstrained(async move { shared.store.charge_there(call).await });
+                    let charging = unconstrained(async move { shared.store.charge_on_server(call).await });
                     NowOrLater::later(RunsToCompletion::new(charging))
                 }
             },

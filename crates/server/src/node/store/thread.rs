@@ -62,14 +62,13 @@ impl StoreThread {
             let _context = runtime.enter();
             RedisClient::connect(RedisClientOptions {
                 url: settings.url.clone(),
-                deadline: settings.deadline,
-                prefix: settings.prefix.clone(),
+                deadline: settings.deadline.into(),
                 ca: settings.ca.clone(),
             })?
         };
         let options = StoreOptions {
             prefix: settings.prefix.clone(),
-            patience: settings.deadline,
+            retry_for: settings.deadline.into(),
             ..StoreOptions::new(settings.mode)
         };
         let started = clock.now();
@@ -146,7 +145,7 @@ async fn until_answered(shared: &SharedRedisStore) {
 async fn tend(shared: &Arc<SharedRedisStore>) {
     loop {
         let kept = Arc::clone(shared);
-        let tending = tokio::spawn(async move { kept.store.tend().await });
+        let tending = tokio::spawn(async move { kept.store.run_maintenance().await });
         let stop = StopOnDrop(tending.abort_handle());
         let _fault = tending.await;
         drop(stop);

@@ -1,0 +1,18 @@
+//! Calls to the server: what a call is (`link`), its bytes (`wire`), and the Lua that runs there (`scripts`).
+
+mod link;
+#[cfg_attr(
+    not(feature = "testing"),
+    allow(unreachable_pub, reason = "the `testing` module exports parts of it")
+)]
+pub(crate) mod scripts;
+#[cfg_attr(
+    not(feature = "testing"),
+    allow(unreachable_pub, reason = "the `testing` module exports parts of it")
+)]
+pub(crate) mod wire;
+
+pub use link::{
+    BucketEntry, CallAnswer, CallOutcome, CallVerb, FoundState, Heartbeat, Link, LinkError, LogState,
+    ScriptCall, State,
+};

@@ -1,0 +1,3 @@
+-- The time of the server's clock.
+local time = redis.call('TIME')
+local slack = 0

@@ -1,0 +1,75 @@
+//! The bytes of script calls and of their replies.
+
+mod decode;
+mod encode;
+pub(crate) mod numbers;
+
+use redis::Value;
+use smallvec::SmallVec;
+
+use crate::calls::scripts::{self, Script};
+use crate::calls::{CallVerb, Heartbeat, LinkError, ScriptCall};
+use crate::registry::BucketKey;
+
+pub use decode::decode;
+pub(crate) use decode::{log_entries, state_and_text};
+pub use encode::encode;
+
+/// A script call as bytes: `EVALSHA <script.sha> <keys.len()> <keys…> <args…>`, and on NOSCRIPT the same
+/// with `EVAL` and `script.text`.
+#[derive(Clone, Debug)]
+pub struct EncodedCall {
+    /// Which script.
+    pub script: &'static Script,
+    /// Its `KEYS`.
+    pub keys: SmallVec<[BucketKey; 8]>,
+    /// Its `ARGV`.
+    pub args: SmallVec<[Vec<u8>; 8]>,
+}
+
+/// Encodes a heartbeat.
+pub fn encode_heartbeat(heartbeat: &Heartbeat) -> EncodedCall {
+    let args = [
+        format!("{:032x}", heartbeat.node).into_bytes(),
+        if heartbeat.alive { b"1".to_vec() } else { b"0".to_vec() },
+        heartbeat.within.as_millis_ceil().to_string().into_bytes(),
+    ];
+    EncodedCall {
+        script: scripts::HEARTBEAT.script(false),
+        keys: SmallVec::from_iter([heartbeat.key.clone()]),
+        args: SmallVec::from_iter(args),
+    }
+}
+
+/// The number of nodes in the reply to a heartbeat.
+///
+/// # Errors
+/// When the reply is no such number.
+pub fn decode_heartbeat(reply: Value) -> Result<u32, LinkError> {
+    match reply {
+        Value::Int(nodes) => u32::try_from(nodes).map_err(|_| garbled("nodes", &Value::Int(nodes))),
+        other => Err(garbled("nodes", &other)),
+    }
+}
+
+/// The order in which the entries of a call are sent: binding entries first, since they may refuse the call; hand-backs
+/// in reverse, since they undo charges.
+fn order(call: &ScriptCall) -> SmallVec<[usize; 8]> {
+    let entries = 0..call.entries.len();
+    match call.verb {
+        CallVerb::Take | CallVerb::Peek => {
+            let binding = |&index: &usize| call.entries[index].binding;
+            entries.clone().filter(binding).chain(entries.filter(|index| !binding(index))).collect()
+        }
+        CallVerb::Refund => entries.collect(),
+        CallVerb::HandBack => entries.rev().collect(),
+    }
+}
+
+fn garbled(what: &str, reply: &Value) -> LinkError {
+    let mut shown = format!("{reply:?}");
+    if let Some((end, _)) = shown.char_indices().nth(100) {
+        shown.truncate(end);
+    }
+    LinkError::Garbled(format!("{what}: {shown}"))
+}

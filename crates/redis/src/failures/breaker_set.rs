@@ -1,0 +1,168 @@
+//! One breaker for each shard: the masters of a Cluster fail separately.
+
+use smallvec::SmallVec;
+use tidegate::{Clock, Nanos};
+
+use crate::calls::{CallAnswer, Heartbeat, Link, LinkError, ScriptCall};
+use crate::failures::breaker::Breaker;
+use crate::registry::BucketKey;
+
+/// The most breakers for shards; with more shards, some share a breaker.
+const SHARDS_MAX: usize = 64;
+
+/// An open breaker whose last try is longer ago says nothing about its shard: no request has needed it.
+const FAILED_LATELY: Nanos = Nanos::from_secs(5);
+
+/// The breakers of all shards. The first one is for the server as a whole: heartbeats, and keys of no known shard.
+#[derive(Debug)]
+pub(crate) struct BreakerSet(Box<[Breaker]>);
+
+impl BreakerSet {
+    pub(crate) fn new(link: &impl Link, now: Nanos) -> BreakerSet {
+        let count = if link.has_slots() { 1 + SHARDS_MAX } else { 1 };
+        BreakerSet((0..count).map(|_| Breaker::new(now)).collect())
+    }
+
+    /// The breaker of the server as a whole.
+    pub(crate) fn whole(&self) -> &Breaker {
+        &self.0[0]
+    }
+
+    fn of(&self, shard: usize) -> &Breaker {
+        match shard.checked_sub(1) {
+            None => self.whole(),
+            Some(_) if self.0.len() == 1 => self.whole(),
+            Some(index) => &self.0[1 + index % SHARDS_MAX],
+        }
+    }
+
+    /// May a call be sent for all of these keys? If one of their breakers forbids it, no other shard is called.
+    pub(crate) fn allows_call(
+        &self,
+        link: &impl Link,
+        keys: impl Iterator<Item = BucketKey>,
+        now: Nanos,
+    ) -> bool {
+        if !self.0.iter().any(Breaker::is_open) {
+            return true;
+        }
+        if self.0.len() == 1 {
+            return self.whole().allows_call(now);
+        }
+        let mut shards: SmallVec<[usize; 8]> = keys.map(|key| link.shard(&key)).collect();
+        shards.sort_unstable();
+        shards.dedup();
+        shards.iter().all(|&shard| self.of(shard).would_allow_call(now))
+            && shards.iter().all(|&shard| self.of(shard).allows_call(now))
+    }
+
+    /// Is every shard up? And since when it is so, or since when the first failing shard is down.
+    pub(crate) fn health(&self, now: Nanos) -> (bool, Nanos) {
+        let (whole, others) = (self.whole(), &self.0[1..]);
+        let failing =
+            others.iter().filter(|breaker| breaker.is_open() && breaker.tried_within(FAILED_LATELY, now));
+        let failing = failing.chain(Some(whole).filter(|whole| whole.is_open())).map(Breaker::since).min();
+        match failing {
+            Some(since) => (false, since),
+            None => (true, self.0.iter().map(Breaker::since).max().unwrap_or_default()),
+        }
+    }
+}
+
+/// A link that records the result of each call in the breaker of its shard.
+pub(crate) struct RecordingLink<'a, L, C> {
+    pub(crate) link: &'a L,
+    pub(crate) breakers: &'a BreakerSet,
+    pub(crate) clock: &'a C,
+}
+
+impl<L: Link, C: Clock> Link for RecordingLink<'_, L, C> {
+    async fn call(&self, call: &ScriptCall) -> Result<CallAnswer, LinkError> {
+        let shard = call.entries.first().map_or(0, |entry| self.link.shard(&entry.key));
+        let answer = self.link.call(call).await;
+        match &answer {
+            Ok(_) => self.breakers.of(shard).succeeded(self.clock.now()),
+            Err(_) => self.breakers.of(shard).failed(self.clock.now()),
+        }
+        answer
+    }
+
+    async fn heartbeat(&self, heartbeat: &Heartbeat) -> Result<u32, LinkError> {
+        self.link.heartbeat(heartbeat).await
+    }
+
+    fn has_slots(&self) -> bool {
+        self.link.has_slots()
+    }
+
+    fn shard(&self, key: &BucketKey) -> usize {
+        self.link.shard(key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The name of a key is the number of its shard.
+    struct Sharded;
+
+    impl Link for Sharded {
+        async fn call(&self, _call: &ScriptCall) -> Result<CallAnswer, LinkError> {
+            Err(LinkError::Down("by request".into()))
+        }
+
+        async fn heartbeat(&self, _heartbeat: &Heartbeat) -> Result<u32, LinkError> {
+            Ok(1)
+        }
+
+        fn has_slots(&self) -> bool {
+            true
+        }
+
+        fn shard(&self, key: &BucketKey) -> usize {
+            key.0.parse().unwrap()
+        }
+    }
+
+    fn at(millis: u64) -> Nanos {
+        Nanos::from_millis(millis)
+    }
+
+    fn allows_call(breakers: &BreakerSet, keys: &[&str], millis: u64) -> bool {
+        breakers.allows_call(&Sharded, keys.iter().map(|&key| BucketKey(key.into())), at(millis))
+    }
+
+    #[test]
+    fn a_part_that_fails_holds_back_only_who_needs_it() {
+        let breakers = BreakerSet::new(&Sharded, at(0));
+        (0..5).for_each(|_| breakers.of(2).failed(at(10)));
+        assert!(allows_call(&breakers, &["1", "3", "0"], 20));
+        assert!(!allows_call(&breakers, &["2"], 20) && !allows_call(&breakers, &["1", "2"], 20));
+        assert_eq!(breakers.health(at(20)), (false, at(10)));
+        assert!(allows_call(&breakers, &["2", "1"], 1_010), "to see whether it is back");
+        assert!(!allows_call(&breakers, &["2"], 1_010), "one, not two");
+        assert_eq!(breakers.health(at(7_000)), (true, at(10)), "nobody knows, and nobody asks");
+        breakers.of(2).succeeded(at(7_000));
+        assert!(allows_call(&breakers, &["1", "2"], 7_000));
+    }
+
+    #[test]
+    fn two_that_fail_are_tried_together() {
+        let breakers = BreakerSet::new(&Sharded, at(0));
+        (0..5).for_each(|_| breakers.of(1).failed(at(0)));
+        (0..5).for_each(|_| breakers.of(2).failed(at(500)));
+        assert!(!allows_call(&breakers, &["1", "2"], 1_000));
+        assert!(allows_call(&breakers, &["1"], 1_000), "that was not let through for nothing");
+        breakers.of(1).failed(at(1_000));
+        assert!(allows_call(&breakers, &["1", "2"], 2_000));
+    }
+
+    #[test]
+    fn beats_that_fail_hold_back_no_part() {
+        let breakers = BreakerSet::new(&Sharded, at(0));
+        breakers.whole().trip(at(0));
+        assert!(allows_call(&breakers, &["1"], 0) && !allows_call(&breakers, &["0"], 0));
+        assert_eq!(breakers.health(at(0)), (false, at(0)));
+    }
+}

@@ -1,3 +1,0 @@
--- The time is the server's.
-local time = redis.call('TIME')
-local slack = 0

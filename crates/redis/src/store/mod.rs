@@ -1,0 +1,370 @@
+//! The public store: its parts, its state of health, and the entry points for charges.
+
+mod options;
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use smallvec::SmallVec;
+use tidegate::{
+    Charge, Cost, Intent, Limit, LimitDecision, LimitError, LimitRef, MonotonicClock, NamedLimit, Nanos,
+    NowOrLater, OwnedCharge, Role, Sleep, Store, Verdict,
+};
+
+use crate::calls::{Link, State};
+use crate::client::{RedisClient, RedisClientError, RedisClientOptions};
+use crate::deciding::denials::Denials;
+use crate::deciding::leases::{Leases, with_lease};
+use crate::deciding::local_first::UndecidedTake;
+use crate::deciding::recent_keys::KeyHasher;
+use crate::deciding::strict::{self, LimitState, StrictAnswer, StrictRequest};
+use crate::failures::breaker_set::{BreakerSet, RecordingLink};
+use crate::failures::{ErrorCounts, ErrorTracker, Health, StoreError};
+use crate::maintenance::{MaintenanceBacklog, MaintenanceGuard, NodeCount, run_maintenance};
+use crate::registry::{BucketKey, LimitRegistry};
+
+pub use options::{StoreMode, StoreOptions};
+
+/// Limits on a Redis or Valkey server that nodes share. Cheap to clone: clones are the same store.
+#[derive(Debug)]
+pub struct RedisStore<L = RedisClient, C = MonotonicClock> {
+    parts: Arc<StoreParts<L, C>>,
+}
+
+/// What a store is made of.
+#[derive(Debug)]
+pub struct StoreParts<L, C> {
+    pub(crate) link: L,
+    pub(crate) clock: C,
+    pub(crate) options: StoreOptions,
+    pub(crate) registry: LimitRegistry,
+    pub(crate) hasher: KeyHasher,
+    pub(crate) denials: Denials,
+    /// In [`StoreMode::Hybrid`] only.
+    pub(crate) leases: Option<Leases>,
+    pub(crate) breakers: BreakerSet,
+    pub(crate) backlog: MaintenanceBacklog,
+    pub(crate) nodes: NodeCount,
+    error_tracker: ErrorTracker,
+    calls: AtomicU64,
+}
+
+impl<L, C> Clone for RedisStore<L, C> {
+    fn clone(&self) -> RedisStore<L, C> {
+        RedisStore { parts: Arc::clone(&self.parts) }
+    }
+}
+
+#[doc(hidden)]
+impl<L, C> Deref for RedisStore<L, C> {
+    type Target = StoreParts<L, C>;
+
+    fn deref(&self) -> &StoreParts<L, C> {
+        &self.parts
+    }
+}
+
+impl RedisStore {
+    /// A store on the server that `client` names, and the guard of the background task that keeps it working. Keep the
+    /// guard for as long as the store is used: dropping it stops the maintenance, and the node leaves.
+    ///
+    /// Returns at once: the connection is made in the background, on the current tokio runtime, and made again
+    /// whenever it is lost. A server that cannot be reached is no error here; charges fail until it answers.
+    ///
+    /// # Errors
+    /// When the address or the file of certificates cannot be read, or there is no tokio runtime.
+    pub fn connect(
+        client: RedisClientOptions,
+        options: StoreOptions,
+    ) -> Result<(RedisStore, MaintenanceGuard), RedisClientError> {
+        let link = RedisClient::connect(client)?;
+        let store = RedisStore::new(link, MonotonicClock::new(), options);
+        let guard = store.start_maintenance()?;
+        Ok((store, guard))
+    }
+}
+
+impl<L: Link + 'static, C: Sleep + 'static> RedisStore<L, C> {
+    /// Starts the maintenance of a store that was made by [`RedisStore::new`], as a task of the current tokio runtime.
+    ///
+    /// # Errors
+    /// When there is no tokio runtime.
+    pub fn start_maintenance(&self) -> Result<MaintenanceGuard, RedisClientError> {
+        MaintenanceGuard::start(self.clone())
+    }
+}
+
+impl<L: Link, C: Sleep> RedisStore<L, C> {
+    /// A store over a connection and a clock. It calls nothing by itself: run [`RedisStore::start_maintenance`] or
+    /// [`RedisStore::run_maintenance`] beside it.
+    pub fn new(link: L, clock: C, options: StoreOptions) -> RedisStore<L, C> {
+        let leases = match options.mode {
+            StoreMode::Strict => None,
+            StoreMode::Hybrid { life } => Some(Leases::new(life.into(), options.max_remembered)),
+        };
+        let parts = StoreParts {
+            registry: LimitRegistry::new(&options.prefix),
+            hasher: KeyHasher::new(),
+            denials: Denials::new(options.max_remembered),
+            leases,
+            breakers: BreakerSet::new(&link, clock.now()),
+            backlog: MaintenanceBacklog::new(),
+            nodes: NodeCount::new(),
+            error_tracker: ErrorTracker::new(),
+            calls: AtomicU64::new(0),
+            link,
+            clock,
+            options,
+        };
+        RedisStore { parts: Arc::new(parts) }
+    }
+
+    /// The connection to the server.
+    pub fn link(&self) -> &L {
+        &self.link
+    }
+
+    /// The clock of this node.
+    pub fn clock(&self) -> &C {
+        &self.clock
+    }
+
+    /// Sends one heartbeat, so that a program that starts can report whether the server answers. A failure does no
+    /// harm: maintenance tries again.
+    ///
+    /// # Errors
+    /// When the server does not answer.
+    pub async fn first_attempt(&self) -> Result<(), StoreError> {
+        let answer = self.announce(true).await;
+        if answer.is_err() {
+            // No request should wait for a server that was never there.
+            self.breakers.whole().trip(self.clock.now());
+        }
+        answer
+    }
+
+    /// Runs the background work of the store, for ever: heartbeats, lease renewals, hand-backs that nobody waited for,
+    /// and probes of a server that failed. Run it once for each store, or let a [`MaintenanceGuard`] do so.
+    pub async fn run_maintenance(&self) {
+        run_maintenance(self, &self.backlog, &self.clock).await;
+    }
+
+    /// Whether the server answers, and since when.
+    pub fn health(&self) -> Health {
+        let (up, since) = self.breakers.health(self.clock.now());
+        Health { up, since, last_error: self.error_tracker.last(), nodes: self.nodes.count() }
+    }
+
+    /// How often each kind of error has occurred.
+    pub fn errors(&self) -> ErrorCounts {
+        self.error_tracker.counts(self.backlog.dropped())
+    }
+
+    /// How many calls that charge or read buckets were sent to the server.
+    pub fn calls(&self) -> u64 {
+        self.calls.load(Ordering::Relaxed)
+    }
+
+    /// For each limit that is leased, by its name in the store: the most tokens by which all nodes together may exceed
+    /// it, once. The engine's names have the fields of the key after U+001F.
+    pub fn overshoot_bounds(&self) -> Vec<(String, u64)> {
+        self.leases
+            .as_ref()
+            .map(|leases| leases.bounds(self.nodes.count(), self.clock.now()))
+            .unwrap_or_default()
+    }
+
+    /// This node's clock, or `given` where a test provides the time.
+    pub(crate) fn local_now(&self, given: Nanos) -> Nanos {
+        self.given(given).unwrap_or_else(|| self.clock.now())
+    }
+
+    #[cfg(feature = "testing")]
+    fn given(&self, now: Nanos) -> Option<Nanos> {
+        self.options.given_time.then_some(now)
+    }
+
+    #[cfg(not(feature = "testing"))]
+    fn given(&self, _now: Nanos) -> Option<Nanos> {
+        None
+    }
+
+    /// Counts an error, and returns it.
+    pub(crate) fn record_error(&self, error: StoreError) -> StoreError {
+        self.error_tracker.record(&error);
+        error
+    }
+
+    /// The server's key of a charge's bucket.
+    pub(crate) fn key(&self, charge: &Charge<'_>) -> BucketKey {
+        let version = self.registry.version(charge.limit);
+        version.data.namer().key(self.registry.prefix(), charge.key, charge.tag)
+    }
+
+    /// Sends one request to the server, unless a breaker forbids it.
+    pub(crate) async fn call_server(
+        &self,
+        intent: Intent,
+        charges: &[Charge<'_>],
+        wants: &[u32],
+        charged_at: Nanos,
+        given: Nanos,
+    ) -> Result<StrictAnswer, StoreError> {
+        let keys = charges.iter().map(|charge| self.key(charge));
+        let begun = self.clock.now();
+        if !self.breakers.allows_call(&self.link, keys, begun) {
+            return Err(self.record_error(StoreError::BreakerOpen));
+        }
+        let at = self.given(given);
+        let retry_for = Nanos::from(self.options.retry_for);
+        // A time that a test gives stands still, so it never runs out.
+        let in_time = || at.is_some() || self.clock.now().saturating_sub(begun) <= retry_for;
+        let request = StrictRequest { intent, charges, wants, charged_at, at };
+        let link = RecordingLink { link: &self.link, breakers: &self.breakers, clock: &self.clock };
+        let answer = strict::execute(&link, &self.registry, request, &in_time).await;
+        match &answer {
+            Ok(answer) => {
+                self.calls.fetch_add(answer.calls.into(), Ordering::Relaxed);
+                self.error_tracker.poisoned(answer.poisoned);
+                if answer.contended {
+                    self.error_tracker.record(&StoreError::Contended);
+                }
+            }
+            Err(error) => {
+                self.calls.fetch_add(1, Ordering::Relaxed);
+                self.error_tracker.record(error);
+            }
+        }
+        answer
+    }
+
+    /// Decides a charge from leases and remembered denials, without waiting. Where they do not suffice, returns the
+    /// call for [`RedisStore::charge_on_server`].
+    ///
+    /// # Errors
+    /// When only the server can decide.
+    pub fn charge_locally(
+        &self,
+        intent: Intent,
+        charges: &[Charge<'_>],
+        now: Nanos,
+    ) -> Result<Verdict, Box<ServerCall>> {
+        if charges.is_empty() {
+            return Ok(Verdict { allowed: true, decisions: SmallVec::new(), at: now });
+        }
+        let undecided = match intent {
+            Intent::Take => match self.take_locally(charges, now) {
+                Ok(verdict) => return Ok(verdict),
+                Err(undecided) => Some(undecided),
+            },
+            Intent::Peek | Intent::Refund | Intent::HandBack => None,
+        };
+        let charges = charges.iter().map(OwnedCharge::from).collect();
+        Err(Box::new(ServerCall { intent, charges, undecided, now }))
+    }
+
+    /// Lets the server decide a charge.
+    ///
+    /// # Errors
+    /// When the server does not answer. Then the tokens may or may not have been taken, and nobody may use them.
+    pub async fn charge_on_server(&self, call: Box<ServerCall>) -> Result<Verdict, StoreError> {
+        let ServerCall { intent, charges, undecided, now } = *call;
+        let charges: SmallVec<[Charge<'_>; 8]> = charges.iter().map(OwnedCharge::as_charge).collect();
+        match (intent, undecided) {
+            (Intent::Take, Some(undecided)) => self.take_on_server(&charges, &undecided, now).await,
+            (Intent::Take, None) => unreachable!("a take is tried locally first"),
+            (Intent::Peek, _) => self.peek(&charges, now).await,
+            (Intent::Refund, _) => self.refund(&charges, now).await,
+            (Intent::HandBack, _) => self.hand_back_now(&charges, now).await,
+        }
+    }
+
+    async fn peek(&self, charges: &[Charge<'_>], given: Nanos) -> Result<Verdict, StoreError> {
+        let StrictAnswer { mut verdict, standings, .. } =
+            self.call_server(Intent::Peek, charges, &[], Nanos::ZERO, given).await?;
+        let Some(leases) = &self.leases else { return Ok(verdict) };
+        let (now, hashes) = (self.local_now(given), self.hashes(charges));
+        for (i, charge) in charges.iter().enumerate() {
+            let leased = leases.live_tokens(hashes[i], charge, now);
+            if let Some(decision) = leases.would_refuse(hashes[i], charge, now) {
+                verdict.decisions[i] = decision;
+            } else if leased > 0 {
+                verdict.decisions[i] = peek_with_lease(charge, leased, &standings[i], &verdict.decisions[i]);
+            }
+        }
+        let refuses = |(charge, decision): (&Charge<'_>, &LimitDecision)| {
+            charge.role == Role::Binding && !decision.is_allowed()
+        };
+        verdict.allowed = !charges.iter().zip(&verdict.decisions).any(refuses);
+        Ok(verdict)
+    }
+}
+
+impl<L: Link, C: Sleep> Store for RedisStore<L, C> {
+    type Error = StoreError;
+
+    fn limits(&self, limits: &[NamedLimit<'_>], now: Nanos) -> Result<Vec<LimitRef>, LimitError> {
+        let named = self.registry.name_all(limits, now)?;
+        self.denials.limits_edited();
+        if let Some(leases) = &self.leases {
+            leases.named(&named, self.local_now(now));
+        }
+        Ok(named)
+    }
+
+    fn variant(&self, limit: &LimitRef, trust: u8) -> Result<LimitRef, LimitError> {
+        self.registry.variant(limit, trust)
+    }
+
+    fn charge(
+        &self,
+        intent: Intent,
+        charges: &[Charge<'_>],
+        now: Nanos,
+    ) -> NowOrLater<'_, Result<Verdict, StoreError>> {
+        match self.charge_locally(intent, charges, now) {
+            Ok(verdict) => NowOrLater::Now(Ok(verdict)),
+            Err(call) => NowOrLater::later(self.charge_on_server(call)),
+        }
+    }
+
+    fn hand_back(&self, charges: &[Charge<'_>], at: Nanos) {
+        self.hand_back_later(charges, at);
+    }
+
+    fn ad_hoc(&self, limit: Limit) -> Option<LimitRef> {
+        self.registry.ad_hoc(limit)
+    }
+
+    fn nodes(&self) -> u32 {
+        self.nodes.count()
+    }
+}
+
+/// A charge that only the server can decide, with everything that the call needs.
+#[derive(Debug)]
+pub struct ServerCall {
+    intent: Intent,
+    charges: SmallVec<[OwnedCharge; 4]>,
+    /// For [`Intent::Take`]: what was drawn from leases so far.
+    undecided: Option<Box<UndecidedTake>>,
+    now: Nanos,
+}
+
+/// The decision of a peek whose cost would partly come from a lease.
+fn peek_with_lease(
+    charge: &Charge<'_>,
+    leased: u32,
+    standing: &LimitState,
+    by_server: &LimitDecision,
+) -> LimitDecision {
+    let missing = Cost::new(charge.cost.get().saturating_sub(leased));
+    let decision = match (&standing.limit, &standing.state) {
+        (Limit::Meter(meter), State::Word(word)) => {
+            meter.peek_ahead(*word, missing, standing.at, charge.delay)
+        }
+        _ => *by_server,
+    };
+    with_lease(decision, leased)
+}

@@ -1,0 +1,70 @@
+//! A node: the real engine with a policy, on the real store, over a simulated link.
+
+use std::sync::Arc;
+
+use tidegate::engine::{Limiter, Policy, Request};
+use tidegate::{Cost, MemoryOptions, Nanos};
+use tidegate_redis::{RedisStore, StoreOptions};
+
+use crate::scenario::Scenario;
+use crate::{Network, NodeClock, SimLink, World};
+
+/// The store of a node.
+pub type SimNodeStore = RedisStore<SimLink, NodeClock>;
+
+/// The engine of a node.
+pub type NodeLimiter = Limiter<SimNodeStore, NodeClock>;
+
+/// The keys of the local fallback: enough for any scenario.
+const FALLBACK_KEYS: usize = 1_024;
+
+/// The keys that a store remembers: enough for any scenario.
+const KNOWN_MAX: usize = 10_000;
+
+/// Starts a node: its engine, and the task that runs its store's maintenance.
+pub(crate) fn start(world: &World, network: &Network, scenario: &Scenario, node: usize) -> Arc<NodeLimiter> {
+    let clock = NodeClock::new(world.clone(), node);
+    let link = network.link(node, scenario.deadline, scenario.has_slots);
+    let name = world.random(|random| u128::from(random.bits()));
+    let options = StoreOptions { node: name, max_remembered: KNOWN_MAX, ..StoreOptions::new(scenario.mode) };
+    let store = RedisStore::new(link, clock.clone(), options);
+    let policy = Policy::parse(&scenario.policy()).expect("a scenario's policy is valid");
+    let limiter = Limiter::with_store(policy, store, clock).expect("a store holds a few limits");
+    let options = MemoryOptions { max_keys: FALLBACK_KEYS, ..MemoryOptions::default() };
+    let limiter = Arc::new(limiter.with_fallback(options).expect("there is memory for a few keys"));
+    let maintained = Arc::clone(&limiter);
+    world.spawn(Some(node), async move {
+        // If this fails, maintenance probes the server until it answers.
+        let _ = maintained.store().first_attempt().await;
+        maintained.store().run_maintenance().await;
+    });
+    limiter
+}
+
+/// A node's answer to a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NodeAnswer {
+    /// Was it admitted?
+    pub allowed: bool,
+    /// Was it decided without the store?
+    pub without_store: bool,
+    /// When to try again.
+    pub retry_after: Option<Nanos>,
+    /// How many nodes it counted as alive.
+    pub nodes: u32,
+}
+
+/// Sends a request that charges these keys of these limits.
+pub(crate) async fn check(limiter: &NodeLimiter, keys: &[(usize, usize)], cost: u32) -> NodeAnswer {
+    let mut request = Request::new().cost(Cost::new(cost));
+    for (limit, key) in keys {
+        request = request.descriptor(limit.to_string(), format!("key-{key}"));
+    }
+    let decision = limiter.check_async(&request).await;
+    NodeAnswer {
+        allowed: decision.is_allowed(),
+        without_store: decision.without_store(),
+        retry_after: decision.wait(),
+        nodes: tidegate::Store::nodes(limiter.store()),
+    }
+}
