@@ -21,28 +21,7 @@ const DISCOURAGED: &[(&str, &str)] = &[
 ];
 
 /// Folders that still use such a word. Add none; remove an entry as soon as its folder does without the word.
-pub const EXCEPTIONS: &[(&str, &str)] = &[
-    ("bench/src/redis/", "tend"),
-    ("bench/src/redis/", "tended"),
-    ("crates/limiter/src/memory/", "bring_up"),
-    ("crates/redis/", "bring_up"),
-    ("crates/redis/", "chore"),
-    ("crates/redis/", "chores"),
-    ("crates/redis/", "manners"),
-    ("crates/redis/", "tend"),
-    ("crates/redis/", "tended"),
-    ("crates/redis/", "trouble"),
-    ("crates/redis/", "troubles"),
-    ("crates/server/src/", "household"),
-    ("crates/server/src/", "telling"),
-    ("crates/server/src/", "tend"),
-    ("crates/server/src/", "trouble"),
-    ("crates/server/src/", "troubles"),
-    ("crates/sim/", "bring_up"),
-    ("crates/sim/", "tend"),
-    ("crates/sim/", "tended"),
-    ("crates/sim/", "trouble"),
-];
+pub const EXCEPTIONS: &[(&str, &str)] = &[];
 
 /// Longer names are sentences, as test functions have.
 const NAME_WORDS_MAX: usize = 4;

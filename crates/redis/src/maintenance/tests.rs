@@ -103,7 +103,7 @@ impl MaintenanceRunner for Diary {
         self.heartbeats.fetch_add(1, Ordering::Relaxed);
     }
 
-    async fn run_task(&self, _chore: MaintenanceTask) {
+    async fn run_task(&self, _task: MaintenanceTask) {
         self.begun.fetch_add(1, Ordering::Relaxed);
         poll_fn(|_| if self.may_end.load(Ordering::Relaxed) { Poll::Ready(()) } else { Poll::Pending }).await;
         self.ended.fetch_add(1, Ordering::Relaxed);

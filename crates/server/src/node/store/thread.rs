@@ -10,6 +10,7 @@ use tidegate_redis::{RedisClient, RedisClientError, RedisClientOptions, RedisSto
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
+use tokio_util::task::AbortOnDropHandle;
 
 use super::SharedRedisStore;
 use super::state_log::StoreStateLog;
@@ -111,7 +112,7 @@ fn run(
         let mut state_log = StoreStateLog::new(&shared);
         stage.send_replace(Stage::Running);
         tokio::select! {
-            () = tend(&shared) => {}
+            () = run_maintenance(&shared) => {}
             () = until_answered(&shared) => {}
             () = log_changes(&shared, &mut state_log) => {}
             // Also ends when the `StoreThread` is dropped.
@@ -142,22 +143,12 @@ async fn until_answered(shared: &SharedRedisStore) {
 
 /// Runs the store's maintenance, and restarts it if it panics (the panic hook logs that): without maintenance, a broken
 /// connection would never recover.
-async fn tend(shared: &Arc<SharedRedisStore>) {
+async fn run_maintenance(shared: &Arc<SharedRedisStore>) {
     loop {
         let kept = Arc::clone(shared);
-        let tending = tokio::spawn(async move { kept.store.run_maintenance().await });
-        let stop = StopOnDrop(tending.abort_handle());
-        let _fault = tending.await;
-        drop(stop);
+        let maintenance = tokio::spawn(async move { kept.store.run_maintenance().await });
+        let _panicked = AbortOnDropHandle::new(maintenance).await;
         sleep(RETRY_PAUSE).await;
-    }
-}
-
-struct StopOnDrop(tokio::task::AbortHandle);
-
-impl Drop for StopOnDrop {
-    fn drop(&mut self) {
-        self.0.abort();
     }
 }
 
