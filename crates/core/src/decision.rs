@@ -41,7 +41,7 @@ impl Outcome {
 /// let text = |retry: RetryAfter| match retry {
 ///     RetryAfter::NotDenied => "admitted".to_owned(),
 ///     RetryAfter::Wait(wait) => format!("try again in {wait:?}"),
-///     RetryAfter::Never => "the cost is too high".to_owned(),
+///     RetryAfter::Never => "no wait helps".to_owned(),
 /// };
 /// assert_eq!(text(RetryAfter::Wait(Duration::from_millis(100))), "try again in 100ms");
 /// ```

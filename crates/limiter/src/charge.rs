@@ -1,7 +1,7 @@
 //! The request to a store (charges) and its response (a verdict).
 
 use smallvec::{SmallVec, smallvec};
-use tidegate_core::{Cost, LimitDecision, Nanos, RetryAfter, tightest};
+use tidegate_core::{Cost, LimitDecision, Nanos, tightest};
 
 use crate::LimitRef;
 
@@ -167,12 +167,6 @@ impl Verdict {
     /// with the smallest fraction remaining. `None` if there were no charges.
     pub fn tightest(&self) -> Option<&LimitDecision> {
         tightest(&self.decisions).map(|index| &self.decisions[index])
-    }
-
-    /// Whether the request should be repeated, and after how long: the longest wait of all decisions, those on
-    /// advisory charges included.
-    pub fn retry_after(&self) -> RetryAfter {
-        RetryAfter::from_wait(self.allowed, self.tightest().and_then(LimitDecision::wait))
     }
 }
 

@@ -105,6 +105,9 @@ impl<S: Store> RateLimitLayer<S> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
+    /// The limiter gets a clock of its own. To share one with the store, make the [`Limiter`] and use
+    /// [`RateLimitLayer::new`].
+    ///
     /// # Errors
     /// When the policy has more limits than the store can hold.
     pub fn with_store(rules: impl Into<RuleSet>, store: S) -> Result<RateLimitLayer<S>, LimitError> {

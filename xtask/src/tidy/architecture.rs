@@ -10,6 +10,8 @@ const PAGE: &str = "ARCHITECTURE.md";
 /// The section whose entries name their tests.
 const INVARIANTS: &str = "## Invariants";
 
+const WHY: &str = "an invariant without a test does not hold for long";
+
 /// What begins a path from the root of the repository.
 const ROOTS: &[&str] = &[
     "bench/",
@@ -27,10 +29,12 @@ const ROOTS: &[&str] = &[
 pub fn check(files: &[TextFile]) -> Vec<TidyProblem> {
     let Some(page) = files.iter().find(|file| file.path == PAGE) else { return Vec::new() };
     let mut problems = paths(page, files);
-    let tests = functions(files);
-    for entry in invariants(&page.text) {
-        problems.extend(entry.problems(&tests));
+    let (tests, entries) = (tests(files), invariants(&page.text));
+    if entries.is_empty() {
+        let what = format!("no list of invariants below `{INVARIANTS}`");
+        problems.push(TidyProblem::new(PAGE, 1, what, WHY, "list what must stay true, each with its test"));
     }
+    problems.extend(entries.iter().flat_map(|entry| entry.problems(&tests)));
     problems
 }
 
@@ -59,16 +63,30 @@ fn quoted(line: &str) -> impl Iterator<Item = &str> {
     line.split('`').skip(1).step_by(2)
 }
 
-/// The names of all functions.
-fn functions(files: &[TextFile]) -> BTreeSet<&str> {
-    let sources = files.iter().filter(|file| file.path.ends_with(".rs") || file.path.ends_with(".py"));
-    let lines = sources.flat_map(|file| file.text.lines());
-    lines
-        .filter_map(|line| {
-            let (_, after) = line.split_once("fn ").or_else(|| line.split_once("def "))?;
-            after.split(|c: char| !c.is_alphanumeric() && c != '_').next()
-        })
-        .collect()
+/// The conformance suite: its checks are called by one test of every store.
+const SUITE: &str = "crates/limiter/src/testing/";
+
+/// The names of all tests.
+fn tests(files: &[TextFile]) -> BTreeSet<&str> {
+    let sources = files.iter().filter(|file| file.path.ends_with(".rs"));
+    let mut names = BTreeSet::new();
+    for file in sources {
+        let mut is_test = false;
+        for line in file.text.lines().map(str::trim_start) {
+            is_test |= line.starts_with("#[test]") || line.starts_with("#[tokio::test");
+            let Some(name) = function(line) else { continue };
+            if std::mem::take(&mut is_test) || file.path.starts_with(SUITE) {
+                names.insert(name);
+            }
+        }
+    }
+    names
+}
+
+/// The name of the function that a line declares.
+fn function(line: &str) -> Option<&str> {
+    let after = ["fn ", "async fn ", "pub(super) fn "].iter().find_map(|start| line.strip_prefix(start))?;
+    after.split(|c: char| !c.is_alphanumeric() && c != '_').next()
 }
 
 /// An entry of the list of invariants: its first line, and all of its text.
@@ -91,22 +109,18 @@ fn invariants(page: &str) -> Vec<Invariant> {
 }
 
 impl Invariant {
-    fn problems(&self, functions: &BTreeSet<&str>) -> Vec<TidyProblem> {
-        let problem = |what: String, fix| {
-            TidyProblem::new(PAGE, self.line, what, "an invariant without a test does not hold for long", fix)
-        };
-        let Some((_, named)) = self.text.split_once("Test: `").or_else(|| self.text.split_once("Tests: `"))
-        else {
+    fn problems(&self, tests: &BTreeSet<&str>) -> Vec<TidyProblem> {
+        let problem = |what: String, fix| TidyProblem::new(PAGE, self.line, what, WHY, fix);
+        let named = self.text.split_once("Test: ").or_else(|| self.text.split_once("Tests: "));
+        let named: Vec<&str> = named.map(|(_, named)| quoted(named).collect()).unwrap_or_default();
+        if named.is_empty() {
             return vec![problem(
                 "an invariant that names no test".to_owned(),
                 "end it with ``Test: `name`.``",
             )];
-        };
-        let tests = named.split('`').step_by(2).filter(|name| !name.is_empty() && name.contains('_'));
-        let is_name = |name: &&str| name.chars().all(|c| c.is_alphanumeric() || c == '_');
-        tests
-            .filter(is_name)
-            .filter(|name| !functions.contains(name))
+        }
+        let missing = named.into_iter().filter(|name| !tests.contains(name));
+        missing
             .map(|name| problem(format!("there is no test `{name}`"), "name the test that holds it now"))
             .collect()
     }
@@ -116,20 +130,20 @@ impl Invariant {
 mod tests {
     use super::*;
 
+    const SOURCE: &str =
+        "#[test]\nfn it_holds() {}\n    #[tokio::test]\n    async fn it_waits() {}\nfn helper() {}\n";
+
     fn problems(page: &str) -> Vec<String> {
-        let files = [
-            TextFile::new(PAGE, page),
-            TextFile::new("crates/a/src/lib.rs", "#[test]\nfn it_holds() {}\nasync fn it_waits() {}\n"),
-        ];
+        let files = [TextFile::new(PAGE, page), TextFile::new("crates/a/src/lib.rs", SOURCE)];
         check(&files).iter().map(ToString::to_string).collect()
     }
 
     #[test]
     fn paths_must_exist() {
-        assert!(
-            problems("`crates/a/`, `crates/a/src/lib.rs`, `crates/`, `src/b.rs`, `crates/{a,b}/`").is_empty()
-        );
-        let found = problems("x\nsee `crates/b/src/`\n");
+        let page = |line: &str| format!("x\n{line}\n## Invariants\n- **It**. Test: `it_holds`.\n");
+        let right = page("`crates/a/`, `crates/a/src/lib.rs`, `crates/`, `src/b.rs`, `crates/{a,b}/`");
+        assert_eq!(problems(&right), [""; 0]);
+        let found = problems(&page("see `crates/b/src/`"));
         assert_eq!(found.len(), 1);
         assert!(found[0].starts_with("ARCHITECTURE.md:2: `crates/b/src/` does not exist"));
     }
@@ -148,5 +162,7 @@ mod tests {
         );
         let gone = problems(&page("holds. Tests: `it_holds`, `it_is_gone`."));
         assert!(gone.len() == 1 && gone[0].contains("there is no test `it_is_gone`"), "{gone:?}");
+        assert_eq!(problems(&page("holds. Test: `helper`.")).len(), 1, "a function that is no test");
+        assert_eq!(problems("no list").len(), 1);
     }
 }

@@ -26,9 +26,13 @@ impl Entry {
         self.fields.push((Spanned::new(name.to_owned(), Span::default()), value));
     }
 
-    /// Removes a field.
+    /// Removes a field, and what was wrong with its value.
     pub(super) fn remove(&mut self, name: &str) {
         self.fields.retain(|(known, _)| known.value != name);
+        let is_within = |path: &str| {
+            path.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+        };
+        self.faults.retain(|fault| !is_within(&fault.path));
     }
 
     /// The value of a field.
@@ -38,15 +42,17 @@ impl Entry {
 
     /// Sets a field to a map.
     pub(super) fn set_map(&mut self, name: &str, map: Entry) {
+        self.remove(name);
         let value = self.adopt(name, map);
-        self.set(name, value);
+        self.add(name, value);
     }
 
     /// Sets a field to a list of maps.
     pub(super) fn set_list(&mut self, name: &str, maps: Vec<Entry>) {
+        self.remove(name);
         let adopt = |(index, map)| self.adopt(&format!("{name}[{index}]"), map);
         let items = maps.into_iter().enumerate().map(adopt).collect();
-        self.set(name, list(items));
+        self.add(name, list(items));
     }
 
     /// Sets a field to a duration.

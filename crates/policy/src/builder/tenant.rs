@@ -64,7 +64,8 @@ impl TenantBuilder {
         self
     }
 
-    /// Lets the tenants below share `total` tokens a window.
+    /// Lets the tenants below share `total` tokens a window. [`BudgetMode::Unlimited`] has no total: what is given is
+    /// left out.
     pub fn budget(self, mode: BudgetMode, total: u64) -> TenantBuilder {
         self.overcommitted_budget(mode, total, 100)
     }
@@ -73,8 +74,10 @@ impl TenantBuilder {
     pub fn overcommitted_budget(mut self, mode: BudgetMode, total: u64, percent: u32) -> TenantBuilder {
         let mut budget = Entry::default();
         budget.set("mode", entry::text(words::word_of(words::BUDGETS, mode)));
-        budget.set("total", entry::number(total));
-        budget.set("overcommit_ratio", entry::percent(percent));
+        if mode != BudgetMode::Unlimited {
+            budget.set("total", entry::number(total));
+            budget.set("overcommit_ratio", entry::percent(percent));
+        }
         self.terms().set_map("budget", budget);
         self
     }

@@ -144,6 +144,23 @@ fn the_last_word_counts() {
 }
 
 #[test]
+fn what_was_wrong_with_a_value_goes_with_it() {
+    let (odd, good) = (Duration::from_nanos(1), Duration::from_secs(1));
+    let limit = LimitBuilder::new("a", 1, good).queue(1, odd).degrade("slow");
+    let tenant = TenantBuilder::new("t").rate(1, odd).rate(1, good);
+    let policy = PolicyBuilder::new().limit(limit).tenant(tenant).build();
+    assert!(policy.is_ok(), "{policy:?}");
+    let wrong = TenantBuilder::new("t").rate(1, good).rate(1, odd);
+    assert!(PolicyBuilder::new().tenant(wrong).build().is_err());
+}
+
+#[test]
+fn a_tenant_without_a_budget_of_its_own_is_not_warned_of_one() {
+    let tenant = TenantBuilder::new("t").rate(5, Duration::from_secs(1)).budget(BudgetMode::Unlimited, 5);
+    assert_eq!(PolicyBuilder::new().tenant(tenant).build().unwrap().warnings, []);
+}
+
+#[test]
 fn every_problem_is_told_by_its_path_and_without_a_line() {
     let error = PolicyBuilder::new()
         .limit(LimitBuilder::per_second("a", 0).key(["usr"]))

@@ -133,7 +133,10 @@ impl RedisClient {
             login: address.login,
             db: address.db,
             trust,
-            connect_timeout: (options.deadline * 10).clamp(CONNECT_TIMEOUT_MIN, CONNECT_TIMEOUT_MAX),
+            connect_timeout: options
+                .deadline
+                .saturating_mul(10)
+                .clamp(CONNECT_TIMEOUT_MIN, CONNECT_TIMEOUT_MAX),
         });
         let connection = |target| {
             Connections::One(RedisConnection::start(

@@ -53,29 +53,40 @@ where
     L: Link + 'static,
     C: Sleep + 'static,
 {
-    tokio::select! {
-        () = run_and_restart(&store) => {}
-        _ = stopped => {}
-    }
+    stopped_or_forever(&store, stopped).await;
     tokio::select! {
         () = store.leave() => {}
         () = store.clock().sleep(LEAVE_MAX) => {}
     }
 }
 
-/// Runs the maintenance in a task of its own: a panic in it ends that task only, and it starts again. Without
-/// maintenance a store never recovers.
-async fn run_and_restart<L, C>(store: &RedisStore<L, C>)
+/// Runs the maintenance until the guard stops it. It runs in a task of its own: a panic in it ends that task only, and it
+/// starts again, since without maintenance a store never recovers.
+async fn stopped_or_forever<L, C>(store: &RedisStore<L, C>, mut stopped: oneshot::Receiver<()>)
 where
     L: Link + 'static,
     C: Sleep + 'static,
 {
-    // If this fails, the breaker is open, and the heartbeats of the maintenance probe the server.
-    let _ = store.first_attempt().await;
+    // If the first attempt fails, the breaker is open, and the heartbeats of the maintenance probe the server.
+    tokio::select! {
+        _ = store.first_attempt() => {}
+        _ = &mut stopped => return,
+    }
     loop {
         let running = store.clone();
-        let task = tokio::spawn(async move { running.run_maintenance().await });
-        let _ = AbortOnDropHandle::new(task).await;
-        store.clock().sleep(RESTART_PAUSE).await;
+        let mut task = AbortOnDropHandle::new(tokio::spawn(async move { running.run_maintenance().await }));
+        tokio::select! {
+            _panicked = &mut task => {}
+            _ = &mut stopped => {
+                // Wait until the task has ended: its last heartbeat must not follow the node's leaving.
+                task.abort();
+                let _aborted = task.await;
+                return;
+            }
+        }
+        tokio::select! {
+            () = store.clock().sleep(RESTART_PAUSE) => {}
+            _ = &mut stopped => return,
+        }
     }
 }

@@ -67,7 +67,8 @@ impl<L, C> Deref for RedisStore<L, C> {
 
 impl RedisStore {
     /// A store on the server that `client` names, and the guard of the background task that keeps it working. Keep the
-    /// guard for as long as the store is used: dropping it stops the maintenance, and the node leaves.
+    /// guard for as long as the store is used: dropping it stops the maintenance, and the node leaves. Bind it to a name:
+    /// `let (store, _) = …` drops it at once.
     ///
     /// Returns at once: the connection is made in the background, on the current tokio runtime, and made again
     /// whenever it is lost. A server that cannot be reached is no error here; charges fail until it answers.
@@ -180,14 +181,9 @@ impl<L: Link, C: Sleep> RedisStore<L, C> {
         self.given(given).unwrap_or_else(|| self.clock.now())
     }
 
-    #[cfg(feature = "testing")]
+    /// The instant that the caller gives, where it decides: in the conformance suite alone.
     fn given(&self, now: Nanos) -> Option<Nanos> {
-        self.options.given_time.then_some(now)
-    }
-
-    #[cfg(not(feature = "testing"))]
-    fn given(&self, _now: Nanos) -> Option<Nanos> {
-        None
+        (cfg!(feature = "testing") && self.options.given_time).then_some(now)
     }
 
     /// Counts an error, and returns it.

@@ -38,8 +38,8 @@ pub struct StoreOptions {
     pub retry_for: Duration,
     /// The id of this node among those that share the store. It must be unique; the default is random.
     pub node: u128,
-    /// Uses the `now` of each call instead of the server's clock: for the conformance suite.
-    #[cfg(feature = "testing")]
+    /// Uses the `now` of each call instead of the server's clock: for the conformance suite, so it has an effect with the
+    /// feature `testing` only. The field is always there, since a feature must not change how a struct is built.
     #[doc(hidden)]
     pub given_time: bool,
 }
@@ -60,7 +60,6 @@ impl StoreOptions {
             max_remembered: 1_000_000,
             retry_for: Self::RETRY_FOR,
             node: random() << 64 | random(),
-            #[cfg(feature = "testing")]
             given_time: false,
         }
     }

@@ -22,7 +22,7 @@ const INTRODUCTION: &str = "\
 # Limits of the server
 
 Everything that a client can make the server store or do is bounded. A request beyond a bound is refused with an error
-that names the bound, and all other clients are still answered.
+that names the bound, a connection beyond one is closed, and all other clients are still answered.
 
 Of the memory for request bodies, and of the memory for unread responses, one client address (or one /64 of IPv6) gets
 at most a quarter. Loopback addresses and trusted proxies stand for many clients and get three quarters.

@@ -28,6 +28,10 @@ pub(crate) fn masked(text: &str) -> String {
     let mut covered = braces;
     // The indentation of a line that names a secret: lines that are indented deeper may continue its value.
     let mut secret: Option<usize> = None;
+    // The indentation of a line that begins a block of text: lines that are indented deeper are that text.
+    let mut block: Option<usize> = None;
+    // How many brackets are open at the end of a line: the next line continues a value.
+    let mut brackets = 0_usize;
     for line in text.split_inclusive('\n') {
         let begins = line.starts_with(|c: char| !c.is_whitespace() && c != '#' && c != '-');
         if begins && !braces {
@@ -35,17 +39,43 @@ pub(crate) fn masked(text: &str) -> String {
             covered = !OPEN.contains(&section);
         }
         let depth = line.len() - line.trim_start().len();
-        let within = secret.is_some_and(|secret| depth > secret || line.trim().is_empty());
+        let continues =
+            |begun: Option<usize>| begun.is_some_and(|begun| depth > begun || line.trim().is_empty());
+        if !continues(block) {
+            block = begins_block(line).then_some(depth);
+        }
+        let within = continues(secret) || continues(block);
         if !within {
             secret = names_secret(line).then_some(depth);
         }
         // A URL may contain a password.
         match covered || secret.is_some() || line.contains("://") {
-            true => cover(line, !within && (begins || braces || line.contains(':')), &mut out),
+            true => {
+                let has_names = begins || braces || (line.contains(':') && brackets == 0);
+                cover(line, !within && has_names, &mut out);
+            }
             false => out.push_str(line),
         }
+        brackets = open_after(line, brackets);
     }
     out
+}
+
+/// Does a block of text (`|` or `>`) begin at the end of the line?
+fn begins_block(line: &str) -> bool {
+    let value = line.rsplit([':', ' ']).next().unwrap_or_default().trim_end();
+    let rest = value.trim_end_matches(|c: char| c.is_ascii_digit() || c == '-' || c == '+');
+    rest == "|" || rest == ">"
+}
+
+/// How many brackets are open after a line, if so many were before it. Brackets in quotes may count too: hiding too much
+/// does no harm.
+fn open_after(line: &str, before: usize) -> usize {
+    line.chars().fold(before, |open, c| match c {
+        '{' | '[' => open + 1,
+        '}' | ']' => open.saturating_sub(1),
+        _ => open,
+    })
 }
 
 /// Does the line have a field that is named like a secret?
@@ -62,7 +92,7 @@ fn is_secret(name: &str) -> bool {
 /// Replaces the values of a line by asterisks; the whole line if it has no field names, as within a block of text.
 /// Field names within `{}` stay, unless the map is itself the value of a secret.
 fn cover(line: &str, has_names: bool, out: &mut String) {
-    let (mut value, mut quote) = (!has_names, None);
+    let (mut value, mut quote, mut escaped) = (!has_names, None, false);
     let first = line.split_once(':').map_or(line, |(_, rest)| rest).trim_start();
     let flow = first.starts_with(['{', '[']) || line.trim_start().starts_with(['{', '[']);
     // For each bracket that is open: do field names follow it?
@@ -70,8 +100,10 @@ fn cover(line: &str, has_names: bool, out: &mut String) {
     let mut name = String::new();
     for c in line.chars() {
         let bracket = value && flow && quote.is_none();
+        let is_escaped = escaped;
+        escaped = quote == Some('"') && c == '\\' && !is_escaped;
         match (quote, c) {
-            (Some(end), c) if c == end => quote = None,
+            (Some(end), c) if c == end && !is_escaped => quote = None,
             (None, '"' | '\'') if value => quote = Some(c),
             // Also without the space that should follow the colon.
             (None, ':') if !value => {

@@ -33,20 +33,16 @@ pub(crate) fn read(text: &str, home: &Path) -> Result<(Settings, Vec<Problem>), 
 }
 
 /// Removes from a problem what quotes a value that [`masked`] hides: the value may be a secret in the wrong place, such as
-/// a URL with a password where a map is wanted.
+/// a URL with a password where a map is wanted, or a key where its algorithm is wanted.
 fn hide_secrets(problem: &mut Problem, text: &str, masked: &str) {
-    let (seen, shown) = (at(problem, text), at(problem, masked));
-    let words =
-        |text: &str| text.split(|c: char| !c.is_alphanumeric()).map(str::to_owned).collect::<Vec<_>>();
-    let visible = words(&shown);
-    let hidden: Vec<String> = words(&seen).into_iter().filter(|word| !visible.contains(word)).collect();
-    let quotes = |text: &str| words(text).iter().any(|word| hidden.contains(word));
-    if quotes(&problem.saw) {
-        problem.saw = "a value that is not shown here".to_owned();
+    if at(problem, text) == at(problem, masked) {
+        return;
     }
-    if problem.hint.as_deref().is_some_and(quotes) {
-        problem.hint = None;
+    if problem.message.contains('"') || (!problem.saw.is_empty() && problem.message.contains(&problem.saw)) {
+        problem.message = "this value is not valid".to_owned();
     }
+    problem.saw = "a value that is not shown here".to_owned();
+    problem.hint = None;
 }
 
 /// The text at the position of a problem.

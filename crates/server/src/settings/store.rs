@@ -61,7 +61,7 @@ impl SharedStoreSettings {
 impl fmt::Debug for SharedStoreSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let SharedStoreSettings { mode, deadline, prefix, ca, .. } = self;
-        f.debug_struct("SharedStore")
+        f.debug_struct("SharedStoreSettings")
             .field("mode", mode)
             .field("url", &HIDDEN)
             .field("deadline", deadline)

@@ -315,7 +315,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             OnStoreError::Closed => denied(charge),
         };
         let decisions: SmallVec<[LimitDecision; 8]> = choices.iter().zip(charges).map(decide).collect();
-        assert!(
+        debug_assert!(
             decisions.iter().all(|decision| decision.remaining <= decision.limit),
             "more is left than the limit: {decisions:?}"
         );
