@@ -211,7 +211,7 @@ impl WindowCounts {
     }
 
     /// Undoes a charge made at `charged_at`, if the window it was counted in still counts. While this window
-    /// has not begun, `before` stands for more than was counted in that window, so it is left alone.
+    /// has not begun, `before` can include counts of other windows than the one before it, so it is not reduced.
     pub(crate) fn hand_back(
         self,
         quota: &WindowQuota,

@@ -8,7 +8,7 @@ use crate::log::ImportLog;
 use crate::source::{SourceFields, SourceValue};
 use crate::terms::{DraftTerms, ForeignAlgorithm, SustainedRate, UnitWindow, capacity, pace};
 
-/// A limit, with the type and pattern that decide its place in the order.
+/// A limit, with the type and pattern that decide its group and its order in it.
 struct Config<'a> {
     limit: DraftLimit,
     limit_type: String,

@@ -198,7 +198,7 @@ pub(super) fn edits<H: Harness>(harness: &H) {
     }
 }
 
-/// A request that waits as long as it was told is admitted, whatever the trust of the key's last charge.
+/// A request that waits as long as its denial says is admitted, whatever the trust of the key's last charge.
 pub(super) fn retry_promise<H: Harness>(harness: &H) {
     for limit in ten_a_minute() {
         for (before, after) in [(0, 100), (100, 0), (30, 31), (100, 99)] {

@@ -138,7 +138,7 @@ impl<L: Link, C: Sleep> RedisStore<L, C> {
     pub async fn first_attempt(&self) -> Result<(), StoreError> {
         let answer = self.announce(true).await;
         if answer.is_err() {
-            // No request should wait for a server that was never there.
+            // No request should wait for a server that has never answered.
             self.breakers.whole().trip(self.clock.now());
         }
         answer

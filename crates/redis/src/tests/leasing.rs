@@ -125,7 +125,7 @@ fn near_the_limit_a_node_asks_once_in_half_a_life_and_its_waits_are_promises() {
         "{asks:?}"
     );
     assert!(world.calls() < 500, "{} calls", world.calls());
-    // A request that waits as told is admitted, and not before the next call is due.
+    // A request that waits as long as its denial says is admitted.
     for cost in [1, 3, 20] {
         let denied = world.take(0, &limit, cost);
         let wait = denied.wait().unwrap();

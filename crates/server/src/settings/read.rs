@@ -32,8 +32,8 @@ pub(crate) fn read(text: &str, home: &Path) -> Result<(Settings, Vec<Problem>), 
     if problems.iter().any(Problem::is_error) { Err(problems) } else { Ok((settings, problems)) }
 }
 
-/// Removes from a problem what quotes a value that [`masked`] hides: the value may be a secret in the wrong place, such as
-/// a URL with a password where a map is wanted.
+/// Removes from a problem what quotes a value that [`masked`] hides: the value may be a secret in the wrong place, such
+/// as a URL with a password where a map is wanted.
 fn hide_secrets(problem: &mut Problem, text: &str, masked: &str) {
     let (seen, shown) = (at(problem, text), at(problem, masked));
     let words =

@@ -20,7 +20,7 @@ impl LeaseGrant {
     }
 }
 
-/// The parcels of a key. Requests are at least half a life apart, so at most two grants are alive.
+/// The grants of a key. Lease requests are at least half a life apart, so at most two grants are alive.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LeaseGrants {
     /// The older one comes first, and is used first.

@@ -146,8 +146,8 @@ impl Leases {
         self.recent.with(hash, alive).unwrap_or(false)
     }
 
-    /// A call is about to be sent: how many tokens to lease beyond the cost. `promised` is an instant at which a denied
-    /// request was told to retry.
+    /// A call is about to be sent: how many tokens to lease beyond the cost. `promised` is the instant at which a
+    /// denied request may retry.
     pub(crate) fn begin(
         &self,
         hash: KeyHash,
