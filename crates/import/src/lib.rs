@@ -49,7 +49,7 @@ pub struct Imported {
 }
 
 /// Reads `text`, which is written in the format `from`, and writes it as a policy. The file name appears in notes, and
-/// its ending tells CSV from JSON.
+/// its ending decides whether it is read as CSV or as JSON.
 ///
 /// # Errors
 /// With every problem found, if the document cannot be read or if not a single item of it can be imported.

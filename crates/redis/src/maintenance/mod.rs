@@ -1,4 +1,4 @@
-//! The background work of a store: heartbeats, lease renewals, and hand-backs that nobody waited for.
+//! The background work of a store: heartbeats, lease renewals, and hand-backs of callers that did not wait for them.
 
 mod guard;
 mod tasks;

@@ -267,7 +267,7 @@ impl<L: Link, C: Sleep> RedisStore<L, C> {
     /// Lets the server decide a charge.
     ///
     /// # Errors
-    /// When the server does not answer. Then the tokens may or may not have been taken, and nobody may use them.
+    /// When the server does not answer. Then the tokens may or may not have been taken, and must not be used.
     pub async fn charge_on_server(&self, call: Box<ServerCall>) -> Result<Verdict, StoreError> {
         let ServerCall { intent, charges, undecided, now } = *call;
         let charges: SmallVec<[Charge<'_>; 8]> = charges.iter().map(OwnedCharge::as_charge).collect();

@@ -223,7 +223,7 @@ fn a_server_that_is_down_is_not_hidden_by_denials() {
     for n in 5_000..7_000_u64 {
         world.set(at(0).saturating_add(Nanos::new(n * 100_000)));
         let is_err = ask().is_err();
-        assert!(is_err || !failed, "once it was asked in vain, everybody is told");
+        assert!(is_err || !failed, "after the first failed call, every request fails");
         failed |= is_err;
     }
     assert!(failed);

@@ -77,7 +77,8 @@ fn an_edit_by_a_clock_that_is_ahead_takes_nothing_from_the_future() {
 #[test]
 fn what_an_edit_does_to_states_it_does_once() {
     let bench = Bench::new();
-    // From ten: twenty once, or as many times as much as there are; and then what comes in an hour.
+    // A used-up bucket of ten is edited: a reset grants the new capacity once, and in proportion nothing is left of
+    // nothing. After that, both nodes together get one token an hour.
     for (carry, capacity, once) in [(Carry::Reset, 20, 20), (Carry::Proportional, 100, 0)] {
         let (from, to) = (bucket(1, Nanos::HOUR, 10), bucket(1, Nanos::HOUR, capacity));
         let name = format!("{carry:?}");

@@ -322,7 +322,7 @@ impl Node {
         answer.map(|answer| Ok(self.limiter.ad_hoc_decision(&answer?)))
     }
 
-    /// Passes on a result and measures it when it is there; `decision` finds the decision in it, if it has one.
+    /// Passes on a result and measures it when it is ready; `decision` finds the decision in it, if it has one.
     #[inline]
     fn measured<'s, T: 's>(
         &'s self,
