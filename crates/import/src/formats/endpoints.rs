@@ -79,7 +79,7 @@ fn read_config<'a>(
     };
     let mut key: Vec<String> = identity.iter().map(|&identity| identity.to_owned()).collect();
     key.push("route".to_owned());
-    let pattern = Pattern::parse(&path).expect("it has been parsed before");
+    let pattern = Pattern::parse(&path).expect("`path_pattern` has parsed it");
     if pattern.is_deep() {
         let what = "every path that matches an endpoint with `*` has a bucket of its own";
         let why =

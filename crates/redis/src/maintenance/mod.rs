@@ -132,7 +132,7 @@ fn push<T>(queue: &mut VecDeque<T>, item: T) -> bool {
     room
 }
 
-/// What runs the tasks: the store.
+/// Runs heartbeats and tasks; the store implements it.
 pub(crate) trait MaintenanceRunner: Sync {
     /// Sends a heartbeat, which also probes the server.
     fn heartbeat(&self) -> impl Future<Output = ()> + Send;

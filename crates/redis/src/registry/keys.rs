@@ -90,7 +90,7 @@ fn window(limit: &Limit) -> Nanos {
 
 fn push_hex(text: &mut String, bytes: &[u8]) {
     for byte in bytes {
-        write!(text, "{byte:02x}").expect("a string takes whatever is written");
+        write!(text, "{byte:02x}").expect("writing to a String does not fail");
     }
 }
 

@@ -32,7 +32,7 @@ impl StateNumbers {
         };
         for (letter, number) in [('t', u32::from(self.trust)), ('e', self.edition)] {
             if number > 0 {
-                write!(text, " {letter}{number}").expect("a string takes whatever is written");
+                write!(text, " {letter}{number}").expect("writing to a String does not fail");
             }
         }
         text

@@ -171,13 +171,13 @@ impl Node {
     pub fn memory(&self) -> MemoryStats {
         match self.limiter.store() {
             NodeStore::Local(memory) => memory.stats(),
-            NodeStore::Shared(_) => self.limiter.fallback_stats().expect("it was made with one"),
+            NodeStore::Shared(_) => self.limiter.fallback_stats().expect("a shared store has a fallback"),
         }
     }
 
     /// The state of this node's memory for ad hoc buckets.
     pub fn ad_hoc_memory(&self) -> MemoryStats {
-        self.limiter.ad_hoc_stats().expect("it was made with ad hoc buckets")
+        self.limiter.ad_hoc_stats().expect("every node has ad hoc buckets")
     }
 
     /// The clock of all decisions.
