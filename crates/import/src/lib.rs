@@ -44,7 +44,7 @@ const START: Span = Span { line: 1, column: 1, length: 1 };
 pub struct Imported {
     /// The policy, as YAML.
     pub policy: String,
-    /// What was not imported, and what was interpreted, in the order of the document.
+    /// Notes on settings that were not imported or had to be interpreted, in the order of the document.
     pub notes: Vec<ImportNote>,
 }
 

@@ -132,7 +132,7 @@ pub enum Role {
     Advisory,
 }
 
-/// What to do with the charges.
+/// The operation on the charges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Intent {
     /// Take all of them, or none.

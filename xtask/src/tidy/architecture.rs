@@ -10,7 +10,7 @@ const PAGE: &str = "ARCHITECTURE.md";
 /// The section whose entries name their tests.
 const INVARIANTS: &str = "## Invariants";
 
-/// What begins a path from the root of the repository.
+/// The beginnings of paths from the root of the repository.
 const ROOTS: &[&str] = &[
     "bench/",
     "crates/",

@@ -26,7 +26,7 @@ pub(crate) fn nodes(prefix: &str) -> BucketKey {
     BucketKey(format!("{prefix}:1:{{nodes}}").into())
 }
 
-/// What a state belongs to: a named limit, or the numbers of an ad hoc limit.
+/// The owner of a state: a named limit, or the numbers of an ad hoc limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StateOwner<'a> {
     Named(&'a str),

@@ -1,4 +1,4 @@
-//! What the shared store keeps with each version of a limit: the keys of its states, and their text.
+//! The data that the shared store keeps with each version of a limit: the keys of its states, and their text.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -32,7 +32,7 @@ pub struct RedisStore<L = RedisClient, C = MonotonicClock> {
     parts: Arc<StoreParts<L, C>>,
 }
 
-/// What a store is made of.
+/// The parts of a store.
 #[derive(Debug)]
 pub struct StoreParts<L, C> {
     pub(crate) link: L,

@@ -55,7 +55,7 @@ fn a_rate_that_is_raised_node_by_node_multiplies_nothing() {
         assert_eq!(taken, 100);
         let after = new.limit(&name, to, Carry::AsIs, at(1)).unwrap();
         for second in 2..40 {
-            // What the old node leaves could be multiplied by the migration.
+            // The migration must not multiply the tokens that the old node leaves.
             taken += bench.take(&old, &before, 1, at(second));
             taken += bench.drain(&new, &after, at(second));
             assert!(taken <= 100 + 10 * second, "{name}: {taken} in {second} seconds");

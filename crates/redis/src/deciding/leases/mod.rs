@@ -51,7 +51,7 @@ struct LeaseEntry {
     maybe_leased: bool,
 }
 
-/// What a lease decides about a charge.
+/// The decision of a lease on a charge.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum LeaseStep {
     /// It pays for all of it.
@@ -220,7 +220,7 @@ impl Leases {
         }
     }
 
-    /// What a step has drawn is not used yet: the server must decide first.
+    /// Holds the tokens that a step has drawn until the server has decided.
     pub(crate) fn hold(&self, hash: KeyHash, drawn: Drawn) {
         self.with_lease(hash, drawn, |lease| lease.hold(drawn));
     }

@@ -23,7 +23,7 @@ pub(super) struct DescriptorRequest<'a> {
     pub(super) action: DescriptorAction,
 }
 
-/// What to do for a descriptor.
+/// The operation for a descriptor.
 #[derive(Debug)]
 pub(super) enum DescriptorAction {
     /// Decide by the policy.
