@@ -1,4 +1,4 @@
-//! The library alone, within this process.
+//! Measures the library alone, within this process.
 
 mod bars;
 mod batches;

@@ -1,4 +1,5 @@
-//! Limits on Redis: the cost of a decision for Redis, the calls that leases save, and by how much they overshoot.
+//! Measures limits on Redis: the cost of a decision for Redis, the calls that leases save, and by how much they
+//! overshoot.
 
 mod load;
 mod overshoot;

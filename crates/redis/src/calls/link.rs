@@ -1,4 +1,4 @@
-//! The calls that a store makes to its server, and the answers, before they are bytes.
+//! The calls that a store makes to its server, and the answers, as Rust types.
 //!
 //! A call is one script call: atomic, and timed by the server's own clock. `wire` turns it into bytes; the simulator's
 //! model of the server answers the same calls without any.

@@ -1,4 +1,4 @@
-//! Deciding on a store that waits gives the same as on one that does not.
+//! The engine decides the same on a store that answers later as on one that answers at once.
 
 use proptest::prelude::*;
 use tidegate::engine::{Limiter, Request, Trust};
