@@ -111,7 +111,7 @@ fn handing_back_is_aged() {
     let charged = charged.unwrap();
     let at_once = hand_back(charged, &quota, Cost::new(4), START, START);
     assert!(is_full(at_once, &quota, START));
-    // Five seconds later the charge has been refilled, and others have been made.
+    // Five seconds later the cost has been refilled, and other charges have been made.
     let later = after(5_000_000_000);
     let (_, others) = take(charged, &quota, Cost::new(10), later);
     let back = hand_back(others.unwrap(), &quota, Cost::new(4), START, later);
