@@ -1,7 +1,7 @@
 //! Builds the tests once, and runs those that mostly wait in parallel to those that mostly compute.
 //!
-//! `cargo test` runs one test binary after the other. Many of ours wait for sockets and timers; meanwhile the CPU can run
-//! property tests.
+//! `cargo test` runs one test binary after the other. Many of ours wait for sockets and timers; meanwhile the CPU can
+//! run property tests.
 
 use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -11,8 +11,8 @@ use std::time::Instant;
 
 use cargo_metadata::Message;
 
-/// Tests below these paths wait for sockets, timers and other processes. They are sensitive to scheduling delays, so the
-/// tests that run in parallel to them have a lower priority.
+/// Tests below these paths wait for sockets, timers and other processes. They are sensitive to scheduling delays, so
+/// the tests that run in parallel to them have a lower priority.
 const WAITING: &[&str] =
     &["crates/redis/", "crates/server/tests/", "crates/sim/tests/against_redis", "crates/tower/"];
 

@@ -1,4 +1,4 @@
-//! The library alone, within this process.
+//! Measures the library alone, within this process.
 
 mod bars;
 mod batches;
@@ -37,8 +37,8 @@ pub(crate) enum BenchError {
     Json(#[from] serde_json::Error),
 }
 
-/// The parts that can be measured separately, in this order: resident memory first, before other parts leave freed memory
-/// behind.
+/// The parts that can be measured separately, in this order: resident memory first, before other parts leave freed
+/// memory behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum InprocessPart {
     /// A single bucket

@@ -1,4 +1,4 @@
-//! The time to find the limits that apply among many, and the time of a whole check.
+//! Measures the time to find the limits that apply among many, and the time of a whole check.
 
 mod checks;
 mod shapes;

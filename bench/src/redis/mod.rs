@@ -1,4 +1,5 @@
-//! Limits on Redis: the cost of a decision for Redis, the calls that leases save, and by how much they overshoot.
+//! Measures limits on Redis: the cost of a decision for Redis, the calls that leases save, and by how much they
+//! overshoot.
 
 mod load;
 mod overshoot;
@@ -19,8 +20,8 @@ use world::{BenchStore, Redis};
 
 /// Limits on Redis: strict against three pipelined scripts, hybrid against strict, overshoot against its bound.
 ///
-/// Starts redis-server, which must be installed, and calls it from this process. Results are based on the CPU seconds of
-/// redis-server and on its own count of commands.
+/// Starts redis-server, which must be installed, and calls it from this process. Results are based on the CPU seconds
+/// of redis-server and on its own count of commands.
 /// Exit 0: done; 1: a bar was missed (with --check) or measuring failed; 2: bad usage.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RedisArgs {

@@ -28,8 +28,8 @@ struct Store {
     admin: SocketAddr,
 }
 
-/// The deadline of a call to Redis. On a busy machine Redis may have to wait for a CPU longer than the default deadline, and
-/// a late call would be decided without Redis.
+/// The deadline of a call to Redis. On a busy machine Redis may have to wait for a CPU longer than the default
+/// deadline, and a late call would be decided without Redis.
 const DEADLINE: &str = "1s";
 
 impl RunningServer {

@@ -6,9 +6,9 @@ use tidegate::testing::Random;
 
 use super::tally::Verdicts;
 
-/// The burst of a key,
+/// The burst of a key.
 pub(crate) const BURST: u32 = 200;
-/// and its tokens per period.
+/// The tokens that a key gains per period.
 pub(crate) const PER_PERIOD: u32 = 100;
 pub(crate) const PERIOD_SECONDS: u32 = 1;
 

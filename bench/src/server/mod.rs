@@ -1,4 +1,4 @@
-//! The server, over the loopback interface, beside throttlecrab-server and Redis.
+//! Measures the server over the loopback interface, beside throttlecrab-server and Redis.
 
 mod bars;
 mod closed_loop;

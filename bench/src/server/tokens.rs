@@ -17,8 +17,8 @@ use crate::statistics::{median, median_ratio};
 
 /// The cost of invalid tokens for a server with RSA keys.
 ///
-/// Starts Tidegate with two RSA keys of 2,048 bits and calls `/v1/forward-auth` without a token, with invalid tokens whose
-/// signature has to be checked, with the same invalid token again, and with tokens that name no key.
+/// Starts Tidegate with two RSA keys of 2,048 bits and calls `/v1/forward-auth` without a token, with invalid tokens
+/// whose signature has to be checked, with the same invalid token again, and with tokens that name no key.
 /// Exit 0: done; 1: a bar was missed (with --check) or measuring failed; 2: bad usage.
 #[derive(Debug, clap::Args)]
 pub(crate) struct TokensArgs {

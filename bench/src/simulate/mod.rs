@@ -1,4 +1,4 @@
-//! How fast a trace runs through the real engine, on one core.
+//! Measures how fast a trace runs through the real engine, on one core.
 
 mod trace;
 mod yardstick;

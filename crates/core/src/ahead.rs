@@ -1,9 +1,9 @@
 //! Delayed charges: made now, counted at a later instant.
 //!
-//! A caller that was told to wait may charge at once: the cost counts as of the instant at which the limit will
-//! hold it. Until then the limit reads as used up, to other callers as to a clock that has stepped back, and
-//! their waits begin after the delayed charge. No delay, however long, makes the limit admit more than it
-//! should.
+//! A caller whose charge was denied with a wait may charge at once, with that wait as the delay: the cost then
+//! counts as of the instant at which the limit will hold it. Until that instant other callers find the limit used
+//! up, even if the clock steps back, and their waits begin after the delayed charge. No delay, however long,
+//! makes the limit admit more than it should.
 //!
 //! Delay a charge by the wait that its own limit returned, and by no more. A longer delay keeps others waiting
 //! for the difference; and a bucket that is full before the later instant does not store which charge it is

@@ -211,7 +211,8 @@ impl WindowCounts {
     }
 
     /// Undoes a charge made at `charged_at`, if the window it was counted in still counts. While this window
-    /// has not begun, `before` stands for more than was counted in that window, so it is left alone.
+    /// has not begun, `before` holds everything that counts until it begins, not only the count of one window, so
+    /// it is not reduced.
     pub(crate) fn hand_back(
         self,
         quota: &WindowQuota,

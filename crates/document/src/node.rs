@@ -6,13 +6,13 @@ use crate::{Span, Spanned};
 /// A value of a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DocumentNode {
-    /// What it is.
+    /// Its kind and contents.
     pub kind: ValueKind,
     /// Where it was written.
     pub at: Span,
 }
 
-/// What a value is. Numbers keep their text, so that nothing is rounded.
+/// The kinds of values. Numbers keep their text, so that nothing is rounded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ValueKind {
     /// `null`, `~`, or no value at all.

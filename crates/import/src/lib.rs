@@ -44,12 +44,12 @@ const START: Span = Span { line: 1, column: 1, length: 1 };
 pub struct Imported {
     /// The policy, as YAML.
     pub policy: String,
-    /// What was not imported, and what was interpreted, in the order of the document.
+    /// Notes on settings that were not imported or had to be interpreted, in the order of the document.
     pub notes: Vec<ImportNote>,
 }
 
 /// Reads `text`, which is written in the format `from`, and writes it as a policy. The file name appears in notes, and
-/// its ending tells CSV from JSON.
+/// its ending decides whether it is read as CSV or as JSON.
 ///
 /// # Errors
 /// With every problem found, if the document cannot be read or if not a single item of it can be imported.

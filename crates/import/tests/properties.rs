@@ -12,7 +12,7 @@ proptest! {
         }
     }
 
-    /// Names, keys and values of every kind come through as YAML that reads back.
+    /// Names, keys and values of every kind are written as YAML that can be read back.
     #[test]
     fn texts_come_through(name in "\\PC{0,40}", value in "\\PC{0,40}", seconds in 0_u64..100_000) {
         let limit = serde_json::json!([{

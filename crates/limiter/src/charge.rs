@@ -132,7 +132,7 @@ pub enum Role {
     Advisory,
 }
 
-/// What to do with the charges.
+/// The operation on the charges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Intent {
     /// Take all of them, or none.
@@ -142,8 +142,8 @@ pub enum Intent {
     /// Give the costs back, never above a capacity.
     Refund,
     /// Undo charges that were admitted, as if they had never been made. The instant passed along is the one at
-    /// which they were made. What time has made good since then is not given back again, so the later the call,
-    /// the less comes back. A delayed charge whose instant has not come is given back in full, unless other
+    /// which they were made. What has been refilled since then is not given back again, so the later the call, the
+    /// less comes back. A delayed charge whose instant has not come is given back in full, unless other
     /// delayed charges are queued behind it: those keep their instants. Pass only charges that were taken, with
     /// their delay, and each only once.
     HandBack,

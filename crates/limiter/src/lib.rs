@@ -19,7 +19,7 @@
 //! # Ok::<(), tidegate::QuotaError>(())
 //! ```
 //!
-//! The [`LimitDecision`] has everything to tell a client: what is left, when all of it is back, and after a
+//! The [`LimitDecision`] has everything that a client needs to know: what is left, when all of it is back, and after a
 //! denial how long to wait ([`RetryAfter`]). That wait is exact: after it, if nothing else was charged
 //! meanwhile, the request is admitted. A cost above the capacity is [`Outcome::Never`], since no wait would
 //! help.

@@ -66,7 +66,7 @@ pub trait Store: Send + Sync {
 
     /// The time until a bucket holds the cost of a charge (zero if it does at `now`), computed as if the
     /// `delayed` tokens, those of this charge included, were still in it. For callers that made delayed charges
-    /// and use them in another order, or later. If the bucket runs over because nobody has used them, the
+    /// and use them in another order, or later. If the bucket runs over because they were not used in time, the
     /// overflow is lost, and all delayed charges move to after `now` by that amount.
     ///
     /// `None` from stores that would have to wait or that other nodes charge too, for limits that are not token

@@ -150,7 +150,7 @@ impl Flooded {
 }
 
 /// Debts under one limit do not affect another: keys of other limits that have their own slots get the same
-/// decisions as ever.
+/// decisions as without the flood.
 #[test]
 fn a_flood_of_one_limit_leaves_fresh_keys_of_others_as_they_were() {
     for flooded in 0..4 {
@@ -188,9 +188,9 @@ fn after_a_flood_only_debtors_have_less() {
     assert!(calm.fresh(&calm.flooded[0], at(5)) == wet.fresh(bucket, at(5)), "fresh keys of the same limit");
     let admitted =
         |key: &Vec<u8>, now| (0..30).take_while(|_| wet.take(bucket, key, 1, now).is_allowed()).count();
-    assert_eq!(admitted(&debtors[0], at(5)), 20, "the first drew on a full one, and has made it good");
-    assert_eq!(admitted(&debtors[19], at(5)), 5, "as empty as what it drew on");
-    assert_eq!(admitted(&debtors[19], at(7)), 2, "from then on its own");
+    assert_eq!(admitted(&debtors[0], at(5)), 20, "it drew on a full bucket, which has refilled that since");
+    assert_eq!(admitted(&debtors[19], at(5)), 5, "as empty as the overflow bucket");
+    assert_eq!(admitted(&debtors[19], at(7)), 2, "from then on a bucket of its own");
     assert_eq!(admitted(&debtors[18], at(8)), 8);
     assert_eq!(admitted(&debtors[17], at(20)), 20, "made good");
 }
@@ -212,7 +212,7 @@ fn after_a_flood_of_logs_everybody_has_a_log_again() {
         assert!(wet.take(log, key, 2, at(5)).is_allowed());
     }
     let shared = wet.store.overflows();
-    assert_eq!(shared, 4, "they have no room");
+    assert_eq!(shared, 4, "there is no space for their logs");
     // From ten seconds on there is; what they drew counts until fifteen.
     for second in 11..60 {
         for key in debtors {
@@ -223,5 +223,5 @@ fn after_a_flood_of_logs_everybody_has_a_log_again() {
             assert_eq!(left.decisions[0].remaining, 20 - own - drawn, "second {second}");
         }
     }
-    assert_eq!(wet.store.overflows(), shared, "nobody shares");
+    assert_eq!(wet.store.overflows(), shared, "no key shares a log");
 }

@@ -11,7 +11,7 @@ use crate::{Problem, RuleSet, compile, read};
 pub struct Policy {
     /// The rules.
     pub rules: RuleSet,
-    /// What probably does not do what its author meant.
+    /// Problems that do not prevent its use: entries that probably do not do what their author meant.
     pub warnings: Vec<Problem>,
 }
 

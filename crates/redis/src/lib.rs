@@ -45,8 +45,8 @@ pub use failures::{ErrorCounts, Health, StoreError};
 pub use maintenance::MaintenanceGuard;
 pub use store::{RedisStore, ServerCall, StoreMode, StoreOptions};
 
-// The interface between a store and its server. Only `RedisClient`, the simulator and tests implement `Link`, so it is no
-// part of the documented interface.
+// The interface between a store and its server. Only `RedisClient`, the simulator and tests implement `Link`, so it is
+// no part of the documented interface.
 #[doc(hidden)]
 pub use calls::{
     BucketEntry, CallAnswer, CallOutcome, CallVerb, FoundState, Heartbeat, Link, LogState, ScriptCall, State,

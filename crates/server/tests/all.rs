@@ -1,6 +1,6 @@
-//! The server as its users meet it: commands, listeners, metrics, and what it does with a Redis.
+//! Tests of the server as users run it: commands, listeners, metrics, and limits that are shared on Redis.
 //!
-//! One binary for all of it, since every test binary is linked with the whole server.
+//! One binary for all of them, since every test binary is linked with the whole server.
 
 mod admin;
 mod commands;

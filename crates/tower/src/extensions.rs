@@ -59,8 +59,8 @@ impl RateLimitInfo {
         }
     }
 
-    /// Should the client get the headers of this decision rather than those of `other`? A refusal goes before an
-    /// admission, then the smaller remaining fraction.
+    /// Should the client get the headers of this decision rather than those of `other`? A refusal takes
+    /// precedence over an admission; of two of the same kind, the smaller remaining fraction does.
     pub(crate) fn is_tighter_than(&self, other: &RateLimitInfo) -> bool {
         // Compares the fractions by cross-multiplying.
         let share = |of: &Tightest, by: &Tightest| u64::from(of.remaining) * u64::from(by.limit);

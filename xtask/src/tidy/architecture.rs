@@ -12,7 +12,7 @@ const INVARIANTS: &str = "## Invariants";
 
 const WHY: &str = "an invariant without a test does not hold for long";
 
-/// What begins a path from the root of the repository.
+/// The beginnings of paths from the root of the repository.
 const ROOTS: &[&str] = &[
     "bench/",
     "crates/",

@@ -1,5 +1,5 @@
-//! The name of a visible type (`pub` in any form) exists only once in the workspace, so that a reader knows which one is
-//! meant.
+//! The name of a visible type (`pub` in any form) exists only once in the workspace, so that a reader knows which one
+//! is meant.
 
 use std::collections::BTreeMap;
 

@@ -14,7 +14,7 @@ pub(crate) struct Http {
 }
 
 impl Http {
-    /// Tidegate's ad-hoc bucket.
+    /// Tidegate's ad hoc bucket.
     pub(crate) fn throttle() -> Http {
         let body = format!(
             r#"{{"key":"{KEY}","capacity":{BURST},"rate":{PER_PERIOD},"window":"{PERIOD_SECONDS}s","cost":1}}"#

@@ -92,8 +92,8 @@ pub fn refund(state: u64, quota: &Quota, cost: Cost, now: Nanos) -> u64 {
 
 /// Undoes a charge of `cost` made at `charged_at`, as if it had never been made.
 ///
-/// A plain refund would be wrong: if the bucket has been full since the charge, time has already made the
-/// charge good, and a refund on top would admit the cost twice. So whatever time may have made good since is
+/// A plain refund would be wrong: if the bucket has been full since the charge, the cost has already been
+/// refilled, and a refund on top would admit it twice. So whatever may have been refilled since the charge is
 /// subtracted from what is handed back. `now` must not be before anything that the bucket has seen since the
 /// charge, or the age of the charge would be computed too low. If it is, because other delayed charges are
 /// queued behind this one, nothing is handed back: the later charges keep their instants, and the state word

@@ -79,7 +79,7 @@ fn a_clock_that_steps_back_neither_refills_nor_goes_negative() {
     let denied = take(state, &quota, Cost::ONE, back).0;
     assert_eq!((denied.is_allowed(), denied.remaining), (false, 0));
     assert_eq!(denied.wait(), Some(Nanos::from_millis(60_100)));
-    assert_eq!(drain(&mut state, &quota, START), 0, "nothing was handed out by the step");
+    assert_eq!(drain(&mut state, &quota, START), 0, "the step back granted no tokens");
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn handing_back_is_aged() {
     let charged = charged.unwrap();
     let at_once = hand_back(charged, &quota, Cost::new(4), START, START);
     assert!(is_full(at_once, &quota, START));
-    // Five seconds later the charge has been made good, and others have been made.
+    // Five seconds later the cost has been refilled, and other charges have been made.
     let later = after(5_000_000_000);
     let (_, others) = take(charged, &quota, Cost::new(10), later);
     let back = hand_back(others.unwrap(), &quota, Cost::new(4), START, later);
@@ -133,9 +133,9 @@ fn what_is_reserved_is_paced_in_any_order() {
     let late = after(7_000_000_000);
     let (wait, moved) = pace(state, &quota, Cost::new(5), 6, late);
     assert_eq!(wait, Nanos::ZERO);
-    assert_eq!(quota.nanos_of(moved - state), secs(2), "it has stood full for two seconds");
-    assert_eq!(pace(moved, &quota, Cost::ONE, 1, late).0, secs(1), "after the five have gone");
-    assert_eq!(peek(moved, &quota, Cost::ONE, late).wait(), Some(secs(2)), "behind all of them");
+    assert_eq!(quota.nanos_of(moved - state), secs(2), "it was full for two seconds, and lost their tokens");
+    assert_eq!(pace(moved, &quota, Cost::ONE, 1, late).0, secs(1), "after the five tokens were used");
+    assert_eq!(peek(moved, &quota, Cost::ONE, late).wait(), Some(secs(2)), "after all delayed charges");
 }
 
 #[test]

@@ -50,7 +50,10 @@ fn queue(numbers: BucketNumbers, start: Nanos, steps: &[Step]) -> (Vec<Charge>, 
         };
         let at = now.saturating_add(delay);
         let next = meter.charge_ahead(state, cost, now, delay);
-        assert!(next.is_some(), "{cost} told to wait {delay} from {now} has no place there");
+        assert!(
+            next.is_some(),
+            "{cost}, denied at {now} with a wait of {delay}, is not admitted with that delay"
+        );
         state = next.unwrap_or(state);
         assert!(model.take(cost, at).is_allowed());
         if cost > Cost::ZERO {

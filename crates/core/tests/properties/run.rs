@@ -151,7 +151,7 @@ impl<R: Limiter, M: Model> Run<R, M> {
         let slack = Nanos::new(self.model.retry_slack());
         if retry_after >= slack {
             let early = self.real.peek(cost, then.saturating_sub(slack));
-            assert!(!early.is_allowed(), "{cost} told to wait until {then}, but admitted before");
+            assert!(!early.is_allowed(), "{cost} was denied until {then}, but is admitted before");
         }
     }
 }

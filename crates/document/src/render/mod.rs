@@ -1,4 +1,4 @@
-//! What is written from the tables: the JSON Schema and the reference page.
+//! Renders the tables as a JSON Schema and as a reference page.
 
 mod json_text;
 mod reference;

@@ -1,4 +1,4 @@
-//! What a document looks like, as data. These tables drive the check of a document, the hints, the JSON Schema and the
+//! The shape of a document, as tables. These drive the check of a document, the hints, the JSON Schema and the
 //! reference page, so that none of them can contradict another.
 
 mod check;

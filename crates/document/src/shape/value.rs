@@ -10,7 +10,7 @@ use crate::node::{DocumentNode, ValueKind};
 use super::hints;
 use super::{SCALAR_BYTES_MAX, Shape, WINDOW_MILLIS_MAX, WordShape};
 
-/// Why a value does not have its shape. What is wanted instead, the shape itself knows.
+/// Why a value does not have its shape. It does not say what is wanted instead: the shape does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValueFault {
     /// What is wrong, in one sentence without a full stop.

@@ -5,8 +5,8 @@ use crate::{Problem, Span, Spanned};
 
 use super::tree::{Fatal, TreeBuilder};
 
-/// Parses a text that begins with a brace or a bracket. `Err` if it is not JSON. JSON that is refused for another reason,
-/// such as its depth, is `Ok` with problems.
+/// Parses a text that begins with a brace or a bracket. `Err` if it is not JSON. JSON that is refused for another
+/// reason, such as its depth, is `Ok` with problems.
 pub(super) fn parse(text: &str) -> Result<(Option<DocumentNode>, Vec<Problem>), Fatal> {
     let mut reader = Reader { rest: text, line: 1, column: 1, tree: TreeBuilder::default() };
     match reader.document() {

@@ -8,7 +8,7 @@ use crate::log::ImportLog;
 use crate::source::{SourceFields, SourceValue};
 use crate::terms::{DraftTerms, ForeignAlgorithm, SustainedRate, UnitWindow, capacity, pace};
 
-/// A limit, with the type and pattern that decide its place in the order.
+/// A limit, with the type and pattern that decide its group and its order in it.
 struct Config<'a> {
     limit: DraftLimit,
     limit_type: String,
@@ -79,7 +79,7 @@ fn read_config<'a>(
     };
     let mut key: Vec<String> = identity.iter().map(|&identity| identity.to_owned()).collect();
     key.push("route".to_owned());
-    let pattern = Pattern::parse(&path).expect("it has been parsed before");
+    let pattern = Pattern::parse(&path).expect("`path_pattern` has parsed it");
     if pattern.is_deep() {
         let what = "every path that matches an endpoint with `*` has a bucket of its own";
         let why =

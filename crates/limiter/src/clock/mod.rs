@@ -73,7 +73,7 @@ pub struct MonotonicClock {
     wall: Arc<WallClock>,
 }
 
-/// The conversion factor is measured over this many counts, some weeks of them.
+/// The conversion factor is computed for 2⁵² counts (some weeks), so that it is precise.
 const SAMPLE_BITS: u32 = 52;
 
 /// How often the wall clock is read, and its precision.

@@ -71,7 +71,7 @@ impl<'p> Payer<'p> {
 /// The id and the counters of a limit's name, kept as long as some policy uses the name.
 #[derive(Clone, Debug)]
 pub(crate) struct NamedCounters {
-    /// A small number that stands for the name.
+    /// A small number in place of the name.
     pub(crate) id: u32,
     pub(crate) counters: Arc<RuleCounters>,
 }

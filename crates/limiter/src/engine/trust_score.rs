@@ -13,7 +13,7 @@ const EMAIL_VERIFIED: u32 = 200_000;
 const PER_VIOLATION: u32 = 50_000;
 const PENALTY_MAX: u32 = 200_000;
 
-/// What is known about an account.
+/// The facts about an account from which its score is computed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TrustInputs {
     /// The age of the account in whole days.

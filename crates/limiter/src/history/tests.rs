@@ -63,7 +63,7 @@ fn a_full_history_says_so() {
     let name = |name: &str| history.name(name, limit(1), Carry::AsIs, Nanos::ZERO);
     assert_eq!(name("last").unwrap().id(), VERSIONS_MAX);
     assert_eq!(name("more").unwrap_err(), LimitError::TooMany { max: VERSIONS_MAX });
-    assert_eq!(name("last").unwrap().id(), VERSIONS_MAX, "what is known stays known");
+    assert_eq!(name("last").unwrap().id(), VERSIONS_MAX, "a known limit can still be registered");
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn edits_lead_from_older_to_newer_at_the_trust_of_the_state() {
     assert_eq!(steps(trusted, third, 50), all);
     assert_eq!(steps(third, first, 0), [], "an edit is not undone");
     assert!(history.keeps_tokens(second, third) && history.keeps_tokens(third, first));
-    assert!(!history.keeps_tokens(trusted, third), "a share is not as many tokens");
+    assert!(!history.keeps_tokens(trusted, third), "a proportional edit does not keep tokens");
     let generations = history.generations(trusted).map(|version| version.number);
     assert_eq!(generations.collect::<Vec<_>>(), [first.number, second.number, third.number]);
 }

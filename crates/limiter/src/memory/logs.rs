@@ -18,7 +18,7 @@ use crate::Clock;
 use crate::charge::TimedCost;
 
 const SHARDS: usize = 64;
-/// What a key costs in addition to its entries, in entries.
+/// The memory that a key takes besides its entries, counted in entries.
 const KEY_COST: usize = 8;
 /// In how many other shards to look for idle keys when there is no free space.
 const SHARDS_SEARCHED: usize = 8;

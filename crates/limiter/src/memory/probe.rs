@@ -29,7 +29,7 @@ use super::slot::{Slot, SlotEntry, Tag};
 use super::window_time::ChargeTime;
 use crate::Nanos;
 
-/// What the protocol must know about limits.
+/// The operations on limits that the slot protocol needs.
 pub(crate) trait SlotRules {
     /// Can the entry be dropped without loss?
     fn is_idle(&self, entry: SlotEntry) -> bool;

@@ -19,7 +19,7 @@ pub(crate) type MemoryVersion = history::LimitVersion<Arc<LimitIdentity>>;
 /// A slot stores the number of the version with which its state is written.
 const _: () = assert!(VERSIONS_MAX < 1 << VERSION_BITS);
 
-/// What all versions of a limit share: every edit and every trust.
+/// The data that all versions of a limit share: every edit and every trust.
 #[derive(Debug)]
 pub(crate) struct LimitIdentity {
     /// Each limit hashes its keys with random numbers of its own, so that a client cannot choose two keys that

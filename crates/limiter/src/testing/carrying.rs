@@ -42,7 +42,7 @@ pub(super) fn edits_at_their_time<H: Harness>(harness: &H) {
     let slow = bucket(1, Nanos::SECOND, 1_000);
     let limit = bench.limit("edited", fast);
     let _ = bench.take(&limit, b"key", 1_000, START);
-    // One second at the fast rate; the key itself comes back much later.
+    // One second at the fast rate; the key is used again only much later.
     bench.edit("edited", slow, Carry::AsIs, at(1_000));
     let back_to_fast = bench.edit("edited", fast, Carry::AsIs, at(11_000));
     assert_eq!(bench.left(&back_to_fast, b"key", at(12_000)), 100 + 10 + 100);

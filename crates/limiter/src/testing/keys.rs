@@ -61,7 +61,7 @@ pub(super) fn flood_refills_nobody<H: Harness>(harness: &H) {
             let _ = bench.take(&limit, &stranger.to_le_bytes(), 1, at(u64::from(stranger)));
             if stranger % 100 == 0 {
                 let now = at(u64::from(stranger));
-                assert_eq!(bench.drain(&limit, b"victim", 10, now), 0, "{limit:?}: refilled by strangers");
+                assert_eq!(bench.drain(&limit, b"victim", 10, now), 0, "{limit:?}: refilled by other keys");
             }
         }
     }

@@ -96,12 +96,12 @@ pub(super) fn advisory<H: Harness>(harness: &H) {
         bench.charge(Intent::Take, &charges, START)
     };
     assert!(take(2).allowed);
-    assert_eq!(bench.left(&shadow, b"key", START), 0, "charged, for it admitted");
+    assert_eq!(bench.left(&shadow, b"key", START), 0, "charged, because it admitted");
     let over = take(3);
-    assert!(over.allowed && !over.decisions[0].is_allowed(), "it says no and refuses nothing");
+    assert!(over.allowed && !over.decisions[0].is_allowed(), "an advisory denial refuses nothing");
     assert_eq!(bench.left(&binding, b"key", START), 5);
     let _ = bench.refund(&shadow, b"key", 2, START);
     assert!(!take(6).allowed);
     assert!(!take(9).allowed);
-    assert_eq!(bench.left(&shadow, b"key", START), 2, "not charged, for the request was denied");
+    assert_eq!(bench.left(&shadow, b"key", START), 2, "not charged, because the request was denied");
 }

@@ -42,7 +42,7 @@ pub(super) fn one_state<H: Harness>(harness: &H) {
         assert_eq!(bench.left(&limit, b"key", START), 1, "{limit:?}");
         assert_eq!(bench.drain(&limit, b"key", 20, START), 1, "{limit:?}");
         assert_eq!(bench.left(&trusted, b"key", START), if is_bucket { 0 } else { 10 }, "{limit:?}");
-        assert_eq!(bench.left(&trusted, b"unseen", START), 20, "{limit:?}: who was never seen is full");
+        assert_eq!(bench.left(&trusted, b"unseen", START), 20, "{limit:?}: an unused key is full");
         // More than the limit holds is capped.
         let _ = bench.take(&trusted, b"other", 1, START);
         assert_eq!(bench.left(&limit, b"other", START), if is_bucket { 10 } else { 9 }, "{limit:?}");
@@ -77,8 +77,8 @@ pub(super) fn full_at_less<H: Harness>(harness: &H) {
     let trusted = bench.variant(&limit, 100);
     let _ = bench.take(&limit, b"key", 10, START);
     assert_eq!(bench.left(&limit, b"key", at(1_000)), 20);
-    assert_eq!(bench.left(&trusted, b"key", at(1_000)), 20, "full is not full at more");
-    assert_eq!(bench.left(&trusted, b"key", at(2_000)), 30, "what has come in since is there");
+    assert_eq!(bench.left(&trusted, b"key", at(1_000)), 20, "a full bucket is not full at a higher trust");
+    assert_eq!(bench.left(&trusted, b"key", at(2_000)), 30, "it has kept what was refilled since");
     let denied = bench.take(&trusted, b"key", 40, at(2_000));
     assert_eq!(denied.wait(), Some(Nanos::SECOND), "a denial leaves it as it is");
     assert_eq!((denied.remaining, denied.reset_after), (30, Nanos::SECOND));
@@ -198,7 +198,7 @@ pub(super) fn edits<H: Harness>(harness: &H) {
     }
 }
 
-/// A request that waits as long as it was told is admitted, whatever the trust of the key's last charge.
+/// A request that waits as long as its denial says is admitted, whatever the trust of the key's last charge.
 pub(super) fn retry_promise<H: Harness>(harness: &H) {
     for limit in ten_a_minute() {
         for (before, after) in [(0, 100), (100, 0), (30, 31), (100, 99)] {

@@ -98,7 +98,7 @@ impl DetectorBuilder {
         self
     }
 
-    /// Sets how many requests of a window are no burst yet.
+    /// Sets how many requests of a key are allowed in a window; more are a burst.
     pub fn threshold(mut self, requests: u32) -> DetectorBuilder {
         self.entry.set("threshold", entry::number(requests));
         self

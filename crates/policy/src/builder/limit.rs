@@ -11,7 +11,8 @@ use crate::{OnStoreError, Span, Spanned};
 use super::entry::{self, Entry};
 use super::terms::{self, terms_methods};
 
-/// Builds one limit of a [`PolicyBuilder`](crate::PolicyBuilder): how much, for which requests, and what happens beyond.
+/// Builds one limit of a [`PolicyBuilder`](crate::PolicyBuilder): how much, for which requests, and what happens
+/// beyond.
 ///
 /// Nothing fails here: [`PolicyBuilder::build`](crate::PolicyBuilder::build) checks everything and reports every
 /// problem at once.

@@ -1,4 +1,4 @@
-//! What the builders of limits and of tenants share.
+//! The methods that the builders of limits and of tenants share.
 
 use std::time::Duration;
 

@@ -56,7 +56,7 @@ impl Compiler<'_> {
     /// out.
     fn parents(&mut self, document: &Document, by_id: &HashMap<&str, usize>) -> Vec<Option<usize>> {
         let entries = &document.tenants[..];
-        // An entry with errors exists, too: do not report its children.
+        // A parent whose entry has errors still exists, so its children are not reported.
         let ids: HashSet<&str> = document.tenant_ids.iter().map(|id| id.name.value.as_str()).collect();
         let mut parents: Vec<Option<usize>> = Vec::with_capacity(entries.len());
         for entry in entries {

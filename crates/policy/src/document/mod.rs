@@ -149,7 +149,7 @@ pub struct LimitTerms {
 pub struct Sustained {
     /// Where it was written.
     pub at: Span,
-    /// `rate`: tokens a window, at least one. Whether it is in range for its window and algorithm, compiling checks.
+    /// `rate`: tokens a window, at least one. Compiling checks whether it is in range for its window and algorithm.
     pub rate: Spanned<u64>,
     /// `window`; a second by default.
     pub window: Spanned<Nanos>,
@@ -253,7 +253,7 @@ pub struct Jitter(pub u32);
 /// An entry of `routes`.
 #[derive(Clone, Debug)]
 pub struct RouteEntry {
-    /// Where it is, as a path: `limits[3]`.
+    /// Where it is, as a path: `routes[3]`.
     pub path: String,
     /// The whole entry.
     pub at: Span,
@@ -270,7 +270,7 @@ pub struct RouteEntry {
 /// An entry of `tenants`.
 #[derive(Clone, Debug)]
 pub struct TenantEntry {
-    /// Where it is, as a path: `limits[3]`.
+    /// Where it is, as a path: `tenants[3]`.
     pub path: String,
     /// The whole entry.
     pub at: Span,
@@ -339,7 +339,7 @@ pub enum BudgetMode {
 /// An entry of `allow` or `block`.
 #[derive(Clone, Debug)]
 pub struct GateEntry {
-    /// Where it is, as a path: `limits[3]`.
+    /// Where it is, as a path: `block[3]`.
     pub path: String,
     /// The whole entry.
     pub at: Span,
@@ -356,7 +356,7 @@ pub struct GateEntry {
 /// An entry of `bursts`.
 #[derive(Clone, Debug)]
 pub struct BurstEntry {
-    /// Where it is, as a path: `limits[3]`.
+    /// Where it is, as a path: `bursts[3]`.
     pub path: String,
     /// The whole entry.
     pub at: Span,

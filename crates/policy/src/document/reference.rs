@@ -19,7 +19,7 @@ aliases and tags. Every problem is reported at once, with its line and a hint. A
 
 ";
 
-/// What each descriptor stands for.
+/// The meaning of each descriptor.
 const DESCRIPTORS: &[(&str, &str)] = &[
     ("tenant", "the tenant that the request belongs to"),
     ("user", "the user"),

@@ -1,4 +1,4 @@
-//! The words that documents have for values, in both directions.
+//! Translates the words of documents into values, and back.
 
 use tidegate_core::{Algorithm, Carry};
 

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// A map whose keys come from a policy. Clients can look up keys but not add any, so they cannot cause collisions, and a
-/// fast hash without a secret is enough.
+/// A map whose keys come from a policy. Clients can look up keys but not add any, so they cannot cause collisions, and
+/// a fast hash without a secret is enough.
 pub(super) type TextMap<V> = HashMap<Box<str>, V, BuildHasherDefault<TextHasher>>;
 
 /// Hashes eight bytes at a time, each with one multiplication.

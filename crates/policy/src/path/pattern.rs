@@ -5,8 +5,8 @@ use std::hash::{Hash, Hasher};
 
 use super::spelling::{PathSpelling, segments_of};
 
-/// A pattern of paths: literal segments, `*` for any one segment, and a final `**` for any number of segments, including
-/// none.
+/// A pattern of paths: literal segments, `*` for any one segment, and a final `**` for any number of segments,
+/// including none.
 #[derive(Clone, Debug)]
 pub struct Pattern {
     /// In normal form.

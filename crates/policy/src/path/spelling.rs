@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// Which further spellings of a path are the same path (`defaults.paths`). Paths of requests and patterns are brought to
-/// the same normal form, so that another spelling cannot evade a limit by path.
+/// Which further spellings of a path are the same path (`defaults.paths`). Paths of requests and patterns are brought
+/// to the same normal form, so that another spelling cannot evade a limit by path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PathSpelling {
     /// Upper and lower case are equal, in all languages.
@@ -15,8 +15,8 @@ pub struct PathSpelling {
     pub strip_params: bool,
 }
 
-/// The normal form of a path by default: query and fragment are dropped, unreserved characters percent-decoded, empty and
-/// dot segments resolved. `//login` and `/%6cogin` become `/login`.
+/// The normal form of a path by default: query and fragment are dropped, unreserved characters percent-decoded, empty
+/// and dot segments resolved. `//login` and `/%6cogin` become `/login`.
 pub fn normalise(path: &str) -> Cow<'_, str> {
     PathSpelling::default().normalise(path)
 }
@@ -170,8 +170,8 @@ fn is_escape(text: &str) -> bool {
     matches!(text.as_bytes(), [b'%', high, low, ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit())
 }
 
-/// Adds a letter in lower case. It is taken to upper case first, if that is a single letter, so that letters with the same
-/// capital become equal, such as the two small sigmas. Non-ASCII letters are written as escapes.
+/// Adds a letter in lower case. It is taken to upper case first, if that is a single letter, so that letters with the
+/// same capital become equal, such as the two small sigmas. Non-ASCII letters are written as escapes.
 fn push_char_folded(text: &mut String, char: char) {
     if char.is_ascii() {
         return text.push(char.to_ascii_lowercase());

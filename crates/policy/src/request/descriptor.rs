@@ -37,8 +37,8 @@ pub enum Descriptor {
     Custom(Box<str>),
 }
 
-/// When an entry of `block`, `allow` or `bursts` is checked. Entries that need no credential are checked first, so that a
-/// client that is blocked by address cannot make a server verify tokens.
+/// When an entry of `block`, `allow` or `bursts` is checked. Entries that need no credential are checked first, so that
+/// a client that is blocked by address cannot make a server verify tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum GateStage {
     /// Before the credential is verified: entries by address, headers, path and the like.

@@ -184,7 +184,7 @@ fn write_escaped(value: &[u8], out: &mut KeyBytes) {
     }
 }
 
-/// An address as it is written in keys: an IPv6 client has a whole /64.
+/// An address as it is written in keys: of IPv6 only the /64, since one client can use all addresses of a /64.
 struct KeyAddress(IpAddr);
 
 impl std::fmt::Display for KeyAddress {

@@ -16,7 +16,7 @@ use tidegate_core::Cost;
 /// Names and values in their original order; a name may occur more than once.
 pub type Pairs<'a> = SmallVec<[(Cow<'a, str>, Cow<'a, str>); 4]>;
 
-/// What a policy can know about a request. Everything is optional.
+/// The parts of a request that a policy can use. All of them are optional.
 ///
 /// ```
 /// use tidegate_policy::Request;

@@ -26,8 +26,8 @@ impl Numbers {
         Numbers { rate, window, capacity: self.capacity.min(other.capacity) }
     }
 
-    /// The same for a window algorithm: the window stays, and the rate is at most the other rate converted to this window.
-    /// If that is less than one, the result is the other's longer window with the smaller of the two rates.
+    /// The same for a window algorithm: the window stays, and the rate is at most the other rate converted to this
+    /// window. If that is less than one, the result is the other's longer window with the smaller of the two rates.
     #[must_use]
     pub fn least_in_window(self, other: Numbers) -> Numbers {
         let share = u128::from(other.rate) * u128::from(self.window.get()) / u128::from(other.window.get());

@@ -56,8 +56,8 @@ impl Rule {
         self.mode == Mode::Shadow
     }
 
-    /// The tag of the bucket of a request of this tenant: buckets with the same tag are on the same server of a cluster.
-    /// It depends on the bucket alone. `None` if a bucket is placed by its own key.
+    /// The tag of the bucket of a request of this tenant: buckets with the same tag are on the same server of a
+    /// cluster. It depends on the bucket alone. `None` if a bucket is placed by its own key.
     pub fn tag<'r>(&'r self, tenant: Option<&'r str>) -> Option<&'r str> {
         match &self.tag {
             TagRule::Own => None,
@@ -66,8 +66,8 @@ impl Rule {
         }
     }
 
-    /// The name that its state is stored under. It includes the descriptors of the key, so that an edited key starts with
-    /// new buckets.
+    /// The name that its state is stored under. It includes the descriptors of the key, so that an edited key starts
+    /// with new buckets.
     pub fn state_name(&self) -> String {
         let mut name = String::from(&*self.name);
         for descriptor in &self.key {

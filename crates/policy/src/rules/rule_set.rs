@@ -88,7 +88,7 @@ impl Routes {
     }
 }
 
-/// What a request has to be charged: one item for each limit that applies, in the order of decisions.
+/// The charges for a request: one item for each limit that applies, in the order of decisions.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
     items: SmallVec<[PlanItem; 8]>,

@@ -5,8 +5,8 @@ use tidegate_core::{Algorithm, Limit, Nanos, QuotaError};
 use crate::{Numbers, Problem, Rule, RuleSet};
 
 impl Numbers {
-    /// The share of one of `nodes` nodes. A token bucket has exactly that share of the rate. Window algorithms and bursts
-    /// count whole numbers, so these are rounded down, to at least one.
+    /// The share of one of `nodes` nodes. A token bucket has exactly that share of the rate. Window algorithms and
+    /// bursts count whole numbers, so these are rounded down, to at least one.
     #[must_use]
     pub fn divided(self, nodes: u32, algorithm: Algorithm) -> Numbers {
         let (whole, nodes) = (u64::from(nodes.max(1)), nodes.max(1));

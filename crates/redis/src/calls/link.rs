@@ -1,4 +1,4 @@
-//! The calls that a store makes to its server, and the answers, before they are bytes.
+//! The calls that a store makes to its server, and the answers, as Rust types.
 //!
 //! A call is one script call: atomic, and timed by the server's own clock. `wire` turns it into bytes; the simulator's
 //! model of the server answers the same calls without any.
@@ -44,7 +44,7 @@ pub struct Heartbeat {
     pub within: Nanos,
 }
 
-/// What to do with the buckets of a call.
+/// The operation of a call on its buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallVerb {
     /// Take all costs or none, then lease the wanted tokens. Binding entries are charged first, then the others, each
@@ -61,7 +61,7 @@ pub enum CallVerb {
 /// A script call.
 #[derive(Clone, Debug)]
 pub struct ScriptCall {
-    /// What to do.
+    /// The operation.
     pub verb: CallVerb,
     /// The buckets; one may appear more than once.
     pub entries: SmallVec<[BucketEntry; 8]>,
@@ -103,7 +103,7 @@ pub struct BucketEntry {
 pub struct CallAnswer {
     /// The server's time.
     pub at: Nanos,
-    /// What was done.
+    /// The effect of the call.
     pub outcome: CallOutcome,
     /// For each entry: the state before the call; for a log that tokens are returned to, after it.
     pub found: SmallVec<[FoundState; 8]>,
@@ -114,7 +114,7 @@ pub struct CallAnswer {
     pub poisoned: u32,
 }
 
-/// What a call did.
+/// The effect of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallOutcome {
     /// Everything that was requested.

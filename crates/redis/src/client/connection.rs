@@ -221,8 +221,8 @@ async fn run(shared: Arc<Shared>, connector: Connector) {
             End::Demoted => "the server is not the master; looking for the master".into(),
             End::Replaced => "Sentinels name another master; connecting to it".into(),
         }));
-        // A server that accepts and closes at once, or that answers but is not the master, may be all there is: back
-        // off, so that it is not flooded with connections.
+        // A server that accepts and closes at once, or that answers but is not the master, may be the only one for
+        // a while: back off, so that it is not flooded with connections.
         if matches!(end, End::Closed | End::Unresponsive) && was_useful {
             backoff.reset();
         }
@@ -230,8 +230,8 @@ async fn run(shared: Arc<Shared>, connector: Connector) {
     }
 }
 
-/// Watches a connection until it is useless. A peer that vanished without closing shows only by not answering: so a
-/// connection that is idle, or has unanswered calls, is checked with `PING`.
+/// Watches a connection until it is useless. A peer that vanished without closing the connection just stops
+/// answering, so a connection that is idle, or has unanswered calls, is checked with `PING`.
 async fn watch(shared: &Shared, mut connection: MultiplexedConnection) -> End {
     let ping = redis::cmd("PING");
     let mut seen = shared.answers.load(Ordering::Relaxed);

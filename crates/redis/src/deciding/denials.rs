@@ -1,7 +1,7 @@
 //! Remembers denials, so that a flood of denied requests makes no calls to the server.
 //!
 //! A denial holds for the denied cost and for larger ones, until the bucket will hold that cost, but for five seconds
-//! at most: other nodes may hand tokens back meanwhile, or the server may lose its state, and this node is not told.
+//! at most: other nodes may hand tokens back meanwhile, or the server may lose its state, without this node noticing.
 //! Smaller costs still go to the server. The wait in a refusal is the time until the bucket holds the cost, as far as
 //! is known, not the time until the server is called again.
 
@@ -92,7 +92,7 @@ impl Denials {
             let denied = known.denied.filter(|denied| is_young && now < denied.until)?;
             let covered = match known.level {
                 Level::Word(_) => charge.cost >= denied.cost,
-                // Only the whole log tells when a larger cost will fit.
+                // When a larger cost will fit can only be computed from the whole log, which this node does not have.
                 Level::Log { .. } => charge.cost == denied.cost,
             };
             covered.then(|| known.decision(charge, now)).filter(|decision| !decision.is_allowed())
@@ -111,7 +111,7 @@ impl Denials {
         })
     }
 
-    /// When, by this node's clock, a denied request was told to retry.
+    /// The instant, by this node's clock, at which a denied request may retry.
     pub(crate) fn promised(&self, hash: KeyHash, charge: &Charge<'_>) -> Option<Nanos> {
         self.with(hash, charge, |known| known.denied.map(|denied| denied.promised)).flatten()
     }
@@ -197,7 +197,7 @@ impl Remembered {
         let denied = self.denied.filter(|denied| charge.cost >= denied.cost);
         if let (Some(denied), Nanos::ZERO) = (denied, charge.delay) {
             let promised = denied.free_at.saturating_sub(server_now);
-            // For a log, only this denial tells when the cost will fit.
+            // For a log, only this denial has the instant at which the cost will fit.
             let exact = matches!(self.level, Level::Log { .. }) && charge.cost == denied.cost;
             match decision.outcome {
                 Outcome::Denied { retry_after }

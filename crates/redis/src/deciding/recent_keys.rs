@@ -55,14 +55,15 @@ fn write_numbers(limit: &Limit, hasher: &mut SipHasher13) {
     hasher.write_u64(per);
 }
 
-/// Values of about a given number of keys. The least recently used ones make room for new ones.
+/// Values of about a given number of keys. The least recently used ones are forgotten when new ones are added.
 #[derive(Debug)]
 pub(crate) struct RecentKeys<V> {
     shards: Box<[Shard<V>]>,
     /// The capacity of one generation of a shard.
     generation_max: usize,
-    /// Which values matter when they are forgotten, and whether such a value was.
+    /// Whether it matters that a value is forgotten.
     matters: fn(&V) -> bool,
+    /// Was a value forgotten that matters?
     lost_any: AtomicBool,
 }
 
@@ -86,7 +87,7 @@ impl<V> RecentKeys<V> {
         RecentKeys::tracking_losses(max, |_| false)
     }
 
-    /// One that remembers whether it had to forget something that is missed.
+    /// A table that records whether a value was forgotten that `matters`.
     pub(crate) fn tracking_losses(max: usize, matters: fn(&V) -> bool) -> RecentKeys<V> {
         let shard = || Shard(Mutex::new(Generations { young: Map::default(), old: Map::default() }));
         let shards = (0..SHARDS).map(|_| shard()).collect();

@@ -140,9 +140,9 @@ mod tests {
         assert!(allows_call(&breakers, &["1", "3", "0"], 20));
         assert!(!allows_call(&breakers, &["2"], 20) && !allows_call(&breakers, &["1", "2"], 20));
         assert_eq!(breakers.health(at(20)), (false, at(10)));
-        assert!(allows_call(&breakers, &["2", "1"], 1_010), "to see whether it is back");
+        assert!(allows_call(&breakers, &["2", "1"], 1_010), "one call as a probe");
         assert!(!allows_call(&breakers, &["2"], 1_010), "one, not two");
-        assert_eq!(breakers.health(at(7_000)), (true, at(10)), "nobody knows, and nobody asks");
+        assert_eq!(breakers.health(at(7_000)), (true, at(10)), "its last try is too long ago to count");
         breakers.of(2).succeeded(at(7_000));
         assert!(allows_call(&breakers, &["1", "2"], 7_000));
     }
@@ -153,7 +153,7 @@ mod tests {
         (0..5).for_each(|_| breakers.of(1).failed(at(0)));
         (0..5).for_each(|_| breakers.of(2).failed(at(500)));
         assert!(!allows_call(&breakers, &["1", "2"], 1_000));
-        assert!(allows_call(&breakers, &["1"], 1_000), "that was not let through for nothing");
+        assert!(allows_call(&breakers, &["1"], 1_000), "the refused call has not used up the probe");
         breakers.of(1).failed(at(1_000));
         assert!(allows_call(&breakers, &["1", "2"], 2_000));
     }

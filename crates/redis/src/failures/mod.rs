@@ -1,4 +1,4 @@
-//! What goes wrong: the errors and their counts, and the circuit breakers that stop calls to a failing server.
+//! The errors of a store and their counts, and the circuit breakers that stop calls to a failing server.
 
 pub(crate) mod breaker;
 pub(crate) mod breaker_set;

@@ -1,4 +1,4 @@
-//! The background work of a store: heartbeats, lease renewals, and hand-backs that nobody waited for.
+//! The background work of a store: heartbeats, lease renewals, and hand-backs of callers that did not wait for them.
 
 mod guard;
 mod tasks;
@@ -132,7 +132,7 @@ fn push<T>(queue: &mut VecDeque<T>, item: T) -> bool {
     room
 }
 
-/// What runs the tasks: the store.
+/// Runs heartbeats and tasks; the store implements it.
 pub(crate) trait MaintenanceRunner: Sync {
     /// Sends a heartbeat, which also probes the server.
     fn heartbeat(&self) -> impl Future<Output = ()> + Send;

@@ -88,7 +88,7 @@ fn the_node_count_is_the_most_of_the_last_three() {
     assert_eq!(counts, [4, 4, 4, 3, 3, 3]);
 }
 
-/// Counts what it is told to run; tasks end only when `may_end` is set.
+/// Counts the heartbeats and tasks that it runs; tasks end only when `may_end` is set.
 #[derive(Debug, Default)]
 struct Diary {
     heartbeats: AtomicU32,

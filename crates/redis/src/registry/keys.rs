@@ -26,7 +26,7 @@ pub(crate) fn nodes(prefix: &str) -> BucketKey {
     BucketKey(format!("{prefix}:1:{{nodes}}").into())
 }
 
-/// What a state belongs to: a named limit, or the numbers of an ad hoc limit.
+/// The owner of a state: a named limit, or the numbers of an ad hoc limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StateOwner<'a> {
     Named(&'a str),
@@ -90,7 +90,7 @@ fn window(limit: &Limit) -> Nanos {
 
 fn push_hex(text: &mut String, bytes: &[u8]) {
     for byte in bytes {
-        write!(text, "{byte:02x}").expect("a string takes whatever is written");
+        write!(text, "{byte:02x}").expect("writing to a String does not fail");
     }
 }
 

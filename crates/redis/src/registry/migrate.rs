@@ -9,9 +9,9 @@
 //!   them in another edition once they have found the new ones, and this node does not know that edition.
 //! - A bucket never gets more tokens than it held. For a state from before an edit, the instant of the edit is right. A
 //!   state that an old node wrote after it would then be refilled at the new rate for a time in which it did not exist.
-//!   The state does not show which it is, so it is migrated both ways, as of the edit and as of now, and the lower level
-//!   counts. The price: where a rate was raised, a bucket that was idle since has been refilled at the old rate until
-//!   now. That is less than one fill, once.
+//!   The state does not show which it is, so it is migrated both ways, as of the edit and as of now, and the lower
+//!   level counts. The price: where a rate was raised, a bucket that was idle since has been refilled at the old rate
+//!   until now. That is less than one fill, once.
 
 use std::sync::Arc;
 

@@ -8,7 +8,7 @@ use crate::registry::keys::letter;
 
 /// The numbers in which a state is written: those of the limit, the trust in hundredths that scales them, and an
 /// edition. A limit that is edited and edited back has the same numbers again, but a state from before the first edit
-/// must not be read as a current one; the edition counts how often the limit came back to these numbers.
+/// must not be read as a current one; the edition counts how often the limit was edited back to these numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StateNumbers {
     pub(crate) limit: Limit,
@@ -32,7 +32,7 @@ impl StateNumbers {
         };
         for (letter, number) in [('t', u32::from(self.trust)), ('e', self.edition)] {
             if number > 0 {
-                write!(text, " {letter}{number}").expect("a string takes whatever is written");
+                write!(text, " {letter}{number}").expect("writing to a String does not fail");
             }
         }
         text

@@ -1,4 +1,4 @@
-//! What the shared store keeps with each version of a limit: the keys of its states, and their text.
+//! The data that the shared store keeps with each version of a limit: the keys of its states, and their text.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -10,7 +10,7 @@ use super::numbers_text::StateNumbers;
 use crate::calls::wire::numbers::countable;
 use crate::registry::keys::{KeyNamer, StateOwner};
 
-/// The most foreign numbers that are told apart: more policies than are rolled out at the same time.
+/// The most foreign numbers that are distinguished: more than there are policies in a rollout.
 const FOREIGN_NUMBERS_MAX: usize = 16;
 
 /// One version of a limit.
@@ -61,7 +61,8 @@ impl VersionNames {
         self.written.load().numbers.edition
     }
 
-    /// Other nodes have come back to these numbers more often than this one: from now on, write their edition.
+    /// Writes this edition from now on, if it is newer: other nodes have edited the limit away from these numbers and
+    /// back more often than this node.
     pub(super) fn adopt(&self, edition: u32) {
         let numbers = self.written.load().numbers;
         if edition > numbers.edition {

@@ -32,7 +32,7 @@ pub struct RedisStore<L = RedisClient, C = MonotonicClock> {
     parts: Arc<StoreParts<L, C>>,
 }
 
-/// What a store is made of.
+/// The parts of a store.
 #[derive(Debug)]
 pub struct StoreParts<L, C> {
     pub(crate) link: L,
@@ -139,7 +139,7 @@ impl<L: Link, C: Sleep> RedisStore<L, C> {
     pub async fn first_attempt(&self) -> Result<(), StoreError> {
         let answer = self.announce(true).await;
         if answer.is_err() {
-            // No request should wait for a server that was never there.
+            // No request should wait for a server that has never answered.
             self.breakers.whole().trip(self.clock.now());
         }
         answer
@@ -263,7 +263,7 @@ impl<L: Link, C: Sleep> RedisStore<L, C> {
     /// Lets the server decide a charge.
     ///
     /// # Errors
-    /// When the server does not answer. Then the tokens may or may not have been taken, and nobody may use them.
+    /// When the server does not answer. Then the tokens may or may not have been taken, and must not be used.
     pub async fn charge_on_server(&self, call: Box<ServerCall>) -> Result<Verdict, StoreError> {
         let ServerCall { intent, charges, undecided, now } = *call;
         let charges: SmallVec<[Charge<'_>; 8]> = charges.iter().map(OwnedCharge::as_charge).collect();

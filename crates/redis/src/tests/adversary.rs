@@ -11,14 +11,14 @@ use crate::StoreMode;
 
 #[derive(Clone, Debug)]
 struct Blow {
-    /// Microseconds since the blow before.
+    /// Microseconds since the previous blow.
     after: u64,
     node: usize,
     requests: u32,
     cost: u32,
-    /// Is a limit charged, too, that is never leased?
+    /// Do its requests also charge a limit that is never leased?
     mixed: bool,
-    /// Are they handed back at the next blow?
+    /// Are its charges handed back at the next blow?
     handed_back: bool,
     /// The delays of calls and of answers, in microseconds.
     there: u64,

@@ -72,7 +72,7 @@ fn a_server_that_has_forgotten_is_known_to_have_within_five_seconds() {
             world.set(at(8_000 + n * 100));
             world.take(0, &limit, 3).is_allowed()
         });
-        assert!(admitted.is_some(), "{mode:?} {limit:?}: still denied for what nobody remembers");
+        assert!(admitted.is_some(), "{mode:?} {limit:?}: still denied by state that is lost");
     }
 }
 
@@ -124,7 +124,7 @@ fn a_clock_that_steps_back_does_not_prolong_a_denial() {
     assert!(!world.take(0, &limit, 1).is_allowed());
     world.set(at(0));
     world.forget_everything();
-    assert!(world.take(0, &limit, 1).is_allowed(), "nobody knows how old the denial is");
+    assert!(world.take(0, &limit, 1).is_allowed(), "the age of the denial is unknown");
 }
 
 #[test]
@@ -151,8 +151,8 @@ fn a_flood_that_is_denied_costs_next_to_nothing() {
         let asked_again = (wait.get() - 1) / REMEMBERED_MAX.get();
         assert_eq!(world.calls(), 2 + asked_again, "{limit:?}");
         world.set(until);
-        assert!(world.take(0, &limit, 4).is_allowed(), "{limit:?}: the promise");
-        assert_eq!(world.calls(), 3 + asked_again, "{limit:?}: asked once");
+        assert!(world.take(0, &limit, 4).is_allowed(), "{limit:?}: admitted after the wait");
+        assert_eq!(world.calls(), 3 + asked_again, "{limit:?}: one call");
     }
 }
 
@@ -169,7 +169,7 @@ fn smaller_costs_still_pass_and_the_larger_stays_denied() {
     assert_eq!(world.calls(), 3);
     world.set(at(3_000));
     assert_eq!(world.take(0, &limit, 8).wait(), Some(Nanos::from_secs(2)));
-    assert_eq!(world.calls(), 4, "asked again when the first wait was over");
+    assert_eq!(world.calls(), 4, "a new call when the first wait was over");
 }
 
 #[test]
@@ -191,7 +191,7 @@ fn what_was_denied_before_a_hand_back_is_done_is_denied_no_more() {
     let limit = world.limit("limit", bucket(1, 10));
     let _ = world.take(0, &limit, 10);
     world.nodes[0].hand_back(&[Charge::new(&limit, b"key", Cost::new(5))], at(0));
-    assert!(!world.take(0, &limit, 5).is_allowed(), "nobody has done it yet");
+    assert!(!world.take(0, &limit, 5).is_allowed(), "the hand-back has not run yet");
     let mut tasks = Tasks::default();
     world.run_maintenance(&mut tasks);
     tasks.poll();
@@ -241,7 +241,7 @@ fn the_other_limits_of_a_refused_request_are_told_as_they_were() {
     world.set(at(300));
     let again = both(5);
     assert!(!again.allowed && again.decisions[0].is_allowed());
-    assert_eq!(again.decisions[0].remaining, 95, "three came in");
+    assert_eq!(again.decisions[0].remaining, 95, "three tokens were refilled");
     assert_eq!(world.calls(), calls);
 }
 

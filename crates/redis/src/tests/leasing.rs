@@ -125,7 +125,7 @@ fn near_the_limit_a_node_asks_once_in_half_a_life_and_its_waits_are_promises() {
         "{asks:?}"
     );
     assert!(world.calls() < 500, "{} calls", world.calls());
-    // A request that waits as told is admitted, and not before the next call is due.
+    // A request that waits as long as its denial says is admitted.
     for cost in [1, 3, 20] {
         let denied = world.take(0, &limit, cost);
         let wait = denied.wait().unwrap();
@@ -223,7 +223,7 @@ fn a_server_that_is_down_is_not_hidden_by_denials() {
     for n in 5_000..7_000_u64 {
         world.set(at(0).saturating_add(Nanos::new(n * 100_000)));
         let is_err = ask().is_err();
-        assert!(is_err || !failed, "once it was asked in vain, everybody is told");
+        assert!(is_err || !failed, "after the first failed call, every request fails");
         failed |= is_err;
     }
     assert!(failed);

@@ -55,7 +55,7 @@ fn a_rate_that_is_raised_node_by_node_multiplies_nothing() {
         assert_eq!(taken, 100);
         let after = new.limit(&name, to, Carry::AsIs, at(1)).unwrap();
         for second in 2..40 {
-            // What the old node leaves could be multiplied by the migration.
+            // The migration must not multiply the tokens that the old node leaves.
             taken += bench.take(&old, &before, 1, at(second));
             taken += bench.drain(&new, &after, at(second));
             assert!(taken <= 100 + 10 * second, "{name}: {taken} in {second} seconds");
@@ -77,7 +77,8 @@ fn an_edit_by_a_clock_that_is_ahead_takes_nothing_from_the_future() {
 #[test]
 fn what_an_edit_does_to_states_it_does_once() {
     let bench = Bench::new();
-    // From ten: twenty once, or as many times as much as there are; and then what comes in an hour.
+    // A used-up bucket of ten is edited: a reset grants the new capacity once, and in proportion nothing is left of
+    // nothing. After that, both nodes together get one token an hour.
     for (carry, capacity, once) in [(Carry::Reset, 20, 20), (Carry::Proportional, 100, 0)] {
         let (from, to) = (bucket(1, Nanos::HOUR, 10), bucket(1, Nanos::HOUR, capacity));
         let name = format!("{carry:?}");

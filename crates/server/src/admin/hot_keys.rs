@@ -114,7 +114,7 @@ mod tests {
         assert_eq!(key("users", &["a-user-with-a-name"]), "a-user-with-a-name");
         let both = key("keys", &["ann", "sk_live_0123456789"]);
         assert!(both.starts_with("ann, sk_l…#") && !both.contains("live"), "{both}");
-        assert_eq!(both, key("keys", &["ann", "sk_live_0123456789"]), "equal ones can be told");
+        assert_eq!(both, key("keys", &["ann", "sk_live_0123456789"]), "equal values are recognizable");
         assert_ne!(both, key("keys", &["ann", "sk_live_0123456788"]));
         for unclear in [key("keys", &["sk_live_0123456789"]), key("gone", &["sk_live_0123456789"])] {
             assert!(!unclear.contains("live"), "{unclear}");

@@ -113,7 +113,7 @@ impl Drop for BudgetShare {
     }
 }
 
-/// The address by which a client is counted: for IPv6 its /64, since a client has all addresses of one.
+/// The address by which a client is counted: for IPv6 its /64, since one client can use all addresses of a /64.
 pub(crate) fn client_network(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(_) => address,

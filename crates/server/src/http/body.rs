@@ -210,8 +210,12 @@ mod tests {
         let both = tokio::join!(ended(unfinished("12345")), ended(unfinished("6789")));
         assert_eq!(both, (BodyError::Slow, BodyError::BudgetExhausted));
         let joined = collect(pieces_of(&["abc", "d"]), 64, &budget).await.unwrap();
-        assert_eq!(ended(unfinished("e")).await, BodyError::BudgetExhausted, "what is joined is kept");
+        assert_eq!(
+            ended(unfinished("e")).await,
+            BodyError::BudgetExhausted,
+            "a joined body holds its share of the budget"
+        );
         drop(joined);
-        assert_eq!(ended(unfinished("e")).await, BodyError::Slow, "and given back");
+        assert_eq!(ended(unfinished("e")).await, BodyError::Slow, "dropping the body frees its share");
     }
 }

@@ -184,7 +184,7 @@ fn a_token_is_remembered_and_its_time_is_looked_at_every_time() {
     let at = |secs| tokens.verify(text.as_bytes(), None, Nanos::from_secs(secs)).err();
     assert_eq!((at(1_800_000_000), tokens.cached()), (None, 1));
     assert_eq!(at(1_800_000_159), None, "a minute of leeway");
-    assert_eq!(at(1_800_000_160), Some(Rejection::Expired), "remembered or not, it has ended");
+    assert_eq!(at(1_800_000_160), Some(Rejection::Expired), "expired, although it is cached");
     let early = signed(&json!({"sub": "42", "exp": 1_900_000_000, "nbf": 1_800_000_100}));
     let early = |secs| tokens.verify(early.as_bytes(), None, Nanos::from_secs(secs)).err();
     assert_eq!((early(1_800_000_000), tokens.cached()), (Some(Rejection::NotYetValid), 2), "it is signed");
@@ -200,7 +200,7 @@ fn junk_is_remembered_and_what_costs_nothing_is_not() {
     for (token, remembered) in [(&junk, true), (&unknown, false)] {
         assert!(user(&identity, token).is_err());
         assert_eq!(tokens.is_cached_as_rejected(token.as_bytes(), NOW), remembered, "{token}");
-        assert!(user(&identity, token).is_err(), "and it stays junk");
+        assert!(user(&identity, token).is_err(), "it is rejected again");
     }
     assert!(!tokens.is_cached_as_rejected(junk.as_bytes(), NOW.saturating_add(Nanos::HOUR)), "not for long");
 }
@@ -225,8 +225,8 @@ fn whoever_sends_nothing_but_junk_is_checked_no_further() {
         assert_eq!(ask(&junk, flooder, NOW), Some(Rejection::BadSignature), "{number}");
     }
     assert_eq!(ask(&new, flooder, NOW), Some(Rejection::NotChecked));
-    assert_eq!(ask(&known, flooder, NOW), None, "what is known to hold needs no check");
-    assert_eq!(ask(&new, other, NOW), None, "nor is anybody else kept from one");
+    assert_eq!(ask(&known, flooder, NOW), None, "a cached valid token needs no check");
+    assert_eq!(ask(&new, other, NOW), None, "other addresses are still checked");
     assert_eq!(ask(&token(&signer, "newer"), PEER, NOW), None);
     let later = token(&signer, "later");
     assert_eq!(ask(&later, flooder, NOW), Some(Rejection::NotChecked));
@@ -273,11 +273,11 @@ fn keys_of_a_set_are_found_by_their_id_and_read_again() {
     std::fs::write(&path, set(&[new.jwk("new")])).unwrap();
     identity.reload().unwrap();
     assert!(user(&identity, &by_new).is_ok());
-    assert_eq!(user(&identity, &by_old), Err(Rejection::UnknownKey), "remembered, but by a key that is gone");
+    assert_eq!(user(&identity, &by_old), Err(Rejection::UnknownKey), "cached, but its key was removed");
     assert_eq!(user(&identity, &mislabelled), Err(Rejection::BadSignature));
     std::fs::write(&path, set(&[old.jwk("new")])).unwrap();
     identity.reload().unwrap();
-    assert!(user(&identity, &mislabelled).is_ok(), "junk is junk to its keys alone");
+    assert!(user(&identity, &mislabelled).is_ok(), "a cached rejection holds for its keys only");
     std::fs::remove_file(&path).unwrap();
     assert!(matches!(identity.reload(), Err(IdentityError::Unreadable { .. })));
 }

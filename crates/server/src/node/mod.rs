@@ -171,13 +171,13 @@ impl Node {
     pub fn memory(&self) -> MemoryStats {
         match self.limiter.store() {
             NodeStore::Local(memory) => memory.stats(),
-            NodeStore::Shared(_) => self.limiter.fallback_stats().expect("it was made with one"),
+            NodeStore::Shared(_) => self.limiter.fallback_stats().expect("a shared store has a fallback"),
         }
     }
 
     /// The state of this node's memory for ad hoc buckets.
     pub fn ad_hoc_memory(&self) -> MemoryStats {
-        self.limiter.ad_hoc_stats().expect("it was made with ad hoc buckets")
+        self.limiter.ad_hoc_stats().expect("every node has ad hoc buckets")
     }
 
     /// The clock of all decisions.
@@ -322,7 +322,7 @@ impl Node {
         answer.map(|answer| Ok(self.limiter.ad_hoc_decision(&answer?)))
     }
 
-    /// Passes on a result and measures it when it is there; `decision` finds the decision in it, if it has one.
+    /// Passes on a result and measures it when it is ready; `decision` finds the decision in it, if it has one.
     #[inline]
     fn measured<'s, T: 's>(
         &'s self,

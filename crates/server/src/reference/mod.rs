@@ -35,7 +35,7 @@ fn commands() -> String {
     help(&mut text, &mut root, "tidegate");
     let names: Vec<String> = root.get_subcommands().map(|sub| sub.get_name().to_owned()).collect();
     for name in names.iter().filter(|name| *name != "help") {
-        let sub = root.find_subcommand_mut(name).expect("it is one of them");
+        let sub = root.find_subcommand_mut(name).expect("the name is that of a subcommand");
         help(&mut text, sub, &format!("tidegate {name}"));
     }
     text

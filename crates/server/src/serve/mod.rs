@@ -148,13 +148,13 @@ mod tests {
     async fn a_listener_that_ends_is_noticed() {
         let mut accepting = JoinSet::new();
         let waiting = timeout(std::time::Duration::ZERO, listener_failed(&mut accepting)).await;
-        assert!(waiting.is_err(), "where none is, none ends");
+        assert!(waiting.is_err(), "without listeners none can fail");
         accepting.spawn(std::future::pending());
         accepting.spawn(async { Err(io::Error::from(io::ErrorKind::InvalidInput)) });
         assert_eq!(listener_failed(&mut accepting).await.kind(), io::ErrorKind::InvalidInput);
         accepting.spawn(async { panic!("on purpose") });
         assert!(listener_failed(&mut accepting).await.to_string().contains("on purpose"));
         let waiting = timeout(std::time::Duration::ZERO, listener_failed(&mut accepting)).await;
-        assert!(waiting.is_err(), "the one that is left goes on");
+        assert!(waiting.is_err(), "the remaining listener still runs");
     }
 }

@@ -111,7 +111,7 @@ pub struct Jwt {
     pub invalid: InvalidCredentials,
 }
 
-/// What tokens are verified with.
+/// The keys that tokens are verified with.
 #[derive(Clone, PartialEq, Eq)]
 pub enum JwtKey {
     /// A file with a JSON Web Key Set.

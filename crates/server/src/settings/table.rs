@@ -200,7 +200,7 @@ static SYNC: ObjectShape = ObjectShape {
         ShapeField::new(
             "sync_interval_ms",
             Shape::Integer(LIFE_MIN, LIFE_MAX),
-            "Lifetime of a lease in `hybrid`, in milliseconds; shorter near a limit.",
+            "Lifetime of a lease in `hybrid`, in milliseconds; never longer than its bucket takes to fill.",
         )
         .or("100"),
         ShapeField::new(

@@ -122,10 +122,10 @@ async fn hot_keys_are_not_for_everybody() {
     assert_eq!(hot_keys("Authorization: Bearer open says me\r\n").await.status, 401);
     assert_eq!(hot_keys("Authorization: Basic b3BlbiBzZXNhbWU=\r\n").await.status, 401);
     assert_eq!(hot_keys("Authorization: Bearer open sesame\r\n").await.status, 200);
-    assert_eq!(get(address, "/metrics").await.status, 200, "these have no keys in them");
+    assert_eq!(get(address, "/metrics").await.status, 200, "metrics contain no keys");
     let near = listen(&node).await;
     let forwarded = ask(near, "GET", "/debug/hot-keys", "X-Forwarded-For: 203.0.113.7\r\n").await;
-    assert_eq!(forwarded.status, 401, "a proxy on this machine speaks for others");
+    assert_eq!(forwarded.status, 401, "a proxy on this machine forwards for other machines");
 }
 
 #[tokio::test]

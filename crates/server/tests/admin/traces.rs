@@ -115,7 +115,7 @@ async fn decisions_arrive_as_spans() {
     let mut spans = Vec::new();
     while spans.len() < 4 {
         let request = received.recv().await.expect("the collector lives");
-        assert!(!format!("{request:?}").contains("secret"), "who asked is not told");
+        assert!(!format!("{request:?}").contains("secret"), "spans do not identify the client");
         let resource = request.resource_spans[0].resource.clone().expect("it says what it is");
         assert!(resource.attributes.iter().any(|attribute| attribute.key == "service.name"));
         let scopes = request.resource_spans.into_iter().flat_map(|resource| resource.scope_spans);

@@ -10,7 +10,7 @@ fn every_mistake_is_told_at_once() {
     let wrong = std::fs::read_to_string(super::root().join(document("mistakes.yaml"))).expect("it is there");
     for (place, line) in wrong.lines().enumerate().filter(|(_, line)| line.contains("# wrong")) {
         let told = ran.out.contains(&format!("mistakes.yaml:{}:", place + 1));
-        assert!(told, "nothing is said of line {}: {line}", place + 1);
+        assert!(told, "no problem is reported for line {}: {line}", place + 1);
     }
 }
 
@@ -24,7 +24,7 @@ fn machines_get_the_same() {
     for problem in told["files"][0]["problems"].as_array().expect("there are problems") {
         let said = |member: &str| problem[member].as_str().is_some_and(|text| !text.is_empty());
         assert!(said("message") && said("file"), "{problem}");
-        assert!(said("want") || said("hint"), "no way out is told: {problem}");
+        assert!(said("want") || said("hint"), "neither `want` nor `hint`: {problem}");
         assert!(problem["line"].as_u64().is_some_and(|line| line > 0), "{problem}");
     }
 }

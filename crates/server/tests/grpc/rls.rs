@@ -122,8 +122,12 @@ async fn statuses_stand_in_the_order_of_the_descriptors() {
     assert_eq!(codes, [Code::Ok, Code::Ok, Code::OverLimit]);
     let name = |place: usize| answer.statuses[place].current_limit.as_ref().map(|limit| limit.name.as_str());
     assert_eq!([name(0), name(1), name(2)], [None, Some("per-address"), Some("per-user")]);
-    assert_eq!(headers(&answer)["x-ratelimit-rule"], "per-user", "what refuses speaks");
-    assert_eq!(answer.statuses[1].limit_remaining, 997, "what is refused is charged nowhere");
+    assert_eq!(
+        headers(&answer)["x-ratelimit-rule"],
+        "per-user",
+        "the headers are those of the limit that refused"
+    );
+    assert_eq!(answer.statuses[1].limit_remaining, 997, "a refused request is charged to no limit");
 }
 
 #[tokio::test]

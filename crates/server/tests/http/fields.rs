@@ -21,7 +21,7 @@ fn the_families_of_a_limit() {
     assert_eq!((allowed.header("retry-after"), allowed.header("cache-control")), (None, None));
     client.post("/v1/check", r#"{"client":"app"}"#);
     let denied = client.post("/v1/check", r#"{"client":"app"}"#);
-    let wait = denied.header("retry-after").expect("a wait mends it").to_owned();
+    let wait = denied.header("retry-after").expect("a wait helps").to_owned();
     assert!(["29", "30"].contains(&&*wait), "{wait}");
     assert_eq!(denied.json()["retry_after"].to_string(), wait);
     for (name, value) in [

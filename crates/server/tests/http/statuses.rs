@@ -61,7 +61,7 @@ fn other_paths_and_methods() {
     assert_eq!((head.status, &*head.body), (405, ""));
     let options = client.ask("OPTIONS", "/v1/throttle");
     assert_eq!((options.status, options.header("allow")), (204, Some("POST, OPTIONS")));
-    assert_eq!(client.post("/v1/check?x=1", "{}").status, 200, "a query is no other path");
+    assert_eq!(client.post("/v1/check?x=1", "{}").status, 200, "a query does not change the endpoint");
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn a_body_that_is_too_large_is_refused() {
             bytes + 1
         ));
         let answer = client.answer();
-        assert_eq!(answer.status, 413, "{path}, told by its length");
+        assert_eq!(answer.status, 413, "{path}: too long by its Content-Length");
         assert!(answer.json()["detail"].as_str().is_some_and(|said| said.contains(&bytes.to_string())));
         let mut client = server.connect();
         let blank = client.post(path, " ".repeat(bytes));
@@ -86,7 +86,7 @@ fn a_body_that_is_too_large_is_refused() {
         for _ in 0..=bytes / 1_024 {
             client.try_send(format!("400\r\n{}\r\n", " ".repeat(1_024)));
         }
-        assert_eq!(client.answer().status, 413, "{path}, told by what comes");
+        assert_eq!(client.answer().status, 413, "{path}: too long by its chunks");
     }
 }
 

@@ -126,7 +126,7 @@ impl Model {
         self.kept.retain(|_, stored| stored.until > now);
     }
 
-    /// What is found, if some state is stored under another text and is not migrated yet.
+    /// The states found, if one of them is stored under another text and is not migrated yet.
     fn found_in_other_numbers(&self, call: &ScriptCall, now: Nanos) -> Option<SmallVec<[FoundState; 8]>> {
         let other = |entry: &BucketEntry| {
             let stored = self.kept.get(&entry.key)?;

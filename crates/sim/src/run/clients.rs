@@ -103,8 +103,8 @@ async fn send_request(
 /// Denials with a longer wait are not tested.
 const WAIT_MAX: Nanos = Nanos::from_secs(2);
 
-/// At the first node, one client uses keys that no other client uses. When it is denied, it waits exactly as long as it
-/// is told, and must be admitted then, unless a fault happened meanwhile.
+/// At the first node, one client uses keys that no other client uses. When it is denied, it waits exactly as long as
+/// the denial says, and must be admitted then, unless a fault happened meanwhile.
 pub(crate) fn probe_retry_promises(run: &ScenarioRun) {
     let here = run.clone();
     // Not a task of the node: it must survive the node's crash.

@@ -42,7 +42,7 @@ pub struct ScenarioRun {
     nodes: Arc<Mutex<Vec<Option<Arc<NodeLimiter>>>>>,
 }
 
-/// What a run notes for the invariants.
+/// The notes of a run for the invariants.
 #[derive(Debug, Default)]
 pub struct RunNotes {
     /// Every request.
@@ -59,7 +59,7 @@ pub struct RunNotes {
     pub stretched: BTreeMap<usize, Nanos>,
     /// How many retry promises were tested.
     pub promises: u64,
-    /// Those that were broken, as messages.
+    /// The retry promises that were broken, as messages.
     pub broken: Vec<String>,
 }
 

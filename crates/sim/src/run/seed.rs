@@ -23,7 +23,7 @@ pub struct SeedOutcome {
     pub without_store: u64,
     /// How many commands the server received.
     pub commands: u64,
-    /// How many times a denied client waited as told and tried again.
+    /// How many times a denied client waited as long as its denial said, and tried again.
     pub promises: u64,
     /// The largest excess over *B + R·t* of any bucket, in tokens, and the bound of that bucket.
     pub excess: (u64, u64),

@@ -1,4 +1,4 @@
-//! Failover scenarios: the server is replaced while clients are told to wait for hours.
+//! Failover scenarios: the server is replaced while denials have waits of hours.
 
 use tidegate_core::{Limit, Nanos, Quota};
 

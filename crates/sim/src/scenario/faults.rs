@@ -11,7 +11,7 @@ pub struct Fault {
     pub from: Nanos,
     /// When it ends.
     pub until: Nanos,
-    /// What happens.
+    /// Its kind.
     pub what: FaultKind,
 }
 

@@ -114,7 +114,7 @@ pub enum ArrivalShape {
 /// The lives of leases in hybrid mode, in milliseconds.
 const LIVES: [u64; 6] = [10, 20, 50, 100, 200, 500];
 
-/// Seeds from this one on are failover scenarios: the server is replaced, and clients are told to wait for long.
+/// Seeds from this one on are failover scenarios: the server is replaced while denials have long waits.
 pub const FIRST_FAILOVER_SEED: u64 = 1 << 32;
 
 impl Scenario {
@@ -237,7 +237,7 @@ fn limits(random: &mut Random) -> Vec<LimitSpec> {
     let mut limits: Vec<LimitSpec> = Vec::new();
     for index in 0..many {
         let limit = if index > 0 && random.chance(300) { counting(random) } else { bucket(random) };
-        // The limits of a request are told apart by their numbers.
+        // The limits of a request are distinguished by their numbers.
         if limits.iter().all(|other| other.limit != limit) {
             let keys = random.between(1, 3) as usize;
             let choices = [

@@ -110,7 +110,7 @@ fn a_limit_that_is_only_watched_never_refuses() {
     for _ in 0..5 {
         let answer = send(&layer, get("/"));
         assert_eq!(answer.status(), StatusCode::OK);
-        assert_eq!(header(&answer, "x-ratelimit-remaining"), "", "nor does it speak");
+        assert_eq!(header(&answer, "x-ratelimit-remaining"), "", "a shadow limit sends no headers");
     }
 }
 

@@ -1,8 +1,8 @@
 //! The configuration of envoyproxy/ratelimit: a `domain` and a tree of `descriptors`.
 //!
-//! In the source, a descriptor of a request matches at most one node of the tree: the one at its own depth; an exact
-//! value goes before a wildcard, a wildcard before no value. So the limits of a domain become one group, the deepest
-//! first, and on each level in that order.
+//! In the source, a descriptor of a request matches at most one node of the tree, at the descriptor's own depth: an
+//! exact value wins over a wildcard, and a wildcard over a node without a value. So the limits of a domain become one
+//! group, the deepest first, and on each level in that order.
 
 mod tree;
 

@@ -104,8 +104,8 @@ fn read_keys(item: &SourceValue<'_>, log: &mut ImportLog) -> Vec<String> {
     keys
 }
 
-/// The descriptor of a policy for one of Fairvisor. What Fairvisor computes itself, such as the country of an address,
-/// the caller must send.
+/// The descriptor of a policy for one of Fairvisor. Values that Fairvisor computes itself, such as the country of an
+/// address, must be sent by the caller.
 fn descriptor(written: &str, item: &SourceValue<'_>, log: &mut ImportLog) -> Option<String> {
     let (kind, name) = written.split_once(':').unwrap_or((written, ""));
     let named = match kind {

@@ -37,7 +37,7 @@ fn what_makes_no_bucket_is_refused() {
     assert_eq!(throttle.take(b"", good, Cost::ONE, START), Err(AdHocError::EmptyKey));
     let zero = throttle.take(b"a", limit(0, 1, Nanos::SECOND), Cost::ONE, START);
     assert_eq!(zero, Err(AdHocError::Numbers(QuotaError::ZeroCapacity)));
-    assert_eq!(throttle.sets.len(), 0, "nothing is kept of it");
+    assert_eq!(throttle.sets.len(), 0, "a refused limit is not registered");
 }
 
 #[test]
@@ -79,9 +79,9 @@ fn numbers_without_end_are_refused_when_none_are_idle_and_taken_when_they_are() 
     let refused = take(4).unwrap_err();
     assert_eq!(refused, AdHocError::TooMany(2));
     assert!(refused.to_string().starts_with("more than 2 different ad hoc limits"), "{refused}");
-    assert!(!take(1).unwrap().is_allowed(), "those that are there go on");
+    assert!(!take(1).unwrap().is_allowed(), "limits in use still decide");
     clock.advance(Nanos::from_millis(2_999));
-    assert!(take(4).is_err(), "the first takes a second, and two of grace");
+    assert!(take(4).is_err(), "idle after a second to fill and two of grace");
     clock.advance(Nanos::from_millis(1));
     assert!(take(4).is_ok());
     assert_eq!(throttle.sets.len(), 3, "the others are not full yet");
@@ -112,7 +112,7 @@ fn numbers_in_constant_use_lose_nothing_and_lock_nobody_out() {
         }
     }
     assert!(throttle.sets.len() <= SETS_MAX);
-    assert!(throttle.sets.numbers() <= SETS_MAX, "numbers are used again");
+    assert!(throttle.sets.numbers() <= SETS_MAX, "version numbers are reused");
 }
 
 #[test]
@@ -124,12 +124,16 @@ fn a_set_that_comes_back_starts_with_full_buckets_of_its_own() {
     clock.advance(Nanos::from_secs(7));
     let hour = |capacity| limit(capacity, 1, Nanos::HOUR);
     for capacity in 1..=3 {
-        assert_eq!(take(hour(capacity), capacity).remaining, 0, "whatever its number meant before");
+        assert_eq!(
+            take(hour(capacity), capacity).remaining,
+            0,
+            "whichever limit had its version number before"
+        );
     }
     assert_eq!(throttle.peek(b"a", first, Cost::ONE, clock.now()), Err(AdHocError::TooMany(2)));
     clock.advance(Nanos::from_secs(3_602));
     assert_eq!(take(first, 1).remaining, 4);
-    assert_eq!(take(hour(3), 1).remaining, 0, "an hour has brought one");
+    assert_eq!(take(hour(3), 1).remaining, 0, "an hour refills one token");
 }
 
 #[test]

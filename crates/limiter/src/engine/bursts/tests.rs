@@ -39,7 +39,7 @@ fn a_first_offence_warns_and_one_while_warned_blocks() {
     assert_eq!(
         burst(&watch, b"k", 720).action,
         Some(BurstAction::Warned),
-        "after the block all is as before"
+        "after the block, a first burst only warns again"
     );
 }
 
@@ -85,7 +85,7 @@ fn looking_does_not_count() {
     for _ in 0..100 {
         assert_eq!(watch.watch(&DETECTOR, b"other", false, at(100)), quiet());
     }
-    assert_eq!(burst(&watch, b"k", 100).action, Some(BurstAction::Warned), "and takes no room");
+    assert_eq!(burst(&watch, b"k", 100).action, Some(BurstAction::Warned), "a look takes no entry");
     assert_eq!(watch.untracked(), 0);
 }
 
@@ -121,7 +121,11 @@ fn a_clock_that_steps_back_neither_unblocks_nor_escalates() {
     for _ in 0..100 {
         assert_eq!(watch.watch(&DETECTOR, b"k", true, at(50)), quiet());
     }
-    assert_eq!(watch.watch(&DETECTOR, b"k", true, at(105)), quiet(), "still the window that has crossed");
+    assert_eq!(
+        watch.watch(&DETECTOR, b"k", true, at(105)),
+        quiet(),
+        "still the window whose threshold was crossed"
+    );
     burst(&watch, b"k", 110);
     assert_eq!(watch.watch(&DETECTOR, b"k", true, at(0)), blocked(710));
 }
@@ -139,7 +143,7 @@ fn a_flood_of_keys_lifts_no_block_and_takes_no_more_room() {
     for n in 0..63_u32 {
         watch.watch(&DETECTOR, &(n + 20_000).to_be_bytes(), true, at(120));
     }
-    assert_eq!(watch.untracked(), 10_000 - 63, "what is over has made room");
+    assert_eq!(watch.untracked(), 10_000 - 63, "expired entries are reused");
     assert_eq!(watch.watch(&DETECTOR, b"bad", false, at(709)), blocked(710));
 }
 

@@ -1,4 +1,4 @@
-//! What is counted about decisions. [`counters`], [`durations`] and [`hot_keys`] are the data structures,
+//! Statistics of decisions. [`counters`], [`durations`] and [`hot_keys`] are the data structures,
 //! `stats` fills them once per decision, and `limiter_stats` reads them.
 
 pub mod counters;

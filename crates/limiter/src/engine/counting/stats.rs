@@ -43,7 +43,7 @@ struct Names {
     given: u32,
 }
 
-/// What to count of a decision that is one of several.
+/// Which parts of a decision to count, if it is one of several.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CountScope<'a> {
     /// Was the decision charged, if it was allowed?

@@ -86,7 +86,7 @@ pub(crate) fn degrades(rule: &Rule) -> bool {
     !rule.is_shadow() && matches!(rule.strategy, Strategy::Degrade { .. })
 }
 
-/// The first standing that `counts` and before which no other such standing goes.
+/// The index of the first standing in the order of `goes_before`, among those for which `counts` is true.
 fn first_of(
     standings: &[RuleStanding],
     counts: impl Fn(&RuleStanding) -> bool,

@@ -324,7 +324,7 @@ struct PendingRequest {
     shadow_denied: ShadowDenied,
 }
 
-/// What is missing for the decision on a request that has to wait.
+/// The step at which the decision on a request has to wait.
 enum Unfinished<'s, S: Store> {
     /// The limits have denied it, and a queue may accept it.
     Denied(Box<Ruling>),

@@ -210,7 +210,7 @@ fn a_single_window_follows_the_wall_clock_and_a_single_bucket_does_not() {
     assert!(!bucket.take(Cost::ONE).is_allowed(), "no time has passed");
     let denied = window.peek(Cost::ONE);
     let end = clock.wall().saturating_add(denied.wait().unwrap());
-    assert_eq!(end.get() % Nanos::HOUR.get(), 0, "it is told to come back at a full hour of the wall clock");
+    assert_eq!(end.get() % Nanos::HOUR.get(), 0, "the wait ends at a full hour of the wall clock");
 }
 
 /// Debts of windows end by the wall clock, those of buckets by the monotonic one: if the two are far apart,

@@ -1,4 +1,4 @@
-//! Deciding on a store that waits gives the same as on one that does not.
+//! The engine decides the same on a store that answers later as on one that answers at once.
 
 use proptest::prelude::*;
 use tidegate::engine::{Limiter, Request, Trust};
@@ -88,7 +88,7 @@ fn each_call_tells_whether_it_waits() {
         "memory answers at once"
     );
     drop(world.limiter.check_async(&request));
-    assert_eq!(world.store().calls(), 0, "what nobody awaits is not asked");
+    assert_eq!(world.store().calls(), 0, "a future that is not polled does not call the store");
     assert!(matches!(world.limiter.check_async(&request), NowOrLater::Later(_)));
     let blocked = Request::new().user("bad");
     assert!(matches!(world.limiter.check_async(&blocked), NowOrLater::Now(_)), "whatever the store");

@@ -56,7 +56,7 @@ fn a_local_limit_goes_by_this_nodes_share() {
     world.store().fail(false);
     assert_eq!(world.admitted(&user("1")), 10, "the store was not charged");
     world.store().fail(true);
-    assert_eq!(world.admitted(&user("1")), 0, "and here nothing is forgotten");
+    assert_eq!(world.admitted(&user("1")), 0, "the local share is still used up");
     assert_eq!(world.limiter.store_failures().local, 20 + 1 + 1 + 20);
 }
 
@@ -109,7 +109,7 @@ fn all_or_nothing_without_the_store_too() {
     assert_eq!(world.admitted(&user("1")), 2);
     let denied = world.check(&user("1"));
     assert_eq!((denied.violated_rule(), denied.reason()), (Some("b"), Reason::TokenBucketExceeded));
-    assert_eq!(remaining(&denied), [8, 0, 10], "nothing was taken where there was something");
+    assert_eq!(remaining(&denied), [8, 0, 10], "nothing was taken from the other limits");
 
     world.limiter.swap(policy(&limits(&[("a", LOCAL), ("c", OPEN), ("d", CLOSED)]))).unwrap();
     let refused = world.check(&user("1"));
@@ -204,7 +204,7 @@ fn trust_scales_the_share() {
     );
     world.store().set_nodes(2);
     world.store().fail(true);
-    assert_eq!(world.admitted(&user("1").trust(Trust::FULL)), 10, "twice of half");
+    assert_eq!(world.admitted(&user("1").trust(Trust::FULL)), 10, "twice the share of half");
     assert_eq!(world.admitted(&user("2")), 5);
 }
 
@@ -219,7 +219,7 @@ fn what_comes_before_limits_needs_no_store() {
     assert_eq!(reason(&user("bad")), Reason::Blocked);
     assert_eq!(reason(&user("good")), Reason::Allowlisted);
     assert_eq!(reason(&Request::new()), Reason::NoLimit);
-    assert_eq!(world.store().calls(), 0, "none of them asks it");
+    assert_eq!(world.store().calls(), 0, "none of them calls the store");
     let client = Request::new().client("c");
     assert_eq!((reason(&client), reason(&client)), (Reason::NoLimit, Reason::NoLimit), "a warning");
     world.clock.advance(Nanos::from_secs(10));

@@ -83,7 +83,7 @@ limits:
         assert!(asked.contains(&charge), "{charge:?} was never made");
         assert_eq!(at, began.saturating_add(AHEAD));
     }
-    assert_eq!(remaining(&world.peek(&request)), [0, 9], "as if they had not come");
+    assert_eq!(remaining(&world.peek(&request)), [0, 9], "as if they had never been charged");
     let (decision, place) = run(world.limiter.take_place_async(&request));
     assert_eq!(decision.queued(), Some(Nanos::MINUTE.into()));
     place.expect("a place").served();
@@ -173,8 +173,8 @@ fn a_slot_that_was_missed_for_good_is_asked_for_again() {
     let mut waits = pin!(world.limiter.admit(&request));
     assert!(poll(waits.as_mut()).is_none());
     world.clock.advance(Nanos::from_secs(120));
-    assert!(world.check(&user("1")).is_allowed(), "the slot has been good as new since");
-    assert!(poll(waits.as_mut()).is_none(), "so it waits for another one");
+    assert!(world.check(&user("1")).is_allowed(), "its delayed charge has expired");
+    assert!(poll(waits.as_mut()).is_none(), "so it is charged again, and waits again");
     world.clock.advance(Nanos::MINUTE);
     assert_eq!(poll(waits.as_mut()).unwrap().queued(), Some(Nanos::from_secs(180).into()));
 }

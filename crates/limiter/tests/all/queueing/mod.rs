@@ -43,7 +43,7 @@ fn poll<F: Future + ?Sized>(future: std::pin::Pin<&mut F>) -> Option<F::Output> 
 fn first_come_first_served() {
     let (limiter, clock) = limiter(QUEUE);
     let request = Request::new().user("1");
-    assert!(poll(pin!(limiter.admit(&request))).unwrap().queued().is_none(), "one is there");
+    assert!(poll(pin!(limiter.admit(&request))).unwrap().queued().is_none(), "one token is available");
     let (mut first, mut second) = (pin!(limiter.admit(&request)), pin!(limiter.admit(&request)));
     assert!(poll(first.as_mut()).is_none());
     assert!(poll(second.as_mut()).is_none());
@@ -144,7 +144,7 @@ fn an_edit_that_starts_anew_is_not_paid_twice() {
         assert!(limiter.check(&request).is_allowed());
     }
     drop(place);
-    assert!(!limiter.check(&request).is_allowed(), "what is gone is not given back");
+    assert!(!limiter.check(&request).is_allowed(), "charges from before a reset are not handed back");
 }
 
 /// One per second for all requests together.

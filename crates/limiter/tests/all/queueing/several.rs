@@ -50,7 +50,11 @@ fn a_limit_that_refuses_whoever_is_let_go_decides_as_on_arrival() {
     assert_eq!(refused.violated_rule(), Some("all"), "it has moved up");
     assert_eq!(limiter.decided(Reason::TokenBucketExceeded), 2, "counted once");
     assert_eq!(limiter.queue_waits().snapshot().count(), 0);
-    assert_eq!(limiter.peek(&request).limits().next().unwrap().decision.remaining, 1, "both have given back");
+    assert_eq!(
+        limiter.peek(&request).limits().next().unwrap().decision.remaining,
+        1,
+        "both have handed their charges back"
+    );
 }
 
 #[test]
@@ -77,7 +81,11 @@ fn a_queue_that_refuses_whoever_is_let_go_is_waited_for_as_long_as_may_be() {
         assert!(again.is_none(), "it waits for the other one");
         clock.advance(Nanos::SECOND);
         let served = poll(waiting.as_mut()).unwrap();
-        assert_eq!((served.is_allowed(), served.queued()), (true, Some(waits.into())), "since it came");
+        assert_eq!(
+            (served.is_allowed(), served.queued()),
+            (true, Some(waits.into())),
+            "counted from its arrival"
+        );
         assert_eq!(limiter.queue_waits().snapshot().count(), 1);
         assert_eq!(limiter.decided(Reason::Ok), 3);
     }
@@ -131,7 +139,7 @@ fn who_waits_in_two_lines_goes_when_both_let_it_go() {
     assert!(poll(slow.as_mut()).is_none() && poll(quick.as_mut()).is_none());
     clock.advance(Nanos::from_secs(2));
     assert!(poll(slow.as_mut()).is_none(), "its own bucket is not ready");
-    assert!(poll(quick.as_mut()).is_some(), "which is no concern of others");
+    assert!(poll(quick.as_mut()).is_some(), "other users do not wait for it");
     clock.advance(Nanos::from_secs(2));
     assert_eq!(poll(slow.as_mut()).unwrap().queued(), Some(Nanos::from_secs(4).into()));
 }

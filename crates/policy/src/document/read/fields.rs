@@ -131,7 +131,7 @@ pub(super) fn key(
     if is_valid { Ok(Some(key)) } else { Err(()) }
 }
 
-/// The descriptor that a scope stands for: `Some(None)` for `global`, which has none.
+/// The descriptor of a scope: `Some(None)` for `global`, which has none.
 pub(super) fn scope_descriptor(scope: &DocumentNode) -> Option<Option<Spanned<Descriptor>>> {
     let descriptor = match scope.scalar()? {
         "global" => None,

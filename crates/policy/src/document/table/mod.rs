@@ -45,5 +45,5 @@ const PENALTY_MAX: u64 = 366 * 86_400_000;
 const WAIT_MAX: u64 = 3_600_000;
 /// The highest cost of a request.
 const COST_MAX: u64 = u32::MAX as u64;
-/// The highest rate that can be written. Whether a rate is in range for its window, compiling checks.
+/// The highest rate that can be written. Compiling checks whether a rate is in range for its window.
 const RATE_MAX: u64 = 1_000_000_000_000_000_000;

@@ -105,7 +105,7 @@ fn push_entry(packed: &mut Vec<u8>, args: &mut Args, verb: CallVerb, entry: &Buc
         Limit::Meter(meter @ Meter::FixedWindow(quota)) => (FIXED, window(meter, quota, entry)),
         Limit::Log(quota) => (LOG, log(quota, entry)),
     };
-    let same = u16::try_from(same).expect("a call has fewer entries");
+    let same = u16::try_from(same).expect("a call has at most 4,000 entries");
     packed.extend([kind, u8::from(entry.binding)]);
     packed.extend(same.to_le_bytes());
     packed.push(u8::from(more));

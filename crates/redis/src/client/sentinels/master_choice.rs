@@ -89,7 +89,7 @@ mod tests {
     }
 
     proptest! {
-        /// A sequence of failovers, of which each Sentinel knows some: a client that hears of them in any order never
+        /// A sequence of failovers, of which each Sentinel knows some: a client that learns of them in any order never
         /// goes back to an older one, and uses the newest as soon as one Sentinel reports it.
         #[test]
         fn a_node_never_goes_back_and_arrives(

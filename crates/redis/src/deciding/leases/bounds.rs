@@ -18,20 +18,20 @@ pub(super) struct Bounds(Mutex<PublishedBounds>);
 #[derive(Debug, Default)]
 struct PublishedBounds {
     bounds: BTreeMap<String, Bound>,
-    /// The number of the last batch of limits that were named together.
+    /// The number of the last batch of limits that were registered together.
     batches: u64,
 }
 
 /// The current numbers of a limit, and earlier ones that still count.
 #[derive(Clone, Copy, Debug, Default)]
 struct Bound {
-    /// Of the limit itself.
+    /// The numbers of the limit itself.
     named: Pair,
-    /// The batch in which it was named; zero if it was not.
+    /// The batch in which it was registered; zero if it was not.
     batch: u64,
-    /// Of recent leases, perhaps at some trust.
+    /// The numbers of recent leases, perhaps at some trust.
     leased: Expiring,
-    /// From before the last edit, while leases from then may be alive.
+    /// The numbers from before the last edit, while leases from then may be alive.
     before: Expiring,
 }
 
@@ -57,8 +57,8 @@ impl Bound {
 }
 
 impl Bounds {
-    /// Names a batch of limits. Leases under their earlier numbers live for `life` at most. Limits that were in a batch
-    /// with one of these, and are missing now, are gone.
+    /// Registers a batch of limits. Leases under their earlier numbers live for `life` at most. A limit that was in an
+    /// earlier batch with one of these, and is missing now, was removed from the policy.
     pub(super) fn name_all(&self, limits: &[(&LimitRef, Option<LeaseTerms>)], life: Nanos, now: Nanos) {
         let mut all = self.lock();
         let PublishedBounds { bounds, batches } = &mut *all;

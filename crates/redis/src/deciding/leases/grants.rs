@@ -20,7 +20,7 @@ impl LeaseGrant {
     }
 }
 
-/// The parcels of a key. Requests are at least half a life apart, so at most two grants are alive.
+/// The grants of a key. Lease requests are at least half a life apart, so at most two grants are alive.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LeaseGrants {
     /// The older one comes first, and is used first.
@@ -137,12 +137,12 @@ mod tests {
             grants.absorb(1, at(charged), LIFE, at(now)).then(|| grants.both.map(|grant| grant.left))
         };
         assert_eq!(join(20, 60), Some([1, 0]));
-        assert_eq!(join(60, 70), Some([1, 0]), "perhaps from the older");
-        assert_eq!(join(60, 110), None, "which is dead");
-        assert_eq!(join(105, 110), Some([0, 1]), "and was when it was charged");
+        assert_eq!(join(60, 70), Some([1, 0]), "perhaps drawn from the older grant");
+        assert_eq!(join(60, 110), None, "the older grant has expired");
+        assert_eq!(join(105, 110), Some([0, 1]), "the older grant had expired before the charge");
         assert_eq!(join(105, 150), None);
         let mut later = with(&[(0, 0), (0, 50), (0, 100)]);
-        assert!(!later.absorb(1, at(90), LIFE, at(120)), "perhaps from one that is forgotten");
+        assert!(!later.absorb(1, at(90), LIFE, at(120)), "perhaps drawn from a forgotten grant");
         assert!(later.absorb(1, at(100), LIFE, at(120)));
     }
 

@@ -51,7 +51,7 @@ struct LeaseEntry {
     maybe_leased: bool,
 }
 
-/// What a lease decides about a charge.
+/// The decision of a lease on a charge.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum LeaseStep {
     /// It pays for all of it.
@@ -146,8 +146,8 @@ impl Leases {
         self.recent.with(hash, alive).unwrap_or(false)
     }
 
-    /// A call is about to be sent: how many tokens to lease beyond the cost. `promised` is an instant at which a denied
-    /// request was told to retry.
+    /// A call is about to be sent: how many tokens to lease beyond the cost. `promised` is the instant at which a
+    /// denied request may retry.
     pub(crate) fn begin(
         &self,
         hash: KeyHash,
@@ -220,7 +220,7 @@ impl Leases {
         }
     }
 
-    /// What a step has drawn is not used yet: the server must decide first.
+    /// Holds the tokens that a step has drawn until the server has decided.
     pub(crate) fn hold(&self, hash: KeyHash, drawn: Drawn) {
         self.with_lease(hash, drawn, |lease| lease.hold(drawn));
     }

@@ -84,7 +84,7 @@ pub(crate) async fn execute<L: Link>(
     let draft = CallDraft::new(registry, verb, charges, wants, charged_at, at);
     let mut groups = if link.has_slots() { draft.by_tag() } else { vec![draft] };
     if groups.len() == 1 {
-        let group = groups.pop().expect("there is one");
+        let group = groups.pop().expect("the list has one group");
         let (group, result) = group.send(link, registry, in_time).await?;
         return Ok(merged(charges.len(), vec![(group, result)], 0));
     }

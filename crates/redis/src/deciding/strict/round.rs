@@ -23,7 +23,7 @@ pub(super) struct CallDraft {
     pub(super) parts: SmallVec<[CallPart; 8]>,
 }
 
-/// What is known of one entry beside the call.
+/// The data of one entry that is not sent with the call.
 #[derive(Clone, Debug)]
 pub(super) struct CallPart {
     /// The index of its charge in the request.

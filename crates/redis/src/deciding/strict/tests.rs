@@ -83,7 +83,7 @@ fn what_others_keep_changing_is_refused_for_now() {
     }
 }
 
-/// What asking all slots relies on.
+/// `execute_by_slot` relies on this.
 #[tokio::test]
 async fn all_are_run_at_once_and_told_in_order() {
     let (first, second) = tokio::sync::oneshot::channel();

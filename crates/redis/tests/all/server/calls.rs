@@ -12,7 +12,7 @@ use tidegate_redis::{
 /// The capacity of the buckets of these calls.
 pub(crate) const CAPACITY: u32 = 1_000;
 
-/// A heartbeat of a node of the default store, which counts for so many seconds.
+/// A heartbeat of a node of the default store, which counts for `seconds` seconds.
 pub(crate) fn heartbeat(node: u128, alive: bool, seconds: u64) -> Heartbeat {
     crate::support::heartbeat("tidegate", node, alive, Nanos::from_secs(seconds))
 }

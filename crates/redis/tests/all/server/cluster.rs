@@ -111,7 +111,7 @@ async fn a_slot_that_moves_is_followed_and_no_charge_is_made_twice() {
         permit(node, ">s3cret", &format!("{PERMISSIONS} {IN_A_CLUSTER}"));
     }
     let server = connect(&format!("redis+cluster://tidegate:s3cret@127.0.0.1:{}", nodes[1].port));
-    // Slot 12,182, which is with the third.
+    // Its slot is 12,182, which the third master owns.
     take(&server, "foo").await.expect("the third has it");
     let (from, to) = (&nodes[2], &nodes[0]);
     let (from_id, to_id) = (from.cli(&["CLUSTER", "MYID"]), to.cli(&["CLUSTER", "MYID"]));
@@ -120,14 +120,14 @@ async fn a_slot_that_moves_is_followed_and_no_charge_is_made_twice() {
     assert_eq!(from.cli(&["CLUSTER", "SETSLOT", "12182", "MIGRATING", &to_id]), "OK");
     let port = to.port.to_string();
     assert_eq!(from.cli(&["MIGRATE", "127.0.0.1", &port, "tidegate:1:{foo}:b", "0", "1000"]), "OK");
-    take(&server, "foo").await.expect("it is asked for where it went");
+    take(&server, "foo").await.expect("the call follows the ASK redirect");
     assert_eq!((keys_of(from), keys_of(to)), (0, 1));
     assert_eq!(left(&server, "foo").await, CAPACITY - 2);
 
     for node in &nodes {
         assert_eq!(node.cli(&["CLUSTER", "SETSLOT", "12182", "NODE", &to_id]), "OK");
     }
-    take(&server, "foo").await.expect("it is asked for where it is");
+    take(&server, "foo").await.expect("the call follows the MOVED redirect");
     assert_eq!(left(&server, "foo").await, CAPACITY - 3);
 }
 
@@ -135,7 +135,7 @@ async fn a_slot_that_moves_is_followed_and_no_charge_is_made_twice() {
 async fn a_master_that_is_gone_takes_only_its_own_keys_along() {
     let mut nodes = three().await;
     let server = connect_to(&nodes);
-    // Slots 12,182 and 5,061 are with the third and the first.
+    // The slots of `foo` and `bar` are 12,182 and 5,061, which the third and the first master own.
     take(&server, "foo").await.expect("the third is there");
     take(&server, "bar").await.expect("the first is there");
 

@@ -97,7 +97,7 @@ async fn an_idle_connection_to_a_stopped_server_is_given_up() {
     tokio::time::sleep(Duration::from_millis(1_500)).await;
     let calls = take(&server, "a").await;
     signal(&redis, Signal::CONT);
-    assert!(matches!(calls, Err(LinkError::Down(_))), "nobody asked, and yet it is known: {calls:?}");
+    assert!(matches!(calls, Err(LinkError::Down(_))), "noticed by PING, without calls: {calls:?}");
 }
 
 #[tokio::test]

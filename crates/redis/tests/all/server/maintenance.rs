@@ -1,4 +1,5 @@
-//! The guard of a store's maintenance: it sends heartbeats while it is held, and the node leaves when it goes.
+//! The guard of a store's maintenance: it sends heartbeats while it is held, and the node leaves when it is dropped or
+//! shut down.
 
 use std::time::Duration;
 

@@ -37,7 +37,7 @@ async fn many_calls_at_once_share_reads_and_writes() {
     for caller in 0..CALLERS {
         assert_eq!(left(&server, &format!("c{caller}")).await, CAPACITY - EACH);
     }
-    assert_eq!(redis.info("clients", "connected_clients"), 2, "ours, and the one that asks");
+    assert_eq!(redis.info("clients", "connected_clients"), 2, "the shared connection, and that of `INFO`");
 }
 
 #[test]
@@ -66,6 +66,6 @@ fn a_link_may_be_used_from_a_runtime_that_is_not_its_own() {
         left
     });
     // The connection is a task of this runtime, and only runs while the runtime does.
-    home.block_on(async { wait.await.expect_err("it is dropped, not told") });
+    home.block_on(async { wait.await.expect_err("the sender is dropped without sending") });
     assert_eq!(joined.join().expect("no panic"), [CAPACITY - 50; 3]);
 }

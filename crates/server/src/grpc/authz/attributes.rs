@@ -29,8 +29,8 @@ pub(super) fn request(attributes: &AttributeContext) -> Request<'_> {
     request
 }
 
-/// The client: the peer of Envoy, or the client that trusted proxies in front of it name. Also returns whether Envoy has
-/// sent the address of its peer.
+/// The client: the peer of Envoy, or the client that trusted proxies in front of it name. Also returns whether Envoy
+/// has sent the address of its peer.
 pub(super) fn who<'h>(
     node: &Node,
     attributes: &AttributeContext,

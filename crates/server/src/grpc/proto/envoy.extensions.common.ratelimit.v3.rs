@@ -5,10 +5,10 @@ pub struct RateLimitDescriptor {
     pub entries: ::prost::alloc::vec::Vec<rate_limit_descriptor::Entry>,
     #[prost(message, optional, tag = "2")]
     pub limit: ::core::option::Option<rate_limit_descriptor::RateLimitOverride>,
-    /// What it costs; 0 only asks.
+    /// The cost; 0 charges nothing.
     #[prost(message, optional, tag = "3")]
     pub hits_addend: ::core::option::Option<u64>,
-    /// The hits are given back.
+    /// The hits are refunded.
     #[prost(bool, tag = "4")]
     pub is_negative_hits: bool,
 }
@@ -21,7 +21,7 @@ pub mod rate_limit_descriptor {
         #[prost(string, tag = "2")]
         pub value: ::prost::alloc::string::String,
     }
-    /// A limit that the sender brings along.
+    /// A limit sent with the request, in place of the policy.
     #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
     pub struct RateLimitOverride {
         #[prost(uint32, tag = "1")]

@@ -2,14 +2,14 @@
 /// What is known of a request.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct AttributeContext {
-    /// Who is connected to the sender.
+    /// The peer that is connected to the sender.
     #[prost(message, optional, tag = "1")]
     pub source: ::core::option::Option<attribute_context::Peer>,
     #[prost(message, optional, tag = "2")]
     pub destination: ::core::option::Option<attribute_context::Peer>,
     #[prost(message, optional, tag = "4")]
     pub request: ::core::option::Option<attribute_context::Request>,
-    /// What the sender's configuration says of the route.
+    /// What the sender's configuration sets for the route.
     #[prost(map = "string, string", tag = "10")]
     pub context_extensions:
         ::std::collections::HashMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
@@ -43,7 +43,7 @@ pub mod attribute_context {
         pub scheme: ::prost::alloc::string::String,
         #[prost(string, tag = "7")]
         pub query: ::prost::alloc::string::String,
-        /// Instead of headers, where the sender was told to send them as they are.
+        /// In place of headers, if the sender is configured to send them as raw bytes.
         #[prost(message, optional, tag = "13")]
         pub header_map: ::core::option::Option<super::super::super::super::config::core::v3::HeaderMap>,
     }
@@ -67,7 +67,7 @@ pub struct OkHttpResponse {
     /// For the upstream.
     #[prost(message, repeated, tag = "2")]
     pub headers: ::prost::alloc::vec::Vec<super::super::super::config::core::v3::HeaderValueOption>,
-    /// Taken from the request before the upstream sees it.
+    /// Removed from the request before it goes to the upstream.
     #[prost(string, repeated, tag = "5")]
     pub headers_to_remove: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     /// For the client.

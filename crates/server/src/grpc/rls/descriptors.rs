@@ -23,7 +23,7 @@ pub(super) struct DescriptorRequest<'a> {
     pub(super) action: DescriptorAction,
 }
 
-/// What to do for a descriptor.
+/// The operation for a descriptor.
 #[derive(Debug)]
 pub(super) enum DescriptorAction {
     /// Decide by the policy.
@@ -109,8 +109,8 @@ fn texts(descriptor: &RateLimitDescriptor) -> impl Iterator<Item = (&str, &str)>
     descriptor.entries.iter().map(|Entry { key, value }| (key.as_str(), value.as_str()))
 }
 
-/// A request from the entries of a descriptor. Each entry is a custom descriptor under its own name, and one with a known
-/// name also sets that field. Of two entries with the same known name, the first sets the field.
+/// A request from the entries of a descriptor. Each entry is a custom descriptor under its own name, and one with a
+/// known name also sets that field. Of two entries with the same known name, the first sets the field.
 pub(super) fn request<'a>(
     domain: &'a str,
     entries: impl Iterator<Item = (&'a str, &'a str)>,

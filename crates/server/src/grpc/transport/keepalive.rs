@@ -13,7 +13,7 @@ use crate::bounds::{GRPC_CONNECTION_AGE, PING_INTERVAL, PING_TIMEOUT};
 use crate::node::Node;
 use crate::serve::ResponseBacklog;
 
-/// What to do with the connection.
+/// How the connection must end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeepaliveAction {
     /// Send GOAWAY: accept no more calls, and end after those in flight.

@@ -8,7 +8,7 @@ use crate::bounds::{BODY_BYTES_MAX, HEAD_BYTES_MAX, HEADERS_MAX};
 use crate::http::Context;
 use crate::http::endpoints::EndpointAction;
 
-/// What the express lane needs from a request head.
+/// The parts of a request head that the express lane needs.
 #[derive(Debug)]
 pub(super) struct RequestHead<'a> {
     pub(super) action: EndpointAction,
@@ -105,7 +105,7 @@ fn parse(input: &[u8], action: EndpointAction, checks_host: bool) -> Option<Requ
     })
 }
 
-/// What a header means to the express lane.
+/// How the express lane treats a header.
 enum HeaderRole {
     Length,
     Host,

@@ -256,7 +256,7 @@ async fn a_pipeline_is_answered_in_order_and_goes_on_with_hyper() {
     assert_eq!(
         said.matches("\"remaining\":1,").count() / 2,
         52,
-        "each of its own bucket, neither the peek nor the refusal took any"
+        "each user has a bucket, and neither the peek nor the refusal took a token"
     );
     assert!(said.rfind("HTTP/1.1 429").unwrap() > said.rfind("HTTP/1.1 200").unwrap());
     writing.await.unwrap().unwrap();
@@ -269,7 +269,7 @@ async fn silence_and_the_end_of_the_server_end_it() {
     client.write_all(post("/v1/check", "", "{}").as_bytes()).await.unwrap();
     let serving = tokio::spawn(async move { serve(&quiet, server, Bytes::new()).await.is_none() });
     assert!(read_answer(&mut client).await.starts_with("HTTP/1.1 200 OK"));
-    assert!(serving.await.unwrap(), "closed for its silence");
+    assert!(serving.await.unwrap(), "closed because it was idle");
 
     let ending = context(POLICY);
     let (_client, server) = duplex(1_024);

@@ -76,7 +76,7 @@ async fn proxies_that_are_trusted_say_what_was_asked() {
     assert_eq!(refused_by(&node, LOCAL, &other).await.as_deref(), Some("per-ip"));
     let nginx = "X-Original-Method: POST\r\nX-Original-URI: //login\r\nX-Forwarded-For: 198.51.100.3\r\n";
     assert_eq!(refused_by(&node, LOCAL, nginx).await.as_deref(), Some("per-ip"));
-    assert_eq!(refused_by(&node, STRANGER, login).await, None, "who is not trusted forwards nothing");
+    assert_eq!(refused_by(&node, STRANGER, login).await, None, "headers of an untrusted peer are ignored");
     let host = "X-Forwarded-Host: closed.example\r\n";
     assert_eq!(refused_by(&node, LOCAL, host).await.as_deref(), Some("block"));
     assert_eq!(refused_by(&node, STRANGER, host).await, None);

@@ -121,7 +121,7 @@ async fn unfinished_bodies_take_no_more_than_there_is() {
     );
     let mut waiting = Vec::new();
     let refused = loop {
-        assert!(waiting.len() < 10, "they took no more than they were given");
+        assert!(waiting.len() < 10, "unfinished bodies exceed their budget");
         let mut client = Client::connect(&node, LOCAL);
         client.send(&unfinished).await;
         settle().await;
@@ -139,10 +139,10 @@ async fn unfinished_bodies_take_no_more_than_there_is() {
     assert!(body.contains("send the request again in a moment"), "{body}");
     let mut small = Client::connect(&node, LOCAL);
     small.post("/v1/check", "", "{}").await;
-    assert!(small.answer().await.0.starts_with("HTTP/1.1 200"), "what comes whole is answered");
+    assert!(small.answer().await.0.starts_with("HTTP/1.1 200"), "a body in one piece is still answered");
     drop(waiting);
     settle().await;
     let mut next = Client::connect(&node, LOCAL);
     next.send(&unfinished).await;
-    assert!(next.answer().await.0.starts_with("HTTP/1.1 408"), "there is room again");
+    assert!(next.answer().await.0.starts_with("HTTP/1.1 408"), "the budget is free again");
 }

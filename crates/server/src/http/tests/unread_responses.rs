@@ -60,7 +60,7 @@ async fn what_is_not_taken_of_a_batch_is_not_decided() {
     assert!((1..most).contains(&decided(&node)), "{} decisions", decided(&node));
     drop(client);
     settle().await;
-    assert!(decided(&node) < most, "nobody is there any more");
+    assert!(decided(&node) < most, "nothing is decided after the disconnect");
     let room = node.backlog_budget().account(LOCAL.address, true).share().grow_to(24 << 20);
     assert!(
         room && node.body_budget().account(LOCAL.address, true).share().grow_to(48 << 20),

@@ -129,7 +129,7 @@ impl PublicKey {
                 PublicKey::P384(UnparsedPublicKey::new(&signature::ECDSA_P384_SHA384_FIXED, bytes))
             }
             KeyKind::Ed25519 => PublicKey::Ed25519(UnparsedPublicKey::new(&signature::ED25519, bytes)),
-            KeyKind::Rsa => unreachable!("it has two parts"),
+            KeyKind::Rsa => unreachable!("`PublicKey::rsa` makes RSA keys"),
         }
     }
 

@@ -114,7 +114,7 @@ impl fmt::Display for Escaped<'_> {
     }
 }
 
-/// A number of fixed parts of one, written as an exact decimal without floating point.
+/// A fixed-point number, written as an exact decimal without floating point.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FixedPoint {
     parts: u128,

@@ -51,7 +51,7 @@ pub(super) enum Count {
 impl Count {
     const LEN: usize = 48;
 
-    /// Its index. Groups of four leave spare indices.
+    /// Its index. Each group has at least four indices, of which some are unused.
     const fn index(self) -> usize {
         match self {
             Count::Requests(protocol) => protocol as usize,

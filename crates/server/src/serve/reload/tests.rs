@@ -31,11 +31,11 @@ fn a_touch_changes_nothing_and_mends_what_was_wrong() {
     fs::write(&path, POLICY).unwrap();
     check_twice(&mut reload);
     assert_eq!(node.lifecycle().problem(ReloadedPart::Policy), None, "it was read");
-    assert_eq!(version(), 1, "and is what is in force");
+    assert_eq!(version(), 1, "the same text is not loaded again");
     fs::write(&path, format!("# more\n{POLICY}")).unwrap();
     check_twice(&mut reload);
     assert_eq!(version(), 2);
     reload.reload_all();
-    assert_eq!(version(), 3, "who asks gets it");
+    assert_eq!(version(), 3, "`reload_all` reads unchanged files too");
     fs::remove_file(&path).unwrap();
 }

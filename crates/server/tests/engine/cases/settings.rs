@@ -32,7 +32,7 @@ fn scope_divides_the_tenants_bucket() {
     let nobody = json!({"at_ms": 0, "tenant": "acme"});
     let trace = [times(3, by("1")), times(3, by("2")), times(3, nobody)].concat();
     let decisions = decide(&tenant_with("scope", json!("user")), trace);
-    assert_eq!(allowed(&decisions), 6, "two users, and one bucket for who names none");
+    assert_eq!(allowed(&decisions), 6, "two users, and one bucket for requests without a user");
     assert_eq!(members(&decisions[2], ["violated_rule", "violated_tier"]), json!(["tenant:acme", "tenant"]));
 }
 

@@ -84,8 +84,8 @@ pub(crate) struct FallbackMemory {
 
 type ShareMemory = Memory<CallerClock>;
 
-/// A clock that is set by its caller. In this memory nothing is handed back later than at the instant of its
-/// charge, so it needs no `now` of its own, only the distance of the wall clock.
+/// A clock that is set by its caller. In the fallback memory, charges are handed back only at the instant at which
+/// they were made, so the clock needs no `now` of its own, only how far the wall clock is ahead.
 #[derive(Debug, Default)]
 struct CallerClock {
     wall_ahead: AtomicI64,

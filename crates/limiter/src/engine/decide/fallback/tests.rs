@@ -39,12 +39,12 @@ fn a_count_of_nodes_is_an_edit_while_numbers_last() {
     assert_eq!(take(&second, 0), [1, 1], "what was used stays used");
 
     let third = local.bind(&rules(10), 5, (Nanos::SECOND, Nanos::SECOND)).unwrap();
-    assert!(!Arc::ptr_eq(&second.memory, &third.memory), "there are no numbers left");
+    assert!(!Arc::ptr_eq(&second.memory, &third.memory), "there are no version numbers left");
     assert!(Arc::ptr_eq(&third.memory, &local.memory.load()));
     assert_eq!(take(&third, 1), [1, 1], "the new one starts full");
-    assert_eq!(take(&second, 1), [0, 0], "and those under way keep the old one");
+    assert_eq!(take(&second, 1), [0, 0], "requests in progress keep the old memory");
     let fourth = local.bind(&rules(10), 1, (Nanos::SECOND, Nanos::SECOND)).unwrap();
-    assert!(Arc::ptr_eq(&third.memory, &fourth.memory), "which has numbers again");
+    assert!(Arc::ptr_eq(&third.memory, &fourth.memory), "the new memory has version numbers left");
 }
 
 #[test]

@@ -29,11 +29,11 @@ use crate::{Clock, Intent, Memory, Role, Store, Verdict};
 pub struct Joint<'r, 'q> {
     /// The request.
     pub request: &'r Request<'q>,
-    /// What decides it.
+    /// Whether the policy decides it, or numbers in place of the policy.
     pub by: JointBy<'r>,
 }
 
-/// What decides one of several requests.
+/// Whether one of several requests is decided by the policy, or by numbers in place of the policy.
 #[derive(Clone, Copy, Debug)]
 pub enum JointBy<'r> {
     /// The policy.

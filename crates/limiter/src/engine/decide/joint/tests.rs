@@ -80,7 +80,7 @@ fn if_one_is_refused_none_is_charged_and_each_says_what_its_own_limits_say() {
         (Some("all"), Reason::CostExceedsCapacity)
     );
     assert_eq!((world.left(&user("1", 1)), world.left(&free)), (vec![10], vec![3]));
-    assert!(world.limiter.top_consumers(9).is_empty(), "nobody got anything");
+    assert!(world.limiter.top_consumers(9).is_empty(), "nothing was admitted");
     assert_eq!(world.counted("all", RuleOutcome::Denied), 1);
 }
 
@@ -218,5 +218,5 @@ fn threads_never_get_more_than_there_is_and_leave_nothing_behind() {
         threads.into_iter().map(|thread| thread.join().unwrap()).sum()
     });
     assert_eq!(admitted, 4);
-    assert_eq!(world.left(&request), [6], "what was taken in vain is back");
+    assert_eq!(world.left(&request), [6], "what refused calls had taken was handed back");
 }

@@ -72,10 +72,10 @@ fn who_does_not_come_is_passed_over_and_may_come_back() {
     let later = now.saturating_add(ABSENT_AFTER);
     assert_eq!(line.check_turn(next, now, now, &mut Wakers::new()), WaiterTurn::Later(later));
     assert!(matches!(line.check_turn(next, later, later, &mut Wakers::new()), WaiterTurn::Later(_)));
-    assert!(line.register_waker(next, Waker::noop()), "it has been called");
+    assert!(line.register_waker(next, Waker::noop()), "it was notified");
     assert_eq!(line.check_turn(next, later, later, &mut Wakers::new()), WaiterTurn::Now);
     line.put_back(next);
-    assert_eq!(line.head(), Some(next), "who was never away has nothing to come back to");
+    assert_eq!(line.head(), Some(next), "a waiter that was not skipped stays where it is");
     line.put_back(absent);
     assert_eq!(line.head(), Some(absent));
     assert_eq!(line.check_turn(absent, later, later, &mut Wakers::new()), WaiterTurn::Now);
@@ -101,11 +101,11 @@ fn whoever_is_next_is_called() {
     line.check_turn(second, at(1), at(0), &mut wakers);
     assert!(!line.register_waker(first, Waker::noop()) && !line.register_waker(second, Waker::noop()));
     let third = join(&mut line, 2, delayed_charge(1, 3));
-    assert!(line.register_waker(first, Waker::noop()), "when somebody joins");
+    assert!(line.register_waker(first, Waker::noop()), "notified when another waiter joins");
     assert!(!line.register_waker(third, Waker::noop()));
     line.remove(first, RemovedCharge::Own, false, &mut wakers);
-    assert_eq!(wakers.len(), 1, "when somebody goes");
+    assert_eq!(wakers.len(), 1, "notified when another waiter is admitted");
     assert!(line.register_waker(third, Waker::noop()) && !line.register_waker(second, Waker::noop()));
     line.remove(third, RemovedCharge::Own, true, &mut wakers);
-    assert!(line.register_waker(second, Waker::noop()), "when somebody leaves");
+    assert!(line.register_waker(second, Waker::noop()), "notified when another waiter gives up");
 }

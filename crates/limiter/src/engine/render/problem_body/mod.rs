@@ -7,7 +7,7 @@ use tidegate_document::JsonText;
 /// The body's media type.
 pub const CONTENT_TYPE: &str = "application/problem+json";
 
-/// What a denied client is told.
+/// What the body of a denial is rendered from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RefusalBody<'a> {
     /// The status of the response.
@@ -113,10 +113,10 @@ fn detail(refusal: &RefusalBody<'_>) -> String {
         "queue_full" => format!("Too many requests are already waiting for {limit}."),
         "queue_timeout" => format!("This request cannot be admitted by {limit} within the time it may wait."),
         "store_unavailable" => {
-            format!("At the moment it cannot be told whether {limit} admits this request.")
+            format!("At the moment it is not known whether {limit} admits this request.")
         }
         "unknown_tenant" => "The tenant of this request is not known.".to_owned(),
-        "invalid_credentials" => "The credentials of this request do not hold.".to_owned(),
+        "invalid_credentials" => "The credentials of this request are not valid.".to_owned(),
         _ => format!("This request is more than {limit} admits right now."),
     };
     match refusal.retry_after_secs {

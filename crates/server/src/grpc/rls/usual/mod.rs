@@ -2,8 +2,8 @@
 //!
 //! Nearly every call of a proxy has one descriptor, decided by the policy, and most are admitted. Such a request is
 //! parsed in place, and its response is written straight into the frame: no text is copied and nothing is allocated for
-//! it. Everything else, and everything that is malformed, is left to prost, so this file refuses nothing. Property tests
-//! check that both paths give the same bytes.
+//! it. Everything else, and everything that is malformed, is left to prost, so this file refuses nothing. Property
+//! tests check that both paths give the same bytes.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use smallvec::SmallVec;
