@@ -7,14 +7,14 @@ type Sample = (BTreeMap<String, String>, f64);
 
 /// A metric with all its samples, those of a histogram by suffix.
 #[derive(Debug, Default)]
-pub(crate) struct HeaderFamily {
+pub(crate) struct ExposedFamily {
     pub(crate) kind: String,
     pub(crate) samples: HashMap<String, Vec<Sample>>,
 }
 
 /// A parsed page.
 #[derive(Debug)]
-pub(crate) struct Page(pub(crate) HashMap<String, HeaderFamily>);
+pub(crate) struct Page(pub(crate) HashMap<String, ExposedFamily>);
 
 impl Page {
     /// The value of a sample with exactly these labels.
@@ -34,7 +34,7 @@ impl Page {
     /// Parses a page.
     pub(crate) fn parse(text: &str) -> Page {
         assert!(text.ends_with('\n'), "the last line must end");
-        let mut families: HashMap<String, HeaderFamily> = HashMap::new();
+        let mut families: HashMap<String, ExposedFamily> = HashMap::new();
         let (mut helped, mut seen) = (HashSet::new(), HashSet::new());
         let mut current = String::new();
         for line in text.lines() {
@@ -46,7 +46,7 @@ impl Page {
                 assert!(["counter", "gauge", "histogram"].contains(&kind), "{line}");
                 assert!(helped.contains(name), "{name} has no help before its type");
                 current = name.to_owned();
-                let family = HeaderFamily { kind: kind.to_owned(), ..HeaderFamily::default() };
+                let family = ExposedFamily { kind: kind.to_owned(), ..ExposedFamily::default() };
                 assert!(families.insert(current.clone(), family).is_none(), "{name} comes twice");
             } else {
                 let (name, labels, value) = sample(line);
@@ -114,7 +114,7 @@ fn is_name(name: &str) -> bool {
 }
 
 /// Checks that the buckets of a histogram grow, end with `+Inf`, and agree with the count.
-fn check_histogram(name: &str, family: &HeaderFamily) {
+fn check_histogram(name: &str, family: &ExposedFamily) {
     let mut series: HashMap<BTreeMap<String, String>, Vec<(f64, f64)>> = HashMap::new();
     for (labels, value) in family.samples.get("_bucket").into_iter().flatten() {
         let mut labels = labels.clone();

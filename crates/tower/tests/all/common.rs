@@ -59,10 +59,10 @@ pub(crate) fn from(peer: &str) -> http::request::Builder {
 }
 
 /// A response whose body has been read.
-pub(crate) type LayerOutcome = Response<String>;
+pub(crate) type TextResponse = Response<String>;
 
 /// Calls an [`echo`] behind the layer. The response must be ready at once.
-pub(crate) fn send(layer: &TestLayer, request: http::request::Builder) -> LayerOutcome {
+pub(crate) fn send(layer: &TestLayer, request: http::request::Builder) -> TextResponse {
     let answering = layer.layer(echo()).oneshot(request.body("asked".to_owned()).unwrap());
     match poll(pin!(answering)) {
         Poll::Ready(answer) => read(answer.unwrap()),
@@ -74,7 +74,7 @@ pub(crate) fn poll<F: Future>(future: std::pin::Pin<&mut F>) -> Poll<F::Output> 
     future.poll(&mut Context::from_waker(Waker::noop()))
 }
 
-pub(crate) fn read<B: Body<Data = Bytes, Error: std::fmt::Debug>>(response: Response<B>) -> LayerOutcome {
+pub(crate) fn read<B: Body<Data = Bytes, Error: std::fmt::Debug>>(response: Response<B>) -> TextResponse {
     let (parts, body) = response.into_parts();
     let mut body = pin!(body);
     let mut text = String::new();
@@ -91,6 +91,6 @@ pub(crate) fn read<B: Body<Data = Bytes, Error: std::fmt::Debug>>(response: Resp
 }
 
 /// A header's value; empty if there is none.
-pub(crate) fn header<'a>(answer: &'a LayerOutcome, name: &str) -> &'a str {
+pub(crate) fn header<'a>(answer: &'a TextResponse, name: &str) -> &'a str {
     answer.headers().get(name).map_or("", |value| value.to_str().unwrap())
 }

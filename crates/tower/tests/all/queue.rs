@@ -28,7 +28,7 @@ fn start(layer: &TestLayer) -> Pin<Box<ResponseFuture<String, Infallible>>> {
     Box::pin(service.call(get("/").body("waited".to_owned()).unwrap()))
 }
 
-fn finish(answering: Pin<Box<ResponseFuture<String, Infallible>>>) -> crate::common::LayerOutcome {
+fn finish(answering: Pin<Box<ResponseFuture<String, Infallible>>>) -> crate::common::TextResponse {
     match poll(pin!(answering)) {
         Poll::Ready(answer) => read(answer.unwrap()),
         Poll::Pending => panic!("the request still waits"),

@@ -58,8 +58,8 @@ impl Scale {
     }
 
     /// A pair as ticks; `None` if it is no valid pair.
-    pub(crate) fn ticks_of(&self, (periods, extra_record): (u64, u64)) -> Option<u64> {
-        periods.checked_mul(self.base)?.checked_add(extra_record).filter(|_| extra_record < self.base)
+    pub(crate) fn ticks_of(&self, (periods, rest): (u64, u64)) -> Option<u64> {
+        periods.checked_mul(self.base)?.checked_add(rest).filter(|_| rest < self.base)
     }
 
     /// A cost in ticks.

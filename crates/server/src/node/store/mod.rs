@@ -102,9 +102,9 @@ impl Store for NodeStore {
         }
     }
 
-    fn pace(&self, charge: &Charge<'_>, reserved: u64, now: Nanos) -> Option<Nanos> {
+    fn pace(&self, charge: &Charge<'_>, delayed: u64, now: Nanos) -> Option<Nanos> {
         match self {
-            NodeStore::Local(memory) => memory.pace(charge, reserved, now),
+            NodeStore::Local(memory) => memory.pace(charge, delayed, now),
             NodeStore::Shared(_) => None,
         }
     }

@@ -65,13 +65,8 @@ fn a_policy_that_cannot_be_named_leaves_the_old_one_and_its_share() {
     let clock = ManualClock::default();
     let limiter = Limiter::in_memory(rules(10), OPTIONS, clock).unwrap().with_fallback(OPTIONS).unwrap();
     let request = tidegate_policy::Request::new().user("1");
-    let remaining = || {
-        limiter
-            .peek(&request)
-            .limits()
-            .map(|make_decision| make_decision.decision.remaining)
-            .collect::<Vec<_>>()
-    };
+    let remaining =
+        || limiter.peek(&request).limits().map(|standing| standing.decision.remaining).collect::<Vec<_>>();
     let share = limiter.active.load().share.load_full().unwrap();
     limiter.store.leave_numbers(1);
     assert!(matches!(limiter.swap(rules(20)), Err(LimitError::TooMany { .. })));
