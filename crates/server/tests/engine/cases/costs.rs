@@ -1,4 +1,4 @@
-//! OAGW-18: a chat costs ten, a list one, and a limit of 1000 per minute is inherited.
+//! Costs by route: a chat costs ten, a list one, and a limit of 1000 per minute is inherited.
 
 use serde_json::{Value, json};
 

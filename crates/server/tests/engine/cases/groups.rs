@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{allowed, decide, limits, members, times};
 
-/// BUG-9: enterprise customers must not get the free plan's limit of ten.
+/// Enterprise customers must not get the free plan's limit of ten.
 #[test]
 fn the_first_match_of_a_group_is_the_only_one() {
     let policy = limits(json!([

@@ -32,7 +32,7 @@ fn a_shared_pool_serves_whoever_comes_first() {
     assert_eq!(decisions[101]["limits"][1]["remaining"], 60, "a denial takes nothing from the child");
 }
 
-/// OAGW-15: 2000 + 1000 + 3000 exceed 5000; with an overcommitment of one half they fit.
+/// The check of allocations: 2000 + 1000 + 3000 exceed 5000; with an overcommitment of one half they fit.
 #[test]
 fn more_than_the_budget_cannot_be_promised() {
     let children = [2_000, 1_000, 3_000];

@@ -81,7 +81,7 @@ fn pool(limit: &Value) -> Option<i128> {
 }
 
 /// The smallest rate and the smallest capacity among its own numbers and those of all ancestors that are not private
-/// (OAGW-13: a parent's limit also applies to its children).
+/// (a parent's limit also applies to its children).
 fn effective(policy: &Value, node: &Value) -> Option<Quota> {
     let above = ancestors(policy, node).into_iter().filter(|ancestor| !is_private(ancestor));
     // A shadow limit does not reduce an enforced one.
