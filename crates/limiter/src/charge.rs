@@ -53,7 +53,7 @@ impl<'a> Charge<'a> {
     ///
     /// // The next job is denied, so it is charged as of the instant at which its wait is over.
     /// let denied = store.charge_now(Intent::Take, &[charge], now);
-    /// let wait = denied.retry_after().wait().expect("the cost is not above the capacity");
+    /// let wait = denied.decisions[0].retry_after().wait().expect("the cost is not above the capacity");
     /// let delayed = charge.delayed(wait);
     /// assert!(store.charge_now(Intent::Take, &[delayed], now).allowed);
     ///

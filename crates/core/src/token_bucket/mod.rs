@@ -53,8 +53,23 @@ impl<'q> QuotaAt<'q> {
     pub fn decision(self, charged: Result<u64, u64>, cost: Cost) -> LimitDecision {
         match charged {
             Ok(state) => self.peek(state, Cost::ZERO),
-            Err(state) => self.peek(state, cost),
+            Err(state) => self.denied(state, cost),
         }
+    }
+
+    /// The decision on a cost that the bucket does not hold: what [`QuotaAt::peek`] returns, without asking again.
+    #[inline(always)]
+    fn denied(self, state: u64, cost: Cost) -> LimitDecision {
+        let missing = state.saturating_sub(self.now);
+        let outcome = match room_for(self.quota, cost) {
+            Some(room) => wait(self.quota, missing.saturating_sub(room)),
+            None => Outcome::Never,
+        };
+        let level = self.quota.span().saturating_sub(missing);
+        // Most denied buckets hold less than one token, so most denials need no division.
+        let remaining = if level < self.quota.token() { 0 } else { self.quota.tokens_in(level) };
+        let reset_after = self.quota.nanos_of(missing);
+        LimitDecision { outcome, limit: self.quota.capacity(), remaining, reset_after }
     }
 }
 
