@@ -38,7 +38,10 @@ fn hide_secrets(problem: &mut Problem, text: &str, masked: &str) {
     if at(problem, text) == at(problem, masked) {
         return;
     }
-    if problem.message.contains('"') || (!problem.saw.is_empty() && problem.message.contains(&problem.saw)) {
+    // A message quotes text in quotes and a number as it is; "text" or "a list" only says what kind of value it is.
+    let quotes_number =
+        problem.saw.contains(|c: char| c.is_ascii_digit()) && problem.message.contains(&problem.saw);
+    if problem.message.contains('"') || quotes_number {
         problem.message = "this value is not valid".to_owned();
     }
     problem.saw = "a value that is not shown here".to_owned();
