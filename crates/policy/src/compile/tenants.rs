@@ -241,6 +241,8 @@ impl Compiler<'_> {
             enabled: true,
             group: None,
             conditions: Box::default(),
+            unless: Box::default(),
+            missing: Default::default(),
             key: scope.map(|scope| scope.value.clone()).into_iter().collect(),
             limit,
             numbers,

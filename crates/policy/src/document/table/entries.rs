@@ -4,7 +4,7 @@ use tidegate_document::{ObjectShape, SCALAR_BYTES_MAX, Shape, ShapeField, WordSh
 
 use super::descriptors::CONDITIONS;
 use super::http::{METHOD, PATH};
-use super::limits::{ANSWERS, ENTRY, KEY, SCOPES};
+use super::limits::{ANSWERS, ENTRY, KEY, MATCH, SCOPES};
 use super::names::{NAME, OWN_NAME};
 use super::terms::{SUSTAINED, TERMS};
 use super::{COST_MAX, PENALTY_MAX, RATE_MAX};
@@ -24,9 +24,16 @@ pub(super) static ROUTE: ObjectShape = ObjectShape {
                 .or("any upstream")
                 .also(&["service", "backend"]),
             ShapeField::new(
+                "unless",
+                Shape::Object(&MATCH),
+                "Which of these requests it does not match: those for which all of these conditions hold.",
+            )
+            .or("none")
+            .also(&["except", "exclude", "not", "without"]),
+            ShapeField::new(
                 "cost",
                 Shape::Integer(1, COST_MAX),
-                "What a request costs, in place of a limit's fixed cost.",
+                "What a request costs, in place of a limit's `cost: <number>`.",
             )
             .also(&["weight"]),
         ],

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::limits::{PATTERNS, limit, merge, plain_condition, queue};
+use super::limits::{PATTERNS, conditions, limit, merge, plain_condition, queue};
 use super::tenants::tenants;
 use super::{object, sometimes, word};
 
@@ -76,7 +76,7 @@ fn add_queue(policy: &mut Value, (queue, prefers_tenant): (Value, bool)) {
     let place = if limits.is_empty() || prefers_tenant { "/tenants/0/rate_limit" } else { "/limits/0" };
     limits.truncate(if prefers_tenant { 1 } else { 2 });
     if let Some(Value::Object(terms)) = policy.pointer_mut(place) {
-        for member in ["match", "group", "mode", "enabled", "degrade"] {
+        for member in ["match", "unless", "missing", "group", "mode", "enabled", "degrade"] {
             terms.remove(member);
         }
         terms.extend(queue.as_object().expect("an object").clone());
@@ -87,9 +87,22 @@ fn route() -> impl Strategy<Value = Value> {
     let methods = sometimes(30, word(&["GET", "POST"]).prop_map(|method| json!([method])));
     let cost = sometimes(80, (1u32..=4).prop_map(|cost| json!(cost)));
     let upstream = sometimes(25, word(&["up", "down", "off"]));
-    (word(PATTERNS), methods, upstream, cost).prop_map(|(path, methods, upstream, cost)| {
-        object([("path", Some(path)), ("methods", methods), ("upstream", upstream), ("cost", cost)])
-    })
+    (word(PATTERNS), methods, upstream, sometimes(20, conditions()), cost).prop_map(
+        |(path, methods, upstream, mut unless, cost)| {
+            // The route of a request is not known before it is found.
+            if let Some(Value::Object(unless)) = &mut unless {
+                unless.remove("route");
+            }
+            let unless = unless.filter(|unless| *unless != json!({}));
+            object([
+                ("path", Some(path)),
+                ("methods", methods),
+                ("upstream", upstream),
+                ("unless", unless),
+                ("cost", cost),
+            ])
+        },
+    )
 }
 
 /// `upstreams`: always with the names that routes refer to.
