@@ -132,7 +132,9 @@ impl Active {
                 Strategy::Degrade { .. } => Role::Advisory,
                 Strategy::Reject | Strategy::Queue { .. } => Role::Binding,
             };
-            let tag = rule.tag(payer.tenant).map(str::as_bytes);
+            // A bucket that requests of all tenants share is not placed by one of them.
+            let tenant = payer.tenant.filter(|_| !plan.is_shared(item));
+            let tag = rule.tag(tenant).map(str::as_bytes);
             Charge { limit, key: plan.key(item), cost: item.cost, role, delay: Nanos::ZERO, tag }
         };
         plan.items().iter().map(charge).collect()

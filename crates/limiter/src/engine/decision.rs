@@ -46,11 +46,13 @@ pub enum Reason {
     KillSwitch,
     /// The request has a credential, and it is invalid.
     InvalidCredentials,
+    /// The request lacks a descriptor that a limit counts by, and the limit denies such requests.
+    MissingKey,
 }
 
 impl Reason {
     /// All reasons; the index of a reason is its discriminant.
-    pub const ALL: [Reason; 16] = [
+    pub const ALL: [Reason; 17] = [
         Reason::Ok,
         Reason::NoLimit,
         Reason::Allowlisted,
@@ -67,6 +69,7 @@ impl Reason {
         Reason::UnknownTenant,
         Reason::KillSwitch,
         Reason::InvalidCredentials,
+        Reason::MissingKey,
     ];
 
     /// The name in JSON, headers and metrics.
@@ -88,6 +91,7 @@ impl Reason {
             Reason::UnknownTenant => "unknown_tenant",
             Reason::KillSwitch => "kill_switch",
             Reason::InvalidCredentials => "invalid_credentials",
+            Reason::MissingKey => "missing_key",
         }
     }
 
@@ -308,6 +312,14 @@ impl Decision {
     /// included. Zero if the request is admitted, `None` if no wait helps.
     pub fn retry_after_secs(&self) -> Option<u64> {
         self.ruling.retry_after_secs
+    }
+
+    /// The limit that denied the request.
+    pub(crate) fn refusing_limit(&self) -> Option<&Rule> {
+        match self.ruling.refuser? {
+            Refuser::Rule(number) => Some(self.set.rules.rule(number)),
+            Refuser::Block | Refuser::Detector(_) | Refuser::Credentials | Refuser::UnknownTenant => None,
+        }
     }
 
     /// What denied the request: the name of a limit or a detector, or `block`; otherwise the reason.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tidegate_core::{Algorithm, Carry};
 use tidegate_document::{DocumentNode, ValueKind};
 
-use crate::document::HeaderFamily;
+use crate::document::{HeaderFamily, Missing, words};
 use crate::{OnStoreError, Span, Spanned};
 
 use super::entry::{self, Entry};
@@ -78,11 +78,32 @@ impl LimitBuilder {
         descriptor: impl Into<String>,
         values: impl IntoIterator<Item = V>,
     ) -> LimitBuilder {
-        let condition = (Spanned::new(descriptor.into(), Span::default()), entry::texts(values));
-        match self.entry.get_mut("match") {
+        self.add_condition("match", descriptor.into(), entry::texts(values));
+        self
+    }
+
+    /// Excludes requests whose descriptor has one of these values. With several calls only requests for which all of
+    /// them hold are excluded.
+    pub fn unless<V: Into<String>>(
+        mut self,
+        descriptor: impl Into<String>,
+        values: impl IntoIterator<Item = V>,
+    ) -> LimitBuilder {
+        self.add_condition("unless", descriptor.into(), entry::texts(values));
+        self
+    }
+
+    fn add_condition(&mut self, field: &str, descriptor: String, values: DocumentNode) {
+        let condition = (Spanned::new(descriptor, Span::default()), values);
+        match self.entry.get_mut(field) {
             Some(DocumentNode { kind: ValueKind::Map(conditions), .. }) => conditions.push(condition),
-            _ => self.entry.set("match", entry::node(ValueKind::Map(vec![condition]))),
+            _ => self.entry.set(field, entry::node(ValueKind::Map(vec![condition]))),
         }
+    }
+
+    /// Sets what happens to requests that lack a descriptor of the key. By default the limit does not apply to them.
+    pub fn missing(mut self, choice: Missing) -> LimitBuilder {
+        self.entry.set("missing", entry::text(words::word_of(words::MISSING, choice)));
         self
     }
 

@@ -36,6 +36,12 @@ macro_rules! terms_methods {
             self
         }
 
+        /// Sets what every request costs, whatever its route costs: 1 counts calls.
+        pub fn cost_per_call(mut self, cost: u32) -> Self {
+            terms::cost_per_call(self.terms(), cost);
+            self
+        }
+
         /// Takes the cost from a descriptor of the request, such as `header:x-cost`: `default` if that is not a whole
         /// number above 0, and at most `max`.
         pub fn cost_from(mut self, descriptor: impl Into<String>, default: u32, max: u32) -> Self {
@@ -102,6 +108,12 @@ pub(super) fn algorithm(terms: &mut Entry, algorithm: Algorithm) {
 
 pub(super) fn carry(terms: &mut Entry, carry: Carry) {
     terms.set("carry", entry::text(words::word_of(words::CARRY, carry)));
+}
+
+pub(super) fn cost_per_call(terms: &mut Entry, fixed: u32) {
+    let mut cost = Entry::default();
+    cost.set("fixed", entry::number(fixed));
+    terms.set_map("cost", cost);
 }
 
 pub(super) fn cost_from(terms: &mut Entry, descriptor: String, default: u32, max: u32) {

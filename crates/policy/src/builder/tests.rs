@@ -3,7 +3,7 @@ use std::time::{Duration, SystemTime};
 use tidegate_core::{Algorithm, Carry};
 
 use super::*;
-use crate::document::{BudgetMode, Sharing};
+use crate::document::{BudgetMode, Missing, Sharing};
 use crate::read;
 
 /// A document without positions: a built one has none.
@@ -32,6 +32,9 @@ fn a_policy_that_was_built_is_the_one_that_would_have_been_read() {
         .burst(40)
         .when("path", ["/search/**"])
         .when("plan", ["free", "trial"])
+        .unless("ip", ["10.0.0.0/8"])
+        .unless("method", ["GET"])
+        .missing(Missing::Shared)
         .group("plans")
         .description("searches are expensive")
         .carry(Carry::Proportional)
@@ -39,7 +42,8 @@ fn a_policy_that_was_built_is_the_one_that_would_have_been_read() {
         .retry_jitter(25)
         .on_store_error(OnStoreError::Closed)
         .queue(5, Duration::from_millis(1_500));
-    let all = LimitBuilder::per_hour("all", 1_000).algorithm(Algorithm::FixedWindow).cost(3).shadow();
+    let all =
+        LimitBuilder::per_hour("all", 1_000).algorithm(Algorithm::FixedWindow).cost_per_call(3).shadow();
     assert_same(
         PolicyBuilder::new()
             .limit(search)
@@ -52,6 +56,8 @@ limits:
   sustained: { rate: 30, window: minute }
   burst: { capacity: 40 }
   match: { path: /search/**, plan: [free, trial] }
+  unless: { ip: 10.0.0.0/8, method: GET }
+  missing: shared
   group: plans
   description: searches are expensive
   carry: proportional
@@ -64,7 +70,7 @@ limits:
   key: []
   sustained: { rate: 1000, window: hour }
   algorithm: fixed_window
-  cost: 3
+  cost: { fixed: 3 }
   mode: shadow
   headers: ietf
   response_headers: true

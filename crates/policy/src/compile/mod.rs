@@ -128,7 +128,8 @@ impl Compiler<'_> {
                 pattern: entry.pattern.value.with_spelling(document.defaults.paths),
                 methods: entry.methods.iter().map(|method| method.value.as_str().into()).collect(),
                 upstream: entry.upstream.as_ref().map(|name| name.value.as_str().into()),
-                cost: entry.cost.map(Cost::new),
+                unless: self.conditions(&entry.unless),
+                cost: entry.cost.map(|cost| Cost::new(cost.value)),
             })
             .collect();
         self.check_routes(document);
@@ -151,6 +152,7 @@ impl Compiler<'_> {
             let (pattern, earlier, route) = (&patterns[earlier], routes[earlier], routes[later]);
             pattern.covers(&patterns[later])
                 && methods_hide(earlier, route)
+                && earlier.unless.is_empty()
                 && (earlier.upstream.is_none() || upstream(earlier) == upstream(route))
         };
         for (index, later) in routes.iter().enumerate().take(overlap::COMPARED_MAX) {

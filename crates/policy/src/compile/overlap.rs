@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use crate::Condition;
+use crate::document::Missing;
 use crate::rules::Rule;
 
 /// How many limits of a group are compared with each other: the number of comparisons grows with its square.
@@ -35,7 +36,7 @@ pub(super) fn hidden(rules: &[Rule]) -> Vec<(&Rule, &Rule)> {
 
 /// The number of values in the rule's conditions, plus one.
 fn values(rule: &Rule) -> usize {
-    1 + rule.conditions.iter().map(Condition::size).sum::<usize>()
+    1 + rule.conditions.iter().chain(&rule.unless).map(Condition::size).sum::<usize>()
 }
 
 /// Does `earlier` apply wherever `later` would?
@@ -48,5 +49,8 @@ fn hides(earlier: &Rule, later: &Rule) -> bool {
         later.key.contains(descriptor)
             || later.conditions.iter().any(|condition| condition.descriptor() == *descriptor)
     });
-    matches && has_key
+    let has_key = has_key || earlier.missing != Missing::Skip;
+    // What `unless` leaves to later limits is not compared, except that the same `unless` leaves the same.
+    let excepts_no_more = earlier.unless.is_empty() || earlier.unless == later.unless;
+    matches && has_key && excepts_no_more
 }

@@ -89,8 +89,9 @@ pub(super) fn algorithm(terms: &LimitTerms) -> Algorithm {
 
 pub(super) fn cost(entry: Option<&CostEntry>) -> CostRule {
     match entry {
-        None => CostRule::Fixed(Cost::ONE),
-        Some(CostEntry::Fixed(cost)) => CostRule::Fixed(Cost::new(cost.value)),
+        None => CostRule::Plain(Cost::ONE),
+        Some(CostEntry::Plain(cost)) => CostRule::Plain(Cost::new(cost.value)),
+        Some(CostEntry::PerCall(cost)) => CostRule::PerCall(Cost::new(cost.value)),
         Some(CostEntry::From { from, default, max }) => CostRule::From {
             descriptor: from.value.clone(),
             default: Cost::new(*default),
@@ -102,7 +103,7 @@ pub(super) fn cost(entry: Option<&CostEntry>) -> CostRule {
 /// The cost of a tenant's limit. Unlike that of a limit, a route's cost does not replace it.
 pub(super) fn tenant_cost(entry: Option<&CostEntry>) -> CostRule {
     match entry {
-        Some(CostEntry::Fixed(cost)) => CostRule::PerCall(Cost::new(cost.value)),
+        Some(CostEntry::Plain(cost)) => CostRule::PerCall(Cost::new(cost.value)),
         other => cost(other),
     }
 }

@@ -144,7 +144,7 @@ impl<'r> Totals<'r> {
             // Later limits of a group apply to what is left over by the first.
             let is_first = rule.group.as_ref().is_none_or(|group| groups.insert(group.number));
             let denies = !matches!(rule.strategy, Strategy::Degrade { .. });
-            if !is_first || !denies || !rule.key.is_empty() {
+            if !is_first || !denies || !rule.key.is_empty() || !rule.unless.is_empty() {
                 continue;
             }
             let reach = Reach::of(rule);

@@ -1,6 +1,7 @@
 //! The policy document as written: its fields have the right shape, but whether they make sense together is not
 //! checked yet. [`read()`] builds it, [`compile`](crate::compile) checks and uses it.
 
+mod missing;
 mod read;
 mod reference;
 mod schema;
@@ -9,6 +10,7 @@ mod tenant;
 mod upstream;
 pub(crate) mod words;
 
+pub use missing::Missing;
 pub use read::{read, read_node};
 pub use reference::reference;
 pub use schema::json_schema;
@@ -97,8 +99,12 @@ pub struct LimitEntry {
     pub group: Option<Spanned<String>>,
     /// `match`: all must hold.
     pub conditions: Vec<ConditionEntry>,
+    /// `unless`: it does not apply where all of these hold; empty if there is none.
+    pub unless: Vec<ConditionEntry>,
     /// `key`, or the descriptor of `scope`; `None` if both are absent.
     pub key: Option<Vec<Spanned<Descriptor>>>,
+    /// `missing`
+    pub missing: Option<Spanned<Missing>>,
     /// Its other fields.
     pub terms: LimitTerms,
 }
@@ -190,8 +196,10 @@ pub enum Preset {
 /// `cost`
 #[derive(Clone, Debug)]
 pub enum CostEntry {
-    /// A number, at least one.
-    Fixed(Spanned<u32>),
+    /// A number, at least one; a route's cost replaces it.
+    Plain(Spanned<u32>),
+    /// `fixed`, at least one.
+    PerCall(Spanned<u32>),
     /// `from`, with `default` and `max`.
     From {
         /// Which part of the request has the cost.
@@ -275,8 +283,10 @@ pub struct RouteEntry {
     pub methods: Vec<Spanned<String>>,
     /// `upstream`
     pub upstream: Option<Spanned<String>>,
+    /// `unless`: it does not match where all of these hold; empty if there is none.
+    pub unless: Vec<ConditionEntry>,
     /// `cost`
-    pub cost: Option<u32>,
+    pub cost: Option<Spanned<u32>>,
 }
 
 /// An entry of `allow` or `block`.

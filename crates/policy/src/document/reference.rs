@@ -55,7 +55,8 @@ fn notes(page: &mut String) -> std::fmt::Result {
     }
     page.push_str(
         "
-A limit does not apply to a request that lacks a descriptor of its key. In `match`, `allow` and `block` a
+What a limit does with a request that lacks a descriptor of its key is its `missing`: by default it does not
+apply. In `match`, `unless`, `allow` and `block` a
 descriptor takes a value, or a list of values of which one must match; all descriptors of one map must match.
 
 ## Durations
@@ -76,9 +77,9 @@ not allowed. A window is one of the words `second`, `minute`, `hour`, `day`, or 
 
 ## Patterns
 
-A path pattern begins with `/`. Its segments are literal, except for two: `*` matches any one segment, and `**`
-at the end matches any number of segments, including none. `/api/*/items` matches `/api/7/items`; `/api/**`
-matches `/api` and everything below it. Before a path is compared, its query is dropped, empty and dot segments
+A path pattern begins with `/`. Its segments are literal, except for three: `*` and `{name}` match any one segment,
+and `**` at the end matches any number of segments, including none. `/api/*/items` and `/api/{id}/items` match
+`/api/7/items`; `/api/**` matches `/api` and everything below it. Before a path is compared, its query is dropped, empty and dot segments
 are resolved, and escapes of characters that need no escape are decoded, so that `//login` becomes `/login`.
 ",
     );

@@ -2,7 +2,7 @@
 
 use tidegate_core::{Algorithm, Carry};
 
-use super::{BudgetMode, HeaderFamily, Mode, OnStoreError, Preset, Remainder, Sharing};
+use super::{BudgetMode, HeaderFamily, Missing, Mode, OnStoreError, Preset, Remainder, Sharing};
 
 /// Words and what they mean.
 pub(crate) type Words<T> = &'static [(&'static str, T)];
@@ -21,6 +21,8 @@ pub(crate) const PRESETS: Words<Preset> = &[
 ];
 pub(crate) const CARRY: Words<Carry> =
     &[("as_is", Carry::AsIs), ("proportional", Carry::Proportional), ("reset", Carry::Reset)];
+pub(crate) const MISSING: Words<Missing> =
+    &[("skip", Missing::Skip), ("shared", Missing::Shared), ("deny", Missing::Deny)];
 pub(crate) const MODES: Words<Mode> = &[("enforce", Mode::Enforce), ("shadow", Mode::Shadow)];
 pub(crate) const FAMILIES: Words<HeaderFamily> = &[
     ("x-ratelimit", HeaderFamily::XRateLimit),

@@ -63,7 +63,8 @@ mod tests {
 
     #[test]
     fn the_tree_finds_what_the_patterns_match() {
-        let texts = ["/", "/**", "/a", "/a/*", "/a/**", "/a/*/c", "/a/b/c", "/*/b/**", "/x"];
+        let texts =
+            ["/", "/**", "/a", "/a/*", "/a/**", "/a/*/c", "/a/{x}/c", "/{a-1_b}", "/a/b/c", "/*/b/**", "/x"];
         let patterns: Vec<Pattern> = texts.iter().map(|text| Pattern::parse(text).unwrap()).collect();
         let mut tree = PathTree::default();
         patterns.iter().enumerate().for_each(|(number, pattern)| tree.insert(pattern, number as u32));

@@ -5,8 +5,8 @@ use std::hash::{Hash, Hasher};
 
 use super::spelling::{PathSpelling, segments_of};
 
-/// A pattern of paths: literal segments, `*` for any one segment, and a final `**` for any number of segments,
-/// including none.
+/// A pattern of paths: literal segments, `*` or `{name}` for any one segment, and a final `**` for any number of
+/// segments, including none.
 #[derive(Clone, Debug)]
 pub struct Pattern {
     /// In normal form.
@@ -23,7 +23,7 @@ pub struct Pattern {
 pub enum Segment {
     /// This text.
     Literal(Box<str>),
-    /// `*`: any text.
+    /// `*` or `{name}`: any text.
     Any,
 }
 
@@ -39,6 +39,12 @@ pub enum PatternError {
     /// A segment has a star beside other characters.
     #[error("`*` matches a whole segment and cannot be part of one")]
     PartialStar,
+    /// A segment has a brace that is not around the whole of it.
+    #[error("`{{name}}` matches a whole segment and has letters, digits, `-` and `_` between its braces")]
+    PartialBrace,
+    /// A segment begins with a colon.
+    #[error("a segment does not begin with `:`: any one segment is `*` or `{{name}}`")]
+    Colon,
     /// It is too long.
     #[error("a path has at most {PATTERN_BYTES_MAX} bytes")]
     TooLong,
@@ -72,7 +78,8 @@ impl Pattern {
     #[must_use]
     pub fn with_spelling(&self, spelling: PathSpelling) -> Pattern {
         let written = self.written.as_deref().unwrap_or(&self.text);
-        // A star is alone in its segment, and no spelling changes such a segment, so this does not fail.
+        // A star is alone in its segment, as is a name in braces, and no spelling makes another pattern of such a
+        // segment, so this does not fail.
         Pattern::read(written, spelling).unwrap_or_else(|_| self.clone())
     }
 
@@ -85,7 +92,10 @@ impl Pattern {
                 _ if deep => return Err(PatternError::DeepInside),
                 "**" => deep = true,
                 "*" => segments.push(Segment::Any),
+                named if is_named(named) => segments.push(Segment::Any),
+                literal if literal.contains(['{', '}']) => return Err(PatternError::PartialBrace),
                 literal if literal.contains('*') => return Err(PatternError::PartialStar),
+                literal if literal.starts_with(':') => return Err(PatternError::Colon),
                 literal => segments.push(Segment::Literal(literal.into())),
             }
         }
@@ -134,10 +144,17 @@ impl Pattern {
     }
 }
 
+/// Is it a name in braces, which stands for any one segment?
+fn is_named(segment: &str) -> bool {
+    let name = segment.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
+    let is_letter = |b: u8| b.is_ascii_alphanumeric() || b"-_".contains(&b);
+    name.is_some_and(|name| !name.is_empty() && name.bytes().all(is_letter))
+}
+
 impl PartialEq for Pattern {
     /// Patterns are equal if they match the same paths, however they were written.
     fn eq(&self, other: &Pattern) -> bool {
-        self.text == other.text
+        self.segments == other.segments && self.deep == other.deep
     }
 }
 
@@ -145,7 +162,8 @@ impl Eq for Pattern {}
 
 impl Hash for Pattern {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.text.hash(state);
+        self.segments.hash(state);
+        self.deep.hash(state);
     }
 }
 

@@ -208,6 +208,10 @@ impl<'r, 'q> Facts<'r, 'q> {
 pub(crate) const SEPARATOR: u8 = 0x1F;
 const ESCAPE: u8 = 0x1B;
 
+/// The key that all requests share that lack the key of a limit with `missing: shared`. Values are text, so no key of
+/// values has a byte that is not part of UTF-8.
+pub(crate) const SHARED_KEY: &[u8] = &[0xFF];
+
 fn write_escaped(value: &[u8], out: &mut KeyBytes) {
     if !value.iter().any(|byte| matches!(*byte, SEPARATOR | ESCAPE)) {
         out.extend_from_slice(value);

@@ -5,6 +5,7 @@ mod facts;
 
 pub use descriptor::{Descriptor, GateStage};
 pub(crate) use descriptor::{PLAIN, PREFIXES};
+pub(crate) use facts::SHARED_KEY;
 pub use facts::{Facts, KeyBytes};
 
 use std::borrow::Cow;

@@ -1,6 +1,8 @@
 //! Explains why each limit applies to a request or not. The result is that of [`RuleSet::plan`], computed more
 //! slowly and with the reasons.
 
+use super::excepts;
+use crate::document::Missing;
 use crate::{Condition, Descriptor, Facts, Rule, RuleSet};
 
 /// A limit of the policy, and whether it applies.
@@ -28,8 +30,14 @@ pub enum Applicability<'r> {
         /// The request's value of that descriptor.
         saw: Option<String>,
     },
+    /// All conditions of its `unless` hold.
+    Excepted(&'r [Condition]),
     /// The request lacks this descriptor of the limit's key.
     NoKey(&'r Descriptor),
+    /// The request lacks this descriptor, and takes from the bucket that all such requests share.
+    AppliesShared(&'r Descriptor),
+    /// The request lacks this descriptor, and is denied for that.
+    DeniesMissing(&'r Descriptor),
     /// An earlier limit of its group applies.
     GroupTaken {
         /// The earlier limit.
@@ -43,7 +51,14 @@ impl RuleSet {
         let mut taken: Vec<(u32, &Rule)> = Vec::new();
         let judge = |(number, rule): (u32, &'r Rule)| {
             let standing = standing(rule, facts, &taken);
-            if let (Applicability::Applies, Some(group), false) = (&standing, &rule.group, rule.is_shadow()) {
+            let closes = !rule.is_shadow()
+                && matches!(
+                    standing,
+                    Applicability::Applies
+                        | Applicability::AppliesShared(_)
+                        | Applicability::DeniesMissing(_)
+                );
+            if let Some(group) = rule.group.as_ref().filter(|_| closes) {
                 taken.push((group.number, rule));
             }
             Judgement { number, rule, standing }
@@ -60,12 +75,19 @@ fn standing<'r>(rule: &'r Rule, facts: &Facts<'_, '_>, taken: &[(u32, &'r Rule)]
         let saw = facts.value(&condition.descriptor()).map(|value| value.into_owned());
         return Applicability::Unmet { condition, saw };
     }
+    if excepts(&rule.unless, facts) {
+        return Applicability::Excepted(&rule.unless);
+    }
     let by = rule.group.as_ref().and_then(|group| taken.iter().find(|(number, _)| *number == group.number));
     if let Some((_, by)) = by {
         return Applicability::GroupTaken { by };
     }
     match rule.key.iter().find(|descriptor| facts.value(descriptor).is_none()) {
-        Some(missing) => Applicability::NoKey(missing),
+        Some(missing) => match rule.missing {
+            Missing::Skip => Applicability::NoKey(missing),
+            Missing::Shared => Applicability::AppliesShared(missing),
+            Missing::Deny => Applicability::DeniesMissing(missing),
+        },
         None => Applicability::Applies,
     }
 }

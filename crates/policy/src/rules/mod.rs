@@ -13,6 +13,7 @@ pub use gate::{Gate, GateRule};
 pub use judge::{Applicability, Judgement};
 pub use numbers::Numbers;
 pub(crate) use numbers::WindowLength;
+pub(crate) use rule::excepts;
 pub use rule::{CostRule, Group, Rule, Strategy, TagRule, Tier};
 pub(crate) use rule_set::{CompiledRoute, Routes};
 pub use rule_set::{DetectorRule, Plan, PlanItem, RuleSet};

@@ -4,7 +4,7 @@ use std::fmt;
 
 use tidegate_core::{Carry, Cost, Limit, Nanos};
 
-use crate::document::{HeaderFamily, Jitter, Mode, OnStoreError};
+use crate::document::{HeaderFamily, Jitter, Missing, Mode, OnStoreError};
 use crate::{Condition, Descriptor, Facts, Numbers, Span};
 
 /// A compiled limit: an entry of `limits`, or the limit of a tenant.
@@ -24,8 +24,12 @@ pub struct Rule {
     pub group: Option<Group>,
     /// Its conditions: all must hold.
     pub conditions: Box<[Condition]>,
+    /// It does not apply where all of these hold; none if it is empty.
+    pub unless: Box<[Condition]>,
     /// The descriptors whose values identify a bucket.
     pub key: Box<[Descriptor]>,
+    /// What happens to a request that lacks one of them.
+    pub missing: Missing,
     /// The limit itself.
     pub limit: Limit,
     /// The numbers of the limit as they were written.
@@ -58,6 +62,11 @@ impl Rule {
         self.mode == Mode::Shadow
     }
 
+    /// Do its conditions hold, and those of `unless` do not?
+    pub(crate) fn matches(&self, facts: &Facts<'_, '_>) -> bool {
+        self.conditions.iter().all(|condition| condition.holds(facts)) && !excepts(&self.unless, facts)
+    }
+
     /// The tag of the bucket of a request of this tenant: buckets with the same tag are on the same server of a
     /// cluster. It depends on the bucket alone. `None` if a bucket is placed by its own key.
     pub fn tag<'r>(&'r self, tenant: Option<&'r str>) -> Option<&'r str> {
@@ -78,6 +87,11 @@ impl Rule {
         }
         name
     }
+}
+
+/// Do all conditions of an `unless` hold? An empty one is none.
+pub(crate) fn excepts(unless: &[Condition], facts: &Facts<'_, '_>) -> bool {
+    !unless.is_empty() && unless.iter().all(|condition| condition.holds(facts))
 }
 
 /// Which buckets must be on the same server of a cluster: those of one tenant, and those of one tree of tenants.
@@ -176,8 +190,8 @@ pub enum Strategy {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CostRule {
     /// This, unless its route has a cost.
-    Fixed(Cost),
-    /// This, whatever the route costs.
+    Plain(Cost),
+    /// This, whatever its route costs.
     PerCall(Cost),
     /// A number in the request.
     From {
@@ -194,7 +208,7 @@ impl CostRule {
     /// What a request costs, including its own factor.
     pub fn charge(&self, facts: &Facts<'_, '_>) -> Cost {
         let unit = match self {
-            CostRule::Fixed(cost) => facts.route_cost.unwrap_or(*cost),
+            CostRule::Plain(cost) => facts.route_cost.unwrap_or(*cost),
             CostRule::PerCall(cost) => *cost,
             CostRule::From { descriptor, default, max } => {
                 facts.value(descriptor).and_then(|text| parse_cost(&text, *max)).unwrap_or(*default)
@@ -210,11 +224,14 @@ impl CostRule {
             factor => format!(", times {factor} for the request"),
         };
         let unit = match self {
-            CostRule::Fixed(cost) => match facts.route_cost {
+            CostRule::PerCall(cost) => match facts.route_cost {
+                Some(_) => format!("{} for every request, whatever its route", cost.get()),
+                None => cost.get().to_string(),
+            },
+            CostRule::Plain(cost) => match facts.route_cost {
                 Some(route) => format!("{} for the route", route.get()),
                 None => cost.get().to_string(),
             },
-            CostRule::PerCall(cost) => cost.get().to_string(),
             CostRule::From { descriptor, default, max } => match facts.value(descriptor) {
                 None => format!("{} by default: there is no {descriptor}", default.get()),
                 Some(text) => match parse_cost(&text, *max) {

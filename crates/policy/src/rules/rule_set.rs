@@ -5,12 +5,12 @@ use std::borrow::Cow;
 use smallvec::SmallVec;
 use tidegate_core::{Cost, Nanos};
 
-use crate::document::OnStoreError;
+use crate::document::{Missing, OnStoreError};
 use crate::matching::{Candidates, Index, PathTree};
-use crate::request::KeyBytes;
-use crate::{Descriptor, Facts, GateStage, PathSpelling, Pattern, Request};
+use crate::request::{KeyBytes, SHARED_KEY};
+use crate::{Condition, Descriptor, Facts, GateStage, PathSpelling, Pattern, Request};
 
-use super::{Gate, Rule, TenantBucket, Tenants, Upstreams};
+use super::{Gate, Rule, TenantBucket, Tenants, Upstreams, excepts};
 
 /// A compiled policy.
 #[derive(Debug, Default)]
@@ -65,6 +65,8 @@ pub(crate) struct CompiledRoute {
     pub(crate) methods: Box<[Box<str>]>,
     /// Only requests to this upstream.
     pub(crate) upstream: Option<Box<str>>,
+    /// It does not match where all of these hold; none if it is empty.
+    pub(crate) unless: Box<[Condition]>,
     pub(crate) cost: Option<Cost>,
 }
 
@@ -93,7 +95,9 @@ impl CompiledRoute {
         let method = facts.request.method.as_deref();
         let has_method = self.methods.is_empty()
             || method.is_some_and(|method| self.methods.iter().any(|m| m.eq_ignore_ascii_case(method)));
-        has_method && self.upstream.as_deref().is_none_or(|upstream| facts.upstream == Some(upstream))
+        has_method
+            && self.upstream.as_deref().is_none_or(|upstream| facts.upstream == Some(upstream))
+            && !excepts(&self.unless, facts)
     }
 }
 
@@ -102,6 +106,8 @@ impl CompiledRoute {
 pub struct Plan {
     items: SmallVec<[PlanItem; 8]>,
     keys: KeyBytes,
+    /// Limits that match but deny the request because it lacks a descriptor of their key.
+    lacking: SmallVec<[u32; 2]>,
     /// Does the request name a tenant that the policy does not list, although it lists some?
     pub unknown_tenant: bool,
 }
@@ -125,6 +131,17 @@ impl Plan {
     /// The key of an item, which identifies a bucket of the limit.
     pub fn key(&self, item: &PlanItem) -> &[u8] {
         &self.keys[item.key.0 as usize..item.key.1 as usize]
+    }
+
+    /// Is the bucket of an item the one that all requests without the limit's key share?
+    pub fn is_shared(&self, item: &PlanItem) -> bool {
+        self.key(item) == SHARED_KEY
+    }
+
+    /// The limits with `missing: deny` that match the request although it lacks their key, in the order of the
+    /// document. In shadow mode they only record that.
+    pub fn lacking(&self) -> &[u32] {
+        &self.lacking
     }
 
     /// Adds a limit. Its key is everything in `keys` from `start` on.
@@ -237,16 +254,20 @@ impl RuleSet {
         for number in self.index.candidates(facts) {
             let rule = self.rule(number);
             let group = rule.group.as_ref().map(|group| group.number);
-            if group.is_some_and(|group| closed.contains(&group))
-                || !rule.conditions.iter().all(|condition| condition.holds(facts))
-            {
+            if group.is_some_and(|group| closed.contains(&group)) || !rule.matches(facts) {
                 continue;
             }
             let start = plan.keys.len();
-            if facts.write_key(&rule.key, &mut plan.keys).is_err() {
-                continue;
+            let has_key = facts.write_key(&rule.key, &mut plan.keys).is_ok();
+            match rule.missing {
+                _ if has_key => plan.push(number, start, rule.cost.charge(facts)),
+                Missing::Skip => continue,
+                Missing::Shared => {
+                    plan.keys.extend_from_slice(SHARED_KEY);
+                    plan.push(number, start, rule.cost.charge(facts));
+                }
+                Missing::Deny => plan.lacking.push(number),
             }
-            plan.push(number, start, rule.cost.charge(facts));
             if let Some(group) = group.filter(|_| !rule.is_shadow()) {
                 closed.push(group);
             }

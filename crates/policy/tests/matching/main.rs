@@ -3,14 +3,14 @@
 use proptest::prelude::*;
 use tidegate_policy::{Applicability, PathSpelling, Policy, Request};
 
-const PATHS: &[&str] = &["/", "/a", "/a/b", "/a/*", "/a/**", "/*/b", "/**", "/a/*/c", "/A"];
+const PATHS: &[&str] = &["/", "/a", "/a/b", "/a/*", "/a/**", "/*/b", "/**", "/a/*/c", "/A", "'/a/{id}'"];
 const PLANS: &[&str] = &["free", "pro", "[free, pro]"];
 const METHODS: &[&str] = &["GET", "[GET, POST]", "DELETE"];
 const NETWORKS: &[&str] = &["10.0.0.0/8", "10.1.0.0/16", "\"::/0\"", "[192.0.2.1, 10.0.0.0/8]", "192.0.2.1"];
 const KEYS: &[&str] = &["[]", "[user]", "[ip]", "[user, route]", "[\"header:x-key\"]", "[tenant]"];
 
-/// Conditions, key, group, shadow, enabled.
-type Limit = (Vec<String>, &'static str, Option<u8>, bool, bool);
+/// Conditions, `unless`, key, `missing`, group, shadow, enabled.
+type Limit = (Vec<String>, Option<String>, &'static str, &'static str, Option<u8>, bool, bool);
 
 fn condition() -> impl Strategy<Value = String> {
     let one = |name: &'static str, values: &'static [&'static str]| {
@@ -33,12 +33,14 @@ fn condition() -> impl Strategy<Value = String> {
 prop_compose! {
     fn limit()(
         conditions in prop::collection::vec(condition(), 0..3),
+        unless in prop::option::weighted(0.3, condition()),
         key in prop::sample::select(KEYS),
+        missing in prop::sample::select(&["skip", "skip", "shared", "deny"][..]),
         group in prop::option::of(0..3_u8),
         shadow in prop::bool::weighted(0.2),
         enabled in prop::bool::weighted(0.9),
     ) -> Limit {
-        (conditions, key, group, shadow, enabled)
+        (conditions, unless, key, missing, group, shadow, enabled)
     }
 }
 
@@ -46,7 +48,7 @@ fn policy(limits: &[Limit]) -> String {
     let mut text =
         String::from("version: 1\nroutes: [{ path: /a/*, methods: GET }, { path: /a/**, upstream: ours }]\n");
     text += "upstreams: [{ name: ours, hosts: ['*.example.com'] }, { name: theirs, hosts: example.com }]\nlimits:\n";
-    for (number, (conditions, key, group, shadow, enabled)) in limits.iter().enumerate() {
+    for (number, (conditions, unless, key, missing, group, shadow, enabled)) in limits.iter().enumerate() {
         let mut seen: Vec<&str> = Vec::new();
         let mut kept = Vec::new();
         for condition in conditions {
@@ -60,6 +62,10 @@ fn policy(limits: &[Limit]) -> String {
             "  - name: l{number}\n    key: {key}\n    sustained: {{ rate: 1 }}\n    enabled: {enabled}\n"
         );
         text += &format!("    match: {{ {} }}\n", kept.join(", "));
+        text += &format!("    missing: {missing}\n");
+        if let Some(unless) = unless {
+            text += &format!("    unless: {{ {unless} }}\n");
+        }
         if let Some(group) = group {
             text += &format!("    group: g{group}\n");
         }
@@ -112,10 +118,20 @@ proptest! {
         let text = policy(&limits);
         let policy = Policy::parse(&text).map_err(|error| TestCaseError::fail(format!("{text}\n{error}")))?;
         let facts = policy.rules.facts(&request);
-        let planned: Vec<u32> = policy.rules.plan(&facts).items().iter().map(|item| item.rule).collect();
+        let plan = policy.rules.plan(&facts);
+        let planned: Vec<u32> = plan.items().iter().map(|item| item.rule).collect();
         let judged = policy.rules.judge(&facts);
-        let applying = judged.iter().filter(|judged| matches!(judged.standing, Applicability::Applies));
-        prop_assert_eq!(planned, applying.map(|judged| judged.number).collect::<Vec<_>>(), "{}\n{:?}", text, request);
+        let numbers = |wanted: fn(&Applicability<'_>) -> bool| -> Vec<u32> {
+            judged.iter().filter(|judged| wanted(&judged.standing)).map(|judged| judged.number).collect()
+        };
+        let applying =
+            numbers(|standing| matches!(standing, Applicability::Applies | Applicability::AppliesShared(_)));
+        prop_assert_eq!(planned, applying, "{}\n{:?}", text, request);
+        let shared = plan.items().iter().filter(|item| plan.is_shared(item)).map(|item| item.rule);
+        let judged_shared = numbers(|standing| matches!(standing, Applicability::AppliesShared(_)));
+        prop_assert_eq!(shared.collect::<Vec<_>>(), judged_shared, "{}\n{:?}", text, request);
+        let lacking = numbers(|standing| matches!(standing, Applicability::DeniesMissing(_)));
+        prop_assert_eq!(plan.lacking(), lacking, "{}\n{:?}", text, request);
     }
 }
 

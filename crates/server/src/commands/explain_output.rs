@@ -176,10 +176,16 @@ impl Text<'_> {
     }
 
     fn limit(&mut self, limit: &ExplainedLimit) -> std::fmt::Result {
-        let mark = self.mark(limit.bucket.as_ref());
+        let mark = match limit.denies_missing {
+            true => self.paint.tone(Tone::Bad, "✗").to_string(),
+            false => self.mark(limit.bucket.as_ref()),
+        };
         let name = self.paint.tone(Tone::Name, &limit.name);
         let about = self.paint.tone(Tone::Faint, format!("line {}, {}", limit.line, limit.tier));
         writeln!(self.out, "  {mark} {name}  {about}")?;
+        if let (true, Some(why)) = (limit.denies_missing, &limit.why_not) {
+            return writeln!(self.out, "      {}", printable(why));
+        }
         if let Some(why_not) = &limit.why_not {
             return writeln!(self.out, "      does not apply: {}", printable(why_not));
         }
@@ -191,7 +197,11 @@ impl Text<'_> {
                 format!("applies, first match in the group `{group}`: {}", conditions.join(", "))
             }
         };
-        writeln!(self.out, "      {matched}")?;
+        let unless = match limit.unless.as_slice() {
+            [] => String::new(),
+            conditions => format!("; not for {}", conditions.join(", ")),
+        };
+        writeln!(self.out, "      {matched}{unless}")?;
         limit.bucket.as_ref().map_or(Ok(()), |bucket| self.bucket(bucket, "one bucket for all requests"))
     }
 
@@ -216,6 +226,10 @@ impl Text<'_> {
         let (before, answer, cost) = (&bucket.before, &bucket.answer, bucket.cost);
         let key = match bucket.key.as_slice() {
             [] => whole.to_owned(),
+            _ if bucket.is_shared => {
+                let names: Vec<&str> = bucket.key.iter().map(|(name, _)| &**name).collect();
+                format!("the bucket of all requests without {} (`missing: shared`)", names.join(" and "))
+            }
             key => parts(key),
         };
         let from = if bucket.cost_from == cost.to_string() {
@@ -283,6 +297,7 @@ pub(super) fn json(explanation: &Explanation) -> String {
             "applies": limit.why_not.is_none(),
             "why_not": limit.why_not,
             "match": limit.conditions,
+            "unless": limit.unless,
             "group": limit.group,
             "bucket": limit.bucket.as_ref().map(bucket_json),
         })
@@ -349,6 +364,7 @@ fn bucket_json(bucket: &ExplainedBucket) -> Value {
     };
     json!({
         "key": parts_json(&bucket.key),
+        "shared": bucket.is_shared,
         "limit": bucket.limit,
         "trust_hundredths": bucket.trust,
         "cost": bucket.cost,

@@ -149,8 +149,8 @@ impl Stats {
             };
             named.counters.count(outcome);
             named.counters.count_remaining(decision.remaining, decision.limit);
-            // A bucket for everybody has the empty key, which is not recorded as busy.
-            if rule.is_shadow() || plan.key(item).is_empty() {
+            // A bucket for everybody has the empty key or the shared one, which are not recorded as busy.
+            if rule.is_shadow() || plan.key(item).is_empty() || plan.is_shared(item) {
                 continue;
             }
             if scope.charged && ruling.allowed && decision.is_allowed() && item.cost > Cost::ZERO {

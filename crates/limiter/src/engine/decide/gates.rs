@@ -7,6 +7,7 @@ use tidegate_core::{Cost, Nanos};
 use tidegate_policy::{Credential, Facts, GateStage, KeyBytes, Plan};
 
 use crate::engine::active::Active;
+use crate::engine::counting::counters::RuleOutcome;
 use crate::engine::decision::{Reason, Refuser, Ruling};
 use crate::engine::limiter::{Limiter, Operation};
 use crate::{Clock, Store};
@@ -99,6 +100,38 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             shadow_denied.push(Refuser::UnknownTenant);
         }
         GateOutcome::Open
+    }
+
+    /// Denies a request that lacks the key of a limit with `missing: deny`. It comes after all gates and before any
+    /// limit is charged. Limits in shadow mode only record it.
+    #[inline]
+    pub(crate) fn check_keys(
+        &self,
+        set: &Active,
+        facts: &Facts<'_, '_>,
+        operation: Operation,
+        plan: &Plan,
+        shadow_denied: &mut ShadowDenied,
+    ) -> GateOutcome {
+        if plan.lacking().is_empty() || facts.request.cost == Cost::ZERO {
+            return GateOutcome::Open;
+        }
+        let mut outcome = GateOutcome::Open;
+        for &number in plan.lacking() {
+            let counted = if set.rules.rule(number).is_shadow() {
+                shadow_denied.push(Refuser::Rule(number));
+                RuleOutcome::ShadowDenied
+            } else if matches!(outcome, GateOutcome::Open) {
+                outcome = GateOutcome::Refused(Reason::MissingKey, Refuser::Rule(number), None);
+                RuleOutcome::Denied
+            } else {
+                continue;
+            };
+            if operation.is_new() {
+                set.bound[number as usize].named.counters.count(counted);
+            }
+        }
+        outcome
     }
 
     /// `block`, `allow` and burst detectors of one stage.

@@ -28,7 +28,7 @@ use super::queue::places::{QueuedCharges, TakenPlaces};
 use crate::{Charge, Clock, Intent, Later, Memory, NowOrLater, Store, Verdict};
 use conclude::{CanWait, conclude};
 use fallback::mark_without_store;
-use gates::ShadowDenied;
+use gates::{GateOutcome, ShadowDenied};
 
 impl<C: Clock> Limiter<Memory<C>, C> {
     /// Decides a request, and charges it if it is admitted. A limit with the strategy `queue` denies here;
@@ -241,6 +241,10 @@ impl<S: Store, C: Clock> Limiter<S, C> {
                 *shadow_denied = already_denied;
                 self.check_credential_and_gates(set, facts, (operation, now), plan, shadow_denied)
             }
+        };
+        let gates = match gates {
+            GateOutcome::Open => self.check_keys(set, facts, operation, plan, shadow_denied),
+            decided => decided,
         };
         let Some(mut ruling) = gates.ruling(now) else {
             if operation != Operation::Peek {

@@ -53,7 +53,9 @@ impl Decision {
             reason: self.reason().as_str(),
         });
         let families: &[HeaderFamily] = tightest.map_or(&[], |limit| &limit.rule.headers);
-        let on = tightest.map_or(self.has_headers(), |limit| !limit.rule.headers.is_empty());
+        // A limit that denies before it is charged is not the tightest, but it chooses whether there are headers.
+        let speaker = tightest.map(|limit| limit.rule).or(self.refusing_limit());
+        let on = speaker.map_or(self.has_headers(), |rule| !rule.headers.is_empty());
         headers::write(standing.as_ref(), refused.as_ref(), families, on, &mut sink);
         self.degraded_header(sink);
     }

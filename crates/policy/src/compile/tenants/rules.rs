@@ -7,7 +7,7 @@ use super::plane::{NodeTerms, Plane, limit_name, lowest, remainder_name};
 use super::{TENANT_RULES_MAX, charge_order};
 use crate::Problem;
 use crate::compile::{Compiler, terms};
-use crate::document::{BudgetMode, Mode, Sharing, StrategyEntry, TenantLimit};
+use crate::document::{BudgetMode, Missing, Mode, Sharing, StrategyEntry, TenantLimit};
 use crate::rules::{Numbers, ResolvedTenantLimit, Rule, TagRule, TenantBucket, TenantCharge, Tier};
 use crate::{Descriptor, Spanned};
 
@@ -188,6 +188,8 @@ impl Compiler<'_> {
             enabled: true,
             group: None,
             conditions: Box::default(),
+            unless: Box::default(),
+            missing: Missing::default(),
             key: Box::default(),
             limit,
             numbers,

@@ -5,7 +5,7 @@ use tidegate_document::{DocumentNode, DocumentPath, Problems, value};
 
 use crate::document::table::GATE;
 use crate::document::{BurstEntry, ConditionEntry, ConditionTest, GateEntry, RouteEntry};
-use crate::{Descriptor, Pattern, Spanned};
+use crate::{Descriptor, Pattern, Problem, Spanned};
 
 use super::fields;
 
@@ -33,6 +33,31 @@ pub(super) fn conditions(
     is_valid.then_some(conditions)
 }
 
+/// The conditions of `unless`, which is optional.
+pub(super) fn unless(
+    node: &DocumentNode,
+    path: &DocumentPath<'_>,
+    problems: &mut Problems,
+) -> Option<Vec<ConditionEntry>> {
+    let Some(unless) = node.get("unless") else { return Some(Vec::new()) };
+    let here = path.member("unless");
+    let conditions = conditions(unless, &here, problems)?;
+    if conditions.is_empty() {
+        let problem = Problems::error(
+            unless.at,
+            &here,
+            "`unless` names no descriptor, so it would hold for every request",
+        );
+        problems.push(
+            problem
+                .want("at least one descriptor")
+                .hint("name one, for instance `plan: internal`, or remove it"),
+        );
+        return None;
+    }
+    Some(conditions)
+}
+
 fn test(descriptor: &Descriptor, values: &[DocumentNode]) -> Option<ConditionTest> {
     let texts = || values.iter().map(|node| Some(Spanned::new(node.scalar()?.to_owned(), node.at)));
     Some(match descriptor {
@@ -51,7 +76,19 @@ fn pattern(node: &DocumentNode) -> Option<Spanned<Pattern>> {
 }
 
 /// An entry of `routes`.
-pub(super) fn route(node: &DocumentNode, path: &DocumentPath<'_>) -> Option<RouteEntry> {
+pub(super) fn route(
+    node: &DocumentNode,
+    path: &DocumentPath<'_>,
+    problems: &mut Problems,
+) -> Option<RouteEntry> {
+    let unless = unless(node, path, problems)?;
+    let is_route = |test: &ConditionTest| matches!(test, ConditionTest::Value(Descriptor::Route, _));
+    if let Some(condition) = unless.iter().find(|condition| is_route(&condition.test)) {
+        let here = path.member("unless").member("route").to_string();
+        let problem = Problem::error(condition.at, here, "a route cannot depend on the route of the request");
+        problems.push(problem.hint("use `path` with the same pattern"));
+        return None;
+    }
     let methods = node.get("methods").map(fields::one_or_more).unwrap_or_default();
     let methods = methods.iter().map(|node| Some(Spanned::new(node.scalar()?.to_owned(), node.at)));
     Some(RouteEntry {
@@ -61,7 +98,8 @@ pub(super) fn route(node: &DocumentNode, path: &DocumentPath<'_>) -> Option<Rout
         pattern: pattern(node.get("path")?)?,
         methods: methods.collect::<Option<_>>()?,
         upstream: fields::text(node, "upstream"),
-        cost: fields::small(node, "cost").map(|cost| cost.value),
+        unless,
+        cost: fields::small(node, "cost"),
     })
 }
 

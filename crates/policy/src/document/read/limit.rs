@@ -3,7 +3,7 @@
 use tidegate_document::{DocumentNode, DocumentPath, Problems};
 
 use crate::Problem;
-use crate::document::LimitEntry;
+use crate::document::{LimitEntry, words};
 
 use super::{fields, gate, terms};
 
@@ -18,6 +18,7 @@ pub(super) fn limit(
         Some(conditions) => gate::conditions(conditions, &path.member("match"), problems),
         None => Some(Vec::new()),
     };
+    let unless = gate::unless(node, path, problems);
     let terms = terms::terms(node, path, problems);
     if node.get("key").is_none() && node.get("scope").is_none() {
         let message = "without `key` or `scope` all requests share one bucket";
@@ -33,7 +34,9 @@ pub(super) fn limit(
         enabled: fields::enabled(node),
         group: fields::text(node, "group"),
         conditions: conditions?,
+        unless: unless?,
         key: key.ok()?,
+        missing: fields::word(node, "missing", words::MISSING),
         terms: terms?,
     })
 }

@@ -97,7 +97,7 @@ fn entry(
     let document = if is_valid { document } else { &mut discarded };
     match list {
         "limits" => document.limits.extend(limit::limit(node, path, problems)),
-        "routes" => document.routes.extend(gate::route(node, path)),
+        "routes" => document.routes.extend(gate::route(node, path, problems)),
         "tenants" => document.tenants.extend(tenant::tenant(node, path, problems)),
         "upstreams" => document.upstreams.extend(upstream::upstream(node, path)),
         "allow" => document.allow.extend(gate::gate(node, path, problems)),

@@ -111,9 +111,13 @@ impl CrossCheck<'_> {
     fn cost(&mut self, cost: &DocumentNode) -> Option<CostEntry> {
         if !matches!(cost.kind, ValueKind::Map(_)) {
             let number = value::integer(cost, 1, u64::from(u32::MAX)).ok()?;
-            return Some(CostEntry::Fixed(Spanned::new(u32::try_from(number).ok()?, cost.at)));
+            return Some(CostEntry::Plain(Spanned::new(u32::try_from(number).ok()?, cost.at)));
         }
-        let from = cost.get("from")?;
+        let Some(from) = cost.get("from") else { return self.fixed_cost(cost) };
+        if cost.get("fixed").is_some() {
+            self.refuse("cost", "`from` and `fixed` exclude each other".into(), "remove one of the two");
+            return None;
+        }
         let descriptor = table::descriptor(from).ok()?;
         let default = fields::small(cost, "default").map_or(1, |default| default.value);
         let max = fields::small(cost, "max").map_or(u32::MAX, |max| max.value);
@@ -122,6 +126,22 @@ impl CrossCheck<'_> {
             self.refuse("cost", message, "raise `max`, or lower `default`");
         }
         Some(CostEntry::From { from: Spanned::new(descriptor, from.at), default, max })
+    }
+
+    /// A cost without `from`.
+    fn fixed_cost(&mut self, cost: &DocumentNode) -> Option<CostEntry> {
+        if cost.get("default").or(cost.get("max")).is_some() {
+            let hint = "add `from`, for instance `from: \"header:x-cost\"`, or remove them";
+            self.refuse("cost", "`default` and `max` need `from`".into(), hint);
+            return None;
+        }
+        let Some(fixed) = cost.get("fixed") else {
+            let hint = "write `fixed: 1` to count calls, or `from: \"header:x-cost\"`";
+            self.refuse("cost", "`cost` has neither `from` nor `fixed`".into(), hint);
+            return None;
+        };
+        let number = fields::small(cost, "fixed")?;
+        Some(CostEntry::PerCall(Spanned::new(number.value, fixed.at)))
     }
 
     fn preset_has_cost(&mut self, preset: Option<Spanned<Preset>>, cost: Option<&CostEntry>) {

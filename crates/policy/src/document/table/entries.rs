@@ -4,7 +4,7 @@ use tidegate_document::{ObjectShape, SCALAR_BYTES_MAX, Shape, ShapeField};
 
 use super::descriptors::CONDITIONS;
 use super::http::{METHOD, PATH};
-use super::limits::{ENTRY, KEY, SCOPES};
+use super::limits::{ENTRY, KEY, MATCH, SCOPES};
 use super::names::{NAME, OWN_NAME};
 use super::{COST_MAX, PENALTY_MAX};
 
@@ -23,9 +23,16 @@ pub(super) static ROUTE: ObjectShape = ObjectShape {
                 .or("any upstream")
                 .also(&["service", "backend"]),
             ShapeField::new(
+                "unless",
+                Shape::Object(&MATCH),
+                "Which of these requests it does not match: those for which all of these conditions hold.",
+            )
+            .or("none")
+            .also(&["except", "exclude", "not", "without"]),
+            ShapeField::new(
                 "cost",
                 Shape::Integer(1, COST_MAX),
-                "What a request costs, in place of a limit's fixed cost.",
+                "What a request costs, in place of a limit's `cost: <number>`.",
             )
             .also(&["weight"]),
         ],

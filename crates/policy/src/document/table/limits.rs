@@ -121,12 +121,26 @@ pub(super) static LIMIT: ObjectShape = ObjectShape {
             .or("every request")
             .also(&["when", "if", "where", "matches"]),
             ShapeField::new(
+                "unless",
+                Shape::Object(&MATCH),
+                "Which of these requests it does not apply to: those for which all of these conditions hold.",
+            )
+            .or("none")
+            .also(&["except", "exclude", "not", "without"]),
+            ShapeField::new(
                 "key",
                 KEY,
                 "Each combination of these has a bucket of its own; `[]` is one bucket for all requests.",
             )
             .also(&["keys", "by"]),
             ShapeField::new("scope", Shape::Word(SCOPES), "Short for a `key` of one descriptor."),
+            ShapeField::new(
+                "missing",
+                Shape::Word(MISSING),
+                "What happens to a request that lacks a descriptor of the key.",
+            )
+            .or("skip")
+            .also(&["on_missing", "missing_key", "if_missing"]),
             ShapeField::new("sustained", Shape::Object(&SUSTAINED), "The rate: how many tokens a window.")
                 .required()
                 .also(&["limit"]),
@@ -138,6 +152,13 @@ pub(super) static LIMIT: ObjectShape = ObjectShape {
     open_fields: None,
     shorthand: None,
 };
+
+static MISSING: &[WordShape] = &[
+    WordShape::new("skip", "the limit does not apply to it").also(&["ignore", "allow", "none"]),
+    WordShape::new("shared", "it takes from one bucket that all such requests share")
+        .also(&["share", "one", "pool"]),
+    WordShape::new("deny", "it is denied, unless it costs nothing").also(&["reject", "refuse", "block"]),
+];
 
 /// Fields that every entry of a list has.
 pub(super) static ENTRY: &[ShapeField] = &[
@@ -183,7 +204,7 @@ pub(super) static ANSWERS: &[ShapeField] = &[
 
 pub(super) static MATCH: ObjectShape = ObjectShape {
     name: "match",
-    about: "Conditions on a request. Each is a descriptor with a value, or with a list of values of which one must match.",
+    about: "Conditions on a request, of `match` or `unless`. Each is a descriptor with a value, or with a list of values of which one must match.",
     fields: &[],
     open_fields: Some(&CONDITIONS),
     shorthand: Some("path"),

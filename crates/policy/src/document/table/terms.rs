@@ -67,14 +67,19 @@ pub(super) static BURST_SIZE: ObjectShape = ObjectShape {
 
 pub(super) static COST: ObjectShape = ObjectShape {
     name: "cost",
-    about: "A cost that is read from the request.",
+    about: "A cost that no route replaces: read from the request with `from`, or `fixed`.",
     fields: &[&[
         ShapeField::new(
             "from",
             NUMBER_SOURCE,
             "Which part of the request has the cost: usually a header or a query parameter.",
+        ),
+        ShapeField::new(
+            "fixed",
+            Shape::Integer(1, COST_MAX),
+            "What every request costs, whatever its route costs: 1 counts calls.",
         )
-        .required(),
+        .also(&["calls", "value"]),
         ShapeField::new(
             "default",
             Shape::Integer(1, COST_MAX),

@@ -4,6 +4,7 @@ mod bursts;
 mod costs;
 mod groups;
 mod inheritance;
+mod missing;
 mod pools;
 mod remainder;
 mod settings;

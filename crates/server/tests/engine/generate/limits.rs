@@ -8,6 +8,7 @@ use super::{object, sometimes, word};
 /// A limit without a name.
 pub(super) fn limit() -> impl Strategy<Value = Value> {
     let who = (key(), sometimes(35, conditions()), sometimes(35, word(&["a", "b"])));
+    let gaps = (sometimes(20, conditions()), sometimes(30, word(&["skip", "shared", "shared", "deny"])));
     let numbers = (sometimes(55, algorithm()), sustained(), sometimes(60, burst()));
     let rest = (
         sometimes(35, cost()),
@@ -15,11 +16,15 @@ pub(super) fn limit() -> impl Strategy<Value = Value> {
         sometimes(15, word(&["shadow"])),
         sometimes(5, Just(json!(false))),
     );
-    (who, numbers, rest).prop_map(|((key, conditions, group), (algorithm, sustained, burst), rest)| {
+    (who, gaps, numbers, rest).prop_map(|((key, conditions, group), gaps, numbers, rest)| {
+        let (unless, missing) = gaps;
+        let (algorithm, sustained, burst) = numbers;
         let (cost, strategy, mode, enabled) = rest;
         let is_bucket = algorithm.as_ref().is_none_or(|name| name == "token_bucket");
         let mut limit = object([
             ("match", conditions),
+            ("unless", unless),
+            ("missing", missing),
             ("group", group),
             ("algorithm", algorithm),
             ("sustained", Some(sustained)),
@@ -76,7 +81,7 @@ const DESCRIPTORS: &[&str] = &[
 ];
 
 /// `match`
-fn conditions() -> impl Strategy<Value = Value> {
+pub(super) fn conditions() -> impl Strategy<Value = Value> {
     let condition = prop_oneof![
         3 => word(PATTERNS).prop_map(|pattern| json!({"path": pattern})),
         1 => prop::sample::subsequence(PATTERNS, 2).prop_map(|patterns| json!({"path": patterns})),
@@ -99,7 +104,7 @@ fn conditions() -> impl Strategy<Value = Value> {
 
 /// Patterns of paths, in normal form.
 pub(super) const PATTERNS: &[&str] =
-    &["/api/**", "/api/*", "/api/search", "/login", "/**", "/v1/*/completions"];
+    &["/api/**", "/api/*", "/api/search", "/login", "/**", "/v1/*/completions", "/v1/{what}", "/{a}/{B}/**"];
 
 /// The conditions that `match`, `allow` and `block` have in common.
 pub(super) fn plain_condition() -> impl Strategy<Value = Value> + Clone {
@@ -108,6 +113,8 @@ pub(super) fn plain_condition() -> impl Strategy<Value = Value> + Clone {
         Just(json!({"plan": "pro"})),
         word(&["u1", "u2"]).prop_map(|user| json!({"user": user})),
         Just(json!({"jwt:role": "member"})),
+        Just(json!({"jwt:role": ["admin", "member"]})),
+        Just(json!({"tenant": ["t1", "ghost"]})),
         Just(json!({"header:X-Api-Key": ["k1", "k9"]})),
         word(&[
             "10.0.0.0/8",
@@ -152,6 +159,7 @@ fn burst() -> impl Strategy<Value = Value> {
 fn cost() -> impl Strategy<Value = Value> {
     prop_oneof![
         2 => (1u32..=3).prop_map(|cost| json!(cost)),
+        1 => (1u32..=3).prop_map(|cost| json!({"fixed": cost})),
         1 => (word(&["header:x-weight", "query:w", "descriptor:weight", "jwt:weight"]), 1u32..=3, 3u32..=12)
             .prop_map(|(from, default, max)| json!({"from": from, "default": default, "max": max})),
     ]

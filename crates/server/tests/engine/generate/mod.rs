@@ -8,12 +8,34 @@ mod trace;
 use proptest::prelude::*;
 use serde_json::{Map, Value};
 
+use self::policy::Flavour;
 use crate::engine::Case;
 
 /// A policy and a trace for it.
 pub(crate) fn case() -> impl Strategy<Value = Case> {
-    (policy::policy(), trace::trace(), prop::bool::weighted(0.3))
-        .prop_map(|(policy, trace, anonymous)| Case { policy, trace, anonymous })
+    (policy::policy(), trace::trace(), prop::bool::weighted(0.3)).prop_map(
+        |((policy, flavour), mut trace, anonymous)| {
+            if flavour == Flavour::Tree {
+                trace.iter_mut().enumerate().for_each(|(number, request)| climb_tree(number, request));
+            }
+            Case { policy, trace, anonymous }
+        },
+    )
+}
+
+/// Lets most requests belong to a tenant, go to an upstream, and cost little, so that tenants' limits decide.
+fn climb_tree(number: usize, request: &mut Value) {
+    let request = request.as_object_mut().expect("an object");
+    if !number.is_multiple_of(8) {
+        let tenant = || Value::from(format!("t{}", number % 6));
+        request.entry("tenant").or_insert_with(tenant);
+    }
+    if number.is_multiple_of(2) {
+        request.entry("upstream").or_insert_with(|| Value::from("up"));
+    }
+    for member in ["cost", "credential", "path"] {
+        request.remove(member);
+    }
 }
 
 /// One of a few words.

@@ -3,24 +3,25 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::limits::{PATTERNS, limit, merge, plain_condition, queue};
-use super::tenants::{limits_of, tenants};
+use super::limits::{PATTERNS, conditions, limit, merge, plain_condition, queue};
+use super::tenants::{allot, limits_of, tenants};
 use super::{object, sometimes, word};
 
 /// The topic of a policy: features that cannot be mixed freely.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Flavour {
+pub(super) enum Flavour {
     Plain,
     /// One limit queues; all are token buckets.
     Queue,
     /// Requests have trust scores.
     Trust,
+    /// Tenants decide: there is hardly anything else.
+    Tree,
 }
 
 /// Any policy.
-pub(super) fn policy() -> impl Strategy<Value = Value> {
-    let flavour =
-        prop_oneof![3 => Just(Flavour::Plain), 2 => Just(Flavour::Queue), 2 => Just(Flavour::Trust)];
+pub(super) fn policy() -> impl Strategy<Value = (Value, Flavour)> {
+    let flavour = prop_oneof![3 => Just(Flavour::Plain), 2 => Just(Flavour::Queue), 2 => Just(Flavour::Trust), 3 => Just(Flavour::Tree)];
     let lists = (
         prop::collection::vec(limit(), 0..=8),
         sometimes(40, prop::collection::vec(route(), 1..=3).prop_map(Value::from)),
@@ -37,8 +38,9 @@ pub(super) fn policy() -> impl Strategy<Value = Value> {
         sometimes(30, word(&["t0", "t1"])),
     );
     let queueing = (queue(), prop::bool::weighted(0.3));
-    (flavour, defaults, lists, queueing).prop_map(
-        |(flavour, (mode, unknown_tenant, paths, tenant), lists, queueing)| {
+    let tree = (tenants(), upstreams(), 0u32..3);
+    (flavour, defaults, lists, queueing, tree).prop_map(
+        |(flavour, (mode, unknown_tenant, paths, tenant), lists, queueing, tree)| {
             let (limits, routes, tenants, upstreams, allow, block, bursts) = lists;
             let defaults = object([
                 ("mode", mode),
@@ -59,13 +61,32 @@ pub(super) fn policy() -> impl Strategy<Value = Value> {
                 ("bursts", bursts),
                 ("adaptive", adaptive),
             ]);
+            if flavour == Flavour::Tree {
+                keep_tree(&mut policy, tree);
+            }
             settle(&mut policy, flavour);
             if flavour == Flavour::Queue {
                 add_queue(&mut policy, queueing);
             }
-            policy
+            (policy, flavour)
         },
     )
+}
+
+/// Removes what decides before tenants do, and often lets the root allot a budget.
+fn keep_tree(policy: &mut Value, (mut tenants, upstreams, allots): (Value, Value, u32)) {
+    for list in ["allow", "block", "bursts"] {
+        policy.as_object_mut().expect("an object").remove(list);
+    }
+    let all = tenants.as_array_mut().expect("a list");
+    match allots {
+        0 => {}
+        1 => allot(all, None),
+        _ => allot(all, Some("up")),
+    }
+    policy["limits"] = json!([]);
+    policy["tenants"] = tenants;
+    policy["upstreams"] = upstreams;
 }
 
 /// `defaults.paths`: which spellings of a path are equal.
@@ -82,7 +103,7 @@ fn add_queue(policy: &mut Value, (queue, prefers_tenant): (Value, bool)) {
     let place = if limits.is_empty() || prefers_tenant { "/tenants/0/rate_limit" } else { "/limits/0" };
     limits.truncate(if prefers_tenant { 1 } else { 2 });
     if let Some(Value::Object(terms)) = policy.pointer_mut(place) {
-        for member in ["match", "group", "mode", "enabled", "degrade"] {
+        for member in ["match", "unless", "missing", "group", "mode", "enabled", "degrade"] {
             terms.remove(member);
         }
         terms.extend(queue.as_object().expect("an object").clone());
@@ -93,9 +114,22 @@ fn route() -> impl Strategy<Value = Value> {
     let methods = sometimes(30, word(&["GET", "POST"]).prop_map(|method| json!([method])));
     let cost = sometimes(80, (1u32..=4).prop_map(|cost| json!(cost)));
     let upstream = sometimes(25, word(&["up", "down", "off"]));
-    (word(PATTERNS), methods, upstream, cost).prop_map(|(path, methods, upstream, cost)| {
-        object([("path", Some(path)), ("methods", methods), ("upstream", upstream), ("cost", cost)])
-    })
+    (word(PATTERNS), methods, upstream, sometimes(20, conditions()), cost).prop_map(
+        |(path, methods, upstream, mut unless, cost)| {
+            // The route of a request is not known before it is found.
+            if let Some(Value::Object(unless)) = &mut unless {
+                unless.remove("route");
+            }
+            let unless = unless.filter(|unless| *unless != json!({}));
+            object([
+                ("path", Some(path)),
+                ("methods", methods),
+                ("upstream", upstream),
+                ("unless", unless),
+                ("cost", cost),
+            ])
+        },
+    )
 }
 
 /// `upstreams`: always with the names that routes refer to.

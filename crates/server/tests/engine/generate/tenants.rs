@@ -11,9 +11,9 @@ use crate::model::tenants::{has_child_without_numbers, promised};
 /// Windows with rates and totals. No two are the same rate over different windows: for window algorithms it is
 /// unspecified which of those wins.
 const RATES: &[(&str, [u64; 3], [u64; 3])] = &[
-    ("second", [1, 2, 3], [1, 2, 5]),
-    ("10s", [3, 7, 11], [7, 13, 21]),
-    ("minute", [20, 40, 50], [20, 50, 100]),
+    ("second", [1, 2, 3], [2, 5, 9]),
+    ("10s", [3, 7, 11], [7, 13, 41]),
+    ("minute", [20, 40, 50], [20, 100, 200]),
 ];
 
 /// Up to five tenants, each under one of those before it or under none, and sometimes an entry for all others.
@@ -24,8 +24,8 @@ pub(super) fn tenants() -> impl Strategy<Value = Value> {
         || {
             (
             prop::option::weighted(0.75, any::<prop::sample::Index>()),
-            sometimes(80, rate_limit()),
-            sometimes(25, (word(&["up", "down"]), rate_limit()).prop_map(|(upstream, limit)| {
+            sometimes(70, rate_limit()),
+            sometimes(35, (word(&["up", "down"]), rate_limit()).prop_map(|(upstream, limit)| {
                 json!({upstream.as_str().expect("a name"): {"rate_limit": limit}})
             })),
             node_enabled(),
@@ -84,6 +84,33 @@ pub(super) fn limits_of(tenant: &mut Value) -> Vec<&mut Value> {
     limits
 }
 
+/// Puts all tenants under the first one, which allots a budget; the last one that is listed gets no part of it.
+pub(super) fn allot(tenants: &mut [Value], upstream: Option<&str>) {
+    let limit = json!({
+        "sharing": "enforce", "sustained": {"rate": 200, "window": "minute"}, "burst": {"capacity": 3},
+        "budget": {"mode": "allocated", "total": 200},
+    });
+    let last = tenants.iter().rposition(|tenant| tenant["id"] != "*").expect("a tenant is listed");
+    for (number, tenant) in tenants.iter_mut().enumerate() {
+        let tenant = tenant.as_object_mut().expect("an object");
+        if number == 0 {
+            tenant.remove("enabled");
+        } else {
+            tenant.entry("parent").or_insert(json!("t0"));
+        }
+        match upstream {
+            None if number == 0 => _ = tenant.insert("rate_limit".to_owned(), limit.clone()),
+            None if number == last => _ = tenant.remove("rate_limit"),
+            Some(name) if number == 0 => {
+                tenant.insert("upstreams".to_owned(), json!({name: {"rate_limit": limit}}));
+            }
+            Some(_) if number == last => _ = tenant.remove("upstreams"),
+            _ => {}
+        }
+    }
+    keep_allocations(tenants);
+}
+
 fn node_enabled() -> impl Strategy<Value = Option<Value>> {
     sometimes(4, Just(json!(false)))
 }
@@ -100,7 +127,7 @@ fn rate_limit() -> BoxedStrategy<Value> {
     let sharing = sometimes(80, word(&["private", "inherit", "enforce", "enforce"]));
     let numbers = (0..RATES.len(), 0usize..3, prop::option::weighted(0.5, 1u32..=8));
     let budget =
-        prop::option::weighted(0.5, (word(&["allocated", "shared", "shared", "unlimited"]), 0usize..3));
+        prop::option::weighted(0.5, (word(&["allocated", "allocated", "shared", "unlimited"]), 0usize..3));
     let overcommit = sometimes(30, Just(json!(1.5)));
     let remainder = sometimes(20, word(&["shared", "reserve"]));
     let cost =

@@ -68,6 +68,7 @@ impl Model {
             let goes_there = upstream.is_none() || upstream == request.value("upstream");
             method_fits
                 && goes_there
+                && !limits::excepted(route, request)
                 && path_matches(route["path"].as_str().unwrap(), &path, request.spellings)
         })?;
         request.route = Some(normal_path(route["path"].as_str().unwrap(), request.spellings));
@@ -103,7 +104,15 @@ impl Model {
             }
             noted.push("unknown_tenant".to_owned());
         }
-        let mut applied = limits::applying(&self.policy, route_cost, request);
+        let (mut applied, lacking) = limits::applying(&self.policy, route_cost, request);
+        if request.cost() > 0 {
+            noted.extend(lacking.iter().filter(|limit| limit.shadow).map(|limit| limit.name.clone()));
+            if let Some(limit) = lacking.iter().find(|limit| !limit.shadow) {
+                let mut denial = refused("missing_key", Some(&limit.name), Some(limit.tier), Wait::Never);
+                denial["shadow_denied"] = json!(noted);
+                return denial;
+            }
+        }
         applied.extend(tenants::applying(&self.policy, route_cost, request));
         self.weigh(applied, request.at(), noted)
     }

@@ -8,16 +8,41 @@ use super::terms::{self, Applied};
 
 /// The limits that apply, in document order: in each group the first that
 /// matches and has its key, and every shadow limit before it.
-pub(crate) fn applying(policy: &Value, route_cost: Option<i128>, request: &Request<'_>) -> Vec<Applied> {
+pub(crate) fn applying(
+    policy: &Value,
+    route_cost: Option<i128>,
+    request: &Request<'_>,
+) -> (Vec<Applied>, Vec<Lacking>) {
+    let mut lacking = Vec::new();
     let mut closed: Vec<&str> = Vec::new();
     let mut applied = Vec::new();
     for limit in terms::entries(policy, "limits") {
         let group = limit.get("group").map(|group| group.as_str().unwrap());
-        if group.is_some_and(|group| closed.contains(&group)) || !all_hold(&limit["match"], request) {
+        if group.is_some_and(|group| closed.contains(&group))
+            || !all_hold(&limit["match"], request)
+            || excepted(limit, request)
+        {
             continue;
         }
-        let Some(key) = key_of(limit, request) else { continue };
         let shadow = terms::shadow(policy, limit);
+        let key = match (key_of(limit, request), limit.get("missing").and_then(Value::as_str)) {
+            (Some(key), _) => key,
+            (None, None | Some("skip")) => continue,
+            // No request has a key of one value more than the limit has descriptors.
+            (None, Some("shared")) => vec!["all without the key".to_owned(); descriptors(limit).len() + 1],
+            (None, Some("deny")) => {
+                if let (Some(group), false) = (group, shadow) {
+                    closed.push(group);
+                }
+                lacking.push(Lacking {
+                    name: limit["name"].as_str().unwrap().to_owned(),
+                    tier: tier(limit),
+                    shadow,
+                });
+                continue;
+            }
+            (None, Some(other)) => panic!("{other} is nothing that can be done about a missing key"),
+        };
         if let (Some(group), false) = (group, shadow) {
             closed.push(group);
         }
@@ -36,7 +61,19 @@ pub(crate) fn applying(policy: &Value, route_cost: Option<i128>, request: &Reque
             shadow,
         });
     }
-    applied
+    (applied, lacking)
+}
+
+/// A limit that denies a request because it lacks the limit's key.
+pub(crate) struct Lacking {
+    pub(crate) name: String,
+    pub(crate) tier: &'static str,
+    pub(crate) shadow: bool,
+}
+
+/// Does the entry have an `unless`, of which everything holds?
+pub(crate) fn excepted(entry: &Value, request: &Request<'_>) -> bool {
+    entry.get("unless").is_some_and(|unless| all_hold(unless, request))
 }
 
 /// The values of an entry's key; `None` if one is missing.

@@ -22,7 +22,8 @@ pub(crate) fn path_matches(pattern: &str, path: &str, spellings: Spellings) -> b
         _ => (&wanted[..], false),
     };
     let long_enough = if deep { found.len() >= wanted.len() } else { found.len() == wanted.len() };
-    long_enough && wanted.iter().zip(&found).all(|(wanted, found)| *wanted == "*" || wanted == found)
+    let is_any = |wanted: &str| wanted == "*" || (wanted.starts_with('{') && wanted.ends_with('}'));
+    long_enough && wanted.iter().zip(&found).all(|(wanted, found)| is_any(wanted) || wanted == found)
 }
 
 /// Does any of the values match?
@@ -85,6 +86,7 @@ fn patterns_and_networks() {
     let path_matches = |pattern, path| path_matches(pattern, path, Spellings::default());
     assert!(path_matches("/api/**", "/api") && path_matches("/api/**", "/api/a/b"));
     assert!(path_matches("/api/*", "/api/a") && !path_matches("/api/*", "/api/a/b"));
+    assert!(path_matches("/a/{id}/b", "/a/7/b") && !path_matches("/a/{id}", "/a/7/b"));
     assert!(!path_matches("/api/*", "/api") && path_matches("/**", "/"));
     let ip = |text: &str| text.parse::<IpAddr>().unwrap();
     assert!(within(ip("10.1.2.3"), "10.0.0.0/8") && !within(ip("11.1.2.3"), "10.0.0.0/8"));

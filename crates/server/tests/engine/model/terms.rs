@@ -97,6 +97,7 @@ pub(crate) fn strategy(terms: &Value) -> Strategy {
 /// The cost of the request for a limit.
 pub(crate) fn cost(terms: &Value, route_cost: Option<i128>, request: &Request<'_>) -> i128 {
     let each = match terms.get("cost") {
+        Some(Value::Object(fixed)) if fixed.contains_key("fixed") => integer(&fixed["fixed"]),
         Some(Value::Object(taken)) => taken_cost(&Value::Object(taken.clone()), request),
         Some(fixed) => route_cost.unwrap_or(integer(fixed)),
         None => route_cost.unwrap_or(1),

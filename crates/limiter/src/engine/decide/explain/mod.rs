@@ -87,6 +87,10 @@ pub struct ExplainedLimit {
     pub why_not: Option<String>,
     /// Its conditions, as written.
     pub conditions: Vec<String>,
+    /// The conditions of its `unless`, as written.
+    pub unless: Vec<String>,
+    /// Does it deny the request because the request lacks its key?
+    pub denies_missing: bool,
     /// Its group.
     pub group: Option<String>,
     /// The bucket, if it applies.
@@ -98,6 +102,8 @@ pub struct ExplainedLimit {
 pub struct ExplainedBucket {
     /// The key of this bucket: descriptors and values.
     pub key: Vec<(String, String)>,
+    /// Is it the bucket that all requests without the key share?
+    pub is_shared: bool,
     /// The algorithm and its numbers, in words.
     pub limit: String,
     /// The trust by which they are scaled, in hundredths.
@@ -177,8 +183,11 @@ impl<C: Clock> Limiter<Memory<C>, C> {
                 name: rule.name.to_string(),
                 tier: rule.tier,
                 line: rule.at.line,
-                why_not: why_not(&judged.standing),
+                why_not: why_not(&judged.standing, rule.is_shadow()),
                 conditions: rule.conditions.iter().map(ToString::to_string).collect(),
+                unless: rule.unless.iter().map(ToString::to_string).collect(),
+                denies_missing: matches!(judged.standing, Applicability::DeniesMissing(_))
+                    && !rule.is_shadow(),
                 group: rule.group.as_ref().map(|group| group.name.to_string()),
                 bucket: item.map(|item| self.explain_bucket(set, facts, plan, item, now)),
             }
@@ -205,6 +214,7 @@ impl<C: Clock> Limiter<Memory<C>, C> {
         let trusted = rule.adaptive && set.rules.uses_trust();
         ExplainedBucket {
             key: if aggregate { Vec::new() } else { key_parts(&rule.key, facts) },
+            is_shared: plan.is_shared(item),
             limit: match charge.limit.limit() {
                 plain if *plain == rule.limit => rule.numbers.describe(plain.algorithm()),
                 scaled => {
@@ -257,9 +267,20 @@ fn explain_gate(set: &Active, facts: &Facts<'_, '_>, now: Nanos) -> Option<Expla
     })
 }
 
-fn why_not(standing: &Applicability<'_>) -> Option<String> {
+fn why_not(standing: &Applicability<'_>, shadow: bool) -> Option<String> {
     Some(match standing {
-        Applicability::Applies => return None,
+        Applicability::Applies | Applicability::AppliesShared(_) => return None,
+        Applicability::Excepted(conditions) => {
+            let conditions: Vec<String> = conditions.iter().map(ToString::to_string).collect();
+            format!("its `unless` holds: {}", conditions.join(", "))
+        }
+        Applicability::DeniesMissing(descriptor) => {
+            let denies =
+                if shadow { "would deny such requests, in shadow mode" } else { "denies such requests" };
+            format!(
+                "it counts by {descriptor}, which the request does not have, and {denies} (`missing: deny`)"
+            )
+        }
         Applicability::Disabled => "it is switched off (`enabled: false`)".to_owned(),
         Applicability::Unmet { condition, saw: Some(saw) } => {
             let what = condition.descriptor();

@@ -15,7 +15,7 @@ use tidegate_policy::{Facts, Plan, Request};
 use self::charging::{JointAdHoc, JointCharges, JointOutcome};
 use super::conclude::{CanWait, conclude};
 use super::fallback::mark_without_store;
-use super::gates::ShadowDenied;
+use super::gates::{GateOutcome, ShadowDenied};
 use crate::engine::active::{Active, Charges, Payer};
 use crate::engine::ad_hoc::{AdHocError, AdHocLimit, AdHocRequest};
 use crate::engine::counting::stats::CountScope;
@@ -110,7 +110,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         let mut parts = SmallVec::<[Part<'_, '_>; 4]>::new();
         let mut gate_rulings = SmallVec::<[Option<Ruling>; 4]>::new();
         for joint in requests {
-            let (part, ruling) = self.check_part_gates(&set, joint.request, now);
+            let (part, ruling) = self.check_part_gates(&set, joint, now);
             parts.push(part);
             gate_rulings.push(ruling);
         }
@@ -205,12 +205,18 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     fn check_part_gates<'s, 'r>(
         &self,
         set: &'s Active,
-        request: &'s Request<'r>,
+        joint: &Joint<'s, 'r>,
         now: Nanos,
     ) -> (Part<'s, 'r>, Option<Ruling>) {
-        let facts = set.rules.facts(request);
+        let facts = set.rules.facts(joint.request);
         let (mut plan, mut shadow_denied) = (Plan::default(), ShadowDenied::new());
         let gates = self.check_gates(set, &facts, (Operation::Check, now), &mut plan, &mut shadow_denied);
+        let gates = match (gates, joint.by) {
+            (GateOutcome::Open, JointBy::Policy) => {
+                self.check_keys(set, &facts, Operation::Check, &plan, &mut shadow_denied)
+            }
+            (decided, _) => decided,
+        };
         (Part { facts, plan, shadow_denied }, gates.ruling(now))
     }
 

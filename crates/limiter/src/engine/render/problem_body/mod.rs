@@ -116,6 +116,7 @@ fn detail(refusal: &RefusalBody<'_>) -> String {
             format!("At the moment it is not known whether {limit} admits this request.")
         }
         "unknown_tenant" => "The tenant of this request is not known.".to_owned(),
+        "missing_key" => format!("This request lacks what {limit} counts by."),
         "invalid_credentials" => "The credentials of this request are not valid.".to_owned(),
         _ => format!("This request is more than {limit} admits right now."),
     };
@@ -143,6 +144,7 @@ fn description(refusal: &RefusalBody<'_>, kind: Kind) -> String {
         (Some(secs), _) => format!("{what} Please retry after {secs} seconds."),
         (None, "cost_exceeds_capacity") => "The request costs more than its limit can ever admit.".to_owned(),
         (None, "blocked") => "The request is blocked.".to_owned(),
+        (None, "missing_key") => "The request lacks what its limit counts by.".to_owned(),
         (None, "unknown_tenant") => "The tenant is not known.".to_owned(),
         (None, _) => what.to_owned(),
     }

@@ -228,6 +228,7 @@ fn every_word_of_the_tables_is_read() {
     assert_eq!(listed("limit", "preset"), names(words::PRESETS));
     assert_eq!(listed("limit", "carry"), names(words::CARRY));
     assert_eq!(listed("limit", "mode"), names(words::MODES));
+    assert_eq!(listed("limit", "missing"), names(words::MISSING));
     assert_eq!(listed("limit", "headers"), names(words::FAMILIES));
     assert_eq!(listed("limit", "on_store_error"), names(words::STORE_ERRORS));
     assert_eq!(listed("rate_limit", "sharing"), names(words::SHARING));
