@@ -107,6 +107,32 @@ fn jitter_only_adds_and_is_the_same_for_the_same_caller() {
 }
 
 #[test]
+fn jitter_goes_by_the_bucket_and_by_nothing_else_of_the_request() {
+    let limit = |name: &str, key: &str| {
+        format!(
+            "version: 1\nlimits: [{{ name: {name}, key: [{key}], retry_jitter: 0.5, \
+             sustained: {{ rate: 1, window: hour }} }}]\n"
+        )
+    };
+    let secs = |policy: &str, request: &Request<'_>| {
+        let (limiter, _) = limiter(policy);
+        let _ = limiter.check(request);
+        limiter.check(request).retry_after_secs().unwrap()
+    };
+    let keyed = |key: &'static str| Request::new().path("/api").header("x-api-key", key);
+    let per_key = limit("l", "\"header:x-api-key\"");
+    let waits: std::collections::BTreeSet<u64> =
+        ["k1", "k2", "k3", "k4", "k5"].into_iter().map(|key| secs(&per_key, &keyed(key))).collect();
+    assert_eq!(waits.len(), 5, "each key waits for another time: {waits:?}");
+    let elsewhere = keyed("k1").path("/other").user("someone").ip([192, 0, 2, 1]);
+    assert_eq!(secs(&per_key, &keyed("k1")), secs(&per_key, &elsewhere), "one bucket, one wait");
+    assert_ne!(secs(&per_key, &keyed("k1")), secs(&limit("m", "\"header:x-api-key\""), &keyed("k1")));
+    // A bucket for everybody has one wait for everybody.
+    let global = limit("all", "");
+    assert_eq!(secs(&global, &keyed("k1")), secs(&global, &keyed("k2")));
+}
+
+#[test]
 fn trust_is_counted_and_only_used_where_it_is_on() {
     let trusted = user("1").trust(Trust::FULL);
     let (off, _) = limiter(PER_USER);

@@ -184,7 +184,7 @@ pub(super) static ANSWERS: &[ShapeField] = &[
     ShapeField::new(
         "retry_jitter",
         Shape::Decimal(0, 500_000),
-        "How much may be added to `Retry-After` at random, as a fraction of it.",
+        "How much may be added to `Retry-After`, as a fraction of it; each value of the key gets its own.",
     )
     .or("0"),
     ShapeField::new(
