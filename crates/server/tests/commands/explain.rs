@@ -62,7 +62,7 @@ fn a_request_comes_from_a_file_or_standard_input() {
 fn what_is_no_request_is_told() {
     for (request, said) in [
         (r#"{"usr":"42"}"#, "unknown member `usr`"),
-        (r#"{"user":42}"#, "`user`"),
+        (r#"{"user":4.2}"#, "`user`"),
         (r#"{"cost":-1}"#, "`cost`: -1 is not an integer from 0 to 4294967295"),
         (r#"{"cost":1.5}"#, "`cost`: 1.5 is not an integer"),
         (r#"{"ip":"nowhere"}"#, "`ip`: `nowhere` is not an IP address"),
