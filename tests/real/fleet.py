@@ -86,11 +86,12 @@ class Resp:
         head = self.reader.readline()
         if not head:
             raise ConnectionError("closed")
-        assert head == b"*6\r\n", head
-        answers = [self.reader.readline() for _ in range(6)]
-        if answers[5] != b"$-1\r\n" and answers[5] != b"_\r\n":
-            self.reader.readline()
-        return answers[0] == b":1\r\n"
+        assert head == b"*7\r\n", head
+        numbers = [self.reader.readline() for _ in range(5)]
+        for _ in ("violated rule", "degraded"):
+            if self.reader.readline() not in (b"$-1\r\n", b"_\r\n"):
+                self.reader.readline()
+        return numbers[0] == b":1\r\n"
 
     def check(self, *fields):
         self.send(*fields)

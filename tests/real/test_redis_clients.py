@@ -34,7 +34,7 @@ def test_redis_cli():
         assert cli(server, "ping") == "PONG"
         assert cli(server, "CL.THROTTLE", "user123", "15", "30", "60") == "0\n16\n15\n-1\n2"
         assert cli(server, "-3", "TG.CHECK", "user", "cli") == "1\n3\n2\n0\n86400000"
-        assert cli(server, "--no-raw", "TG.CHECK", "plan", "x").endswith("6) (nil)")
+        assert cli(server, "--no-raw", "TG.CHECK", "plan", "x").endswith("6) (nil)\n7) (nil)")
         assert cli(server, "CL.THROTTLE", "k", "1", "0", "1").startswith("ERR zero rates")
         assert cli(server, "GET", "k").startswith("ERR unknown command 'GET', with args beginning with: 'k'")
         # The interactive prompt first requests the documentation of all commands.
@@ -67,7 +67,7 @@ def test_redis_py():
                 assert client.info()["tidegate_version"]
                 assert client.echo("é".encode()) == "é".encode()
                 assert client.execute_command("CL.THROTTLE", "user123", 15, 30, 60) == [0, 16, 15, -1, 2]
-                assert client.execute_command("TG.CHECK", "user", "py") == [1, 3, 2, 0, 86_400_000, None]
+                assert client.execute_command("TG.CHECK", "user", "py") == [1, 3, 2, 0, 86_400_000, None, None]
                 for _ in range(3):
                     denied = client.execute_command("TG.CHECK", "user", "py")
                 assert (denied[0], denied[5]) == (0, b"per-user")
@@ -127,7 +127,7 @@ def test_ioredis():
             "ping": "PONG",
             "name": "real",
             "throttle": [0, 16, 15, -1, 2],
-            "check": [1, 3, 2, 0, 86_400_000, None],
+            "check": [1, 3, 2, 0, 86_400_000, None, None],
             "admitted": 10,
             "status": "ready",
         }
