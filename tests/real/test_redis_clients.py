@@ -97,6 +97,25 @@ def check_pipelines(client):
     for number in range(10_000):
         pipeline.execute_command("CL.THROTTLE", f"many:{number % 10}", 4, 1, 3600)
     assert sum(answer[0] == 0 for answer in pipeline.execute()) == 50
+    check_transactions(client)
+
+
+def check_transactions(client):
+    """`pipeline()` as it is by default: wrapped in MULTI and EXEC."""
+    pipeline = client.pipeline()
+    for number in range(5_000):
+        pipeline.execute_command("CL.THROTTLE", f"wrapped:{number % 10}", 4, 1, 3600)
+    assert sum(answer[0] == 0 for answer in pipeline.execute()) == 50
+    pipeline = client.pipeline()
+    pipeline.execute_command("CL.THROTTLE", "unharmed", 4, 1, 3600)
+    pipeline.execute_command("SET", "a", "b")
+    try:
+        pipeline.execute()
+    except redis.ResponseError as error:
+        assert "unknown command 'SET'" in str(error), error
+    else:
+        raise AssertionError("SET is not refused")
+    assert client.execute_command("CL.THROTTLE", "unharmed", 4, 1, 3600)[2] == 4, "nothing was charged"
 
 
 def test_redis_py_with_a_password():
@@ -129,6 +148,7 @@ def test_ioredis():
             "throttle": [0, 16, 15, -1, 2],
             "check": [1, 3, 2, 0, 86_400_000, None, None],
             "admitted": 10,
+            "transaction": 10,
             "status": "ready",
         }
 
