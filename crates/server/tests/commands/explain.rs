@@ -41,6 +41,23 @@ fn gates_come_first() {
     snapshot("explain-blocked.txt", &blocked);
     let allowed = explain(&document("explained.yaml"), r#"{"ip":"10.1.2.3"}"#, &[]);
     assert!(allowed.starts_with("ALLOWED: allowlisted"), "{allowed}");
+    snapshot("explain-allowlisted.txt", &allowed);
+    assert!(allowed.contains("takes nothing from any limit"), "{allowed}");
+    assert!(!allowed.contains("leaves"), "no bucket is shown as charged: {allowed}");
+}
+
+#[test]
+fn what_is_taken_is_told_to_machines() {
+    let takes = |request: &str| {
+        let told = explain(&document("explained.yaml"), request, &["--format", "json"]);
+        let told: serde_json::Value = serde_json::from_str(&told).expect("it is JSON");
+        let limits = told["limits"].as_array().expect("a list").clone();
+        limits.into_iter().find(|limit| limit["name"] == "per-address").expect("a limit")["bucket"]["takes"]
+            .clone()
+    };
+    assert_eq!(takes(r#"{"ip":"203.0.113.7","cost":2}"#), 2);
+    assert_eq!(takes(r#"{"ip":"203.0.113.7","cost":2000}"#), 0, "it is refused");
+    assert_eq!(takes(r#"{"ip":"10.1.2.3"}"#), 0, "it is on the allow list");
 }
 
 #[test]
