@@ -20,7 +20,7 @@ use tidegate_proxies::ForwardedSource;
 
 pub(crate) use masked::masked;
 pub(crate) use overrides::{FlagsAndEnvironment, kill_switch_from};
-pub(crate) use read::read;
+pub(crate) use read::{is_settings, read};
 pub use store::SharedStoreSettings;
 pub(crate) use table::reference;
 

@@ -32,6 +32,16 @@ pub(crate) fn read(text: &str, home: &Path) -> Result<(Settings, Vec<Problem>), 
     if problems.iter().any(Problem::is_error) { Err(problems) } else { Ok((settings, problems)) }
 }
 
+/// Is a document one of settings rather than a policy? It has a field of the settings, and lacks the two that every
+/// policy has.
+pub(crate) fn is_settings(text: &str) -> bool {
+    let (node, _) = tidegate_document::parse_partly(text);
+    node.is_some_and(|node| {
+        let has = |name: &str| node.get(name).is_some();
+        !has("version") && !has("limits") && SETTINGS.fields().any(|field| has(field.name))
+    })
+}
+
 /// Removes from a problem what quotes a value that [`masked`] hides: the value may be a secret in the wrong place, such as
 /// a URL with a password where a map is wanted, or a key where its algorithm is wanted.
 fn hide_secrets(problem: &mut Problem, text: &str, masked: &str) {
