@@ -119,12 +119,9 @@ class Process:
 
 
 class Tidegate(Process):
-    """The server with a policy, all listeners at free ports: `http`, `grpc`, `resp` and `admin` are their addresses.
+    """The server with a policy, all listeners at free ports: `http`, `grpc`, `resp` and `admin` are their addresses."""
 
-    `ready` lists the statuses of `/readyz` that count as started.
-    """
-
-    def __init__(self, policy, *arguments, settings=None, environment=None, files=None, ready=(200,)):
+    def __init__(self, policy, *arguments, settings=None, environment=None, files=None):
         def command(path):
             self.prepare(path)
             (path / "policy.yaml").write_text(policy)
@@ -142,7 +139,7 @@ class Tidegate(Process):
         self.addresses = wait_for("the addresses", self.printed_addresses)
         for listener, address in self.addresses.items():
             setattr(self, listener, address)
-        wait_for("the server", lambda: http_request(self.admin, "GET", "/readyz")[0] in ready)
+        wait_for("the server", lambda: http_request(self.admin, "GET", "/readyz")[0] == 200)
 
     def prepare(self, path):
         """Puts further files into its folder before it starts; for subclasses."""

@@ -7,7 +7,7 @@ use tidegate_document::{DocumentNode, Problem, Span, value};
 use tidegate_proxies::ForwardedSource;
 
 use super::table::SETTINGS;
-use super::{Jwt, JwtKey, Listener, LogFormat, Settings, TlsFiles, masked};
+use super::{Jwt, JwtKey, Listener, LogFormat, ReadinessRule, Settings, TlsFiles, masked};
 use crate::observe::is_endpoint;
 
 /// Parses settings. Paths in them are relative to `home`.
@@ -95,6 +95,10 @@ impl Reader<'_> {
         if let Some(hosts) = root.get("admin").and_then(|admin| admin.get("hosts")) {
             settings.admin_hosts = self.hosts(hosts);
         }
+        settings.readiness = match text(root, "readiness").as_deref() {
+            Some("strict") => ReadinessRule::Strict,
+            _ => ReadinessRule::Lenient,
+        };
         let auth = |name| root.get("auth").and_then(|auth| text(auth, name));
         (settings.http_token, settings.resp_password) = (auth("http_token"), auth("resp_password"));
         settings.jwt = root.get("jwt").and_then(|jwt| self.jwt(jwt));
