@@ -124,7 +124,8 @@ bursts: [{ name: burst, key: [user, route], window: 10s, threshold: 1000, penalt
     let asked = request(Ipv4Addr::new(203, 0, 113, 7)).client("app").header("x-weight", "3");
     let allowed = asked.clone().ip(Ipv4Addr::new(10, 1, 2, 3));
     let blocked = asked.clone().user("mallory");
-    for request in [&asked, &allowed, &blocked] {
+    let unlimited = Request::new().path("/");
+    for request in [&asked, &allowed, &blocked, &unlimited] {
         let _ = limiter.check(request);
         let costs: Vec<u64> = (0..100).map(|_| allocations(&limiter, request)).collect();
         assert_eq!(costs, [0; 100]);

@@ -170,8 +170,9 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     pub fn with_store(rules: impl Into<RuleSet>, store: S, clock: C) -> Result<Self, LimitError> {
         let (stats, rules) = (Stats::new(), rules.into());
         let names = stats.names_of(&rules);
-        let active = Active::bind(rules, &store, &names, 1, clock.now())?;
-        stats.use_names(names);
+        let mut active = Active::bind(rules, &store, &names, 1, clock.now())?;
+        active.unlimited = stats.unlimited_of(&active.rules);
+        stats.use_names(names, &active.unlimited);
         let is_shared = store.ad_hoc(any_limit()).is_some();
         Ok(Limiter {
             store,
@@ -202,9 +203,10 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         let version = self.active.load().version + 1;
         let now = self.clock.now();
         // This registers all limits or none, and nothing after it can fail.
-        let active = Active::bind(rules, &self.store, &names, version, now)?;
+        let mut active = Active::bind(rules, &self.store, &names, version, now)?;
+        active.unlimited = self.stats.unlimited_of(&active.rules);
         self.bind_share(&active, now);
-        self.stats.use_names(names);
+        self.stats.use_names(names, &active.unlimited);
         self.active.store(Arc::new(active));
         Ok(version)
     }

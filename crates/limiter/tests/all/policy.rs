@@ -323,3 +323,39 @@ fn a_place_in_a_queue_for_a_window_is_given_back_whatever_the_wall_clock_shows()
         assert_eq!(left(), 2, "a window that nobody has used");
     }
 }
+
+#[test]
+fn what_keeps_limits_from_applying_is_counted() {
+    let text = "version: 1\nlimits:\n\
+                - { name: a, key: [user], sustained: { rate: 9 } }\n\
+                - { name: b, key: [tenant, user], match: { path: /b }, sustained: { rate: 9 } }\n\
+                - { name: c, key: [user], match: { path: /c }, mode: shadow, sustained: { rate: 9 } }\n\
+                allow: [{ ip: 10.0.0.0/8 }]\n";
+    let (limiter, _) = limiter(text);
+    let counts = |limiter: &Manual| -> Vec<(String, u64)> {
+        limiter
+            .missing_counts()
+            .into_iter()
+            .map(|one| (one.missing, one.count))
+            .filter(|(_, count)| *count > 0)
+            .collect()
+    };
+    let path = |path: &'static str| Request::new().path(path);
+    let _ = limiter.check(&user("1"));
+    let _ = limiter.check(&path("/").ip([10, 0, 0, 1]));
+    let _ = limiter.peek(&path("/"));
+    assert_eq!(counts(&limiter), [], "limited, allowlisted, peeked at");
+    let _ = limiter.check(&path("/"));
+    let _ = limiter.check(&path("/b"));
+    let _ = limiter.check(&path("/c"));
+    assert_eq!(counts(&limiter), [("user".into(), 3), ("tenant".into(), 1)], "once for each descriptor");
+    assert_eq!(limiter.decided(Reason::NoLimit), 3);
+
+    // A swap keeps the counts of what it keeps; limits in shadow mode and conditions are told from descriptors.
+    let text = "version: 1\nlimits:\n\
+                - { name: c, key: [user], match: { path: /c }, mode: shadow, sustained: { rate: 9 } }\n";
+    limiter.swap(Policy::parse(text).unwrap()).unwrap();
+    let _ = limiter.check(&path("/c").user("1"));
+    let _ = limiter.check(&path("/d").user("1"));
+    assert_eq!(counts(&limiter), [("(none)".into(), 1), ("(shadow)".into(), 1), ("user".into(), 3)]);
+}

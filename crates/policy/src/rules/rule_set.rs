@@ -233,6 +233,23 @@ impl RuleSet {
         self.plan_tenants(facts, plan);
     }
 
+    /// Calls `found` with each descriptor whose absence keeps a limit from applying to this request: for each limit
+    /// whose conditions hold, the first descriptor of its key that the request lacks; `tenant` if the policy has tenants
+    /// and the request names none. A descriptor may be found several times.
+    pub fn missing<'r>(&'r self, facts: &Facts<'_, '_>, mut found: impl FnMut(&'r Descriptor)) {
+        for number in self.index.candidates(facts) {
+            let rule = self.rule(number);
+            if rule.conditions.iter().all(|condition| condition.holds(facts))
+                && let Some(missing) = rule.key.iter().find(|part| facts.value(part).is_none())
+            {
+                found(missing);
+            }
+        }
+        if !self.tenants.is_empty() && facts.value(&Descriptor::Tenant).is_none() {
+            found(&Descriptor::Tenant);
+        }
+    }
+
     fn plan_tenants(&self, facts: &Facts<'_, '_>, plan: &mut Plan) {
         let Some(id) = facts.request.tenant.as_deref().filter(|_| !self.tenants.is_empty()) else { return };
         let Some(tenant) = self.tenants.get(id) else {

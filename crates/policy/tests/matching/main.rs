@@ -113,6 +113,23 @@ proptest! {
         let applying = judged.iter().filter(|judged| matches!(judged.standing, Applicability::Applies));
         prop_assert_eq!(planned, applying.map(|judged| judged.number).collect::<Vec<_>>(), "{}\n{:?}", text, request);
     }
+
+    #[test]
+    fn what_is_missing_is_what_every_limit_says(limits in prop::collection::vec(limit(), 0..12), request in request()) {
+        // Without groups: in a group a limit behind one that applies does not say what it lacks.
+        let limits: Vec<Limit> = limits.into_iter().map(|(conditions, key, _, shadow, enabled)| (conditions, key, None, shadow, enabled)).collect();
+        let text = policy(&limits);
+        let policy = Policy::parse(&text).map_err(|error| TestCaseError::fail(format!("{text}\n{error}")))?;
+        let facts = policy.rules.facts(&request);
+        let mut found = Vec::new();
+        policy.rules.missing(&facts, |descriptor| found.push(descriptor));
+        let judged = policy.rules.judge(&facts);
+        let missing = judged.iter().filter_map(|judged| match judged.standing {
+            Applicability::NoKey(descriptor) => Some(descriptor),
+            _ => None,
+        });
+        prop_assert_eq!(found, missing.collect::<Vec<_>>(), "{}\n{:?}", text, request);
+    }
 }
 
 /// An IPv4 address or network mapped into IPv6; others unchanged.

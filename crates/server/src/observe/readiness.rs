@@ -27,7 +27,9 @@ pub struct Readiness {
     pub unready: Vec<ReadinessReason>,
     /// Problems of a node that still answers requests.
     pub degraded: Vec<ReadinessReason>,
-    /// Do such problems make it unready?
+    /// What is no problem of the node, but worth knowing: `no_limit` while most requests meet no limit.
+    pub notes: Vec<ReadinessReason>,
+    /// Do problems make it unready?
     rule: ReadinessRule,
 }
 
@@ -40,7 +42,7 @@ impl Readiness {
     /// The readiness of this node, now.
     pub fn of(node: &Node) -> Readiness {
         let rule = node.settings().readiness;
-        let mut found = Readiness { unready: Vec::new(), degraded: Vec::new(), rule };
+        let mut found = Readiness { unready: Vec::new(), degraded: Vec::new(), notes: Vec::new(), rule };
         let reason = |what, detail: &str| ReadinessReason { what, detail: detail.to_owned() };
         match node.lifecycle().phase() {
             Phase::Starting => found.unready.push(reason("starting", "not all listeners are open yet")),
@@ -60,6 +62,8 @@ impl Readiness {
         if node.limiter().kill_switch() {
             found.degraded.push(reason(KILL_SWITCH, "the kill switch is on: every request is admitted"));
         }
+        let note = node.coverage().note().map(|detail| ReadinessReason { what: "no_limit", detail });
+        found.notes.extend(note);
         found
     }
 
@@ -106,7 +110,7 @@ impl Readiness {
 }
 
 /// The first of some names, and how many more there are.
-fn some_of(names: &[String]) -> String {
+pub(super) fn some_of(names: &[String]) -> String {
     let shown = names[..names.len().min(LIMITS_NAMED_MAX)].join(", ");
     match names.len() - names.len().min(LIMITS_NAMED_MAX) {
         0 => shown,
