@@ -149,6 +149,15 @@ impl RuleSet {
         &self.rules[number as usize]
     }
 
+    /// The first limit that is switched on and counts by the client's address, or is for some addresses only.
+    pub fn limit_by_address(&self) -> Option<&Rule> {
+        let by_address = |rule: &&Rule| {
+            let conditions = rule.conditions.iter().any(|condition| condition.descriptor() == Descriptor::Ip);
+            rule.enabled && (conditions || rule.key.contains(&Descriptor::Ip))
+        };
+        self.rules.iter().find(by_address)
+    }
+
     /// The tenants.
     pub fn tenants(&self) -> &Tenants {
         &self.tenants
