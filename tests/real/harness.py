@@ -21,6 +21,8 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 GUIDES = ROOT / "docs" / "guides"
+# The policy of a server that is started without one.
+QUICK_START = (ROOT / "examples" / "quick-start" / "policy.yaml").read_text()
 START_S = 20
 
 
@@ -230,3 +232,12 @@ def require(*programs):
     for program in programs:
         if not shutil.which(program):
             raise AssertionError(f"`{program}` is missing: ./test real installs it")
+
+
+def check_quick_start(ask):
+    """Behind a proxy a server with its embedded policy limits clients by their address, although none names a user."""
+    status, headers, body = ask()
+    assert (status, headers.get("x-ratelimit-limit")) == (200, "50"), (status, headers, body)
+    refused = next((headers for status, headers, _body in (ask() for _ in range(2_000)) if status == 429), None)
+    assert refused, "nobody is refused"
+    assert refused["x-ratelimit-rule"] == "per-address" and "retry-after" in refused, refused
