@@ -35,6 +35,7 @@ pub(crate) const POLICY: &[&str] = &[
     "degrade: { tag: slow }",
     "mode: shadow",
     "headers: [ietf, ratelimit-03]",
+    "headers: [ratelimit-07]",
     "response_headers: false",
     "retry_jitter: 0.5",
     "on_store_error: closed",

@@ -93,7 +93,8 @@ fn replies(input: &[u8]) -> Result<(Vec<u8>, bool), FuzzFailure> {
         if !progress.paused {
             return Ok((all, exchange.is_over()));
         }
-        FuzzFailure::unless(progress.used > 0, || "it makes no progress".to_owned())?;
+        // `EXEC` runs commands that were read before.
+        FuzzFailure::unless(progress.used + progress.commands > 0, || "it makes no progress".to_owned())?;
     }
 }
 
@@ -120,7 +121,7 @@ fn after_reply(bytes: &[u8], depth: usize) -> Option<&[u8]> {
     match kind {
         b'+' => lone(line).then_some(rest),
         b'-' => {
-            let known = ["ERR ", "NOAUTH ", "WRONGPASS ", "NOPROTO "];
+            let known = ["ERR ", "NOAUTH ", "WRONGPASS ", "NOPROTO ", "EXECABORT "];
             (lone(line) && known.iter().any(|kind| line.starts_with(kind))).then_some(rest)
         }
         b':' => line.parse::<i64>().ok().map(|_| rest),

@@ -12,6 +12,7 @@ pub(crate) const COMMANDS: &[&str] = &[
     "HELLO 2 AUTH default x\r\nAUTH x\r\n",
     "CLIENT SETINFO LIB-NAME x\r\nCLIENT GETNAME\r\nCLIENT ID\r\nCLIENT HELP\r\n",
     "COMMAND INFO ping nothing\r\nCOMMAND COUNT\r\nCOMMAND LIST\r\nCONFIG GET save\r\nSELECT 0\r\nQUIT\r\n",
+    "MULTI\r\nCL.THROTTLE k 1 1 1\r\nTG.CHECK user 1\r\nEXEC\r\nMULTI\r\nnothing\r\nEXEC\r\nMULTI\r\nDISCARD\r\n",
     "*0\r\n*-1\r\n\r\n*1\r\n$0\r\n\r\n",
     "POST / HTTP/1.1\r\nHost: a\r\n\r\n",
 ];
@@ -38,6 +39,8 @@ pub(crate) const RESP: &[&str] = &[
     "HELLO 3\r\n",
     "INFO\r\n",
     "QUIT\r\n",
+    "MULTI\r\n",
+    "EXEC\r\n",
     "\r\n",
     "\r",
     "\n",

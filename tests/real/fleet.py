@@ -60,10 +60,16 @@ class Node(Tidegate):
 
     def store_problems(self):
         """The status of `/readyz`, and the details of its entries whose reason is `store`."""
+        return self.problems("store")
+
+    def closed_limits(self):
+        """What `/readyz` says about limits that are closed without the store."""
+        return "".join(self.problems("closed_limits")[1])
+
+    def problems(self, reason):
         status, _headers, body = http_request(self.admin, "GET", "/readyz")
-        readiness = json.loads(body)
-        problems = readiness["unready"] + readiness["degraded"]
-        return status, [problem["detail"] for problem in problems if problem["reason"] == "store"]
+        problems = json.loads(body)["degraded"]
+        return status, [problem["detail"] for problem in problems if problem["reason"] == reason]
 
     def resp_connection(self):
         return Resp(self.resp)
@@ -86,11 +92,12 @@ class Resp:
         head = self.reader.readline()
         if not head:
             raise ConnectionError("closed")
-        assert head == b"*6\r\n", head
-        answers = [self.reader.readline() for _ in range(6)]
-        if answers[5] != b"$-1\r\n" and answers[5] != b"_\r\n":
-            self.reader.readline()
-        return answers[0] == b":1\r\n"
+        assert head == b"*7\r\n", head
+        numbers = [self.reader.readline() for _ in range(5)]
+        for _ in ("violated rule", "degraded"):
+            if self.reader.readline() not in (b"$-1\r\n", b"_\r\n"):
+                self.reader.readline()
+        return numbers[0] == b":1\r\n"
 
     def check(self, *fields):
         self.send(*fields)
@@ -104,13 +111,13 @@ class Resp:
 class Fleet:
     """Servers with the same policy on one store. `urls` has the store's address for each of them."""
 
-    def __init__(self, mode, policy, urls, deadline=LONG_DEADLINE, ready=(200,), environments=None, more=""):
+    def __init__(self, mode, policy, urls, deadline=LONG_DEADLINE, environments=None, more=""):
         self.nodes = []
         environments = environments or [None] * len(urls)
         try:
             for url, environment in zip(urls, environments, strict=True):
                 text = settings(mode, url, deadline, more)
-                self.nodes.append(Node(policy, settings=text, ready=ready, environment=environment))
+                self.nodes.append(Node(policy, settings=text, environment=environment))
         except BaseException as error:
             self.__exit__(type(error), error, None)
             raise

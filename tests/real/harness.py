@@ -21,6 +21,8 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 GUIDES = ROOT / "docs" / "guides"
+# The policy of a server that is started without one.
+QUICK_START = (ROOT / "examples" / "quick-start" / "policy.yaml").read_text()
 START_S = 20
 
 
@@ -119,12 +121,9 @@ class Process:
 
 
 class Tidegate(Process):
-    """The server with a policy, all listeners at free ports: `http`, `grpc`, `resp` and `admin` are their addresses.
+    """The server with a policy, all listeners at free ports: `http`, `grpc`, `resp` and `admin` are their addresses."""
 
-    `ready` lists the statuses of `/readyz` that count as started.
-    """
-
-    def __init__(self, policy, *arguments, settings=None, environment=None, files=None, ready=(200,)):
+    def __init__(self, policy, *arguments, settings=None, environment=None, files=None):
         def command(path):
             self.prepare(path)
             (path / "policy.yaml").write_text(policy)
@@ -142,7 +141,7 @@ class Tidegate(Process):
         self.addresses = wait_for("the addresses", self.printed_addresses)
         for listener, address in self.addresses.items():
             setattr(self, listener, address)
-        wait_for("the server", lambda: http_request(self.admin, "GET", "/readyz")[0] in ready)
+        wait_for("the server", lambda: http_request(self.admin, "GET", "/readyz")[0] == 200)
 
     def prepare(self, path):
         """Puts further files into its folder before it starts; for subclasses."""
@@ -233,3 +232,12 @@ def require(*programs):
     for program in programs:
         if not shutil.which(program):
             raise AssertionError(f"`{program}` is missing: ./test real installs it")
+
+
+def check_quick_start(ask):
+    """Behind a proxy a server with its embedded policy limits clients by their address, although none names a user."""
+    status, headers, body = ask()
+    assert (status, headers.get("x-ratelimit-limit")) == (200, "50"), (status, headers, body)
+    refused = next((headers for status, headers, _body in (ask() for _ in range(2_000)) if status == 429), None)
+    assert refused, "nobody is refused"
+    assert refused["x-ratelimit-rule"] == "per-address" and "retry-after" in refused, refused

@@ -2,7 +2,7 @@
 
 import json
 
-from harness import App, Proxy, Tidegate, free_port, http_request, require, host_port
+from harness import QUICK_START, App, Proxy, Tidegate, check_quick_start, free_port, host_port, http_request, require
 
 POLICY = """
 version: 1
@@ -45,6 +45,11 @@ def test_admits_and_refuses():
         assert (problem["status"], problem["retry_after"], problem["violated_rule"]) == (429, 3600, "per-address")
         status, headers, _body = caddy.get("/elsewhere")
         assert (status, "x-ratelimit-limit" in headers) == (200, False), "other paths have no limit"
+
+
+def test_the_quick_start():
+    with Tidegate(QUICK_START) as server, App() as app, Caddy(server.http, app) as caddy:
+        check_quick_start(lambda: caddy.get("/api/videos"))
 
 
 def test_bodies_methods_hosts_and_queries_go_through():

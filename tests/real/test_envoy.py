@@ -3,7 +3,7 @@
 import json
 import pathlib
 
-from harness import App, GUIDES, Proxy, Tidegate, free_port, http_request, wait_for
+from harness import GUIDES, QUICK_START, App, Proxy, Tidegate, check_quick_start, free_port, http_request, wait_for
 
 POLICY = (GUIDES / "envoy" / "policy.yaml").read_text()
 
@@ -102,3 +102,9 @@ def test_external_authorization():
         assert envoy.request("/beta/x")[1]["x-ratelimit-limit"] == "100", "by the context_extensions of the route"
         assert "x-ratelimit-limit" not in envoy.request("/healthz")[1], "the filter is off for it"
         check_without_tidegate(envoy, tidegate)
+
+
+def test_the_quick_start():
+    for configuration in ("envoy/ratelimit.yaml", "envoy/ext-authz.yaml"):
+        with Tidegate(QUICK_START) as server, App() as app, Envoy(configuration, server, app) as envoy:
+            check_quick_start(lambda envoy=envoy: envoy.request("/api/videos"))

@@ -2,7 +2,7 @@
 
 import json
 
-from harness import App, Proxy, Tidegate, free_port, http_request, require, host_port
+from harness import QUICK_START, App, Proxy, Tidegate, check_quick_start, free_port, host_port, http_request, require
 
 POLICY = """
 version: 1
@@ -53,6 +53,11 @@ def test_admits_and_refuses():
         problem = json.loads(body)
         assert (problem["status"], problem["retry_after"], problem["violated_rule"]) == (429, 3600, "per-address")
         assert nginx.get("/elsewhere")[0] == 200, "other paths have no limit"
+
+
+def test_the_quick_start():
+    with Tidegate(QUICK_START) as server, App() as app, Nginx(server.http, app) as nginx:
+        check_quick_start(lambda: nginx.get("/api/videos"))
 
 
 def test_bodies_methods_hosts_queries_and_headers_go_through():

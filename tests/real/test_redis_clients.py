@@ -34,7 +34,7 @@ def test_redis_cli():
         assert cli(server, "ping") == "PONG"
         assert cli(server, "CL.THROTTLE", "user123", "15", "30", "60") == "0\n16\n15\n-1\n2"
         assert cli(server, "-3", "TG.CHECK", "user", "cli") == "1\n3\n2\n0\n86400000"
-        assert cli(server, "--no-raw", "TG.CHECK", "plan", "x").endswith("6) (nil)")
+        assert cli(server, "--no-raw", "TG.CHECK", "plan", "x").endswith("6) (nil)\n7) (nil)")
         assert cli(server, "CL.THROTTLE", "k", "1", "0", "1").startswith("ERR zero rates")
         assert cli(server, "GET", "k").startswith("ERR unknown command 'GET', with args beginning with: 'k'")
         # The interactive prompt first requests the documentation of all commands.
@@ -67,7 +67,7 @@ def test_redis_py():
                 assert client.info()["tidegate_version"]
                 assert client.echo("é".encode()) == "é".encode()
                 assert client.execute_command("CL.THROTTLE", "user123", 15, 30, 60) == [0, 16, 15, -1, 2]
-                assert client.execute_command("TG.CHECK", "user", "py") == [1, 3, 2, 0, 86_400_000, None]
+                assert client.execute_command("TG.CHECK", "user", "py") == [1, 3, 2, 0, 86_400_000, None, None]
                 for _ in range(3):
                     denied = client.execute_command("TG.CHECK", "user", "py")
                 assert (denied[0], denied[5]) == (0, b"per-user")
@@ -97,6 +97,25 @@ def check_pipelines(client):
     for number in range(10_000):
         pipeline.execute_command("CL.THROTTLE", f"many:{number % 10}", 4, 1, 3600)
     assert sum(answer[0] == 0 for answer in pipeline.execute()) == 50
+    check_transactions(client)
+
+
+def check_transactions(client):
+    """`pipeline()` as it is by default: wrapped in MULTI and EXEC."""
+    pipeline = client.pipeline()
+    for number in range(5_000):
+        pipeline.execute_command("CL.THROTTLE", f"wrapped:{number % 10}", 4, 1, 3600)
+    assert sum(answer[0] == 0 for answer in pipeline.execute()) == 50
+    pipeline = client.pipeline()
+    pipeline.execute_command("CL.THROTTLE", "unharmed", 4, 1, 3600)
+    pipeline.execute_command("SET", "a", "b")
+    try:
+        pipeline.execute()
+    except redis.ResponseError as error:
+        assert "unknown command 'SET'" in str(error), error
+    else:
+        raise AssertionError("SET is not refused")
+    assert client.execute_command("CL.THROTTLE", "unharmed", 4, 1, 3600)[2] == 4, "nothing was charged"
 
 
 def test_redis_py_with_a_password():
@@ -127,8 +146,9 @@ def test_ioredis():
             "ping": "PONG",
             "name": "real",
             "throttle": [0, 16, 15, -1, 2],
-            "check": [1, 3, 2, 0, 86_400_000, None],
+            "check": [1, 3, 2, 0, 86_400_000, None, None],
             "admitted": 10,
+            "transaction": 10,
             "status": "ready",
         }
 

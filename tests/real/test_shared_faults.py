@@ -40,8 +40,7 @@ class Scene:
         self.store = stack.enter_context(RedisServer())
         self.proxies = [stack.enter_context(FaultyProxy(self.store.port)) for _ in range(3 if proxied else 0)]
         urls = [proxy.url for proxy in self.proxies] or [self.store.url] * 3
-        # The machine may be slow during the start, so 503 is accepted; the test begins after it.
-        self.fleet = stack.enter_context(Fleet(mode, POLICY, urls, DEFAULT_DEADLINE, ready=(200, 503)))
+        self.fleet = stack.enter_context(Fleet(mode, POLICY, urls, DEFAULT_DEADLINE))
         self.fleet.wait_until_all_know_each_other()
         self.fleet.wait_until_it_uses_the_store()
 

@@ -44,7 +44,8 @@ def check_without_store(fleet):
     assert fleet.nodes[0].remaining("by-share", user="other") == before
     for node in fleet.nodes:
         status, details = node.store_problems()
-        assert status == 503 and details, "a closed limit refuses"
+        assert status == 200 and details, "the other limits decide"
+        assert "refuse every request: " in node.closed_limits()
         assert node.metric("tidegate_store_up") == 0
         assert node.metric("tidegate_degraded") >= 1
         assert node.metric("tidegate_store_fallback_decisions_total", choice="local") >= 15
@@ -110,11 +111,12 @@ def test_start_without_redis():
 
 
 def test_start_without_redis_where_a_limit_is_closed():
-    """Not ready until Redis is up."""
+    """Ready all the same, and what is closed is listed."""
     port = free_port()
-    with Fleet("strict", WITH_CLOSED, [f"redis://127.0.0.1:{port}"], DEFAULT_DEADLINE, ready=(503,)) as fleet:
+    with Fleet("strict", WITH_CLOSED, [f"redis://127.0.0.1:{port}"], DEFAULT_DEADLINE) as fleet:
         node = fleet.nodes[0]
         assert node.check(plan="a")[0] == 503
+        assert "refuse every request: " in node.closed_limits()
         assert node.admits(user="a")
         with RedisServer(port=port):
             fleet.wait_until_it_uses_the_store()

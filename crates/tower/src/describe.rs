@@ -10,6 +10,7 @@ use tidegate::engine::Request;
 use tidegate_proxies::{ForwardedSource, TrustedProxies, client_address};
 
 use crate::PeerAddr;
+use crate::address_check::AddressCheck;
 
 type FindPeer = dyn Fn(&Extensions) -> Option<IpAddr> + Send + Sync;
 type Complete = dyn for<'p> Fn(&'p Parts, Request<'p>) -> Request<'p> + Send + Sync;
@@ -21,6 +22,7 @@ pub(crate) struct Describe {
     pub(crate) source: ForwardedSource,
     pub(crate) find_peer: Option<Arc<FindPeer>>,
     pub(crate) complete: Option<Arc<Complete>>,
+    pub(crate) address_check: Arc<AddressCheck>,
 }
 
 impl Describe {

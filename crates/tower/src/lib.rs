@@ -72,8 +72,9 @@
 //! # }
 //! ```
 //!
-//! **A request without a peer address has no client address, and limits by `ip` do not apply to it.** Behind proxies,
-//! name their networks by [`RateLimitLayer::trusted_proxies`]; the crate [`proxies`] describes how the client is found
+//! **A request without a peer address has no client address, and limits by `ip` do not apply to it.** If the policy has
+//! such limits, the layer says so once, as a warning of [`tracing`](https://docs.rs/tracing). Behind proxies, name their
+//! networks by [`RateLimitLayer::trusted_proxies`]; the crate [`proxies`] describes how the client is found
 //! then.
 //!
 //! # What clients get
@@ -99,6 +100,7 @@
 //!
 //! - `axum`: finds the peer address in axum's `ConnectInfo`, and the whole path within nested routers.
 
+mod address_check;
 mod body;
 mod describe;
 mod extensions;

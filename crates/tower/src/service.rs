@@ -87,6 +87,9 @@ async fn decide<S: Store, C: Sleep>(
     parts: &Parts,
 ) -> LayerOutcome {
     let request = describe.request(parts);
+    if request.ip.is_none() {
+        describe.address_check.without_address(limiter);
+    }
     let decision = limiter.admit(&request).await;
     LayerOutcome::new(&decision, &parts.headers)
 }

@@ -15,6 +15,9 @@ async function main() {
   const pipeline = redis.pipeline();
   for (let i = 0; i < 100; i += 1) pipeline.call("CL.THROTTLE", "ioredis-many", "9", "1", "3600");
   answers.admitted = (await pipeline.exec()).filter(([error, answer]) => !error && answer[0] === 0).length;
+  const transaction = redis.multi();
+  for (let i = 0; i < 100; i += 1) transaction.call("CL.THROTTLE", "ioredis-transaction", "9", "1", "3600");
+  answers.transaction = (await transaction.exec()).filter(([error, answer]) => !error && answer[0] === 0).length;
   answers.status = redis.status;
   await redis.quit();
   console.log(JSON.stringify(answers));

@@ -10,6 +10,7 @@ use tidegate_policy::{Plan, Request, Rule, RuleSet, Strategy, Trust};
 
 use super::bursts;
 use super::counting::counters::RuleCounters;
+use super::counting::unlimited::UnlimitedCounters;
 use super::decide::fallback::NodeShare;
 use super::render::jitter::identity;
 use super::render::json;
@@ -26,6 +27,8 @@ pub(crate) struct Active {
     pub(crate) version: u64,
     pub(crate) bound: Box<[ActiveRule]>,
     pub(crate) detectors: Box<[bursts::BurstDetector]>,
+    /// Counts requests that meet none of its limits.
+    pub(crate) unlimited: UnlimitedCounters,
     /// The node's share of the limits, which decides while the store cannot; empty until it is needed.
     pub(crate) share: ArcSwapOption<NodeShare>,
 }
@@ -109,7 +112,8 @@ impl Active {
             penalty: detector.penalty,
         });
         let detectors = detectors.collect();
-        Ok(Active { rules, version, bound, detectors, share: ArcSwapOption::empty() })
+        let unlimited = UnlimitedCounters::default();
+        Ok(Active { rules, version, bound, detectors, unlimited, share: ArcSwapOption::empty() })
     }
 
     /// The id of a rule's limit in the store; rules that share their state have the same id.

@@ -1,14 +1,12 @@
 //! The engine: a limiter with its policy in force.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::{ArcSwap, Guard};
-use smallvec::SmallVec;
 use tidegate_core::{Limit, Nanos, Quota};
-use tidegate_policy::{Descriptor, Facts, Plan, RuleSet};
+use tidegate_policy::{Facts, Plan, RuleSet};
 
 use super::active::Active;
 use super::ad_hoc::AdHocBuckets;
@@ -172,8 +170,9 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     pub fn with_store(rules: impl Into<RuleSet>, store: S, clock: C) -> Result<Self, LimitError> {
         let (stats, rules) = (Stats::new(), rules.into());
         let names = stats.names_of(&rules);
-        let active = Active::bind(rules, &store, &names, 1, clock.now())?;
-        stats.use_names(names);
+        let mut active = Active::bind(rules, &store, &names, 1, clock.now())?;
+        active.unlimited = stats.unlimited_of(&active.rules);
+        stats.use_names(names, &active.unlimited);
         let is_shared = store.ad_hoc(any_limit()).is_some();
         Ok(Limiter {
             store,
@@ -204,9 +203,10 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         let version = self.active.load().version + 1;
         let now = self.clock.now();
         // This registers all limits or none, and nothing after it can fail.
-        let active = Active::bind(rules, &self.store, &names, version, now)?;
+        let mut active = Active::bind(rules, &self.store, &names, version, now)?;
+        active.unlimited = self.stats.unlimited_of(&active.rules);
         self.bind_share(&active, now);
-        self.stats.use_names(names);
+        self.stats.use_names(names, &active.unlimited);
         self.active.store(Arc::new(active));
         Ok(version)
     }
@@ -256,7 +256,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         ruling: &mut Ruling,
         operation: Operation,
     ) {
-        add_retry_jitter(set, facts, ruling);
+        add_retry_jitter(set, plan, ruling);
         if operation.counts(ruling) {
             self.stats.count(set, facts, plan, ruling, CountScope::default());
         }
@@ -269,23 +269,20 @@ fn any_limit() -> Limit {
 }
 
 /// Sets the seconds of `Retry-After`, with the jitter of the limit that denied.
-pub(super) fn add_retry_jitter(set: &Active, facts: &Facts<'_, '_>, ruling: &mut Ruling) {
-    if let (Some(Refuser::Rule(number)), Some(wait)) = (ruling.refuser, ruling.retry_after) {
-        let jitter = set.rules.rule(number).retry_jitter.0;
-        if jitter > 0 {
-            let seconds = jitter::retry_after_secs(wait, jitter, identity_of(facts));
-            ruling.retry_after_secs = Some(seconds);
-        }
+pub(super) fn add_retry_jitter(set: &Active, plan: Option<&Plan>, ruling: &mut Ruling) {
+    let (Some(Refuser::Rule(number)), Some(wait), Some(plan)) = (ruling.refuser, ruling.retry_after, plan)
+    else {
+        return;
+    };
+    let rule = set.rules.rule(number);
+    if rule.retry_jitter.0 > 0
+        && let Some(item) = plan.items().iter().find(|item| item.rule == number)
+    {
+        // The bucket's own key: whoever shares a bucket waits equally long, and others do not, whatever the
+        // request looks like otherwise.
+        let bucket = jitter::identity([rule.name.as_bytes(), plan.key(item)].into_iter());
+        ruling.retry_after_secs = Some(jitter::retry_after_secs(wait, rule.retry_jitter.0, bucket));
     }
-}
-
-/// A number that identifies the client, to spread retries.
-fn identity_of(facts: &Facts<'_, '_>) -> u64 {
-    let subject = Descriptor::Jwt("sub".into());
-    let parts = [&subject, &Descriptor::User, &Descriptor::Client, &Descriptor::Ip, &Descriptor::Path];
-    let values: SmallVec<[Cow<'_, str>; 5]> =
-        parts.into_iter().map(|part| facts.value(part).unwrap_or_default()).collect();
-    jitter::identity(values.iter().map(|value| value.as_bytes()))
 }
 
 impl<S, C> fmt::Debug for Limiter<S, C> {

@@ -45,6 +45,7 @@ pub mod trust_score;
 pub use ad_hoc::{AdHocAnswer, AdHocBuckets, AdHocError, AdHocLimit, AdHocRequest};
 pub use counting::limiter_stats::RulesInForce;
 pub use counting::stats::BusyKey;
+pub use counting::unlimited::MissingCount;
 pub use decide::entered::Entered;
 pub use decide::explain::{
     ExplainedBucket, ExplainedDetector, ExplainedGate, ExplainedLimit, ExplainedTenant, Explanation,

@@ -107,6 +107,32 @@ fn jitter_only_adds_and_is_the_same_for_the_same_caller() {
 }
 
 #[test]
+fn jitter_goes_by_the_bucket_and_by_nothing_else_of_the_request() {
+    let limit = |name: &str, key: &str| {
+        format!(
+            "version: 1\nlimits: [{{ name: {name}, key: [{key}], retry_jitter: 0.5, \
+             sustained: {{ rate: 1, window: hour }} }}]\n"
+        )
+    };
+    let secs = |policy: &str, request: &Request<'_>| {
+        let (limiter, _) = limiter(policy);
+        let _ = limiter.check(request);
+        limiter.check(request).retry_after_secs().unwrap()
+    };
+    let keyed = |key: &'static str| Request::new().path("/api").header("x-api-key", key);
+    let per_key = limit("l", "\"header:x-api-key\"");
+    let waits: std::collections::BTreeSet<u64> =
+        ["k1", "k2", "k3", "k4", "k5"].into_iter().map(|key| secs(&per_key, &keyed(key))).collect();
+    assert_eq!(waits.len(), 5, "each key waits for another time: {waits:?}");
+    let elsewhere = keyed("k1").path("/other").user("someone").ip([192, 0, 2, 1]);
+    assert_eq!(secs(&per_key, &keyed("k1")), secs(&per_key, &elsewhere), "one bucket, one wait");
+    assert_ne!(secs(&per_key, &keyed("k1")), secs(&limit("m", "\"header:x-api-key\""), &keyed("k1")));
+    // A bucket for everybody has one wait for everybody.
+    let global = limit("all", "");
+    assert_eq!(secs(&global, &keyed("k1")), secs(&global, &keyed("k2")));
+}
+
+#[test]
 fn trust_is_counted_and_only_used_where_it_is_on() {
     let trusted = user("1").trust(Trust::FULL);
     let (off, _) = limiter(PER_USER);
@@ -296,4 +322,40 @@ fn a_place_in_a_queue_for_a_window_is_given_back_whatever_the_wall_clock_shows()
         clock.set_wall(clock.wall().saturating_add(Nanos::new(3 * Nanos::HOUR.get())));
         assert_eq!(left(), 2, "a window that nobody has used");
     }
+}
+
+#[test]
+fn what_keeps_limits_from_applying_is_counted() {
+    let text = "version: 1\nlimits:\n\
+                - { name: a, key: [user], sustained: { rate: 9 } }\n\
+                - { name: b, key: [tenant, user], match: { path: /b }, sustained: { rate: 9 } }\n\
+                - { name: c, key: [user], match: { path: /c }, mode: shadow, sustained: { rate: 9 } }\n\
+                allow: [{ ip: 10.0.0.0/8 }]\n";
+    let (limiter, _) = limiter(text);
+    let counts = |limiter: &Manual| -> Vec<(String, u64)> {
+        limiter
+            .missing_counts()
+            .into_iter()
+            .map(|one| (one.missing, one.count))
+            .filter(|(_, count)| *count > 0)
+            .collect()
+    };
+    let path = |path: &'static str| Request::new().path(path);
+    let _ = limiter.check(&user("1"));
+    let _ = limiter.check(&path("/").ip([10, 0, 0, 1]));
+    let _ = limiter.peek(&path("/"));
+    assert_eq!(counts(&limiter), [], "limited, allowlisted, peeked at");
+    let _ = limiter.check(&path("/"));
+    let _ = limiter.check(&path("/b"));
+    let _ = limiter.check(&path("/c"));
+    assert_eq!(counts(&limiter), [("user".into(), 3), ("tenant".into(), 1)], "once for each descriptor");
+    assert_eq!(limiter.decided(Reason::NoLimit), 3);
+
+    // A swap keeps the counts of what it keeps; limits in shadow mode and conditions are told from descriptors.
+    let text = "version: 1\nlimits:\n\
+                - { name: c, key: [user], match: { path: /c }, mode: shadow, sustained: { rate: 9 } }\n";
+    limiter.swap(Policy::parse(text).unwrap()).unwrap();
+    let _ = limiter.check(&path("/c").user("1"));
+    let _ = limiter.check(&path("/d").user("1"));
+    assert_eq!(counts(&limiter), [("(none)".into(), 1), ("(shadow)".into(), 1), ("user".into(), 3)]);
 }

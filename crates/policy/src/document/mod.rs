@@ -248,6 +248,8 @@ pub enum HeaderFamily {
     XRateLimit,
     /// `ratelimit-03`
     RateLimit03,
+    /// `ratelimit-07`
+    RateLimit07,
     /// `ietf`
     Ietf,
 }

@@ -27,6 +27,7 @@ pub(crate) const MODES: Words<Mode> = &[("enforce", Mode::Enforce), ("shadow", M
 pub(crate) const FAMILIES: Words<HeaderFamily> = &[
     ("x-ratelimit", HeaderFamily::XRateLimit),
     ("ratelimit-03", HeaderFamily::RateLimit03),
+    ("ratelimit-07", HeaderFamily::RateLimit07),
     ("ietf", HeaderFamily::Ietf),
 ];
 pub(crate) const STORE_ERRORS: Words<OnStoreError> =

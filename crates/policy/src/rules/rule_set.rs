@@ -175,6 +175,15 @@ impl RuleSet {
         &self.rules[number as usize]
     }
 
+    /// The first limit that is switched on and counts by the client's address, or is for some addresses only.
+    pub fn limit_by_address(&self) -> Option<&Rule> {
+        let by_address = |rule: &&Rule| {
+            let conditions = rule.conditions.iter().any(|condition| condition.descriptor() == Descriptor::Ip);
+            rule.enabled && (conditions || rule.key.contains(&Descriptor::Ip))
+        };
+        self.rules.iter().find(by_address)
+    }
+
     /// The tenants.
     pub fn tenants(&self) -> &Tenants {
         &self.tenants
@@ -273,6 +282,24 @@ impl RuleSet {
             }
         }
         self.plan_tenants(facts, plan);
+    }
+
+    /// Calls `found` with each descriptor whose absence keeps a limit from applying to this request: for each limit
+    /// whose conditions hold, the first descriptor of its key that the request lacks; `tenant` if the policy has tenants
+    /// and the request names none. A descriptor may be found several times.
+    pub fn missing<'r>(&'r self, facts: &Facts<'_, '_>, mut found: impl FnMut(&'r Descriptor)) {
+        for number in self.index.candidates(facts) {
+            let rule = self.rule(number);
+            if rule.missing == Missing::Skip
+                && rule.matches(facts)
+                && let Some(missing) = rule.key.iter().find(|part| facts.value(part).is_none())
+            {
+                found(missing);
+            }
+        }
+        if !self.tenants.is_empty() && facts.value(&Descriptor::Tenant).is_none() {
+            found(&Descriptor::Tenant);
+        }
     }
 
     fn plan_tenants(&self, facts: &Facts<'_, '_>, plan: &mut Plan) {

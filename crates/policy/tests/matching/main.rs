@@ -133,6 +133,23 @@ proptest! {
         let lacking = numbers(|standing| matches!(standing, Applicability::DeniesMissing(_)));
         prop_assert_eq!(plan.lacking(), lacking, "{}\n{:?}", text, request);
     }
+
+    #[test]
+    fn what_is_missing_is_what_every_limit_says(limits in prop::collection::vec(limit(), 0..12), request in request()) {
+        // Without groups: in a group a limit behind one that applies does not say what it lacks.
+        let limits: Vec<Limit> = limits.into_iter().map(|(conditions, unless, key, missing, _, shadow, enabled)| (conditions, unless, key, missing, None, shadow, enabled)).collect();
+        let text = policy(&limits);
+        let policy = Policy::parse(&text).map_err(|error| TestCaseError::fail(format!("{text}\n{error}")))?;
+        let facts = policy.rules.facts(&request);
+        let mut found = Vec::new();
+        policy.rules.missing(&facts, |descriptor| found.push(descriptor));
+        let judged = policy.rules.judge(&facts);
+        let missing = judged.iter().filter_map(|judged| match judged.standing {
+            Applicability::NoKey(descriptor) => Some(descriptor),
+            _ => None,
+        });
+        prop_assert_eq!(found, missing.collect::<Vec<_>>(), "{}\n{:?}", text, request);
+    }
 }
 
 /// An IPv4 address or network mapped into IPv6; others unchanged.

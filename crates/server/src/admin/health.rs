@@ -18,6 +18,7 @@ pub(super) fn ready(node: &Node) -> AdminResponse {
         "status": readiness.status(),
         "unready": reasons(&readiness.unready),
         "degraded": reasons(&readiness.degraded),
+        "notes": reasons(&readiness.notes),
         "policy_version": node.limiter().version(),
     });
     object(status, &body)

@@ -45,7 +45,7 @@ pub const BATCH_MAX: usize = 1_000;
 /// A body that arrives in one piece and is answered at once is read in place and does not count. One address gets at
 /// most a quarter of it, loopback or a trusted proxy three quarters.
 pub const BODIES_BYTES_MAX: usize = 64 * 1_024 * 1_024;
-/// Bytes of all responses that clients have not read, on all connections. It is divided among addresses like the
+/// Bytes of all responses that clients have not read, on all connections, and of RESP transactions. It is divided among addresses like the
 /// budget for bodies. Beyond it, HTTP/2 and gRPC calls are refused before they are decided, and other connections are
 /// closed.
 pub const BACKLOG_BYTES_MAX: usize = 32 * 1_024 * 1_024;
@@ -99,6 +99,11 @@ pub const RESP_COMMAND_BYTES_MAX: usize = RESP_BUFFER_MAX - 64;
 pub const RESP_REPLIES_BYTES_MAX: usize = 64 * 1_024;
 /// RESP commands that one connection may have answered before other connections of its thread get their turn.
 pub const RESP_PIPELINE_MAX: usize = 1_024;
+/// RESP commands between `MULTI` and `EXEC`.
+pub const RESP_QUEUED_MAX: usize = 10_000;
+/// Bytes of all RESP commands between `MULTI` and `EXEC`, with a few for each argument. They count against
+/// [`BACKLOG_BYTES_MAX`].
+pub const RESP_QUEUED_BYTES_MAX: usize = 1_024 * 1_024;
 /// Wrong passwords on one RESP connection before it is closed.
 pub const RESP_AUTH_ATTEMPTS_MAX: u32 = 10;
 /// If a password is set, a RESP client that has not authenticated is disconnected after this.

@@ -83,6 +83,9 @@ fn write_decision(out: &mut String, decision: &Value, allowed: bool, paint: Pain
     }
     if decision.get("degraded").and_then(Value::as_bool) == Some(true) {
         write!(out, ", {}", paint.tone(Tone::Warn, "degraded"))?;
+        if let Some(tag) = text(decision, "degraded_tag") {
+            write!(out, " as `{tag}`")?;
+        }
     }
     match (allowed, number(decision, "retry_after_ms")) {
         (true, _) => {}
@@ -136,6 +139,14 @@ mod tests {
             text,
             "denied (token_bucket_exceeded) by per-user; retry after 1.2 s\n  ✗ per-user: 0 of 50 left, full in 500 ms\n"
         );
+    }
+
+    #[test]
+    fn a_degraded_request_is_told_with_its_tag() {
+        let decision = json!({
+            "allowed": true, "reason": "ok", "degraded": true, "degraded_tag": "slow", "limits": [],
+        });
+        assert_eq!(render(&decision, true, Paint::never()), "allowed, degraded as `slow`\n");
     }
 
     #[test]

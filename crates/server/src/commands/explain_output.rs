@@ -17,8 +17,9 @@ use crate::commands::terminal::paint::{Paint, Tone, printable};
 /// The explanation as text. `after` is the number of equal requests that were made before.
 pub(super) fn text(explanation: &Explanation, after: u32, paint: Paint) -> String {
     let mut out = String::new();
-    let is_admitted = explanation.decision.is_allowed();
-    Text { out: &mut out, paint, is_admitted }
+    let decision = &explanation.decision;
+    let (is_admitted, by_limits) = (decision.is_allowed(), is_by_limits(decision));
+    Text { out: &mut out, paint, is_admitted, by_limits }
         .all(explanation, after)
         .expect("writing to memory does not fail");
     out
@@ -29,6 +30,13 @@ struct Text<'a> {
     paint: Paint,
     /// A refused request takes no tokens from any limit.
     is_admitted: bool,
+    /// Neither does one that was decided before the limits, such as one on the allow list.
+    by_limits: bool,
+}
+
+/// Did limits decide the request, rather than what comes before them?
+fn is_by_limits(decision: &Decision) -> bool {
+    decision.limits().len() > 0
 }
 
 impl Text<'_> {
@@ -139,7 +147,8 @@ impl Text<'_> {
         self.heading("decided before any limit")?;
         let reason = gate.reason.as_deref().map(|reason| format!(" ({reason})")).unwrap_or_default();
         let conditions = gate.conditions.join(", ");
-        writeln!(self.out, "  matches line {} in `{}`: {conditions}{reason}", gate.line, gate.list)
+        writeln!(self.out, "  matches line {} in `{}`: {conditions}{reason}", gate.line, gate.list)?;
+        writeln!(self.out, "  takes nothing from any limit")
     }
 
     fn detector(&mut self, detector: &ExplainedDetector) -> std::fmt::Result {
@@ -205,10 +214,11 @@ impl Text<'_> {
         limit.bucket.as_ref().map_or(Ok(()), |bucket| self.bucket(bucket, "one bucket for all requests"))
     }
 
-    /// The mark before a limit: admits, refuses, exceeded without refusing, or does not apply.
+    /// The mark before a limit: admits, refuses, exceeded without refusing, or does not apply or decide.
     fn mark(&self, bucket: Option<&ExplainedBucket>) -> String {
         let (tone, mark) = match bucket {
             None => (Tone::Faint, "·"),
+            Some(_) if !self.by_limits => (Tone::Faint, "·"),
             Some(bucket) if bucket.answer.is_allowed() => (Tone::Good, "✓"),
             Some(bucket) if bucket.shadow || matches!(bucket.strategy, Strategy::Degrade { .. }) => {
                 (Tone::Warn, "!")
@@ -240,6 +250,7 @@ impl Text<'_> {
         writeln!(self.out, "      {key}; costs {cost}{from}")?;
         let holds = format!("holds {} of {}", before.remaining, before.limit);
         match answer.wait() {
+            _ if !self.by_limits => return writeln!(self.out, "      {holds}; nothing is taken"),
             Some(_) if answer.is_allowed() && !self.is_admitted => {
                 writeln!(self.out, "      {holds}, enough for {cost}")?;
             }
@@ -289,6 +300,8 @@ fn parts_json(key: &[(String, String)]) -> Value {
 /// The explanation as JSON.
 pub(super) fn json(explanation: &Explanation) -> String {
     let decision = RawValue::from_string(explanation.decision.to_json()).expect("a decision is JSON");
+    let is_charged = explanation.decision.is_allowed() && is_by_limits(&explanation.decision);
+    let bucket_json = |bucket: &ExplainedBucket| bucket_json(bucket, is_charged);
     let limit = |limit: &ExplainedLimit| {
         json!({
             "name": limit.name,
@@ -299,11 +312,11 @@ pub(super) fn json(explanation: &Explanation) -> String {
             "match": limit.conditions,
             "unless": limit.unless,
             "group": limit.group,
-            "bucket": limit.bucket.as_ref().map(bucket_json),
+            "bucket": limit.bucket.as_ref().map(&bucket_json),
         })
     };
     let tenant =
-        |tenant: &ExplainedTenant| tenant_output::json(tenant, tenant.bucket.as_ref().map(bucket_json));
+        |tenant: &ExplainedTenant| tenant_output::json(tenant, tenant.bucket.as_ref().map(&bucket_json));
     let detector = |detector: &ExplainedDetector| {
         json!({
             "name": detector.name,
@@ -352,7 +365,8 @@ struct ExplanationJson<'a> {
     unknown_tenant: Option<&'a str>,
 }
 
-fn bucket_json(bucket: &ExplainedBucket) -> Value {
+/// `takes` is what this request takes from the bucket; `is_charged` says whether it takes anything at all.
+fn bucket_json(bucket: &ExplainedBucket, is_charged: bool) -> Value {
     let state = |decision: &tidegate::LimitDecision| {
         json!({
             "allowed": decision.is_allowed(),
@@ -369,6 +383,7 @@ fn bucket_json(bucket: &ExplainedBucket) -> Value {
         "trust_hundredths": bucket.trust,
         "cost": bucket.cost,
         "cost_from": bucket.cost_from,
+        "takes": if is_charged && bucket.answer.is_allowed() { bucket.cost } else { 0 },
         "before": state(&bucket.before),
         "answer": state(&bucket.answer),
         "mode": if bucket.shadow { "shadow" } else { "enforce" },

@@ -30,7 +30,7 @@ pub(crate) enum CliCommand {
     Serve(Serve),
     /// Ask a running server for a decision
     Check(Check),
-    /// Check policy files and print every problem in them
+    /// Check policy files and settings files, and print every problem in them
     Validate(Validate),
     /// Explain one decision: which limits apply, why the others do not, and the arithmetic
     Explain(Explain),
@@ -123,7 +123,7 @@ server's decision is printed as it is. A script can tell a denial from a failure
 
 #[derive(Debug, Args)]
 pub(crate) struct Validate {
-    /// Policy files, YAML or JSON; `-` is standard input
+    /// Policy files and settings files, YAML or JSON; `-` is standard input
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<String>,
     /// Output format

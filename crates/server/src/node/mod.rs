@@ -23,7 +23,7 @@ use crate::bounds::{BACKLOG_BYTES_MAX, BODIES_BYTES_MAX};
 use crate::identity::{ClientInfo, Identity, Verified};
 use crate::node::lifecycle::Lifecycle;
 use crate::node::store::{NodeStore, SharedRedisStore, StoreThread, StoreThreadError};
-use crate::observe::{Metrics, Origin, OwnedOrigin, Protocol, Traces};
+use crate::observe::{LimitCoverage, Metrics, Origin, OwnedOrigin, Protocol, Traces};
 use crate::settings::Settings;
 
 /// Everything that a listener needs to answer requests.
@@ -37,6 +37,7 @@ pub struct Node {
     /// Counters of the server itself; the engine has its own.
     metrics: Metrics,
     traces: Traces,
+    coverage: LimitCoverage,
     /// Memory budget for request bodies that have not arrived completely.
     body_budget: Arc<ByteBudget>,
     /// Memory budget for responses that clients have not read.
@@ -92,6 +93,7 @@ impl Node {
             lifecycle,
             metrics,
             traces,
+            coverage: LimitCoverage::default(),
             body_budget: ByteBudget::of(BODIES_BYTES_MAX),
             backlog_budget: ByteBudget::of(BACKLOG_BYTES_MAX),
             store_thread,
@@ -121,6 +123,11 @@ impl Node {
     /// Counters of the server itself; the engine has its own.
     pub fn metrics(&self) -> &Metrics {
         &self.metrics
+    }
+
+    /// Whether the policy limits the requests that come.
+    pub fn coverage(&self) -> &LimitCoverage {
+        &self.coverage
     }
 
     /// The exporter of spans.

@@ -1,11 +1,13 @@
-//! Metrics, logs, traces, readiness, and the hook that counts and logs panics.
+//! Metrics, logs, traces, readiness, whether the policy limits what comes, and the hook that counts and logs panics.
 
+mod coverage;
 pub mod logs;
 pub mod metrics;
 mod panics;
 mod readiness;
 mod traces;
 
+pub use coverage::LimitCoverage;
 pub use metrics::Metrics;
 pub use metrics::exposition::CONTENT_TYPE;
 pub use metrics::limit_series::{LIMIT_SERIES_MAX, OTHER};

@@ -1,15 +1,20 @@
 //! The answer of `/readyz`: whether load balancers should send requests here, and which problems the node has.
+//!
+//! A problem that all nodes have at once, such as a store that does not answer, must not make a node unready: the load
+//! balancer would then have no node left, although each of them still decides. `readiness: strict` in the settings is
+//! for those who want that.
 
 use tidegate::{Clock, Nanos};
 
 use crate::node::Node;
 use crate::node::lifecycle::{Phase, ReloadedPart};
 use crate::node::store::SharedRedisStore;
+use crate::settings::ReadinessRule;
 
 /// A reason why a node is unready or degraded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadinessReason {
-    /// Its name: `starting`, `draining`, `policy`, `store`, `kill_switch`, ….
+    /// Its name: `starting`, `draining`, `policy`, `store`, `closed_limits`, `kill_switch`, ….
     pub what: &'static str,
     /// A sentence about it.
     pub detail: String,
@@ -22,12 +27,22 @@ pub struct Readiness {
     pub unready: Vec<ReadinessReason>,
     /// Problems of a node that still answers requests.
     pub degraded: Vec<ReadinessReason>,
+    /// What is no problem of the node, but worth knowing: `no_limit` while most requests meet no limit.
+    pub notes: Vec<ReadinessReason>,
+    /// Do problems make it unready?
+    rule: ReadinessRule,
 }
+
+/// The kill switch is set on purpose, and in an emergency: it never makes a node unready.
+const KILL_SWITCH: &str = "kill_switch";
+/// How many limits a reason names.
+const LIMITS_NAMED_MAX: usize = 5;
 
 impl Readiness {
     /// The readiness of this node, now.
     pub fn of(node: &Node) -> Readiness {
-        let mut found = Readiness { unready: Vec::new(), degraded: Vec::new() };
+        let rule = node.settings().readiness;
+        let mut found = Readiness { unready: Vec::new(), degraded: Vec::new(), notes: Vec::new(), rule };
         let reason = |what, detail: &str| ReadinessReason { what, detail: detail.to_owned() };
         match node.lifecycle().phase() {
             Phase::Starting => found.unready.push(reason("starting", "not all listeners are open yet")),
@@ -45,12 +60,14 @@ impl Readiness {
             found.store(node, shared);
         }
         if node.limiter().kill_switch() {
-            found.degraded.push(reason("kill_switch", "the kill switch is on: every request is admitted"));
+            found.degraded.push(reason(KILL_SWITCH, "the kill switch is on: every request is admitted"));
         }
+        let note = node.coverage().note().map(|detail| ReadinessReason { what: "no_limit", detail });
+        found.notes.extend(note);
         found
     }
 
-    /// Adds a shared store that does not answer. The node is unready if some limits are `closed` without the store.
+    /// Adds a shared store that does not answer, and the limits that cannot decide without it.
     fn store(&mut self, node: &Node, shared: &SharedRedisStore) {
         let health = shared.health();
         if health.up {
@@ -63,17 +80,23 @@ impl Readiness {
             shared.address,
             since.get() / Nanos::SECOND.get()
         );
-        let is_closed = node.limiter().has_closed_limits() && !node.limiter().kill_switch();
-        if is_closed {
-            let detail = format!("limits with `on_store_error: closed` refuse every request: {detail}");
-            self.unready.push(ReadinessReason { what: "store", detail });
-        }
         self.degraded.push(ReadinessReason { what: "store", detail });
+        let closed = if node.limiter().kill_switch() { Vec::new() } else { node.limiter().closed_limits() };
+        if !closed.is_empty() {
+            let detail =
+                format!("until the store answers, these limits refuse every request: {}", some_of(&closed));
+            self.degraded.push(ReadinessReason { what: "closed_limits", detail });
+        }
     }
 
     /// Should requests be sent here?
     pub fn is_ready(&self) -> bool {
-        self.unready.is_empty()
+        let is_problem = |reason: &ReadinessReason| reason.what != KILL_SWITCH;
+        let is_good_enough = match self.rule {
+            ReadinessRule::Lenient => true,
+            ReadinessRule::Strict => !self.degraded.iter().any(is_problem),
+        };
+        self.unready.is_empty() && is_good_enough
     }
 
     /// `ready`, `degraded` or `unready`.
@@ -83,5 +106,14 @@ impl Readiness {
             (true, false) => "degraded",
             (true, true) => "ready",
         }
+    }
+}
+
+/// The first of some names, and how many more there are.
+pub(super) fn some_of(names: &[String]) -> String {
+    let shown = names[..names.len().min(LIMITS_NAMED_MAX)].join(", ");
+    match names.len() - names.len().min(LIMITS_NAMED_MAX) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
     }
 }

@@ -134,6 +134,8 @@ fn resp() -> Vec<Row> {
         ("size of an argument", bytes(RESP_ARG_BYTES_MAX)),
         ("size of the commands that are read ahead of their replies", bytes(RESP_BUFFER_MAX)),
         ("size of one command", bytes(RESP_COMMAND_BYTES_MAX)),
+        ("commands between `MULTI` and `EXEC`", number(RESP_QUEUED_MAX)),
+        ("size of the commands between `MULTI` and `EXEC`", bytes(RESP_QUEUED_BYTES_MAX)),
         ("pipelined commands that are executed before their replies are sent", number(RESP_PIPELINE_MAX)),
         ("commands that wait for a shared store at the same time", number(RESP_WAITING_MAX)),
         (

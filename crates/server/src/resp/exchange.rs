@@ -76,16 +76,31 @@ impl<'n> Exchange<'n> {
         self.session.has_access
     }
 
+    /// How many bytes of commands are kept between `MULTI` and the last reply of `EXEC`.
+    pub(super) fn kept_bytes(&self) -> usize {
+        self.session.kept_bytes()
+    }
+
+    /// Is the client between `MULTI` and `EXEC`?
+    pub(super) fn is_in_transaction(&self) -> bool {
+        self.session.is_in_transaction()
+    }
+
     /// Answers the commands in the input, at most `most`, and no more than [`RESP_REPLIES_BYTES_MAX`] of replies.
     pub fn answer(&mut self, input: &[u8], most: usize, out: &mut Vec<u8>) -> ExchangeProgress {
         let (node, now) = (self.node, self.node.clock().now());
         let mut batch = Batch { node, now, decisions: 0, waiting: &mut self.waiting };
         let mut progress = ExchangeProgress { used: 0, commands: 0, paused: false };
-        while progress.used < input.len() && !self.session.is_over {
+        while (self.session.is_running() || progress.used < input.len()) && !self.session.is_over {
             let is_full = out.len() >= RESP_REPLIES_BYTES_MAX || batch.waiting.len() >= RESP_WAITING_MAX;
             if progress.commands == most || is_full {
                 progress.paused = true;
                 break;
+            }
+            if self.session.is_running() {
+                self.session.run_next(&mut batch, out);
+                progress.commands += 1;
+                continue;
             }
             let rest = &input[progress.used..];
             match self.decoder.step(rest) {
@@ -95,6 +110,7 @@ impl<'n> Exchange<'n> {
                     progress.commands += 1;
                 }
                 DecodeStep::Refused(bytes, refusal) => {
+                    self.session.refuse_transaction();
                     reply(&self.session, out).error(format_args!("ERR {refusal}"));
                     progress.used += bytes;
                     progress.commands += 1;

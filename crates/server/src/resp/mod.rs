@@ -5,7 +5,7 @@
 //! ```
 //!
 //! `connection` reads from and writes to the socket. `exchange` answers all commands of one read, without IO.
-//! `session` is the state of a client, `commands` the table of commands, `protocol` the encoding.
+//! `session` is the state of a client, `transaction` its commands between `MULTI` and `EXEC`, `commands` the table of commands, `protocol` the encoding.
 
 mod commands;
 mod connection;
@@ -13,6 +13,7 @@ mod exchange;
 mod pending;
 mod protocol;
 mod session;
+mod transaction;
 
 pub use exchange::{Exchange, ExchangeProgress};
 pub use protocol::decode::{CommandArgs, CommandRefusal, DecodeStep, Decoder, FramingError};

@@ -4,12 +4,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use subtle::ConstantTimeEq;
 
-use super::commands::{CommandKind, CommandSpec};
+use super::commands::{CommandKind, CommandSpec, InTransaction};
 use super::commands::{check, client, describe, info, throttle};
 use super::exchange::Batch;
 use super::protocol::decode::CommandArgs;
 use super::protocol::number;
 use super::protocol::reply::{EscapedBytes, ReplyWriter, RespVersion};
+use super::transaction::Transaction;
 use crate::bounds::RESP_AUTH_ATTEMPTS_MAX;
 use crate::node::Node;
 use crate::settings::Listener;
@@ -28,6 +29,10 @@ pub(super) struct Session {
     pub(super) has_access: bool,
     wrong_passwords: u32,
     pub(super) is_over: bool,
+    /// The commands since `MULTI`.
+    open: Option<Transaction>,
+    /// The commands that `EXEC` has begun to run.
+    running: Option<Transaction>,
 }
 
 impl Session {
@@ -40,6 +45,8 @@ impl Session {
             has_access: password(node).is_none(),
             wrong_passwords: 0,
             is_over: false,
+            open: None,
+            running: None,
         }
     }
 
@@ -48,29 +55,99 @@ impl Session {
         let Some(name) = args.get(0) else { return };
         let mut reply = ReplyWriter { out, version: self.version };
         let Some(command) = CommandSpec::named(name) else {
+            self.refuse_transaction();
             return self.unknown_command(batch.node, args, &mut reply);
         };
         if !self.has_access && !command.before_auth {
             return reply.error(format_args!("NOAUTH Authentication required."));
         }
         if !command.takes(args.len()) {
+            self.refuse_transaction();
             return reply.error(format_args!("ERR wrong number of arguments; usage: {command}"));
         }
+        match (&mut self.open, command.verb.in_transaction()) {
+            (None, _) | (_, InTransaction::RunsAtOnce) => self.run(batch, command, args, &mut reply),
+            (Some(open), InTransaction::Waits) => match open.add(args) {
+                Ok(()) => reply.word("QUEUED"),
+                Err(full) => {
+                    open.refuse();
+                    reply.error(format_args!("ERR {full}"));
+                }
+            },
+            (Some(open), InTransaction::IsRefused) => {
+                open.refuse();
+                reply.error(format_args!("ERR {} is not allowed between MULTI and EXEC", command.name));
+            }
+        }
+    }
+
+    /// Notes that a command was refused: if it belongs to a transaction, that must not run without it.
+    pub(super) fn refuse_transaction(&mut self) {
+        if let Some(open) = &mut self.open {
+            open.refuse();
+        }
+    }
+
+    /// Has `EXEC` begun to run commands that are not all answered yet?
+    pub(super) fn is_running(&self) -> bool {
+        self.running.is_some()
+    }
+
+    /// Answers the next command that `EXEC` runs.
+    pub(super) fn run_next(&mut self, batch: &mut Batch<'_, '_>, out: &mut Vec<u8>) {
+        let Some(mut running) = self.running.take() else { return };
+        if let Some(args) = running.next() {
+            let mut reply = ReplyWriter { out, version: self.version };
+            let command = CommandSpec::named(args.get(0).unwrap_or_default());
+            self.run(batch, command.expect("only known commands are kept"), args, &mut reply);
+        }
+        self.running = Some(running).filter(|running| !running.is_done());
+    }
+
+    /// How many bytes of commands it keeps between `MULTI` and the last reply of `EXEC`.
+    pub(super) fn kept_bytes(&self) -> usize {
+        self.open.iter().chain(&self.running).map(Transaction::size).sum()
+    }
+
+    /// Is the client between `MULTI` and `EXEC`?
+    pub(super) fn is_in_transaction(&self) -> bool {
+        self.open.is_some()
+    }
+
+    fn run(
+        &mut self,
+        batch: &mut Batch<'_, '_>,
+        command: &CommandSpec,
+        args: CommandArgs<'_>,
+        reply: &mut ReplyWriter<'_>,
+    ) {
         match command.verb {
-            CommandKind::Throttle => throttle::answer(batch, args, &mut reply),
-            CommandKind::Check => check::answer(batch, args, &mut reply),
+            CommandKind::Throttle => throttle::answer(batch, args, reply),
+            CommandKind::Check => check::answer(batch, args, reply),
             CommandKind::Ping => match args.get(1) {
                 None => reply.word("PONG"),
                 Some(message) => reply.bulk(message),
             },
             CommandKind::Echo => reply.bulk(args.get(1).unwrap_or_default()),
-            CommandKind::Hello => self.hello(batch.node, args, &mut reply),
-            CommandKind::Auth => self.auth(batch.node, args, &mut reply),
-            CommandKind::Select => select(args, &mut reply),
-            CommandKind::Client => client::answer(self, args, &mut reply),
-            CommandKind::Command => describe::answer(args, &mut reply),
-            CommandKind::Info => info::answer(batch.node, args, &mut reply),
-            CommandKind::Config => config(args, &mut reply),
+            CommandKind::Hello => self.hello(batch.node, args, reply),
+            CommandKind::Auth => self.auth(batch.node, args, reply),
+            CommandKind::Select => select(args, reply),
+            CommandKind::Client => client::answer(self, args, reply),
+            CommandKind::Command => describe::answer(args, reply),
+            CommandKind::Info => info::answer(batch.node, args, reply),
+            CommandKind::Config => config(args, reply),
+            CommandKind::Multi if self.open.is_some() => {
+                reply.error(format_args!("ERR MULTI calls can not be nested"));
+            }
+            CommandKind::Multi => {
+                self.open = Some(Transaction::default());
+                reply.word("OK");
+            }
+            CommandKind::Exec => self.exec(reply),
+            CommandKind::Discard => match self.open.take() {
+                Some(_) => reply.word("OK"),
+                None => reply.error(format_args!("ERR DISCARD without MULTI")),
+            },
             CommandKind::Quit => {
                 self.is_over = true;
                 reply.word("OK");
@@ -78,6 +155,21 @@ impl Session {
             CommandKind::Reset => {
                 self.reset(batch.node);
                 reply.word("RESET");
+            }
+        }
+    }
+
+    /// `EXEC`: the head of the reply. The commands are run one by one after it, so that their replies are sent in
+    /// pieces like those of any pipeline.
+    fn exec(&mut self, reply: &mut ReplyWriter<'_>) {
+        match self.open.take() {
+            None => reply.error(format_args!("ERR EXEC without MULTI")),
+            Some(refused) if refused.is_refused() => {
+                reply.error(format_args!("EXECABORT Transaction discarded because of previous errors."));
+            }
+            Some(open) => {
+                reply.array(open.len());
+                self.running = Some(open).filter(|open| !open.is_done());
             }
         }
     }
@@ -107,6 +199,7 @@ impl Session {
         self.version = RespVersion::Two;
         self.name = Box::default();
         self.has_access = password(node).is_none();
+        self.open = None;
     }
 
     /// `HELLO [version [AUTH user password] [SETNAME name]]`: all options are applied, or none.

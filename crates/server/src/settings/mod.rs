@@ -20,7 +20,7 @@ use tidegate_proxies::ForwardedSource;
 
 pub(crate) use masked::masked;
 pub(crate) use overrides::{FlagsAndEnvironment, kill_switch_from};
-pub(crate) use read::read;
+pub(crate) use read::{is_settings, read};
 pub use store::SharedStoreSettings;
 pub(crate) use table::reference;
 
@@ -77,6 +77,8 @@ pub struct Settings {
     pub admin_hosts: Vec<String>,
     /// The bearer token that `/v1/refund` and `/v1/throttle` require where they are not on loopback.
     pub http_token: Option<String>,
+    /// Which problems make `/readyz` answer 503.
+    pub readiness: ReadinessRule,
     /// The password of the RESP listener.
     pub resp_password: Option<String>,
     /// How the bearer tokens of clients are verified.
@@ -87,6 +89,16 @@ pub struct Settings {
     pub otlp: Option<String>,
     /// Number of worker threads; `None` is one less than the number of cores.
     pub workers: Option<usize>,
+}
+
+/// Which problems make `/readyz` answer 503.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReadinessRule {
+    /// None: only a server that starts or shuts down is unready.
+    #[default]
+    Lenient,
+    /// Each problem of the store, the policy or another file.
+    Strict,
 }
 
 /// A certificate chain and its key, both PEM.
@@ -149,6 +161,7 @@ impl Default for Settings {
             forwarded: ForwardedSource::XForwardedFor,
             tls: None,
             admin_hosts: Vec::new(),
+            readiness: ReadinessRule::Lenient,
             http_token: None,
             resp_password: None,
             jwt: None,
@@ -172,7 +185,7 @@ const HIDDEN: &str = "(hidden)";
 impl fmt::Debug for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Settings { listen, policy, max_keys, nodes, shared, on_store_error, .. } = self;
-        let Settings { trusted_proxies, forwarded, admin_hosts, .. } = self;
+        let Settings { trusted_proxies, forwarded, admin_hosts, readiness, .. } = self;
         let Settings { tls, http_token, resp_password, jwt, log, otlp, workers, .. } = self;
         f.debug_struct("Settings")
             .field("listen", listen)
@@ -185,6 +198,7 @@ impl fmt::Debug for Settings {
             .field("forwarded", forwarded)
             .field("tls", tls)
             .field("admin_hosts", admin_hosts)
+            .field("readiness", readiness)
             .field("http_token", &http_token.as_ref().map(|_| HIDDEN))
             .field("resp_password", &resp_password.as_ref().map(|_| HIDDEN))
             .field("jwt", jwt)

@@ -7,7 +7,7 @@ use tidegate_document::{DocumentNode, Problem, Span, value};
 use tidegate_proxies::ForwardedSource;
 
 use super::table::SETTINGS;
-use super::{Jwt, JwtKey, Listener, LogFormat, Settings, TlsFiles, masked};
+use super::{Jwt, JwtKey, Listener, LogFormat, ReadinessRule, Settings, TlsFiles, masked};
 use crate::observe::is_endpoint;
 
 /// Parses settings. Paths in them are relative to `home`.
@@ -30,6 +30,16 @@ pub(crate) fn read(text: &str, home: &Path) -> Result<(Settings, Vec<Problem>), 
     problems.iter_mut().for_each(|problem| hide_secrets(problem, text, &masked));
     tidegate_document::complete(&mut problems, &masked);
     if problems.iter().any(Problem::is_error) { Err(problems) } else { Ok((settings, problems)) }
+}
+
+/// Is a document one of settings rather than a policy? It has a field of the settings, and lacks the two that every
+/// policy has.
+pub(crate) fn is_settings(text: &str) -> bool {
+    let (node, _) = tidegate_document::parse_partly(text);
+    node.is_some_and(|node| {
+        let has = |name: &str| node.get(name).is_some();
+        !has("version") && !has("limits") && SETTINGS.fields().any(|field| has(field.name))
+    })
 }
 
 /// Removes from a problem what quotes a value that [`masked`] hides: the value may be a secret in the wrong place, such as
@@ -85,6 +95,10 @@ impl Reader<'_> {
         if let Some(hosts) = root.get("admin").and_then(|admin| admin.get("hosts")) {
             settings.admin_hosts = self.hosts(hosts);
         }
+        settings.readiness = match text(root, "readiness").as_deref() {
+            Some("strict") => ReadinessRule::Strict,
+            _ => ReadinessRule::Lenient,
+        };
         let auth = |name| root.get("auth").and_then(|auth| text(auth, name));
         (settings.http_token, settings.resp_password) = (auth("http_token"), auth("resp_password"));
         settings.jwt = root.get("jwt").and_then(|jwt| self.jwt(jwt));

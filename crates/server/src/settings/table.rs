@@ -78,6 +78,13 @@ pub(super) static SETTINGS: ObjectShape = ObjectShape {
         .or("x-forwarded-for"),
         ShapeField::new("tls", Shape::Object(&TLS), "TLS for `http` and `grpc`.").or("none"),
         ShapeField::new("admin", Shape::Object(&ADMIN), "The admin listener."),
+        ShapeField::new(
+            "readiness",
+            Shape::Word(READINESS),
+            "When `/readyz` answers 503, so that load balancers send no requests here.",
+        )
+        .or("lenient")
+        .also(&["readyz", "ready"]),
         ShapeField::new("auth", Shape::Object(&AUTH), "Secrets that callers must send."),
         ShapeField::new("jwt", Shape::Object(&JWT), "How bearer tokens of clients are verified.").or("none"),
         ShapeField::new("log", Shape::Object(&LOG), "The log.").also(&["logging", "logs"]),
@@ -96,6 +103,19 @@ static FORWARDED: &[WordShape] = &[
     WordShape::new("x-forwarded-for", "in `X-Forwarded-For`").also(&["xff", "x_forwarded_for"]),
     WordShape::new("forwarded", "in `Forwarded`, as in RFC 7239").also(&["rfc7239"]),
     WordShape::new("peer", "no header: the address of the connection is used").also(&["none", "off"]),
+];
+
+static READINESS: &[WordShape] = &[
+    WordShape::new(
+        "lenient",
+        "only while the server starts or shuts down; other problems are listed with the status 200",
+    )
+    .also(&["default", "relaxed"]),
+    WordShape::new(
+        "strict",
+        "also while the store does not answer, or a changed policy, certificate or key file is invalid. If all nodes \
+         share the problem, all of them are unready at once",
+    ),
 ];
 
 static LISTEN: ObjectShape = ObjectShape {

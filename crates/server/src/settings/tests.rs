@@ -29,6 +29,7 @@ trusted_proxies: [10.0.0.0/8, "::1/128"]
 forwarded: forwarded
 tls: { cert: server.pem, key: /keys/server.key }
 admin: { hosts: [Tidegate.Monitoring.svc] }
+readiness: strict
 auth: { http_token: s3cret-token, resp_password: s3cret-password }
 jwt: { key: s3cret-key, algorithm: HS256, issuer: me, audience: you, invalid: anonymous }
 log: { format: json }
@@ -54,6 +55,7 @@ fn everything_can_be_said() {
     assert_eq!((settings.max_keys, settings.nodes, settings.workers), (1_000, 3, Some(3)));
     assert_eq!(settings.trusted_proxies.len(), 2);
     assert_eq!(settings.forwarded, ForwardedSource::Forwarded);
+    assert_eq!(settings.readiness, ReadinessRule::Strict);
     let tls = settings.tls.as_ref().expect("it is there");
     assert_eq!(
         (&*tls.cert, &*tls.key),

@@ -9,7 +9,7 @@ use tidegate::engine::{AdHocLimit, AdHocRequest};
 use tidegate::{Cost, Nanos};
 
 use super::RequestError;
-use super::request::{TextValue, at, cut, value, whole_object};
+use super::request::{TextValue, at, cut, text, value, whole_object};
 use super::table::cost;
 
 /// A request for an ad hoc bucket.
@@ -86,7 +86,7 @@ fn missing<E: Error>(name: &str, meaning: &str) -> E {
 }
 
 fn some_key<'de, M: MapAccess<'de>>(map: &mut M) -> Result<Cow<'de, str>, M::Error> {
-    let TextValue(key) = map.next_value().map_err(|error| at("key", &error))?;
+    let key = text(map, "key")?.unwrap_or_default();
     if key.is_empty() {
         Err(M::Error::custom("`key`: it is empty; write the name of the bucket"))
     } else {
@@ -180,7 +180,7 @@ mod tests {
         for (text, what, field) in [
             ("{}", "`capacity` is missing", Some("capacity")),
             (r#"{"key":""}"#, "`key`: it is empty", Some("key")),
-            (r#"{"key":1}"#, "`key`: ", Some("key")),
+            (r#"{"key":1.5}"#, "`key`: 1.5 is neither text nor a whole number", Some("key")),
             (r#"{"window":"fortnight"}"#, "`fortnight` is not a window", Some("window")),
             (r#"{"capcity":1}"#, "did you mean `capacity`?", Some("capcity")),
             (r#"{"rate":1,"rate":1}"#, "`rate` is there twice", Some("rate")),

@@ -8,7 +8,7 @@ use tidegate::engine::Request;
 use tidegate_server::admin::{AdminClient, answer_connection};
 use tidegate_server::node::lifecycle::{Phase, ReloadedPart};
 use tidegate_server::observe::{Origin, Protocol, metrics_page};
-use tidegate_server::settings::Settings;
+use tidegate_server::settings::{ReadinessRule, Settings};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::client::{ask, get, raw};
@@ -84,6 +84,24 @@ async fn readiness_follows_the_life_of_the_server() {
     let draining = get(address, "/readyz").await;
     assert_eq!((draining.status, &draining.json()["unready"][0]["reason"]), (503, &"draining".into()));
     assert_eq!(get(address, "/healthz").await.status, 200, "it is still alive");
+}
+
+#[tokio::test]
+async fn strict_readiness_minds_files_and_not_the_kill_switch() {
+    let strict = Settings { readiness: ReadinessRule::Strict, ..Settings::default() };
+    let node = Arc::new(node(POLICY, strict));
+    let address = listen(&node).await;
+    node.limiter().set_kill_switch(true);
+    let killed = get(address, "/readyz").await;
+    assert_eq!(
+        (killed.status, &killed.json()["status"]),
+        (200, &"degraded".into()),
+        "it is on in an emergency"
+    );
+    node.lifecycle().set_problem(ReloadedPart::Policy, Some("policy.yaml:3: no".to_owned()));
+    let invalid = get(address, "/readyz").await;
+    assert_eq!((invalid.status, &invalid.json()["status"]), (503, &"unready".into()));
+    assert_eq!(invalid.json()["degraded"][0]["reason"], "policy");
 }
 
 #[tokio::test]

@@ -60,6 +60,23 @@ fn gates_come_first() {
     snapshot("explain-blocked.txt", &blocked);
     let allowed = explain(&document("explained.yaml"), r#"{"ip":"10.1.2.3"}"#, &[]);
     assert!(allowed.starts_with("ALLOWED: allowlisted"), "{allowed}");
+    snapshot("explain-allowlisted.txt", &allowed);
+    assert!(allowed.contains("takes nothing from any limit"), "{allowed}");
+    assert!(!allowed.contains("leaves"), "no bucket is shown as charged: {allowed}");
+}
+
+#[test]
+fn what_is_taken_is_told_to_machines() {
+    let takes = |request: &str| {
+        let told = explain(&document("explained.yaml"), request, &["--format", "json"]);
+        let told: serde_json::Value = serde_json::from_str(&told).expect("it is JSON");
+        let limits = told["limits"].as_array().expect("a list").clone();
+        limits.into_iter().find(|limit| limit["name"] == "per-address").expect("a limit")["bucket"]["takes"]
+            .clone()
+    };
+    assert_eq!(takes(r#"{"ip":"203.0.113.7","cost":2}"#), 2);
+    assert_eq!(takes(r#"{"ip":"203.0.113.7","cost":2000}"#), 0, "it is refused");
+    assert_eq!(takes(r#"{"ip":"10.1.2.3"}"#), 0, "it is on the allow list");
 }
 
 #[test]
@@ -81,7 +98,7 @@ fn a_request_comes_from_a_file_or_standard_input() {
 fn what_is_no_request_is_told() {
     for (request, said) in [
         (r#"{"usr":"42"}"#, "unknown member `usr`"),
-        (r#"{"user":42}"#, "`user`"),
+        (r#"{"user":4.2}"#, "`user`"),
         (r#"{"cost":-1}"#, "`cost`: -1 is not an integer from 0 to 4294967295"),
         (r#"{"cost":1.5}"#, "`cost`: 1.5 is not an integer"),
         (r#"{"ip":"nowhere"}"#, "`ip`: `nowhere` is not an IP address"),

@@ -51,6 +51,23 @@ fn what_is_no_document_is_told_with_its_place() {
 }
 
 #[test]
+fn a_settings_file_is_recognised() {
+    let ran = tidegate(&["validate", &document("settings.yaml")]);
+    assert_eq!(ran.code, 2);
+    assert!(!ran.out.contains("swordfish"), "a secret is not shown: {}", ran.out);
+    snapshot("validate-settings.txt", &ran.out);
+    let good = "listen: { http: 127.0.0.1:8080 }\npolicy: { file: policy.yaml }\n";
+    let ran = tidegate_given(&["validate", "-"], good);
+    assert_eq!((ran.code, &*ran.out), (0, "standard input: valid, no problems, settings of a server\n"));
+    let ran = tidegate_given(&["validate", "--format", "json", "-"], good);
+    let told: serde_json::Value = serde_json::from_str(&ran.out).expect("it is JSON");
+    assert_eq!((&told["valid"], &told["files"][0]["kind"]), (&true.into(), &"settings".into()));
+    // What is neither is still told what a policy lacks.
+    let ran = tidegate_given(&["validate", "-"], "limts: []\n");
+    assert!(ran.code == 2 && ran.out.contains("did you mean `limits`?"), "{}", ran.out);
+}
+
+#[test]
 fn several_files_and_standard_input() {
     let ran =
         tidegate_given(&["validate", "-", "examples/quick-start/policy.yaml"], "version: 1\nlimits: []\n");

@@ -93,7 +93,7 @@ fn a_batch_is_decided_in_order() {
         decisions["decisions"].as_array().expect("a list").iter().map(|one| one["allowed"] == true).collect();
     assert_eq!(allowed, [true, true, true, true, false]);
     assert_eq!(client.post("/v1/check/batch", r#"{"requests":[]}"#).body, r#"{"decisions":[]}"#);
-    let half = client.post("/v1/check/batch", r#"{"requests":[{"user":"b"},{"user":7}]}"#);
+    let half = client.post("/v1/check/batch", r#"{"requests":[{"user":"b"},{"user":7.5}]}"#);
     assert_eq!((half.status, &half.json()["field"]), (400, &json!("requests[1].user")));
     let after = client.post("/v1/peek", r#"{"user":"b"}"#);
     assert_eq!(after.json()["remaining"], 3, "nothing of it was decided");

@@ -38,6 +38,21 @@ fn the_families_of_a_limit() {
 }
 
 #[test]
+fn the_family_of_draft_seven() {
+    let server = Server::start();
+    let mut client = server.connect();
+    let mut ask = || client.post("/v1/check", r#"{"domain":"edge"}"#);
+    let allowed = ask();
+    assert_eq!(allowed.header("ratelimit"), Some("limit=2, remaining=1, reset=30"));
+    assert_eq!(allowed.header("ratelimit-policy"), Some("2;w=60"));
+    ask();
+    let denied = ask();
+    let wait = denied.header("retry-after").expect("a wait helps");
+    assert_eq!(denied.header("ratelimit"), Some(&*format!("limit=2, remaining=0, reset={wait}")));
+    assert_eq!(denied.header("x-ratelimit-limit"), None, "the family takes the place of the default");
+}
+
+#[test]
 fn headers_that_are_off_leave_the_wait() {
     let server = Server::start();
     let mut client = server.connect();

@@ -20,6 +20,7 @@ version: 1
 limits:
   - { name: per-user, key: [user], sustained: { rate: 1, window: hour }, burst: { capacity: 3 } }
   - { name: per-client, key: [client], sustained: { rate: 2, window: minute }, headers: [ietf, ratelimit-03, x-ratelimit] }
+  - { name: per-domain, key: [domain], sustained: { rate: 2, window: minute }, headers: [ratelimit-07] }
   - { name: quiet, key: [plan], sustained: { rate: 1, window: hour }, response_headers: false }
   - { name: soft, key: ["header:x-soft"], sustained: { rate: 1, window: hour }, strategy: degrade, degrade: { tag: slow } }
   - { name: per-address, match: { path: /addresses }, key: [ip], sustained: { rate: 1, window: hour }, burst: { capacity: 3 } }

@@ -11,7 +11,7 @@ fn what_is_wrong_is_named() {
     let throttle = |members: &str| format!("{{\"key\":\"k\",{members}}}");
     for (path, body, field) in [
         ("/v1/check", r#"{"usr":"a"}"#.to_owned(), "usr"),
-        ("/v1/check", r#"{"user":7}"#.to_owned(), "user"),
+        ("/v1/check", r#"{"user":7.5}"#.to_owned(), "user"),
         ("/v1/check", r#"{"cost":-1}"#.to_owned(), "cost"),
         ("/v1/check", r#"{"cost":1e400}"#.to_owned(), "cost"),
         ("/v1/check", r#"{"cost":0.5}"#.to_owned(), "cost"),

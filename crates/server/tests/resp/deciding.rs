@@ -90,7 +90,8 @@ const MINUTE_MS: i64 = 60_000;
 /// Compares the reply to `TG.CHECK`; times may be up to a minute less.
 fn checked(answer: &Answer, expected: [i64; 5], rule: Option<&str>) {
     let Answer::Array(items) = answer else { panic!("no array: {answer:?}") };
-    let (rule_seen, numbers) = items.split_last().expect("six of them");
+    let [numbers @ .., rule_seen, tag_seen] = &items[..] else { panic!("not seven of them: {items:?}") };
+    assert_eq!((items.len(), tag_seen), (7, &Answer::Null), "nothing is degraded");
     let seen = Answer::Array(numbers.to_vec()).integers();
     let near = |place: usize| {
         let (seen, expected) = (seen[place], expected[place]);
@@ -111,6 +112,17 @@ fn a_request_is_decided_by_the_policy() {
     checked(&client.say("TG.CHECK user u2 cost 4"), [0, 3, 3, -1, 0], Some("per-user"));
     checked(&client.say("TG.CHECK plan free"), [1, -1, -1, 0, -1], None);
     checked(&client.say("TG.CHECK user 666"), [0, -1, -1, -1, -1], Some("block"));
+}
+
+#[test]
+fn a_degraded_request_is_told_its_tag() {
+    let mut client = shared();
+    let mut tag = || match client.say("TG.CHECK client degrading plan marked") {
+        Answer::Array(items) => (items[0].clone(), items[5].clone(), items[6].clone()),
+        other => panic!("no array: {other:?}"),
+    };
+    assert_eq!(tag(), (Answer::Integer(1), Answer::Null, Answer::Null));
+    assert_eq!(tag(), (Answer::Integer(1), Answer::Null, bulk("slow")));
 }
 
 #[test]

@@ -4,4 +4,5 @@ mod deciding;
 mod framing;
 mod hostile;
 mod housekeeping;
+mod transactions;
 mod wire;

@@ -2,11 +2,13 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::time::Duration;
 
 use rustix::process::Signal;
 
 use crate::support::home::{Home, policy};
 use crate::support::server::{Ran, Server, run, tidegate};
+use crate::support::within;
 
 /// The status and body of the response to a plain request.
 fn get(address: &str, path: &str) -> (u16, String) {
@@ -128,4 +130,39 @@ fn a_server_with_tls_is_asked_by_its_certificate() {
     let ran = check(&server, &["user=42"]);
     assert_eq!(ran.code, Some(1), "nobody else trusts it");
     assert!(ran.err.contains("no TLS with") || ran.err.contains("certificate"), "{}", ran.err);
+}
+
+#[test]
+fn it_says_when_most_requests_meet_no_limit() {
+    let home = Home::new();
+    let file = home.write("policy.yaml", &policy(5));
+    let server = Server::start(&["--policy", &file]);
+    let admin = server.address("admin");
+    let notes = || {
+        let (status, body) = get(&admin, "/readyz");
+        let body: serde_json::Value = serde_json::from_str(&body).expect("it is JSON");
+        assert_eq!((status, &body["status"]), (200, &"ready".into()), "a note is no problem");
+        body["notes"].clone()
+    };
+    assert_eq!(notes(), serde_json::json!([]));
+    // The window is at least as long as it takes until the note is there.
+    within(Duration::from_secs(30), "it is noted", || {
+        for _ in 0..5 {
+            assert_eq!(check(&server, &["path=/"]).code, Some(0));
+        }
+        notes() != serde_json::json!([])
+    });
+    assert_eq!(notes()[0]["reason"], "no_limit");
+    let detail = notes()[0]["detail"].as_str().expect("text").to_owned();
+    assert!(
+        detail.contains("100 % of the last")
+            && detail.ends_with("had no `user`; limits that need it: per-user"),
+        "{detail}"
+    );
+    server.logged(&["WARN", "most requests meet no limit", "`user`"]);
+    let (_, page) = get(&admin, "/metrics");
+    assert!(
+        page.lines().any(|line| line.starts_with("tidegate_no_limit_total{missing=\"user\"} ")),
+        "{page}"
+    );
 }

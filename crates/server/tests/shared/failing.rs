@@ -48,7 +48,18 @@ fn each_limit_does_as_it_says_and_redis_is_used_again() {
     assert_eq!(local, [200, 200, 429]);
 
     let (status, body) = admin(&server, "/readyz");
-    assert!(status == 503 && body.contains("\"store\"") && body.contains("closed"), "{status} {body}");
+    assert_eq!(status, 200, "the other limits still decide: {body}");
+    let body: serde_json::Value = serde_json::from_str(&body).expect("it is JSON");
+    assert_eq!((&body["status"], &body["unready"]), (&"degraded".into(), &serde_json::json!([])));
+    let reasons: Vec<&str> = body["degraded"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .flat_map(|reason| reason["reason"].as_str())
+        .collect();
+    assert_eq!(reasons, ["store", "closed_limits"], "{body}");
+    let detail = body["degraded"][1]["detail"].as_str().expect("text");
+    assert!(detail.ends_with("these limits refuse every request: closed"), "{detail}");
     assert_eq!(metric(&server, "tidegate_degraded"), 1.0);
     for (choice, least) in [("local", 3.0), ("open", 5.0), ("closed", 1.0)] {
         let series = format!("tidegate_store_fallback_decisions_total{{choice=\"{choice}\"}}");
@@ -61,6 +72,22 @@ fn each_limit_does_as_it_says_and_redis_is_used_again() {
     server.logged(&["the store answers again"]);
     assert_eq!(ask(&server, "closed"), (200, "ok".into()));
     assert_eq!((admin(&server, "/readyz").0, metric(&server, "tidegate_degraded")), (200, 0.0));
+}
+
+#[test]
+fn a_strict_server_is_unready_without_its_store() {
+    let mut redis = Redis::start();
+    let settings = format!("readiness: strict\n{}", redis.settings("strict"));
+    let (server, _home) = serve(&settings, &policy(2));
+    assert_eq!((admin(&server, "/readyz").0, metric(&server, "tidegate_ready")), (200, 1.0));
+    redis.kill();
+    within(NOTICED, "the store is down", || !is_up(&server));
+    let (status, body) = admin(&server, "/readyz");
+    assert!(
+        status == 503 && body.contains("\"status\":\"unready\"") && body.contains("\"store\""),
+        "{status} {body}"
+    );
+    assert_eq!(metric(&server, "tidegate_ready"), 0.0);
 }
 
 #[test]

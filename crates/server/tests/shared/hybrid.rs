@@ -25,7 +25,7 @@ fn two_busy_servers_stay_within_the_bound_and_seldom_ask() {
     assert!(one.told("store").starts_with("hybrid on "));
     let commands = "TG.CHECK user a\r\n".repeat(100);
     let busy = |address: &str| {
-        let admitted = |answers: String| answers.matches("*6\r\n:1\r\n").count();
+        let admitted = |answers: String| answers.matches("*7\r\n:1\r\n").count();
         (0..100).map(|_| admitted(pipeline(address, &commands))).sum::<usize>()
     };
     let clock = MonotonicClock::new();

@@ -75,6 +75,6 @@ fn buckets_without_a_policy_are_shared_by_both_protocols_and_answered_in_order()
         "CL.THROTTLE key 399 1 86400\r\nCL.THROTTLE key 399 1 86400 x\r\nTG.CHECK user a\r\n",
     );
     assert!(more.starts_with("*5\r\n:1\r\n:400\r\n"), "{more}");
-    assert!(more.contains("-ERR quantity is not an integer: 'x'\r\n*6\r\n:1\r\n:1\r\n:0\r\n"), "{more}");
+    assert!(more.contains("-ERR quantity is not an integer: 'x'\r\n*7\r\n:1\r\n:1\r\n:0\r\n"), "{more}");
     assert!(!admits(&one, "a"), "the other has spent it");
 }

@@ -93,6 +93,14 @@ fn headers_come_in_the_families_that_the_policy_chooses() {
 }
 
 #[test]
+fn the_family_of_draft_seven_is_one_of_them() {
+    let (_, layer) = layer(&[&format!("{TWO}, headers: ratelimit-07")]);
+    let answer = send(&layer, get("/"));
+    assert_eq!(header(&answer, "ratelimit"), "limit=2, remaining=1, reset=1");
+    assert_eq!(header(&answer, "ratelimit-policy"), "2;w=2");
+}
+
+#[test]
 fn headers_can_be_switched_off() {
     let (_, layer) = layer(&[&format!("{TWO}, response_headers: false")]);
     let admitted = send(&layer, get("/"));

@@ -1,5 +1,6 @@
 //! The layer in front of services, as applications use it. One test binary, since linking takes longer than the tests.
 
+mod addresses;
 mod answers;
 mod axum;
 mod building;

@@ -9,6 +9,7 @@ use tidegate_policy::RuleSet;
 use super::counters::{RuleSnapshot, TrustHistogram};
 use super::durations::DurationHistogram;
 use super::stats::BusyKey;
+use super::unlimited::MissingCount;
 use crate::engine::active::Active;
 use crate::engine::decision::Reason;
 use crate::engine::limiter::Limiter;
@@ -64,6 +65,12 @@ impl<S, C> Limiter<S, C> {
     /// How many decisions had this reason.
     pub fn decided(&self, reason: Reason) -> u64 {
         self.stats.reasons.get(reason as usize)
+    }
+
+    /// What requests lacked that met no limit of the policy in force. A request counts once for each descriptor
+    /// that kept a limit from applying to it. Allowlisted requests do not count.
+    pub fn missing_counts(&self) -> Vec<MissingCount> {
+        self.active.load().unlimited.counts()
     }
 
     /// How many warnings and how many blocks burst detectors have issued.

@@ -6,3 +6,4 @@ pub mod durations;
 pub mod hot_keys;
 pub(super) mod limiter_stats;
 pub(super) mod stats;
+pub(super) mod unlimited;

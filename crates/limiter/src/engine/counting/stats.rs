@@ -9,6 +9,7 @@ use tidegate_policy::{Facts, Plan, RuleSet, TENANT_DEPTH_MAX};
 use super::counters::{RuleCounters, RuleOutcome, RuleSnapshot, Totals, TrustHistogram};
 use super::durations::DurationHistogram;
 use super::hot_keys::{HotKey, HotKeys};
+use super::unlimited::{MissingCounters, UnlimitedCounters};
 use crate::engine::active::{Active, NamedCounters};
 use crate::engine::bursts::BurstAction;
 use crate::engine::decide::conclude::degrades;
@@ -43,6 +44,7 @@ pub(crate) struct Stats {
 struct Names {
     known: HashMap<Box<str>, NamedCounters>,
     given: u32,
+    missing: MissingCounters,
 }
 
 /// Which parts of a decision to count, if it is one of several.
@@ -96,7 +98,7 @@ impl Stats {
     /// [`Stats::use_names`].
     pub(crate) fn names_of(&self, rules: &RuleSet) -> HashMap<Box<str>, NamedCounters> {
         let mut names = self.names();
-        let Names { known, given } = &mut *names;
+        let Names { known, given, .. } = &mut *names;
         let mut named = |name: &str| {
             let fresh = || {
                 *given += 1;
@@ -107,9 +109,15 @@ impl Stats {
         rules.rules().iter().map(|rule| (rule.name.clone(), named(&rule.name))).collect()
     }
 
+    /// The counters of requests that meet no limit of a rule set, old or new.
+    pub(crate) fn unlimited_of(&self, rules: &RuleSet) -> UnlimitedCounters {
+        UnlimitedCounters::of(rules, &self.names().missing)
+    }
+
     /// Makes these the names in use.
-    pub(crate) fn use_names(&self, names: HashMap<Box<str>, NamedCounters>) {
-        self.names().known = names;
+    pub(crate) fn use_names(&self, named: HashMap<Box<str>, NamedCounters>, unlimited: &UnlimitedCounters) {
+        let mut names = self.names();
+        (names.known, names.missing) = (named, unlimited.by_name());
     }
 
     fn names(&self) -> MutexGuard<'_, Names> {
@@ -128,6 +136,9 @@ impl Stats {
         self.count_reason(ruling.reason, ruling.retry_after.filter(|_| !ruling.allowed));
         if let Some(trust) = facts.request.trust {
             self.trust.count(trust.hundredths());
+        }
+        if ruling.reason == Reason::NoLimit {
+            set.unlimited.count(&set.rules, facts, !ruling.standings.is_empty());
         }
         let Some(plan) = plan else { return };
         if let Some(ancestor) = set.contended(facts, ruling) {

@@ -46,6 +46,10 @@ impl Decision {
         write_text_or_null(out, self.violated_tier().map(|tier| tier.as_str()));
         put(out, ",\"degraded\":");
         put(out, bool_text(self.degraded().is_some()));
+        if let Some(tag) = self.degraded() {
+            put(out, ",\"degraded_tag\":");
+            write_text(out, tag);
+        }
         put(out, ",\"shadow_denied\":[");
         for (index, name) in self.shadow_denied().enumerate() {
             put(out, if index == 0 { "" } else { "," });

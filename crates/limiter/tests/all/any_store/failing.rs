@@ -144,16 +144,18 @@ fn shadow_and_degrade_refuse_nobody() {
         (Some("slow"), vec!["watched"])
     );
     assert_eq!(remaining(&decision)[2], 9, "the others are charged");
-    assert!(!world.limiter.has_closed_limits());
+    assert!(world.limiter.closed_limits().is_empty());
 }
 
 #[test]
 fn without_anything_to_fall_back_on_local_is_closed() {
     let text = limits(&[("a", LOCAL)]);
     let world = World::without_fallback(&text);
-    assert!(world.limiter.has_closed_limits() && !World::new(&text).limiter.has_closed_limits());
-    assert!(World::new(&limits(&[("a", CLOSED)])).limiter.has_closed_limits());
-    assert!(!World::without_fallback(&limits(&[("a", OPEN)])).limiter.has_closed_limits());
+    assert!(
+        !world.limiter.closed_limits().is_empty() && World::new(&text).limiter.closed_limits().is_empty()
+    );
+    assert_eq!(World::new(&limits(&[("a", CLOSED)])).limiter.closed_limits(), ["a"]);
+    assert!(World::without_fallback(&limits(&[("a", OPEN)])).limiter.closed_limits().is_empty());
     world.store().fail(true);
     assert_eq!(world.check(&user("1")).reason(), Reason::StoreUnavailable);
     let free = world.check(&user("1").cost(Cost::ZERO));

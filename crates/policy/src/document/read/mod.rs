@@ -60,6 +60,7 @@ fn document(root: &DocumentNode, problems: &mut Problems) -> Document {
             }
             (Some(shape), _) => {
                 if problems.checker().check(child, shape, &here) {
+                    terms::check_families(child, &here, problems);
                     member(&mut document, &key.value, child);
                 }
             }

@@ -3,7 +3,7 @@
 use tidegate_core::{Algorithm, Nanos};
 use tidegate_document::{DocumentNode, DocumentPath, Problems, ValueKind, value};
 
-use crate::document::{Burst, CostEntry, Jitter, LimitTerms, Preset, StrategyEntry, Sustained};
+use crate::document::{Burst, CostEntry, HeaderFamily, Jitter, LimitTerms, Preset, StrategyEntry, Sustained};
 use crate::document::{table, words};
 use crate::{Problem, Spanned};
 
@@ -23,7 +23,7 @@ pub(super) fn terms(
     let cost = node.get("cost").and_then(|cost| check.cost(cost));
     check.preset_has_cost(preset, cost.as_ref());
     let strategy = check.strategy();
-    let is_valid = check.is_valid;
+    let is_valid = check.is_valid & check_families(node, path, problems);
     let terms = LimitTerms {
         algorithm,
         sustained: node.get("sustained").and_then(sustained),
@@ -35,6 +35,19 @@ pub(super) fn terms(
         ..answers(node)
     };
     is_valid.then_some(terms)
+}
+
+/// Are the families of headers ones that can be written together? Two of them use the same header names, and a client
+/// could read neither if both were written.
+pub(super) fn check_families(node: &DocumentNode, path: &DocumentPath<'_>, problems: &mut Problems) -> bool {
+    let families = fields::words(node, "headers", words::FAMILIES).unwrap_or_default();
+    let both = [HeaderFamily::RateLimit07, HeaderFamily::Ietf].iter().all(|family| families.contains(family));
+    if both {
+        let message = "`ietf` and `ratelimit-07` write the same headers in different ways";
+        let at = fields::key_span(node, "headers");
+        problems.push(Problems::error(at, &path.member("headers"), message).hint("remove one of the two"));
+    }
+    !both
 }
 
 /// The fields that a limit and the defaults share; the other terms are left empty.

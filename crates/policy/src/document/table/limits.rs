@@ -190,7 +190,7 @@ pub(super) static ANSWERS: &[ShapeField] = &[
     ShapeField::new(
         "retry_jitter",
         Shape::Decimal(0, 500_000),
-        "How much may be added to `Retry-After` at random, as a fraction of it.",
+        "How much may be added to `Retry-After`, as a fraction of it; each value of the key gets its own.",
     )
     .or("0"),
     ShapeField::new(
@@ -234,7 +234,13 @@ static FAMILIES: &[WordShape] = &[
         .also(&["x_ratelimit", "legacy"]),
     WordShape::new("ratelimit-03", "`RateLimit-*`, with the reset in seconds from now")
         .also(&["draft-03", "ratelimit"]),
-    WordShape::new("ietf", "`RateLimit-Policy` and `RateLimit`").also(&["draft", "rfc"]),
+    WordShape::new(
+        "ratelimit-07",
+        "`RateLimit: limit=…, remaining=…, reset=…` and `RateLimit-Policy`, the form of draft 07",
+    )
+    .also(&["draft-07"]),
+    WordShape::new("ietf", "`RateLimit` and `RateLimit-Policy`, the form of the newest draft")
+        .also(&["draft", "rfc"]),
 ];
 
 static STORE_ERRORS: &[WordShape] = &[

@@ -65,6 +65,8 @@ families! {
         "Decisions of single limits, by outcome. A request counts once for each limit that applies to it.";
     DECISIONS_BY_REASON: Counter "tidegate_decisions_by_reason_total" ["reason"]
         "Decisions by the policy, each counted once, by the reason in the response.";
+    NO_LIMIT: Counter "tidegate_no_limit_total" ["missing"]
+        "Requests that met no limit, by what kept a limit from applying: a descriptor that the request lacks; (none) if no conditions held; (shadow) if only shadow limits apply. A request counts once for each descriptor.";
     THROTTLE_DECISIONS: Counter "tidegate_throttle_decisions_total" ["outcome"]
         "Decisions by ad hoc buckets: /v1/throttle and CL.THROTTLE.";
     REQUESTS: Counter "tidegate_requests_total" ["protocol"]

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use tidegate::Clock;
 use tidegate::engine::counting::counters::RuleOutcome;
 use tidegate::engine::counting::durations::DurationHistogram;
-use tidegate::engine::{Credential, Reason};
+use tidegate::engine::{Credential, MissingCount, Reason};
 use tidegate_redis::ErrorCounts;
 
 use super::Count;
@@ -63,6 +63,10 @@ fn decisions(page: &mut Exposition, node: &Node, limits: &[LimitSeries]) {
     let mut samples = page.family(&family::DECISIONS_BY_REASON);
     for reason in Reason::ALL {
         samples.sample(&[reason.as_str()], node.limiter().decided(reason));
+    }
+    let mut samples = page.family(&family::NO_LIMIT);
+    for MissingCount { missing, count } in node.limiter().missing_counts() {
+        samples.sample(&[&missing], count);
     }
     let mut samples = page.family(&family::THROTTLE_DECISIONS);
     let throttled = node.limiter().ad_hoc_counters();

@@ -46,20 +46,23 @@ fn text(bytes: &[u8]) -> Result<&str, CheckError<'_>> {
     std::str::from_utf8(bytes).map_err(|_| CheckError::NotText(bytes))
 }
 
-/// Writes: allowed, limit, remaining, milliseconds until a retry and until the bucket is full, the violated rule.
+/// Writes: allowed, limit, remaining, milliseconds until a retry and until the bucket is full, the violated rule, the
+/// tag of a degraded request.
 fn write(decision: Decision, reply: &mut ReplyWriter<'_>) {
     let standing = decision.tightest().map(|limit| limit.decision);
     let millis = |span: Option<Nanos>| {
         span.map_or(-1, |span| i64::try_from(span.as_millis_ceil()).unwrap_or(i64::MAX))
     };
-    reply.array(6);
+    reply.array(7);
     reply.integer(i64::from(decision.is_allowed()));
     reply.integer(standing.map_or(-1, |standing| i64::from(standing.limit)));
     reply.integer(standing.map_or(-1, |standing| i64::from(standing.remaining)));
     reply.integer(millis(decision.wait()));
     reply.integer(millis(standing.map(|standing| standing.reset_after)));
-    match decision.violated_rule() {
-        Some(rule) => reply.bulk(rule.as_bytes()),
-        None => reply.null(),
+    for name in [decision.violated_rule(), decision.degraded()] {
+        match name {
+            Some(name) => reply.bulk(name.as_bytes()),
+            None => reply.null(),
+        }
     }
 }

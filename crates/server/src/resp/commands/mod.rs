@@ -23,8 +23,37 @@ pub(super) enum CommandKind {
     Command,
     Info,
     Config,
+    Multi,
+    Exec,
+    Discard,
     Quit,
     Reset,
+}
+
+/// What happens to a command between `MULTI` and `EXEC`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum InTransaction {
+    /// It waits for `EXEC`.
+    Waits,
+    /// It is run at once.
+    RunsAtOnce,
+    /// It is refused: what it changes or ends would take the replies of the others with it.
+    IsRefused,
+}
+
+impl CommandKind {
+    /// What happens to it between `MULTI` and `EXEC`.
+    pub(super) fn in_transaction(self) -> InTransaction {
+        match self {
+            CommandKind::Multi
+            | CommandKind::Exec
+            | CommandKind::Discard
+            | CommandKind::Quit
+            | CommandKind::Reset => InTransaction::RunsAtOnce,
+            CommandKind::Hello | CommandKind::Auth => InTransaction::IsRefused,
+            _ => InTransaction::Waits,
+        }
+    }
 }
 
 /// The description of a command, for the dispatcher, for `COMMAND` and for error messages.
@@ -87,6 +116,9 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
         (2, ANY),
         "Returns nothing: Redis clients cannot read settings",
     ),
+    plain(CommandKind::Multi, "MULTI", "", (1, 1), "Keeps the commands that follow until EXEC"),
+    plain(CommandKind::Exec, "EXEC", "", (1, 1), "Runs the commands since MULTI, in order"),
+    plain(CommandKind::Discard, "DISCARD", "", (1, 1), "Drops the commands since MULTI"),
     early(CommandKind::Quit, "QUIT", "", (1, ANY), "Closes the connection"),
     early(CommandKind::Reset, "RESET", "", (1, 1), "Resets the state of this connection"),
 ];

@@ -75,6 +75,8 @@ struct Connection<'n> {
     paused: bool,
     unsent: UnsentBytes,
     backlog: Arc<ResponseBacklog>,
+    /// The bytes of the transaction that the backlog counts.
+    kept: usize,
     /// Runs while bytes are held and neither a command is answered nor a reply sent.
     stall_timer: Option<Pin<Box<Sleep>>>,
     /// Runs until the client has authenticated, if a password is set.
@@ -89,6 +91,7 @@ impl<'n> Connection<'n> {
             paused: false,
             unsent: UnsentBytes::default(),
             backlog,
+            kept: 0,
             stall_timer: None,
             auth_timer: None,
         }
@@ -145,13 +148,18 @@ impl<'n> Connection<'n> {
                         return Poll::Ready(Ok(Ended::ByUs));
                     }
                     Poll::Pending if !self.exchange.has_access() => return self.wait_for_password(cx),
-                    Poll::Pending if self.held.is_empty() => return Poll::Pending,
+                    Poll::Pending if self.is_idle() => return Poll::Pending,
                     Poll::Pending => return self.wait_for_progress(cx),
                 }
             }
             left -= self.answer(read, buffers, left);
             self.send(cx, io, &mut buffers.output)?;
         }
+    }
+
+    /// Is nothing of the client kept that it has to complete: neither part of a command nor a transaction?
+    fn is_idle(&self) -> bool {
+        self.held.is_empty() && !self.exchange.is_in_transaction()
     }
 
     /// Reads into the thread's buffer, no more than may be held.
@@ -205,15 +213,20 @@ impl<'n> Connection<'n> {
         self.unsent.send(cx, io, output)?;
         output.clear();
         output.shrink_to(RESP_REPLIES_BYTES_MAX);
-        if self.unsent.left() == 0 { Ok(()) } else { self.report_unsent() }
+        if self.unsent.left() == 0 && self.exchange.kept_bytes() == self.kept {
+            Ok(())
+        } else {
+            self.report_kept()
+        }
     }
 
-    /// Reports to the backlog what is kept while the client does not read: unsent replies and the commands behind them.
-    /// If that exceeds the budget, the connection ends.
-    fn report_unsent(&self) -> io::Result<()> {
+    /// Reports to the backlog what is kept for the client: while it does not read, unsent replies and the commands
+    /// behind them; and the commands of a transaction. If that exceeds the budget, the connection ends.
+    fn report_kept(&mut self) -> io::Result<()> {
         let left = self.unsent.left();
+        self.kept = self.exchange.kept_bytes();
         let waits = if left == 0 { 0 } else { left + self.held.len() };
-        self.backlog.set_unsent(waits).map_err(io::Error::other)
+        self.backlog.set_unsent(waits + self.kept).map_err(io::Error::other)
     }
 
     /// Sends the unsent replies. Each progress restarts the stall timer.
@@ -226,7 +239,7 @@ impl<'n> Connection<'n> {
         let sent = self.unsent.send_rest(cx, io);
         if self.unsent.left() < before {
             self.stall_timer = None;
-            self.report_unsent()?;
+            self.report_kept()?;
         }
         sent
     }

@@ -62,6 +62,35 @@ async fn half_a_command_is_not_waited_for_without_end() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_transaction_is_not_kept_without_end() {
+    let (mut client, served, node) = connected(1_024);
+    client.write_all(b"MULTI\r\nPING\r\n").await.unwrap();
+    tokio::time::sleep(IDLE_TIMEOUT * 2).await;
+    assert!(served.is_finished(), "nobody has sent EXEC");
+
+    // One that was completed leaves nothing behind.
+    let (mut client, server) = duplex(1_024);
+    let served = tokio::spawn(serve(node, server, PEER));
+    client.write_all(b"MULTI\r\nPING\r\nEXEC\r\n").await.unwrap();
+    tokio::time::sleep(IDLE_TIMEOUT * 2).await;
+    assert!(!served.is_finished());
+    let mut said = [0; 5 + 9 + 11];
+    client.read_exact(&mut said).await.unwrap();
+    assert_eq!(&said, b"+OK\r\n+QUEUED\r\n*1\r\n+PONG\r\n");
+}
+
+#[tokio::test(start_paused = true)]
+async fn transactions_count_as_memory_of_their_address() {
+    let (mut client, served, node) = connected(1_024);
+    let mut others = node.backlog_budget().account(PEER.address, true).share();
+    others.force_to(crate::bounds::BACKLOG_BYTES_MAX);
+    let echo = format!("ECHO {}\r\n", "x".repeat(1_000));
+    // The server may close before all is sent.
+    _ = client.write_all(format!("MULTI\r\n{}", echo.repeat(20)).as_bytes()).await;
+    timeout(Duration::from_secs(1), served).await.expect("at once").unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn whole_commands_start_the_time_anew() {
     let (mut client, served, _node) = connected(1_024);
     for _ in 0..10 {

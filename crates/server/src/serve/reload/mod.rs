@@ -77,9 +77,10 @@ impl Reload {
         Ok(())
     }
 
-    /// Reads the files that have changed, and checks the clock.
+    /// Reads the files that have changed, and checks the clock and whether the policy limits what comes.
     fn reload_changed(&mut self) {
         self.clock.check(&self.node);
+        self.node.coverage().check(&self.node);
         if self.policy.as_mut().is_some_and(|policy| policy.watched.changed()) {
             self.read_policy(false);
         }

@@ -38,15 +38,20 @@ pub(crate) fn compile(
     Ok((rules, warnings))
 }
 
-/// Renders problems on one line: `policy.yaml:3:5: unknown field …; …`.
+/// Renders problems on one line: `policy.yaml:3:5: unknown field …; …`. Errors come first, since only a few problems
+/// are shown; behind them warnings are marked as such.
 pub(crate) fn on_one_line(file: &str, problems: &[Problem]) -> String {
     const SHOWN_MAX: usize = 5;
+    let (errors, warnings): (Vec<&Problem>, Vec<&Problem>) =
+        problems.iter().partition(|problem| problem.is_error());
     let one = |problem: &Problem| {
         let path = if problem.path.is_empty() { String::new() } else { format!("{}: ", problem.path) };
         let hint = problem.hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default();
-        format!("{file}:{}:{}: {path}{}{hint}", problem.at.line, problem.at.column, problem.message)
+        let mark = if problem.is_error() || errors.is_empty() { "" } else { "warning: " };
+        format!("{mark}{file}:{}:{}: {path}{}{hint}", problem.at.line, problem.at.column, problem.message)
     };
-    let mut shown: Vec<String> = problems.iter().take(SHOWN_MAX).map(one).collect();
+    let mut shown: Vec<String> =
+        errors.iter().chain(&warnings).take(SHOWN_MAX).map(|problem| one(problem)).collect();
     if problems.len() > SHOWN_MAX {
         shown.push(format!("and {} more", problems.len() - SHOWN_MAX));
     }
@@ -62,7 +67,7 @@ mod tests {
     #[test]
     fn the_embedded_policy_is_valid() {
         let (rules, warnings) = compile(QUICK_START, &Settings::default(), Nanos::ZERO).expect("it is valid");
-        assert_eq!((rules.limits().len(), warnings.len()), (1, 0));
+        assert_eq!((rules.limits().len(), warnings.len()), (3, 0));
     }
 
     #[test]
@@ -77,6 +82,20 @@ mod tests {
         assert_eq!(choices(text), [OnStoreError::Closed, OnStoreError::Local]);
         let with_default = format!("{text}defaults: {{ on_store_error: open }}\n");
         assert_eq!(choices(&with_default), [OnStoreError::Open, OnStoreError::Local]);
+    }
+
+    #[test]
+    fn errors_come_before_warnings() {
+        let text = "version: 1\nlimits:\n- { name: a, key: [user], sustained: { rate: 5 }, queue: { max_depth: 1 } }\n\
+                    - { name: b, key: [user], sustained: { rate: 0 } }\n";
+        let problems = compile(text, &Settings::default(), Nanos::ZERO).expect_err("a rate of 0 is an error");
+        let line = on_one_line("p.yaml", &problems);
+        let parts: Vec<&str> = line.split("; ").collect();
+        assert!(parts[0].starts_with("p.yaml:4:"), "{line}");
+        assert!(parts.last().is_some_and(|last| last.starts_with("warning: p.yaml:3:")), "{line}");
+        let (_, warnings) = compile(&text.replace("rate: 0", "rate: 1"), &Settings::default(), Nanos::ZERO)
+            .expect("a warning is no error");
+        assert!(on_one_line("p.yaml", &warnings).starts_with("p.yaml:3:"), "nothing but warnings");
     }
 
     #[test]

@@ -146,8 +146,23 @@ fn unknown<E: Error>(name: &str, with_time: bool) -> E {
     E::custom(format!("unknown member `{}`; a request has {}{time}{hint}", cut(name), members.join(", ")))
 }
 
-fn text<'de, M: MapAccess<'de>>(map: &mut M, name: &str) -> Result<Option<Cow<'de, str>>, M::Error> {
-    map.next_value::<Option<TextValue<'de>>>().map(|text| text.map(|text| text.0)).map_err(|e| at(name, &e))
+/// The value of a member that is text; `None` for null. A whole number counts as its digits, for a client may well
+/// keep its users as numbers.
+pub(super) fn text<'de, M: MapAccess<'de>>(
+    map: &mut M,
+    name: &str,
+) -> Result<Option<Cow<'de, str>>, M::Error> {
+    let raw = map.next_value::<&'de RawValue>().map_err(|e| at(name, &e))?.get();
+    match raw.as_bytes() {
+        b"null" => Ok(None),
+        // Most texts have no escapes; the JSON between the quotes is already validated.
+        [b'"', between @ .., b'"'] if !between.contains(&b'\\') => {
+            Ok(Some(Cow::Borrowed(&raw[1..raw.len() - 1])))
+        }
+        [b'"', ..] => serde_json::from_str(raw).map(|TextValue(text)| Some(text)).map_err(|e| at(name, &e)),
+        [b'-', digits @ ..] | digits if digits.iter().all(u8::is_ascii_digit) => Ok(Some(Cow::Borrowed(raw))),
+        _ => Err(M::Error::custom(format!("`{name}`: {} is neither text nor a whole number", cut(raw)))),
+    }
 }
 
 fn address<E: Error>(text: Cow<'_, str>) -> Result<IpAddr, E> {

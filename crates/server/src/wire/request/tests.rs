@@ -45,6 +45,29 @@ fn numbers_keep_the_text_they_were_written_in() {
 }
 
 #[test]
+fn a_whole_number_counts_as_its_digits_where_text_is_wanted() {
+    for (json, text) in
+        [("42", "42"), ("0", "0"), ("-7", "-7"), ("123456789012345678901", "123456789012345678901")]
+    {
+        for member in ["tenant", "user", "client", "plan", "method", "host", "path", "query", "domain"] {
+            let [number, quoted] =
+                [format!("{{\"{member}\":{json}}}"), format!("{{\"{member}\":\"{text}\"}}")];
+            assert_eq!(request(&number).unwrap(), request(&quoted).unwrap(), "{number}");
+        }
+        for member in ["headers", "jwt", "descriptors"] {
+            let [number, quoted] = [
+                format!("{{\"{member}\":{{\"a\":{json}}}}}"),
+                format!("{{\"{member}\":{{\"a\":\"{text}\"}}}}"),
+            ];
+            assert_eq!(request(&number).unwrap(), request(&quoted).unwrap(), "{number}");
+        }
+    }
+    let nested = r#"{"requests":[{"user":42},{"user":"42"}]}"#;
+    let read = crate::wire::batch(nested).unwrap();
+    assert_eq!(read[0], read[1]);
+}
+
+#[test]
 fn times_are_exact_and_within_range() {
     let at = |text: &str| trace_line(&format!("{{\"at_ms\":{text}}}")).ok().map(|line| line.at.get());
     for (text, nanos) in [("0", 0), ("0.1", 100_000), ("0.001", 1_000), ("12.34", 12_340_000)] {
@@ -60,7 +83,13 @@ fn what_is_wrong_is_named() {
     for (line, what) in [
         (r#"{"at_ms":0,"usr":"a"}"#, "unknown member `usr`"),
         (r#"{"at_ms":0,"user":"a","user":"b"}"#, "`user` is there twice"),
-        (r#"{"at_ms":0,"user":1}"#, "`user`: "),
+        (r#"{"at_ms":0,"user":1.5}"#, "`user`: 1.5 is neither text nor a whole number"),
+        (r#"{"at_ms":0,"user":1e3}"#, "`user`: 1e3 is neither"),
+        (r#"{"at_ms":0,"plan":true}"#, "`plan`: true is neither"),
+        (r#"{"at_ms":0,"tenant":["a"]}"#, "`tenant`: [\"a\"] is neither"),
+        (r#"{"at_ms":0,"path":{}}"#, "`path`: {} is neither"),
+        (r#"{"at_ms":0,"user":"\ud800"}"#, "`user`: "),
+        (r#"{"at_ms":0,"ip":42}"#, "`ip`: `42` is not an IP address"),
         (r#"{"at_ms":0,"ip":"nowhere"}"#, "`ip`: `nowhere` is not an IP address"),
         (r#"{"at_ms":0,"cost":-1}"#, "`cost`: -1 is not an integer from 0 to 4294967295"),
         (r#"{"at_ms":0,"trust":2}"#, "`trust`: 2 is not a number from 0 to 1"),

@@ -67,6 +67,17 @@ fn reject_beats_queue_beats_degrade() {
         json!([true, "ok", true, 1, 0])
     );
     assert_eq!(degraded[1]["limits"][0]["allowed"], false);
+    assert_eq!(
+        members(&degraded[1], ["degraded_tag"]),
+        json!(["degraded"]),
+        "the tag of a limit that names none"
+    );
+    assert_eq!(degraded[0].get("degraded_tag"), None, "it is there only where it says something");
+    let mut tagged = [limit("d", "degrade"), limit("e", "degrade")];
+    tagged[0]["degrade"] = json!({"tag": "slow"});
+    tagged[1]["degrade"] = json!({"tag": "plain"});
+    let degraded = decide(&limits(json!(tagged)), times(2, json!({"at_ms": 0})));
+    assert_eq!(degraded[1]["degraded_tag"], "slow", "the first that was exceeded");
 }
 
 /// The others are charged, the bucket that denied is not.

@@ -25,3 +25,16 @@ fn a_bad_line_stops_the_run_and_is_named() {
         assert!(problem.contains('2'), "{problem}");
     }
 }
+
+#[test]
+fn a_user_as_a_number_is_the_same_user() {
+    let trace = "{\"at_ms\": 0, \"user\": 42}\n{\"at_ms\": 0, \"user\": \"42\"}\n";
+    let decisions = run_text(POLICY, trace).unwrap();
+    let allowed: Vec<bool> =
+        decisions.lines().map(|line| line.contains("\"allowed\":true,\"reason\"")).collect();
+    assert_eq!(allowed, [true, false], "{decisions}");
+    for odd in ["4.2", "true", "[42]"] {
+        let problem = run_text(POLICY, &format!("{{\"at_ms\": 0, \"user\": {odd}}}\n")).unwrap_err();
+        assert!(problem.contains("`user`"), "{problem}");
+    }
+}

@@ -37,7 +37,7 @@ fn gap() -> impl Strategy<Value = u64> {
 
 fn request() -> impl Strategy<Value = Value> {
     let who = (
-        sometimes(85, word(&["u1", "u1", "u1", "u2"])),
+        sometimes(85, user()),
         sometimes(65, word(&["t0", "t1", "t1", "t2", "t2", "t3", "t4", "ghost"])),
         sometimes(40, word(&["c1", "c2"])),
         sometimes(60, word(ADDRESSES)),
@@ -83,6 +83,11 @@ fn request() -> impl Strategy<Value = Value> {
             ("trust", trust),
         ])
     })
+}
+
+/// A user as text, and one who is also written as a number.
+fn user() -> impl Strategy<Value = Value> {
+    prop_oneof![6 => word(&["u1", "u1", "u1", "u2"]), 1 => Just(json!("7")), 1 => Just(json!(7))]
 }
 
 /// Two spellings of two addresses, two of one /64, one of another.

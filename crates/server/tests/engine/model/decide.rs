@@ -150,8 +150,11 @@ impl Model {
             })
             .collect();
         let denying = |(limit, reading): &&Said| !limit.shadow && !reading.admits;
-        let vetoing: Vec<&Said> =
-            said.iter().filter(denying).filter(|(limit, _)| limit.strategy != Strategy::Degrade).collect();
+        let vetoing: Vec<&Said> = said
+            .iter()
+            .filter(denying)
+            .filter(|(limit, _)| !matches!(limit.strategy, Strategy::Degrade { .. }))
+            .collect();
         // If a limit refuses without a queue, the decision names only such limits, even if others would queue.
         let is_final = |said: &&&Said| said.0.strategy == Strategy::Reject || said.1.wait == Wait::Never;
         let finals: Vec<&Said> = vetoing.iter().filter(is_final).copied().collect();
@@ -216,6 +219,11 @@ impl Model {
         let reason = if enforced.is_empty() { "no_limit" } else { "ok" };
         let mut decision = admitted(reason, speaking, &shadow_denied(&after, noted));
         decision["degraded"] = json!(admitting.len() < enforced.len());
+        // The first limit in the order of the document that did not admit says how the request is marked.
+        let marking = enforced.iter().find(|(_, reading)| !reading.admits);
+        if let Some(Strategy::Degrade { tag }) = marking.map(|(limit, _)| &limit.strategy) {
+            decision["degraded_tag"] = json!(tag);
+        }
         decision["limits"] = entries(&after);
         decision
     }

@@ -70,7 +70,7 @@ impl<'a> Request<'a> {
 
     /// The normalized path.
     pub(crate) fn path(&self) -> Option<String> {
-        self.text("path").map(|path| normal_path(path, self.spellings))
+        self.text("path").map(|path| normal_path(&path, self.spellings))
     }
 
     /// The values of a descriptor, for keys and conditions.
@@ -79,23 +79,23 @@ impl<'a> Request<'a> {
             "ip" | "ip:address" => self.address().map(|ip| address_key(ip).to_string()),
             "path" => self.path(),
             "route" => self.route.clone().or_else(|| self.path()),
-            "host" => self.text("host").map(str::to_lowercase),
-            "method" => self.text("method").map(str::to_uppercase),
-            "tenant" => self.text("tenant").map(str::to_owned).or_else(|| self.default_tenant.clone()),
-            "upstream" => self.text("upstream").map(str::to_owned).or_else(|| self.upstream.clone()),
-            "credential" => Some(self.credential().to_owned()),
+            "host" => self.text("host").map(|host| host.to_lowercase()),
+            "method" => self.text("method").map(|method| method.to_uppercase()),
+            "tenant" => self.text("tenant").or_else(|| self.default_tenant.clone()),
+            "upstream" => self.text("upstream").or_else(|| self.upstream.clone()),
+            "credential" => Some(self.credential()),
             _ => match descriptor.split_once(':') {
                 Some(("header", name)) => self.header(name),
                 Some(("query", name)) => self.query(name),
                 Some(("jwt", claim)) => self.member_of("jwt", claim),
                 Some(("descriptor", name)) => self.member_of("descriptors", name),
-                _ => self.text(descriptor).map(str::to_owned),
+                _ => self.text(descriptor),
             },
         }
     }
 
     /// A request with claims has a valid credential, unless its `credential` says otherwise.
-    fn credential(&self) -> &str {
+    fn credential(&self) -> String {
         match self.text("credential") {
             Some(said) if said != "none" => said,
             _ if self
@@ -103,29 +103,39 @@ impl<'a> Request<'a> {
                 .get("jwt")
                 .is_some_and(|jwt| jwt.as_object().is_some_and(|all| !all.is_empty())) =>
             {
-                "valid"
+                "valid".to_owned()
             }
-            _ => "none",
+            _ => "none".to_owned(),
         }
     }
 
-    fn text(&self, member: &str) -> Option<&'a str> {
-        self.json.get(member).map(|value| value.as_str().expect("a text"))
+    fn text(&self, member: &str) -> Option<String> {
+        self.json.get(member).map(text_of)
     }
 
     fn member_of(&self, object: &str, name: &str) -> Option<String> {
-        self.json.get(object)?.get(name).map(|value| value.as_str().expect("a text").to_owned())
+        self.json.get(object)?.get(name).map(text_of)
     }
 
     fn header(&self, name: &str) -> Option<String> {
         let headers = self.json.get("headers")?.as_object().expect("headers are an object");
         let found = headers.iter().find(|(key, _)| key.eq_ignore_ascii_case(name));
-        found.map(|(_, value)| value.as_str().expect("a text").to_owned())
+        found.map(|(_, value)| text_of(value))
     }
 
     fn query(&self, name: &str) -> Option<String> {
-        let pairs = self.text("query")?.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
+        let query = self.text("query")?;
+        let pairs = query.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
         pairs.map(|(key, value)| (decoded(key), decoded(value))).find(|(key, _)| key == name).map(|(_, v)| v)
+    }
+}
+
+/// A text, or a whole number as its digits.
+fn text_of(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Number(number) if number.is_i64() || number.is_u64() => number.to_string(),
+        other => panic!("{other} is no text"),
     }
 }
 
@@ -224,7 +234,7 @@ fn escape(text: &str) -> Option<u8> {
 fn requests_are_read_as_the_documents_say() {
     let json = serde_json::json!({
         "at_ms": 1.5, "ip": "2001:db8:1:2:3::4", "path": "//a/./b/../%63?x=1", "query": "w=1%30&w=3&s=a+b",
-        "headers": {"X-Key": "k"}, "host": "API.Example.com",
+        "headers": {"X-Key": "k", "n": 7}, "host": "API.Example.com", "client": 42,
     });
     let request = Request::new(&json);
     assert_eq!(request.at(), 1_500_000);
@@ -234,6 +244,10 @@ fn requests_are_read_as_the_documents_say() {
     assert_eq!(request.value("query:s").unwrap(), "a b");
     assert_eq!(request.value("header:x-key").unwrap(), "k");
     assert_eq!(request.value("host").unwrap(), "api.example.com");
+    assert_eq!(
+        (request.value("client").unwrap(), request.value("header:n").unwrap()),
+        ("42".into(), "7".into())
+    );
     assert_eq!(request.value("user"), None);
     let mapped = serde_json::json!({"at_ms": 0, "ip": "::ffff:203.0.113.7"});
     assert_eq!(Request::new(&mapped).value("ip").unwrap(), "203.0.113.7");

@@ -10,11 +10,11 @@ use super::request::Request;
 const COST_MAX: i128 = (1 << 32) - 1;
 
 /// What happens when a limit denies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Strategy {
     Reject,
     Queue { max_depth: usize, max_wait: i128 },
-    Degrade,
+    Degrade { tag: String },
 }
 
 /// A limit that applies to a request.
@@ -83,7 +83,9 @@ fn capacity(terms: &Value, rate: i128) -> i128 {
 pub(crate) fn strategy(terms: &Value) -> Strategy {
     match terms.get("strategy").and_then(Value::as_str) {
         None | Some("reject") => Strategy::Reject,
-        Some("degrade") => Strategy::Degrade,
+        Some("degrade") => Strategy::Degrade {
+            tag: terms.pointer("/degrade/tag").map_or("degraded", |tag| tag.as_str().unwrap()).to_owned(),
+        },
         Some("queue") => Strategy::Queue {
             max_depth: terms
                 .pointer("/queue/max_depth")

@@ -216,18 +216,20 @@ impl<S, C> Limiter<S, C> {
         }
     }
 
-    /// Does any limit in force deny requests while the store fails?
-    pub fn has_closed_limits(&self) -> bool {
+    /// The names of the limits in force that deny every request while the store fails, in the order of the
+    /// document.
+    pub fn closed_limits(&self) -> Vec<String> {
         let set = self.active.load();
         let has_fallback = set.share.load().is_some();
-        set.rules.rules().iter().any(|rule| {
+        let is_closed = |rule: &&tidegate_policy::Rule| {
             let is_closed = match rule.on_store_error {
                 OnStoreError::Open => false,
                 OnStoreError::Closed => true,
                 OnStoreError::Local => !has_fallback,
             };
             is_closed && rule.enabled && !rule.is_shadow() && !super::conclude::degrades(rule)
-        })
+        };
+        set.rules.rules().iter().filter(is_closed).map(|rule| rule.name.to_string()).collect()
     }
 }
 

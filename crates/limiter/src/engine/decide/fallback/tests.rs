@@ -80,12 +80,13 @@ fn a_policy_that_cannot_be_named_leaves_the_old_one_and_its_share() {
 fn without_the_memory_local_limits_are_closed_and_say_so() {
     let clock = ManualClock::default();
     let mut limiter = Limiter::in_memory(rules(10), OPTIONS, clock).unwrap().with_fallback(OPTIONS).unwrap();
-    assert!(!limiter.has_closed_limits());
+    assert_eq!(limiter.closed_limits(), [""; 0]);
     let local = limiter.fallback.local.as_mut().unwrap();
     local.options.max_keys = usize::MAX >> 8;
     local.memory.load().leave_numbers(0);
     limiter.swap(rules(20)).unwrap();
-    assert!(limiter.active.load().share.load().is_none() && limiter.has_closed_limits());
+    assert!(limiter.active.load().share.load().is_none());
+    assert_eq!(limiter.closed_limits(), ["a", "b"]);
 }
 
 #[test]

@@ -314,7 +314,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         scope: CountScope<'_>,
     ) -> Decision {
         ruling.shadow_denied.insert_many(0, part.shadow_denied.iter().copied());
-        add_retry_jitter(set, &part.facts, &mut ruling);
+        add_retry_jitter(set, plan, &mut ruling);
         self.stats.count(set, &part.facts, plan, &ruling, scope);
         self.make_decision(Guard::from_inner(set.clone()), ruling)
     }

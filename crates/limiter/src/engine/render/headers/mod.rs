@@ -2,7 +2,8 @@
 //!
 //! Names and values are passed to the caller one by one; values are written into a buffer on the stack. Names
 //! are in lower case, which HTTP/2 requires and HTTP/1 allows. The fields of [`HeaderFamily::Ietf`] have the
-//! syntax of draft-ietf-httpapi-ratelimit-headers, revision 11.
+//! syntax of draft-ietf-httpapi-ratelimit-headers, revision 11, those of [`HeaderFamily::RateLimit07`] that of
+//! revision 7, which many clients still read.
 
 use tidegate_core::Nanos;
 use tidegate_policy::document::HeaderFamily;
@@ -80,6 +81,7 @@ pub fn write_standing(
         match family {
             HeaderFamily::XRateLimit => write_x_ratelimit(standing, sink),
             HeaderFamily::RateLimit03 => write_ratelimit_03(standing, sink),
+            HeaderFamily::RateLimit07 => write_ratelimit_07(standing, sink),
             HeaderFamily::Ietf => write_ietf(standing, sink),
         }
     }
@@ -117,13 +119,24 @@ fn write_x_ratelimit(standing: &TightestNumbers<'_>, sink: &mut impl FnMut(&'sta
     sink("x-ratelimit-reset", Line::default().integer(reset_at).as_str());
 }
 
-/// The reset is a number of seconds from now. A request that will never be admitted has no wait; then it is the
-/// time until nothing counts as used.
+/// The reset is a number of seconds from now.
 fn write_ratelimit_03(standing: &TightestNumbers<'_>, sink: &mut impl FnMut(&'static str, &str)) {
-    let reset = wait(standing).unwrap_or(standing.reset_after.as_secs_ceil());
     sink("ratelimit-limit", Line::default().integer(standing.limit.into()).as_str());
     sink("ratelimit-remaining", Line::default().integer(remaining(standing)).as_str());
-    sink("ratelimit-reset", Line::default().integer(reset).as_str());
+    sink("ratelimit-reset", Line::default().integer(reset(standing)).as_str());
+}
+
+/// One dictionary with the numbers of [`write_ratelimit_03`], and the policy as its quota and window.
+fn write_ratelimit_07(standing: &TightestNumbers<'_>, sink: &mut impl FnMut(&'static str, &str)) {
+    let mut state = Line::default();
+    state.raw("limit=").integer(standing.limit.into());
+    state.raw(", remaining=").integer(remaining(standing));
+    state.raw(", reset=").integer(reset(standing));
+    sink("ratelimit", state.as_str());
+
+    let mut policy = Line::default();
+    policy.integer(standing.limit.into()).raw(";w=").integer(standing.window_secs.max(1));
+    sink("ratelimit-policy", policy.as_str());
 }
 
 fn write_ietf(standing: &TightestNumbers<'_>, sink: &mut impl FnMut(&'static str, &str)) {
@@ -144,6 +157,12 @@ fn write_ietf(standing: &TightestNumbers<'_>, sink: &mut impl FnMut(&'static str
 /// Capped at the limit, whatever the caller passes.
 fn remaining(standing: &TightestNumbers<'_>) -> u64 {
     standing.remaining.min(standing.limit).into()
+}
+
+/// The seconds of a header that must have some: [`wait`], and for a request that will never be admitted, which has
+/// none, the time until nothing counts as used.
+fn reset(standing: &TightestNumbers<'_>) -> u64 {
+    wait(standing).unwrap_or(standing.reset_after.as_secs_ceil())
 }
 
 /// The seconds for a client: on an admission until nothing counts as used, on a denial the same as

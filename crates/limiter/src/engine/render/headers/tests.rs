@@ -24,7 +24,8 @@ const DENIED: TightestNumbers<'static> = TightestNumbers {
 const REFUSED: RefusalText<'static> =
     RefusalText { retry_after_secs: Some(1), rule: Some("per-user"), reason: "token_bucket_exceeded" };
 
-const ALL: [HeaderFamily; 3] = [HeaderFamily::XRateLimit, HeaderFamily::RateLimit03, HeaderFamily::Ietf];
+const ALL: [HeaderFamily; 4] =
+    [HeaderFamily::XRateLimit, HeaderFamily::RateLimit03, HeaderFamily::RateLimit07, HeaderFamily::Ietf];
 
 fn standing(standing: &TightestNumbers<'_>, families: &[HeaderFamily]) -> Vec<String> {
     written(Some(standing), None, families, true)
@@ -54,6 +55,8 @@ fn an_allowed_request_is_told_when_all_is_back() {
             "ratelimit-limit: 50",
             "ratelimit-remaining: 49",
             "ratelimit-reset: 2",
+            "ratelimit: limit=50, remaining=49, reset=2",
+            "ratelimit-policy: 50;w=5",
             "ratelimit-policy: \"per-user\";q=50;w=5",
             "ratelimit: \"per-user\";r=49;t=2",
         ]
@@ -77,6 +80,8 @@ fn a_denied_one_is_told_what_retry_after_says() {
             "ratelimit-limit: 50",
             "ratelimit-remaining: 0",
             "ratelimit-reset: 1",
+            "ratelimit: limit=50, remaining=0, reset=1",
+            "ratelimit-policy: 50;w=5",
             "ratelimit-policy: \"per-user\";q=50;w=5",
             "ratelimit: \"per-user\";r=0;t=1",
         ]
@@ -91,6 +96,10 @@ fn what_can_never_succeed_is_not_told_to_wait() {
     assert!(!lines.iter().any(|line| line.starts_with("retry-after")), "{lines:?}");
     assert_eq!(lines.last().unwrap(), "ratelimit: \"per-user\";r=0");
     assert_eq!(standing(&never, &[HeaderFamily::RateLimit03])[2], "ratelimit-reset: 5");
+    assert_eq!(
+        standing(&never, &[HeaderFamily::RateLimit07])[0],
+        "ratelimit: limit=50, remaining=0, reset=5"
+    );
 }
 
 #[test]

@@ -82,6 +82,11 @@ fn slips_are_answered_with_what_was_meant() {
         ("preset: llm_tools", "`preset: llm_tools` needs `cost.from`", "add `cost: { from:"),
         ("scope: user", "`scope` and `key` exclude each other", "remove it"),
         ("description: [a]", "a list is not text", ""),
+        (
+            "headers: [ietf, x-ratelimit, ratelimit-07]",
+            "`ietf` and `ratelimit-07` write the same headers in different ways",
+            "remove one",
+        ),
         ("headers: [x-rate-limit]", "\"x-rate-limit\" is not a valid choice", "did you mean `x-ratelimit`?"),
     ];
     for (line, message, hint) in cases {

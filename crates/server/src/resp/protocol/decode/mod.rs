@@ -39,6 +39,11 @@ pub struct CommandArgs<'a> {
 }
 
 impl<'a> CommandArgs<'a> {
+    /// The command whose arguments are at these positions of `bytes`.
+    pub(crate) fn new(bytes: &'a [u8], spans: &'a [ArgRange]) -> CommandArgs<'a> {
+        CommandArgs { bytes, spans }
+    }
+
     /// How many arguments the command has, the name included.
     pub fn len(&self) -> usize {
         self.spans.len()
@@ -178,7 +183,7 @@ impl Decoder {
 
     /// The command that the last step completed.
     pub fn args<'a>(&'a self, input: &'a [u8]) -> CommandArgs<'a> {
-        CommandArgs { bytes: self.words.as_deref().unwrap_or(input), spans: &self.spans }
+        CommandArgs::new(self.words.as_deref().unwrap_or(input), &self.spans)
     }
 
     fn begin_array(&mut self, input: &[u8]) -> Option<DecodeStep> {
