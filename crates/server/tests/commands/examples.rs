@@ -23,7 +23,10 @@ fn every_example_decides_as_kept() {
             fs::read_to_string(directory.join(file)).unwrap_or_else(|e| panic!("{name}/{file}: {e}"))
         };
         let (policy, trace) = (read("policy.yaml"), read("trace.jsonl"));
-        Policy::parse(&policy).unwrap_or_else(|problems| panic!("{name}: {problems}"));
+        let parsed = Policy::parse(&policy).unwrap_or_else(|problems| panic!("{name}: {problems}"));
+        let warned: Vec<String> = parsed.warnings.iter().map(ToString::to_string).collect();
+        // One example shows a warning on purpose.
+        assert_eq!(warned.len(), usize::from(name == "overcommitted-budget"), "{name}: {warned:?}");
         let decisions = run_text(&policy, &trace).unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!(decisions.lines().count(), trace.lines().count(), "{name}");
         assert!(decisions.contains("\"allowed\":true"), "{name} admits something");

@@ -119,6 +119,7 @@ fn warnings_keep_the_entry() {
             with("degrade: { tag: slow }\n    strategy: queue"),
             "`degrade` does nothing with `strategy: queue`",
         ),
+        (with("missing: deny"), "`missing` does nothing: the limit has no key to be missing"),
         (with("").replace("key: []", "group: g"), "without `key` or `scope` all requests share one bucket"),
     ] {
         let (document, problems) = read(&text);
