@@ -206,7 +206,7 @@ mod tests {
         let printed = banner(|_| {}, listen, QUICK_START);
         let version = env!("CARGO_PKG_VERSION");
         let wanted = format!(
-            "tidegate {version}\n\n  policy quick start (embedded; use your own with --policy FILE), 1 limit\n  \
+            "tidegate {version}\n\n  policy quick start (embedded; use your own with --policy FILE), 2 limits\n  \
              http   http://127.0.0.1:8080\n  grpc   127.0.0.1:8081\n  resp   redis://127.0.0.1:6380\n  \
              admin  off\n\nTry:\n  curl -s http://127.0.0.1:8080/v1/check -d '{{\"user\":\"42\"}}'\n  \
              redis-cli -p 6380 CL.THROTTLE user123 15 30 60\n\n"
