@@ -316,10 +316,8 @@ impl Decision {
 
     /// The limit that denied the request.
     pub(crate) fn refusing_limit(&self) -> Option<&Rule> {
-        match self.ruling.refuser? {
-            Refuser::Rule(number) => Some(self.set.rules.rule(number)),
-            Refuser::Block | Refuser::Detector(_) | Refuser::Credentials | Refuser::UnknownTenant => None,
-        }
+        let Refuser::Rule(number) = self.ruling.refuser? else { return None };
+        Some(self.set.rules.rule(number))
     }
 
     /// What denied the request: the name of a limit or a detector, or `block`; otherwise the reason.

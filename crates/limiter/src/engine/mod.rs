@@ -56,7 +56,7 @@ pub use decision::{Decision, LimitStanding, Reason};
 pub use limiter::{BURST_KEYS_MAX, InvalidCredentials, Limiter, LimiterError};
 pub use queue::places::QueuePlace;
 pub use tidegate_document::unmapped;
-pub use tidegate_policy::document::{BudgetMode, HeaderFamily, OnStoreError, Sharing};
+pub use tidegate_policy::document::{BudgetMode, HeaderFamily, Missing, OnStoreError, Sharing};
 pub use tidegate_policy::{
     Credential, DetectorBuilder, GateBuilder, LimitBuilder, PathSpelling, Policy, PolicyBuilder, PolicyError,
     Problem, Request, RuleSet, TenantBuilder, Trust,

@@ -31,7 +31,7 @@ impl Compiler<'_> {
             Some(Group { name: group.value.as_str().into(), number })
         });
         let tag = if key.contains(&Descriptor::Tenant) { TagRule::Tenant } else { TagRule::Own };
-        Some(Rule {
+        let rule = Rule {
             name: entry.name.value.as_str().into(),
             state: None,
             at: entry.at,
@@ -54,7 +54,9 @@ impl Compiler<'_> {
             sets_on_store_error: terms.on_store_error.or(self.defaults.on_store_error).is_some(),
             adaptive,
             tag,
-        })
+        };
+        self.check_own_cost(entry, &rule);
+        Some(rule)
     }
 
     /// Warns of limits that never apply because an earlier one of their group always matches first.

@@ -1,6 +1,8 @@
 //! Compiles a document to a rule set, and reports every problem.
 
+mod costs;
 mod fraction;
+mod gaps;
 mod gates;
 mod limits;
 mod overlap;
@@ -39,6 +41,8 @@ pub fn compile(document: &Document, now: Nanos) -> (RuleSet, Vec<Problem>) {
     let tenants = compiler.tenants(document, &mut rules);
     compiler.check_names(document);
     compiler.check_upstreams(document, &rules[..limit_count]);
+    compiler.check_gaps(&document.limits, &rules[..limit_count]);
+    compiler.check_route_costs(document, &rules);
     let filed = |number: &u32| rules[*number as usize].enabled;
     let numbers = 0..limit_count as u32;
     let index = Index::new(numbers.filter(filed).map(|number| (number, &*rules[number as usize].conditions)));

@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use crate::Condition;
 use crate::document::Missing;
 use crate::rules::Rule;
+use crate::{Condition, Descriptor};
 
 /// How many limits of a group are compared with each other: the number of comparisons grows with its square.
 pub(super) const COMPARED_MAX: usize = 1_000;
@@ -41,16 +41,20 @@ fn values(rule: &Rule) -> usize {
 
 /// Does `earlier` apply wherever `later` would?
 fn hides(earlier: &Rule, later: &Rule) -> bool {
-    let matches =
-        earlier.conditions.iter().all(|mine| later.conditions.iter().any(|theirs| mine.covers(theirs)));
-    // Where `later` applies, the request has its key and the descriptors of its conditions. `earlier` applies there
-    // too only if these include its own key.
-    let has_key = earlier.key.iter().all(|descriptor| {
-        later.key.contains(descriptor)
-            || later.conditions.iter().any(|condition| condition.descriptor() == *descriptor)
-    });
-    let has_key = has_key || earlier.missing != Missing::Skip;
-    // What `unless` leaves to later limits is not compared, except that the same `unless` leaves the same.
-    let excepts_no_more = earlier.unless.is_empty() || earlier.unless == later.unless;
-    matches && has_key && excepts_no_more
+    // Where `later` applies, the request has the descriptors of its conditions, and its key unless it applies without.
+    // `earlier` applies there too only if these include its own key, or if it applies without its key.
+    let is_there = |descriptor: &Descriptor| {
+        let has_key = later.missing == Missing::Skip && later.key.contains(descriptor);
+        has_key || later.conditions.iter().any(|condition| condition.descriptor() == *descriptor)
+    };
+    let has_key = earlier.missing != Missing::Skip || earlier.key.iter().all(is_there);
+    has_key && matches_wherever(earlier, later)
+}
+
+/// Does a rule match every request that `other` matches? `true` is certain; `false` may be wrong.
+pub(super) fn matches_wherever(rule: &Rule, other: &Rule) -> bool {
+    let conditions =
+        rule.conditions.iter().all(|mine| other.conditions.iter().any(|theirs| mine.covers(theirs)));
+    // What an `unless` leaves out is not compared, except that the same one leaves out the same.
+    conditions && (rule.unless.is_empty() || rule.unless == other.unless)
 }

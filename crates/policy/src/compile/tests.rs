@@ -105,7 +105,7 @@ fn more_than_an_upstream_absorbs_is_told() {
         "b alone"
     );
     for (limit, reaching) in [
-        (format!("name: l, key: [user], {within}"), "any number of requests"),
+        (format!("name: l, key: [user], missing: shared, {within}"), "any number of requests"),
         (format!("name: l, match: {{ path: /a }}, key: [], {within}"), "any number of requests"),
         (format!("name: l, mode: shadow, key: [], {within}"), "any number of requests"),
         (format!("name: l, strategy: degrade, key: [], {within}"), "any number of requests"),
@@ -127,4 +127,101 @@ fn more_than_an_upstream_absorbs_is_told() {
         assert!(told.len() == 1 && told[0].contains(&expected), "{limit}: {told:?}");
     }
     assert_eq!(problems("upstreams: [{ name: a, absorbs: { rate: 10 } }]").len(), 1, "no limit at all");
+}
+
+#[test]
+fn a_limit_that_a_request_without_key_evades_is_told() {
+    let rate = "sustained: { rate: 5 }";
+    let of = |limits: &str| problems(&format!("limits: [{limits}]"));
+    let alone = of(&format!("{{ name: l, key: ['header:x-api-key'], {rate} }}"));
+    let expected = "limits[0].key: `l` does not apply to requests without `header:x-api-key`";
+    assert!(alone.len() == 1 && alone[0].contains(expected), "{alone:?}");
+    assert!(alone[0].contains("`missing: shared`") && alone[0].contains("`missing: deny`"), "{alone:?}");
+    let group = of(&format!(
+        "{{ name: a, group: g, match: {{ plan: pro }}, key: [user], {rate} }}, {{ name: b, group: g, key: [user], {rate} }}"
+    ));
+    assert!(group.len() == 1 && group[0].contains("no limit of the group `g` applies to"), "{group:?}");
+    for sound in [
+        "{ name: l, key: [user], missing: skip, RATE }",
+        "{ name: l, key: [user], missing: shared, RATE }",
+        "{ name: l, key: [user], missing: deny, RATE }",
+        "{ name: l, key: [user], mode: shadow, RATE }",
+        "{ name: l, key: [user], enabled: false, RATE }",
+        "{ name: l, key: [ip, route, method], RATE }",
+        "{ name: l, key: ['descriptor:generic_key', domain], RATE }",
+        "{ name: l, match: { plan: free }, key: [plan], RATE }",
+        "{ name: a, group: g, key: [user], RATE }, { name: b, group: g, key: [], RATE }",
+        "{ name: a, group: g, key: [user], RATE }, { name: b, group: g, key: [client], missing: shared, RATE }",
+        "{ name: a, group: g, match: { path: /a/b }, key: [user], RATE }, { name: b, group: g, match: { path: /a/** }, key: [ip], RATE }",
+        "{ name: a, key: [user], RATE }, { name: b, key: [ip], RATE }",
+    ] {
+        assert_eq!(of(&sound.replace("RATE", rate)), [""; 0], "{sound}");
+    }
+    for leaky in [
+        "{ name: a, group: g, key: [user], RATE }, { name: b, group: g, match: { path: /a }, key: [], RATE }",
+        "{ name: a, group: g, key: [user], RATE }, { name: b, group: g, unless: { path: /a }, key: [], RATE }",
+        "{ name: a, group: g, key: [user], RATE }, { name: b, group: g, mode: shadow, key: [], RATE }",
+        "{ name: a, group: g, key: [user], RATE }, { name: b, group: g, key: [client], RATE }",
+        "{ name: a, key: [user], RATE }, { name: b, key: [], RATE }",
+    ] {
+        assert_eq!(of(&leaky.replace("RATE", rate)).len(), 1, "{leaky}");
+    }
+}
+
+#[test]
+fn a_limit_without_its_key_does_not_hide_one_that_applies_without() {
+    let of = |first: &str, second: &str| {
+        let rate = "sustained: { rate: 5 }";
+        problems(&format!(
+            "limits: [{{ name: a, group: g, {first}, {rate} }}, {{ name: b, group: g, {second}, {rate} }}]"
+        ))
+    };
+    assert_eq!(of("key: [user], missing: skip", "key: [user], missing: shared"), [""; 0]);
+    let hidden = of("key: [user], missing: shared", "key: [ip]");
+    assert!(hidden.len() == 1 && hidden[0].contains("never applies"), "{hidden:?}");
+    assert_eq!(of("key: [user], missing: shared, unless: { plan: a }", "key: [ip]"), [""; 0]);
+    assert_eq!(of("key: [], unless: { plan: a }", "key: [], unless: { plan: a }").len(), 1);
+}
+
+#[test]
+fn costs_that_a_limit_never_holds_are_told() {
+    let of = |limit: &str, route: &str| {
+        problems(&format!(
+            "limits: [{{ name: l, key: [], sustained: {{ rate: 5 }}, {limit} }}]\nroutes: [{{ path: /a/b, cost: 6, {route} }}]"
+        ))
+    };
+    let told = of("enabled: true", "enabled: true");
+    let expected = "routes[0].cost: costs 6, and the limit `l` holds at most 5";
+    assert!(told.len() == 1 && told[0].contains(expected), "{told:?}");
+    for (limit, route) in [
+        ("burst: { capacity: 6 }", "enabled: true"),
+        ("cost: { fixed: 1 }", "enabled: true"),
+        ("cost: { from: 'header:x' }", "enabled: true"),
+        ("match: { path: /a/c }", "enabled: true"),
+        ("match: { path: /a/*/c }", "enabled: true"),
+        ("match: { methods: GET }", "methods: POST"),
+        ("match: { route: /a/c }", "enabled: true"),
+        ("unless: { path: /a/** }", "enabled: true"),
+        ("enabled: true", "enabled: false"),
+    ] {
+        assert_eq!(of(limit, route), [""; 0], "{limit} {route}");
+    }
+    for (limit, route) in [
+        ("match: { path: ['/{x}/b', /q] }", "enabled: true"),
+        ("match: { methods: [GET, POST] }", "methods: POST"),
+        ("match: { route: /a/b }", "enabled: true"),
+        ("match: { plan: free }", "enabled: true"),
+        ("unless: { path: /a/**, plan: free }", "enabled: true"),
+        ("algorithm: sliding_window", "enabled: true"),
+        ("mode: shadow", "enabled: true"),
+        ("strategy: degrade", "enabled: true"),
+    ] {
+        assert_eq!(of(limit, route).len(), 1, "{limit} {route}");
+    }
+    let own = problem("limits: [{ name: l, key: [], sustained: { rate: 5 }, cost: { fixed: 6 } }]");
+    assert!(own.contains("limits[0].cost: a request costs 6, and the limit holds at most 5"), "{own}");
+    let tenant = problem(
+        "tenants: [{ id: t, rate_limit: { sustained: { rate: 5 } } }]\nroutes: [{ path: /a, cost: 6 }]",
+    );
+    assert!(tenant.contains("the limit `tenant:t` holds at most 5"), "{tenant}");
 }

@@ -62,6 +62,7 @@ impl Compiler<'_> {
                     let message =
                         format!("`upstreams` has no `{}`: only requests that name it match", name.value);
                     let problem = Problem::warning(name.at, format!("{path}.upstream"), message);
+                    let problem = problem.want("the name of an upstream");
                     self.report(problem.hint(upstream_hint(&name.value, declared)));
                 }
             }
@@ -86,7 +87,8 @@ impl Compiler<'_> {
             "add a limit for all requests to it: `match: {{ upstream: {name} }}, key: [], sustained: {{ rate: {rate} }}, \
              burst: {{ capacity: {burst} }}`"
         );
-        self.report(Problem::warning(absorbs.at, format!("{}.absorbs", entry.path), message).hint(hint));
+        let problem = Problem::warning(absorbs.at, format!("{}.absorbs", entry.path), message);
+        self.report(problem.want("limits that keep all requests to it within that").hint(hint));
     }
 }
 

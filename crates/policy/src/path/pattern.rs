@@ -131,6 +131,20 @@ impl Pattern {
         self.deep || path.next().is_none()
     }
 
+    /// Is there a path that both match?
+    pub fn overlaps(&self, other: &Pattern) -> bool {
+        let alike = self.segments.iter().zip(&other.segments).all(|pair| match pair {
+            (Segment::Any, _) | (_, Segment::Any) => true,
+            (mine, theirs) => mine == theirs,
+        });
+        let fits = |longer: &Pattern, shorter: &Pattern| {
+            shorter.deep || longer.segments.len() == shorter.segments.len()
+        };
+        let (longer, shorter) =
+            if self.segments.len() >= other.segments.len() { (self, other) } else { (other, self) };
+        alike && fits(longer, shorter)
+    }
+
     /// Does it match every path that `other` matches?
     pub fn covers(&self, other: &Pattern) -> bool {
         if self.segments.len() > other.segments.len() || (other.deep && !self.deep) {

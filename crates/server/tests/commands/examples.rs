@@ -23,7 +23,15 @@ fn every_example_decides_as_kept() {
             fs::read_to_string(directory.join(file)).unwrap_or_else(|e| panic!("{name}/{file}: {e}"))
         };
         let (policy, trace) = (read("policy.yaml"), read("trace.jsonl"));
-        Policy::parse(&policy).unwrap_or_else(|problems| panic!("{name}: {problems}"));
+        let parsed = Policy::parse(&policy).unwrap_or_else(|problems| panic!("{name}: {problems}"));
+        let warned: Vec<String> = parsed.warnings.iter().map(ToString::to_string).collect();
+        // These show warnings on purpose: of rates and bursts, and of a limit that would loosen its parent's.
+        let expected = match name {
+            "overcommitted-budget" => 2,
+            "unlisted-tenants" => 1,
+            _ => 0,
+        };
+        assert_eq!(warned.len(), expected, "{name}: {warned:?}");
         let decisions = run_text(&policy, &trace).unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!(decisions.lines().count(), trace.lines().count(), "{name}");
         assert!(decisions.contains("\"allowed\":true"), "{name} admits something");

@@ -54,6 +54,24 @@ fn a_limit_that_a_child_would_loosen_is_told_as_its_ancestors() {
 }
 
 #[test]
+fn gaps_are_told() {
+    let policy = "examples/no-gaps/policy.yaml";
+    snapshot("explain-missing-key.txt", &explain(policy, r#"{"path":"/api/items"}"#, &[]));
+    let shared = explain(policy, r#"{"path":"/about"}"#, &[]);
+    assert!(shared.contains("the bucket of all requests without user (`missing: shared`)"), "{shared}");
+    let excepted = explain(policy, r#"{"path":"/api/health","method":"GET"}"#, &[]);
+    assert!(
+        excepted.contains("does not apply: its `unless` holds: path: /api/health, methods: GET"),
+        "{excepted}"
+    );
+    let fixed = r#"{"path":"/api/reports/7","method":"POST","headers":{"x-api-key":"k"}}"#;
+    let fixed = explain(policy, fixed, &[]);
+    assert!(fixed.contains("costs 1 (1 for every request, whatever its route)"), "{fixed}");
+    let upstream = explain("examples/upstreams/policy.yaml", r#"{"host":"API.openai.com:443"}"#, &[]);
+    assert!(upstream.contains("  upstream  openai\n"), "{upstream}");
+}
+
+#[test]
 fn gates_come_first() {
     let blocked = explain(&document("explained.yaml"), r#"{"user":"666"}"#, &[]);
     assert!(blocked.starts_with("DENIED by block: blocked; retry after"), "{blocked}");

@@ -14,6 +14,7 @@ limits:
 - { name: all, key: [], sustained: { rate: 100 } }
 - { name: per-user, key: [user], sustained: { rate: 100 } }
 - { name: per-member, key: [user, tenant], sustained: { rate: 100 } }
+- { name: shared-member, key: [user, tenant], missing: shared, sustained: { rate: 100 } }
 - { name: per-tenant, group: plans, key: [tenant], match: { plan: free }, sustained: { rate: 100 } }
 - { name: queue, group: plans, key: [tenant, ip], strategy: queue, sustained: { rate: 2, window: minute } }
 tenants:
@@ -59,7 +60,10 @@ proptest! {
         let handed_back = world.store().handed_back().into_iter().map(|(charge, _)| charge);
         let mut tags = HashMap::new();
         for (limit, key, tag) in world.store().seen().into_iter().chain(handed_back) {
-            let is_tenants = ["per-member", "per-tenant", "queue"].iter().any(|name| limit.starts_with(name));
+            let by_tenant = ["per-member", "shared-member", "per-tenant", "queue"];
+            // The bucket that all requests without a key share belongs to no tenant.
+            let is_shared = limit.starts_with("shared-member") && std::str::from_utf8(&key).is_err();
+            let is_tenants = by_tenant.iter().any(|name| limit.starts_with(name)) && !is_shared;
             let expected = match limit.split('\u{1f}').next() {
                 Some("tenant:root" | "tenant:child" | "tenant:leaf") => Some(b"root".to_vec()),
                 Some("tenant:other") => Some(b"other".to_vec()),

@@ -26,6 +26,13 @@ pub(super) fn limit(
         problems
             .push(problem.hint("write `key: []` if that is meant, or `key: [user]` for a bucket per user"));
     }
+    let has_key = |key: &Option<Vec<_>>| key.as_ref().is_some_and(|key| !key.is_empty());
+    if node.get("missing").is_some() && key.as_ref().is_ok_and(|key| !has_key(key)) {
+        let (at, here) = (fields::key_span(node, "missing"), path.member("missing").to_string());
+        let problem =
+            Problem::warning(at, here, "`missing` does nothing: the limit has no key to be missing");
+        problems.push(problem.hint("remove it, or give the limit a `key`"));
+    }
     Some(LimitEntry {
         path: path.to_string(),
         at: node.at,

@@ -16,19 +16,27 @@ pub(crate) fn case() -> impl Strategy<Value = Case> {
     (policy::policy(), trace::trace(), prop::bool::weighted(0.3)).prop_map(
         |((policy, flavour), mut trace, anonymous)| {
             if flavour == Flavour::Tree {
-                trace.iter_mut().enumerate().for_each(|(number, request)| climb_tree(number, request));
+                let last = last_listed(&policy);
+                trace.iter_mut().enumerate().for_each(|(number, request)| climb_tree(number, request, &last));
             }
             Case { policy, trace, anonymous }
         },
     )
 }
 
+/// The last tenant that is listed: it is often the one without numbers of its own.
+fn last_listed(policy: &Value) -> String {
+    let ids = policy["tenants"].as_array().expect("a list").iter().map(|tenant| &tenant["id"]);
+    ids.filter(|id| **id != "*").last().and_then(Value::as_str).expect("a tenant is listed").to_owned()
+}
+
 /// Lets most requests belong to a tenant, go to an upstream, and cost little, so that tenants' limits decide.
-fn climb_tree(number: usize, request: &mut Value) {
+fn climb_tree(number: usize, request: &mut Value, last: &str) {
     let request = request.as_object_mut().expect("an object");
-    if !number.is_multiple_of(8) {
-        let tenant = || Value::from(format!("t{}", number % 6));
-        request.entry("tenant").or_insert_with(tenant);
+    match number % 8 {
+        0 => {}
+        1..=4 => _ = request.insert("tenant".to_owned(), Value::from(last)),
+        other => _ = request.entry("tenant").or_insert_with(|| Value::from(format!("t{other}"))),
     }
     if number.is_multiple_of(2) {
         request.entry("upstream").or_insert_with(|| Value::from("up"));

@@ -17,37 +17,6 @@ fn slips_are_answered_with_what_was_meant() {
             "\"api/v1\" is not a path: a path begins with `/`",
             "write it as `/api/v1`",
         ),
-        (
-            "match: { path: '/users/:id' }",
-            "\"/users/:id\" is not a path: a segment does not begin with `:`: any one segment is `*` or `{name}`",
-            "write it as `/users/{id}`",
-        ),
-        (
-            "match: { path: '/users/{id' }",
-            "\"/users/{id\" is not a path: `{name}` matches a whole segment and has letters, digits, `-` and `_` between its braces",
-            "use `{name}` for one whole segment",
-        ),
-        (
-            "match: { path: '/files/{rest...}' }",
-            "\"/files/{rest...}\" is not a path: `{name}` matches a whole segment and has letters, digits, `-` and `_` between its braces",
-            "write it as `/files/**`",
-        ),
-        (
-            "match: { path: '/a/{*rest}' }",
-            "\"/a/{*rest}\" is not a path: `{name}` matches a whole segment and has letters, digits, `-` and `_` between its braces",
-            "write it as `/a/**`",
-        ),
-        (
-            "match: { path: '/a/{id:[0-9]+}/b' }",
-            "\"/a/{id:[0-9]+}/b\" is not a path: `{name}` matches a whole segment and has letters, digits, `-` and `_` between its braces",
-            "write it as `/a/{id}/b`",
-        ),
-        ("unless: {}", "`unless` names no descriptor, so it would hold for every request", "or remove it"),
-        ("unless: { usr: 5 }", "unknown field `usr`", "did you mean `user`?"),
-        ("missing: pool", "\"pool\" is not a valid choice", "did you mean `shared`?"),
-        ("cost: {}", "`cost` has neither `from` nor `fixed`", "write `fixed: 1` to count calls"),
-        ("cost: { fixed: 1, max: 5 }", "`default` and `max` need `from`", "add `from`"),
-        ("cost: { fixed: 1, from: 'header:x' }", "`from` and `fixed` exclude each other", "remove one"),
         ("match: /api", "text does not belong here", "write `match: { path: /api }`"),
         ("match: { user_id: 5 }", "unknown field `user_id`", "did you mean `user`?"),
         ("match: { 'heder:x': 5 }", "unknown field `heder:x`", "did you mean `header:x`?"),
@@ -90,12 +59,49 @@ fn slips_are_answered_with_what_was_meant() {
         ("headers: [x-rate-limit]", "\"x-rate-limit\" is not a valid choice", "did you mean `x-ratelimit`?"),
     ];
     for (line, message, hint) in cases {
-        let problem = problem(line);
-        assert_eq!(problem.message, message, "{line}");
-        assert!(problem.is_error());
-        let found = problem.hint.unwrap_or_default();
-        assert!(found.contains(hint) && found.is_empty() == hint.is_empty(), "{line}: {found:?}");
-        assert_eq!(problem.at.line, 6);
+        assert_answered(line, message, hint);
+    }
+}
+
+fn assert_answered(line: &str, message: &str, hint: &str) {
+    let problem = problem(line);
+    assert_eq!(problem.message, message, "{line}");
+    assert!(problem.is_error());
+    let found = problem.hint.unwrap_or_default();
+    assert!(found.contains(hint) && found.is_empty() == hint.is_empty(), "{line}: {found:?}");
+    assert_eq!(problem.at.line, 6);
+}
+
+#[test]
+fn slips_about_who_is_counted_and_how() {
+    const BRACES: &str =
+        "`{name}` matches a whole segment and has letters, digits, `-` and `_` between its braces";
+    for (path, hint) in [
+        ("/users/{id", "use `{name}` for one whole segment"),
+        ("/users/x{id}", "use `{name}` for one whole segment"),
+        ("/users/{}", "use `{name}` for one whole segment"),
+        ("/files/{rest...}", "write it as `/files/**`"),
+        ("/a/{*rest}", "write it as `/a/**`"),
+        ("/a/{id:[0-9]+}/b", "write it as `/a/{id}/b`"),
+    ] {
+        let line = format!("match: {{ path: '{path}' }}");
+        assert_answered(&line, &format!("\"{path}\" is not a path: {BRACES}"), hint);
+    }
+    let cases = [
+        (
+            "match: { path: '/users/:id/x' }",
+            "\"/users/:id/x\" is not a path: a segment does not begin with `:`: any one segment is `*` or `{name}`",
+            "write it as `/users/{id}/x`",
+        ),
+        ("unless: {}", "`unless` names no descriptor, so it would hold for every request", "or remove it"),
+        ("unless: { usr: 5 }", "unknown field `usr`", "did you mean `user`?"),
+        ("missing: pool", "\"pool\" is not a valid choice", "did you mean `shared`?"),
+        ("cost: {}", "`cost` has neither `from` nor `fixed`", "write `fixed: 1` to count calls"),
+        ("cost: { fixed: 1, max: 5 }", "`default` and `max` need `from`", "add `from`"),
+        ("cost: { fixed: 1, from: 'header:x' }", "`from` and `fixed` exclude each other", "remove one"),
+    ];
+    for (line, message, hint) in cases {
+        assert_answered(line, message, hint);
     }
 }
 
@@ -124,6 +130,7 @@ fn warnings_keep_the_entry() {
             with("degrade: { tag: slow }\n    strategy: queue"),
             "`degrade` does nothing with `strategy: queue`",
         ),
+        (with("missing: deny"), "`missing` does nothing: the limit has no key to be missing"),
         (with("").replace("key: []", "group: g"), "without `key` or `scope` all requests share one bucket"),
     ] {
         let (document, problems) = read(&text);
