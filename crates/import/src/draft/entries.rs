@@ -44,8 +44,36 @@ impl DraftLimit {
 pub(crate) struct DraftRoute {
     pub(crate) path: String,
     pub(crate) methods: Vec<String>,
+    pub(crate) upstream: Option<String>,
     pub(crate) cost: u32,
+    pub(crate) enabled: bool,
 }
+
+/// An entry of `upstreams`: a name and its hosts.
+#[derive(Clone, Debug)]
+pub(crate) struct DraftUpstream {
+    pub(crate) name: String,
+    /// Every name that the source has for it.
+    pub(crate) known_as: Vec<String>,
+    pub(crate) hosts: Vec<String>,
+    /// Its position in the source, for notes.
+    pub(crate) at: Span,
+    pub(crate) path: String,
+}
+
+/// The limit of a tenant for one upstream, until it is added to the tenant.
+#[derive(Clone, Debug)]
+pub(crate) struct UpstreamLimit {
+    pub(crate) tenant: String,
+    pub(crate) upstream: String,
+    pub(crate) members: LimitMembers,
+    /// Its position in the source, for notes.
+    pub(crate) at: Span,
+    pub(crate) path: String,
+}
+
+/// The members of a tenant's `rate_limit`, as YAML: `sharing` and `scope`, then the terms, then `budget`.
+pub(crate) type LimitMembers = Vec<(&'static str, String)>;
 
 /// An entry of `tenants`.
 #[derive(Clone, Debug)]
@@ -56,8 +84,30 @@ pub(crate) struct DraftTenant {
     /// Its position in the source, for notes.
     pub(crate) at: Span,
     pub(crate) path: String,
-    /// `sharing` and `scope`, then the terms, then `budget`; `None` for a tenant without a limit.
-    pub(crate) rate_limit: Option<Vec<(&'static str, String)>>,
+    /// `None` for a tenant without a limit.
+    pub(crate) rate_limit: Option<LimitMembers>,
+    /// The limits for single upstreams, by the name of the upstream.
+    pub(crate) upstreams: Vec<(String, LimitMembers)>,
+}
+
+impl DraftTenant {
+    /// Removes a limit, and returns its description for a note: the one for an upstream if the path within the entry
+    /// leads there, else the `rate_limit`, else all that are left.
+    pub(crate) fn drop_limit(&mut self, within: &str) -> Option<String> {
+        let rest = within.strip_prefix(".upstreams.").unwrap_or_default();
+        let is_meant = |(name, _): &(String, LimitMembers)| {
+            rest.strip_prefix(name.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        if let Some(index) = self.upstreams.iter().position(is_meant) {
+            let (name, _) = self.upstreams.remove(index);
+            return Some(format!("the rate_limit of the tenant `{}` for the upstream `{name}`", self.id));
+        }
+        if self.rate_limit.take().is_some() {
+            return Some(format!("the rate_limit of the tenant `{}`", self.id));
+        }
+        let has_some = !std::mem::take(&mut self.upstreams).is_empty();
+        has_some.then(|| format!("what the tenant `{}` has for upstreams", self.id))
+    }
 }
 
 /// An entry of `block`: requests that are refused.

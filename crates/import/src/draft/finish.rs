@@ -57,14 +57,16 @@ fn at_start(problem: Problem) -> Problem {
 
 /// Removes the entries that have errors; `false` if there are none.
 fn drop_entries(draft: &mut Draft, errors: &[Problem], log: &mut ImportLog) -> bool {
-    let mut bad: Vec<(&str, usize, &Problem)> =
-        errors.iter().filter_map(|error| entry_of(&error.path).map(|(list, at)| (list, at, error))).collect();
+    let mut bad: Vec<(&str, usize, &str, &Problem)> = errors
+        .iter()
+        .filter_map(|error| entry_of(&error.path).map(|(list, at, within)| (list, at, within, error)))
+        .collect();
     // From the end of each list, so that removing an entry does not move those still to be removed.
-    bad.sort_by_key(|&(list, index, _)| (list, std::cmp::Reverse(index)));
-    bad.dedup_by_key(|&mut (list, index, _)| (list, index));
+    bad.sort_by_key(|&(list, index, ..)| (list, std::cmp::Reverse(index)));
+    bad.dedup_by_key(|&mut (list, index, ..)| (list, index));
     let mut any = false;
-    for (list, index, problem) in bad {
-        if let Some(entry) = draft.drop_entry(list, index) {
+    for (list, index, within, problem) in bad {
+        if let Some(entry) = draft.drop_entry(list, index, within) {
             log.note_dropped(&entry, problem);
             any = true;
         }
@@ -72,9 +74,9 @@ fn drop_entries(draft: &mut Draft, errors: &[Problem], log: &mut ImportLog) -> b
     any
 }
 
-/// The list and index in a path: `limits` and 3 for `limits[3].match`.
-fn entry_of(path: &str) -> Option<(&str, usize)> {
+/// The list, the index and the rest of a path: `limits`, 3 and `.match` for `limits[3].match`.
+fn entry_of(path: &str) -> Option<(&str, usize, &str)> {
     let (list, rest) = path.split_once('[')?;
-    let (index, _) = rest.split_once(']')?;
-    Some((list, index.parse().ok()?))
+    let (index, within) = rest.split_once(']')?;
+    Some((list, index.parse().ok()?, within))
 }

@@ -1,6 +1,6 @@
 //! A map that remembers which of its members were read, so that the others can be noted.
 
-use super::{SourceValue, ValueKind};
+use super::{DocumentNode, SourceValue, Spanned, ValueKind};
 use crate::log::ImportLog;
 
 /// A map of a foreign document, and the names of the members that were read.
@@ -58,6 +58,15 @@ impl<'a> SourceFields<'a> {
         if let Some(member) = self.take(name) {
             log.note(&member, format!("`{name}` is left out"), why);
         }
+    }
+
+    /// Every member by its name, as in a map whose names are of the user's choice.
+    pub(crate) fn entries(&self) -> Vec<(String, SourceValue<'a>)> {
+        let member = |(key, node): &'a (Spanned<String>, DocumentNode)| {
+            let path = joined(&self.item.path, &key.value);
+            (key.value.clone(), SourceValue { node, at: key.at, path })
+        };
+        self.item.node.entries().iter().map(member).collect()
     }
 
     /// The members that were not read.

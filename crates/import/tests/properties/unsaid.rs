@@ -1,0 +1,147 @@
+//! Nothing that a document says is lost without a word.
+//!
+//! A leaf of a document is *said* if the notes tell that it, or what it belongs to, is left out; or if the policy or the
+//! notes become others without it; or if they become others with every other value that the format allows there (so a
+//! value that is the only one allowed says nothing). A value that is read, checked and then forgotten is none of these.
+
+use proptest::prelude::*;
+use serde_json::Value;
+use tidegate_document::parse;
+use tidegate_import::{ImportFormat, ImportNote, Imported, import};
+
+use super::documents::{Fixture, all};
+use super::leaves::{LeafPath, alternatives, at, changed, leaves, tree, written};
+
+/// What an import makes of a document, without positions and paths: those change with every edit.
+#[derive(Debug, PartialEq, Eq)]
+struct Outcome {
+    policy: String,
+    /// Sorted, for an edit can move them.
+    notes: Vec<(String, String, usize)>,
+    skipped: usize,
+}
+
+impl Outcome {
+    fn new(imported: &Imported) -> Outcome {
+        let said = |note: &ImportNote| (note.what.clone(), note.why.clone(), note.more);
+        let is_skip = |note: &&ImportNote| note.what.contains("is not imported");
+        let mut notes: Vec<_> = imported.notes.iter().map(said).collect();
+        notes.sort_unstable();
+        let skipped = imported.notes.iter().filter(is_skip).count();
+        Outcome { policy: imported.policy.clone(), notes, skipped }
+    }
+}
+
+fn run(format: ImportFormat, document: &Value) -> Option<Imported> {
+    import(format, "document.json", &document.to_string()).ok()
+}
+
+/// The path that a note takes leave of, with everything below it.
+fn left_out(note: &ImportNote) -> Option<&str> {
+    if let Some(item) = note.what.strip_suffix(" is not imported") {
+        return Some(if item == "this" { "" } else { item.trim_matches('`') });
+    }
+    let is_taken_leave_of = note.what.contains("is left out") || note.what.contains("is empty");
+    is_taken_leave_of.then_some(&note.path)
+}
+
+fn contains(outer: &str, inner: &str) -> bool {
+    let rest = inner.strip_prefix(outer);
+    outer.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+}
+
+/// The leaves that are lost without a word, with their values.
+fn unsaid(format: ImportFormat, document: &Value) -> Vec<String> {
+    let Some(imported) = run(format, document) else { return Vec::new() };
+    let base = Outcome::new(&imported);
+    let left: Vec<&str> = imported.notes.iter().filter_map(left_out).collect();
+    let is_said = |leaf: &LeafPath| {
+        let path = written(leaf);
+        // `Some` if the changed document is as sound as this one: then whether it becomes something else.
+        let differs = |to: Option<Value>| {
+            let outcome = Outcome::new(&run(format, &changed(document, leaf, to))?);
+            (outcome.skipped <= base.skipped).then(|| outcome != base)
+        };
+        let mut others = alternatives(document, leaf).into_iter().filter_map(|other| differs(Some(other)));
+        left.iter().any(|outer| contains(outer, &path))
+            || differs(None) == Some(true)
+            || others.all(|differs| differs)
+    };
+    let lost = leaves(document).into_iter().filter(|leaf| !is_said(leaf));
+    lost.map(|leaf| format!("{} = {}", written(&leaf), at(document, &leaf))).collect()
+}
+
+/// The document as a tree; a table as a list of its rows.
+fn document_of(fixture: &Fixture) -> Value {
+    if fixture.name().ends_with(".csv") {
+        rows(&fixture.text)
+    } else {
+        tree(&parse(&fixture.text).expect("it is sound"))
+    }
+}
+
+/// The rows of a table without line ends in its fields.
+fn rows(text: &str) -> Value {
+    let mut lines = text.lines().map(fields);
+    let header = lines.next().expect("a table has a header");
+    let row = |fields: Vec<Value>| {
+        let name = |name: &Value| name.as_str().expect("columns have names").to_owned();
+        Value::Object(header.iter().map(name).zip(fields).collect())
+    };
+    Value::Array(lines.map(row).collect())
+}
+
+fn fields(line: &str) -> Vec<Value> {
+    let (mut fields, mut field, mut is_quoted, mut had_quote) = (Vec::new(), String::new(), false, false);
+    for c in line.chars().chain([',']) {
+        match c {
+            '"' => (is_quoted, had_quote) = (!is_quoted, true),
+            ',' if !is_quoted => {
+                let is_null = !had_quote && ["", "NULL"].contains(&field.as_str());
+                let text = std::mem::take(&mut field);
+                fields.push(if is_null { Value::Null } else { Value::from(text) });
+                had_quote = false;
+            }
+            c => field.push(c),
+        }
+    }
+    fields
+}
+
+#[test]
+fn nothing_is_lost_without_a_word() {
+    let mut lost = Vec::new();
+    for fixture in all() {
+        let unsaid = unsaid(fixture.format, &document_of(&fixture));
+        lost.extend(unsaid.into_iter().map(|leaf| format!("{}: {leaf}\n", fixture.name())));
+    }
+    assert!(lost.is_empty(), "{}", lost.concat());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    /// The same for documents that differ from the kept ones in a few places, each with what a format allows there.
+    #[test]
+    fn nothing_is_lost_after_a_few_edits(
+        document in any::<prop::sample::Index>(),
+        edits in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>()), 1..5),
+    ) {
+        let fixtures = all();
+        let fixture = document.get(&fixtures);
+        let mut document = document_of(fixture);
+        for (which, how) in edits {
+            let leaves = leaves(&document);
+            prop_assume!(!leaves.is_empty());
+            let leaf = which.get(&leaves);
+            let mut options: Vec<Option<Value>> = alternatives(&document, leaf).into_iter().map(Some).collect();
+            options.push(None);
+            document = changed(&document, leaf, how.get(&options).clone());
+        }
+        // An entry that only the policy's own rules refuse is told by its name, not by where it stood.
+        let imported = run(fixture.format, &document);
+        prop_assume!(imported.is_some_and(|imported| imported.notes.iter().all(|note| note.at.is_some())));
+        let lost = unsaid(fixture.format, &document);
+        prop_assert!(lost.is_empty(), "{}: {}\n{document}", fixture.name(), lost.join("\n"));
+    }
+}
