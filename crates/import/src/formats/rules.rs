@@ -46,7 +46,7 @@ fn read_row(item: &SourceValue<'_>, rows: &mut Rows, draft: &mut Draft, log: &mu
         ("created_at", "a policy has no creation dates"),
     ] {
         if let Some(member) = row.take(column) {
-            log.note_once(&member, format!("`{column}` is left out of every row"), why);
+            log.note_once(&member, format!("`{column}` is left out"), why);
         }
     }
     row.finish(log);

@@ -124,7 +124,7 @@ const WORDS: &[(&str, &[&str])] = &[
     ("conditions", &["descriptors[0].else == 'x'", "descriptors[0].else > 3"]),
     ("variables", &["descriptors[0].else", "request.size()"]),
     ("expires_at", &["2031-05-06T07:08:09Z"]),
-    ("is_active", &["t", "f"]),
+    ("is_active", &["f"]),
 ];
 
 /// Other values for a leaf, most of them of the same shape.
@@ -137,7 +137,7 @@ pub(crate) fn alternatives(root: &Value, path: &[Step]) -> Vec<Value> {
     let words = WORDS.iter().filter(|(member, _)| name == Some(member)).flat_map(|(_, words)| words.iter());
     let mut found: Vec<Value> = words.map(|&word| Value::from(word)).collect();
     match value {
-        Value::Bool(flag) => found.push(Value::from(!flag)),
+        Value::Bool(flag) => found = vec![Value::from(!flag)],
         Value::Number(number) => {
             found.extend(number.as_u64().map(|whole| Value::from(whole + 1)));
             let double = number.as_f64().map_or(3.0, |float| float * 2.0);

@@ -43,7 +43,9 @@ fn read_override(item: &SourceValue<'_>, log: &mut ImportLog) -> bool {
     let Some(mut fields) = SourceFields::open(item, log) else { return false };
     let on = fields.flag("enabled", log).unwrap_or(false);
     fields.leave_out("reason", "a policy has no reason for it", log);
-    fields.leave_out("expires_at", "the override stays in force until the policy is changed", log);
+    let why =
+        if on { "the override stays in force until the policy is changed" } else { "the override is off" };
+    fields.leave_out("expires_at", why, log);
     fields.finish(log);
     on
 }
