@@ -49,7 +49,7 @@ fn read_row(item: &SourceValue<'_>, rows: &mut Rows, draft: &mut Draft, log: &mu
             log.note_once(&member, format!("`{column}` is left out"), why);
         }
     }
-    row.finish(log);
+    row.finish_once(log);
     let (Some((pattern, origin)), Some(terms)) = (pattern, terms) else { return };
     let Some((key, mut conditions)) = read_pattern(&pattern, &origin, log) else { return };
     if let Some((scope, origin)) = scope {

@@ -69,21 +69,23 @@ impl<'a> SourceFields<'a> {
         self.item.node.entries().iter().map(member).collect()
     }
 
-    /// The members that were not read.
-    pub(crate) fn rest(&self) -> Vec<SourceValue<'a>> {
+    /// The members that were not read, by name.
+    fn rest(&self) -> Vec<(String, SourceValue<'a>)> {
         let is_unread = |name: &str| !self.taken.iter().any(|taken| taken == name);
-        let entries = self.item.node.entries().iter().filter(|(key, _)| is_unread(&key.value));
-        entries
-            .map(|(key, node)| SourceValue { node, at: key.at, path: joined(&self.item.path, &key.value) })
-            .collect()
+        self.entries().into_iter().filter(|(name, _)| is_unread(name)).collect()
     }
 
     /// Notes every member that was not read.
     pub(crate) fn finish(self, log: &mut ImportLog) {
-        for member in self.rest() {
-            let name =
-                member.path.strip_prefix(&self.item.path).unwrap_or(&member.path).trim_start_matches('.');
+        for (name, member) in self.rest() {
             log.note(&member, format!("`{name}` is left out"), "a policy has no such setting");
+        }
+    }
+
+    /// The same with a single note for all maps that have the member: the columns of a table.
+    pub(crate) fn finish_once(self, log: &mut ImportLog) {
+        for (name, member) in self.rest() {
+            log.note_once(&member, format!("`{name}` is left out"), "a policy has no such setting");
         }
     }
 }

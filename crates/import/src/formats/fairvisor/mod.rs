@@ -50,7 +50,7 @@ fn add_habits(root: &SourceValue<'_>, draft: &mut Draft, log: &mut ImportLog) {
         ("on_store_error", "open".to_owned()),
     ];
     draft.defaults_comment = Some(
-        "As Fairvisor does unasked: RateLimit headers, up to half as long again to wait, and open if the store fails.",
+        "What Fairvisor does without being told: its headers, up to half of the wait added, open if the store fails.",
     );
     if !draft.limits.is_empty() {
         let what = "the header X-Fairvisor-Reason of a denial becomes X-RateLimit-Reason";
@@ -97,14 +97,12 @@ fn read_rules(
 fn read_rule<'a>(item: &SourceValue<'a>, log: &mut ImportLog) -> Option<Rule<'a>> {
     let mut fields = SourceFields::open(item, log)?;
     let name = fields.text("name", log).unwrap_or_else(|| "limit".to_owned());
-    let keys = match fields.take("limit_keys") {
-        Some(keys) => read_keys(&keys, log),
-        None => {
-            let what = "without `limit_keys` all callers share one bucket";
-            log.note(item, what, "add `limit_keys` to have a bucket for each caller");
-            Vec::new()
-        }
-    };
+    let keys = fields.take("limit_keys");
+    if keys.as_ref().is_none_or(|keys| keys.is_list() && keys.node.items().is_empty()) {
+        let what = "without `limit_keys` all callers share one bucket";
+        log.note(item, what, "add `limit_keys` to have a bucket for each caller");
+    }
+    let keys = keys.map(|keys| read_keys(&keys, log)).unwrap_or_default();
     let mut conditions = Vec::new();
     if let Some(found) = fields.take("match") {
         let entries = SourceFields::open(&found, log)?;

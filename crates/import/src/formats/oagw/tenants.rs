@@ -28,6 +28,11 @@ pub(crate) fn read_one(item: &SourceValue<'_>, parent: Option<&str>, draft: &mut
     // A tenant whose limit cannot be read stays in the tree without a limit.
     let found = fields.take("rate_limit");
     let found = found.and_then(|found| log.attempt(&found, |log| rate_limit::read(&found, log)));
+    let enabled = fields.take("enabled");
+    if let Some(item) = enabled.filter(|enabled| enabled.flag(log) == Some(false)) {
+        let why = "the limits of the tenant apply here all the same: remove them if they should not";
+        log.note(&item, "`enabled: false` is left out", why);
+    }
     let children = fields.take("children");
     let upstreams = fields.take("upstreams");
     fields.finish(log);
