@@ -64,6 +64,28 @@ fn collect(value: &Value, path: &mut LeafPath, found: &mut Vec<LeafPath>) {
     }
 }
 
+/// The kind of a map: the name of the member that it is, or of the list that it is in.
+pub(crate) fn kind(path: &[Step]) -> Option<&str> {
+    path.iter().rev().find_map(|step| match step {
+        Step::Member(name) => Some(name.as_str()),
+        Step::Item(_) => None,
+    })
+}
+
+/// Every map, the document itself included.
+pub(crate) fn maps(root: &Value) -> Vec<LeafPath> {
+    let mut found: Vec<LeafPath> = Vec::new();
+    for leaf in leaves(root) {
+        for length in 0..=leaf.len() {
+            let path = &leaf[..length];
+            if at(root, path).is_object() && !found.iter().any(|known| known == path) {
+                found.push(path.to_vec());
+            }
+        }
+    }
+    found
+}
+
 /// The value at the end of the path.
 pub(crate) fn at<'a>(root: &'a Value, path: &[Step]) -> &'a Value {
     path.iter().fold(root, |value, step| match step {
@@ -82,7 +104,7 @@ pub(crate) fn changed(root: &Value, path: &[Step], to: Option<Value>) -> Value {
             if rest.is_empty() && to.is_none() {
                 members.remove(name);
             } else {
-                let inner = changed(&members[name.as_str()], rest, to);
+                let inner = changed(members.get(name).unwrap_or(&Value::Null), rest, to);
                 members.insert(name.clone(), inner);
             }
         }
@@ -130,10 +152,7 @@ const WORDS: &[(&str, &[&str])] = &[
 /// Other values for a leaf, most of them of the same shape.
 pub(crate) fn alternatives(root: &Value, path: &[Step]) -> Vec<Value> {
     let value = at(root, path);
-    let name = path.iter().rev().find_map(|step| match step {
-        Step::Member(name) => Some(name.as_str()),
-        Step::Item(_) => None,
-    });
+    let name = kind(path);
     let words = WORDS.iter().filter(|(member, _)| name == Some(member)).flat_map(|(_, words)| words.iter());
     let mut found: Vec<Value> = words.map(|&word| Value::from(word)).collect();
     match value {

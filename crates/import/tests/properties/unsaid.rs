@@ -5,12 +5,13 @@
 //! value that is the only one allowed says nothing). A value that is read, checked and then forgotten is none of these.
 
 use proptest::prelude::*;
+use proptest::sample::Index;
 use serde_json::Value;
 use tidegate_document::parse;
 use tidegate_import::{ImportFormat, ImportNote, Imported, import};
 
 use super::documents::{Fixture, all};
-use super::leaves::{LeafPath, Step, alternatives, at, changed, leaves, tree, written};
+use super::leaves::{LeafPath, Step, alternatives, at, changed, kind, leaves, maps, tree, written};
 
 /// What an import makes of a document, without positions and paths: those change with every edit.
 #[derive(Debug, PartialEq, Eq)]
@@ -154,24 +155,65 @@ fn is_sound(format: ImportFormat, document: &Value) -> bool {
     run(format, document).is_some_and(|imported| Outcome::new(&imported).skipped == 0)
 }
 
+/// A member of a map of this kind, from one of the documents of the format.
+struct Donor {
+    kind: Option<String>,
+    name: String,
+    value: Value,
+}
+
+fn donors(format: ImportFormat, fixtures: &[Fixture]) -> Vec<Donor> {
+    let mut found = Vec::new();
+    for document in fixtures.iter().filter(|fixture| fixture.format == format).map(document_of) {
+        for path in maps(&document) {
+            let members = at(&document, &path).as_object().expect("it is a map");
+            let donor = |(name, value): (&String, &Value)| Donor {
+                kind: kind(&path).map(str::to_owned),
+                name: name.clone(),
+                value: value.clone(),
+            };
+            found.extend(members.iter().map(donor));
+        }
+    }
+    found
+}
+
+/// Puts the member into one of the maps of its kind, over what is there.
+fn transplanted(document: &Value, donor: &Donor, which: &Index) -> Value {
+    let mut hosts = maps(document);
+    hosts.retain(|path| kind(path) == donor.kind.as_deref());
+    if hosts.is_empty() {
+        return document.clone();
+    }
+    let mut path = which.get(&hosts).clone();
+    path.push(Step::Member(donor.name.clone()));
+    changed(document, &path, Some(donor.value.clone()))
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
-    /// The same for documents that differ from the kept ones in a few places, each with what the format allows there.
+    /// The same for documents that differ from the kept ones in a few places: other values, members left out, and
+    /// members of other documents put in.
     #[test]
     fn nothing_is_lost_after_a_few_edits(
-        document in any::<prop::sample::Index>(),
-        edits in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>()), 1..8),
+        document in any::<Index>(),
+        edits in prop::collection::vec((any::<bool>(), any::<Index>(), any::<Index>()), 1..8),
     ) {
         let fixtures = all();
         let fixture = document.get(&fixtures);
+        let donors = donors(fixture.format, &fixtures);
         let mut document = document_of(fixture);
-        for (which, how) in edits {
-            let leaves = leaves(&document);
-            let leaf = which.get(&leaves);
-            let mut options: Vec<Option<Value>> = alternatives(&document, leaf).into_iter().map(Some).collect();
-            options.push(None);
-            let edited = changed(&document, leaf, how.get(&options).clone());
+        for (is_added, which, how) in edits {
+            let edited = if is_added {
+                transplanted(&document, how.get(&donors), &which)
+            } else {
+                let leaves = leaves(&document);
+                let leaf = which.get(&leaves);
+                let others = alternatives(&document, leaf).into_iter().map(Some);
+                let options: Vec<Option<Value>> = others.chain([None]).collect();
+                changed(&document, leaf, how.get(&options).clone())
+            };
             if is_sound(fixture.format, &edited) {
                 document = edited;
             }
