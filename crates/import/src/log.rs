@@ -138,13 +138,13 @@ impl ImportLog {
         self.note_at(problem.at, problem.path.clone(), what, format!("{message}{saw}; expected {want}"));
     }
 
-    /// Notes that an entry was removed from the finished policy, with the error of the policy reader.
-    pub(crate) fn note_dropped(&mut self, entry: &str, problem: &Problem) {
+    /// Notes what was done to an entry of the finished policy, with the error of the policy reader.
+    pub(crate) fn note_repaired(&mut self, what: String, problem: &Problem) {
         self.notes.push(ImportNote {
             file: self.file.clone(),
             at: None,
             path: String::new(),
-            what: format!("{entry} is not imported"),
+            what,
             why: format!("a policy does not allow it: {}", problem.message),
             more: 0,
         });

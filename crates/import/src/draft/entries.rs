@@ -90,26 +90,6 @@ pub(crate) struct DraftTenant {
     pub(crate) upstreams: Vec<(String, LimitMembers)>,
 }
 
-impl DraftTenant {
-    /// Removes a limit, and returns its description for a note: the one for an upstream if the path within the entry
-    /// leads there, else the `rate_limit`, else all that are left.
-    pub(crate) fn drop_limit(&mut self, within: &str) -> Option<String> {
-        let rest = within.strip_prefix(".upstreams.").unwrap_or_default();
-        let is_meant = |(name, _): &(String, LimitMembers)| {
-            rest.strip_prefix(name.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-        };
-        if let Some(index) = self.upstreams.iter().position(is_meant) {
-            let (name, _) = self.upstreams.remove(index);
-            return Some(format!("the rate_limit of the tenant `{}` for the upstream `{name}`", self.id));
-        }
-        if self.rate_limit.take().is_some() {
-            return Some(format!("the rate_limit of the tenant `{}`", self.id));
-        }
-        let has_some = !std::mem::take(&mut self.upstreams).is_empty();
-        has_some.then(|| format!("what the tenant `{}` has for upstreams", self.id))
-    }
-}
-
 /// An entry of `block`: requests that are refused.
 #[derive(Clone, Debug)]
 pub(crate) struct DraftBlock {

@@ -3,13 +3,13 @@
 mod entries;
 mod finish;
 mod names;
+mod repair;
 mod upstreams;
 
 use std::collections::BTreeSet;
 
 use crate::log::ImportLog;
 use crate::source::SourceValue;
-use crate::yaml;
 use names::unique;
 
 pub(crate) use entries::{
@@ -81,28 +81,6 @@ impl Draft {
     /// Is there a tenant with this id?
     pub(crate) fn has_tenant(&self, id: &str) -> bool {
         self.tenant_ids.contains(id)
-    }
-
-    /// Removes an entry that the policy does not allow, and returns its description for a note. Of a tenant only a limit
-    /// is removed: other tenants may have it as their parent.
-    pub(crate) fn drop_entry(&mut self, list: &str, index: usize, within: &str) -> Option<String> {
-        match list {
-            "limits" if index < self.limits.len() => {
-                Some(format!("the limit `{}`", self.limits.remove(index).name))
-            }
-            "routes" if index < self.routes.len() => {
-                Some(format!("the route `{}`", self.routes.remove(index).path))
-            }
-            "block" if index < self.blocks.len() => {
-                let conditions = yaml::map(&yaml::conditions(&self.blocks.remove(index).conditions));
-                Some(format!("the block of {conditions}"))
-            }
-            "upstreams" if index < self.upstreams.len() => {
-                Some(format!("the upstream `{}`", self.upstreams.remove(index).name))
-            }
-            "tenants" => self.tenants.get_mut(index)?.drop_limit(within),
-            _ => None,
-        }
     }
 
     /// The entries there are now, for [`Draft::undo_to`].

@@ -5,6 +5,7 @@ use std::fs;
 
 use tidegate_import::{ImportFormat, Imported, import};
 use tidegate_policy::Policy;
+use tidegate_server::replay::run_text;
 
 use super::{compare, examples};
 
@@ -12,6 +13,7 @@ use super::{compare, examples};
 const SOURCES: &[(&str, &str, ImportFormat)] = &[
     ("tenant-hierarchy", "source.json", ImportFormat::Oagw),
     ("shared-pool", "source.json", ImportFormat::Oagw),
+    ("upstream-budgets", "source.json", ImportFormat::Oagw),
     ("route-costs", "source.json", ImportFormat::Oagw),
     ("api-key-tiers", "source.json", ImportFormat::Fairvisor),
     ("per-address", "source.json", ImportFormat::Fairvisor),
@@ -40,6 +42,17 @@ fn sources_become_what_was_kept() {
         compare(&directory.join("imported.yaml"), &imported.policy);
         compare(&directory.join("imported.notes"), &notes_of(&imported));
         Policy::parse(&imported.policy).unwrap_or_else(|problems| panic!("{example}: {problems}"));
+    }
+}
+
+/// A partner's budget for one upstream, allotted among its tenants, comes through to the last decision; and so do trees
+/// without upstreams.
+#[test]
+fn imported_trees_decide_like_the_written_ones() {
+    for example in ["tenant-hierarchy", "shared-pool", "upstream-budgets"] {
+        let read = |file: &str| fs::read_to_string(examples().join(example).join(file)).unwrap();
+        let decisions = run_text(&read("imported.yaml"), &read("trace.jsonl")).unwrap();
+        assert_eq!(decisions, read("decisions.jsonl"), "{example}");
     }
 }
 

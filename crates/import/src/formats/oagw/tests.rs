@@ -88,6 +88,33 @@ fn children_know_their_parents() {
     assert!(policy.contains("      budget: { mode: shared, total: 100 }\n"), "{policy}");
 }
 
+/// A budget that cannot be allotted as written still caps all children together.
+#[test]
+fn a_budget_that_is_promised_too_often_becomes_a_pool() {
+    let text = "
+tenants:
+  - id: partner
+    rate_limit: { sharing: enforce, rate: 100, budget: { mode: allocated, total: 100 } }
+    children: [ { id: a, rate_limit: { rate: 80 } }, { id: b, rate_limit: { rate: 40 } } ]
+";
+    let (policy, notes) = imported(text);
+    assert!(policy.contains("      budget: { mode: shared, total: 100 }\n"), "{policy}");
+    assert_eq!(policy.matches("rate_limit:").count(), 3, "{policy}");
+    assert!(notes.contains("the budget of the tenant `partner` becomes `shared`"), "{notes}");
+    assert!(notes.contains("add up to 120"), "{notes}");
+}
+
+#[test]
+fn tenants_that_make_no_tree_lose_a_parent() {
+    let text = "
+- { id: a, parent: b, rate_limit: { rate: 5 } }
+- { id: b, parent: a, rate_limit: { rate: 6 } }
+";
+    let (policy, notes) = imported(text);
+    assert!(policy.matches("parent:").count() < 2 && policy.matches("rate_limit:").count() == 2, "{policy}");
+    assert!(notes.contains("the parent of `") && notes.contains("is left out"), "{notes}");
+}
+
 #[test]
 fn guarantees_have_no_counterpart() {
     let text = "
