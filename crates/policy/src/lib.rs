@@ -13,15 +13,16 @@ mod request;
 mod rules;
 
 pub use builder::{DetectorBuilder, GateBuilder, LimitBuilder, PolicyBuilder, TenantBuilder};
-pub use compile::{ENTRIES_MAX, compile};
+pub use compile::{ENTRIES_MAX, TENANT_DEPTH_MAX, compile};
 pub use document::{OnStoreError, json_schema, read, read_node, reference};
 pub use matching::{Condition, HostError, HostPattern};
 pub use path::{PathSpelling, Pattern, PatternError, Segment, normalise};
 pub use policy::{Policy, PolicyError};
 pub use request::{Credential, Descriptor, Facts, GateStage, KeyBytes, Pairs, Request, Trust};
 pub use rules::{
-    Applicability, CostRule, DetectorRule, Gate, GateRule, Group, Judgement, Numbers, Plan, PlanItem, Rule,
-    RuleSet, Strategy, TagRule, Tenant, Tenants, Tier, Upstreams,
+    Applicability, CostRule, DetectorRule, Gate, GateRule, Group, Judgement, Numbers, Plan, PlanItem,
+    ResolvedTenantLimit, Rule, RuleSet, Strategy, TagRule, Tenant, TenantBucket, TenantCharge, Tenants, Tier,
+    Upstreams,
 };
 pub use tidegate_core::{Algorithm, Carry};
 pub use tidegate_document::{Problem, Severity, Span, Spanned};

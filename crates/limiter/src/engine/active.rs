@@ -63,8 +63,8 @@ pub(crate) struct Payer<'p> {
 }
 
 impl<'p> Payer<'p> {
-    pub(crate) fn of(request: &'p Request<'_>) -> Payer<'p> {
-        Payer { trust: request.trust, tenant: request.tenant.as_deref() }
+    pub(crate) fn of(rules: &'p RuleSet, request: &'p Request<'_>) -> Payer<'p> {
+        Payer { trust: request.trust, tenant: rules.tenant_of(request) }
     }
 }
 

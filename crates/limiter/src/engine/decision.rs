@@ -237,6 +237,10 @@ impl Decision {
         (&self.set, &mut self.ruling)
     }
 
+    pub(crate) fn ruling(&self) -> &Ruling {
+        &self.ruling
+    }
+
     /// Do responses have rate-limit headers when no limit applies?
     pub(crate) fn has_headers(&self) -> bool {
         self.set.rules.has_headers()

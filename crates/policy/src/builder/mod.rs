@@ -116,9 +116,16 @@ impl PolicyBuilder {
         self
     }
 
-    /// Denies requests of tenants that the policy does not list. By default they have no tenant limits.
+    /// Denies requests of tenants that the policy does not list. By default they have no tenant limits; see also
+    /// [`TenantBuilder::unlisted`].
     pub fn deny_unknown_tenants(mut self) -> PolicyBuilder {
         self.defaults.set("unknown_tenant", entry::text("deny"));
+        self
+    }
+
+    /// Sets the tenant that a request belongs to if it names none.
+    pub fn default_tenant(mut self, id: impl Into<String>) -> PolicyBuilder {
+        self.defaults.set("tenant", entry::text(id));
         self
     }
 

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use tidegate_core::{Algorithm, Carry};
+use tidegate_document::ValueKind;
 
-use crate::OnStoreError;
-use crate::document::{BudgetMode, HeaderFamily, Sharing, words};
+use crate::document::{BudgetMode, HeaderFamily, Remainder, Sharing, UNLISTED, words};
+use crate::{OnStoreError, Span, Spanned};
 
 use super::entry::{self, Entry};
 use super::terms::{self, terms_methods};
@@ -35,6 +36,9 @@ use super::terms::{self, terms_methods};
 pub struct TenantBuilder {
     entry: Entry,
     rate_limit: Option<Entry>,
+    upstreams: Option<Entry>,
+    /// Is what remains of its budget kept in reserve?
+    reserves: bool,
 }
 
 impl TenantBuilder {
@@ -42,7 +46,12 @@ impl TenantBuilder {
     pub fn new(id: impl Into<String>) -> TenantBuilder {
         let mut entry = Entry::default();
         entry.set("id", entry::text(id));
-        TenantBuilder { entry, rate_limit: None }
+        TenantBuilder { entry, rate_limit: None, upstreams: None, reserves: false }
+    }
+
+    /// The entry for every tenant that the policy does not list; each of them has a bucket of its own.
+    pub fn unlisted() -> TenantBuilder {
+        TenantBuilder::new(UNLISTED)
     }
 
     /// Sets the tenant above this one. Without a parent it is a root.
@@ -82,15 +91,58 @@ impl TenantBuilder {
         self
     }
 
+    /// Keeps in reserve what an allocated budget has left: every tenant directly below must have a rate of its own. By
+    /// default those without one share it.
+    pub fn reserve_remainder(mut self) -> TenantBuilder {
+        self.reserves = true;
+        self
+    }
+
+    /// Adds a limit for requests to one upstream. `limit` gets an empty builder, of which only the limit is used.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tidegate_policy::TenantBuilder;
+    /// let minute = Duration::from_secs(60);
+    /// let partner = TenantBuilder::new("partner").upstream("openai", |limit| limit.rate(5_000, minute));
+    /// ```
+    pub fn upstream(
+        mut self,
+        name: impl Into<String>,
+        limit: impl FnOnce(TenantBuilder) -> TenantBuilder,
+    ) -> TenantBuilder {
+        let mut limit = limit(TenantBuilder::new(""));
+        let mut upstream = Entry::default();
+        if let Some(rate_limit) = limit.take_limit() {
+            upstream.set_map("rate_limit", rate_limit);
+        }
+        self.upstreams.get_or_insert_default().set_map(&name.into(), upstream);
+        self
+    }
+
     terms_methods!();
 
     fn terms(&mut self) -> &mut Entry {
         self.rate_limit.get_or_insert_default()
     }
 
+    fn take_limit(&mut self) -> Option<Entry> {
+        let mut limit = self.rate_limit.take()?;
+        if let (true, Some(ValueKind::Map(budget))) =
+            (self.reserves, limit.get_mut("budget").map(|budget| &mut budget.kind))
+        {
+            let word = entry::text(words::word_of(words::REMAINDERS, Remainder::Reserve));
+            budget.push((Spanned::new("remainder".to_owned(), Span::default()), word));
+        }
+        Some(limit)
+    }
+
     pub(super) fn into_entry(mut self) -> Entry {
-        if let Some(rate_limit) = self.rate_limit {
+        if let Some(rate_limit) = self.take_limit() {
             self.entry.set_map("rate_limit", rate_limit);
+        }
+        if let Some(upstreams) = self.upstreams {
+            self.entry.set_map("upstreams", upstreams);
         }
         self.entry
     }

@@ -75,6 +75,41 @@ block:
 }
 
 #[test]
+fn remainders_upstreams_and_unlisted_tenants_are_built_too() {
+    let minute = Duration::from_secs(60);
+    let built = PolicyBuilder::new()
+        .upstream("openai", ["api.openai.com"])
+        .tenant(
+            TenantBuilder::new("a")
+                .rate(100, minute)
+                .reserve_remainder()
+                .budget(BudgetMode::Allocated, 90)
+                .upstream("openai", |limit| limit.rate(50, minute).budget(BudgetMode::Shared, 40)),
+        )
+        .tenant(TenantBuilder::unlisted().parent("a").rate(5, minute))
+        .default_tenant("a");
+    assert_same(
+        built,
+        "version: 1
+defaults: { tenant: a }
+upstreams:
+- { name: openai, hosts: [api.openai.com] }
+tenants:
+- id: a
+  rate_limit:
+    sustained: { rate: 100, window: minute }
+    budget: { mode: allocated, total: 90, overcommit_ratio: 1.0, remainder: reserve }
+  upstreams:
+    openai:
+      rate_limit:
+        sustained: { rate: 50, window: minute }
+        budget: { mode: shared, total: 40, overcommit_ratio: 1.0 }
+- { id: '*', parent: a, rate_limit: { sustained: { rate: 5, window: minute } } }
+",
+    );
+}
+
+#[test]
 fn tenants_routes_gates_and_detectors_are_built_too() {
     let minute = Duration::from_secs(60);
     let gate = GateBuilder::new().when("ip", ["10.0.0.0/8"]).when("method", ["GET"]).reason("internal");

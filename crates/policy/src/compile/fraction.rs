@@ -26,6 +26,15 @@ impl Fraction {
         exact().unwrap_or_else(|| Fraction::new(self.ceil().saturating_add(other.ceil()), 1))
     }
 
+    /// The difference; zero if `other` is larger. If it does not fit in 128 bits, `other` is rounded up to whole tokens.
+    pub(super) fn minus(self, other: Fraction) -> Fraction {
+        let exact = || {
+            let num = self.num.checked_mul(other.den)?.saturating_sub(other.num.checked_mul(self.den)?);
+            Some(Fraction::new(num, self.den.checked_mul(other.den)?))
+        };
+        exact().unwrap_or_else(|| Fraction::new(self.floor().saturating_sub(other.ceil()), 1))
+    }
+
     pub(super) fn ceil(self) -> u128 {
         self.num.div_ceil(self.den)
     }

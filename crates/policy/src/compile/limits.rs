@@ -33,6 +33,7 @@ impl Compiler<'_> {
         let tag = if key.contains(&Descriptor::Tenant) { TagRule::Tenant } else { TagRule::Own };
         Some(Rule {
             name: entry.name.value.as_str().into(),
+            state: None,
             at: entry.at,
             tier: Tier::of(&key),
             enabled: entry.enabled,

@@ -11,6 +11,8 @@ mod upstreams;
 #[cfg(test)]
 mod tests;
 
+pub use tenants::DEPTH_MAX as TENANT_DEPTH_MAX;
+
 use std::collections::HashMap;
 
 use tidegate_core::{Cost, Nanos};
@@ -54,6 +56,7 @@ pub fn compile(document: &Document, now: Nanos) -> (RuleSet, Vec<Problem>) {
         trust: document.trust,
         shadow: document.defaults.mode == Some(Mode::Shadow),
         deny_unknown_tenants: document.defaults.deny_unknown_tenants,
+        default_tenant: document.defaults.tenant.as_ref().map(|tenant| tenant.value.as_str().into()),
         response_headers: document.defaults.response_headers.unwrap_or(true),
         spelling: document.defaults.paths,
     };

@@ -99,6 +99,14 @@ pub(super) fn cost(entry: Option<&CostEntry>) -> CostRule {
     }
 }
 
+/// The cost of a tenant's limit. Unlike that of a limit, a route's cost does not replace it.
+pub(super) fn tenant_cost(entry: Option<&CostEntry>) -> CostRule {
+    match entry {
+        Some(CostEntry::Fixed(cost)) => CostRule::PerCall(Cost::new(cost.value)),
+        other => cost(other),
+    }
+}
+
 pub(super) fn strategy(entry: &StrategyEntry) -> Strategy {
     match entry {
         StrategyEntry::Reject => Strategy::Reject,

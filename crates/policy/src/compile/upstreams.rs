@@ -22,18 +22,22 @@ impl Compiler<'_> {
         Upstreams::new(names, hosts)
     }
 
-    /// Checks the names of upstreams in routes and conditions, and what can reach each upstream.
+    /// Checks the names of upstreams in routes, tenants and conditions, and what can reach each upstream.
     pub(super) fn check_upstreams(&mut self, document: &Document, limits: &[Rule]) {
         let declared: BTreeSet<&str> =
             document.upstream_names.iter().map(|entry| entry.name.value.as_str()).collect();
-        for route in &document.routes {
-            if let Some(name) = route.upstream.as_ref().filter(|name| !declared.contains(name.value.as_str()))
-            {
+        let of_routes = document.routes.iter().filter_map(|route| {
+            route.upstream.as_ref().map(|name| (name, format!("{}.upstream", route.path)))
+        });
+        let of_tenants = document.tenants.iter().flat_map(|tenant| {
+            let path = |name: &str| format!("{}.upstreams.{name}", tenant.path);
+            tenant.upstreams.iter().map(move |upstream| (&upstream.name, path(&upstream.name.value)))
+        });
+        for (name, path) in of_routes.chain(of_tenants) {
+            if !declared.contains(name.value.as_str()) {
                 let message = format!("`upstreams` has no `{}`", name.value);
-                let problem = Problem::error(name.at, format!("{}.upstream", route.path), message);
-                self.report(
-                    problem.want("the name of an upstream").hint(upstream_hint(&name.value, &declared)),
-                );
+                let problem = Problem::error(name.at, path, message).want("the name of an upstream");
+                self.report(problem.hint(upstream_hint(&name.value, &declared)));
             }
         }
         if !declared.is_empty() {

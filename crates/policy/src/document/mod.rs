@@ -5,13 +5,15 @@ mod read;
 mod reference;
 mod schema;
 mod table;
+mod tenant;
 mod upstream;
 pub(crate) mod words;
 
 pub use read::{read, read_node};
 pub use reference::reference;
 pub use schema::json_schema;
-pub(crate) use table::TENANT_PREFIX;
+pub(crate) use table::{TENANT_PREFIX, UNLISTED};
+pub use tenant::{Budget, BudgetMode, Remainder, Sharing, TenantEntry, TenantLimit, TenantUpstream};
 pub use upstream::{Absorbs, UpstreamEntry};
 
 use ipnet::IpNet;
@@ -72,6 +74,8 @@ pub struct Defaults {
     pub mode: Option<Mode>,
     /// `true` for `unknown_tenant: deny`.
     pub deny_unknown_tenants: bool,
+    /// `tenant`: whom a request belongs to that names no tenant.
+    pub tenant: Option<Spanned<String>>,
     /// Which spellings of a path are the same path.
     pub paths: PathSpelling,
 }
@@ -273,75 +277,6 @@ pub struct RouteEntry {
     pub upstream: Option<Spanned<String>>,
     /// `cost`
     pub cost: Option<u32>,
-}
-
-/// An entry of `tenants`.
-#[derive(Clone, Debug)]
-pub struct TenantEntry {
-    /// Where it is, as a path: `tenants[3]`.
-    pub path: String,
-    /// The whole entry.
-    pub at: Span,
-    /// `id`
-    pub id: Spanned<String>,
-    /// `enabled`: a tenant that is switched off has no limit, but is still known.
-    pub enabled: bool,
-    /// `parent`
-    pub parent: Option<Spanned<String>>,
-    /// `rate_limit`
-    pub rate_limit: Option<TenantLimit>,
-}
-
-/// `rate_limit` of a tenant.
-#[derive(Clone, Debug)]
-pub struct TenantLimit {
-    /// The whole of it.
-    pub at: Span,
-    /// `sharing`
-    pub sharing: Sharing,
-    /// `budget`
-    pub budget: Option<Budget>,
-    /// `scope`, if it adds a descriptor; `tenant` and `global` add none.
-    pub scope: Option<Spanned<Descriptor>>,
-    /// Its other fields.
-    pub terms: LimitTerms,
-}
-
-/// `sharing`
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Sharing {
-    /// Does not bind the tenants below.
-    #[default]
-    Private,
-    /// Binds the tenants below.
-    Inherit,
-    /// Binds the tenants below.
-    Enforce,
-}
-
-/// `budget`
-#[derive(Clone, Copy, Debug)]
-pub struct Budget {
-    /// Where it was written.
-    pub at: Span,
-    /// `mode`
-    pub mode: BudgetMode,
-    /// `total`, at least one.
-    pub total: Option<Spanned<u64>>,
-    /// `overcommit_ratio`, in millionths: one to two.
-    pub overcommit: Option<Spanned<u32>>,
-}
-
-/// `budget.mode`
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum BudgetMode {
-    /// There is no budget.
-    #[default]
-    Unlimited,
-    /// The rates of the tenants below must fit in it.
-    Allocated,
-    /// The tenants below take tokens from it.
-    Shared,
 }
 
 /// An entry of `allow` or `block`.

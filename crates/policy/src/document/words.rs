@@ -2,7 +2,7 @@
 
 use tidegate_core::{Algorithm, Carry};
 
-use super::{BudgetMode, HeaderFamily, Mode, OnStoreError, Preset, Sharing};
+use super::{BudgetMode, HeaderFamily, Mode, OnStoreError, Preset, Remainder, Sharing};
 
 /// Words and what they mean.
 pub(crate) type Words<T> = &'static [(&'static str, T)];
@@ -36,6 +36,8 @@ pub(crate) const BUDGETS: Words<BudgetMode> = &[
     ("allocated", BudgetMode::Allocated),
     ("shared", BudgetMode::Shared),
 ];
+pub(crate) const REMAINDERS: Words<Remainder> =
+    &[("shared", Remainder::Shared), ("reserve", Remainder::Reserve)];
 
 /// The word for a value.
 pub(crate) fn word_of<T: Copy + PartialEq>(words: Words<T>, value: T) -> &'static str {

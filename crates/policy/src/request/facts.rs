@@ -24,6 +24,8 @@ pub struct Facts<'r, 'q> {
     pub path: Option<Cow<'r, str>>,
     /// The pattern of the route that matched.
     pub(crate) route: Option<Cow<'r, str>>,
+    /// The tenant: the one that the request names, else the policy's default.
+    pub(crate) tenant: Option<&'r str>,
     /// The host in lower case.
     host: Option<Cow<'r, str>>,
     /// The upstream: the one that the request names, else the one that the policy has for its host.
@@ -49,6 +51,7 @@ impl<'r, 'q> Facts<'r, 'q> {
             request,
             path: path.map(|path| spelling.normalise(path)),
             route: None,
+            tenant: request.tenant.as_deref(),
             host: request.host.as_deref().map(lower_case),
             upstream: request.upstream.as_deref(),
             upstream_number: None,
@@ -62,7 +65,7 @@ impl<'r, 'q> Facts<'r, 'q> {
         let request = self.request;
         let plain = |text: &'r Option<Cow<'q, str>>| text.as_deref().map(Cow::Borrowed);
         match descriptor {
-            Descriptor::Tenant => plain(&request.tenant),
+            Descriptor::Tenant => self.tenant.map(Cow::Borrowed),
             Descriptor::User => plain(&request.user),
             Descriptor::Client => plain(&request.client),
             Descriptor::Plan => plain(&request.plan),
@@ -83,6 +86,11 @@ impl<'r, 'q> Facts<'r, 'q> {
             }
             Descriptor::Query(name) => query_value(self.query()?, name),
         }
+    }
+
+    /// The tenant that the request belongs to: the one that it names, else the policy's default.
+    pub fn tenant(&self) -> Option<&'r str> {
+        self.tenant
     }
 
     /// The state of the credential.
@@ -157,6 +165,12 @@ impl<'r, 'q> Facts<'r, 'q> {
             }
         }
         Ok(())
+    }
+
+    /// Appends the key of the tenant that the request belongs to, for a limit that has a bucket for each tenant. It
+    /// ends with a separator, so that the key of a scope can follow.
+    pub(crate) fn write_tenant(&self, out: &mut KeyBytes) {
+        self.write_part(&Descriptor::Tenant, true, out);
     }
 
     /// Appends the key of a scope within a tenant. It is never empty: the empty key is that of the whole tenant. All

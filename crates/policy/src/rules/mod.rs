@@ -16,6 +16,5 @@ pub(crate) use numbers::WindowLength;
 pub use rule::{CostRule, Group, Rule, Strategy, TagRule, Tier};
 pub(crate) use rule_set::{CompiledRoute, Routes};
 pub use rule_set::{DetectorRule, Plan, PlanItem, RuleSet};
-pub(crate) use tenants::TenantCharge;
-pub use tenants::{Tenant, Tenants};
+pub use tenants::{ResolvedTenantLimit, Tenant, TenantBucket, TenantCharge, Tenants};
 pub use upstreams::Upstreams;

@@ -40,11 +40,10 @@ impl Numbers {
         Numbers { rate, window, capacity: u32::try_from(rate).unwrap_or(u32::MAX) }
     }
 
-    /// Limits both the rate and the burst to `total`.
+    /// Limits the rate; the burst stays.
     #[must_use]
-    pub fn capped(self, total: u64) -> Numbers {
-        let capacity = u32::try_from(total).unwrap_or(u32::MAX).min(self.capacity);
-        Numbers { rate: self.rate.min(total), capacity, ..self }
+    pub fn with_rate_at_most(self, rate: u64) -> Numbers {
+        Numbers { rate: self.rate.min(rate), ..self }
     }
 
     /// The numbers at a trust in hundredths; `None` if they are not whole.

@@ -12,6 +12,8 @@ use crate::{Condition, Descriptor, Facts, Numbers, Span};
 pub struct Rule {
     /// Its name; `tenant:<id>` for that of a tenant.
     pub name: Box<str>,
+    /// The name of its state, where several rules have one name.
+    pub(crate) state: Option<Box<str>>,
     /// Where it was written.
     pub at: Span,
     /// What it counts by: tenant, user, address and so on.
@@ -69,7 +71,7 @@ impl Rule {
     /// The name that its state is stored under. It includes the descriptors of the key, so that an edited key starts
     /// with new buckets.
     pub fn state_name(&self) -> String {
-        let mut name = String::from(&*self.name);
+        let mut name = String::from(self.state.as_deref().unwrap_or(&self.name));
         for descriptor in &self.key {
             name.push('\u{1f}');
             name.push_str(&descriptor.to_string());
@@ -175,6 +177,8 @@ pub enum Strategy {
 pub enum CostRule {
     /// This, unless its route has a cost.
     Fixed(Cost),
+    /// This, whatever the route costs.
+    PerCall(Cost),
     /// A number in the request.
     From {
         /// Which part of the request has it.
@@ -191,6 +195,7 @@ impl CostRule {
     pub fn charge(&self, facts: &Facts<'_, '_>) -> Cost {
         let unit = match self {
             CostRule::Fixed(cost) => facts.route_cost.unwrap_or(*cost),
+            CostRule::PerCall(cost) => *cost,
             CostRule::From { descriptor, default, max } => {
                 facts.value(descriptor).and_then(|text| parse_cost(&text, *max)).unwrap_or(*default)
             }
@@ -209,6 +214,7 @@ impl CostRule {
                 Some(route) => format!("{} for the route", route.get()),
                 None => cost.get().to_string(),
             },
+            CostRule::PerCall(cost) => cost.get().to_string(),
             CostRule::From { descriptor, default, max } => match facts.value(descriptor) {
                 None => format!("{} by default: there is no {descriptor}", default.get()),
                 Some(text) => match parse_cost(&text, *max) {

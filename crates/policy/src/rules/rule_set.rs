@@ -10,7 +10,7 @@ use crate::matching::{Candidates, Index, PathTree};
 use crate::request::KeyBytes;
 use crate::{Descriptor, Facts, GateStage, PathSpelling, Pattern, Request};
 
-use super::{Gate, Rule, Tenants, Upstreams};
+use super::{Gate, Rule, TenantBucket, Tenants, Upstreams};
 
 /// A compiled policy.
 #[derive(Debug, Default)]
@@ -30,6 +30,7 @@ pub struct RuleSet {
     pub(crate) shadow: bool,
     pub(crate) queues: bool,
     pub(crate) deny_unknown_tenants: bool,
+    pub(crate) default_tenant: Option<Box<str>>,
     pub(crate) response_headers: bool,
     pub(crate) spelling: PathSpelling,
 }
@@ -202,6 +203,11 @@ impl RuleSet {
         self.response_headers
     }
 
+    /// The tenant that a request belongs to: the one that it names, else the default.
+    pub fn tenant_of<'r>(&'r self, request: &'r Request<'_>) -> Option<&'r str> {
+        request.tenant.as_deref().or(self.default_tenant.as_deref())
+    }
+
     /// Are requests of unknown tenants denied?
     pub fn denies_unknown_tenants(&self) -> bool {
         self.deny_unknown_tenants
@@ -211,6 +217,7 @@ impl RuleSet {
     pub fn facts<'r, 'q>(&'r self, request: &'r Request<'q>) -> Facts<'r, 'q> {
         let mut facts = Facts::with_spelling(request, self.spelling);
         self.upstreams.place(&mut facts);
+        facts.tenant = self.tenant_of(request);
         if let Some(route) = self.routes.find(&facts) {
             (facts.route, facts.route_cost) = (Some(Cow::Borrowed(route.pattern.as_str())), route.cost);
         }
@@ -248,16 +255,26 @@ impl RuleSet {
     }
 
     fn plan_tenants(&self, facts: &Facts<'_, '_>, plan: &mut Plan) {
-        let Some(id) = facts.request.tenant.as_deref().filter(|_| !self.tenants.is_empty()) else { return };
+        let Some(id) = facts.tenant().filter(|_| !self.tenants.is_empty()) else { return };
         let Some(tenant) = self.tenants.get(id) else {
             plan.unknown_tenant = true;
             return;
         };
-        for charged in &tenant.charges {
+        for charged in tenant.charges(facts.upstream_number()) {
             let rule = self.rule(charged.rule);
             let start = plan.keys.len();
-            if charged.is_own && !rule.key.is_empty() {
-                facts.write_scope(&rule.key, &mut plan.keys);
+            match (charged.bucket, &*rule.key) {
+                // The entry for tenants that are not listed has a bucket for each of them.
+                (TenantBucket::Own, [Descriptor::Tenant, scope @ ..]) => {
+                    facts.write_tenant(&mut plan.keys);
+                    if !scope.is_empty() {
+                        facts.write_scope(scope, &mut plan.keys);
+                    }
+                }
+                (TenantBucket::Own, []) => {}
+                (TenantBucket::Own, scope) => facts.write_scope(scope, &mut plan.keys),
+                (TenantBucket::Enforced, _) => facts.write_tenant(&mut plan.keys),
+                (TenantBucket::Aggregate | TenantBucket::Remainder, _) => {}
             }
             plan.push(charged.rule, start, rule.cost.charge(facts));
         }

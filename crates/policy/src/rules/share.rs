@@ -2,7 +2,7 @@
 
 use tidegate_core::{Algorithm, Limit, Nanos, QuotaError};
 
-use crate::{Numbers, Problem, Rule, RuleSet};
+use crate::{Numbers, Problem, ResolvedTenantLimit, Rule, RuleSet};
 
 impl Numbers {
     /// The share of one of `nodes` nodes. A token bucket has exactly that share of the rate. Window algorithms and
@@ -55,8 +55,7 @@ impl RuleSet {
             }
         }
         for tenant in &mut self.tenants.nodes {
-            for numbers in [&mut tenant.own, &mut tenant.capped, &mut tenant.effective].into_iter().flatten()
-            {
+            for numbers in tenant.limits_mut().flat_map(ResolvedTenantLimit::numbers_mut) {
                 *numbers = numbers.divided(nodes, Algorithm::TokenBucket);
             }
         }
@@ -134,7 +133,7 @@ mod tests {
                     burst: { capacity: 20 } } }\n";
         let (rules, _) = shared(text, 10).expect("in range");
         let tenant = rules.tenants().get("a").expect("it is there");
-        assert_eq!(tenant.effective.map(|numbers| (numbers.rate, numbers.capacity)), Some((10, 2)));
+        assert_eq!(tenant.limit.effective.map(|numbers| (numbers.rate, numbers.capacity)), Some((10, 2)));
         assert_eq!(rules.rules()[0].limit.capacity(), 2);
     }
 

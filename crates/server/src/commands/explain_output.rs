@@ -10,8 +10,8 @@ use tidegate::engine::{
     Decision, ExplainedBucket, ExplainedDetector, ExplainedLimit, ExplainedTenant, Explanation,
 };
 use tidegate_policy::Strategy;
-use tidegate_policy::document::{BudgetMode, Sharing};
 
+use super::tenant_output;
 use crate::commands::terminal::paint::{Paint, Tone, printable};
 
 /// The explanation as text. `after` is the number of equal requests that were made before.
@@ -54,6 +54,12 @@ impl Text<'_> {
         }
         if !explanation.tenants.is_empty() {
             self.heading("tenants, from the root down")?;
+            if let Some(ancestor) = &explanation.contended {
+                writeln!(
+                    self.out,
+                    "  denied by the limit of the ancestor `{ancestor}`, not by the tenant's own"
+                )?;
+            }
             for tenant in &explanation.tenants {
                 self.tenant(tenant)?;
             }
@@ -247,17 +253,10 @@ impl Text<'_> {
 
     fn tenant(&mut self, tenant: &ExplainedTenant) -> std::fmt::Result {
         let mark = self.mark(tenant.bucket.as_ref());
-        let name = self.paint.tone(Tone::Name, &tenant.id);
-        let (sharing, budget) = (sharing(tenant.sharing), budget(tenant.budget));
-        let about = self.paint.tone(Tone::Faint, format!("{sharing}, budget {budget}"));
+        let name = self.paint.tone(Tone::Name, &tenant.name);
+        let about = self.paint.tone(Tone::Faint, tenant_output::about(tenant));
         writeln!(self.out, "  {mark} {name}  {about}")?;
-        writeln!(self.out, "      {}", tenant.part)?;
-        let none = || "none".to_owned();
-        writeln!(self.out, "      own limit: {}", tenant.own.clone().unwrap_or_else(none))?;
-        if tenant.effective != tenant.own {
-            let effective = tenant.effective.clone().unwrap_or_else(none);
-            writeln!(self.out, "      lowest on the way from the root: {effective}")?;
-        }
+        tenant_output::numbers(self.out, tenant)?;
         tenant.bucket.as_ref().map_or(Ok(()), |bucket| self.bucket(bucket, "the tenant's bucket"))
     }
 }
@@ -271,22 +270,6 @@ fn parts(key: &[(String, String)]) -> String {
 /// The parts of a key as a JSON list.
 fn parts_json(key: &[(String, String)]) -> Value {
     key.iter().map(|(name, value)| json!({ "descriptor": name, "value": value })).collect()
-}
-
-fn sharing(sharing: Sharing) -> &'static str {
-    match sharing {
-        Sharing::Private => "private",
-        Sharing::Inherit => "inherit",
-        Sharing::Enforce => "enforce",
-    }
-}
-
-fn budget(budget: BudgetMode) -> &'static str {
-    match budget {
-        BudgetMode::Unlimited => "unlimited",
-        BudgetMode::Allocated => "allocated",
-        BudgetMode::Shared => "shared",
-    }
 }
 
 /// The explanation as JSON.
@@ -304,17 +287,8 @@ pub(super) fn json(explanation: &Explanation) -> String {
             "bucket": limit.bucket.as_ref().map(bucket_json),
         })
     };
-    let tenant = |tenant: &ExplainedTenant| {
-        json!({
-            "id": tenant.id,
-            "sharing": sharing(tenant.sharing),
-            "budget": budget(tenant.budget),
-            "own": tenant.own,
-            "effective": tenant.effective,
-            "part": tenant.part,
-            "bucket": tenant.bucket.as_ref().map(bucket_json),
-        })
-    };
+    let tenant =
+        |tenant: &ExplainedTenant| tenant_output::json(tenant, tenant.bucket.as_ref().map(bucket_json));
     let detector = |detector: &ExplainedDetector| {
         json!({
             "name": detector.name,
@@ -342,6 +316,7 @@ pub(super) fn json(explanation: &Explanation) -> String {
         bursts: explanation.detectors.iter().map(detector).collect(),
         limits: explanation.limits.iter().map(limit).collect(),
         tenants: explanation.tenants.iter().map(tenant).collect(),
+        contended: explanation.contended.as_deref(),
         unknown_tenant: explanation.unknown_tenant.as_deref(),
     };
     let mut text = serde_json::to_string_pretty(&document).expect("it is plain JSON");
@@ -358,6 +333,7 @@ struct ExplanationJson<'a> {
     bursts: Vec<Value>,
     limits: Vec<Value>,
     tenants: Vec<Value>,
+    contended: Option<&'a str>,
     unknown_tenant: Option<&'a str>,
 }
 

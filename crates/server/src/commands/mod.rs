@@ -10,6 +10,7 @@ mod import;
 pub(super) mod request_pairs;
 mod serve;
 mod simulate;
+mod tenant_output;
 pub(crate) mod terminal;
 mod validate;
 

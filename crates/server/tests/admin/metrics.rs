@@ -64,6 +64,31 @@ async fn decisions_are_counted_and_keys_are_not_told() {
 }
 
 #[tokio::test]
+async fn denials_by_an_ancestor_are_counted_by_its_depth() {
+    let policy = "version: 1
+limits: []
+tenants:
+- { id: root, rate_limit: { sharing: enforce, sustained: { rate: 4, window: hour }, budget: { mode: shared } } }
+- { id: partner, parent: root, rate_limit: { sharing: enforce, sustained: { rate: 2, window: hour } } }
+- { id: shop, parent: partner, rate_limit: { scope: user, sustained: { rate: 9, window: hour } } }
+- { id: '*', parent: root, rate_limit: { sustained: { rate: 3, window: hour } } }
+";
+    let node = Arc::new(node(policy, Settings::default()));
+    let address = listen(&node).await;
+    for (tenant, count) in [("shop", 3), ("stranger", 3), ("partner", 1)] {
+        for user in 0..count {
+            let _ = node.check(ORIGIN, &Request::new().tenant(tenant).user(user.to_string())).await;
+        }
+    }
+    let page = get(address, "/metrics").await;
+    assert!(!page.body.contains("stranger"), "a client's word is nobody's label");
+    let page = Page::parse(&page.body);
+    let denied_at = |depth| page.value("tidegate_tenant_contention_total", &[("depth", depth)]);
+    // `shop` is denied by the limit of `partner`, then one stranger and `partner` by the empty bucket of `root`.
+    assert_eq!([denied_at("0"), denied_at("1")], [2.0, 1.0]);
+}
+
+#[tokio::test]
 async fn every_contracted_metric_has_a_truthful_value_from_the_start() {
     let node = Arc::new(node(POLICY, Settings::default()));
     let page = Page::parse(&metrics_page(&node));

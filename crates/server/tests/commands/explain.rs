@@ -35,6 +35,25 @@ fn a_tenant_is_told_with_its_chain() {
 }
 
 #[test]
+fn an_upstreams_budget_is_told_with_who_refuses() {
+    let policy = "examples/tenant-upstreams/policy.yaml";
+    let request = r#"{"tenant":"newcomer","host":"api.openai.com"}"#;
+    snapshot("explain-upstream.txt", &explain(policy, request, &["--after", "5"]));
+    snapshot("explain-upstream.json", &explain(policy, request, &["--format", "json"]));
+    let own = explain(policy, request, &["--after", "10"]);
+    assert!(own.starts_with("DENIED by tenant:*: token_bucket_exceeded"), "{own}");
+    assert!(!own.contains("not by the tenant's own"), "{own}");
+}
+
+#[test]
+fn a_limit_that_a_child_would_loosen_is_told_as_its_ancestors() {
+    let policy = "examples/unlisted-tenants/policy.yaml";
+    snapshot("explain-enforced.txt", &explain(policy, r#"{"tenant":"shop"}"#, &["--after", "5"]));
+    let nobody = explain(policy, "{}", &[]);
+    assert!(nobody.contains("the default tenant: the request names none, charged"), "{nobody}");
+}
+
+#[test]
 fn gates_come_first() {
     let blocked = explain(&document("explained.yaml"), r#"{"user":"666"}"#, &[]);
     assert!(blocked.starts_with("DENIED by block: blocked; retry after"), "{blocked}");

@@ -139,6 +139,10 @@ const MUST_HAPPEN: &[&str] = &[
     "shadow denial",
     "denied by a tenant",
     "denied by an aggregate",
+    "denied by a remainder",
+    "denied by a limit that is enforced for an ancestor",
+    "denied by a limit for an upstream",
+    "denied by the limit of unlisted tenants",
     "limits that change with trust",
 ];
 
@@ -152,7 +156,7 @@ fn everything_happens_to_the_generators() {
         let mut sizes: BTreeMap<String, Value> = BTreeMap::new();
         for request in &case.trace {
             let decision = model.decide(request);
-            for event in events(request, &decision, &mut sizes) {
+            for event in events(&case.policy, request, &decision, &mut sizes) {
                 *seen.entry(event).or_default() += 1;
             }
         }
@@ -164,7 +168,12 @@ fn everything_happens_to_the_generators() {
 }
 
 /// What a decision shows. `sizes` remembers the size of each limit.
-fn events(request: &Value, decision: &Value, sizes: &mut BTreeMap<String, Value>) -> Vec<String> {
+fn events(
+    policy: &Value,
+    request: &Value,
+    decision: &Value,
+    sizes: &mut BTreeMap<String, Value>,
+) -> Vec<String> {
     let mut events = vec![decision["reason"].as_str().expect("a reason").to_owned()];
     let mut note = |happened: bool, event: &str| {
         if happened {
@@ -176,7 +185,16 @@ fn events(request: &Value, decision: &Value, sizes: &mut BTreeMap<String, Value>
     note(decision["shadow_denied"] != json!([]), "shadow denial");
     if let Some(tenant) = decision["violated_rule"].as_str().and_then(|rule| rule.strip_prefix("tenant:")) {
         note(true, "denied by a tenant");
-        note(request["tenant"] != tenant, "denied by an aggregate");
+        note(tenant.ends_with(":remainder"), "denied by a remainder");
+        note(tenant.contains('/'), "denied by a limit for an upstream");
+        note(tenant == "*", "denied by the limit of unlisted tenants");
+        let entries = policy["tenants"].as_array().expect("a tenant denied");
+        let others = entries.iter().find(|entry| entry["id"] == tenant && request["tenant"] != tenant);
+        let has_budget = |entry: &Value| entry.pointer("/rate_limit/budget/total").is_some();
+        note(others.is_some_and(has_budget), "denied by an aggregate");
+        let is_default = policy["defaults"].get("tenant").is_some_and(|default| default == tenant);
+        let is_enforced = others.is_some_and(|entry| !has_budget(entry) && !is_default);
+        note(is_enforced, "denied by a limit that is enforced for an ancestor");
     }
     for entry in decision["limits"].as_array().expect("a list") {
         let name = entry["name"].as_str().expect("a name").to_owned();

@@ -76,6 +76,13 @@ impl<S, C> Limiter<S, C> {
         self.stats.unknown_tenants.get(0)
     }
 
+    /// How many requests the limit of an ancestor has denied, rather than their own tenant's: one count for each
+    /// generation of the policy's tenants that has descendants, from the roots down.
+    pub fn tenant_contention(&self) -> Vec<u64> {
+        let generations = self.active.load().rules.tenants().generations().saturating_sub(1);
+        (0..generations as usize).map(|depth| self.stats.contention.get(depth)).collect()
+    }
+
     /// The histogram of the trust of requests.
     pub fn trust(&self) -> &TrustHistogram {
         &self.stats.trust

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidegate_core::{Cost, Nanos};
-use tidegate_policy::{Facts, Plan, RuleSet};
+use tidegate_policy::{Facts, Plan, RuleSet, TENANT_DEPTH_MAX};
 
 use super::counters::{RuleCounters, RuleOutcome, RuleSnapshot, Totals, TrustHistogram};
 use super::durations::DurationHistogram;
@@ -28,6 +28,8 @@ pub(crate) struct Stats {
     /// Warned, blocked.
     pub(crate) burst_actions: Totals,
     pub(crate) unknown_tenants: Totals,
+    /// Denials by the limit of an ancestor, by its depth in the tree of tenants.
+    pub(crate) contention: Totals,
     pub(crate) trust: TrustHistogram,
     pub(crate) queue_waits: DurationHistogram,
     pub(crate) retry_waits: DurationHistogram,
@@ -80,6 +82,7 @@ impl Stats {
             reasons: Totals::new(Reason::ALL.len()),
             burst_actions: Totals::new(2),
             unknown_tenants: Totals::new(1),
+            contention: Totals::new(TENANT_DEPTH_MAX),
             trust: TrustHistogram::new(),
             queue_waits: DurationHistogram::new(),
             retry_waits: DurationHistogram::new(),
@@ -127,6 +130,9 @@ impl Stats {
             self.trust.count(trust.hundredths());
         }
         let Some(plan) = plan else { return };
+        if let Some(ancestor) = set.contended(facts, ruling) {
+            self.contention.add(ancestor.depth as usize);
+        }
         for (index, (item, standing)) in plan.items().iter().zip(&ruling.standings).enumerate() {
             if scope.counted_elsewhere.get(index).is_some_and(|elsewhere| *elsewhere) {
                 continue;

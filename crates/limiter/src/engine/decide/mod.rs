@@ -90,7 +90,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         let plan = set.rules.plan(&set.rules.facts(request));
         let given_back =
             move |set: Arc<Active>, plan: &Plan, request: &Request<'_>, result: &StoreResult<S>| {
-                let charges = set.charges_of(plan, Payer::of(request), cost, &self.store);
+                let charges = set.charges_of(plan, Payer::of(&set.rules, request), cost, &self.store);
                 let ruling = self.ruling_of(
                     &set,
                     plan,
@@ -102,7 +102,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
                 drop(charges);
                 self.make_decision(Guard::from_inner(set), ruling)
             };
-        let charges = set.charges_of(&plan, Payer::of(request), cost, &self.store);
+        let charges = set.charges_of(&plan, Payer::of(&set.rules, request), cost, &self.store);
         let result = self.charge_store(Intent::Refund, &charges, now);
         drop(charges);
         match result {
@@ -142,7 +142,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             drop(facts);
             return NowOrLater::Now((self.make_decision(set, ruling), None));
         }
-        let charges = set.charges(&plan, Payer::of(request), &self.store);
+        let charges = set.charges(&plan, Payer::of(&set.rules, request), &self.store);
         let unfinished = match self.charge_store(operation.intent(), &charges, now) {
             // The verdict is large, so it is used by reference.
             NowOrLater::Now(ref result) => {
@@ -180,7 +180,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         let PendingRequest { set, request, plan, shadow_denied } = pending;
         let set = Guard::from_inner(set);
         let facts = set.rules.facts(&request);
-        let mut charges = set.charges(&plan, Payer::of(&request), &self.store);
+        let mut charges = set.charges(&plan, Payer::of(&set.rules, &request), &self.store);
         let mut ruling = match unfinished {
             Unfinished::Denied(ruling) => *ruling,
             Unfinished::Waiting(later) => {
@@ -198,8 +198,9 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         let mut queued_charges: Option<Box<QueuedCharges>> = None;
         if may_queue(&ruling, operation) {
             let queued = self.queue_up(&set, &plan, &mut charges, &mut ruling, operation).await;
-            queued_charges =
-                queued.map(|queued| in_queue(queued, &request, &charges, &ruling, &shadow_denied));
+            queued_charges = queued.map(|queued| {
+                in_queue(queued, Payer::of(&set.rules, &request), &charges, &ruling, &shadow_denied)
+            });
         }
         self.finish(&set, &facts, &plan, &mut ruling, shadow_denied, operation);
         drop((charges, facts));
@@ -344,7 +345,7 @@ fn may_queue(ruling: &Ruling, operation: Operation) -> bool {
 /// The charges of a request that waits; its plan is still in use and is moved here later.
 fn in_queue(
     queued: TakenPlaces,
-    request: &Request<'_>,
+    payer: Payer<'_>,
     charges: &Charges<'_>,
     ruling: &Ruling,
     shadow_denied: &ShadowDenied,
@@ -356,8 +357,8 @@ fn in_queue(
         queued,
         plan: Plan::default(),
         taken: ruling.standings.iter().zip(charges).map(taken).collect(),
-        trust: request.trust,
-        tenant: request.tenant.as_deref().map(Box::from),
+        trust: payer.trust,
+        tenant: payer.tenant.map(Box::from),
         at: ruling.at,
         shadow_denied: shadow_denied.clone(),
     })

@@ -182,8 +182,6 @@ impl<S: Store, C: Sleep> Limiter<S, C> {
         arrived: Nanos,
     ) -> Decision {
         let request = &request;
-        let tenant = request.tenant.as_deref().unwrap_or_default();
-        let tenant = identity(std::iter::once(tenant.as_bytes()));
         let mut first = Some(decided);
         for _ in 0..ROUNDS {
             let (decision, charges_ahead) = match first.take() {
@@ -192,6 +190,8 @@ impl<S: Store, C: Sleep> Limiter<S, C> {
             };
             let Some(charges_ahead) = charges_ahead else { return decision };
             let decision = decision.under_full_policy();
+            let tenant = charges_ahead.tenant.as_deref().unwrap_or_default();
+            let tenant = identity(std::iter::once(tenant.as_bytes()));
             let mut queued = QueuedRequest::join(self, decision.policy(), charges_ahead, tenant);
             match queued.wait(arrived.saturating_add(queued.charges_ahead.queued.max_wait)).await {
                 Waited::Turn(turn) => {

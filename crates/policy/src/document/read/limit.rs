@@ -1,9 +1,9 @@
-//! Reads the entries of `limits` and of `tenants`.
+//! Reads the entries of `limits`.
 
 use tidegate_document::{DocumentNode, DocumentPath, Problems};
 
-use crate::document::{Budget, LimitEntry, TenantEntry, TenantLimit, words};
-use crate::{Descriptor, Problem};
+use crate::Problem;
+use crate::document::LimitEntry;
 
 use super::{fields, gate, terms};
 
@@ -35,48 +35,5 @@ pub(super) fn limit(
         conditions: conditions?,
         key: key.ok()?,
         terms: terms?,
-    })
-}
-
-/// An entry of `tenants`.
-pub(super) fn tenant(
-    node: &DocumentNode,
-    path: &DocumentPath<'_>,
-    problems: &mut Problems,
-) -> Option<TenantEntry> {
-    let rate_limit = match node.get("rate_limit") {
-        Some(limit) => Some(tenant_limit(limit, &path.member("rate_limit"), problems)?),
-        None => None,
-    };
-    let rate_limit = rate_limit.filter(|_| node.get("rate_limit").is_none_or(fields::enabled));
-    Some(TenantEntry {
-        path: path.to_string(),
-        at: node.at,
-        id: fields::text(node, "id")?,
-        enabled: fields::enabled(node),
-        parent: fields::text(node, "parent"),
-        rate_limit,
-    })
-}
-
-fn tenant_limit(
-    node: &DocumentNode,
-    path: &DocumentPath<'_>,
-    problems: &mut Problems,
-) -> Option<TenantLimit> {
-    let budget = node.get("budget").map(|budget| Budget {
-        at: budget.at,
-        mode: fields::word(budget, "mode", words::BUDGETS).map(|mode| mode.value).unwrap_or_default(),
-        total: fields::integer(budget, "total"),
-        overcommit: fields::small_decimal(budget, "overcommit_ratio"),
-    });
-    let scope = node.get("scope").and_then(fields::scope_descriptor).flatten();
-    Some(TenantLimit {
-        at: node.at,
-        sharing: fields::word(node, "sharing", words::SHARING).map(|word| word.value).unwrap_or_default(),
-        budget,
-        // A tenant's own bucket is already one per tenant.
-        scope: scope.filter(|scope| scope.value != Descriptor::Tenant),
-        terms: terms::terms(node, path, problems)?,
     })
 }

@@ -6,6 +6,7 @@
 mod fields;
 mod gate;
 mod limit;
+mod tenant;
 mod terms;
 mod upstream;
 
@@ -97,7 +98,7 @@ fn entry(
     match list {
         "limits" => document.limits.extend(limit::limit(node, path, problems)),
         "routes" => document.routes.extend(gate::route(node, path)),
-        "tenants" => document.tenants.extend(limit::tenant(node, path, problems)),
+        "tenants" => document.tenants.extend(tenant::tenant(node, path, problems)),
         "upstreams" => document.upstreams.extend(upstream::upstream(node, path)),
         "allow" => document.allow.extend(gate::gate(node, path, problems)),
         "block" => document.block.extend(gate::gate(node, path, problems)),
@@ -126,6 +127,7 @@ fn defaults(node: &DocumentNode) -> Defaults {
         on_store_error: answers.on_store_error,
         mode: answers.mode,
         deny_unknown_tenants: fields::text(node, "unknown_tenant").is_some_and(|text| text.value == "deny"),
+        tenant: fields::text(node, "tenant"),
         paths: PathSpelling {
             ignore_case: paths("ignore_case"),
             decode_slash: paths("decode_slash"),

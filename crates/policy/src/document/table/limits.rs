@@ -4,8 +4,9 @@ use tidegate_document::{ObjectShape, Shape, ShapeField, WordShape};
 
 use super::DESCRIPTION_MAX;
 use super::descriptors::{CONDITIONS, DESCRIPTOR};
-use super::entries::{BURST, GATE, ROUTE, TENANT};
-use super::names::{NAME, OWN_NAME};
+use super::entries::{BURST, GATE, ROUTE};
+use super::names::{LISTED_TENANT, NAME, OWN_NAME};
+use super::tenants::TENANT;
 use super::terms::{SUSTAINED, TERMS};
 use super::upstreams::UPSTREAM;
 
@@ -65,6 +66,8 @@ pub(super) static DEFAULTS: ObjectShape = ObjectShape {
             "What happens to requests of a tenant that `tenants` does not list.",
         )
         .or("allow")],
+        &[ShapeField::new("tenant", LISTED_TENANT, "The tenant that a request belongs to if it names none.")
+            .or("none")],
         &[ShapeField::new(
             "paths",
             Shape::Object(&PATHS),

@@ -5,6 +5,7 @@ mod entries;
 mod http;
 mod limits;
 mod names;
+mod tenants;
 mod terms;
 mod upstreams;
 
@@ -14,7 +15,7 @@ mod tests;
 pub(crate) use descriptors::descriptor;
 pub(crate) use entries::GATE;
 pub(crate) use limits::POLICY;
-pub(crate) use names::{NAME_PATTERN, TENANT_PREFIX};
+pub(crate) use names::{NAME_PATTERN, TENANT_PREFIX, UNLISTED};
 
 use tidegate_document::ObjectShape;
 
@@ -31,9 +32,11 @@ pub(crate) static OBJECTS: &[&ObjectShape] = &[
     &terms::QUEUE,
     &terms::DEGRADE,
     &entries::ROUTE,
-    &entries::TENANT,
-    &entries::RATE_LIMIT,
-    &entries::BUDGET,
+    &tenants::TENANT,
+    &tenants::RATE_LIMIT,
+    &tenants::BUDGET,
+    &tenants::UPSTREAM_LIMITS,
+    &tenants::UPSTREAM_LIMIT,
     &upstreams::UPSTREAM,
     &upstreams::ABSORBS,
     &GATE,

@@ -6,6 +6,8 @@ use tidegate_document::{CustomShape, DocumentNode, Shape, ValueFault};
 pub(crate) const NAME_PATTERN: &str = "[A-Za-z0-9._:/-]{1,128}";
 /// The longest name.
 const NAME_MAX: usize = 128;
+/// The id of the entry that stands for every tenant that is not listed.
+pub(crate) const UNLISTED: &str = "*";
 /// In decisions, the names of tenants' limits begin with this.
 pub(crate) const TENANT_PREFIX: &str = "tenant:";
 
@@ -17,6 +19,38 @@ pub(super) const NAME: Shape = Shape::Custom(&CustomShape {
     json_types: &["string", "integer"],
     pattern: || format!("^{NAME_PATTERN}$"),
     takes: "a [name](#names)",
+    takes_list: None,
+});
+
+/// The id of a tenant: a name, or `*` for every tenant that is not listed.
+pub(super) const TENANT_ID: Shape = Shape::Custom(&CustomShape {
+    check: |node| match node.scalar() {
+        Some(UNLISTED) => Ok(()),
+        _ => check_name(node),
+    },
+    wanted: "a name: [A-Za-z0-9._:/-]{1,128}, or `*` for every tenant that is not listed",
+    example: "acme",
+    json_types: &["string", "integer"],
+    pattern: || format!("^({NAME_PATTERN}|\\*)$"),
+    takes: "a [name](#names), or `*` for every tenant that is not listed",
+    takes_list: None,
+});
+
+/// The id of a tenant that is listed.
+pub(super) const LISTED_TENANT: Shape = Shape::Custom(&CustomShape {
+    check: |node| match node.scalar() {
+        Some(UNLISTED) => {
+            let hint =
+                "`*` stands for all tenants that are not listed, so no tenant is below it: name a listed one";
+            Err(ValueFault::new("`*` is not a listed tenant".to_owned(), Some(hint.to_owned())))
+        }
+        _ => check_name(node),
+    },
+    wanted: "the `id` of a tenant",
+    example: "acme",
+    json_types: &["string", "integer"],
+    pattern: || format!("^{NAME_PATTERN}$"),
+    takes: "the `id` of a tenant, a [name](#names)",
     takes_list: None,
 });
 

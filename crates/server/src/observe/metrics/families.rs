@@ -79,6 +79,8 @@ families! {
         "Time after which denied requests may be retried.";
     UNKNOWN_TENANTS: Counter "tidegate_unknown_tenants_total" []
         "Requests with a tenant that is not in the policy.";
+    TENANT_CONTENTION: Counter "tidegate_tenant_contention_total" ["depth"]
+        "Requests that the limit of an ancestor denied rather than their own tenant's, by the depth of that ancestor in the tree: 0 is a root.";
     BURST_ACTIONS: Counter "tidegate_burst_actions_total" ["action"]
         "Warnings and blocks by burst detectors.";
     BURSTS_UNTRACKED: Counter "tidegate_bursts_untracked_total" []

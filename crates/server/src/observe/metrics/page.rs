@@ -94,6 +94,10 @@ fn durations(page: &mut Exposition, node: &Node, limits: &[LimitSeries]) {
 
 fn engine(page: &mut Exposition, node: &Node) {
     page.family(&family::UNKNOWN_TENANTS).sample(&[], node.limiter().unknown_tenants());
+    let mut contention = page.family(&family::TENANT_CONTENTION);
+    for (depth, count) in node.limiter().tenant_contention().into_iter().enumerate() {
+        contention.sample(&[&depth.to_string()], count);
+    }
     let (warned, blocked) = node.limiter().burst_actions();
     page.family(&family::BURST_ACTIONS).sample(&["warned"], warned).sample(&["blocked"], blocked);
     page.family(&family::BURSTS_UNTRACKED).sample(&[], node.limiter().untracked_bursts());

@@ -5,10 +5,14 @@ mod costs;
 mod groups;
 mod inheritance;
 mod pools;
+mod remainder;
 mod settings;
 mod strategies;
+mod stricter;
+mod tenant_upstreams;
 mod text;
 mod trust;
+mod unlisted;
 mod upstreams;
 
 use serde_json::{Value, json};
@@ -48,4 +52,15 @@ fn members<const N: usize>(decision: &Value, names: [&str; N]) -> Value {
 /// `tenant`'s first request: the tightest limit, and the list of limits.
 fn limit_of(policy: &Value, tenant: &str) -> Value {
     decide(policy, vec![json!({"at_ms": 0, "tenant": tenant})]).remove(0)["limit"].clone()
+}
+
+/// The names of the limits in a decision.
+fn listed(decision: &Value) -> Vec<&str> {
+    let limits = decision["limits"].as_array().expect("limits are listed");
+    limits.iter().map(|limit| limit["name"].as_str().expect("a limit has a name")).collect()
+}
+
+/// The problems of a policy that is refused.
+fn refused(policy: Value) -> String {
+    Case::new(policy, vec![]).decided().expect_err("the policy is refused")
 }

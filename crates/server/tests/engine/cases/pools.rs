@@ -60,15 +60,26 @@ fn overcommitted_children_never_exceed_the_parent() {
 }
 
 #[test]
-fn a_budget_caps_its_node_and_those_below() {
+fn a_budget_caps_the_rate_of_its_node_and_of_those_below_but_no_burst() {
     let policy = pool(json!({"mode": "shared", "total": 6}), 60, &[]);
-    let decisions = decide(&policy, of("parent", 7));
-    assert_eq!(allowed(&decisions), 6);
-    assert_eq!(decisions[6]["retry_after_ms"], 10_000, "six a minute");
-    let above_a_child = decide(&pool(json!({"mode": "shared", "total": 6}), 60, &[30]), of("child-0", 1));
+    let decisions = decide(&policy, of("parent", 61));
+    assert_eq!(allowed(&decisions), 60, "the burst");
+    assert_eq!(decisions[60]["retry_after_ms"], 10_000, "six a minute");
+    let above_a_child = decide(&pool(json!({"mode": "shared", "total": 6}), 60, &[30]), of("child-0", 31));
     let limits: Vec<&Value> =
         above_a_child[0]["limits"].as_array().unwrap().iter().map(|entry| &entry["limit"]).collect();
-    assert_eq!(limits, [6, 6]);
+    assert_eq!(limits, [60, 30]);
+    assert_eq!(above_a_child[30]["retry_after_ms"], 10_000, "the child has the parent's rate");
+}
+
+/// Five a second with a burst of twenty, and a total of five.
+#[test]
+fn a_total_leaves_the_burst() {
+    let policy = tenants(json!([{"id": "parent", "rate_limit": {
+        "sharing": "enforce", "sustained": {"rate": 5}, "burst": {"capacity": 20},
+        "budget": {"mode": "shared", "total": 5},
+    }}]));
+    assert_eq!(allowed(&decide(&policy, of("parent", 30))), 20);
 }
 
 #[test]

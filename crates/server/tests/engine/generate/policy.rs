@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::limits::{PATTERNS, limit, merge, plain_condition, queue};
-use super::tenants::tenants;
+use super::tenants::{limits_of, tenants};
 use super::{object, sometimes, word};
 
 /// The topic of a policy: features that cannot be mixed freely.
@@ -34,12 +34,18 @@ pub(super) fn policy() -> impl Strategy<Value = Value> {
         sometimes(8, word(&["shadow"])),
         sometimes(30, word(&["deny", "deny", "allow"])),
         sometimes(40, spellings()),
+        sometimes(30, word(&["t0", "t1"])),
     );
     let queueing = (queue(), prop::bool::weighted(0.3));
     (flavour, defaults, lists, queueing).prop_map(
-        |(flavour, (mode, unknown_tenant, paths), lists, queueing)| {
+        |(flavour, (mode, unknown_tenant, paths, tenant), lists, queueing)| {
             let (limits, routes, tenants, upstreams, allow, block, bursts) = lists;
-            let defaults = object([("mode", mode), ("unknown_tenant", unknown_tenant), ("paths", paths)]);
+            let defaults = object([
+                ("mode", mode),
+                ("unknown_tenant", unknown_tenant),
+                ("paths", paths),
+                ("tenant", tenant),
+            ]);
             let adaptive = (flavour == Flavour::Trust).then(|| json!({"trust": true}));
             let mut policy = object([
                 ("version", Some(json!(1))),
@@ -158,11 +164,21 @@ fn settle(policy: &mut Value, flavour: Flavour) {
         // Routes name declared upstreams only.
         routes.iter_mut().for_each(|route| _ = route.as_object_mut().expect("an object").remove("upstream"));
     }
+    if let (false, Some(Value::Array(tenants))) = (declares, policy.get_mut("tenants")) {
+        tenants
+            .iter_mut()
+            .for_each(|tenant| _ = tenant.as_object_mut().expect("an object").remove("upstreams"));
+    }
+    let default = policy["defaults"].get("tenant").cloned();
+    let is_default = |tenant: &Value| Some(&tenant["id"]) == default.as_ref() || tenant["id"] == "*";
+    if policy.get("tenants").is_some_and(|all| !all.as_array().expect("a list").iter().any(is_default)) {
+        policy["defaults"].as_object_mut().expect("an object").remove("tenant");
+    }
     for limit in policy["limits"].as_array_mut().expect("limits are there") {
         settle_terms(limit, flavour);
     }
     if let Some(Value::Array(tenants)) = policy.get_mut("tenants") {
-        for limit in tenants.iter_mut().filter_map(|tenant| tenant.get_mut("rate_limit")) {
+        for limit in tenants.iter_mut().flat_map(limits_of) {
             settle_terms(limit, flavour);
         }
     }

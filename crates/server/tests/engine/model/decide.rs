@@ -46,6 +46,8 @@ impl Model {
     /// Decides a line of a trace.
     pub(crate) fn decide(&mut self, line: &Value) -> Value {
         let mut request = Request::new(line).spelled(Spellings::of(&self.policy));
+        request.default_tenant =
+            self.policy.pointer("/defaults/tenant").map(|id| id.as_str().unwrap().to_owned());
         request.upstream = upstreams::of_host(&self.policy, request.value("host"));
         let route_cost = self.take_route(&mut request);
         let mut decision = self.before_limits(&request, route_cost);

@@ -33,12 +33,14 @@ pub(crate) struct Request<'a> {
     pub(crate) route: Option<String>,
     /// The upstream of the policy with the request's host.
     pub(crate) upstream: Option<String>,
+    /// `defaults.tenant`
+    pub(crate) default_tenant: Option<String>,
 }
 
 impl<'a> Request<'a> {
     /// A line of a trace. Its route is not known yet.
     pub(crate) fn new(json: &'a Value) -> Request<'a> {
-        Request { json, spellings: Spellings::default(), route: None, upstream: None }
+        Request { json, spellings: Spellings::default(), route: None, upstream: None, default_tenant: None }
     }
 
     /// The same with these path rules.
@@ -79,6 +81,7 @@ impl<'a> Request<'a> {
             "route" => self.route.clone().or_else(|| self.path()),
             "host" => self.text("host").map(str::to_lowercase),
             "method" => self.text("method").map(str::to_uppercase),
+            "tenant" => self.text("tenant").map(str::to_owned).or_else(|| self.default_tenant.clone()),
             "upstream" => self.text("upstream").map(str::to_owned).or_else(|| self.upstream.clone()),
             "credential" => Some(self.credential().to_owned()),
             _ => match descriptor.split_once(':') {

@@ -1,6 +1,8 @@
 //! The tenant tree: which buckets a request takes from, and their numbers.
+//!
+//! `upstream` is `None` for the limits of all requests, and the name of an upstream for those of `upstreams`.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::exact::{Exact, floor, fraction, span, whole};
 use super::meter::{Algorithm, Quota};
@@ -12,8 +14,10 @@ fn all(policy: &Value) -> Vec<&Value> {
     policy.get("tenants").and_then(Value::as_array).map(|all| all.iter().collect()).unwrap_or_default()
 }
 
+/// The entry of a tenant: its own, or that of all tenants that are not listed.
 fn find<'a>(policy: &'a Value, id: &str) -> Option<&'a Value> {
-    all(policy).into_iter().find(|node| node["id"] == *id)
+    let entry = |id: &str| all(policy).into_iter().find(|node| node["id"] == *id);
+    entry(id).or_else(|| entry("*"))
 }
 
 /// Does the policy have tenants, but not this one?
@@ -21,29 +25,231 @@ pub(crate) fn is_unknown(policy: &Value, tenant: &str) -> bool {
     !all(policy).is_empty() && find(policy, tenant).is_none()
 }
 
-/// The buckets that a request of this tenant takes from, from the root down.
+/// The buckets that a request takes from, from the root down: at each tenant the limit for all requests, that for the
+/// upstream, and then what remains of its budgets.
 pub(crate) fn applying(policy: &Value, route_cost: Option<i128>, request: &Request<'_>) -> Vec<Applied> {
-    let Some(named) = request.value("tenant").and_then(|id| find(policy, &id)) else { return Vec::new() };
-    let mut nodes = ancestors(policy, named);
-    nodes.retain(|ancestor| !is_private(ancestor) && has_pool(ancestor));
-    nodes.reverse();
-    nodes.push(named);
-    let mut applied = Vec::new();
-    for node in nodes {
-        let Some(quota) = effective(policy, node) else { continue };
-        let limit = rate_limit(node);
-        let id = node["id"].as_str().unwrap();
-        applied.push(Applied {
-            name: format!("tenant:{id}"),
-            tier: "tenant",
-            key: if node["id"] == named["id"] { scope_value(limit, request) } else { Vec::new() },
-            quota,
-            cost: terms::cost(&Value::Null, route_cost, request),
-            strategy: limit.map_or(terms::Strategy::Reject, terms::strategy),
-            shadow: terms::shadow(policy, limit.unwrap_or(&Value::Null)),
-        });
+    let Some(id) = request.value("tenant") else { return Vec::new() };
+    let Some(named) = find(policy, &id) else { return Vec::new() };
+    let declared = |name: &String| {
+        let names = policy.get("upstreams").and_then(Value::as_array).into_iter().flatten();
+        names.into_iter().any(|upstream| upstream["name"] == **name)
+    };
+    let upstream = request.value("upstream").filter(declared);
+    let mut placed = Vec::new();
+    for upstream in [None].into_iter().chain(upstream.as_deref().map(Some)) {
+        let view = View { policy, upstream, request, route_cost };
+        placed.extend(view.buckets(named, &id));
     }
-    applied
+    placed.sort_by_key(|(place, _)| *place);
+    placed.into_iter().map(|(_, applied)| applied).collect()
+}
+
+/// One tree of limits, for one request.
+struct View<'v> {
+    policy: &'v Value,
+    upstream: Option<&'v str>,
+    request: &'v Request<'v>,
+    route_cost: Option<i128>,
+}
+
+impl View<'_> {
+    /// The buckets, each with its place: how deep its tenant is, and whether it is a remainder.
+    fn buckets(&self, named: &Value, id: &str) -> Vec<((usize, bool), Applied)> {
+        let tree = Tree { policy: self.policy, upstream: self.upstream };
+        let mut buckets = Vec::new();
+        if let Some(quota) = tree.effective(named) {
+            let mut key = scope_value(tree.limit(named), self.request);
+            if named["id"] == "*" {
+                key.insert(0, id.to_owned());
+            }
+            buckets.push((self.depth(named), false, self.bucket(named, tree.name(named), key, quota)));
+        }
+        for ancestor in tree.binding(named).into_iter().filter(|node| tree.has_pool(node)) {
+            if let Some(quota) = tree.effective(ancestor) {
+                let bucket = self.bucket(ancestor, tree.name(ancestor), Vec::new(), quota);
+                buckets.push((self.depth(ancestor), false, bucket));
+            }
+        }
+        let mut child = named;
+        for parent in ancestors(self.policy, named) {
+            let has_numbers = tree.numbers(child).is_some();
+            if let Some(quota) =
+                Some(parent).filter(|_| !has_numbers).and_then(|parent| tree.remainder(parent))
+            {
+                let name = format!("{}:remainder", tree.name(parent));
+                buckets.push((self.depth(parent), true, self.bucket(parent, name, Vec::new(), quota)));
+            }
+            child = parent;
+        }
+        if let Some((giver, key, quota)) = tree.not_loosened(named, id) {
+            buckets.push((self.depth(giver), false, self.bucket(giver, tree.name(giver), key, quota)));
+        }
+        buckets.into_iter().map(|(depth, remains, bucket)| ((depth, remains), bucket)).collect()
+    }
+
+    fn depth(&self, node: &Value) -> usize {
+        ancestors(self.policy, node).len()
+    }
+
+    /// A bucket with the terms of a tenant.
+    fn bucket(&self, node: &Value, name: String, key: Vec<String>, quota: Quota) -> Applied {
+        let tree = Tree { policy: self.policy, upstream: self.upstream };
+        let terms = tree.terms(node);
+        Applied {
+            name,
+            tier: "tenant",
+            key,
+            quota,
+            cost: terms::tenant_cost(&terms, self.route_cost, self.request),
+            strategy: terms::strategy(&terms),
+            shadow: terms::shadow(self.policy, &terms),
+        }
+    }
+}
+
+/// One tree of limits.
+struct Tree<'t> {
+    policy: &'t Value,
+    upstream: Option<&'t str>,
+}
+
+impl<'t> Tree<'t> {
+    fn name(&self, node: &Value) -> String {
+        let id = node["id"].as_str().unwrap();
+        self.upstream.map_or_else(|| format!("tenant:{id}"), |upstream| format!("tenant:{id}/{upstream}"))
+    }
+
+    /// A disabled node has no limit.
+    fn limit<'a>(&self, node: &'a Value) -> Option<&'a Value> {
+        let holder = match self.upstream {
+            None => Some(node),
+            Some(upstream) => node.get("upstreams").and_then(|all| all.get(upstream)),
+        };
+        holder?.get("rate_limit").filter(|limit| terms::enabled(node) && terms::enabled(limit))
+    }
+
+    fn is_shadow(&self, node: &Value) -> bool {
+        self.limit(node).is_some_and(|limit| limit["mode"] == "shadow")
+    }
+
+    /// Is it hidden from its descendants? A node without a limit is, too.
+    fn is_private(&self, node: &Value) -> bool {
+        !self.limit(node).is_some_and(|limit| limit["sharing"] == "inherit" || limit["sharing"] == "enforce")
+    }
+
+    /// The ancestors that bind a node, from the parent up.
+    fn binding(&self, node: &Value) -> Vec<&'t Value> {
+        let mut binding = ancestors(self.policy, node);
+        binding.retain(|ancestor| !self.is_private(ancestor));
+        binding
+    }
+
+    /// Do its descendants take from its own bucket?
+    fn has_pool(&self, node: &Value) -> bool {
+        let mode = |limit: &Value| limit.pointer("/budget/mode").cloned();
+        self.limit(node).and_then(mode).is_some_and(|mode| mode == "allocated" || mode == "shared")
+    }
+
+    /// The own numbers of a node; a budget caps the rate, in the window of the node, but not the burst.
+    fn numbers(&self, node: &Value) -> Option<Quota> {
+        let limit = self.limit(node)?;
+        let mut own = terms::quota(limit)?;
+        if let (true, Some(total)) = (self.has_pool(node), limit.pointer("/budget/total")) {
+            own.rate = own.rate.min(fraction(terms::integer(total), own.window));
+        }
+        Some(own)
+    }
+
+    /// What a node's limit says beside its numbers. A node without a limit takes it from the nearest ancestor that
+    /// binds it, except for the scope.
+    fn terms(&self, node: &Value) -> Value {
+        if let Some(limit) = self.limit(node) {
+            return limit.clone();
+        }
+        let mut taken = json!({});
+        if let Some(giver) = self.binding(node).first().and_then(|giver| self.limit(giver)) {
+            for member in ["mode", "strategy", "queue", "degrade", "cost", "on_store_error"] {
+                if let Some(value) = giver.get(member) {
+                    taken[member] = value.clone();
+                }
+            }
+        }
+        taken
+    }
+
+    /// The algorithm is that of the nearest limit that has numbers, shadow or not.
+    fn algorithm(&self, node: &Value) -> Option<Algorithm> {
+        if let Some(limit) = self.limit(node).filter(|limit| limit.get("algorithm").is_some()) {
+            return Some(terms::algorithm(limit));
+        }
+        std::iter::once(node)
+            .chain(self.binding(node))
+            .find_map(|node| self.numbers(node))
+            .map(|own| own.algorithm)
+    }
+
+    /// The smallest rate and the smallest capacity among its own numbers and those of all ancestors that bind it,
+    /// except those in shadow mode.
+    fn effective(&self, node: &Value) -> Option<Quota> {
+        let above = self.binding(node).into_iter().filter(|ancestor| !self.is_shadow(ancestor));
+        let candidates = std::iter::once(node).chain(above).filter_map(|node| self.numbers(node)).collect();
+        smallest(candidates, self.algorithm(node)?)
+    }
+
+    /// What is left of an allocated budget for the children without numbers, with the burst that the parent has.
+    fn remainder(&self, parent: &Value) -> Option<Quota> {
+        if self.is_private(parent) {
+            return None;
+        }
+        let (sum, total) = promised(self.policy["tenants"].as_array()?, parent, self.upstream)?;
+        let (own, effective) = (self.numbers(parent)?, self.effective(parent)?);
+        let left = floor(&(whole(total) - sum));
+        assert!(left > 0, "a policy without a remainder for such children is refused");
+        let mut quota = Quota { rate: fraction(left, own.window), ..own };
+        quota.capacity = if quota.algorithm == Algorithm::TokenBucket { effective.capacity } else { left };
+        Some(quota)
+    }
+
+    /// Where a node's limit would loosen those of the ancestors that cap it: the ancestor that speaks, the key of the
+    /// bucket for this tenant alone, and the smallest numbers of those ancestors.
+    fn not_loosened(&self, node: &Value, id: &str) -> Option<(&'t Value, Vec<String>, Quota)> {
+        let mut above = self.binding(node);
+        above.retain(|ancestor| {
+            !self.has_pool(ancestor) && !self.is_shadow(ancestor) && self.numbers(ancestor).is_some()
+        });
+        let nearest = *above.first()?;
+        if above.iter().all(|ancestor| self.says_the_same(node, ancestor)) {
+            return None;
+        }
+        let refuses = |ancestor: &&Value| self.terms(ancestor)["strategy"] != "degrade";
+        let giver = above.iter().copied().find(refuses).unwrap_or(nearest);
+        let mut key = vec!["enforced".to_owned(), id.to_owned()];
+        if giver["id"] != nearest["id"] {
+            key.push(nearest["id"].as_str().unwrap().to_owned());
+        }
+        above.retain(|ancestor| ancestor["id"] != giver["id"]);
+        above.insert(0, giver);
+        let numbers = above.into_iter().filter_map(|ancestor| self.numbers(ancestor)).collect();
+        Some((giver, key, smallest(numbers, self.algorithm(giver)?)?))
+    }
+
+    fn says_the_same(&self, node: &Value, ancestor: &Value) -> bool {
+        let (own, above) = (self.terms(node), self.terms(ancestor));
+        let word = |terms: &Value, member: &str, usual: &str| {
+            terms.get(member).map_or(usual.to_owned(), |word| word.as_str().unwrap().to_owned())
+        };
+        let scope = |terms: &Value| match word(terms, "scope", "tenant").as_str() {
+            "global" => "tenant".to_owned(),
+            "endpoint" => "route".to_owned(),
+            scope => scope.to_owned(),
+        };
+        word(&own, "mode", "enforce") == word(&above, "mode", "enforce")
+            && word(&own, "strategy", "reject") == word(&above, "strategy", "reject")
+            && (self.limit(node).is_none() || scope(&own) == scope(&above))
+            && self.algorithm(node) == self.algorithm(ancestor)
+            && own.get("cost") == above.get("cost")
+            && own.get("on_store_error") == above.get("on_store_error")
+    }
 }
 
 /// The ancestors, from the parent up.
@@ -58,41 +264,10 @@ fn ancestors<'a>(policy: &'a Value, node: &Value) -> Vec<&'a Value> {
     chain
 }
 
-/// A disabled node has no limit.
-fn rate_limit(node: &Value) -> Option<&Value> {
-    node.get("rate_limit").filter(|_| terms::enabled(node))
-}
-
-/// Is it hidden from its descendants? A node without a limit is, too.
-fn is_private(node: &Value) -> bool {
-    !rate_limit(node).is_some_and(|limit| limit["sharing"] == "inherit" || limit["sharing"] == "enforce")
-}
-
-/// Do its descendants take from its own bucket?
-fn has_pool(node: &Value) -> bool {
-    rate_limit(node).is_some_and(|limit| pool(limit).is_some())
-}
-
-/// `budget.total` where the mode has one.
-fn pool(limit: &Value) -> Option<i128> {
-    let budget = limit.get("budget")?;
-    let has_total = budget["mode"] == "allocated" || budget["mode"] == "shared";
-    has_total.then(|| terms::integer(&budget["total"]))
-}
-
-/// The smallest rate and the smallest capacity among its own numbers and those of all ancestors that are not private
-/// (a parent's limit also applies to its children).
-fn effective(policy: &Value, node: &Value) -> Option<Quota> {
-    let above = ancestors(policy, node).into_iter().filter(|ancestor| !is_private(ancestor));
-    // A shadow limit does not reduce an enforced one.
-    let watched = |node: &Value| terms::shadow(policy, rate_limit(node).unwrap_or(&Value::Null));
-    let above = above.filter(|ancestor| watched(node) || !watched(ancestor));
-    // The algorithm is that of the nearest limit that applies, shadow or not.
-    let binding = ancestors(policy, node).into_iter().filter(|ancestor| !is_private(ancestor));
-    let giver = std::iter::once(node).chain(binding).find_map(own_numbers)?;
-    let candidates: Vec<Quota> = std::iter::once(node).chain(above).filter_map(own_numbers).collect();
+/// The smallest rate and the smallest capacity; a window algorithm keeps the window of the first.
+fn smallest(candidates: Vec<Quota>, algorithm: Algorithm) -> Option<Quota> {
     let mut quota = candidates.first()?.clone();
-    quota.algorithm = giver.algorithm;
+    quota.algorithm = algorithm;
     for other in &candidates[1..] {
         if quota.algorithm == Algorithm::TokenBucket {
             if other.rate < quota.rate {
@@ -122,17 +297,6 @@ fn shrink_window(quota: &mut Quota, other: &Quota) {
     (quota.rate, quota.window) = (fraction(least, window), window);
 }
 
-/// The own numbers of a node, capped to its budget's total in its own window.
-fn own_numbers(node: &Value) -> Option<Quota> {
-    let limit = rate_limit(node)?;
-    let mut own = terms::quota(limit)?;
-    if let Some(total) = pool(limit) {
-        own.rate = own.rate.min(fraction(total, own.window));
-        own.capacity = own.capacity.min(total);
-    }
-    Some(own)
-}
-
 /// `scope` adds a descriptor to the named tenant's own bucket; requests without
 /// it share one.
 fn scope_value(limit: Option<&Value>, request: &Request<'_>) -> Vec<String> {
@@ -144,17 +308,30 @@ fn scope_value(limit: Option<&Value>, request: &Request<'_>) -> Vec<String> {
 }
 
 /// The sum of the children's rates under an allocated budget, in their parent's window, and the total.
-pub(crate) fn promised(tenants: &[Value], parent: &Value) -> Option<(Exact, i128)> {
-    let limit = parent.get("rate_limit")?;
+pub(crate) fn promised(tenants: &[Value], parent: &Value, upstream: Option<&str>) -> Option<(Exact, i128)> {
+    let policy = Value::Null;
+    let tree = Tree { policy: &policy, upstream };
+    let limit = tree.limit(parent)?;
     if limit.pointer("/budget/mode")? != "allocated" {
         return None;
     }
     let window =
         |sustained: &Value| span(sustained.get("window").map_or("second", |word| word.as_str().unwrap()));
-    let children = tenants.iter().filter(|child| child.get("parent") == Some(&parent["id"]));
-    let sum =
-        children.filter_map(|child| child.pointer("/rate_limit/sustained")).fold(whole(0), |sum, child| {
-            sum + fraction(terms::integer(&child["rate"]) * window(&limit["sustained"]), window(child))
-        });
-    Some((sum, terms::integer(&limit["budget"]["total"])))
+    let sustained = limit.get("sustained")?;
+    let children =
+        tenants.iter().filter(|child| child.get("parent") == Some(&parent["id"]) && child["id"] != "*");
+    let rates = children.filter_map(|child| tree.limit(child)?.get("sustained"));
+    let sum = rates.fold(whole(0), |sum, child| {
+        sum + fraction(terms::integer(&child["rate"]) * window(sustained), window(child))
+    });
+    let total = limit.pointer("/budget/total").unwrap_or(&sustained["rate"]);
+    Some((sum, terms::integer(total)))
+}
+
+/// Is there a child without numbers of its own, which would need a part of the budget?
+pub(crate) fn has_child_without_numbers(tenants: &[Value], parent: &Value, upstream: Option<&str>) -> bool {
+    let policy = Value::Null;
+    let tree = Tree { policy: &policy, upstream };
+    let mut children = tenants.iter().filter(|child| child.get("parent") == Some(&parent["id"]));
+    !tree.is_private(parent) && children.any(|child| tree.numbers(child).is_none())
 }

@@ -104,6 +104,11 @@ pub(crate) fn cost(terms: &Value, route_cost: Option<i128>, request: &Request<'_
     (request.cost() * each).min(COST_MAX)
 }
 
+/// The cost of the request for a tenant's limit: its own, else that of the route, else one.
+pub(crate) fn tenant_cost(terms: &Value, route_cost: Option<i128>, request: &Request<'_>) -> i128 {
+    cost(terms, route_cost.filter(|_| terms.get("cost").is_none()), request)
+}
+
 /// `cost.from`: a value that is not an integer of at least one counts as `default`, a value above `max`, with any
 /// number of digits, as `max`.
 fn taken_cost(taken: &Value, request: &Request<'_>) -> i128 {

@@ -222,7 +222,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         together: &mut JointCharges<'p>,
     ) -> PartBuckets {
         let request = part.facts.request;
-        let charges = set.charges(&part.plan, Payer::of(request), &self.store);
+        let charges = set.charges(&part.plan, Payer::of(&set.rules, request), &self.store);
         let items = part.plan.items().iter().zip(charges);
         let add = |(item, charge): (&tidegate_policy::PlanItem, _)| {
             together.add(set.limit_id(item.rule), (item.rule, request.trust), charge)

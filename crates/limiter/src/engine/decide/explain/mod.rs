@@ -1,7 +1,10 @@
 //! `explain`: one decision with everything that led to it.
 
+mod tenants;
+
+pub use tenants::ExplainedTenant;
+
 use tidegate_core::{Algorithm, Cost, Nanos};
-use tidegate_policy::document::{BudgetMode, Sharing};
 use tidegate_policy::{
     Applicability, Descriptor, Facts, GateStage, KeyBytes, Plan, PlanItem, Request, Strategy, Tier,
 };
@@ -30,9 +33,11 @@ pub struct Explanation {
     pub detectors: Vec<ExplainedDetector>,
     /// Every limit of the policy, in order.
     pub limits: Vec<ExplainedLimit>,
-    /// The chain of tenants, from the root down; empty if the request names no
+    /// The limits along the chain of tenants, from the root down; empty if the request has no
     /// tenant or an unknown one.
     pub tenants: Vec<ExplainedTenant>,
+    /// The ancestor whose limit denies the request, rather than the tenant's own.
+    pub contended: Option<String>,
     /// The tenant that the policy does not know.
     pub unknown_tenant: Option<String>,
 }
@@ -111,25 +116,6 @@ pub struct ExplainedBucket {
     pub strategy: Strategy,
 }
 
-/// A tenant in the chain.
-#[derive(Clone, Debug)]
-pub struct ExplainedTenant {
-    /// Its id.
-    pub id: String,
-    /// Whether its limits bind its descendants.
-    pub sharing: Sharing,
-    /// Its budget.
-    pub budget: BudgetMode,
-    /// Its own numbers.
-    pub own: Option<String>,
-    /// The numbers that apply to it: the lowest in its chain.
-    pub effective: Option<String>,
-    /// Its role in this request, in words.
-    pub part: &'static str,
-    /// Its bucket, if the request is charged there.
-    pub bucket: Option<ExplainedBucket>,
-}
-
 impl<C: Clock> Limiter<Memory<C>, C> {
     /// The decision that a check of this request would return now, and why. Nothing is charged or counted.
     pub fn explain(&self, request: &Request<'_>) -> Explanation {
@@ -139,13 +125,11 @@ impl<C: Clock> Limiter<Memory<C>, C> {
         let facts = set.rules.facts(request);
         let plan = set.rules.plan(&facts);
         let limits = self.explain_limits(&set, &facts, &plan, now);
-        let known = |id: &&str| set.rules.tenants().get(id).is_some();
-        let tenant = request.tenant.as_deref();
+        let tenant = facts.tenant();
         // If the decision was made before the gate entries, no entry decided.
         let ended_before = matches!(decision.reason(), Reason::BurstBlocked | Reason::InvalidCredentials);
         let gate = if ended_before { None } else { explain_gate(&set, &facts, self.clock.wall_at(now)) };
         Explanation {
-            decision,
             path: facts.path.as_deref().map(str::to_owned),
             route: facts.route().map(|(route, cost)| (route.to_owned(), cost.map(Cost::get))),
             upstream: facts.upstream().map(printable),
@@ -153,11 +137,10 @@ impl<C: Clock> Limiter<Memory<C>, C> {
             gate,
             detectors: self.explain_detectors(&set, &facts, now),
             limits,
-            tenants: tenant
-                .filter(known)
-                .map(|id| self.explain_tenants(&set, &facts, &plan, id, now))
-                .unwrap_or_default(),
+            tenants: self.explain_tenants(&set, &facts, &plan, now),
+            contended: set.contended(&facts, decision.ruling()).map(|tenant| tenant.id.to_string()),
             unknown_tenant: tenant.filter(|_| plan.unknown_tenant).map(str::to_owned),
+            decision,
         }
     }
 
@@ -213,7 +196,7 @@ impl<C: Clock> Limiter<Memory<C>, C> {
     ) -> ExplainedBucket {
         let rule = set.rules.rule(item.rule);
         let index = plan.items().iter().position(|other| other == item).expect("the item is in this plan");
-        let charge = set.charges(plan, Payer::of(facts.request), &self.store)[index];
+        let charge = set.charges(plan, Payer::of(&set.rules, facts.request), &self.store)[index];
         let mut free = charge;
         free.cost = Cost::ZERO;
         let peek = |charge| self.store.charge_now(Intent::Peek, &[charge], now).decisions[0];
@@ -241,41 +224,6 @@ impl<C: Clock> Limiter<Memory<C>, C> {
             shadow: rule.is_shadow(),
             strategy: rule.strategy.clone(),
         }
-    }
-
-    fn explain_tenants(
-        &self,
-        set: &Active,
-        facts: &Facts<'_, '_>,
-        plan: &Plan,
-        named: &str,
-        now: Nanos,
-    ) -> Vec<ExplainedTenant> {
-        let explain = |tenant: &tidegate_policy::Tenant| {
-            let of_tenant = |item: &&PlanItem| {
-                set.rules.rule(item.rule).name[..].strip_prefix("tenant:") == Some(&tenant.id)
-            };
-            let item = plan.items().iter().skip_while(|item| (item.rule as usize) < set.rules.limits().len());
-            let item = item.clone().find(of_tenant);
-            let part = match (&*tenant.id == named, tenant.sharing, tenant.own, item) {
-                (true, _, _, Some(_)) => "named by the request, charged",
-                (true, _, _, None) => "named by the request, no limit in its chain",
-                (false, _, None, _) => "has no limit of its own",
-                (false, Sharing::Private, ..) => "private: does not bind its descendants",
-                (false, _, _, Some(_)) => "has a budget: also charged",
-                (false, _, _, None) => "only caps its descendants",
-            };
-            ExplainedTenant {
-                id: tenant.id.to_string(),
-                sharing: tenant.sharing,
-                budget: tenant.budget,
-                own: tenant.own.map(|own| own.to_string()),
-                effective: tenant.effective.map(|effective| effective.to_string()),
-                part,
-                bucket: item.map(|item| self.explain_bucket(set, facts, plan, item, now)),
-            }
-        };
-        set.rules.tenants().chain(named).into_iter().map(explain).collect()
     }
 }
 
