@@ -51,8 +51,9 @@ fn sources_become_what_was_kept() {
 fn imported_trees_decide_like_the_written_ones() {
     for example in ["tenant-hierarchy", "shared-pool", "upstream-budgets"] {
         let read = |file: &str| fs::read_to_string(examples().join(example).join(file)).unwrap();
-        let decisions = run_text(&read("imported.yaml"), &read("trace.jsonl")).unwrap();
-        assert_eq!(decisions, read("decisions.jsonl"), "{example}");
+        let imported = import(ImportFormat::Oagw, "source.json", &read("source.json")).unwrap();
+        let decisions = |policy: &str| run_text(policy, &read("trace.jsonl")).unwrap();
+        assert_eq!(decisions(&imported.policy), decisions(&read("policy.yaml")), "{example}");
     }
 }
 

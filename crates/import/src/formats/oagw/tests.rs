@@ -104,6 +104,24 @@ tenants:
     assert!(notes.contains("add up to 120"), "{notes}");
 }
 
+/// The same if nothing is left for a child without a rate, for all requests or for one upstream.
+#[test]
+fn a_budget_with_nothing_left_becomes_a_pool() {
+    let limit = "rate_limit: { sharing: enforce, rate: 100, budget: { mode: allocated, total: 100 } }";
+    let child = "rate_limit: { rate: 100 }";
+    for (parent, first) in [
+        (limit.to_owned(), child.to_owned()),
+        (format!("upstreams: {{ a.b: {{ {limit} }} }}"), format!("upstreams: {{ a.b: {{ {child} }} }}")),
+    ] {
+        let children = format!("children: [ {{ id: a, {first} }}, {{ id: c }} ]");
+        let (policy, notes) = imported(&format!("tenants: [ {{ id: partner, {parent}, {children} }} ]"));
+        assert!(policy.contains("budget: { mode: shared, total: 100 }\n"), "{policy}");
+        assert_eq!(policy.matches("rate_limit:").count(), 2, "{policy}");
+        assert!(notes.contains("the budget of the tenant `partner` becomes `shared`"), "{notes}");
+        assert!(notes.contains("`c` has no rate of its own"), "{notes}");
+    }
+}
+
 #[test]
 fn tenants_that_make_no_tree_lose_a_parent() {
     let text = "
