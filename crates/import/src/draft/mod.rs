@@ -41,9 +41,10 @@ pub(crate) struct Draft {
 }
 
 /// How many entries the draft had at some time, to return to.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mark {
     limits: usize,
+    upstream_limits: usize,
     routes: usize,
     blocks: usize,
 }
@@ -85,7 +86,12 @@ impl Draft {
 
     /// The entries there are now, for [`Draft::undo_to`].
     pub(crate) fn mark(&self) -> Mark {
-        Mark { limits: self.limits.len(), routes: self.routes.len(), blocks: self.blocks.len() }
+        Mark {
+            limits: self.limits.len(),
+            upstream_limits: self.upstream_limits.len(),
+            routes: self.routes.len(),
+            blocks: self.blocks.len(),
+        }
     }
 
     /// Removes the entries that were added since.
@@ -93,6 +99,7 @@ impl Draft {
         for limit in self.limits.drain(mark.limits..) {
             self.names.remove(&limit.name);
         }
+        self.upstream_limits.truncate(mark.upstream_limits);
         self.routes.truncate(mark.routes);
         self.blocks.truncate(mark.blocks);
     }

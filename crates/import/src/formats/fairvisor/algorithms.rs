@@ -54,12 +54,12 @@ fn bucket_of(rate: &SourceValue<'_>, fields: &mut SourceFields<'_>, log: &mut Im
     let number = rate.positive(log);
     let burst = fields.need("burst", "the capacity of the bucket", log);
     let burst = burst.and_then(|burst| Some((burst.positive(log)?, burst)));
-    if let (Some(number), Some((size, origin))) = (number, &burst) {
-        if size.is_below(number) {
-            let why = "Fairvisor refuses a burst below the rate; here it is a bucket that holds less than the rate \
-                       brings in one second";
-            log.note(origin, "the burst is below the rate", why);
-        }
+    if let (Some(number), Some((size, origin))) = (number, &burst)
+        && size.is_below(number)
+    {
+        let why = "Fairvisor refuses a burst below the rate; here it is a bucket that holds less than the rate \
+                   brings in one second";
+        log.note(origin, "the burst is below the rate", why);
     }
     let pace = number.and_then(|number| pace(number, UnitWindow::SECOND, rate, log));
     let burst = burst.and_then(|(size, origin)| capacity(size, &origin, log));

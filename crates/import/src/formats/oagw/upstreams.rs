@@ -28,8 +28,8 @@ pub(crate) fn read(
     let mut fields = SourceFields::open(item, log)?;
     let hosts = read_hosts(&mut fields, log);
     let known_as = read_names(&mut fields, written_name, log);
-    let owner = fields.take_any(&["tenant", "tenant_id"]).and_then(|owner| owner.text(log));
-    let tenant = owner.or_else(|| place.tenant.clone());
+    let owner = fields.take_any(&["tenant", "tenant_id"]);
+    let tenant = owner.as_ref().and_then(|owner| owner.text(log)).or_else(|| place.tenant.clone());
     let name = match known_as.first().or(hosts.first()) {
         Some(name) => {
             let (at, path) = (item.at, item.path.clone());
@@ -47,10 +47,18 @@ pub(crate) fn read(
         }
     };
     let place = Place { upstream: name.clone(), tenant, is_only: false };
+    let mark = draft.mark();
     if let Some(list) = fields.take("routes") {
         read_each(&list, draft, log, |item, draft, log| routes::read(item, &place, draft, log));
     }
     read_limit(fields, &place, draft, log);
+    if let Some(owner) = owner.filter(|_| draft.mark() == mark) {
+        log.note(
+            &owner,
+            "the tenant of this upstream is left out",
+            "only limits belong to tenants, and it has none",
+        );
+    }
     name
 }
 
