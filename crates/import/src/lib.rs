@@ -3,10 +3,13 @@
 //! [`import`] reads a document in one of the formats of [`ImportFormat`] and returns the policy as YAML, with notes.
 //! Nothing is dropped silently:
 //!
-//! - A setting without a counterpart in a policy, and a setting that had to be interpreted, is an [`ImportNote`].
+//! - Every value of the document is in the policy, or in an [`ImportNote`]: because a policy has no counterpart, because it
+//!   has no effect, or because it had to be interpreted.
 //! - A limit with a condition that a policy cannot express is imported disabled, so that it never applies to more
 //!   requests than it did before.
 //! - An item that cannot be read is skipped with a note, and the other items are imported.
+//! - The policy is valid. Where budgets of tenants do not add up, they become `shared`, with a note, so that they still cap
+//!   all children together.
 //! - A document that cannot be read, or of which no item is left, is an error: a list of [`Problem`]s.
 //!
 //! ```

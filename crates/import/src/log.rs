@@ -2,7 +2,7 @@
 //!
 //! A problem inside [`ImportLog::attempt`] skips one item; a problem outside of it fails the whole import.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::source::{Problem, SourceValue, Span};
@@ -20,10 +20,12 @@ pub struct ImportNote {
     pub what: String,
     /// Why, and what to do instead.
     pub why: String,
+    /// How many further places of the document the same holds for.
+    pub more: usize,
 }
 
 impl fmt::Display for ImportNote {
-    /// One line: `limits.yaml:12:5: [3].conditions: … (why)`.
+    /// One line: `limits.yaml:12:5: [3].conditions: … (why)`, and how many further places it holds for.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.file)?;
         if let Some(at) = self.at {
@@ -33,7 +35,12 @@ impl fmt::Display for ImportNote {
         if !self.path.is_empty() {
             write!(f, "{}: ", self.path)?;
         }
-        write!(f, "{} ({})", self.what, self.why)
+        write!(f, "{} ({})", self.what, self.why)?;
+        match self.more {
+            0 => Ok(()),
+            1 => f.write_str(", and in 1 more place"),
+            more => write!(f, ", and in {more} more places"),
+        }
     }
 }
 
@@ -41,8 +48,8 @@ impl fmt::Display for ImportNote {
 #[derive(Debug)]
 pub(crate) struct ImportLog {
     file: String,
-    /// The texts of [`ImportLog::note_once`] so far.
-    noted_once: BTreeSet<String>,
+    /// The texts of [`ImportLog::note_once`] so far, each with the index of its note.
+    noted_once: BTreeMap<String, usize>,
     pub(crate) notes: Vec<ImportNote>,
     pub(crate) problems: Vec<Problem>,
     /// The problems of items that were skipped; each is a note as well.
@@ -55,7 +62,7 @@ impl ImportLog {
     pub(crate) fn new(file: &str) -> ImportLog {
         ImportLog {
             file: file.to_owned(),
-            noted_once: BTreeSet::new(),
+            noted_once: BTreeMap::new(),
             notes: Vec::new(),
             problems: Vec::new(),
             skipped: Vec::new(),
@@ -70,10 +77,11 @@ impl ImportLog {
 
     /// The same by position and path.
     pub(crate) fn note_at(&mut self, at: Span, path: String, what: String, why: String) {
-        self.notes.push(ImportNote { file: self.file.clone(), at: Some(at), path, what, why });
+        self.notes.push(ImportNote { file: self.file.clone(), at: Some(at), path, what, why, more: 0 });
     }
 
-    /// The same, but only for the first item with this text: for notes that concern the whole document.
+    /// The same as a single note for all items with this text, at the first of them: for what may concern every item of
+    /// a document. The note counts the others.
     pub(crate) fn note_once(
         &mut self,
         item: &SourceValue<'_>,
@@ -81,8 +89,12 @@ impl ImportLog {
         why: impl Into<String>,
     ) {
         let what = what.into();
-        if self.noted_once.insert(what.clone()) {
-            self.note(item, what, why);
+        match self.noted_once.get(&what) {
+            Some(&index) => self.notes[index].more += 1,
+            None => {
+                self.noted_once.insert(what.clone(), self.notes.len());
+                self.note(item, what, why);
+            }
         }
     }
 
@@ -126,14 +138,15 @@ impl ImportLog {
         self.note_at(problem.at, problem.path.clone(), what, format!("{message}{saw}; expected {want}"));
     }
 
-    /// Notes that an entry was removed from the finished policy, with the error of the policy reader.
-    pub(crate) fn note_dropped(&mut self, entry: &str, problem: &Problem) {
+    /// Notes what was done to an entry of the finished policy, with the error of the policy reader.
+    pub(crate) fn note_repaired(&mut self, what: String, problem: &Problem) {
         self.notes.push(ImportNote {
             file: self.file.clone(),
             at: None,
             path: String::new(),
-            what: format!("{entry} is not imported"),
+            what,
             why: format!("a policy does not allow it: {}", problem.message),
+            more: 0,
         });
     }
 

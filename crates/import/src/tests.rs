@@ -122,6 +122,50 @@ fn endpoints_may_be_a_map_and_windows_may_slide() {
 }
 
 #[test]
+fn numbers_that_a_sliding_window_does_not_use_are_noted() {
+    let text = "[{ endpoint: /a, limit_type: global, algorithm: sliding_window, capacity: 5.5, refill_rate: 1, \
+                burst_allowance: 1.5, window: 60 }]";
+    let (policy, notes) = imported(ImportFormat::Endpoints, text);
+    assert!(
+        policy.contains("sustained: { rate: 5, window: minute }") && !policy.contains("burst"),
+        "{policy}"
+    );
+    for what in ["`burst_allowance` is left out", "`refill_rate` is left out", "rounded down to 5"] {
+        assert!(notes.contains(what), "{what}: {notes}");
+    }
+    let unknown = text.replace("sliding_window", "leaky_bucket");
+    assert!(refused(ImportFormat::Endpoints, &unknown).contains("this algorithm is not known"));
+}
+
+#[test]
+fn rows_that_limit_the_same_are_noted_and_both_apply() {
+    let header = "key_pattern,plan,rate_per_second,burst_capacity\n";
+    let of = |rows: &str| imported(ImportFormat::Rules, &format!("{header}{rows}"));
+    for (rows, says) in [
+        ("ip:{ip},free,1,1\nip:{ip},pro,1,1\nip:{a},free,2,2\n", "the plan `free`"),
+        ("global,,1,1\nip:{ip},pro,1,1\nglobal,NULL,2,2\n", "no plan"),
+    ] {
+        let (policy, notes) = of(rows);
+        assert_eq!(policy.matches("- name: ").count(), 3, "{policy}");
+        let what = format!("the rows `[0]` in line 2 and `[2]` in line 4 have the same pattern, and {says}");
+        assert!(notes.contains(&what), "{notes}");
+    }
+    let (_, notes) = of("ip:{ip},free,1,1\nip:{ip},,1,1\nip:10.0.0.1,free,1,1\n");
+    assert!(!notes.contains("the same pattern, and"), "{notes}");
+}
+
+#[test]
+fn what_holds_for_many_places_is_said_once() {
+    let row = "{ key_pattern: ip, rate_per_second: 1, burst_capacity: 1, rule_id: 1 }";
+    for (rows, end) in [(1, ")"), (2, "), and in 1 more place"), (3, "), and in 2 more places")] {
+        let text = format!("[{}]", vec![row; rows].join(", "));
+        let (_, notes) = imported(ImportFormat::Rules, &text);
+        let found: Vec<&str> = notes.lines().filter(|line| line.contains("`rule_id` is left out")).collect();
+        assert!(found.len() == 1 && found[0].ends_with(end), "{notes}");
+    }
+}
+
+#[test]
 fn a_document_with_nothing_to_import_is_refused() {
     for (format, text, wanted) in [
         (ImportFormat::Oagw, "{a: b}", "`rate_limit` object"),

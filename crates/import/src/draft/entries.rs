@@ -44,8 +44,36 @@ impl DraftLimit {
 pub(crate) struct DraftRoute {
     pub(crate) path: String,
     pub(crate) methods: Vec<String>,
+    pub(crate) upstream: Option<String>,
     pub(crate) cost: u32,
+    pub(crate) enabled: bool,
 }
+
+/// An entry of `upstreams`: a name and its hosts.
+#[derive(Clone, Debug)]
+pub(crate) struct DraftUpstream {
+    pub(crate) name: String,
+    /// Every name that the source has for it.
+    pub(crate) known_as: Vec<String>,
+    pub(crate) hosts: Vec<String>,
+    /// Its position in the source, for notes.
+    pub(crate) at: Span,
+    pub(crate) path: String,
+}
+
+/// The limit of a tenant for one upstream, until it is added to the tenant.
+#[derive(Clone, Debug)]
+pub(crate) struct UpstreamLimit {
+    pub(crate) tenant: String,
+    pub(crate) upstream: String,
+    pub(crate) members: LimitMembers,
+    /// Its position in the source, for notes.
+    pub(crate) at: Span,
+    pub(crate) path: String,
+}
+
+/// The members of a tenant's `rate_limit`, as YAML: `sharing` and `scope`, then the terms, then `budget`.
+pub(crate) type LimitMembers = Vec<(&'static str, String)>;
 
 /// An entry of `tenants`.
 #[derive(Clone, Debug)]
@@ -56,8 +84,10 @@ pub(crate) struct DraftTenant {
     /// Its position in the source, for notes.
     pub(crate) at: Span,
     pub(crate) path: String,
-    /// `sharing` and `scope`, then the terms, then `budget`; `None` for a tenant without a limit.
-    pub(crate) rate_limit: Option<Vec<(&'static str, String)>>,
+    /// `None` for a tenant without a limit.
+    pub(crate) rate_limit: Option<LimitMembers>,
+    /// The limits for single upstreams, by the name of the upstream.
+    pub(crate) upstreams: Vec<(String, LimitMembers)>,
 }
 
 /// An entry of `block`: requests that are refused.

@@ -1,5 +1,7 @@
 //! The last step of an import: writes the draft as a policy and checks that the policy can be read.
 
+use tidegate_policy::{Policy, PolicyError};
+
 use super::Draft;
 use crate::log::ImportLog;
 use crate::source::Problem;
@@ -31,18 +33,15 @@ pub(crate) fn finish(
     Ok(Imported { policy, notes })
 }
 
-/// Writes the policy and reads it back. An entry that the reader refuses is removed, with a note, until the rest is
-/// accepted.
+/// Writes the policy and reads it back. An entry that the reader refuses is repaired or removed, with a note, until the
+/// rest is accepted.
 fn write(draft: &mut Draft, log: &mut ImportLog) -> Result<String, Vec<Problem>> {
     loop {
         let policy = draft.write();
-        let (_, problems) = tidegate_policy::read(&policy);
+        let Err(PolicyError { problems }) = Policy::parse(&policy) else { return Ok(policy) };
         let errors: Vec<Problem> = problems.into_iter().filter(Problem::is_error).collect();
-        if errors.is_empty() {
-            return Ok(policy);
-        }
-        let has_fewer = drop_entries(draft, &errors, log);
-        if !has_fewer || draft.limits_nothing() {
+        let is_repaired = repair(draft, &errors, log);
+        if !is_repaired || draft.limits_nothing() {
             return Err(errors.into_iter().map(at_start).collect());
         }
     }
@@ -55,26 +54,28 @@ fn at_start(problem: Problem) -> Problem {
     Problem { at: START, message, ..problem }
 }
 
-/// Removes the entries that have errors; `false` if there are none.
-fn drop_entries(draft: &mut Draft, errors: &[Problem], log: &mut ImportLog) -> bool {
-    let mut bad: Vec<(&str, usize, &Problem)> =
-        errors.iter().filter_map(|error| entry_of(&error.path).map(|(list, at)| (list, at, error))).collect();
+/// Repairs or removes the entries that have errors; `false` if there are none.
+fn repair(draft: &mut Draft, errors: &[Problem], log: &mut ImportLog) -> bool {
+    let mut bad: Vec<(&str, usize, &str, &Problem)> = errors
+        .iter()
+        .filter_map(|error| entry_of(&error.path).map(|(list, at, within)| (list, at, within, error)))
+        .collect();
     // From the end of each list, so that removing an entry does not move those still to be removed.
-    bad.sort_by_key(|&(list, index, _)| (list, std::cmp::Reverse(index)));
-    bad.dedup_by_key(|&mut (list, index, _)| (list, index));
+    bad.sort_by_key(|&(list, index, ..)| (list, std::cmp::Reverse(index)));
+    bad.dedup_by_key(|&mut (list, index, ..)| (list, index));
     let mut any = false;
-    for (list, index, problem) in bad {
-        if let Some(entry) = draft.drop_entry(list, index) {
-            log.note_dropped(&entry, problem);
+    for (list, index, within, problem) in bad {
+        if let Some(what) = draft.repair(list, index, within) {
+            log.note_repaired(what, problem);
             any = true;
         }
     }
     any
 }
 
-/// The list and index in a path: `limits` and 3 for `limits[3].match`.
-fn entry_of(path: &str) -> Option<(&str, usize)> {
+/// The list, the index and the rest of a path: `limits`, 3 and `.match` for `limits[3].match`.
+fn entry_of(path: &str) -> Option<(&str, usize, &str)> {
     let (list, rest) = path.split_once('[')?;
-    let (index, _) = rest.split_once(']')?;
-    Some((list, index.parse().ok()?))
+    let (index, within) = rest.split_once(']')?;
+    Some((list, index.parse().ok()?, within))
 }

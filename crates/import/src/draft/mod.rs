@@ -3,15 +3,18 @@
 mod entries;
 mod finish;
 mod names;
+mod repair;
+mod upstreams;
 
 use std::collections::BTreeSet;
 
 use crate::log::ImportLog;
 use crate::source::SourceValue;
-use crate::yaml;
 use names::unique;
 
-pub(crate) use entries::{Conditions, DraftBlock, DraftLimit, DraftRoute, DraftTenant};
+pub(crate) use entries::{
+    Conditions, DraftBlock, DraftLimit, DraftRoute, DraftTenant, DraftUpstream, LimitMembers, UpstreamLimit,
+};
 pub(crate) use finish::finish;
 pub(crate) use names::{is_name, to_name};
 
@@ -20,19 +23,28 @@ pub(crate) use names::{is_name, to_name};
 pub(crate) struct Draft {
     /// `defaults.mode: shadow`
     pub(crate) shadow: bool,
+    /// Further members of `defaults`, as YAML: what the source does without being told.
+    pub(crate) defaults: Vec<(&'static str, String)>,
+    /// A comment above `defaults`.
+    pub(crate) defaults_comment: Option<&'static str>,
     pub(crate) limits: Vec<DraftLimit>,
+    pub(crate) upstreams: Vec<DraftUpstream>,
     pub(crate) routes: Vec<DraftRoute>,
     pub(crate) tenants: Vec<DraftTenant>,
     pub(crate) blocks: Vec<DraftBlock>,
     names: BTreeSet<String>,
     tenant_ids: BTreeSet<String>,
     groups: BTreeSet<String>,
+    upstream_names: BTreeSet<String>,
+    /// The limits of tenants for upstreams, until [`Draft::settle_upstreams`].
+    upstream_limits: Vec<UpstreamLimit>,
 }
 
 /// How many entries the draft had at some time, to return to.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mark {
     limits: usize,
+    upstream_limits: usize,
     routes: usize,
     blocks: usize,
 }
@@ -72,32 +84,14 @@ impl Draft {
         self.tenant_ids.contains(id)
     }
 
-    /// Removes an entry that the policy does not allow, and returns its description for a note. Of a tenant only the
-    /// `rate_limit` is removed: other tenants may have it as their parent.
-    pub(crate) fn drop_entry(&mut self, list: &str, index: usize) -> Option<String> {
-        match list {
-            "limits" if index < self.limits.len() => {
-                Some(format!("the limit `{}`", self.limits.remove(index).name))
-            }
-            "routes" if index < self.routes.len() => {
-                Some(format!("the route `{}`", self.routes.remove(index).path))
-            }
-            "block" if index < self.blocks.len() => {
-                let conditions = yaml::map(&yaml::conditions(&self.blocks.remove(index).conditions));
-                Some(format!("the block of {conditions}"))
-            }
-            "tenants" => {
-                let tenant = self.tenants.get_mut(index)?;
-                tenant.rate_limit.take()?;
-                Some(format!("the rate_limit of the tenant `{}`", tenant.id))
-            }
-            _ => None,
-        }
-    }
-
     /// The entries there are now, for [`Draft::undo_to`].
     pub(crate) fn mark(&self) -> Mark {
-        Mark { limits: self.limits.len(), routes: self.routes.len(), blocks: self.blocks.len() }
+        Mark {
+            limits: self.limits.len(),
+            upstream_limits: self.upstream_limits.len(),
+            routes: self.routes.len(),
+            blocks: self.blocks.len(),
+        }
     }
 
     /// Removes the entries that were added since.
@@ -105,6 +99,7 @@ impl Draft {
         for limit in self.limits.drain(mark.limits..) {
             self.names.remove(&limit.name);
         }
+        self.upstream_limits.truncate(mark.upstream_limits);
         self.routes.truncate(mark.routes);
         self.blocks.truncate(mark.blocks);
     }
@@ -121,7 +116,8 @@ impl Draft {
 
     /// Has it no entries but tenants without a `rate_limit`?
     pub(crate) fn limits_nothing(&self) -> bool {
-        let limited = self.tenants.iter().any(|tenant| tenant.rate_limit.is_some());
+        let is_limited = |tenant: &DraftTenant| tenant.rate_limit.is_some() || !tenant.upstreams.is_empty();
+        let limited = self.tenants.iter().any(is_limited);
         self.limits.is_empty() && self.routes.is_empty() && self.blocks.is_empty() && !limited
     }
 }

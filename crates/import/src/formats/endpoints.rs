@@ -6,7 +6,7 @@ use super::path_pattern;
 use crate::draft::{Draft, DraftLimit};
 use crate::log::ImportLog;
 use crate::source::{SourceFields, SourceValue};
-use crate::terms::{DraftTerms, ForeignAlgorithm, SustainedRate, UnitWindow, capacity, pace};
+use crate::terms::{Decimal, DraftTerms, ForeignAlgorithm, SustainedRate, UnitWindow, capacity, pace};
 
 /// A limit, with the type and pattern that decide its group and its order in it.
 struct Config<'a> {
@@ -103,47 +103,86 @@ fn identity(limit_type: &str) -> Option<&'static [&'static str]> {
     }
 }
 
-/// A token bucket if there is a refill rate, otherwise a sliding window of `capacity` per `window`.
+/// A number of a limit, and where it was written.
+type Number<'a> = (Decimal, SourceValue<'a>);
+
+/// The numbers of a limit.
+struct Numbers<'a> {
+    item: SourceValue<'a>,
+    size: Number<'a>,
+    allowance: Option<Number<'a>>,
+    rate: Option<Number<'a>>,
+    window: Option<(u64, SourceValue<'a>)>,
+}
+
+/// A sliding window if the limit says so or has no refill rate, otherwise a token bucket.
 fn read_terms(config: &mut SourceFields<'_>, log: &mut ImportLog) -> Option<DraftTerms> {
     let item = config.item.clone();
     let size = config.need("capacity", "a whole number of tokens", log);
     let size = size.and_then(|size| Some((size.positive(log)?, size)));
-    let allowance = config.take("burst_allowance").and_then(|item| item.positive(log));
+    let allowance = config.take("burst_allowance").and_then(|item| Some((item.positive(log)?, item)));
     let rate = config.take("refill_rate").and_then(|rate| Some((rate.positive(log)?, rate)));
     let window = config.take("window").and_then(|window| Some((window.whole(log)?, window)));
-    let algorithm = config.text("algorithm", log);
-    let (size, origin) = size?;
-    let sliding = algorithm.as_deref() == Some("sliding_window") || (rate.is_none() && window.is_some());
-    let terms = if sliding {
-        let Some((seconds, _)) = window else {
-            log.problem(&item, "`window` is missing", "the window in seconds");
+    let algorithm = config.take("algorithm").and_then(|algorithm| Some((algorithm.text(log)?, algorithm)));
+    let numbers = Numbers { item, size: size?, allowance, rate, window };
+    let is_sliding = match &algorithm {
+        None => numbers.rate.is_none() && numbers.window.is_some(),
+        Some((word, _)) if word == "token_bucket" => false,
+        Some((word, _)) if word == "sliding_window" => true,
+        Some((_, origin)) => {
+            log.problem(origin, "this algorithm is not known", "token_bucket or sliding_window");
             return None;
-        };
-        let window = UnitWindow::of_seconds(seconds);
-        let limit = size.floor();
-        let Ok(rate) = u64::try_from(limit) else {
-            log.problem(&origin, "this capacity is too large", "at most 1000000");
-            return None;
-        };
-        let pace = SustainedRate { rate, window };
-        DraftTerms { algorithm: ForeignAlgorithm::SlidingWindow, ..DraftTerms::bucket(pace, None) }
-    } else {
-        if let Some((_, origin)) = window {
-            let why = "a token bucket has no window: it fills at `refill_rate`";
-            log.note_once(&origin, "`window` is left out", why);
         }
-        let Some((rate, rate_origin)) = rate else {
-            log.problem(&item, "`refill_rate` is missing", "tokens per second, or a `window`");
-            return None;
-        };
-        let Some(size) = allowance.map_or(Some(size), |allowance| size.times(allowance)) else {
-            log.problem(&origin, "this capacity is too large", "1 to 4294967295");
-            return None;
-        };
-        let burst = capacity(size, &origin, log)?;
-        DraftTerms::bucket(pace(rate, UnitWindow::SECOND, &rate_origin, log)?, Some(burst))
     };
-    terms.checked(&item, log)
+    let terms = if is_sliding { sliding_window(&numbers, log) } else { token_bucket(&numbers, log) };
+    terms?.checked(&numbers.item, log)
+}
+
+/// A sliding window of `capacity` requests per `window`. In the source, it uses no other number.
+fn sliding_window(numbers: &Numbers<'_>, log: &mut ImportLog) -> Option<DraftTerms> {
+    let Some((seconds, _)) = numbers.window else {
+        log.problem(&numbers.item, "`window` is missing", "the window in seconds");
+        return None;
+    };
+    let why = "a sliding window admits `capacity` requests per `window`, neither more in a burst nor at another rate";
+    for (name, member) in [("burst_allowance", &numbers.allowance), ("refill_rate", &numbers.rate)] {
+        if let Some((_, member)) = member {
+            log.note(member, format!("`{name}` is left out"), why);
+        }
+    }
+    let (size, origin) = &numbers.size;
+    let rate = u64::from(capacity(*size, origin, log)?);
+    let pace = SustainedRate { rate, window: UnitWindow::of_seconds(seconds) };
+    Some(DraftTerms { algorithm: ForeignAlgorithm::SlidingWindow, ..DraftTerms::bucket(pace, None) })
+}
+
+/// A token bucket of `capacity` times `burst_allowance`.
+fn token_bucket(numbers: &Numbers<'_>, log: &mut ImportLog) -> Option<DraftTerms> {
+    if let Some((_, origin)) = &numbers.window {
+        let why = "a token bucket has no window: it fills at `refill_rate`";
+        log.note_once(origin, "`window` is left out", why);
+    }
+    let Some((rate, rate_origin)) = &numbers.rate else {
+        log.problem(&numbers.item, "`refill_rate` is missing", "tokens per second, or a `window`");
+        return None;
+    };
+    let (size, origin) = &numbers.size;
+    let size = match &numbers.allowance {
+        None => Some(*size),
+        Some((allowance, _)) => size.times(*allowance),
+    };
+    let Some(size) = size else {
+        log.problem(origin, "this capacity is too large", "1 to 4294967295");
+        return None;
+    };
+    let burst = capacity(size, origin, log)?;
+    if let Some((_, origin)) =
+        numbers.allowance.as_ref().filter(|(allowance, _)| *allowance != Decimal::from(1))
+    {
+        let why = "the source does not say what `burst_allowance` multiplies; here it is `capacity`";
+        log.note(origin, format!("the capacity becomes {burst}"), why);
+    }
+    Some(DraftTerms::bucket(pace(*rate, UnitWindow::SECOND, rate_origin, log)?, Some(burst)))
 }
 
 /// In the source, one limit of each type applies to an endpoint. So limits of one type with overlapping patterns form a

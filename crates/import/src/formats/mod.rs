@@ -32,7 +32,7 @@ fn read_each(
     list: &SourceValue<'_>,
     draft: &mut Draft,
     log: &mut ImportLog,
-    read: fn(&SourceValue<'_>, &mut Draft, &mut ImportLog),
+    mut read: impl FnMut(&SourceValue<'_>, &mut Draft, &mut ImportLog),
 ) {
     log.note_if_empty(list);
     for item in list.list(log) {

@@ -1,7 +1,10 @@
 //! Rows of a rule table: `key_pattern`, `scope`, `rate_per_second`, `burst_capacity`, `plan` ….
 //!
 //! Each row is a limit. In the source, every active row applies whose plan is null or the plan of the caller, and all
-//! of them must admit a request.
+//! of them must admit a request. So do two rows with the same pattern and plan: the table should not have them, but
+//! where it has, leaving one out could admit more than before.
+
+use std::collections::BTreeMap;
 
 use super::{path_pattern, read_each};
 use crate::draft::{Conditions, Draft, DraftLimit};
@@ -9,20 +12,27 @@ use crate::log::ImportLog;
 use crate::source::{SourceFields, SourceValue};
 use crate::terms::{DraftTerms, UnitWindow, capacity, pace};
 
+/// What a row limits: its key and its conditions, the plan included. A table has each once.
+type Subject = (Vec<String>, Conditions);
+
+/// The rows so far, by subject.
+type Rows = BTreeMap<Subject, String>;
+
 /// Reads a list of rows, or a map with such a list in `rules`, `rows` or `RateLimitRule`.
 pub(crate) fn read(root: &SourceValue<'_>, draft: &mut Draft, log: &mut ImportLog) {
+    let mut rows = Rows::new();
     if root.is_list() {
-        return read_each(root, draft, log, read_row);
+        return read_each(root, draft, log, |item, draft, log| read_row(item, &mut rows, draft, log));
     }
     let Some(mut document) = SourceFields::open(root, log) else { return };
     match document.take_any(&["rules", "rows", "RateLimitRule"]) {
-        Some(rows) => read_each(&rows, draft, log, read_row),
+        Some(list) => read_each(&list, draft, log, |item, draft, log| read_row(item, &mut rows, draft, log)),
         None => log.problem(root, "there are no rows", "a list of rows, or `rules` with one"),
     }
     document.finish(log);
 }
 
-fn read_row(item: &SourceValue<'_>, draft: &mut Draft, log: &mut ImportLog) {
+fn read_row(item: &SourceValue<'_>, rows: &mut Rows, draft: &mut Draft, log: &mut ImportLog) {
     let Some(mut row) = SourceFields::open(item, log) else { return };
     let pattern = row.need("key_pattern", "a pattern such as user:{user_id}", log);
     let pattern = pattern.and_then(|pattern| Some((pattern.text(log)?, pattern)));
@@ -36,23 +46,24 @@ fn read_row(item: &SourceValue<'_>, draft: &mut Draft, log: &mut ImportLog) {
         ("created_at", "a policy has no creation dates"),
     ] {
         if let Some(member) = row.take(column) {
-            log.note_once(&member, format!("`{column}` is left out of every row"), why);
+            log.note_once(&member, format!("`{column}` is left out"), why);
         }
     }
-    row.finish(log);
+    row.finish_once(log);
     let (Some((pattern, origin)), Some(terms)) = (pattern, terms) else { return };
     let Some((key, mut conditions)) = read_pattern(&pattern, &origin, log) else { return };
     if let Some((scope, origin)) = scope {
         check_scope(&scope, &key, &origin, log);
     }
     let mut name = pattern.split(":{").next().unwrap_or_default().to_owned();
-    if let Some(plan) = plan {
+    if let Some(plan) = &plan {
         name = format!("{name}:{plan}");
         let what = "rows with the same pattern become independent limits with different `plan` conditions";
         let why = "rows without a plan apply to every caller, so a caller with a plan has both limits";
         log.note_once(&origin, what, why);
-        conditions.push(("plan".to_owned(), vec![plan]));
+        conditions.push(("plan".to_owned(), vec![plan.clone()]));
     }
+    note_if_doubled(item, (key.clone(), conditions.clone()), plan.as_deref(), rows, log);
     let name = draft.claim_without_note(&name);
     draft.limits.push(DraftLimit {
         description,
@@ -61,6 +72,26 @@ fn read_row(item: &SourceValue<'_>, draft: &mut Draft, log: &mut ImportLog) {
         key,
         ..DraftLimit::new(name, terms)
     });
+}
+
+/// Notes a row that limits the same as an earlier one.
+fn note_if_doubled(
+    item: &SourceValue<'_>,
+    subject: Subject,
+    plan: Option<&str>,
+    rows: &mut Rows,
+    log: &mut ImportLog,
+) {
+    let row = format!("`{}` in line {}", item.path, item.at.line);
+    if let Some(earlier) = rows.get(&subject) {
+        let plan = plan.map_or_else(|| "no plan".to_owned(), |plan| format!("the plan `{plan}`"));
+        let what = format!("the rows {earlier} and {row} have the same pattern, and {plan}");
+        let why =
+            "as in the source, both apply, so the stricter one decides: remove the row that is out of date";
+        log.note(item, what, why);
+    } else {
+        rows.insert(subject, row);
+    }
 }
 
 fn read_terms(row: &mut SourceFields<'_>, log: &mut ImportLog) -> Option<DraftTerms> {

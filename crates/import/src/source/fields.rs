@@ -1,6 +1,6 @@
 //! A map that remembers which of its members were read, so that the others can be noted.
 
-use super::{SourceValue, ValueKind};
+use super::{DocumentNode, SourceValue, Spanned, ValueKind};
 use crate::log::ImportLog;
 
 /// A map of a foreign document, and the names of the members that were read.
@@ -60,21 +60,32 @@ impl<'a> SourceFields<'a> {
         }
     }
 
-    /// The members that were not read.
-    pub(crate) fn rest(&self) -> Vec<SourceValue<'a>> {
+    /// Every member by its name, as in a map whose names are of the user's choice.
+    pub(crate) fn entries(&self) -> Vec<(String, SourceValue<'a>)> {
+        let member = |(key, node): &'a (Spanned<String>, DocumentNode)| {
+            let path = joined(&self.item.path, &key.value);
+            (key.value.clone(), SourceValue { node, at: key.at, path })
+        };
+        self.item.node.entries().iter().map(member).collect()
+    }
+
+    /// The members that were not read, by name.
+    fn rest(&self) -> Vec<(String, SourceValue<'a>)> {
         let is_unread = |name: &str| !self.taken.iter().any(|taken| taken == name);
-        let entries = self.item.node.entries().iter().filter(|(key, _)| is_unread(&key.value));
-        entries
-            .map(|(key, node)| SourceValue { node, at: key.at, path: joined(&self.item.path, &key.value) })
-            .collect()
+        self.entries().into_iter().filter(|(name, _)| is_unread(name)).collect()
     }
 
     /// Notes every member that was not read.
     pub(crate) fn finish(self, log: &mut ImportLog) {
-        for member in self.rest() {
-            let name =
-                member.path.strip_prefix(&self.item.path).unwrap_or(&member.path).trim_start_matches('.');
+        for (name, member) in self.rest() {
             log.note(&member, format!("`{name}` is left out"), "a policy has no such setting");
+        }
+    }
+
+    /// The same with a single note for all maps that have the member: the columns of a table.
+    pub(crate) fn finish_once(self, log: &mut ImportLog) {
+        for (name, member) in self.rest() {
+            log.note_once(&member, format!("`{name}` is left out"), "a policy has no such setting");
         }
     }
 }

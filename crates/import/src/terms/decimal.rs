@@ -81,6 +81,14 @@ impl Decimal {
         self.floor() + u128::from(self.whole().is_none() && self.scale > 0)
     }
 
+    /// Is it smaller than the other one?
+    pub(crate) fn is_below(self, other: Decimal) -> bool {
+        let scale = self.scale.max(other.scale);
+        let scaled =
+            |number: Decimal| Some(10_u128.checked_pow(scale - number.scale)?.saturating_mul(number.digits));
+        scaled(self) < scaled(other)
+    }
+
     /// The product, unless it overflows.
     pub(crate) fn times(self, other: Decimal) -> Option<Decimal> {
         let digits = self.digits.checked_mul(other.digits)?;
@@ -111,6 +119,7 @@ mod tests {
         let number = |text| Decimal::parse(text).unwrap();
         assert_eq!(number("100").times(number("1.5")), Some(number("150")));
         assert_eq!(number("5").times(number("1.3")).unwrap().floor(), 6);
+        assert!(number("9.99").is_below(number("10")) && !number("10").is_below(number("1e1")));
         assert_eq!((number("2.5").ceil(), number("2").ceil(), number("0.1").floor()), (3, 2, 0));
     }
 }

@@ -3,28 +3,28 @@
 use std::fmt::Write as _;
 
 use super::{list, map, scalar};
-use crate::draft::{Conditions, Draft, DraftLimit, DraftTenant};
+use crate::draft::{Conditions, Draft, DraftLimit, DraftRoute, DraftTenant, LimitMembers};
 
 impl Draft {
     /// The policy as YAML.
     pub(crate) fn write(&self) -> String {
         let mut out = "version: 1\n".to_owned();
-        if self.shadow {
-            out.push_str("defaults: { mode: shadow }\n");
-        }
+        self.write_defaults(&mut out);
         if self.limits.is_empty() {
             out.push_str("limits: []\n");
         } else {
             out.push_str("limits:\n");
             self.limits.iter().for_each(|limit| limit.write(&mut out));
         }
-        write_section(&mut out, "routes", &self.routes, |out, route| {
-            let mut members = vec![("path".to_owned(), scalar(&route.path))];
-            if !route.methods.is_empty() {
-                members.push(("methods".to_owned(), list(&route.methods)));
+        write_section(&mut out, "upstreams", &self.upstreams, |out, upstream| {
+            let mut members = vec![("name", scalar(&upstream.name))];
+            if !upstream.hosts.is_empty() {
+                members.push(("hosts", list(&upstream.hosts)));
             }
-            members.push(("cost".to_owned(), route.cost.to_string()));
             let _ = writeln!(out, "  - {}", map(&members));
+        });
+        write_section(&mut out, "routes", &self.routes, |out, route| {
+            let _ = writeln!(out, "  - {}", map(&route.members()));
         });
         write_section(&mut out, "tenants", &self.tenants, |out, tenant| tenant.write(out));
         write_section(&mut out, "block", &self.blocks, |out, block| {
@@ -39,6 +39,20 @@ impl Draft {
             let _ = writeln!(out, "  - {}", map(&members));
         });
         out
+    }
+
+    /// Writes `defaults`. A policy without limits needs none.
+    fn write_defaults(&self, out: &mut String) {
+        let mode = self.shadow.then(|| ("mode", "shadow".to_owned()));
+        let rest = self.defaults.iter().filter(|_| !self.limits.is_empty()).cloned();
+        let members: Vec<(&str, String)> = mode.into_iter().chain(rest).collect();
+        if members.is_empty() {
+            return;
+        }
+        if let Some(comment) = self.defaults_comment.filter(|_| !self.limits.is_empty()) {
+            let _ = writeln!(out, "# {comment}");
+        }
+        let _ = writeln!(out, "defaults: {}", map(&members));
     }
 }
 
@@ -83,11 +97,37 @@ impl DraftTenant {
         }
         write_entry(out, &members);
         if let Some(rate_limit) = &self.rate_limit {
-            out.push_str("    rate_limit:\n");
-            for (name, value) in rate_limit {
-                let _ = writeln!(out, "      {name}: {value}");
-            }
+            write_rate_limit(out, "    ", rate_limit);
         }
+        if !self.upstreams.is_empty() {
+            out.push_str("    upstreams:\n");
+        }
+        for (name, rate_limit) in &self.upstreams {
+            let _ = writeln!(out, "      {}:", scalar(name));
+            write_rate_limit(out, "        ", rate_limit);
+        }
+    }
+}
+
+impl DraftRoute {
+    fn members(&self) -> Vec<(&'static str, String)> {
+        let mut members = vec![("path", scalar(&self.path))];
+        if !self.methods.is_empty() {
+            members.push(("methods", list(&self.methods)));
+        }
+        members.extend(self.upstream.iter().map(|upstream| ("upstream", scalar(upstream))));
+        members.push(("cost", self.cost.to_string()));
+        if !self.enabled {
+            members.push(("enabled", "false".to_owned()));
+        }
+        members
+    }
+}
+
+fn write_rate_limit(out: &mut String, indent: &str, members: &LimitMembers) {
+    let _ = writeln!(out, "{indent}rate_limit:");
+    for (name, value) in members {
+        let _ = writeln!(out, "{indent}  {name}: {value}");
     }
 }
 

@@ -126,7 +126,8 @@ fn disable(limit: &mut DraftLimit, entry: &DescriptorStep<'_>, why: &str, log: &
     let value = entry.value.as_deref().unwrap_or("any value").replace(['\n', '\r'], " ");
     limit.comment =
         Some(format!("Disabled: a policy cannot express the value `{value}` of `{}`.", entry.key));
-    let what = format!("the value `{value}` is left out");
+    let shared = if entry.shared { ", for which all values share one bucket," } else { "" };
+    let what = format!("the value `{value}`{shared} is left out");
     log.note(&entry.item, what, format!("{why}; the limit is disabled"));
 }
 

@@ -101,8 +101,17 @@ fn read_sibling<'a>(item: &SourceValue<'a>, log: &mut ImportLog) -> Option<Sibli
     let rate_limit = fields.take("rate_limit");
     let rate_limit =
         rate_limit.and_then(|rate_limit| log.attempt(&rate_limit, |log| read_rate_limit(&rate_limit, log)));
-    let shadow = fields.flag("shadow_mode", log).unwrap_or(false);
+    let shadow = fields.take("shadow_mode");
+    if let Some(shadow) = shadow.as_ref().filter(|_| rate_limit.is_none()) {
+        log.note(shadow, "`shadow_mode` is left out", "there is no `rate_limit` here");
+    }
+    let shadow = shadow.map_or(Some(false), |shadow| shadow.flag(log));
     let children = fields.take("descriptors");
+    if !item.has("rate_limit") && children.is_none() {
+        let why = "it has no `rate_limit`; in the source it exempts its requests from less specific limits, here those \
+                   apply to it";
+        log.note(item, "this descriptor is left out", why);
+    }
     let metrics = "every limit has the same metrics";
     fields.leave_out("detailed_metric", metrics, log);
     fields.leave_out("value_to_metric", metrics, log);
@@ -122,7 +131,7 @@ fn read_sibling<'a>(item: &SourceValue<'a>, log: &mut ImportLog) -> Option<Sibli
             log.note(&shared, "`share_threshold` is left out", "it has an effect only with a wildcard");
         }
     }
-    Some(Sibling { entry, rate_limit, shadow, children })
+    Some(Sibling { entry, rate_limit, shadow: shadow?, children })
 }
 
 fn read_rate_limit<'a>(item: &SourceValue<'a>, log: &mut ImportLog) -> Option<EnvoyRateLimit<'a>> {
@@ -130,11 +139,22 @@ fn read_rate_limit<'a>(item: &SourceValue<'a>, log: &mut ImportLog) -> Option<En
     let unlimited = fields.flag("unlimited", log).unwrap_or(false);
     let requests = fields.take("requests_per_unit").and_then(|item| Some((item.whole(log)?, item)));
     let unit = fields.take("unit").and_then(|item| Some((item.text(log)?, item)));
-    let multiplier = fields.take("unit_multiplier").map_or(Some(1), |item| item.whole(log));
+    let multiplier = fields.take("unit_multiplier").and_then(|item| Some((item.whole(log)?, item)));
     let name = fields.take("name").and_then(|item| Some((item.text(log)?, item)));
     let why =
         "a limit cannot switch off another; put both in one group, of which only the first match applies";
     fields.leave_out("replaces", why, log);
     fields.finish(log);
-    Some(EnvoyRateLimit { item: item.clone(), name, unlimited, requests, unit, multiplier: multiplier? })
+    if unlimited {
+        let numbers = [
+            ("requests_per_unit", requests.as_ref().map(|(_, item)| item)),
+            ("unit", unit.as_ref().map(|(_, item)| item)),
+            ("unit_multiplier", multiplier.as_ref().map(|(_, item)| item)),
+        ];
+        for (name, item) in numbers.iter().filter_map(|(name, item)| Some((name, (*item)?))) {
+            log.note(item, format!("`{name}` is left out"), "`unlimited` beside it takes precedence");
+        }
+    }
+    let multiplier = multiplier.map_or(1, |(count, _)| count);
+    Some(EnvoyRateLimit { item: item.clone(), name, unlimited, requests, unit, multiplier })
 }

@@ -2,7 +2,7 @@
 
 use crate::log::ImportLog;
 use crate::source::{SourceFields, SourceValue};
-use crate::terms::{DraftCost, DraftTerms, Unit, UnitWindow, capacity, cost, pace};
+use crate::terms::{Decimal, DraftCost, DraftTerms, Unit, UnitWindow, capacity, cost, pace};
 
 use super::descriptor;
 
@@ -51,9 +51,18 @@ fn token_bucket(fields: &mut SourceFields<'_>, log: &mut ImportLog) -> Option<Pa
 }
 
 fn bucket_of(rate: &SourceValue<'_>, fields: &mut SourceFields<'_>, log: &mut ImportLog) -> Option<Parts> {
-    let pace = rate.positive(log).and_then(|number| pace(number, UnitWindow::SECOND, rate, log));
+    let number = rate.positive(log);
     let burst = fields.need("burst", "the capacity of the bucket", log);
-    let burst = burst.and_then(|burst| capacity(burst.positive(log)?, &burst, log));
+    let burst = burst.and_then(|burst| Some((burst.positive(log)?, burst)));
+    if let (Some(number), Some((size, origin))) = (number, &burst)
+        && size.is_below(number)
+    {
+        let why = "Fairvisor refuses a burst below the rate; here it is a bucket that holds less than the rate \
+                   brings in one second";
+        log.note(origin, "the burst is below the rate", why);
+    }
+    let pace = number.and_then(|number| pace(number, UnitWindow::SECOND, rate, log));
+    let burst = burst.and_then(|(size, origin)| capacity(size, &origin, log));
     let cost = read_cost("cost_source", fields, log);
     Some(vec![("", DraftTerms { cost: cost?, ..DraftTerms::bucket(pace?, Some(burst?)) })])
 }
@@ -76,20 +85,25 @@ fn cost_based(fields: &mut SourceFields<'_>, log: &mut ImportLog) -> Option<Part
         }
         found
     });
-    if let Some(actions) = fields.take("staged_actions") {
-        for action in actions.list(log) {
-            let refuses = action.node.get("action").and_then(|word| word.scalar()) == Some("reject");
-            let at_end = action.node.get("threshold_percent").and_then(|at| at.scalar()) == Some("100");
-            if !(refuses && at_end) {
-                let why = "a limit only admits or refuses; use the metrics for warnings before it is used up";
-                log.note(&action, "this stage is left out", why);
-            }
-        }
+    for action in fields.take("staged_actions").map(|actions| actions.list(log)).unwrap_or_default() {
+        read_stage(&action, log);
     }
     let cost = read_cost("cost_key", fields, log);
     let ((budget, origin), window, cost) = (budget?, window?, cost?);
     let pace = pace(u64::from(budget).into(), window, &origin, log)?;
     Some(vec![("", DraftTerms { cost, ..DraftTerms::counter(pace, &origin, log) })])
+}
+
+/// A stage of a budget. Only the last one, which refuses what exceeds the budget, is what a limit does anyway.
+fn read_stage(item: &SourceValue<'_>, log: &mut ImportLog) {
+    let Some(mut stage) = SourceFields::open(item, log) else { return };
+    let action = stage.text("action", log);
+    let percent = stage.take("threshold_percent").and_then(|percent| percent.positive(log));
+    if action.as_deref() == Some("reject") && percent == Some(Decimal::from(100)) {
+        return stage.finish(log);
+    }
+    let why = "a limit only admits or refuses; use the metrics for warnings before it is used up";
+    log.note(item, "this stage is left out", why);
 }
 
 /// Tokens of a language model: a token bucket per minute and a fixed window per day.
@@ -107,8 +121,7 @@ fn language_model(fields: &mut SourceFields<'_>, log: &mut ImportLog) -> Option<
     let day = fields.take("tokens_per_day");
     let day = day.map(|day| Some((pace(day.positive(log)?, UnitWindow::DAY, &day, log)?, day)));
     let completion = fields.take("default_max_completion");
-    let completion = completion.map(|item| cost(item.positive(log)?, &item, log));
-    let cost = read_estimate(fields, completion.unwrap_or(Some(COMPLETION_TOKENS))?, log);
+    let cost = read_estimate(fields, completion, log)?;
     for name in ["max_tokens_per_request", "max_prompt_tokens", "max_completion_tokens"] {
         fields.leave_out(name, "only the capacity bounds a single request", log);
     }
@@ -120,23 +133,38 @@ fn language_model(fields: &mut SourceFields<'_>, log: &mut ImportLog) -> Option<
     Some(parts)
 }
 
-fn read_estimate(fields: &mut SourceFields<'_>, completion: u32, log: &mut ImportLog) -> DraftCost {
+/// The cost of a request: from the header with an estimate, if that is where the source finds it.
+fn read_estimate(
+    fields: &mut SourceFields<'_>,
+    completion: Option<SourceValue<'_>>,
+    log: &mut ImportLog,
+) -> Option<DraftCost> {
     let item = fields.item.clone();
+    let default = match &completion {
+        Some(item) => item.positive(log).and_then(|number| cost(number, item, log))?,
+        None => COMPLETION_TOKENS,
+    };
     let source = fields.take("token_source").and_then(|source| SourceFields::open(&source, log));
     let estimator = source.and_then(|mut source| {
-        let estimator = source.text("estimator", log);
+        let estimator = source.take("estimator").and_then(|item| Some((item.text(log)?, item)));
         source.finish(log);
         estimator
     });
-    if estimator.as_deref() == Some("header_hint") {
+    if let Some((_, origin)) = estimator.as_ref().filter(|(estimator, _)| estimator != "header_hint") {
+        log.note(origin, "`estimator` is left out", "bodies are not read, so their tokens are not counted");
+    } else if estimator.is_some() {
         let why = "the tokens of the response are not added: send an estimate for prompt and response, and refund what \
                    was not used";
         log.note(&item, "the cost is the value of the header X-Token-Estimate", why);
-        return DraftCost::From { descriptor: TOKEN_HEADER.to_owned(), default: completion };
+        return Some(DraftCost::From { descriptor: TOKEN_HEADER.to_owned(), default });
+    }
+    if let Some(completion) = completion {
+        let why = "the tokens of a response are not estimated: the `cost` of a request counts them";
+        log.note(&completion, "`default_max_completion` is left out", why);
     }
     let why = "bodies are not read: send the number of tokens as `cost`, and refund what was not used";
     log.note(&item, "a request costs 1 unless it has a `cost`", why);
-    DraftCost::One
+    Some(DraftCost::One)
 }
 
 /// The cost of a request: a number, or the descriptor that has it.

@@ -19,7 +19,14 @@ pub(crate) fn read(bundle: &mut SourceFields<'_>, draft: &mut Draft, log: &mut I
     if let Some(shadow) = bundle.take("global_shadow") {
         draft.shadow = read_override(&shadow, log);
     }
-    let switches_off = bundle.take("kill_switch_override").is_some_and(|item| read_override(&item, log));
+    let switches_off = bundle.take("kill_switch_override").is_some_and(|item| {
+        let on = read_override(&item, log);
+        if on {
+            let why = "an override switches them off; remove `enabled: false` in `block` to end it";
+            log.note(&item, "the kill switches are imported disabled", why);
+        }
+        on
+    });
     if let Some(switches) = bundle.take("kill_switches") {
         for switch in switches.list(log) {
             let block = log.attempt(&switch, |log| read_switch(&switch, log));
@@ -36,7 +43,9 @@ fn read_override(item: &SourceValue<'_>, log: &mut ImportLog) -> bool {
     let Some(mut fields) = SourceFields::open(item, log) else { return false };
     let on = fields.flag("enabled", log).unwrap_or(false);
     fields.leave_out("reason", "a policy has no reason for it", log);
-    fields.leave_out("expires_at", "the override stays in force until the policy is changed", log);
+    let why =
+        if on { "the override stays in force until the policy is changed" } else { "the override is off" };
+    fields.leave_out("expires_at", why, log);
     fields.finish(log);
     on
 }
@@ -58,7 +67,13 @@ fn read_switch(item: &SourceValue<'_>, log: &mut ImportLog) -> Option<DraftBlock
 
 fn read_policy(item: &SourceValue<'_>, draft: &mut Draft, log: &mut ImportLog) {
     let Some(mut policy) = SourceFields::open(item, log) else { return };
-    let id = policy.text("id", log).unwrap_or_default();
+    let id = policy.take("id").and_then(|id| Some((id.text(log)?, id)));
+    let id = id.map_or_else(String::new, |(id, origin)| {
+        let why =
+            "limits are named by their rules; where two rules have one name, the second is named by both";
+        log.note_once(&origin, "the `id` of a policy names only its groups", why);
+        id
+    });
     let spec = policy.need("spec", "a selector and rules", log);
     policy.finish(log);
     let Some(mut spec) = spec.and_then(|spec| SourceFields::open(&spec, log)) else { return };
@@ -88,9 +103,8 @@ fn read_selector(item: &SourceValue<'_>, log: &mut ImportLog) -> Conditions {
     let Some(mut selector) = SourceFields::open(item, log) else { return Vec::new() };
     let mut conditions = Vec::new();
     let mut paths = Vec::new();
-    if let Some(path) = selector.take("pathExact") {
-        paths.extend(exact_path(&path, log));
-    }
+    let exact = selector.take("pathExact");
+    paths.extend(exact.as_ref().and_then(|path| exact_path(path, log)));
     let prefix = selector.take("pathPrefix").and_then(|prefix| Some((prefix.text(log)?, prefix)));
     let everything = matches!(&prefix, Some((prefix, _)) if prefix == "/");
     if let Some((prefix, origin)) = prefix.filter(|_| !everything) {
@@ -99,7 +113,12 @@ fn read_selector(item: &SourceValue<'_>, log: &mut ImportLog) -> Conditions {
         let why = "a pattern that ends in `/**` also matches the path before it";
         log.note_once(&origin, format!("the prefix `{prefix}/` matches `{prefix}` too"), why);
     }
-    if !everything && !paths.is_empty() {
+    if everything {
+        if let Some(path) = exact.filter(|_| !paths.is_empty()) {
+            let why = "the prefix `/` matches every path, this one included";
+            log.note(&path, "`pathExact` is left out", why);
+        }
+    } else if !paths.is_empty() {
         conditions.push(("path".to_owned(), paths));
     }
     for (name, condition) in [("methods", "methods"), ("hosts", "host")] {

@@ -35,7 +35,9 @@ pub(crate) fn of(rules: &[Rule<'_>], log: &mut ImportLog) -> Vec<RuleGroup> {
                 let what = "rules with the same limit_keys form a group";
                 let why = "only the first matching rule applies, so that a general rule does not limit callers that \
                            have a rule of their own";
-                log.note_once(&rules[groups[at].members[0]].item, what, why);
+                if let [first] = groups[at].members[..] {
+                    log.note_once(&rules[first].item, what, why);
+                }
                 groups[at].members.push(index);
             }
             None => {

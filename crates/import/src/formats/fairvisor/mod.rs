@@ -14,6 +14,7 @@ use crate::draft::{Conditions, Draft, DraftLimit};
 use crate::log::ImportLog;
 use crate::source::{SourceFields, SourceValue};
 use crate::terms::DraftTerms;
+use crate::yaml;
 
 /// What all rules of one list share.
 #[derive(Debug, Default)]
@@ -36,6 +37,30 @@ struct Rule<'a> {
 
 /// Reads a bundle, a map with `rules`, a list of rules, or a single rule.
 pub(crate) fn read(root: &SourceValue<'_>, draft: &mut Draft, log: &mut ImportLog) {
+    read_document(root, draft, log);
+    add_habits(root, draft, log);
+}
+
+/// Writes out what Fairvisor does without being told.
+fn add_habits(root: &SourceValue<'_>, draft: &mut Draft, log: &mut ImportLog) {
+    let families = yaml::list(&["ratelimit-03", "ietf"]);
+    draft.defaults = vec![
+        ("headers", families),
+        ("retry_jitter", "0.5".to_owned()),
+        ("on_store_error", "open".to_owned()),
+    ];
+    draft.defaults_comment = Some(
+        "What Fairvisor does without being told: its headers, up to half of the wait added, open if the store fails.",
+    );
+    if !draft.limits.is_empty() {
+        let what = "the header X-Fairvisor-Reason of a denial becomes X-RateLimit-Reason";
+        let why = "Fairvisor's other habits are in `defaults`: its header families, its jitter, and that a failing \
+                   store admits requests";
+        log.note(root, what, why);
+    }
+}
+
+fn read_document(root: &SourceValue<'_>, draft: &mut Draft, log: &mut ImportLog) {
     let context = Context::default();
     if root.is_list() {
         return read_rules(root, None, &context, draft, log);
@@ -72,20 +97,17 @@ fn read_rules(
 fn read_rule<'a>(item: &SourceValue<'a>, log: &mut ImportLog) -> Option<Rule<'a>> {
     let mut fields = SourceFields::open(item, log)?;
     let name = fields.text("name", log).unwrap_or_else(|| "limit".to_owned());
-    let keys = match fields.take("limit_keys") {
-        Some(keys) => read_keys(&keys, log),
-        None => {
-            let what = "without `limit_keys` all callers share one bucket";
-            log.note(item, what, "add `limit_keys` to have a bucket for each caller");
-            Vec::new()
-        }
-    };
+    let keys = fields.take("limit_keys");
+    if keys.as_ref().is_none_or(|keys| keys.is_list() && keys.node.items().is_empty()) {
+        let what = "without `limit_keys` all callers share one bucket";
+        log.note(item, what, "add `limit_keys` to have a bucket for each caller");
+    }
+    let keys = keys.map(|keys| read_keys(&keys, log)).unwrap_or_default();
     let mut conditions = Vec::new();
     if let Some(found) = fields.take("match") {
         let entries = SourceFields::open(&found, log)?;
-        for entry in entries.rest() {
-            let written = entry.path.strip_prefix(&format!("{}.", found.path)).unwrap_or_default();
-            if let Some(descriptor) = descriptor(written, &entry, log) {
+        for (written, entry) in entries.entries() {
+            if let Some(descriptor) = descriptor(&written, &entry, log) {
                 conditions.push((descriptor, entry.texts(log)));
             }
         }

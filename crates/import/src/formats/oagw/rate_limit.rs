@@ -128,7 +128,11 @@ fn read_numbers<'a>(fields: &mut SourceFields<'a>, log: &mut ImportLog) -> (Rate
     };
     let mut burst = fields.take_any(&["capacity", "bucket_capacity"]);
     if let Some(mut inner) = fields.take("burst").and_then(|found| SourceFields::open(&found, log)) {
-        burst = inner.take("capacity").or(burst);
+        let within = inner.take("capacity");
+        if let (Some(beside), Some(_)) = (&burst, &within) {
+            log.note(beside, "this capacity is left out", "`burst.capacity` is used");
+        }
+        burst = within.or(burst);
         inner.finish(log);
     }
     (rate, burst.and_then(|burst| Some((burst.positive(log)?, burst))))

@@ -88,6 +88,51 @@ fn children_know_their_parents() {
     assert!(policy.contains("      budget: { mode: shared, total: 100 }\n"), "{policy}");
 }
 
+/// A budget that cannot be allotted as written still caps all children together.
+#[test]
+fn a_budget_that_is_promised_too_often_becomes_a_pool() {
+    let text = "
+tenants:
+  - id: partner
+    rate_limit: { sharing: enforce, rate: 100, budget: { mode: allocated, total: 100 } }
+    children: [ { id: a, rate_limit: { rate: 80 } }, { id: b, rate_limit: { rate: 40 } } ]
+";
+    let (policy, notes) = imported(text);
+    assert!(policy.contains("      budget: { mode: shared, total: 100 }\n"), "{policy}");
+    assert_eq!(policy.matches("rate_limit:").count(), 3, "{policy}");
+    assert!(notes.contains("the budget of the tenant `partner` becomes `shared`"), "{notes}");
+    assert!(notes.contains("add up to 120"), "{notes}");
+}
+
+/// The same if nothing is left for a child without a rate, for all requests or for one upstream.
+#[test]
+fn a_budget_with_nothing_left_becomes_a_pool() {
+    let limit = "rate_limit: { sharing: enforce, rate: 100, budget: { mode: allocated, total: 100 } }";
+    let child = "rate_limit: { rate: 100 }";
+    for (parent, first) in [
+        (limit.to_owned(), child.to_owned()),
+        (format!("upstreams: {{ a.b: {{ {limit} }} }}"), format!("upstreams: {{ a.b: {{ {child} }} }}")),
+    ] {
+        let children = format!("children: [ {{ id: a, {first} }}, {{ id: c }} ]");
+        let (policy, notes) = imported(&format!("tenants: [ {{ id: partner, {parent}, {children} }} ]"));
+        assert!(policy.contains("budget: { mode: shared, total: 100 }\n"), "{policy}");
+        assert_eq!(policy.matches("rate_limit:").count(), 2, "{policy}");
+        assert!(notes.contains("the budget of the tenant `partner` becomes `shared`"), "{notes}");
+        assert!(notes.contains("`c` has no rate of its own"), "{notes}");
+    }
+}
+
+#[test]
+fn tenants_that_make_no_tree_lose_a_parent() {
+    let text = "
+- { id: a, parent: b, rate_limit: { rate: 5 } }
+- { id: b, parent: a, rate_limit: { rate: 6 } }
+";
+    let (policy, notes) = imported(text);
+    assert!(policy.matches("parent:").count() < 2 && policy.matches("rate_limit:").count() == 2, "{policy}");
+    assert!(notes.contains("the parent of `") && notes.contains("is left out"), "{notes}");
+}
+
 #[test]
 fn guarantees_have_no_counterpart() {
     let text = "
@@ -114,14 +159,80 @@ routes:
   - { path: /free }
 ";
     let (policy, notes) = imported(text);
-    assert!(policy.contains("match: { host: search.example.com }"), "{policy}");
-    assert!(policy.contains("match: { \"descriptor:upstream\": mail }"), "{policy}");
+    let upstreams = "upstreams:\n  - { name: search, hosts: [search.example.com] }\n  - { name: mail }\n";
+    assert!(policy.contains(upstreams), "{policy}");
+    assert!(policy.contains("match: { upstream: search }"), "{policy}");
+    assert!(policy.contains("match: { upstream: mail }"), "{policy}");
     assert!(
         policy.contains("name: slow\n    match: { path: /slow, methods: [GET] }\n    key: [ip]"),
         "{policy}"
     );
     assert!(policy.ends_with("routes:\n  - { path: /v1/**, methods: [POST], cost: 10 }\n"), "{policy}");
-    assert!(notes.contains("`protocol` is left out") && notes.contains("descriptor:upstream"), "{notes}");
+    assert!(notes.contains("`protocol` is left out"), "{notes}");
+    assert!(
+        notes.contains("the upstream `mail` has no host") && !notes.contains("`search` has no"),
+        "{notes}"
+    );
+}
+
+#[test]
+fn routes_keep_their_upstream() {
+    let text = "
+upstreams:
+  - { alias: ai, id: '17', host: ai.example.com:8443, routes: [ { path: /a, rate_limit: { cost: 2 } } ] }
+  - { alias: ai2, routes: [ { path: /a, rate_limit: { rate: 3 } } ] }
+routes:
+  - { path: /b, upstream_id: '17', rate_limit: { cost: 4 } }
+  - { path: /c, upstream: elsewhere, rate_limit: { rate: 5 } }
+  - { path: /d, rate_limit: { cost: 6 } }
+";
+    let (policy, notes) = imported(text);
+    let end = "routes:\n  - { path: /a, upstream: ai, cost: 2 }\n  - { path: /b, upstream: ai, cost: 4 }\n  \
+               - { path: /d, cost: 6 }\n";
+    assert!(policy.ends_with(end), "{policy}");
+    assert!(policy.contains("name: ai2/a\n    match: { upstream: ai2, path: /a }"), "{policy}");
+    assert!(policy.contains("match: { upstream: elsewhere, path: /c }"), "{policy}");
+    for what in ["port 8443 is left out", "`id` of an upstream is left out", "`elsewhere` has no host"] {
+        assert!(notes.contains(what), "{what}: {notes}");
+    }
+}
+
+#[test]
+fn an_upstream_is_one_wherever_it_stands() {
+    for text in [
+        "upstreams: [ { alias: ai, host: ai.example.com, rate_limit: { rate: 5 } } ]",
+        "upstreams: { ai: { host: ai.example.com, rate_limit: { rate: 5 } } }",
+        "upstream: { alias: ai, server: { endpoints: [ { host: ai.example.com } ] }, rate_limit: { rate: 5 } }",
+        "[ { alias: ai, host: ai.example.com, rate_limit: { rate: 5 } } ]",
+        "{ alias: ai, hosts: [ai.example.com], rate_limit: { rate: 5 } }",
+    ] {
+        let (policy, notes) = imported(text);
+        let want = "version: 1\nlimits:\n  - name: ai\n    match: { upstream: ai }\n    key: [tenant]\n    \
+                    sustained: { rate: 5, window: second }\nupstreams:\n  \
+                    - { name: ai, hosts: [ai.example.com] }\n";
+        assert_eq!((policy.as_str(), notes.as_str()), (want, ""), "{text}");
+    }
+    let beside =
+        "{ upstream: { alias: ai, host: ai.example.com }, route: { path: /a, rate_limit: { cost: 2 } } }";
+    assert!(imported(beside).0.ends_with("  - { path: /a, upstream: ai, cost: 2 }\n"));
+}
+
+#[test]
+fn tenants_have_limits_for_upstreams() {
+    let limit = "      ai:\n        rate_limit:\n          sustained: { rate: 5, window: minute }\n";
+    for text in [
+        "tenants: [ { id: a, upstreams: { ai: { host: ai.example.com, rate_limit: { rate: 5, window: minute } } } } ]",
+        "tenants: [ { id: a, upstreams: [ { alias: ai, rate_limit: { rate: 5, window: minute } } ] } ]",
+        "{ tenants: [ { id: a } ], upstreams: [ { alias: ai, tenant_id: a, rate_limit: { rate: 5, window: minute } } ] }",
+        "upstreams: [ { alias: ai, tenant: a, rate_limit: { rate: 5, window: minute } } ]",
+    ] {
+        let (policy, notes) = imported(text);
+        assert!(policy.ends_with(&format!("  - id: a\n    upstreams:\n{limit}")), "{policy}");
+        assert!(policy.contains("limits: []\nupstreams:\n  - { name: ai"), "{policy}");
+        assert_eq!(notes.contains("the tenant `a` is added"), !text.contains("id: a"), "{notes}");
+    }
+    let twice = "upstreams: [ { alias: ai, tenant: a, rate_limit: { rate: 5 } }, { alias: ai, tenant: a, rate_limit: { rate: 6 } } ]";
+    assert!(imported(twice).1.contains("has two limits for the upstream `ai`"));
 }
 
 #[test]
@@ -182,8 +293,9 @@ routes:
 ";
     let (policy, notes) = imported(text);
     assert!(policy.contains("name: c\n") && !policy.contains("name: a\n"), "{policy}");
-    assert!(policy.ends_with("routes:\n  - { path: /a, cost: 2 }\n  - { path: /c, cost: 3 }\n"), "{policy}");
-    for item in ["upstreams[0]", "upstreams[1]", "routes[0]"] {
+    let routes = "routes:\n  - { path: /a, upstream: a, cost: 2 }\n  - { path: /c, cost: 3 }\n";
+    assert!(policy.ends_with(routes), "{policy}");
+    for item in ["upstreams[0].rate_limit", "upstreams[1].rate_limit", "routes[0]"] {
         assert!(notes.contains(&format!("`{item}` is not imported")), "{item}: {notes}");
     }
 }

@@ -1,4 +1,9 @@
-//! What holds for documents of every kind: no text makes an import panic, and what it writes can be read back.
+//! What holds for documents of every kind: no text makes an import panic, what it writes can be read back, and nothing
+//! that a document says is lost without a word.
+
+mod documents;
+mod leaves;
+mod unsaid;
 
 use proptest::prelude::*;
 use tidegate_import::{ImportFormat, import};
