@@ -114,11 +114,14 @@ fn write_decision(out: &mut String, decision: &Value, allowed: bool, paint: Pain
     Ok(())
 }
 
-/// Milliseconds as `250 ms` or `1.2 s`.
+/// Milliseconds as `250 ms` or `1.3 s`, rounded up: a wait that is shown must be enough.
 fn millis_text(millis: i64) -> String {
     match millis {
         0..1_000 => format!("{millis} ms"),
-        _ => format!("{}.{} s", millis / 1_000, millis % 1_000 / 100),
+        _ => {
+            let tenths = millis / 100 + i64::from(millis % 100 > 0);
+            format!("{}.{} s", tenths / 10, tenths % 10)
+        }
     }
 }
 
@@ -137,7 +140,7 @@ mod tests {
         let text = render(&decision, false, Paint::never());
         assert_eq!(
             text,
-            "denied (token_bucket_exceeded) by per-user; retry after 1.2 s\n  ✗ per-user: 0 of 50 left, full in 500 ms\n"
+            "denied (token_bucket_exceeded) by per-user; retry after 1.3 s\n  ✗ per-user: 0 of 50 left, full in 500 ms\n"
         );
     }
 

@@ -15,7 +15,7 @@ use crate::node::Node;
 /// The shortest window.
 const WINDOW_MIN: Nanos = Nanos::from_secs(5);
 /// The fewest requests that are judged.
-const REQUESTS_MIN: u64 = 20;
+const REQUESTS_MIN: u64 = 10;
 /// The time between two lines of the log about it.
 const LINE_INTERVAL: Nanos = Nanos::from_secs(600);
 
@@ -178,7 +178,7 @@ mod tests {
     fn what_is_missing_most_is_told_while_it_lasts() {
         let (mut watch, rules) = (CoverageWatch::default(), rules(PER_USER));
         assert_eq!(watch.observe(snapshot(0, 100, 90, &[("user", 90)]), &rules), None, "it begins here");
-        assert_eq!(watch.observe(snapshot(5, 119, 109, &[("user", 109)]), &rules), None, "too few requests");
+        assert_eq!(watch.observe(snapshot(5, 109, 99, &[("user", 99)]), &rules), None, "too few requests");
         let line = watch.observe(snapshot(10, 200, 183, &[("(none)", 10), ("user", 173)]), &rules);
         let told = "most requests meet no limit: 83 % of the last 100 had no `user`; limits that need it: \
                     per-user, heavy";

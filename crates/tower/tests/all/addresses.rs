@@ -49,8 +49,7 @@ impl Subscriber for Heard {
 fn heard(ask: impl FnOnce()) -> Vec<String> {
     let heard = Heard::default();
     tracing::subscriber::with_default(heard.clone(), ask);
-    let lines = heard.0.lock().expect("nobody panics").clone();
-    lines
+    std::mem::take(&mut *heard.0.lock().expect("nobody panics"))
 }
 
 const PER_IP: &str = "name: per-ip, key: [ip], sustained: { rate: 1, window: hour }";
