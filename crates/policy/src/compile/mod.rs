@@ -60,6 +60,7 @@ pub fn compile(document: &Document, now: Nanos) -> (RuleSet, Vec<Problem>) {
         deny_unknown_tenants: document.defaults.deny_unknown_tenants,
         response_headers: document.defaults.response_headers.unwrap_or(true),
         spelling: document.defaults.paths,
+        priority_from: document.defaults.priority.clone(),
     };
     let mut problems = compiler.problems;
     problems.sort_by_key(|problem| problem.at);

@@ -76,6 +76,8 @@ pub struct Defaults {
     pub deny_unknown_tenants: bool,
     /// Which spellings of a path are the same path.
     pub paths: PathSpelling,
+    /// `priority.from`
+    pub priority: Option<Descriptor>,
 }
 
 /// An entry of `limits`.
