@@ -39,7 +39,7 @@ impl Compiler<'_> {
                 left = left.saturating_sub(1);
                 left > 0 && absent(other).is_none() && overlap::matches_wherever(other, rule)
             };
-            if members.iter().chain(&everywhere).any(|other| catches(other)) || left == 0 {
+            if members.iter().chain(&everywhere).any(catches) || left == 0 {
                 continue;
             }
             reported.extend(group);

@@ -12,7 +12,7 @@ async fn the_program_answers_on_its_admin_listener() {
     let ready = get(admin, "/readyz").await;
     assert!([200, 503].contains(&ready.status), "it may just be starting");
     let page = Page::parse(&get(admin, "/metrics").await.body);
-    assert_eq!(page.value("tidegate_policy_limits", &[]), 1.0, "the quick-start policy has one");
+    assert_eq!(page.value("tidegate_policy_limits", &[]), 2.0, "the quick-start policy has two");
 }
 
 #[test]

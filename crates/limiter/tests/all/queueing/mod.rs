@@ -3,6 +3,7 @@
 mod envelope;
 mod kept;
 mod several;
+mod turns;
 mod world;
 
 use std::future::Future;

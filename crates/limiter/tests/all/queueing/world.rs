@@ -1,7 +1,7 @@
 //! A limiter with waiting requests, on a clock that advances from one timer to the next. Only woken requests
 //! are polled, so a lost wake-up leaves a request waiting for ever.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -12,6 +12,7 @@ use tidegate::engine::{Decision, Limiter, Policy, Priority, Request};
 use tidegate::{Clock, Cost, Memory, MemoryOptions, Nanos};
 
 use super::kept::{Kept, Timers};
+use super::turns::Turns;
 
 type Node = Limiter<Kept, Timers>;
 
@@ -105,37 +106,6 @@ struct Task {
     /// The wait that a check returned on its arrival.
     told: Nanos,
     dozes: bool,
-}
-
-/// The order in which the requests that wait for one bucket must be admitted, by a simple model.
-#[derive(Default)]
-struct Turns(VecDeque<(&'static str, Vec<(u8, u64)>)>);
-
-impl Turns {
-    fn join(&mut self, asker: Asker, number: u64) {
-        let waiter = (asker.priority, number);
-        match self.0.iter_mut().find(|own| own.0 == asker.tenant) {
-            Some(own) => own.1.push(waiter),
-            None => self.0.push_back((asker.tenant, vec![waiter])),
-        }
-    }
-
-    fn leave(&mut self, number: u64) {
-        self.0.iter_mut().for_each(|own| own.1.retain(|other| other.1 != number));
-        self.0.retain(|own| !own.1.is_empty());
-    }
-
-    /// The first of the highest priority, of the tenant whose turn it is.
-    fn next(&mut self) -> Option<u64> {
-        let (tenant, mut own) = self.0.pop_front()?;
-        let highest = own.iter().map(|waiter| waiter.0).max()?;
-        let place = own.iter().position(|waiter| waiter.0 == highest)?;
-        let (_, number) = own.remove(place);
-        if !own.is_empty() {
-            self.0.push_back((tenant, own));
-        }
-        Some(number)
-    }
 }
 
 pub(crate) struct World {

@@ -62,7 +62,7 @@ mod tests {
     #[test]
     fn the_embedded_policy_is_valid() {
         let (rules, warnings) = compile(QUICK_START, &Settings::default(), Nanos::ZERO).expect("it is valid");
-        assert_eq!((rules.limits().len(), warnings.len()), (1, 0));
+        assert_eq!((rules.limits().len(), warnings.len()), (2, 0));
     }
 
     #[test]
