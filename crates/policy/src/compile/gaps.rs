@@ -35,7 +35,7 @@ impl Compiler<'_> {
                 continue;
             }
             let members = group.and_then(|group| groups.get(&group)).map(Vec::as_slice).unwrap_or_default();
-            let mut catches = |other: &&Rule| {
+            let catches = |other: &&Rule| {
                 left = left.saturating_sub(1);
                 left > 0 && absent(other).is_none() && overlap::matches_wherever(other, rule)
             };
