@@ -59,5 +59,5 @@ pub use tidegate_document::unmapped;
 pub use tidegate_policy::document::{BudgetMode, HeaderFamily, Missing, OnStoreError, Sharing};
 pub use tidegate_policy::{
     Credential, DetectorBuilder, GateBuilder, LimitBuilder, PathSpelling, Policy, PolicyBuilder, PolicyError,
-    Problem, Request, RuleSet, TenantBuilder, Trust,
+    Priority, Problem, Request, RuleSet, TenantBuilder, Trust,
 };

@@ -2,11 +2,13 @@
 
 mod descriptor;
 mod facts;
+mod priority;
 
 pub use descriptor::{Descriptor, GateStage};
 pub(crate) use descriptor::{PLAIN, PREFIXES};
 pub(crate) use facts::SHARED_KEY;
 pub use facts::{Facts, KeyBytes};
+pub use priority::Priority;
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -61,6 +63,11 @@ pub struct Request<'a> {
     pub cost: Cost,
     /// How much the caller is trusted.
     pub trust: Option<Trust>,
+    /// How urgent the request is. If it is `None`, the policy may read it from the request.
+    pub priority: Option<Priority>,
+    /// Do its headers come from somebody who may set a priority: a trusted proxy, or the caller of an API that is
+    /// trusted anyway? A client could otherwise give itself one.
+    pub headers_trusted: bool,
 }
 
 impl Default for Request<'_> {
@@ -83,6 +90,8 @@ impl Default for Request<'_> {
             descriptors: Pairs::new(),
             cost: Cost::ONE,
             trust: None,
+            priority: None,
+            headers_trusted: false,
         }
     }
 }
@@ -167,6 +176,8 @@ impl<'a> Request<'a> {
             descriptors: own_all(self.descriptors),
             cost: self.cost,
             trust: self.trust,
+            priority: self.priority,
+            headers_trusted: self.headers_trusted,
         }
     }
 
@@ -174,6 +185,13 @@ impl<'a> Request<'a> {
     #[must_use]
     pub fn cost(mut self, cost: Cost) -> Self {
         self.cost = cost;
+        self
+    }
+
+    /// Sets the priority.
+    #[must_use]
+    pub fn priority(mut self, priority: Priority) -> Self {
+        self.priority = Some(priority);
         self
     }
 

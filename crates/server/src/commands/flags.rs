@@ -116,7 +116,7 @@ pub(crate) struct Check {
 
 const CHECK_HELP: &str = "\
 Names: tenant, user, client, ip, plan, upstream, method, host, path, query, domain, header:<name>, query:<name>,
-jwt:<claim>, descriptor:<name>, cost, trust.
+jwt:<claim>, descriptor:<name>, priority, cost, trust.
 
 Exit status: 0 allowed, 1 denied or no answer from the server, 2 wrong usage. With `--format json` the
 server's decision is printed as it is. A script can tell a denial from a failure: a failure prints no JSON.";

@@ -96,7 +96,7 @@ pub(crate) fn decide<'c>(
     let node = &context.node;
     let who = node.identity().client_info(forwarded_request.headers.iter().copied(), context.peer.address);
     let mut request = Request::new();
-    request.ip = Some(who.ip);
+    (request.ip, request.headers_trusted) = (Some(who.ip), who.trusted);
     if who.trusted {
         describe_forwarded(forwarded_request, &mut request)?;
     } else if URI.iter().any(|name| forwarded_request.values(name).next().is_some()) {

@@ -74,7 +74,7 @@ impl<'a> RequestFields<'a> {
         RequestFields::default()
     }
 
-    /// Sets a field: a descriptor, the whole `query`, `cost` or `trust`. Headers, claims, query parameters and
+    /// Sets a field: a descriptor, the whole `query`, `priority`, `cost` or `trust`. Headers, claims, query parameters and
     /// descriptors may occur several times; a whole query must come before its parameters.
     ///
     /// # Errors
@@ -96,6 +96,9 @@ impl<'a> RequestFields<'a> {
             FieldTarget::Trust(target) => {
                 once(target, table::trust(value).map_err(wrong)?).ok_or_else(twice)?
             }
+            FieldTarget::Priority(target) => {
+                once(target, table::priority(value).map_err(wrong)?).ok_or_else(twice)?
+            }
             FieldTarget::Cost(_) if self.has_cost => return Err(twice()),
             FieldTarget::Cost(target) => {
                 *target = table::cost(value).map_err(wrong)?;
@@ -116,7 +119,8 @@ impl<'a> RequestFields<'a> {
 
     /// The request.
     pub fn into_request(self) -> Request<'a> {
-        self.request
+        // The caller of an API is trusted to say what the headers are.
+        Request { headers_trusted: true, ..self.request }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Which fields are accepted, and the errors of others.
 
 use tidegate::Cost;
-use tidegate_policy::{Descriptor, Trust};
+use tidegate_policy::{Descriptor, Priority, Trust};
 
 use super::*;
 
@@ -41,6 +41,7 @@ fn every_field_has_its_place() {
         ("header:x-key", "l"),
         ("jwt:https://e.example/role", "s"),
         ("descriptor:generic_key", "x"),
+        ("priority", "90"),
         ("cost", "0"),
         ("trust", "0.8"),
         ("credential", "invalid"),
@@ -50,6 +51,8 @@ fn every_field_has_its_place() {
     let expected = expected.ip("2001:db8::1".parse::<std::net::IpAddr>().unwrap()).cost(Cost::ZERO);
     let expected = expected.credential(tidegate_policy::Credential::Invalid);
     let expected = expected.claim("https://e.example/role", "s").descriptor("generic_key", "x");
+    let expected = expected.priority(Priority::new(90).unwrap());
+    let expected = Request { headers_trusted: true, ..expected };
     assert_eq!(read, Ok(expected.trust(Trust::from_hundredths(80).unwrap())));
 }
 
