@@ -42,6 +42,8 @@ pub enum Reason {
     StoreUnavailable,
     /// The policy does not have the tenant, and denies unknown tenants.
     UnknownTenant,
+    /// The request has an API key that is not known, has expired or is disabled.
+    UnknownKey,
     /// The kill switch is on: everything is admitted.
     KillSwitch,
     /// The request has a credential, and it is invalid.
@@ -50,7 +52,7 @@ pub enum Reason {
 
 impl Reason {
     /// All reasons; the index of a reason is its discriminant.
-    pub const ALL: [Reason; 16] = [
+    pub const ALL: [Reason; 17] = [
         Reason::Ok,
         Reason::NoLimit,
         Reason::Allowlisted,
@@ -65,6 +67,7 @@ impl Reason {
         Reason::QueueTimeout,
         Reason::StoreUnavailable,
         Reason::UnknownTenant,
+        Reason::UnknownKey,
         Reason::KillSwitch,
         Reason::InvalidCredentials,
     ];
@@ -86,6 +89,7 @@ impl Reason {
             Reason::QueueTimeout => "queue_timeout",
             Reason::StoreUnavailable => "store_unavailable",
             Reason::UnknownTenant => "unknown_tenant",
+            Reason::UnknownKey => "unknown_key",
             Reason::KillSwitch => "kill_switch",
             Reason::InvalidCredentials => "invalid_credentials",
         }
@@ -109,6 +113,7 @@ pub(crate) enum Refuser {
     Block,
     Detector(u32),
     Credentials,
+    UnknownKey,
     UnknownTenant,
     Rule(u32),
 }
@@ -317,7 +322,7 @@ impl Decision {
             Refuser::Rule(number) => Some(self.set.rules.rule(number).tier),
             Refuser::UnknownTenant => Some(Tier::Tenant),
             Refuser::Detector(number) => Some(Tier::of(&self.set.rules.detectors()[number as usize].key)),
-            Refuser::Block | Refuser::Credentials => Some(Tier::Custom),
+            Refuser::Block | Refuser::Credentials | Refuser::UnknownKey => Some(Tier::Custom),
         }
     }
 
@@ -355,6 +360,7 @@ impl Decision {
         match refuser {
             Refuser::Block => "block",
             Refuser::Credentials => Reason::InvalidCredentials.as_str(),
+            Refuser::UnknownKey => Reason::UnknownKey.as_str(),
             Refuser::UnknownTenant => Reason::UnknownTenant.as_str(),
             Refuser::Detector(number) => &self.set.rules.detectors()[number as usize].name,
             Refuser::Rule(number) => &self.set.rules.rule(number).name,

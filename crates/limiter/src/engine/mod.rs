@@ -57,6 +57,7 @@ pub use queue::places::QueuePlace;
 pub use tidegate_document::unmapped;
 pub use tidegate_policy::document::{BudgetMode, HeaderFamily, OnStoreError, Sharing};
 pub use tidegate_policy::{
-    Credential, DetectorBuilder, GateBuilder, LimitBuilder, PathSpelling, Policy, PolicyBuilder, PolicyError,
-    Problem, Request, RuleSet, TenantBuilder, Trust,
+    Credential, DetectorBuilder, GateBuilder, IdentityEvidence, IdentityFault, IdentityMember,
+    IdentitySource, IdentitySources, LimitBuilder, PathSpelling, Policy, PolicyBuilder, PolicyError, Problem,
+    Request, RuleSet, TenantBuilder, Trust,
 };

@@ -140,7 +140,10 @@ impl<C: Clock> Limiter<Memory<C>, C> {
         let known = |id: &&str| set.rules.tenants().get(id).is_some();
         let tenant = request.tenant.as_deref();
         // If the decision was made before the gate entries, no entry decided.
-        let ended_before = matches!(decision.reason(), Reason::BurstBlocked | Reason::InvalidCredentials);
+        let ended_before = matches!(
+            decision.reason(),
+            Reason::BurstBlocked | Reason::InvalidCredentials | Reason::UnknownKey
+        );
         let gate = if ended_before { None } else { explain_gate(&set, &facts, self.clock.wall_at(now)) };
         Explanation {
             decision,

@@ -55,7 +55,7 @@ fn request() -> impl Strategy<Value = Value> {
         sometimes(35, descriptors()),
         sometimes(30, word(&["edge"])),
     );
-    let credential = sometimes(12, word(&["none", "valid", "invalid"]));
+    let credential = sometimes(12, word(&["none", "valid", "invalid", "unknown_key"]));
     let weight = (sometimes(35, cost()), sometimes(55, trust()), credential);
     (who, what, extra, weight).prop_map(|(who, what, extra, (cost, trust, credential))| {
         let (headers, jwt, descriptors, domain) = extra;

@@ -77,6 +77,8 @@ impl<'a> Request<'a> {
             "route" => self.route.clone().or_else(|| self.path()),
             "host" => self.text("host").map(str::to_lowercase),
             "method" => self.text("method").map(str::to_uppercase),
+            // Policies know only three words.
+            "credential" if self.credential() == "unknown_key" => Some("invalid".to_owned()),
             "credential" => Some(self.credential().to_owned()),
             _ => match descriptor.split_once(':') {
                 Some(("header", name)) => self.header(name),
@@ -89,7 +91,7 @@ impl<'a> Request<'a> {
     }
 
     /// A request with claims has a valid credential, unless its `credential` says otherwise.
-    fn credential(&self) -> &str {
+    pub(super) fn credential(&self) -> &str {
         match self.text("credential") {
             Some(said) if said != "none" => said,
             _ if self

@@ -1,0 +1,203 @@
+//! What is known of a request, and who it is taken for.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use smallvec::SmallVec;
+
+use super::query::{QueryFault, single_query_value};
+use super::{IdentityMember, IdentitySource, IdentitySources};
+use crate::{Request, Trust};
+
+/// The longest value of a member, in bytes.
+pub(super) const VALUE_BYTES_MAX: usize = 1_024;
+
+/// What is known of a request that sources can refer to.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct IdentityEvidence<'s, 'r> {
+    /// Names and values of the headers. **Empty unless a trusted proxy has sent them**: anybody can write `X-User: 42`.
+    pub headers: &'s [(&'r str, &'r [u8])],
+    /// The host that the request was sent to.
+    pub host: Option<&'s str>,
+    /// The query, without `?`.
+    pub query: Option<&'s str>,
+    /// The claims of a verified token.
+    pub claims: &'s [(Cow<'r, str>, Cow<'r, str>)],
+    /// The names of claims that hold no text, such as objects.
+    pub unreadable_claims: &'s [Box<str>],
+    /// The holder of the API key that the request has sent, if that key is known and valid.
+    pub key: Option<&'r KeyHolder>,
+}
+
+/// Whom an API key stands for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KeyHolder {
+    /// The client application.
+    pub client: Option<Box<str>>,
+    /// The user.
+    pub user: Option<Box<str>>,
+    /// The tenant.
+    pub tenant: Option<Box<str>>,
+    /// The plan.
+    pub plan: Option<Box<str>>,
+}
+
+impl KeyHolder {
+    /// A member of the holder.
+    pub fn member(&self, member: IdentityMember) -> Option<&str> {
+        match member {
+            IdentityMember::User => self.user.as_deref(),
+            IdentityMember::Tenant => self.tenant.as_deref(),
+            IdentityMember::Client => self.client.as_deref(),
+            IdentityMember::Plan => self.plan.as_deref(),
+            IdentityMember::Upstream | IdentityMember::Priority | IdentityMember::Trust => None,
+        }
+    }
+}
+
+/// A source has a value that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IdentityFault {
+    /// The source, as in the settings.
+    pub source: String,
+    /// What the value must be, or what is wrong with it: "must be …".
+    pub why: &'static str,
+}
+
+impl fmt::Display for IdentityFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` {}", self.source, self.why)
+    }
+}
+
+impl std::error::Error for IdentityFault {}
+
+/// A member whose value is known, and where it came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IdentifiedMember<'i, 'r> {
+    /// The member.
+    pub member: IdentityMember,
+    /// Its value.
+    pub value: Cow<'r, str>,
+    /// Where it came from.
+    pub source: &'i IdentitySource,
+}
+
+/// Who a request is taken for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Identified<'i, 'r>(SmallVec<[IdentifiedMember<'i, 'r>; 4]>);
+
+impl<'i, 'r> Identified<'i, 'r> {
+    /// The members that are known.
+    pub fn members(&self) -> impl Iterator<Item = &IdentifiedMember<'i, 'r>> {
+        self.0.iter()
+    }
+
+    /// Sets the members of the request that are known.
+    pub fn describe(self, request: &mut Request<'r>) {
+        self.0.into_iter().for_each(|found| set(request, found.member, found.value));
+    }
+}
+
+/// Sets a member to a value that [`check`] has accepted.
+fn set<'r>(request: &mut Request<'r>, member: IdentityMember, value: Cow<'r, str>) {
+    match member {
+        IdentityMember::User => request.user = Some(value),
+        IdentityMember::Tenant => request.tenant = Some(value),
+        IdentityMember::Client => request.client = Some(value),
+        IdentityMember::Plan => request.plan = Some(value),
+        IdentityMember::Upstream | IdentityMember::Priority => {}
+        IdentityMember::Trust => request.trust = Trust::parse(&value),
+    }
+}
+
+impl IdentitySources {
+    /// Who a request is taken for: each listed member has the value of its first source that has one. Empty values count
+    /// as absent.
+    ///
+    /// # Errors
+    /// When the first source that has a value has one that cannot be used.
+    pub fn resolve<'i, 'r>(
+        &'i self,
+        evidence: &IdentityEvidence<'_, 'r>,
+    ) -> Result<Identified<'i, 'r>, IdentityFault> {
+        let mut identified = Identified::default();
+        for member in IdentityMember::ALL {
+            for source in self.of(member).unwrap_or_default() {
+                let fault = |why| IdentityFault { source: source.to_string(), why };
+                let Some(value) = evidence.value(member, source).map_err(fault)? else { continue };
+                check(member, &value).map_err(fault)?;
+                identified.0.push(IdentifiedMember { member, value, source });
+                break;
+            }
+        }
+        Ok(identified)
+    }
+}
+
+const TWICE: &str = "was sent more than once, with different values";
+const NOT_UTF8: &str = "must be UTF-8 text";
+
+impl<'r> IdentityEvidence<'_, 'r> {
+    /// The value that a source has for a member; `None` if it is absent or empty.
+    fn value(
+        &self,
+        member: IdentityMember,
+        source: &IdentitySource,
+    ) -> Result<Option<Cow<'r, str>>, &'static str> {
+        let value = match source {
+            IdentitySource::Header(name) => self.header(name)?.map(Cow::Borrowed),
+            IdentitySource::Jwt(name) => self.claim(name)?,
+            IdentitySource::Query(name) => match single_query_value(self.query.unwrap_or_default(), name) {
+                Ok(value) => value.map(|value| Cow::Owned(value.into_owned())),
+                Err(QueryFault::Contradiction) => return Err(TWICE),
+                Err(QueryFault::NotUtf8) => return Err(NOT_UTF8),
+            },
+            IdentitySource::Host(template) => self.host.and_then(|host| template.find(host)).map(Cow::Owned),
+            IdentitySource::ApiKey => self.key.and_then(|key| key.member(member)).map(Cow::Borrowed),
+        };
+        Ok(value.filter(|value| !value.is_empty()))
+    }
+
+    /// The value of a header. It may be repeated, but a client that gets a second line past a proxy must not choose which
+    /// of them counts.
+    fn header(&self, name: &str) -> Result<Option<&'r str>, &'static str> {
+        let mut values = self.headers.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name));
+        let Some((_, first)) = values.next() else { return Ok(None) };
+        if values.any(|(_, other)| other.trim_ascii() != first.trim_ascii()) {
+            return Err(TWICE);
+        }
+        std::str::from_utf8(first.trim_ascii()).map(Some).map_err(|_| NOT_UTF8)
+    }
+
+    /// The first value of a claim, as for the descriptor `jwt:<claim>`.
+    fn claim(&self, name: &str) -> Result<Option<Cow<'r, str>>, &'static str> {
+        if self.unreadable_claims.iter().any(|known| **known == *name) {
+            return Err("must be text, a number, or a list of these");
+        }
+        Ok(self.claims.iter().find(|(known, _)| *known == *name).map(|(_, value)| value.clone()))
+    }
+}
+
+/// Can a member have this value?
+fn check(member: IdentityMember, value: &str) -> Result<(), &'static str> {
+    if value.len() > VALUE_BYTES_MAX {
+        return Err("is longer than 1024 bytes");
+    }
+    if value.contains(|c: char| c.is_control()) {
+        return Err("must be text without control characters");
+    }
+    match member {
+        IdentityMember::Trust if Trust::parse(value).is_none() => {
+            Err("must be a number from 0 to 1, such as 0.8")
+        }
+        IdentityMember::Priority if priority(value).is_none() => Err("must be a whole number from 0 to 100"),
+        _ => Ok(()),
+    }
+}
+
+/// Parses a priority.
+fn priority(text: &str) -> Option<u8> {
+    let is_plain = text.len() <= 3 && text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|priority| is_plain && *priority <= 100)
+}
