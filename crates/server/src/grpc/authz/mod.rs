@@ -8,7 +8,8 @@ use std::net::IpAddr;
 use bytes::Bytes;
 use prost::Message;
 use tidegate::engine::Decision;
-use tidegate::engine::render::headers;
+use tidegate::engine::render::{headers, problem_body};
+use tidegate_policy::IdentityFault;
 
 use super::proto::envoy::config::core::v3::header_value_option::HeaderAppendAction;
 use super::proto::envoy::config::core::v3::{
@@ -36,7 +37,9 @@ pub(super) async fn check(
 ) -> Result<Bytes, CallError> {
     let check = CheckRequest::decode(message)?;
     let mut attributes = check.attributes.unwrap_or_default();
-    if !guard::may_name_clients(node, peer) {
+    // Envoy is a proxy like any other: it is believed if its own address is trusted.
+    let believed = guard::may_name_clients(node, peer);
+    if !believed {
         node.identity().warn_untrusted_forwarder(peer.address);
         attributes.source = Some(source(peer.address));
     }
@@ -44,11 +47,20 @@ pub(super) async fn check(
     let (who, address_known) = attributes::who(node, &attributes, &headers);
     let mut request = attributes::request(&attributes);
     request.ip = address_known.then_some(who.ip);
+    let key = match node.identity().presented_key(headers.iter().copied(), &request) {
+        Ok(key) => key,
+        Err(fault) => return Ok(unusable(node, &fault)),
+    };
     let entered = node.enter(&request);
-    let verified = node.verify(&entered, &who);
+    let verified = node.verify(&entered, &who, key.as_deref());
     // The request borrows claims from `verified`, so it must not live longer.
     let mut request = request;
-    verified.describe(&mut request);
+    if !entered.is_decided()
+        && let Err(fault) =
+            node.identity().describe(&verified, headers.iter().copied(), believed, &mut request)
+    {
+        return Ok(unusable(node, &fault));
+    }
     let decision = node.admit_entered(origin, entered, &request).await;
     let mut answer = if decision.is_allowed() { admitted(&decision) } else { refused(&decision) };
     answer.dynamic_metadata = render::metadata(&decision, std::iter::once(&decision));
@@ -96,6 +108,29 @@ fn refused(decision: &Decision) -> CheckResponse {
         http_response: Some(HttpResponse::DeniedResponse(answer)),
         dynamic_metadata: None,
     }
+}
+
+/// 400 for a client whose identity cannot be used.
+fn unusable(node: &Node, fault: &IdentityFault) -> Bytes {
+    node.identity_fault(fault);
+    let detail = fault.to_string();
+    let body = serde_json::json!({
+        "type": "about:blank", "title": "Bad Request", "status": 400, "detail": detail, "field": fault.source,
+    });
+    let headers = vec![
+        render::header("content-type", problem_body::CONTENT_TYPE),
+        render::header("cache-control", "no-store"),
+    ];
+    let answer = DeniedHttpResponse {
+        status: Some(HttpStatus { code: StatusCode::BadRequest.into() }),
+        headers: overwriting_all(headers),
+        body: body.to_string(),
+    };
+    frame::encode(&CheckResponse {
+        status: Some(Status { code: Code::InvalidArgument as i32, message: detail }),
+        http_response: Some(HttpResponse::DeniedResponse(answer)),
+        dynamic_metadata: None,
+    })
 }
 
 fn overwriting_all(headers: Vec<HeaderValue>) -> Vec<HeaderValueOption> {
