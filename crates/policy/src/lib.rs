@@ -20,13 +20,13 @@ pub use identity::{
     HostTemplate, Identified, IdentifiedMember, IdentityEvidence, IdentityFault, IdentityMember,
     IdentitySource, IdentitySources, KeyHolder, QueryFault, SourceError, single_query_value,
 };
-pub use matching::Condition;
+pub use matching::{Condition, HostError, HostPattern};
 pub use path::{PathSpelling, Pattern, PatternError, Segment, normalise};
 pub use policy::{Policy, PolicyError};
 pub use request::{Credential, Descriptor, Facts, GateStage, KeyBytes, Pairs, Request, Trust};
 pub use rules::{
     Applicability, CostRule, DetectorRule, Gate, GateRule, Group, Judgement, Numbers, Plan, PlanItem, Rule,
-    RuleSet, Strategy, TagRule, Tenant, Tenants, Tier,
+    RuleSet, Strategy, TagRule, Tenant, Tenants, Tier, Upstreams,
 };
 pub use tidegate_core::{Algorithm, Carry};
 pub use tidegate_document::{Problem, Severity, Span, Spanned};

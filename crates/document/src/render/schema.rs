@@ -87,7 +87,10 @@ fn field_schema(field: &ShapeField) -> Json {
 /// A default as a value; `None` where the table describes it in words.
 fn default_value(shape: &Shape, default: &str) -> Option<Json> {
     match shape {
-        Shape::Integer(..) | Shape::Decimal(..) | Shape::Flag | Shape::ObjectOr(..) => Some(raw(default)),
+        // Words here would not be JSON.
+        Shape::Integer(..) | Shape::Decimal(..) | Shape::Flag | Shape::ObjectOr(..) => {
+            Some(raw(default)).filter(|_| !default.contains(' '))
+        }
         Shape::List(_) if default == "[]" => Some(Json::List(Vec::new())),
         Shape::OneOrMore(Shape::Word(_)) => Some(texts([default.trim_matches(['[', ']'])])),
         Shape::Word(_) | Shape::Duration(_) | Shape::Window => Some(text(default)),

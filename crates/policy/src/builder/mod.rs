@@ -46,6 +46,7 @@ pub struct PolicyBuilder {
     limits: Vec<Entry>,
     routes: Vec<Entry>,
     tenants: Vec<Entry>,
+    upstreams: Vec<Entry>,
     allow: Vec<Entry>,
     block: Vec<Entry>,
     bursts: Vec<Entry>,
@@ -95,6 +96,23 @@ impl PolicyBuilder {
     /// Adds a tenant.
     pub fn tenant(mut self, tenant: TenantBuilder) -> PolicyBuilder {
         self.tenants.push(tenant.into_entry());
+        self
+    }
+
+    /// Declares a service that requests go to. A request belongs to the upstream that it names itself, else to the first
+    /// one with a host that matches: `api.example.com`, or `*.example.com` for every host below.
+    pub fn upstream<H: Into<String>>(
+        mut self,
+        name: impl Into<String>,
+        hosts: impl IntoIterator<Item = H>,
+    ) -> PolicyBuilder {
+        let mut upstream = Entry::default();
+        upstream.set("name", entry::text(name));
+        let hosts: Vec<_> = hosts.into_iter().map(entry::text).collect();
+        if !hosts.is_empty() {
+            upstream.set("hosts", entry::list(hosts));
+        }
+        self.upstreams.push(upstream);
         self
     }
 
@@ -205,6 +223,7 @@ impl PolicyBuilder {
             ("limits", self.limits),
             ("routes", self.routes),
             ("tenants", self.tenants),
+            ("upstreams", self.upstreams),
             ("allow", self.allow),
             ("block", self.block),
             ("bursts", self.bursts),

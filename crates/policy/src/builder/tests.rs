@@ -81,6 +81,8 @@ fn tenants_routes_gates_and_detectors_are_built_too() {
     let built = PolicyBuilder::new()
         .route("/v1/chat", 10)
         .route_for(["GET"], "/v1/models", 1)
+        .upstream("openai", ["api.openai.com", "*.openai.com"])
+        .upstream("named", [""; 0])
         .tenant(TenantBuilder::new("a").rate(100, minute).sharing(Sharing::Enforce).overcommitted_budget(
             BudgetMode::Allocated,
             90,
@@ -111,6 +113,9 @@ defaults:
 routes:
 - { path: /v1/chat, cost: 10 }
 - { path: /v1/models, methods: GET, cost: 1 }
+upstreams:
+- { name: openai, hosts: [api.openai.com, '*.openai.com'] }
+- { name: named }
 tenants:
 - id: a
   rate_limit:

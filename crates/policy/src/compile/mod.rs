@@ -6,6 +6,10 @@ mod limits;
 mod overlap;
 mod tenants;
 mod terms;
+mod upstreams;
+
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashMap;
 
@@ -29,8 +33,10 @@ pub fn compile(document: &Document, now: Nanos) -> (RuleSet, Vec<Problem>) {
     compiler.check_counts(document);
     let mut rules = compiler.limits(&document.limits);
     let limit_count = rules.len();
+    let upstreams = compiler.upstreams(document);
     let tenants = compiler.tenants(document, &mut rules);
     compiler.check_names(document);
+    compiler.check_upstreams(document, &rules[..limit_count]);
     let filed = |number: &u32| rules[*number as usize].enabled;
     let numbers = 0..limit_count as u32;
     let index = Index::new(numbers.filter(filed).map(|number| (number, &*rules[number as usize].conditions)));
@@ -41,6 +47,7 @@ pub fn compile(document: &Document, now: Nanos) -> (RuleSet, Vec<Problem>) {
         rules: rules.into(),
         routes: compiler.routes(document),
         tenants,
+        upstreams,
         allow: compiler.gate("allow", &document.allow, now),
         block: compiler.gate("block", &document.block, now),
         detectors: detectors(document),
@@ -75,6 +82,7 @@ impl Compiler<'_> {
             ("limits", document.limits.len()),
             ("routes", document.routes.len()),
             ("tenants", document.tenants.len()),
+            ("upstreams", document.upstreams.len()),
             ("allow", document.allow.len()),
             ("block", document.block.len()),
             ("bursts", document.bursts.len()),
@@ -89,11 +97,21 @@ impl Compiler<'_> {
 
     /// Decisions and metrics identify limits and detectors by name, and tenants by id: each must be unique.
     fn check_names(&mut self, document: &Document) {
-        for (what, names) in [("name", &document.names), ("id", &document.tenant_ids)] {
+        let lists = [
+            ("name", &document.names, "state and metrics are kept by name"),
+            ("id", &document.tenant_ids, "state and metrics are kept by id"),
+            ("name", &document.upstream_names, "limits and routes refer to upstreams by name"),
+        ];
+        for (what, names, why) in lists {
             let mut seen: HashMap<&str, Span> = HashMap::new();
             for EntryName { path, name } in names {
                 match seen.get(name.value.as_str()) {
-                    Some(first) => self.report(duplicate_name(what, path, name, *first)),
+                    Some(first) => {
+                        let message =
+                            format!("the {what} `{}` is already used on line {}", name.value, first.line);
+                        let problem = Problem::error(name.at, path, message).saw(format!("`{}`", name.value));
+                        self.report(problem.want(format!("a unique {what}: {why}")));
+                    }
                     None => _ = seen.insert(&name.value, name.at),
                 }
             }
@@ -106,6 +124,7 @@ impl Compiler<'_> {
             .map(|entry| CompiledRoute {
                 pattern: entry.pattern.value.with_spelling(document.defaults.paths),
                 methods: entry.methods.iter().map(|method| method.value.as_str().into()).collect(),
+                upstream: entry.upstream.as_ref().map(|name| name.value.as_str().into()),
                 cost: entry.cost.map(Cost::new),
             })
             .collect();
@@ -116,6 +135,7 @@ impl Compiler<'_> {
     /// Warns of routes that never apply because an earlier one always matches first.
     fn check_routes(&mut self, document: &Document) {
         let routes: Vec<_> = document.routes.iter().filter(|entry| entry.enabled).collect();
+        let upstream = |entry: &RouteEntry| entry.upstream.as_ref().map(|name| name.value.clone());
         let methods_hide = |earlier: &RouteEntry, later: &RouteEntry| {
             let among_earlier = |m: &Spanned<String>| earlier.methods.iter().any(|e| e.value == m.value);
             earlier.methods.is_empty()
@@ -125,7 +145,10 @@ impl Compiler<'_> {
         let patterns: Vec<Pattern> =
             compared.map(|entry| entry.pattern.value.with_spelling(document.defaults.paths)).collect();
         let hides = |earlier: usize, later: usize| {
-            patterns[earlier].covers(&patterns[later]) && methods_hide(routes[earlier], routes[later])
+            let (pattern, earlier, route) = (&patterns[earlier], routes[earlier], routes[later]);
+            pattern.covers(&patterns[later])
+                && methods_hide(earlier, route)
+                && (earlier.upstream.is_none() || upstream(earlier) == upstream(route))
         };
         for (index, later) in routes.iter().enumerate().take(overlap::COMPARED_MAX) {
             if let Some(earlier) = (0..index).find(|earlier| hides(*earlier, index)) {
@@ -171,11 +194,4 @@ fn detectors(document: &Document) -> Box<[DetectorRule]> {
         penalty: entry.penalty,
     })
     .collect()
-}
-
-/// The problem of a name that is used twice.
-fn duplicate_name(what: &str, path: &str, name: &Spanned<String>, first: Span) -> Problem {
-    let message = format!("the {what} `{}` is already used on line {}", name.value, first.line);
-    let want = format!("a unique {what}: state and metrics are kept by {what}");
-    Problem::error(name.at, path, message).saw(format!("`{}`", name.value)).want(want)
 }

@@ -1,6 +1,6 @@
 //! Compiles the terms that limits and tenants' limits share.
 
-use tidegate_core::{Algorithm, Cost, Limit, QuotaError};
+use tidegate_core::{Algorithm, Cost, Limit, Nanos, QuotaError};
 
 use super::Compiler;
 use crate::document::{Burst, CostEntry, LimitTerms, Mode, Preset, StrategyEntry, Sustained};
@@ -16,13 +16,12 @@ impl Compiler<'_> {
         let algorithm = algorithm(terms);
         let capacity = self.capacity(path, terms, sustained)?;
         let numbers = Numbers { rate: sustained.rate.value, window: sustained.window.value, capacity };
-        if algorithm == Algorithm::TokenBucket && u64::from(capacity) < numbers.rate {
+        if algorithm == Algorithm::TokenBucket && u128::from(capacity) < in_a_second(numbers) {
             let at = terms.burst.as_ref().map_or(sustained.at, |burst| burst.at);
-            let message = "the burst is smaller than the rate";
+            let message = "the burst is smaller than what the rate brings in one second";
             let problem = Problem::warning(at, format!("{path}.burst"), message);
-            self.report(problem.saw(format!("burst {capacity}, rate {}", numbers.rate)).hint(
-                "a client that was idle for a whole window cannot use its whole rate at once; \
-                 raise the burst if it should",
+            self.report(problem.saw(numbers.to_string()).hint(
+                "clients that send once a second cannot use the whole rate; raise the burst if they should",
             ));
         }
         match numbers.limit(algorithm) {
@@ -108,6 +107,12 @@ pub(super) fn strategy(entry: &StrategyEntry) -> Strategy {
         }
         StrategyEntry::Degrade { tag } => Strategy::Degrade { tag: tag.as_str().into() },
     }
+}
+
+/// How many tokens the rate brings in a second, or in its window if that is shorter; rounded down.
+fn in_a_second(numbers: Numbers) -> u128 {
+    let span = numbers.window.get().min(Nanos::SECOND.get());
+    u128::from(numbers.rate) * u128::from(span) / u128::from(numbers.window.get())
 }
 
 fn burst_factor(preset: Preset) -> u32 {

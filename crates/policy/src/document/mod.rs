@@ -5,12 +5,14 @@ mod read;
 mod reference;
 mod schema;
 mod table;
+mod upstream;
 pub(crate) mod words;
 
 pub use read::{read, read_node};
 pub use reference::reference;
 pub use schema::json_schema;
 pub(crate) use table::TENANT_PREFIX;
+pub use upstream::{Absorbs, UpstreamEntry};
 
 use ipnet::IpNet;
 use tidegate_core::{Algorithm, Carry, Nanos};
@@ -28,6 +30,8 @@ pub struct Document {
     pub routes: Vec<RouteEntry>,
     /// The tenants, in order; parents by name.
     pub tenants: Vec<TenantEntry>,
+    /// The upstreams, in order.
+    pub upstreams: Vec<UpstreamEntry>,
     /// Requests that bypass the limits.
     pub allow: Vec<GateEntry>,
     /// Requests that are denied.
@@ -40,6 +44,8 @@ pub struct Document {
     pub names: Vec<EntryName>,
     /// The ids of tenants, including entries with errors.
     pub tenant_ids: Vec<EntryName>,
+    /// The names of upstreams, including entries with errors.
+    pub upstream_names: Vec<EntryName>,
 }
 
 /// A name, and the path of the field that has it: `limits[3].name`.
@@ -263,6 +269,8 @@ pub struct RouteEntry {
     pub pattern: Spanned<Pattern>,
     /// `methods`, in upper case; empty for every method.
     pub methods: Vec<Spanned<String>>,
+    /// `upstream`
+    pub upstream: Option<Spanned<String>>,
     /// `cost`
     pub cost: Option<u32>,
 }

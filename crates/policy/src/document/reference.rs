@@ -26,6 +26,11 @@ const DESCRIPTORS: &[(&str, &str)] = &[
     ("client", "the client application"),
     ("ip", "the client's address; also written `ip:address`. In keys, all addresses of an IPv6 /64 are one"),
     ("plan", "the plan of the user or tenant"),
+    (
+        "upstream",
+        "the service that the request goes to: the upstream that the request names, else the first of `upstreams` \
+         with a matching host",
+    ),
     ("route", "the path pattern of the entry of `routes` that matched; without one, the path"),
     ("method", "the HTTP method"),
     ("host", "the host"),

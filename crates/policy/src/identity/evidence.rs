@@ -106,7 +106,8 @@ fn set<'r>(request: &mut Request<'r>, member: IdentityMember, value: Cow<'r, str
         IdentityMember::Tenant => request.tenant = Some(value),
         IdentityMember::Client => request.client = Some(value),
         IdentityMember::Plan => request.plan = Some(value),
-        IdentityMember::Upstream | IdentityMember::Priority => {}
+        IdentityMember::Upstream => request.upstream = Some(value),
+        IdentityMember::Priority => {}
         IdentityMember::Trust => request.trust = Trust::parse(&value),
     }
 }

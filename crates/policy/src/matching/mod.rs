@@ -5,11 +5,14 @@
 //! entries nearly match, not on how many there are.
 
 mod condition;
+mod host;
 mod index;
 mod path_tree;
 mod text_map;
 
 pub use condition::Condition;
+pub(crate) use host::HostIndex;
+pub use host::{HostError, HostPattern};
 pub(crate) use index::Index;
 pub(crate) use path_tree::PathTree;
 use text_map::TextMap;

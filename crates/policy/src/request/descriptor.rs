@@ -15,6 +15,8 @@ pub enum Descriptor {
     Ip,
     /// `plan`
     Plan,
+    /// `upstream`: the service that the request goes to, named by the request or found by its host.
+    Upstream,
     /// `route`: the pattern of the entry of `routes` that matched; without one, the path.
     Route,
     /// `method`
@@ -61,6 +63,7 @@ pub(crate) const PLAIN: &[(&str, Descriptor)] = &[
     ("client", Descriptor::Client),
     ("ip", Descriptor::Ip),
     ("plan", Descriptor::Plan),
+    ("upstream", Descriptor::Upstream),
     ("route", Descriptor::Route),
     ("method", Descriptor::Method),
     ("host", Descriptor::Host),
@@ -86,6 +89,7 @@ impl Descriptor {
             | Descriptor::Credential
             | Descriptor::Jwt(_) => GateStage::Identified,
             Descriptor::Ip
+            | Descriptor::Upstream
             | Descriptor::Route
             | Descriptor::Method
             | Descriptor::Host

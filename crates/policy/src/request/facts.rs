@@ -26,6 +26,10 @@ pub struct Facts<'r, 'q> {
     pub(crate) route: Option<Cow<'r, str>>,
     /// The host in lower case.
     host: Option<Cow<'r, str>>,
+    /// The upstream: the one that the request names, else the one that the policy has for its host.
+    pub(crate) upstream: Option<&'r str>,
+    /// The number of that upstream, if the policy declares it.
+    pub(crate) upstream_number: Option<u32>,
     /// The address. An IPv4 address mapped into IPv6 is the IPv4 address, for conditions and keys alike.
     pub(crate) ip: Option<IpAddr>,
     /// The cost of the route.
@@ -46,6 +50,8 @@ impl<'r, 'q> Facts<'r, 'q> {
             path: path.map(|path| spelling.normalise(path)),
             route: None,
             host: request.host.as_deref().map(lower_case),
+            upstream: request.upstream.as_deref(),
+            upstream_number: None,
             ip: request.ip.map(|ip| ip.to_canonical()),
             route_cost: None,
         }
@@ -60,6 +66,7 @@ impl<'r, 'q> Facts<'r, 'q> {
             Descriptor::User => plain(&request.user),
             Descriptor::Client => plain(&request.client),
             Descriptor::Plan => plain(&request.plan),
+            Descriptor::Upstream => self.upstream.map(Cow::Borrowed),
             Descriptor::Domain => plain(&request.domain),
             Descriptor::Credential => Some(Cow::Borrowed(self.credential().descriptor())),
             Descriptor::Method => request.method.as_deref().map(upper_case),
@@ -84,6 +91,22 @@ impl<'r, 'q> Facts<'r, 'q> {
             Credential::None if !self.request.jwt.is_empty() => Credential::Valid,
             known => known,
         }
+    }
+
+    /// The upstream that the request goes to: the one that it names, else the first one of the policy with its host.
+    pub fn upstream(&self) -> Option<&'r str> {
+        self.upstream
+    }
+
+    /// The number of that upstream among [`Upstreams::names`](crate::Upstreams::names); `None` if the policy does not
+    /// declare it.
+    pub fn upstream_number(&self) -> Option<u32> {
+        self.upstream_number
+    }
+
+    /// The host in lower case.
+    pub(crate) fn host(&self) -> Option<&str> {
+        self.host.as_deref()
     }
 
     /// The query; if there is none, the one in the path.

@@ -36,6 +36,8 @@ pub struct Request<'a> {
     pub ip: Option<IpAddr>,
     /// The plan of the user or tenant.
     pub plan: Option<Cow<'a, str>>,
+    /// The service that the request goes to. If it is `None`, the policy finds it by the host.
+    pub upstream: Option<Cow<'a, str>>,
     /// The HTTP method.
     pub method: Option<Cow<'a, str>>,
     /// The host that the request was sent to.
@@ -68,6 +70,7 @@ impl Default for Request<'_> {
             client: None,
             ip: None,
             plan: None,
+            upstream: None,
             method: None,
             host: None,
             path: None,
@@ -100,7 +103,7 @@ impl<'a> Request<'a> {
         Request::default()
     }
 
-    texts!(tenant, user, client, plan, method, host, path, query, domain);
+    texts!(tenant, user, client, plan, upstream, method, host, path, query, domain);
 
     /// Sets the address.
     #[must_use]
@@ -151,6 +154,7 @@ impl<'a> Request<'a> {
             client: own(self.client),
             ip: self.ip,
             plan: own(self.plan),
+            upstream: own(self.upstream),
             method: own(self.method),
             host: own(self.host),
             path: own(self.path),

@@ -7,6 +7,7 @@ mod rule;
 mod rule_set;
 mod share;
 mod tenants;
+mod upstreams;
 
 pub use gate::{Gate, GateRule};
 pub use judge::{Applicability, Judgement};
@@ -17,3 +18,4 @@ pub(crate) use rule_set::{CompiledRoute, Routes};
 pub use rule_set::{DetectorRule, Plan, PlanItem, RuleSet};
 pub(crate) use tenants::TenantCharge;
 pub use tenants::{Tenant, Tenants};
+pub use upstreams::Upstreams;

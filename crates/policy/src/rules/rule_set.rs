@@ -10,7 +10,7 @@ use crate::matching::{Candidates, Index, PathTree};
 use crate::request::KeyBytes;
 use crate::{Descriptor, Facts, GateStage, PathSpelling, Pattern, Request};
 
-use super::{Gate, Rule, Tenants};
+use super::{Gate, Rule, Tenants, Upstreams};
 
 /// A compiled policy.
 #[derive(Debug, Default)]
@@ -22,6 +22,7 @@ pub struct RuleSet {
     pub(crate) index: Index,
     pub(crate) routes: Routes,
     pub(crate) tenants: Tenants,
+    pub(crate) upstreams: Upstreams,
     pub(crate) allow: Gate,
     pub(crate) block: Gate,
     pub(crate) detectors: Box<[DetectorRule]>,
@@ -61,6 +62,8 @@ pub(crate) struct Routes {
 pub(crate) struct CompiledRoute {
     pub(crate) pattern: Pattern,
     pub(crate) methods: Box<[Box<str>]>,
+    /// Only requests to this upstream.
+    pub(crate) upstream: Option<Box<str>>,
     pub(crate) cost: Option<Cost>,
 }
 
@@ -78,13 +81,18 @@ impl Routes {
         }
         let mut found = Candidates::new();
         self.paths.find(facts.path.as_deref()?, &mut found);
-        let method = facts.request.method.as_deref();
-        let admits = |route: &CompiledRoute| {
-            route.methods.is_empty()
-                || method.is_some_and(|method| route.methods.iter().any(|m| m.eq_ignore_ascii_case(method)))
-        };
-        let first = found.into_iter().filter(|&number| admits(&self.entries[number as usize])).min()?;
+        let first = found.into_iter().filter(|&number| self.entries[number as usize].admits(facts)).min()?;
         Some(&self.entries[first as usize])
+    }
+}
+
+impl CompiledRoute {
+    /// Does it match a request whose path it matches?
+    fn admits(&self, facts: &Facts<'_, '_>) -> bool {
+        let method = facts.request.method.as_deref();
+        let has_method = self.methods.is_empty()
+            || method.is_some_and(|method| self.methods.iter().any(|m| m.eq_ignore_ascii_case(method)));
+        has_method && self.upstream.as_deref().is_none_or(|upstream| facts.upstream == Some(upstream))
     }
 }
 
@@ -154,6 +162,11 @@ impl RuleSet {
         &self.tenants
     }
 
+    /// The upstreams.
+    pub fn upstreams(&self) -> &Upstreams {
+        &self.upstreams
+    }
+
     /// Requests that are denied.
     pub fn block(&self) -> &Gate {
         &self.block
@@ -197,6 +210,7 @@ impl RuleSet {
     /// Computes what matching needs of a request.
     pub fn facts<'r, 'q>(&'r self, request: &'r Request<'q>) -> Facts<'r, 'q> {
         let mut facts = Facts::with_spelling(request, self.spelling);
+        self.upstreams.place(&mut facts);
         if let Some(route) = self.routes.find(&facts) {
             (facts.route, facts.route_cost) = (Some(Cow::Borrowed(route.pattern.as_str())), route.cost);
         }

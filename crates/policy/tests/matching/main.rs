@@ -24,6 +24,7 @@ fn condition() -> impl Strategy<Value = String> {
         one("\"header:x-key\"", &["k", "[k, j]"]),
         one("\"jwt:role\"", &["member", "[admin, member]"]),
         one("host", &["Example.com", "other.org"]),
+        one("upstream", &["ours", "[ours, theirs]", "unheard-of"]),
         one("\"query:q\"", &["cats", "dogs"]),
         one("\"descriptor:generic_key\"", &["x"]),
     ]
@@ -43,7 +44,8 @@ prop_compose! {
 
 fn policy(limits: &[Limit]) -> String {
     let mut text =
-        String::from("version: 1\nroutes: [{ path: /a/*, methods: GET }, { path: /a/** }]\nlimits:\n");
+        String::from("version: 1\nroutes: [{ path: /a/*, methods: GET }, { path: /a/**, upstream: ours }]\n");
+    text += "upstreams: [{ name: ours, hosts: ['*.example.com'] }, { name: theirs, hosts: example.com }]\nlimits:\n";
     for (number, (conditions, key, group, shadow, enabled)) in limits.iter().enumerate() {
         let mut seen: Vec<&str> = Vec::new();
         let mut kept = Vec::new();
@@ -77,7 +79,8 @@ prop_compose! {
         path in prop::option::of(prop::sample::select(
             &["/", "/a", "//a/b", "/a/%62", "/a/x/c", "/a/b/../b?q=cats", "/q/b/", "/A"][..])),
         ip in prop::option::of(prop::sample::select(&["10.1.2.3", "192.0.2.1", "::ffff:10.9.9.9", "2001:db8::1"][..])),
-        host in prop::option::of(prop::sample::select(&["EXAMPLE.com", "nowhere"][..])),
+        host in prop::option::of(prop::sample::select(&["EXAMPLE.com", "a.b.example.com:1", "nowhere"][..])),
+        upstream in prop::option::weighted(0.3, prop::sample::select(&["ours", "unheard-of"][..])),
         header in prop::collection::vec(prop::sample::select(&[("X-Key", "k"), ("x-key", "j"), ("x-other", "k")][..]), 0..3),
         role in prop::option::of(prop::sample::select(&["member", "guest"][..])),
         generic in any::<bool>(),
@@ -89,6 +92,7 @@ prop_compose! {
         request.method = method.map(Into::into);
         request.path = path.map(Into::into);
         request.host = host.map(Into::into);
+        request.upstream = upstream.map(Into::into);
         request.ip = ip.map(|ip| ip.parse().expect("it is an address"));
         for (name, value) in header {
             request = request.header(name, value);

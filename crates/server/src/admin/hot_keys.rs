@@ -66,6 +66,7 @@ fn may_be_secret(descriptor: &Descriptor) -> bool {
         | Descriptor::Host
         | Descriptor::Path
         | Descriptor::Domain
+        | Descriptor::Upstream
         | Descriptor::Credential => false,
     }
 }

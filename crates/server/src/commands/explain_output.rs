@@ -122,6 +122,9 @@ impl Text<'_> {
             Some((route, None)) => writeln!(self.out, "  route  {route}")?,
             None => {}
         }
+        if let Some(upstream) = &explanation.upstream {
+            writeln!(self.out, "  upstream  {upstream}")?;
+        }
         writeln!(self.out, "  cost   the cost set by each limit, times {}", explanation.cost)
     }
 
@@ -332,6 +335,7 @@ pub(super) fn json(explanation: &Explanation) -> String {
             "path": explanation.path,
             "route": explanation.route.as_ref().map(|(route, _)| route),
             "route_cost": explanation.route.as_ref().and_then(|(_, cost)| *cost),
+            "upstream": explanation.upstream,
             "cost": explanation.cost,
         }),
         gate,

@@ -118,7 +118,7 @@ pub(crate) struct Check {
 }
 
 const CHECK_HELP: &str = "\
-Names: tenant, user, client, ip, plan, method, host, path, query, domain, header:<name>, query:<name>,
+Names: tenant, user, client, ip, plan, upstream, method, host, path, query, domain, header:<name>, query:<name>,
 jwt:<claim>, descriptor:<name>, cost, trust.
 
 Exit status: 0 allowed, 1 denied or no answer from the server, 2 wrong usage. With `--format json` the

@@ -41,12 +41,13 @@ pub(crate) enum FieldTarget<'r, 'q> {
 }
 
 /// All fields, in the order in which error messages list the members of JSON.
-pub(crate) static FIELDS: [RequestField; 17] = [
+pub(crate) static FIELDS: [RequestField; 18] = [
     field("tenant", |request| FieldTarget::Text(&mut request.tenant)).entry("tenant"),
     field("user", |request| FieldTarget::Text(&mut request.user)).entry("user_id"),
     field("client", |request| FieldTarget::Text(&mut request.client)).entry("client_id"),
     field("ip", |request| FieldTarget::Address(&mut request.ip)).entry("remote_address"),
     field("plan", |request| FieldTarget::Text(&mut request.plan)).entry("plan"),
+    field("upstream", |request| FieldTarget::Text(&mut request.upstream)).entry("upstream"),
     field("method", |request| FieldTarget::Text(&mut request.method)).entry("method"),
     field("host", |request| FieldTarget::Text(&mut request.host)),
     field("path", |request| FieldTarget::Text(&mut request.path)).entry("path"),
@@ -157,11 +158,11 @@ mod tests {
 
     #[test]
     fn names_are_told_in_their_order() {
-        let members = "tenant, user, client, ip, plan, method, host, path, query, headers, jwt, credential, \
-                       descriptors, domain, cost, trust";
+        let members = "tenant, user, client, ip, plan, upstream, method, host, path, query, headers, jwt, \
+                       credential, descriptors, domain, cost, trust";
         assert_eq!(super::members().join(", "), members);
-        let pairs = "tenant, user, client, ip, plan, method, host, path, query, domain, credential, header:, \
-                     query:, jwt:, descriptor:, cost, trust";
+        let pairs = "tenant, user, client, ip, plan, upstream, method, host, path, query, domain, credential, \
+                     header:, query:, jwt:, descriptor:, cost, trust";
         assert_eq!(pair_names().join(", "), pairs);
     }
 

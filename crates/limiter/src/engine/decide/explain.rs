@@ -20,6 +20,8 @@ pub struct Explanation {
     pub path: Option<String>,
     /// The route that matched, and its cost.
     pub route: Option<(String, Option<u32>)>,
+    /// The upstream: named by the request, or found by its host.
+    pub upstream: Option<String>,
     /// The factor by which the request multiplies costs.
     pub cost: u32,
     /// The entry of `block` or `allow` that decided.
@@ -149,6 +151,7 @@ impl<C: Clock> Limiter<Memory<C>, C> {
             decision,
             path: facts.path.as_deref().map(str::to_owned),
             route: facts.route().map(|(route, cost)| (route.to_owned(), cost.map(Cost::get))),
+            upstream: facts.upstream().map(printable),
             cost: request.cost.get(),
             gate,
             detectors: self.explain_detectors(&set, &facts, now),

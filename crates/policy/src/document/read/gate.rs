@@ -60,6 +60,7 @@ pub(super) fn route(node: &DocumentNode, path: &DocumentPath<'_>) -> Option<Rout
         enabled: fields::enabled(node),
         pattern: pattern(node.get("path")?)?,
         methods: methods.collect::<Option<_>>()?,
+        upstream: fields::text(node, "upstream"),
         cost: fields::small(node, "cost").map(|cost| cost.value),
     })
 }

@@ -7,6 +7,7 @@ mod fields;
 mod gate;
 mod limit;
 mod terms;
+mod upstream;
 
 #[cfg(test)]
 mod tests;
@@ -82,6 +83,7 @@ fn entry(
         match list {
             "limits" | "bursts" => document.names.push(named),
             "tenants" => document.tenant_ids.push(named),
+            "upstreams" => document.upstream_names.push(named),
             _ => {}
         }
     }
@@ -96,6 +98,7 @@ fn entry(
         "limits" => document.limits.extend(limit::limit(node, path, problems)),
         "routes" => document.routes.extend(gate::route(node, path)),
         "tenants" => document.tenants.extend(limit::tenant(node, path, problems)),
+        "upstreams" => document.upstreams.extend(upstream::upstream(node, path)),
         "allow" => document.allow.extend(gate::gate(node, path, problems)),
         "block" => document.block.extend(gate::gate(node, path, problems)),
         "bursts" => document.bursts.extend(gate::burst(node, path, problems)),

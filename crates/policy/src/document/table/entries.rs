@@ -4,8 +4,9 @@ use tidegate_document::{ObjectShape, SCALAR_BYTES_MAX, Shape, ShapeField, WordSh
 
 use super::descriptors::CONDITIONS;
 use super::http::{METHOD, PATH};
-use super::limits::{ANSWERS, ENTRY, KEY, SCOPES, SUSTAINED, TERMS};
+use super::limits::{ANSWERS, ENTRY, KEY, SCOPES};
 use super::names::{NAME, OWN_NAME};
+use super::terms::{SUSTAINED, TERMS};
 use super::{COST_MAX, PENALTY_MAX, RATE_MAX};
 
 pub(super) static ROUTE: ObjectShape = ObjectShape {
@@ -19,6 +20,9 @@ pub(super) static ROUTE: ObjectShape = ObjectShape {
             ShapeField::new("methods", Shape::OneOrMore(&METHOD), "Which methods it matches.")
                 .or("any")
                 .also(&["method"]),
+            ShapeField::new("upstream", NAME, "Only requests to this upstream; one of `upstreams`.")
+                .or("any upstream")
+                .also(&["service", "backend"]),
             ShapeField::new(
                 "cost",
                 Shape::Integer(1, COST_MAX),

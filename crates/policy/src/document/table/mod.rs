@@ -5,6 +5,8 @@ mod entries;
 mod http;
 mod limits;
 mod names;
+mod terms;
+mod upstreams;
 
 #[cfg(test)]
 mod tests;
@@ -23,15 +25,17 @@ pub(crate) static OBJECTS: &[&ObjectShape] = &[
     &limits::PATHS,
     &limits::LIMIT,
     &limits::MATCH,
-    &limits::SUSTAINED,
-    &limits::BURST_SIZE,
-    &limits::COST,
-    &limits::QUEUE,
-    &limits::DEGRADE,
+    &terms::SUSTAINED,
+    &terms::BURST_SIZE,
+    &terms::COST,
+    &terms::QUEUE,
+    &terms::DEGRADE,
     &entries::ROUTE,
     &entries::TENANT,
     &entries::RATE_LIMIT,
     &entries::BUDGET,
+    &upstreams::UPSTREAM,
+    &upstreams::ABSORBS,
     &GATE,
     &entries::BURST,
     &limits::ADAPTIVE,

@@ -190,6 +190,7 @@ mod tests {
             ("path", "/api"),
             ("method", "GET"),
             ("plan", "free"),
+            ("upstream", "up"),
             ("client_id", "app"),
             ("generic_key", "x"),
         ])]);
@@ -199,8 +200,9 @@ mod tests {
         assert_eq!(request.user.as_deref(), Some("42"), "the first counts");
         let texts = [&request.tenant, &request.path, &request.method, &request.plan, &request.client];
         assert_eq!(texts.map(|text| text.as_deref()), ["t", "/api", "GET", "free", "app"].map(Some));
+        assert_eq!(request.upstream.as_deref(), Some("up"));
         assert_eq!(request.domain.as_deref(), Some("edge"));
-        assert_eq!(request.descriptors.len(), 9);
+        assert_eq!(request.descriptors.len(), 10);
         assert_eq!(request.cost, Cost::ONE);
     }
 

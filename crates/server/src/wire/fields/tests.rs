@@ -21,6 +21,7 @@ fn every_field_has_its_place() {
         ("client", "c"),
         ("ip", "2001:db8::1"),
         ("plan", "free"),
+        ("upstream", "up"),
         ("method", "GET"),
         ("host", "h"),
         ("path", "/p"),
@@ -34,6 +35,7 @@ fn every_field_has_its_place() {
     let read = request(&[
         ("tenant", "t"),
         ("user", "u"),
+        ("upstream", "up"),
         ("ip:address", "2001:db8::1"),
         ("header:X-Key", "k"),
         ("header:x-key", "l"),
@@ -43,7 +45,8 @@ fn every_field_has_its_place() {
         ("trust", "0.8"),
         ("credential", "invalid"),
     ]);
-    let expected = Request::new().tenant("t").user("u").header("X-Key", "k").header("x-key", "l");
+    let expected =
+        Request::new().tenant("t").user("u").upstream("up").header("X-Key", "k").header("x-key", "l");
     let expected = expected.ip("2001:db8::1".parse::<std::net::IpAddr>().unwrap()).cost(Cost::ZERO);
     let expected = expected.credential(tidegate_policy::Credential::Invalid);
     let expected = expected.claim("https://e.example/role", "s").descriptor("generic_key", "x");

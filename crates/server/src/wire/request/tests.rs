@@ -11,7 +11,7 @@ fn message(line: &str) -> String {
 
 #[test]
 fn every_member_is_read() {
-    let text = r#"{"at_ms":1.5,"tenant":"t","user":"u","client":"c","ip":"203.0.113.7","plan":"free","method":"GET",
+    let text = r#"{"at_ms":1.5,"tenant":"t","user":"u","client":"c","ip":"203.0.113.7","plan":"free","upstream":"up","method":"GET",
         "host":"h","path":"/p","query":"q=1","headers":{"a":"1","b":["2",3,true,null]},"jwt":{"sub":"\u0041"},
         "descriptors":null,"domain":"d","cost":7,"trust":0.29}"#;
     let line = trace_line(text).unwrap();
@@ -22,7 +22,7 @@ fn every_member_is_read() {
         headers: pairs(&[("a", "1"), ("b", "2"), ("b", "3"), ("b", "true")]),
         ..Request::new().tenant("t").user("u").client("c").plan("free").method("GET").host("h").path("/p")
     };
-    let expected = expected.query("q=1").domain("d").claim("sub", "A").cost(Cost::new(7));
+    let expected = expected.upstream("up").query("q=1").domain("d").claim("sub", "A").cost(Cost::new(7));
     let expected = expected.ip(IpAddr::from([203, 0, 113, 7])).trust(Trust::from_hundredths(29).unwrap());
     assert_eq!(line.request, expected);
     assert_eq!((line.at, line.at_text), (Nanos::new(1_500_000), "1.5"));

@@ -9,6 +9,7 @@ mod settings;
 mod strategies;
 mod text;
 mod trust;
+mod upstreams;
 
 use serde_json::{Value, json};
 

@@ -25,6 +25,7 @@ pub(super) fn policy() -> impl Strategy<Value = Value> {
         prop::collection::vec(limit(), 0..=8),
         sometimes(40, prop::collection::vec(route(), 1..=3).prop_map(Value::from)),
         sometimes(60, tenants()),
+        sometimes(50, upstreams()),
         sometimes(20, prop::collection::vec(gate(), 1..=2).prop_map(Value::from)),
         sometimes(20, prop::collection::vec(gate(), 1..=2).prop_map(Value::from)),
         sometimes(30, prop::collection::vec(detector(), 1..=2).prop_map(Value::from)),
@@ -37,7 +38,7 @@ pub(super) fn policy() -> impl Strategy<Value = Value> {
     let queueing = (queue(), prop::bool::weighted(0.3));
     (flavour, defaults, lists, queueing).prop_map(
         |(flavour, (mode, unknown_tenant, paths), lists, queueing)| {
-            let (limits, routes, tenants, allow, block, bursts) = lists;
+            let (limits, routes, tenants, upstreams, allow, block, bursts) = lists;
             let defaults = object([("mode", mode), ("unknown_tenant", unknown_tenant), ("paths", paths)]);
             let adaptive = (flavour == Flavour::Trust).then(|| json!({"trust": true}));
             let mut policy = object([
@@ -46,6 +47,7 @@ pub(super) fn policy() -> impl Strategy<Value = Value> {
                 ("limits", Some(Value::from(limits))),
                 ("routes", routes),
                 ("tenants", tenants),
+                ("upstreams", upstreams),
                 ("allow", allow),
                 ("block", block),
                 ("bursts", bursts),
@@ -84,10 +86,32 @@ fn add_queue(policy: &mut Value, (queue, prefers_tenant): (Value, bool)) {
 fn route() -> impl Strategy<Value = Value> {
     let methods = sometimes(30, word(&["GET", "POST"]).prop_map(|method| json!([method])));
     let cost = sometimes(80, (1u32..=4).prop_map(|cost| json!(cost)));
-    (word(PATTERNS), methods, cost).prop_map(|(path, methods, cost)| {
-        object([("path", Some(path)), ("methods", methods), ("cost", cost)])
+    let upstream = sometimes(25, word(&["up", "down", "off"]));
+    (word(PATTERNS), methods, upstream, cost).prop_map(|(path, methods, upstream, cost)| {
+        object([("path", Some(path)), ("methods", methods), ("upstream", upstream), ("cost", cost)])
     })
 }
+
+/// `upstreams`: always with the names that routes refer to.
+fn upstreams() -> impl Strategy<Value = Value> {
+    let hosts = || prop::sample::subsequence(HOSTS, 0..=2).prop_map(|hosts| json!(hosts));
+    (hosts(), hosts(), hosts(), any::<bool>()).prop_map(|(up, down, off, swap)| {
+        let with = |name: &str, hosts: Value| {
+            if hosts == json!([]) { json!({"name": name}) } else { json!({"name": name, "hosts": hosts}) }
+        };
+        let mut off = with("off", off);
+        off["enabled"] = json!(false);
+        let mut all = vec![off, with("up", up), with("down", down)];
+        if swap {
+            all.reverse();
+        }
+        Value::from(all)
+    })
+}
+
+/// Patterns of hosts.
+const HOSTS: &[&str] =
+    &["api.example.com", "*.example.com", "*.other.example.com", "Example.COM", "up.test", "*.test"];
 
 /// An entry of `allow` or `block`.
 fn gate() -> impl Strategy<Value = Value> {
@@ -110,6 +134,7 @@ fn detector() -> impl Strategy<Value = Value> {
         Just(json!(["user"])),
         Just(json!(["user", "route"])),
         Just(json!(["ip"])),
+        Just(json!(["upstream"])),
         Just(json!(["ip", "credential"]))
     ];
     (key, word(&["1s", "5s"]), 1u32..=4, word(&["3s", "10s", "60s"])).prop_map(
@@ -128,6 +153,11 @@ fn settle(policy: &mut Value, flavour: Flavour) {
     }
     name(policy, "limits", "limit");
     name(policy, "bursts", "detector");
+    let declares = policy.get("upstreams").is_some();
+    if let (false, Some(Value::Array(routes))) = (declares, policy.get_mut("routes")) {
+        // Routes name declared upstreams only.
+        routes.iter_mut().for_each(|route| _ = route.as_object_mut().expect("an object").remove("upstream"));
+    }
     for limit in policy["limits"].as_array_mut().expect("limits are there") {
         settle_terms(limit, flavour);
     }

@@ -45,7 +45,8 @@ fn request() -> impl Strategy<Value = Value> {
     );
     let what = (
         sometimes(60, word(&["GET", "POST", "get", "DELETE"])),
-        sometimes(30, word(&["api.example.com", "API.Example.com", "other.example.com"])),
+        sometimes(50, word(HOSTS)),
+        sometimes(15, word(&["up", "down", "elsewhere", "off"])),
         sometimes(80, word(PATHS)),
         sometimes(35, word(&["w=2&q=cats", "q=cats+dogs&q=no", "q=cats%20dogs&w=7", "w=none", "flag&w=0"])),
     );
@@ -60,7 +61,7 @@ fn request() -> impl Strategy<Value = Value> {
     (who, what, extra, weight).prop_map(|(who, what, extra, (cost, trust, credential))| {
         let (headers, jwt, descriptors, domain) = extra;
         let (user, tenant, client, ip, plan) = who;
-        let (method, host, path, query) = what;
+        let (method, host, upstream, path, query) = what;
         object([
             ("at_ms", Some(json!(0))),
             ("user", user),
@@ -70,6 +71,7 @@ fn request() -> impl Strategy<Value = Value> {
             ("plan", plan),
             ("method", method),
             ("host", host),
+            ("upstream", upstream),
             ("path", path),
             ("query", query),
             ("headers", headers),
@@ -92,6 +94,19 @@ const ADDRESSES: &[&str] = &[
     "2001:db8:1:2::1",
     "2001:db8:1:2:ffff::2",
     "2001:db8:1:3::1",
+];
+
+/// Several spellings of few hosts.
+const HOSTS: &[&str] = &[
+    "api.example.com",
+    "API.Example.com",
+    "api.example.com:8443",
+    "other.example.com.",
+    "deep.other.example.com",
+    "example.com",
+    "badexample.com",
+    "up.test",
+    "UP.test:80",
 ];
 
 /// Several spellings of few paths.

@@ -10,7 +10,7 @@ use super::matching::path_matches;
 use super::meter::{self, Reading, Usage};
 use super::request::{Request, Spellings, normal_path};
 use super::terms::{self, Applied, Strategy};
-use super::{limits, tenants};
+use super::{limits, tenants, upstreams};
 use crate::engine::Case;
 
 /// A bucket: the limit's name and the values of its key.
@@ -46,6 +46,7 @@ impl Model {
     /// Decides a line of a trace.
     pub(crate) fn decide(&mut self, line: &Value) -> Value {
         let mut request = Request::new(line).spelled(Spellings::of(&self.policy));
+        request.upstream = upstreams::of_host(&self.policy, request.value("host"));
         let route_cost = self.take_route(&mut request);
         let mut decision = self.before_limits(&request, route_cost);
         decision["at_ms"] = line["at_ms"].clone();
@@ -61,7 +62,11 @@ impl Model {
             let method_fits = methods.is_none_or(|methods| {
                 methods.iter().any(|wanted| Some(wanted.as_str().unwrap()) == method.as_deref())
             });
-            method_fits && path_matches(route["path"].as_str().unwrap(), &path, request.spellings)
+            let upstream = route.get("upstream").map(|name| name.as_str().unwrap().to_owned());
+            let goes_there = upstream.is_none() || upstream == request.value("upstream");
+            method_fits
+                && goes_there
+                && path_matches(route["path"].as_str().unwrap(), &path, request.spellings)
         })?;
         request.route = Some(normal_path(route["path"].as_str().unwrap(), request.spellings));
         route.get("cost").map(terms::integer)

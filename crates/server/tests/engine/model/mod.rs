@@ -13,6 +13,7 @@ mod meter;
 mod request;
 pub(crate) mod tenants;
 mod terms;
+mod upstreams;
 mod windows;
 
 pub(crate) use decide::Model;

@@ -31,12 +31,14 @@ pub(crate) struct Request<'a> {
     pub(crate) spellings: Spellings,
     /// The pattern of `routes` that matched.
     pub(crate) route: Option<String>,
+    /// The upstream of the policy with the request's host.
+    pub(crate) upstream: Option<String>,
 }
 
 impl<'a> Request<'a> {
     /// A line of a trace. Its route is not known yet.
     pub(crate) fn new(json: &'a Value) -> Request<'a> {
-        Request { json, spellings: Spellings::default(), route: None }
+        Request { json, spellings: Spellings::default(), route: None, upstream: None }
     }
 
     /// The same with these path rules.
@@ -77,6 +79,7 @@ impl<'a> Request<'a> {
             "route" => self.route.clone().or_else(|| self.path()),
             "host" => self.text("host").map(str::to_lowercase),
             "method" => self.text("method").map(str::to_uppercase),
+            "upstream" => self.text("upstream").map(str::to_owned).or_else(|| self.upstream.clone()),
             // Policies know only three words.
             "credential" if self.credential() == "unknown_key" => Some("invalid".to_owned()),
             "credential" => Some(self.credential().to_owned()),
