@@ -124,15 +124,25 @@ impl IdentitySources {
     ) -> Result<Identified<'i, 'r>, IdentityFault> {
         let mut identified = Identified::default();
         for member in IdentityMember::ALL {
-            for source in self.of(member).unwrap_or_default() {
-                let fault = |why| IdentityFault { source: source.to_string(), why };
-                let Some(value) = evidence.value(member, source).map_err(fault)? else { continue };
-                check(member, &value).map_err(fault)?;
-                identified.0.push(IdentifiedMember { member, value, source });
-                break;
-            }
+            identified.0.extend(evidence.first(member, self.of(member).unwrap_or_default())?);
         }
         Ok(identified)
+    }
+
+    /// The upstream of a request whose credential is not verified yet. `block`, `allow` and `bursts` by upstream are
+    /// checked before the credential, so they need it early. Sources from the first claim on are left out: they count only
+    /// if that claim is absent, which is not known yet.
+    ///
+    /// # Errors
+    /// When the first source that has a value has one that cannot be used.
+    pub fn upstream_before_credential<'i, 'r>(
+        &'i self,
+        evidence: &IdentityEvidence<'_, 'r>,
+    ) -> Result<Identified<'i, 'r>, IdentityFault> {
+        let sources = self.of(IdentityMember::Upstream).unwrap_or_default();
+        let known = sources.iter().position(|source| matches!(source, IdentitySource::Jwt(_)));
+        let sources = &sources[..known.unwrap_or(sources.len())];
+        Ok(Identified(evidence.first(IdentityMember::Upstream, sources)?.into_iter().collect()))
     }
 }
 
@@ -140,6 +150,21 @@ const TWICE: &str = "was sent more than once, with different values";
 const NOT_UTF8: &str = "must be UTF-8 text";
 
 impl<'r> IdentityEvidence<'_, 'r> {
+    /// The value of a member by the first source that has one.
+    fn first<'i>(
+        &self,
+        member: IdentityMember,
+        sources: &'i [IdentitySource],
+    ) -> Result<Option<IdentifiedMember<'i, 'r>>, IdentityFault> {
+        for source in sources {
+            let fault = |why| IdentityFault { source: source.to_string(), why };
+            let Some(value) = self.value(member, source).map_err(fault)? else { continue };
+            check(member, &value).map_err(fault)?;
+            return Ok(Some(IdentifiedMember { member, value, source }));
+        }
+        Ok(None)
+    }
+
     /// The value that a source has for a member; `None` if it is absent or empty.
     fn value(
         &self,

@@ -186,6 +186,20 @@ fn members_that_are_not_listed_stay_as_they_are() {
     assert_eq!(request, Request::new().user("42").tenant("acme"));
 }
 
+#[test]
+fn before_the_credential_only_what_no_claim_can_change_is_known() {
+    let headers = [("x-up", &b"openai"[..])];
+    let evidence = IdentityEvidence { headers: &headers, ..IdentityEvidence::default() };
+    let upstream = |list: &[&'static str]| {
+        let sources = sources(IdentityMember::Upstream, list);
+        let found = sources.upstream_before_credential(&evidence).unwrap();
+        found.members().next().map(|found| found.value.to_string())
+    };
+    assert_eq!(upstream(&["query:up", "header:x-up", "jwt:up"]).as_deref(), Some("openai"));
+    assert_eq!(upstream(&["jwt:up", "header:x-up"]), None);
+    assert_eq!(upstream(&[]), None);
+}
+
 proptest! {
     /// Without headers that count, nothing that a client writes into them becomes an identity.
     #[test]

@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use smallvec::SmallVec;
 use tidegate::Nanos;
 use tidegate::engine::Request;
-use tidegate_policy::{IdentityFault, IdentitySources};
+use tidegate_policy::{IdentityFault, IdentityMember, IdentitySources};
 use tidegate_proxies::{ForwardedSource, TrustedProxies, client_address};
 
 use crate::bounds::budget::client_network;
@@ -151,6 +151,26 @@ impl Identity {
             Some(keys) => keys.presented(headers, verified::query(request)),
             None => Ok(None),
         }
+    }
+
+    /// Adds to a request what the gates before the credential need to know: its upstream, if the settings list it and it
+    /// does not come from a token. The arguments are those of [`Identity::describe`].
+    ///
+    /// # Errors
+    /// When a source of it has a value that cannot be used.
+    pub fn describe_upstream<'a>(
+        &self,
+        headers: impl Iterator<Item = (&'a str, &'a [u8])>,
+        believed: bool,
+        request: &mut Request<'a>,
+    ) -> Result<(), IdentityFault> {
+        if self.has_sources && self.sources.of(IdentityMember::Upstream).is_some() {
+            let headers: SmallVec<[_; 32]> = headers.filter(|_| believed).collect();
+            let known =
+                self.sources.upstream_before_credential(&verified::evidence(&headers, believed, request));
+            known?.describe(request);
+        }
+        Ok(())
     }
 
     /// Verifies the token of a client and looks its API key up. `None` if the settings have neither `jwt` nor `api_keys`.

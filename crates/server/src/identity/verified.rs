@@ -57,13 +57,12 @@ impl Verified {
         believed: bool,
         request: &Request<'a>,
     ) -> Result<Identified<'i, 'a>, IdentityFault> {
+        let proven = evidence(headers, believed, request);
         listed.resolve(&IdentityEvidence {
-            headers,
-            host: request.host.as_deref().filter(|_| believed),
-            query: query(request).filter(|_| believed),
             claims: &request.jwt,
             unreadable_claims: self.claims.as_deref().map(Claims::unreadable).unwrap_or_default(),
             key: self.key.as_ref().and_then(|key| key.holder.as_deref()),
+            ..proven
         })
     }
 
@@ -84,6 +83,20 @@ impl Verified {
             add(member.as_str(), value, format!("jwt:{claim}"));
         }
         members
+    }
+}
+
+/// What is known of a request without its credentials.
+pub(super) fn evidence<'s, 'a>(
+    headers: &'s [(&'a str, &'a [u8])],
+    believed: bool,
+    request: &'s Request<'_>,
+) -> IdentityEvidence<'s, 'a> {
+    IdentityEvidence {
+        headers,
+        host: request.host.as_deref().filter(|_| believed),
+        query: query(request).filter(|_| believed),
+        ..IdentityEvidence::default()
     }
 }
 

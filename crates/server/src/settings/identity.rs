@@ -264,3 +264,95 @@ impl Reader<'_> {
         Some(ApiKeySettings { from, file: self.path(node, "file")?, unknown })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::super::read::read;
+    use super::*;
+
+    fn settings(text: &str) -> (Settings, Vec<String>) {
+        let (settings, warnings) =
+            read(text, Path::new("/etc")).unwrap_or_else(|problems| panic!("{problems:?}"));
+        (settings, warnings.into_iter().map(|warning| warning.message).collect())
+    }
+
+    #[test]
+    fn every_member_takes_one_source_or_a_list() {
+        let (settings, warnings) = settings(
+            "jwt: { key: k, algorithm: HS256 }\n\
+             identity:\n  user: [header:X-User-Id, jwt:sub]\n  tenant: \"host:{tenant}.api.example.com\"\n  \
+             plan: [api_key]\n\
+             api_keys: { from: query:key, file: keys.yaml, unknown: deny }\n",
+        );
+        let listed = |member| {
+            let sources = settings.identity.of(member)?;
+            Some(sources.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "))
+        };
+        assert_eq!(listed(IdentityMember::User).as_deref(), Some("header:x-user-id jwt:sub"));
+        assert_eq!(listed(IdentityMember::Tenant).as_deref(), Some("host:{tenant}.api.example.com"));
+        assert_eq!(listed(IdentityMember::Plan).as_deref(), Some("api_key"));
+        assert_eq!(listed(IdentityMember::Client), None);
+        let keys = settings.api_keys.unwrap();
+        assert_eq!((keys.from, keys.unknown), (KeyPlace::Query("key".into()), UnknownKeys::Deny));
+        assert_eq!(keys.file, Path::new("/etc/keys.yaml"));
+        assert!(warnings.is_empty(), "{warnings:?}");
+    }
+
+    #[test]
+    fn keys_that_nobody_looks_at_are_a_warning() {
+        let unused = "the keys have no effect: no member comes from them";
+        assert_eq!(settings("api_keys: { file: keys.yaml }\n").1, [unused]);
+        assert_eq!(
+            settings("api_keys: { file: keys.yaml }\nidentity: { user: header:x-user }\n").1,
+            [unused]
+        );
+        assert!(settings("api_keys: { file: keys.yaml, unknown: deny }\n").1.is_empty());
+        let (settings, warnings) = settings("api_keys: { file: keys.yaml }\nidentity: { client: api_key }\n");
+        assert!(
+            warnings.is_empty() && settings.api_keys.unwrap().from == KeyPlace::Header("x-api-key".into())
+        );
+    }
+
+    #[test]
+    fn mistakes_say_what_to_write() {
+        for (text, message, hint) in [
+            ("identity: { tenant: [headr:x] }", "\"headr:x\" is not a source", "write `header:x`"),
+            ("identity: { tenant: [x-tenant] }", "\"x-tenant\" is not a source", "`header:x-tenant`"),
+            (
+                "identity: { tenant: ['host:{user}.x.com'] }",
+                "the sources of `tenant`",
+                "`host:{tenant}.x.com`",
+            ),
+            ("identity: { user: [jwt:sub] }", "`jwt:sub` never has a value", "add `jwt:"),
+            ("identity: { plan: api_key }", "`api_key` never has a value", "add `api_keys:"),
+            (
+                "identity: { trust: api_key }\napi_keys: { file: k }",
+                "an API key has no trust",
+                "user, tenant, client and plan",
+            ),
+            ("identity: { usr: jwt:sub }", "usr", "user"),
+            ("api_keys: { from: jwt:sub, file: k }", "is not a place for API keys", "`header:x-api-key`"),
+            (
+                "api_keys: { from: header:Authorization, file: k }",
+                "which `jwt` verifies",
+                "`header:x-api-key`",
+            ),
+            ("api_keys: { from: header:x }", "file", "file"),
+            ("api_keys: { file: k, unknown: refuse }", "not a valid choice", "deny"),
+        ] {
+            let problems = read(text, Path::new("")).expect_err(text);
+            let found = |problem: &&Problem| {
+                problem.message.contains(message)
+                    && problem.hint.as_deref().unwrap_or_default().contains(hint)
+            };
+            assert!(problems.iter().any(|problem| found(&problem)), "{text}: {problems:#?}");
+            assert_eq!(
+                problems.iter().filter(|problem| problem.is_error()).count(),
+                1,
+                "{text}: {problems:#?}"
+            );
+        }
+    }
+}

@@ -47,7 +47,8 @@ pub(super) async fn check(
     let (who, address_known) = attributes::who(node, &attributes, &headers);
     let mut request = attributes::request(&attributes);
     request.ip = address_known.then_some(who.ip);
-    let key = match node.identity().presented_key(headers.iter().copied(), &request) {
+    let known = node.identity().describe_upstream(headers.iter().copied(), believed, &mut request);
+    let key = match known.and_then(|()| node.identity().presented_key(headers.iter().copied(), &request)) {
         Ok(key) => key,
         Err(fault) => return Ok(unusable(node, &fault)),
     };
@@ -143,66 +144,4 @@ fn overwriting(header: HeaderValue) -> HeaderValueOption {
 }
 
 #[cfg(test)]
-mod tests {
-    use tidegate::engine::{InvalidCredentials, Policy};
-
-    use super::super::proto::envoy::service::auth::v3::AttributeContext;
-    use super::super::proto::envoy::service::auth::v3::attribute_context::{HttpRequest, Request};
-    use super::*;
-    use crate::identity::Identity;
-    use crate::identity::testing::Signer;
-    use crate::observe::Protocol;
-    use crate::settings::{Jwt, JwtKey, Settings};
-    use futures_util::FutureExt;
-
-    const PEER: Peer =
-        Peer { address: IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), on_loopback: true, alpn_http2: None };
-
-    fn node() -> Node {
-        let key = JwtKey::Key { key: "secret".into(), algorithm: "HS256".into() };
-        let jwt = Jwt { key, issuer: None, audience: None, invalid: InvalidCredentials::Deny };
-        let settings = Settings { jwt: Some(jwt), max_keys: 100, ..Settings::default() };
-        let policy =
-            "version: 1\nlimits: [{ name: per-user, key: [user], sustained: { rate: 1, window: hour } }]";
-        let policy = Policy::parse(policy).unwrap();
-        let identity = Identity::new(&settings).unwrap();
-        Node::new(settings, policy.into(), identity).unwrap()
-    }
-
-    fn ask(node: &Node, authorization: &str) -> CheckResponse {
-        let headers = [("authorization".to_owned(), authorization.to_owned())].into();
-        let http = HttpRequest { method: "GET".into(), path: "/".into(), headers, ..HttpRequest::default() };
-        let request = Some(Request { http: Some(http) });
-        let attributes = Some(AttributeContext { request, ..AttributeContext::default() });
-        let message = CheckRequest { attributes }.encode_to_vec();
-        let origin = Origin { protocol: Protocol::ExtAuthz, traceparent: None };
-        let answer = check(node, origin, PEER, message.into())
-            .now_or_never()
-            .expect("memory is not waited for")
-            .unwrap();
-        CheckResponse::decode(&answer[5..]).unwrap()
-    }
-
-    #[test]
-    fn a_credential_that_does_not_hold_is_401() {
-        let node = node();
-        let claims = serde_json::json!({"sub": "42", "exp": 3_000_000_000_u64});
-        let token = Signer::new("HS256").token(&serde_json::json!({"alg": "HS256"}), &claims);
-        let good = format!("Bearer {token}");
-        // Envoy joins several lines by commas.
-        for odd in
-            [format!("{good},{good}"), format!("{good}="), good.replace(' ', "\t"), "Bearer x".to_owned()]
-        {
-            let answer = ask(&node, &odd);
-            assert_eq!(answer.status.unwrap().code, Code::Unauthenticated as i32, "{odd}");
-            let Some(HttpResponse::DeniedResponse(denied)) = answer.http_response else { panic!("{odd}") };
-            assert_eq!(denied.status.unwrap().code, 401);
-            assert!(denied.body.contains("\"status\":401"), "{}", denied.body);
-            let mut headers = denied.headers.into_iter().filter_map(|option| option.header);
-            let challenge = headers.find(|header| header.key == "www-authenticate").unwrap();
-            assert_eq!(challenge.value, "Bearer error=\"invalid_token\"");
-        }
-        let codes: Vec<i32> = (0..2).map(|_| ask(&node, &good).status.unwrap().code).collect();
-        assert_eq!(codes, [0, Code::ResourceExhausted as i32], "the user's limit counts the good ones alone");
-    }
-}
+mod tests;

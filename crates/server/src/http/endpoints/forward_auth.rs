@@ -95,12 +95,13 @@ pub(crate) fn decide<'c>(
 ) -> Result<(NowOrLater<'c, Decision>, Option<StatusCode>), HttpProblem> {
     let deny_status = deny_status(forwarded_request.query)?;
     let node = &context.node;
-    let (who, request) = read(context, forwarded_request)?;
+    let (who, mut request) = read(context, forwarded_request)?;
     let headers = || forwarded_request.headers.iter().copied();
     let unusable = |fault| {
         node.identity_fault(&fault);
         HttpProblem::Identity { fault, deny_status }
     };
+    node.identity().describe_upstream(headers(), who.trusted, &mut request).map_err(unusable)?;
     let key = node.identity().presented_key(headers(), &request).map_err(unusable)?;
     let entered = node.enter(&request);
     let verified = node.verify(&entered, &who, key.as_deref());
