@@ -95,20 +95,45 @@ impl<'i, 'r> Identified<'i, 'r> {
 
     /// Sets the members of the request that are known.
     pub fn describe(self, request: &mut Request<'r>) {
-        self.0.into_iter().for_each(|found| set(request, found.member, found.value));
+        self.0.into_iter().for_each(|found| found.member.set_in(request, found.value));
     }
 }
 
-/// Sets a member to a value that [`check`] has accepted.
-fn set<'r>(request: &mut Request<'r>, member: IdentityMember, value: Cow<'r, str>) {
-    match member {
-        IdentityMember::User => request.user = Some(value),
-        IdentityMember::Tenant => request.tenant = Some(value),
-        IdentityMember::Client => request.client = Some(value),
-        IdentityMember::Plan => request.plan = Some(value),
-        IdentityMember::Upstream => request.upstream = Some(value),
-        IdentityMember::Priority => {}
-        IdentityMember::Trust => request.trust = Trust::parse(&value),
+impl IdentityMember {
+    /// The value that a request has for it.
+    pub fn value_in<'s>(self, request: &'s Request<'_>) -> Option<Cow<'s, str>> {
+        let text = match self {
+            IdentityMember::User => &request.user,
+            IdentityMember::Tenant => &request.tenant,
+            IdentityMember::Client => &request.client,
+            IdentityMember::Plan => &request.plan,
+            IdentityMember::Upstream => &request.upstream,
+            IdentityMember::Priority => &None,
+            IdentityMember::Trust => {
+                let hundredths = request.trust?.hundredths();
+                return Some(Cow::Owned(format!("{}.{:02}", hundredths / 100, hundredths % 100)));
+            }
+        };
+        text.as_deref().map(Cow::Borrowed)
+    }
+
+    /// Sets it in a request. A trust or priority that cannot be read is left out; [`IdentitySources::resolve`] never finds
+    /// such a one.
+    pub fn set_in<'r>(self, request: &mut Request<'r>, value: Cow<'r, str>) {
+        match self {
+            IdentityMember::User => request.user = Some(value),
+            IdentityMember::Tenant => request.tenant = Some(value),
+            IdentityMember::Client => request.client = Some(value),
+            IdentityMember::Plan => request.plan = Some(value),
+            IdentityMember::Upstream => request.upstream = Some(value),
+            IdentityMember::Priority => {}
+            IdentityMember::Trust => request.trust = Trust::parse(&value),
+        }
+    }
+
+    /// Does a request have it?
+    fn is_in(self, request: &Request<'_>) -> bool {
+        self.value_in(request).is_some()
     }
 }
 
@@ -124,6 +149,22 @@ impl IdentitySources {
     ) -> Result<Identified<'i, 'r>, IdentityFault> {
         let mut identified = Identified::default();
         for member in IdentityMember::ALL {
+            identified.0.extend(evidence.first(member, self.of(member).unwrap_or_default())?);
+        }
+        Ok(identified)
+    }
+
+    /// The same, but only for members that the request does not have yet.
+    ///
+    /// # Errors
+    /// When the first source that has a value has one that cannot be used.
+    pub fn resolve_missing<'i, 'r>(
+        &'i self,
+        evidence: &IdentityEvidence<'_, 'r>,
+        request: &Request<'_>,
+    ) -> Result<Identified<'i, 'r>, IdentityFault> {
+        let mut identified = Identified::default();
+        for member in IdentityMember::ALL.into_iter().filter(|member| !member.is_in(request)) {
             identified.0.extend(evidence.first(member, self.of(member).unwrap_or_default())?);
         }
         Ok(identified)

@@ -187,6 +187,20 @@ fn members_that_are_not_listed_stay_as_they_are() {
 }
 
 #[test]
+fn what_a_request_already_has_can_be_left_alone() {
+    let mut sources = sources(IdentityMember::Tenant, &["header:x-tenant"]);
+    sources = sources.with(IdentityMember::Trust, ["header:x-trust"]).unwrap();
+    let headers = [("x-tenant", &b"acme"[..]), ("x-trust", b"much")];
+    let evidence = IdentityEvidence { headers: &headers, ..IdentityEvidence::default() };
+    let mut request = Request::new().trust(crate::Trust::from_hundredths(7).unwrap());
+    let found = sources.resolve_missing(&evidence, &request).expect("the bad trust is not looked at");
+    found.describe(&mut request);
+    assert_eq!(request.tenant.as_deref(), Some("acme"));
+    assert_eq!(IdentityMember::Trust.value_in(&request).as_deref(), Some("0.07"));
+    assert_eq!(IdentityMember::User.value_in(&request), None);
+}
+
+#[test]
 fn before_the_credential_only_what_no_claim_can_change_is_known() {
     let headers = [("x-up", &b"openai"[..])];
     let evidence = IdentityEvidence { headers: &headers, ..IdentityEvidence::default() };

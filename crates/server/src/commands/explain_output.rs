@@ -290,7 +290,7 @@ fn budget(budget: BudgetMode) -> &'static str {
 }
 
 /// The explanation as JSON.
-pub(super) fn json(explanation: &Explanation) -> String {
+pub(super) fn json(explanation: &Explanation, identity: Option<Value>) -> String {
     let decision = RawValue::from_string(explanation.decision.to_json()).expect("a decision is JSON");
     let limit = |limit: &ExplainedLimit| {
         json!({
@@ -343,6 +343,7 @@ pub(super) fn json(explanation: &Explanation) -> String {
         limits: explanation.limits.iter().map(limit).collect(),
         tenants: explanation.tenants.iter().map(tenant).collect(),
         unknown_tenant: explanation.unknown_tenant.as_deref(),
+        identity,
     };
     let mut text = serde_json::to_string_pretty(&document).expect("it is plain JSON");
     text.push('\n');
@@ -359,6 +360,8 @@ struct ExplanationJson<'a> {
     limits: Vec<Value>,
     tenants: Vec<Value>,
     unknown_tenant: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    identity: Option<Value>,
 }
 
 fn bucket_json(bucket: &ExplainedBucket) -> Value {

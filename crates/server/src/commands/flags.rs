@@ -142,6 +142,10 @@ pub(crate) struct Explain {
     /// The request: JSON text, a file with JSON, or `-` for standard input
     #[arg(long, value_name = "JSON|FILE|-", default_value = "{}")]
     pub(crate) request: String,
+    /// Settings file of a server: the request is read as one that a trusted proxy passes on, and the output says who it
+    /// is taken for by `identity` and `api_keys`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<String>,
     /// Make the same request this many times first, at the same instant
     #[arg(long, value_name = "TIMES", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=10_000_000))]
     pub(crate) after: u32,

@@ -87,24 +87,14 @@ fn running(error: impl std::fmt::Display) -> CommandFailure {
 }
 
 /// The name of a file and its warnings, if it has any.
-type Warnings = Option<(String, Vec<Problem>)>;
+pub(super) type Warnings = Option<(String, Vec<Problem>)>;
 
 /// The settings: the file, overridden by environment variables, overridden by flags.
 fn settings(args: &Serve) -> Result<(Settings, Warnings), CommandFailure> {
     let config = args.config.as_deref().filter(|file| !file.is_empty());
     let (file, warned) = match config {
         None => (Settings::default(), None),
-        Some(path) => {
-            let text = policy_file::read(Path::new(path))
-                .map_err(|error| unreadable("settings", Path::new(path), &error))?;
-            let home = Path::new(path).parent().unwrap_or(Path::new(""));
-            match settings::read(&text, home) {
-                Ok((settings, warnings)) => {
-                    (settings, (!warnings.is_empty()).then(|| (path.to_owned(), warnings)))
-                }
-                Err(problems) => return Err(print_problems(path, &settings::masked(&text), &problems)),
-            }
-        }
+        Some(path) => read_settings(path)?,
     };
     let secret = |name: &str| std::env::var(name).ok();
     let overrides = FlagsAndEnvironment {
@@ -117,6 +107,19 @@ fn settings(args: &Serve) -> Result<(Settings, Warnings), CommandFailure> {
         redis_url: secret("TIDEGATE_REDIS_URL"),
     };
     Ok((file.with(overrides).map_err(usage)?, warned))
+}
+
+/// The settings in a file, and its warnings.
+pub(super) fn read_settings(path: &str) -> Result<(Settings, Warnings), CommandFailure> {
+    let text = policy_file::read(Path::new(path))
+        .map_err(|error| unreadable("settings", Path::new(path), &error))?;
+    let home = Path::new(path).parent().unwrap_or(Path::new(""));
+    match settings::read(&text, home) {
+        Ok((settings, warnings)) => {
+            Ok((settings, (!warnings.is_empty()).then(|| (path.to_owned(), warnings))))
+        }
+        Err(problems) => Err(print_problems(path, &settings::masked(&text), &problems)),
+    }
 }
 
 /// The rules to serve, the file they come from, and its warnings.

@@ -7,6 +7,7 @@
 pub(crate) mod access;
 pub(crate) mod api_keys;
 mod bearer;
+pub(crate) mod explained;
 pub(crate) mod forwarded_request;
 mod rejection;
 mod token;

@@ -4,6 +4,7 @@
 use tidegate_document::{ObjectShape, Shape, ShapeField, WordShape};
 
 use super::identity::{API_KEYS, IDENTITY, SOURCES};
+use crate::identity::api_keys::file::KEY;
 
 /// The longest path, name or address.
 pub(super) const TEXT_MAX: usize = 4_096;
@@ -20,7 +21,7 @@ const LIFE_MAX: u64 = 10_000;
 /// Every object, in the order of the reference.
 static OBJECTS: &[&ObjectShape] = &[
     &SETTINGS, &LISTEN, &POLICY, &STORE, &REDIS, &SYNC, &TLS, &ADMIN, &AUTH, &JWT, &IDENTITY, &API_KEYS,
-    &LOG, &OTLP,
+    &KEY, &LOG, &OTLP,
 ];
 
 /// The reference page, as Markdown.

@@ -234,14 +234,14 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Lane<'_, I> {
             let in_flight = self.context.activity.begin();
             match decide(self.context, &head, body) {
                 // Only hyper's path reports errors.
-                None | Some(LaneAnswer::Decided(NowOrLater::Now(Err(_)), _)) => break,
-                Some(LaneAnswer::Decided(NowOrLater::Now(decision), audience)) => {
+                Err(Undecided::Invalid) | Ok((NowOrLater::Now(Err(_)), _)) => break,
+                Ok((NowOrLater::Now(decision), audience)) => {
                     reply.add(&LaneDecision { decision, audience }, self.context.node.clock());
                 }
-                Some(LaneAnswer::Decided(NowOrLater::Later(later), audience)) => {
+                Ok((NowOrLater::Later(later), audience)) => {
                     self.waiting = Some(WaitingDecision::new(later, audience, in_flight));
                 }
-                Some(LaneAnswer::Unidentified(problem)) => {
+                Err(Undecided::Unidentified(problem)) => {
                     reply.add_response(&problem.response(), self.context.node.clock());
                 }
             }
@@ -251,40 +251,40 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Lane<'_, I> {
     }
 }
 
-/// The result of a request in the lane.
-enum LaneAnswer<'c> {
-    /// A decision, and for whom the response is.
-    Decided(NowOrLater<'c, Result<Decision, AdHocError>>, ReplyAudience),
-    /// The identity of the request cannot be used. The lane itself says so: burst detectors have already counted the
-    /// request, and hyper's path would let them count it again.
+/// Why a request has no decision.
+enum Undecided {
+    /// It is invalid, and hyper's path says so.
+    Invalid,
+    /// Its identity cannot be used. The lane itself says so: burst detectors have already counted the request, and hyper's
+    /// path would let them count it again.
     Unidentified(Box<HttpProblem>),
 }
 
-/// Decides a request; `None` if it is invalid.
-fn decide<'c>(context: &'c Context, head: &RequestHead<'_>, body: &[u8]) -> Option<LaneAnswer<'c>> {
+/// Decides a request, and says for whom the response is.
+fn decide<'c>(
+    context: &'c Context,
+    head: &RequestHead<'_>,
+    body: &[u8],
+) -> Result<(NowOrLater<'c, Result<Decision, AdHocError>>, ReplyAudience), Undecided> {
     let (node, origin) = (&context.node, Origin { protocol: Protocol::Http, traceparent: head.traceparent });
+    let text = || std::str::from_utf8(body).map_err(|_| Undecided::Invalid);
     match head.action {
         EndpointAction::ForwardAuth => {
             let request = ForwardAuthRequest { query: head.query, authority: None, headers: &head.headers };
-            match forward_auth::decide(context, &request, origin) {
-                Ok((decision, deny_status)) => {
-                    let audience = ReplyAudience::ForClients { deny_status };
-                    Some(LaneAnswer::Decided(decision.map(Ok), audience))
-                }
-                Err(problem @ HttpProblem::Identity { .. }) => {
-                    Some(LaneAnswer::Unidentified(Box::new(problem)))
-                }
-                Err(_) => None,
-            }
+            let decided = forward_auth::decide(context, &request, origin);
+            let (decision, deny_status) = decided.map_err(|problem| match problem {
+                HttpProblem::Identity { .. } => Undecided::Unidentified(Box::new(problem)),
+                _ => Undecided::Invalid,
+            })?;
+            Ok((decision.map(Ok), ReplyAudience::ForClients { deny_status }))
         }
         EndpointAction::Throttle => {
-            let request = wire::throttle(std::str::from_utf8(body).ok()?).ok()?;
-            let decision = node.check_ad_hoc(origin, &request.as_request());
-            Some(LaneAnswer::Decided(decision, ReplyAudience::ForPrograms))
+            let request = wire::throttle(text()?).map_err(|_| Undecided::Invalid)?;
+            Ok((node.check_ad_hoc(origin, &request.as_request()), ReplyAudience::ForPrograms))
         }
         _ => {
-            let request = wire::request(std::str::from_utf8(body).ok()?).ok()?;
-            Some(LaneAnswer::Decided(node.admit(origin, &request).map(Ok), ReplyAudience::ForPrograms))
+            let request = wire::request(text()?).map_err(|_| Undecided::Invalid)?;
+            Ok((node.admit(origin, &request).map(Ok), ReplyAudience::ForPrograms))
         }
     }
 }

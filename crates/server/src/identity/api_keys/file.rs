@@ -45,10 +45,11 @@ static KEYS: ObjectShape = ObjectShape {
     shorthand: None,
 };
 
-static KEY: ObjectShape =
+/// An entry, also for the reference page.
+pub(crate) static KEY: ObjectShape =
     ObjectShape {
         name: "key",
-        about: "A key, by its hash, and whom it stands for.",
+        about: KEY_ABOUT,
         fields: &[&[
             ShapeField::new("hash", HASH, "The SHA-256 of the key, in hexadecimal.").required(),
             ShapeField::new("client", Shape::Scalar, "The client application.").also(&["client_id", "app"]),
@@ -64,6 +65,10 @@ static KEY: ObjectShape =
         open_fields: None,
         shorthand: None,
     };
+
+const KEY_ABOUT: &str = "\
+An entry of the file of `api_keys`, which has one list: `keys: [{ hash: \"sha256:…\", client: app-1 }]`. It has the hash of
+a key, never the key itself, and whom the key stands for.";
 
 const HASH: Shape = Shape::Custom(&CustomShape {
     check: |node| hash(node).map(drop),

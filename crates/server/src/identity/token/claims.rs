@@ -104,14 +104,9 @@ impl Claims {
         let pairs = self.pairs.iter();
         request.jwt.extend(pairs.map(|(name, value)| ((&**name).into(), (&**value).into())));
         for (member, _, value) in self.usual(listed) {
-            let field = match member {
-                IdentityMember::User => &mut request.user,
-                IdentityMember::Tenant => &mut request.tenant,
-                IdentityMember::Plan => &mut request.plan,
-                IdentityMember::Client => &mut request.client,
-                IdentityMember::Upstream | IdentityMember::Priority | IdentityMember::Trust => continue,
-            };
-            field.get_or_insert_with(|| value.into());
+            if member.value_in(request).is_none() {
+                member.set_in(request, value.into());
+            }
         }
     }
 
@@ -121,15 +116,21 @@ impl Claims {
         &'a self,
         listed: &IdentitySources,
     ) -> impl Iterator<Item = (IdentityMember, &'static str, &'a str)> {
-        MEANINGS.iter().filter(|(_, member)| listed.of(*member).is_none()).filter_map(|(names, member)| {
-            let found = |name: &&'static str| Some((*name, &*self.pair(name)?.1));
-            names.iter().find_map(found).map(|(name, value)| (*member, name, value))
-        })
+        let value = |name: &str| self.pairs.iter().find(|(own, _)| **own == *name).map(|(_, value)| &**value);
+        usual(listed, value)
     }
+}
 
-    fn pair(&self, name: &str) -> Option<&(Box<str>, Box<str>)> {
-        self.pairs.iter().find(|(own, _)| **own == *name)
-    }
+/// The members that follow from claims, unless the settings list other sources for them: each with the name of its claim
+/// and the value that `claim` finds.
+pub(crate) fn usual<'a>(
+    listed: &IdentitySources,
+    claim: impl Fn(&str) -> Option<&'a str>,
+) -> impl Iterator<Item = (IdentityMember, &'static str, &'a str)> {
+    MEANINGS.iter().filter(|(_, member)| listed.of(*member).is_none()).filter_map(move |(names, member)| {
+        let found = names.iter().find_map(|name| Some((*name, claim(name)?)));
+        found.map(|(name, value)| (*member, name, value))
+    })
 }
 
 /// A `NumericDate` of a token: seconds since the epoch; a fraction is dropped.
