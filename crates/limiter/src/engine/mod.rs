@@ -58,6 +58,6 @@ pub use tidegate_document::unmapped;
 pub use tidegate_policy::document::{BudgetMode, HeaderFamily, OnStoreError, Sharing};
 pub use tidegate_policy::{
     Credential, DetectorBuilder, GateBuilder, IdentityEvidence, IdentityFault, IdentityMember,
-    IdentitySource, IdentitySources, LimitBuilder, PathSpelling, Policy, PolicyBuilder, PolicyError, Problem,
-    Request, RuleSet, TenantBuilder, Trust,
+    IdentitySource, IdentitySources, KeyHolder, LimitBuilder, PathSpelling, Policy, PolicyBuilder,
+    PolicyError, Problem, Request, RuleSet, SourceError, TenantBuilder, Trust,
 };

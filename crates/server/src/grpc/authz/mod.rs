@@ -114,10 +114,6 @@ fn refused(decision: &Decision) -> CheckResponse {
 /// 400 for a client whose identity cannot be used.
 fn unusable(node: &Node, fault: &IdentityFault) -> Bytes {
     node.identity_fault(fault);
-    let detail = fault.to_string();
-    let body = serde_json::json!({
-        "type": "about:blank", "title": "Bad Request", "status": 400, "detail": detail, "field": fault.source,
-    });
     let headers = vec![
         render::header("content-type", problem_body::CONTENT_TYPE),
         render::header("cache-control", "no-store"),
@@ -125,10 +121,10 @@ fn unusable(node: &Node, fault: &IdentityFault) -> Bytes {
     let answer = DeniedHttpResponse {
         status: Some(HttpStatus { code: StatusCode::BadRequest.into() }),
         headers: overwriting_all(headers),
-        body: body.to_string(),
+        body: problem_body::identity_body(fault),
     };
     frame::encode(&CheckResponse {
-        status: Some(Status { code: Code::InvalidArgument as i32, message: detail }),
+        status: Some(Status { code: Code::InvalidArgument as i32, message: fault.to_string() }),
         http_response: Some(HttpResponse::DeniedResponse(answer)),
         dynamic_metadata: None,
     })

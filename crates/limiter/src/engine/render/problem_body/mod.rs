@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use tidegate_document::JsonText;
+use tidegate_policy::IdentityFault;
 
 /// The body's media type.
 pub const CONTENT_TYPE: &str = "application/problem+json";
@@ -52,6 +53,18 @@ pub fn write_body(refusal: &RefusalBody<'_>, out: &mut String) {
     optional_member(out, "violated_rule", refusal.violated_rule);
     optional_member(out, "violated_tier", refusal.violated_tier);
     out.push('}');
+}
+
+/// The body of a 400 for a request whose identity cannot be used.
+pub fn identity_body(fault: &IdentityFault) -> String {
+    let mut out = String::with_capacity(160);
+    text_member(&mut out, '{', "type", "about:blank");
+    text_member(&mut out, ',', "title", "Bad Request");
+    number_member(&mut out, "status", Some(400));
+    text_member(&mut out, ',', "detail", &fault.to_string());
+    text_member(&mut out, ',', "field", &fault.source);
+    out.push('}');
+    out
 }
 
 /// The registered problem types for rate limits, and one for which the status says everything.
