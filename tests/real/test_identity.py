@@ -52,6 +52,8 @@ def check_through(address, server):
     for forged in ({"X-Tenant": "globex"}, {"X-User-Id": "42"}, {"X-Tenant": "globex", "x-tenant": "globex"}):
         assert limit(ask(**forged)) is None, f"a host of nobody: {forged}"
     assert limit(ask(**acme, X_Tenant="globex")) == "1000", "nor by another spelling"
+    for named in ("X-Tenant", "close, x-tenant, x-user-id"):
+        assert limit(ask(**acme, Connection=named)) == "1000", f"nor can it drop what the proxy says: {named}"
     seen = json.loads(ask(**acme, **FORGED)[2])["headers"]
     assert seen.get("x-tenant") == "acme" and not seen.get("x-user-id"), "the app gets the same"
 
