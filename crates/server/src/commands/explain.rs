@@ -2,7 +2,6 @@
 
 use std::io::ErrorKind;
 
-use serde_json::{Value, json};
 use tidegate::engine::{Limiter, Request};
 use tidegate::{ManualClock, MemoryOptions, Nanos};
 
@@ -11,7 +10,8 @@ use super::{explain_output, load_policy, now, print};
 use crate::commands::flags::{Explain, OutputFormat};
 use crate::commands::terminal::exit::{CommandFailure, display_path, read_text};
 use crate::commands::terminal::paint::{Paint, Tone, printable};
-use crate::identity::explained::{ExplainedMember, identify};
+use crate::identity::explained::identify;
+use crate::identity::known_members::{KnownMember, KnownMembers};
 use crate::wire;
 
 pub(super) fn run(args: &Explain) -> Result<(), CommandFailure> {
@@ -46,13 +46,7 @@ pub(super) fn run(args: &Explain) -> Result<(), CommandFailure> {
             let who = members.map(|members| who(&members, paint)).unwrap_or_default();
             print(&(explain_output::text(&explanation, args.after, paint) + &who))
         }
-        OutputFormat::Json => {
-            let member = |(name, value, source): ExplainedMember| {
-                (name.to_owned(), json!({"value": value, "source": source}))
-            };
-            let members = members.map(|members| members.into_iter().map(member).collect());
-            print(&explain_output::json(&explanation, members.map(Value::Object)))
-        }
+        OutputFormat::Json => print(&explain_output::json(&explanation, members.as_ref())),
     }
 }
 
@@ -61,18 +55,18 @@ fn identified<'a>(
     config: &str,
     request: &Request<'a>,
     at: Nanos,
-) -> Result<(Request<'a>, Vec<ExplainedMember>), CommandFailure> {
+) -> Result<(Request<'a>, KnownMembers), CommandFailure> {
     let (settings, _) = read_settings(config)?;
     identify(&settings, request, at).map_err(CommandFailure::Usage)
 }
 
 /// The section of the output about who is asking.
-fn who(members: &[ExplainedMember], paint: Paint) -> String {
+fn who(members: &KnownMembers, paint: Paint) -> String {
     let mut out = format!("\n{}\n", paint.tone(Tone::Strong, "identity"));
-    if members.is_empty() {
+    if members.iter().next().is_none() {
         out.push_str("  nothing is known of who is asking\n");
     }
-    for (member, value, source) in members {
+    for KnownMember { member, value, source } in members.iter() {
         let source = paint.tone(Tone::Faint, format!("from {}", printable(source)));
         out.push_str(&format!("  {member:<8}  {}  {source}\n", printable(value)));
     }

@@ -13,6 +13,7 @@ use tidegate_policy::Strategy;
 use tidegate_policy::document::{BudgetMode, Sharing};
 
 use crate::commands::terminal::paint::{Paint, Tone, printable};
+use crate::identity::known_members::KnownMembers;
 
 /// The explanation as text. `after` is the number of equal requests that were made before.
 pub(super) fn text(explanation: &Explanation, after: u32, paint: Paint) -> String {
@@ -290,7 +291,7 @@ fn budget(budget: BudgetMode) -> &'static str {
 }
 
 /// The explanation as JSON.
-pub(super) fn json(explanation: &Explanation, identity: Option<Value>) -> String {
+pub(super) fn json(explanation: &Explanation, identity: Option<&KnownMembers>) -> String {
     let decision = RawValue::from_string(explanation.decision.to_json()).expect("a decision is JSON");
     let limit = |limit: &ExplainedLimit| {
         json!({
@@ -361,7 +362,7 @@ struct ExplanationJson<'a> {
     tenants: Vec<Value>,
     unknown_tenant: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    identity: Option<Value>,
+    identity: Option<&'a KnownMembers>,
 }
 
 fn bucket_json(bucket: &ExplainedBucket) -> Value {

@@ -6,12 +6,10 @@ use tidegate::engine::{Credential, Request};
 use tidegate_policy::{IdentityEvidence, IdentityMember};
 
 use super::api_keys::ApiKeys;
+use super::known_members::KnownMembers;
 use super::token::claims::usual;
 use super::verified::query;
 use crate::settings::Settings;
-
-/// The name of a member, its value, and where it came from.
-pub(crate) type ExplainedMember = (&'static str, String, String);
 
 /// Sets the members of a request by the settings, and returns all that are known. What the request says itself stays; its
 /// source is `request`.
@@ -22,9 +20,9 @@ pub(crate) fn identify<'a>(
     settings: &Settings,
     request: &Request<'a>,
     now: Nanos,
-) -> Result<(Request<'a>, Vec<ExplainedMember>), String> {
+) -> Result<(Request<'a>, KnownMembers), String> {
     let mut identified = request.clone();
-    let mut members: Vec<ExplainedMember> = Vec::new();
+    let mut members = KnownMembers::default();
     let headers: Vec<(&str, &[u8])> =
         request.headers.iter().map(|(name, value)| (&**name, value.as_bytes())).collect();
     let mut key = None;
@@ -44,7 +42,7 @@ pub(crate) fn identify<'a>(
     }
     for member in IdentityMember::ALL {
         if let Some(value) = member.value_in(request) {
-            members.push((member.as_str(), value.into_owned(), "request".to_owned()));
+            members.add(member.as_str(), value, "request");
         }
     }
     let evidence = IdentityEvidence {
@@ -57,13 +55,13 @@ pub(crate) fn identify<'a>(
     };
     let found = settings.identity.resolve_missing(&evidence, request).map_err(|fault| fault.to_string())?;
     for found in found.members() {
-        members.push((found.member.as_str(), found.value.to_string(), found.source.to_string()));
+        members.add(found.member.as_str(), &*found.value, found.source.to_string());
         found.member.set_in(&mut identified, found.value.to_string().into());
     }
     let claim = |name: &str| request.jwt.iter().find(|(known, _)| *known == *name).map(|(_, value)| &**value);
     for (member, name, value) in usual(&settings.identity, claim) {
         if member.value_in(request).is_none() {
-            members.push((member.as_str(), value.to_owned(), format!("jwt:{name}")));
+            members.add(member.as_str(), value, format!("jwt:{name}"));
             member.set_in(&mut identified, value.to_owned().into());
         }
     }

@@ -9,6 +9,7 @@ pub(crate) mod api_keys;
 mod bearer;
 pub(crate) mod explained;
 pub(crate) mod forwarded_request;
+pub(crate) mod known_members;
 mod rejection;
 mod token;
 mod verified;
@@ -29,6 +30,7 @@ use crate::settings::Settings;
 use api_keys::ApiKeys;
 pub use api_keys::{KeyFileError, KeyStatus};
 pub use bearer::PresentedCredential;
+use known_members::KnownMembers;
 pub use rejection::Rejection;
 use token::Tokens;
 pub use token::claims::Claims;
@@ -230,7 +232,7 @@ impl Identity {
         Ok(())
     }
 
-    /// Each member of a request that is known, with its value and where it came from, as JSON. The arguments are those of
+    /// Each member of a request that is known, with its value and where it came from. The arguments are those of
     /// [`Identity::describe`].
     ///
     /// # Errors
@@ -241,7 +243,7 @@ impl Identity {
         headers: impl Iterator<Item = (&'a str, &'a [u8])>,
         believed: bool,
         request: &mut Request<'a>,
-    ) -> Result<serde_json::Map<String, serde_json::Value>, IdentityFault> {
+    ) -> Result<KnownMembers, IdentityFault> {
         verified.describe(&self.sources, request);
         let headers: SmallVec<[_; 32]> = headers.filter(|_| believed).collect();
         let identified = verified.resolve(&self.sources, &headers, believed, request)?;

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use serde_json::{Map, Value, json};
 use tidegate::engine::{Credential, Request};
 use tidegate_policy::{Identified, IdentityEvidence, IdentityFault, IdentitySources};
 
 use super::api_keys::{CheckedKey, KeyStatus};
+use super::known_members::KnownMembers;
 use super::{Claims, Rejection};
 
 /// The result of verifying the credentials of a request.
@@ -66,21 +66,14 @@ impl Verified {
         })
     }
 
-    /// Each member that is known, with its value and where it came from, as JSON.
-    pub(super) fn origins(
-        &self,
-        listed: &IdentitySources,
-        identified: &Identified<'_, '_>,
-    ) -> Map<String, Value> {
-        let mut members = Map::new();
-        let mut add = |member: &str, value: &str, source: String| {
-            members.insert(member.to_owned(), json!({"value": value, "source": source}));
-        };
+    /// Each member that is known, with its value and where it came from.
+    pub(super) fn origins(&self, listed: &IdentitySources, identified: &Identified<'_, '_>) -> KnownMembers {
+        let mut members = KnownMembers::default();
         for found in identified.members() {
-            add(found.member.as_str(), &found.value, found.source.to_string());
+            members.add(found.member.as_str(), &*found.value, found.source.to_string());
         }
         for (member, claim, value) in self.claims.iter().flat_map(|claims| claims.usual(listed)) {
-            add(member.as_str(), value, format!("jwt:{claim}"));
+            members.add(member.as_str(), value, format!("jwt:{claim}"));
         }
         members
     }

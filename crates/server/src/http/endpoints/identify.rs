@@ -3,7 +3,6 @@
 
 use http::header::{AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use http::request::Parts;
-use serde_json::json;
 use tidegate::Clock;
 use tidegate::engine::Credential;
 
@@ -30,7 +29,7 @@ pub(crate) fn answer(context: &Context, parts: &Parts) -> Result<HttpResponse, H
     let members = identity.origins(&verified, headers.iter().copied(), who.trusted, &mut request);
     let mut members = members.map_err(unusable)?;
     let from = identity.address_source(&who, context.peer.address);
-    members.insert("ip".to_owned(), json!({"value": who.ip.to_string(), "source": from}));
+    members.add("ip", who.ip.to_string(), from);
     let is_token = verified.rejection().is_some() || !request.jwt.is_empty();
     let source = match verified.credential() {
         Credential::None => None,
@@ -38,10 +37,10 @@ pub(crate) fn answer(context: &Context, parts: &Parts) -> Result<HttpResponse, H
         _ => identity.key_place(),
     };
     if let Some(source) = source {
-        let value = verified.credential().as_str();
-        members.insert("credential".to_owned(), json!({"value": value, "source": source}));
+        members.add("credential", verified.credential().as_str(), source);
     }
-    let mut answer = HttpResponse::new(serde_json::Value::Object(members).to_string().into_bytes().into());
+    let body = serde_json::to_vec(&members).expect("texts are JSON");
+    let mut answer = HttpResponse::new(body.into());
     answer.headers_mut().insert(CONTENT_TYPE, JSON);
     answer.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     Ok(answer)

@@ -11,7 +11,7 @@ use ring::rand::{SecureRandom, SystemRandom};
 use serde_json::{Map, Value};
 use tidegate_document::{DocumentNode, Problem, TEXT_BYTES_MAX, ValueKind};
 
-use super::file::{KeyFile, KeyHash, written_hash};
+use super::file::{ApiKeyHash, KeyFile, written_hash};
 use super::hash;
 
 /// What a new entry of the file says beside the hash, in this order.
@@ -123,7 +123,7 @@ fn replace(file: &Path, old: &File, text: &str) -> io::Result<()> {
 fn with_entry(
     file: &Path,
     text: &str,
-    hash: &KeyHash,
+    hash: &ApiKeyHash,
     members: &KeyMembers,
 ) -> Result<String, CreateKeyError> {
     let invalid = |problems| CreateKeyError::Invalid { text: crate::settings::masked(text), problems };
@@ -156,7 +156,7 @@ fn with_entry(
 }
 
 /// Adds an entry to the list, in the way the list is written: with dashes, or in brackets.
-fn appended(text: &str, keys: &DocumentNode, hash: &KeyHash, members: &KeyMembers) -> Option<String> {
+fn appended(text: &str, keys: &DocumentNode, hash: &ApiKeyHash, members: &KeyMembers) -> Option<String> {
     if let Some(last) = keys.items().last() {
         let line = text.lines().nth((last.at.line as usize).checked_sub(1)?)?;
         let rest = line.trim_start();
@@ -180,7 +180,7 @@ fn ended(text: &str) -> String {
 }
 
 /// An entry as a map on one line. Text in quotes of JSON is text in quotes of YAML.
-fn yaml_entry(hash: &KeyHash, members: &KeyMembers) -> String {
+fn yaml_entry(hash: &ApiKeyHash, members: &KeyMembers) -> String {
     let mut entry = format!("{{ hash: {}", Value::from(written_hash(hash)));
     for (name, value) in members {
         entry.push_str(&format!(", {name}: {}", Value::from(value.as_str())));
@@ -189,7 +189,7 @@ fn yaml_entry(hash: &KeyHash, members: &KeyMembers) -> String {
     entry
 }
 
-fn json_entry(hash: &KeyHash, members: &KeyMembers) -> String {
+fn json_entry(hash: &ApiKeyHash, members: &KeyMembers) -> String {
     let hash = ("hash".to_owned(), Value::from(written_hash(hash)));
     let others = members.iter().map(|(name, value)| ((*name).to_owned(), Value::from(value.as_str())));
     Value::Object(std::iter::once(hash).chain(others).collect::<Map<_, _>>()).to_string()

@@ -17,14 +17,14 @@ use tidegate_policy::KeyHolder;
 use crate::bounds::API_KEYS_MAX;
 
 /// The hash of an API key.
-pub(crate) type KeyHash = [u8; 32];
+pub(crate) type ApiKeyHash = [u8; 32];
 
 const HASH_PREFIX: &str = "sha256:";
 
 /// A key, as the file has it.
 #[derive(Debug)]
 pub(super) struct KeyEntry {
-    hash: KeyHash,
+    hash: ApiKeyHash,
     pub(super) holder: Arc<KeyHolder>,
     pub(super) expires: Option<Nanos>,
     pub(super) enabled: bool,
@@ -81,7 +81,7 @@ const HASH: Shape = Shape::Custom(&CustomShape {
 });
 
 /// Reads a hash. The message does not repeat the value: it may be a key that was written here by mistake.
-fn hash(node: &DocumentNode) -> Result<KeyHash, ValueFault> {
+fn hash(node: &DocumentNode) -> Result<ApiKeyHash, ValueFault> {
     let digits = node.scalar().and_then(|text| text.strip_prefix(HASH_PREFIX));
     digits.and_then(parse_hash).ok_or_else(|| {
         let hint =
@@ -90,7 +90,7 @@ fn hash(node: &DocumentNode) -> Result<KeyHash, ValueFault> {
     })
 }
 
-fn parse_hash(digits: &str) -> Option<KeyHash> {
+fn parse_hash(digits: &str) -> Option<ApiKeyHash> {
     let mut hash = [0; 32];
     if digits.len() != 64 || !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return None;
@@ -102,7 +102,7 @@ fn parse_hash(digits: &str) -> Option<KeyHash> {
 }
 
 /// A hash as the file has it.
-pub(crate) fn written_hash(hash: &KeyHash) -> String {
+pub(crate) fn written_hash(hash: &ApiKeyHash) -> String {
     hash.iter().fold(HASH_PREFIX.to_owned(), |text, byte| format!("{text}{byte:02x}"))
 }
 
@@ -188,7 +188,7 @@ impl KeyFile {
     /// The table is searched by the first eight bytes of the hash, and how long that takes may depend on them. A client
     /// cannot use that: it chooses keys, not hashes, and to know the beginning of a hash does not help to find a key that
     /// has it. The hash as a whole is compared in constant time, so nothing is told about the rest of it.
-    pub(super) fn find(&self, hash: &KeyHash) -> Option<&KeyEntry> {
+    pub(super) fn find(&self, hash: &ApiKeyHash) -> Option<&KeyEntry> {
         let candidates = self.entries.get(&prefix(hash))?;
         candidates.iter().find(|entry| entry.hash.ct_eq(hash).into())
     }
@@ -206,7 +206,7 @@ fn unusable_member(entry: &DocumentNode) -> Option<(&'static str, &DocumentNode)
     stated.find(|(_, value)| value.scalar().is_some_and(|text| text.contains(char::is_control)))
 }
 
-fn prefix(hash: &KeyHash) -> u64 {
+fn prefix(hash: &ApiKeyHash) -> u64 {
     let (first, _) = hash.split_first_chunk::<8>().expect("a hash has 32 bytes");
     u64::from_be_bytes(*first)
 }

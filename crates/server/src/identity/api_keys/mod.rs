@@ -19,7 +19,7 @@ use tidegate_policy::{IdentityFault, KeyHolder, QueryFault, single_query_value};
 use crate::bounds::API_KEY_BYTES_MAX;
 use crate::serve::reload::policy_file;
 use crate::settings::{ApiKeySettings, KeyPlace, UnknownKeys};
-use file::{KeyFile, KeyHash};
+use file::{ApiKeyHash, KeyFile};
 
 /// The known API keys, and what happens to requests with others.
 pub(super) struct ApiKeys {
@@ -88,7 +88,7 @@ pub(super) struct CheckedKey {
 }
 
 /// The hash of an API key.
-pub(crate) fn hash(key: &[u8]) -> KeyHash {
+pub(crate) fn hash(key: &[u8]) -> ApiKeyHash {
     Sha256::digest(key).into()
 }
 
