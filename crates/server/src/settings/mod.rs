@@ -77,7 +77,7 @@ pub struct Settings {
     pub tls: Option<TlsFiles>,
     /// Host names that the admin listener accepts, besides IP addresses and `localhost`.
     pub admin_hosts: Vec<String>,
-    /// The bearer token that `/v1/refund` and `/v1/throttle` require where they are not on loopback.
+    /// The bearer token that `/v1/refund`, `/v1/throttle` and `/v1/identify` require where they are not on loopback.
     pub http_token: Option<String>,
     /// The password of the RESP listener.
     pub resp_password: Option<String>,

@@ -275,8 +275,8 @@ static AUTH: ObjectShape = ObjectShape {
         ShapeField::new(
             "http_token",
             Shape::Secret(SECRET_MAX),
-            "Bearer token that `/v1/refund` and `/v1/throttle` require. Without it they are off where `http` is not on \
-             loopback.",
+            "Bearer token that `/v1/refund`, `/v1/throttle` and `/v1/identify` require. Without it they are off where \
+             `http` is not on loopback.",
         )
         .also(&["token", "bearer"]),
         ShapeField::new(
