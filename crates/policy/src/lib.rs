@@ -6,6 +6,7 @@
 mod builder;
 mod compile;
 pub mod document;
+mod identity;
 mod matching;
 mod path;
 mod policy;
@@ -15,6 +16,10 @@ mod rules;
 pub use builder::{DetectorBuilder, GateBuilder, LimitBuilder, PolicyBuilder, TenantBuilder};
 pub use compile::{ENTRIES_MAX, TENANT_DEPTH_MAX, compile};
 pub use document::{OnStoreError, json_schema, read, read_node, reference};
+pub use identity::{
+    HostTemplate, Identified, IdentifiedMember, IdentityEvidence, IdentityFault, IdentityMember,
+    IdentitySource, IdentitySources, KeyHolder, QueryFault, SourceError, single_query_value,
+};
 pub use matching::{Condition, HostError, HostPattern};
 pub use path::{PathSpelling, Pattern, PatternError, Segment, normalise};
 pub use policy::{Policy, PolicyError};

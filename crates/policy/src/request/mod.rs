@@ -213,22 +213,35 @@ pub enum Credential {
     Valid,
     /// It was rejected.
     Invalid,
+    /// It is an API key that is not known, has expired or is disabled, and such keys are denied. Policies see it as
+    /// [`Credential::Invalid`].
+    UnknownKey,
 }
 
 impl Credential {
     /// All of them.
-    pub const ALL: [Credential; 3] = [Credential::None, Credential::Valid, Credential::Invalid];
+    pub const ALL: [Credential; 4] =
+        [Credential::None, Credential::Valid, Credential::Invalid, Credential::UnknownKey];
 
-    /// The word that documents have for it.
+    /// Its name in requests and metrics.
     pub const fn as_str(self) -> &'static str {
         match self {
             Credential::None => "none",
             Credential::Valid => "valid",
             Credential::Invalid => "invalid",
+            Credential::UnknownKey => "unknown_key",
         }
     }
 
-    /// Parses that word.
+    /// The value of the descriptor `credential`.
+    pub const fn descriptor(self) -> &'static str {
+        match self {
+            Credential::UnknownKey => Credential::Invalid.as_str(),
+            other => other.as_str(),
+        }
+    }
+
+    /// Parses that name.
     pub fn parse(text: &str) -> Option<Credential> {
         Credential::ALL.into_iter().find(|credential| credential.as_str() == text)
     }

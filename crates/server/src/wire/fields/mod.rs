@@ -106,7 +106,8 @@ impl<'a> RequestFields<'a> {
             }
             FieldTarget::Credential(_) if self.has_credential => return Err(twice()),
             FieldTarget::Credential(target) => {
-                *target = Credential::parse(value).ok_or_else(|| wrong("none, valid or invalid"))?;
+                *target =
+                    Credential::parse(value).ok_or_else(|| wrong("none, valid, invalid or unknown_key"))?;
                 self.has_credential = true;
             }
             FieldTarget::Pairs(pairs) => pairs.push((Cow::Borrowed(own_name), Cow::Borrowed(value))),

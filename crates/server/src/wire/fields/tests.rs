@@ -86,7 +86,7 @@ fn what_is_wrong_is_named() {
         (&[("cost", "4294967296")], "'cost': '4294967296' is not"),
         (&[("cost", "NaN")], "'cost': 'NaN' is not"),
         (&[("trust", "1.1")], "'trust': '1.1' is not a number from 0 to 1"),
-        (&[("credential", "good")], "'credential': 'good' is not none, valid or invalid"),
+        (&[("credential", "good")], "'credential': 'good' is not none, valid, invalid or unknown_key"),
         (&[("credential", "none"), ("credential", "valid")], "'credential' is there twice"),
     ] {
         let error = request(fields).expect_err(message).to_string();

@@ -200,7 +200,7 @@ pub(super) fn cut(text: &str) -> Cow<'_, str> {
 
 fn credential(text: &str) -> Result<Credential, &'static str> {
     let word = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
-    word.and_then(Credential::parse).ok_or("\"none\", \"valid\" or \"invalid\"")
+    word.and_then(Credential::parse).ok_or("\"none\", \"valid\", \"invalid\" or \"unknown_key\"")
 }
 
 fn at_ms(text: &str) -> Result<(Nanos, &str), &'static str> {

@@ -56,7 +56,7 @@ fn request() -> impl Strategy<Value = Value> {
         sometimes(35, descriptors()),
         sometimes(30, word(&["edge"])),
     );
-    let credential = sometimes(12, word(&["none", "valid", "invalid"]));
+    let credential = sometimes(12, word(&["none", "valid", "invalid", "unknown_key"]));
     // A simulation serves first come, first served, whatever the priority.
     let priority = sometimes(10, (0u32..=100).prop_map(|priority| json!(priority)));
     let weight = (sometimes(35, cost()), sometimes(55, trust()), credential, priority);
