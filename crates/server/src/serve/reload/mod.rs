@@ -188,7 +188,9 @@ impl Reload {
         self.report(ReloadedPart::ApiKeys, read);
     }
 
+    /// The state is set before the line is logged, so that a program that waits for the line sees the state.
     fn report(&self, concern: ReloadedPart, read: Result<(), String>) {
+        self.node.lifecycle().set_problem(concern, read.as_ref().err().cloned());
         match &read {
             Ok(()) => tracing::info!(what = concern.as_str(), "reloaded"),
             Err(problem) => {
@@ -200,7 +202,6 @@ impl Reload {
                 );
             }
         }
-        self.node.lifecycle().set_problem(concern, read.err());
     }
 }
 
