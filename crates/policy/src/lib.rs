@@ -14,7 +14,7 @@ mod rules;
 
 pub use builder::{DetectorBuilder, GateBuilder, LimitBuilder, PolicyBuilder, TenantBuilder};
 pub use compile::{ENTRIES_MAX, TENANT_DEPTH_MAX, compile};
-pub use document::{OnStoreError, json_schema, read, read_node, reference};
+pub use document::{OnStoreError, TENANT_PREFIX, json_schema, read, read_node, reference};
 pub use matching::{Condition, HostError, HostPattern};
 pub use path::{PathSpelling, Pattern, PatternError, Segment, normalise};
 pub use policy::{Policy, PolicyError};

@@ -44,7 +44,8 @@ pub mod trust_score;
 
 pub use ad_hoc::{AdHocAnswer, AdHocBuckets, AdHocError, AdHocLimit, AdHocRequest};
 pub use counting::limiter_stats::RulesInForce;
-pub use counting::stats::BusyKey;
+pub use counting::routes::{RouteCount, RouteOutcome};
+pub use counting::stats::{BusyKey, CountedLimits};
 pub use counting::unlimited::MissingCount;
 pub use decide::entered::Entered;
 pub use decide::explain::{
@@ -59,5 +60,5 @@ pub use tidegate_document::unmapped;
 pub use tidegate_policy::document::{BudgetMode, HeaderFamily, Missing, OnStoreError, Sharing};
 pub use tidegate_policy::{
     Credential, DetectorBuilder, GateBuilder, LimitBuilder, PathSpelling, Policy, PolicyBuilder, PolicyError,
-    Problem, Request, RuleSet, TenantBuilder, Trust,
+    Problem, Request, RuleSet, TENANT_PREFIX, TenantBuilder, Trust,
 };

@@ -1,6 +1,7 @@
 //! One breaker for each shard: the masters of a Cluster fail separately.
 
 use smallvec::SmallVec;
+use tidegate::measure::DurationHistogram;
 use tidegate::{Clock, Nanos};
 
 use crate::calls::{CallAnswer, Heartbeat, Link, LinkError, ScriptCall};
@@ -69,20 +70,24 @@ impl BreakerSet {
     }
 }
 
-/// A link that records the result of each call in the breaker of its shard.
+/// A link that records the result of each call in the breaker of its shard, and how long it took.
 pub(crate) struct RecordingLink<'a, L, C> {
     pub(crate) link: &'a L,
     pub(crate) breakers: &'a BreakerSet,
     pub(crate) clock: &'a C,
+    pub(crate) call_times: &'a DurationHistogram,
 }
 
 impl<L: Link, C: Clock> Link for RecordingLink<'_, L, C> {
     async fn call(&self, call: &ScriptCall) -> Result<CallAnswer, LinkError> {
         let shard = call.entries.first().map_or(0, |entry| self.link.shard(&entry.key));
+        let sent = self.clock.now();
         let answer = self.link.call(call).await;
+        let ended = self.clock.now();
+        self.call_times.record(ended.saturating_sub(sent));
         match &answer {
-            Ok(_) => self.breakers.of(shard).succeeded(self.clock.now()),
-            Err(_) => self.breakers.of(shard).failed(self.clock.now()),
+            Ok(_) => self.breakers.of(shard).succeeded(ended),
+            Err(_) => self.breakers.of(shard).failed(ended),
         }
         answer
     }
