@@ -134,8 +134,8 @@ fn what_is_wrong_shows() {
     node.metrics().connection_closed(Listener::Http);
     node.metrics().connection_refused(Listener::Grpc);
     node.metrics().protocol_error(Listener::Resp);
-    node.metrics().credential(Credential::Valid, None);
-    node.metrics().credential(Credential::Invalid, Some(Rejection::Expired));
+    node.metrics().credential(Credential::Valid, None, None);
+    node.metrics().credential(Credential::Invalid, Some(Rejection::Expired), None);
     node.limiter().swap(Policy::parse("version: 1\nlimits: []\n").expect("it is valid")).expect("it fits");
     let page = Page::parse(&metrics_page(&node));
     let plain = ["tidegate_degraded", "tidegate_kill_switch"];
@@ -183,7 +183,9 @@ async fn no_tenant_is_a_label_and_their_sum_never_falls() {
     let policy = |tenants: &[&str]| {
         let tenants: String = tenants
             .iter()
-            .map(|id| format!("  - {{ id: {id}, rate_limit: {{ sustained: {{ rate: 2, window: hour }} }} }}\n"))
+            .map(|id| {
+                format!("  - {{ id: {id}, rate_limit: {{ sustained: {{ rate: 2, window: hour }} }} }}\n")
+            })
             .collect();
         format!("version: 1\nlimits: []\ntenants:\n{tenants}")
     };
@@ -218,7 +220,9 @@ async fn decisions_are_counted_by_the_pattern_of_their_route() {
     };
     let routes = "{ path: '/videos/{id}', cost: 2 }, { path: /videos/**, methods: [POST], cost: 2 }, { path: '/videos/{id}', cost: 3 }";
     let node = node(&policy(routes), Settings::default());
-    for (user, path) in [("1", "/videos/1"), ("2", "/videos/2"), ("3", "/videos/secret"), ("bad", "/videos/4")] {
+    for (user, path) in
+        [("1", "/videos/1"), ("2", "/videos/2"), ("3", "/videos/secret"), ("bad", "/videos/4")]
+    {
         let _ = node.check(ORIGIN, &Request::new().user(user).path(path)).await;
     }
     let _ = node.check(ORIGIN, &Request::new().path("/elsewhere/secret")).await;
@@ -227,7 +231,8 @@ async fn decisions_are_counted_by_the_pattern_of_their_route() {
         let page = metrics_page(&node);
         assert!(!page.contains("secret"), "a path is a client's word: {page}");
         let page = Page::parse(&page);
-        let value = |outcome| page.value("tidegate_route_decisions_total", &[("route", route), ("outcome", outcome)]);
+        let value =
+            |outcome| page.value("tidegate_route_decisions_total", &[("route", route), ("outcome", outcome)]);
         ["allowed", "denied", "refused"].map(value)
     };
     assert_eq!(of("/videos/{id}"), [2.0, 1.0, 1.0]);

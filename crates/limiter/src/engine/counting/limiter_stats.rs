@@ -11,8 +11,8 @@ use super::routes::RouteCount;
 use super::stats::{BusyKey, CountedLimits};
 use super::unlimited::MissingCount;
 use crate::engine::active::Active;
-use crate::engine::decision::Reason;
 use crate::engine::limiter::Limiter;
+use crate::engine::reason::Reason;
 use crate::measure::DurationHistogram;
 
 /// The policy in force at the time of the call. Drop it soon: holding the `arc_swap::Guard` slows other

@@ -84,7 +84,11 @@ impl RouteCounters {
             });
             places.push(place);
         }
-        if places.is_empty() { RouteCounters::default() } else { RouteCounters { counters, places: places.into() } }
+        if places.is_empty() {
+            RouteCounters::default()
+        } else {
+            RouteCounters { counters, places: places.into() }
+        }
     }
 
     /// The counters by name.

@@ -143,8 +143,8 @@ mod tests {
 
     #[test]
     fn of_many_the_most_used_and_a_sum_are_told() {
-        let chosen =
-            LimitSeriesSet::default().choose_most_used(numbered(LIMIT_SERIES_MAX + 500, |number| number as u64));
+        let chosen = LimitSeriesSet::default()
+            .choose_most_used(numbered(LIMIT_SERIES_MAX + 500, |number| number as u64));
         assert_eq!(chosen.len(), LIMIT_SERIES_MAX + 1);
         assert_eq!(chosen[0].name, "00500");
         let rest = chosen.last().expect("there is a sum");
@@ -157,8 +157,8 @@ mod tests {
         let rest = |chosen: &[LimitSeries]| chosen.last().expect("there is a sum").outcomes[0];
         let first = limits.choose_most_used(numbered(LIMIT_SERIES_MAX + 500, |number| (number < 900).into()));
         assert_eq!((first.len(), rest(&first)), (901, 0), "unused limits get no series");
-        let second =
-            limits.choose_most_used(numbered(LIMIT_SERIES_MAX + 500, |number| if number < 900 { 1 } else { 9 }));
+        let second = limits
+            .choose_most_used(numbered(LIMIT_SERIES_MAX + 500, |number| if number < 900 { 1 } else { 9 }));
         assert_eq!((second.len(), rest(&second)), (LIMIT_SERIES_MAX + 1, 500 * 9));
         assert!(first[..900].iter().all(|limit| second.iter().any(|other| other.name == limit.name)));
     }

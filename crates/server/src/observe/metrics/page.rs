@@ -13,7 +13,7 @@ use super::exposition::{Exposition, FixedPoint};
 use super::families::{self as family, MetricFamily};
 use super::limit_series::{LimitSeries, series_of};
 use super::process::Process;
-use crate::identity::Rejection;
+use crate::identity::{KeyStatus, Rejection};
 use crate::node::Node;
 use crate::node::lifecycle::ReloadedPart;
 use crate::observe::readiness::Readiness;
@@ -163,7 +163,8 @@ fn shared(page: &mut Exposition, node: &Node, limits: &[LimitSeries]) {
     page.family(&family::NODES).sample(&[], nodes);
     let bounds = shared.map(|shared| shared.store.overshoot_bounds()).unwrap_or_default();
     let mut samples = page.family(&family::LEASE_OVERSHOOT_BOUND);
-    overshoot(limits, &bounds, node.settings().tenant_metrics).for_each(|(name, bound)| _ = samples.sample(&[name], bound));
+    overshoot(limits, &bounds, node.settings().tenant_metrics)
+        .for_each(|(name, bound)| _ = samples.sample(&[name], bound));
 }
 
 /// The overshoot bound of each series. One of several limits gets the largest of their bounds, because bounds of different
@@ -194,7 +195,7 @@ fn policy(page: &mut Exposition, node: &Node, limit_count: usize) {
     page.family(&family::POLICY_RELOAD_FAILURES)
         .sample(&[], count(Count::ReloadFailures(ReloadedPart::Policy)));
     let mut samples = page.family(&family::FILE_RELOAD_FAILURES);
-    for file in [ReloadedPart::Tls, ReloadedPart::Jwks] {
+    for file in [ReloadedPart::Tls, ReloadedPart::Jwks, ReloadedPart::ApiKeys] {
         samples.sample(&[file.as_str()], count(Count::ReloadFailures(file)));
     }
 }
@@ -217,6 +218,11 @@ fn connections(page: &mut Exposition, node: &Node) {
     for why in Rejection::ALL {
         samples.sample(&[why.as_str()], metrics.get(Count::TokensRejected(why)));
     }
+    let mut samples = page.family(&family::API_KEYS);
+    for status in KeyStatus::ALL {
+        samples.sample(&[status.as_str()], metrics.get(Count::ApiKeys(status)));
+    }
+    page.family(&family::IDENTITY_FAULTS).sample(&[], metrics.get(Count::IdentityFaults));
     page.family(&family::PANICS).sample(&[], metrics.get(Count::Panics));
 }
 
