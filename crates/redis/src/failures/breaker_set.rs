@@ -107,7 +107,12 @@ impl<L: Link, C: Clock> Link for RecordingLink<'_, L, C> {
 
 #[cfg(test)]
 mod tests {
+    use tidegate::ManualClock;
+    use tidegate::testing::block_on_ready;
+
     use super::*;
+    use crate::calls::CallVerb;
+    use crate::store::new_call_times;
 
     /// The name of a key is the number of its shard.
     struct Sharded;
@@ -169,5 +174,31 @@ mod tests {
         breakers.whole().trip(at(0));
         assert!(allows_call(&breakers, &["1"], 0) && !allows_call(&breakers, &["0"], 0));
         assert_eq!(breakers.health(at(0)), (false, at(0)));
+    }
+
+    /// A call fails after 3 ms by this clock.
+    struct Slow<'a>(&'a ManualClock);
+
+    impl Link for Slow<'_> {
+        async fn call(&self, _call: &ScriptCall) -> Result<CallAnswer, LinkError> {
+            self.0.advance(Nanos::from_millis(3));
+            Err(LinkError::Down("by request".into()))
+        }
+
+        async fn heartbeat(&self, _heartbeat: &Heartbeat) -> Result<u32, LinkError> {
+            Ok(1)
+        }
+    }
+
+    #[test]
+    fn the_time_of_a_call_is_measured_even_if_it_fails() {
+        let (clock, call_times) = (ManualClock::new(at(100)), new_call_times());
+        let (slow, breakers) = (Slow(&clock), BreakerSet::new(&Slow(&clock), at(0)));
+        let link = RecordingLink { link: &slow, breakers: &breakers, clock: &clock, call_times: &call_times };
+        let call = ScriptCall { verb: CallVerb::Peek, entries: SmallVec::new(), at: None };
+        assert!(block_on_ready(link.call(&call)).is_err());
+        let seen = call_times.snapshot();
+        assert_eq!((seen.count(), seen.sum()), (1, at(3)));
+        assert_eq!(seen.cumulative().find(|(_, count)| *count == 1), Some((at(5), 1)));
     }
 }
