@@ -131,6 +131,7 @@ mod clock;
 pub mod engine;
 pub mod history;
 mod keyed;
+pub mod measure;
 mod memory;
 mod now_or_later;
 mod store;

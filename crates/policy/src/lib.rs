@@ -15,7 +15,7 @@ mod rules;
 
 pub use builder::{DetectorBuilder, GateBuilder, LimitBuilder, PolicyBuilder, TenantBuilder};
 pub use compile::{ENTRIES_MAX, TENANT_DEPTH_MAX, compile};
-pub use document::{OnStoreError, json_schema, read, read_node, reference};
+pub use document::{OnStoreError, TENANT_PREFIX, json_schema, read, read_node, reference};
 pub use identity::{
     HostTemplate, Identified, IdentifiedMember, IdentityEvidence, IdentityFault, IdentityMember,
     IdentitySource, IdentitySources, KeyHolder, QueryFault, SourceError, single_query_value,

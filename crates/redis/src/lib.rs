@@ -43,7 +43,7 @@ pub use calls::LinkError;
 pub use client::{AddressError, MasterWatch, RedisClient, RedisClientError, RedisClientOptions};
 pub use failures::{ErrorCounts, Health, StoreError};
 pub use maintenance::MaintenanceGuard;
-pub use store::{RedisStore, ServerCall, StoreMode, StoreOptions};
+pub use store::{RedisStore, ServerCall, StoreMode, StoreOptions, new_call_times};
 
 // The interface between a store and its server. Only `RedisClient`, the simulator and tests implement `Link`, so it is
 // no part of the documented interface.

@@ -10,6 +10,7 @@ use tidegate_policy::{Plan, Request, Rule, RuleSet, Strategy, Trust};
 
 use super::bursts;
 use super::counting::counters::RuleCounters;
+use super::counting::routes::RouteCounters;
 use super::counting::unlimited::UnlimitedCounters;
 use super::decide::fallback::NodeShare;
 use super::render::jitter::identity;
@@ -29,6 +30,8 @@ pub(crate) struct Active {
     pub(crate) detectors: Box<[bursts::BurstDetector]>,
     /// Counts requests that meet none of its limits.
     pub(crate) unlimited: UnlimitedCounters,
+    /// Counts requests by route.
+    pub(crate) routes: RouteCounters,
     /// The node's share of the limits, which decides while the store cannot; empty until it is needed.
     pub(crate) share: ArcSwapOption<NodeShare>,
 }
@@ -112,8 +115,8 @@ impl Active {
             penalty: detector.penalty,
         });
         let detectors = detectors.collect();
-        let unlimited = UnlimitedCounters::default();
-        Ok(Active { rules, version, bound, detectors, unlimited, share: ArcSwapOption::empty() })
+        let (unlimited, routes) = (UnlimitedCounters::default(), RouteCounters::default());
+        Ok(Active { rules, version, bound, detectors, unlimited, routes, share: ArcSwapOption::empty() })
     }
 
     /// The id of a rule's limit in the store; rules that share their state have the same id.

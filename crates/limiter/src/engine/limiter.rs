@@ -171,8 +171,8 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         let (stats, rules) = (Stats::new(), rules.into());
         let names = stats.names_of(&rules);
         let mut active = Active::bind(rules, &store, &names, 1, clock.now())?;
-        active.unlimited = stats.unlimited_of(&active.rules);
-        stats.use_names(names, &active.unlimited);
+        stats.count_for(&mut active);
+        stats.use_names(names, &active);
         let is_shared = store.ad_hoc(any_limit()).is_some();
         Ok(Limiter {
             store,
@@ -204,9 +204,9 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         let now = self.clock.now();
         // This registers all limits or none, and nothing after it can fail.
         let mut active = Active::bind(rules, &self.store, &names, version, now)?;
-        active.unlimited = self.stats.unlimited_of(&active.rules);
+        self.stats.count_for(&mut active);
         self.bind_share(&active, now);
-        self.stats.use_names(names, &active.unlimited);
+        self.stats.use_names(names, &active);
         self.active.store(Arc::new(active));
         Ok(version)
     }

@@ -45,7 +45,8 @@ pub mod trust_score;
 
 pub use ad_hoc::{AdHocAnswer, AdHocBuckets, AdHocError, AdHocLimit, AdHocRequest};
 pub use counting::limiter_stats::RulesInForce;
-pub use counting::stats::BusyKey;
+pub use counting::routes::{RouteCount, RouteOutcome};
+pub use counting::stats::{BusyKey, CountedLimits};
 pub use counting::unlimited::MissingCount;
 pub use decide::entered::Entered;
 pub use decide::explain::{
@@ -62,5 +63,5 @@ pub use tidegate_policy::document::{BudgetMode, HeaderFamily, Missing, OnStoreEr
 pub use tidegate_policy::{
     Credential, DetectorBuilder, GateBuilder, IdentityEvidence, IdentityFault, IdentityMember,
     IdentitySource, IdentitySources, KeyHolder, LimitBuilder, PathSpelling, Policy, PolicyBuilder,
-    PolicyError, Priority, Problem, Request, RuleSet, SourceError, TenantBuilder, Trust,
+    PolicyError, Priority, Problem, Request, RuleSet, SourceError, TENANT_PREFIX, TenantBuilder, Trust,
 };

@@ -90,6 +90,25 @@ impl Reason {
         }
     }
 
+    /// Did a limit, its queue or a burst penalty deny the request?
+    pub const fn is_over_limit(self) -> bool {
+        use Reason::{
+            BurstBlocked, CostExceedsCapacity, FixedWindowExceeded, QueueFull, QueueTimeout,
+            SlidingLogExceeded, SlidingWindowExceeded, TokenBucketExceeded,
+        };
+        matches!(
+            self,
+            TokenBucketExceeded
+                | SlidingWindowExceeded
+                | SlidingLogExceeded
+                | FixedWindowExceeded
+                | CostExceedsCapacity
+                | QueueFull
+                | QueueTimeout
+                | BurstBlocked
+        )
+    }
+
     /// Is the service at fault, rather than the client over its limit?
     pub const fn is_unavailable(self) -> bool {
         matches!(self, Reason::QueueFull | Reason::QueueTimeout | Reason::StoreUnavailable)

@@ -14,7 +14,8 @@ pub use missing::Missing;
 pub use read::{read, read_node};
 pub use reference::reference;
 pub use schema::json_schema;
-pub(crate) use table::{TENANT_PREFIX, UNLISTED};
+pub use table::TENANT_PREFIX;
+pub(crate) use table::UNLISTED;
 pub use tenant::{Budget, BudgetMode, Remainder, Sharing, TenantEntry, TenantLimit, TenantUpstream};
 pub use upstream::{Absorbs, UpstreamEntry};
 

@@ -24,6 +24,8 @@ pub struct Facts<'r, 'q> {
     pub path: Option<Cow<'r, str>>,
     /// The pattern of the route that matched.
     pub(crate) route: Option<Cow<'r, str>>,
+    /// The number of that route among the entries of `routes`.
+    pub(crate) route_number: Option<u32>,
     /// The tenant: the one that the request names, else the policy's default.
     pub(crate) tenant: Option<&'r str>,
     /// The host in lower case.
@@ -51,6 +53,7 @@ impl<'r, 'q> Facts<'r, 'q> {
             request,
             path: path.map(|path| spelling.normalise(path)),
             route: None,
+            route_number: None,
             tenant: request.tenant.as_deref(),
             host: request.host.as_deref().map(lower_case),
             upstream: request.upstream.as_deref(),
@@ -126,6 +129,11 @@ impl<'r, 'q> Facts<'r, 'q> {
     /// The route that matched, and its cost.
     pub fn route(&self) -> Option<(&str, Option<Cost>)> {
         self.route.as_deref().map(|route| (route, self.route_cost))
+    }
+
+    /// The number of that route among [`RuleSet::route_patterns`](crate::RuleSet::route_patterns).
+    pub fn route_number(&self) -> Option<u32> {
+        self.route_number
     }
 
     /// Calls `show` with every value of a descriptor: headers, claims and descriptors may occur several times.

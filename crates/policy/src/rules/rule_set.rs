@@ -80,14 +80,14 @@ impl Routes {
     }
 
     /// The first route that matches.
-    fn find(&self, facts: &Facts<'_, '_>) -> Option<&CompiledRoute> {
+    fn find(&self, facts: &Facts<'_, '_>) -> Option<(u32, &CompiledRoute)> {
         if self.entries.is_empty() {
             return None;
         }
         let mut found = Candidates::new();
         self.paths.find(facts.path.as_deref()?, &mut found);
         let first = found.into_iter().filter(|&number| self.entries[number as usize].admits(facts)).min()?;
-        Some(&self.entries[first as usize])
+        Some((first, &self.entries[first as usize]))
     }
 }
 
@@ -246,10 +246,16 @@ impl RuleSet {
         let mut facts = Facts::with_spelling(request, self.spelling);
         self.upstreams.place(&mut facts);
         facts.tenant = self.tenant_of(request);
-        if let Some(route) = self.routes.find(&facts) {
+        if let Some((number, route)) = self.routes.find(&facts) {
             (facts.route, facts.route_cost) = (Some(Cow::Borrowed(route.pattern.as_str())), route.cost);
+            facts.route_number = Some(number);
         }
         facts
+    }
+
+    /// The patterns of `routes`, in their order; one may occur several times.
+    pub fn route_patterns(&self) -> impl Iterator<Item = &str> {
+        self.routes.entries.iter().map(|route| route.pattern.as_str())
     }
 
     /// The priority of a request: its own, else what the policy reads from it. A header that a client may have set

@@ -1,6 +1,7 @@
 //! One breaker for each shard: the masters of a Cluster fail separately.
 
 use smallvec::SmallVec;
+use tidegate::measure::DurationHistogram;
 use tidegate::{Clock, Nanos};
 
 use crate::calls::{CallAnswer, Heartbeat, Link, LinkError, ScriptCall};
@@ -69,20 +70,24 @@ impl BreakerSet {
     }
 }
 
-/// A link that records the result of each call in the breaker of its shard.
+/// A link that records the result of each call in the breaker of its shard, and how long it took.
 pub(crate) struct RecordingLink<'a, L, C> {
     pub(crate) link: &'a L,
     pub(crate) breakers: &'a BreakerSet,
     pub(crate) clock: &'a C,
+    pub(crate) call_times: &'a DurationHistogram,
 }
 
 impl<L: Link, C: Clock> Link for RecordingLink<'_, L, C> {
     async fn call(&self, call: &ScriptCall) -> Result<CallAnswer, LinkError> {
         let shard = call.entries.first().map_or(0, |entry| self.link.shard(&entry.key));
+        let sent = self.clock.now();
         let answer = self.link.call(call).await;
+        let ended = self.clock.now();
+        self.call_times.record(ended.saturating_sub(sent));
         match &answer {
-            Ok(_) => self.breakers.of(shard).succeeded(self.clock.now()),
-            Err(_) => self.breakers.of(shard).failed(self.clock.now()),
+            Ok(_) => self.breakers.of(shard).succeeded(ended),
+            Err(_) => self.breakers.of(shard).failed(ended),
         }
         answer
     }
@@ -102,7 +107,12 @@ impl<L: Link, C: Clock> Link for RecordingLink<'_, L, C> {
 
 #[cfg(test)]
 mod tests {
+    use tidegate::ManualClock;
+    use tidegate::testing::block_on_ready;
+
     use super::*;
+    use crate::calls::CallVerb;
+    use crate::store::new_call_times;
 
     /// The name of a key is the number of its shard.
     struct Sharded;
@@ -164,5 +174,31 @@ mod tests {
         breakers.whole().trip(at(0));
         assert!(allows_call(&breakers, &["1"], 0) && !allows_call(&breakers, &["0"], 0));
         assert_eq!(breakers.health(at(0)), (false, at(0)));
+    }
+
+    /// A call fails after 3 ms by this clock.
+    struct Slow<'a>(&'a ManualClock);
+
+    impl Link for Slow<'_> {
+        async fn call(&self, _call: &ScriptCall) -> Result<CallAnswer, LinkError> {
+            self.0.advance(Nanos::from_millis(3));
+            Err(LinkError::Down("by request".into()))
+        }
+
+        async fn heartbeat(&self, _heartbeat: &Heartbeat) -> Result<u32, LinkError> {
+            Ok(1)
+        }
+    }
+
+    #[test]
+    fn the_time_of_a_call_is_measured_even_if_it_fails() {
+        let (clock, call_times) = (ManualClock::new(at(100)), new_call_times());
+        let (slow, breakers) = (Slow(&clock), BreakerSet::new(&Slow(&clock), at(0)));
+        let link = RecordingLink { link: &slow, breakers: &breakers, clock: &clock, call_times: &call_times };
+        let call = ScriptCall { verb: CallVerb::Peek, entries: SmallVec::new(), at: None };
+        assert!(block_on_ready(link.call(&call)).is_err());
+        let seen = call_times.snapshot();
+        assert_eq!((seen.count(), seen.sum()), (1, at(3)));
+        assert_eq!(seen.cumulative().find(|(_, count)| *count == 1), Some((at(5), 1)));
     }
 }

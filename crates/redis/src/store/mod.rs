@@ -4,9 +4,9 @@ mod options;
 
 use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use smallvec::SmallVec;
+use tidegate::measure::DurationHistogram;
 use tidegate::{
     Charge, Cost, Intent, Limit, LimitDecision, LimitError, LimitRef, MonotonicClock, NamedLimit, Nanos,
     NowOrLater, OwnedCharge, Role, Sleep, Store, Verdict,
@@ -47,7 +47,12 @@ pub struct StoreParts<L, C> {
     pub(crate) backlog: MaintenanceBacklog,
     pub(crate) nodes: NodeCount,
     error_tracker: ErrorTracker,
-    calls: AtomicU64,
+    call_times: DurationHistogram,
+}
+
+/// An empty histogram with the bounds of [`RedisStore::call_times`]: from a call within one machine to a long deadline.
+pub fn new_call_times() -> DurationHistogram {
+    DurationHistogram::between(Nanos::new(10_000), Nanos::from_secs(10))
 }
 
 impl<L, C> Clone for RedisStore<L, C> {
@@ -113,7 +118,7 @@ impl<L: Link, C: Sleep> RedisStore<L, C> {
             backlog: MaintenanceBacklog::new(),
             nodes: NodeCount::new(),
             error_tracker: ErrorTracker::new(),
-            calls: AtomicU64::new(0),
+            call_times: new_call_times(),
             link,
             clock,
             options,
@@ -164,7 +169,12 @@ impl<L: Link, C: Sleep> RedisStore<L, C> {
 
     /// How many calls that charge or read buckets were sent to the server.
     pub fn calls(&self) -> u64 {
-        self.calls.load(Ordering::Relaxed)
+        self.call_times.snapshot().count()
+    }
+
+    /// How long these calls took, those without an answer included.
+    pub fn call_times(&self) -> &DurationHistogram {
+        &self.call_times
     }
 
     /// For each limit that is leased, by its name in the store: the most tokens by which all nodes together may exceed
@@ -217,20 +227,17 @@ impl<L: Link, C: Sleep> RedisStore<L, C> {
         // A time that a test gives stands still, so it never runs out.
         let in_time = || at.is_some() || self.clock.now().saturating_sub(begun) <= retry_for;
         let request = StrictRequest { intent, charges, wants, charged_at, at };
-        let link = RecordingLink { link: &self.link, breakers: &self.breakers, clock: &self.clock };
+        let (breakers, clock, call_times) = (&self.breakers, &self.clock, &self.call_times);
+        let link = RecordingLink { link: &self.link, breakers, clock, call_times };
         let answer = strict::execute(&link, &self.registry, request, &in_time).await;
         match &answer {
             Ok(answer) => {
-                self.calls.fetch_add(answer.calls.into(), Ordering::Relaxed);
                 self.error_tracker.poisoned(answer.poisoned);
                 if answer.contended {
                     self.error_tracker.record(&StoreError::Contended);
                 }
             }
-            Err(error) => {
-                self.calls.fetch_add(1, Ordering::Relaxed);
-                self.error_tracker.record(error);
-            }
+            Err(error) => self.error_tracker.record(error),
         }
         answer
     }

@@ -79,6 +79,8 @@ pub struct Settings {
     pub admin_hosts: Vec<String>,
     /// The bearer token that `/v1/refund`, `/v1/throttle` and `/v1/identify` require where they are not on loopback.
     pub http_token: Option<String>,
+    /// Does each tenant's limit have metrics of its own, rather than one sum over all tenants?
+    pub tenant_metrics: bool,
     /// Which problems make `/readyz` answer 503.
     pub readiness: ReadinessRule,
     /// The password of the RESP listener.
@@ -167,6 +169,7 @@ impl Default for Settings {
             forwarded: ForwardedSource::XForwardedFor,
             tls: None,
             admin_hosts: Vec::new(),
+            tenant_metrics: false,
             readiness: ReadinessRule::Lenient,
             http_token: None,
             resp_password: None,
@@ -193,7 +196,16 @@ const HIDDEN: &str = "(hidden)";
 impl fmt::Debug for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Settings { listen, policy, max_keys, nodes, shared, on_store_error, .. } = self;
-        let Settings { trusted_proxies, forwarded, admin_hosts, readiness, identity, api_keys, .. } = self;
+        let Settings {
+            tenant_metrics,
+            trusted_proxies,
+            forwarded,
+            admin_hosts,
+            readiness,
+            identity,
+            api_keys,
+            ..
+        } = self;
         let Settings { tls, http_token, resp_password, jwt, log, otlp, workers, .. } = self;
         f.debug_struct("Settings")
             .field("listen", listen)
@@ -206,6 +218,7 @@ impl fmt::Debug for Settings {
             .field("forwarded", forwarded)
             .field("tls", tls)
             .field("admin_hosts", admin_hosts)
+            .field("tenant_metrics", tenant_metrics)
             .field("readiness", readiness)
             .field("http_token", &http_token.as_ref().map(|_| HIDDEN))
             .field("resp_password", &resp_password.as_ref().map(|_| HIDDEN))

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use tidegate::engine::InvalidCredentials;
-use tidegate_document::{DocumentNode, Problem, Span, value};
+use tidegate_document::{DocumentNode, Problem, Span, ValueKind, value};
 use tidegate_proxies::ForwardedSource;
 
 use super::table::SETTINGS;
@@ -95,6 +95,7 @@ impl Reader<'_> {
         if let Some(hosts) = root.get("admin").and_then(|admin| admin.get("hosts")) {
             settings.admin_hosts = self.hosts(hosts);
         }
+        settings.tenant_metrics = root.get("metrics").is_some_and(|metrics| flag(metrics, "tenants"));
         settings.readiness = match text(root, "readiness").as_deref() {
             Some("strict") => ReadinessRule::Strict,
             _ => ReadinessRule::Lenient,
@@ -200,6 +201,11 @@ impl Reader<'_> {
 
 pub(super) fn text(node: &DocumentNode, name: &str) -> Option<String> {
     node.get(name)?.scalar().map(str::to_owned)
+}
+
+/// A flag; `false` without it.
+fn flag(node: &DocumentNode, name: &str) -> bool {
+    node.get(name).is_some_and(|node| matches!(node.kind, ValueKind::Bool(true)))
 }
 
 pub(super) fn integer(node: &DocumentNode, name: &str) -> Option<u64> {

@@ -20,8 +20,8 @@ const LIFE_MAX: u64 = 10_000;
 
 /// Every object, in the order of the reference.
 static OBJECTS: &[&ObjectShape] = &[
-    &SETTINGS, &LISTEN, &POLICY, &STORE, &REDIS, &SYNC, &TLS, &ADMIN, &AUTH, &JWT, &IDENTITY, &API_KEYS,
-    &KEY, &LOG, &OTLP,
+    &SETTINGS, &LISTEN, &POLICY, &STORE, &REDIS, &SYNC, &TLS, &ADMIN, &METRICS, &AUTH, &JWT, &IDENTITY,
+    &API_KEYS, &KEY, &LOG, &OTLP,
 ];
 
 /// The reference page, as Markdown.
@@ -83,6 +83,7 @@ pub(super) static SETTINGS: ObjectShape = ObjectShape {
         .or("x-forwarded-for"),
         ShapeField::new("tls", Shape::Object(&TLS), "TLS for `http` and `grpc`.").or("none"),
         ShapeField::new("admin", Shape::Object(&ADMIN), "The admin listener."),
+        ShapeField::new("metrics", Shape::Object(&METRICS), "What `/metrics` tells."),
         ShapeField::new(
             "readiness",
             Shape::Word(READINESS),
@@ -284,6 +285,21 @@ static ADMIN: ObjectShape = ObjectShape {
     )
     .or("[]")
     .also(&["names", "host"])]],
+    open_fields: None,
+    shorthand: None,
+};
+
+static METRICS: ObjectShape = ObjectShape {
+    name: "metrics",
+    about: "What `/metrics` tells.",
+    fields: &[&[ShapeField::new(
+        "tenants",
+        Shape::Flag,
+        "Does each tenant's limit have time series of its own, `limit=\"tenant:<id>\"`? Otherwise the limits of all \
+         tenants are summed as `limit=\"tenant\"`.",
+    )
+    .or("false")
+    .also(&["by_tenant", "per_tenant", "tenant_labels"])]],
     open_fields: None,
     shorthand: None,
 };

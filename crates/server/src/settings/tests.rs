@@ -29,6 +29,7 @@ trusted_proxies: [10.0.0.0/8, "::1/128"]
 forwarded: forwarded
 tls: { cert: server.pem, key: /keys/server.key }
 admin: { hosts: [Tidegate.Monitoring.svc] }
+metrics: { tenants: true }
 readiness: strict
 auth: { http_token: s3cret-token, resp_password: s3cret-password }
 jwt: { key: s3cret-key, algorithm: HS256, issuer: me, audience: you, invalid: anonymous }
@@ -56,6 +57,7 @@ fn everything_can_be_said() {
     assert_eq!(settings.trusted_proxies.len(), 2);
     assert_eq!(settings.forwarded, ForwardedSource::Forwarded);
     assert_eq!(settings.readiness, ReadinessRule::Strict);
+    assert!(settings.tenant_metrics && !read_here("").expect("it is right").0.tenant_metrics);
     let tls = settings.tls.as_ref().expect("it is there");
     assert_eq!(
         (&*tls.cert, &*tls.key),

@@ -58,11 +58,52 @@ fn the_dashboard_is_one() {
 }
 
 #[test]
+fn no_panel_lies_on_another() {
+    let text = fs::read_to_string(docs().join("dashboards/tidegate.json")).expect("it is there");
+    let dashboard: serde_json::Value = serde_json::from_str(&text).expect("it is JSON");
+    let mut taken = BTreeSet::new();
+    for panel in dashboard["panels"].as_array().expect("it has panels") {
+        let number = |name: &str| panel["gridPos"][name].as_u64().expect("each has a place");
+        let (left, top) = (number("x"), number("y"));
+        assert!(left + number("w") <= 24, "{panel}");
+        for (x, y) in (left..left + number("w")).flat_map(|x| (top..top + number("h")).map(move |y| (x, y))) {
+            assert!(taken.insert((x, y)), "something else is at {x}, {y}: {panel}");
+        }
+    }
+}
+
+#[test]
+fn what_operators_watch_has_a_panel_and_what_they_must_know_an_alert() {
+    let read = |name: &str| fs::read_to_string(docs().join("dashboards").join(name)).expect("it is there");
+    let (dashboard, alerts) = (read("tidegate.json"), read("alerts.yaml"));
+    let (shown, told) = (metrics_in(&dashboard), metrics_in(&alerts));
+    for name in [
+        "tidegate_decisions_by_reason_total",
+        "tidegate_route_decisions_total",
+        "tidegate_no_limit_total",
+        "tidegate_tenant_contention_total",
+        "tidegate_burst_actions_total",
+        "tidegate_trust_score_bucket",
+        "tidegate_store_call_seconds_bucket",
+    ] {
+        assert!(shown.contains(name), "no panel shows {name}");
+    }
+    for name in [
+        "tidegate_decisions_by_reason_total",
+        "tidegate_tokens_remaining_ratio_bucket",
+        "tidegate_store_call_seconds_bucket",
+        "tidegate_store_fallback_decisions_total",
+    ] {
+        assert!(told.contains(name), "no alert is about {name}");
+    }
+}
+
+#[test]
 fn the_guide_names_metrics_that_exist() {
-    let text = fs::read_to_string(docs().join("observability.md")).expect("it is there");
-    let named: Vec<&str> = missing(&text)
-        .into_iter()
-        .filter(|name| !families::ALL.iter().any(|family| family.name == *name))
-        .collect();
-    assert_eq!(named, Vec::<&str>::new());
+    for guide in ["observability.md", "guides/tuning.md"] {
+        let text = fs::read_to_string(docs().join(guide)).expect("it is there");
+        let is_family = |name: &&str| families::ALL.iter().any(|family| family.name == *name);
+        let named: Vec<&str> = missing(&text).into_iter().filter(|name| !is_family(name)).collect();
+        assert_eq!(named, Vec::<&str>::new(), "{guide}");
+    }
 }

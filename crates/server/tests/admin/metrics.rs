@@ -46,7 +46,7 @@ async fn decisions_are_counted_and_keys_are_not_told() {
     };
     assert_eq!([of("per-user", "allowed"), of("per-user", "denied")], [2.0, 1.0]);
     assert_eq!([of("watched", "allowed"), of("watched", "shadow_denied")], [1.0, 2.0]);
-    assert_eq!([of("tenant:acme", "allowed"), of("tenant:acme", "queued")], [0.0, 0.0]);
+    assert_eq!([of("tenant", "allowed"), of("tenant", "queued")], [0.0, 0.0]);
     let reason = |reason| page.value("tidegate_decisions_by_reason_total", &[("reason", reason)]);
     assert_eq!([reason("allowlisted"), reason("token_bucket_exceeded"), reason("blocked")], [1.0, 1.0, 0.0]);
     let throttled = |outcome| page.value("tidegate_throttle_decisions_total", &[("outcome", outcome)]);
@@ -160,7 +160,8 @@ async fn thousands_of_tenants_do_not_make_thousands_of_series() {
     let tenants: String = (0..3_000)
         .map(|id| format!("  - {{ id: t{id}, rate_limit: {{ sustained: {{ rate: 9, window: hour }} }} }}\n"))
         .collect();
-    let node = node(&format!("version: 1\nlimits: []\ntenants:\n{tenants}"), Settings::default());
+    let settings = Settings { tenant_metrics: true, ..Settings::default() };
+    let node = node(&format!("version: 1\nlimits: []\ntenants:\n{tenants}"), settings);
     for id in 0..1_200 {
         let _ = node.check(ORIGIN, &Request::new().tenant(format!("t{id}"))).await;
     }
@@ -175,4 +176,93 @@ async fn thousands_of_tenants_do_not_make_thousands_of_series() {
     let rest = page.value("tidegate_decisions_total", &[("limit", OTHER), ("outcome", "allowed")]);
     assert_eq!(rest, 200.0);
     assert_eq!(page.value("tidegate_policy_limits", &[]), 3_000.0);
+}
+
+#[tokio::test]
+async fn no_tenant_is_a_label_and_their_sum_never_falls() {
+    let policy = |tenants: &[&str]| {
+        let tenants: String = tenants
+            .iter()
+            .map(|id| {
+                format!("  - {{ id: {id}, rate_limit: {{ sustained: {{ rate: 2, window: hour }} }} }}\n")
+            })
+            .collect();
+        format!("version: 1\nlimits: []\ntenants:\n{tenants}")
+    };
+    let node = node(&policy(&["acme", "umbrella"]), Settings::default());
+    let ask = async || {
+        for tenant in ["acme", "acme", "acme", "umbrella"] {
+            let _ = node.check(ORIGIN, &Request::new().tenant(tenant)).await;
+        }
+    };
+    let counted = |outcome| {
+        let page = metrics_page(&node);
+        assert!(!page.contains("acme") && !page.contains("umbrella"), "{page}");
+        Page::parse(&page).value("tidegate_decisions_total", &[("limit", "tenant"), ("outcome", outcome)])
+    };
+    ask().await;
+    assert_eq!([counted("allowed"), counted("denied")], [3.0, 1.0]);
+    let edited = Policy::parse(&policy(&["umbrella"])).expect("it is valid");
+    node.limiter().swap(edited).expect("it has few limits");
+    assert_eq!([counted("allowed"), counted("denied")], [3.0, 1.0], "acme is gone, its decisions are not");
+    ask().await;
+    assert_eq!([counted("allowed"), counted("denied")], [4.0, 1.0]);
+    let page = Page::parse(&metrics_page(&node));
+    assert_eq!(page.value("tidegate_tokens_remaining_ratio_count", &[("limit", "tenant")]), 5.0);
+    assert_eq!(page.value("tidegate_lease_overshoot_bound_tokens", &[("limit", "tenant")]), 0.0);
+}
+
+#[tokio::test]
+async fn decisions_are_counted_by_the_pattern_of_their_route() {
+    let policy = |routes: &str| {
+        let limits = "[{ name: all, key: [], sustained: { rate: 4, window: hour } }]";
+        format!("version: 1\nlimits: {limits}\nblock: [{{ user: bad }}]\nroutes: [{routes}]\n")
+    };
+    let routes = "{ path: '/videos/{id}', cost: 2 }, { path: /videos/**, methods: [POST], cost: 2 }, { path: '/videos/{id}', cost: 3 }";
+    let node = node(&policy(routes), Settings::default());
+    for (user, path) in
+        [("1", "/videos/1"), ("2", "/videos/2"), ("3", "/videos/secret"), ("bad", "/videos/4")]
+    {
+        let _ = node.check(ORIGIN, &Request::new().user(user).path(path)).await;
+    }
+    let _ = node.check(ORIGIN, &Request::new().path("/elsewhere/secret")).await;
+    let _ = node.check(ORIGIN, &Request::new()).await;
+    let of = |route: &str| {
+        let page = metrics_page(&node);
+        assert!(!page.contains("secret"), "a path is a client's word: {page}");
+        let page = Page::parse(&page);
+        let value =
+            |outcome| page.value("tidegate_route_decisions_total", &[("route", route), ("outcome", outcome)]);
+        ["allowed", "denied", "refused"].map(value)
+    };
+    assert_eq!(of("/videos/{id}"), [2.0, 1.0, 1.0]);
+    assert_eq!([of("/videos/**"), of(OTHER)], [[0.0; 3], [0.0, 2.0, 0.0]]);
+    let swap = |routes: &str| {
+        let edited = Policy::parse(&policy(routes)).expect("it is valid");
+        node.limiter().swap(edited).expect("it has few limits");
+    };
+    let many: String = (0..500).map(|number| format!("{{ path: /r{number}, cost: 1 }}, ")).collect();
+    swap(&format!("{{ path: '/videos/{{id}}', cost: 1 }}, {many}"));
+    assert_eq!(of("/videos/{id}"), [2.0, 1.0, 1.0], "it keeps its counts");
+    let _ = node.check(ORIGIN, &Request::new().path("/r499")).await;
+    assert_eq!(of(OTHER), [0.0, 3.0, 0.0], "beyond the routes that have series of their own");
+    let page = Page::parse(&metrics_page(&node));
+    assert_eq!(page.0["tidegate_route_decisions_total"].samples[""].len(), 3 * 201);
+    swap("");
+    assert!(Page::parse(&metrics_page(&node)).0["tidegate_route_decisions_total"].samples.is_empty());
+}
+
+#[tokio::test]
+async fn the_buckets_of_decisions_end_where_decisions_do() {
+    let node = node(POLICY, Settings::default());
+    let page = metrics_page(&node);
+    let bounds_of = |family: &str| -> Vec<&str> {
+        let start = format!("{family}_bucket{{le=\"");
+        page.lines().filter_map(|line| line.strip_prefix(&start)?.split('"').next()).collect()
+    };
+    let bounds = bounds_of("tidegate_decision_duration_seconds");
+    assert_eq!([bounds[0], bounds[1], bounds[bounds.len() - 2]], ["0.0000001", "0.00000025", "1"]);
+    let bounds = bounds_of("tidegate_store_call_seconds");
+    assert_eq!([bounds[0], bounds[bounds.len() - 2]], ["0.00001", "10"]);
+    assert_eq!(*bounds_of("tidegate_retry_wait_seconds").last().expect("there are some"), "+Inf");
 }

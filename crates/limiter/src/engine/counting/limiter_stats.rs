@@ -7,12 +7,13 @@ use arc_swap::Guard;
 use tidegate_policy::RuleSet;
 
 use super::counters::{RuleSnapshot, TrustHistogram};
-use super::durations::DurationHistogram;
-use super::stats::BusyKey;
+use super::routes::RouteCount;
+use super::stats::{BusyKey, CountedLimits};
 use super::unlimited::MissingCount;
 use crate::engine::active::Active;
 use crate::engine::limiter::Limiter;
 use crate::engine::reason::Reason;
+use crate::measure::DurationHistogram;
 
 /// The policy in force at the time of the call. Drop it soon: holding the `arc_swap::Guard` slows other
 /// readers.
@@ -59,7 +60,17 @@ impl<S, C> Limiter<S, C> {
 
     /// The counters of each limit in force, by name.
     pub fn limit_counters(&self) -> Vec<(String, RuleSnapshot)> {
+        self.stats.limits().limits
+    }
+
+    /// The counters of each limit in force, and the sum of those of tenants that are gone.
+    pub fn counted_limits(&self) -> CountedLimits {
         self.stats.limits()
+    }
+
+    /// The decisions by route of the policy in force; empty if it has no `routes`.
+    pub fn route_counts(&self) -> Vec<RouteCount> {
+        self.active.load().routes.counts()
     }
 
     /// How many decisions had this reason.

@@ -4,17 +4,18 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidegate_core::{Cost, Nanos};
-use tidegate_policy::{Facts, Plan, RuleSet, TENANT_DEPTH_MAX};
+use tidegate_policy::{Facts, Plan, RuleSet, TENANT_DEPTH_MAX, TENANT_PREFIX};
 
 use super::counters::{RuleCounters, RuleOutcome, RuleSnapshot, Totals, TrustHistogram};
-use super::durations::DurationHistogram;
 use super::hot_keys::{HotKey, HotKeys};
+use super::routes::{RouteCounters, RouteTotals};
 use super::unlimited::{MissingCounters, UnlimitedCounters};
 use crate::engine::active::{Active, NamedCounters};
 use crate::engine::bursts::BurstAction;
 use crate::engine::decide::conclude::degrades;
 use crate::engine::decision::Ruling;
 use crate::engine::reason::Reason;
+use crate::measure::DurationHistogram;
 
 /// How many of the busiest keys are tracked.
 const HOT_KEYS: usize = 64;
@@ -46,6 +47,18 @@ struct Names {
     known: HashMap<Box<str>, NamedCounters>,
     given: u32,
     missing: MissingCounters,
+    routes: RouteTotals,
+    former_tenants: RuleSnapshot,
+}
+
+/// The counters of all limits at one time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CountedLimits {
+    /// The limits in force, by name.
+    pub limits: Vec<(String, RuleSnapshot)>,
+    /// The sum of tenants' limits that no policy has any more. Added to those in force, the sum over all tenants never
+    /// falls.
+    pub former_tenants: RuleSnapshot,
 }
 
 /// Which parts of a decision to count, if it is one of several.
@@ -110,15 +123,22 @@ impl Stats {
         rules.rules().iter().map(|rule| (rule.name.clone(), named(&rule.name))).collect()
     }
 
-    /// The counters of requests that meet no limit of a rule set, old or new.
-    pub(crate) fn unlimited_of(&self, rules: &RuleSet) -> UnlimitedCounters {
-        UnlimitedCounters::of(rules, &self.names().missing)
+    /// Gives a rule set its counters of requests without a limit, and by route; what is known keeps them.
+    pub(crate) fn count_for(&self, set: &mut Active) {
+        let names = self.names();
+        set.unlimited = UnlimitedCounters::of(&set.rules, &names.missing);
+        set.routes = RouteCounters::of(&set.rules, &names.routes);
     }
 
     /// Makes these the names in use.
-    pub(crate) fn use_names(&self, named: HashMap<Box<str>, NamedCounters>, unlimited: &UnlimitedCounters) {
+    pub(crate) fn use_names(&self, named: HashMap<Box<str>, NamedCounters>, set: &Active) {
         let mut names = self.names();
-        (names.known, names.missing) = (named, unlimited.by_name());
+        let Names { known, former_tenants, .. } = &mut *names;
+        let is_dropped = |name: &str| name.starts_with(TENANT_PREFIX) && !named.contains_key(name);
+        for (_, dropped) in known.iter().filter(|(name, _)| is_dropped(name)) {
+            former_tenants.add(&dropped.counters.snapshot());
+        }
+        (names.known, names.missing, names.routes) = (named, set.unlimited.by_name(), set.routes.by_name());
     }
 
     fn names(&self) -> MutexGuard<'_, Names> {
@@ -138,6 +158,7 @@ impl Stats {
         if let Some(trust) = facts.request.trust {
             self.trust.count(trust.hundredths());
         }
+        set.routes.count(facts, ruling);
         if ruling.reason == Reason::NoLimit {
             set.unlimited.count(&set.rules, facts, !ruling.standings.is_empty());
         }
@@ -214,11 +235,11 @@ impl Stats {
     }
 
     /// Each limit in use, by name, with its counters.
-    pub(crate) fn limits(&self) -> Vec<(String, RuleSnapshot)> {
+    pub(crate) fn limits(&self) -> CountedLimits {
         let names = self.names();
         let mut limits: Vec<(String, RuleSnapshot)> =
             names.known.iter().map(|(name, named)| (name.to_string(), named.counters.snapshot())).collect();
         limits.sort_by(|a, b| a.0.cmp(&b.0));
-        limits
+        CountedLimits { limits, former_tenants: names.former_tenants }
     }
 }

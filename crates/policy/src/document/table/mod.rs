@@ -15,7 +15,8 @@ mod tests;
 pub(crate) use descriptors::descriptor;
 pub(crate) use entries::GATE;
 pub(crate) use limits::POLICY;
-pub(crate) use names::{NAME_PATTERN, TENANT_PREFIX, UNLISTED};
+pub use names::TENANT_PREFIX;
+pub(crate) use names::{NAME_PATTERN, UNLISTED};
 
 use tidegate_document::ObjectShape;
 

@@ -9,7 +9,7 @@ const NAME_MAX: usize = 128;
 /// The id of the entry that stands for every tenant that is not listed.
 pub(crate) const UNLISTED: &str = "*";
 /// In decisions, the names of tenants' limits begin with this.
-pub(crate) const TENANT_PREFIX: &str = "tenant:";
+pub const TENANT_PREFIX: &str = "tenant:";
 
 /// Any name.
 pub(super) const NAME: Shape = Shape::Custom(&CustomShape {

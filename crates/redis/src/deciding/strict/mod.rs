@@ -32,8 +32,6 @@ pub(crate) struct StrictAnswer {
     pub(crate) poisoned: u32,
     /// Was it refused only because other nodes kept changing a state that was being migrated?
     pub(crate) contended: bool,
-    /// How many calls were made.
-    pub(crate) calls: u32,
 }
 
 /// The numbers of a limit, and its state in these numbers.
@@ -86,7 +84,7 @@ pub(crate) async fn execute<L: Link>(
     if groups.len() == 1 {
         let group = groups.pop().expect("the list has one group");
         let (group, result) = group.send(link, registry, in_time).await?;
-        return Ok(merged(charges.len(), vec![(group, result)], 0));
+        return Ok(merged(charges.len(), vec![(group, result)]));
     }
     execute_by_slot(link, registry, charges.len(), groups, in_time).await
 }
@@ -107,22 +105,20 @@ async fn execute_by_slot<L: Link>(
             Err(error) => failure = Some(error),
         }
     }
-    let mut calls = 0;
     if failure.is_some() || result.iter().any(|(_, result)| !result.allowed) {
         let undone = result.iter().filter_map(|(group, result)| group.undo(result));
         // A slot that cannot be called now keeps the charge: for a while that admits too little, never too much.
-        let backs = join_all(undone.map(|back| back.send(link, registry, in_time))).await;
-        calls = backs.iter().flatten().map(|(_, result)| result.calls).sum();
+        join_all(undone.map(|back| back.send(link, registry, in_time))).await;
         result.iter_mut().for_each(|(_, result)| result.revert());
     }
     match failure {
         Some(error) => Err(error),
-        None => Ok(merged(charges, result, calls)),
+        None => Ok(merged(charges, result)),
     }
 }
 
 /// Merges the answers of several slots, in the order of the charges.
-fn merged(charges: usize, groups: Vec<(CallDraft, RoundAnswer)>, mut calls: u32) -> StrictAnswer {
+fn merged(charges: usize, groups: Vec<(CallDraft, RoundAnswer)>) -> StrictAnswer {
     let mut decisions: SmallVec<[Option<LimitDecision>; 8]> = SmallVec::from_elem(None, charges);
     let mut standings: SmallVec<[Option<LimitState>; 8]> = SmallVec::from_elem(None, charges);
     let mut leased: SmallVec<[u32; 8]> = SmallVec::from_elem(0, charges);
@@ -133,7 +129,6 @@ fn merged(charges: usize, groups: Vec<(CallDraft, RoundAnswer)>, mut calls: u32)
         at = at.min(result.at);
         contended |= result.contended;
         poisoned += result.poisoned;
-        calls += result.calls;
         let parts = result.decisions.into_iter().zip(result.standings).zip(result.leased);
         for (index, ((decision, standing), granted)) in group.indices().zip(parts) {
             (decisions[index], standings[index], leased[index]) = (Some(decision), Some(standing), granted);
@@ -147,7 +142,6 @@ fn merged(charges: usize, groups: Vec<(CallDraft, RoundAnswer)>, mut calls: u32)
         standings: standings.collect(),
         poisoned,
         contended,
-        calls,
     }
 }
 

@@ -119,7 +119,6 @@ impl Replay<'_> {
             leased: SmallVec::from_elem(0, count),
             poisoned: 0,
             contended: false,
-            calls: 0,
         }
     }
 

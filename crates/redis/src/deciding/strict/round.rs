@@ -49,7 +49,6 @@ pub(super) struct RoundAnswer {
     pub(super) poisoned: u32,
     /// Was it refused only because states could not be migrated in time?
     pub(super) contended: bool,
-    pub(super) calls: u32,
 }
 
 impl RoundAnswer {
@@ -162,7 +161,7 @@ impl CallDraft {
             poisoned += answer.poisoned;
             if answer.outcome != CallOutcome::Migrate {
                 let result = replay(&self, answer)?;
-                return Ok((self, RoundAnswer { poisoned, calls: round, ..result }));
+                return Ok((self, RoundAnswer { poisoned, ..result }));
             }
             let at = answer.at;
             let contended: SmallVec<[bool; 8]> =
@@ -171,7 +170,7 @@ impl CallDraft {
             poisoned += none;
             if round >= ROUNDS || !in_time() {
                 let result = refuse_for_now(&self, &contended, states, at).ok_or(StoreError::Contended)?;
-                return Ok((self, RoundAnswer { poisoned, calls: round, ..result }));
+                return Ok((self, RoundAnswer { poisoned, ..result }));
             }
         }
     }

@@ -62,11 +62,13 @@ families! {
     CLOCK_MOVES: Counter "tidegate_clock_moves_total" []
         "How often the wall clock was found to have jumped by a second or more.";
     DECISIONS: Counter "tidegate_decisions_total" ["limit", "outcome"]
-        "Decisions of single limits, by outcome. A request counts once for each limit that applies to it.";
+        "Decisions of single limits, by outcome. A request counts once for each limit that applies to it. The limits of all tenants are one, tenant, unless the settings ask for metrics.tenants.";
     DECISIONS_BY_REASON: Counter "tidegate_decisions_by_reason_total" ["reason"]
         "Decisions by the policy, each counted once, by the reason in the response.";
     NO_LIMIT: Counter "tidegate_no_limit_total" ["missing"]
         "Requests that met no limit, by what kept a limit from applying: a descriptor that the request lacks; (none) if no conditions held; (shadow) if only shadow limits apply. A request counts once for each descriptor.";
+    ROUTE_DECISIONS: Counter "tidegate_route_decisions_total" ["route", "outcome"]
+        "Decisions by the policy, each counted once, by the pattern of `routes` that the request matched; (other) for all other requests. denied is by a limit, its queue or a burst penalty; refused is for another reason. Empty without `routes`.";
     THROTTLE_DECISIONS: Counter "tidegate_throttle_decisions_total" ["outcome"]
         "Decisions by ad hoc buckets: /v1/throttle and CL.THROTTLE.";
     REQUESTS: Counter "tidegate_requests_total" ["protocol"]
@@ -103,6 +105,8 @@ families! {
         "1 while the shared store is available, and in local mode; 0 while limits use their on_store_error.";
     STORE_CALLS: Counter "tidegate_store_calls_total" []
         "Calls to the shared store about limits. The local store makes none.";
+    STORE_CALL_DURATION: Histogram "tidegate_store_call_seconds" []
+        "Time that these calls took, those that failed included.";
     STORE_ERRORS: Counter "tidegate_store_errors_total" ["kind"]
         "Failed calls to the shared store, by kind of error. The observability guide explains each kind.";
     STORE_FALLBACKS: Counter "tidegate_store_fallback_decisions_total" ["choice"]

@@ -1,19 +1,30 @@
 //! Chooses which limits get their own metric series.
 //!
-//! A policy may have a limit for each of tens of thousands of tenants, and the page of metrics must stay small. A limit
-//! that has its own series keeps it as long as the limit is in the policy, so that no counter goes back; all other
-//! limits are summed under the name `(other)`.
+//! The limits of all tenants are summed under the name `tenant`, unless the settings ask for each: who a tenant is may
+//! be nobody's business who can read the metrics, and a policy may have tens of thousands of them. In any case the page
+//! must stay small. A limit that has its own series keeps it as long as the limit is in the policy, so that no counter
+//! goes back; limits beyond the maximum are summed under the name `(other)`.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 
 use tidegate::engine::counting::counters::{RatioHistogram, RuleOutcome, RuleSnapshot};
+use tidegate::engine::{CountedLimits, TENANT_PREFIX};
 
 /// How many limits can have their own series.
 pub const LIMIT_SERIES_MAX: usize = 1_000;
 
 /// The name of the sum of all other limits. No limit can have this name.
 pub const OTHER: &str = "(other)";
+
+/// The name of the sum of all tenants' limits. A limit of the policy that has this name is counted with them.
+pub(crate) const TENANT: &str = "tenant";
+
+/// The names under which a limit may be found among the series, the first one that exists.
+pub(crate) fn series_of(limit: &str, by_tenant: bool) -> impl Iterator<Item = &str> {
+    let sum = (!by_tenant && limit.starts_with(TENANT_PREFIX)).then_some(TENANT);
+    [sum.unwrap_or(limit), OTHER].into_iter()
+}
 
 /// The names of the limits that have their own series.
 #[derive(Debug, Default)]
@@ -59,8 +70,32 @@ impl LimitSeries {
 }
 
 impl LimitSeriesSet {
-    /// The series to export, by name, and last the sum of the other limits if there are any.
-    pub(crate) fn choose(&self, counted: Vec<(String, RuleSnapshot)>) -> Vec<LimitSeries> {
+    /// The series to export, by name; those of tenants only if `by_tenant`, else one sum of them.
+    pub(crate) fn choose(&self, counted: CountedLimits, by_tenant: bool) -> Vec<LimitSeries> {
+        if by_tenant {
+            return self.choose_most_used(counted.limits);
+        }
+        let CountedLimits { mut limits, former_tenants: mut sum } = counted;
+        let mut has_tenants = sum != RuleSnapshot::default();
+        limits.retain(|(name, counted)| {
+            let is_tenant = name.starts_with(TENANT_PREFIX);
+            if is_tenant {
+                has_tenants = true;
+                sum.add(counted);
+            }
+            !is_tenant
+        });
+        if has_tenants {
+            match limits.iter_mut().find(|(name, _)| name == TENANT) {
+                Some((_, namesake)) => namesake.add(&sum),
+                None => limits.push((TENANT.to_owned(), sum)),
+            }
+        }
+        self.choose_most_used(limits)
+    }
+
+    /// A series for each limit, or for as many as can have one, and last the sum of the others.
+    fn choose_most_used(&self, counted: Vec<(String, RuleSnapshot)>) -> Vec<LimitSeries> {
         let all: Vec<LimitSeries> =
             counted.into_iter().map(|(name, counted)| LimitSeries::new(name, &counted)).collect();
         let mut named = self.names.lock().unwrap_or_else(PoisonError::into_inner);
@@ -101,15 +136,15 @@ mod tests {
 
     #[test]
     fn few_are_all_told_even_the_unused() {
-        let chosen = LimitSeriesSet::default().choose(numbered(LIMIT_SERIES_MAX, |_| 0));
+        let chosen = LimitSeriesSet::default().choose_most_used(numbered(LIMIT_SERIES_MAX, |_| 0));
         assert_eq!(chosen.len(), LIMIT_SERIES_MAX);
         assert!(chosen.iter().all(|limit| limit.name != OTHER));
     }
 
     #[test]
     fn of_many_the_most_used_and_a_sum_are_told() {
-        let chosen =
-            LimitSeriesSet::default().choose(numbered(LIMIT_SERIES_MAX + 500, |number| number as u64));
+        let chosen = LimitSeriesSet::default()
+            .choose_most_used(numbered(LIMIT_SERIES_MAX + 500, |number| number as u64));
         assert_eq!(chosen.len(), LIMIT_SERIES_MAX + 1);
         assert_eq!(chosen[0].name, "00500");
         let rest = chosen.last().expect("there is a sum");
@@ -120,11 +155,34 @@ mod tests {
     fn who_is_told_of_stays_and_the_sum_does_not_fall() {
         let limits = LimitSeriesSet::default();
         let rest = |chosen: &[LimitSeries]| chosen.last().expect("there is a sum").outcomes[0];
-        let first = limits.choose(numbered(LIMIT_SERIES_MAX + 500, |number| (number < 900).into()));
+        let first = limits.choose_most_used(numbered(LIMIT_SERIES_MAX + 500, |number| (number < 900).into()));
         assert_eq!((first.len(), rest(&first)), (901, 0), "unused limits get no series");
-        let second =
-            limits.choose(numbered(LIMIT_SERIES_MAX + 500, |number| if number < 900 { 1 } else { 9 }));
+        let second = limits
+            .choose_most_used(numbered(LIMIT_SERIES_MAX + 500, |number| if number < 900 { 1 } else { 9 }));
         assert_eq!((second.len(), rest(&second)), (LIMIT_SERIES_MAX + 1, 500 * 9));
         assert!(first[..900].iter().all(|limit| second.iter().any(|other| other.name == limit.name)));
+    }
+
+    #[test]
+    fn tenants_are_one_series_unless_asked_for() {
+        let counted = || CountedLimits {
+            limits: [("a", 1), ("tenant:x", 2), ("tenant:y", 3)].map(|(name, n)| used(name, n)).into(),
+            former_tenants: used("tenant:gone", 4).1,
+        };
+        let told = |counted, by_tenant| -> Vec<(String, u64)> {
+            let chosen = LimitSeriesSet::default().choose(counted, by_tenant);
+            chosen.into_iter().map(|limit| (limit.name, limit.outcomes[0])).collect()
+        };
+        let expected = |told: &[(&str, u64)]| -> Vec<(String, u64)> {
+            told.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect()
+        };
+        assert_eq!(told(counted(), false), expected(&[("a", 1), (TENANT, 9)]));
+        assert_eq!(told(counted(), true), expected(&[("a", 1), ("tenant:x", 2), ("tenant:y", 3)]));
+        let namesake = CountedLimits { limits: vec![used(TENANT, 5)], ..counted() };
+        assert_eq!(told(namesake, false), expected(&[(TENANT, 9)]), "no series comes twice");
+        let none = CountedLimits { limits: vec![used("a", 1)], ..CountedLimits::default() };
+        assert_eq!(told(none, false), expected(&[("a", 1)]));
+        assert_eq!(series_of("tenant:x", false).collect::<Vec<_>>(), [TENANT, OTHER]);
+        assert_eq!(series_of("tenant:x", true).collect::<Vec<_>>(), ["tenant:x", OTHER]);
     }
 }

@@ -12,8 +12,7 @@ use std::sync::Arc;
 
 use tidegate::Nanos;
 use tidegate::engine::Credential;
-use tidegate::engine::counting::counters::Totals;
-use tidegate::engine::counting::durations::DurationHistogram;
+use tidegate::measure::{DurationHistogram, Totals};
 use tokio::sync::Semaphore;
 
 use super::traces::Protocol;
@@ -31,6 +30,10 @@ pub struct Metrics {
     /// Allows one page of metrics to be written at a time.
     pub(crate) scrapes: Arc<Semaphore>,
 }
+
+/// The range in which decisions are told apart: a decision in memory takes some hundred nanoseconds, one that waits for
+/// Redis at most a few times the deadline of a call, which is 20 ms by default.
+const DECISION_TIMES: (Nanos, Nanos) = (Nanos::new(100), Nanos::SECOND);
 
 /// A counter of [`Metrics`].
 #[derive(Clone, Copy, Debug)]
@@ -80,7 +83,7 @@ const _: () = assert!(Protocol::ALL.len() <= 4 && Listener::ALL.len() <= 4 && Re
 impl Default for Metrics {
     fn default() -> Metrics {
         Metrics {
-            durations: DurationHistogram::default(),
+            durations: DurationHistogram::between(DECISION_TIMES.0, DECISION_TIMES.1),
             counts: Totals::new(Count::LEN),
             limit_series: LimitSeriesSet::default(),
             scrapes: Arc::new(Semaphore::new(1)),

@@ -4,14 +4,14 @@ use std::collections::HashMap;
 
 use tidegate::Clock;
 use tidegate::engine::counting::counters::RuleOutcome;
-use tidegate::engine::counting::durations::DurationHistogram;
-use tidegate::engine::{Credential, MissingCount, Reason};
+use tidegate::engine::{Credential, MissingCount, Reason, RouteCount, RouteOutcome};
+use tidegate::measure::DurationHistogram;
 use tidegate_redis::ErrorCounts;
 
 use super::Count;
 use super::exposition::{Exposition, FixedPoint};
-use super::families as family;
-use super::limit_series::{LimitSeries, OTHER};
+use super::families::{self as family, MetricFamily};
+use super::limit_series::{LimitSeries, series_of};
 use super::process::Process;
 use crate::identity::{KeyStatus, Rejection};
 use crate::node::Node;
@@ -25,9 +25,9 @@ use crate::settings::Listener;
 /// policy, so do not call it on a worker thread.
 pub fn metrics_page(node: &Node) -> String {
     let mut page = Exposition::default();
-    let counted = node.limiter().limit_counters();
-    let limit_count = counted.len();
-    let limits = node.metrics().limit_series.choose(counted);
+    let counted = node.limiter().counted_limits();
+    let limit_count = counted.limits.len();
+    let limits = node.metrics().limit_series.choose(counted, node.settings().tenant_metrics);
     state(&mut page, node);
     decisions(&mut page, node, &limits);
     durations(&mut page, node, &limits);
@@ -68,6 +68,12 @@ fn decisions(page: &mut Exposition, node: &Node, limits: &[LimitSeries]) {
     for MissingCount { missing, count } in node.limiter().missing_counts() {
         samples.sample(&[&missing], count);
     }
+    let mut samples = page.family(&family::ROUTE_DECISIONS);
+    for RouteCount { route, outcomes } in node.limiter().route_counts() {
+        for (outcome, count) in RouteOutcome::ALL.iter().zip(outcomes) {
+            samples.sample(&[&route, outcome.as_str()], count);
+        }
+    }
     let mut samples = page.family(&family::THROTTLE_DECISIONS);
     let throttled = node.limiter().ad_hoc_counters();
     for outcome in [RuleOutcome::Allowed, RuleOutcome::Denied] {
@@ -79,21 +85,22 @@ fn decisions(page: &mut Exposition, node: &Node, limits: &[LimitSeries]) {
     }
 }
 
+fn histogram(page: &mut Exposition, family: &'static MetricFamily, histogram: &DurationHistogram) {
+    let seen = histogram.snapshot();
+    let cumulative = seen.cumulative().map(|(bound, so_far)| (FixedPoint::seconds(bound), so_far));
+    page.family(family).histogram(&[], cumulative, seen.count(), FixedPoint::seconds(seen.sum()));
+}
+
 fn durations(page: &mut Exposition, node: &Node, limits: &[LimitSeries]) {
-    let write = |page: &mut Exposition, family, histogram: &DurationHistogram| {
-        let seen = histogram.snapshot();
-        let cumulative = seen.cumulative().map(|(bound, so_far)| (FixedPoint::seconds(bound), so_far));
-        page.family(family).histogram(&[], cumulative, seen.count(), FixedPoint::seconds(seen.sum()));
-    };
-    write(page, &family::DECISION_DURATION, &node.metrics().durations);
+    histogram(page, &family::DECISION_DURATION, &node.metrics().durations);
     let mut samples = page.family(&family::TOKENS_REMAINING_RATIO);
     for limit in limits {
         let shares = running(limit.remaining.map(|(percent, count)| (u64::from(percent), count)));
         let sum = FixedPoint::millionths(limit.remaining_sum_millionths);
         samples.histogram(&[&limit.name], shares, limit.remaining_count(), sum);
     }
-    write(page, &family::QUEUE_WAIT, node.limiter().queue_waits());
-    write(page, &family::RETRY_WAIT, node.limiter().retry_waits());
+    histogram(page, &family::QUEUE_WAIT, node.limiter().queue_waits());
+    histogram(page, &family::RETRY_WAIT, node.limiter().retry_waits());
 }
 
 fn engine(page: &mut Exposition, node: &Node) {
@@ -136,6 +143,8 @@ fn shared(page: &mut Exposition, node: &Node, limits: &[LimitSeries]) {
     let up = shared.is_none_or(|shared| shared.health().up);
     page.family(&family::STORE_UP).sample(&[], u8::from(up));
     page.family(&family::STORE_CALLS).sample(&[], shared.map_or(0, |shared| shared.store.calls()));
+    let none = tidegate_redis::new_call_times();
+    histogram(page, &family::STORE_CALL_DURATION, shared.map_or(&none, |shared| shared.store.call_times()));
     let mut samples = page.family(&family::STORE_ERRORS);
     let errors = shared.map_or_else(ErrorCounts::default, |shared| shared.store.errors());
     errors.by_kind().into_iter().for_each(|(kind, count)| _ = samples.sample(&[kind], count));
@@ -154,14 +163,16 @@ fn shared(page: &mut Exposition, node: &Node, limits: &[LimitSeries]) {
     page.family(&family::NODES).sample(&[], nodes);
     let bounds = shared.map(|shared| shared.store.overshoot_bounds()).unwrap_or_default();
     let mut samples = page.family(&family::LEASE_OVERSHOOT_BOUND);
-    overshoot(limits, &bounds).for_each(|(name, bound)| _ = samples.sample(&[name], bound));
+    overshoot(limits, &bounds, node.settings().tenant_metrics)
+        .for_each(|(name, bound)| _ = samples.sample(&[name], bound));
 }
 
-/// The overshoot bound of each limit that has its own series. The series of all other limits gets the largest of their
-/// bounds, because bounds of different limits do not add up.
+/// The overshoot bound of each series. One of several limits gets the largest of their bounds, because bounds of different
+/// limits do not add up.
 fn overshoot<'a>(
     limits: &'a [LimitSeries],
     bounds: &[(String, u64)],
+    by_tenant: bool,
 ) -> impl Iterator<Item = (&'a str, u64)> + use<'a> {
     let series: HashMap<&str, usize> =
         (0..).zip(limits).map(|(index, limit)| (&*limit.name, index)).collect();
@@ -169,7 +180,7 @@ fn overshoot<'a>(
     for (state_name, bound) in bounds {
         // The store keeps a limit's state under its name and the fields of its key.
         let name = state_name.split('\u{1f}').next().unwrap_or(state_name);
-        if let Some(index) = series.get(name).or_else(|| series.get(OTHER)) {
+        if let Some(index) = series_of(name, by_tenant).find_map(|name| series.get(name)) {
             found[*index] = found[*index].max(*bound);
         }
     }

@@ -1,82 +1,8 @@
-//! Counters that threads increment without contention.
-//!
-//! Every counter has several shards, each in cache lines of its own; a thread adds to the shard it was
-//! assigned, and a reader sums them. A sum may miss increments that happen while it is taken, and nothing else.
+//! The counters of limits: outcomes, what was left, and the trust of requests.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-
-/// The number of shards of each counter.
-pub(crate) const SHARDS: usize = 8;
-const _: () = assert!(SHARDS.is_power_of_two(), "threads are assigned to shards by masking");
-
-/// Two cache lines, because processors fetch them in pairs.
-const WORDS_PER_LINE: usize = 16;
-
-/// The shard of this thread; threads are assigned round-robin.
-pub(crate) fn shard_of_thread() -> usize {
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    thread_local! {
-        static MINE: usize = NEXT.fetch_add(1, Ordering::Relaxed) & (SHARDS - 1);
-    }
-    // A thread that is ending has lost its thread-local value and uses the first shard.
-    MINE.try_with(|mine| *mine).unwrap_or(0)
-}
-
-/// Counters that share no cache line with another shard.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-struct Line([AtomicU64; WORDS_PER_LINE]);
-
-/// A fixed number of counters, addressed by index: one per reason, action or kind of error.
-#[derive(Debug)]
-pub struct Totals {
-    lines: Box<[Line]>,
-    lines_per_shard: usize,
-    len: usize,
-}
-
-impl Totals {
-    /// `len` counters, all zero.
-    pub fn new(len: usize) -> Totals {
-        let lines_per_shard = len.div_ceil(WORDS_PER_LINE);
-        let lines = (0..lines_per_shard * SHARDS).map(|_| Line::default()).collect();
-        Totals { lines, lines_per_shard, len }
-    }
-
-    /// Adds one to counter `index`.
-    ///
-    /// # Panics
-    /// There is no such counter.
-    #[inline]
-    pub fn add(&self, index: usize) {
-        self.add_many(index, 1);
-    }
-
-    /// Adds `more` to counter `index`.
-    ///
-    /// # Panics
-    /// There is no such counter.
-    #[inline]
-    pub fn add_many(&self, index: usize, more: u64) {
-        self.word(shard_of_thread(), index).fetch_add(more, Ordering::Relaxed);
-    }
-
-    /// The value of counter `index`.
-    ///
-    /// # Panics
-    /// There is no such counter.
-    pub fn get(&self, index: usize) -> u64 {
-        let shares = (0..SHARDS).map(|shard| self.word(shard, index).load(Ordering::Relaxed));
-        shares.fold(0, u64::wrapping_add)
-    }
-
-    #[inline]
-    fn word(&self, shard: usize, index: usize) -> &AtomicU64 {
-        assert!(index < self.len, "counter {index} of {}", self.len);
-        let line = shard * self.lines_per_shard + index / WORDS_PER_LINE;
-        &self.lines[line].0[index % WORDS_PER_LINE]
-    }
-}
+pub use crate::measure::Totals;
+use crate::measure::WORDS_PER_LINE;
+pub(crate) use crate::measure::{SHARDS, shard_of_thread};
 
 /// The outcome of a request for one limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -184,6 +110,16 @@ pub struct RuleSnapshot {
 }
 
 impl RuleSnapshot {
+    /// Adds the values of another limit.
+    pub fn add(&mut self, other: &RuleSnapshot) {
+        self.allowed += other.allowed;
+        self.denied += other.denied;
+        self.shadow_denied += other.shadow_denied;
+        self.degraded += other.degraded;
+        self.queued += other.queued;
+        self.remaining.add(&other.remaining);
+    }
+
     /// The count of one outcome.
     pub const fn get(&self, outcome: RuleOutcome) -> u64 {
         match outcome {
@@ -223,6 +159,11 @@ impl RatioHistogram {
     #[inline]
     fn millionths(remaining: u32, limit: u32) -> u64 {
         if limit == 0 { 1_000_000 } else { u64::from(remaining.min(limit)) * 1_000_000 / u64::from(limit) }
+    }
+
+    fn add(&mut self, other: &RatioHistogram) {
+        self.counts.iter_mut().zip(other.counts).for_each(|(sum, more)| *sum += more);
+        self.sum_millionths += other.sum_millionths;
     }
 
     /// The sum of all fractions, in millionths.

@@ -2,13 +2,13 @@
 
 use tidegate_core::Nanos;
 
-use super::counters::Totals;
+use super::Totals;
 
-/// Counts durations in buckets whose bounds grow by 1, 2.5, 5, 10 from 100 ns to 500 s.
+/// Counts durations in buckets whose bounds grow by 1, 2.5, 5, 10: from 100 ns to 500 s, or within a part of that.
 ///
 /// ```
 /// use tidegate::Nanos;
-/// use tidegate::engine::counting::durations::DurationHistogram;
+/// use tidegate::measure::DurationHistogram;
 ///
 /// let waits = DurationHistogram::new();
 /// waits.record(Nanos::from_millis(3));
@@ -19,17 +19,18 @@ use super::counters::Totals;
 #[derive(Debug)]
 pub struct DurationHistogram {
     totals: Totals,
+    /// One counter for each, then one for longer durations.
+    bounds: &'static [Nanos],
 }
 
 const BUCKETS: usize = 30;
-
-/// The counter of durations beyond the last bound.
-const BEYOND: usize = BUCKETS;
 const SUM: usize = BUCKETS + 1;
 
+static ALL_BOUNDS: [Nanos; BUCKETS] = DurationHistogram::BOUNDS;
+
 impl DurationHistogram {
-    /// The inclusive upper bounds of the buckets. Longer durations are counted too, but have no bucket of their
-    /// own.
+    /// The inclusive upper bounds that buckets can have. Longer durations are counted too, but have no bucket of
+    /// their own.
     pub const BOUNDS: [Nanos; BUCKETS] = {
         let mut bounds = [Nanos::ZERO; BUCKETS];
         let (mut decade, mut index) = (100, 0);
@@ -43,22 +44,30 @@ impl DurationHistogram {
         bounds
     };
 
-    /// All zero.
+    /// With all of the bounds.
     pub fn new() -> DurationHistogram {
-        DurationHistogram { totals: Totals::new(SUM + 1) }
+        DurationHistogram::between(Nanos::ZERO, Nanos::MAX)
+    }
+
+    /// With the bounds from `shortest` to `longest`, both included: each bucket is a time series, so a histogram has
+    /// none where its durations do not lie.
+    pub fn between(shortest: Nanos, longest: Nanos) -> DurationHistogram {
+        let from = ALL_BOUNDS.partition_point(|bound| *bound < shortest);
+        let to = ALL_BOUNDS.partition_point(|bound| *bound <= longest).max(from);
+        DurationHistogram { totals: Totals::new(SUM + 1), bounds: &ALL_BOUNDS[from..to] }
     }
 
     /// Counts a duration.
     #[inline]
     pub fn record(&self, took: Nanos) {
-        self.totals.add(Self::BOUNDS.partition_point(|bound| *bound < took));
+        self.totals.add(self.bounds.partition_point(|bound| *bound < took));
         self.totals.add_many(SUM, took.get());
     }
 
     /// Counts several operations that took this long together, each with an equal part of it.
     pub fn record_together(&self, count: u64, took: Nanos) {
         if let Some(share) = took.get().checked_div(count) {
-            self.totals.add_many(Self::BOUNDS.partition_point(|bound| bound.get() < share), count);
+            self.totals.add_many(self.bounds.partition_point(|bound| bound.get() < share), count);
             self.totals.add_many(SUM, took.get());
         }
     }
@@ -66,7 +75,7 @@ impl DurationHistogram {
     /// The current values.
     pub fn snapshot(&self) -> DurationSnapshot {
         let counts = std::array::from_fn(|bucket| self.totals.get(bucket));
-        DurationSnapshot { counts, sum: Nanos::new(self.totals.get(SUM)) }
+        DurationSnapshot { bounds: self.bounds, counts, sum: Nanos::new(self.totals.get(SUM)) }
     }
 }
 
@@ -79,7 +88,8 @@ impl Default for DurationHistogram {
 /// The values of a [`DurationHistogram`] at one time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DurationSnapshot {
-    counts: [u64; BEYOND + 1],
+    bounds: &'static [Nanos],
+    counts: [u64; BUCKETS + 1],
     sum: Nanos,
 }
 
@@ -90,7 +100,7 @@ impl DurationSnapshot {
             *so_far += count;
             Some(*so_far)
         });
-        DurationHistogram::BOUNDS.into_iter().zip(running)
+        self.bounds.iter().copied().zip(running)
     }
 
     /// The number of durations.
@@ -126,5 +136,20 @@ mod tests {
         let up_to: Vec<u64> = seen.cumulative().map(|(_, count)| count).collect();
         assert_eq!((up_to[0], up_to[1], up_to[2], up_to[BUCKETS - 1]), (2, 4, 4, 4));
         assert_eq!((seen.count(), seen.sum().get()), (5, 600_000_000_451));
+    }
+    #[test]
+    fn a_part_of_the_bounds_counts_what_lies_outside_too() {
+        let histogram = DurationHistogram::between(Nanos::new(10_000), Nanos::from_millis(1));
+        for nanos in [1, 10_000, 10_001, 1_000_000, 1_000_001] {
+            histogram.record(Nanos::new(nanos));
+        }
+        histogram.record_together(2, Nanos::from_secs(2));
+        let seen = histogram.snapshot();
+        let up_to: Vec<(u64, u64)> = seen.cumulative().map(|(bound, count)| (bound.get(), count)).collect();
+        assert_eq!((up_to[0], up_to[1], up_to[up_to.len() - 1]), ((10_000, 2), (25_000, 3), (1_000_000, 4)));
+        assert_eq!((up_to.len(), seen.count(), seen.sum().get()), (7, 7, 2_002_020_003));
+        let none = DurationHistogram::between(Nanos::SECOND, Nanos::ZERO);
+        none.record(Nanos::SECOND);
+        assert_eq!((none.snapshot().cumulative().count(), none.snapshot().count()), (0, 1));
     }
 }
