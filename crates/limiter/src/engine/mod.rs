@@ -40,7 +40,7 @@ mod limiter;
 #[cfg_attr(not(feature = "async"), allow(dead_code, reason = "only `async` can wait in a queue"))]
 mod queue;
 pub mod render;
-pub mod trust_score;
+pub mod trust;
 
 pub use ad_hoc::{AdHocAnswer, AdHocBuckets, AdHocError, AdHocLimit, AdHocRequest};
 pub use counting::limiter_stats::RulesInForce;
