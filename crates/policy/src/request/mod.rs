@@ -6,7 +6,7 @@ mod facts;
 pub use descriptor::{Descriptor, GateStage};
 pub(crate) use descriptor::{PLAIN, PREFIXES};
 pub(crate) use facts::SHARED_KEY;
-pub use facts::{Facts, KeyBytes};
+pub use facts::{Facts, KeyBytes, query_value};
 
 use std::borrow::Cow;
 use std::net::IpAddr;

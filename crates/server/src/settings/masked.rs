@@ -10,6 +10,7 @@ const OPEN: &[&str] = &[
     "forwarded",
     "tls",
     "admin",
+    "trust",
     "log",
     "workers",
 ];

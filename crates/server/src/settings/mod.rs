@@ -8,6 +8,7 @@ mod overrides;
 mod read;
 mod store;
 mod table;
+mod trust;
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -23,6 +24,7 @@ pub(crate) use overrides::{FlagsAndEnvironment, kill_switch_from};
 pub(crate) use read::{is_settings, read};
 pub use store::SharedStoreSettings;
 pub(crate) use table::reference;
+pub use trust::TrustSettings;
 
 /// A kind of listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -83,6 +85,8 @@ pub struct Settings {
     pub resp_password: Option<String>,
     /// How the bearer tokens of clients are verified.
     pub jwt: Option<Jwt>,
+    /// How the trust of requests is computed, if it is.
+    pub trust: Option<TrustSettings>,
     /// The format of the log.
     pub log: LogFormat,
     /// The OTLP endpoint that traces are sent to.
@@ -165,6 +169,7 @@ impl Default for Settings {
             http_token: None,
             resp_password: None,
             jwt: None,
+            trust: None,
             log: LogFormat::Text,
             otlp: None,
             workers: None,
@@ -186,7 +191,7 @@ impl fmt::Debug for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Settings { listen, policy, max_keys, nodes, shared, on_store_error, .. } = self;
         let Settings { trusted_proxies, forwarded, admin_hosts, readiness, .. } = self;
-        let Settings { tls, http_token, resp_password, jwt, log, otlp, workers, .. } = self;
+        let Settings { tls, http_token, resp_password, jwt, trust, log, otlp, workers, .. } = self;
         f.debug_struct("Settings")
             .field("listen", listen)
             .field("policy", policy)
@@ -202,6 +207,7 @@ impl fmt::Debug for Settings {
             .field("http_token", &http_token.as_ref().map(|_| HIDDEN))
             .field("resp_password", &resp_password.as_ref().map(|_| HIDDEN))
             .field("jwt", jwt)
+            .field("trust", trust)
             .field("log", log)
             // A URL may contain a password.
             .field("otlp", &otlp.as_ref().map(|_| HIDDEN))

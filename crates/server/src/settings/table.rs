@@ -3,6 +3,9 @@
 
 use tidegate_document::{ObjectShape, Shape, ShapeField, WordShape};
 
+use super::trust::{CLAIMS, TRUST};
+use crate::trust_file::{TRUST_FILE, TRUST_USER};
+
 /// The longest path, name or address.
 const TEXT_MAX: usize = 4_096;
 /// The longest secret: a PEM key fits.
@@ -16,8 +19,24 @@ const LIFE_MIN: u64 = 10;
 const LIFE_MAX: u64 = 10_000;
 
 /// Every object, in the order of the reference.
-static OBJECTS: &[&ObjectShape] =
-    &[&SETTINGS, &LISTEN, &POLICY, &STORE, &REDIS, &SYNC, &TLS, &ADMIN, &AUTH, &JWT, &LOG, &OTLP];
+static OBJECTS: &[&ObjectShape] = &[
+    &SETTINGS,
+    &LISTEN,
+    &POLICY,
+    &STORE,
+    &REDIS,
+    &SYNC,
+    &TLS,
+    &ADMIN,
+    &AUTH,
+    &JWT,
+    &TRUST,
+    &CLAIMS,
+    &TRUST_FILE,
+    &TRUST_USER,
+    &LOG,
+    &OTLP,
+];
 
 /// The reference page, as Markdown.
 pub(crate) fn reference() -> String {
@@ -49,8 +68,8 @@ to the file. Flags override environment variables, and both override the file.
 | `TIDEGATE_KILL_SWITCH` | `allow` admits every request |
 | `TIDEGATE_LOG` | `off`, `error`, `warn`, `info` (the default), `debug` or `trace`: the log level |
 
-The policy, the certificate and its key, and the file of `jwt.jwks` are reloaded when they change. The
-settings file itself is read once, when the server starts.
+The policy, the certificate and its key, and the files of `jwt.jwks` and `trust.file` are reloaded when they
+change. The settings file itself is read once, when the server starts.
 
 ";
 
@@ -87,6 +106,7 @@ pub(super) static SETTINGS: ObjectShape = ObjectShape {
         .also(&["readyz", "ready"]),
         ShapeField::new("auth", Shape::Object(&AUTH), "Secrets that callers must send."),
         ShapeField::new("jwt", Shape::Object(&JWT), "How bearer tokens of clients are verified.").or("none"),
+        ShapeField::new("trust", Shape::Object(&TRUST), "How the trust of requests is computed.").or("none"),
         ShapeField::new("log", Shape::Object(&LOG), "The log.").also(&["logging", "logs"]),
         ShapeField::new("otlp", Shape::Object(&OTLP), "Where traces are sent.")
             .or("none")

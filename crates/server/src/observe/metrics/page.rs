@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use tidegate::Clock;
 use tidegate::engine::counting::counters::RuleOutcome;
 use tidegate::engine::counting::durations::DurationHistogram;
+use tidegate::engine::trust::TrustBook;
 use tidegate::engine::{Credential, MissingCount, Reason};
 use tidegate_redis::ErrorCounts;
 
@@ -110,6 +111,8 @@ fn engine(page: &mut Exposition, node: &Node) {
     let (count, sum) = (tenths.iter().sum(), FixedPoint::hundredths(trust.sum_hundredths()));
     let shares = running((0..).step_by(10).zip(tenths));
     page.family(&family::TRUST_SCORE).histogram(&[], shares, count, sum);
+    let (facts, violations) = node.limiter().trust_book().map_or((0, 0), TrustBook::forgotten);
+    page.family(&family::TRUST_FORGOTTEN).sample(&["facts"], facts).sample(&["violations"], violations);
 }
 
 /// Turns counts per bucket into cumulative counts; the bounds are in hundredths.
