@@ -17,12 +17,12 @@ const ONE: u64 = 1_000_000;
 pub(crate) type Accounts = HashMap<Box<str>, AccountFacts>;
 
 /// The whole file, also for the reference page.
-pub(crate) static TRUST_FILE: ObjectShape = ObjectShape {
+pub(crate) static ACCOUNTS: ObjectShape = ObjectShape {
     name: "trust file",
     about: "The file of `trust.file`.",
     fields: &[&[ShapeField::new(
         "users",
-        Shape::List(&Shape::Object(&TRUST_USER)),
+        Shape::List(&Shape::Object(&ACCOUNT)),
         "What is known about each user, at most one entry for each.",
     )
     .required()
@@ -31,7 +31,7 @@ pub(crate) static TRUST_FILE: ObjectShape = ObjectShape {
     shorthand: None,
 };
 
-pub(crate) static TRUST_USER: ObjectShape = ObjectShape {
+pub(crate) static ACCOUNT: ObjectShape = ObjectShape {
     name: "user",
     about: "What is known about the account of a user. What is left out is unknown, and adds nothing to the score.",
     fields: &[&[
@@ -71,7 +71,7 @@ pub(crate) fn read(file: &Path) -> Result<Accounts, String> {
 /// # Errors
 /// All problems found.
 pub(crate) fn parse(text: &str) -> Result<Accounts, Vec<Problem>> {
-    let (node, mut problems) = tidegate_document::read(text, &TRUST_FILE);
+    let (node, mut problems) = tidegate_document::read(text, &ACCOUNTS);
     let mut accounts = Accounts::new();
     let users = node.as_ref().and_then(|node| node.get("users"));
     let entries = users.map(DocumentNode::items).unwrap_or_default();

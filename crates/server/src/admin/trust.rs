@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use http::{Request, StatusCode};
-use serde_json::{Value, json};
-use tidegate::engine::trust::TrustReport;
+use serde_json::json;
 use tidegate::{Clock, Nanos};
 use tidegate_policy::query_value;
 
 use super::endpoints::{AdminResponse, object, problem, refused};
 use super::{AdminClient, guard};
 use crate::node::Node;
+use crate::wire::trust_report;
 
 /// Renders the page. It tells about users, so it is not for everybody who can connect.
 pub(super) async fn trust<B>(node: Arc<Node>, caller: AdminClient, request: &Request<B>) -> AdminResponse {
@@ -25,38 +25,10 @@ pub(super) async fn trust<B>(node: Arc<Node>, caller: AdminClient, request: &Req
         return problem(StatusCode::BAD_REQUEST, "name the user: `/debug/trust?user=42`", json!({}));
     };
     let now = node.clock().wall();
-    let is_applied = node.limiter().rules().uses_trust();
-    object(StatusCode::OK, &page(&user, &book.report(&user, now), is_applied, now))
-}
-
-fn page(user: &str, report: &TrustReport, is_applied: bool, now: Nanos) -> Value {
-    let TrustReport { is_known, inputs, score, computed } = report;
-    json!({
-        "user": user,
-        "known": is_known,
-        "applied": is_applied,
-        "trust": hundredths(score.hundredths()),
-        "terms": {
-            "account_age": millionths(score.age),
-            "email_verified": millionths(score.email),
-            "success_rate": millionths(score.success),
-            // A difference, so that none is not shown as -0.
-            "violations": 0.0 - millionths(score.penalty),
-        },
-        "inputs": {
-            "account_age_days": inputs.account_age_days,
-            "email_verified": inputs.email_verified,
-            "success_rate": millionths(inputs.success.millionths()),
-            "violations_30d": inputs.violations_30d,
-        },
-        "age_seconds": now.saturating_sub(*computed).get() / Nanos::SECOND.get(),
-    })
-}
-
-fn hundredths(number: u8) -> f64 {
-    f64::from(number) / 100.0
-}
-
-fn millionths(number: u32) -> f64 {
-    f64::from(number) / 1_000_000.0
+    let report = book.report(&user, now);
+    let mut page = trust_report(&report);
+    page["user"] = user.into();
+    page["applied"] = node.limiter().rules().uses_trust().into();
+    page["age_seconds"] = (now.saturating_sub(report.computed).get() / Nanos::SECOND.get()).into();
+    object(StatusCode::OK, &page)
 }

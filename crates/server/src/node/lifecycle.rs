@@ -24,14 +24,21 @@ pub enum ReloadedPart {
     Tls,
     /// The keys that tokens are verified with.
     Jwks,
+    /// The API keys of clients.
+    ApiKeys,
     /// What is known about accounts.
     Trust,
 }
 
 impl ReloadedPart {
     /// All of them.
-    pub const ALL: [ReloadedPart; 4] =
-        [ReloadedPart::Policy, ReloadedPart::Tls, ReloadedPart::Jwks, ReloadedPart::Trust];
+    pub const ALL: [ReloadedPart; 5] = [
+        ReloadedPart::Policy,
+        ReloadedPart::Tls,
+        ReloadedPart::Jwks,
+        ReloadedPart::ApiKeys,
+        ReloadedPart::Trust,
+    ];
 
     /// Its name in metrics and `/readyz`.
     pub const fn as_str(self) -> &'static str {
@@ -39,6 +46,7 @@ impl ReloadedPart {
             ReloadedPart::Policy => "policy",
             ReloadedPart::Tls => "tls",
             ReloadedPart::Jwks => "jwks",
+            ReloadedPart::ApiKeys => "api_keys",
             ReloadedPart::Trust => "trust",
         }
     }

@@ -6,8 +6,9 @@ use tidegate_policy::{Facts, Plan};
 use super::{TrustBook, TrustOptions, TrustReport};
 use crate::engine::active::Active;
 use crate::engine::counting::stats::CountScope;
-use crate::engine::decision::{Reason, Refuser, Ruling};
+use crate::engine::decision::{Refuser, Ruling};
 use crate::engine::limiter::Limiter;
+use crate::engine::reason::Reason;
 use crate::{Clock, Store};
 
 impl<S: Store, C: Clock> Limiter<S, C> {

@@ -1,5 +1,5 @@
-//! Reads files again when they change or on SIGHUP: the policy, the TLS certificate, the JWT keys, the trust
-//! file. A file that is invalid changes nothing: the last good version stays in force, and the problem is logged,
+//! Reads files again when they change or on SIGHUP: the policy, the TLS certificate, the JWT keys, the API keys, the
+//! trust file. A file that is invalid changes nothing: the last good version stays in force, and the problem is logged,
 //! counted and shown by `/readyz`.
 
 pub(crate) mod policy_file;
@@ -27,6 +27,7 @@ pub(crate) struct Reload {
     policy: Option<PolicyFile>,
     tls: Option<(WatchedFiles, Arc<Tls>)>,
     jwks: Option<WatchedFiles>,
+    api_keys: Option<WatchedFiles>,
     trust: Option<(WatchedFiles, PathBuf)>,
     clock: ClockWatch,
 }
@@ -45,9 +46,9 @@ impl Reload {
         node: Arc<Node>,
         policy: Option<PolicyFile>,
         tls: Option<(WatchedFiles, Arc<Tls>)>,
-        jwks: Option<WatchedFiles>,
+        (jwks, api_keys): (Option<WatchedFiles>, Option<WatchedFiles>),
     ) -> Reload {
-        Reload { node, policy, tls, jwks, trust: None, clock: ClockWatch::default() }
+        Reload { node, policy, tls, jwks, api_keys, trust: None, clock: ClockWatch::default() }
     }
 
     /// Watches the trust file, too.
@@ -70,6 +71,11 @@ impl Reload {
             JwtKey::Jwks(file) => Some(WatchedFiles::new(vec![file.clone()])),
             JwtKey::Key { .. } => None,
         }
+    }
+
+    /// Watches the file with the API keys, if the settings name one.
+    pub(crate) fn watch_api_keys(keys: Option<&crate::settings::ApiKeySettings>) -> Option<WatchedFiles> {
+        keys.map(|keys| WatchedFiles::new(vec![keys.file.clone()]))
     }
 
     /// Starts watching, on a thread of its own because a large policy takes a while to read. It ends with the process.
@@ -106,6 +112,9 @@ impl Reload {
         if self.jwks.as_mut().is_some_and(WatchedFiles::changed) {
             self.read_jwks();
         }
+        if self.api_keys.as_mut().is_some_and(WatchedFiles::changed) {
+            self.read_api_keys();
+        }
         if self.trust.as_mut().is_some_and(|(watched, _)| watched.changed()) {
             self.read_trust();
         }
@@ -127,6 +136,10 @@ impl Reload {
         if let Some(watched) = &mut self.jwks {
             watched.mark_read();
             self.read_jwks();
+        }
+        if let Some(watched) = &mut self.api_keys {
+            watched.mark_read();
+            self.read_api_keys();
         }
         if let Some((watched, _)) = &mut self.trust {
             watched.mark_read();
@@ -189,6 +202,13 @@ impl Reload {
         let reload = || self.node.identity().reload().map_err(|error| error.to_string());
         let read = watched.check_regular_files().and_then(|()| reload());
         self.report(ReloadedPart::Jwks, read);
+    }
+
+    fn read_api_keys(&mut self) {
+        let Some(watched) = &self.api_keys else { return };
+        let reload = || self.node.identity().reload_api_keys().map_err(|error| error.to_string());
+        let read = watched.check_regular_files().and_then(|()| reload());
+        self.report(ReloadedPart::ApiKeys, read);
     }
 
     fn read_trust(&mut self) {
