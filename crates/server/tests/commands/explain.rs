@@ -183,7 +183,7 @@ fn a_trust_score_is_told_with_its_terms() {
         "policy.yaml",
         "version: 1\nadaptive: { trust: true }\nlimits: [{ name: a, key: [user], sustained: { rate: 10 } }]\n",
     );
-    let accounts = "users: [{ user: 42, created: 2026-11-04T08:00:00Z, email_verified: true }]\n";
+    let accounts = "users: [{ user: 42, created: 2026-11-03T08:00:00Z, email_verified: true }]\n";
     home.write("trust.yaml", accounts);
     let settings = home.write("settings.yaml", "trust: { file: trust.yaml, claims: { success_rate: ok } }\n");
     let request = r#"{"user":"42","jwt":{"ok":"0.9"}}"#;
