@@ -5,7 +5,7 @@ use std::path::Path;
 
 use tidegate::engine::trust::AccountFacts;
 use tidegate::engine::trust::score::SuccessRate;
-use tidegate_document::{DocumentNode, ObjectShape, Problem, Shape, ShapeField, value};
+use tidegate_document::{DocumentNode, ObjectShape, Problem, Shape, ShapeField, Span, value};
 
 use crate::bounds::TRUST_ACCOUNTS_MAX;
 use crate::serve::reload::policy_file;
@@ -74,6 +74,12 @@ pub(crate) fn parse(text: &str) -> Result<Accounts, Vec<Problem>> {
     let (node, mut problems) = tidegate_document::read(text, &ACCOUNTS);
     let mut accounts = Accounts::new();
     let users = node.as_ref().and_then(|node| node.get("users"));
+    if users.is_none() && problems.is_empty() {
+        // Also for an empty file, which is more likely an accident than a list of nobody.
+        let problem =
+            Problem::error(Span { line: 1, column: 1, length: 1 }, "users", "there is no list of users");
+        problems.push(problem.saw("nothing").want("`users`").hint("write `users: []` for a list of nobody"));
+    }
     let entries = users.map(DocumentNode::items).unwrap_or_default();
     if let Some(first_beyond) = entries.get(TRUST_ACCOUNTS_MAX) {
         let message = format!("there are more than {TRUST_ACCOUNTS_MAX} users");
@@ -139,7 +145,9 @@ mod tests {
         for line in [2, 3, 4, 5] {
             assert!(lines.contains(&line), "{line}: {problems:?}");
         }
-        assert!(parse("").is_err() && parse("users: {}").is_err());
+        for wrong in ["", "# nobody\n", "users: {}", "[]"] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

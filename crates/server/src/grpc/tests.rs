@@ -172,8 +172,8 @@ fn the_rate_limit_service_applies_the_trust_of_a_user() {
     let admitted = |user: &str, descriptors: usize| {
         let entry = Entry { key: "user".into(), value: user.into() };
         let descriptor = RateLimitDescriptor { entries: vec![entry], ..RateLimitDescriptor::default() };
-        let asked =
-            RateLimitRequest { descriptors: vec![descriptor; descriptors], ..RateLimitRequest::default() };
+        let (domain, descriptors) = ("d".into(), vec![descriptor; descriptors]);
+        let asked = RateLimitRequest { domain, descriptors, ..RateLimitRequest::default() };
         let allows = |_: &usize| {
             let origin = Origin { protocol: Protocol::Rls, traceparent: None };
             let peer = Peer { address: [127, 0, 0, 1].into(), on_loopback: true, alpn_http2: None };

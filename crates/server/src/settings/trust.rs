@@ -91,11 +91,7 @@ pub(super) static CLAIMS: ObjectShape = ObjectShape {
 impl Reader<'_> {
     pub(super) fn trust(&mut self, root: &DocumentNode, settings: &mut Settings) {
         let Some(node) = root.get("trust") else { return };
-        // The shorthand: a scalar is the file.
-        let file = match node.scalar() {
-            Some(_) => self.path(root, "trust"),
-            None => self.path(node, "file"),
-        };
+        let file = self.path(node, "file");
         let claim = |name| node.get("claims").and_then(|claims| text(claims, name));
         let usual = TrustOptions::default();
         let life = node.get("score_life").and_then(|life| value::duration(life, SCORE_LIFE_MAX).ok());
@@ -132,7 +128,7 @@ mod tests {
         let usual = TrustSettings { file: None, options: TrustOptions::default() };
         assert_eq!(trust("trust: {}"), Some(usual.clone()));
         let file = Some(PathBuf::from("/etc/tidegate/trust.yaml"));
-        assert_eq!(trust("trust: trust.yaml"), Some(TrustSettings { file: file.clone(), ..usual }));
+        assert_eq!(trust("trust: { file: trust.yaml }"), Some(TrustSettings { file: file.clone(), ..usual }));
         let text = "trust:\n  file: trust.yaml\n  score_life: 10s\n  max_users: 7\n\
                     \x20 claims: { created: since, email_verified: checked, success_rate: ok }\n";
         let claims = TrustClaims {

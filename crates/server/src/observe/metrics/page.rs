@@ -187,7 +187,7 @@ fn policy(page: &mut Exposition, node: &Node, limit_count: usize) {
     page.family(&family::POLICY_RELOAD_FAILURES)
         .sample(&[], count(Count::ReloadFailures(ReloadedPart::Policy)));
     let mut samples = page.family(&family::FILE_RELOAD_FAILURES);
-    for file in [ReloadedPart::Tls, ReloadedPart::Jwks, ReloadedPart::ApiKeys] {
+    for file in [ReloadedPart::Tls, ReloadedPart::Jwks, ReloadedPart::ApiKeys, ReloadedPart::Trust] {
         samples.sample(&[file.as_str()], count(Count::ReloadFailures(file)));
     }
 }
