@@ -18,7 +18,7 @@ pub(crate) type Accounts = HashMap<Box<str>, AccountFacts>;
 
 /// The whole file, also for the reference page.
 pub(crate) static ACCOUNTS: ObjectShape = ObjectShape {
-    name: "trust file",
+    name: "accounts",
     about: "The file of `trust.file`.",
     fields: &[&[ShapeField::new(
         "users",
@@ -32,7 +32,7 @@ pub(crate) static ACCOUNTS: ObjectShape = ObjectShape {
 };
 
 pub(crate) static ACCOUNT: ObjectShape = ObjectShape {
-    name: "user",
+    name: "account",
     about: "What is known about the account of a user. What is left out is unknown, and adds nothing to the score.",
     fields: &[&[
         ShapeField::new("user", Shape::Scalar, "The user, as requests name it.")

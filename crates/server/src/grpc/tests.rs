@@ -170,7 +170,7 @@ fn the_rate_limit_service_applies_the_trust_of_a_user() {
     let verified = AccountFacts { email_verified: Some(true), ..AccountFacts::default() };
     book.set_facts("ann", verified, node.clock().wall());
     let admitted = |user: &str, descriptors: usize| {
-        let entry = Entry { key: "user".into(), value: user.into() };
+        let entry = Entry { key: "user_id".into(), value: user.into() };
         let descriptor = RateLimitDescriptor { entries: vec![entry], ..RateLimitDescriptor::default() };
         let (domain, descriptors) = ("d".into(), vec![descriptor; descriptors]);
         let asked = RateLimitRequest { domain, descriptors, ..RateLimitRequest::default() };

@@ -34,7 +34,7 @@ pub(super) static TRUST: ObjectShape = ObjectShape {
         ShapeField::new(
             "file",
             Shape::Text(PATH_MAX),
-            "File of accounts, see [the trust file](#trust-file). It is reloaded when it changes.",
+            "File of accounts, see [accounts](#accounts). It is reloaded when it changes.",
         )
         .or("none")
         .also(&["path", "accounts"]),
