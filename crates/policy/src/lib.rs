@@ -23,7 +23,9 @@ pub use identity::{
 pub use matching::{Condition, HostError, HostPattern};
 pub use path::{PathSpelling, Pattern, PatternError, Segment, normalise};
 pub use policy::{Policy, PolicyError};
-pub use request::{Credential, Descriptor, Facts, GateStage, KeyBytes, Pairs, Priority, Request, Trust};
+pub use request::{
+    Credential, Descriptor, Facts, GateStage, KeyBytes, Pairs, Priority, Request, Trust, query_value,
+};
 pub use rules::{
     Applicability, CostRule, DetectorRule, Gate, GateRule, Group, Judgement, Numbers, Plan, PlanItem,
     ResolvedTenantLimit, Rule, RuleSet, Strategy, TagRule, Tenant, TenantBucket, TenantCharge, Tenants, Tier,

@@ -15,6 +15,7 @@ pub mod replay;
 pub mod resp;
 mod serve;
 pub mod settings;
+mod trust_file;
 pub mod wire;
 
 pub use commands::flags::command;

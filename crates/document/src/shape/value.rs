@@ -237,6 +237,13 @@ fn secret(node: &DocumentNode, max: usize) -> Result<(), ValueFault> {
     }
 }
 
+/// A point in time (RFC 3339) from text, as the time since 1970; `None` if it is none, or outside the years 1970 to
+/// 2554.
+pub fn instant_of(text: &str) -> Option<Nanos> {
+    let stamp: jiff::Timestamp = text.parse().ok()?;
+    u64::try_from(stamp.as_nanosecond()).ok().map(Nanos::new)
+}
+
 /// Reads a point in time (RFC 3339), as the time since 1970.
 ///
 /// # Errors

@@ -69,8 +69,8 @@ pub(crate) struct Payer<'p> {
 }
 
 impl<'p> Payer<'p> {
-    pub(crate) fn of(rules: &'p RuleSet, request: &'p Request<'_>) -> Payer<'p> {
-        Payer { trust: request.trust, tenant: rules.tenant_of(request) }
+    pub(crate) fn of(rules: &'p RuleSet, request: &'p Request<'_>, plan: &Plan) -> Payer<'p> {
+        Payer { trust: plan.trust, tenant: rules.tenant_of(request) }
     }
 }
 

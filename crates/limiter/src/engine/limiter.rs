@@ -17,6 +17,7 @@ use super::decide::fallback::Fallback;
 use super::decision::{Decision, Refuser, Ruling};
 use super::queue::WaitQueues;
 use super::render::jitter;
+use super::trust::TrustBook;
 use crate::{Clock, Intent, LimitError, Memory, MemoryError, MemoryOptions, MonotonicClock, Store};
 
 /// How many keys burst detectors can track at once.
@@ -60,6 +61,8 @@ pub struct Limiter<S = Memory, C = MonotonicClock> {
     kill_switch: AtomicBool,
     /// Are requests with an invalid credential treated as anonymous?
     pub(super) admits_invalid: AtomicBool,
+    /// Where trust is computed from, if it is.
+    pub(super) trust_book: Option<TrustBook>,
 }
 
 /// What happens to a request with an invalid credential.
@@ -187,6 +190,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             is_shared,
             kill_switch: AtomicBool::new(false),
             admits_invalid: AtomicBool::new(false),
+            trust_book: None,
         })
     }
 
@@ -258,7 +262,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     ) {
         add_retry_jitter(set, plan, ruling);
         if operation.counts(ruling) {
-            self.stats.count(set, facts, plan, ruling, CountScope::default());
+            self.count_decision(set, facts, plan, ruling, CountScope::default());
         }
     }
 }

@@ -41,7 +41,7 @@ mod limiter;
 mod queue;
 mod reason;
 pub mod render;
-pub mod trust_score;
+pub mod trust;
 
 pub use ad_hoc::{AdHocAnswer, AdHocBuckets, AdHocError, AdHocLimit, AdHocRequest};
 pub use counting::limiter_stats::RulesInForce;

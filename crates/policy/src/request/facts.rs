@@ -282,7 +282,7 @@ fn upper_case(text: &str) -> Cow<'_, str> {
 }
 
 /// The first value of a name in a query, decoded.
-fn query_value<'q>(query: &'q str, name: &str) -> Option<Cow<'q, str>> {
+pub fn query_value<'q>(query: &'q str, name: &str) -> Option<Cow<'q, str>> {
     let query = query.strip_prefix('?').unwrap_or(query);
     query.split('&').find_map(|pair| {
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));

@@ -7,7 +7,7 @@ mod priority;
 pub use descriptor::{Descriptor, GateStage};
 pub(crate) use descriptor::{PLAIN, PREFIXES};
 pub(crate) use facts::SHARED_KEY;
-pub use facts::{Facts, KeyBytes};
+pub use facts::{Facts, KeyBytes, query_value};
 pub use priority::Priority;
 
 use std::borrow::Cow;

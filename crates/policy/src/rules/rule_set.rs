@@ -8,7 +8,7 @@ use tidegate_core::{Cost, Nanos};
 use crate::document::{Missing, OnStoreError};
 use crate::matching::{Candidates, Index, PathTree};
 use crate::request::{KeyBytes, SHARED_KEY};
-use crate::{Condition, Descriptor, Facts, GateStage, PathSpelling, Pattern, Priority, Request};
+use crate::{Condition, Descriptor, Facts, GateStage, PathSpelling, Pattern, Priority, Request, Trust};
 
 use super::{Gate, Rule, TenantBucket, Tenants, Upstreams, excepts};
 
@@ -112,6 +112,8 @@ pub struct Plan {
     lacking: SmallVec<[u32; 2]>,
     /// Does the request name a tenant that the policy does not list, although it lists some?
     pub unknown_tenant: bool,
+    /// The trust by which limits are scaled: that of the request, unless somebody sets another.
+    pub trust: Option<Trust>,
 }
 
 /// A limit that applies to a request.
@@ -279,6 +281,7 @@ impl RuleSet {
 
     /// The same, written to an empty plan in place: a plan is large, and this avoids moving it.
     pub fn plan_into(&self, facts: &Facts<'_, '_>, plan: &mut Plan) {
+        plan.trust = facts.request.trust;
         let mut closed = SmallVec::<[u32; 16]>::new();
         for number in self.index.candidates(facts) {
             let rule = self.rule(number);

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
 use super::guard::{self, AdminRefusal};
-use super::{AdminClient, health, hot_keys};
+use super::{AdminClient, health, hot_keys, trust};
 use crate::node::Node;
 use crate::observe;
 use crate::serve::BacklogFull;
@@ -19,13 +19,17 @@ use crate::serve::BacklogFull;
 pub(super) type AdminResponse = Response<Bytes>;
 
 /// The paths of the endpoints, and what each shows.
-pub(super) const ENDPOINTS: [(&str, &str); 4] = [
+pub(super) const ENDPOINTS: [(&str, &str); 5] = [
     ("/healthz", "200 while the server is alive"),
     ("/readyz", "200 if the server may get requests, 503 with the reasons if not"),
     ("/metrics", "metrics in the Prometheus text format"),
     (
         "/debug/hot-keys",
         "the keys with the most consumption and the most denials; only from this machine or with a token",
+    ),
+    (
+        "/debug/trust",
+        "the trust score of a user and its terms (?user=…); only from this machine or with a token",
     ),
 ];
 
@@ -53,6 +57,7 @@ pub(super) async fn respond(
         "/readyz" => health::ready(&node),
         "/metrics" => metrics(node).await,
         "/debug/hot-keys" => hot_keys::hot_keys(node, caller, &request).await,
+        "/debug/trust" => trust::trust(node, caller, &request).await,
         _ => text(StatusCode::OK, "text/plain; charset=utf-8", index()),
     }
 }

@@ -133,6 +133,8 @@ pub const BATCH_WAITING_MAX: usize = 64;
 pub const STORE_ATTEMPT_MAX: Duration = Duration::from_secs(1);
 /// How long returning leases to a shared store may take at shutdown.
 pub const STORE_LEAVE_MAX: Duration = Duration::from_millis(500);
+/// Users in the file of `trust.file`.
+pub const TRUST_ACCOUNTS_MAX: usize = 100_000;
 /// How often watched files are checked for changes.
 pub const WATCH_INTERVAL: Duration = Duration::from_millis(250);
 /// How long `tidegate check` waits for a response. A wait queue on the server can take longer, up to an hour by policy.

@@ -2,17 +2,22 @@
 
 use std::io::ErrorKind;
 
-use tidegate::engine::{Limiter, Request};
-use tidegate::{ManualClock, MemoryOptions, Nanos};
+use tidegate::engine::Limiter;
+use tidegate::engine::trust::TrustReport;
+use tidegate::{ManualClock, Memory, MemoryOptions, Nanos};
 
-use super::serve::read_settings;
+use super::serve::{read_accounts, read_settings};
 use super::{explain_output, load_policy, now, print};
 use crate::commands::flags::{Explain, OutputFormat};
 use crate::commands::terminal::exit::{CommandFailure, display_path, read_text};
 use crate::commands::terminal::paint::{Paint, Tone, printable};
 use crate::identity::explained::identify;
 use crate::identity::known_members::{KnownMember, KnownMembers};
+use crate::settings::TrustSettings;
 use crate::wire;
+
+/// A limiter that serves no one else.
+type ExplainingLimiter = Limiter<Memory<ManualClock>, ManualClock>;
 
 pub(super) fn run(args: &Explain) -> Result<(), CommandFailure> {
     if args.policy == "-" && args.request == "-" {
@@ -25,15 +30,22 @@ pub(super) fn run(args: &Explain) -> Result<(), CommandFailure> {
     let text = request_text(&args.request)?;
     let request = wire::request(&text)
         .map_err(|error| CommandFailure::Usage(format!("--request, column {}: {error}", error.column)))?;
-    let identified = args.config.as_deref().map(|config| identified(config, &request, at)).transpose()?;
-    let (request, members) = match identified {
-        Some((request, members)) => (request, Some(members)),
+    let settings = args.config.as_deref().map(read_settings).transpose()?.map(|(settings, _)| settings);
+    let (request, members) = match &settings {
+        Some(settings) => {
+            let (request, members) = identify(settings, &request, at).map_err(CommandFailure::Usage)?;
+            (request, Some(members))
+        }
         None => (request, None),
     };
     let clock = ManualClock::new(at);
     let options = MemoryOptions { max_keys: 1_000, ..MemoryOptions::default() };
     let limiter = Limiter::in_memory(policy, options, clock)
         .map_err(|error| CommandFailure::Running(format!("{}: {error}", display_path(&args.policy))))?;
+    let limiter = match settings.and_then(|settings| settings.trust) {
+        Some(trust) => with_trust(limiter, trust)?,
+        None => limiter,
+    };
     for _ in 0..args.after {
         let _ = limiter.check(&request);
     }
@@ -44,20 +56,33 @@ pub(super) fn run(args: &Explain) -> Result<(), CommandFailure> {
         OutputFormat::Text => {
             let paint = Paint::stdout();
             let who = members.map(|members| who(&members, paint)).unwrap_or_default();
-            print(&(explain_output::text(&explanation, args.after, paint) + &who))
+            let trust = explanation.trust.as_ref().map(|report| trust(report, paint)).unwrap_or_default();
+            print(&(explain_output::text(&explanation, args.after, paint) + &who + &trust))
         }
         OutputFormat::Json => print(&explain_output::json(&explanation, members.as_ref())),
     }
 }
 
-/// The request with the members that the settings give it, and where each came from.
-fn identified<'a>(
-    config: &str,
-    request: &Request<'a>,
-    at: Nanos,
-) -> Result<(Request<'a>, KnownMembers), CommandFailure> {
-    let (settings, _) = read_settings(config)?;
-    identify(&settings, request, at).map_err(CommandFailure::Usage)
+/// The limiter with the trust scores of the settings.
+fn with_trust(limiter: ExplainingLimiter, trust: TrustSettings) -> Result<ExplainingLimiter, CommandFailure> {
+    let limiter = limiter.with_trust(trust.options);
+    if let (Some(file), Some(book)) = (&trust.file, limiter.trust_book()) {
+        book.replace_listed(read_accounts(file)?);
+    }
+    Ok(limiter)
+}
+
+/// The section of the output about the trust score.
+fn trust(report: &TrustReport, paint: Paint) -> String {
+    let mut out = format!("\n{}\n", paint.tone(Tone::Strong, "trust score"));
+    if !report.is_known {
+        out.push_str("  nothing is known about the account; limits are not scaled\n");
+        return out;
+    }
+    for line in report.score.to_string().lines() {
+        out.push_str(&format!("  {line}\n"));
+    }
+    out
 }
 
 /// The section of the output about who is asking.

@@ -14,6 +14,7 @@ use tidegate_policy::Strategy;
 use super::tenant_output;
 use crate::commands::terminal::paint::{Paint, Tone, printable};
 use crate::identity::known_members::KnownMembers;
+use crate::wire::trust_report;
 
 /// The explanation as text. `after` is the number of equal requests that were made before.
 pub(super) fn text(explanation: &Explanation, after: u32, paint: Paint) -> String {
@@ -348,6 +349,7 @@ pub(super) fn json(explanation: &Explanation, identity: Option<&KnownMembers>) -
         contended: explanation.contended.as_deref(),
         unknown_tenant: explanation.unknown_tenant.as_deref(),
         identity,
+        trust: explanation.trust.as_ref().map(trust_report),
     };
     let mut text = serde_json::to_string_pretty(&document).expect("it is plain JSON");
     text.push('\n');
@@ -367,6 +369,8 @@ struct ExplanationJson<'a> {
     unknown_tenant: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     identity: Option<&'a KnownMembers>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trust: Option<Value>,
 }
 
 /// `takes` is what this request takes from the bucket; `is_charged` says whether it takes anything at all.

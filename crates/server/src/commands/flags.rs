@@ -143,7 +143,7 @@ pub(crate) struct Explain {
     #[arg(long, value_name = "JSON|FILE|-", default_value = "{}")]
     pub(crate) request: String,
     /// Settings file of a server: the request is read as one that a trusted proxy passes on, and the output says who it
-    /// is taken for by `identity` and `api_keys`
+    /// is taken for by `identity` and `api_keys`, and its trust score by `trust`
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<String>,
     /// Make the same request this many times first, at the same instant

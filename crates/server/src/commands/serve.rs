@@ -21,6 +21,7 @@ use crate::serve::reload::watch::WatchedFiles;
 use crate::serve::reload::{PolicyFile, Reload};
 use crate::serve::{self, Banner, Tls};
 use crate::settings::{self, FlagsAndEnvironment, Settings};
+use crate::trust_file::{self, Accounts};
 
 pub(super) fn run(args: &Serve) -> Result<(), CommandFailure> {
     let (settings, warned) = settings(args)?;
@@ -29,6 +30,7 @@ pub(super) fn run(args: &Serve) -> Result<(), CommandFailure> {
     // Remember the state of watched files before reading them, so that a change in between is noticed.
     let jwks = Reload::watch_jwks(settings.jwt.as_ref());
     let api_keys = Reload::watch_api_keys(settings.api_keys.as_ref());
+    let trust = Reload::watch_trust(settings.trust.as_ref());
     let tls_watched =
         settings.tls.as_ref().map(|tls| WatchedFiles::new(vec![tls.cert.clone(), tls.key.clone()]));
     let (rules, policy, warnings) = policy(&settings)?;
@@ -36,6 +38,7 @@ pub(super) fn run(args: &Serve) -> Result<(), CommandFailure> {
         settings.tls.as_ref().map(Tls::load).transpose().map_err(|error| usage(format!("tls: {error}")))?;
     let tls = tls.map(Arc::new);
     let identity = Identity::new(&settings).map_err(usage)?;
+    let accounts = trust.as_ref().map(|(_, file)| read_accounts(file)).transpose()?;
     logs::init(&settings).map_err(usage)?;
     for (file, problems) in warned.into_iter().chain(warnings) {
         tracing::warn!(warnings = policy_file::on_one_line(&file, &problems), "{file} has warnings");
@@ -51,6 +54,9 @@ pub(super) fn run(args: &Serve) -> Result<(), CommandFailure> {
         _ => running(error),
     })?;
     node.set_traces(traces);
+    if let (Some(book), Some(accounts)) = (node.limiter().trust_book(), accounts) {
+        book.replace_listed(accounts);
+    }
     let node = Arc::new(node);
     install_panic_hook(&node);
     node.limiter().set_kill_switch(kill_switch);
@@ -58,7 +64,8 @@ pub(super) fn run(args: &Serve) -> Result<(), CommandFailure> {
         tracing::warn!("TIDEGATE_KILL_SWITCH=allow: every request is admitted");
     }
     let watched_tls = tls_watched.zip(tls.clone());
-    Reload::new(Arc::clone(&node), policy, watched_tls, (jwks, api_keys)).start().map_err(running)?;
+    let reload = Reload::new(Arc::clone(&node), policy, watched_tls, (jwks, api_keys)).watching_trust(trust);
+    reload.start().map_err(running)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(running)?;
     let started = node.clock().now();
     let announce = || {
@@ -137,6 +144,12 @@ fn policy(settings: &Settings) -> Result<(RuleSet, Option<PolicyFile>, Warnings)
     let (rules, warnings) = compiled.map_err(|problems| print_problems(&name, &text, &problems))?;
     let warned = (!warnings.is_empty()).then_some((name, warnings));
     Ok((rules, Some(PolicyFile { path, watched, text }), warned))
+}
+
+/// The accounts in a trust file.
+pub(super) fn read_accounts(path: &Path) -> Result<Accounts, CommandFailure> {
+    let text = policy_file::read(path).map_err(|error| unreadable("trust", path, &error))?;
+    trust_file::parse(&text).map_err(|problems| print_problems(&path.display().to_string(), &text, &problems))
 }
 
 fn unreadable(what: &str, path: &Path, error: &std::io::Error) -> CommandFailure {

@@ -4,23 +4,31 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::FutureExt;
 use h2::client::SendRequest;
 use http::Request;
 use prost::Message;
+use tidegate::Clock;
+use tidegate::engine::trust::{AccountFacts, TrustOptions};
 use tidegate_policy::Policy;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
+use super::proto::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
+use super::proto::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::Entry;
+use super::proto::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
 use super::proto::grpc::health::v1::health_check_response::ServingStatus;
 use super::proto::grpc::health::v1::{HealthCheckRequest, HealthCheckResponse};
+use super::rls;
 use super::transport::{connection, frame};
 use crate::bounds::{BODY_TIMEOUT, DRAIN_TIMEOUT, HEAD_TIMEOUT, PING_INTERVAL, PING_TIMEOUT};
 use crate::identity::Identity;
 use crate::node::Node;
 use crate::node::lifecycle::Phase;
+use crate::observe::{Origin, Protocol};
 use crate::serve::Peer;
-use crate::settings::Settings;
+use crate::settings::{Settings, TrustSettings};
 
 fn node() -> Arc<Node> {
     let settings = Settings { max_keys: 1_000, ..Settings::default() };
@@ -148,4 +156,34 @@ async fn a_call_that_never_ends_does_not_keep_the_server() {
     let began = tokio::time::Instant::now();
     served.await.expect("it ends");
     assert_eq!(began.elapsed(), DRAIN_TIMEOUT);
+}
+
+#[test]
+fn the_rate_limit_service_applies_the_trust_of_a_user() {
+    let trust = Some(TrustSettings { file: None, options: TrustOptions::default() });
+    let settings = Settings { trust, max_keys: 1_000, ..Settings::default() };
+    let policy = "version: 1\nadaptive: { trust: true }\nlimits: [{ name: per-user, key: [user], \
+                  sustained: { rate: 5, window: hour } }]";
+    let identity = Identity::new(&settings).expect("it needs no files");
+    let node = Node::new(settings, Policy::parse(policy).expect("a policy").into(), identity).expect("small");
+    let book = node.limiter().trust_book().expect("trust is computed");
+    let verified = AccountFacts { email_verified: Some(true), ..AccountFacts::default() };
+    book.set_facts("ann", verified, node.clock().wall());
+    let admitted = |user: &str, descriptors: usize| {
+        let entry = Entry { key: "user_id".into(), value: user.into() };
+        let descriptor = RateLimitDescriptor { entries: vec![entry], ..RateLimitDescriptor::default() };
+        let (domain, descriptors) = ("d".into(), vec![descriptor; descriptors]);
+        let asked = RateLimitRequest { domain, descriptors, ..RateLimitRequest::default() };
+        let allows = |_: &usize| {
+            let origin = Origin { protocol: Protocol::Rls, traceparent: None };
+            let peer = Peer { address: [127, 0, 0, 1].into(), on_loopback: true, alpn_http2: None };
+            let answer = rls::should_rate_limit(&node, origin, peer, asked.encode_to_vec().into());
+            let answer = answer.now_or_never().expect("memory answers at once").expect("a sound request");
+            RateLimitResponse::decode(&answer[5..]).expect("a response").overall_code == 1
+        };
+        (0..10).filter(allows).count()
+    };
+    assert_eq!((admitted("ann", 1), admitted("bob", 1)), (6, 5), "one descriptor");
+    book.set_facts("eve", verified, node.clock().wall());
+    assert_eq!((admitted("eve", 2), admitted("dan", 2)), (6, 5), "several are one request");
 }

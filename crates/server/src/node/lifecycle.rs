@@ -26,12 +26,19 @@ pub enum ReloadedPart {
     Jwks,
     /// The API keys of clients.
     ApiKeys,
+    /// What is known about accounts.
+    Trust,
 }
 
 impl ReloadedPart {
     /// All of them.
-    pub const ALL: [ReloadedPart; 4] =
-        [ReloadedPart::Policy, ReloadedPart::Tls, ReloadedPart::Jwks, ReloadedPart::ApiKeys];
+    pub const ALL: [ReloadedPart; 5] = [
+        ReloadedPart::Policy,
+        ReloadedPart::Tls,
+        ReloadedPart::Jwks,
+        ReloadedPart::ApiKeys,
+        ReloadedPart::Trust,
+    ];
 
     /// Its name in metrics and `/readyz`.
     pub const fn as_str(self) -> &'static str {
@@ -40,6 +47,7 @@ impl ReloadedPart {
             ReloadedPart::Tls => "tls",
             ReloadedPart::Jwks => "jwks",
             ReloadedPart::ApiKeys => "api_keys",
+            ReloadedPart::Trust => "trust",
         }
     }
 }
@@ -122,6 +130,9 @@ mod tests {
         assert_eq!(lifecycle.problem(ReloadedPart::Policy), None);
         assert!(lifecycle.problem(ReloadedPart::Tls).is_some());
         lifecycle.set_problem(ReloadedPart::Tls, None);
-        assert_eq!(ReloadedPart::ALL.map(|part| lifecycle.problem(part)), [None, None, None, None]);
+        assert_eq!(
+            ReloadedPart::ALL.map(|part| lifecycle.problem(part)),
+            [const { None }; ReloadedPart::ALL.len()]
+        );
     }
 }

@@ -86,6 +86,10 @@ impl Node {
             }
         };
         let limiter = limiter.with_ad_hoc(options)?;
+        let limiter = match &settings.trust {
+            Some(trust) => limiter.with_trust(trust.options.clone()),
+            None => limiter,
+        };
         limiter.set_invalid_credentials(settings.jwt.as_ref().map(|jwt| jwt.invalid).unwrap_or_default());
         let (lifecycle, metrics, traces) = (Lifecycle::default(), Metrics::default(), Traces::default());
         Ok(Node {

@@ -152,6 +152,7 @@ fn resp() -> Vec<Row> {
 fn files() -> Vec<Row> {
     vec![
         ("API keys in the file of `api_keys`", number(API_KEYS_MAX)),
+        ("users in the file of `trust.file`", number(TRUST_ACCOUNTS_MAX)),
         ("interval of checking files for changes", seconds(WATCH_INTERVAL)),
         ("wait for a shared store at the start", seconds(STORE_ATTEMPT_MAX)),
         ("time for giving leases back to a shared store at the end", seconds(STORE_LEAVE_MAX)),

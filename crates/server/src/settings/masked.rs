@@ -12,6 +12,7 @@ const OPEN: &[&str] = &[
     "admin",
     "identity",
     "api_keys",
+    "trust",
     "log",
     "workers",
 ];

@@ -9,6 +9,7 @@ mod overrides;
 mod read;
 mod store;
 mod table;
+mod trust;
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -25,6 +26,7 @@ pub(crate) use overrides::{FlagsAndEnvironment, kill_switch_from};
 pub(crate) use read::{is_settings, read};
 pub use store::SharedStoreSettings;
 pub(crate) use table::reference;
+pub use trust::TrustSettings;
 
 /// A kind of listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -91,6 +93,8 @@ pub struct Settings {
     pub identity: IdentitySources,
     /// The API keys of clients.
     pub api_keys: Option<ApiKeySettings>,
+    /// How the trust of requests is computed, if it is.
+    pub trust: Option<TrustSettings>,
     /// The format of the log.
     pub log: LogFormat,
     /// The OTLP endpoint that traces are sent to.
@@ -176,6 +180,7 @@ impl Default for Settings {
             jwt: None,
             identity: IdentitySources::new(),
             api_keys: None,
+            trust: None,
             log: LogFormat::Text,
             otlp: None,
             workers: None,
@@ -206,7 +211,7 @@ impl fmt::Debug for Settings {
             api_keys,
             ..
         } = self;
-        let Settings { tls, http_token, resp_password, jwt, log, otlp, workers, .. } = self;
+        let Settings { tls, http_token, resp_password, jwt, trust, log, otlp, workers, .. } = self;
         f.debug_struct("Settings")
             .field("listen", listen)
             .field("policy", policy)
@@ -225,6 +230,7 @@ impl fmt::Debug for Settings {
             .field("jwt", jwt)
             .field("identity", identity)
             .field("api_keys", api_keys)
+            .field("trust", trust)
             .field("log", log)
             // A URL may contain a password.
             .field("otlp", &otlp.as_ref().map(|_| HIDDEN))

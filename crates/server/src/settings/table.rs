@@ -4,7 +4,9 @@
 use tidegate_document::{ObjectShape, Shape, ShapeField, WordShape};
 
 use super::identity::{API_KEYS, IDENTITY, SOURCES};
+use super::trust::{CLAIMS, TRUST};
 use crate::identity::api_keys::file::KEY;
+use crate::trust_file::{ACCOUNT, ACCOUNTS};
 
 /// The longest path, name or address.
 pub(super) const TEXT_MAX: usize = 4_096;
@@ -21,7 +23,7 @@ const LIFE_MAX: u64 = 10_000;
 /// Every object, in the order of the reference.
 static OBJECTS: &[&ObjectShape] = &[
     &SETTINGS, &LISTEN, &POLICY, &STORE, &REDIS, &SYNC, &TLS, &ADMIN, &METRICS, &AUTH, &JWT, &IDENTITY,
-    &API_KEYS, &KEY, &LOG, &OTLP,
+    &API_KEYS, &KEY, &TRUST, &CLAIMS, &ACCOUNTS, &ACCOUNT, &LOG, &OTLP,
 ];
 
 /// The reference page, as Markdown.
@@ -54,8 +56,8 @@ to the file. Flags override environment variables, and both override the file.
 | `TIDEGATE_KILL_SWITCH` | `allow` admits every request |
 | `TIDEGATE_LOG` | `off`, `error`, `warn`, `info` (the default), `debug` or `trace`: the log level |
 
-The policy, the certificate and its key, and the files of `jwt.jwks` and `api_keys` are reloaded when they change. The
-settings file itself is read once, when the server starts.
+The policy, the certificate and its key, and the files of `jwt.jwks`, `api_keys` and `trust.file` are reloaded when they
+change. The settings file itself is read once, when the server starts.
 
 ";
 
@@ -99,6 +101,7 @@ pub(super) static SETTINGS: ObjectShape = ObjectShape {
         ShapeField::new("api_keys", Shape::Object(&API_KEYS), "The API keys of clients.")
             .or("none")
             .also(&["apikeys", "api_key", "keys"]),
+        ShapeField::new("trust", Shape::Object(&TRUST), "How the trust of requests is computed.").or("none"),
         ShapeField::new("log", Shape::Object(&LOG), "The log.").also(&["logging", "logs"]),
         ShapeField::new("otlp", Shape::Object(&OTLP), "Where traces are sent.")
             .or("none")

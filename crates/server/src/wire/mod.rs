@@ -1,4 +1,5 @@
 //! Parses requests: JSON bodies (single, batch, refund, throttle), lines of a trace, and `name value` pairs.
+//! Renders trust scores.
 //!
 //! `table` is the one list of fields; all parsers use it.
 
@@ -10,6 +11,7 @@ mod refund;
 mod request;
 mod table;
 mod throttle;
+mod trust_report;
 
 pub use batch::{BatchReader, batch};
 pub use error::RequestError;
@@ -19,3 +21,4 @@ pub use refund::{Refund, refund};
 pub use request::{TraceLine, request, trace_line};
 pub(crate) use table::{FIELDS, FieldTarget, RequestField};
 pub use throttle::{ThrottleBody, throttle};
+pub(crate) use trust_report::trust_report;

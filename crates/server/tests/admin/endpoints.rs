@@ -5,10 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate::engine::Request;
+use tidegate::engine::trust::score::SuccessRate;
+use tidegate::engine::trust::{AccountFacts, TrustOptions};
+use tidegate::{Clock, Nanos};
 use tidegate_server::admin::{AdminClient, answer_connection};
 use tidegate_server::node::lifecycle::{Phase, ReloadedPart};
 use tidegate_server::observe::{Origin, Protocol, metrics_page};
-use tidegate_server::settings::{ReadinessRule, Settings};
+use tidegate_server::settings::{ReadinessRule, Settings, TrustSettings};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::client::{ask, get, raw};
@@ -254,4 +257,41 @@ async fn idle_connections_end_when_the_server_does() {
     // Much less than the idle timeout.
     let ended = tokio::time::timeout(Duration::from_secs(2), answering).await;
     ended.expect("it ends at once").expect("without a panic");
+}
+
+#[tokio::test]
+async fn a_trust_score_is_shown_with_its_terms() {
+    let plain = Arc::new(node(POLICY, Settings::default()));
+    assert_eq!(get(listen(&plain).await, "/debug/trust?user=42").await.status, 404, "it is not computed");
+    let trust = Some(TrustSettings { file: None, options: TrustOptions::default() });
+    let node = Arc::new(node(POLICY, Settings { trust, ..Settings::default() }));
+    let now = node.limiter().clock().wall();
+    let created = Some(now.saturating_sub(Nanos::from_secs(73 * 86_400)));
+    let facts = AccountFacts { created, email_verified: Some(true), success_rate: SuccessRate::parse("0.9") };
+    let book = node.limiter().trust_book().expect("it is computed");
+    book.set_facts("a b", facts, now);
+    book.record_violation("a b", now);
+    let address = listen(&node).await;
+    let shown = get(address, "/debug/trust?user=a%20b").await;
+    assert_eq!(shown.status, 200);
+    let shown = shown.json();
+    assert_eq!(
+        (&shown["user"], &shown["known"], &shown["applied"]),
+        (&"a b".into(), &true.into(), &true.into())
+    );
+    assert_eq!(shown["trust"], 0.8);
+    let terms = serde_json::json!(
+        {"account_age": 0.2, "email_verified": 0.2, "success_rate": 0.45, "violations": -0.05}
+    );
+    assert_eq!(shown["terms"], terms);
+    let inputs = serde_json::json!(
+        {"account_age_days": 73, "email_verified": true, "success_rate": 0.9, "violations_30d": 1}
+    );
+    assert_eq!(shown["inputs"], inputs);
+    let stranger = get(address, "/debug/trust?user=c").await.json();
+    assert_eq!((&stranger["known"], &stranger["trust"]), (&false.into(), &0.0.into()));
+    assert_eq!(get(address, "/debug/trust").await.status, 400);
+    let caller = AdminClient { address: [203, 0, 113, 9].into(), on_loopback: false };
+    let refused = get(listen_as(&node, caller).await, "/debug/trust?user=42").await;
+    assert!([401, 403].contains(&refused.status), "it tells about users: {}", refused.status);
 }

@@ -175,3 +175,32 @@ fn with_settings_it_says_where_each_member_came_from() {
     assert_eq!(ran.code, 2);
     assert!(ran.err.contains("`query:trust` must be a number from 0 to 1"), "{}", ran.err);
 }
+
+#[test]
+fn a_trust_score_is_told_with_its_terms() {
+    let home = Home::new();
+    let policy = home.write(
+        "policy.yaml",
+        "version: 1\nadaptive: { trust: true }\nlimits: [{ name: a, key: [user], sustained: { rate: 10 } }]\n",
+    );
+    let accounts = "users: [{ user: 42, created: 2026-11-03T08:00:00Z, email_verified: true }]\n";
+    home.write("trust.yaml", accounts);
+    let settings = home.write("settings.yaml", "trust: { file: trust.yaml, claims: { success_rate: ok } }\n");
+    let request = r#"{"user":"42","jwt":{"ok":"0.9"}}"#;
+    let told = explain(&policy, request, &["--config", &settings]);
+    let score = "trust score\n  account age    +0.200000\n  verified email +0.200000\n  success rate   +0.450000\n  \
+                 violations     -0.000000\n  trust           0.850000\n";
+    assert!(told.contains("scaled by trust 0.85") && told.ends_with(score), "{told}");
+    let json = explain(&policy, request, &["--config", &settings, "--format", "json"]);
+    let json: serde_json::Value = serde_json::from_str(&json).expect("it is JSON");
+    assert_eq!(
+        (&json["trust"]["trust"], &json["trust"]["inputs"]["account_age_days"]),
+        (&0.85.into(), &73.into())
+    );
+    let stranger = explain(&policy, r#"{"user":"43"}"#, &["--config", &settings]);
+    assert!(stranger.contains("nothing is known about the account"), "{stranger}");
+    home.write("trust.yaml", "users: [{ user: 42, verified: true }]\n");
+    let refused = tidegate(&["explain", "--policy", &policy, "--request", request, "--config", &settings]);
+    assert!(refused.code == 2 || refused.code == 1, "{}", refused.code);
+    assert!(refused.err.contains("email_verified"), "{}", refused.err);
+}

@@ -1,11 +1,13 @@
 //! How the client of a request is found.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use crate::common::{TestLayer, from, get, header, layer, send};
 use http::StatusCode;
-use tidegate::Cost;
-use tidegate::engine::Trust;
+use tidegate::engine::trust::{AccountFacts, TrustOptions};
+use tidegate::engine::{Limiter, Policy, Trust};
+use tidegate::{Clock, Cost, ManualClock, MemoryOptions};
 use tidegate_tower::ForwardedSource;
 
 const PER_IP: &str = "name: per-ip, key: [ip], sustained: { rate: 1, window: hour }";
@@ -157,4 +159,21 @@ fn paths_methods_hosts_and_queries_are_matched() {
     assert!(admits(&layer, post("api.example.com", "/api/videos/1?q=dogs")));
     assert!(admits(&layer, post("example.com", "/api/videos/1?q=cats")));
     assert!(admits(&layer, get("/api/videos/1?q=cats").header("host", "api.example.com")), "GET");
+}
+
+#[test]
+fn the_trust_that_the_program_tells_is_applied() {
+    let policy = Policy::parse(
+        "version: 1\nadaptive: { trust: true }\n\
+         limits: [{ name: per-user, key: [user], sustained: { rate: 10, window: hour } }]\n",
+    );
+    let options = MemoryOptions { max_keys: 1_000, ..MemoryOptions::default() };
+    let limiter = Limiter::in_memory(policy.unwrap(), options, ManualClock::default()).unwrap();
+    let limiter = Arc::new(limiter.with_trust(TrustOptions::default()));
+    let verified = AccountFacts { email_verified: Some(true), ..AccountFacts::default() };
+    limiter.trust_book().unwrap().set_facts("ann", verified, limiter.clock().wall());
+    let layer = tidegate_tower::RateLimitLayer::new(limiter)
+        .with_request(|parts, request| request.user(parts.uri.path().trim_start_matches('/').to_owned()));
+    let limit = |path| header(&send(&layer, get(path)), "x-ratelimit-limit").to_owned();
+    assert_eq!([limit("/ann"), limit("/bob")], ["12", "10"]);
 }

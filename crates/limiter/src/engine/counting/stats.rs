@@ -155,7 +155,7 @@ impl Stats {
         scope: CountScope<'_>,
     ) {
         self.count_reason(ruling.reason, ruling.retry_after.filter(|_| !ruling.allowed));
-        if let Some(trust) = facts.request.trust {
+        if let Some(trust) = plan.map_or(facts.request.trust, |plan| plan.trust) {
             self.trust.count(trust.hundredths());
         }
         set.routes.count(facts, ruling);

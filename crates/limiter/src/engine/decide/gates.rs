@@ -98,6 +98,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             decided => return decided,
         }
         rules.plan_into(facts, plan);
+        self.compute_trust(set, facts, plan, now);
         if plan.unknown_tenant && operation.is_new() {
             self.stats.unknown_tenants.add(0);
         }

@@ -87,22 +87,18 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     /// nothing is given back, and the decision is a denial.
     pub fn refund_async(&self, request: &Request<'_>, cost: Cost) -> NowOrLater<'_, Decision> {
         let (now, set) = (self.clock.now(), self.active.load_full());
-        let plan = set.rules.plan(&set.rules.facts(request));
-        let given_back =
-            move |set: Arc<Active>, plan: &Plan, request: &Request<'_>, result: &StoreResult<S>| {
-                let charges = set.charges_of(plan, Payer::of(&set.rules, request), cost, &self.store);
-                let ruling = self.ruling_of(
-                    &set,
-                    plan,
-                    request,
-                    &charges,
-                    (Intent::Refund, result),
-                    (CanWait::DoesNotWait, now),
-                );
-                drop(charges);
-                self.make_decision(Guard::from_inner(set), ruling)
-            };
-        let charges = set.charges_of(&plan, Payer::of(&set.rules, request), cost, &self.store);
+        let plan = self.plan_of(&set, &set.rules.facts(request), now);
+        let given_back = move |set: Arc<Active>,
+                               plan: &Plan,
+                               request: &Request<'_>,
+                               result: &StoreResult<S>| {
+            let charges = set.charges_of(plan, Payer::of(&set.rules, request, plan), cost, &self.store);
+            let ruling =
+                self.ruling_of(&set, plan, &charges, (Intent::Refund, result), (CanWait::DoesNotWait, now));
+            drop(charges);
+            self.make_decision(Guard::from_inner(set), ruling)
+        };
+        let charges = set.charges_of(&plan, Payer::of(&set.rules, request, &plan), cost, &self.store);
         let result = self.charge_store(Intent::Refund, &charges, now);
         drop(charges);
         match result {
@@ -142,13 +138,12 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             drop(facts);
             return NowOrLater::Now((self.make_decision(set, ruling), None));
         }
-        let charges = set.charges(&plan, Payer::of(&set.rules, request), &self.store);
+        let charges = set.charges(&plan, Payer::of(&set.rules, request, &plan), &self.store);
         let unfinished = match self.charge_store(operation.intent(), &charges, now) {
             // The verdict is large, so it is used by reference.
             NowOrLater::Now(ref result) => {
                 let result = (operation.intent(), result);
-                let mut ruling =
-                    self.ruling_of(&set, &plan, request, &charges, result, (operation.caller(), now));
+                let mut ruling = self.ruling_of(&set, &plan, &charges, result, (operation.caller(), now));
                 if !may_queue(&ruling, operation) {
                     self.finish(&set, &facts, &plan, &mut ruling, shadow_denied, operation);
                     drop((charges, facts));
@@ -180,26 +175,19 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         let PendingRequest { set, request, plan, shadow_denied } = pending;
         let set = Guard::from_inner(set);
         let facts = set.rules.facts(&request);
-        let mut charges = set.charges(&plan, Payer::of(&set.rules, &request), &self.store);
+        let mut charges = set.charges(&plan, Payer::of(&set.rules, &request, &plan), &self.store);
         let mut ruling = match unfinished {
             Unfinished::Denied(ruling) => *ruling,
             Unfinished::Waiting(later) => {
                 let result = &later.await;
-                self.ruling_of(
-                    &set,
-                    &plan,
-                    &request,
-                    &charges,
-                    (operation.intent(), result),
-                    (operation.caller(), now),
-                )
+                self.ruling_of(&set, &plan, &charges, (operation.intent(), result), (operation.caller(), now))
             }
         };
         let mut queued_charges: Option<Box<QueuedCharges>> = None;
         if may_queue(&ruling, operation) {
             let queued = self.queue_up(&set, &plan, &mut charges, &mut ruling, operation).await;
             queued_charges = queued.map(|queued| {
-                in_queue(queued, Payer::of(&set.rules, &request), &charges, &ruling, &shadow_denied)
+                in_queue(queued, Payer::of(&set.rules, &request, &plan), &charges, &ruling, &shadow_denied)
             });
         }
         self.finish(&set, &facts, &plan, &mut ruling, shadow_denied, operation);
@@ -280,14 +268,13 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         &self,
         set: &Active,
         plan: &Plan,
-        request: &Request<'_>,
         charges: &Charges<'_>,
         (intent, result): (Intent, &StoreResult<S>),
         (caller, now): (CanWait, Nanos),
     ) -> Ruling {
         match result {
             Ok(verdict) => conclude(&set.rules, plan, verdict, now, caller),
-            Err(_) => self.ruling_without_store(set, plan, request, charges, intent, now),
+            Err(_) => self.ruling_without_store(set, plan, charges, intent, now),
         }
     }
 
@@ -297,12 +284,11 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         &self,
         set: &Active,
         plan: &Plan,
-        request: &Request<'_>,
         charges: &Charges<'_>,
         intent: Intent,
         now: Nanos,
     ) -> Ruling {
-        let subject = |index: usize| (plan.items()[index].rule, request.trust);
+        let subject = |index: usize| (plan.items()[index].rule, plan.trust);
         let without = self.fall_back(set, subject, charges, intent, now);
         let mut ruling = conclude(&set.rules, plan, &without.verdict, now, CanWait::DoesNotWait);
         mark_without_store(&mut ruling, &without.closed);

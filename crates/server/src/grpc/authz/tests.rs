@@ -1,5 +1,6 @@
 //! Envoy's external authorization, without a network.
 
+use tidegate::engine::trust::{TrustClaims, TrustOptions};
 use tidegate::engine::{InvalidCredentials, Policy};
 use tidegate_policy::{IdentityMember, IdentitySources};
 
@@ -9,7 +10,7 @@ use crate::grpc::proto::envoy::service::auth::v3::attribute_context::{HttpReques
 use crate::identity::Identity;
 use crate::identity::testing::Signer;
 use crate::observe::Protocol;
-use crate::settings::{ApiKeySettings, Jwt, JwtKey, KeyPlace, Settings, UnknownKeys};
+use crate::settings::{ApiKeySettings, Jwt, JwtKey, KeyPlace, Settings, TrustSettings, UnknownKeys};
 use futures_util::FutureExt;
 
 const PEER: Peer =
@@ -139,4 +140,25 @@ fn an_unknown_key_is_401_where_that_is_set() {
     assert_eq!(denied.status.unwrap().code, 401);
     assert!(denied.body.contains("\"error\":\"unknown_key\""), "{}", denied.body);
     assert_eq!(codes(|| ask_with(&node, STRANGER, &[], "/")), [0], "without a key it is anonymous");
+}
+
+#[test]
+fn the_trust_of_a_user_is_computed_from_claims() {
+    let key = JwtKey::Key { key: "secret".into(), algorithm: "HS256".into() };
+    let jwt = Jwt { key, issuer: None, audience: None, invalid: InvalidCredentials::Deny };
+    let claims = TrustClaims { email_verified: Some("email_verified".into()), ..TrustClaims::default() };
+    let options = TrustOptions { claims, ..TrustOptions::default() };
+    let trust = Some(TrustSettings { file: None, options });
+    let settings = Settings { jwt: Some(jwt), trust, max_keys: 100, ..Settings::default() };
+    let policy = "version: 1\nadaptive: { trust: true }\nlimits: [{ name: per-user, key: [user], \
+                  sustained: { rate: 5, window: hour } }]";
+    let identity = Identity::new(&settings).unwrap();
+    let node = Node::new(settings, Policy::parse(policy).unwrap().into(), identity).unwrap();
+    for (verified, admitted) in [(false, 5), (true, 6)] {
+        let user = verified.to_string();
+        let claims = serde_json::json!({"sub": user, "email_verified": verified, "exp": 3_000_000_000_u64});
+        let token = Signer::new("HS256").token(&serde_json::json!({"alg": "HS256"}), &claims);
+        let allows = |_: &usize| ask(&node, &format!("Bearer {token}")).status.unwrap().code == 0;
+        assert_eq!((0..10).filter(allows).count(), admitted, "{claims}");
+    }
 }

@@ -5,6 +5,7 @@ mod guarding;
 mod identifying;
 mod queueing;
 mod timeouts;
+mod trusting;
 mod unread_responses;
 
 use std::net::IpAddr;

@@ -91,6 +91,8 @@ families! {
         "Requests that burst detectors could not watch because they already watch the maximum number of keys.";
     TRUST_SCORE: Histogram "tidegate_trust_score" []
         "Trust scores of requests that have one.";
+    TRUST_FORGOTTEN: Counter "tidegate_trust_forgotten_total" ["what"]
+        "Users about whom something was forgotten before its time because there was no room for more: facts that were told, or violations. 0 where trust is not computed.";
     KEYS: Gauge "tidegate_keys" []
         "Keys that have a slot in the store now; some may be idle.";
     KEY_SLOTS: Gauge "tidegate_key_slots" []

@@ -64,7 +64,7 @@ impl Count {
             Count::Closed(listener) => 8 + listener as usize,
             Count::Refused(listener) => 12 + listener as usize,
             Count::ProtocolErrors(listener) => 16 + listener as usize,
-            Count::ReloadFailures(part) => 24 + part as usize,
+            Count::ReloadFailures(part) => 20 + part as usize,
             Count::PolicyReloads => 28,
             Count::IdentityFaults => 29,
             Count::Panics => 31,
@@ -78,7 +78,7 @@ impl Count {
 
 const _: () = assert!(Credential::ALL.len() <= 4 && 36 + Rejection::ALL.len() <= 44);
 const _: () = assert!(44 + KeyStatus::ALL.len() <= Count::LEN);
-const _: () = assert!(Protocol::ALL.len() <= 4 && Listener::ALL.len() <= 4 && ReloadedPart::ALL.len() <= 4);
+const _: () = assert!(Protocol::ALL.len() <= 4 && Listener::ALL.len() <= 4 && ReloadedPart::ALL.len() <= 8);
 
 impl Default for Metrics {
     fn default() -> Metrics {

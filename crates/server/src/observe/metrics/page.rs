@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use tidegate::Clock;
 use tidegate::engine::counting::counters::RuleOutcome;
+use tidegate::engine::trust::TrustBook;
 use tidegate::engine::{Credential, MissingCount, Reason, RouteCount, RouteOutcome};
 use tidegate::measure::DurationHistogram;
 use tidegate_redis::ErrorCounts;
@@ -117,6 +118,8 @@ fn engine(page: &mut Exposition, node: &Node) {
     let (count, sum) = (tenths.iter().sum(), FixedPoint::hundredths(trust.sum_hundredths()));
     let shares = running((0..).step_by(10).zip(tenths));
     page.family(&family::TRUST_SCORE).histogram(&[], shares, count, sum);
+    let (facts, violations) = node.limiter().trust_book().map_or((0, 0), TrustBook::forgotten);
+    page.family(&family::TRUST_FORGOTTEN).sample(&["facts"], facts).sample(&["violations"], violations);
 }
 
 /// Turns counts per bucket into cumulative counts; the bounds are in hundredths.
@@ -195,7 +198,7 @@ fn policy(page: &mut Exposition, node: &Node, limit_count: usize) {
     page.family(&family::POLICY_RELOAD_FAILURES)
         .sample(&[], count(Count::ReloadFailures(ReloadedPart::Policy)));
     let mut samples = page.family(&family::FILE_RELOAD_FAILURES);
-    for file in [ReloadedPart::Tls, ReloadedPart::Jwks, ReloadedPart::ApiKeys] {
+    for file in [ReloadedPart::Tls, ReloadedPart::Jwks, ReloadedPart::ApiKeys, ReloadedPart::Trust] {
         samples.sample(&[file.as_str()], count(Count::ReloadFailures(file)));
     }
 }

@@ -3,6 +3,7 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
+use tidegate::engine::trust::{AccountFacts, TrustOptions};
 use tidegate_policy::Policy;
 use tokio::io::{DuplexStream, duplex};
 use tokio::task::JoinHandle;
@@ -10,7 +11,7 @@ use tokio::task::JoinHandle;
 use super::*;
 use crate::identity::Identity;
 use crate::node::lifecycle::Phase;
-use crate::settings::Settings;
+use crate::settings::{Settings, TrustSettings};
 
 /// A client, the task that serves it, and the node. The connection buffers `capacity` bytes each way.
 fn connected(capacity: usize) -> (DuplexStream, JoinHandle<()>, Arc<Node>) {
@@ -206,4 +207,25 @@ async fn where_there_is_no_room_who_does_not_read_is_cut_off() {
         (client, tokio::spawn(serve(Arc::clone(&node), server, PEER)))
     };
     pong(&mut other).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_check_has_the_computed_trust_of_its_user() {
+    let trust = Some(TrustSettings { file: None, options: TrustOptions::default() });
+    let settings = Settings { trust, max_keys: 100, ..Settings::default() };
+    let policy = "version: 1\nadaptive: { trust: true }\nlimits: [{ name: per-user, key: [user], \
+                  sustained: { rate: 1, window: hour }, burst: { capacity: 10 } }]";
+    let identity = Identity::new(&settings).expect("nothing is to be verified");
+    let node = Node::new(settings, Policy::parse(policy).expect("a policy").into(), identity).expect("small");
+    let verified = AccountFacts { email_verified: Some(true), ..AccountFacts::default() };
+    node.limiter().trust_book().expect("it is computed").replace_listed([("ann".into(), verified)].into());
+    let (mut client, server) = duplex(1_024);
+    let _served = tokio::spawn(serve(Arc::new(node), server, PEER));
+    for (command, limit) in [("user ann", 12), ("user bob", 10), ("user ann trust 0.5", 15)] {
+        client.write_all(format!("TG.CHECK {command}\r\n").as_bytes()).await.unwrap();
+        let mut answer = vec![0; 1_024];
+        let length = client.read(&mut answer).await.unwrap();
+        let text = String::from_utf8_lossy(&answer[..length]).into_owned();
+        assert!(text.starts_with(&format!("*7\r\n:1\r\n:{limit}\r\n")), "{command}: {text}");
+    }
 }

@@ -1,6 +1,6 @@
-//! Reads files again when they change or on SIGHUP: the policy, the TLS certificate, the JWT keys, the API keys. A file that is
-//! invalid changes nothing: the last good version stays in force, and the problem is logged, counted and shown by
-//! `/readyz`.
+//! Reads files again when they change or on SIGHUP: the policy, the TLS certificate, the JWT keys, the API keys, the
+//! trust file. A file that is invalid changes nothing: the last good version stays in force, and the problem is logged,
+//! counted and shown by `/readyz`.
 
 pub(crate) mod policy_file;
 pub(crate) mod watch;
@@ -17,6 +17,7 @@ use crate::bounds::WATCH_INTERVAL;
 use crate::node::Node;
 use crate::node::lifecycle::ReloadedPart;
 use crate::settings::JwtKey;
+use crate::trust_file;
 use watch::WatchedFiles;
 
 /// All files that are reloaded.
@@ -27,6 +28,7 @@ pub(crate) struct Reload {
     tls: Option<(WatchedFiles, Arc<Tls>)>,
     jwks: Option<WatchedFiles>,
     api_keys: Option<WatchedFiles>,
+    trust: Option<(WatchedFiles, PathBuf)>,
     clock: ClockWatch,
 }
 
@@ -46,7 +48,21 @@ impl Reload {
         tls: Option<(WatchedFiles, Arc<Tls>)>,
         (jwks, api_keys): (Option<WatchedFiles>, Option<WatchedFiles>),
     ) -> Reload {
-        Reload { node, policy, tls, jwks, api_keys, clock: ClockWatch::default() }
+        Reload { node, policy, tls, jwks, api_keys, trust: None, clock: ClockWatch::default() }
+    }
+
+    /// Watches the trust file, too.
+    #[must_use]
+    pub(crate) fn watching_trust(self, trust: Option<(WatchedFiles, PathBuf)>) -> Reload {
+        Reload { trust, ..self }
+    }
+
+    /// Watches the trust file, if the settings name one.
+    pub(crate) fn watch_trust(
+        trust: Option<&crate::settings::TrustSettings>,
+    ) -> Option<(WatchedFiles, PathBuf)> {
+        let file = trust?.file.clone()?;
+        Some((WatchedFiles::new(vec![file.clone()]), file))
     }
 
     /// Watches the file with the JWT keys, if the settings name one.
@@ -99,6 +115,9 @@ impl Reload {
         if self.api_keys.as_mut().is_some_and(WatchedFiles::changed) {
             self.read_api_keys();
         }
+        if self.trust.as_mut().is_some_and(|(watched, _)| watched.changed()) {
+            self.read_trust();
+        }
     }
 
     /// Reads all files, changed or not.
@@ -121,6 +140,10 @@ impl Reload {
         if let Some(watched) = &mut self.api_keys {
             watched.mark_read();
             self.read_api_keys();
+        }
+        if let Some((watched, _)) = &mut self.trust {
+            watched.mark_read();
+            self.read_trust();
         }
     }
 
@@ -186,6 +209,14 @@ impl Reload {
         let reload = || self.node.identity().reload_api_keys().map_err(|error| error.to_string());
         let read = watched.check_regular_files().and_then(|()| reload());
         self.report(ReloadedPart::ApiKeys, read);
+    }
+
+    fn read_trust(&mut self) {
+        let (Some((watched, file)), Some(book)) = (&self.trust, self.node.limiter().trust_book()) else {
+            return;
+        };
+        let read = watched.check_regular_files().and_then(|()| trust_file::read(file));
+        self.report(ReloadedPart::Trust, read.map(|accounts| book.replace_listed(accounts)));
     }
 
     /// The state is set before the line is logged, so that a program that waits for the line sees the state.

@@ -13,6 +13,7 @@ use crate::engine::active::{Active, Payer};
 use crate::engine::decision::Decision;
 use crate::engine::limiter::Limiter;
 use crate::engine::reason::Reason;
+use crate::engine::trust::TrustReport;
 use crate::{Clock, Intent, Memory};
 
 /// Everything that led to a decision.
@@ -41,6 +42,8 @@ pub struct Explanation {
     pub contended: Option<String>,
     /// The tenant that the policy does not know.
     pub unknown_tenant: Option<String>,
+    /// The score from which the trust of the request was computed; `None` if it was not.
+    pub trust: Option<TrustReport>,
 }
 
 /// An entry of `block` or `allow` that matched.
@@ -130,7 +133,7 @@ impl<C: Clock> Limiter<Memory<C>, C> {
         let decision = self.peek(request);
         let set = self.active.load_full();
         let facts = set.rules.facts(request);
-        let plan = set.rules.plan(&facts);
+        let plan = self.plan_of(&set, &facts, now);
         let limits = self.explain_limits(&set, &facts, &plan, now);
         let tenant = facts.tenant();
         // If the decision was made before the gate entries, no entry decided.
@@ -150,6 +153,7 @@ impl<C: Clock> Limiter<Memory<C>, C> {
             tenants: self.explain_tenants(&set, &facts, &plan, now),
             contended: set.contended(&facts, decision.ruling()).map(|tenant| tenant.id.to_string()),
             unknown_tenant: tenant.filter(|_| plan.unknown_tenant).map(str::to_owned),
+            trust: self.trust_report(&set, &facts, now),
             decision,
         }
     }
@@ -209,7 +213,7 @@ impl<C: Clock> Limiter<Memory<C>, C> {
     ) -> ExplainedBucket {
         let rule = set.rules.rule(item.rule);
         let index = plan.items().iter().position(|other| other == item).expect("the item is in this plan");
-        let charge = set.charges(plan, Payer::of(&set.rules, facts.request), &self.store)[index];
+        let charge = set.charges(plan, Payer::of(&set.rules, facts.request, plan), &self.store)[index];
         let mut free = charge;
         free.cost = Cost::ZERO;
         let peek = |charge| self.store.charge_now(Intent::Peek, &[charge], now).decisions[0];
@@ -221,16 +225,14 @@ impl<C: Clock> Limiter<Memory<C>, C> {
             is_shared: plan.is_shared(item),
             limit: match charge.limit.limit() {
                 plain if *plain == rule.limit => rule.numbers.describe(plain.algorithm()),
-                scaled => {
-                    match facts.request.trust.and_then(|trust| rule.numbers.trusted(trust.hundredths())) {
-                        Some(numbers) if scaled.algorithm() == Algorithm::TokenBucket => {
-                            numbers.describe(scaled.algorithm())
-                        }
-                        _ => scaled.to_string(),
+                scaled => match plan.trust.and_then(|trust| rule.numbers.trusted(trust.hundredths())) {
+                    Some(numbers) if scaled.algorithm() == Algorithm::TokenBucket => {
+                        numbers.describe(scaled.algorithm())
                     }
-                }
+                    _ => scaled.to_string(),
+                },
             },
-            trust: facts.request.trust.filter(|_| trusted).map(|trust| trust.hundredths()),
+            trust: plan.trust.filter(|_| trusted).map(|trust| trust.hundredths()),
             cost: charge.cost.get(),
             cost_from: rule.cost.explain(facts),
             before: peek(free),

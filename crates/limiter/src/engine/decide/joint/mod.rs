@@ -228,10 +228,10 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         together: &mut JointCharges<'p>,
     ) -> PartBuckets {
         let request = part.facts.request;
-        let charges = set.charges(&part.plan, Payer::of(&set.rules, request), &self.store);
+        let charges = set.charges(&part.plan, Payer::of(&set.rules, request, &part.plan), &self.store);
         let items = part.plan.items().iter().zip(charges);
         let add = |(item, charge): (&tidegate_policy::PlanItem, _)| {
-            together.add(set.limit_id(item.rule), (item.rule, request.trust), charge)
+            together.add(set.limit_id(item.rule), (item.rule, part.plan.trust), charge)
         };
         PartBuckets::Policy(items.map(add).collect())
     }
@@ -267,7 +267,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             let own_costs: Charges<'_> = charged_more.iter().map(|&index| own[index]).collect();
             // If the store fails now, the decision on the larger cost stands.
             let peeked = if outcome.without_store.is_some() {
-                let subject = |i: usize| (items[charged_more[i]].rule, part.facts.request.trust);
+                let subject = |i: usize| (items[charged_more[i]].rule, part.plan.trust);
                 Some(self.fall_back(set, subject, &own_costs, Intent::Peek, now).verdict)
             } else {
                 self.store.charge(Intent::Peek, &own_costs, now).await.ok()
@@ -315,7 +315,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     ) -> Decision {
         ruling.shadow_denied.insert_many(0, part.shadow_denied.iter().copied());
         add_retry_jitter(set, plan, &mut ruling);
-        self.stats.count(set, &part.facts, plan, &ruling, scope);
+        self.count_decision(set, &part.facts, plan, &ruling, scope);
         self.make_decision(Guard::from_inner(set.clone()), ruling)
     }
 }

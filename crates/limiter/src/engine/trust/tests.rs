@@ -1,0 +1,199 @@
+use std::collections::HashMap;
+
+use super::*;
+use crate::engine::{Decision, Joint, JointBy, Limiter, Policy};
+use crate::{Clock, Cost, ManualClock, Memory, MemoryOptions};
+
+const DAY: u64 = 86_400;
+const TODAY: u64 = 20_000 * DAY;
+
+/// Ten at once per user, five in all for everybody on `/shared`.
+const POLICY: &str = "version: 1\nadaptive: { trust: true }\nlimits:\n\
+    - { name: per-user, key: [user], sustained: { rate: 1, window: day }, burst: { capacity: 10 } }\n\
+    - { name: shared, match: { path: /shared }, key: [path], sustained: { rate: 1, window: day }, burst: { capacity: 5 } }\n";
+
+struct World {
+    limiter: Limiter<Memory<ManualClock>, ManualClock>,
+    clock: ManualClock,
+}
+
+impl World {
+    fn new(policy: &str, options: TrustOptions) -> World {
+        let clock = ManualClock::new(Nanos::from_secs(TODAY));
+        let size = MemoryOptions { max_keys: 1_000, ..MemoryOptions::default() };
+        let policy = Policy::parse(policy).unwrap();
+        let limiter = Limiter::in_memory(policy, size, clock.clone()).unwrap().with_trust(options);
+        World { limiter, clock }
+    }
+
+    fn book(&self) -> &TrustBook {
+        self.limiter.trust_book().unwrap()
+    }
+
+    fn now(&self) -> Nanos {
+        self.clock.wall()
+    }
+
+    /// The capacity that a request meets, without charging it.
+    fn capacity(&self, request: &Request<'_>) -> Option<u32> {
+        limit_of(&self.limiter.peek(request))
+    }
+
+    /// The score of a user, computed now.
+    fn fresh(&self, user: &str) -> TrustScore {
+        self.clock.advance(Nanos::from_secs(60));
+        self.book().report(user, self.now()).score
+    }
+}
+
+/// The capacity of the limit that a decision reports.
+fn limit_of(decision: &Decision) -> Option<u32> {
+    decision.tightest().map(|standing| standing.decision.limit)
+}
+
+fn user(name: &str) -> Request<'_> {
+    Request::new().user(name)
+}
+
+/// Older than 110 days, and verified: 0.5.
+fn half() -> AccountFacts {
+    let created = Some(Nanos::from_secs(TODAY - 200 * DAY));
+    AccountFacts { created, email_verified: Some(true), success_rate: None }
+}
+
+#[test]
+fn each_source_raises_the_limits_of_its_users() {
+    let claims = TrustClaims {
+        created: Some("since".to_owned()),
+        email_verified: Some("verified".to_owned()),
+        success_rate: None,
+    };
+    let world = World::new(POLICY, TrustOptions { claims, ..TrustOptions::default() });
+    assert_eq!(world.capacity(&user("a")), Some(10), "nobody is known");
+    world.book().set_facts("a", half(), world.now());
+    assert_eq!(world.capacity(&user("a")), Some(15), "the program");
+    world.book().replace_listed(HashMap::from([("b".into(), half())]));
+    assert_eq!((world.capacity(&user("b")), world.book().listed()), (Some(15), 1), "the list");
+    let since = (TODAY - 200 * DAY).to_string();
+    let claimed = user("c").claim("since", since.as_str()).claim("verified", "true");
+    assert_eq!(world.capacity(&claimed), Some(15), "claims");
+    assert_eq!(world.capacity(&user("c")), Some(10), "only with the claims");
+    world.book().record_outcomes("d", 3, 1, world.now());
+    assert_eq!(world.capacity(&user("d")), Some(13), "outcomes: 0.375 cut to 0.37");
+    world.book().replace_listed(HashMap::new());
+    assert_eq!(world.capacity(&user("b")), Some(10), "the list has changed");
+}
+
+#[test]
+fn the_nearest_source_that_knows_a_fact_counts() {
+    let claims = TrustClaims { email_verified: Some("verified".to_owned()), ..TrustClaims::default() };
+    let world = World::new(POLICY, TrustOptions { claims, ..TrustOptions::default() });
+    let rate = |millionths| Some(SuccessRate::from_millionths(millionths));
+    let listed = AccountFacts { email_verified: Some(true), success_rate: rate(1_000_000), created: None };
+    world.book().replace_listed(HashMap::from([("a".into(), listed)]));
+    assert_eq!(world.capacity(&user("a")), Some(17));
+    let told = AccountFacts { success_rate: rate(500_000), ..half() };
+    world.book().set_facts("a", told, world.now());
+    assert_eq!(world.capacity(&user("a")), Some(17), "0.3 of age, 0.2, and 0.25 of success");
+    assert_eq!(world.capacity(&user("a").claim("verified", "false")), Some(15), "the claim");
+    world.book().record_outcomes("a", 0, 1, world.now());
+    assert_eq!(world.fresh("a").success, 0, "outcomes rather than the rate that was told");
+    assert_eq!(world.fresh("a").total, 500_000);
+}
+
+#[test]
+fn the_trust_of_a_request_wins_and_the_policy_must_use_it() {
+    let world = World::new(POLICY, TrustOptions::default());
+    world.book().set_facts("a", half(), world.now());
+    assert_eq!(world.capacity(&user("a").trust(Trust::NONE)), Some(10));
+    assert_eq!(world.capacity(&user("a").trust(Trust::FULL)), Some(20));
+    assert_eq!(world.capacity(&Request::new().client("a").ip([192, 0, 2, 1])), None, "no user, no score");
+    let off = World::new(&POLICY.replace("trust: true", "trust: false"), TrustOptions::default());
+    off.book().set_facts("a", half(), off.now());
+    assert_eq!(off.capacity(&user("a")), Some(10));
+    assert_eq!(off.limiter.explain(&user("a")).trust, None);
+}
+
+#[test]
+fn denials_lower_the_score_for_thirty_days() {
+    let world = World::new(POLICY, TrustOptions::default());
+    world.book().set_facts("a", half(), world.now());
+    for _ in 0..15 {
+        assert!(world.limiter.check(&user("a")).is_allowed());
+    }
+    assert!(!world.limiter.peek(&user("a")).is_allowed());
+    assert_eq!(world.fresh("a").penalty, 0, "a peek is no violation");
+    assert!(!world.limiter.check(&user("a")).is_allowed());
+    assert_eq!((world.fresh("a").penalty, world.fresh("a").total), (50_000, 450_000));
+    for _ in 0..9 {
+        assert!(!world.limiter.check(&user("a")).is_allowed());
+    }
+    assert_eq!(world.fresh("a").penalty, 200_000);
+    assert_eq!(world.fresh("b").penalty, 0, "only hers");
+    world.clock.advance(Nanos::from_secs(30 * DAY - 3_600));
+    assert_eq!(world.fresh("a").penalty, 200_000);
+    world.clock.advance(Nanos::from_secs(3_600));
+    assert_eq!(world.fresh("a").penalty, 0);
+}
+
+#[test]
+fn denials_by_limits_of_everybody_are_nobodys_violation() {
+    let world = World::new(POLICY, TrustOptions::default());
+    world.book().set_facts("a", half(), world.now());
+    let shared = || user("a").path("/shared");
+    let answers: Vec<bool> = (0..7).map(|_| world.limiter.check(&shared()).is_allowed()).collect();
+    assert_eq!(answers, [true, true, true, true, true, false, false]);
+    assert_eq!(world.fresh("a").penalty, 0);
+}
+
+#[test]
+fn a_score_is_kept_for_a_while_and_read_as_it_is_used() {
+    let world = World::new(POLICY, TrustOptions::default());
+    world.book().set_facts("a", half(), world.now());
+    assert_eq!(world.capacity(&user("a")), Some(15));
+    let used = world.book().report("a", world.now());
+    (0..4).for_each(|_| world.book().record_violation("a", world.now()));
+    assert_eq!((world.capacity(&user("a")), world.book().report("a", world.now())), (Some(15), used));
+    world.clock.advance(Nanos::from_secs(59));
+    assert_eq!(world.capacity(&user("a")), Some(15));
+    world.clock.advance(Nanos::from_secs(1));
+    assert_eq!(world.capacity(&user("a")), Some(13), "computed again");
+    assert_eq!(world.book().report("a", world.now()).inputs.violations_30d, 4);
+    world.book().set_facts("a", AccountFacts::default(), world.now());
+    let unknown = world.book().report("a", world.now());
+    assert_eq!(
+        (unknown.is_known, unknown.trust(), world.capacity(&user("a"))),
+        (false, None, Some(10)),
+        "at once"
+    );
+}
+
+#[test]
+fn every_way_to_decide_has_the_same_trust() {
+    let world = World::new(POLICY, TrustOptions::default());
+    world.book().set_facts("a", half(), world.now());
+    let a = user("a");
+    assert_eq!(limit_of(&world.limiter.check(&a)), Some(15), "check");
+    assert_eq!(limit_of(&world.limiter.refund(&a, Cost::ONE)), Some(15), "refund");
+    let entered = world.limiter.enter(&Request::new());
+    assert_eq!(limit_of(&world.limiter.check_entered(entered, &a)), Some(15), "in two steps");
+    let joint = world.limiter.check_joint(&[Joint { request: &a, by: JointBy::Policy }]).unwrap();
+    assert_eq!(limit_of(&joint.decisions[0]), Some(15), "jointly");
+    let explained = world.limiter.explain(&a);
+    assert_eq!(explained.limits[0].bucket.as_ref().and_then(|bucket| bucket.trust), Some(50));
+    assert_eq!(explained.trust.map(|report| report.score.total), Some(500_000), "explain");
+    assert_eq!(world.limiter.trust().buckets()[5], 3, "what was decided is counted: all but the refund");
+}
+
+#[test]
+fn memory_is_bounded_and_what_is_forgotten_is_counted() {
+    let world = World::new(POLICY, TrustOptions { max_users: 128, ..TrustOptions::default() });
+    for number in 0..10_000 {
+        let name = number.to_string();
+        world.book().set_facts(&name, half(), world.now());
+        world.book().record_violation(&name, world.now());
+        assert_eq!(world.capacity(&user(&name)), Some(14));
+    }
+    let (facts, violations) = world.book().forgotten();
+    assert!(facts >= 10_000 - 128 && violations >= 10_000 - 128, "{facts} {violations}");
+}
