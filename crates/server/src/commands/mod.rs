@@ -2,6 +2,7 @@
 //! output and exit codes.
 
 mod check;
+mod events;
 mod explain;
 mod explain_output;
 pub(super) mod flags;
@@ -36,6 +37,7 @@ pub fn run() -> ExitCode {
         CliCommand::Explain(args) => explain::run(&args),
         CliCommand::Simulate(args) => simulate::run(&args),
         CliCommand::Import(args) => import::run(&args),
+        CliCommand::Events(args) => events::run(&args),
         CliCommand::Schema => print(&tidegate_policy::json_schema()),
         CliCommand::Completions { shell } => completions(shell),
     };

@@ -14,7 +14,7 @@ use crate::commands::terminal::report;
 use crate::identity::Identity;
 use crate::node::store::StoreThreadError;
 use crate::node::{Node, NodeError};
-use crate::observe::{Traces, install_panic_hook, logs};
+use crate::observe::{EventsError, Traces, install_panic_hook, logs};
 use crate::serve::reload::policy_file;
 use crate::serve::reload::policy_file::QUICK_START;
 use crate::serve::reload::watch::WatchedFiles;
@@ -44,15 +44,16 @@ pub(super) fn run(args: &Serve) -> Result<(), CommandFailure> {
     let traces = settings.otlp.as_deref().map(Traces::to).transpose().map_err(usage)?.unwrap_or_default();
     let node = Node::new(settings, rules, identity);
     let mut node = node.map_err(|error| match error {
-        // A bad Redis address and limits that a shared store cannot count are mistakes in the files: exit status 2.
+        // A bad Redis address, limits that a shared store cannot count and a bad events file are mistakes in the files: exit status 2.
         NodeError::Shared(StoreThreadError::RedisClient(_))
-        | NodeError::Limits(LimitError::NotShared { .. }) => usage(error),
+        | NodeError::Limits(LimitError::NotShared { .. })
+        | NodeError::Events(EventsError::File(..)) => usage(error),
         _ => running(error),
     })?;
     node.set_traces(traces);
     let node = Arc::new(node);
     install_panic_hook(&node);
-    node.limiter().set_kill_switch(kill_switch);
+    node.set_kill_switch(kill_switch);
     if kill_switch {
         tracing::warn!("TIDEGATE_KILL_SWITCH=allow: every request is admitted");
     }
@@ -70,6 +71,7 @@ pub(super) fn run(args: &Serve) -> Result<(), CommandFailure> {
         );
     };
     let ended = runtime.block_on(serve::run(Arc::clone(&node), bound, tls, announce)).map_err(running);
+    node.events().flush();
     node.traces().shutdown();
     let ran = node.clock().now().saturating_sub(started);
     tracing::info!(ran = %ran, "ended");
@@ -93,17 +95,7 @@ fn settings(args: &Serve) -> Result<(Settings, Warnings), CommandFailure> {
     let config = args.config.as_deref().filter(|file| !file.is_empty());
     let (file, warned) = match config {
         None => (Settings::default(), None),
-        Some(path) => {
-            let text = policy_file::read(Path::new(path))
-                .map_err(|error| unreadable("settings", Path::new(path), &error))?;
-            let home = Path::new(path).parent().unwrap_or(Path::new(""));
-            match settings::read(&text, home) {
-                Ok((settings, warnings)) => {
-                    (settings, (!warnings.is_empty()).then(|| (path.to_owned(), warnings)))
-                }
-                Err(problems) => return Err(print_problems(path, &settings::masked(&text), &problems)),
-            }
-        }
+        Some(path) => read_settings(path)?,
     };
     let secret = |name: &str| std::env::var(name).ok();
     let overrides = FlagsAndEnvironment {
@@ -116,6 +108,19 @@ fn settings(args: &Serve) -> Result<(Settings, Warnings), CommandFailure> {
         redis_url: secret("TIDEGATE_REDIS_URL"),
     };
     Ok((file.with(overrides).map_err(usage)?, warned))
+}
+
+/// The settings in a file, and its warnings. Its problems are printed to standard error.
+pub(super) fn read_settings(path: &str) -> Result<(Settings, Warnings), CommandFailure> {
+    let text = policy_file::read(Path::new(path))
+        .map_err(|error| unreadable("settings", Path::new(path), &error))?;
+    let home = Path::new(path).parent().unwrap_or(Path::new(""));
+    match settings::read(&text, home) {
+        Ok((settings, warnings)) => {
+            Ok((settings, (!warnings.is_empty()).then(|| (path.to_owned(), warnings))))
+        }
+        Err(problems) => Err(print_problems(path, &settings::masked(&text), &problems)),
+    }
 }
 
 /// The rules to serve, the file they come from, and its warnings.

@@ -1,8 +1,9 @@
 //! The settings of a server. Flags override environment variables, and both override the settings file.
 //!
-//! `read` parses the file, `table` describes its fields and their help, `overrides` applies flags and environment,
+//! `read` parses the file, `table` describes its fields and their help, `events` has those of events, `overrides` applies flags and environment,
 //! `masked` hides secrets in error output.
 
+mod events;
 mod masked;
 mod overrides;
 mod read;
@@ -18,6 +19,7 @@ use tidegate::engine::InvalidCredentials;
 use tidegate_policy::OnStoreError;
 use tidegate_proxies::ForwardedSource;
 
+pub use events::EventSettings;
 pub(crate) use masked::masked;
 pub(crate) use overrides::{FlagsAndEnvironment, kill_switch_from};
 pub(crate) use read::{is_settings, read};
@@ -87,6 +89,8 @@ pub struct Settings {
     pub log: LogFormat,
     /// The OTLP endpoint that traces are sent to.
     pub otlp: Option<String>,
+    /// Where events go; `None` is nowhere.
+    pub events: Option<EventSettings>,
     /// Number of worker threads; `None` is one less than the number of cores.
     pub workers: Option<usize>,
 }
@@ -167,6 +171,7 @@ impl Default for Settings {
             jwt: None,
             log: LogFormat::Text,
             otlp: None,
+            events: None,
             workers: None,
         }
     }
@@ -186,7 +191,7 @@ impl fmt::Debug for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Settings { listen, policy, max_keys, nodes, shared, on_store_error, .. } = self;
         let Settings { trusted_proxies, forwarded, admin_hosts, readiness, .. } = self;
-        let Settings { tls, http_token, resp_password, jwt, log, otlp, workers, .. } = self;
+        let Settings { tls, http_token, resp_password, jwt, log, otlp, events, workers, .. } = self;
         f.debug_struct("Settings")
             .field("listen", listen)
             .field("policy", policy)
@@ -205,6 +210,7 @@ impl fmt::Debug for Settings {
             .field("log", log)
             // A URL may contain a password.
             .field("otlp", &otlp.as_ref().map(|_| HIDDEN))
+            .field("events", events)
             .field("workers", workers)
             .finish()
     }

@@ -3,6 +3,8 @@
 
 use tidegate_document::{ObjectShape, Shape, ShapeField, WordShape};
 
+use super::events::EVENTS;
+
 /// The longest path, name or address.
 const TEXT_MAX: usize = 4_096;
 /// The longest secret: a PEM key fits.
@@ -91,6 +93,13 @@ pub(super) static SETTINGS: ObjectShape = ObjectShape {
         ShapeField::new("otlp", Shape::Object(&OTLP), "Where traces are sent.")
             .or("none")
             .also(&["tracing", "traces"]),
+        ShapeField::new(
+            "events",
+            Shape::Object(&EVENTS),
+            "Where denials, blocks, penalties and changes are written.",
+        )
+        .or("none")
+        .also(&["audit", "audit_log", "event_log"]),
         ShapeField::new("workers", Shape::Integer(1, 1_024), "Number of worker threads.")
             .or("one less than the number of cores, at least one")
             .also(&["threads"]),

@@ -234,7 +234,7 @@ impl<S: Store, C: Sleep> Limiter<S, C> {
         ruling.shadow_denied.insert_many(0, charges_ahead.shadow_denied.iter().copied());
         self.stats.queue_waits.record(turn.saturating_sub(arrived));
         let facts = set.rules.facts(request);
-        self.stats.count(set, &facts, Some(&charges_ahead.plan), ruling, CountScope::default());
+        self.count(set, &facts, Some(&charges_ahead.plan), ruling, CountScope::default());
         drop(facts);
         decision
     }
@@ -246,7 +246,7 @@ impl<S: Store, C: Sleep> Limiter<S, C> {
         ruling.time_out();
         let facts = set.rules.facts(request);
         let plan = set.rules.plan(&facts);
-        self.stats.count(set, &facts, Some(&plan), ruling, CountScope::default());
+        self.count(set, &facts, Some(&plan), ruling, CountScope::default());
         drop(facts);
         decision
     }

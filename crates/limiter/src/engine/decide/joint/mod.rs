@@ -131,8 +131,9 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         let outcome = self.charge_together(&set, &mut together, gates_admit, now).await?;
         // If nothing is taken, only the buckets that denied have decided anything.
         let decided = |decision: &&tidegate_core::LimitDecision| outcome.allowed || !decision.is_allowed();
-        for decision in outcome.ad_hoc.iter().filter(decided) {
-            self.own_ad_hoc()?.count(decision.is_allowed());
+        for (decision, bucket) in outcome.ad_hoc.iter().zip(&together.ad_hoc).filter(|(one, _)| decided(one))
+        {
+            self.own_ad_hoc()?.count(bucket.key, decision, now);
         }
 
         let mut counted: SmallVec<[bool; 8]> = together.charges.iter().map(|_| false).collect();
@@ -315,7 +316,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     ) -> Decision {
         ruling.shadow_denied.insert_many(0, part.shadow_denied.iter().copied());
         add_retry_jitter(set, plan, &mut ruling);
-        self.stats.count(set, &part.facts, plan, &ruling, scope);
+        self.count(set, &part.facts, plan, &ruling, scope);
         self.make_decision(Guard::from_inner(set.clone()), ruling)
     }
 }
