@@ -10,8 +10,9 @@ use super::active::Active;
 use super::bursts::BurstAction;
 use super::counting::stats::CountScope;
 use super::decide::conclude::{exceeded, refuses};
-use super::decision::{Reason, Refuser, Ruling};
+use super::decision::{Refuser, Ruling};
 use super::limiter::Limiter;
+use super::reason::Reason;
 
 /// Is told what a limiter does, for logs and audits.
 pub trait Observer: fmt::Debug + Send + Sync {
@@ -34,7 +35,7 @@ pub enum IncidentKind {
     BurstBlocked,
     /// A request named a tenant that the policy does not have. It was denied if there is a reason.
     UnknownTenant,
-    /// A request was denied because its credential is invalid.
+    /// A request was denied because its credential is invalid, or its API key is not known.
     InvalidCredentials,
 }
 
@@ -182,7 +183,7 @@ fn observe_denial(
         None | Some(Refuser::Rule(_)) => IncidentKind::LimitExceeded,
         Some(Refuser::Block) => IncidentKind::Blocked,
         Some(Refuser::Detector(_)) => IncidentKind::BurstDenied,
-        Some(Refuser::Credentials) => IncidentKind::InvalidCredentials,
+        Some(Refuser::Credentials | Refuser::UnknownKey) => IncidentKind::InvalidCredentials,
         // The observer was told when the tenant was looked up.
         Some(Refuser::UnknownTenant) => return,
     };

@@ -3,6 +3,7 @@
 
 mod any_store;
 mod conformance;
+mod missing_keys;
 mod policy;
 mod queueing;
 mod waiting;

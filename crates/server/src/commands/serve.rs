@@ -28,6 +28,7 @@ pub(super) fn run(args: &Serve) -> Result<(), CommandFailure> {
     let kill_switch = settings::kill_switch_from(kill_switch.as_deref()).map_err(usage)?;
     // Remember the state of watched files before reading them, so that a change in between is noticed.
     let jwks = Reload::watch_jwks(settings.jwt.as_ref());
+    let api_keys = Reload::watch_api_keys(settings.api_keys.as_ref());
     let tls_watched =
         settings.tls.as_ref().map(|tls| WatchedFiles::new(vec![tls.cert.clone(), tls.key.clone()]));
     let (rules, policy, warnings) = policy(&settings)?;
@@ -58,7 +59,7 @@ pub(super) fn run(args: &Serve) -> Result<(), CommandFailure> {
         tracing::warn!("TIDEGATE_KILL_SWITCH=allow: every request is admitted");
     }
     let watched_tls = tls_watched.zip(tls.clone());
-    Reload::new(Arc::clone(&node), policy, watched_tls, jwks).start().map_err(running)?;
+    Reload::new(Arc::clone(&node), policy, watched_tls, (jwks, api_keys)).start().map_err(running)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(running)?;
     let started = node.clock().now();
     let announce = || {
@@ -88,7 +89,7 @@ fn running(error: impl std::fmt::Display) -> CommandFailure {
 }
 
 /// The name of a file and its warnings, if it has any.
-type Warnings = Option<(String, Vec<Problem>)>;
+pub(super) type Warnings = Option<(String, Vec<Problem>)>;
 
 /// The settings: the file, overridden by environment variables, overridden by flags.
 fn settings(args: &Serve) -> Result<(Settings, Warnings), CommandFailure> {

@@ -82,10 +82,14 @@ fn the_events_of_a_run_add_up_to_its_counters() {
             named(EventName::UnknownTenant),
             (named(EventName::BurstDetectedWarning), named(EventName::BurstDetectedBlocked)),
         );
-        let reasons = [Reason::Blocked, Reason::BurstBlocked, Reason::InvalidCredentials];
+        let reasons = [
+            &[Reason::Blocked][..],
+            &[Reason::BurstBlocked],
+            &[Reason::InvalidCredentials, Reason::UnknownKey],
+        ];
         let expected = (
             denied,
-            reasons.map(|reason| limiter.decided(reason)),
+            reasons.map(|of| of.iter().map(|&reason| limiter.decided(reason)).sum::<u64>()),
             limiter.unknown_tenants(),
             limiter.burst_actions(),
         );

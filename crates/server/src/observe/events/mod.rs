@@ -59,11 +59,12 @@ pub enum EventsError {
 }
 
 impl Events {
-    /// Starts writing events as the settings say.
+    /// Starts writing events as the settings say; without settings there are none.
     ///
     /// # Errors
     /// When the file cannot be opened, or the thread cannot be started.
-    pub fn start(settings: &EventSettings, clock: MonotonicClock) -> Result<Events, EventsError> {
+    pub fn start(settings: Option<&EventSettings>, clock: MonotonicClock) -> Result<Events, EventsError> {
+        let Some(settings) = settings else { return Ok(Events::default()) };
         let mut sinks: Vec<Box<dyn EventSink>> = Vec::new();
         if let Some(path) = &settings.file {
             let file = EventFile::open(path.clone(), settings.max_bytes, settings.keep);
