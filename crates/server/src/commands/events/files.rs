@@ -1,7 +1,6 @@
 //! Reads the lines of the events file and of the full files beside it, oldest first, also while the server appends to
 //! them and renames them.
 
-use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::os::unix::fs::MetadataExt;
@@ -19,8 +18,6 @@ pub(super) struct EventFiles {
     /// The file that is being read, by its number in the file system, and the line that is not complete yet.
     current: Option<(u64, BufReader<File>)>,
     partial: Vec<u8>,
-    /// Files that are read completely.
-    done: HashSet<u64>,
 }
 
 /// A file with its number in the file system, which stays when it is renamed.
@@ -28,7 +25,7 @@ type NumberedFile = (u64, File);
 
 impl EventFiles {
     pub(super) fn new(path: &Path) -> EventFiles {
-        EventFiles { path: path.to_owned(), current: None, partial: Vec::new(), done: HashSet::new() }
+        EventFiles { path: path.to_owned(), current: None, partial: Vec::new() }
     }
 
     /// Calls `line` with every complete line that was not read yet, and returns whether there was a file.
@@ -43,26 +40,22 @@ impl EventFiles {
             let files = self.unread()?;
             // The newest one has no successor yet: the server goes on writing to it.
             let Some((inode, file)) = files.into_iter().next() else { return Ok(self.current.is_some()) };
-            if let Some((read, mut reader)) = self.current.take() {
+            if let Some((_, mut reader)) = self.current.take() {
                 // Lines that came before the file was renamed.
                 read_lines(&mut reader, &mut self.partial, &mut line)?;
-                self.done.insert(read);
             }
             self.partial.clear();
             self.current = Some((inode, BufReader::new(file)));
         }
     }
 
-    /// The files that come after the current one, oldest first.
-    fn unread(&mut self) -> io::Result<Vec<NumberedFile>> {
+    /// The files that come after the current one, oldest first: all of them, if the current one has been deleted. It
+    /// is open, so its number is not given to another file.
+    fn unread(&self) -> io::Result<Vec<NumberedFile>> {
         let files = self.list()?;
-        let there: HashSet<u64> = files.iter().map(|(inode, _)| *inode).collect();
-        // The number of a deleted file may be given to a new one.
-        self.done.retain(|inode| there.contains(inode));
         let current = self.current.as_ref().map(|(inode, _)| *inode);
         let place = files.iter().position(|(inode, _)| Some(*inode) == current);
-        let is_unread = |(inode, _): &NumberedFile| Some(*inode) != current && !self.done.contains(inode);
-        Ok(files.into_iter().skip(place.map_or(0, |place| place + 1)).filter(is_unread).collect())
+        Ok(files.into_iter().skip(place.map_or(0, |place| place + 1)).collect())
     }
 
     /// All files, oldest first. They are opened newest first: a file that is renamed meanwhile is seen twice rather

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TrySendError};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tidegate::{Clock, MonotonicClock, Nanos};
@@ -12,6 +12,9 @@ use super::event::AuditEvent;
 use super::open_events::{EventTable, OpenEvents};
 use super::sink::EventSink;
 use crate::bounds::{EVENT_FLUSH_INTERVAL, EVENT_FLUSH_TIMEOUT, EVENT_TABLES_QUEUED_MAX, EVENTS_QUEUED_MAX};
+
+/// How often a flush is tried if the queue is full.
+const FLUSH_ATTEMPTS: u32 = 100;
 
 /// A job for the thread.
 #[derive(Debug)]
@@ -87,8 +90,7 @@ impl EventQueue {
     /// Queues the events of a full shard, or gives them back if the thread is behind.
     pub(super) fn hand_over(&self, table: EventTable) -> Result<(), EventTable> {
         self.jobs.try_send(Job::Table(table)).map_err(|refused| match refused {
-            mpsc::TrySendError::Full(Job::Table(table))
-            | mpsc::TrySendError::Disconnected(Job::Table(table)) => table,
+            TrySendError::Full(Job::Table(table)) | TrySendError::Disconnected(Job::Table(table)) => table,
             _ => EventTable::default(),
         })
     }
@@ -106,11 +108,21 @@ impl EventQueue {
         let _full = self.jobs.try_send(Job::Wake);
     }
 
-    /// Waits until everything so far is written, at most [`EVENT_FLUSH_TIMEOUT`]. Returns whether it was.
+    /// Waits until everything so far is written, at most twice [`EVENT_FLUSH_TIMEOUT`]. Returns whether it was.
     pub(super) fn flush(&self) -> bool {
         let (done, is_done) = mpsc::sync_channel(1);
-        // Nothing is added any more when the server ends, so a full queue means that the sink is stuck.
-        self.jobs.try_send(Job::Flush(done)).is_ok() && is_done.recv_timeout(EVENT_FLUSH_TIMEOUT).is_ok()
+        let mut flush = Job::Flush(done);
+        for _ in 0..FLUSH_ATTEMPTS {
+            match self.jobs.try_send(flush) {
+                Ok(()) => return is_done.recv_timeout(EVENT_FLUSH_TIMEOUT).is_ok(),
+                // The queue is full; while the sinks write, it empties soon.
+                Err(TrySendError::Full(job)) => flush = job,
+                Err(TrySendError::Disconnected(_)) => return false,
+            }
+            // The job is not queued yet, so nothing can arrive here: this only sleeps.
+            let _not_yet = is_done.recv_timeout(EVENT_FLUSH_TIMEOUT / FLUSH_ATTEMPTS);
+        }
+        false
     }
 }
 
