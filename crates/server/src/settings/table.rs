@@ -22,7 +22,7 @@ const LIFE_MAX: u64 = 10_000;
 /// Every object, in the order of the reference.
 static OBJECTS: &[&ObjectShape] = &[
     &SETTINGS, &LISTEN, &POLICY, &STORE, &REDIS, &SYNC, &TLS, &ADMIN, &AUTH, &JWT, &IDENTITY, &API_KEYS,
-    &KEY, &LOG, &OTLP,
+    &KEY, &LOG, &EVENTS, &OTLP,
 ];
 
 /// The reference page, as Markdown.

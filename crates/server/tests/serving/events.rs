@@ -45,7 +45,8 @@ fn what_happened_is_in_the_file_when_the_server_has_stopped_and_adds_up() {
     for _ in 0..7 {
         client.post("/v1/check", r#"{"user":"42","ip":"192.0.2.7","path":"/api/videos"}"#);
     }
-    let head = format!("host: a\r\ntraceparent: 00-{TRACE}-00f067aa0ba902b7-01\r\ncontent-length: 13");
+    let head =
+        format!("host: 127.0.0.1\r\ntraceparent: 00-{TRACE}-00f067aa0ba902b7-01\r\ncontent-length: 13");
     client.send(format!("POST /v1/check HTTP/1.1\r\n{head}\r\n\r\n{{\"user\":\"42\"}}"));
     assert_eq!(client.answer().status, 429);
     for _ in 0..3 {
@@ -106,7 +107,7 @@ fn events_go_to_standard_output_and_an_impossible_file_is_refused() {
     assert_eq!((&event["kind"], &event["count"]), (&"on".into(), &1.into()));
     assert!(!home.path("events.jsonl").exists(), "only standard output was asked for");
 
-    let settings = home.write("bad.yaml", "events: nowhere/events.jsonl\n");
+    let settings = home.write("bad.yaml", "events: { file: nowhere/events.jsonl }\n");
     let refused = run(tidegate(&["serve", "--config", &settings]));
     assert_eq!(refused.code, Some(2));
     assert!(refused.err.contains("events.file: cannot open"), "{}", refused.err);

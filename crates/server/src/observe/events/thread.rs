@@ -69,12 +69,12 @@ impl EventQueue {
         clock: MonotonicClock,
     ) -> io::Result<Arc<EventQueue>> {
         let (jobs, received) = mpsc::sync_channel(EVENT_TABLES_QUEUED_MAX);
-        let count = |sink: &Box<dyn EventSink>| SinkCounts {
-            name: sink.name(),
-            written: AtomicU64::new(0),
-            lost: AtomicU64::new(0),
+        let count =
+            |name: &'static str| SinkCounts { name, written: AtomicU64::new(0), lost: AtomicU64::new(0) };
+        let counts = EventCounts {
+            sinks: sinks.iter().map(|sink| count(sink.name())).collect(),
+            ..EventCounts::default()
         };
-        let counts = EventCounts { sinks: sinks.iter().map(count).collect(), ..EventCounts::default() };
         let waiting = Arc::new(WaitingEvents { open, single: Mutex::default(), counts });
         let writer = EventWriter {
             waiting: Arc::clone(&waiting),
