@@ -52,7 +52,7 @@ impl RunningServer {
             ServerKind::Tidegate => RunningServer::tidegate(&programs::tidegate(tidegate)?),
             ServerKind::Throttlecrab => RunningServer::throttlecrab(&programs::throttlecrab()?),
             ServerKind::Redis => RunningServer::redis(&programs::redis()?),
-            ServerKind::Local | ServerKind::Hybrid | ServerKind::Strict => {
+            ServerKind::Local | ServerKind::Hybrid | ServerKind::Strict | ServerKind::Events => {
                 RunningServer::mode(host, &programs::tidegate(tidegate)?)
             }
         }
@@ -74,9 +74,14 @@ impl RunningServer {
         };
         let folder = programs::target()?;
         let policy = folder.join("tidegate-bench-modes-policy.yaml");
-        let settings = folder.join(format!("tidegate-bench-{mode}.yaml"));
+        let events = match host {
+            ServerKind::Events => "events: { file: tidegate-bench-events.jsonl }\n",
+            _ => "",
+        };
+        let name = if events.is_empty() { mode } else { "events" };
+        let settings = folder.join(format!("tidegate-bench-{name}.yaml"));
         std::fs::write(&policy, limits::policy_of_modes()).map_err(ServerBenchError::Policy)?;
-        std::fs::write(&settings, format!("store: {store}\n")).map_err(ServerBenchError::Policy)?;
+        std::fs::write(&settings, format!("store: {store}\n{events}")).map_err(ServerBenchError::Policy)?;
         let mut command = Command::new(program);
         command.arg("serve").arg("--policy").arg(policy).arg("--config").arg(settings);
         command.args(["--workers", "1", "--grpc", "off"]);

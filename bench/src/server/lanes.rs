@@ -22,16 +22,19 @@ pub(crate) enum ServerKind {
     Hybrid,
     /// The same in strict mode: every decision is a call to Redis, except for remembered denials.
     Strict,
+    /// The same as `Local`, and events are written to a file.
+    Events,
 }
 
 impl ServerKind {
-    pub(crate) const ALL: [ServerKind; 6] = [
+    pub(crate) const ALL: [ServerKind; 7] = [
         ServerKind::Tidegate,
         ServerKind::Throttlecrab,
         ServerKind::Redis,
         ServerKind::Local,
         ServerKind::Hybrid,
         ServerKind::Strict,
+        ServerKind::Events,
     ];
 
     pub(crate) fn name(self) -> &'static str {
@@ -42,6 +45,7 @@ impl ServerKind {
             ServerKind::Local => "tidegate, local",
             ServerKind::Hybrid => "tidegate, hybrid",
             ServerKind::Strict => "tidegate, strict",
+            ServerKind::Events => "tidegate, events",
         }
     }
 }
@@ -73,6 +77,7 @@ pub(crate) enum LaneName {
     HotThreeHybrid,
     HotThrottle,
     HotThrottleHybrid,
+    DenialsWritten,
     Denials,
     DenialsStrict,
     ForwardedCheck,
@@ -104,7 +109,7 @@ const BY_SIXTEEN: ClosedLoad =
 const STREAMS: ClosedLoad = ClosedLoad { connections: 4, depth: 32, together: false, awake: false };
 
 /// In the order of their turns: lanes that are compared are next to each other.
-pub(crate) const LANES: [Lane; 20] = [
+pub(crate) const LANES: [Lane; 21] = [
     http(LaneName::Throttle, ServerKind::Tidegate, "/v1/throttle", || Box::new(Http::throttle())),
     http(LaneName::CrabHttp, ServerKind::Throttlecrab, "/throttle", || Box::new(Http::throttlecrab())),
     http(LaneName::Check, ServerKind::Tidegate, "/v1/check, three limits", || Box::new(Http::check(FREE))),
@@ -157,7 +162,8 @@ pub(crate) const LANES: [Lane; 20] = [
     hot(LaneName::HotThrottleHybrid, ServerKind::Hybrid, ListenerKind::Resp, "CL.THROTTLE, hot keys", || {
         Box::new(Resp::hot_cl_throttle())
     }),
-    denied(LaneName::Denials, ServerKind::Local),
+    Lane { parts: &[ServerPart::Events], ..denied(LaneName::DenialsWritten, ServerKind::Events) },
+    Lane { parts: &[ServerPart::Shared, ServerPart::Events], ..denied(LaneName::Denials, ServerKind::Local) },
     denied(LaneName::DenialsStrict, ServerKind::Strict),
     Lane {
         parts: &[ServerPart::ForwardAuth],
@@ -298,6 +304,7 @@ mod tests {
             (LaneName::HotThreeHybrid, LaneName::HotThree),
             (LaneName::HotThrottleHybrid, LaneName::HotThrottle),
             (LaneName::DenialsStrict, LaneName::Denials),
+            (LaneName::DenialsWritten, LaneName::Denials),
         ] {
             let (ours, other) = (lane(ours), lane(other));
             assert_eq!(

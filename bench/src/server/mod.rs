@@ -89,6 +89,8 @@ pub(crate) enum ServerPart {
     Rls,
     /// Limits on Redis, compared with limits in memory: hot keys in hybrid mode, and denials in strict mode
     Shared,
+    /// Denials while events are written, compared with denials while they are not
+    Events,
     /// `/v1/forward-auth`, compared with the same request to `/v1/check`
     ForwardAuth,
 }

@@ -15,6 +15,7 @@ use super::counting::stats::{CountScope, Stats};
 use super::decide::conclude::CanWait;
 use super::decide::fallback::Fallback;
 use super::decision::{Decision, Refuser, Ruling};
+use super::observe::Observer;
 use super::queue::WaitQueues;
 use super::render::jitter;
 use super::trust::TrustBook;
@@ -58,6 +59,8 @@ pub struct Limiter<S = Memory, C = MonotonicClock> {
     pub(super) ad_hoc: Option<AdHocBuckets<C>>,
     /// Is the store shared between nodes, so that it also holds ad hoc buckets?
     pub(super) is_shared: bool,
+    /// Is told of denials and penalties.
+    pub(super) observer: Option<Arc<dyn Observer>>,
     kill_switch: AtomicBool,
     /// Are requests with an invalid credential treated as anonymous?
     pub(super) admits_invalid: AtomicBool,
@@ -188,6 +191,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             fallback: Fallback::default(),
             ad_hoc: None,
             is_shared,
+            observer: None,
             kill_switch: AtomicBool::new(false),
             admits_invalid: AtomicBool::new(false),
             trust_book: None,

@@ -37,6 +37,7 @@ pub mod counting;
 mod decide;
 mod decision;
 mod limiter;
+mod observe;
 #[cfg_attr(not(feature = "async"), allow(dead_code, reason = "only `async` can wait in a queue"))]
 mod queue;
 mod reason;
@@ -56,6 +57,7 @@ pub use decide::fallback::{FallbackError, StoreFailures};
 pub use decide::joint::{Joint, JointBy, JointDecision};
 pub use decision::{Decision, LimitStanding};
 pub use limiter::{BURST_KEYS_MAX, InvalidCredentials, Limiter, LimiterError};
+pub use observe::{Incident, IncidentKind, Observer};
 pub use queue::places::QueuePlace;
 pub use reason::Reason;
 pub use tidegate_document::unmapped;

@@ -8,7 +8,7 @@ use crate::document::{HeaderFamily, Jitter, Missing, Mode, OnStoreError};
 use crate::{Condition, Descriptor, Facts, Numbers, Span};
 
 /// A compiled limit: an entry of `limits`, or the limit of a tenant.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
     /// Its name; `tenant:<id>` for that of a tenant.
     pub name: Box<str>,
@@ -60,6 +60,15 @@ impl Rule {
     /// Is it in shadow mode?
     pub fn is_shadow(&self) -> bool {
         self.mode == Mode::Shadow
+    }
+
+    /// Does it say the same as another rule, wherever the two are written?
+    pub fn is_same_as(&self, other: &Rule) -> bool {
+        let unplaced = |rule: &Rule| {
+            let group = rule.group.clone().map(|group| Group { number: 0, ..group });
+            Rule { at: Span::default(), group, ..rule.clone() }
+        };
+        unplaced(self) == unplaced(other)
     }
 
     /// Do its conditions hold, and those of `unless` do not?

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use http::{Request, StatusCode};
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 use tidegate::engine::BusyKey;
-use tidegate_policy::{Descriptor, RuleSet};
+use tidegate_policy::RuleSet;
 
 use super::endpoints::{AdminResponse, object, problem, refused};
 use super::{AdminClient, guard};
 use crate::node::Node;
+use crate::observe::masking::{masked, may_be_secret};
 
 /// How many keys are listed by default.
 const KEYS_DEFAULT: usize = 20;
@@ -51,35 +51,6 @@ fn display_key(rules: &RuleSet, busy: &BusyKey) -> String {
         _ => masked(value),
     };
     busy.parts.iter().enumerate().map(part).filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
-}
-
-fn may_be_secret(descriptor: &Descriptor) -> bool {
-    match descriptor {
-        Descriptor::Header(_) | Descriptor::Query(_) | Descriptor::Jwt(_) | Descriptor::Custom(_) => true,
-        Descriptor::Tenant
-        | Descriptor::User
-        | Descriptor::Client
-        | Descriptor::Ip
-        | Descriptor::Plan
-        | Descriptor::Route
-        | Descriptor::Method
-        | Descriptor::Host
-        | Descriptor::Path
-        | Descriptor::Domain
-        | Descriptor::Upstream
-        | Descriptor::Credential => false,
-    }
-}
-
-/// The first characters of a value (four, or half of a short one), and a hash by which equal values can be recognized.
-fn masked(value: &str) -> String {
-    if value.is_empty() {
-        return String::new();
-    }
-    let few = (value.chars().count() / 2).min(4);
-    let begins: String = value.chars().take(few).collect();
-    let hash = Sha256::digest(value.as_bytes());
-    format!("{begins}…#{:02x}{:02x}{:02x}{:02x}", hash[0], hash[1], hash[2], hash[3])
 }
 
 fn key_count(query: &str) -> Result<usize, String> {

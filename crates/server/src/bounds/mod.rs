@@ -137,5 +137,16 @@ pub const STORE_LEAVE_MAX: Duration = Duration::from_millis(500);
 pub const TRUST_ACCOUNTS_MAX: usize = 100_000;
 /// How often watched files are checked for changes.
 pub const WATCH_INTERVAL: Duration = Duration::from_millis(250);
+/// How often open events are written.
+pub const EVENT_FLUSH_INTERVAL: Duration = Duration::from_secs(10);
+/// How long the server waits at shutdown until the last events are written.
+pub const EVENT_FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
+/// Full tables of open events that wait to be written. Beyond it, events are merged into one for each name.
+pub const EVENT_TABLES_QUEUED_MAX: usize = 16;
+/// Single events, such as changes of the policy, that wait to be written. Beyond it, they are dropped and counted.
+pub const EVENTS_QUEUED_MAX: usize = 4_096;
+/// Events about the limits, and about the exemptions, that a change of the policy leads to. The others are counted in
+/// one more.
+pub const POLICY_CHANGES_MAX: usize = 100;
 /// How long `tidegate check` waits for a response. A wait queue on the server can take longer, up to an hour by policy.
 pub const CHECK_TIMEOUT: Duration = Duration::from_secs(30);

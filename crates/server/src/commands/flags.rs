@@ -38,6 +38,8 @@ pub(crate) enum CliCommand {
     Simulate(Simulate),
     /// Convert the configuration of another rate limiter into a policy
     Import(Import),
+    /// Read the events file of a server: denials, blocks, penalties and changes
+    Events(EventsArgs),
     /// Make API keys of clients
     #[command(subcommand)]
     Key(KeyCommand),
@@ -185,6 +187,51 @@ pub(crate) struct Import {
     #[arg(value_name = "FILE")]
     pub(crate) file: String,
 }
+
+#[derive(Debug, Args)]
+#[command(after_help = EVENTS_HELP)]
+pub(crate) struct EventsArgs {
+    /// Events file. Without it, the one that the settings file names
+    #[arg(long, value_name = "FILE")]
+    pub(crate) file: Option<std::path::PathBuf>,
+    /// Settings file that names the events file. Without it, `events.jsonl` is read
+    #[arg(long, value_name = "FILE", env = "TIDEGATE_CONFIG", hide_env_values = true)]
+    pub(crate) config: Option<String>,
+    /// Go on with new events as they are written, until the command is stopped
+    #[arg(long, short)]
+    pub(crate) follow: bool,
+    /// Only events with this name, such as `rate_limit_exceeded`
+    #[arg(long, value_name = "NAME")]
+    pub(crate) event: Option<String>,
+    /// Only events of this user
+    #[arg(long, value_name = "USER")]
+    pub(crate) user: Option<String>,
+    /// Only events of this client
+    #[arg(long, value_name = "CLIENT")]
+    pub(crate) client: Option<String>,
+    /// Only events of this address
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) ip: Option<std::net::IpAddr>,
+    /// Only events of this tenant
+    #[arg(long, value_name = "TENANT")]
+    pub(crate) tenant: Option<String>,
+    /// Only events of this limit or burst detector
+    #[arg(long, value_name = "NAME")]
+    pub(crate) limit: Option<String>,
+    /// Only events that happened at this time or later
+    #[arg(long, value_name = "TIME")]
+    pub(crate) since: Option<String>,
+    /// Only events that happened at this time or before
+    #[arg(long, value_name = "TIME")]
+    pub(crate) until: Option<String>,
+    /// Output format; `json` prints the lines as they are in the file
+    #[arg(long, value_enum, default_value_t = OutputFormat::Text)]
+    pub(crate) format: OutputFormat,
+}
+
+const EVENTS_HELP: &str = "\
+A time is written as 2027-01-01T00:00:00Z, or as a duration before now, such as 10m. Full files beside the events
+file (events.jsonl.1 and so on) are read too, oldest first. The server writes repeated events every ten seconds.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum KeyCommand {

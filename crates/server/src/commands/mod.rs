@@ -2,6 +2,7 @@
 //! output and exit codes.
 
 mod check;
+mod events;
 mod explain;
 mod explain_output;
 pub(super) mod flags;
@@ -37,6 +38,7 @@ pub fn run() -> ExitCode {
         CliCommand::Explain(args) => explain::run(&args),
         CliCommand::Simulate(args) => simulate::run(&args),
         CliCommand::Import(args) => import::run(&args),
+        CliCommand::Events(args) => events::run(&args),
         CliCommand::Key(KeyCommand::Create(args)) => key::create(&args),
         CliCommand::Schema => print(&tidegate_policy::json_schema()),
         CliCommand::Completions { shell } => completions(shell),

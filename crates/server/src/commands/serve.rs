@@ -14,7 +14,7 @@ use crate::commands::terminal::report;
 use crate::identity::Identity;
 use crate::node::store::StoreThreadError;
 use crate::node::{Node, NodeError};
-use crate::observe::{Traces, install_panic_hook, logs};
+use crate::observe::{EventsError, Traces, install_panic_hook, logs};
 use crate::serve::reload::policy_file;
 use crate::serve::reload::policy_file::QUICK_START;
 use crate::serve::reload::watch::WatchedFiles;
@@ -48,9 +48,10 @@ pub(super) fn run(args: &Serve) -> Result<(), CommandFailure> {
     let traces = settings.otlp.as_deref().map(Traces::to).transpose().map_err(usage)?.unwrap_or_default();
     let node = Node::new(settings, rules, identity);
     let mut node = node.map_err(|error| match error {
-        // A bad Redis address and limits that a shared store cannot count are mistakes in the files: exit status 2.
+        // A bad Redis address, limits that a shared store cannot count and a bad events file are mistakes in the files: exit status 2.
         NodeError::Shared(StoreThreadError::RedisClient(_))
-        | NodeError::Limits(LimitError::NotShared { .. }) => usage(error),
+        | NodeError::Limits(LimitError::NotShared { .. })
+        | NodeError::Events(EventsError::File(..)) => usage(error),
         _ => running(error),
     })?;
     node.set_traces(traces);
@@ -59,7 +60,7 @@ pub(super) fn run(args: &Serve) -> Result<(), CommandFailure> {
     }
     let node = Arc::new(node);
     install_panic_hook(&node);
-    node.limiter().set_kill_switch(kill_switch);
+    node.set_kill_switch(kill_switch);
     if kill_switch {
         tracing::warn!("TIDEGATE_KILL_SWITCH=allow: every request is admitted");
     }
@@ -78,6 +79,7 @@ pub(super) fn run(args: &Serve) -> Result<(), CommandFailure> {
         );
     };
     let ended = runtime.block_on(serve::run(Arc::clone(&node), bound, tls, announce)).map_err(running);
+    node.events().flush();
     node.traces().shutdown();
     let ran = node.clock().now().saturating_sub(started);
     tracing::info!(ran = %ran, "ended");
@@ -116,7 +118,7 @@ fn settings(args: &Serve) -> Result<(Settings, Warnings), CommandFailure> {
     Ok((file.with(overrides).map_err(usage)?, warned))
 }
 
-/// The settings in a file, and its warnings.
+/// The settings in a file, and its warnings. Its problems are printed to standard error.
 pub(super) fn read_settings(path: &str) -> Result<(Settings, Warnings), CommandFailure> {
     let text = policy_file::read(Path::new(path))
         .map_err(|error| unreadable("settings", Path::new(path), &error))?;

@@ -1,8 +1,9 @@
 //! The node: what all listeners share, and the only path from a request to a decision.
 //!
-//! `Node` wraps the engine and adds identity, metrics and traces. `store` connects it to memory or Redis, `lifecycle`
+//! `Node` wraps the engine and adds identity, metrics, traces and `events`. `store` connects it to memory or Redis, `lifecycle`
 //! has the phase of the server.
 
+mod events;
 pub mod lifecycle;
 pub mod store;
 
@@ -25,7 +26,9 @@ use crate::bounds::{BACKLOG_BYTES_MAX, BODIES_BYTES_MAX};
 use crate::identity::{ClientInfo, Identity, Verified};
 use crate::node::lifecycle::Lifecycle;
 use crate::node::store::{NodeStore, SharedRedisStore, StoreThread, StoreThreadError};
-use crate::observe::{LimitCoverage, Metrics, Origin, OwnedOrigin, Protocol, Traces};
+use crate::observe::{
+    Events, EventsError, LimitCoverage, Metrics, Origin, OwnedOrigin, Protocol, Traces, within_trace,
+};
 use crate::settings::Settings;
 
 /// Everything that a listener needs to answer requests.
@@ -39,6 +42,7 @@ pub struct Node {
     /// Counters of the server itself; the engine has its own.
     metrics: Metrics,
     traces: Traces,
+    events: Events,
     coverage: LimitCoverage,
     /// Memory budget for request bodies that have not arrived completely.
     body_budget: Arc<ByteBudget>,
@@ -63,6 +67,9 @@ pub enum NodeError {
     /// The local fallback, which decides while the store does not answer, cannot be set up.
     #[error("cannot set up the local fallback: {0}")]
     Fallback(#[from] FallbackError),
+    /// Events cannot be written.
+    #[error(transparent)]
+    Events(#[from] EventsError),
 }
 
 impl Node {
@@ -74,22 +81,26 @@ impl Node {
     pub fn new(settings: Settings, rules: RuleSet, identity: Identity) -> Result<Node, NodeError> {
         let options = MemoryOptions { max_keys: settings.max_keys, ..MemoryOptions::default() };
         let clock = MonotonicClock::new();
+        let events = Events::start(settings.events.as_ref(), clock.clone())?;
         let (limiter, store_thread) = match &settings.shared {
             None => {
                 let memory = Memory::with_clock(options, clock.clone())?;
                 (Limiter::with_store(rules, NodeStore::Local(memory), clock)?, None)
             }
             Some(shared) => {
-                let (store, store_thread) = StoreThread::start(shared, clock.clone())?;
+                let (store, store_thread) = StoreThread::start(shared, clock.clone(), events.clone())?;
                 let limiter = Limiter::with_store(rules, NodeStore::Shared(store), clock)?;
                 (limiter.with_fallback(options)?, Some(store_thread))
             }
         };
         let limiter = limiter.with_ad_hoc(options)?;
-        let limiter = match &settings.trust {
+        let mut limiter = match &settings.trust {
             Some(trust) => limiter.with_trust(trust.options.clone()),
             None => limiter,
         };
+        if let Some(observer) = events.observer() {
+            limiter = limiter.with_observer(observer);
+        }
         limiter.set_invalid_credentials(settings.jwt.as_ref().map(|jwt| jwt.invalid).unwrap_or_default());
         let (lifecycle, metrics, traces) = (Lifecycle::default(), Metrics::default(), Traces::default());
         Ok(Node {
@@ -99,6 +110,7 @@ impl Node {
             lifecycle,
             metrics,
             traces,
+            events,
             coverage: LimitCoverage::default(),
             body_budget: ByteBudget::of(BODIES_BYTES_MAX),
             backlog_budget: ByteBudget::of(BACKLOG_BYTES_MAX),
@@ -202,6 +214,7 @@ impl Node {
     #[inline]
     pub fn check(&self, origin: Origin<'_>, request: &Request<'_>) -> NowOrLater<'_, Decision> {
         let began = self.clock().now();
+        let _trace = self.trace_scope(origin);
         self.measured(origin, self.limiter.check_async_at(request, began), began, whole_decision)
     }
 
@@ -209,6 +222,7 @@ impl Node {
     #[inline]
     pub fn admit(&self, origin: Origin<'_>, request: &Request<'_>) -> NowOrLater<'_, Decision> {
         let began = self.clock().now();
+        let _trace = self.trace_scope(origin);
         self.measured(origin, self.limiter.admit(request), began, whole_decision)
     }
 
@@ -244,6 +258,7 @@ impl Node {
         request: &Request<'_>,
     ) -> NowOrLater<'_, Decision> {
         let began = self.clock().now();
+        let _trace = self.trace_scope(origin);
         self.measured(origin, self.limiter.admit_entered(entered, request), began, whole_decision)
     }
 
@@ -267,7 +282,7 @@ impl Node {
         requests: &[Joint<'_, '_>],
     ) -> Result<JointDecision, AdHocError> {
         let began = self.clock().now();
-        let joint = self.limiter.check_joint_async(requests).await?;
+        let joint = within_trace(self.told_trace(origin), self.limiter.check_joint_async(requests)).await?;
         let ended = self.clock().now();
         self.metrics.decision_took(ended.saturating_sub(began));
         for decision in &joint.decisions {
@@ -288,6 +303,7 @@ impl Node {
         request: &AdHocRequest<'_>,
     ) -> NowOrLater<'_, Result<Decision, AdHocError>> {
         let began = self.clock().now();
+        let _trace = self.trace_scope(origin);
         let answer = self.limiter.check_ad_hoc(request, began);
         let decided = answer.map(|answer| Ok(self.limiter.ad_hoc_decision(&answer?)));
         self.measured(origin, decided, began, |decided| decided.as_ref().ok())
@@ -359,7 +375,7 @@ impl Node {
             NowOrLater::Later(later) => {
                 let origin = OwnedOrigin::of(origin);
                 NowOrLater::later(async move {
-                    let decided = later.await;
+                    let decided = within_trace(self.told_trace(origin.as_origin()), later).await;
                     decision(&decided).inspect(|decision| self.measure(origin.as_origin(), decision, began));
                     decided
                 })

@@ -156,6 +156,14 @@ fn files() -> Vec<Row> {
         ("interval of checking files for changes", seconds(WATCH_INTERVAL)),
         ("wait for a shared store at the start", seconds(STORE_ATTEMPT_MAX)),
         ("time for giving leases back to a shared store at the end", seconds(STORE_LEAVE_MAX)),
+        ("interval of writing open events", seconds(EVENT_FLUSH_INTERVAL)),
+        ("full tables of open events that wait to be written", number(EVENT_TABLES_QUEUED_MAX)),
+        ("single events that wait to be written", number(EVENTS_QUEUED_MAX)),
+        (
+            "events about limits, and about exemptions, for one change of the policy",
+            number(POLICY_CHANGES_MAX),
+        ),
+        ("time for writing the last events at the end", seconds(EVENT_FLUSH_TIMEOUT)),
         ("time from the signal to stop until connections are told to end", seconds(DRAIN_NOTICE)),
         ("time from the signal to stop until the server ends", seconds(DRAIN_TIMEOUT)),
     ]

@@ -1,8 +1,9 @@
 //! The settings of a server. Flags override environment variables, and both override the settings file.
 //!
-//! `read` parses the file, `table` describes its fields and their help, `store` and `identity` are the sections with most
-//! rules of their own, `overrides` applies flags and environment, `masked` hides secrets in error output.
+//! `read` parses the file, `table` describes its fields and their help, `store`, `identity` and `events` are the sections
+//! with most rules of their own, `overrides` applies flags and environment, `masked` hides secrets in error output.
 
+mod events;
 mod identity;
 mod masked;
 mod overrides;
@@ -20,6 +21,7 @@ use tidegate::engine::InvalidCredentials;
 use tidegate_policy::{IdentitySources, OnStoreError};
 use tidegate_proxies::ForwardedSource;
 
+pub use events::EventSettings;
 pub use identity::{ApiKeySettings, KeyPlace, UnknownKeys};
 pub(crate) use masked::masked;
 pub(crate) use overrides::{FlagsAndEnvironment, kill_switch_from};
@@ -99,6 +101,8 @@ pub struct Settings {
     pub log: LogFormat,
     /// The OTLP endpoint that traces are sent to.
     pub otlp: Option<String>,
+    /// Where events go; `None` is nowhere.
+    pub events: Option<EventSettings>,
     /// Number of worker threads; `None` is one less than the number of cores.
     pub workers: Option<usize>,
 }
@@ -183,6 +187,7 @@ impl Default for Settings {
             trust: None,
             log: LogFormat::Text,
             otlp: None,
+            events: None,
             workers: None,
         }
     }
@@ -211,7 +216,7 @@ impl fmt::Debug for Settings {
             api_keys,
             ..
         } = self;
-        let Settings { tls, http_token, resp_password, jwt, trust, log, otlp, workers, .. } = self;
+        let Settings { tls, http_token, resp_password, jwt, trust, log, otlp, events, workers, .. } = self;
         f.debug_struct("Settings")
             .field("listen", listen)
             .field("policy", policy)
@@ -234,6 +239,7 @@ impl fmt::Debug for Settings {
             .field("log", log)
             // A URL may contain a password.
             .field("otlp", &otlp.as_ref().map(|_| HIDDEN))
+            .field("events", events)
             .field("workers", workers)
             .finish()
     }

@@ -66,7 +66,7 @@ fn at(problem: &Problem, text: &str) -> String {
 }
 
 pub(super) struct Reader<'a> {
-    home: &'a Path,
+    pub(super) home: &'a Path,
     pub(super) problems: Vec<Problem>,
 }
 
@@ -108,6 +108,7 @@ impl Reader<'_> {
         let format = root.get("log").and_then(|log| text(log, "format"));
         settings.log = if format.as_deref() == Some("json") { LogFormat::Json } else { LogFormat::Text };
         settings.otlp = root.get("otlp").and_then(|otlp| self.endpoint(otlp));
+        settings.events = root.get("events").map(|events| self.events(events));
         settings.workers = integer(root, "workers").and_then(|workers| usize::try_from(workers).ok());
     }
 

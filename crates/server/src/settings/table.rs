@@ -3,6 +3,7 @@
 
 use tidegate_document::{ObjectShape, Shape, ShapeField, WordShape};
 
+use super::events::EVENTS;
 use super::identity::{API_KEYS, IDENTITY, SOURCES};
 use super::trust::{CLAIMS, TRUST};
 use crate::identity::api_keys::file::KEY;
@@ -23,7 +24,7 @@ const LIFE_MAX: u64 = 10_000;
 /// Every object, in the order of the reference.
 static OBJECTS: &[&ObjectShape] = &[
     &SETTINGS, &LISTEN, &POLICY, &STORE, &REDIS, &SYNC, &TLS, &ADMIN, &METRICS, &AUTH, &JWT, &IDENTITY,
-    &API_KEYS, &KEY, &TRUST, &CLAIMS, &ACCOUNTS, &ACCOUNT, &LOG, &OTLP,
+    &API_KEYS, &KEY, &TRUST, &CLAIMS, &ACCOUNTS, &ACCOUNT, &LOG, &EVENTS, &OTLP,
 ];
 
 /// The reference page, as Markdown.
@@ -106,6 +107,13 @@ pub(super) static SETTINGS: ObjectShape = ObjectShape {
         ShapeField::new("otlp", Shape::Object(&OTLP), "Where traces are sent.")
             .or("none")
             .also(&["tracing", "traces"]),
+        ShapeField::new(
+            "events",
+            Shape::Object(&EVENTS),
+            "Where denials, blocks, penalties and changes are written.",
+        )
+        .or("none")
+        .also(&["audit", "audit_log", "event_log"]),
         ShapeField::new("workers", Shape::Integer(1, 1_024), "Number of worker threads.")
             .or("one less than the number of cores, at least one")
             .also(&["threads"]),

@@ -2,6 +2,7 @@
 
 mod cases;
 mod engine;
+mod events;
 mod generate;
 mod model;
 mod properties;

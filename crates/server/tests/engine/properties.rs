@@ -15,12 +15,12 @@ use crate::model::Model;
 use crate::model::exact::decimal;
 
 /// The number of cases; set `TIDEGATE_MODEL_CASES` for more.
-fn cases() -> u32 {
+pub(crate) fn cases() -> u32 {
     std::env::var("TIDEGATE_MODEL_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(2_000)
 }
 
 /// Runs a check on random cases, and reports the smallest that fails.
-fn check(cases: u32, test: impl Fn(&Case) -> Result<(), String>) {
+pub(crate) fn check(cases: u32, test: impl Fn(&Case) -> Result<(), String>) {
     let source_file = Some(file!());
     let config = Config { cases, source_file, max_shrink_iters: 4_000, ..Config::default() };
     let result = TestRunner::new(config).run(&case(), |case| test(&case).map_err(TestCaseError::fail));

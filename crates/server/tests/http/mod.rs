@@ -1,6 +1,6 @@
 //! The HTTP listener of the real binary, on a real socket.
 
-mod client;
+pub(crate) mod client;
 mod decisions;
 mod fields;
 mod hostile;

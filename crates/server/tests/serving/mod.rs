@@ -2,6 +2,7 @@
 
 mod answers;
 mod asking;
+mod events;
 mod reloading;
 mod starting;
 mod stopping;

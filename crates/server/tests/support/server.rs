@@ -103,6 +103,19 @@ impl Server {
         }
     }
 
+    /// Waits for a line on standard output that contains this, the banner included, and returns it.
+    pub(crate) fn printed(&self, part: &str) -> String {
+        if let Some(line) = self.banner.lines().find(|line| line.contains(part)) {
+            return line.to_owned();
+        }
+        loop {
+            let line = self.out.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("never printed: {part}"));
+            if line.contains(part) {
+                return line;
+            }
+        }
+    }
+
     /// Its process id.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()

@@ -17,6 +17,7 @@ use super::active::Active;
 use super::counting::counters::{RuleCounters, RuleOutcome, RuleSnapshot};
 use super::counting::stats::Stats;
 use super::decision::{Decision, Refuser, RuleStanding, Ruling};
+use super::observe::{self, Observer};
 use super::reason::Reason;
 use crate::charge::TimedCost;
 use crate::memory::HashedKey;
@@ -83,6 +84,8 @@ pub struct AdHocBuckets<C = MonotonicClock> {
     sets: NumberSets<C>,
     counters: RuleCounters,
     set: ArcSwap<Active>,
+    /// Is told of denials.
+    pub(super) observer: Option<Arc<dyn Observer>>,
 }
 
 impl<C: Clock> AdHocBuckets<C> {
@@ -107,6 +110,7 @@ impl<C: Clock> AdHocBuckets<C> {
             sets: NumberSets::new(options, clock, sets_max)?,
             counters: RuleCounters::new(),
             set: ArcSwap::from_pointee(set),
+            observer: None,
         })
     }
 
@@ -122,7 +126,7 @@ impl<C: Clock> AdHocBuckets<C> {
         now: Nanos,
     ) -> Result<tidegate_core::LimitDecision, AdHocError> {
         let decision = self.take_uncounted(key, limit, cost, now)?;
-        self.count(decision.is_allowed());
+        self.count(key, &decision, now);
         Ok(decision)
     }
 
@@ -238,9 +242,10 @@ impl<C: Clock> AdHocBuckets<C> {
 
     /// Denies a request whose numbers admit nothing. There is no bucket for them, so no wait helps.
     pub(super) fn refuse(&self, now: Nanos) -> Decision {
-        self.count(false);
         let (outcome, reset_after) = (Outcome::Never, Nanos::ZERO);
-        self.to_decision(tidegate_core::LimitDecision { outcome, limit: 0, remaining: 0, reset_after }, now)
+        let decision = tidegate_core::LimitDecision { outcome, limit: 0, remaining: 0, reset_after };
+        self.count(&[], &decision, now);
+        self.to_decision(decision, now)
     }
 
     /// How many requests were admitted and denied.
@@ -266,7 +271,16 @@ impl<C: Clock> AdHocBuckets<C> {
         self.sets.with(&limit, now, |memory, version| act(memory, HashedKey::new(version, key)))
     }
 
-    pub(super) fn count(&self, allowed: bool) {
-        self.counters.count(if allowed { RuleOutcome::Allowed } else { RuleOutcome::Denied });
+    /// Counts a decision on a request of `key`, and tells the observer if it is a denial.
+    #[inline]
+    pub(super) fn count(&self, key: &[u8], decision: &tidegate_core::LimitDecision, now: Nanos) {
+        if decision.is_allowed() {
+            self.counters.count(RuleOutcome::Allowed);
+            return;
+        }
+        self.counters.count(RuleOutcome::Denied);
+        if let Some(observer) = &self.observer {
+            observe::ad_hoc_denied(&**observer, key, decision, now);
+        }
     }
 }

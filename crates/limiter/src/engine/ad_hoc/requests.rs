@@ -70,7 +70,9 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     where
         C: Clone,
     {
-        self.ad_hoc = Some(AdHocBuckets::new(options, self.clock.clone())?);
+        let mut ad_hoc = AdHocBuckets::new(options, self.clock.clone())?;
+        ad_hoc.observer.clone_from(&self.observer);
+        self.ad_hoc = Some(ad_hoc);
         Ok(self)
     }
 
@@ -140,9 +142,10 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     /// Denies a cost above what any bucket can hold, and returns the state of the bucket.
     #[cold]
     fn deny_oversized(&self, request: &AdHocRequest<'_>, now: Nanos) -> AdHocResult<'_> {
+        let key: SmallVec<[u8; 32]> = SmallVec::from_slice(request.key);
         let never = move |result: Result<LimitDecision, AdHocError>| {
             let decision = LimitDecision { outcome: Outcome::Never, ..result? };
-            self.own_ad_hoc()?.count(false);
+            self.own_ad_hoc()?.count(&key, &decision, now);
             Ok(AdHocAnswer { decision, at: now, by_kill_switch: false })
         };
         self.charge_ad_hoc(Intent::Peek, request, Cost::ZERO, now).map(never)
@@ -173,7 +176,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             Ok(verdict) => {
                 let decision = verdict.decisions[0];
                 if intent == Intent::Take {
-                    own.count(decision.is_allowed());
+                    own.count(key, &decision, now);
                 }
                 Ok(decision)
             }

@@ -112,7 +112,7 @@ fn tightest_of(standings: &[RuleStanding], counts: impl Fn(&RuleStanding) -> boo
     first_of(standings, counts, LimitDecision::is_tighter_than)
 }
 
-fn exceeded(rule: &Rule) -> Reason {
+pub(crate) fn exceeded(rule: &Rule) -> Reason {
     match rule.limit.algorithm() {
         Algorithm::TokenBucket => Reason::TokenBucketExceeded,
         Algorithm::SlidingWindow => Reason::SlidingWindowExceeded,

@@ -99,10 +99,12 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         }
         rules.plan_into(facts, plan);
         self.compute_trust(set, facts, plan, now);
+        let is_denied = rules.denies_unknown_tenants() && facts.request.cost > Cost::ZERO;
         if plan.unknown_tenant && operation.is_new() {
             self.stats.unknown_tenants.add(0);
+            self.observe_unknown_tenant(set, facts, is_denied && !rules.is_shadow(), now);
         }
-        if plan.unknown_tenant && rules.denies_unknown_tenants() && facts.request.cost > Cost::ZERO {
+        if plan.unknown_tenant && is_denied {
             if !rules.is_shadow() {
                 return GateOutcome::Refused(Reason::UnknownTenant, Refuser::UnknownTenant, None);
             }
@@ -196,6 +198,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             let burst = self.bursts.watch(detector, &key, counts, now);
             if let Some(action) = burst.action {
                 self.stats.count_action(action);
+                self.observe_burst(set, facts, (number, &key), action, now);
             }
             if let Some(until) = burst.blocked_until
                 && longest.is_none_or(|(_, held)| until > held)

@@ -5,7 +5,6 @@ use tidegate_policy::{Facts, Plan};
 
 use super::{TrustBook, TrustOptions, TrustReport};
 use crate::engine::active::Active;
-use crate::engine::counting::stats::CountScope;
 use crate::engine::decision::{Refuser, Ruling};
 use crate::engine::limiter::Limiter;
 use crate::engine::reason::Reason;
@@ -63,19 +62,10 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         plan
     }
 
-    /// Counts a decision, and the violation if it is one: a limit that counts by caller has denied the user more
-    /// than it holds. Denials by limits of tenants, routes or everybody say nothing about the user.
-    pub(in crate::engine) fn count_decision(
-        &self,
-        set: &Active,
-        facts: &Facts<'_, '_>,
-        plan: Option<&Plan>,
-        ruling: &Ruling,
-        scope: CountScope<'_>,
-    ) {
-        self.stats.count(set, facts, plan, ruling, scope);
+    /// Records a denial as a violation if it is one: a limit that counts by caller has denied the user more than it
+    /// holds. Denials by limits of tenants, routes or everybody say nothing about the user.
+    pub(in crate::engine) fn record_violation(&self, set: &Active, facts: &Facts<'_, '_>, ruling: &Ruling) {
         if let Some(book) = &self.trust_book
-            && !ruling.allowed
             && exceeds_a_limit(ruling.reason)
             && let Some(Refuser::Rule(number)) = ruling.refuser
             && set.rules.rule(number).adaptive

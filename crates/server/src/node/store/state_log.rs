@@ -1,9 +1,10 @@
-//! Logs each change of a shared store's health and of its master, with one line.
+//! Logs each change of a shared store's health and of its master, with one line; changes of its health are events too.
 
 use tidegate::{Clock, Nanos};
 use tidegate_redis::{Health, MasterWatch};
 
 use super::SharedRedisStore;
+use crate::observe::Events;
 
 /// Replaced values are logged at most once in this interval.
 const REPLACED_LOG_INTERVAL: Nanos = Nanos::from_secs(60);
@@ -12,20 +13,23 @@ const REPLACED_LOG_INTERVAL: Nanos = Nanos::from_secs(60);
 #[derive(Debug)]
 pub(super) struct StoreStateLog {
     up: bool,
+    events: Events,
     replaced: ReplacedValues,
     masters: Masters,
 }
 
 impl StoreStateLog {
     /// Logs the result of the first attempt.
-    pub(super) fn new(shared: &SharedRedisStore) -> StoreStateLog {
+    pub(super) fn new(shared: &SharedRedisStore, events: Events) -> StoreStateLog {
         let health = shared.health();
         if health.up {
             tracing::info!(store = shared.address, "the store answers");
         } else {
             log_down(shared, &health);
+            events.store_fallback(true, shared.store.clock().wall());
         }
-        StoreStateLog { up: health.up, replaced: ReplacedValues::default(), masters: Masters::default() }
+        let (replaced, masters) = (ReplacedValues::default(), Masters::default());
+        StoreStateLog { up: health.up, events, replaced, masters }
     }
 
     /// Logs what has changed.
@@ -33,6 +37,7 @@ impl StoreStateLog {
         let health = shared.health();
         if health.up != self.up {
             self.up = health.up;
+            self.events.store_fallback(!health.up, shared.store.clock().wall());
             if health.up {
                 let (store, nodes) = (&shared.address, health.nodes);
                 tracing::info!(store, nodes, "the store answers again; limits are shared");

@@ -15,6 +15,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::SharedRedisStore;
 use super::state_log::StoreStateLog;
 use crate::bounds::{STORE_ATTEMPT_MAX, STORE_LEAVE_MAX};
+use crate::observe::Events;
 use crate::settings::SharedStoreSettings;
 
 /// Pause between attempts to reach a store that has never answered, and before maintenance restarts after a panic.
@@ -57,6 +58,7 @@ impl StoreThread {
     pub(crate) fn start(
         settings: &SharedStoreSettings,
         clock: MonotonicClock,
+        events: Events,
     ) -> Result<(Arc<SharedRedisStore>, StoreThread), StoreThreadError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let server = {
@@ -82,7 +84,9 @@ impl StoreThread {
         let (stage, stages) = watch::channel(Stage::Attempting);
         let (leaving, left) = watch::channel(false);
         let store = Arc::clone(&shared);
-        std::thread::Builder::new().name("store".into()).spawn(move || run(&runtime, store, &stage, left))?;
+        std::thread::Builder::new()
+            .name("store".into())
+            .spawn(move || run(&runtime, store, events, &stage, left))?;
         Ok((shared, StoreThread { stage: stages, leaving }))
     }
 
@@ -104,12 +108,13 @@ impl StoreThread {
 fn run(
     runtime: &Runtime,
     shared: Arc<SharedRedisStore>,
+    events: Events,
     stage: &watch::Sender<Stage>,
     mut leaving: watch::Receiver<bool>,
 ) {
     runtime.block_on(async {
         attempt(&shared).await;
-        let mut state_log = StoreStateLog::new(&shared);
+        let mut state_log = StoreStateLog::new(&shared, events);
         stage.send_replace(Stage::Running);
         tokio::select! {
             () = run_maintenance(&shared) => {}

@@ -17,6 +17,7 @@ use super::process::Process;
 use crate::identity::{KeyStatus, Rejection};
 use crate::node::Node;
 use crate::node::lifecycle::ReloadedPart;
+use crate::observe::events::EventFate;
 use crate::observe::readiness::Readiness;
 use crate::observe::traces::{Protocol, SpanOutcome};
 use crate::serve::clock_watch::seconds;
@@ -37,6 +38,7 @@ pub fn metrics_page(node: &Node) -> String {
     policy(&mut page, node, limit_count);
     connections(&mut page, node);
     traces(&mut page, node);
+    events(&mut page, node);
     process(&mut page, Process::read());
     page.finish()
 }
@@ -234,6 +236,19 @@ fn traces(page: &mut Exposition, node: &Node) {
     for outcome in SpanOutcome::ALL {
         samples.sample(&[outcome.as_str()], node.traces().spans(outcome));
     }
+}
+
+fn events(page: &mut Exposition, node: &Node) {
+    for (family, fates) in [
+        (&family::EVENTS_WRITTEN, node.events().written()),
+        (&family::EVENTS_DROPPED, node.events().dropped()),
+    ] {
+        let mut samples = page.family(family);
+        for EventFate { place, count } in fates {
+            samples.sample(&[place], count);
+        }
+    }
+    page.family(&family::EVENTS_MERGED).sample(&[], node.events().merged());
 }
 
 /// A value that the operating system does not provide gets no sample, but its metric is still listed.

@@ -1,5 +1,6 @@
 //! Traces: each decision becomes a span, which is exported by OTLP if the settings name a collector.
 
+mod current;
 pub(super) mod export;
 pub(super) mod traceparent;
 
@@ -13,6 +14,7 @@ use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider};
 use tidegate::Nanos;
 use tidegate::engine::Decision;
 
+pub(crate) use current::{TraceScope, current_trace, within_trace};
 use export::{ExportThread, SpanCounts};
 
 pub use export::{SpanOutcome, TracesError, is_endpoint};

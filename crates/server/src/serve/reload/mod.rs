@@ -162,7 +162,7 @@ impl Reload {
             let (rules, warnings) =
                 compiled.map_err(|problems| policy_file::on_one_line(&file, &problems))?;
             let limits = rules.rules().len();
-            let version = node.limiter().swap(rules).map_err(|error| format!("{file}: {error}"))?;
+            let version = node.swap_policy(rules).map_err(|error| format!("{file}: {error}"))?;
             policy.text = text;
             Ok(Some((version, limits, warnings)))
         });

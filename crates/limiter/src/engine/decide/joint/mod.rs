@@ -130,9 +130,9 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         parts.iter().for_each(|part| self.discard_queue_overflow(&set, &part.plan, now));
         let outcome = self.charge_together(&set, &mut together, gates_admit, now).await?;
         // If nothing is taken, only the buckets that denied have decided anything.
-        let decided = |decision: &&tidegate_core::LimitDecision| outcome.allowed || !decision.is_allowed();
-        for decision in outcome.ad_hoc.iter().filter(decided) {
-            self.own_ad_hoc()?.count(decision.is_allowed());
+        let buckets = outcome.ad_hoc.iter().zip(&together.ad_hoc);
+        for (decision, bucket) in buckets.filter(|(one, _)| outcome.allowed || !one.is_allowed()) {
+            self.own_ad_hoc()?.count(bucket.key, decision, now);
         }
 
         let mut counted: SmallVec<[bool; 8]> = together.charges.iter().map(|_| false).collect();

@@ -1,0 +1,251 @@
+//! What a limiter tells an [`Observer`]: every denial and every penalty, once, on the thread that decides.
+
+use std::fmt;
+use std::sync::Arc;
+
+use tidegate_core::{Algorithm, LimitDecision, Nanos};
+use tidegate_policy::{Descriptor, Facts, Plan};
+
+use super::active::Active;
+use super::bursts::BurstAction;
+use super::counting::stats::CountScope;
+use super::decide::conclude::{exceeded, refuses};
+use super::decision::{Refuser, Ruling};
+use super::limiter::Limiter;
+use super::reason::Reason;
+use crate::{Clock, Store};
+
+/// Is told what a limiter does, for logs and audits.
+pub trait Observer: fmt::Debug + Send + Sync {
+    /// Called on the thread that decides, before the decision is returned: it must be fast and must not block.
+    fn observe(&self, incident: &Incident<'_, '_>);
+}
+
+/// What happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum IncidentKind {
+    /// A limit, or an ad hoc bucket, denied a request. If several limits deny it, there is an incident for each.
+    LimitExceeded,
+    /// An entry of `block` denied a request.
+    Blocked,
+    /// A burst detector denied a request of a key that it has blocked before.
+    BurstDenied,
+    /// A burst detector warned a key.
+    BurstWarned,
+    /// A burst detector blocked a key.
+    BurstBlocked,
+    /// A request named a tenant that the policy does not have. It was denied if there is a reason.
+    UnknownTenant,
+    /// A request was denied because its credential is invalid, or its API key is not known.
+    InvalidCredentials,
+}
+
+/// Something that happened to a request.
+#[derive(Clone, Copy, Debug)]
+pub struct Incident<'a, 'q> {
+    /// What happened.
+    pub kind: IncidentKind,
+    /// Why the request was denied; `None` if it was not.
+    pub reason: Option<Reason>,
+    /// The name of the limit or the burst detector.
+    pub name: Option<&'a str>,
+    /// The algorithm of the limit.
+    pub algorithm: Option<Algorithm>,
+    /// The key of the bucket or of the detector, as bytes that identify it.
+    pub key: &'a [u8],
+    /// The descriptors whose values the key consists of; none for ad hoc buckets.
+    pub key_parts: &'a [Descriptor],
+    /// The request; `None` for ad hoc buckets.
+    pub facts: Option<&'a Facts<'a, 'q>>,
+    /// What is left in the bucket.
+    pub remaining: Option<u32>,
+    /// After how long the limit would admit the request; `None` if no wait helps or none is known.
+    pub retry_after: Option<Nanos>,
+    /// When it happened, on the monotonic clock.
+    pub at: Nanos,
+    /// The version of the policy in force.
+    pub policy_version: Option<u64>,
+}
+
+impl<'a, 'q> Incident<'a, 'q> {
+    fn new(kind: IncidentKind, set: &Active, facts: &'a Facts<'a, 'q>, at: Nanos) -> Incident<'a, 'q> {
+        Incident { facts: Some(facts), policy_version: Some(set.version), ..Incident::bare(kind, at) }
+    }
+
+    fn bare(kind: IncidentKind, at: Nanos) -> Incident<'a, 'q> {
+        Incident {
+            kind,
+            reason: None,
+            name: None,
+            algorithm: None,
+            key: &[],
+            key_parts: &[],
+            facts: None,
+            remaining: None,
+            retry_after: None,
+            at,
+            policy_version: None,
+        }
+    }
+}
+
+/// The denial of an ad hoc bucket.
+pub(super) fn ad_hoc_denied(observer: &dyn Observer, key: &[u8], decision: &LimitDecision, at: Nanos) {
+    let reason = if decision.is_never() { Reason::CostExceedsCapacity } else { Reason::TokenBucketExceeded };
+    observer.observe(&Incident {
+        reason: Some(reason),
+        name: Some("throttle"),
+        algorithm: Some(Algorithm::TokenBucket),
+        key,
+        remaining: Some(decision.remaining),
+        retry_after: decision.wait(),
+        ..Incident::bare(IncidentKind::LimitExceeded, at)
+    });
+}
+
+impl<S: Store, C: Clock> Limiter<S, C> {
+    /// Tells an observer of every denial and every penalty from now on.
+    #[must_use]
+    pub fn with_observer(mut self, observer: Arc<dyn Observer>) -> Self {
+        if let Some(ad_hoc) = &mut self.ad_hoc {
+            ad_hoc.observer = Some(Arc::clone(&observer));
+        }
+        self.observer = Some(observer);
+        self
+    }
+
+    /// Counts a decision that was made. A denial is also recorded as a violation of its user, if trust is computed,
+    /// and reported to the observer.
+    #[inline]
+    pub(super) fn count_decision(
+        &self,
+        set: &Active,
+        facts: &Facts<'_, '_>,
+        plan: Option<&Plan>,
+        ruling: &Ruling,
+        scope: CountScope<'_>,
+    ) {
+        self.stats.count(set, facts, plan, ruling, scope);
+        if ruling.allowed {
+            return;
+        }
+        self.record_violation(set, facts, ruling);
+        if let Some(observer) = &self.observer {
+            observe_denial(&**observer, set, facts, plan, ruling, scope);
+        }
+    }
+
+    /// Tells the observer that a burst detector has warned or blocked a key.
+    pub(super) fn observe_burst(
+        &self,
+        set: &Active,
+        facts: &Facts<'_, '_>,
+        (detector, key): (usize, &[u8]),
+        action: BurstAction,
+        at: Nanos,
+    ) {
+        let Some(observer) = &self.observer else { return };
+        let rule = &set.rules.detectors()[detector];
+        let (kind, penalty) = match action {
+            BurstAction::Warned => (IncidentKind::BurstWarned, None),
+            BurstAction::Blocked => {
+                (IncidentKind::BurstBlocked, Some(rule.penalty.saturating_add(rule.penalty)))
+            }
+        };
+        observer.observe(&Incident {
+            name: Some(&rule.name),
+            key,
+            key_parts: &rule.key,
+            retry_after: penalty,
+            ..Incident::new(kind, set, facts, at)
+        });
+    }
+
+    /// Tells the observer that a request names a tenant that the policy does not have.
+    pub(super) fn observe_unknown_tenant(
+        &self,
+        set: &Active,
+        facts: &Facts<'_, '_>,
+        is_denied: bool,
+        at: Nanos,
+    ) {
+        let Some(observer) = &self.observer else { return };
+        let reason = is_denied.then_some(Reason::UnknownTenant);
+        observer.observe(&Incident { reason, ..Incident::new(IncidentKind::UnknownTenant, set, facts, at) });
+    }
+}
+
+fn observe_denial(
+    observer: &dyn Observer,
+    set: &Active,
+    facts: &Facts<'_, '_>,
+    plan: Option<&Plan>,
+    ruling: &Ruling,
+    scope: CountScope<'_>,
+) {
+    let kind = match ruling.refuser {
+        None | Some(Refuser::Rule(_)) => IncidentKind::LimitExceeded,
+        Some(Refuser::Block) => IncidentKind::Blocked,
+        Some(Refuser::Detector(_)) => IncidentKind::BurstDenied,
+        Some(Refuser::Credentials | Refuser::UnknownKey) => IncidentKind::InvalidCredentials,
+        // The observer was told when the tenant was looked up.
+        Some(Refuser::UnknownTenant) => return,
+    };
+    let denial = Incident {
+        reason: Some(ruling.reason),
+        retry_after: ruling.retry_after,
+        ..Incident::new(kind, set, facts, ruling.at)
+    };
+    match (ruling.refuser, plan) {
+        (Some(Refuser::Rule(number)), None) => {
+            let rule = set.rules.rule(number);
+            let (name, algorithm) = (Some(&*rule.name), Some(rule.limit.algorithm()));
+            observer.observe(&Incident { name, algorithm, ..denial });
+        }
+        (Some(Refuser::Detector(number)), _) => {
+            let rule = &set.rules.detectors()[number as usize];
+            let mut key = tidegate_policy::KeyBytes::new();
+            // The detector has blocked the request by this key, so the request has it.
+            let _written = facts.write_key(&rule.key, &mut key);
+            observer.observe(&Incident { name: Some(&rule.name), key: &key, key_parts: &rule.key, ..denial });
+        }
+        (_, Some(plan)) => observe_limits(observer, set, (plan, ruling), scope, &denial),
+        (_, None) => observer.observe(&denial),
+    }
+}
+
+/// One incident for each limit that was counted as having denied the request.
+fn observe_limits(
+    observer: &dyn Observer,
+    set: &Active,
+    (plan, ruling): (&Plan, &Ruling),
+    scope: CountScope<'_>,
+    denial: &Incident<'_, '_>,
+) {
+    // Whoever has waited too long in a queue is denied, even if the limit would admit it by now.
+    let waited_for = ruling.tightest.filter(|&tightest| !refuses(&set.rules, &ruling.standings[tightest]));
+    for (index, (item, standing)) in plan.items().iter().zip(&ruling.standings).enumerate() {
+        let is_counted = !scope.counted_elsewhere.get(index).is_some_and(|elsewhere| *elsewhere);
+        if !is_counted || !(refuses(&set.rules, standing) || waited_for == Some(index)) {
+            continue;
+        }
+        let (rule, decision) = (set.rules.rule(item.rule), &standing.decision);
+        let (reason, retry_after) = match ruling.refuser == Some(Refuser::Rule(item.rule)) {
+            true => (ruling.reason, ruling.retry_after),
+            false if decision.is_never() => (Reason::CostExceedsCapacity, None),
+            false => (exceeded(rule), decision.wait()),
+        };
+        // The key that requests without a key share identifies nobody.
+        let key_parts: &[Descriptor] = if plan.is_shared(item) { &[] } else { &rule.key };
+        observer.observe(&Incident {
+            reason: Some(reason),
+            name: Some(&rule.name),
+            algorithm: Some(rule.limit.algorithm()),
+            key: plan.key(item),
+            key_parts,
+            remaining: Some(decision.remaining),
+            retry_after,
+            ..*denial
+        });
+    }
+}

@@ -1,0 +1,50 @@
+//! What a node tells of: changes that are made through it, and the trace of the request that it decides.
+
+use tidegate::engine::RuleSet;
+use tidegate::{Clock, LimitError};
+
+use super::Node;
+use crate::observe::events::policy_changes;
+use crate::observe::{Events, Origin, TraceScope};
+
+impl Node {
+    /// What happened, for people and other programs to read.
+    pub fn events(&self) -> &Events {
+        &self.events
+    }
+
+    /// Replaces the policy, tells of the changes, and returns its version.
+    ///
+    /// # Errors
+    /// When the store cannot hold its limits; then the old policy stays.
+    pub fn swap_policy(&self, rules: RuleSet) -> Result<u64, LimitError> {
+        let before = self.limiter.rules();
+        let version = self.limiter.swap(rules)?;
+        if self.events.is_on() {
+            let changes = policy_changes(&before, &self.limiter.rules(), version, self.clock().wall());
+            changes.into_iter().for_each(|event| self.events.push(event));
+        }
+        Ok(version)
+    }
+
+    /// Switches the kill switch on or off, and tells of it if that is a change.
+    pub fn set_kill_switch(&self, on: bool) {
+        let was_on = self.limiter.kill_switch();
+        self.limiter.set_kill_switch(on);
+        if on != was_on {
+            self.events.kill_switch_changed(on, self.clock().wall());
+        }
+    }
+
+    /// The `traceparent` header of a request, if events are to name its trace.
+    #[inline]
+    pub(super) fn told_trace<'o>(&self, origin: Origin<'o>) -> Option<&'o str> {
+        origin.traceparent.filter(|_| self.events.is_on())
+    }
+
+    /// Makes the trace of a request the current one while it is decided at once.
+    #[inline]
+    pub(super) fn trace_scope(&self, origin: Origin<'_>) -> Option<TraceScope> {
+        TraceScope::enter(self.told_trace(origin))
+    }
+}

@@ -1,0 +1,213 @@
+//! The events that are still open: repeated equal incidents are counted in one event until it is written.
+//!
+//! Two incidents are equal if they have the same name, limit, key and reason; where there is no limit, the same user,
+//! client, address and tenant. Members in which equal incidents differ are removed from the event.
+//!
+//! Each thread adds to a shard of its own, so that its lock is free almost always; equal events of several shards become
+//! one when they are collected. Memory is bounded: a full shard is handed to the thread that writes. If that thread is
+//! behind, the events of the shard are merged into one for each name. So counts are never lost, only details.
+
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher, RandomState};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tidegate::engine::{Incident, IncidentKind};
+use tidegate::{Algorithm, Nanos};
+
+use super::describe;
+use super::event::{AuditEvent, EventName};
+
+/// The number of shards.
+const SHARDS: usize = 8;
+const _: () = assert!(SHARDS.is_power_of_two(), "threads are assigned to shards by masking");
+
+/// The most open events in a shard.
+pub(crate) const OPEN_EVENTS_PER_SHARD: usize = 1_024;
+
+/// Open events by the hash of what makes them equal. Their times are of the monotonic clock.
+pub(super) type EventTable = HashMap<u64, AuditEvent, BuildHasherDefault<HashItself>>;
+
+/// The open events of all threads.
+#[derive(Debug)]
+pub(super) struct OpenEvents {
+    shards: Box<[Shard]>,
+    /// Random, so that a client cannot construct two incidents with the same hash.
+    hash_keys: RandomState,
+    capacity: usize,
+}
+
+/// Aligned so that two locks never share a cache line.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Shard(Mutex<ShardEvents>);
+
+#[derive(Debug, Default)]
+struct ShardEvents {
+    table: EventTable,
+    /// Events without details, one for each name.
+    merged: [Option<Box<AuditEvent>>; EventName::ALL.len()],
+}
+
+impl OpenEvents {
+    /// At most `capacity` open events in each shard.
+    pub(super) fn new(capacity: usize) -> OpenEvents {
+        let shard = || {
+            let table = EventTable::with_capacity_and_hasher(capacity, BuildHasherDefault::default());
+            Shard(Mutex::new(ShardEvents { table, ..ShardEvents::default() }))
+        };
+        let shards = (0..SHARDS).map(|_| shard()).collect();
+        OpenEvents { shards, hash_keys: RandomState::new(), capacity }
+    }
+
+    /// Adds an incident. If the shard is full, `hand_over` gets its events, and gives them back if it cannot take them;
+    /// they are merged then. Returns how many were merged.
+    #[inline]
+    pub(super) fn add(
+        &self,
+        incident: &Incident<'_, '_>,
+        hand_over: impl FnOnce(EventTable) -> Result<(), EventTable>,
+    ) -> usize {
+        let hash = self.hash(incident);
+        let mut shard = self.shard(shard_of_thread());
+        if let Some(open) = shard.table.get_mut(&hash) {
+            repeat(open, incident);
+            return 0;
+        }
+        let mut merged = 0;
+        if shard.table.len() >= self.capacity {
+            let empty = EventTable::with_capacity_and_hasher(self.capacity, BuildHasherDefault::default());
+            if let Err(full) = hand_over(std::mem::replace(&mut shard.table, empty)) {
+                merged = full.len();
+                full.into_values().for_each(|event| shard.merge(event));
+            }
+        }
+        shard.table.insert(hash, describe::event_of(incident));
+        merged
+    }
+
+    /// Takes all open events, equal ones of several shards as one.
+    pub(super) fn take_all(&self) -> Vec<AuditEvent> {
+        let mut all = EventTable::default();
+        let mut merged: Vec<AuditEvent> = Vec::new();
+        for index in 0..self.shards.len() {
+            let mut shard = self.shard(index);
+            merged.extend(shard.merged.iter_mut().filter_map(|slot| slot.take().map(|event| *event)));
+            if shard.table.is_empty() {
+                continue;
+            }
+            let empty = EventTable::with_capacity_and_hasher(self.capacity, BuildHasherDefault::default());
+            let table = std::mem::replace(&mut shard.table, empty);
+            drop(shard);
+            for (hash, event) in table {
+                match all.get_mut(&hash) {
+                    Some(known) => known.absorb(&event),
+                    None => _ = all.insert(hash, event),
+                }
+            }
+        }
+        merged.extend(all.into_values());
+        merged
+    }
+
+    fn shard(&self, index: usize) -> MutexGuard<'_, ShardEvents> {
+        self.shards[index].0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The hash of what makes incidents equal.
+    #[inline]
+    fn hash(&self, incident: &Incident<'_, '_>) -> u64 {
+        let mut hasher = self.hash_keys.build_hasher();
+        hasher.write_u16((incident.kind as u16) << 8 | incident.reason.map_or(0xFF, |reason| reason as u16));
+        // A limit's name is unique in a policy.
+        incident.name.unwrap_or_default().hash(&mut hasher);
+        hasher.write(incident.key);
+        if let Some(facts) = incident.facts
+            && incident.kind != IncidentKind::LimitExceeded
+        {
+            let request = facts.request;
+            (&request.user, &request.client, facts.tenant(), request.ip).hash(&mut hasher);
+        }
+        hasher.finish()
+    }
+}
+
+impl ShardEvents {
+    fn merge(&mut self, event: AuditEvent) {
+        match &mut self.merged[event.name as usize] {
+            Some(merged) => merged.absorb(&event),
+            empty => *empty = Some(Box::new(event)),
+        }
+    }
+}
+
+/// The name of the event that an incident leads to.
+pub(super) fn name_of(incident: &Incident<'_, '_>) -> EventName {
+    match (incident.kind, incident.algorithm) {
+        (IncidentKind::LimitExceeded, Some(Algorithm::SlidingWindow)) => {
+            EventName::SlidingWindowLimitExceeded
+        }
+        (IncidentKind::LimitExceeded, _) => EventName::RateLimitExceeded,
+        (IncidentKind::Blocked | IncidentKind::BurstDenied, _) => EventName::RequestBlocked,
+        (IncidentKind::BurstWarned, _) => EventName::BurstDetectedWarning,
+        (IncidentKind::BurstBlocked, _) => EventName::BurstDetectedBlocked,
+        (IncidentKind::UnknownTenant, _) => EventName::UnknownTenant,
+        (IncidentKind::InvalidCredentials, _) => EventName::InvalidCredentials,
+    }
+}
+
+/// Adds an incident to an open event that it is equal to.
+#[inline]
+fn repeat(open: &mut AuditEvent, incident: &Incident<'_, '_>) {
+    open.count = open.count.saturating_add(1);
+    (open.first, open.last) = (open.first.min(incident.at), open.last.max(incident.at));
+    open.remaining = incident.remaining.map(u64::from);
+    open.retry_after_ms = incident.retry_after.map(Nanos::as_millis_ceil);
+    if open.policy_version != incident.policy_version {
+        open.policy_version = None;
+    }
+    if open.trace_id.is_none() {
+        open.trace_id = describe::trace_id();
+    }
+    let Some(facts) = incident.facts else { return };
+    let request = facts.request;
+    describe::keep_same(&mut open.user, request.user.as_deref());
+    describe::keep_same(&mut open.client, request.client.as_deref());
+    describe::keep_same(&mut open.tenant, facts.tenant());
+    if open.ip.is_some() && open.ip != request.ip.map(|ip| ip.to_canonical()) {
+        open.ip = None;
+    }
+    describe::keep_same(&mut open.endpoint, describe::endpoint(facts));
+}
+
+/// The shard of this thread; threads are assigned round-robin.
+fn shard_of_thread() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    thread_local! {
+        static MINE: Cell<usize> = Cell::new(NEXT.fetch_add(1, Ordering::Relaxed) & (SHARDS - 1));
+    }
+    // A thread that is ending has lost its thread-local value and uses the first shard.
+    MINE.try_with(Cell::get).unwrap_or(0)
+}
+
+/// The hasher of a table whose keys are hashes already.
+#[derive(Debug, Default)]
+pub(super) struct HashItself(u64);
+
+impl Hasher for HashItself {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("the keys are whole numbers")
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+}
+
+#[cfg(test)]
+mod tests;

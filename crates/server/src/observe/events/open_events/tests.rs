@@ -1,0 +1,152 @@
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use tidegate::engine::{Reason, Request};
+use tidegate_policy::{Descriptor, Facts};
+
+use super::*;
+
+/// An incident in numbers: its kind, limit, user and path, and when it happens.
+type Drawn = (u8, u8, u8, u8, u64);
+
+fn add(
+    open: &OpenEvents,
+    &(kind, limit, user, path, at): &Drawn,
+    hand_over: impl FnOnce(EventTable) -> Result<(), EventTable>,
+) -> usize {
+    let (limit, user, path) = (format!("limit-{limit}"), format!("user-{user}"), format!("/path/{path}"));
+    let request = Request::new().user(&*user).path(&*path);
+    let facts = Facts::new(&request);
+    let kinds = [IncidentKind::LimitExceeded, IncidentKind::Blocked, IncidentKind::UnknownTenant];
+    let kind = kinds[usize::from(kind) % kinds.len()];
+    let is_limit = kind == IncidentKind::LimitExceeded;
+    let incident = Incident {
+        kind,
+        reason: Some(if is_limit { Reason::TokenBucketExceeded } else { Reason::Blocked }),
+        name: is_limit.then_some(&*limit),
+        algorithm: is_limit.then_some(Algorithm::TokenBucket),
+        key: if is_limit { user.as_bytes() } else { &[] },
+        key_parts: if is_limit { &[Descriptor::User] } else { &[] },
+        facts: Some(&facts),
+        remaining: Some(0),
+        retry_after: Some(Nanos::from_millis(at)),
+        at: Nanos::from_millis(at),
+        policy_version: Some(1),
+    };
+    open.add(&incident, hand_over)
+}
+
+/// What makes two incidents equal, and what is told of all of them together: count, first, last, path if all have the
+/// same.
+type Expected = BTreeMap<(EventName, Option<Box<str>>, Option<Box<str>>), (u64, u64, u64, Option<String>)>;
+
+fn expected(drawn: &[Drawn]) -> Expected {
+    let mut all = Expected::new();
+    for &(kind, limit, user, path, at) in drawn {
+        let (name, limit) = match kind % 3 {
+            0 => (EventName::RateLimitExceeded, Some(format!("limit-{limit}").into())),
+            1 => (EventName::RequestBlocked, None),
+            _ => (EventName::UnknownTenant, None),
+        };
+        let path = Some(format!("/path/{path}"));
+        let entry = all.entry((name, limit, Some(format!("user-{user}").into())));
+        let known = entry.or_insert((0, at, at, path.clone()));
+        *known = (
+            known.0 + 1,
+            known.1.min(at),
+            known.2.max(at),
+            known.3.take().filter(|p| Some(p) == path.as_ref()),
+        );
+    }
+    all
+}
+
+fn drawn() -> impl Strategy<Value = Vec<Drawn>> {
+    prop::collection::vec((0..3_u8, 0..3_u8, 0..4_u8, 0..2_u8, 0..1_000_u64), 0..200)
+}
+
+proptest! {
+    #[test]
+    fn equal_incidents_are_one_event_and_others_are_not(drawn in drawn()) {
+        let open = OpenEvents::new(1_000);
+        for one in &drawn {
+            prop_assert_eq!(add(&open, one, |_| unreachable!("there is enough space")), 0);
+        }
+        let told = open.take_all().into_iter().map(|event| {
+            let millis = |at: Nanos| at.get() / 1_000_000;
+            let (first, last) = (millis(event.first), millis(event.last));
+            let path = event.endpoint.map(String::from);
+            ((event.name, event.limit, event.user), (event.count, first, last, path))
+        });
+        prop_assert_eq!(told.collect::<Expected>(), expected(&drawn));
+        prop_assert_eq!(open.take_all(), vec![], "each is told once");
+    }
+
+    #[test]
+    fn in_little_memory_no_count_is_lost(drawn in drawn(), capacity in 1..8_usize, takes in any::<u64>()) {
+        let open = OpenEvents::new(capacity);
+        let mut told: Vec<AuditEvent> = Vec::new();
+        let (mut merged, mut refused) = (0, 0);
+        for (number, one) in drawn.iter().enumerate() {
+            merged += add(&open, one, |table| {
+                assert_eq!(table.len(), capacity);
+                if takes >> (number % 64) & 1 == 1 {
+                    told.extend(table.into_values());
+                    return Ok(());
+                }
+                refused += table.len();
+                Err(table)
+            });
+        }
+        told.extend(open.take_all());
+        prop_assert_eq!(merged, refused);
+        let mut sums: BTreeMap<EventName, u64> = BTreeMap::new();
+        told.iter().for_each(|event| *sums.entry(event.name).or_default() += event.count);
+        let mut wanted: BTreeMap<EventName, u64> = BTreeMap::new();
+        expected(&drawn).iter().for_each(|((name, ..), (count, ..))| *wanted.entry(*name).or_default() += count);
+        prop_assert_eq!(sums, wanted);
+    }
+}
+
+#[test]
+fn equal_events_of_several_threads_are_one() {
+    let open = OpenEvents::new(10);
+    std::thread::scope(|scope| {
+        for _ in 0..2 * SHARDS {
+            scope.spawn(|| add(&open, &(0, 1, 1, 1, 5), |_| unreachable!("there is enough space")));
+        }
+    });
+    let told = open.take_all();
+    assert_eq!(told.iter().map(|event| event.count).collect::<Vec<_>>(), [2 * SHARDS as u64]);
+}
+
+#[test]
+fn a_value_that_may_be_a_credential_is_masked_within_the_key() {
+    let request = Request::new().user("42").header("X-Api-Key", "secret-key-1");
+    let facts = Facts::new(&request);
+    let incident = Incident {
+        kind: IncidentKind::LimitExceeded,
+        reason: Some(Reason::TokenBucketExceeded),
+        name: Some("keys"),
+        algorithm: Some(Algorithm::SlidingWindow),
+        key: b"42\x1fsecret-key-1\x1f",
+        key_parts: &[Descriptor::User, Descriptor::Header("x-api-key".into())],
+        facts: Some(&facts),
+        remaining: Some(3),
+        retry_after: None,
+        at: Nanos::SECOND,
+        policy_version: None,
+    };
+    let open = OpenEvents::new(10);
+    open.add(&incident, |_| unreachable!("there is enough space"));
+    let [event] = &open.take_all()[..] else { panic!("one event") };
+    let mut line = Vec::new();
+    event.write_line(&mut line);
+    let line = String::from_utf8(line).unwrap();
+    assert!(line.contains(r#""key":"42, secr…#"#) && !line.contains("secret-key"), "{line}");
+    assert!(line.contains(r#""event":"sliding_window_limit_exceeded""#), "{line}");
+    assert!(
+        !line.contains("retry_after_ms") && !line.contains("policy_version"),
+        "what is not known is absent"
+    );
+}
