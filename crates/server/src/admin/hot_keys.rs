@@ -53,7 +53,7 @@ fn display_key(rules: &RuleSet, busy: &BusyKey) -> String {
     busy.parts.iter().enumerate().map(part).filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
 }
 
-fn may_be_secret(descriptor: &Descriptor) -> bool {
+pub(super) fn may_be_secret(descriptor: &Descriptor) -> bool {
     match descriptor {
         Descriptor::Header(_) | Descriptor::Query(_) | Descriptor::Jwt(_) | Descriptor::Custom(_) => true,
         Descriptor::Tenant
@@ -72,7 +72,7 @@ fn may_be_secret(descriptor: &Descriptor) -> bool {
 }
 
 /// The first characters of a value (four, or half of a short one), and a hash by which equal values can be recognized.
-fn masked(value: &str) -> String {
+pub(super) fn masked(value: &str) -> String {
     if value.is_empty() {
         return String::new();
     }

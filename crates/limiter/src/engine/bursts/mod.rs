@@ -9,12 +9,21 @@
 //! every entry is in use, new keys are not tracked, and their requests are counted as untracked. So a flood of
 //! keys can neither grow memory nor lift a block.
 
+mod penalties;
+mod report;
+
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use siphasher::sip::SipHasher13;
 use tidegate_core::Nanos;
+
+pub use penalties::{BurstPenalty, PENALTIES_LISTED_MAX, PENALTY_VALUE_CHARS_MAX};
+pub(crate) use report::BurstNote;
+pub use report::BurstState;
+
+use penalties::PenaltyList;
 
 /// A shard has at least this many entries before there is a second shard, so that random keys fill all shards
 /// about evenly.
@@ -41,6 +50,14 @@ impl BurstDetector {
     fn window_end(&self, now: Nanos) -> Nanos {
         let length = self.window.get().max(1);
         Nanos::new(now.get() - now.get() % length).saturating_add(Nanos::new(length))
+    }
+
+    /// How long a penalty lasts.
+    fn span(&self, kind: BurstAction) -> Nanos {
+        match kind {
+            BurstAction::Warned => self.penalty,
+            BurstAction::Blocked => self.penalty.saturating_add(self.penalty),
+        }
     }
 }
 
@@ -69,6 +86,7 @@ pub struct BurstWatch {
     /// Random, so that a client cannot choose keys that all fall into one shard or one chain.
     hash_keys: (u64, u64),
     untracked: AtomicU64,
+    penalties: PenaltyList,
 }
 
 /// Aligned so that two locks never share a cache line.
@@ -87,6 +105,7 @@ impl BurstWatch {
             shards: (0..shards).map(|_| Shard(Mutex::new(Entries::new(capacity)))).collect(),
             hash_keys: (random(), random()),
             untracked: AtomicU64::new(0),
+            penalties: PenaltyList::default(),
         }
     }
 
@@ -116,6 +135,17 @@ impl BurstWatch {
     /// How many requests were not tracked because no entry was free for their key.
     pub fn untracked(&self) -> u64 {
         self.untracked.load(Ordering::Relaxed)
+    }
+
+    /// Ends the penalty of the key with this hash.
+    fn lift(&self, hash: u64) {
+        let mut entries = self.entries(hash);
+        if let Some(index) = entries.find(hash) {
+            let state = &mut entries.slots[index].state;
+            (state.penalty_until, state.blocking) = (Nanos::ZERO, false);
+            let expires_at = state.expires_at();
+            entries.none_expire_before = entries.none_expire_before.min(expires_at);
+        }
     }
 
     fn hash(&self, detector: u64, key: &[u8]) -> u64 {
@@ -164,18 +194,18 @@ impl State {
             return None;
         }
         self.crossed = true;
-        self.escalate(detector.penalty, now)
+        self.escalate(detector, now)
     }
 
-    fn escalate(&mut self, penalty: Nanos, now: Nanos) -> Option<BurstAction> {
+    fn escalate(&mut self, detector: &BurstDetector, now: Nanos) -> Option<BurstAction> {
         let is_active = self.penalty_until > now;
-        let (action, span) = match (is_active, self.blocking) {
+        let action = match (is_active, self.blocking) {
             (true, true) => return None,
-            (true, false) => (BurstAction::Blocked, penalty.saturating_add(penalty)),
-            (false, _) => (BurstAction::Warned, penalty),
+            (true, false) => BurstAction::Blocked,
+            (false, _) => BurstAction::Warned,
         };
         self.blocking = action == BurstAction::Blocked;
-        self.penalty_until = now.saturating_add(span);
+        self.penalty_until = now.saturating_add(detector.span(action));
         Some(action)
     }
 

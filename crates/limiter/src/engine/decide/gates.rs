@@ -7,6 +7,7 @@ use tidegate_core::{Cost, Nanos};
 use tidegate_policy::{Credential, Facts, GateStage, KeyBytes, Plan};
 
 use crate::engine::active::Active;
+use crate::engine::bursts::{BurstNote, BurstState};
 use crate::engine::counting::counters::RuleOutcome;
 use crate::engine::decision::{Reason, Refuser, Ruling};
 use crate::engine::limiter::{Limiter, Operation};
@@ -22,7 +23,28 @@ pub(crate) enum GateOutcome {
     Open,
 }
 
-pub(crate) type ShadowDenied = SmallVec<[Refuser; 4]>;
+/// What the gates note about a request beside their outcome.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct GateNotes {
+    /// What a policy in shadow mode would have denied.
+    pub(crate) shadow_denied: SmallVec<[Refuser; 4]>,
+    /// The most serious state of a burst detector.
+    pub(crate) burst: Option<BurstNote>,
+}
+
+impl GateNotes {
+    /// Adds the notes to the ruling that the limits or a gate have made.
+    pub(crate) fn add_to(&self, ruling: &mut Ruling) {
+        ruling.shadow_denied.insert_many(0, self.shadow_denied.iter().copied());
+        ruling.burst = self.burst;
+    }
+
+    fn note_burst(&mut self, state: BurstState, detector: u32) {
+        if self.burst.is_none_or(|noted| state > noted.state) {
+            self.burst = Some(BurstNote { state, detector });
+        }
+    }
+}
 
 impl GateOutcome {
     /// The ruling, if the gates have decided.
@@ -40,17 +62,17 @@ impl GateOutcome {
 impl<S: Store, C: Clock> Limiter<S, C> {
     /// Runs all checks before limits, in this order: kill switch; `block`, `allow` and burst detectors that
     /// need no credential; the credential; those that do; unknown tenants. If none decides, `plan` is filled
-    /// for the limits. What a policy in shadow mode would have denied is added to `shadow_denied`.
+    /// for the limits. What else they find is added to `notes`.
     pub(crate) fn check_gates(
         &self,
         set: &Active,
         facts: &Facts<'_, '_>,
         operation: (Operation, Nanos),
         plan: &mut Plan,
-        shadow_denied: &mut ShadowDenied,
+        notes: &mut GateNotes,
     ) -> GateOutcome {
-        match self.check_gates_before_credential(set, facts, operation, shadow_denied) {
-            GateOutcome::Open => self.check_credential_and_gates(set, facts, operation, plan, shadow_denied),
+        match self.check_gates_before_credential(set, facts, operation, notes) {
+            GateOutcome::Open => self.check_credential_and_gates(set, facts, operation, plan, notes),
             decided => decided,
         }
     }
@@ -61,12 +83,12 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         set: &Active,
         facts: &Facts<'_, '_>,
         operation: (Operation, Nanos),
-        shadow_denied: &mut ShadowDenied,
+        notes: &mut GateNotes,
     ) -> GateOutcome {
         if self.kill_switch() {
             return GateOutcome::Admitted(Reason::KillSwitch);
         }
-        self.check_stage(GateStage::Unidentified, set, facts, operation, shadow_denied)
+        self.check_stage(GateStage::Unidentified, set, facts, operation, notes)
     }
 
     /// The check of the credential, and the checks after it.
@@ -76,16 +98,16 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         facts: &Facts<'_, '_>,
         (operation, now): (Operation, Nanos),
         plan: &mut Plan,
-        shadow_denied: &mut ShadowDenied,
+        notes: &mut GateNotes,
     ) -> GateOutcome {
         let rules = &set.rules;
         if facts.credential() == Credential::Invalid && !self.admits_invalid.load(Ordering::Relaxed) {
             if !rules.is_shadow() {
                 return GateOutcome::Refused(Reason::InvalidCredentials, Refuser::Credentials, None);
             }
-            shadow_denied.push(Refuser::Credentials);
+            notes.shadow_denied.push(Refuser::Credentials);
         }
-        match self.check_stage(GateStage::Identified, set, facts, (operation, now), shadow_denied) {
+        match self.check_stage(GateStage::Identified, set, facts, (operation, now), notes) {
             GateOutcome::Open => {}
             decided => return decided,
         }
@@ -97,7 +119,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             if !rules.is_shadow() {
                 return GateOutcome::Refused(Reason::UnknownTenant, Refuser::UnknownTenant, None);
             }
-            shadow_denied.push(Refuser::UnknownTenant);
+            notes.shadow_denied.push(Refuser::UnknownTenant);
         }
         GateOutcome::Open
     }
@@ -111,7 +133,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         facts: &Facts<'_, '_>,
         operation: Operation,
         plan: &Plan,
-        shadow_denied: &mut ShadowDenied,
+        notes: &mut GateNotes,
     ) -> GateOutcome {
         if plan.lacking().is_empty() || facts.request.cost == Cost::ZERO {
             return GateOutcome::Open;
@@ -119,7 +141,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         let mut outcome = GateOutcome::Open;
         for &number in plan.lacking() {
             let counted = if set.rules.rule(number).is_shadow() {
-                shadow_denied.push(Refuser::Rule(number));
+                notes.shadow_denied.push(Refuser::Rule(number));
                 RuleOutcome::ShadowDenied
             } else if matches!(outcome, GateOutcome::Open) {
                 outcome = GateOutcome::Refused(Reason::MissingKey, Refuser::Rule(number), None);
@@ -141,7 +163,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         set: &Active,
         facts: &Facts<'_, '_>,
         (operation, now): (Operation, Nanos),
-        shadow_denied: &mut ShadowDenied,
+        notes: &mut GateNotes,
     ) -> GateOutcome {
         let rules = &set.rules;
         // `until` is a date, so it is compared with the wall clock; waits are measured on the monotonic clock.
@@ -151,18 +173,18 @@ impl<S: Store, C: Clock> Limiter<S, C> {
                 let until = entry.until.map(|until| now.saturating_add(until.saturating_sub(wall)));
                 return GateOutcome::Refused(Reason::Blocked, Refuser::Block, until);
             }
-            if !shadow_denied.contains(&Refuser::Block) {
-                shadow_denied.push(Refuser::Block);
+            if !notes.shadow_denied.contains(&Refuser::Block) {
+                notes.shadow_denied.push(Refuser::Block);
             }
         }
         if rules.allow().find(stage, facts, wall).is_some() {
             return GateOutcome::Admitted(Reason::Allowlisted);
         }
-        if let Some((detector, until)) = self.burst_block(stage, set, facts, operation, now) {
+        if let Some((detector, until)) = self.burst_block(stage, set, facts, (operation, now), notes) {
             if !rules.is_shadow() {
                 return GateOutcome::Refused(Reason::BurstBlocked, Refuser::Detector(detector), Some(until));
             }
-            shadow_denied.push(Refuser::Detector(detector));
+            notes.shadow_denied.push(Refuser::Detector(detector));
         }
         GateOutcome::Open
     }
@@ -173,8 +195,8 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         stage: GateStage,
         set: &Active,
         facts: &Facts<'_, '_>,
-        operation: Operation,
-        now: Nanos,
+        (operation, now): (Operation, Nanos),
+        notes: &mut GateNotes,
     ) -> Option<(u32, Nanos)> {
         let counts = operation.is_new() && facts.request.cost > Cost::ZERO;
         let mut longest: Option<(u32, Nanos)> = None;
@@ -185,8 +207,12 @@ impl<S: Store, C: Clock> Limiter<S, C> {
                 continue;
             }
             let burst = self.bursts.watch(detector, &key, counts, now);
+            if let Some(state) = burst.state() {
+                notes.note_burst(state, number as u32);
+            }
             if let Some(action) = burst.action {
                 self.stats.count_action(action);
+                self.list_penalty((rule, detector, &key), facts, (action, now));
             }
             if let Some(until) = burst.blocked_until
                 && longest.is_none_or(|(_, held)| until > held)

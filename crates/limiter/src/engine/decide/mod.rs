@@ -28,7 +28,7 @@ use super::queue::places::{QueuedCharges, TakenPlaces};
 use crate::{Charge, Clock, Intent, Later, Memory, NowOrLater, Store, Verdict};
 use conclude::{CanWait, conclude};
 use fallback::mark_without_store;
-use gates::{GateOutcome, ShadowDenied};
+use gates::{GateNotes, GateOutcome};
 
 impl<C: Clock> Limiter<Memory<C>, C> {
     /// Decides a request, and charges it if it is admitted. A limit with the strategy `queue` denies here;
@@ -135,10 +135,8 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         now: Nanos,
     ) -> NowOrLater<'_, DecisionAndPlace> {
         let facts = set.rules.facts(request);
-        let (mut plan, mut shadow_denied) = (Plan::default(), ShadowDenied::new());
-        if let Some(ruling) =
-            self.begin(&set, &facts, (operation, now), before, &mut plan, &mut shadow_denied)
-        {
+        let (mut plan, mut notes) = (Plan::default(), GateNotes::default());
+        if let Some(ruling) = self.begin(&set, &facts, (operation, now), before, &mut plan, &mut notes) {
             drop(facts);
             return NowOrLater::Now((self.make_decision(set, ruling), None));
         }
@@ -150,7 +148,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
                 let mut ruling =
                     self.ruling_of(&set, &plan, request, &charges, result, (operation.caller(), now));
                 if !may_queue(&ruling, operation) {
-                    self.finish(&set, &facts, &plan, &mut ruling, shadow_denied, operation);
+                    self.finish(&set, &facts, &plan, &mut ruling, &notes, operation);
                     drop((charges, facts));
                     return NowOrLater::Now((self.make_decision(set, ruling), None));
                 }
@@ -164,7 +162,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             set: Guard::into_inner(set),
             request: request.clone().into_owned(),
             plan,
-            shadow_denied,
+            notes,
         };
         NowOrLater::later(self.decide_later(pending, unfinished, operation, now))
     }
@@ -177,7 +175,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         operation: Operation,
         now: Nanos,
     ) -> DecisionAndPlace {
-        let PendingRequest { set, request, plan, shadow_denied } = pending;
+        let PendingRequest { set, request, plan, notes } = pending;
         let set = Guard::from_inner(set);
         let facts = set.rules.facts(&request);
         let mut charges = set.charges(&plan, Payer::of(&set.rules, &request), &self.store);
@@ -198,11 +196,10 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         let mut queued_charges: Option<Box<QueuedCharges>> = None;
         if may_queue(&ruling, operation) {
             let queued = self.queue_up(&set, &plan, &mut charges, &mut ruling, operation).await;
-            queued_charges = queued.map(|queued| {
-                in_queue(queued, Payer::of(&set.rules, &request), &charges, &ruling, &shadow_denied)
-            });
+            queued_charges = queued
+                .map(|queued| in_queue(queued, Payer::of(&set.rules, &request), &charges, &ruling, &notes));
         }
-        self.finish(&set, &facts, &plan, &mut ruling, shadow_denied, operation);
+        self.finish(&set, &facts, &plan, &mut ruling, &notes, operation);
         drop((charges, facts));
         if let Some(queued_charges) = &mut queued_charges {
             queued_charges.plan = plan;
@@ -233,17 +230,17 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         (operation, now): (Operation, Nanos),
         before: EntryStage,
         plan: &mut Plan,
-        shadow_denied: &mut ShadowDenied,
+        notes: &mut GateNotes,
     ) -> Option<Ruling> {
         let gates = match before {
-            EntryStage::Nothing => self.check_gates(set, facts, (operation, now), plan, shadow_denied),
-            EntryStage::Unidentified(already_denied) => {
-                *shadow_denied = already_denied;
-                self.check_credential_and_gates(set, facts, (operation, now), plan, shadow_denied)
+            EntryStage::Nothing => self.check_gates(set, facts, (operation, now), plan, notes),
+            EntryStage::Unidentified(noted) => {
+                *notes = noted;
+                self.check_credential_and_gates(set, facts, (operation, now), plan, notes)
             }
         };
         let gates = match gates {
-            GateOutcome::Open => self.check_keys(set, facts, operation, plan, shadow_denied),
+            GateOutcome::Open => self.check_keys(set, facts, operation, plan, notes),
             decided => decided,
         };
         let Some(mut ruling) = gates.ruling(now) else {
@@ -252,7 +249,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             }
             return None;
         };
-        ruling.shadow_denied = std::mem::take(shadow_denied);
+        notes.add_to(&mut ruling);
         self.jitter_and_count(set, facts, None, &mut ruling, operation);
         Some(ruling)
     }
@@ -265,11 +262,10 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         facts: &Facts<'_, '_>,
         plan: &Plan,
         ruling: &mut Ruling,
-        mut shadow_denied: ShadowDenied,
+        notes: &GateNotes,
         operation: Operation,
     ) {
-        shadow_denied.append(&mut ruling.shadow_denied);
-        ruling.shadow_denied = shadow_denied;
+        notes.add_to(ruling);
         self.jitter_and_count(set, facts, Some(plan), ruling, operation);
     }
 
@@ -314,8 +310,8 @@ impl<S: Store, C: Clock> Limiter<S, C> {
 pub(super) enum EntryStage {
     /// None.
     Nothing,
-    /// Those that need no credential; with what a policy in shadow mode would have denied there.
-    Unidentified(ShadowDenied),
+    /// Those that need no credential; with what they noted.
+    Unidentified(GateNotes),
 }
 
 /// The result of a store call.
@@ -326,7 +322,7 @@ struct PendingRequest {
     set: Arc<Active>,
     request: Request<'static>,
     plan: Plan,
-    shadow_denied: ShadowDenied,
+    notes: GateNotes,
 }
 
 /// The step at which the decision on a request has to wait.
@@ -352,7 +348,7 @@ fn in_queue(
     payer: Payer<'_>,
     charges: &Charges<'_>,
     ruling: &Ruling,
-    shadow_denied: &ShadowDenied,
+    notes: &GateNotes,
 ) -> Box<QueuedCharges> {
     let taken = |(standing, charge): (&RuleStanding, &Charge<'_>)| {
         standing.decision.is_allowed().then_some(charge.delay)
@@ -364,6 +360,6 @@ fn in_queue(
         trust: payer.trust,
         tenant: payer.tenant.map(Box::from),
         at: ruling.at,
-        shadow_denied: shadow_denied.clone(),
+        notes: notes.clone(),
     })
 }

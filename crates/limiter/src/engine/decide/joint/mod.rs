@@ -15,7 +15,7 @@ use tidegate_policy::{Facts, Plan, Request};
 use self::charging::{JointAdHoc, JointCharges, JointOutcome};
 use super::conclude::{CanWait, conclude};
 use super::fallback::mark_without_store;
-use super::gates::{GateOutcome, ShadowDenied};
+use super::gates::{GateNotes, GateOutcome};
 use crate::engine::active::{Active, Charges, Payer};
 use crate::engine::ad_hoc::{AdHocError, AdHocLimit, AdHocRequest};
 use crate::engine::counting::stats::CountScope;
@@ -61,7 +61,7 @@ pub struct JointDecision {
 struct Part<'s, 'r> {
     facts: Facts<'s, 'r>,
     plan: Plan,
-    shadow_denied: ShadowDenied,
+    notes: GateNotes,
 }
 
 /// The buckets that a request is charged to.
@@ -209,15 +209,15 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         now: Nanos,
     ) -> (Part<'s, 'r>, Option<Ruling>) {
         let facts = set.rules.facts(joint.request);
-        let (mut plan, mut shadow_denied) = (Plan::default(), ShadowDenied::new());
-        let gates = self.check_gates(set, &facts, (Operation::Check, now), &mut plan, &mut shadow_denied);
+        let (mut plan, mut notes) = (Plan::default(), GateNotes::default());
+        let gates = self.check_gates(set, &facts, (Operation::Check, now), &mut plan, &mut notes);
         let gates = match (gates, joint.by) {
             (GateOutcome::Open, JointBy::Policy) => {
-                self.check_keys(set, &facts, Operation::Check, &plan, &mut shadow_denied)
+                self.check_keys(set, &facts, Operation::Check, &plan, &mut notes)
             }
             (decided, _) => decided,
         };
-        (Part { facts, plan, shadow_denied }, gates.ruling(now))
+        (Part { facts, plan, notes }, gates.ruling(now))
     }
 
     /// Adds the charges of a request to those of the others.
@@ -313,7 +313,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         mut ruling: Ruling,
         scope: CountScope<'_>,
     ) -> Decision {
-        ruling.shadow_denied.insert_many(0, part.shadow_denied.iter().copied());
+        part.notes.add_to(&mut ruling);
         add_retry_jitter(set, plan, &mut ruling);
         self.stats.count(set, &part.facts, plan, &ruling, scope);
         self.make_decision(Guard::from_inner(set.clone()), ruling)
