@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 use tidegate::{Clock, Nanos};
 
-use crate::calls::{CallAnswer, Heartbeat, Link, LinkError, ScriptCall};
+use crate::calls::{BurstAnswer, BurstCall, CallAnswer, Heartbeat, Link, LinkError, ScriptCall};
 use crate::failures::breaker::Breaker;
 use crate::registry::BucketKey;
 
@@ -91,6 +91,16 @@ impl<L: Link, C: Clock> Link for RecordingLink<'_, L, C> {
         self.link.heartbeat(heartbeat).await
     }
 
+    async fn count_bursts(&self, call: &BurstCall) -> Result<Vec<BurstAnswer>, LinkError> {
+        let shard = call.entries.first().map_or(0, |entry| self.link.shard(&entry.key));
+        let answer = self.link.count_bursts(call).await;
+        match &answer {
+            Ok(_) => self.breakers.of(shard).succeeded(self.clock.now()),
+            Err(_) => self.breakers.of(shard).failed(self.clock.now()),
+        }
+        answer
+    }
+
     fn has_slots(&self) -> bool {
         self.link.has_slots()
     }
@@ -114,6 +124,10 @@ mod tests {
 
         async fn heartbeat(&self, _heartbeat: &Heartbeat) -> Result<u32, LinkError> {
             Ok(1)
+        }
+
+        async fn count_bursts(&self, _call: &BurstCall) -> Result<Vec<BurstAnswer>, LinkError> {
+            Err(LinkError::Down("by request".into()))
         }
 
         fn has_slots(&self) -> bool {

@@ -44,7 +44,7 @@ pub(super) async fn respond(
     }
     let path = request.uri().path();
     if let Some(id) = penalties::id_of(path) {
-        return penalties::one(&node, caller, &request, id);
+        return penalties::one(&node, caller, &request, id).await;
     }
     if path != "/" && ENDPOINTS.iter().all(|(endpoint, _)| *endpoint != path) {
         return not_found();

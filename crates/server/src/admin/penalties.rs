@@ -42,20 +42,29 @@ pub(super) fn list<B>(node: &Node, caller: AdminClient, request: &Request<B>) ->
 }
 
 /// Lifts a penalty.
-pub(super) fn one<B>(node: &Node, caller: AdminClient, request: &Request<B>, id: &str) -> AdminResponse {
+pub(super) async fn one<B>(
+    node: &Node,
+    caller: AdminClient,
+    request: &Request<B>,
+    id: &str,
+) -> AdminResponse {
     if let Err(refusal) = guard::check_token(node, caller, request.headers()) {
         return refused(refusal);
     }
     if request.method() != Method::DELETE {
         return wrong_method("a penalty can only be lifted: use DELETE", "DELETE");
     }
-    let lifted = parse_id(id).and_then(|id| node.limiter().lift_burst_penalty(id));
+    let lifted = match parse_id(id) {
+        Some(id) => node.limiter().lift_burst_penalty(id).await,
+        None => Ok(None),
+    };
     match lifted {
-        Some(penalty) => {
+        Err(error) => problem(StatusCode::SERVICE_UNAVAILABLE, &error.to_string(), json!({})),
+        Ok(Some(penalty)) => {
             tracing::info!(detector = %penalty.detector, kind = kind(penalty.kind), id, "burst penalty lifted");
             object(StatusCode::OK, &json!({ "lifted": shown(&penalty) }))
         }
-        None => {
+        Ok(None) => {
             let detail = format!("no penalty in force has this id; GET {PATH} lists them");
             problem(StatusCode::NOT_FOUND, &detail, json!({}))
         }
@@ -89,17 +98,17 @@ fn until(penalty: &BurstPenalty) -> Option<String> {
     Timestamp::from_second(seconds).ok().map(|time| time.to_string())
 }
 
-fn id_text(id: u64) -> String {
-    format!("{id:016x}")
+fn id_text(id: u128) -> String {
+    format!("{id:032x}")
 }
 
-fn parse_id(text: &str) -> Option<u64> {
-    let is_id = text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-    u64::from_str_radix(text, 16).ok().filter(|_| is_id)
+fn parse_id(text: &str) -> Option<u128> {
+    let is_id = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    u128::from_str_radix(text, 16).ok().filter(|_| is_id)
 }
 
 /// How many to list, and the id after which to begin.
-fn page(query: &str) -> Result<(usize, Option<u64>), String> {
+fn page(query: &str) -> Result<(usize, Option<u128>), String> {
     let (mut most, mut after) = (LISTED_DEFAULT, None);
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         match pair.split_once('=').unwrap_or((pair, "")) {
@@ -124,9 +133,16 @@ mod tests {
     #[test]
     fn pages_are_bounded() {
         assert_eq!(page(""), Ok((LISTED_DEFAULT, None)));
-        assert_eq!(page("limit=1000&cursor=00000000000000ff"), Ok((1_000, Some(255))));
-        let bad =
-            ["limit=0", "limit=1001", "limit", "cursor=", "cursor=ff", "cursor=+0000000000000ff", "top=1"];
+        assert_eq!(page("limit=1000&cursor=000000000000000000000000000000ff"), Ok((1_000, Some(255))));
+        let bad = [
+            "limit=0",
+            "limit=1001",
+            "limit",
+            "cursor=",
+            "cursor=ff",
+            "cursor=+00000000000000000000000000000ff",
+            "top=1",
+        ];
         for bad in bad {
             assert!(page(bad).is_err(), "{bad}");
         }

@@ -11,6 +11,7 @@
 
 mod penalties;
 mod report;
+mod shared;
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,9 +20,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use siphasher::sip::SipHasher13;
 use tidegate_core::Nanos;
 
-pub use penalties::{BurstPenalty, PENALTIES_LISTED_MAX, PENALTY_VALUE_CHARS_MAX};
+pub use penalties::{BurstNotLifted, BurstPenalty, PENALTIES_LISTED_MAX, PENALTY_VALUE_CHARS_MAX};
 pub(crate) use report::BurstNote;
 pub use report::BurstState;
+pub(crate) use shared::PendingCount;
+
+pub use crate::{BurstAction, BurstDetector, BurstVerdict};
 
 use penalties::PenaltyList;
 
@@ -31,19 +35,6 @@ const ENTRIES_PER_SHARD: usize = 1_024;
 const SHARDS_MAX: usize = 64;
 /// The most entries in a shard, because indices have 32 bits.
 const SHARD_ENTRIES_MAX: usize = 1 << 30;
-
-/// A burst detector: what it counts, and its penalty.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BurstDetector {
-    /// A hash of its name, so that counts and penalties survive an edit.
-    pub id: u64,
-    /// The length of a window; zero is read as one nanosecond.
-    pub window: Nanos,
-    /// The most requests in a window.
-    pub threshold: u32,
-    /// How long a warning lasts; a block lasts twice as long.
-    pub penalty: Nanos,
-}
 
 impl BurstDetector {
     /// The end of the window that `now` is in.
@@ -59,24 +50,6 @@ impl BurstDetector {
             BurstAction::Blocked => self.penalty.saturating_add(self.penalty),
         }
     }
-}
-
-/// The action that a request triggered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BurstAction {
-    /// A first offence: the key is warned.
-    Warned,
-    /// An offence while warned: the key is blocked.
-    Blocked,
-}
-
-/// The result of a detector for one request.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct BurstVerdict {
-    /// The end of the block, if the key is blocked.
-    pub blocked_until: Option<Nanos>,
-    /// The action that this request triggered.
-    pub action: Option<BurstAction>,
 }
 
 /// The state of all burst detectors.

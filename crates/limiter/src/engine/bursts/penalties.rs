@@ -12,7 +12,7 @@ use tidegate_policy::{Descriptor, DetectorRule, Facts, KeyBytes};
 
 use super::{BurstAction, BurstDetector};
 use crate::engine::limiter::Limiter;
-use crate::{Clock, Store};
+use crate::{Clock, NowOrLater, Store};
 
 /// The most penalties that are listed.
 pub const PENALTIES_LISTED_MAX: usize = 4_096;
@@ -22,8 +22,9 @@ pub const PENALTY_VALUE_CHARS_MAX: usize = 128;
 /// A warning or a block that is in force.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BurstPenalty {
-    /// Identifies the detector and the key, until the process ends.
-    pub id: u64,
+    /// Identifies the detector and the key: on a shared store the same on every node, otherwise until the process
+    /// ends.
+    pub id: u128,
     /// The name of the detector.
     pub detector: Box<str>,
     /// The parts of the key, as they are: some may be secrets of clients.
@@ -32,12 +33,19 @@ pub struct BurstPenalty {
     pub kind: BurstAction,
     /// When it ends, by the wall clock; within this module by the monotonic clock.
     pub until: Nanos,
+    /// The key in this node's own detectors.
+    pub(super) own_hash: u64,
 }
+
+/// A penalty could not be lifted, since the store that nodes share does not answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the shared store does not answer, so the penalty is still in force; try again")]
+pub struct BurstNotLifted;
 
 /// The penalties in force, by id.
 #[derive(Debug, Default)]
 pub(super) struct PenaltyList {
-    listed: Mutex<BTreeMap<u64, BurstPenalty>>,
+    listed: Mutex<BTreeMap<u128, BurstPenalty>>,
     unlisted: AtomicU64,
 }
 
@@ -55,12 +63,16 @@ impl PenaltyList {
         }
     }
 
-    pub(super) fn remove(&self, id: u64) -> Option<BurstPenalty> {
-        self.listed().remove(&id)
+    fn get(&self, id: u128) -> Option<BurstPenalty> {
+        self.listed().get(&id).cloned()
+    }
+
+    fn remove(&self, id: u128) {
+        self.listed().remove(&id);
     }
 
     /// At most `most` penalties in force, by ascending id, after the id `after`.
-    pub(super) fn page(&self, after: Option<u64>, most: usize, now: Nanos) -> Vec<BurstPenalty> {
+    pub(super) fn page(&self, after: Option<u128>, most: usize, now: Nanos) -> Vec<BurstPenalty> {
         let begin = after.map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded);
         let listed = self.listed();
         let in_force = listed.range((begin, std::ops::Bound::Unbounded)).map(|(_, penalty)| penalty);
@@ -71,27 +83,46 @@ impl PenaltyList {
         self.unlisted.load(Ordering::Relaxed)
     }
 
-    fn listed(&self) -> MutexGuard<'_, BTreeMap<u64, BurstPenalty>> {
+    fn listed(&self) -> MutexGuard<'_, BTreeMap<u128, BurstPenalty>> {
         self.listed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl<S: Store, C: Clock> Limiter<S, C> {
     /// The warnings and blocks of burst detectors that are in force, at most `most` of them, by ascending id, after
-    /// the id `after`.
-    pub fn burst_penalties(&self, after: Option<u64>, most: usize) -> Vec<BurstPenalty> {
+    /// the id `after`. On a shared store these are the penalties that this node knows of.
+    pub fn burst_penalties(&self, after: Option<u128>, most: usize) -> Vec<BurstPenalty> {
         let now = self.clock.now();
         let page = self.bursts.penalties.page(after, most, now);
         page.into_iter().map(|penalty| self.by_wall_clock(penalty, now)).collect()
     }
 
-    /// Ends a penalty. The key is treated as if it had never offended; the window in which it did does not
-    /// escalate again. Returns what was lifted; `None` if no penalty with this id is in force.
-    pub fn lift_burst_penalty(&self, id: u64) -> Option<BurstPenalty> {
+    /// Ends a penalty that this node lists. The key is treated as if it had never offended; the window in which it did
+    /// does not escalate again. Returns what was lifted; `None` if no penalty with this id is in force. On a shared
+    /// store it ends on every node, within a second.
+    ///
+    /// # Errors
+    /// A shared store does not answer; then the penalty stays.
+    pub fn lift_burst_penalty(
+        &self,
+        id: u128,
+    ) -> NowOrLater<'_, Result<Option<BurstPenalty>, BurstNotLifted>> {
         let now = self.clock.now();
-        let penalty = self.bursts.penalties.remove(id)?;
-        self.bursts.lift(id);
-        (penalty.until > now).then(|| self.by_wall_clock(penalty, now))
+        let Some(penalty) = self.bursts.penalties.get(id).filter(|penalty| penalty.until > now) else {
+            return NowOrLater::Now(Ok(None));
+        };
+        let lifted = move |answered: bool| {
+            if !answered {
+                return Err(BurstNotLifted);
+            }
+            self.bursts.penalties.remove(id);
+            self.bursts.lift(penalty.own_hash);
+            Ok(Some(self.by_wall_clock(penalty, now)))
+        };
+        match self.store.shared_bursts() {
+            None => NowOrLater::Now(lifted(true)),
+            Some(shared) => NowOrLater::Later(shared.lift(id)).map(lifted),
+        }
     }
 
     fn by_wall_clock(&self, penalty: BurstPenalty, now: Nanos) -> BurstPenalty {
@@ -120,8 +151,11 @@ impl<S: Store, C: Clock> Limiter<S, C> {
                 String::from_utf8_lossy(&value).chars().take(PENALTY_VALUE_CHARS_MAX).collect();
             (descriptor.clone(), value)
         };
+        let own_hash = self.bursts.hash(detector.id, key);
+        let shared_id = self.store.shared_bursts().map(|shared| shared.key(detector, key));
         let penalty = BurstPenalty {
-            id: self.bursts.hash(detector.id, key),
+            id: shared_id.unwrap_or(own_hash.into()),
+            own_hash,
             detector: rule.name.clone(),
             key: rule.key.iter().map(shown).collect(),
             kind,

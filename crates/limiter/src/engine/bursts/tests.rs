@@ -274,14 +274,15 @@ fn lifting_ends_a_penalty_and_the_window_does_not_escalate_again() {
 #[test]
 fn the_list_of_penalties_is_bounded() {
     let list = PenaltyList::default();
-    let penalty = |id: u64, until: u64| BurstPenalty {
+    let penalty = |id: u128, until: u64| BurstPenalty {
         id,
         detector: "d".into(),
         key: Box::default(),
         kind: BurstAction::Warned,
         until: at(until),
+        own_hash: 0,
     };
-    let most = PENALTIES_LISTED_MAX as u64;
+    let most = PENALTIES_LISTED_MAX as u128;
     (0..most).for_each(|id| list.add(penalty(id, if id % 2 == 0 { 10 } else { 20 }), at(0)));
     list.add(penalty(most, 30), at(5));
     assert_eq!((list.page(None, usize::MAX, at(5)).len(), list.unlisted()), (PENALTIES_LISTED_MAX, 1));

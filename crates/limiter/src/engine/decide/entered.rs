@@ -77,6 +77,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         let gates = self.check_gates_before_credential(&set, &facts, (Operation::Check, at), &mut notes);
         let mut ruling = gates.ruling(at);
         if let Some(ruling) = &mut ruling {
+            self.add_shared(&set, &facts, &mut notes, at);
             notes.add_to(ruling);
             self.jitter_and_count(&set, &facts, None, ruling, Operation::Check);
         }

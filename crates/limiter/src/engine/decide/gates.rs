@@ -7,7 +7,7 @@ use tidegate_core::{Cost, Nanos};
 use tidegate_policy::{Credential, Facts, GateStage, KeyBytes, Plan};
 
 use crate::engine::active::Active;
-use crate::engine::bursts::{BurstNote, BurstState};
+use crate::engine::bursts::{BurstNote, BurstState, PendingCount};
 use crate::engine::counting::counters::RuleOutcome;
 use crate::engine::decision::{Reason, Refuser, Ruling};
 use crate::engine::limiter::{Limiter, Operation};
@@ -30,6 +30,10 @@ pub(crate) struct GateNotes {
     pub(crate) shadow_denied: SmallVec<[Refuser; 4]>,
     /// The most serious state of a burst detector.
     pub(crate) burst: Option<BurstNote>,
+    /// What detectors that nodes share have to count.
+    pub(crate) counts: SmallVec<[PendingCount; 2]>,
+    /// Must the server be asked about detectors, even if the limits need not wait for it?
+    pub(crate) must_ask: bool,
 }
 
 impl GateNotes {
@@ -39,7 +43,7 @@ impl GateNotes {
         ruling.burst = self.burst;
     }
 
-    fn note_burst(&mut self, state: BurstState, detector: u32) {
+    pub(crate) fn note_burst(&mut self, state: BurstState, detector: u32) {
         if self.burst.is_none_or(|noted| state > noted.state) {
             self.burst = Some(BurstNote { state, detector });
         }
@@ -206,14 +210,11 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             if rule.stage != stage || facts.write_key(&rule.key, &mut key).is_err() {
                 continue;
             }
-            let burst = self.bursts.watch(detector, &key, counts, now);
-            if let Some(state) = burst.state() {
-                notes.note_burst(state, number as u32);
-            }
-            if let Some(action) = burst.action {
-                self.stats.count_action(action);
-                self.list_penalty((rule, detector, &key), facts, (action, now));
-            }
+            let burst = match self.store.shared_bursts() {
+                None => self.bursts.watch(detector, &key, counts, now),
+                Some(shared) => self.look_at_shared(shared, (number, detector, &key), counts, now, notes),
+            };
+            self.note_burst((rule, number as u32, &key), (set, facts), burst, now, notes);
             if let Some(until) = burst.blocked_until
                 && longest.is_none_or(|(_, held)| until > held)
             {

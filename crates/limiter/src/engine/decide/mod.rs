@@ -25,6 +25,7 @@ use super::active::{Active, Charges, Payer};
 use super::decision::{Decision, RuleStanding, Ruling};
 use super::limiter::{Limiter, Operation};
 use super::queue::places::{QueuedCharges, TakenPlaces};
+use crate::now_or_later::both;
 use crate::{Charge, Clock, Intent, Later, Memory, NowOrLater, Store, Verdict};
 use conclude::{CanWait, conclude};
 use fallback::mark_without_store;
@@ -141,9 +142,11 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             return NowOrLater::Now((self.make_decision(set, ruling), None));
         }
         let charges = set.charges(&plan, Payer::of(&set.rules, request), &self.store);
-        let unfinished = match self.charge_store(operation.intent(), &charges, now) {
+        let charged = self.charge_store(operation.intent(), &charges, now);
+        let asking = self.count_shared(&set, &facts, &mut notes, (&charged, charges.is_empty()), now);
+        let unfinished = match (charged, asking) {
             // The verdict is large, so it is used by reference.
-            NowOrLater::Now(ref result) => {
+            (NowOrLater::Now(ref result), None) => {
                 let result = (operation.intent(), result);
                 let mut ruling =
                     self.ruling_of(&set, &plan, request, &charges, result, (operation.caller(), now));
@@ -154,7 +157,8 @@ impl<S: Store, C: Clock> Limiter<S, C> {
                 }
                 Unfinished::Denied(Box::new(ruling))
             }
-            NowOrLater::Later(later) => Unfinished::Waiting(later),
+            (NowOrLater::Later(later), None) => Unfinished::Waiting(later),
+            (charged, Some(asking)) => Unfinished::Asking(charged, asking),
         };
         drop((charges, facts));
         let pending = PendingRequest {
@@ -175,14 +179,24 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         operation: Operation,
         now: Nanos,
     ) -> DecisionAndPlace {
-        let PendingRequest { set, request, plan, notes } = pending;
+        let PendingRequest { set, request, plan, mut notes } = pending;
         let set = Guard::from_inner(set);
         let facts = set.rules.facts(&request);
         let mut charges = set.charges(&plan, Payer::of(&set.rules, &request), &self.store);
         let mut ruling = match unfinished {
             Unfinished::Denied(ruling) => *ruling,
-            Unfinished::Waiting(later) => {
-                let result = &later.await;
+            Unfinished::Waiting(_) | Unfinished::Asking(..) => {
+                let (result, asked) = unfinished.answered().await;
+                if let Some(asked) = asked
+                    && let Some(mut ruling) =
+                        self.conclude_shared((&set, &facts), &mut notes, asked, (&charges, &result), now)
+                {
+                    notes.add_to(&mut ruling);
+                    self.jitter_and_count(&set, &facts, None, &mut ruling, operation);
+                    drop((charges, facts));
+                    return (self.make_decision(set, ruling), None);
+                }
+                let result = &result;
                 self.ruling_of(
                     &set,
                     &plan,
@@ -249,6 +263,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             }
             return None;
         };
+        self.add_shared(set, facts, notes, now);
         notes.add_to(&mut ruling);
         self.jitter_and_count(set, facts, None, &mut ruling, operation);
         Some(ruling)
@@ -331,6 +346,22 @@ enum Unfinished<'s, S: Store> {
     Denied(Box<Ruling>),
     /// The store has not answered yet.
     Waiting(Later<'s, StoreResult<S>>),
+    /// The server has not answered about burst detectors yet.
+    Asking(NowOrLater<'s, StoreResult<S>>, Later<'s, bool>),
+}
+
+impl<S: Store> Unfinished<'_, S> {
+    /// The answer of the store, and whether the server has counted bursts, if it was asked.
+    async fn answered(self) -> (StoreResult<S>, Option<bool>) {
+        match self {
+            Unfinished::Denied(_) => unreachable!("the store has answered"),
+            Unfinished::Waiting(later) => (later.await, None),
+            Unfinished::Asking(charged, asking) => {
+                let (result, asked) = both(charged, asking).await;
+                (result, Some(asked))
+            }
+        }
+    }
 }
 
 /// A decision, and the charges of a request that has to wait in a queue; they are rare and large, so they are

@@ -114,6 +114,9 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             parts.push(part);
             gate_rulings.push(ruling);
         }
+        for (part, ruling) in parts.iter_mut().zip(&mut gate_rulings) {
+            self.count_part(&set, part, ruling, now).await;
+        }
         let gates_admit = gate_rulings.iter().flatten().all(|ruling| ruling.allowed);
         let mut together = JointCharges::default();
         let mut charged = SmallVec::<[PartBuckets; 4]>::new();
@@ -218,6 +221,26 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             (decided, _) => decided,
         };
         (Part { facts, plan, notes }, gates.ruling(now))
+    }
+
+    /// Counts one request in burst detectors that nodes share, before anything is charged: a block denies all.
+    async fn count_part(
+        &self,
+        set: &Active,
+        part: &mut Part<'_, '_>,
+        ruling: &mut Option<Ruling>,
+        now: Nanos,
+    ) {
+        let Part { facts, notes, .. } = part;
+        if ruling.is_some() {
+            return self.add_shared(set, facts, notes, now);
+        }
+        let Some(asking) = self.ask_shared(notes, now) else { return };
+        let asked = asking.await;
+        let nothing_charged: Result<Verdict, S::Error> =
+            Ok(Verdict { allowed: false, decisions: SmallVec::new(), at: now });
+        let charges = (&Charges::new(), &nothing_charged);
+        *ruling = self.conclude_shared((set, facts), notes, asked, charges, now);
     }
 
     /// Adds the charges of a request to those of the others.
