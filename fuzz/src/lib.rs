@@ -9,6 +9,7 @@ pub mod corpus;
 mod cost;
 mod dictionary;
 mod forwarded;
+mod identity;
 mod mutate;
 mod policy;
 mod resp;

@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use clap::ValueEnum;
 
-use crate::{bodies, cost, dictionary, forwarded, policy, resp, trace, wire_words};
+use crate::{bodies, cost, dictionary, forwarded, identity, policy, resp, trace, wire_words};
 
 /// A parser of untrusted input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -21,6 +21,8 @@ pub enum FuzzTarget {
     Bodies,
     /// Costs in headers, `TG.CHECK` fields and JSON members
     Cost,
+    /// Headers, queries and hosts that say who is asking
+    Identity,
 }
 
 /// A description of what went wrong with an input.
@@ -37,13 +39,14 @@ impl FuzzFailure {
 
 impl FuzzTarget {
     /// All of them.
-    pub const ALL: [FuzzTarget; 6] = [
+    pub const ALL: [FuzzTarget; 7] = [
         FuzzTarget::Policy,
         FuzzTarget::Trace,
         FuzzTarget::Resp,
         FuzzTarget::Forwarded,
         FuzzTarget::Bodies,
         FuzzTarget::Cost,
+        FuzzTarget::Identity,
     ];
 
     /// Its name on the command line and in the corpus.
@@ -55,6 +58,7 @@ impl FuzzTarget {
             FuzzTarget::Forwarded => "forwarded",
             FuzzTarget::Bodies => "bodies",
             FuzzTarget::Cost => "cost",
+            FuzzTarget::Identity => "identity",
         }
     }
 
@@ -63,7 +67,11 @@ impl FuzzTarget {
         match self {
             FuzzTarget::Policy => Some("policy.yaml"),
             FuzzTarget::Trace => Some("trace.jsonl"),
-            FuzzTarget::Resp | FuzzTarget::Forwarded | FuzzTarget::Bodies | FuzzTarget::Cost => None,
+            FuzzTarget::Resp
+            | FuzzTarget::Forwarded
+            | FuzzTarget::Bodies
+            | FuzzTarget::Cost
+            | FuzzTarget::Identity => None,
         }
     }
 
@@ -75,6 +83,7 @@ impl FuzzTarget {
             FuzzTarget::Forwarded => wire_words::FORWARDED_LINES,
             FuzzTarget::Bodies => wire_words::REQUESTS,
             FuzzTarget::Cost => wire_words::COSTS,
+            FuzzTarget::Identity => wire_words::IDENTITIES,
         }
     }
 
@@ -85,6 +94,7 @@ impl FuzzTarget {
             FuzzTarget::Resp => wire_words::RESP,
             FuzzTarget::Forwarded => wire_words::FORWARDED,
             FuzzTarget::Cost => wire_words::COST,
+            FuzzTarget::Identity => wire_words::IDENTITY,
         }
     }
 
@@ -100,6 +110,7 @@ impl FuzzTarget {
             FuzzTarget::Forwarded => forwarded::try_input(input),
             FuzzTarget::Bodies => bodies::try_input(input),
             FuzzTarget::Cost => cost::try_input(input),
+            FuzzTarget::Identity => identity::try_input(input),
         }));
         tried.unwrap_or_else(|panic| {
             let message = panic.downcast_ref::<String>().map(String::as_str);

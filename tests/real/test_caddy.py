@@ -22,6 +22,7 @@ class Caddy(Proxy):
             "127.0.0.1:8080": host_port(tidegate),
             "127.0.0.1:3000": host_port(app.address),
             "127.0.0.1:8000": host_port(self.address),
+            "api.example.com:8000": f"api.example.com:{self.address[1]}",
         }
         line = lambda file, _folder: ["caddy", "run", "--config", file, "--adapter", "caddyfile"]
         super().__init__("caddy/Caddyfile", addresses, line)

@@ -6,6 +6,7 @@
 mod builder;
 mod compile;
 pub mod document;
+mod identity;
 mod matching;
 mod path;
 mod policy;
@@ -15,10 +16,14 @@ mod rules;
 pub use builder::{DetectorBuilder, GateBuilder, LimitBuilder, PolicyBuilder, TenantBuilder};
 pub use compile::{ENTRIES_MAX, TENANT_DEPTH_MAX, compile};
 pub use document::{OnStoreError, json_schema, read, read_node, reference};
+pub use identity::{
+    HostTemplate, Identified, IdentifiedMember, IdentityEvidence, IdentityFault, IdentityMember,
+    IdentitySource, IdentitySources, KeyHolder, QueryFault, SourceError, single_query_value,
+};
 pub use matching::{Condition, HostError, HostPattern};
 pub use path::{PathSpelling, Pattern, PatternError, Segment, normalise};
 pub use policy::{Policy, PolicyError};
-pub use request::{Credential, Descriptor, Facts, GateStage, KeyBytes, Pairs, Request, Trust};
+pub use request::{Credential, Descriptor, Facts, GateStage, KeyBytes, Pairs, Priority, Request, Trust};
 pub use rules::{
     Applicability, CostRule, DetectorRule, Gate, GateRule, Group, Judgement, Numbers, Plan, PlanItem,
     ResolvedTenantLimit, Rule, RuleSet, Strategy, TagRule, Tenant, TenantBucket, TenantCharge, Tenants, Tier,

@@ -50,7 +50,7 @@ pub use store::{RedisStore, ServerCall, StoreMode, StoreOptions};
 // no part of the documented interface.
 #[doc(hidden)]
 pub use calls::{
-    BucketEntry, BurstAnswer, BurstCall, BurstEntry, CallAnswer, CallOutcome, CallVerb, FoundState,
+    BucketEntry, BurstAnswer, BurstCall, BurstCallEntry, CallAnswer, CallOutcome, CallVerb, FoundState,
     Heartbeat, Link, LogState, ScriptCall, State,
 };
 #[doc(hidden)]

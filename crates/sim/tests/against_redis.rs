@@ -10,7 +10,7 @@ use support::{PlainLink, Redis, runtime};
 use tidegate::BurstAction;
 use tidegate_core::{Cost, Limit, LogQuota, Meter, Nanos, Quota, WindowQuota};
 use tidegate_redis::{
-    BucketEntry, BucketKey, BurstCall, BurstEntry, CallAnswer, CallOutcome, CallVerb, FoundState, Link,
+    BucketEntry, BucketKey, BurstCall, BurstCallEntry, CallAnswer, CallOutcome, CallVerb, FoundState, Link,
     LogState, ScriptCall, State,
 };
 use tidegate_sim::{Model, Random, START};
@@ -159,7 +159,7 @@ fn burst_call(random: &mut Random, at: Nanos) -> BurstCall {
         let ages = (0..random.between(0, 2)).map(|_| (random.between(0, 900), random.between(1, 3)));
         let mut counts: Vec<(u64, u64)> = ages.collect();
         counts.sort_by_key(|&(age, _)| std::cmp::Reverse(age));
-        BurstEntry {
+        BurstCallEntry {
             key: BucketKey(format!("model:1:{{tag}}:d{}", random.between(0, 2)).into()),
             window: Nanos::from_millis(if at.get() / Nanos::MINUTE.get() % 2 == 1 { 300 } else { 400 }),
             threshold: if random.chance(50) { 3 } else { 5 },

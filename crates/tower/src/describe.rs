@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use http::request::Parts;
 use http::{Extensions, HeaderMap, Uri, header};
-use tidegate::engine::Request;
+use tidegate::engine::{IdentityEvidence, IdentityFault, IdentitySources, KeyHolder, Request};
 use tidegate_proxies::{ForwardedSource, TrustedProxies, client_address};
 
 use crate::PeerAddr;
@@ -23,14 +23,20 @@ pub(crate) struct Describe {
     pub(crate) find_peer: Option<Arc<FindPeer>>,
     pub(crate) complete: Option<Arc<Complete>>,
     pub(crate) address_check: Arc<AddressCheck>,
+    pub(crate) identity: IdentitySources,
 }
 
 impl Describe {
     /// Describes a request, borrowing nearly everything.
-    pub(crate) fn request<'p>(&self, parts: &'p Parts) -> Request<'p> {
+    ///
+    /// # Errors
+    /// When a source of the request's identity has a value that cannot be used.
+    pub(crate) fn request<'p>(&self, parts: &'p Parts) -> Result<Request<'p>, IdentityFault> {
         let uri = whole_uri(parts);
+        let peer = self.peer(parts);
         let mut request = Request::new().method(parts.method.as_str()).path(uri.path());
-        request.ip = self.client_address(parts);
+        request.ip = peer.map(|peer| self.client_address(peer, parts));
+        request.headers_trusted = peer.is_some_and(|peer| self.trusted.contains(peer));
         request.host = host(&parts.uri, &parts.headers).map(Into::into);
         request.query = uri.query().map(Into::into);
         // All headers: with a bound here, a client could hide one by sending many others. Servers bound their number.
@@ -41,21 +47,44 @@ impl Describe {
                 .iter()
                 .map(|(name, value)| (name.as_str().into(), String::from_utf8_lossy(value.as_bytes()))),
         );
-        match &self.complete {
-            Some(complete) => complete(parts, request),
-            None => request,
+        if let Some(complete) = &self.complete {
+            request = complete(parts, request);
+        }
+        if !self.identity.is_empty() {
+            self.identify(parts, &mut request)?;
+        }
+        Ok(request)
+    }
+
+    /// Sets the listed members that the application has not set. Headers count only if a trusted proxy has sent them.
+    fn identify<'p>(&self, parts: &'p Parts, request: &mut Request<'p>) -> Result<(), IdentityFault> {
+        let headers = parts.headers.iter().filter(|_| request.headers_trusted);
+        let headers: Vec<_> = headers.map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
+        let evidence = IdentityEvidence {
+            headers: &headers,
+            host: request.host.as_deref(),
+            query: request.query.as_deref(),
+            claims: &request.jwt,
+            unreadable_claims: &[],
+            key: parts.extensions.get::<KeyHolder>(),
+        };
+        self.identity.resolve_missing(&evidence, request)?.describe(request);
+        Ok(())
+    }
+
+    /// The peer of the connection.
+    fn peer(&self, parts: &Parts) -> Option<IpAddr> {
+        match &self.find_peer {
+            Some(find_peer) => find_peer(&parts.extensions),
+            None => known_peer(&parts.extensions),
         }
     }
 
-    fn client_address(&self, parts: &Parts) -> Option<IpAddr> {
-        let peer = match &self.find_peer {
-            Some(find_peer) => find_peer(&parts.extensions),
-            None => known_peer(&parts.extensions),
-        }?;
-        let Some(name) = self.source.header() else { return Some(peer.to_canonical()) };
+    fn client_address(&self, peer: IpAddr, parts: &Parts) -> IpAddr {
+        let Some(name) = self.source.header() else { return peer.to_canonical() };
         let lines = parts.headers.get_all(name);
         let lines = lines.iter().map(|value| value.as_bytes());
-        Some(client_address(peer, &self.trusted, self.source, lines))
+        client_address(peer, &self.trusted, self.source, lines)
     }
 }
 
@@ -64,6 +93,7 @@ impl fmt::Debug for Describe {
         f.debug_struct("Describe")
             .field("trusted", &self.trusted)
             .field("source", &self.source)
+            .field("identity", &self.identity)
             .finish_non_exhaustive()
     }
 }
@@ -123,7 +153,7 @@ mod tests {
                 .header("x-api-key", "k")
                 .extension(PeerAddr(([203, 0, 113, 7], 4711).into())),
         );
-        let request = Describe::default().request(&parts);
+        let request = Describe::default().request(&parts).unwrap();
         let expected = Request::new()
             .method("POST")
             .host("API.example.com")
@@ -160,7 +190,7 @@ mod tests {
             builder = builder.header(format!("x-filler-{number}"), "x");
         }
         let parts = parts(builder.header("x-api-key", HeaderValue::from_bytes(b"k\xff").unwrap()));
-        let request = Describe::default().request(&parts);
+        let request = Describe::default().request(&parts).unwrap();
         let key = request.headers.iter().find(|(name, _)| name == "x-api-key").unwrap();
         assert_eq!(key.1, "k\u{fffd}", "the rest is replaced");
     }
@@ -168,7 +198,7 @@ mod tests {
     #[test]
     fn without_a_peer_there_is_no_address() {
         let parts = parts(http::Request::builder().header("x-forwarded-for", "203.0.113.7"));
-        assert_eq!(Describe::default().request(&parts).ip, None);
+        assert_eq!(Describe::default().request(&parts).unwrap().ip, None);
     }
 
     #[cfg(feature = "axum")]
@@ -176,6 +206,6 @@ mod tests {
     fn nested_routers_do_not_hide_the_path() {
         let original = axum::extract::OriginalUri(Uri::from_static("/api/videos?q=1"));
         let parts = parts(http::Request::builder().uri("/videos").extension(original));
-        assert_eq!(Describe::default().request(&parts).path.as_deref(), Some("/api/videos"));
+        assert_eq!(Describe::default().request(&parts).unwrap().path.as_deref(), Some("/api/videos"));
     }
 }

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use http::Extensions;
 use http::request::Parts;
-use tidegate::engine::{LimitBuilder, Limiter, LimiterError, PolicyBuilder, PolicyError, Request, RuleSet};
+use tidegate::engine::{
+    IdentitySources, LimitBuilder, Limiter, LimiterError, PolicyBuilder, PolicyError, Request, RuleSet,
+};
 use tidegate::{Clock, LimitError, Memory, MonotonicClock, Store};
 use tidegate_proxies::{ForwardedSource, IpNet};
 use tower_layer::Layer;
@@ -172,6 +174,33 @@ impl<S: Store, C: Clock> RateLimitLayer<S, C> {
         complete: impl for<'p> Fn(&'p Parts, Request<'p>) -> Request<'p> + Send + Sync + 'static,
     ) -> Self {
         self.describe_mut().complete = Some(Arc::new(complete));
+        self
+    }
+
+    /// Where the user, tenant, plan and so on of a request come from, if the application does not set them by
+    /// [`RateLimitLayer::with_request`]. For each member the first source that has a value is used:
+    ///
+    /// - `header:<name>`, believed only from [`trusted_proxies`](RateLimitLayer::trusted_proxies), which must set or remove
+    ///   this header in the requests of their clients;
+    /// - `query:<name>`, `host:{tenant}.api.example.com`: as the client wrote them;
+    /// - `jwt:<claim>`: one of the verified claims that `with_request` has added;
+    /// - `api_key`: the [`KeyHolder`](crate::KeyHolder) in the extensions of the request, put there by a middleware that has
+    ///   checked the key.
+    ///
+    /// A value that cannot be used, such as a trust of `1.5`, is answered with 400, and with `INVALID_ARGUMENT` for gRPC.
+    ///
+    /// ```
+    /// use tidegate_tower::{IdentityMember, IdentitySources, Policy, RateLimitLayer};
+    ///
+    /// # let policy = Policy::parse("version: 1\nlimits: []\n")?;
+    /// let sources = IdentitySources::new()
+    ///     .with(IdentityMember::Tenant, ["header:x-tenant", "host:{tenant}.api.example.com"])?
+    ///     .with(IdentityMember::Plan, ["api_key"])?;
+    /// let layer = RateLimitLayer::for_policy(policy)?.identity(sources);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn identity(mut self, sources: IdentitySources) -> Self {
+        self.describe_mut().identity = sources;
         self
     }
 

@@ -51,7 +51,8 @@
 //! # What limits can match
 //!
 //! Method, host, path, query and headers of the request, and the client's address. What only the application knows (the
-//! user, the plan, verified claims) is added by [`RateLimitLayer::with_request`]. The layer never takes it from the
+//! user, the plan, verified claims) is added by [`RateLimitLayer::with_request`], or read from the sources of
+//! [`RateLimitLayer::identity`], such as a header that a trusted proxy sets. Otherwise the layer never takes it from the
 //! client.
 //!
 //! **The client's address** is found from the peer address of the connection, which the server must provide in one of
@@ -114,7 +115,9 @@ pub use layer::{LayerError, RateLimitLayer};
 pub use service::{RateLimit, ResponseFuture};
 /// The limiter, in the version that this crate uses.
 pub use tidegate;
-pub use tidegate::engine::{LimitBuilder, Policy, PolicyBuilder};
+pub use tidegate::engine::{
+    IdentityMember, IdentitySource, IdentitySources, KeyHolder, LimitBuilder, Policy, PolicyBuilder,
+};
 /// Finds the client behind trusted proxies.
 pub use tidegate_proxies as proxies;
 pub use tidegate_proxies::{ForwardedSource, IpNet, TrustedProxies, client_address};

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue, WWW_AUTHENTICATE};
 use http::{Extensions, HeaderMap, Response, StatusCode};
-use tidegate::engine::Decision;
 use tidegate::engine::render::{headers, problem_body};
+use tidegate::engine::{Decision, IdentityFault};
 
 use crate::{Degraded, RateLimitInfo};
 
@@ -41,6 +41,25 @@ impl LayerOutcome {
         let mut response = if is_grpc(request) { grpc_refusal(decision) } else { http_refusal(decision) };
         response.headers_mut().extend(headers);
         response.extensions_mut().insert(info);
+        LayerOutcome::Refuse(Box::new(response))
+    }
+
+    /// For a request with these headers whose identity cannot be used.
+    pub(crate) fn unidentified(fault: &IdentityFault, request: &HeaderMap) -> LayerOutcome {
+        let mut response = Response::new(String::new());
+        let headers = response.headers_mut();
+        if is_grpc(request) {
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static(GRPC));
+            headers.insert("grpc-status", HeaderValue::from_static("3"));
+            let message = percent_encoded(&format!("unusable identity: {fault}"));
+            if let Ok(message) = HeaderValue::from_str(&message) {
+                headers.insert("grpc-message", message);
+            }
+        } else {
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static(problem_body::CONTENT_TYPE));
+            *response.status_mut() = StatusCode::BAD_REQUEST;
+            *response.body_mut() = problem_body::identity_body(fault);
+        }
         LayerOutcome::Refuse(Box::new(response))
     }
 }

@@ -86,7 +86,10 @@ async fn decide<S: Store, C: Sleep>(
     describe: &Describe,
     parts: &Parts,
 ) -> LayerOutcome {
-    let request = describe.request(parts);
+    let request = match describe.request(parts) {
+        Ok(request) => request,
+        Err(fault) => return LayerOutcome::unidentified(&fault, &parts.headers),
+    };
     if request.ip.is_none() {
         describe.address_check.without_address(limiter);
     }

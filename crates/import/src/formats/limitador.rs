@@ -79,7 +79,7 @@ fn read_terms(fields: &mut SourceFields<'_>, log: &mut ImportLog) -> Option<Draf
     let pace = pace(rate, UnitWindow::of_seconds(seconds), &seconds_origin, log)?;
     let mut terms = DraftTerms::counter(pace, &origin, log);
     if most == 0 {
-        terms.cost = DraftCost::Fixed(2);
+        terms.cost = DraftCost::PerCall(2);
         log.note(
             &origin,
             "0 requests become a limit of 1 with a cost of 2",

@@ -30,7 +30,9 @@ pub(crate) enum ForeignAlgorithm {
 pub(crate) enum DraftCost {
     #[default]
     One,
-    Fixed(u32),
+    Plain(u32),
+    /// This for every request, even if a route with a cost is added later.
+    PerCall(u32),
     /// The value of a descriptor of the request, without an upper bound: foreign limiters have none.
     From {
         descriptor: String,
@@ -114,7 +116,8 @@ impl DraftTerms {
         }
         match &self.cost {
             DraftCost::One => {}
-            DraftCost::Fixed(cost) => members.push(("cost", cost.to_string())),
+            DraftCost::Plain(cost) => members.push(("cost", cost.to_string())),
+            DraftCost::PerCall(cost) => members.push(("cost", format!("{{ fixed: {cost} }}"))),
             DraftCost::From { descriptor, default } => {
                 let from = ("from", yaml::scalar(descriptor));
                 members.push(("cost", yaml::map(&[from, ("default", default.to_string())])));

@@ -39,6 +39,7 @@ mod decision;
 mod limiter;
 #[cfg_attr(not(feature = "async"), allow(dead_code, reason = "only `async` can wait in a queue"))]
 mod queue;
+mod reason;
 pub mod render;
 pub mod trust_score;
 
@@ -52,12 +53,14 @@ pub use decide::explain::{
 };
 pub use decide::fallback::{FallbackError, StoreFailures};
 pub use decide::joint::{Joint, JointBy, JointDecision};
-pub use decision::{Decision, LimitStanding, Reason};
+pub use decision::{Decision, LimitStanding};
 pub use limiter::{BURST_KEYS_MAX, InvalidCredentials, Limiter, LimiterError};
 pub use queue::places::QueuePlace;
+pub use reason::Reason;
 pub use tidegate_document::unmapped;
 pub use tidegate_policy::document::{BudgetMode, HeaderFamily, Missing, OnStoreError, Sharing};
 pub use tidegate_policy::{
-    Credential, DetectorBuilder, GateBuilder, LimitBuilder, PathSpelling, Policy, PolicyBuilder, PolicyError,
-    Problem, Request, RuleSet, TenantBuilder, Trust,
+    Credential, DetectorBuilder, GateBuilder, IdentityEvidence, IdentityFault, IdentityMember,
+    IdentitySource, IdentitySources, KeyHolder, LimitBuilder, PathSpelling, Policy, PolicyBuilder,
+    PolicyError, Priority, Problem, Request, RuleSet, SourceError, TenantBuilder, Trust,
 };

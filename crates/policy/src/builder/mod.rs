@@ -196,6 +196,14 @@ impl PolicyBuilder {
         self
     }
 
+    /// Sets where the priority of a request comes from that does not state one, such as `header:x-priority`.
+    pub fn priority_from(mut self, descriptor: impl Into<String>) -> PolicyBuilder {
+        let mut priority = Entry::default();
+        priority.set("from", entry::text(descriptor));
+        self.defaults.set_map("priority", priority);
+        self
+    }
+
     /// Sets which spellings of a path are one path.
     pub fn paths(mut self, spelling: PathSpelling) -> PolicyBuilder {
         let mut paths = Entry::default();

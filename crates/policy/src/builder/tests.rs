@@ -139,6 +139,7 @@ fn tenants_routes_gates_and_detectors_are_built_too() {
         .headers([])
         .retry_jitter(5)
         .on_store_error(OnStoreError::Open)
+        .priority_from("header:x-priority")
         .paths(PathSpelling { ignore_case: true, ..PathSpelling::default() });
     assert_same(
         built,
@@ -150,6 +151,7 @@ defaults:
   response_headers: false
   retry_jitter: 0.05
   on_store_error: open
+  priority: { from: 'header:x-priority' }
   paths: { ignore_case: true }
 routes:
 - { path: /v1/chat, cost: 10 }

@@ -16,6 +16,7 @@ impl Compiler<'_> {
     pub(super) fn check_gaps(&mut self, entries: &[LimitEntry], rules: &[Rule]) {
         let by_name: HashMap<&str, &LimitEntry> =
             entries.iter().map(|entry| (entry.name.value.as_str(), entry)).collect();
+        let has_default = self.defaults.tenant.is_some();
         let enforced = || rules.iter().filter(|rule| rule.enabled && !rule.is_shadow());
         let mut groups: HashMap<u32, Vec<&Rule>> = HashMap::new();
         for rule in enforced() {
@@ -25,21 +26,24 @@ impl Compiler<'_> {
         }
         // A limit by address or path applies to every request that comes through a proxy.
         let everywhere: Vec<&Rule> =
-            enforced().filter(|rule| !rule.key.is_empty() && absent(rule).is_none()).collect();
+            enforced().filter(|rule| !rule.key.is_empty() && absent(rule, has_default).is_none()).collect();
         let (mut reported, mut left) = (Vec::new(), COMPARISONS_MAX);
         for rule in enforced() {
-            let (Some(descriptor), Some(entry)) = (absent(rule), by_name.get(&*rule.name)) else { continue };
+            let (Some(descriptor), Some(entry)) = (absent(rule, has_default), by_name.get(&*rule.name))
+            else {
+                continue;
+            };
             let group = rule.group.as_ref().map(|group| group.number);
             let is_known = group.is_some_and(|group| reported.contains(&group));
             if entry.missing.is_some() || is_known {
                 continue;
             }
             let members = group.and_then(|group| groups.get(&group)).map(Vec::as_slice).unwrap_or_default();
-            let mut catches = |other: &&Rule| {
+            let catches = |other: &&Rule| {
                 left = left.saturating_sub(1);
-                left > 0 && absent(other).is_none() && overlap::matches_wherever(other, rule)
+                left > 0 && absent(other, has_default).is_none() && overlap::matches_wherever(other, rule)
             };
-            if members.iter().chain(&everywhere).any(|other| catches(other)) || left == 0 {
+            if members.iter().chain(&everywhere).any(catches) || left == 0 {
                 continue;
             }
             reported.extend(group);
@@ -48,15 +52,17 @@ impl Compiler<'_> {
     }
 }
 
-/// The first descriptor of a limit's key that a request may lack so that the limit does not apply to it.
-fn absent(rule: &Rule) -> Option<&Descriptor> {
+/// The first descriptor of a limit's key that a request may lack so that the limit does not apply to it. With a default
+/// tenant no request lacks one.
+fn absent(rule: &Rule, has_default_tenant: bool) -> Option<&Descriptor> {
     let is_tested = |descriptor: &Descriptor| {
         rule.conditions.iter().any(|condition| condition.descriptor() == *descriptor)
     };
     if rule.missing != Missing::Skip {
         return None;
     }
-    rule.key.iter().find(|descriptor| may_be_absent(descriptor) && !is_tested(descriptor))
+    let is_default = |descriptor: &Descriptor| has_default_tenant && *descriptor == Descriptor::Tenant;
+    rule.key.iter().find(|part| may_be_absent(part) && !is_default(part) && !is_tested(part))
 }
 
 /// Can a client leave it out? Envoy sends descriptors and a domain where a limit is meant to apply, and not elsewhere;

@@ -63,6 +63,7 @@ pub fn compile(document: &Document, now: Nanos) -> (RuleSet, Vec<Problem>) {
         default_tenant: document.defaults.tenant.as_ref().map(|tenant| tenant.value.as_str().into()),
         response_headers: document.defaults.response_headers.unwrap_or(true),
         spelling: document.defaults.paths,
+        priority_from: document.defaults.priority.clone(),
     };
     let mut problems = compiler.problems;
     problems.sort_by_key(|problem| problem.at);

@@ -80,6 +80,8 @@ pub struct Defaults {
     pub tenant: Option<Spanned<String>>,
     /// Which spellings of a path are the same path.
     pub paths: PathSpelling,
+    /// `priority.from`
+    pub priority: Option<Descriptor>,
 }
 
 /// An entry of `limits`.

@@ -71,7 +71,7 @@ impl<'r, 'q> Facts<'r, 'q> {
             Descriptor::Plan => plain(&request.plan),
             Descriptor::Upstream => self.upstream.map(Cow::Borrowed),
             Descriptor::Domain => plain(&request.domain),
-            Descriptor::Credential => Some(Cow::Borrowed(self.credential().as_str())),
+            Descriptor::Credential => Some(Cow::Borrowed(self.credential().descriptor())),
             Descriptor::Method => request.method.as_deref().map(upper_case),
             Descriptor::Host => self.host.as_deref().map(Cow::Borrowed),
             Descriptor::Path => self.path.as_deref().map(Cow::Borrowed),

@@ -2,11 +2,13 @@
 
 mod descriptor;
 mod facts;
+mod priority;
 
 pub use descriptor::{Descriptor, GateStage};
 pub(crate) use descriptor::{PLAIN, PREFIXES};
 pub(crate) use facts::SHARED_KEY;
 pub use facts::{Facts, KeyBytes};
+pub use priority::Priority;
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -61,6 +63,11 @@ pub struct Request<'a> {
     pub cost: Cost,
     /// How much the caller is trusted.
     pub trust: Option<Trust>,
+    /// How urgent the request is. If it is `None`, the policy may read it from the request.
+    pub priority: Option<Priority>,
+    /// Do its headers come from somebody who may set a priority: a trusted proxy, or the caller of an API that is
+    /// trusted anyway? A client could otherwise give itself one.
+    pub headers_trusted: bool,
 }
 
 impl Default for Request<'_> {
@@ -83,6 +90,8 @@ impl Default for Request<'_> {
             descriptors: Pairs::new(),
             cost: Cost::ONE,
             trust: None,
+            priority: None,
+            headers_trusted: false,
         }
     }
 }
@@ -167,6 +176,8 @@ impl<'a> Request<'a> {
             descriptors: own_all(self.descriptors),
             cost: self.cost,
             trust: self.trust,
+            priority: self.priority,
+            headers_trusted: self.headers_trusted,
         }
     }
 
@@ -174,6 +185,13 @@ impl<'a> Request<'a> {
     #[must_use]
     pub fn cost(mut self, cost: Cost) -> Self {
         self.cost = cost;
+        self
+    }
+
+    /// Sets the priority.
+    #[must_use]
+    pub fn priority(mut self, priority: Priority) -> Self {
+        self.priority = Some(priority);
         self
     }
 
@@ -195,22 +213,35 @@ pub enum Credential {
     Valid,
     /// It was rejected.
     Invalid,
+    /// It is an API key that is not known, has expired or is disabled, and such keys are denied. Policies see it as
+    /// [`Credential::Invalid`].
+    UnknownKey,
 }
 
 impl Credential {
     /// All of them.
-    pub const ALL: [Credential; 3] = [Credential::None, Credential::Valid, Credential::Invalid];
+    pub const ALL: [Credential; 4] =
+        [Credential::None, Credential::Valid, Credential::Invalid, Credential::UnknownKey];
 
-    /// The word that documents have for it.
+    /// Its name in requests and metrics.
     pub const fn as_str(self) -> &'static str {
         match self {
             Credential::None => "none",
             Credential::Valid => "valid",
             Credential::Invalid => "invalid",
+            Credential::UnknownKey => "unknown_key",
         }
     }
 
-    /// Parses that word.
+    /// The value of the descriptor `credential`.
+    pub const fn descriptor(self) -> &'static str {
+        match self {
+            Credential::UnknownKey => Credential::Invalid.as_str(),
+            other => other.as_str(),
+        }
+    }
+
+    /// Parses that name.
     pub fn parse(text: &str) -> Option<Credential> {
         Credential::ALL.into_iter().find(|credential| credential.as_str() == text)
     }

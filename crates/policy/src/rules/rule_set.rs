@@ -8,7 +8,7 @@ use tidegate_core::{Cost, Nanos};
 use crate::document::{Missing, OnStoreError};
 use crate::matching::{Candidates, Index, PathTree};
 use crate::request::{KeyBytes, SHARED_KEY};
-use crate::{Condition, Descriptor, Facts, GateStage, PathSpelling, Pattern, Request};
+use crate::{Condition, Descriptor, Facts, GateStage, PathSpelling, Pattern, Priority, Request};
 
 use super::{Gate, Rule, TenantBucket, Tenants, Upstreams, excepts};
 
@@ -33,6 +33,8 @@ pub struct RuleSet {
     pub(crate) default_tenant: Option<Box<str>>,
     pub(crate) response_headers: bool,
     pub(crate) spelling: PathSpelling,
+    /// Where the priority of a request comes from that does not state one.
+    pub(crate) priority_from: Option<Descriptor>,
 }
 
 /// A burst detector.
@@ -248,6 +250,18 @@ impl RuleSet {
             (facts.route, facts.route_cost) = (Some(Cow::Borrowed(route.pattern.as_str())), route.cost);
         }
         facts
+    }
+
+    /// The priority of a request: its own, else what the policy reads from it. A header that a client may have set
+    /// itself is not read.
+    pub fn priority(&self, facts: &Facts<'_, '_>) -> Priority {
+        let is_believed =
+            |from: &&Descriptor| !matches!(from, Descriptor::Header(_)) || facts.request.headers_trusted;
+        let read = || {
+            let from = self.priority_from.as_ref().filter(is_believed)?;
+            Priority::parse(facts.value(from)?.trim_ascii())
+        };
+        facts.request.priority.or_else(read).unwrap_or_default()
     }
 
     /// Finds the limits that apply to a request. It changes nothing; the store decides.

@@ -13,7 +13,7 @@ use tidegate::{
     BurstCount, BurstCounts, BurstDetector, BurstVerdict, KnownBurst, Later, Nanos, SharedBursts, Sleep,
 };
 
-use crate::calls::{BurstCall, BurstEntry, Link, LinkError};
+use crate::calls::{BurstCall, BurstCallEntry, Link, LinkError};
 use crate::failures::StoreError;
 use crate::failures::breaker_set::RecordingLink;
 use crate::registry::keys;
@@ -70,7 +70,7 @@ impl<L: Link, C: Sleep> RedisStore<L, C> {
         now: Nanos,
     ) -> Result<(), StoreError> {
         let one = (operation == BurstOperation::CountOne).then_some((Nanos::ZERO, 1));
-        let entry = |(count, waiting): &Sending| BurstEntry {
+        let entry = |(count, waiting): &Sending| BurstCallEntry {
             key: keys::burst(&self.options.prefix, count.key),
             window: count.detector.window,
             threshold: count.detector.threshold,

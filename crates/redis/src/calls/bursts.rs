@@ -18,14 +18,14 @@ const LONGEST: Nanos = Nanos::from_secs(100 * 366 * 86_400);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BurstCall {
     /// One for each detector and client.
-    pub entries: SmallVec<[BurstEntry; 2]>,
+    pub entries: SmallVec<[BurstCallEntry; 2]>,
     /// The time of the call, if a test gives it; otherwise the server's clock is used.
     pub at: Option<Nanos>,
 }
 
 /// A detector's state for one client, and what to count in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BurstEntry {
+pub struct BurstCallEntry {
     /// The key of the state.
     pub key: BucketKey,
     /// The length of a window.

@@ -13,7 +13,7 @@ pub(crate) mod scripts;
 )]
 pub(crate) mod wire;
 
-pub use bursts::{BurstAnswer, BurstCall, BurstEntry, decode_bursts, encode_bursts};
+pub use bursts::{BurstAnswer, BurstCall, BurstCallEntry, decode_bursts, encode_bursts};
 pub use link::{
     BucketEntry, CallAnswer, CallOutcome, CallVerb, FoundState, Heartbeat, Link, LinkError, LogState,
     ScriptCall, State,

@@ -31,6 +31,10 @@ pub const IDLE_TIMEOUT: Duration = Duration::from_secs(75);
 /// address that are not known to be valid are refused without a check until the second is over. Requests of a trusted
 /// proxy that names no client have no such bound.
 pub const FAILED_CHECKS_PER_SECOND_MAX: u64 = 256;
+/// API keys in the file of the settings.
+pub const API_KEYS_MAX: usize = 100_000;
+/// Bytes of an API key in a request. A longer one is not known.
+pub const API_KEY_BYTES_MAX: usize = 256;
 /// Headers of a request.
 pub const HEADERS_MAX: usize = 64;
 /// Bytes of all headers of a request.

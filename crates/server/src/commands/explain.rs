@@ -2,13 +2,16 @@
 
 use std::io::ErrorKind;
 
-use tidegate::engine::Limiter;
+use tidegate::engine::{Limiter, Request};
 use tidegate::{ManualClock, MemoryOptions, Nanos};
 
+use super::serve::read_settings;
 use super::{explain_output, load_policy, now, print};
 use crate::commands::flags::{Explain, OutputFormat};
 use crate::commands::terminal::exit::{CommandFailure, display_path, read_text};
-use crate::commands::terminal::paint::Paint;
+use crate::commands::terminal::paint::{Paint, Tone, printable};
+use crate::identity::explained::identify;
+use crate::identity::known_members::{KnownMember, KnownMembers};
 use crate::wire;
 
 pub(super) fn run(args: &Explain) -> Result<(), CommandFailure> {
@@ -22,6 +25,11 @@ pub(super) fn run(args: &Explain) -> Result<(), CommandFailure> {
     let text = request_text(&args.request)?;
     let request = wire::request(&text)
         .map_err(|error| CommandFailure::Usage(format!("--request, column {}: {error}", error.column)))?;
+    let identified = args.config.as_deref().map(|config| identified(config, &request, at)).transpose()?;
+    let (request, members) = match identified {
+        Some((request, members)) => (request, Some(members)),
+        None => (request, None),
+    };
     let clock = ManualClock::new(at);
     let options = MemoryOptions { max_keys: 1_000, ..MemoryOptions::default() };
     let limiter = Limiter::in_memory(policy, options, clock)
@@ -33,9 +41,36 @@ pub(super) fn run(args: &Explain) -> Result<(), CommandFailure> {
     // This limiter serves no one else, so the decision can be made for real, wait queues included.
     explanation.decision = limiter.take_place_at(&request, at);
     match args.format {
-        OutputFormat::Text => print(&explain_output::text(&explanation, args.after, Paint::stdout())),
-        OutputFormat::Json => print(&explain_output::json(&explanation)),
+        OutputFormat::Text => {
+            let paint = Paint::stdout();
+            let who = members.map(|members| who(&members, paint)).unwrap_or_default();
+            print(&(explain_output::text(&explanation, args.after, paint) + &who))
+        }
+        OutputFormat::Json => print(&explain_output::json(&explanation, members.as_ref())),
     }
+}
+
+/// The request with the members that the settings give it, and where each came from.
+fn identified<'a>(
+    config: &str,
+    request: &Request<'a>,
+    at: Nanos,
+) -> Result<(Request<'a>, KnownMembers), CommandFailure> {
+    let (settings, _) = read_settings(config)?;
+    identify(&settings, request, at).map_err(CommandFailure::Usage)
+}
+
+/// The section of the output about who is asking.
+fn who(members: &KnownMembers, paint: Paint) -> String {
+    let mut out = format!("\n{}\n", paint.tone(Tone::Strong, "identity"));
+    if members.iter().next().is_none() {
+        out.push_str("  nothing is known of who is asking\n");
+    }
+    for KnownMember { member, value, source } in members.iter() {
+        let source = paint.tone(Tone::Faint, format!("from {}", printable(source)));
+        out.push_str(&format!("  {member:<8}  {}  {source}\n", printable(value)));
+    }
+    out
 }
 
 /// The text of `--request`: JSON as it is, or the contents of the file it names.

@@ -13,6 +13,7 @@ use tidegate_policy::Strategy;
 
 use super::tenant_output;
 use crate::commands::terminal::paint::{Paint, Tone, printable};
+use crate::identity::known_members::KnownMembers;
 
 /// The explanation as text. `after` is the number of equal requests that were made before.
 pub(super) fn text(explanation: &Explanation, after: u32, paint: Paint) -> String {
@@ -298,7 +299,7 @@ fn parts_json(key: &[(String, String)]) -> Value {
 }
 
 /// The explanation as JSON.
-pub(super) fn json(explanation: &Explanation) -> String {
+pub(super) fn json(explanation: &Explanation, identity: Option<&KnownMembers>) -> String {
     let decision = RawValue::from_string(explanation.decision.to_json()).expect("a decision is JSON");
     let is_charged = explanation.decision.is_allowed() && is_by_limits(&explanation.decision);
     let bucket_json = |bucket: &ExplainedBucket| bucket_json(bucket, is_charged);
@@ -346,6 +347,7 @@ pub(super) fn json(explanation: &Explanation) -> String {
         tenants: explanation.tenants.iter().map(tenant).collect(),
         contended: explanation.contended.as_deref(),
         unknown_tenant: explanation.unknown_tenant.as_deref(),
+        identity,
     };
     let mut text = serde_json::to_string_pretty(&document).expect("it is plain JSON");
     text.push('\n');
@@ -363,6 +365,8 @@ struct ExplanationJson<'a> {
     tenants: Vec<Value>,
     contended: Option<&'a str>,
     unknown_tenant: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    identity: Option<&'a KnownMembers>,
 }
 
 /// `takes` is what this request takes from the bucket; `is_charged` says whether it takes anything at all.

@@ -38,6 +38,9 @@ pub(crate) enum CliCommand {
     Simulate(Simulate),
     /// Convert the configuration of another rate limiter into a policy
     Import(Import),
+    /// Make API keys of clients
+    #[command(subcommand)]
+    Key(KeyCommand),
     /// Print the JSON Schema of the policy document
     Schema,
     /// Print shell completions
@@ -116,7 +119,7 @@ pub(crate) struct Check {
 
 const CHECK_HELP: &str = "\
 Names: tenant, user, client, ip, plan, upstream, method, host, path, query, domain, header:<name>, query:<name>,
-jwt:<claim>, descriptor:<name>, cost, trust.
+jwt:<claim>, descriptor:<name>, priority, cost, trust.
 
 Exit status: 0 allowed, 1 denied or no answer from the server, 2 wrong usage. With `--format json` the
 server's decision is printed as it is. A script can tell a denial from a failure: a failure prints no JSON.";
@@ -139,6 +142,10 @@ pub(crate) struct Explain {
     /// The request: JSON text, a file with JSON, or `-` for standard input
     #[arg(long, value_name = "JSON|FILE|-", default_value = "{}")]
     pub(crate) request: String,
+    /// Settings file of a server: the request is read as one that a trusted proxy passes on, and the output says who it
+    /// is taken for by `identity` and `api_keys`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<String>,
     /// Make the same request this many times first, at the same instant
     #[arg(long, value_name = "TIMES", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=10_000_000))]
     pub(crate) after: u32,
@@ -178,6 +185,47 @@ pub(crate) struct Import {
     #[arg(value_name = "FILE")]
     pub(crate) file: String,
 }
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum KeyCommand {
+    /// Make a new API key: print it once, and add its hash to a file
+    Create(KeyCreate),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = KEY_CREATE_HELP)]
+pub(crate) struct KeyCreate {
+    /// File of API keys, as in `api_keys.file` of the settings. It is made if there is none
+    #[arg(long, value_name = "FILE")]
+    pub(crate) file: std::path::PathBuf,
+    /// Client application that the key stands for
+    #[arg(long, value_name = "NAME")]
+    pub(crate) client: Option<String>,
+    /// User that the key stands for
+    #[arg(long, value_name = "NAME")]
+    pub(crate) user: Option<String>,
+    /// Tenant that the key stands for
+    #[arg(long, value_name = "NAME")]
+    pub(crate) tenant: Option<String>,
+    /// Plan of the holder
+    #[arg(long, value_name = "NAME")]
+    pub(crate) plan: Option<String>,
+    /// When the key stops being valid: a duration from now such as `30d`, or a time such as `2027-01-01T00:00:00Z`
+    #[arg(long, value_name = "TIME")]
+    pub(crate) expires: Option<String>,
+    /// Text for people who read the file
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) description: Option<String>,
+}
+
+const KEY_CREATE_HELP: &str = "\
+The key is printed to standard output, alone and only this once: the file has nothing but its hash, from which
+nobody can compute the key. The rest of the file stays as it is, comments too. A running server notices the change
+within a second.
+
+  tidegate key create --file keys.yaml --client app-1 --tenant acme --plan pro --expires 90d
+
+To withdraw a key, set `enabled: false` in its entry of the file, or remove the entry.";
 
 fn formats() -> Vec<clap::builder::PossibleValue> {
     let value = |(name, _, about): &(&'static str, tidegate_import::ImportFormat, &'static str)| {

@@ -7,6 +7,7 @@ mod explain_output;
 pub(super) mod flags;
 mod http_client;
 mod import;
+mod key;
 pub(super) mod request_pairs;
 mod serve;
 mod simulate;
@@ -21,7 +22,7 @@ use clap::Parser;
 use tidegate::{Clock, MonotonicClock, Nanos};
 use tidegate_policy::Policy;
 
-use crate::commands::flags::{Cli, CliCommand, command};
+use crate::commands::flags::{Cli, CliCommand, KeyCommand, command};
 use crate::commands::terminal::exit::{CommandFailure, display_path, print_stderr, read_text};
 use crate::commands::terminal::paint::{Paint, Tone, printable};
 use crate::commands::terminal::report;
@@ -36,6 +37,7 @@ pub fn run() -> ExitCode {
         CliCommand::Explain(args) => explain::run(&args),
         CliCommand::Simulate(args) => simulate::run(&args),
         CliCommand::Import(args) => import::run(&args),
+        CliCommand::Key(KeyCommand::Create(args)) => key::create(&args),
         CliCommand::Schema => print(&tidegate_policy::json_schema()),
         CliCommand::Completions { shell } => completions(shell),
     };

@@ -34,6 +34,7 @@ fn value(target: FieldTarget<'_, '_>) -> Option<Value> {
         FieldTarget::Pairs(pairs) => map(pairs),
         FieldTarget::Cost(cost) if *cost == Cost::ONE => return None,
         FieldTarget::Cost(cost) => Value::from(cost.get()),
+        FieldTarget::Priority(priority) => Value::from((*priority)?.get()),
         FieldTarget::Trust(trust) => Value::from(f64::from((*trust)?.hundredths()) / 100.0),
     })
 }
@@ -64,8 +65,8 @@ mod tests {
 
     #[test]
     fn nothing_is_lost_on_the_way_to_json() {
-        let all = "tenant=t user=42 client=c ip=203.0.113.7 plan=p method=GET host=h path=/a query=a=b domain=d \
-                   cost=3 trust=0.29 header:x-api-key=k header:x-api-key=l jwt:sub=42 descriptor:generic_key=x \
+        let all = "tenant=t user=42 client=c ip=203.0.113.7 plan=p upstream=u method=GET host=h path=/a query=a=b domain=d \
+                   priority=9 cost=3 trust=0.29 header:x-api-key=k header:x-api-key=l jwt:sub=42 descriptor:generic_key=x \
                    query:q=c&d";
         let json = json_of(all).unwrap();
         let mut fields = RequestFields::new();

@@ -28,6 +28,7 @@ pub(super) fn run(args: &Serve) -> Result<(), CommandFailure> {
     let kill_switch = settings::kill_switch_from(kill_switch.as_deref()).map_err(usage)?;
     // Remember the state of watched files before reading them, so that a change in between is noticed.
     let jwks = Reload::watch_jwks(settings.jwt.as_ref());
+    let api_keys = Reload::watch_api_keys(settings.api_keys.as_ref());
     let tls_watched =
         settings.tls.as_ref().map(|tls| WatchedFiles::new(vec![tls.cert.clone(), tls.key.clone()]));
     let (rules, policy, warnings) = policy(&settings)?;
@@ -57,7 +58,7 @@ pub(super) fn run(args: &Serve) -> Result<(), CommandFailure> {
         tracing::warn!("TIDEGATE_KILL_SWITCH=allow: every request is admitted");
     }
     let watched_tls = tls_watched.zip(tls.clone());
-    Reload::new(Arc::clone(&node), policy, watched_tls, jwks).start().map_err(running)?;
+    Reload::new(Arc::clone(&node), policy, watched_tls, (jwks, api_keys)).start().map_err(running)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(running)?;
     let started = node.clock().now();
     let announce = || {
@@ -86,24 +87,14 @@ fn running(error: impl std::fmt::Display) -> CommandFailure {
 }
 
 /// The name of a file and its warnings, if it has any.
-type Warnings = Option<(String, Vec<Problem>)>;
+pub(super) type Warnings = Option<(String, Vec<Problem>)>;
 
 /// The settings: the file, overridden by environment variables, overridden by flags.
 fn settings(args: &Serve) -> Result<(Settings, Warnings), CommandFailure> {
     let config = args.config.as_deref().filter(|file| !file.is_empty());
     let (file, warned) = match config {
         None => (Settings::default(), None),
-        Some(path) => {
-            let text = policy_file::read(Path::new(path))
-                .map_err(|error| unreadable("settings", Path::new(path), &error))?;
-            let home = Path::new(path).parent().unwrap_or(Path::new(""));
-            match settings::read(&text, home) {
-                Ok((settings, warnings)) => {
-                    (settings, (!warnings.is_empty()).then(|| (path.to_owned(), warnings)))
-                }
-                Err(problems) => return Err(print_problems(path, &settings::masked(&text), &problems)),
-            }
-        }
+        Some(path) => read_settings(path)?,
     };
     let secret = |name: &str| std::env::var(name).ok();
     let overrides = FlagsAndEnvironment {
@@ -116,6 +107,19 @@ fn settings(args: &Serve) -> Result<(Settings, Warnings), CommandFailure> {
         redis_url: secret("TIDEGATE_REDIS_URL"),
     };
     Ok((file.with(overrides).map_err(usage)?, warned))
+}
+
+/// The settings in a file, and its warnings.
+pub(super) fn read_settings(path: &str) -> Result<(Settings, Warnings), CommandFailure> {
+    let text = policy_file::read(Path::new(path))
+        .map_err(|error| unreadable("settings", Path::new(path), &error))?;
+    let home = Path::new(path).parent().unwrap_or(Path::new(""));
+    match settings::read(&text, home) {
+        Ok((settings, warnings)) => {
+            Ok((settings, (!warnings.is_empty()).then(|| (path.to_owned(), warnings))))
+        }
+        Err(problems) => Err(print_problems(path, &settings::masked(&text), &problems)),
+    }
 }
 
 /// The rules to serve, the file they come from, and its warnings.

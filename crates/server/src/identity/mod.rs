@@ -1,30 +1,40 @@
-//! The identity of a client: its address behind proxies, and the claims of its verified token.
+//! The identity of a client: its address behind proxies, its verified token and API key, and the user, tenant and so on
+//! that follow from them.
 //!
-//! A header alone proves nothing. The address of a client is taken only from trusted proxies; its user, tenant, plan
-//! and client program are taken only from a token with a valid signature.
+//! A header alone proves nothing: headers count only if a trusted proxy has sent them. Otherwise the user, tenant, plan
+//! and client program come only from a token with a valid signature, or from a known API key.
 
 pub(crate) mod access;
+pub(crate) mod api_keys;
 mod bearer;
+pub(crate) mod explained;
 pub(crate) mod forwarded_request;
+pub(crate) mod known_members;
 mod rejection;
 mod token;
+mod verified;
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use smallvec::SmallVec;
 use tidegate::Nanos;
-use tidegate::engine::{Credential, Request};
+use tidegate::engine::Request;
+use tidegate_policy::{IdentityFault, IdentityMember, IdentitySources};
 use tidegate_proxies::{ForwardedSource, TrustedProxies, client_address};
 
 use crate::bounds::budget::client_network;
 use crate::settings::Settings;
+use api_keys::ApiKeys;
+pub use api_keys::{KeyFileError, KeyStatus};
 pub use bearer::PresentedCredential;
+use known_members::KnownMembers;
 pub use rejection::Rejection;
 use token::Tokens;
 pub use token::claims::Claims;
+pub use verified::Verified;
 
 /// Determines the identity of clients, as the settings configure it.
 #[derive(Debug)]
@@ -32,11 +42,16 @@ pub struct Identity {
     trusted: TrustedProxies,
     source: ForwardedSource,
     tokens: Option<Tokens>,
+    /// Where members come from that the settings list.
+    sources: IdentitySources,
+    /// Is any member listed?
+    has_sources: bool,
+    keys: Option<ApiKeys>,
     /// Has the log warned of a peer that forwards requests but is not trusted?
     has_warned: AtomicBool,
 }
 
-/// Why the keys for tokens cannot be loaded.
+/// Why the keys for tokens, or the API keys, cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum IdentityError {
     /// The JWKS file cannot be read.
@@ -68,6 +83,9 @@ pub enum IdentityError {
         /// What is wrong.
         why: String,
     },
+    /// The file of API keys cannot be loaded.
+    #[error(transparent)]
+    ApiKeys(#[from] KeyFileError),
 }
 
 /// What is known of a client before its credential is verified.
@@ -81,47 +99,19 @@ pub struct ClientInfo<'h> {
     pub presented: PresentedCredential<'h>,
 }
 
-/// The result of verifying a credential.
-#[derive(Clone, Debug, Default)]
-pub struct Verified {
-    claims: Option<Arc<Claims>>,
-    rejection: Option<Rejection>,
-}
-
-impl Verified {
-    /// Whether the credential is valid, invalid, or missing.
-    pub fn credential(&self) -> Credential {
-        match (&self.claims, self.rejection) {
-            (_, Some(_)) => Credential::Invalid,
-            (Some(_), None) => Credential::Valid,
-            (None, None) => Credential::None,
-        }
-    }
-
-    /// Why the credential is invalid.
-    pub fn rejection(&self) -> Option<Rejection> {
-        self.rejection
-    }
-
-    /// Adds to a request whether its credential is valid, the claims, and the fields that follow from them.
-    pub fn describe<'a>(&'a self, request: &mut Request<'a>) {
-        request.credential = self.credential();
-        if let Some(claims) = &self.claims {
-            claims.describe(request);
-        }
-    }
-}
-
 impl Identity {
     /// Creates it from the settings.
     ///
     /// # Errors
-    /// When the keys for tokens cannot be loaded.
+    /// When the keys for tokens, or the API keys, cannot be loaded.
     pub fn new(settings: &Settings) -> Result<Identity, IdentityError> {
         Ok(Identity {
             trusted: settings.trusted_proxies.iter().copied().collect(),
             source: settings.forwarded,
             tokens: settings.jwt.as_ref().map(Tokens::new).transpose()?,
+            sources: settings.identity.clone(),
+            has_sources: !settings.identity.is_empty(),
+            keys: settings.api_keys.as_ref().map(ApiKeys::load).transpose()?,
             has_warned: AtomicBool::new(false),
         })
     }
@@ -150,25 +140,127 @@ impl Identity {
         }
     }
 
-    /// Verifies the credential of a client. `None` if the settings have no `jwt`.
-    pub fn verify(&self, who: &ClientInfo<'_>, now: Nanos) -> Option<Verified> {
-        let tokens = self.tokens.as_ref()?;
+    /// The API key that a request has sent; `None` if there is none, or the settings have no `api_keys`. A key proves
+    /// itself, so it may come from anybody.
+    ///
+    /// # Errors
+    /// When the request has sent two different keys.
+    pub fn presented_key<'h>(
+        &self,
+        headers: impl Iterator<Item = (&'h str, &'h [u8])>,
+        request: &'h Request<'_>,
+    ) -> Result<Option<Cow<'h, [u8]>>, IdentityFault> {
+        match &self.keys {
+            Some(keys) => keys.presented(headers, verified::query(request)),
+            None => Ok(None),
+        }
+    }
+
+    /// Adds to a request what the gates before the credential need to know: its upstream, if the settings list it and it
+    /// does not come from a token. The arguments are those of [`Identity::describe`].
+    ///
+    /// # Errors
+    /// When a source of it has a value that cannot be used.
+    pub fn describe_upstream<'a>(
+        &self,
+        headers: impl Iterator<Item = (&'a str, &'a [u8])>,
+        believed: bool,
+        request: &mut Request<'a>,
+    ) -> Result<(), IdentityFault> {
+        if self.has_sources && self.sources.of(IdentityMember::Upstream).is_some() {
+            let headers: SmallVec<[_; 32]> = headers.filter(|_| believed).collect();
+            let known =
+                self.sources.upstream_before_credential(&verified::evidence(&headers, believed, request));
+            known?.describe(request);
+        }
+        Ok(())
+    }
+
+    /// Verifies the token of a client and looks its API key up. `None` if the settings have neither `jwt` nor `api_keys`.
+    pub fn verify(&self, who: &ClientInfo<'_>, key: Option<&[u8]>, now: Nanos) -> Option<Verified> {
+        if self.tokens.is_none() && self.keys.is_none() {
+            return None;
+        }
+        let mut verified = self.verify_token(who, now);
+        if let (Some(keys), Some(key)) = (&self.keys, key) {
+            let checked = keys.check(key, now);
+            if checked.status != KeyStatus::Valid {
+                tracing::info!(why = checked.status.as_str(), denied = checked.denied, "unknown API key");
+            }
+            verified.key = Some(checked);
+        }
+        Some(verified)
+    }
+
+    fn verify_token(&self, who: &ClientInfo<'_>, now: Nanos) -> Verified {
+        let Some(tokens) = &self.tokens else { return Verified::default() };
         // If a proxy did not forward the client's address, its own address stands for all its clients, so failed checks
         // are not counted against it.
         let is_somebody = !self.trusted.contains(who.ip) && !who.ip.is_unspecified();
         let from = is_somebody.then(|| client_network(who.ip));
         let verified = match who.presented {
-            PresentedCredential::Nothing => return Some(Verified::default()),
+            PresentedCredential::Nothing => return Verified::default(),
             PresentedCredential::Malformed => Err(Rejection::Malformed),
             PresentedCredential::Token(token) => tokens.verify(token, from, now),
         };
-        Some(match verified {
-            Ok(claims) => Verified { claims: Some(claims), rejection: None },
+        match verified {
+            Ok(claims) => Verified { claims: Some(claims), ..Verified::default() },
             Err(why) => {
                 tracing::info!(%why, "invalid bearer token");
-                Verified { claims: None, rejection: Some(why) }
+                Verified { rejection: Some(why), ..Verified::default() }
             }
-        })
+        }
+    }
+
+    /// Adds to a request what its credentials prove, and the members that the settings list. `headers` are those of the
+    /// request; they and its host and query are `believed` only if a trusted proxy has sent them.
+    ///
+    /// # Errors
+    /// When a source of a listed member has a value that cannot be used.
+    pub fn describe<'a>(
+        &self,
+        verified: &'a Verified,
+        headers: impl Iterator<Item = (&'a str, &'a [u8])>,
+        believed: bool,
+        request: &mut Request<'a>,
+    ) -> Result<(), IdentityFault> {
+        verified.describe(&self.sources, request);
+        if self.has_sources {
+            let headers: SmallVec<[_; 32]> = headers.filter(|_| believed).collect();
+            verified.resolve(&self.sources, &headers, believed, request)?.describe(request);
+        }
+        Ok(())
+    }
+
+    /// Each member of a request that is known, with its value and where it came from. The arguments are those of
+    /// [`Identity::describe`].
+    ///
+    /// # Errors
+    /// When a source of a listed member has a value that cannot be used.
+    pub(crate) fn origins<'a>(
+        &self,
+        verified: &'a Verified,
+        headers: impl Iterator<Item = (&'a str, &'a [u8])>,
+        believed: bool,
+        request: &mut Request<'a>,
+    ) -> Result<KnownMembers, IdentityFault> {
+        verified.describe(&self.sources, request);
+        let headers: SmallVec<[_; 32]> = headers.filter(|_| believed).collect();
+        let identified = verified.resolve(&self.sources, &headers, believed, request)?;
+        Ok(verified.origins(&self.sources, &identified))
+    }
+
+    /// Where the client's address was found, for people.
+    pub(crate) fn address_source(&self, who: &ClientInfo<'_>, peer: IpAddr) -> String {
+        match self.source.header() {
+            Some(header) if who.ip != peer.to_canonical() => format!("header:{header}"),
+            _ => "peer".to_owned(),
+        }
+    }
+
+    /// Where an API key is sent, if the settings have `api_keys`.
+    pub(crate) fn key_place(&self) -> Option<String> {
+        self.keys.as_ref().map(|keys| keys.place().to_string())
     }
 
     /// Is this peer a trusted proxy?
@@ -190,6 +282,14 @@ impl Identity {
     /// When they cannot be loaded; the previous keys stay in use.
     pub fn reload(&self) -> Result<(), IdentityError> {
         self.tokens.as_ref().map_or(Ok(()), Tokens::reload)
+    }
+
+    /// Reloads the API keys.
+    ///
+    /// # Errors
+    /// When they cannot be loaded; the previous keys stay in use.
+    pub fn reload_api_keys(&self) -> Result<(), KeyFileError> {
+        self.keys.as_ref().map_or(Ok(()), ApiKeys::reload)
     }
 }
 

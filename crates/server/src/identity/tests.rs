@@ -2,9 +2,10 @@
 
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
-use tidegate::engine::InvalidCredentials;
+use tidegate::engine::{Credential, InvalidCredentials};
 
 use super::testing::{RSA_PRIVATE, RSA_PUBLIC, RSA_SMALL, Signer, encoded, rsa_jwk};
 use super::*;
@@ -33,14 +34,14 @@ fn with_secret() -> Identity {
 /// The result of verifying these lines of `Authorization`.
 fn verified(identity: &Identity, lines: &[&str]) -> Verified {
     let headers = lines.iter().map(|line| ("Authorization", line.as_bytes()));
-    identity.verify(&identity.client_info(headers, PEER), NOW).unwrap()
+    identity.verify(&identity.client_info(headers, PEER), None, NOW).unwrap()
 }
 
 /// The user of a token, or why it is rejected.
 fn user(identity: &Identity, token: &str) -> Result<String, Rejection> {
     let verified = verified(identity, &[&format!("Bearer {token}")]);
     let mut request = Request::new();
-    verified.describe(&mut request);
+    verified.describe(&IdentitySources::new(), &mut request);
     assert_eq!(request.credential == Credential::Invalid, verified.rejection().is_some());
     match verified.rejection() {
         None => Ok(request.user.expect("the tokens here have one").into_owned()),
@@ -173,7 +174,7 @@ fn without_keys_no_token_is_looked_at() {
     let header = format!("Bearer {}", signed(&ours()));
     let who = identity.client_info([("authorization", header.as_bytes())].into_iter(), PEER);
     assert_eq!(who.presented, PresentedCredential::Nothing);
-    assert!(identity.verify(&who, NOW).is_none());
+    assert!(identity.verify(&who, None, NOW).is_none());
 }
 
 #[test]
@@ -215,7 +216,7 @@ fn whoever_sends_nothing_but_junk_is_checked_no_further() {
     let ask = |token: &str, peer: IpAddr, now: Nanos| {
         let line = format!("Bearer {token}");
         let who = identity.client_info([("authorization", line.as_bytes())].into_iter(), peer);
-        identity.verify(&who, now).unwrap().rejection()
+        identity.verify(&who, None, now).unwrap().rejection()
     };
     let (flooder, other) = (IpAddr::from([192, 0, 2, 1]), IpAddr::from([192, 0, 2, 2]));
     let [known, new] = ["known", "new"].map(|user| token(&signer, user));

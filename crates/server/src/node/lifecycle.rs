@@ -24,11 +24,14 @@ pub enum ReloadedPart {
     Tls,
     /// The keys that tokens are verified with.
     Jwks,
+    /// The API keys of clients.
+    ApiKeys,
 }
 
 impl ReloadedPart {
     /// All of them.
-    pub const ALL: [ReloadedPart; 3] = [ReloadedPart::Policy, ReloadedPart::Tls, ReloadedPart::Jwks];
+    pub const ALL: [ReloadedPart; 4] =
+        [ReloadedPart::Policy, ReloadedPart::Tls, ReloadedPart::Jwks, ReloadedPart::ApiKeys];
 
     /// Its name in metrics and `/readyz`.
     pub const fn as_str(self) -> &'static str {
@@ -36,6 +39,7 @@ impl ReloadedPart {
             ReloadedPart::Policy => "policy",
             ReloadedPart::Tls => "tls",
             ReloadedPart::Jwks => "jwks",
+            ReloadedPart::ApiKeys => "api_keys",
         }
     }
 }
@@ -118,6 +122,6 @@ mod tests {
         assert_eq!(lifecycle.problem(ReloadedPart::Policy), None);
         assert!(lifecycle.problem(ReloadedPart::Tls).is_some());
         lifecycle.set_problem(ReloadedPart::Tls, None);
-        assert_eq!(ReloadedPart::ALL.map(|part| lifecycle.problem(part)), [None, None, None]);
+        assert_eq!(ReloadedPart::ALL.map(|part| lifecycle.problem(part)), [None, None, None, None]);
     }
 }

@@ -18,6 +18,8 @@ use tidegate::{
     NowOrLater,
 };
 
+use tidegate_policy::IdentityFault;
+
 use crate::bounds::budget::ByteBudget;
 use crate::bounds::{BACKLOG_BYTES_MAX, BODIES_BYTES_MAX};
 use crate::identity::{ClientInfo, Identity, Verified};
@@ -211,16 +213,23 @@ impl Node {
         self.limiter.enter(request)
     }
 
-    /// Verifies the credential of a request, unless it is already decided: that saves a signature check.
-    pub fn verify(&self, entered: &Entered, who: &ClientInfo<'_>) -> Verified {
+    /// Verifies the credentials of a request, unless it is already decided: that saves a signature check.
+    pub fn verify(&self, entered: &Entered, who: &ClientInfo<'_>, key: Option<&[u8]>) -> Verified {
         if entered.is_decided() {
             return Verified::default();
         }
-        let Some(verified) = self.identity.verify(who, self.clock().wall()) else {
+        let Some(verified) = self.identity.verify(who, key, self.clock().wall()) else {
             return Verified::default();
         };
-        self.metrics.credential(verified.credential(), verified.rejection());
+        self.metrics.credential(verified.credential(), verified.rejection(), verified.key_status());
         verified
+    }
+
+    /// Counts and logs that a source of an identity has a value that cannot be used. The value is not logged: it may be
+    /// a secret.
+    pub fn identity_fault(&self, fault: &IdentityFault) {
+        self.metrics.identity_fault();
+        tracing::info!(source = fault.source, why = fault.why, "a source of an identity cannot be used");
     }
 
     /// Decides and charges a request that has entered and whose identity is now known; waits if a queue requires it.

@@ -89,6 +89,7 @@ fn http() -> Vec<Row> {
         ("idle time of a kept-alive connection", seconds(IDLE_TIMEOUT)),
         ("number of headers of a request", number(HEADERS_MAX)),
         ("size of the head of a request", bytes(HEAD_BYTES_MAX)),
+        ("size of an API key; a longer one is not known", bytes(API_KEY_BYTES_MAX)),
         ("size of the headers of an HTTP/2 request", bytes(HTTP2_HEAD_BYTES_MAX as usize)),
         ("size of the body of a request", bytes(BODY_BYTES_MAX)),
         ("size of the body of a batch", bytes(BATCH_BYTES_MAX)),
@@ -150,6 +151,7 @@ fn resp() -> Vec<Row> {
 
 fn files() -> Vec<Row> {
     vec![
+        ("API keys in the file of `api_keys`", number(API_KEYS_MAX)),
         ("interval of checking files for changes", seconds(WATCH_INTERVAL)),
         ("wait for a shared store at the start", seconds(STORE_ATTEMPT_MAX)),
         ("time for giving leases back to a shared store at the end", seconds(STORE_LEAVE_MAX)),

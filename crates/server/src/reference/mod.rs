@@ -32,13 +32,17 @@ fn commands() -> String {
     let mut root = command().term_width(100);
     root.build();
     let mut text = String::from("# Commands\n\nThis page is generated from the code by `cargo xtask gen`.\n");
-    help(&mut text, &mut root, "tidegate");
-    let names: Vec<String> = root.get_subcommands().map(|sub| sub.get_name().to_owned()).collect();
-    for name in names.iter().filter(|name| *name != "help") {
-        let sub = root.find_subcommand_mut(name).expect("the name is that of a subcommand");
-        help(&mut text, sub, &format!("tidegate {name}"));
-    }
+    help_of_all(&mut text, &mut root, "tidegate");
     text
+}
+
+/// The help of a command and of its subcommands.
+fn help_of_all(text: &mut String, command: &mut clap::Command, name: &str) {
+    help(text, command, name);
+    for sub in command.get_subcommands_mut().filter(|sub| sub.get_name() != "help") {
+        let name = format!("{name} {}", sub.get_name());
+        help_of_all(text, sub, &name);
+    }
 }
 
 fn help(text: &mut String, command: &mut clap::Command, name: &str) {

@@ -136,7 +136,8 @@ fn notes(settings: &Settings, addresses: [Option<SocketAddr>; 4], kill_switch: b
     };
     if others_reach(Listener::Http) && settings.http_token.is_none() {
         notes.push(
-            "/v1/refund and /v1/throttle are off: other machines can connect to http, and auth.http_token is not set"
+            "/v1/refund, /v1/throttle and /v1/identify are off: other machines can connect to http, and auth.http_token is \
+             not set"
                 .to_owned(),
         );
     }
@@ -230,7 +231,7 @@ mod tests {
         for part in [
             "policy p.yaml, 1 limit\n  store  strict on redis://10.0.0.9:6379\n",
             "http   https://0.0.0.0:443\n",
-            "note   /v1/refund and /v1/throttle are off",
+            "note   /v1/refund, /v1/throttle and /v1/identify are off",
             "note   other machines can connect to grpc: only trusted_proxies",
             "note   every limit is divided among 3 nodes",
             "curl -s --cacert server.pem https://127.0.0.1:443/v1/check -d '{",

@@ -10,6 +10,8 @@ const OPEN: &[&str] = &[
     "forwarded",
     "tls",
     "admin",
+    "identity",
+    "api_keys",
     "log",
     "workers",
 ];

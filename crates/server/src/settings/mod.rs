@@ -1,8 +1,9 @@
 //! The settings of a server. Flags override environment variables, and both override the settings file.
 //!
-//! `read` parses the file, `table` describes its fields and their help, `overrides` applies flags and environment,
-//! `masked` hides secrets in error output.
+//! `read` parses the file, `table` describes its fields and their help, `store` and `identity` are the sections with most
+//! rules of their own, `overrides` applies flags and environment, `masked` hides secrets in error output.
 
+mod identity;
 mod masked;
 mod overrides;
 mod read;
@@ -15,9 +16,10 @@ use std::path::PathBuf;
 
 use ipnet::IpNet;
 use tidegate::engine::InvalidCredentials;
-use tidegate_policy::OnStoreError;
+use tidegate_policy::{IdentitySources, OnStoreError};
 use tidegate_proxies::ForwardedSource;
 
+pub use identity::{ApiKeySettings, KeyPlace, UnknownKeys};
 pub(crate) use masked::masked;
 pub(crate) use overrides::{FlagsAndEnvironment, kill_switch_from};
 pub(crate) use read::{is_settings, read};
@@ -75,7 +77,7 @@ pub struct Settings {
     pub tls: Option<TlsFiles>,
     /// Host names that the admin listener accepts, besides IP addresses and `localhost`.
     pub admin_hosts: Vec<String>,
-    /// The bearer token that `/v1/refund` and `/v1/throttle` require where they are not on loopback.
+    /// The bearer token that `/v1/refund`, `/v1/throttle` and `/v1/identify` require where they are not on loopback.
     pub http_token: Option<String>,
     /// Which problems make `/readyz` answer 503.
     pub readiness: ReadinessRule,
@@ -83,6 +85,10 @@ pub struct Settings {
     pub resp_password: Option<String>,
     /// How the bearer tokens of clients are verified.
     pub jwt: Option<Jwt>,
+    /// Where the members of a proxied request come from.
+    pub identity: IdentitySources,
+    /// The API keys of clients.
+    pub api_keys: Option<ApiKeySettings>,
     /// The format of the log.
     pub log: LogFormat,
     /// The OTLP endpoint that traces are sent to.
@@ -165,6 +171,8 @@ impl Default for Settings {
             http_token: None,
             resp_password: None,
             jwt: None,
+            identity: IdentitySources::new(),
+            api_keys: None,
             log: LogFormat::Text,
             otlp: None,
             workers: None,
@@ -185,7 +193,7 @@ const HIDDEN: &str = "(hidden)";
 impl fmt::Debug for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Settings { listen, policy, max_keys, nodes, shared, on_store_error, .. } = self;
-        let Settings { trusted_proxies, forwarded, admin_hosts, readiness, .. } = self;
+        let Settings { trusted_proxies, forwarded, admin_hosts, readiness, identity, api_keys, .. } = self;
         let Settings { tls, http_token, resp_password, jwt, log, otlp, workers, .. } = self;
         f.debug_struct("Settings")
             .field("listen", listen)
@@ -202,6 +210,8 @@ impl fmt::Debug for Settings {
             .field("http_token", &http_token.as_ref().map(|_| HIDDEN))
             .field("resp_password", &resp_password.as_ref().map(|_| HIDDEN))
             .field("jwt", jwt)
+            .field("identity", identity)
+            .field("api_keys", api_keys)
             .field("log", log)
             // A URL may contain a password.
             .field("otlp", &otlp.as_ref().map(|_| HIDDEN))

@@ -102,6 +102,7 @@ impl Reader<'_> {
         let auth = |name| root.get("auth").and_then(|auth| text(auth, name));
         (settings.http_token, settings.resp_password) = (auth("http_token"), auth("resp_password"));
         settings.jwt = root.get("jwt").and_then(|jwt| self.jwt(jwt));
+        self.identity(root, settings);
         let format = root.get("log").and_then(|log| text(log, "format"));
         settings.log = if format.as_deref() == Some("json") { LogFormat::Json } else { LogFormat::Text };
         settings.otlp = root.get("otlp").and_then(|otlp| self.endpoint(otlp));

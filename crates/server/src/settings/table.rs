@@ -3,8 +3,11 @@
 
 use tidegate_document::{ObjectShape, Shape, ShapeField, WordShape};
 
+use super::identity::{API_KEYS, IDENTITY, SOURCES};
+use crate::identity::api_keys::file::KEY;
+
 /// The longest path, name or address.
-const TEXT_MAX: usize = 4_096;
+pub(super) const TEXT_MAX: usize = 4_096;
 /// The longest secret: a PEM key fits.
 const SECRET_MAX: usize = 16_384;
 /// The longest timeout of a call to a store, in milliseconds.
@@ -16,12 +19,14 @@ const LIFE_MIN: u64 = 10;
 const LIFE_MAX: u64 = 10_000;
 
 /// Every object, in the order of the reference.
-static OBJECTS: &[&ObjectShape] =
-    &[&SETTINGS, &LISTEN, &POLICY, &STORE, &REDIS, &SYNC, &TLS, &ADMIN, &AUTH, &JWT, &LOG, &OTLP];
+static OBJECTS: &[&ObjectShape] = &[
+    &SETTINGS, &LISTEN, &POLICY, &STORE, &REDIS, &SYNC, &TLS, &ADMIN, &AUTH, &JWT, &IDENTITY, &API_KEYS,
+    &KEY, &LOG, &OTLP,
+];
 
 /// The reference page, as Markdown.
 pub(crate) fn reference() -> String {
-    format!("{INTRODUCTION}{}{DURATIONS}", tidegate_document::reference(OBJECTS))
+    format!("{INTRODUCTION}{}{SOURCES}{DURATIONS}", tidegate_document::reference(OBJECTS))
 }
 
 const DURATIONS: &str = "\
@@ -49,7 +54,7 @@ to the file. Flags override environment variables, and both override the file.
 | `TIDEGATE_KILL_SWITCH` | `allow` admits every request |
 | `TIDEGATE_LOG` | `off`, `error`, `warn`, `info` (the default), `debug` or `trace`: the log level |
 
-The policy, the certificate and its key, and the file of `jwt.jwks` are reloaded when they change. The
+The policy, the certificate and its key, and the files of `jwt.jwks` and `api_keys` are reloaded when they change. The
 settings file itself is read once, when the server starts.
 
 ";
@@ -87,6 +92,12 @@ pub(super) static SETTINGS: ObjectShape = ObjectShape {
         .also(&["readyz", "ready"]),
         ShapeField::new("auth", Shape::Object(&AUTH), "Secrets that callers must send."),
         ShapeField::new("jwt", Shape::Object(&JWT), "How bearer tokens of clients are verified.").or("none"),
+        ShapeField::new("identity", Shape::Object(&IDENTITY), "Who a proxied request is taken for.")
+            .or("the usual claims")
+            .also(&["identities", "who"]),
+        ShapeField::new("api_keys", Shape::Object(&API_KEYS), "The API keys of clients.")
+            .or("none")
+            .also(&["apikeys", "api_key", "keys"]),
         ShapeField::new("log", Shape::Object(&LOG), "The log.").also(&["logging", "logs"]),
         ShapeField::new("otlp", Shape::Object(&OTLP), "Where traces are sent.")
             .or("none")
@@ -284,8 +295,8 @@ static AUTH: ObjectShape = ObjectShape {
         ShapeField::new(
             "http_token",
             Shape::Secret(SECRET_MAX),
-            "Bearer token that `/v1/refund` and `/v1/throttle` require. Without it they are off where `http` is not on \
-             loopback.",
+            "Bearer token that `/v1/refund`, `/v1/throttle` and `/v1/identify` require. Without it they are off where \
+             `http` is not on loopback.",
         )
         .also(&["token", "bearer"]),
         ShapeField::new(

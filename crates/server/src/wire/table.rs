@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::net::IpAddr;
 
 use tidegate::Cost;
-use tidegate_policy::{Credential, Descriptor, Pairs, Request, Trust};
+use tidegate_policy::{Credential, Descriptor, Pairs, Priority, Request, Trust};
 
 /// A field of a request.
 #[derive(Debug)]
@@ -38,10 +38,12 @@ pub(crate) enum FieldTarget<'r, 'q> {
     Cost(&'r mut Cost),
     /// The trust.
     Trust(&'r mut Option<Trust>),
+    /// The priority.
+    Priority(&'r mut Option<Priority>),
 }
 
 /// All fields, in the order in which error messages list the members of JSON.
-pub(crate) static FIELDS: [RequestField; 18] = [
+pub(crate) static FIELDS: [RequestField; 19] = [
     field("tenant", |request| FieldTarget::Text(&mut request.tenant)).entry("tenant"),
     field("user", |request| FieldTarget::Text(&mut request.user)).entry("user_id"),
     field("client", |request| FieldTarget::Text(&mut request.client)).entry("client_id"),
@@ -59,6 +61,7 @@ pub(crate) static FIELDS: [RequestField; 18] = [
     field("descriptors", |request| FieldTarget::Pairs(&mut request.descriptors)).pair("descriptor:"),
     // Envoy sends the domain next to its descriptors, not in one.
     field("domain", |request| FieldTarget::Text(&mut request.domain)),
+    field("priority", |request| FieldTarget::Priority(&mut request.priority)),
     field("cost", |request| FieldTarget::Cost(&mut request.cost)),
     field("trust", |request| FieldTarget::Trust(&mut request.trust)),
 ];
@@ -127,7 +130,7 @@ pub(super) fn pair_names() -> Vec<&'static str> {
         FieldTarget::Text(_) | FieldTarget::Address(_) => 0,
         FieldTarget::Credential(_) => 1,
         FieldTarget::Pairs(_) | FieldTarget::Parameter(_) => 2,
-        FieldTarget::Cost(_) | FieldTarget::Trust(_) => 3,
+        FieldTarget::Priority(_) | FieldTarget::Cost(_) | FieldTarget::Trust(_) => 3,
     };
     let mut fields: Vec<&RequestField> = FIELDS.iter().collect();
     fields.sort_by_key(&mut order);
@@ -147,6 +150,11 @@ pub(super) fn trust(text: &str) -> Result<Trust, &'static str> {
     Trust::parse(text).ok_or("a number from 0 to 1, such as 0.8")
 }
 
+/// Parses a priority; the error describes what is expected.
+pub(super) fn priority(text: &str) -> Result<Priority, &'static str> {
+    Priority::parse(text).ok_or("an integer from 0 to 100")
+}
+
 /// Parses an IP address. An IPv4-mapped IPv6 address becomes the IPv4 address.
 pub(super) fn address(text: &str) -> Option<IpAddr> {
     text.parse().ok().map(|address: IpAddr| address.to_canonical())
@@ -159,10 +167,10 @@ mod tests {
     #[test]
     fn names_are_told_in_their_order() {
         let members = "tenant, user, client, ip, plan, upstream, method, host, path, query, headers, jwt, \
-                       credential, descriptors, domain, cost, trust";
+                       credential, descriptors, domain, priority, cost, trust";
         assert_eq!(super::members().join(", "), members);
         let pairs = "tenant, user, client, ip, plan, upstream, method, host, path, query, domain, credential, \
-                     header:, query:, jwt:, descriptor:, cost, trust";
+                     header:, query:, jwt:, descriptor:, priority, cost, trust";
         assert_eq!(pair_names().join(", "), pairs);
     }
 
@@ -176,7 +184,7 @@ mod tests {
             let full = if name.ends_with(':') { format!("{name}x:y") } else { name.to_owned() };
             let (field, own) = RequestField::of_pair(&full).expect(name);
             assert_eq!((field.pair, own), (Some(name), full.strip_prefix(name).unwrap()));
-            if !matches!(name, "query" | "cost" | "trust") {
+            if !matches!(name, "query" | "priority" | "cost" | "trust") {
                 assert!(Descriptor::parse(&full).is_some(), "{name}");
             }
         }

@@ -134,8 +134,8 @@ fn what_is_wrong_shows() {
     node.metrics().connection_closed(Listener::Http);
     node.metrics().connection_refused(Listener::Grpc);
     node.metrics().protocol_error(Listener::Resp);
-    node.metrics().credential(Credential::Valid, None);
-    node.metrics().credential(Credential::Invalid, Some(Rejection::Expired));
+    node.metrics().credential(Credential::Valid, None, None);
+    node.metrics().credential(Credential::Invalid, Some(Rejection::Expired), None);
     node.limiter().swap(Policy::parse("version: 1\nlimits: []\n").expect("it is valid")).expect("it fits");
     let page = Page::parse(&metrics_page(&node));
     let plain = ["tidegate_degraded", "tidegate_kill_switch"];

@@ -1,6 +1,7 @@
 //! `tidegate explain`
 
 use super::{document, snapshot, tidegate, tidegate_given, tidegate_in_colour};
+use crate::support::home::Home;
 
 /// A fixed time, so that the output does not depend on the day.
 fn explain(policy: &str, request: &str, more: &[&str]) -> String {
@@ -142,4 +143,35 @@ fn an_invalid_policy_is_reported() {
 fn colours_are_for_terminals() {
     let args = ["explain", "--policy", "examples/quick-start/policy.yaml", "--request", "{\"user\":\"1\"}"];
     assert!(tidegate_in_colour(&args).contains("\x1b[32;1mALLOWED"));
+}
+
+#[test]
+fn with_settings_it_says_where_each_member_came_from() {
+    let home = Home::new();
+    let key = tidegate(&["key", "create", "--file", &home.arg("keys.yaml"), "--client", "app-1"]).out;
+    let settings = home.write(
+        "settings.yaml",
+        "jwt: { key: k, algorithm: HS256 }\n\
+         identity: { tenant: [header:x-tenant, 'host:{tenant}.example.com'], client: api_key, trust: query:trust }\n\
+         api_keys: { file: keys.yaml }\n",
+    );
+    let request = |trust: &str| {
+        format!(
+            r#"{{"host":"acme.example.com","path":"/?trust={trust}","plan":"free","jwt":{{"sub":"42"}},"headers":{{"x-api-key":"{}"}}}}"#,
+            key.trim()
+        )
+    };
+    let policy = document("explained.yaml");
+    let told = explain(&policy, &request("0.5"), &["--config", &settings]);
+    let (_, identity) = told.split_once("\nidentity\n").expect("a section of its own");
+    let expected = "  plan      free  from request\n  tenant    acme  from host:{tenant}.example.com\n  client    app-1  from api_key\n  trust     0.5  from query:trust\n  user      42  from jwt:sub\n";
+    assert_eq!(identity, expected);
+    let json = explain(&policy, &request("0.5"), &["--config", &settings, "--format", "json"]);
+    let json: serde_json::Value = serde_json::from_str(&json).expect("it is JSON");
+    assert_eq!(json["identity"]["tenant"]["source"], "host:{tenant}.example.com");
+    assert_eq!(json["identity"]["user"]["value"], "42");
+    let args = ["explain", "--policy", &policy, "--config", &settings, "--request", &request("much")];
+    let ran = tidegate(&args);
+    assert_eq!(ran.code, 2);
+    assert!(ran.err.contains("`query:trust` must be a number from 0 to 1"), "{}", ran.err);
 }

@@ -5,6 +5,7 @@
 mod examples;
 mod explain;
 mod import;
+mod key;
 mod reference;
 mod simulate;
 mod validate;

@@ -86,7 +86,7 @@ fn resp_is_not_opened_to_the_world_without_a_password() {
         tidegate(&["serve", "--http", "0.0.0.0:0", "--resp", "0.0.0.0:0", "--grpc", "off", "--admin", "off"]);
     command.env("TIDEGATE_RESP_PASSWORD", "s3cret");
     let server = Server::start_with(command);
-    assert!(server.banner.contains("/v1/refund and /v1/throttle are off"), "{}", server.banner);
+    assert!(server.banner.contains("/v1/refund, /v1/throttle and /v1/identify are off"), "{}", server.banner);
     assert!(!server.banner.contains("s3cret"));
 }
 

@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 
 use tidegate::BurstAction;
 use tidegate_core::Nanos;
-use tidegate_redis::{BucketKey, BurstAnswer, BurstCall, BurstEntry};
+use tidegate_redis::{BucketKey, BurstAnswer, BurstCall, BurstCallEntry};
 
 use super::{Model, OutOfMemory};
 
 /// The states of all detectors and clients.
-pub(super) type BurstStates = BTreeMap<BucketKey, BurstState>;
+pub(super) type StoredBurstMap = BTreeMap<BucketKey, StoredBursts>;
 
 /// The state of a detector for one client.
 #[derive(Clone, Debug, Default)]
-pub(super) struct BurstState {
+pub(super) struct StoredBursts {
     /// The length of a window.
     length: u64,
     /// By the number of the window: how many requests, and whether they have crossed the threshold.
@@ -47,7 +47,7 @@ impl Model {
         Ok(call.entries.iter().map(|entry| self.count_burst(entry, now)).collect())
     }
 
-    fn count_burst(&mut self, entry: &BurstEntry, now: Nanos) -> BurstAnswer {
+    fn count_burst(&mut self, entry: &BurstCallEntry, now: Nanos) -> BurstAnswer {
         let mut state = self.bursts.get(&entry.key).cloned().unwrap_or_default();
         let length = (entry.window.get() / 1_000).max(1) * 1_000;
         if state.length != length && !entry.lifts {
@@ -72,9 +72,9 @@ impl Model {
     }
 }
 
-impl BurstState {
+impl StoredBursts {
     /// Counts requests that were made at `at`, and escalates as of `now` if they cross the threshold of their window.
-    fn count(&mut self, entry: &BurstEntry, at: Nanos, requests: u32, now: Nanos) -> Option<BurstAction> {
+    fn count(&mut self, entry: &BurstCallEntry, at: Nanos, requests: u32, now: Nanos) -> Option<BurstAction> {
         let window = at.get() / self.length;
         let newest = self.windows.keys().next_back().copied().unwrap_or(window);
         if window + 1 < newest {

@@ -15,7 +15,7 @@ use tidegate_redis::{
 };
 
 use bucket::{BucketState, StoredValue};
-use bursts::BurstStates;
+use bursts::StoredBurstMap;
 pub use link::ModelLink;
 
 /// The state of the server. A clone is a snapshot.
@@ -23,7 +23,7 @@ pub use link::ModelLink;
 pub struct Model {
     kept: BTreeMap<BucketKey, StoredValue>,
     heartbeats: BTreeMap<u128, Nanos>,
-    bursts: BurstStates,
+    bursts: StoredBurstMap,
     /// Is there no memory left? Then calls that would write are refused.
     pub out_of_memory: bool,
 }

@@ -7,5 +7,6 @@ mod building;
 mod clients;
 mod common;
 mod grpc;
+mod identity;
 mod queue;
 mod service;

@@ -154,7 +154,7 @@ fn read_terms(rate_limit: &EnvoyRateLimit<'_>, log: &mut ImportLog) -> Option<Dr
     let pace = pace((*requests).max(1).into(), UnitWindow { count, ..window }, origin, log)?;
     let mut terms = DraftTerms::counter(pace, origin, log);
     if *requests == 0 {
-        terms.cost = DraftCost::Fixed(2);
+        terms.cost = DraftCost::PerCall(2);
         log.note(
             origin,
             "0 requests become a limit of 1 with a cost of 2",

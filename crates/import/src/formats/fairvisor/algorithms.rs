@@ -180,7 +180,7 @@ fn read_cost(source_name: &str, fields: &mut SourceFields<'_>, log: &mut ImportL
             let Some(fixed) = fixed else { return Some(DraftCost::One) };
             match cost(fixed.positive(log)?, &fixed, log)? {
                 1 => Some(DraftCost::One),
-                cost => Some(DraftCost::Fixed(cost)),
+                cost => Some(DraftCost::PerCall(cost)),
             }
         }
         Some((source, origin)) => {

@@ -151,13 +151,13 @@ fn costs_come_from_where_they_came() {
         let config = format!("{{ tokens_per_second: 0.5, burst: 20{config} }}");
         imported(&rule("a", "").replace("{ rps: 10, burst: 20 }", &config))
     };
-    assert!(of(", cost_source: fixed, fixed_cost: 3").0.contains("    cost: 3\n"));
+    assert!(of(", cost_source: fixed, fixed_cost: 3").0.contains("    cost: { fixed: 3 }\n"));
     assert!(!of(", cost_source: fixed, fixed_cost: 1, default_cost: 1").0.contains("cost"));
     let (policy, _) = of(", cost_source: 'query:weight', default_cost: 4");
     assert!(policy.contains("cost: { from: \"query:weight\", default: 4 }"), "{policy}");
     assert!(policy.contains("sustained: { rate: 5, window: 10s }"), "{policy}");
     let (policy, notes) = of(", fixed_cost: 2.5");
-    assert!(policy.contains("cost: 3") && notes.contains("rounded up to 3"), "{policy}{notes}");
+    assert!(policy.contains("cost: { fixed: 3 }") && notes.contains("rounded up to 3"), "{policy}{notes}");
 }
 
 #[test]

@@ -77,7 +77,7 @@ fn read_terms(fields: &mut SourceFields<'_>, log: &mut ImportLog) -> Option<Draf
     let pace =
         if sliding { window_pace(rate, window, &origin, log) } else { pace(rate, window, &origin, log) };
     let mut terms = DraftTerms::bucket(pace?, None);
-    terms.cost = cost_of.filter(|&cost| cost > 1).map_or(DraftCost::One, DraftCost::Fixed);
+    terms.cost = cost_of.filter(|&cost| cost > 1).map_or(DraftCost::One, DraftCost::Plain);
     terms.strategy = strategy;
     terms.response_headers = headers.unwrap_or(true);
     match burst {

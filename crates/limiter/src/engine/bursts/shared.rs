@@ -10,8 +10,9 @@ use tidegate_policy::{DetectorRule, Facts, KeyBytes};
 use super::{BurstDetector, BurstVerdict};
 use crate::engine::active::{Active, Charges};
 use crate::engine::decide::gates::GateNotes;
-use crate::engine::decision::{Reason, Refuser, Ruling};
+use crate::engine::decision::{Refuser, Ruling};
 use crate::engine::limiter::Limiter;
+use crate::engine::reason::Reason;
 use crate::{BurstCount, BurstCounts, Charge, Clock, Later, NowOrLater, SharedBursts, Store, Verdict};
 
 /// A request that a shared detector has to count, with the detector's number in the policy.

@@ -11,8 +11,8 @@ use super::durations::DurationHistogram;
 use super::stats::BusyKey;
 use super::unlimited::MissingCount;
 use crate::engine::active::Active;
-use crate::engine::decision::Reason;
 use crate::engine::limiter::Limiter;
+use crate::engine::reason::Reason;
 
 /// The policy in force at the time of the call. Drop it soon: holding the `arc_swap::Guard` slows other
 /// readers.

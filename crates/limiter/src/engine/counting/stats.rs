@@ -13,7 +13,8 @@ use super::unlimited::{MissingCounters, UnlimitedCounters};
 use crate::engine::active::{Active, NamedCounters};
 use crate::engine::bursts::BurstAction;
 use crate::engine::decide::conclude::degrades;
-use crate::engine::decision::{Reason, Ruling};
+use crate::engine::decision::Ruling;
+use crate::engine::reason::Reason;
 
 /// How many of the busiest keys are tracked.
 const HOT_KEYS: usize = 64;

@@ -4,7 +4,8 @@ use tidegate_core::{Algorithm, LimitDecision, Nanos};
 use tidegate_policy::{Plan, PlanItem, Rule, RuleSet, Strategy};
 
 use crate::Verdict;
-use crate::engine::decision::{Reason, Refuser, RuleStanding, Ruling};
+use crate::engine::decision::{Refuser, RuleStanding, Ruling};
+use crate::engine::reason::Reason;
 
 /// Can the caller wait? If so, a `queue` limit lets it wait; otherwise the limit denies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

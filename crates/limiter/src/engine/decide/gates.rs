@@ -9,8 +9,9 @@ use tidegate_policy::{Credential, Facts, GateStage, KeyBytes, Plan};
 use crate::engine::active::Active;
 use crate::engine::bursts::{BurstNote, BurstState, PendingCount};
 use crate::engine::counting::counters::RuleOutcome;
-use crate::engine::decision::{Reason, Refuser, Ruling};
+use crate::engine::decision::{Refuser, Ruling};
 use crate::engine::limiter::{Limiter, Operation};
+use crate::engine::reason::Reason;
 use crate::{Clock, Store};
 
 /// The result of the gates.
@@ -105,11 +106,18 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         notes: &mut GateNotes,
     ) -> GateOutcome {
         let rules = &set.rules;
-        if facts.credential() == Credential::Invalid && !self.admits_invalid.load(Ordering::Relaxed) {
-            if !rules.is_shadow() {
-                return GateOutcome::Refused(Reason::InvalidCredentials, Refuser::Credentials, None);
+        let refused = match facts.credential() {
+            Credential::Invalid if !self.admits_invalid.load(Ordering::Relaxed) => {
+                Some((Reason::InvalidCredentials, Refuser::Credentials))
             }
-            notes.shadow_denied.push(Refuser::Credentials);
+            Credential::UnknownKey => Some((Reason::UnknownKey, Refuser::UnknownKey)),
+            Credential::None | Credential::Valid | Credential::Invalid => None,
+        };
+        if let Some((reason, refuser)) = refused {
+            if !rules.is_shadow() {
+                return GateOutcome::Refused(reason, refuser, None);
+            }
+            notes.shadow_denied.push(refuser);
         }
         match self.check_stage(GateStage::Identified, set, facts, (operation, now), notes) {
             GateOutcome::Open => {}

@@ -9,7 +9,7 @@ use tidegate_core::Nanos;
 use tidegate_policy::Request;
 
 use super::QueueTicket;
-use super::fair_queue::{DelayedCharge, WaiterTurn};
+use super::fair_queue::{DelayedCharge, WaiterRank, WaiterTurn};
 use super::places::QueuedCharges;
 use crate::engine::active::{Active, Charges};
 use crate::engine::counting::stats::CountScope;
@@ -52,7 +52,7 @@ impl<'l, S: Store, C: Clock> QueuedRequest<'l, S, C> {
         limiter: &'l Limiter<S, C>,
         set: Arc<Active>,
         charges_ahead: Box<QueuedCharges>,
-        tenant: u64,
+        rank: WaiterRank,
     ) -> QueuedRequest<'l, S, C> {
         let charges = set.charges(&charges_ahead.plan, charges_ahead.payer(), &limiter.store);
         let (queued, place) = (&charges_ahead.queued, charges_ahead.queued.places[0]);
@@ -63,7 +63,7 @@ impl<'l, S: Store, C: Clock> QueuedRequest<'l, S, C> {
             charged_at: queued.charged_at,
         };
         let is_paced = limiter.store.pace(&delayed.charge_of(charge.cost), 0, charges_ahead.at).is_some();
-        let ticket = limiter.queues.join(place.queue, place.held.due, tenant, delayed, is_paced);
+        let ticket = limiter.queues.join(place.queue, place.held.due, rank, delayed, is_paced);
         drop(charges);
         QueuedRequest { limiter, set, item: place.item, charges_ahead, ticket, waits: true }
     }
@@ -137,8 +137,8 @@ impl<S: Store, C: Clock> Drop for QueuedRequest<'_, S, C> {
 
 impl<S: Store, C: Sleep> Limiter<S, C> {
     /// Decides a request; if a `queue` limit makes it wait, resolves when it is its turn. The requests that
-    /// wait for one bucket are served round-robin by tenant, and first come, first served within a tenant;
-    /// requests without a tenant form one group. A request that is not served within the limit's `max_wait`,
+    /// wait for one bucket are served round-robin by tenant, within a tenant by priority, and of equal priorities first come, first
+    /// served; requests without a tenant form one group. A request that is not served within the limit's `max_wait`,
     /// because others were, is denied with the reason `queue_timeout`.
     ///
     /// If several limits apply, the request waits for the one with the longest wait, and all others are charged
@@ -192,7 +192,10 @@ impl<S: Store, C: Sleep> Limiter<S, C> {
             let decision = decision.under_full_policy();
             let tenant = charges_ahead.tenant.as_deref().unwrap_or_default();
             let tenant = identity(std::iter::once(tenant.as_bytes()));
-            let mut queued = QueuedRequest::join(self, decision.policy(), charges_ahead, tenant);
+            let policy = decision.policy();
+            let priority = policy.rules.priority(&policy.rules.facts(request));
+            let mut queued =
+                QueuedRequest::join(self, policy, charges_ahead, WaiterRank { tenant, priority });
             match queued.wait(arrived.saturating_add(queued.charges_ahead.queued.max_wait)).await {
                 Waited::Turn(turn) => {
                     let others = queued.charge_others(turn).await;

@@ -26,7 +26,7 @@ use tidegate_core::Nanos;
 
 use crate::{Intent, Store};
 use bucket_queue::{BucketQueue, FairQueueKey, HeldPlace};
-use fair_queue::{DelayedCharge, RemovedCharge, WaiterTurn, Wakers};
+use fair_queue::{DelayedCharge, RemovedCharge, WaiterRank, WaiterTurn, Wakers};
 
 /// Queues are distributed over this many locks.
 const SHARDS: usize = 16;
@@ -115,7 +115,7 @@ impl WaitQueues {
         &self,
         key: BucketQueueKey,
         due: Nanos,
-        tenant: u64,
+        rank: WaiterRank,
         delayed_charge: DelayedCharge,
         is_paced: bool,
     ) -> QueueTicket {
@@ -127,7 +127,7 @@ impl WaitQueues {
         if fair_queue.is_none() {
             self.paced.fetch_add(1, Ordering::Relaxed);
         }
-        let number = queue.fair_queue(fair_queue).join(tenant, delayed_charge, &mut wakers);
+        let number = queue.fair_queue(fair_queue).join(rank, delayed_charge, &mut wakers);
         drop(shard);
         wakers.into_iter().for_each(Waker::wake);
         QueueTicket { queue: key, fair_queue, number }

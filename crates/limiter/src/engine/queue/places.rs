@@ -11,8 +11,9 @@ use super::bucket_queue::HeldPlace;
 use crate::engine::active::{Active, Charges, Payer};
 use crate::engine::decide::conclude::{CanWait, can_be_waited_for, conclude, refuses};
 use crate::engine::decide::gates::GateNotes;
-use crate::engine::decision::{Decision, Reason, Ruling};
+use crate::engine::decision::{Decision, Ruling};
 use crate::engine::limiter::{Limiter, Operation};
+use crate::engine::reason::Reason;
 use crate::now_or_later::ready;
 use crate::{Clock, Intent, Memory, NowOrLater, Store};
 

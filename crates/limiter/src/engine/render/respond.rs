@@ -7,20 +7,28 @@ use tidegate_policy::document::HeaderFamily;
 
 use super::headers::{self, RefusalText, TightestNumbers};
 use super::problem_body::{self, RefusalBody};
-use crate::engine::decision::{Decision, Reason};
+use crate::engine::decision::Decision;
+use crate::engine::reason::Reason;
 
-/// The `WWW-Authenticate` of a response to a client with an invalid credential.
-const CHALLENGE: &str = "Bearer error=\"invalid_token\"";
+/// The `WWW-Authenticate` of a response to a client with an invalid token.
+const TOKEN_CHALLENGE: &str = "Bearer error=\"invalid_token\"";
+/// The same for an API key. No scheme for API keys is registered, but every 401 must name one (RFC 9110).
+const KEY_CHALLENGE: &str = "ApiKey error=\"unknown_key\"";
 
 impl Decision {
-    /// The status of a response to an end client: [`Decision::status`], but 401 for an invalid credential.
+    /// The status of a response to an end client: [`Decision::status`], but 401 for an invalid credential
+    /// or an unknown API key.
     pub fn client_status(&self) -> u16 {
         if self.challenge().is_some() { 401 } else { self.status() }
     }
 
     /// The `WWW-Authenticate` of a response to an end client, if its credential is invalid.
     pub fn challenge(&self) -> Option<&'static str> {
-        (self.reason() == Reason::InvalidCredentials).then_some(CHALLENGE)
+        match self.reason() {
+            Reason::InvalidCredentials => Some(TOKEN_CHALLENGE),
+            Reason::UnknownKey => Some(KEY_CHALLENGE),
+            _ => None,
+        }
     }
 
     /// The status of a response to the caller of the API: 200 if admitted, 429 if denied, or 503 if the service

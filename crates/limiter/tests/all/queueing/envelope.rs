@@ -14,7 +14,7 @@ fn queue(rate: u64, capacity: u64, max_wait: u64) -> Terms {
 }
 
 fn of(tenant: &'static str, cost: u32) -> Asker {
-    Asker { tenant, user: "1", cost }
+    Asker { tenant, user: "1", priority: 50, cost }
 }
 
 fn run(terms: &[Terms], steps: &[Step]) {
@@ -44,11 +44,9 @@ fn what_those_leave_who_hang_up_is_not_let_go_in_a_bunch() {
 fn asker() -> impl Strategy<Value = Asker> {
     let tenant = prop::sample::select(vec!["", "a", "b", "c"]);
     let cost = prop_oneof![3 => Just(1), 2 => 1_u32..6];
-    (tenant, prop::sample::select(vec!["1", "2"]), cost).prop_map(|(tenant, user, cost)| Asker {
-        tenant,
-        user,
-        cost,
-    })
+    let priority = prop::sample::select(vec![50, 50, 0, 90]);
+    (tenant, prop::sample::select(vec!["1", "2"]), priority, cost)
+        .prop_map(|(tenant, user, priority, cost)| Asker { tenant, user, priority, cost })
 }
 
 fn step(is_prompt: bool) -> impl Strategy<Value = Step> {

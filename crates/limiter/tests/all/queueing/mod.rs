@@ -3,13 +3,14 @@
 mod envelope;
 mod kept;
 mod several;
+mod turns;
 mod world;
 
 use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-use tidegate::engine::{Limiter, Policy, Reason, Request};
+use tidegate::engine::{Limiter, Policy, Priority, Reason, Request};
 use tidegate::{ManualClock, Memory, MemoryOptions, Nanos};
 
 type Manual = Limiter<Memory<ManualClock>, ManualClock>;
@@ -323,4 +324,31 @@ async fn those_who_wait_wake_each_other() {
         task.await.unwrap();
     }
     assert_eq!(*order.lock().unwrap(), "abcaba");
+}
+
+/// A higher priority goes first, stated by the request or read from it; a header that a client may have set itself
+/// gives none.
+#[test]
+fn the_urgent_are_served_first() {
+    let queue = QUEUE.replace("max_depth: 2, max_wait: 3s", "max_depth: 4, max_wait: 10s");
+    let (limiter, clock) =
+        limiter(&format!("{queue}defaults: {{ priority: {{ from: 'header:x-priority' }} }}\n"));
+    let request = || Request::new().user("1");
+    assert!(poll(pin!(limiter.admit(&request()))).unwrap().is_allowed());
+    let urgent = || request().header("x-priority", "90");
+    let (usual, forged) = (request(), urgent());
+    let believed = Request { headers_trusted: true, ..urgent() };
+    let stated = request().priority(Priority::MAX);
+    let mut waiting = [&usual, &forged, &believed, &stated].map(|request| Box::pin(limiter.admit(request)));
+    assert!(waiting.iter_mut().all(|waiting| poll(waiting.as_mut()).is_none()));
+    let mut served = Vec::new();
+    for _ in 0..4 {
+        clock.advance(Nanos::SECOND);
+        for (number, waiting) in waiting.iter_mut().enumerate() {
+            if !served.contains(&number) && poll(waiting.as_mut()).is_some() {
+                served.push(number);
+            }
+        }
+    }
+    assert_eq!(served, [3, 2, 0, 1]);
 }

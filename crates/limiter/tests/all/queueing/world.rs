@@ -1,17 +1,18 @@
 //! A limiter with waiting requests, on a clock that advances from one timer to the next. Only woken requests
 //! are polled, so a lost wake-up leaves a request waiting for ever.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
-use tidegate::engine::{Decision, Limiter, Policy, Request};
+use tidegate::engine::{Decision, Limiter, Policy, Priority, Request};
 use tidegate::{Clock, Cost, Memory, MemoryOptions, Nanos};
 
 use super::kept::{Kept, Timers};
+use super::turns::Turns;
 
 type Node = Limiter<Kept, Timers>;
 
@@ -58,17 +59,19 @@ impl Terms {
     }
 }
 
-/// The key and tenant of a request, and its cost.
+/// The key, tenant and priority of a request, and its cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Asker {
     pub(crate) tenant: &'static str,
     pub(crate) user: &'static str,
+    pub(crate) priority: u8,
     pub(crate) cost: u32,
 }
 
 impl Asker {
     fn request(self) -> Request<'static> {
-        let request = Request::new().user(self.user).cost(Cost::new(self.cost));
+        let priority = Priority::new(self.priority).expect("it is at most 100");
+        let request = Request::new().user(self.user).cost(Cost::new(self.cost)).priority(priority);
         if self.tenant.is_empty() { request } else { request.tenant(self.tenant) }
     }
 }
@@ -103,33 +106,6 @@ struct Task {
     /// The wait that a check returned on its arrival.
     told: Nanos,
     dozes: bool,
-}
-
-/// The order in which the requests that wait for one bucket must be admitted, by a simple model.
-#[derive(Default)]
-struct Turns(VecDeque<(&'static str, VecDeque<u64>)>);
-
-impl Turns {
-    fn join(&mut self, tenant: &'static str, number: u64) {
-        match self.0.iter_mut().find(|own| own.0 == tenant) {
-            Some(own) => own.1.push_back(number),
-            None => self.0.push_back((tenant, VecDeque::from([number]))),
-        }
-    }
-
-    fn leave(&mut self, number: u64) {
-        self.0.iter_mut().for_each(|own| own.1.retain(|other| *other != number));
-        self.0.retain(|own| !own.1.is_empty());
-    }
-
-    fn next(&mut self) -> Option<u64> {
-        let (tenant, mut own) = self.0.pop_front()?;
-        let number = own.pop_front()?;
-        if !own.is_empty() {
-            self.0.push_back((tenant, own));
-        }
-        Some(number)
-    }
 }
 
 pub(crate) struct World {
@@ -252,7 +228,7 @@ impl World {
         let woken = Arc::new(Flag(AtomicBool::new(true)));
         let task = Task { future, woken, asker, arrived: self.clock.now(), told, dozes: false };
         self.tasks.insert(number, task);
-        self.turns.join(asker.tenant, number);
+        self.turns.join(asker, number);
         self.poll(number);
         if self.is_one_line() {
             let (max_depth, _) = self.terms[0].queue.unwrap();

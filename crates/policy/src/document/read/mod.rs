@@ -15,9 +15,9 @@ mod tests;
 
 use tidegate_document::{DocumentNode, DocumentPath, ObjectShape, Problems, Shape, ValueKind, parse_partly};
 
-use super::table::POLICY;
+use super::table::{self, POLICY};
 use super::{Defaults, Document, EntryName};
-use crate::{PathSpelling, Problem};
+use crate::{Descriptor, PathSpelling, Problem};
 
 /// Reads a policy and returns every problem, in the order of the text. The document has the entries without errors.
 pub fn read(text: &str) -> (Document, Vec<Problem>) {
@@ -129,10 +129,16 @@ fn defaults(node: &DocumentNode) -> Defaults {
         mode: answers.mode,
         deny_unknown_tenants: fields::text(node, "unknown_tenant").is_some_and(|text| text.value == "deny"),
         tenant: fields::text(node, "tenant"),
+        priority: priority(node),
         paths: PathSpelling {
             ignore_case: paths("ignore_case"),
             decode_slash: paths("decode_slash"),
             strip_params: paths("strip_params"),
         },
     }
+}
+
+/// The descriptor of `defaults.priority.from`.
+fn priority(defaults: &DocumentNode) -> Option<Descriptor> {
+    table::descriptor(defaults.get("priority")?.get("from")?).ok()
 }

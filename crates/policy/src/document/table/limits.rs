@@ -3,7 +3,7 @@
 use tidegate_document::{ObjectShape, Shape, ShapeField, WordShape};
 
 use super::DESCRIPTION_MAX;
-use super::descriptors::{CONDITIONS, DESCRIPTOR};
+use super::descriptors::{CONDITIONS, DESCRIPTOR, NUMBER_SOURCE};
 use super::entries::{BURST, GATE, ROUTE};
 use super::names::{LISTED_TENANT, NAME, OWN_NAME};
 use super::tenants::TENANT;
@@ -69,6 +69,11 @@ pub(super) static DEFAULTS: ObjectShape = ObjectShape {
         &[ShapeField::new("tenant", LISTED_TENANT, "The tenant that a request belongs to if it names none.")
             .or("none")],
         &[ShapeField::new(
+            "priority",
+            Shape::Object(&PRIORITY),
+            "Where the priority of a request comes from that does not state one.",
+        )],
+        &[ShapeField::new(
             "paths",
             Shape::Object(&PATHS),
             "Which spellings of a path are the same path, for all limits, routes and gates.",
@@ -76,6 +81,21 @@ pub(super) static DEFAULTS: ObjectShape = ObjectShape {
     ],
     open_fields: None,
     shorthand: None,
+};
+
+pub(super) static PRIORITY: ObjectShape = ObjectShape {
+    name: "priority",
+    about: "The priority of requests, from 0 to 100: among the requests of a tenant that wait in a queue, higher ones \
+            go first.",
+    fields: &[&[ShapeField::new(
+        "from",
+        NUMBER_SOURCE,
+        "Which part of the request has it; 50 if that is not a whole number up to 100. A header counts only if it comes \
+         from a trusted proxy, or from a caller of the API.",
+    )
+    .required()]],
+    open_fields: None,
+    shorthand: Some("from"),
 };
 
 pub(super) static PATHS: ObjectShape = ObjectShape {

@@ -23,6 +23,7 @@ use tidegate_document::ObjectShape;
 pub(crate) static OBJECTS: &[&ObjectShape] = &[
     &POLICY,
     &limits::DEFAULTS,
+    &limits::PRIORITY,
     &limits::PATHS,
     &limits::LIMIT,
     &limits::MATCH,

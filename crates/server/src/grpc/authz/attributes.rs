@@ -22,7 +22,7 @@ pub(super) fn request(attributes: &AttributeContext) -> Request<'_> {
         request.path = stated(&http.path);
         request.query = stated(&http.query);
         let headers = headers_of(http).filter(|(name, _)| is_client_header(name));
-        request.headers.extend(headers.map(|(name, value)| (name.into(), value)));
+        request.headers.extend(headers.map(|(name, value)| (name.into(), String::from_utf8_lossy(value))));
     }
     let extensions = attributes.context_extensions.iter();
     request.descriptors.extend(extensions.map(|(name, value)| (name.into(), value.into())));
@@ -34,19 +34,15 @@ pub(super) fn request(attributes: &AttributeContext) -> Request<'_> {
 pub(super) fn who<'h>(
     node: &Node,
     attributes: &AttributeContext,
-    headers: &'h [Header<'h>],
+    headers: &[(&'h str, &'h [u8])],
 ) -> (ClientInfo<'h>, bool) {
-    let headers = headers.iter().map(|(name, value)| (*name, value.as_bytes()));
     let peer = attributes.source.as_ref().and_then(address);
     let unknown = IpAddr::from(Ipv4Addr::UNSPECIFIED);
-    (node.identity().client_info(headers, peer.unwrap_or(unknown)), peer.is_some())
+    (node.identity().client_info(headers.iter().copied(), peer.unwrap_or(unknown)), peer.is_some())
 }
 
-/// The name and the value of a header.
-type Header<'a> = (&'a str, Cow<'a, str>);
-
-/// All headers, in either of the two forms that Envoy uses.
-pub(super) fn headers(attributes: &AttributeContext) -> Vec<Header<'_>> {
+/// The names and values of all headers, in either of the two forms that Envoy uses.
+pub(super) fn headers(attributes: &AttributeContext) -> Vec<(&str, &[u8])> {
     http(attributes).into_iter().flat_map(headers_of).collect()
 }
 
@@ -58,18 +54,14 @@ fn stated(text: &str) -> Option<Cow<'_, str>> {
     (!text.is_empty()).then_some(Cow::from(text))
 }
 
-fn headers_of(http: &HttpRequest) -> impl Iterator<Item = Header<'_>> {
-    let joined = http.headers.iter().map(|(name, value)| (name.as_str(), Cow::from(value.as_str())));
+fn headers_of(http: &HttpRequest) -> impl Iterator<Item = (&str, &[u8])> {
+    let joined = http.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
     let single = http.header_map.iter().flat_map(|map| &map.headers);
     joined.chain(single.map(|header| (header.key.as_str(), value(header))))
 }
 
-fn value(header: &HeaderValue) -> Cow<'_, str> {
-    if header.raw_value.is_empty() {
-        Cow::from(header.value.as_str())
-    } else {
-        String::from_utf8_lossy(&header.raw_value)
-    }
+fn value(header: &HeaderValue) -> &[u8] {
+    if header.raw_value.is_empty() { header.value.as_bytes() } else { &header.raw_value }
 }
 
 fn address(peer: &Peer) -> Option<IpAddr> {
@@ -98,7 +90,7 @@ mod tests {
         };
         let mut found: Vec<_> = headers_of(&http).collect();
         found.sort();
-        assert_eq!(found, [("a", "1".into()), ("b", "\u{fffd}2".into()), ("c", "3".into())]);
+        assert_eq!(found, [("a", &b"1"[..]), ("b", b"\xff2"), ("c", b"3")]);
     }
 
     #[test]

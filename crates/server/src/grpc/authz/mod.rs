@@ -8,7 +8,8 @@ use std::net::IpAddr;
 use bytes::Bytes;
 use prost::Message;
 use tidegate::engine::Decision;
-use tidegate::engine::render::headers;
+use tidegate::engine::render::{headers, problem_body};
+use tidegate_policy::IdentityFault;
 
 use super::proto::envoy::config::core::v3::header_value_option::HeaderAppendAction;
 use super::proto::envoy::config::core::v3::{
@@ -36,19 +37,31 @@ pub(super) async fn check(
 ) -> Result<Bytes, CallError> {
     let check = CheckRequest::decode(message)?;
     let mut attributes = check.attributes.unwrap_or_default();
-    if !guard::may_name_clients(node, peer) {
+    // Envoy is a proxy like any other: it is believed if its own address is trusted.
+    let believed = guard::may_name_clients(node, peer);
+    if !believed {
         node.identity().warn_untrusted_forwarder(peer.address);
         attributes.source = Some(source(peer.address));
     }
     let headers = attributes::headers(&attributes);
     let (who, address_known) = attributes::who(node, &attributes, &headers);
     let mut request = attributes::request(&attributes);
-    request.ip = address_known.then_some(who.ip);
+    (request.ip, request.headers_trusted) = (address_known.then_some(who.ip), believed);
+    let known = node.identity().describe_upstream(headers.iter().copied(), believed, &mut request);
+    let key = match known.and_then(|()| node.identity().presented_key(headers.iter().copied(), &request)) {
+        Ok(key) => key,
+        Err(fault) => return Ok(unusable(node, &fault)),
+    };
     let entered = node.enter(&request);
-    let verified = node.verify(&entered, &who);
+    let verified = node.verify(&entered, &who, key.as_deref());
     // The request borrows claims from `verified`, so it must not live longer.
     let mut request = request;
-    verified.describe(&mut request);
+    if !entered.is_decided()
+        && let Err(fault) =
+            node.identity().describe(&verified, headers.iter().copied(), believed, &mut request)
+    {
+        return Ok(unusable(node, &fault));
+    }
     let decision = node.admit_entered(origin, entered, &request).await;
     let mut answer = if decision.is_allowed() { admitted(&decision) } else { refused(&decision) };
     answer.dynamic_metadata = render::metadata(&decision, std::iter::once(&decision));
@@ -98,6 +111,25 @@ fn refused(decision: &Decision) -> CheckResponse {
     }
 }
 
+/// 400 for a client whose identity cannot be used.
+fn unusable(node: &Node, fault: &IdentityFault) -> Bytes {
+    node.identity_fault(fault);
+    let headers = vec![
+        render::header("content-type", problem_body::CONTENT_TYPE),
+        render::header("cache-control", "no-store"),
+    ];
+    let answer = DeniedHttpResponse {
+        status: Some(HttpStatus { code: StatusCode::BadRequest.into() }),
+        headers: overwriting_all(headers),
+        body: problem_body::identity_body(fault),
+    };
+    frame::encode(&CheckResponse {
+        status: Some(Status { code: Code::InvalidArgument as i32, message: fault.to_string() }),
+        http_response: Some(HttpResponse::DeniedResponse(answer)),
+        dynamic_metadata: None,
+    })
+}
+
 fn overwriting_all(headers: Vec<HeaderValue>) -> Vec<HeaderValueOption> {
     headers.into_iter().map(overwriting).collect()
 }
@@ -108,66 +140,4 @@ fn overwriting(header: HeaderValue) -> HeaderValueOption {
 }
 
 #[cfg(test)]
-mod tests {
-    use tidegate::engine::{InvalidCredentials, Policy};
-
-    use super::super::proto::envoy::service::auth::v3::AttributeContext;
-    use super::super::proto::envoy::service::auth::v3::attribute_context::{HttpRequest, Request};
-    use super::*;
-    use crate::identity::Identity;
-    use crate::identity::testing::Signer;
-    use crate::observe::Protocol;
-    use crate::settings::{Jwt, JwtKey, Settings};
-    use futures_util::FutureExt;
-
-    const PEER: Peer =
-        Peer { address: IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), on_loopback: true, alpn_http2: None };
-
-    fn node() -> Node {
-        let key = JwtKey::Key { key: "secret".into(), algorithm: "HS256".into() };
-        let jwt = Jwt { key, issuer: None, audience: None, invalid: InvalidCredentials::Deny };
-        let settings = Settings { jwt: Some(jwt), max_keys: 100, ..Settings::default() };
-        let policy =
-            "version: 1\nlimits: [{ name: per-user, key: [user], sustained: { rate: 1, window: hour } }]";
-        let policy = Policy::parse(policy).unwrap();
-        let identity = Identity::new(&settings).unwrap();
-        Node::new(settings, policy.into(), identity).unwrap()
-    }
-
-    fn ask(node: &Node, authorization: &str) -> CheckResponse {
-        let headers = [("authorization".to_owned(), authorization.to_owned())].into();
-        let http = HttpRequest { method: "GET".into(), path: "/".into(), headers, ..HttpRequest::default() };
-        let request = Some(Request { http: Some(http) });
-        let attributes = Some(AttributeContext { request, ..AttributeContext::default() });
-        let message = CheckRequest { attributes }.encode_to_vec();
-        let origin = Origin { protocol: Protocol::ExtAuthz, traceparent: None };
-        let answer = check(node, origin, PEER, message.into())
-            .now_or_never()
-            .expect("memory is not waited for")
-            .unwrap();
-        CheckResponse::decode(&answer[5..]).unwrap()
-    }
-
-    #[test]
-    fn a_credential_that_does_not_hold_is_401() {
-        let node = node();
-        let claims = serde_json::json!({"sub": "42", "exp": 3_000_000_000_u64});
-        let token = Signer::new("HS256").token(&serde_json::json!({"alg": "HS256"}), &claims);
-        let good = format!("Bearer {token}");
-        // Envoy joins several lines by commas.
-        for odd in
-            [format!("{good},{good}"), format!("{good}="), good.replace(' ', "\t"), "Bearer x".to_owned()]
-        {
-            let answer = ask(&node, &odd);
-            assert_eq!(answer.status.unwrap().code, Code::Unauthenticated as i32, "{odd}");
-            let Some(HttpResponse::DeniedResponse(denied)) = answer.http_response else { panic!("{odd}") };
-            assert_eq!(denied.status.unwrap().code, 401);
-            assert!(denied.body.contains("\"status\":401"), "{}", denied.body);
-            let mut headers = denied.headers.into_iter().filter_map(|option| option.header);
-            let challenge = headers.find(|header| header.key == "www-authenticate").unwrap();
-            assert_eq!(challenge.value, "Bearer error=\"invalid_token\"");
-        }
-        let codes: Vec<i32> = (0..2).map(|_| ask(&node, &good).status.unwrap().code).collect();
-        assert_eq!(codes, [0, Code::ResourceExhausted as i32], "the user's limit counts the good ones alone");
-    }
-}
+mod tests;

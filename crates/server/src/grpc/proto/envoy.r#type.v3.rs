@@ -9,6 +9,7 @@ pub struct HttpStatus {
 #[repr(i32)]
 pub enum StatusCode {
     Empty = 0,
+    BadRequest = 400,
     Unauthorized = 401,
     TooManyRequests = 429,
     ServiceUnavailable = 503,
@@ -21,6 +22,7 @@ impl StatusCode {
     pub fn as_str_name(&self) -> &'static str {
         match self {
             Self::Empty => "Empty",
+            Self::BadRequest => "BadRequest",
             Self::Unauthorized => "Unauthorized",
             Self::TooManyRequests => "TooManyRequests",
             Self::ServiceUnavailable => "ServiceUnavailable",
@@ -30,6 +32,7 @@ impl StatusCode {
     pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
         match value {
             "Empty" => Some(Self::Empty),
+            "BadRequest" => Some(Self::BadRequest),
             "Unauthorized" => Some(Self::Unauthorized),
             "TooManyRequests" => Some(Self::TooManyRequests),
             "ServiceUnavailable" => Some(Self::ServiceUnavailable),

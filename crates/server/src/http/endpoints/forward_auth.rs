@@ -16,6 +16,7 @@ use super::decide::{origin, status};
 use crate::http::Context;
 use crate::http::response::decision::{HttpResponse, challenged, passed, refused};
 use crate::http::response::problem::HttpProblem;
+use crate::identity::ClientInfo;
 use crate::identity::forwarded_request::{host, is_client_header};
 use crate::observe::Origin;
 
@@ -34,12 +35,12 @@ pub(crate) struct ForwardAuthRequest<'a> {
 }
 
 /// The headers of a request from hyper.
-fn headers_of(parts: &Parts) -> SmallVec<[(&str, &[u8]); 32]> {
+pub(super) fn headers_of(parts: &Parts) -> SmallVec<[(&str, &[u8]); 32]> {
     parts.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect()
 }
 
 impl<'a> ForwardAuthRequest<'a> {
-    fn of(parts: &'a Parts, headers: &'a [(&'a str, &'a [u8])]) -> ForwardAuthRequest<'a> {
+    pub(super) fn of(parts: &'a Parts, headers: &'a [(&'a str, &'a [u8])]) -> ForwardAuthRequest<'a> {
         let authority = parts.uri.authority().map(http::uri::Authority::as_str);
         ForwardAuthRequest { query: parts.uri.query(), authority, headers }
     }
@@ -94,9 +95,33 @@ pub(crate) fn decide<'c>(
 ) -> Result<(NowOrLater<'c, Decision>, Option<StatusCode>), HttpProblem> {
     let deny_status = deny_status(forwarded_request.query)?;
     let node = &context.node;
+    let (who, mut request) = read(context, forwarded_request)?;
+    let headers = || forwarded_request.headers.iter().copied();
+    let unusable = |fault| {
+        node.identity_fault(&fault);
+        HttpProblem::Identity { fault, deny_status }
+    };
+    node.identity().describe_upstream(headers(), who.trusted, &mut request).map_err(unusable)?;
+    let key = node.identity().presented_key(headers(), &request).map_err(unusable)?;
+    let entered = node.enter(&request);
+    let verified = node.verify(&entered, &who, key.as_deref());
+    // The request borrows claims from `verified`, so it must not live longer.
+    let mut request = request;
+    if !entered.is_decided() {
+        node.identity().describe(&verified, headers(), who.trusted, &mut request).map_err(unusable)?;
+    }
+    Ok((node.admit_entered(origin, entered, &request), deny_status))
+}
+
+/// The client of a proxy, and its request without an identity.
+pub(super) fn read<'a>(
+    context: &Context,
+    forwarded_request: &ForwardAuthRequest<'a>,
+) -> Result<(ClientInfo<'a>, Request<'a>), HttpProblem> {
+    let node = &context.node;
     let who = node.identity().client_info(forwarded_request.headers.iter().copied(), context.peer.address);
     let mut request = Request::new();
-    request.ip = Some(who.ip);
+    (request.ip, request.headers_trusted) = (Some(who.ip), who.trusted);
     if who.trusted {
         describe_forwarded(forwarded_request, &mut request)?;
     } else if URI.iter().any(|name| forwarded_request.values(name).next().is_some()) {
@@ -104,12 +129,7 @@ pub(crate) fn decide<'c>(
     }
     let from_client = forwarded_request.headers.iter().filter(|(name, _)| is_client_header(name));
     request.headers.extend(from_client.map(|(name, value)| ((*name).into(), String::from_utf8_lossy(value))));
-    let entered = node.enter(&request);
-    let verified = node.verify(&entered, &who);
-    // The request borrows claims from `verified`, so it must not live longer.
-    let mut request = request;
-    verified.describe(&mut request);
-    Ok((node.admit_entered(origin, entered, &request), deny_status))
+    Ok((who, request))
 }
 
 /// Fills in what a trusted proxy says about its client's request.

@@ -1,11 +1,12 @@
 //! The endpoints of the HTTP listener. [`ENDPOINTS`] is the one table of them: [`route`] finds the endpoint of a
 //! request in it, and [`reference_page`] renders it as `docs/reference/http.md`. [`guard`] checks who may call, and
-//! [`decide`], [`batch`] and [`forward_auth`] answer.
+//! [`decide`], [`batch`], [`forward_auth`] and [`identify`] answer.
 
 pub(super) mod batch;
 pub(super) mod decide;
 pub(super) mod forward_auth;
 pub(super) mod guard;
+pub(super) mod identify;
 pub(super) mod reference_page;
 pub(super) mod route;
 
@@ -20,6 +21,7 @@ pub(super) enum EndpointAction {
     Refund,
     Throttle,
     ForwardAuth,
+    Identify,
 }
 
 /// Who may call an endpoint.
@@ -57,7 +59,10 @@ impl Endpoint {
 
     /// The method to call it by.
     pub(super) fn method(&self) -> &'static str {
-        if self.action == EndpointAction::ForwardAuth { "ANY" } else { "POST" }
+        match self.action {
+            EndpointAction::ForwardAuth | EndpointAction::Identify => "ANY",
+            _ => "POST",
+        }
     }
 }
 
@@ -135,7 +140,8 @@ pub(super) const ENDPOINTS: &[Endpoint] = &[
                 `trusted_proxies`, the client's request is taken from `X-Forwarded-Method`, `X-Forwarded-Uri` and \
                 `X-Forwarded-Host`, or from `X-Original-Method` and `X-Original-URI`, and the client's address from \
                 `X-Forwarded-For` or `Forwarded`. The user is taken from a valid bearer token; an invalid one gets \
-                401. `?deny_status=403` sets the status of other refusals, 400 to 599.",
+                401. The settings `identity` and `api_keys` name other sources of the user, tenant and so on. \
+                `?deny_status=403` sets the status of other refusals, 400 to 599.",
         example: "",
         answers: &[
             ("204", "allowed: pass the request on"),
@@ -143,8 +149,34 @@ pub(super) const ENDPOINTS: &[Endpoint] = &[
                 "401",
                 "the bearer token is invalid: send this response, with its `WWW-Authenticate`, to the client",
             ),
+            (
+                "401",
+                "the API key is unknown, expired or disabled, and `api_keys.unknown` is `deny`: the same",
+            ),
+            (
+                "400",
+                "a source of the client's identity has a value that cannot be used; `field` and `X-Tidegate-Source` \
+                 name the source, and `deny_status` applies",
+            ),
             ("429", "refused: send this response, with its problem body, to the client"),
             ("503", "the same for `queue_full`, `queue_timeout` and `store_unavailable`"),
+        ],
+    },
+    Endpoint {
+        path: "/v1/identify",
+        action: EndpointAction::Identify,
+        body_max: 0,
+        access: Access::Guarded,
+        about: "Shows who a proxied request is taken for. It reads the request like `/v1/forward-auth`, with any method, \
+                but decides, charges and counts nothing. The response has each of `user`, `tenant`, `client`, `plan`, \
+                `upstream`, `priority`, `trust`, `ip` and `credential` that is known, with its value and its source, \
+                such as `{\"tenant\":{\"value\":\"acme\",\"source\":\"header:x-tenant\"}}`; what is not known is \
+                absent. `Authorization` with the settings' `auth.http_token` opens the endpoint and is then not taken \
+                for the client's.",
+        example: "",
+        answers: &[
+            ("200", "the members that are known"),
+            ("400", "a source has a value that cannot be used; `field` names the source"),
         ],
     },
 ];
@@ -172,7 +204,7 @@ mod tests {
                 EndpointAction::Batch => crate::wire::batch(text).map(drop),
                 EndpointAction::Refund => crate::wire::refund(text).map(drop),
                 EndpointAction::Throttle => crate::wire::throttle(text).map(drop),
-                EndpointAction::ForwardAuth => Ok(()),
+                EndpointAction::ForwardAuth | EndpointAction::Identify => Ok(()),
             };
             assert!(read.is_ok(), "{}: {read:?}", endpoint.path);
         }

@@ -10,7 +10,7 @@ use http::{Method, Request, StatusCode, Version};
 use hyper::body::Body;
 
 use super::{Endpoint, EndpointAction};
-use super::{batch, decide, forward_auth, guard};
+use super::{batch, decide, forward_auth, guard, identify};
 use crate::bounds::HEADERS_MAX;
 use crate::http::response::decision::HttpResponse;
 use crate::http::response::problem::HttpProblem;
@@ -59,6 +59,10 @@ where
     if endpoint.action == EndpointAction::ForwardAuth {
         return forward_auth::answer(context, parts).await;
     }
+    if endpoint.action == EndpointAction::Identify {
+        guard::check(context, parts, endpoint.access)?;
+        return identify::answer(context, parts);
+    }
     if parts.method != Method::POST {
         return wrong_method(&parts.method);
     }
@@ -73,7 +77,9 @@ where
         EndpointAction::Peek => decide::peek(context, text).await,
         EndpointAction::Refund => decide::refund(context, text).await,
         EndpointAction::Throttle => decide::throttle(context, parts, text).await,
-        EndpointAction::ForwardAuth | EndpointAction::Batch => unreachable!("both have returned above"),
+        EndpointAction::ForwardAuth | EndpointAction::Identify | EndpointAction::Batch => {
+            unreachable!("they have returned above")
+        }
     }
 }
 

@@ -31,6 +31,7 @@ use super::endpoints::EndpointAction;
 use super::endpoints::forward_auth;
 use super::endpoints::forward_auth::ForwardAuthRequest;
 use crate::bounds::{BODY_BYTES_MAX, RESPONSES_AT_ONCE_BYTES};
+use crate::http::response::problem::HttpProblem;
 use crate::observe::{Origin, Protocol};
 use crate::serve::UnsentBytes;
 use crate::wire;
@@ -233,12 +234,15 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Lane<'_, I> {
             let in_flight = self.context.activity.begin();
             match decide(self.context, &head, body) {
                 // Only hyper's path reports errors.
-                None | Some((NowOrLater::Now(Err(_)), _)) => break,
-                Some((NowOrLater::Now(decision), audience)) => {
+                Err(Undecided::Invalid) | Ok((NowOrLater::Now(Err(_)), _)) => break,
+                Ok((NowOrLater::Now(decision), audience)) => {
                     reply.add(&LaneDecision { decision, audience }, self.context.node.clock());
                 }
-                Some((NowOrLater::Later(later), audience)) => {
+                Ok((NowOrLater::Later(later), audience)) => {
                     self.waiting = Some(WaitingDecision::new(later, audience, in_flight));
+                }
+                Err(Undecided::Unidentified(problem)) => {
+                    reply.add_response(&problem.response(), self.context.node.clock());
                 }
             }
             answered = begins + head.body_length;
@@ -247,26 +251,40 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Lane<'_, I> {
     }
 }
 
-/// Decides a request, and says for whom the response is; `None` if the request is invalid.
+/// Why a request has no decision.
+enum Undecided {
+    /// It is invalid, and hyper's path says so.
+    Invalid,
+    /// Its identity cannot be used. The lane itself says so: burst detectors have already counted the request, and hyper's
+    /// path would let them count it again.
+    Unidentified(Box<HttpProblem>),
+}
+
+/// Decides a request, and says for whom the response is.
 fn decide<'c>(
     context: &'c Context,
     head: &RequestHead<'_>,
     body: &[u8],
-) -> Option<(NowOrLater<'c, Result<Decision, AdHocError>>, ReplyAudience)> {
+) -> Result<(NowOrLater<'c, Result<Decision, AdHocError>>, ReplyAudience), Undecided> {
     let (node, origin) = (&context.node, Origin { protocol: Protocol::Http, traceparent: head.traceparent });
+    let text = || std::str::from_utf8(body).map_err(|_| Undecided::Invalid);
     match head.action {
         EndpointAction::ForwardAuth => {
             let request = ForwardAuthRequest { query: head.query, authority: None, headers: &head.headers };
-            let (decision, deny_status) = forward_auth::decide(context, &request, origin).ok()?;
-            Some((decision.map(Ok), ReplyAudience::ForClients { deny_status }))
+            let decided = forward_auth::decide(context, &request, origin);
+            let (decision, deny_status) = decided.map_err(|problem| match problem {
+                HttpProblem::Identity { .. } => Undecided::Unidentified(Box::new(problem)),
+                _ => Undecided::Invalid,
+            })?;
+            Ok((decision.map(Ok), ReplyAudience::ForClients { deny_status }))
         }
         EndpointAction::Throttle => {
-            let request = wire::throttle(std::str::from_utf8(body).ok()?).ok()?;
-            Some((node.check_ad_hoc(origin, &request.as_request()), ReplyAudience::ForPrograms))
+            let request = wire::throttle(text()?).map_err(|_| Undecided::Invalid)?;
+            Ok((node.check_ad_hoc(origin, &request.as_request()), ReplyAudience::ForPrograms))
         }
         _ => {
-            let request = wire::request(std::str::from_utf8(body).ok()?).ok()?;
-            Some((node.admit(origin, &request).map(Ok), ReplyAudience::ForPrograms))
+            let request = wire::request(text()?).map_err(|_| Undecided::Invalid)?;
+            Ok((node.admit(origin, &request).map(Ok), ReplyAudience::ForPrograms))
         }
     }
 }

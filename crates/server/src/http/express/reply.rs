@@ -109,7 +109,7 @@ impl LaneReply {
 
     /// Adds a response that was built for hyper.
     #[cold]
-    fn add_response(&mut self, response: &HttpResponse, clock: &impl Clock) {
+    pub(super) fn add_response(&mut self, response: &HttpResponse, clock: &impl Clock) {
         self.body.clear();
         if let HttpResponseBody::Whole(held) = response.body() {
             self.body.extend_from_slice(held.chunk());

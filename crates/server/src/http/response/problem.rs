@@ -2,10 +2,11 @@
 
 use http::StatusCode;
 use http::header::{
-    ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE,
+    ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE,
 };
 use tidegate::engine::AdHocError;
 use tidegate::engine::render::problem_body;
+use tidegate_policy::IdentityFault;
 
 use super::decision::HttpResponse;
 use crate::bounds::HEADERS_MAX;
@@ -52,6 +53,14 @@ pub(crate) enum HttpProblem {
         /// What is wrong with it.
         detail: String,
     },
+    /// A source of the client's identity has a value that cannot be used.
+    #[error("{fault}")]
+    Identity {
+        /// The source and what is wrong.
+        fault: IdentityFault,
+        /// The status in place of 400, if the proxy chose one for refusals.
+        deny_status: Option<StatusCode>,
+    },
     /// The endpoint needs the token of the settings.
     #[error(
         "this endpoint needs `Authorization: Bearer` with the token from the settings (`auth.http_token`)"
@@ -82,6 +91,7 @@ impl HttpProblem {
             | HttpProblem::NotUtf8
             | HttpProblem::Request(_)
             | HttpProblem::Field { .. } => StatusCode::BAD_REQUEST,
+            HttpProblem::Identity { deny_status, .. } => deny_status.unwrap_or(StatusCode::BAD_REQUEST),
             HttpProblem::AdHoc(AdHocError::Numbers(_)) => StatusCode::BAD_REQUEST,
             HttpProblem::AdHoc(_)
             | HttpProblem::Body(BodyError::BudgetExhausted)
@@ -95,6 +105,7 @@ impl HttpProblem {
         match self {
             HttpProblem::Request(error) => error.field(),
             HttpProblem::Field { field, .. } => Some((*field).to_owned()),
+            HttpProblem::Identity { fault, .. } => Some(fault.source.clone()),
             HttpProblem::AdHoc(AdHocError::Numbers(error)) => Some(field_of(error).to_owned()),
             _ => None,
         }
@@ -131,6 +142,13 @@ impl HttpProblem {
             }
             HttpProblem::Unauthorized => {
                 headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"tidegate\""));
+            }
+            // For proxies that drop the body of a refusal.
+            HttpProblem::Identity { fault, .. } => {
+                if let Ok(source) = HeaderValue::from_str(&fault.source) {
+                    headers.insert(HeaderName::from_static("x-tidegate-source"), source);
+                }
+                headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
             }
             // The rest of the body was not read: the server would parse it as the next request, or wait for it.
             HttpProblem::Body(_) => {

@@ -2,6 +2,7 @@
 
 mod forwarding;
 mod guarding;
+mod identifying;
 mod queueing;
 mod timeouts;
 mod unread_responses;

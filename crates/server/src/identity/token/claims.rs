@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use serde_json::value::RawValue;
 use tidegate::Nanos;
 use tidegate::engine::Request;
+use tidegate_policy::{IdentityMember, IdentitySources};
 
 use crate::bounds::NAME_BYTES_MAX;
 use crate::identity::Rejection;
@@ -20,25 +21,19 @@ pub(crate) const LEEWAY: Nanos = Nanos::from_secs(60);
 #[derive(Debug)]
 pub struct Claims {
     pairs: Vec<(Box<str>, Box<str>)>,
+    /// The names of claims that are objects, or lists that contain some.
+    unreadable: Vec<Box<str>>,
     expires: Nanos,
     begins: Nanos,
 }
 
 /// Claims that set a field of the request. Of several names, the first one present is used.
-const MEANINGS: &[(&[&str], Meaning)] = &[
-    (&["sub"], Meaning::User),
-    (&["tenant", "tenant_id", "tid"], Meaning::Tenant),
-    (&["plan"], Meaning::Plan),
-    (&["client_id", "azp"], Meaning::Client),
+const MEANINGS: &[(&[&str], IdentityMember)] = &[
+    (&["sub"], IdentityMember::User),
+    (&["tenant", "tenant_id", "tid"], IdentityMember::Tenant),
+    (&["plan"], IdentityMember::Plan),
+    (&["client_id", "azp"], IdentityMember::Client),
 ];
-
-#[derive(Clone, Copy)]
-enum Meaning {
-    User,
-    Tenant,
-    Plan,
-    Client,
-}
 
 impl Claims {
     /// Reads the payload of a token whose signature is valid.
@@ -46,7 +41,7 @@ impl Claims {
     /// # Errors
     /// When it has no `exp`, or not the required issuer or audience.
     pub(crate) fn new(payload: &HashMap<String, Box<RawValue>>, wanted: &Jwt) -> Result<Claims, Rejection> {
-        let mut pairs = Vec::with_capacity(payload.len());
+        let (mut pairs, mut unreadable) = (Vec::with_capacity(payload.len()), Vec::new());
         for (name, value) in payload {
             // No policy can name a claim with such a long name. Objects, and lists that contain objects, cannot be part
             // of a key either: `each_value` fails on them.
@@ -60,6 +55,8 @@ impl Claims {
             };
             if each_value(value.get(), &mut keep).is_ok() {
                 pairs.extend(values.into_iter().map(|value| (name.as_str().into(), value.into())));
+            } else {
+                unreadable.push(name.as_str().into());
             }
         }
         // The order of a `HashMap` is random: sort, so that the same token always gives the same pairs. The sort is
@@ -68,7 +65,7 @@ impl Claims {
         let time = |name: &str| payload.get(name).map(|value| seconds(value.get()));
         let expires = time("exp").flatten().ok_or(Rejection::Malformed)?;
         let begins = time("nbf").unwrap_or(Some(Nanos::ZERO)).ok_or(Rejection::Malformed)?;
-        let claims = Claims { pairs, expires, begins };
+        let claims = Claims { pairs, unreadable, expires, begins };
         let has = |name: &str, wanted: &Option<String>| {
             wanted.as_ref().is_none_or(|wanted| claims.all(name).any(|value| value == wanted))
         };
@@ -96,21 +93,44 @@ impl Claims {
         self.pairs.iter().filter(move |(own, _)| **own == *name).map(|(_, value)| &**value)
     }
 
-    /// Adds the claims to a request, and sets the fields that follow from them unless they are already set.
-    pub fn describe<'a>(&'a self, request: &mut Request<'a>) {
+    /// The names of claims that hold no text.
+    pub fn unreadable(&self) -> &[Box<str>] {
+        &self.unreadable
+    }
+
+    /// Adds the claims to a request, and sets the fields that follow from them unless they are already set or the settings
+    /// list other sources for them.
+    pub fn describe<'a>(&'a self, listed: &IdentitySources, request: &mut Request<'a>) {
         let pairs = self.pairs.iter();
         request.jwt.extend(pairs.map(|(name, value)| ((&**name).into(), (&**value).into())));
-        for (names, meaning) in MEANINGS {
-            let Some(value) = names.iter().find_map(|name| self.all(name).next()) else { continue };
-            let member = match meaning {
-                Meaning::User => &mut request.user,
-                Meaning::Tenant => &mut request.tenant,
-                Meaning::Plan => &mut request.plan,
-                Meaning::Client => &mut request.client,
-            };
-            member.get_or_insert_with(|| value.into());
+        for (member, _, value) in self.usual(listed) {
+            if member.value_in(request).is_none() {
+                member.set_in(request, value.into());
+            }
         }
     }
+
+    /// The members that follow from claims, with the name of the claim and its value. Members that the settings list have
+    /// other sources.
+    pub fn usual<'a>(
+        &'a self,
+        listed: &IdentitySources,
+    ) -> impl Iterator<Item = (IdentityMember, &'static str, &'a str)> {
+        let value = |name: &str| self.pairs.iter().find(|(own, _)| **own == *name).map(|(_, value)| &**value);
+        usual(listed, value)
+    }
+}
+
+/// The members that follow from claims, unless the settings list other sources for them: each with the name of its claim
+/// and the value that `claim` finds.
+pub(crate) fn usual<'a>(
+    listed: &IdentitySources,
+    claim: impl Fn(&str) -> Option<&'a str>,
+) -> impl Iterator<Item = (IdentityMember, &'static str, &'a str)> {
+    MEANINGS.iter().filter(|(_, member)| listed.of(*member).is_none()).filter_map(move |(names, member)| {
+        let found = names.iter().find_map(|name| Some((*name, claim(name)?)));
+        found.map(|(name, value)| (*member, name, value))
+    })
 }
 
 /// A `NumericDate` of a token: seconds since the epoch; a fraction is dropped.
@@ -143,7 +163,7 @@ mod tests {
         let payload = r#"{"exp":9,"sub":"42","n":1.50,"ok":true,"roles":["a","b"],"deep":{"x":1},"no":null}"#;
         let claims = claims(payload, None, None).unwrap();
         let mut request = Request::new();
-        claims.describe(&mut request);
+        claims.describe(&IdentitySources::new(), &mut request);
         let expected = Request::new().user("42").claim("exp", "9").claim("n", "1.50").claim("ok", "true");
         assert_eq!(request, expected.claim("roles", "a").claim("roles", "b").claim("sub", "42"));
     }
@@ -153,7 +173,7 @@ mod tests {
         let payload = r#"{"exp":9,"sub":"u","tid":"t2","tenant":"t1","plan":"pro","azp":"app"}"#;
         let claims = claims(payload, None, None).unwrap();
         let mut request = Request::new().user("told");
-        claims.describe(&mut request);
+        claims.describe(&IdentitySources::new(), &mut request);
         let fields = [&request.user, &request.tenant, &request.plan, &request.client];
         assert_eq!(fields.map(|text| text.as_deref()), [Some("told"), Some("t1"), Some("pro"), Some("app")]);
     }

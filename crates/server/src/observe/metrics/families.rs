@@ -134,9 +134,13 @@ families! {
     PROTOCOL_ERRORS: Counter "tidegate_protocol_errors_total" ["listener"]
         "Requests and connections that were refused because they were malformed, too large or too slow.";
     CREDENTIALS: Counter "tidegate_credentials_total" ["credential"]
-        "Requests whose credential was checked, where jwt is set: none, valid or invalid. Requests that were decided before the check do not count.";
+        "Requests whose credential was checked, where jwt or api_keys is set: none, valid, invalid, or unknown_key for API keys that are denied. Requests that were decided before the check do not count.";
     TOKENS_REJECTED: Counter "tidegate_tokens_rejected_total" ["why"]
         "Invalid bearer tokens of clients, by reason.";
+    API_KEYS: Counter "tidegate_api_keys_total" ["status"]
+        "API keys of requests: valid, unknown, expired or disabled.";
+    IDENTITY_FAULTS: Counter "tidegate_identity_faults_total" []
+        "Requests that were answered with 400 because a source of their identity had a value that cannot be used.";
     PANICS: Counter "tidegate_panics_total" []
         "Panics in the server, which are bugs; each ends the connection, call or task in which it happens.";
     TRACE_SPANS: Counter "tidegate_trace_spans_total" ["outcome"]

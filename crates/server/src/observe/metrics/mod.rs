@@ -17,7 +17,7 @@ use tidegate::engine::counting::durations::DurationHistogram;
 use tokio::sync::Semaphore;
 
 use super::traces::Protocol;
-use crate::identity::Rejection;
+use crate::identity::{KeyStatus, Rejection};
 use crate::node::lifecycle::ReloadedPart;
 use crate::settings::Listener;
 use limit_series::LimitSeriesSet;
@@ -44,6 +44,8 @@ pub(super) enum Count {
     PolicyReloads,
     Credentials(Credential),
     TokensRejected(Rejection),
+    ApiKeys(KeyStatus),
+    IdentityFaults,
     Panics,
     ClockMoves,
 }
@@ -61,15 +63,18 @@ impl Count {
             Count::ProtocolErrors(listener) => 16 + listener as usize,
             Count::ReloadFailures(part) => 24 + part as usize,
             Count::PolicyReloads => 28,
+            Count::IdentityFaults => 29,
             Count::Panics => 31,
             Count::ClockMoves => 30,
             Count::Credentials(credential) => 32 + credential as usize,
             Count::TokensRejected(why) => 36 + why as usize,
+            Count::ApiKeys(status) => 44 + status as usize,
         }
     }
 }
 
-const _: () = assert!(Credential::ALL.len() <= 4 && 36 + Rejection::ALL.len() <= Count::LEN);
+const _: () = assert!(Credential::ALL.len() <= 4 && 36 + Rejection::ALL.len() <= 44);
+const _: () = assert!(44 + KeyStatus::ALL.len() <= Count::LEN);
 const _: () = assert!(Protocol::ALL.len() <= 4 && Listener::ALL.len() <= 4 && ReloadedPart::ALL.len() <= 4);
 
 impl Default for Metrics {
@@ -143,12 +148,21 @@ impl Metrics {
         self.add(Count::ClockMoves);
     }
 
-    /// The credential of a client was checked, and rejected for this reason if there is one.
-    pub fn credential(&self, credential: Credential, rejection: Option<Rejection>) {
+    /// The credentials of a client were checked: its token was rejected for this reason if there is one, and its API key,
+    /// if it sent one, has this status.
+    pub fn credential(&self, credential: Credential, rejection: Option<Rejection>, key: Option<KeyStatus>) {
         self.add(Count::Credentials(credential));
         if let Some(why) = rejection {
             self.add(Count::TokensRejected(why));
         }
+        if let Some(status) = key {
+            self.add(Count::ApiKeys(status));
+        }
+    }
+
+    /// A source of an identity had a value that cannot be used.
+    pub fn identity_fault(&self) {
+        self.add(Count::IdentityFaults);
     }
 
     /// A new policy is in force.
@@ -183,7 +197,8 @@ mod tests {
     #[test]
     fn every_counter_has_a_place_of_its_own() {
         let metrics = Metrics::default();
-        let mut counts = vec![Count::PolicyReloads, Count::Panics, Count::ClockMoves];
+        let mut counts = vec![Count::PolicyReloads, Count::Panics, Count::ClockMoves, Count::IdentityFaults];
+        counts.extend(KeyStatus::ALL.map(Count::ApiKeys));
         counts.extend(Credential::ALL.map(Count::Credentials));
         counts.extend(Rejection::ALL.map(Count::TokensRejected));
         counts.extend(Protocol::ALL.map(Count::Requests));

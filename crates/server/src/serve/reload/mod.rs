@@ -1,4 +1,4 @@
-//! Reads files again when they change or on SIGHUP: the policy, the TLS certificate, the JWT keys. A file that is
+//! Reads files again when they change or on SIGHUP: the policy, the TLS certificate, the JWT keys, the API keys. A file that is
 //! invalid changes nothing: the last good version stays in force, and the problem is logged, counted and shown by
 //! `/readyz`.
 
@@ -26,6 +26,7 @@ pub(crate) struct Reload {
     policy: Option<PolicyFile>,
     tls: Option<(WatchedFiles, Arc<Tls>)>,
     jwks: Option<WatchedFiles>,
+    api_keys: Option<WatchedFiles>,
     clock: ClockWatch,
 }
 
@@ -43,9 +44,9 @@ impl Reload {
         node: Arc<Node>,
         policy: Option<PolicyFile>,
         tls: Option<(WatchedFiles, Arc<Tls>)>,
-        jwks: Option<WatchedFiles>,
+        (jwks, api_keys): (Option<WatchedFiles>, Option<WatchedFiles>),
     ) -> Reload {
-        Reload { node, policy, tls, jwks, clock: ClockWatch::default() }
+        Reload { node, policy, tls, jwks, api_keys, clock: ClockWatch::default() }
     }
 
     /// Watches the file with the JWT keys, if the settings name one.
@@ -54,6 +55,11 @@ impl Reload {
             JwtKey::Jwks(file) => Some(WatchedFiles::new(vec![file.clone()])),
             JwtKey::Key { .. } => None,
         }
+    }
+
+    /// Watches the file with the API keys, if the settings name one.
+    pub(crate) fn watch_api_keys(keys: Option<&crate::settings::ApiKeySettings>) -> Option<WatchedFiles> {
+        keys.map(|keys| WatchedFiles::new(vec![keys.file.clone()]))
     }
 
     /// Starts watching, on a thread of its own because a large policy takes a while to read. It ends with the process.
@@ -90,6 +96,9 @@ impl Reload {
         if self.jwks.as_mut().is_some_and(WatchedFiles::changed) {
             self.read_jwks();
         }
+        if self.api_keys.as_mut().is_some_and(WatchedFiles::changed) {
+            self.read_api_keys();
+        }
     }
 
     /// Reads all files, changed or not.
@@ -108,6 +117,10 @@ impl Reload {
         if let Some(watched) = &mut self.jwks {
             watched.mark_read();
             self.read_jwks();
+        }
+        if let Some(watched) = &mut self.api_keys {
+            watched.mark_read();
+            self.read_api_keys();
         }
     }
 
@@ -166,6 +179,13 @@ impl Reload {
         let reload = || self.node.identity().reload().map_err(|error| error.to_string());
         let read = watched.check_regular_files().and_then(|()| reload());
         self.report(ReloadedPart::Jwks, read);
+    }
+
+    fn read_api_keys(&mut self) {
+        let Some(watched) = &self.api_keys else { return };
+        let reload = || self.node.identity().reload_api_keys().map_err(|error| error.to_string());
+        let read = watched.check_regular_files().and_then(|()| reload());
+        self.report(ReloadedPart::ApiKeys, read);
     }
 
     fn report(&self, concern: ReloadedPart, read: Result<(), String>) {

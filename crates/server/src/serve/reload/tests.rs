@@ -22,7 +22,7 @@ fn a_touch_changes_nothing_and_mends_what_was_wrong() {
     let node = Arc::new(Node::new(settings, rules, identity).unwrap());
     let watched = WatchedFiles::new(vec![path.clone()]);
     let policy = PolicyFile { path: path.clone(), watched, text: POLICY.to_owned() };
-    let mut reload = Reload::new(Arc::clone(&node), Some(policy), None, None);
+    let mut reload = Reload::new(Arc::clone(&node), Some(policy), None, (None, None));
     let version = || node.limiter().version();
 
     fs::write(&path, "version: 1\nlimts: []\n").unwrap();

@@ -74,7 +74,7 @@ impl<'a> RequestFields<'a> {
         RequestFields::default()
     }
 
-    /// Sets a field: a descriptor, the whole `query`, `cost` or `trust`. Headers, claims, query parameters and
+    /// Sets a field: a descriptor, the whole `query`, `priority`, `cost` or `trust`. Headers, claims, query parameters and
     /// descriptors may occur several times; a whole query must come before its parameters.
     ///
     /// # Errors
@@ -96,6 +96,9 @@ impl<'a> RequestFields<'a> {
             FieldTarget::Trust(target) => {
                 once(target, table::trust(value).map_err(wrong)?).ok_or_else(twice)?
             }
+            FieldTarget::Priority(target) => {
+                once(target, table::priority(value).map_err(wrong)?).ok_or_else(twice)?
+            }
             FieldTarget::Cost(_) if self.has_cost => return Err(twice()),
             FieldTarget::Cost(target) => {
                 *target = table::cost(value).map_err(wrong)?;
@@ -103,7 +106,8 @@ impl<'a> RequestFields<'a> {
             }
             FieldTarget::Credential(_) if self.has_credential => return Err(twice()),
             FieldTarget::Credential(target) => {
-                *target = Credential::parse(value).ok_or_else(|| wrong("none, valid or invalid"))?;
+                *target =
+                    Credential::parse(value).ok_or_else(|| wrong("none, valid, invalid or unknown_key"))?;
                 self.has_credential = true;
             }
             FieldTarget::Pairs(pairs) => pairs.push((Cow::Borrowed(own_name), Cow::Borrowed(value))),
@@ -116,7 +120,8 @@ impl<'a> RequestFields<'a> {
 
     /// The request.
     pub fn into_request(self) -> Request<'a> {
-        self.request
+        // The caller of an API is trusted to say what the headers are.
+        Request { headers_trusted: true, ..self.request }
     }
 }
 

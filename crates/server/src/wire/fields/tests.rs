@@ -1,7 +1,7 @@
 //! Which fields are accepted, and the errors of others.
 
 use tidegate::Cost;
-use tidegate_policy::{Descriptor, Trust};
+use tidegate_policy::{Descriptor, Priority, Trust};
 
 use super::*;
 
@@ -41,6 +41,7 @@ fn every_field_has_its_place() {
         ("header:x-key", "l"),
         ("jwt:https://e.example/role", "s"),
         ("descriptor:generic_key", "x"),
+        ("priority", "90"),
         ("cost", "0"),
         ("trust", "0.8"),
         ("credential", "invalid"),
@@ -50,6 +51,8 @@ fn every_field_has_its_place() {
     let expected = expected.ip("2001:db8::1".parse::<std::net::IpAddr>().unwrap()).cost(Cost::ZERO);
     let expected = expected.credential(tidegate_policy::Credential::Invalid);
     let expected = expected.claim("https://e.example/role", "s").descriptor("generic_key", "x");
+    let expected = expected.priority(Priority::new(90).unwrap());
+    let expected = Request { headers_trusted: true, ..expected };
     assert_eq!(read, Ok(expected.trust(Trust::from_hundredths(80).unwrap())));
 }
 
@@ -83,7 +86,7 @@ fn what_is_wrong_is_named() {
         (&[("cost", "4294967296")], "'cost': '4294967296' is not"),
         (&[("cost", "NaN")], "'cost': 'NaN' is not"),
         (&[("trust", "1.1")], "'trust': '1.1' is not a number from 0 to 1"),
-        (&[("credential", "good")], "'credential': 'good' is not none, valid or invalid"),
+        (&[("credential", "good")], "'credential': 'good' is not none, valid, invalid or unknown_key"),
         (&[("credential", "none"), ("credential", "valid")], "'credential' is there twice"),
     ] {
         let error = request(fields).expect_err(message).to_string();

@@ -99,6 +99,8 @@ impl<'de> Visitor<'de> for Members<'_, 'de> {
 
     fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<(), M::Error> {
         let mut seen = 0_u32;
+        // The caller of an API is trusted to say what the headers are.
+        self.request.headers_trusted = true;
         while let Some(TextValue(name)) = map.next_key::<TextValue<'de>>()? {
             let field = RequestField::of_member(&name);
             if field.is_none() && !(self.with_time && name == AT_MS) {
@@ -133,6 +135,7 @@ fn read_field<'de, M: MapAccess<'de>>(
             map.next_value_seed(PairList::new(target, count)).map_err(|error| at(name, &error))?;
         }
         FieldTarget::Cost(target) => *target = value(map, name, table::cost)?,
+        FieldTarget::Priority(target) => *target = Some(value(map, name, table::priority)?),
         FieldTarget::Trust(target) => *target = Some(value(map, name, table::trust)?),
     }
     Ok(())
@@ -197,7 +200,7 @@ pub(super) fn cut(text: &str) -> Cow<'_, str> {
 
 fn credential(text: &str) -> Result<Credential, &'static str> {
     let word = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
-    word.and_then(Credential::parse).ok_or("\"none\", \"valid\" or \"invalid\"")
+    word.and_then(Credential::parse).ok_or("\"none\", \"valid\", \"invalid\" or \"unknown_key\"")
 }
 
 fn at_ms(text: &str) -> Result<(Nanos, &str), &'static str> {

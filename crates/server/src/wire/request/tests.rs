@@ -1,7 +1,7 @@
 //! Which JSON is a request, and the errors of other JSON.
 
 use tidegate::Cost;
-use tidegate_policy::{Pairs, Trust};
+use tidegate_policy::{Pairs, Priority, Trust};
 
 use super::*;
 
@@ -13,7 +13,7 @@ fn message(line: &str) -> String {
 fn every_member_is_read() {
     let text = r#"{"at_ms":1.5,"tenant":"t","user":"u","client":"c","ip":"203.0.113.7","plan":"free","upstream":"up","method":"GET",
         "host":"h","path":"/p","query":"q=1","headers":{"a":"1","b":["2",3,true,null]},"jwt":{"sub":"\u0041"},
-        "descriptors":null,"domain":"d","cost":7,"trust":0.29}"#;
+        "descriptors":null,"domain":"d","priority":7,"cost":7,"trust":0.29}"#;
     let line = trace_line(text).unwrap();
     let pairs = |names: &[(&'static str, &'static str)]| -> Pairs<'static> {
         names.iter().map(|&(name, value)| (name.into(), value.into())).collect()
@@ -24,6 +24,8 @@ fn every_member_is_read() {
     };
     let expected = expected.upstream("up").query("q=1").domain("d").claim("sub", "A").cost(Cost::new(7));
     let expected = expected.ip(IpAddr::from([203, 0, 113, 7])).trust(Trust::from_hundredths(29).unwrap());
+    let expected = expected.priority(Priority::new(7).unwrap());
+    let expected = Request { headers_trusted: true, ..expected };
     assert_eq!(line.request, expected);
     assert_eq!((line.at, line.at_text), (Nanos::new(1_500_000), "1.5"));
 }

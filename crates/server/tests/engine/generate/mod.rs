@@ -26,8 +26,8 @@ pub(crate) fn case() -> impl Strategy<Value = Case> {
 
 /// The last tenant that is listed: it is often the one without numbers of its own.
 fn last_listed(policy: &Value) -> String {
-    let ids = policy["tenants"].as_array().expect("a list").iter().map(|tenant| &tenant["id"]);
-    ids.filter(|id| **id != "*").last().and_then(Value::as_str).expect("a tenant is listed").to_owned()
+    let mut ids = policy["tenants"].as_array().expect("a list").iter().map(|tenant| &tenant["id"]);
+    ids.rfind(|id| **id != "*").and_then(Value::as_str).expect("a tenant is listed").to_owned()
 }
 
 /// Lets most requests belong to a tenant, go to an upstream, and cost little, so that tenants' limits decide.

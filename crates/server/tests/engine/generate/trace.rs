@@ -56,9 +56,11 @@ fn request() -> impl Strategy<Value = Value> {
         sometimes(35, descriptors()),
         sometimes(30, word(&["edge"])),
     );
-    let credential = sometimes(12, word(&["none", "valid", "invalid"]));
-    let weight = (sometimes(35, cost()), sometimes(55, trust()), credential);
-    (who, what, extra, weight).prop_map(|(who, what, extra, (cost, trust, credential))| {
+    let credential = sometimes(12, word(&["none", "valid", "invalid", "unknown_key"]));
+    // A simulation serves first come, first served, whatever the priority.
+    let priority = sometimes(10, (0u32..=100).prop_map(|priority| json!(priority)));
+    let weight = (sometimes(35, cost()), sometimes(55, trust()), credential, priority);
+    (who, what, extra, weight).prop_map(|(who, what, extra, (cost, trust, credential, priority))| {
         let (headers, jwt, descriptors, domain) = extra;
         let (user, tenant, client, ip, plan) = who;
         let (method, host, upstream, path, query) = what;
@@ -81,6 +83,7 @@ fn request() -> impl Strategy<Value = Value> {
             ("domain", domain),
             ("cost", cost),
             ("trust", trust),
+            ("priority", priority),
         ])
     })
 }

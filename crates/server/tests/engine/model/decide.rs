@@ -92,12 +92,16 @@ impl Model {
         if let Some(decided) = self.gates(false, request, &mut noted, told) {
             return decided;
         }
-        if !self.anonymous && request.value("credential").as_deref() == Some("invalid") {
+        let rejected = match request.credential().as_str() {
+            "invalid" if !self.anonymous => Some("invalid_credentials"),
+            "unknown_key" => Some("unknown_key"),
+            _ => None,
+        };
+        if let Some(reason) = rejected {
             if !only_notes {
-                let reason = "invalid_credentials";
                 return refused(reason, Some(reason), Some("custom"), Wait::Never);
             }
-            noted.push("invalid_credentials".to_owned());
+            noted.push(reason.to_owned());
         }
         if let Some(decided) = self.gates(true, request, &mut noted, told) {
             return decided;

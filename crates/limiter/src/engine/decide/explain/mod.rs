@@ -10,8 +10,9 @@ use tidegate_policy::{
 };
 
 use crate::engine::active::{Active, Payer};
-use crate::engine::decision::{Decision, Reason};
+use crate::engine::decision::Decision;
 use crate::engine::limiter::Limiter;
+use crate::engine::reason::Reason;
 use crate::{Clock, Intent, Memory};
 
 /// Everything that led to a decision.
@@ -133,7 +134,10 @@ impl<C: Clock> Limiter<Memory<C>, C> {
         let limits = self.explain_limits(&set, &facts, &plan, now);
         let tenant = facts.tenant();
         // If the decision was made before the gate entries, no entry decided.
-        let ended_before = matches!(decision.reason(), Reason::BurstBlocked | Reason::InvalidCredentials);
+        let ended_before = matches!(
+            decision.reason(),
+            Reason::BurstBlocked | Reason::InvalidCredentials | Reason::UnknownKey
+        );
         let gate = if ended_before { None } else { explain_gate(&set, &facts, self.clock.wall_at(now)) };
         Explanation {
             path: facts.path.as_deref().map(str::to_owned),

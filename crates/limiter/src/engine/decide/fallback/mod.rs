@@ -17,8 +17,9 @@ use tidegate_policy::{Rule, RuleSet, Trust};
 
 use crate::engine::active::{Active, Charges, LimitHandle};
 use crate::engine::counting::counters::Totals;
-use crate::engine::decision::{Reason, Refuser, Ruling};
+use crate::engine::decision::{Refuser, Ruling};
 use crate::engine::limiter::Limiter;
+use crate::engine::reason::Reason;
 use crate::{
     Charge, Clock, Intent, LimitError, Memory, MemoryError, MemoryOptions, MemoryStats, NamedLimit, Role,
     Store, Verdict,

@@ -110,12 +110,9 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         let mut parts = SmallVec::<[Part<'_, '_>; 4]>::new();
         let mut gate_rulings = SmallVec::<[Option<Ruling>; 4]>::new();
         for joint in requests {
-            let (part, ruling) = self.check_part_gates(&set, joint, now);
+            let (part, ruling) = self.check_part_gates(&set, joint, now).await;
             parts.push(part);
             gate_rulings.push(ruling);
-        }
-        for (part, ruling) in parts.iter_mut().zip(&mut gate_rulings) {
-            self.count_part(&set, part, ruling, now).await;
         }
         let gates_admit = gate_rulings.iter().flatten().all(|ruling| ruling.allowed);
         let mut together = JointCharges::default();
@@ -204,8 +201,8 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         Ok(Some(JointAdHoc { key, limit, cost: joint.request.cost, shared }))
     }
 
-    /// Runs the gates for one request.
-    fn check_part_gates<'s, 'r>(
+    /// Runs the gates for one request, and counts it in burst detectors that nodes share.
+    async fn check_part_gates<'s, 'r>(
         &self,
         set: &'s Active,
         joint: &Joint<'s, 'r>,
@@ -220,7 +217,9 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             }
             (decided, _) => decided,
         };
-        (Part { facts, plan, notes }, gates.ruling(now))
+        let (mut part, mut ruling) = (Part { facts, plan, notes }, gates.ruling(now));
+        self.count_part(set, &mut part, &mut ruling, now).await;
+        (part, ruling)
     }
 
     /// Counts one request in burst detectors that nodes share, before anything is charged: a block denies all.

@@ -1,5 +1,5 @@
-//! The order in which the requests that wait for one bucket are admitted: tenants round-robin, and first come,
-//! first served within a tenant. The first in order admits itself as soon as the bucket allows, and notifies
+//! The order in which the requests that wait for one bucket are admitted: tenants round-robin, within a tenant
+//! higher priorities first, and of equal ones first come, first served. The first in order admits itself as soon as the bucket allows, and notifies
 //! the next one.
 //!
 //! # Why never more than *B + R·t* is admitted
@@ -38,6 +38,7 @@ use std::task::Waker;
 
 use smallvec::SmallVec;
 use tidegate_core::{Cost, Limit, Meter, Nanos};
+use tidegate_policy::Priority;
 
 use crate::{Charge, OwnedCharge};
 
@@ -127,13 +128,13 @@ pub(crate) struct FairQueue {
 #[derive(Debug)]
 struct Tenant {
     id: u64,
-    /// Its waiters, in order of arrival.
+    /// Its waiters, by priority and then in order of arrival.
     tickets: VecDeque<u64>,
 }
 
 #[derive(Debug)]
 struct Waiter {
-    tenant: u64,
+    rank: WaiterRank,
     /// When the delayed charge that it made is due.
     due: Nanos,
     /// Was it notified since it last checked its turn?
@@ -141,6 +142,14 @@ struct Waiter {
     /// Was it skipped because it did not act?
     is_absent: bool,
     waker: Option<Waker>,
+}
+
+/// What a waiter's position depends on, beside its arrival.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WaiterRank {
+    /// Its tenant, as a number.
+    pub(crate) tenant: u64,
+    pub(crate) priority: Priority,
 }
 
 impl FairQueue {
@@ -159,18 +168,30 @@ impl FairQueue {
         self.tickets
     }
 
-    /// Adds a waiter of a tenant, with its delayed charge. The head checks again: it may have seen the charge
+    /// Adds a waiter, with its delayed charge. Within its tenant it goes before all of a lower priority; the proof above
+    /// holds for any order. The head checks again: it may have seen the charge
     /// in the store before the waiter joined.
-    pub(crate) fn join(&mut self, tenant: u64, delayed_charge: DelayedCharge, wakers: &mut Wakers) -> u64 {
+    pub(crate) fn join(
+        &mut self,
+        rank: WaiterRank,
+        delayed_charge: DelayedCharge,
+        wakers: &mut Wakers,
+    ) -> u64 {
         self.tickets += 1;
         let (ticket, due) = (self.tickets, delayed_charge.due());
         self.delayed_tokens += delayed_charge.tokens();
         self.charges.insert((due, ticket), delayed_charge);
-        match self.tenants.iter_mut().find(|other| other.id == tenant) {
-            Some(tenant) => tenant.tickets.push_back(ticket),
-            None => self.tenants.push_back(Tenant { id: tenant, tickets: VecDeque::from([ticket]) }),
+        match self.tenants.iter_mut().find(|other| other.id == rank.tenant) {
+            Some(tenant) => {
+                let is_lower = |other: &u64| {
+                    self.waiters.get(other).is_some_and(|waiter| waiter.rank.priority < rank.priority)
+                };
+                let place = tenant.tickets.iter().position(is_lower).unwrap_or(tenant.tickets.len());
+                tenant.tickets.insert(place, ticket);
+            }
+            None => self.tenants.push_back(Tenant { id: rank.tenant, tickets: VecDeque::from([ticket]) }),
         }
-        let waiter = Waiter { tenant, due, notified: false, is_absent: false, waker: None };
+        let waiter = Waiter { rank, due, notified: false, is_absent: false, waker: None };
         self.waiters.insert(ticket, waiter);
         self.notify_head(wakers);
         ticket
@@ -242,7 +263,7 @@ impl FairQueue {
     pub(crate) fn put_back(&mut self, ticket: u64) {
         let Some(waiter) = self.waiters.get_mut(&ticket).filter(|waiter| waiter.is_absent) else { return };
         waiter.is_absent = false;
-        let tenant = waiter.tenant;
+        let tenant = waiter.rank.tenant;
         match self.tenants.iter_mut().find(|other| other.id == tenant) {
             Some(tenant) => tenant.tickets.push_front(ticket),
             None => self.tenants.push_front(Tenant { id: tenant, tickets: VecDeque::from([ticket]) }),
@@ -283,23 +304,23 @@ impl FairQueue {
             RemovedCharge::First => self.charges.pop_first().map(|(_, charge)| charge),
             RemovedCharge::Last => self.charges.pop_last().map(|(_, charge)| charge),
         };
-        if !leaves && self.head() == Some(ticket) {
-            self.rotate();
-        } else {
-            self.remove_ticket(waiter.tenant, ticket);
-        }
+        self.remove_ticket(waiter.rank.tenant, ticket, !leaves);
         self.expected = None;
         self.notify_head(wakers);
         self.delayed_tokens -= delayed_charge.as_ref().map_or(0, DelayedCharge::tokens);
         delayed_charge
     }
 
-    fn remove_ticket(&mut self, tenant: u64, ticket: u64) {
+    /// Removes a waiter from the order. If it was admitted, the turn of its tenant ends, also if a waiter of a higher
+    /// priority has come before it meanwhile.
+    fn remove_ticket(&mut self, tenant: u64, ticket: u64, was_admitted: bool) {
         let Some(index) = self.tenants.iter().position(|other| other.id == tenant) else { return };
         let tickets = &mut self.tenants[index].tickets;
         tickets.retain(|other| *other != ticket);
         if tickets.is_empty() {
             self.tenants.remove(index);
+        } else if was_admitted && index == 0 {
+            self.tenants.rotate_left(1);
         }
     }
 

@@ -17,7 +17,12 @@ fn delayed_charge(cost: u32, due: u64) -> DelayedCharge {
 }
 
 fn join(line: &mut FairQueue, tenant: u64, delayed_charge: DelayedCharge) -> u64 {
-    line.join(tenant, delayed_charge, &mut Wakers::new())
+    join_at(line, tenant, 50, delayed_charge)
+}
+
+fn join_at(line: &mut FairQueue, tenant: u64, priority: u8, delayed_charge: DelayedCharge) -> u64 {
+    let priority = Priority::new(priority).expect("it is at most 100");
+    line.join(WaiterRank { tenant, priority }, delayed_charge, &mut Wakers::new())
 }
 
 /// The head is admitted with the delayed charge that is due first, one after the other.
@@ -40,6 +45,31 @@ fn tenants_take_turns() {
     let other = join(&mut line, 8, delayed_charge(1, 4));
     let order = [(first[0], at(1)), (other, at(2)), (first[1], at(3)), (first[2], at(4))];
     assert_eq!(gone(&mut line), order);
+}
+
+/// Higher priorities go first within a tenant, and of equal ones who came first; tenants still take turns.
+#[test]
+fn the_urgent_go_first_within_their_tenant() {
+    let mut line = FairQueue::default();
+    let low = join_at(&mut line, 7, 10, delayed_charge(1, 1));
+    let high = join_at(&mut line, 7, 90, delayed_charge(1, 2));
+    let other = join_at(&mut line, 8, 0, delayed_charge(1, 3));
+    let next_high = join_at(&mut line, 7, 90, delayed_charge(1, 4));
+    let usual = join(&mut line, 7, delayed_charge(1, 5));
+    let order: Vec<u64> = gone(&mut line).into_iter().map(|(ticket, _)| ticket).collect();
+    assert_eq!(order, [high, other, next_high, usual, low]);
+}
+
+/// A waiter that is admitted ends its tenant's turn, even if somebody urgent has come before it meanwhile.
+#[test]
+fn an_admission_ends_the_turn_of_its_tenant() {
+    let mut line = FairQueue::default();
+    let first = join(&mut line, 7, delayed_charge(1, 1));
+    let other = join(&mut line, 8, delayed_charge(1, 2));
+    let urgent = join_at(&mut line, 7, 90, delayed_charge(1, 3));
+    assert_eq!(line.head(), Some(urgent));
+    line.remove(first, RemovedCharge::First, false, &mut Wakers::new()).unwrap();
+    assert_eq!(line.head(), Some(other));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use tidegate_document::JsonText;
+use tidegate_policy::IdentityFault;
 
 /// The body's media type.
 pub const CONTENT_TYPE: &str = "application/problem+json";
@@ -54,6 +55,18 @@ pub fn write_body(refusal: &RefusalBody<'_>, out: &mut String) {
     out.push('}');
 }
 
+/// The body of a 400 for a request whose identity cannot be used.
+pub fn identity_body(fault: &IdentityFault) -> String {
+    let mut out = String::with_capacity(160);
+    text_member(&mut out, '{', "type", "about:blank");
+    text_member(&mut out, ',', "title", "Bad Request");
+    number_member(&mut out, "status", Some(400));
+    text_member(&mut out, ',', "detail", &fault.to_string());
+    text_member(&mut out, ',', "field", &fault.source);
+    out.push('}');
+    out
+}
+
 /// The registered problem types for rate limits, and one for which the status says everything.
 #[derive(Clone, Copy)]
 enum Kind {
@@ -61,6 +74,7 @@ enum Kind {
     AbnormalUsage,
     ReducedCapacity,
     Unauthorized,
+    UnknownKey,
 }
 
 impl Kind {
@@ -69,6 +83,7 @@ impl Kind {
             "queue_full" | "queue_timeout" | "store_unavailable" => Kind::ReducedCapacity,
             "blocked" | "burst_blocked" => Kind::AbnormalUsage,
             "invalid_credentials" => Kind::Unauthorized,
+            "unknown_key" => Kind::UnknownKey,
             _ => Kind::QuotaExceeded,
         }
     }
@@ -80,7 +95,7 @@ impl Kind {
             Kind::ReducedCapacity => {
                 "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
             }
-            Kind::Unauthorized => "about:blank",
+            Kind::Unauthorized | Kind::UnknownKey => "about:blank",
         }
     }
 
@@ -88,7 +103,7 @@ impl Kind {
         match self {
             Kind::QuotaExceeded | Kind::AbnormalUsage => "Too Many Requests",
             Kind::ReducedCapacity => "Service Unavailable",
-            Kind::Unauthorized => "Unauthorized",
+            Kind::Unauthorized | Kind::UnknownKey => "Unauthorized",
         }
     }
 
@@ -97,6 +112,7 @@ impl Kind {
         match self {
             Kind::QuotaExceeded | Kind::AbnormalUsage | Kind::ReducedCapacity => "rate_limit_exceeded",
             Kind::Unauthorized => "invalid_token",
+            Kind::UnknownKey => "unknown_key",
         }
     }
 }
@@ -118,12 +134,14 @@ fn detail(refusal: &RefusalBody<'_>) -> String {
         "unknown_tenant" => "The tenant of this request is not known.".to_owned(),
         "missing_key" => format!("This request lacks what {limit} counts by."),
         "invalid_credentials" => "The credentials of this request are not valid.".to_owned(),
+        "unknown_key" => "The API key of this request is not known, has expired or is disabled.".to_owned(),
         _ => format!("This request is more than {limit} admits right now."),
     };
     match refusal.retry_after_secs {
         None if refusal.reason == "invalid_credentials" => {
             detail.push_str(" Retry with others, or with none.")
         }
+        None if refusal.reason == "unknown_key" => detail.push_str(" Retry with another, or with none."),
         Some(1) => detail.push_str(" Retry after 1 second."),
         Some(secs) => {
             write!(detail, " Retry after {secs} seconds.").expect("writing to a String does not fail");
@@ -139,6 +157,7 @@ fn description(refusal: &RefusalBody<'_>, kind: Kind) -> String {
         Kind::QuotaExceeded | Kind::AbnormalUsage => "Too many requests.",
         Kind::ReducedCapacity => "Service temporarily unavailable.",
         Kind::Unauthorized => "The credentials do not hold.",
+        Kind::UnknownKey => "The API key is not known.",
     };
     match (refusal.retry_after_secs, refusal.reason) {
         (Some(secs), _) => format!("{what} Please retry after {secs} seconds."),

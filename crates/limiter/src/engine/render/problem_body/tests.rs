@@ -48,6 +48,34 @@ fn never_has_no_time_to_retry() {
 }
 
 #[test]
+fn credentials_that_do_not_hold_are_told_apart() {
+    let token = RefusalBody {
+        status: 401,
+        reason: "invalid_credentials",
+        retry_after_secs: None,
+        retry_after_ms: None,
+        violated_rule: Some("invalid_credentials"),
+        violated_tier: Some("custom"),
+    };
+    let key = RefusalBody { reason: "unknown_key", violated_rule: Some("unknown_key"), ..token };
+    let (token, key) = (parsed(&token), parsed(&key));
+    assert_eq!((&token["error"], &key["error"]), (&json!("invalid_token"), &json!("unknown_key")));
+    assert_eq!((&key["title"], &key["type"]), (&json!("Unauthorized"), &json!("about:blank")));
+    assert_eq!(
+        key["detail"],
+        "The API key of this request is not known, has expired or is disabled. Retry with another, or with none."
+    );
+}
+
+#[test]
+fn an_identity_that_cannot_be_used_is_named() {
+    let fault = IdentityFault { source: "jwt:a\"b".to_owned(), why: "must be UTF-8 text" };
+    let body: Value = serde_json::from_str(&identity_body(&fault)).unwrap();
+    assert_eq!((&body["status"], &body["field"]), (&json!(400), &json!("jwt:a\"b")));
+    assert_eq!(body["detail"], "`jwt:a\"b` must be UTF-8 text");
+}
+
+#[test]
 fn abuse_is_named_as_such() {
     let blocked = RefusalBody {
         reason: "blocked",
