@@ -134,6 +134,7 @@ mod keyed;
 pub mod measure;
 mod memory;
 mod now_or_later;
+mod shared_bursts;
 mod store;
 #[cfg(feature = "testing")]
 pub mod testing;
@@ -148,6 +149,9 @@ pub use clock::{Clock, ManualClock, MonotonicClock};
 pub use keyed::Keyed;
 pub use memory::{Memory, MemoryError, MemoryOptions, MemoryStats};
 pub use now_or_later::{Later, NowOrLater};
+pub use shared_bursts::{
+    BurstAction, BurstCount, BurstCounts, BurstDetector, BurstVerdict, KnownBurst, SharedBursts,
+};
 pub use store::{LimitError, LimitRef, NamedLimit, Store};
 pub use tidegate_core::{
     Algorithm, Carry, Cost, Limit, LimitDecision, LogQuota, Meter, Nanos, Outcome, Quota, QuotaError, Rate,

@@ -34,6 +34,36 @@ pub enum NowOrLater<'a, T> {
     Later(Later<'a, T>),
 }
 
+/// Runs two futures at the same time, and returns both results.
+#[cfg(feature = "policy")]
+pub(crate) async fn both<A: Send, B: Send>(one: NowOrLater<'_, A>, mut other: Later<'_, B>) -> (A, B) {
+    let mut one = match one {
+        NowOrLater::Now(answer) => return (answer, other.await),
+        NowOrLater::Later(later) => later,
+    };
+    let (mut first, mut second) = (None, None);
+    std::future::poll_fn(|context| {
+        if first.is_none()
+            && let Poll::Ready(answer) = one.as_mut().poll(context)
+        {
+            first = Some(answer);
+        }
+        if second.is_none()
+            && let Poll::Ready(answer) = other.as_mut().poll(context)
+        {
+            second = Some(answer);
+        }
+        match (first.take(), second.take()) {
+            (Some(first), Some(second)) => Poll::Ready((first, second)),
+            (one, other) => {
+                (first, second) = (one, other);
+                Poll::Pending
+            }
+        }
+    })
+    .await
+}
+
 impl<'a, T> NowOrLater<'a, T> {
     /// The result of a future.
     pub fn later(future: impl Future<Output = T> + Send + 'a) -> NowOrLater<'a, T> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tidegate_core::{Carry, Limit, Nanos, QuotaError};
 
-use crate::{Charge, Intent, NowOrLater, Verdict};
+use crate::{Charge, Intent, NowOrLater, SharedBursts, Verdict};
 
 /// Stores the state of limits and charges them.
 ///
@@ -81,6 +81,11 @@ pub trait Store: Send + Sync {
     /// not support them; shared stores do.
     fn ad_hoc(&self, limit: Limit) -> Option<LimitRef> {
         let _ = limit;
+        None
+    }
+
+    /// Burst detectors that nodes share; `None` if each node counts for itself.
+    fn shared_bursts(&self) -> Option<&dyn SharedBursts> {
         None
     }
 

@@ -26,6 +26,7 @@
 //! # }
 //! ```
 
+mod bursts;
 mod calls;
 mod client;
 mod deciding;
@@ -49,7 +50,8 @@ pub use store::{RedisStore, ServerCall, StoreMode, StoreOptions, new_call_times}
 // no part of the documented interface.
 #[doc(hidden)]
 pub use calls::{
-    BucketEntry, CallAnswer, CallOutcome, CallVerb, FoundState, Heartbeat, Link, LogState, ScriptCall, State,
+    BucketEntry, BurstAnswer, BurstCall, BurstCallEntry, CallAnswer, CallOutcome, CallVerb, FoundState,
+    Heartbeat, Link, LogState, ScriptCall, State,
 };
 #[doc(hidden)]
 pub use registry::BucketKey;

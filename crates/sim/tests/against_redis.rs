@@ -7,9 +7,11 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use support::{PlainLink, Redis, runtime};
+use tidegate::BurstAction;
 use tidegate_core::{Cost, Limit, LogQuota, Meter, Nanos, Quota, WindowQuota};
 use tidegate_redis::{
-    BucketEntry, BucketKey, CallAnswer, CallOutcome, CallVerb, FoundState, Link, LogState, ScriptCall, State,
+    BucketEntry, BucketKey, BurstCall, BurstCallEntry, CallAnswer, CallOutcome, CallVerb, FoundState, Link,
+    LogState, ScriptCall, State,
 };
 use tidegate_sim::{Model, Random, START};
 
@@ -149,4 +151,41 @@ fn they_answer_alike() {
         }
     }
     assert!(outcomes.iter().all(|&times| times > 100), "done, refused, migrate: {outcomes:?}");
+}
+
+/// Counts of up to three detectors, some of them late; now and then an edit or a lift.
+fn burst_call(random: &mut Random, at: Nanos) -> BurstCall {
+    let entry = |random: &mut Random| {
+        let ages = (0..random.between(0, 2)).map(|_| (random.between(0, 900), random.between(1, 3)));
+        let mut counts: Vec<(u64, u64)> = ages.collect();
+        counts.sort_by_key(|&(age, _)| std::cmp::Reverse(age));
+        BurstCallEntry {
+            key: BucketKey(format!("model:1:{{tag}}:d{}", random.between(0, 2)).into()),
+            window: Nanos::from_millis(if at.get() / Nanos::MINUTE.get() % 2 == 1 { 300 } else { 400 }),
+            threshold: if random.chance(50) { 3 } else { 5 },
+            penalty: Nanos::from_millis(1_500),
+            lifts: random.chance(20),
+            counts: counts.iter().map(|&(age, n)| (Nanos::from_millis(age), n as u32)).collect(),
+        }
+    };
+    BurstCall { entries: (0..random.between(1, 3)).map(|_| entry(random)).collect(), at: Some(at) }
+}
+
+#[test]
+fn bursts_are_counted_as_by_the_model() {
+    let (server, runtime) = (Redis::start(), runtime());
+    let link = runtime.block_on(PlainLink::connect(&server));
+    let (mut model, mut random, mut at) = (Model::default(), Random::new(7), START);
+    let (mut warned, mut blocked) = (0, 0);
+    for nth in 0..CALLS {
+        at = at.saturating_add(Nanos::from_millis(random.between(0, 250)));
+        let call = burst_call(&mut random, at);
+        let by_server = runtime.block_on(link.count_bursts(&call)).expect("the server answers");
+        let by_model = model.count_bursts(&call, at).expect("there is memory");
+        assert_eq!(by_server, by_model, "call {nth}: {call:?}");
+        let did = |action| by_model.iter().filter(|answer| answer.action == Some(action)).count();
+        warned += did(BurstAction::Warned);
+        blocked += did(BurstAction::Blocked);
+    }
+    assert!(warned > 100 && blocked > 100, "{warned} warnings and {blocked} blocks");
 }

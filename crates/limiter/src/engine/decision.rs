@@ -7,9 +7,10 @@ use std::time::Duration;
 use arc_swap::Guard;
 use smallvec::SmallVec;
 use tidegate_core::{Nanos, RetryAfter};
-use tidegate_policy::{Rule, Strategy, Tier};
+use tidegate_policy::{Rule, RuleSet, Strategy, Tier};
 
 use super::active::Active;
+use super::bursts::BurstNote;
 use super::reason::Reason;
 
 /// What denied a request, or would have in enforcing mode.
@@ -53,6 +54,8 @@ pub(crate) struct Ruling {
     pub(crate) queued: Option<Nanos>,
     /// What would have denied the request in enforcing mode.
     pub(crate) shadow_denied: SmallVec<[Refuser; 4]>,
+    /// The most serious state of a burst detector for this request.
+    pub(crate) burst: Option<BurstNote>,
     /// Were limits decided without the store?
     pub(crate) without_store: bool,
 }
@@ -73,6 +76,7 @@ impl Ruling {
             degraded_by: None,
             queued: None,
             shadow_denied: SmallVec::new(),
+            burst: None,
             without_store: false,
         }
     }
@@ -151,9 +155,9 @@ impl Decision {
         &self.ruling
     }
 
-    /// Do responses have rate-limit headers when no limit applies?
-    pub(crate) fn has_headers(&self) -> bool {
-        self.set.rules.has_headers()
+    /// The rules it was made under.
+    pub(crate) fn rules(&self) -> &RuleSet {
+        &self.set.rules
     }
 
     /// Is the request admitted?
@@ -247,18 +251,6 @@ impl Decision {
             Strategy::Degrade { tag } => Some(tag),
             Strategy::Reject | Strategy::Queue { .. } => None,
         }
-    }
-
-    /// The mark for the response headers: that of the first limit that marks the request and has headers on.
-    pub(crate) fn degraded_in_headers(&self) -> Option<&str> {
-        self.ruling.degraded_by?;
-        let mut marking = self.limits().filter(|limit| !limit.decision.is_allowed());
-        marking.find_map(|limit| match &limit.rule.strategy {
-            Strategy::Degrade { tag } if !limit.rule.is_shadow() && !limit.rule.headers.is_empty() => {
-                Some(&**tag)
-            }
-            _ => None,
-        })
     }
 
     /// How long the request has to wait, or has waited, in a queue.

@@ -2,6 +2,7 @@
 //! binaries.
 
 mod any_store;
+mod bursts;
 mod conformance;
 mod missing_keys;
 mod policy;

@@ -17,7 +17,7 @@ pub(crate) fn user(name: &str) -> Request<'_> {
 }
 
 /// How many of `tries` are admitted at once.
-fn admitted(limiter: &Manual, request: &Request<'_>, tries: u32) -> u32 {
+pub(crate) fn admitted(limiter: &Manual, request: &Request<'_>, tries: u32) -> u32 {
     (0..tries).map(|_| u32::from(limiter.check(request).is_allowed())).sum()
 }
 
@@ -210,25 +210,6 @@ fn of_several_blocks_the_longest_counts() {
     assert_eq!(refused.wait(), Some(Nanos::MINUTE));
     clock.advance(Nanos::from_secs(60));
     assert!(limiter.check(&user("bad")).is_allowed(), "the wait was a promise");
-}
-
-#[test]
-fn a_tightened_detector_sees_who_is_already_there() {
-    let detector = |window: &str, key: &str| {
-        format!(
-            "version: 1\nlimits: []\nbursts: [{{ name: b, key: [{key}], window: {window}, threshold: 3, penalty: 60s }}]\n"
-        )
-    };
-    let (limiter, clock) = limiter(&detector("1h", "user"));
-    let request = user("1").client("1");
-    admitted(&limiter, &request, 4);
-    assert_eq!(limiter.burst_actions(), (1, 0));
-    limiter.swap(Policy::parse(&detector("10s", "user")).unwrap()).unwrap();
-    clock.advance(Nanos::from_secs(10));
-    assert_eq!(admitted(&limiter, &request, 5), 3, "the fourth is the second offence");
-    assert_eq!(limiter.burst_actions(), (1, 1));
-    limiter.swap(Policy::parse(&detector("10s", "client")).unwrap()).unwrap();
-    assert!(limiter.check(&request).is_allowed(), "another key is another detector");
 }
 
 #[test]

@@ -8,6 +8,7 @@ use std::future::Future;
 use smallvec::SmallVec;
 use tidegate_core::{Cost, Limit, Nanos};
 
+use super::bursts::{BurstAnswer, BurstCall};
 use crate::registry::BucketKey;
 
 /// Carries calls to the server, each within a deadline, and none twice.
@@ -17,6 +18,12 @@ pub trait Link: Send + Sync {
 
     /// Records a heartbeat on the server, and returns how many nodes are alive.
     fn heartbeat(&self, heartbeat: &Heartbeat) -> impl Future<Output = Result<u32, LinkError>> + Send;
+
+    /// Counts requests in burst detectors. If [`Link::has_slots`], all its keys are in one slot.
+    fn count_bursts(
+        &self,
+        call: &BurstCall,
+    ) -> impl Future<Output = Result<Vec<BurstAnswer>, LinkError>> + Send;
 
     /// Are keys spread over slots, so that the keys of one call must share a slot?
     fn has_slots(&self) -> bool {

@@ -1,5 +1,6 @@
 //! Calls to the server: what a call is (`link`), its bytes (`wire`), and the Lua that runs there (`scripts`).
 
+mod bursts;
 mod link;
 #[cfg_attr(
     not(feature = "testing"),
@@ -12,6 +13,7 @@ pub(crate) mod scripts;
 )]
 pub(crate) mod wire;
 
+pub use bursts::{BurstAnswer, BurstCall, BurstCallEntry, decode_bursts, encode_bursts};
 pub use link::{
     BucketEntry, CallAnswer, CallOutcome, CallVerb, FoundState, Heartbeat, Link, LinkError, LogState,
     ScriptCall, State,

@@ -21,7 +21,9 @@ use redis::{Cmd, Value};
 use tokio::runtime::Handle;
 
 use crate::calls::wire::{self, EncodedCall};
-use crate::calls::{CallAnswer, Heartbeat, Link, LinkError, ScriptCall};
+use crate::calls::{
+    BurstAnswer, BurstCall, CallAnswer, Heartbeat, Link, LinkError, ScriptCall, decode_bursts, encode_bursts,
+};
 use crate::registry::BucketKey;
 use address::{RedisAddress, Topology};
 use cluster::Cluster;
@@ -233,6 +235,11 @@ impl Link for RedisClient {
         let _ = tokio::time::timeout(FIRST_ATTEMPT, self.connections.first_attempt_done()).await;
         let reply = self.run(&wire::encode_heartbeat(heartbeat)).await?;
         wire::decode_heartbeat(reply)
+    }
+
+    async fn count_bursts(&self, call: &BurstCall) -> Result<Vec<BurstAnswer>, LinkError> {
+        let reply = self.run(&encode_bursts(call)).await?;
+        decode_bursts(call, reply)
     }
 
     fn has_slots(&self) -> bool {

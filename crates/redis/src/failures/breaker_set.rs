@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 use tidegate::measure::DurationHistogram;
 use tidegate::{Clock, Nanos};
 
-use crate::calls::{CallAnswer, Heartbeat, Link, LinkError, ScriptCall};
+use crate::calls::{BurstAnswer, BurstCall, CallAnswer, Heartbeat, Link, LinkError, ScriptCall};
 use crate::failures::breaker::Breaker;
 use crate::registry::BucketKey;
 
@@ -78,22 +78,35 @@ pub(crate) struct RecordingLink<'a, L, C> {
     pub(crate) call_times: &'a DurationHistogram,
 }
 
+impl<L, C: Clock> RecordingLink<'_, L, C> {
+    /// Records a call that was sent to a shard at `sent` and has ended now.
+    fn record(&self, shard: usize, sent: Nanos, is_ok: bool) {
+        let ended = self.clock.now();
+        self.call_times.record(ended.saturating_sub(sent));
+        let breaker = self.breakers.of(shard);
+        if is_ok { breaker.succeeded(ended) } else { breaker.failed(ended) }
+    }
+}
+
 impl<L: Link, C: Clock> Link for RecordingLink<'_, L, C> {
     async fn call(&self, call: &ScriptCall) -> Result<CallAnswer, LinkError> {
         let shard = call.entries.first().map_or(0, |entry| self.link.shard(&entry.key));
         let sent = self.clock.now();
         let answer = self.link.call(call).await;
-        let ended = self.clock.now();
-        self.call_times.record(ended.saturating_sub(sent));
-        match &answer {
-            Ok(_) => self.breakers.of(shard).succeeded(ended),
-            Err(_) => self.breakers.of(shard).failed(ended),
-        }
+        self.record(shard, sent, answer.is_ok());
         answer
     }
 
     async fn heartbeat(&self, heartbeat: &Heartbeat) -> Result<u32, LinkError> {
         self.link.heartbeat(heartbeat).await
+    }
+
+    async fn count_bursts(&self, call: &BurstCall) -> Result<Vec<BurstAnswer>, LinkError> {
+        let shard = call.entries.first().map_or(0, |entry| self.link.shard(&entry.key));
+        let sent = self.clock.now();
+        let answer = self.link.count_bursts(call).await;
+        self.record(shard, sent, answer.is_ok());
+        answer
     }
 
     fn has_slots(&self) -> bool {
@@ -124,6 +137,10 @@ mod tests {
 
         async fn heartbeat(&self, _heartbeat: &Heartbeat) -> Result<u32, LinkError> {
             Ok(1)
+        }
+
+        async fn count_bursts(&self, _call: &BurstCall) -> Result<Vec<BurstAnswer>, LinkError> {
+            Err(LinkError::Down("by request".into()))
         }
 
         fn has_slots(&self) -> bool {
@@ -182,6 +199,10 @@ mod tests {
     impl Link for Slow<'_> {
         async fn call(&self, _call: &ScriptCall) -> Result<CallAnswer, LinkError> {
             self.0.advance(Nanos::from_millis(3));
+            Err(LinkError::Down("by request".into()))
+        }
+
+        async fn count_bursts(&self, _call: &BurstCall) -> Result<Vec<BurstAnswer>, LinkError> {
             Err(LinkError::Down("by request".into()))
         }
 

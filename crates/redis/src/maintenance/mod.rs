@@ -30,7 +30,7 @@ const RENEWALS_AT_ONCE: usize = 32;
 /// How often this node sends a heartbeat.
 pub(crate) const HEARTBEAT_EVERY: Nanos = Nanos::from_secs(1);
 
-/// How often to check whether a heartbeat is due.
+/// How often to check whether a heartbeat is due, and to send what burst detectors have counted.
 const CHECK_EVERY: Nanos = Nanos::from_millis(100);
 
 /// A charge that is sent by itself, apart from the request it belonged to; so it is binding.
@@ -140,6 +140,9 @@ pub(crate) trait MaintenanceRunner: Sync {
     /// Runs one task. A task that fails is not retried.
     fn run_task(&self, task: MaintenanceTask) -> impl Future<Output = ()> + Send;
 
+    /// Sends what burst detectors have counted since the last time.
+    fn send_counts(&self) -> impl Future<Output = ()> + Send;
+
     /// Does the server fail, so that it must be probed?
     fn is_failing(&self) -> bool;
 }
@@ -171,6 +174,7 @@ async fn heartbeat_loop<H: MaintenanceRunner, C: Sleep>(runner: &H, clock: &C) {
         runner.heartbeat().await;
         loop {
             clock.sleep(CHECK_EVERY).await;
+            runner.send_counts().await;
             let every = if runner.is_failing() { PROBE_EVERY } else { HEARTBEAT_EVERY };
             if clock.now().saturating_sub(last) >= every {
                 break;

@@ -130,6 +130,10 @@ impl<L: Link, C: Sleep> MaintenanceRunner for RedisStore<L, C> {
         }
     }
 
+    async fn send_counts(&self) {
+        self.send_burst_counts().await;
+    }
+
     fn is_failing(&self) -> bool {
         self.breakers.whole().needs_probe()
     }

@@ -96,6 +96,7 @@ struct Diary {
     ended: AtomicU32,
     may_end: AtomicBool,
     failing: AtomicBool,
+    counts_sent: AtomicU32,
 }
 
 impl MaintenanceRunner for Diary {
@@ -107,6 +108,10 @@ impl MaintenanceRunner for Diary {
         self.begun.fetch_add(1, Ordering::Relaxed);
         poll_fn(|_| if self.may_end.load(Ordering::Relaxed) { Poll::Ready(()) } else { Poll::Pending }).await;
         self.ended.fetch_add(1, Ordering::Relaxed);
+    }
+
+    async fn send_counts(&self) {
+        self.counts_sent.fetch_add(1, Ordering::Relaxed);
     }
 
     fn is_failing(&self) -> bool {

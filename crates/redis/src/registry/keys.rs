@@ -26,6 +26,12 @@ pub(crate) fn nodes(prefix: &str) -> BucketKey {
     BucketKey(format!("{prefix}:1:{{nodes}}").into())
 }
 
+/// The key of a burst detector's state for one client.
+pub(crate) fn burst(prefix: &str, key: u128) -> BucketKey {
+    let hex = format!("{key:032x}");
+    BucketKey(format!("{prefix}:1:{{{tag}}}:d{hex}", tag = &hex[..16]).into())
+}
+
 /// The owner of a state: a named limit, or the numbers of an ad hoc limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StateOwner<'a> {

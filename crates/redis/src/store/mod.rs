@@ -9,9 +9,10 @@ use smallvec::SmallVec;
 use tidegate::measure::DurationHistogram;
 use tidegate::{
     Charge, Cost, Intent, Limit, LimitDecision, LimitError, LimitRef, MonotonicClock, NamedLimit, Nanos,
-    NowOrLater, OwnedCharge, Role, Sleep, Store, Verdict,
+    NowOrLater, OwnedCharge, Role, SharedBursts, Sleep, Store, Verdict,
 };
 
+use crate::bursts::memory::BurstMemory;
 use crate::calls::{Link, State};
 use crate::client::{RedisClient, RedisClientError, RedisClientOptions};
 use crate::deciding::denials::Denials;
@@ -41,6 +42,7 @@ pub struct StoreParts<L, C> {
     pub(crate) registry: LimitRegistry,
     pub(crate) hasher: KeyHasher,
     pub(crate) denials: Denials,
+    pub(crate) bursts: BurstMemory,
     /// In [`StoreMode::Hybrid`] only.
     pub(crate) leases: Option<Leases>,
     pub(crate) breakers: BreakerSet,
@@ -113,6 +115,7 @@ impl<L: Link, C: Sleep> RedisStore<L, C> {
             registry: LimitRegistry::new(&options.prefix),
             hasher: KeyHasher::new(),
             denials: Denials::new(options.max_remembered),
+            bursts: BurstMemory::new(),
             leases,
             breakers: BreakerSet::new(&link, clock.now()),
             backlog: MaintenanceBacklog::new(),
@@ -192,7 +195,7 @@ impl<L: Link, C: Sleep> RedisStore<L, C> {
     }
 
     /// The instant that the caller gives, where it decides: in the conformance suite alone.
-    fn given(&self, now: Nanos) -> Option<Nanos> {
+    pub(crate) fn given(&self, now: Nanos) -> Option<Nanos> {
         (cfg!(feature = "testing") && self.options.given_time).then_some(now)
     }
 
@@ -338,6 +341,10 @@ impl<L: Link, C: Sleep> Store for RedisStore<L, C> {
 
     fn ad_hoc(&self, limit: Limit) -> Option<LimitRef> {
         self.registry.ad_hoc(limit)
+    }
+
+    fn shared_bursts(&self) -> Option<&dyn SharedBursts> {
+        Some(self)
     }
 
     fn nodes(&self) -> u32 {

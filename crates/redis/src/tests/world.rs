@@ -14,7 +14,8 @@ use tidegate::{
 };
 
 use crate::calls::{
-    BucketEntry, CallAnswer, CallOutcome, CallVerb, FoundState, Heartbeat, Link, LinkError, ScriptCall, State,
+    BucketEntry, BurstAnswer, BurstCall, CallAnswer, CallOutcome, CallVerb, FoundState, Heartbeat, Link,
+    LinkError, ScriptCall, State,
 };
 use crate::{BucketKey, RedisStore, StoreMode, StoreOptions};
 
@@ -76,6 +77,10 @@ impl Link for ModelLink {
         let answer = self.model.answer(call, call.at.unwrap_or(now));
         self.clock.sleep(back).await;
         Ok(answer)
+    }
+
+    async fn count_bursts(&self, _call: &BurstCall) -> Result<Vec<BurstAnswer>, LinkError> {
+        Err(LinkError::Down("this model counts no bursts".into()))
     }
 
     async fn heartbeat(&self, heartbeat: &Heartbeat) -> Result<u32, LinkError> {

@@ -1,5 +1,6 @@
 //! Decisions, leases and the client on real servers. One test binary, since linking takes long.
 
+mod bursts;
 mod nodes;
 mod server;
 mod strict_conformance;

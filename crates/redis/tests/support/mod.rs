@@ -9,8 +9,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use redis::aio::MultiplexedConnection;
 use redis::{ErrorKind, ServerErrorKind, Value};
 use tidegate::Nanos;
-use tidegate_redis::testing::{EncodedCall, decode, decode_heartbeat, encode, encode_heartbeat};
-use tidegate_redis::{BucketKey, CallAnswer, Heartbeat, Link, LinkError, ScriptCall};
+use tidegate_redis::testing::{
+    EncodedCall, decode, decode_bursts, decode_heartbeat, encode, encode_bursts, encode_heartbeat,
+};
+use tidegate_redis::{BucketKey, BurstAnswer, BurstCall, CallAnswer, Heartbeat, Link, LinkError, ScriptCall};
 
 pub use self::process::Redis;
 
@@ -97,6 +99,10 @@ impl Link for PlainLink {
 
     async fn heartbeat(&self, heartbeat: &Heartbeat) -> Result<u32, LinkError> {
         decode_heartbeat(self.send(&encode_heartbeat(heartbeat)).await?)
+    }
+
+    async fn count_bursts(&self, call: &BurstCall) -> Result<Vec<BurstAnswer>, LinkError> {
+        decode_bursts(call, self.send(&encode_bursts(call)).await?)
     }
 
     fn has_slots(&self) -> bool {

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
 use super::guard::{self, AdminRefusal};
-use super::{AdminClient, health, hot_keys, trust};
+use super::{AdminClient, health, hot_keys, penalties, trust};
 use crate::node::Node;
 use crate::observe;
 use crate::serve::BacklogFull;
@@ -19,7 +19,7 @@ use crate::serve::BacklogFull;
 pub(super) type AdminResponse = Response<Bytes>;
 
 /// The paths of the endpoints, and what each shows.
-pub(super) const ENDPOINTS: [(&str, &str); 5] = [
+pub(super) const ENDPOINTS: [(&str, &str); 6] = [
     ("/healthz", "200 while the server is alive"),
     ("/readyz", "200 if the server may get requests, 503 with the reasons if not"),
     ("/metrics", "metrics in the Prometheus text format"),
@@ -30,6 +30,10 @@ pub(super) const ENDPOINTS: [(&str, &str); 5] = [
     (
         "/debug/trust",
         "the trust score of a user and its terms (?user=…); only from this machine or with a token",
+    ),
+    (
+        penalties::PATH,
+        "the burst penalties in force; DELETE /debug/penalties/{id} lifts one; access as for hot keys",
     ),
 ];
 
@@ -43,14 +47,14 @@ pub(super) async fn respond(
         return refused(refusal);
     }
     let path = request.uri().path();
+    if let Some(id) = penalties::id_of(path) {
+        return penalties::one(&node, caller, &request, id).await;
+    }
     if path != "/" && ENDPOINTS.iter().all(|(endpoint, _)| *endpoint != path) {
         return not_found();
     }
     if request.method() != Method::GET && request.method() != Method::HEAD {
-        let detail = "the admin endpoints are read-only: use GET or HEAD";
-        let mut answer = problem(StatusCode::METHOD_NOT_ALLOWED, detail, json!({}));
-        answer.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
-        return answer;
+        return wrong_method("this endpoint is read-only: use GET or HEAD", "GET, HEAD");
     }
     match path {
         "/healthz" => text(StatusCode::OK, "text/plain; charset=utf-8", "alive\n".to_owned()),
@@ -58,6 +62,7 @@ pub(super) async fn respond(
         "/metrics" => metrics(node).await,
         "/debug/hot-keys" => hot_keys::hot_keys(node, caller, &request).await,
         "/debug/trust" => trust::trust(node, caller, &request).await,
+        penalties::PATH => penalties::list(&node, caller, &request),
         _ => text(StatusCode::OK, "text/plain; charset=utf-8", index()),
     }
 }
@@ -87,10 +92,17 @@ async fn run_serialized(
     tokio::task::spawn_blocking(making).await.ok()
 }
 
+/// 405, with the methods that the path has.
+pub(super) fn wrong_method(detail: &str, allowed: &'static str) -> AdminResponse {
+    let mut answer = problem(StatusCode::METHOD_NOT_ALLOWED, detail, json!({}));
+    answer.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
+    answer
+}
+
 fn index() -> String {
     let mut page = format!("tidegate {}\n\n", env!("CARGO_PKG_VERSION"));
     for (path, what) in ENDPOINTS {
-        page.push_str(&format!("{path:<17}{what}\n"));
+        page.push_str(&format!("{path:<18}{what}\n"));
     }
     page
 }

@@ -1,12 +1,14 @@
-//! The admin listener: health, readiness, metrics, the busiest keys and trust scores, over HTTP/1.1.
+//! The admin listener: health, readiness, metrics, the busiest keys, trust scores and burst penalties, over HTTP/1.1.
 //!
-//! `guard` checks the `Host` and the token of a request, `endpoints` finds the page, and `health`, `hot_keys`
-//! and `trust` render theirs. All pages are read-only. Metrics are rendered on a blocking thread, because that takes long.
+//! `guard` checks the `Host` and the token of a request, `endpoints` finds the page, and `health`, `hot_keys`, `trust` and
+//! `penalties` render theirs. Only a burst penalty can be changed: it can be lifted. Metrics are rendered on a blocking
+//! thread, because that takes long.
 
 mod endpoints;
 mod guard;
 mod health;
 mod hot_keys;
+mod penalties;
 mod trust;
 
 use std::convert::Infallible;

@@ -58,8 +58,8 @@ pub(super) fn header(name: &str, value: &str) -> HeaderValue {
     HeaderValue { key: name.to_owned(), value: value.to_owned(), raw_value: Default::default() }
 }
 
-/// Dynamic metadata for filters and access logs. `None` for a request that was admitted, is not degraded, and was not
-/// denied by a shadow limit.
+/// Dynamic metadata for filters and access logs. `None` for a request that was admitted, is not degraded, was not denied
+/// by a shadow limit, and about which burst detectors say nothing.
 pub(super) fn metadata<'d>(
     reported: &Decision,
     decisions: impl Iterator<Item = &'d Decision> + Clone,
@@ -70,7 +70,8 @@ pub(super) fn metadata<'d>(
         .map(|name| Value { kind: Some(text(name)) })
         .collect();
     let mark = decisions.clone().find_map(Decision::degraded);
-    if reported.is_allowed() && mark.is_none() && shadow.is_empty() {
+    let burst = decisions.clone().filter_map(Decision::burst).map(|(state, _)| state).max();
+    if reported.is_allowed() && mark.is_none() && shadow.is_empty() && burst.is_none() {
         return None;
     }
     let mut fields = BTreeMap::new();
@@ -85,6 +86,9 @@ pub(super) fn metadata<'d>(
     }
     if let Some(mark) = mark {
         put("degraded", text(mark));
+    }
+    if let Some(burst) = burst {
+        put("burst", text(burst.as_str()));
     }
     if !shadow.is_empty() {
         put("shadow_denied", Kind::ListValue(ListValue { values: shadow }));

@@ -3,21 +3,21 @@
 //! `Node` wraps the engine and adds identity, metrics, traces and `events`. `store` connects it to memory or Redis, `lifecycle`
 //! has the phase of the server.
 
+mod error;
 mod events;
 pub mod lifecycle;
 pub mod store;
+
+pub use error::NodeError;
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use tidegate::engine::{
-    AdHocAnswer, AdHocError, AdHocRequest, Decision, Entered, FallbackError, Joint, JointDecision, Limiter,
-    Reason, Request, RuleSet,
+    AdHocAnswer, AdHocError, AdHocRequest, Decision, Entered, Joint, JointDecision, Limiter, Reason, Request,
+    RuleSet,
 };
-use tidegate::{
-    Clock, Cost, LimitError, Memory, MemoryError, MemoryOptions, MemoryStats, MonotonicClock, Nanos,
-    NowOrLater,
-};
+use tidegate::{Clock, Cost, Memory, MemoryOptions, MemoryStats, MonotonicClock, Nanos, NowOrLater};
 
 use tidegate_policy::IdentityFault;
 
@@ -25,10 +25,8 @@ use crate::bounds::budget::ByteBudget;
 use crate::bounds::{BACKLOG_BYTES_MAX, BODIES_BYTES_MAX};
 use crate::identity::{ClientInfo, Identity, Verified};
 use crate::node::lifecycle::Lifecycle;
-use crate::node::store::{NodeStore, SharedRedisStore, StoreThread, StoreThreadError};
-use crate::observe::{
-    Events, EventsError, LimitCoverage, Metrics, Origin, OwnedOrigin, Protocol, Traces, within_trace,
-};
+use crate::node::store::{NodeStore, SharedRedisStore, StoreThread};
+use crate::observe::{Events, LimitCoverage, Metrics, Origin, OwnedOrigin, Protocol, Traces, within_trace};
 use crate::settings::Settings;
 
 /// Everything that a listener needs to answer requests.
@@ -50,26 +48,6 @@ pub struct Node {
     backlog_budget: Arc<ByteBudget>,
     /// The thread of the shared store, if there is one.
     store_thread: Option<StoreThread>,
-}
-
-/// Why a node cannot start.
-#[derive(Debug, thiserror::Error)]
-pub enum NodeError {
-    /// The policy has too many limits, or limits that the store cannot count.
-    #[error(transparent)]
-    Limits(#[from] LimitError),
-    /// There is not enough memory for `max_keys`.
-    #[error("store.max_keys: {0}")]
-    Memory(#[from] MemoryError),
-    /// The shared store cannot be used.
-    #[error(transparent)]
-    Shared(#[from] StoreThreadError),
-    /// The local fallback, which decides while the store does not answer, cannot be set up.
-    #[error("cannot set up the local fallback: {0}")]
-    Fallback(#[from] FallbackError),
-    /// Events cannot be written.
-    #[error(transparent)]
-    Events(#[from] EventsError),
 }
 
 impl Node {

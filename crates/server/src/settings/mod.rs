@@ -5,6 +5,7 @@
 
 mod events;
 mod identity;
+mod jwt_table;
 mod masked;
 mod overrides;
 mod read;

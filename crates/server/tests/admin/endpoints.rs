@@ -32,7 +32,7 @@ async fn it_says_that_it_is_alive_and_what_there_is() {
     let missing = get(address, "/nothing").await;
     assert_eq!(missing.status, 404);
     assert_eq!(missing.header("content-type"), Some("application/problem+json"));
-    for path in ["/healthz", "/readyz", "/metrics", "/debug/hot-keys"] {
+    for path in ["/healthz", "/readyz", "/metrics", "/debug/hot-keys", "/debug/penalties"] {
         assert!(index.body.contains(path), "the index names {path}");
         assert!(missing.json()["endpoints"].as_array().expect("a list").contains(&path.into()), "{path}");
         assert_eq!(get(address, path).await.status, 200, "{path}");

@@ -6,6 +6,7 @@ mod endpoints;
 mod exposition;
 mod metrics;
 mod panics;
+mod penalties;
 mod running;
 mod traces;
 

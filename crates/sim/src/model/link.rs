@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use tidegate_redis::{CallAnswer, Heartbeat, Link, LinkError, ScriptCall};
+use tidegate_redis::{BurstAnswer, BurstCall, CallAnswer, Heartbeat, Link, LinkError, ScriptCall};
 
 use super::Model;
 use crate::world::lock;
@@ -30,6 +30,11 @@ impl Link for ModelLink {
     async fn heartbeat(&self, heartbeat: &Heartbeat) -> Result<u32, LinkError> {
         let nodes = lock(&self.model).heartbeat(heartbeat, crate::START);
         nodes.map_err(|error| LinkError::Refused(error.to_string()))
+    }
+
+    async fn count_bursts(&self, call: &BurstCall) -> Result<Vec<BurstAnswer>, LinkError> {
+        let answers = lock(&self.model).count_bursts(call, crate::START);
+        answers.map_err(|error| LinkError::Refused(error.to_string()))
     }
 
     fn has_slots(&self) -> bool {

@@ -2,6 +2,7 @@
 //! core's arithmetic. A test compares its answers with those of a real server, call by call.
 
 mod bucket;
+mod bursts;
 mod link;
 mod written;
 
@@ -14,6 +15,7 @@ use tidegate_redis::{
 };
 
 use bucket::{BucketState, StoredValue};
+use bursts::StoredBurstMap;
 pub use link::ModelLink;
 
 /// The state of the server. A clone is a snapshot.
@@ -21,6 +23,7 @@ pub use link::ModelLink;
 pub struct Model {
     kept: BTreeMap<BucketKey, StoredValue>,
     heartbeats: BTreeMap<u128, Nanos>,
+    bursts: StoredBurstMap,
     /// Is there no memory left? Then calls that would write are refused.
     pub out_of_memory: bool,
 }
@@ -120,6 +123,7 @@ impl Model {
     pub fn wipe(&mut self) {
         self.kept.clear();
         self.heartbeats.clear();
+        self.bursts.clear();
     }
 
     fn expire_keys(&mut self, now: Nanos) {

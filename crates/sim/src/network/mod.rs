@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::task::Waker;
 
 use tidegate_core::Nanos;
-use tidegate_redis::{CallAnswer, Heartbeat, LinkError, ScriptCall};
+use tidegate_redis::{BurstAnswer, BurstCall, CallAnswer, Heartbeat, LinkError, ScriptCall};
 
 use crate::invariants::token_record::{CallOrigin, TokenRecord};
 use crate::world::{TaskId, World, lock};
@@ -83,6 +83,7 @@ struct NodeConnection {
 enum NetworkRequest {
     ScriptCall(Box<ScriptCall>),
     Heartbeat(Heartbeat),
+    Bursts(BurstCall),
 }
 
 /// A reply of the server.
@@ -90,6 +91,7 @@ enum NetworkRequest {
 enum NetworkReply {
     CallAnswer(Box<CallAnswer>),
     Nodes(u32),
+    Bursts(Vec<BurstAnswer>),
 }
 
 /// Where a node waits for a reply. The first one counts.
@@ -281,6 +283,7 @@ impl Network {
                 model.call(call, at).map(|answer| NetworkReply::CallAnswer(Box::new(answer)))
             }
             NetworkRequest::Heartbeat(heartbeat) => model.heartbeat(heartbeat, at).map(NetworkReply::Nodes),
+            NetworkRequest::Bursts(call) => model.count_bursts(call, at).map(NetworkReply::Bursts),
         };
         let conditions = server.conditions;
         drop(server);

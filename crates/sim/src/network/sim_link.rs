@@ -4,7 +4,7 @@ use std::future::poll_fn;
 use std::task::Poll;
 
 use tidegate_core::Nanos;
-use tidegate_redis::{CallAnswer, Heartbeat, Link, LinkError, ScriptCall};
+use tidegate_redis::{BurstAnswer, BurstCall, CallAnswer, Heartbeat, Link, LinkError, ScriptCall};
 
 use super::{Network, NetworkReply, NetworkRequest};
 use crate::world::lock;
@@ -39,16 +39,21 @@ impl Link for SimLink {
     async fn call(&self, call: &ScriptCall) -> Result<CallAnswer, LinkError> {
         match self.send(NetworkRequest::ScriptCall(Box::new(call.clone()))).await? {
             NetworkReply::CallAnswer(answer) => Ok(*answer),
-            NetworkReply::Nodes(_) => Err(LinkError::Garbled("a node count in reply to a call".into())),
+            _ => Err(LinkError::Garbled("another reply to a call".into())),
         }
     }
 
     async fn heartbeat(&self, heartbeat: &Heartbeat) -> Result<u32, LinkError> {
         match self.send(NetworkRequest::Heartbeat(heartbeat.clone())).await? {
             NetworkReply::Nodes(nodes) => Ok(nodes),
-            NetworkReply::CallAnswer(_) => {
-                Err(LinkError::Garbled("an answer in reply to a heartbeat".into()))
-            }
+            _ => Err(LinkError::Garbled("another reply to a heartbeat".into())),
+        }
+    }
+
+    async fn count_bursts(&self, call: &BurstCall) -> Result<Vec<BurstAnswer>, LinkError> {
+        match self.send(NetworkRequest::Bursts(call.clone())).await? {
+            NetworkReply::Bursts(answers) => Ok(answers),
+            _ => Err(LinkError::Garbled("another reply to counts of bursts".into())),
         }
     }
 
@@ -64,6 +69,14 @@ impl std::fmt::Display for CallSummary<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.0 {
             NetworkRequest::Heartbeat(Heartbeat { alive, .. }) => write!(f, "a heartbeat, alive: {alive}"),
+            NetworkRequest::Bursts(call) => {
+                write!(f, "bursts")?;
+                for entry in &call.entries {
+                    let requests: u64 = entry.counts.iter().map(|&(_, requests)| u64::from(requests)).sum();
+                    write!(f, " {requests}")?;
+                }
+                Ok(())
+            }
             NetworkRequest::ScriptCall(call) => {
                 write!(f, "{:?}", call.verb)?;
                 for entry in &call.entries {

@@ -9,12 +9,25 @@
 //! every entry is in use, new keys are not tracked, and their requests are counted as untracked. So a flood of
 //! keys can neither grow memory nor lift a block.
 
+mod penalties;
+mod report;
+mod shared;
+
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use siphasher::sip::SipHasher13;
 use tidegate_core::Nanos;
+
+pub use penalties::{BurstNotLifted, BurstPenalty, PENALTIES_LISTED_MAX, PENALTY_VALUE_CHARS_MAX};
+pub(crate) use report::BurstNote;
+pub use report::BurstState;
+pub(crate) use shared::PendingCount;
+
+pub use crate::{BurstAction, BurstDetector, BurstVerdict};
+
+use penalties::PenaltyList;
 
 /// A shard has at least this many entries before there is a second shard, so that random keys fill all shards
 /// about evenly.
@@ -23,43 +36,20 @@ const SHARDS_MAX: usize = 64;
 /// The most entries in a shard, because indices have 32 bits.
 const SHARD_ENTRIES_MAX: usize = 1 << 30;
 
-/// A burst detector: what it counts, and its penalty.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BurstDetector {
-    /// A hash of its name, so that counts and penalties survive an edit.
-    pub id: u64,
-    /// The length of a window; zero is read as one nanosecond.
-    pub window: Nanos,
-    /// The most requests in a window.
-    pub threshold: u32,
-    /// How long a warning lasts; a block lasts twice as long.
-    pub penalty: Nanos,
-}
-
 impl BurstDetector {
     /// The end of the window that `now` is in.
     fn window_end(&self, now: Nanos) -> Nanos {
         let length = self.window.get().max(1);
         Nanos::new(now.get() - now.get() % length).saturating_add(Nanos::new(length))
     }
-}
 
-/// The action that a request triggered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BurstAction {
-    /// A first offence: the key is warned.
-    Warned,
-    /// An offence while warned: the key is blocked.
-    Blocked,
-}
-
-/// The result of a detector for one request.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct BurstVerdict {
-    /// The end of the block, if the key is blocked.
-    pub blocked_until: Option<Nanos>,
-    /// The action that this request triggered.
-    pub action: Option<BurstAction>,
+    /// How long a penalty lasts.
+    fn span(&self, kind: BurstAction) -> Nanos {
+        match kind {
+            BurstAction::Warned => self.penalty,
+            BurstAction::Blocked => self.penalty.saturating_add(self.penalty),
+        }
+    }
 }
 
 /// The state of all burst detectors.
@@ -69,6 +59,7 @@ pub struct BurstWatch {
     /// Random, so that a client cannot choose keys that all fall into one shard or one chain.
     hash_keys: (u64, u64),
     untracked: AtomicU64,
+    penalties: PenaltyList,
 }
 
 /// Aligned so that two locks never share a cache line.
@@ -87,6 +78,7 @@ impl BurstWatch {
             shards: (0..shards).map(|_| Shard(Mutex::new(Entries::new(capacity)))).collect(),
             hash_keys: (random(), random()),
             untracked: AtomicU64::new(0),
+            penalties: PenaltyList::default(),
         }
     }
 
@@ -116,6 +108,17 @@ impl BurstWatch {
     /// How many requests were not tracked because no entry was free for their key.
     pub fn untracked(&self) -> u64 {
         self.untracked.load(Ordering::Relaxed)
+    }
+
+    /// Ends the penalty of the key with this hash.
+    fn lift(&self, hash: u64) {
+        let mut entries = self.entries(hash);
+        if let Some(index) = entries.find(hash) {
+            let state = &mut entries.slots[index].state;
+            (state.penalty_until, state.blocking) = (Nanos::ZERO, false);
+            let expires_at = state.expires_at();
+            entries.none_expire_before = entries.none_expire_before.min(expires_at);
+        }
     }
 
     fn hash(&self, detector: u64, key: &[u8]) -> u64 {
@@ -164,18 +167,18 @@ impl State {
             return None;
         }
         self.crossed = true;
-        self.escalate(detector.penalty, now)
+        self.escalate(detector, now)
     }
 
-    fn escalate(&mut self, penalty: Nanos, now: Nanos) -> Option<BurstAction> {
+    fn escalate(&mut self, detector: &BurstDetector, now: Nanos) -> Option<BurstAction> {
         let is_active = self.penalty_until > now;
-        let (action, span) = match (is_active, self.blocking) {
+        let action = match (is_active, self.blocking) {
             (true, true) => return None,
-            (true, false) => (BurstAction::Blocked, penalty.saturating_add(penalty)),
-            (false, _) => (BurstAction::Warned, penalty),
+            (true, false) => BurstAction::Blocked,
+            (false, _) => BurstAction::Warned,
         };
         self.blocking = action == BurstAction::Blocked;
-        self.penalty_until = now.saturating_add(span);
+        self.penalty_until = now.saturating_add(detector.span(action));
         Some(action)
     }
 

@@ -260,6 +260,40 @@ impl Model {
     }
 }
 
+#[test]
+fn lifting_ends_a_penalty_and_the_window_does_not_escalate_again() {
+    let watch = BurstWatch::new(16);
+    burst(&watch, b"a", 0);
+    assert_eq!(burst(&watch, b"a", 10).action, Some(BurstAction::Blocked));
+    watch.lift(watch.hash(DETECTOR.id, b"a"));
+    watch.lift(watch.hash(DETECTOR.id, b"unknown"));
+    assert_eq!(burst(&watch, b"a", 15), quiet(), "the window has escalated");
+    assert_eq!(burst(&watch, b"a", 20).action, Some(BurstAction::Warned), "a first offence again");
+}
+
+#[test]
+fn the_list_of_penalties_is_bounded() {
+    let list = PenaltyList::default();
+    let penalty = |id: u128, until: u64| BurstPenalty {
+        id,
+        detector: "d".into(),
+        key: Box::default(),
+        kind: BurstAction::Warned,
+        until: at(until),
+        own_hash: 0,
+    };
+    let most = PENALTIES_LISTED_MAX as u128;
+    (0..most).for_each(|id| list.add(penalty(id, if id % 2 == 0 { 10 } else { 20 }), at(0)));
+    list.add(penalty(most, 30), at(5));
+    assert_eq!((list.page(None, usize::MAX, at(5)).len(), list.unlisted()), (PENALTIES_LISTED_MAX, 1));
+    list.add(penalty(7, 40), at(5));
+    assert_eq!(list.page(Some(6), 1, at(5)), [penalty(7, 40)], "a known one is replaced");
+    list.add(penalty(most, 30), at(15));
+    let left = list.page(None, usize::MAX, at(15));
+    assert_eq!((left.len(), left.last()), (PENALTIES_LISTED_MAX / 2 + 1, Some(&penalty(most, 30))));
+    assert_eq!(list.page(Some(most), 5, at(15)), []);
+}
+
 proptest! {
     #[test]
     fn it_does_what_the_model_does(

@@ -7,7 +7,7 @@ use arc_swap::Guard;
 use tidegate_core::Nanos;
 use tidegate_policy::Request;
 
-use super::gates::ShadowDenied;
+use super::gates::GateNotes;
 use super::{DecisionAndPlace, EntryStage};
 use crate::engine::active::Active;
 use crate::engine::decision::{Decision, Ruling};
@@ -21,7 +21,7 @@ pub struct Entered {
     set: Arc<Active>,
     /// The decision, if the gates before the credential have made one.
     ruling: Option<Ruling>,
-    shadow_denied: ShadowDenied,
+    notes: GateNotes,
     at: Nanos,
 }
 
@@ -72,17 +72,17 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     pub fn enter(&self, request: &Request<'_>) -> Entered {
         let (at, set) = (self.clock.now(), self.active.load_full());
         let facts = set.rules.facts(request);
-        let mut shadow_denied = ShadowDenied::new();
+        let mut notes = GateNotes::default();
         // A request decided here does not wait in a queue, so every charging operation is equivalent.
-        let gates =
-            self.check_gates_before_credential(&set, &facts, (Operation::Check, at), &mut shadow_denied);
+        let gates = self.check_gates_before_credential(&set, &facts, (Operation::Check, at), &mut notes);
         let mut ruling = gates.ruling(at);
         if let Some(ruling) = &mut ruling {
-            ruling.shadow_denied = std::mem::take(&mut shadow_denied);
+            self.add_shared(&set, &facts, &mut notes, at);
+            notes.add_to(ruling);
             self.jitter_and_count(&set, &facts, None, ruling, Operation::Check);
         }
         drop(facts);
-        Entered { set, ruling, shadow_denied, at }
+        Entered { set, ruling, notes, at }
     }
 
     /// The second step, for a request whose identity is now known: the credential, the gates that need it, and
@@ -93,8 +93,8 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         request: &Request<'_>,
         operation: Operation,
     ) -> NowOrLater<'_, DecisionAndPlace> {
-        let Entered { set, ruling, shadow_denied, at } = entered;
-        let (set, before) = (Guard::from_inner(set), EntryStage::Unidentified(shadow_denied));
+        let Entered { set, ruling, notes, at } = entered;
+        let (set, before) = (Guard::from_inner(set), EntryStage::Unidentified(notes));
         match ruling {
             Some(ruling) => NowOrLater::Now((self.make_decision(set, ruling), None)),
             None => self.decide_under(set, before, request, operation, at),

@@ -7,6 +7,7 @@ use tidegate_core::{Cost, Nanos};
 use tidegate_policy::{Credential, Facts, GateStage, KeyBytes, Plan};
 
 use crate::engine::active::Active;
+use crate::engine::bursts::{BurstNote, BurstState, PendingCount};
 use crate::engine::counting::counters::RuleOutcome;
 use crate::engine::decision::{Refuser, Ruling};
 use crate::engine::limiter::{Limiter, Operation};
@@ -23,7 +24,32 @@ pub(crate) enum GateOutcome {
     Open,
 }
 
-pub(crate) type ShadowDenied = SmallVec<[Refuser; 4]>;
+/// What the gates note about a request beside their outcome.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct GateNotes {
+    /// What a policy in shadow mode would have denied.
+    pub(crate) shadow_denied: SmallVec<[Refuser; 4]>,
+    /// The most serious state of a burst detector.
+    pub(crate) burst: Option<BurstNote>,
+    /// What detectors that nodes share have to count.
+    pub(crate) counts: SmallVec<[PendingCount; 2]>,
+    /// Must the server be asked about detectors, even if the limits need not wait for it?
+    pub(crate) must_ask: bool,
+}
+
+impl GateNotes {
+    /// Adds the notes to the ruling that the limits or a gate have made.
+    pub(crate) fn add_to(&self, ruling: &mut Ruling) {
+        ruling.shadow_denied.insert_many(0, self.shadow_denied.iter().copied());
+        ruling.burst = self.burst;
+    }
+
+    pub(crate) fn note_burst(&mut self, state: BurstState, detector: u32) {
+        if self.burst.is_none_or(|noted| state > noted.state) {
+            self.burst = Some(BurstNote { state, detector });
+        }
+    }
+}
 
 impl GateOutcome {
     /// The ruling, if the gates have decided.
@@ -41,17 +67,17 @@ impl GateOutcome {
 impl<S: Store, C: Clock> Limiter<S, C> {
     /// Runs all checks before limits, in this order: kill switch; `block`, `allow` and burst detectors that
     /// need no credential; the credential; those that do; unknown tenants. If none decides, `plan` is filled
-    /// for the limits. What a policy in shadow mode would have denied is added to `shadow_denied`.
+    /// for the limits. What else they find is added to `notes`.
     pub(crate) fn check_gates(
         &self,
         set: &Active,
         facts: &Facts<'_, '_>,
         operation: (Operation, Nanos),
         plan: &mut Plan,
-        shadow_denied: &mut ShadowDenied,
+        notes: &mut GateNotes,
     ) -> GateOutcome {
-        match self.check_gates_before_credential(set, facts, operation, shadow_denied) {
-            GateOutcome::Open => self.check_credential_and_gates(set, facts, operation, plan, shadow_denied),
+        match self.check_gates_before_credential(set, facts, operation, notes) {
+            GateOutcome::Open => self.check_credential_and_gates(set, facts, operation, plan, notes),
             decided => decided,
         }
     }
@@ -62,12 +88,12 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         set: &Active,
         facts: &Facts<'_, '_>,
         operation: (Operation, Nanos),
-        shadow_denied: &mut ShadowDenied,
+        notes: &mut GateNotes,
     ) -> GateOutcome {
         if self.kill_switch() {
             return GateOutcome::Admitted(Reason::KillSwitch);
         }
-        self.check_stage(GateStage::Unidentified, set, facts, operation, shadow_denied)
+        self.check_stage(GateStage::Unidentified, set, facts, operation, notes)
     }
 
     /// The check of the credential, and the checks after it.
@@ -77,7 +103,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         facts: &Facts<'_, '_>,
         (operation, now): (Operation, Nanos),
         plan: &mut Plan,
-        shadow_denied: &mut ShadowDenied,
+        notes: &mut GateNotes,
     ) -> GateOutcome {
         let rules = &set.rules;
         let refused = match facts.credential() {
@@ -91,9 +117,9 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             if !rules.is_shadow() {
                 return GateOutcome::Refused(reason, refuser, None);
             }
-            shadow_denied.push(refuser);
+            notes.shadow_denied.push(refuser);
         }
-        match self.check_stage(GateStage::Identified, set, facts, (operation, now), shadow_denied) {
+        match self.check_stage(GateStage::Identified, set, facts, (operation, now), notes) {
             GateOutcome::Open => {}
             decided => return decided,
         }
@@ -108,7 +134,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             if !rules.is_shadow() {
                 return GateOutcome::Refused(Reason::UnknownTenant, Refuser::UnknownTenant, None);
             }
-            shadow_denied.push(Refuser::UnknownTenant);
+            notes.shadow_denied.push(Refuser::UnknownTenant);
         }
         GateOutcome::Open
     }
@@ -122,7 +148,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         facts: &Facts<'_, '_>,
         operation: Operation,
         plan: &Plan,
-        shadow_denied: &mut ShadowDenied,
+        notes: &mut GateNotes,
     ) -> GateOutcome {
         if plan.lacking().is_empty() || facts.request.cost == Cost::ZERO {
             return GateOutcome::Open;
@@ -130,7 +156,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         let mut outcome = GateOutcome::Open;
         for &number in plan.lacking() {
             let counted = if set.rules.rule(number).is_shadow() {
-                shadow_denied.push(Refuser::Rule(number));
+                notes.shadow_denied.push(Refuser::Rule(number));
                 RuleOutcome::ShadowDenied
             } else if matches!(outcome, GateOutcome::Open) {
                 outcome = GateOutcome::Refused(Reason::MissingKey, Refuser::Rule(number), None);
@@ -152,7 +178,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         set: &Active,
         facts: &Facts<'_, '_>,
         (operation, now): (Operation, Nanos),
-        shadow_denied: &mut ShadowDenied,
+        notes: &mut GateNotes,
     ) -> GateOutcome {
         let rules = &set.rules;
         // `until` is a date, so it is compared with the wall clock; waits are measured on the monotonic clock.
@@ -162,18 +188,18 @@ impl<S: Store, C: Clock> Limiter<S, C> {
                 let until = entry.until.map(|until| now.saturating_add(until.saturating_sub(wall)));
                 return GateOutcome::Refused(Reason::Blocked, Refuser::Block, until);
             }
-            if !shadow_denied.contains(&Refuser::Block) {
-                shadow_denied.push(Refuser::Block);
+            if !notes.shadow_denied.contains(&Refuser::Block) {
+                notes.shadow_denied.push(Refuser::Block);
             }
         }
         if rules.allow().find(stage, facts, wall).is_some() {
             return GateOutcome::Admitted(Reason::Allowlisted);
         }
-        if let Some((detector, until)) = self.burst_block(stage, set, facts, operation, now) {
+        if let Some((detector, until)) = self.burst_block(stage, set, facts, (operation, now), notes) {
             if !rules.is_shadow() {
                 return GateOutcome::Refused(Reason::BurstBlocked, Refuser::Detector(detector), Some(until));
             }
-            shadow_denied.push(Refuser::Detector(detector));
+            notes.shadow_denied.push(Refuser::Detector(detector));
         }
         GateOutcome::Open
     }
@@ -184,8 +210,8 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         stage: GateStage,
         set: &Active,
         facts: &Facts<'_, '_>,
-        operation: Operation,
-        now: Nanos,
+        (operation, now): (Operation, Nanos),
+        notes: &mut GateNotes,
     ) -> Option<(u32, Nanos)> {
         let counts = operation.is_new() && facts.request.cost > Cost::ZERO;
         let mut longest: Option<(u32, Nanos)> = None;
@@ -195,11 +221,11 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             if rule.stage != stage || facts.write_key(&rule.key, &mut key).is_err() {
                 continue;
             }
-            let burst = self.bursts.watch(detector, &key, counts, now);
-            if let Some(action) = burst.action {
-                self.stats.count_action(action);
-                self.observe_burst(set, facts, (number, &key), action, now);
-            }
+            let burst = match self.store.shared_bursts() {
+                None => self.bursts.watch(detector, &key, counts, now),
+                Some(shared) => self.look_at_shared(shared, (number, detector, &key), counts, now, notes),
+            };
+            self.note_burst((rule, number as u32, &key), (set, facts), burst, now, notes);
             if let Some(until) = burst.blocked_until
                 && longest.is_none_or(|(_, held)| until > held)
             {

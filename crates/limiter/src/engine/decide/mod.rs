@@ -25,10 +25,11 @@ use super::active::{Active, Charges, Payer};
 use super::decision::{Decision, RuleStanding, Ruling};
 use super::limiter::{Limiter, Operation};
 use super::queue::places::{QueuedCharges, TakenPlaces};
+use crate::now_or_later::both;
 use crate::{Charge, Clock, Intent, Later, Memory, NowOrLater, Store, Verdict};
 use conclude::{CanWait, conclude};
 use fallback::mark_without_store;
-use gates::{GateOutcome, ShadowDenied};
+use gates::{GateNotes, GateOutcome};
 
 impl<C: Clock> Limiter<Memory<C>, C> {
     /// Decides a request, and charges it if it is admitted. A limit with the strategy `queue` denies here;
@@ -131,27 +132,28 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         now: Nanos,
     ) -> NowOrLater<'_, DecisionAndPlace> {
         let facts = set.rules.facts(request);
-        let (mut plan, mut shadow_denied) = (Plan::default(), ShadowDenied::new());
-        if let Some(ruling) =
-            self.begin(&set, &facts, (operation, now), before, &mut plan, &mut shadow_denied)
-        {
+        let (mut plan, mut notes) = (Plan::default(), GateNotes::default());
+        if let Some(ruling) = self.begin(&set, &facts, (operation, now), before, &mut plan, &mut notes) {
             drop(facts);
             return NowOrLater::Now((self.make_decision(set, ruling), None));
         }
         let charges = set.charges(&plan, Payer::of(&set.rules, request, &plan), &self.store);
-        let unfinished = match self.charge_store(operation.intent(), &charges, now) {
+        let charged = self.charge_store(operation.intent(), &charges, now);
+        let asking = self.count_shared(&set, &facts, &mut notes, (&charged, charges.is_empty()), now);
+        let unfinished = match (charged, asking) {
             // The verdict is large, so it is used by reference.
-            NowOrLater::Now(ref result) => {
+            (NowOrLater::Now(ref result), None) => {
                 let result = (operation.intent(), result);
                 let mut ruling = self.ruling_of(&set, &plan, &charges, result, (operation.caller(), now));
                 if !may_queue(&ruling, operation) {
-                    self.finish(&set, &facts, &plan, &mut ruling, shadow_denied, operation);
+                    self.finish(&set, &facts, &plan, &mut ruling, &notes, operation);
                     drop((charges, facts));
                     return NowOrLater::Now((self.make_decision(set, ruling), None));
                 }
                 Unfinished::Denied(Box::new(ruling))
             }
-            NowOrLater::Later(later) => Unfinished::Waiting(later),
+            (NowOrLater::Later(later), None) => Unfinished::Waiting(later),
+            (charged, Some(asking)) => Unfinished::Asking(charged, asking),
         };
         drop((charges, facts));
         let pending = PendingRequest {
@@ -159,7 +161,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             set: Guard::into_inner(set),
             request: request.clone().into_owned(),
             plan,
-            shadow_denied,
+            notes,
         };
         NowOrLater::later(self.decide_later(pending, unfinished, operation, now))
     }
@@ -172,14 +174,24 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         operation: Operation,
         now: Nanos,
     ) -> DecisionAndPlace {
-        let PendingRequest { set, request, plan, shadow_denied } = pending;
+        let PendingRequest { set, request, plan, mut notes } = pending;
         let set = Guard::from_inner(set);
         let facts = set.rules.facts(&request);
         let mut charges = set.charges(&plan, Payer::of(&set.rules, &request, &plan), &self.store);
         let mut ruling = match unfinished {
             Unfinished::Denied(ruling) => *ruling,
-            Unfinished::Waiting(later) => {
-                let result = &later.await;
+            Unfinished::Waiting(_) | Unfinished::Asking(..) => {
+                let (result, asked) = unfinished.answered().await;
+                if let Some(asked) = asked
+                    && let Some(mut ruling) =
+                        self.conclude_shared((&set, &facts), &mut notes, asked, (&charges, &result), now)
+                {
+                    notes.add_to(&mut ruling);
+                    self.jitter_and_count(&set, &facts, None, &mut ruling, operation);
+                    drop((charges, facts));
+                    return (self.make_decision(set, ruling), None);
+                }
+                let result = &result;
                 self.ruling_of(&set, &plan, &charges, (operation.intent(), result), (operation.caller(), now))
             }
         };
@@ -187,10 +199,10 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         if may_queue(&ruling, operation) {
             let queued = self.queue_up(&set, &plan, &mut charges, &mut ruling, operation).await;
             queued_charges = queued.map(|queued| {
-                in_queue(queued, Payer::of(&set.rules, &request, &plan), &charges, &ruling, &shadow_denied)
+                in_queue(queued, Payer::of(&set.rules, &request, &plan), &charges, &ruling, &notes)
             });
         }
-        self.finish(&set, &facts, &plan, &mut ruling, shadow_denied, operation);
+        self.finish(&set, &facts, &plan, &mut ruling, &notes, operation);
         drop((charges, facts));
         if let Some(queued_charges) = &mut queued_charges {
             queued_charges.plan = plan;
@@ -221,17 +233,17 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         (operation, now): (Operation, Nanos),
         before: EntryStage,
         plan: &mut Plan,
-        shadow_denied: &mut ShadowDenied,
+        notes: &mut GateNotes,
     ) -> Option<Ruling> {
         let gates = match before {
-            EntryStage::Nothing => self.check_gates(set, facts, (operation, now), plan, shadow_denied),
-            EntryStage::Unidentified(already_denied) => {
-                *shadow_denied = already_denied;
-                self.check_credential_and_gates(set, facts, (operation, now), plan, shadow_denied)
+            EntryStage::Nothing => self.check_gates(set, facts, (operation, now), plan, notes),
+            EntryStage::Unidentified(noted) => {
+                *notes = noted;
+                self.check_credential_and_gates(set, facts, (operation, now), plan, notes)
             }
         };
         let gates = match gates {
-            GateOutcome::Open => self.check_keys(set, facts, operation, plan, shadow_denied),
+            GateOutcome::Open => self.check_keys(set, facts, operation, plan, notes),
             decided => decided,
         };
         let Some(mut ruling) = gates.ruling(now) else {
@@ -240,7 +252,8 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             }
             return None;
         };
-        ruling.shadow_denied = std::mem::take(shadow_denied);
+        self.add_shared(set, facts, notes, now);
+        notes.add_to(&mut ruling);
         self.jitter_and_count(set, facts, None, &mut ruling, operation);
         Some(ruling)
     }
@@ -253,11 +266,10 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         facts: &Facts<'_, '_>,
         plan: &Plan,
         ruling: &mut Ruling,
-        mut shadow_denied: ShadowDenied,
+        notes: &GateNotes,
         operation: Operation,
     ) {
-        shadow_denied.append(&mut ruling.shadow_denied);
-        ruling.shadow_denied = shadow_denied;
+        notes.add_to(ruling);
         self.jitter_and_count(set, facts, Some(plan), ruling, operation);
     }
 
@@ -300,8 +312,8 @@ impl<S: Store, C: Clock> Limiter<S, C> {
 pub(super) enum EntryStage {
     /// None.
     Nothing,
-    /// Those that need no credential; with what a policy in shadow mode would have denied there.
-    Unidentified(ShadowDenied),
+    /// Those that need no credential; with what they noted.
+    Unidentified(GateNotes),
 }
 
 /// The result of a store call.
@@ -312,7 +324,7 @@ struct PendingRequest {
     set: Arc<Active>,
     request: Request<'static>,
     plan: Plan,
-    shadow_denied: ShadowDenied,
+    notes: GateNotes,
 }
 
 /// The step at which the decision on a request has to wait.
@@ -321,6 +333,22 @@ enum Unfinished<'s, S: Store> {
     Denied(Box<Ruling>),
     /// The store has not answered yet.
     Waiting(Later<'s, StoreResult<S>>),
+    /// The server has not answered about burst detectors yet.
+    Asking(NowOrLater<'s, StoreResult<S>>, Later<'s, bool>),
+}
+
+impl<S: Store> Unfinished<'_, S> {
+    /// The answer of the store, and whether the server has counted bursts, if it was asked.
+    async fn answered(self) -> (StoreResult<S>, Option<bool>) {
+        match self {
+            Unfinished::Denied(_) => unreachable!("the store has answered"),
+            Unfinished::Waiting(later) => (later.await, None),
+            Unfinished::Asking(charged, asking) => {
+                let (result, asked) = both(charged, asking).await;
+                (result, Some(asked))
+            }
+        }
+    }
 }
 
 /// A decision, and the charges of a request that has to wait in a queue; they are rare and large, so they are
@@ -338,7 +366,7 @@ fn in_queue(
     payer: Payer<'_>,
     charges: &Charges<'_>,
     ruling: &Ruling,
-    shadow_denied: &ShadowDenied,
+    notes: &GateNotes,
 ) -> Box<QueuedCharges> {
     let taken = |(standing, charge): (&RuleStanding, &Charge<'_>)| {
         standing.decision.is_allowed().then_some(charge.delay)
@@ -350,6 +378,6 @@ fn in_queue(
         trust: payer.trust,
         tenant: payer.tenant.map(Box::from),
         at: ruling.at,
-        shadow_denied: shadow_denied.clone(),
+        notes: notes.clone(),
     })
 }

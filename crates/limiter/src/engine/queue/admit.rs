@@ -234,7 +234,7 @@ impl<S: Store, C: Sleep> Limiter<S, C> {
         ruling.wall = self.clock.wall_at(turn);
         ruling.standings[item].queued = true;
         ruling.queued = Some(turn.saturating_sub(arrived));
-        ruling.shadow_denied.insert_many(0, charges_ahead.shadow_denied.iter().copied());
+        charges_ahead.notes.add_to(ruling);
         self.stats.queue_waits.record(turn.saturating_sub(arrived));
         let facts = set.rules.facts(request);
         self.count_decision(set, &facts, Some(&charges_ahead.plan), ruling, CountScope::default());

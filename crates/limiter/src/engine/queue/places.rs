@@ -10,7 +10,7 @@ use super::BucketQueueKey;
 use super::bucket_queue::HeldPlace;
 use crate::engine::active::{Active, Charges, Payer};
 use crate::engine::decide::conclude::{CanWait, can_be_waited_for, conclude, refuses};
-use crate::engine::decide::gates::ShadowDenied;
+use crate::engine::decide::gates::GateNotes;
 use crate::engine::decision::{Decision, Ruling};
 use crate::engine::limiter::{Limiter, Operation};
 use crate::engine::reason::Reason;
@@ -44,9 +44,9 @@ pub(crate) struct QueuedCharges {
     pub(crate) tenant: Option<Box<str>>,
     /// When the request was decided.
     pub(crate) at: Nanos,
-    /// What would have denied it before the limits, in enforcing mode.
+    /// What the gates noted about it.
     #[cfg_attr(not(feature = "async"), expect(dead_code, reason = "only `async` can wait in a queue"))]
-    pub(crate) shadow_denied: ShadowDenied,
+    pub(crate) notes: GateNotes,
 }
 
 impl QueuedCharges {

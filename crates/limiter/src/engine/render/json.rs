@@ -67,6 +67,11 @@ impl Decision {
             put(out, ",\"queued_ms\":");
             write_number(out, wait.as_millis_ceil());
         }
+        if let Some((state, _)) = self.burst() {
+            put(out, ",\"burst\":\"");
+            put(out, state.as_str());
+            put(out, "\"");
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use tidegate_core::Limit;
 use tidegate_core::Meter;
+use tidegate_policy::Strategy;
 use tidegate_policy::document::HeaderFamily;
 
 use super::headers::{self, RefusalText, TightestNumbers};
@@ -41,7 +42,8 @@ impl Decision {
     }
 
     /// Writes the headers of the response, in the families that the tightest limit has configured;
-    /// `Retry-After` on every denial for which a wait helps; last the mark of a degraded request.
+    /// `Retry-After` on every denial for which a wait helps; the state of a burst detector; last the mark of a degraded
+    /// request.
     pub fn headers(&self, mut sink: impl FnMut(&'static str, &str)) {
         let tightest = self.tightest();
         let denied = !self.is_allowed();
@@ -63,8 +65,12 @@ impl Decision {
         let families: &[HeaderFamily] = tightest.map_or(&[], |limit| &limit.rule.headers);
         // A limit that denies before it is charged is not the tightest, but it chooses whether there are headers.
         let speaker = tightest.map(|limit| limit.rule).or(self.refusing_limit());
-        let on = speaker.map_or(self.has_headers(), |rule| !rule.headers.is_empty());
+        let on = speaker.map_or(self.rules().has_headers(), |rule| !rule.headers.is_empty());
         headers::write(standing.as_ref(), refused.as_ref(), families, on, &mut sink);
+        // A policy in shadow mode shows clients nothing of what it would do.
+        if let Some((state, _)) = self.burst().filter(|_| on && !self.rules().is_shadow()) {
+            sink(headers::BURST, state.as_str());
+        }
         self.degraded_header(sink);
     }
 
@@ -74,6 +80,18 @@ impl Decision {
         if let Some(mark) = self.degraded_in_headers() {
             headers::write_degraded(mark, &mut sink);
         }
+    }
+
+    /// The mark for the response headers: that of the first limit that marks the request and has headers on.
+    fn degraded_in_headers(&self) -> Option<&str> {
+        self.degraded()?;
+        let mut marking = self.limits().filter(|limit| !limit.decision.is_allowed());
+        marking.find_map(|limit| match &limit.rule.strategy {
+            Strategy::Degrade { tag } if !limit.rule.is_shadow() && !limit.rule.headers.is_empty() => {
+                Some(&**tag)
+            }
+            _ => None,
+        })
     }
 
     /// The body of a denial: `application/problem+json`.

@@ -88,5 +88,8 @@ pub(crate) static GIVE_BACK: ScriptClocks = timed!(
     "give_back.lua"
 );
 
+/// Counts requests in burst detectors.
+pub(crate) static BURSTS: ScriptClocks = timed!("bursts.lua");
+
 /// Records a heartbeat, and counts the nodes.
 pub(crate) static HEARTBEAT: ScriptClocks = timed!("heartbeat.lua");

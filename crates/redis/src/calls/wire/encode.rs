@@ -57,7 +57,7 @@ pub fn encode(call: &ScriptCall) -> EncodedCall {
 }
 
 /// The time of the call, if a test gives it.
-fn push_time(args: &mut Args, at: Option<Nanos>) {
+pub(crate) fn push_time(args: &mut Args, at: Option<Nanos>) {
     if let Some(at) = at {
         args.push((micros(at) / 1_000_000).to_string().into_bytes());
         args.push((micros(at) % 1_000_000).to_string().into_bytes());

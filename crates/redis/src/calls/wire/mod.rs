@@ -14,6 +14,7 @@ use crate::registry::BucketKey;
 pub use decode::decode;
 pub(crate) use decode::{log_entries, state_and_text};
 pub use encode::encode;
+pub(crate) use encode::push_time;
 
 /// A script call as bytes: `EVALSHA <script.sha> <keys.len()> <keys…> <args…>`, and on NOSCRIPT the same
 /// with `EVAL` and `script.text`.
@@ -66,7 +67,7 @@ fn order(call: &ScriptCall) -> SmallVec<[usize; 8]> {
     }
 }
 
-fn garbled(what: &str, reply: &Value) -> LinkError {
+pub(crate) fn garbled(what: &str, reply: &Value) -> LinkError {
     let mut shown = format!("{reply:?}");
     if let Some((end, _)) = shown.char_indices().nth(100) {
         shown.truncate(end);

@@ -2,7 +2,7 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::*;
-use crate::calls::{CallAnswer, CallOutcome, FoundState, Heartbeat, ScriptCall};
+use crate::calls::{BurstAnswer, BurstCall, CallAnswer, CallOutcome, FoundState, Heartbeat, ScriptCall};
 use tidegate::testing::block_on_ready;
 use tidegate::{Carry, Cost, LimitRef, NamedLimit, Outcome, Quota};
 
@@ -32,6 +32,10 @@ impl Link for Servers {
 
     async fn heartbeat(&self, _heartbeat: &Heartbeat) -> Result<u32, LinkError> {
         Ok(1)
+    }
+
+    async fn count_bursts(&self, _call: &BurstCall) -> Result<Vec<BurstAnswer>, LinkError> {
+        Err(LinkError::Down("these tests count no bursts".into()))
     }
 
     fn has_slots(&self) -> bool {

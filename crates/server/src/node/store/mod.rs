@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tidegate::{
     Charge, Intent, Limit, LimitError, LimitRef, Memory, MonotonicClock, NamedLimit, Nanos, NowOrLater,
-    Store, Verdict,
+    SharedBursts, Store, Verdict,
 };
 use tidegate_redis::{Health, RedisClient, RedisStore, StoreError};
 use tokio::task::unconstrained;
@@ -113,6 +113,13 @@ impl Store for NodeStore {
         match self {
             NodeStore::Local(memory) => memory.ad_hoc(limit),
             NodeStore::Shared(shared) => shared.store.ad_hoc(limit),
+        }
+    }
+
+    fn shared_bursts(&self) -> Option<&dyn SharedBursts> {
+        match self {
+            NodeStore::Local(memory) => memory.shared_bursts(),
+            NodeStore::Shared(shared) => shared.store.shared_bursts(),
         }
     }
 

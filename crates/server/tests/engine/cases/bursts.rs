@@ -26,6 +26,44 @@ fn one_window_warns_and_the_next_blocks() {
 }
 
 #[test]
+fn a_decision_tells_what_the_detectors_did() {
+    let decisions = decide(&policy(), [at(0, 60), at(10_000, 60), at(700_000, 1)].concat());
+    let told = |decision: &Value| decision.get("burst").cloned();
+    for (index, decision) in decisions.iter().enumerate() {
+        let expected = match index {
+            50 => Some(json!("warning_issued")),
+            110 => Some(json!("blocked_temporarily")),
+            111..=119 => Some(json!("already_blocked")),
+            _ => None,
+        };
+        assert_eq!(told(decision), expected, "request {index}");
+    }
+}
+
+#[test]
+fn the_most_serious_state_is_told_and_shadow_mode_denies_nothing() {
+    let mut policy = policy();
+    policy["bursts"] = json!([
+        {"name": "slow", "key": ["user"], "window": "10s", "threshold": 2, "penalty": "300s"},
+        {"name": "fast", "key": ["user"], "window": "10s", "threshold": 1, "penalty": "300s"},
+    ]);
+    let trace = [at(0, 2), at(10_000, 3)].concat();
+    let told = |policy: &Value| -> Vec<Value> {
+        let told = |decision: &Value| json!([decision["allowed"], decision["burst"]]);
+        decide(policy, trace.clone()).iter().map(told).collect()
+    };
+    let blocked = json!([false, "blocked_temporarily"]);
+    let warned = json!([true, "warning_issued"]);
+    let normal = json!([true, null]);
+    let already = json!([false, "already_blocked"]);
+    assert_eq!(told(&policy), [normal.clone(), warned.clone(), normal.clone(), blocked, already]);
+    policy["defaults"] = json!({"mode": "shadow"});
+    let states: Vec<Value> = told(&policy).iter().map(|pair| pair[1].clone()).collect();
+    assert_eq!(states[3..], [json!("blocked_temporarily"), json!("already_blocked")]);
+    assert!(told(&policy).iter().all(|pair| pair[0] == true), "shadow mode denies nothing");
+}
+
+#[test]
 fn a_block_holds_for_every_request_until_it_ends() {
     let quiet = [at(300_000, 1), at(609_999, 1), at(610_000, 1)].concat();
     let others = vec![json!({"at_ms": 610_000, "user": "2", "path": "/a"})];

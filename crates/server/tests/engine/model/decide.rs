@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::exact::Wait;
-use super::gates::{Detectors, gate};
+use super::gates::{BurstTold, Detectors, gate};
 use super::matching::path_matches;
 use super::meter::{self, Reading, Usage};
 use super::request::{Request, Spellings, normal_path};
@@ -50,7 +50,11 @@ impl Model {
             self.policy.pointer("/defaults/tenant").map(|id| id.as_str().unwrap().to_owned());
         request.upstream = upstreams::of_host(&self.policy, request.value("host"));
         let route_cost = self.take_route(&mut request);
-        let mut decision = self.before_limits(&request, route_cost);
+        let mut told = None;
+        let mut decision = self.before_limits(&request, route_cost, &mut told);
+        if let Some(told) = told {
+            decision["burst"] = json!(told.word());
+        }
         decision["at_ms"] = line["at_ms"].clone();
         decision
     }
@@ -77,10 +81,15 @@ impl Model {
 
     /// The order of checks: `block`, `allow` and bursts that need no credential; the credential; those that need it;
     /// unknown tenants; then the limits. A policy in shadow mode only records what it would have denied.
-    fn before_limits(&mut self, request: &Request<'_>, route_cost: Option<i128>) -> Value {
+    fn before_limits(
+        &mut self,
+        request: &Request<'_>,
+        route_cost: Option<i128>,
+        told: &mut Option<BurstTold>,
+    ) -> Value {
         let only_notes = terms::whole_shadow(&self.policy);
         let mut noted = Vec::new();
-        if let Some(decided) = self.gates(false, request, &mut noted) {
+        if let Some(decided) = self.gates(false, request, &mut noted, told) {
             return decided;
         }
         let rejected = match request.credential().as_str() {
@@ -94,7 +103,7 @@ impl Model {
             }
             noted.push(reason.to_owned());
         }
-        if let Some(decided) = self.gates(true, request, &mut noted) {
+        if let Some(decided) = self.gates(true, request, &mut noted, told) {
             return decided;
         }
         let denies_unknown = self.policy.pointer("/defaults/unknown_tenant") == Some(&json!("deny"));
@@ -122,7 +131,13 @@ impl Model {
     }
 
     /// `block`, `allow` and bursts: either those that depend on the credential, or the others.
-    fn gates(&mut self, by_identity: bool, request: &Request<'_>, noted: &mut Vec<String>) -> Option<Value> {
+    fn gates(
+        &mut self,
+        by_identity: bool,
+        request: &Request<'_>,
+        noted: &mut Vec<String>,
+        told: &mut Option<BurstTold>,
+    ) -> Option<Value> {
         let only_notes = terms::whole_shadow(&self.policy);
         if let Some(wait) = gate(&self.policy, "block", by_identity, request) {
             if !only_notes {
@@ -135,7 +150,7 @@ impl Model {
         if gate(&self.policy, "allow", by_identity, request).is_some() {
             return Some(admitted("allowlisted", None, noted));
         }
-        let (detector, wait) = self.detectors.meet(&self.policy, by_identity, request)?;
+        let (detector, wait) = self.detectors.meet(&self.policy, by_identity, request, told)?;
         let name = detector["name"].as_str().unwrap();
         if !only_notes {
             return Some(refused("burst_blocked", Some(name), Some(limits::tier(detector)), wait));

@@ -55,6 +55,24 @@ struct Suspect {
     blocked_until: i128,
 }
 
+/// What a decision tells of bursts; a later one is more serious.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum BurstTold {
+    WarningIssued,
+    AlreadyBlocked,
+    BlockedTemporarily,
+}
+
+impl BurstTold {
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            BurstTold::WarningIssued => "warning_issued",
+            BurstTold::AlreadyBlocked => "already_blocked",
+            BurstTold::BlockedTemporarily => "blocked_temporarily",
+        }
+    }
+}
+
 /// The states of all detectors and keys.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Detectors {
@@ -62,13 +80,14 @@ pub(crate) struct Detectors {
 }
 
 impl Detectors {
-    /// Counts a request, escalates, and returns the detector that blocks it longest. Considers either the detectors
+    /// Counts a request, escalates, tells the most serious state, and returns the detector that blocks it longest. Considers either the detectors
     /// that depend on the credential, or the others.
     pub(crate) fn meet<'p>(
         &mut self,
         policy: &'p Value,
         by_identity: bool,
         request: &Request<'_>,
+        told: &mut Option<BurstTold>,
     ) -> Option<(&'p Value, Wait)> {
         let now = request.at();
         let mut longest: Option<(&Value, Wait)> = None;
@@ -79,10 +98,10 @@ impl Detectors {
             }
             let Some(key) = key_of(detector, request) else { continue };
             let suspect = self.suspects.entry((name.clone(), key)).or_default();
-            if request.cost() > 0 {
-                suspect.count(detector, now);
-            }
+            let escalated = if request.cost() > 0 { suspect.count(detector, now) } else { None };
             let wait = Wait::For(suspect.blocked_until - now);
+            let here = escalated.or((wait > Wait::NONE).then_some(BurstTold::AlreadyBlocked));
+            *told = here.max(*told);
             if wait > Wait::NONE && longest.as_ref().is_none_or(|(_, other)| wait > *other) {
                 longest = Some((detector, wait));
             }
@@ -93,7 +112,7 @@ impl Detectors {
 
 impl Suspect {
     /// Only the request that crosses the threshold escalates.
-    fn count(&mut self, detector: &Value, now: i128) {
+    fn count(&mut self, detector: &Value, now: i128) -> Option<BurstTold> {
         let setting = |name: &str, default: &str| {
             span(detector.get(name).map_or(default, |value| value.as_str().unwrap()))
         };
@@ -103,12 +122,14 @@ impl Suspect {
         self.seen.push(now);
         let in_window = self.seen.iter().filter(|at| **at / window == now / window).count();
         if in_window != threshold + 1 || self.blocked_until > now {
-            return;
+            return None;
         }
         if self.warned_until > now {
             self.blocked_until = now + 2 * penalty;
+            Some(BurstTold::BlockedTemporarily)
         } else {
             self.warned_until = now + penalty;
+            Some(BurstTold::WarningIssued)
         }
     }
 }

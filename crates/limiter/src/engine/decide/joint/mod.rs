@@ -15,7 +15,7 @@ use tidegate_policy::{Facts, Plan, Request};
 use self::charging::{JointAdHoc, JointCharges, JointOutcome};
 use super::conclude::{CanWait, conclude};
 use super::fallback::mark_without_store;
-use super::gates::{GateOutcome, ShadowDenied};
+use super::gates::{GateNotes, GateOutcome};
 use crate::engine::active::{Active, Charges, Payer};
 use crate::engine::ad_hoc::{AdHocError, AdHocLimit, AdHocRequest};
 use crate::engine::counting::stats::CountScope;
@@ -61,7 +61,7 @@ pub struct JointDecision {
 struct Part<'s, 'r> {
     facts: Facts<'s, 'r>,
     plan: Plan,
-    shadow_denied: ShadowDenied,
+    notes: GateNotes,
 }
 
 /// The buckets that a request is charged to.
@@ -110,7 +110,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         let mut parts = SmallVec::<[Part<'_, '_>; 4]>::new();
         let mut gate_rulings = SmallVec::<[Option<Ruling>; 4]>::new();
         for joint in requests {
-            let (part, ruling) = self.check_part_gates(&set, joint, now);
+            let (part, ruling) = self.check_part_gates(&set, joint, now).await;
             parts.push(part);
             gate_rulings.push(ruling);
         }
@@ -201,23 +201,45 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         Ok(Some(JointAdHoc { key, limit, cost: joint.request.cost, shared }))
     }
 
-    /// Runs the gates for one request.
-    fn check_part_gates<'s, 'r>(
+    /// Runs the gates for one request, and counts it in burst detectors that nodes share.
+    async fn check_part_gates<'s, 'r>(
         &self,
         set: &'s Active,
         joint: &Joint<'s, 'r>,
         now: Nanos,
     ) -> (Part<'s, 'r>, Option<Ruling>) {
         let facts = set.rules.facts(joint.request);
-        let (mut plan, mut shadow_denied) = (Plan::default(), ShadowDenied::new());
-        let gates = self.check_gates(set, &facts, (Operation::Check, now), &mut plan, &mut shadow_denied);
+        let (mut plan, mut notes) = (Plan::default(), GateNotes::default());
+        let gates = self.check_gates(set, &facts, (Operation::Check, now), &mut plan, &mut notes);
         let gates = match (gates, joint.by) {
             (GateOutcome::Open, JointBy::Policy) => {
-                self.check_keys(set, &facts, Operation::Check, &plan, &mut shadow_denied)
+                self.check_keys(set, &facts, Operation::Check, &plan, &mut notes)
             }
             (decided, _) => decided,
         };
-        (Part { facts, plan, shadow_denied }, gates.ruling(now))
+        let (mut part, mut ruling) = (Part { facts, plan, notes }, gates.ruling(now));
+        self.count_part(set, &mut part, &mut ruling, now).await;
+        (part, ruling)
+    }
+
+    /// Counts one request in burst detectors that nodes share, before anything is charged: a block denies all.
+    async fn count_part(
+        &self,
+        set: &Active,
+        part: &mut Part<'_, '_>,
+        ruling: &mut Option<Ruling>,
+        now: Nanos,
+    ) {
+        let Part { facts, notes, .. } = part;
+        if ruling.is_some() {
+            return self.add_shared(set, facts, notes, now);
+        }
+        let Some(asking) = self.ask_shared(notes, now) else { return };
+        let asked = asking.await;
+        let nothing_charged: Result<Verdict, S::Error> =
+            Ok(Verdict { allowed: false, decisions: SmallVec::new(), at: now });
+        let charges = (&Charges::new(), &nothing_charged);
+        *ruling = self.conclude_shared((set, facts), notes, asked, charges, now);
     }
 
     /// Adds the charges of a request to those of the others.
@@ -313,7 +335,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         mut ruling: Ruling,
         scope: CountScope<'_>,
     ) -> Decision {
-        ruling.shadow_denied.insert_many(0, part.shadow_denied.iter().copied());
+        part.notes.add_to(&mut ruling);
         add_retry_jitter(set, plan, &mut ruling);
         self.count_decision(set, &part.facts, plan, &ruling, scope);
         self.make_decision(Guard::from_inner(set.clone()), ruling)

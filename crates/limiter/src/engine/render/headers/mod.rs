@@ -14,6 +14,9 @@ const INTEGER_MAX: u64 = 999_999_999_999_999;
 /// The header that marks a request admitted above a limit.
 pub const DEGRADED: &str = "x-ratelimit-degraded";
 
+/// The header with the state of a burst detector.
+pub const BURST: &str = "x-ratelimit-burst";
+
 /// Longer names are cut. Names in a policy are shorter.
 const NAME_MAX: usize = 160;
 

@@ -104,7 +104,11 @@ fn text<'m>(message: &mut &'m [u8]) -> Option<&'m str> {
 
 /// The frame of the response to a usual request; `None` if the response has more than a status and headers.
 pub(super) fn answer(decision: &Decision) -> Option<Bytes> {
-    if !decision.is_allowed() || decision.degraded().is_some() || decision.shadow_denied().next().is_some() {
+    let has_metadata = !decision.is_allowed()
+        || decision.degraded().is_some()
+        || decision.shadow_denied().next().is_some()
+        || decision.burst().is_some();
+    if has_metadata {
         return None;
     }
     let mut frame = frame::begin(512);

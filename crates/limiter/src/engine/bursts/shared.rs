@@ -1,0 +1,191 @@
+//! Detectors that nodes share: the store counts, and this node's own detectors decide only while it fails.
+//!
+//! What a request counts is collected by the gates. If the decision waits for the server, the counts are sent at the
+//! same time, and a block that the answer reports takes the place of what the limits decide; what they took is handed
+//! back. Otherwise the counts are sent later, and a block is noticed by a later request.
+
+use tidegate_core::Nanos;
+use tidegate_policy::{DetectorRule, Facts, KeyBytes};
+
+use super::{BurstDetector, BurstVerdict};
+use crate::engine::active::{Active, Charges};
+use crate::engine::decide::gates::GateNotes;
+use crate::engine::decision::{Refuser, Ruling};
+use crate::engine::limiter::Limiter;
+use crate::engine::reason::Reason;
+use crate::{BurstCount, BurstCounts, Charge, Clock, Later, NowOrLater, SharedBursts, Store, Verdict};
+
+/// A request that a shared detector has to count, with the detector's number in the policy.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PendingCount {
+    number: u32,
+    count: BurstCount,
+}
+
+impl<S: Store, C: Clock> Limiter<S, C> {
+    /// What this node knows of a shared detector. A request that is to be counted is added to the notes.
+    pub(crate) fn look_at_shared(
+        &self,
+        shared: &dyn SharedBursts,
+        (number, detector, key): (usize, &BurstDetector, &[u8]),
+        counts: bool,
+        now: Nanos,
+        notes: &mut GateNotes,
+    ) -> BurstVerdict {
+        let count = BurstCount { detector: *detector, key: shared.key(detector, key) };
+        let mut known = shared.known(&count, counts, now);
+        if counts && known.is_stale {
+            (notes.must_ask, known.verdict.blocked_until) = (true, None);
+        }
+        // This node has decided by itself while the store failed; those penalties stay, too.
+        let own = self.bursts.watch(detector, key, false, now);
+        let verdict = BurstVerdict {
+            blocked_until: known.verdict.blocked_until.max(own.blocked_until),
+            ..known.verdict
+        };
+        if counts && verdict.blocked_until.is_none() {
+            notes.counts.push(PendingCount { number: number as u32, count });
+        }
+        verdict
+    }
+
+    /// Notes, counts and lists what a detector did.
+    pub(crate) fn note_burst(
+        &self,
+        (rule, number, key): (&DetectorRule, u32, &KeyBytes),
+        (set, facts): (&Active, &Facts<'_, '_>),
+        verdict: BurstVerdict,
+        now: Nanos,
+        notes: &mut GateNotes,
+    ) {
+        if let Some(state) = verdict.state() {
+            notes.note_burst(state, number);
+        }
+        if let Some(action) = verdict.action {
+            self.stats.count_action(action);
+            self.list_penalty((rule, &set.detectors[number as usize], key), facts, (action, now));
+            self.observe_burst(set, facts, (number as usize, key), action, now);
+        }
+    }
+
+    /// Counts a request in shared detectors after its charge was begun: at the server if the decision waits for it
+    /// anyway, which the returned future does; otherwise later.
+    pub(crate) fn count_shared<E>(
+        &self,
+        set: &Active,
+        facts: &Facts<'_, '_>,
+        notes: &mut GateNotes,
+        (charged, no_charges): (&NowOrLater<'_, Result<Verdict, E>>, bool),
+        now: Nanos,
+    ) -> Option<Later<'_, bool>> {
+        if notes.counts.is_empty() {
+            return None;
+        }
+        let shared = self.store.shared_bursts()?;
+        let waits = matches!(charged, NowOrLater::Later(_)) || (no_charges && shared.asks_always());
+        if waits || notes.must_ask {
+            return self.ask_shared(notes, now);
+        }
+        self.add_shared(set, facts, notes, now);
+        None
+    }
+
+    /// Counts a request in shared detectors at the server; `None` if there is nothing to count.
+    pub(crate) fn ask_shared(&self, notes: &GateNotes, now: Nanos) -> Option<Later<'_, bool>> {
+        let shared = self.store.shared_bursts().filter(|_| !notes.counts.is_empty())?;
+        Some(shared.ask(notes.counts.iter().map(|pending| pending.count).collect(), now))
+    }
+
+    /// Counts a request in shared detectors without waiting.
+    pub(crate) fn add_shared(&self, set: &Active, facts: &Facts<'_, '_>, notes: &mut GateNotes, now: Nanos) {
+        let pending = std::mem::take(&mut notes.counts);
+        let Some(shared) = self.store.shared_bursts().filter(|_| !pending.is_empty()) else { return };
+        let counts: BurstCounts = pending.iter().map(|pending| pending.count).collect();
+        if !shared.add(&counts, now) {
+            // A block that begins here is noticed by the next request.
+            pending.iter().for_each(|pending| {
+                self.count_here(set, facts, pending.number, now, notes);
+            });
+        }
+    }
+
+    /// The ruling of a request that a shared detector blocks, once the server has answered or has not (`asked`). What
+    /// the limits took is handed back. `None` if the limits decide.
+    pub(crate) fn conclude_shared<E>(
+        &self,
+        (set, facts): (&Active, &Facts<'_, '_>),
+        notes: &mut GateNotes,
+        asked: bool,
+        (charges, result): (&Charges<'_>, &Result<Verdict, E>),
+        now: Nanos,
+    ) -> Option<Ruling> {
+        let (detector, until) = self.block_by_shared(set, facts, notes, asked, now)?;
+        if set.rules.is_shadow() {
+            notes.shadow_denied.push(Refuser::Detector(detector));
+            return None;
+        }
+        if let Ok(verdict) = result
+            && verdict.allowed
+        {
+            let taken = charges.iter().zip(&verdict.decisions).filter(|(_, decision)| decision.is_allowed());
+            let taken: Vec<Charge<'_>> = taken.map(|(charge, _)| *charge).collect();
+            self.store.hand_back(&taken, verdict.at);
+        }
+        Some(Ruling::refused(now, Reason::BurstBlocked, Refuser::Detector(detector), Some(until)))
+    }
+
+    /// The longest block among the detectors that have counted a request, after the server was asked.
+    pub(crate) fn block_by_shared(
+        &self,
+        set: &Active,
+        facts: &Facts<'_, '_>,
+        notes: &mut GateNotes,
+        asked: bool,
+        now: Nanos,
+    ) -> Option<(u32, Nanos)> {
+        let shared = self.store.shared_bursts()?;
+        let mut longest: Option<(u32, Nanos)> = None;
+        for pending in std::mem::take(&mut notes.counts) {
+            let PendingCount { number, count } = pending;
+            let known = shared.known(&count, true, now).verdict;
+            let verdict = if asked {
+                let rule = &set.rules.detectors()[number as usize];
+                let mut key = KeyBytes::new();
+                if facts.write_key(&rule.key, &mut key).is_ok() {
+                    self.note_burst((rule, number, &key), (set, facts), known, now, notes);
+                }
+                known
+            } else {
+                // A penalty that was known before stays, even if it could not be confirmed.
+                let own = self.count_here(set, facts, number, now, notes);
+                BurstVerdict { blocked_until: own.blocked_until.max(known.blocked_until), ..own }
+            };
+            if let Some(until) = verdict.blocked_until
+                && longest.is_none_or(|(_, held)| until > held)
+            {
+                longest = Some((number, until));
+            }
+        }
+        longest
+    }
+
+    /// This node's own detector counts a request, since the server does not.
+    #[cold]
+    fn count_here(
+        &self,
+        set: &Active,
+        facts: &Facts<'_, '_>,
+        number: u32,
+        now: Nanos,
+        notes: &mut GateNotes,
+    ) -> BurstVerdict {
+        let rule = &set.rules.detectors()[number as usize];
+        let mut key = KeyBytes::new();
+        if facts.write_key(&rule.key, &mut key).is_err() {
+            return BurstVerdict::default();
+        }
+        let verdict = self.bursts.watch(&set.detectors[number as usize], &key, true, now);
+        self.note_burst((rule, number, &key), (set, facts), verdict, now, notes);
+        verdict
+    }
+}

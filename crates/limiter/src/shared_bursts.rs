@@ -1,0 +1,85 @@
+//! Burst detectors, and what a store does that shares their counts and penalties between nodes.
+
+use smallvec::SmallVec;
+use tidegate_core::Nanos;
+
+use crate::Later;
+
+/// A burst detector: what it counts, and its penalty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BurstDetector {
+    /// A hash of its name, so that counts and penalties survive an edit.
+    pub id: u64,
+    /// The length of a window; zero is read as one nanosecond.
+    pub window: Nanos,
+    /// The most requests in a window.
+    pub threshold: u32,
+    /// How long a warning lasts; a block lasts twice as long.
+    pub penalty: Nanos,
+}
+
+/// The action that a request triggered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BurstAction {
+    /// A first offence: the key is warned.
+    Warned,
+    /// An offence while warned: the key is blocked.
+    Blocked,
+}
+
+/// The result of a detector for one request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BurstVerdict {
+    /// The end of the block, if the key is blocked.
+    pub blocked_until: Option<Nanos>,
+    /// The action that this request triggered.
+    pub action: Option<BurstAction>,
+}
+
+/// One request, as a detector that nodes share counts it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BurstCount {
+    /// The detector.
+    pub detector: BurstDetector,
+    /// A hash of the detector's id and the client's key; see [`SharedBursts::key`].
+    pub key: u128,
+}
+
+/// The counts of a request.
+pub type BurstCounts = SmallVec<[BurstCount; 2]>;
+
+/// What a node knows about a key without asking the server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KnownBurst {
+    /// The penalty, and an action that no decision has reported yet.
+    pub verdict: BurstVerdict,
+    /// Is the block known for so long that it may have been lifted? Then the server should be asked.
+    pub is_stale: bool,
+}
+
+/// Burst detectors whose counts and penalties nodes share. Windows and penalties go by the server's clock; a node
+/// remembers a penalty until its end.
+pub trait SharedBursts: Send + Sync {
+    /// The hash of a detector's id and a client's key, the same on every node. No client can choose two keys with
+    /// the same hash.
+    fn key(&self, detector: &BurstDetector, key: &[u8]) -> u128;
+
+    /// What this node knows about a key. With `takes_action`, an action that the server has reported belongs to this
+    /// request, and is not returned again.
+    fn known(&self, count: &BurstCount, takes_action: bool, now: Nanos) -> KnownBurst;
+
+    /// Counts requests whose decision does not wait: they are sent soon, and keep their window. `false` if they cannot
+    /// be sent; then the caller's own detector must count them.
+    fn add(&self, counts: &[BurstCount], now: Nanos) -> bool;
+
+    /// Counts requests on the server; after that, [`SharedBursts::known`] has its answer. `false` if it does not
+    /// answer; then the caller's own detector must count them.
+    fn ask(&self, counts: BurstCounts, now: Nanos) -> Later<'_, bool>;
+
+    /// Does every request ask the server, even one that no limit applies to?
+    fn asks_always(&self) -> bool;
+
+    /// Ends the penalty of a key on the server and on this node. Other nodes notice within a second. `false` if the
+    /// server does not answer.
+    fn lift(&self, key: u128) -> Later<'_, bool>;
+}

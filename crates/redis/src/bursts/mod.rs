@@ -1,0 +1,151 @@
+//! Burst detectors that nodes share.
+//!
+//! Counts and penalties are on the server, which escalates by its own clock. A decision that waits for the server sends
+//! its counts at the same time, and knows the answer. Other counts are collected here (`memory`) and sent by
+//! maintenance, with their age, so that they count in the window in which they were made.
+
+pub(crate) mod memory;
+
+use futures_util::future::join_all;
+use sha2::{Digest, Sha256};
+use smallvec::SmallVec;
+use tidegate::{
+    BurstCount, BurstCounts, BurstDetector, BurstVerdict, KnownBurst, Later, Nanos, SharedBursts, Sleep,
+};
+
+use crate::calls::{BurstCall, BurstCallEntry, Link, LinkError};
+use crate::failures::StoreError;
+use crate::failures::breaker_set::RecordingLink;
+use crate::registry::keys;
+use crate::store::{RedisStore, StoreMode};
+use memory::TimedCounts;
+
+/// The most keys in one call.
+const KEYS_AT_ONCE: usize = 64;
+
+/// Counts that are being sent.
+type Sending = (BurstCount, TimedCounts);
+
+/// What a call does beside sending the counts that waited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum BurstOperation {
+    /// Nothing.
+    Send,
+    /// Counts one request in each detector.
+    CountOne,
+    /// Ends the penalty.
+    Lift,
+}
+
+impl<L: Link, C: Sleep> RedisStore<L, C> {
+    /// Sends the counts that wait, if there are any.
+    pub(crate) async fn send_burst_counts(&self) {
+        let now = self.clock.now();
+        for chunk in self.bursts.take_all().chunks(KEYS_AT_ONCE) {
+            self.count_on_server(chunk, BurstOperation::Send, now).await;
+        }
+    }
+
+    /// Counts on the server: in one call, or in one for each key if they are in slots. Returns whether all were
+    /// counted. What certainly was not counted is put back; what may have been counted is never sent twice.
+    async fn count_on_server(&self, counts: &[Sending], operation: BurstOperation, now: Nanos) -> bool {
+        let calls = if self.link.has_slots() { counts.chunks(1) } else { counts.chunks(KEYS_AT_ONCE) };
+        let sent = join_all(calls.map(|calls| async move {
+            let sent = self.send_one_burst_call(calls, operation, now).await;
+            if matches!(
+                sent,
+                Err(StoreError::BreakerOpen | StoreError::Link(LinkError::Down(_) | LinkError::Refused(_)))
+            ) {
+                calls.iter().for_each(|(count, waiting)| self.bursts.put_back(count, waiting.clone(), now));
+            }
+            sent.is_ok()
+        }));
+        sent.await.into_iter().all(|is_sent| is_sent)
+    }
+
+    async fn send_one_burst_call(
+        &self,
+        counts: &[Sending],
+        operation: BurstOperation,
+        now: Nanos,
+    ) -> Result<(), StoreError> {
+        let one = (operation == BurstOperation::CountOne).then_some((Nanos::ZERO, 1));
+        let entry = |(count, waiting): &Sending| BurstCallEntry {
+            key: keys::burst(&self.options.prefix, count.key),
+            window: count.detector.window,
+            threshold: count.detector.threshold,
+            penalty: count.detector.penalty,
+            lifts: operation == BurstOperation::Lift,
+            counts: waiting
+                .iter()
+                .map(|&(at, requests)| (now.saturating_sub(at), requests))
+                .chain(one)
+                .collect(),
+        };
+        let call = BurstCall { entries: counts.iter().map(entry).collect(), at: self.given(now) };
+        let keys = call.entries.iter().map(|entry| entry.key.clone());
+        if !self.breakers.allows_call(&self.link, keys, self.clock.now()) {
+            return Err(StoreError::BreakerOpen);
+        }
+        let link = RecordingLink {
+            link: &self.link,
+            breakers: &self.breakers,
+            clock: &self.clock,
+            call_times: self.call_times(),
+        };
+        let answers = link.count_bursts(&call).await.map_err(|error| self.record_error(error.into()))?;
+        for ((count, _), answer) in counts.iter().zip(&answers) {
+            match operation {
+                BurstOperation::Lift => self.bursts.lift(count.key),
+                BurstOperation::Send | BurstOperation::CountOne => self.bursts.record(count, answer, now),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<L: Link, C: Sleep> SharedBursts for RedisStore<L, C> {
+    fn key(&self, detector: &BurstDetector, key: &[u8]) -> u128 {
+        let hash = Sha256::new().chain_update(detector.id.to_le_bytes()).chain_update(key).finalize();
+        u128::from_be_bytes(hash[..16].try_into().expect("a hash has 32 bytes"))
+    }
+
+    fn known(&self, count: &BurstCount, takes_action: bool, now: Nanos) -> KnownBurst {
+        let local = self.local_now(now);
+        let known = self.bursts.known(count.key, takes_action, local);
+        // The caller's clock may differ from the store's: what they share is how long the block still lasts.
+        let on_callers_clock = |until: Nanos| now.saturating_add(until.saturating_sub(local));
+        let verdict =
+            BurstVerdict { blocked_until: known.blocked_until.map(on_callers_clock), action: known.action };
+        KnownBurst { verdict, is_stale: known.is_stale }
+    }
+
+    fn add(&self, counts: &[BurstCount], now: Nanos) -> bool {
+        let now = self.local_now(now);
+        // While the server fails, counts would only be late: the node's own detectors decide.
+        self.breakers.health(now).0
+            && counts.iter().fold(true, |all, count| self.bursts.add(count, now) && all)
+    }
+
+    fn ask(&self, counts: BurstCounts, now: Nanos) -> Later<'_, bool> {
+        Box::pin(async move {
+            let now = self.local_now(now);
+            let sending: SmallVec<[Sending; 2]> =
+                counts.iter().map(|count| (*count, self.bursts.take(count.key))).collect();
+            self.count_on_server(&sending, BurstOperation::CountOne, now).await
+        })
+    }
+
+    fn asks_always(&self) -> bool {
+        self.options.mode == StoreMode::Strict
+    }
+
+    fn lift(&self, key: u128) -> Later<'_, bool> {
+        Box::pin(async move {
+            let detector = BurstDetector { id: 0, window: Nanos::ZERO, threshold: 0, penalty: Nanos::ZERO };
+            let lifted = BurstCount { detector, key };
+            let lifted = [(lifted, TimedCounts::new())];
+            self.count_on_server(&lifted, BurstOperation::Lift, self.clock.now()).await
+        })
+    }
+}
