@@ -85,13 +85,15 @@ impl LimitSeriesSet {
             }
             !is_tenant
         });
+        let mut chosen = self.choose_most_used(limits);
         if has_tenants {
-            match limits.iter_mut().find(|(name, _)| name == TENANT) {
-                Some((_, namesake)) => namesake.add(&sum),
-                None => limits.push((TENANT.to_owned(), sum)),
+            let tenants = LimitSeries::new(TENANT.to_owned(), &sum);
+            match chosen.iter_mut().find(|limit| limit.name == TENANT) {
+                Some(namesake) => namesake.add(&tenants),
+                None => chosen.push(tenants),
             }
         }
-        self.choose_most_used(limits)
+        chosen
     }
 
     /// A series for each limit, or for as many as can have one, and last the sum of the others.
