@@ -309,6 +309,10 @@ impl<S: Store, C: Clock> Limiter<S, C> {
 }
 
 /// Which gates a request has passed already.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it is passed on once; a box would cost each request an allocation"
+)]
 pub(super) enum EntryStage {
     /// None.
     Nothing,
@@ -328,6 +332,7 @@ struct PendingRequest {
 }
 
 /// The step at which the decision on a request has to wait.
+#[expect(clippy::large_enum_variant, reason = "it goes into a future that is on the heap anyway")]
 enum Unfinished<'s, S: Store> {
     /// The limits have denied it, and a queue may accept it.
     Denied(Box<Ruling>),
