@@ -36,6 +36,12 @@ impl Node {
         }
     }
 
+    /// Does something name the traces of requests, so that their `traceparent` header is needed?
+    #[inline]
+    pub(crate) fn reads_traces(&self) -> bool {
+        self.traces.is_on() || self.events.is_on()
+    }
+
     /// The `traceparent` header of a request, if events are to name its trace.
     #[inline]
     pub(super) fn told_trace<'o>(&self, origin: Origin<'o>) -> Option<&'o str> {

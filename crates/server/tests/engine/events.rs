@@ -26,10 +26,10 @@ impl EventSink for Kept {
     }
 }
 
+type MemoryLimiter = Limiter<tidegate::Memory<ManualClock>, ManualClock>;
+
 /// Runs a case through the real engine, and returns the limiter and the events.
-fn run(
-    case: &Case,
-) -> Result<(Limiter<tidegate::Memory<ManualClock>, ManualClock>, Vec<AuditEvent>), String> {
+fn run(case: &Case) -> Result<(MemoryLimiter, Vec<AuditEvent>), String> {
     let policy = Policy::parse(&case.policy.to_string()).map_err(|error| error.to_string())?;
     let (kept, clock) = (Kept::default(), ManualClock::new(Nanos::ZERO));
     let events = Events::to(vec![Box::new(kept.clone())], None, MonotonicClock::new())

@@ -28,7 +28,9 @@ fn shown(home: &Home, args: &[&str]) -> Ran {
 
 /// The value of a metric.
 fn metric(server: &Server, series: &str) -> u64 {
-    let page = Client::connect(server.socket("admin")).ask("GET", "/metrics").body;
+    let mut client = Client::connect(server.socket("admin"));
+    client.send("GET /metrics HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n");
+    let page = client.answer().body;
     let line = page.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
     line.unwrap_or_else(|| panic!("{series} is not in\n{page}")).parse().expect("a number")
 }

@@ -195,7 +195,7 @@ impl GrpcCall {
 
 /// The protocol of a call and, if tracing is on, its `traceparent`.
 fn origin<'h>(node: &Node, head: &'h Parts, protocol: Protocol) -> Origin<'h> {
-    let header = if node.traces().is_on() { head.headers.get("traceparent") } else { None };
+    let header = if node.reads_traces() { head.headers.get("traceparent") } else { None };
     let traceparent = header.and_then(|value| value.to_str().ok());
     Origin { protocol, traceparent }
 }

@@ -43,7 +43,7 @@ pub(crate) async fn throttle(
 
 /// The protocol of a request and, if tracing is on, its `traceparent`.
 pub(crate) fn origin<'a>(context: &Context, parts: &'a Parts) -> Origin<'a> {
-    let wanted = context.node.traces().is_on();
+    let wanted = context.node.reads_traces();
     let traceparent = wanted.then(|| parts.headers.get("traceparent")).flatten();
     Origin { protocol: Protocol::Http, traceparent: traceparent.and_then(|value| value.to_str().ok()) }
 }

@@ -41,7 +41,7 @@ impl<'a> RequestHead<'a> {
         // checked. Not for forward-auth: proxies pass on the `Host` of their clients.
         let checks_host = on_loopback && action != EndpointAction::ForwardAuth;
         let mut head = parse(input, action, checks_host)?;
-        if !context.node.traces().is_on() {
+        if !context.node.reads_traces() {
             head.traceparent = None;
         }
         Some(head)
