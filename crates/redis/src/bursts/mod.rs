@@ -123,8 +123,12 @@ impl<L: Link, C: Sleep> SharedBursts for RedisStore<L, C> {
     fn add(&self, counts: &[BurstCount], now: Nanos) -> bool {
         let now = self.local_now(now);
         // While the server fails, counts would only be late: the node's own detectors decide.
-        self.breakers.health(now).0
-            && counts.iter().fold(true, |all, count| self.bursts.add(count, now) && all)
+        if !self.breakers.health(now).0 {
+            return false;
+        }
+        // All are added, even after one for which there is no room.
+        let refused = counts.iter().filter(|count| !self.bursts.add(count, now)).count();
+        refused == 0
     }
 
     fn ask(&self, counts: BurstCounts, now: Nanos) -> Later<'_, bool> {
