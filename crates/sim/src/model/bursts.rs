@@ -50,6 +50,14 @@ impl Model {
     fn count_burst(&mut self, entry: &BurstCallEntry, now: Nanos) -> BurstAnswer {
         let mut state = self.bursts.get(&entry.key).cloned().unwrap_or_default();
         let length = (entry.window.get() / 1_000).max(1) * 1_000;
+        let newest = state.windows.keys().next_back().copied();
+        let counts_matter = newest.is_some_and(|newest| (newest + 2) * state.length > now.get());
+        if !counts_matter {
+            state.windows.clear();
+        }
+        if !counts_matter && state.penalty.is_none_or(|penalty| penalty.ends <= now) {
+            state = StoredBursts { length, ..StoredBursts::default() };
+        }
         if state.length != length && !entry.lifts {
             (state.length, state.windows) = (length, BTreeMap::new());
             state.penalty.iter_mut().for_each(|penalty| penalty.warned_in = None);

@@ -18,11 +18,19 @@ for i = 1, #KEYS do
   if value and #value == 72 then
     window, count, crossed, before, before_crossed, of, kind, ends, warned_in = unpack_from('<ddddddddd', value)
   end
+  if not ((window + 2) * of > now or ends > now) then
+    -- The key may already have expired: what it says does not matter any more, whether it is still there or not.
+    window, count, crossed, before, before_crossed, of = -1, 0, 0, 0, 0, length
+  end
   if lifts == 1 then
     length = of
   elseif of ~= length then
     -- An edit of the length: counting starts anew, and the penalty stays.
     window, count, crossed, before, before_crossed, warned_in = -1, 0, 0, 0, 0, -1
+  end
+  if not ((window + 2) * length > now) then
+    -- A penalty alone keeps the key for so long.
+    window, count, crossed, before, before_crossed = -1, 0, 0, 0, 0
   end
   if lifts == 1 or not (ends > now) then
     kind, ends = 0, 0
