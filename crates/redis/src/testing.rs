@@ -11,9 +11,9 @@ use crate::deciding::strict::{StrictRequest, execute};
 use crate::failures::StoreError;
 use crate::registry::LimitRegistry;
 
+pub use crate::calls::bursts::{decode_bursts, encode_bursts};
 pub use crate::calls::scripts::Script;
 pub use crate::calls::wire::{EncodedCall, decode, decode_heartbeat, encode, encode_heartbeat};
-pub use crate::calls::{decode_bursts, encode_bursts};
 
 /// Can scripts count this limit exactly?
 pub fn countable(limit: &Limit) -> bool {

@@ -1,6 +1,10 @@
 //! Calls to the server: what a call is (`link`), its bytes (`wire`), and the Lua that runs there (`scripts`).
 
-mod bursts;
+#[cfg_attr(
+    not(feature = "testing"),
+    allow(unreachable_pub, reason = "the `testing` module exports parts of it")
+)]
+pub(crate) mod bursts;
 mod link;
 #[cfg_attr(
     not(feature = "testing"),
@@ -13,7 +17,7 @@ pub(crate) mod scripts;
 )]
 pub(crate) mod wire;
 
-pub use bursts::{BurstAnswer, BurstCall, BurstCallEntry, decode_bursts, encode_bursts};
+pub use bursts::{BurstAnswer, BurstCall, BurstCallEntry};
 pub use link::{
     BucketEntry, CallAnswer, CallOutcome, CallVerb, FoundState, Heartbeat, Link, LinkError, LogState,
     ScriptCall, State,

@@ -20,10 +20,9 @@ use std::time::Duration;
 use redis::{Cmd, Value};
 use tokio::runtime::Handle;
 
+use crate::calls::bursts::{decode_bursts, encode_bursts};
 use crate::calls::wire::{self, EncodedCall};
-use crate::calls::{
-    BurstAnswer, BurstCall, CallAnswer, Heartbeat, Link, LinkError, ScriptCall, decode_bursts, encode_bursts,
-};
+use crate::calls::{BurstAnswer, BurstCall, CallAnswer, Heartbeat, Link, LinkError, ScriptCall};
 use crate::registry::BucketKey;
 use address::{RedisAddress, Topology};
 use cluster::Cluster;
