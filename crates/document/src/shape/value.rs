@@ -140,25 +140,29 @@ pub fn decimal(node: &DocumentNode, min: u64, max: u64) -> Result<u64, ValueFaul
     }
 }
 
-/// Reads a duration, such as `250ms` or `10s`, of at most `max_millis` milliseconds.
-///
-/// # Errors
-/// When it is not a duration, zero, or too long.
-pub fn duration(node: &DocumentNode, max_millis: u64) -> Result<Nanos, ValueFault> {
-    let seen = node.scalar().unwrap_or_default();
-    let unit_at = seen.find(|c: char| !c.is_ascii_digit()).unwrap_or(seen.len());
-    let (digits, unit) = seen.split_at(unit_at);
+/// The digits of a duration such as `10m`, and its unit in milliseconds; `None` if the text does not have this form.
+pub fn number_and_unit(text: &str) -> Option<(&str, u64)> {
+    let unit_at = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (digits, unit) = text.split_at(unit_at);
     let millis = match unit {
         "ms" => 1,
         "s" => 1_000,
         "m" => 60_000,
         "h" => 3_600_000,
         "d" => 86_400_000,
-        _ => 0,
+        _ => return None,
     };
-    if digits.is_empty() || millis == 0 {
+    (!digits.is_empty()).then_some((digits, millis))
+}
+
+/// Reads a duration, such as `250ms` or `10s`, of at most `max_millis` milliseconds.
+///
+/// # Errors
+/// When it is not a duration, zero, or too long.
+pub fn duration(node: &DocumentNode, max_millis: u64) -> Result<Nanos, ValueFault> {
+    let Some((digits, millis)) = number_and_unit(node.scalar().unwrap_or_default()) else {
         return Err(ValueFault::not(node, "a duration", hints::duration(node)));
-    }
+    };
     match digits.parse::<u64>().ok().and_then(|n| n.checked_mul(millis)) {
         Some(0) => Err(ValueFault::new("the duration is zero", None)),
         Some(total) if total <= max_millis => Ok(Nanos::from_millis(total)),

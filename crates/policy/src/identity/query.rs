@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use crate::request::decoded_bytes;
+
 /// Why a parameter has no usable value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueryFault {
@@ -23,10 +25,10 @@ pub fn single_query_value<'q>(query: &'q str, name: &str) -> Result<Option<Cow<'
     let mut found: Option<Cow<'q, [u8]>> = None;
     for pair in query.split('&') {
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-        if *decode(key) != *name.as_bytes() {
+        if *decoded_bytes(key) != *name.as_bytes() {
             continue;
         }
-        let value = decode(value);
+        let value = decoded_bytes(value);
         if found.as_ref().is_some_and(|found| *found != value) {
             return Err(QueryFault::Contradiction);
         }
@@ -38,29 +40,4 @@ pub fn single_query_value<'q>(query: &'q str, name: &str) -> Result<Option<Cow<'
         Some(Cow::Owned(bytes)) => String::from_utf8(bytes).ok().map(Cow::Owned),
     };
     text.map(Some).ok_or(QueryFault::NotUtf8)
-}
-
-/// Decodes `%20` and `+`. A `%` that begins no escape stays as it is.
-fn decode(text: &str) -> Cow<'_, [u8]> {
-    if !text.bytes().any(|byte| byte == b'%' || byte == b'+') {
-        return Cow::Borrowed(text.as_bytes());
-    }
-    let digit = |byte: u8| (byte as char).to_digit(16).map(|digit| digit as u8);
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [byte, tail @ ..] = rest {
-        rest = tail;
-        match (byte, tail) {
-            (b'+', _) => bytes.push(b' '),
-            (b'%', [high, low, after @ ..]) => match digit(*high).zip(digit(*low)) {
-                Some((high, low)) => {
-                    bytes.push(high * 16 + low);
-                    rest = after;
-                }
-                None => bytes.push(b'%'),
-            },
-            _ => bytes.push(*byte),
-        }
-    }
-    Cow::Owned(bytes)
 }

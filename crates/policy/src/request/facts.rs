@@ -292,24 +292,33 @@ pub fn query_value<'q>(query: &'q str, name: &str) -> Option<Cow<'q, str>> {
 
 /// Decodes `%20` and `+`. Text that is not an escape, or not UTF-8 after decoding, stays as it is.
 fn decode(text: &str) -> Cow<'_, str> {
-    if !text.bytes().any(|b| b == b'%' || b == b'+') {
-        return Cow::Borrowed(text);
+    match decoded_bytes(text) {
+        Cow::Borrowed(_) => Cow::Borrowed(text),
+        Cow::Owned(bytes) => String::from_utf8(bytes).map_or(Cow::Borrowed(text), Cow::Owned),
     }
+}
+
+/// Decodes `%20` and `+` to bytes. A `%` that begins no escape stays as it is.
+pub(crate) fn decoded_bytes(text: &str) -> Cow<'_, [u8]> {
+    if !text.bytes().any(|byte| byte == b'%' || byte == b'+') {
+        return Cow::Borrowed(text.as_bytes());
+    }
+    let digit = |byte: u8| (byte as char).to_digit(16).map(|digit| digit as u8);
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let [byte, tail @ ..] = rest {
         rest = tail;
         match (byte, tail) {
             (b'+', _) => bytes.push(b' '),
-            (b'%', [high, low, after @ ..]) if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => {
-                let digit = |b: u8| {
-                    (b as char).to_digit(16).expect("the guard has checked for a hexadecimal digit") as u8
-                };
-                bytes.push(digit(*high) * 16 + digit(*low));
-                rest = after;
-            }
+            (b'%', [high, low, after @ ..]) => match digit(*high).zip(digit(*low)) {
+                Some((high, low)) => {
+                    bytes.push(high * 16 + low);
+                    rest = after;
+                }
+                None => bytes.push(b'%'),
+            },
             _ => bytes.push(*byte),
         }
     }
-    String::from_utf8(bytes).map_or(Cow::Borrowed(text), Cow::Owned)
+    Cow::Owned(bytes)
 }

@@ -6,8 +6,8 @@ mod priority;
 
 pub use descriptor::{Descriptor, GateStage};
 pub(crate) use descriptor::{PLAIN, PREFIXES};
-pub(crate) use facts::SHARED_KEY;
 pub use facts::{Facts, KeyBytes, query_value};
+pub(crate) use facts::{SHARED_KEY, decoded_bytes};
 pub use priority::Priority;
 
 use std::borrow::Cow;

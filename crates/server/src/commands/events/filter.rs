@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 use tidegate::Nanos;
+use tidegate_document::value::number_and_unit;
 
 use crate::commands::flags::EventsArgs;
 use crate::commands::terminal::paint::{Paint, Tone, printable};
@@ -60,22 +61,14 @@ fn instant(flag: &str, text: &str, now: Nanos) -> Result<Timestamp, String> {
     if let Ok(time) = text.parse() {
         return Ok(time);
     }
-    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
-    let millis = match &text[digits..] {
-        "ms" => 1,
-        "s" => 1_000,
-        "m" => 60_000,
-        "h" => 3_600_000,
-        "d" => 86_400_000,
-        _ => 0,
-    };
-    match text[..digits].parse::<u64>() {
-        Ok(number) if millis > 0 => {
+    let parsed = number_and_unit(text).and_then(|(digits, unit)| Some((digits.parse::<u64>().ok()?, unit)));
+    match parsed {
+        Some((number, millis)) => {
             let then = (now.get() / 1_000_000).saturating_sub(number.saturating_mul(millis));
             Timestamp::from_millisecond(i64::try_from(then).unwrap_or(i64::MAX))
                 .map_err(|error| error.to_string())
         }
-        _ => Err(format!(
+        None => Err(format!(
             "{flag}: {text:?} is neither a time such as 2027-01-01T00:00:00Z nor a duration such as 10m (ms, s, m, h, d)"
         )),
     }
