@@ -5,6 +5,7 @@
 pub mod admin;
 pub mod bounds;
 mod commands;
+pub mod control;
 mod grpc;
 mod http;
 pub mod identity;

@@ -11,6 +11,9 @@ use tokio::sync::Semaphore;
 
 use super::guard::{self, AdminRefusal};
 use super::{AdminClient, health, hot_keys, penalties, trust};
+use crate::bounds::API_BODY_BYTES_MAX;
+use crate::control::{self, api::ApiError};
+use crate::http::body::collect;
 use crate::node::Node;
 use crate::observe;
 use crate::serve::BacklogFull;
@@ -47,6 +50,9 @@ pub(super) async fn respond(
         return refused(refusal);
     }
     let path = request.uri().path();
+    if path.starts_with("/api/") {
+        return api(node, caller, request).await;
+    }
     if let Some(id) = penalties::id_of(path) {
         return penalties::one(&node, caller, &request, id).await;
     }
@@ -65,6 +71,21 @@ pub(super) async fn respond(
         penalties::PATH => penalties::list(&node, caller, &request),
         _ => text(StatusCode::OK, "text/plain; charset=utf-8", index()),
     }
+}
+
+/// Answers a call of the admin API, on the runtime of the control plane.
+async fn api(node: Arc<Node>, caller: AdminClient, request: Request<Incoming>) -> AdminResponse {
+    let (head, body) = request.into_parts();
+    let budget =
+        node.body_budget().account(caller.address, node.is_loopback_or_proxy(caller.address));
+    // The share of the budget is held until the call is answered.
+    let (body, _share) = match collect(body, API_BODY_BYTES_MAX, &budget).await {
+        Ok(body) => body.into_owned_parts(),
+        Err(error) => return ApiError::from(error).render(),
+    };
+    let Some(control) = node.control() else { return ApiError::NoControlPlane.render() };
+    let answering = control.runtime().spawn(control::api::respond(Arc::clone(&node), caller, head, body));
+    answering.await.unwrap_or_else(|_panicked| ApiError::Internal.render())
 }
 
 /// Renders one metrics page at a time: with many limits it takes some milliseconds.

@@ -150,3 +150,7 @@ pub const EVENTS_QUEUED_MAX: usize = 4_096;
 pub const POLICY_CHANGES_MAX: usize = 100;
 /// How long `tidegate check` waits for a response. A wait queue on the server can take longer, up to an hour by policy.
 pub const CHECK_TIMEOUT: Duration = Duration::from_secs(30);
+/// Bytes of a body in the admin API.
+pub const API_BODY_BYTES_MAX: usize = 16 * 1_024 * 1_024;
+/// Calls of the admin API at once that compute for long: checking a policy, replaying a trace.
+pub const LONG_TASKS_MAX: usize = 2;

@@ -13,7 +13,7 @@ use crate::bounds::{BODIES_BYTES_MAX, BODY_TIMEOUT};
 
 /// Why a body could not be read.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum BodyError {
+pub(crate) enum BodyError {
     /// It is too large.
     #[error("the body is larger than {max} bytes")]
     TooLarge {
@@ -37,7 +37,7 @@ pub(super) enum BodyError {
 
 /// A complete body. It holds its share of the budget until it is dropped.
 #[derive(Debug)]
-pub(super) struct WholeBody {
+pub(crate) struct WholeBody {
     bytes: Bytes,
     share: BudgetShare,
 }
@@ -55,7 +55,7 @@ impl WholeBody {
     }
 
     /// A copy of the body to keep, with its share. Without the copy, the slice would keep the whole read buffer alive.
-    pub(super) fn into_owned_parts(self) -> (Bytes, BudgetShare) {
+    pub(crate) fn into_owned_parts(self) -> (Bytes, BudgetShare) {
         let mut share = self.share;
         let bytes = Bytes::copy_from_slice(&self.bytes);
         share.force_to(bytes.len());
@@ -65,7 +65,7 @@ impl WholeBody {
 
 /// Reads a body of at most `max` bytes. One that arrives in one piece is not copied and does not count against the
 /// budget.
-pub(super) async fn collect<B>(body: B, max: usize, budget: &BudgetAccount) -> Result<WholeBody, BodyError>
+pub(crate) async fn collect<B>(body: B, max: usize, budget: &BudgetAccount) -> Result<WholeBody, BodyError>
 where
     B: Body<Data = Bytes> + Unpin,
 {

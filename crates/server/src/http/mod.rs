@@ -7,7 +7,7 @@
 //! A connection is one task of its worker. A second small task watches for idleness and for the shutdown of the
 //! server, so that the first checks neither on each request.
 
-mod body;
+pub(crate) mod body;
 mod connection;
 mod endpoints;
 mod express;

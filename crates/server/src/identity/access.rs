@@ -8,13 +8,13 @@ use subtle::ConstantTimeEq;
 /// Does the request send the token of the settings? Always false if the settings have none.
 pub(crate) fn has_token(headers: &HeaderMap, wanted: Option<&str>) -> bool {
     let wanted = wanted.filter(|wanted| !wanted.is_empty());
-    let sent = headers.get(AUTHORIZATION).and_then(|value| secret(value.as_bytes()));
+    let sent = headers.get(AUTHORIZATION).and_then(|value| bearer(value.as_bytes()));
     // Compare in constant time, so that the duration does not reveal how much of the token is right.
     wanted.zip(sent).is_some_and(|(wanted, sent)| wanted.as_bytes().ct_eq(sent).into())
 }
 
 /// The text after `Bearer`. Any text is accepted, since the settings may hold any.
-fn secret(authorization: &[u8]) -> Option<&[u8]> {
+pub(crate) fn bearer(authorization: &[u8]) -> Option<&[u8]> {
     const SCHEME: &[u8] = b"Bearer ";
     let (scheme, secret) = authorization.split_at_checked(SCHEME.len())?;
     scheme.eq_ignore_ascii_case(SCHEME).then(|| secret.trim_ascii())

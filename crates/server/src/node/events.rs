@@ -4,10 +4,21 @@ use tidegate::engine::RuleSet;
 use tidegate::{Clock, LimitError};
 
 use super::Node;
+use crate::control::ControlPlane;
 use crate::observe::events::policy_changes;
 use crate::observe::{Events, Origin, TraceScope};
 
 impl Node {
+    /// The control plane, if it was started.
+    pub fn control(&self) -> Option<&ControlPlane> {
+        self.control.get()
+    }
+
+    /// Starts to answer the admin API by this control plane, unless there is one already.
+    pub fn set_control(&self, control: ControlPlane) {
+        let _second = self.control.set(control);
+    }
+
     /// What happened, for people and other programs to read.
     pub fn events(&self) -> &Events {
         &self.events

@@ -11,7 +11,7 @@ pub mod store;
 pub use error::NodeError;
 
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use tidegate::engine::{
     AdHocAnswer, AdHocError, AdHocRequest, Decision, Entered, Joint, JointDecision, Limiter, Reason, Request,
@@ -23,6 +23,7 @@ use tidegate_policy::IdentityFault;
 
 use crate::bounds::budget::ByteBudget;
 use crate::bounds::{BACKLOG_BYTES_MAX, BODIES_BYTES_MAX};
+use crate::control::ControlPlane;
 use crate::identity::{ClientInfo, Identity, Verified};
 use crate::node::lifecycle::Lifecycle;
 use crate::node::store::{NodeStore, SharedRedisStore, StoreThread};
@@ -48,6 +49,8 @@ pub struct Node {
     backlog_budget: Arc<ByteBudget>,
     /// The thread of the shared store, if there is one.
     store_thread: Option<StoreThread>,
+    /// The control plane, if it was started.
+    control: OnceLock<ControlPlane>,
 }
 
 impl Node {
@@ -93,6 +96,7 @@ impl Node {
             body_budget: ByteBudget::of(BODIES_BYTES_MAX),
             backlog_budget: ByteBudget::of(BACKLOG_BYTES_MAX),
             store_thread,
+            control: OnceLock::new(),
         })
     }
 

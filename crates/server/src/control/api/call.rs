@@ -1,0 +1,126 @@
+//! A call of a route: everything that its handler needs.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::HeaderMap;
+use http::header::CONTENT_TYPE;
+use serde::de::DeserializeOwned;
+use tidegate::Nanos;
+
+use super::query::Query;
+use super::route::PathValues;
+use super::shape::BodyShape;
+use super::{ApiError, query::QUERY_TEXT_MAX};
+use crate::admin::AdminClient;
+use crate::control::ControlPlane;
+use crate::control::access::Principal;
+use crate::control::collection::Collection;
+use crate::node::Node;
+
+/// A call whose sender may make it, and whose parameters are checked.
+pub(crate) struct ApiCall {
+    pub(crate) node: Arc<Node>,
+    pub(crate) client: AdminClient,
+    /// Who calls; `None` on routes that are open to everybody.
+    pub(crate) principal: Option<Principal>,
+    pub(crate) path: PathValues,
+    pub(crate) query: Query,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+    /// The collection of the route, if it has one.
+    pub(crate) collection: Option<Collection>,
+    /// The time of the call, by the wall clock.
+    pub(crate) now: Nanos,
+}
+
+/// The media types of a policy in YAML.
+const YAML: [&str; 3] = ["application/yaml", "application/x-yaml", "text/yaml"];
+
+impl ApiCall {
+    /// The control plane.
+    pub(crate) fn control(&self) -> &ControlPlane {
+        self.node.control().expect("a call is made only on a node with a control plane")
+    }
+
+    /// Who calls.
+    pub(crate) fn principal(&self) -> &Principal {
+        self.principal.as_ref().expect("the route needs a role, so the caller is known")
+    }
+
+    /// The body as text.
+    ///
+    /// # Errors
+    /// When it is not UTF-8.
+    pub(crate) fn text(&self) -> Result<&str, ApiError> {
+        std::str::from_utf8(&self.body).map_err(|_| ApiError::body("", "the body is not UTF-8"))
+    }
+
+    /// The body as JSON.
+    ///
+    /// # Errors
+    /// When it is not JSON, or has another shape.
+    pub(crate) fn json<T: DeserializeOwned>(&self) -> Result<T, ApiError> {
+        let mut reader = serde_json::Deserializer::from_slice(&self.body);
+        serde_path_to_error::deserialize(&mut reader)
+            .map_err(|error| ApiError::body(&pointer(error.path()), error.inner()))
+            .and_then(|value| {
+                reader.end().map_err(|error| ApiError::body("", &error))?;
+                Ok(value)
+            })
+    }
+
+    /// The reason for a change, from the query or the header.
+    ///
+    /// # Errors
+    /// When the header is not plain text or too long.
+    pub(crate) fn reason(&self) -> Result<Option<String>, ApiError> {
+        if let Some(reason) = self.query.get("reason") {
+            return Ok(Some(reason.to_owned()));
+        }
+        let Some(header) = self.headers.get("x-reason") else { return Ok(None) };
+        let text = header.to_str().ok().filter(|text| text.len() <= QUERY_TEXT_MAX);
+        let wrong = || ApiError::header("X-Reason", "it must be ASCII text of at most 1,024 bytes");
+        text.map(|text| Some(text.to_owned()).filter(|text| !text.is_empty())).ok_or_else(wrong)
+    }
+
+    /// Checks that the media type of the body is one that the route takes.
+    pub(super) fn check_body(&self, shape: &BodyShape) -> Result<(), ApiError> {
+        let wanted: &'static str = match shape {
+            BodyShape::None => return Ok(()),
+            BodyShape::Json(_) => "application/json",
+            BodyShape::MergePatch(_) => "application/merge-patch+json",
+            BodyShape::Policy => "application/json or application/yaml",
+            BodyShape::Text => return Ok(()),
+        };
+        let sent = self.media_type();
+        let is_right = match shape {
+            BodyShape::Policy => sent == "application/json" || YAML.contains(&sent.as_str()),
+            _ => sent == wanted,
+        };
+        if is_right { Ok(()) } else { Err(ApiError::MediaType { wanted }) }
+    }
+
+    /// The media type of the body, without parameters, in lower case.
+    pub(crate) fn media_type(&self) -> String {
+        let sent = self.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        sent.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+    }
+}
+
+/// A JSON pointer to where a value is wrong.
+fn pointer(path: &serde_path_to_error::Path) -> String {
+    use serde_path_to_error::Segment;
+    let mut pointer = String::new();
+    for segment in path {
+        match segment {
+            Segment::Seq { index } => pointer.push_str(&format!("/{index}")),
+            Segment::Map { key } | Segment::Enum { variant: key } => {
+                pointer.push('/');
+                pointer.push_str(&key.replace('~', "~0").replace('/', "~1"));
+            }
+            Segment::Unknown => {}
+        }
+    }
+    pointer
+}

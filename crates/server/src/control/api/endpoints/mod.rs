@@ -1,0 +1,5 @@
+//! The handlers of the routes, by subject.
+
+pub(super) mod policy;
+pub(super) mod system;
+pub(super) mod tools;

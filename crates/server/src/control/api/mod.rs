@@ -1,0 +1,110 @@
+//! The admin API: everything under `/api/v1/` on the admin listener.
+//!
+//! [`table`] lists all routes, and everything else is derived from it: which route a request takes, who may use it, the
+//! OpenAPI document, and the reference page. A route's handler gets an [`ApiCall`], whose parameters are checked, and
+//! returns an [`ApiAnswer`] or an [`ApiError`]; [`render`](ApiAnswer::render) writes either.
+
+mod answer;
+mod call;
+mod endpoints;
+mod error;
+pub(crate) mod openapi;
+mod query;
+pub(crate) mod route;
+mod shape;
+pub(crate) mod table;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::request::Parts;
+use http::{Method, Response};
+use tidegate::Clock;
+
+pub(crate) use answer::ApiAnswer;
+pub(crate) use call::ApiCall;
+pub(crate) use error::ApiError;
+
+use super::ControlPlane;
+use crate::admin::AdminClient;
+use crate::node::Node;
+use query::Query;
+use route::{ApiRoute, PathValues, RouteAccess, TenantRule};
+
+/// The path that all routes begin with.
+pub(crate) const PREFIX: &str = "/api/v1";
+
+/// Answers a request whose body has arrived. It runs on the runtime of the control plane.
+pub(crate) async fn respond(
+    node: Arc<Node>,
+    client: AdminClient,
+    head: Parts,
+    body: Bytes,
+) -> Response<Bytes> {
+    let wants = answer::AnswerFormat::of(&head.headers);
+    let answered = match node.control() {
+        Some(control) => answer_to(&node, control, client, &head, body).await,
+        None => Err(ApiError::NoControlPlane),
+    };
+    let is_head = head.method == Method::HEAD;
+    let mut response = answered.map_or_else(|error| error.render(), |answer| answer.render(wants));
+    if is_head {
+        *response.body_mut() = Bytes::new();
+    }
+    response
+}
+
+async fn answer_to(
+    node: &Arc<Node>,
+    control: &ControlPlane,
+    client: AdminClient,
+    head: &Parts,
+    body: Bytes,
+) -> Result<ApiAnswer, ApiError> {
+    let path = head.uri.path().strip_prefix(PREFIX).unwrap_or_default();
+    let (route, values) = find(&head.method, path)?;
+    let principal = match route.access {
+        RouteAccess::Open => None,
+        RouteAccess::Role(role, tenants) => {
+            let principal = control.access().authenticate(&head.headers)?;
+            if principal.role < role {
+                return Err(ApiError::Role { needed: role, role: principal.role });
+            }
+            if principal.tenant.is_some() && tenants == TenantRule::Whole {
+                return Err(ApiError::RestrictedToTenant);
+            }
+            Some(principal)
+        }
+    };
+    let query = Query::parse(head.uri.query().unwrap_or_default(), &route.query())?;
+    let call = ApiCall {
+        node: Arc::clone(node),
+        client,
+        principal,
+        path: values,
+        query,
+        headers: head.headers.clone(),
+        body,
+        collection: route.collection,
+        now: node.clock().wall(),
+    };
+    call.check_body(&route.body)?;
+    (route.handler)(call).await
+}
+
+/// The route of a request, and the values in its path.
+fn find(method: &Method, path: &str) -> Result<(&'static ApiRoute, PathValues), ApiError> {
+    let method = if *method == Method::HEAD { &Method::GET } else { method };
+    let mut allowed = Vec::new();
+    for route in table::routes() {
+        let Some(values) = route.matches(path) else { continue };
+        if route.method == *method {
+            return Ok((route, values));
+        }
+        allowed.push(route.method.clone());
+    }
+    match allowed.is_empty() {
+        true => Err(ApiError::NoRoute),
+        false => Err(ApiError::Method { allowed }),
+    }
+}

@@ -1,0 +1,206 @@
+//! The OpenAPI document, made from the table of routes.
+
+use serde_json::{Map, Value, json};
+
+use super::PREFIX;
+use super::answer::{CSV, JSON, LINES, YAML};
+use super::route::{ApiRoute, RouteAccess, TenantRule};
+use super::shape::{AnswerShape, BodyShape, JsonShape};
+use super::table::routes;
+
+/// The document as text: pretty printed, and the same every time.
+pub(crate) fn text() -> String {
+    let mut text = serde_json::to_string_pretty(&document()).expect("the document is plain JSON");
+    text.push('\n');
+    text
+}
+
+fn document() -> Value {
+    let mut paths: Map<String, Value> = Map::new();
+    for route in routes() {
+        let path = paths.entry(format!("{PREFIX}{}", route.path)).or_insert_with(|| json!({}));
+        path[route.method.as_str().to_ascii_lowercase()] = operation(route);
+    }
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Tidegate admin API",
+            "version": "1",
+            "description": "Roles, each including those before it: viewer, operator, editor, admin.",
+        },
+        "security": [{ "token": [] }],
+        "paths": paths,
+        "components": {
+            "securitySchemes": { "token": { "type": "http", "scheme": "bearer" } },
+            "schemas": schemas(),
+        },
+    })
+}
+
+fn operation(route: &ApiRoute) -> Value {
+    let mut operation = json!({
+        "operationId": operation_id(route),
+        "summary": route.about,
+        "responses": responses(route),
+    });
+    let parameters: Vec<Value> = path_parameters(route).chain(query_parameters(route)).collect();
+    if !parameters.is_empty() {
+        operation["parameters"] = parameters.into();
+    }
+    if let Some(body) = request_body(&route.body) {
+        operation["requestBody"] = body;
+    }
+    match route.access {
+        RouteAccess::Open => operation["security"] = json!([]),
+        RouteAccess::Role(role, tenants) => {
+            operation["description"] = format!("Role: `{role}`. {}", tenant_words(tenants)).into();
+        }
+    }
+    operation
+}
+
+fn tenant_words(tenants: TenantRule) -> &'static str {
+    match tenants {
+        TenantRule::Whole => "Not for tokens that are restricted to a tenant.",
+        TenantRule::Subtree => "A token that is restricted to a tenant sees that tenant's subtree.",
+        TenantRule::Any => "Also for tokens that are restricted to a tenant.",
+    }
+}
+
+/// Such as `get_limits_name`.
+fn operation_id(route: &ApiRoute) -> String {
+    let path = route.path.replace(['{', '}'], "").replace(['/', '.', '-'], "_");
+    format!("{}{path}", route.method.as_str().to_ascii_lowercase())
+}
+
+fn path_parameters(route: &ApiRoute) -> impl Iterator<Item = Value> {
+    route.path_names().map(|name| {
+        json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string", "minLength": 1 } })
+    })
+}
+
+fn query_parameters(route: &ApiRoute) -> impl Iterator<Item = Value> {
+    route.query().into_iter().map(|field| {
+        json!({ "name": field.name, "in": "query", "description": field.about, "schema": field.kind.schema() })
+    })
+}
+
+fn request_body(shape: &BodyShape) -> Option<Value> {
+    let content = match shape {
+        BodyShape::None => return None,
+        BodyShape::Json(shape) => json!({ JSON: { "schema": shape.reference() } }),
+        BodyShape::MergePatch(_) => json!({ "application/merge-patch+json": { "schema": { "type": "object" } } }),
+        BodyShape::Policy => policy_content(),
+        BodyShape::Text => json!({ "text/plain": { "schema": { "type": "string" } } }),
+    };
+    Some(json!({ "required": true, "content": content }))
+}
+
+fn policy_content() -> Value {
+    let schema = JsonShape::Policy("policy").reference();
+    json!({ JSON: { "schema": schema }, YAML: { "schema": { "type": "string" } } })
+}
+
+fn responses(route: &ApiRoute) -> Value {
+    let done = |content: Value| json!({ "description": "Done.", "content": content });
+    let json_of = |shape: &JsonShape| json!({ JSON: { "schema": shape.reference() } });
+    let (status, answer) = match &route.answer {
+        AnswerShape::Json(shape) => ("200", done(json_of(shape))),
+        AnswerShape::Created(shape) => ("201", done(json_of(shape))),
+        AnswerShape::Policy => ("200", done(policy_content())),
+        AnswerShape::List(shape) => {
+            let page = json!({
+                "type": "object",
+                "required": ["items", "next"],
+                "properties": {
+                    "items": { "type": "array", "items": shape.reference() },
+                    "next": { "type": ["string", "null"] },
+                },
+            });
+            let text = json!({ "schema": { "type": "string" } });
+            ("200", done(json!({ JSON: { "schema": page }, CSV: text, LINES: text })))
+        }
+    };
+    let problem = json!({
+        "description": "It was refused; the body says why.",
+        "content": { "application/problem+json": { "schema": { "$ref": "#/components/schemas/Problem" } } },
+    });
+    json!({ status: answer, "default": problem })
+}
+
+/// The schemas that routes refer to: types of the program, the objects of the policy, and the problem body.
+fn schemas() -> Value {
+    let mut types = Vec::new();
+    for route in routes() {
+        let body = match &route.body {
+            BodyShape::Json(shape) | BodyShape::MergePatch(shape) => Some(shape),
+            _ => None,
+        };
+        let answer = match &route.answer {
+            AnswerShape::Json(shape) | AnswerShape::Created(shape) | AnswerShape::List(shape) => Some(shape),
+            AnswerShape::Policy => None,
+        };
+        body.into_iter().chain(answer).for_each(|shape| shape.collect(&mut types));
+    }
+    let mut schemas = Map::new();
+    schemas.insert("Problem".to_owned(), problem_schema());
+    for (name, schema) in types {
+        schemas.insert(name, serde_json::to_value(schema).expect("a schema is plain JSON"));
+    }
+    // The schema of the policy is text with references into itself.
+    let policy = tidegate_policy::json_schema().replace("#/$defs/", "#/components/schemas/policy.");
+    let mut policy: Value = serde_json::from_str(&policy).expect("the schema of the policy is JSON");
+    if let Some(Value::Object(objects)) = policy.get_mut("$defs").map(Value::take) {
+        schemas.extend(objects.into_iter().map(|(name, schema)| (format!("policy.{name}"), schema)));
+    }
+    Value::Object(schemas)
+}
+
+fn problem_schema() -> Value {
+    json!({
+        "type": "object",
+        "required": ["type", "title", "status", "detail"],
+        "properties": {
+            "type": { "type": "string" },
+            "title": { "type": "string" },
+            "status": { "type": "integer" },
+            "detail": { "type": "string" },
+            "pointer": { "type": "string", "description": "A JSON pointer into the body, or the name of a parameter." },
+            "problems": { "type": "array", "items": { "type": "object" } },
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    fn each_reference(value: &Value, visit: &mut impl FnMut(&str)) {
+        match value {
+            Value::Object(members) => {
+                if let Some(Value::String(target)) = members.get("$ref") {
+                    visit(target);
+                }
+                members.values().for_each(|member| each_reference(member, visit));
+            }
+            Value::Array(items) => items.iter().for_each(|item| each_reference(item, visit)),
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn every_route_is_in_it_once_and_every_reference_leads_somewhere() {
+        let document = document();
+        let ids: BTreeSet<String> = routes().iter().map(operation_id).collect();
+        assert_eq!(ids.len(), routes().len(), "two routes have the same method and path");
+        let mut seen = 0;
+        each_reference(&document, &mut |target| {
+            let pointer = target.strip_prefix('#').expect("references stay in the document");
+            assert!(document.pointer(pointer).is_some(), "{target}");
+            seen += 1;
+        });
+        assert!(seen > 10);
+    }
+}

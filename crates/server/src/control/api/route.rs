@@ -1,0 +1,102 @@
+//! A route of the admin API: its method and path, who may use it, what it takes and answers.
+
+use std::borrow::Cow;
+use std::future::Future;
+use std::pin::Pin;
+
+use http::Method;
+
+use super::query::QueryField;
+use super::shape::{AnswerShape, BodyShape};
+use super::{ApiAnswer, ApiCall, ApiError};
+use crate::control::access::Role;
+use crate::control::collection::Collection;
+
+/// What a handler returns.
+pub(crate) type Answering = Pin<Box<dyn Future<Output = Result<ApiAnswer, ApiError>> + Send>>;
+
+/// A route of the admin API.
+pub(crate) struct ApiRoute {
+    /// The method.
+    pub(crate) method: Method,
+    /// The path below the prefix; `{name}` is one segment.
+    pub(crate) path: Cow<'static, str>,
+    /// Who may use it.
+    pub(crate) access: RouteAccess,
+    /// What it does, in one line.
+    pub(crate) about: Cow<'static, str>,
+    /// The parameters in the query, in groups that routes share.
+    pub(crate) query: &'static [&'static [QueryField]],
+    /// What its body is.
+    pub(crate) body: BodyShape,
+    /// What it answers when all is well.
+    pub(crate) answer: AnswerShape,
+    /// The collection of the policy that it works on, if it does.
+    pub(crate) collection: Option<Collection>,
+    /// Answers a call.
+    pub(crate) handler: fn(ApiCall) -> Answering,
+}
+
+/// Who may use a route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RouteAccess {
+    /// Everybody, without a token.
+    Open,
+    /// Tokens with this role or a larger one.
+    Role(Role, TenantRule),
+}
+
+/// What a token may do that is restricted to a tenant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TenantRule {
+    /// Nothing: the route is about the whole system.
+    Whole,
+    /// It sees and changes what lies within the tenant's subtree; the handler checks that.
+    Subtree,
+    /// The same as other tokens: the route shows nothing of any tenant.
+    Any,
+}
+
+/// The values of the `{…}` segments of a path, decoded.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PathValues(Vec<String>);
+
+impl PathValues {
+    /// The value of the n-th `{…}` segment.
+    pub(crate) fn get(&self, n: usize) -> &str {
+        self.0.get(n).map(String::as_str).unwrap_or_default()
+    }
+}
+
+impl ApiRoute {
+    /// The values in a path of this route; `None` for another path. Segments of the table that are not values match
+    /// themselves only.
+    pub(crate) fn matches(&self, path: &str) -> Option<PathValues> {
+        let (mut wanted, mut seen) = (self.path.split('/'), path.split('/'));
+        let mut values = Vec::new();
+        loop {
+            match (wanted.next(), seen.next()) {
+                (None, None) => return Some(PathValues(values)),
+                (Some(wanted), Some(seen)) if wanted.starts_with('{') => values.push(decoded(seen)?),
+                (Some(wanted), Some(seen)) if wanted == seen => {}
+                _ => return None,
+            }
+        }
+    }
+
+    /// The names of the `{…}` segments.
+    pub(crate) fn path_names(&self) -> impl Iterator<Item = &str> {
+        self.path.split('/').filter_map(|segment| segment.strip_prefix('{')?.strip_suffix('}'))
+    }
+
+    /// All parameters in the query.
+    pub(crate) fn query(&self) -> Vec<&'static QueryField> {
+        self.query.iter().copied().flatten().collect()
+    }
+}
+
+/// A percent-encoded segment; `None` if it is empty or not UTF-8.
+fn decoded(segment: &str) -> Option<String> {
+    let text = percent_encoding::percent_decode_str(segment).decode_utf8().ok()?;
+    Some(text.into_owned()).filter(|text| !text.is_empty())
+}

@@ -1,0 +1,71 @@
+//! The collections of a policy document: lists whose entries have a name.
+
+/// A collection of a policy document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Collection {
+    /// The limits.
+    Limits,
+    /// The routes.
+    Routes,
+    /// The upstreams.
+    Upstreams,
+    /// What is exempt.
+    Allow,
+    /// What is refused.
+    Block,
+    /// The burst detectors.
+    Bursts,
+    /// The tenants.
+    Tenants,
+}
+
+impl Collection {
+    /// All of them.
+    pub(crate) const ALL: [Collection; 7] = [
+        Collection::Limits,
+        Collection::Routes,
+        Collection::Upstreams,
+        Collection::Allow,
+        Collection::Block,
+        Collection::Bursts,
+        Collection::Tenants,
+    ];
+
+    /// Its name in the document and in paths of the admin API.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Collection::Limits => "limits",
+            Collection::Routes => "routes",
+            Collection::Upstreams => "upstreams",
+            Collection::Allow => "allow",
+            Collection::Block => "block",
+            Collection::Bursts => "bursts",
+            Collection::Tenants => "tenants",
+        }
+    }
+
+    /// The words for one entry.
+    pub(crate) const fn entry(self) -> &'static str {
+        match self {
+            Collection::Limits => "limit",
+            Collection::Routes => "route",
+            Collection::Upstreams => "upstream",
+            Collection::Allow => "entry of `allow`",
+            Collection::Block => "entry of `block`",
+            Collection::Bursts => "burst detector",
+            Collection::Tenants => "tenant",
+        }
+    }
+
+    /// The name of an entry's object in the JSON Schema of the policy.
+    pub(crate) const fn schema(self) -> &'static str {
+        match self {
+            Collection::Limits => "limit",
+            Collection::Routes => "route",
+            Collection::Upstreams => "upstream",
+            Collection::Allow | Collection::Block => "gate",
+            Collection::Bursts => "burst",
+            Collection::Tenants => "tenant",
+        }
+    }
+}
