@@ -205,10 +205,19 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     /// The store cannot hold more limits, or cannot count one of them; then the old policy stays, and no limit
     /// is edited.
     pub fn swap(&self, rules: impl Into<RuleSet>) -> Result<u64, LimitError> {
+        self.swap_to(rules, None)
+    }
+
+    /// The same, where the policy has a version number of its own, such as that of a database. `None` is one more than
+    /// the version in force.
+    ///
+    /// # Errors
+    /// As for [`Limiter::swap`].
+    pub fn swap_to(&self, rules: impl Into<RuleSet>, version: Option<u64>) -> Result<u64, LimitError> {
         let _one_at_a_time = self.swapping.lock().unwrap_or_else(PoisonError::into_inner);
         let rules = rules.into();
         let names = self.stats.names_of(&rules);
-        let version = self.active.load().version + 1;
+        let version = version.unwrap_or_else(|| self.active.load().version + 1);
         let now = self.clock.now();
         // This registers all limits or none, and nothing after it can fail.
         let mut active = Active::bind(rules, &self.store, &names, version, now)?;
@@ -219,7 +228,16 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         Ok(version)
     }
 
-    /// The version of the policy in force: 1 at first, incremented by every swap.
+    /// The same limiter, where the policy that it was made with has this version.
+    #[must_use]
+    pub fn starting_at(self, version: u64) -> Limiter<S, C> {
+        let mut active = self.active.into_inner();
+        Arc::get_mut(&mut active).expect("nobody else has the limiter, so nobody decides by its policy").version = version;
+        Limiter { active: ArcSwap::from(active), ..self }
+    }
+
+    /// The version of the policy in force: 1 at first unless [`Limiter::starting_at`] says otherwise, incremented by
+    /// every swap.
     pub fn version(&self) -> u64 {
         self.active.load().version
     }

@@ -69,6 +69,9 @@ pub(crate) struct Serve {
     /// Policy file, reloaded when it changes. Without it, a small embedded policy is used
     #[arg(long, value_name = "FILE", env = "TIDEGATE_POLICY", hide_env_values = true)]
     pub(crate) policy: Option<String>,
+    /// Folder for a database (SQLite) with the policy, its versions, tokens and records. It is made if there is none
+    #[arg(long, value_name = "DIR", env = "TIDEGATE_DATA", hide_env_values = true)]
+    pub(crate) data: Option<std::path::PathBuf>,
     /// Address of the HTTP listener, or `off`
     #[arg(long, value_name = "ADDRESS", env = "TIDEGATE_HTTP", hide_env_values = true)]
     pub(crate) http: Option<String>,
@@ -81,6 +84,9 @@ pub(crate) struct Serve {
     /// Address of the admin listener for health and metrics, or `off`
     #[arg(long, value_name = "ADDRESS", env = "TIDEGATE_ADMIN", hide_env_values = true)]
     pub(crate) admin: Option<String>,
+    /// Answer the admin API without TLS even where other machines reach it: tokens can then be read on the network
+    #[arg(long)]
+    pub(crate) admin_insecure: bool,
     /// Number of worker threads. Without it, one less than the number of cores
     #[arg(long, value_name = "COUNT", env = "TIDEGATE_WORKERS", hide_env_values = true, value_parser = clap::value_parser!(u16).range(1..=1_024))]
     pub(crate) workers: Option<u16>,
@@ -88,7 +94,7 @@ pub(crate) struct Serve {
 
 const SERVE_HELP: &str = "\
 Flags override environment variables, and both override the settings file. There are no flags for secrets:
-put them into the settings file, or set TIDEGATE_HTTP_TOKEN and TIDEGATE_RESP_PASSWORD.
+put them into the settings file, or set TIDEGATE_HTTP_TOKEN, TIDEGATE_RESP_PASSWORD and TIDEGATE_ADMIN_TOKEN.
 TIDEGATE_KILL_SWITCH=allow admits every request.
 
 SIGHUP reloads the policy. SIGTERM and SIGINT drain connections for up to 10 seconds, then stop the server.";

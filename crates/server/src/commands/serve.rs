@@ -11,6 +11,10 @@ use crate::commands::flags::Serve;
 use crate::commands::terminal::exit::{CommandFailure, print_stderr};
 use crate::commands::terminal::paint::Paint;
 use crate::commands::terminal::report;
+use crate::control::access::{Access, new_secret};
+use crate::control::startup::{self, OpenedDatabase};
+use crate::control::thread::ControlThread;
+use crate::control::{ControlPlane, PolicySource, RunningPolicy};
 use crate::identity::Identity;
 use crate::node::store::StoreThreadError;
 use crate::node::{Node, NodeError};
@@ -19,8 +23,8 @@ use crate::serve::reload::policy_file;
 use crate::serve::reload::policy_file::QUICK_START;
 use crate::serve::reload::watch::WatchedFiles;
 use crate::serve::reload::{PolicyFile, Reload};
-use crate::serve::{self, Banner, Tls};
-use crate::settings::{self, FlagsAndEnvironment, Settings};
+use crate::serve::{self, Banner, BoundListener, Tls};
+use crate::settings::{self, FlagsAndEnvironment, Settings, host_name};
 use crate::trust_file::{self, Accounts};
 
 pub(super) fn run(args: &Serve) -> Result<(), CommandFailure> {
@@ -33,7 +37,9 @@ pub(super) fn run(args: &Serve) -> Result<(), CommandFailure> {
     let trust = Reload::watch_trust(settings.trust.as_ref());
     let tls_watched =
         settings.tls.as_ref().map(|tls| WatchedFiles::new(vec![tls.cert.clone(), tls.key.clone()]));
-    let (rules, policy, warnings) = policy(&settings)?;
+    let thread = ControlThread::start().map_err(running)?;
+    let opened = open_database(&thread, &settings)?;
+    let LoadedPolicy { rules, running: in_force, file: policy, warnings } = policy(&settings, opened.as_ref())?;
     let tls =
         settings.tls.as_ref().map(Tls::load).transpose().map_err(|error| usage(format!("tls: {error}")))?;
     let tls = tls.map(Arc::new);
@@ -46,7 +52,8 @@ pub(super) fn run(args: &Serve) -> Result<(), CommandFailure> {
     let bound = serve::bind(&settings).map_err(running)?;
     let banner = Banner::new(&settings, &rules, &bound, kill_switch);
     let traces = settings.otlp.as_deref().map(Traces::to).transpose().map_err(usage)?.unwrap_or_default();
-    let node = Node::new(settings, rules, identity);
+    let (access, printed_token) = access(&settings)?;
+    let node = Node::new(settings, rules, identity).map(|node| node.starting_at(in_force.version));
     let mut node = node.map_err(|error| match error {
         // A bad Redis address, limits that a shared store cannot count and a bad events file are mistakes in the files: exit status 2.
         NodeError::Shared(StoreThreadError::RedisClient(_))
@@ -60,6 +67,11 @@ pub(super) fn run(args: &Serve) -> Result<(), CommandFailure> {
     }
     let node = Arc::new(node);
     install_panic_hook(&node);
+    let id = node_name(&node, &bound);
+    node.set_control(ControlPlane::new(thread, in_force, access, opened.map(|opened| opened.database)));
+    if let Some(control) = node.control() {
+        control.follow(&node, id);
+    }
     node.set_kill_switch(kill_switch);
     if kill_switch {
         tracing::warn!("TIDEGATE_KILL_SWITCH=allow: every request is admitted");
@@ -71,7 +83,8 @@ pub(super) fn run(args: &Serve) -> Result<(), CommandFailure> {
     let started = node.clock().now();
     let announce = || {
         // The server runs on even if standard output is closed.
-        let _printed = print(&banner.to_string());
+        let token = printed_token.map(|token| format!("\n  admin token (printed only here): {token}\n"));
+        let _printed = print(&format!("{banner}{}", token.unwrap_or_default()));
         tracing::info!(
             version = env!("CARGO_PKG_VERSION"),
             policy_version = node.limiter().version(),
@@ -114,6 +127,10 @@ fn settings(args: &Serve) -> Result<(Settings, Warnings), CommandFailure> {
         http_token: secret("TIDEGATE_HTTP_TOKEN"),
         resp_password: secret("TIDEGATE_RESP_PASSWORD"),
         redis_url: secret("TIDEGATE_REDIS_URL"),
+        database_url: secret("TIDEGATE_DATABASE_URL"),
+        admin_token: secret("TIDEGATE_ADMIN_TOKEN"),
+        data: args.data.clone(),
+        admin_insecure: args.admin_insecure,
     };
     Ok((file.with(overrides).map_err(usage)?, warned))
 }
@@ -131,21 +148,63 @@ pub(super) fn read_settings(path: &str) -> Result<(Settings, Warnings), CommandF
     }
 }
 
-/// The rules to serve, the file they come from, and its warnings.
-fn policy(settings: &Settings) -> Result<(RuleSet, Option<PolicyFile>, Warnings), CommandFailure> {
-    let Some(path) = settings.policy.clone() else {
-        let compiled = policy_file::compile(QUICK_START, settings, now());
-        let (rules, warnings) =
-            compiled.map_err(|problems| print_problems("quick start", QUICK_START, &problems))?;
-        return Ok((rules, None, (!warnings.is_empty()).then(|| ("quick start".to_owned(), warnings))));
+/// The policy to serve.
+struct LoadedPolicy {
+    rules: RuleSet,
+    running: RunningPolicy,
+    /// The file to watch, if it comes from one.
+    file: Option<PolicyFile>,
+    warnings: Warnings,
+}
+
+/// The policy to serve: that of the file, else that of the database, else the embedded one.
+fn policy(settings: &Settings, opened: Option<&OpenedDatabase>) -> Result<LoadedPolicy, CommandFailure> {
+    let since = now();
+    // Remember the state of the file before reading it, so that a change in between is noticed.
+    let watched = settings.policy.as_ref().map(|path| WatchedFiles::new(vec![path.clone()]));
+    let (name, source, text, version) = match (&settings.policy, opened) {
+        (Some(path), _) => {
+            let text = policy_file::read(path).map_err(|error| unreadable("policy", path, &error))?;
+            (path.display().to_string(), PolicySource::File(path.clone()), text, 1)
+        }
+        (None, Some(OpenedDatabase { policy, .. })) => {
+            let name = format!("version {} of the policy in the database", policy.version);
+            (name, PolicySource::Database, policy.text.to_string(), policy.version)
+        }
+        (None, None) => ("quick start".to_owned(), PolicySource::Embedded, QUICK_START.to_owned(), 1),
     };
-    let watched = WatchedFiles::new(vec![path.clone()]);
-    let text = policy_file::read(&path).map_err(|error| unreadable("policy", &path, &error))?;
-    let name = path.display().to_string();
-    let compiled = policy_file::compile(&text, settings, now());
+    let compiled = policy_file::compile(&text, settings, since);
     let (rules, warnings) = compiled.map_err(|problems| print_problems(&name, &text, &problems))?;
-    let warned = (!warnings.is_empty()).then_some((name, warnings));
-    Ok((rules, Some(PolicyFile { path, watched, text }), warned))
+    let running = RunningPolicy { source, text: text.as_str().into(), version, since };
+    let file = settings.policy.clone().zip(watched);
+    let file = file.map(|(path, watched)| PolicyFile { path, watched, text });
+    Ok(LoadedPolicy { rules, running, file, warnings: (!warnings.is_empty()).then_some((name, warnings)) })
+}
+
+/// Opens the database of the settings, if they name one.
+fn open_database(
+    thread: &ControlThread,
+    settings: &Settings,
+) -> Result<Option<OpenedDatabase>, CommandFailure> {
+    let Some(database) = settings.database.clone() else { return Ok(None) };
+    let opened = thread.run(async move { startup::open(&database, QUICK_START, now()).await });
+    opened.map_err(running)?.map(Some).map_err(running)
+}
+
+/// Who may use the admin API, and the token to print if one was made.
+fn access(settings: &Settings) -> Result<(Access, Option<String>), CommandFailure> {
+    if let Some(token) = &settings.admin_token {
+        return Ok((Access::by_token(token), None));
+    }
+    let token = new_secret("tga_").map_err(running)?;
+    Ok((Access::by_token(&token), Some(token)))
+}
+
+/// The name of this node among those that share a database: the machine's, and the port of a listener.
+fn node_name(node: &Node, bound: &[BoundListener]) -> String {
+    let machine = node.settings().events.as_ref().and_then(|events| events.node.clone()).or_else(host_name);
+    let port = bound.first().map(|bound| bound.address.port()).unwrap_or_default();
+    format!("{}:{port}", machine.as_deref().unwrap_or("unknown"))
 }
 
 /// The accounts in a trust file.

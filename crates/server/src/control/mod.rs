@@ -6,44 +6,85 @@
 pub mod access;
 pub(crate) mod api;
 pub(crate) mod collection;
+mod following;
+mod projection;
 mod running;
-mod thread;
+pub(crate) mod startup;
+pub(crate) mod thread;
 
-use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
 use access::Access;
+use tidegate_database::Database;
 pub use running::{PolicySource, RunningPolicy};
 use thread::ControlThread;
 
 use crate::bounds::LONG_TASKS_MAX;
+use crate::node::Node;
 
 /// What the admin API works on. The node owns it.
 #[derive(Debug)]
 pub struct ControlPlane {
     running: ArcSwap<RunningPolicy>,
     access: Access,
+    database: Option<Database>,
+    /// Why the database did not answer, while it does not.
+    database_problem: Mutex<Option<String>>,
     thread: ControlThread,
     /// Permits for work that computes for long: checking a large policy, replaying a trace.
     long_tasks: Arc<Semaphore>,
 }
 
 impl ControlPlane {
-    /// Starts the thread of the control plane.
-    ///
-    /// # Errors
-    /// When the thread cannot be started.
-    pub fn start(running: RunningPolicy, access: Access) -> io::Result<ControlPlane> {
-        Ok(ControlPlane {
+    /// A control plane on its thread.
+    pub(crate) fn new(
+        thread: ControlThread,
+        running: RunningPolicy,
+        access: Access,
+        database: Option<Database>,
+    ) -> ControlPlane {
+        ControlPlane {
             running: ArcSwap::from_pointee(running),
             access,
-            thread: ControlThread::start()?,
+            database,
+            database_problem: Mutex::default(),
+            thread,
             long_tasks: Arc::new(Semaphore::new(LONG_TASKS_MAX)),
-        })
+        }
+    }
+
+    /// Starts to follow the versions in the database, if the policy comes from there. `id` is the name of this node.
+    pub(crate) fn follow(&self, node: &Arc<Node>, id: String) {
+        if let (Some(database), PolicySource::Database) = (&self.database, &self.running().source) {
+            self.runtime().spawn(following::follow(Arc::clone(node), database.clone(), id));
+        }
+    }
+
+    /// The database, if there is one.
+    pub(crate) fn database(&self) -> Option<&Database> {
+        self.database.as_ref()
+    }
+
+    /// Why the database did not answer, while it does not.
+    pub fn database_problem(&self) -> Option<String> {
+        self.database_problem.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Notes whether the database answers, and logs it when that changes.
+    fn set_database_problem(&self, problem: Option<String>) {
+        let mut known = self.database_problem.lock().unwrap_or_else(PoisonError::into_inner);
+        match (&*known, &problem) {
+            (None, Some(problem)) => {
+                tracing::error!(problem, "the database does not answer; decisions go on with the policy in force");
+            }
+            (Some(_), None) => tracing::info!("the database answers again"),
+            _ => {}
+        }
+        *known = problem;
     }
 
     /// The policy in force, as it was written.

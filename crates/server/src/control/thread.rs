@@ -5,16 +5,17 @@ use std::sync::Arc;
 
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::Notify;
+use tokio::task::JoinError;
 
 /// The thread. It ends when this is dropped.
 #[derive(Debug)]
-pub(super) struct ControlThread {
+pub(crate) struct ControlThread {
     handle: Handle,
     ended: Arc<Notify>,
 }
 
 impl ControlThread {
-    pub(super) fn start() -> io::Result<ControlThread> {
+    pub(crate) fn start() -> io::Result<ControlThread> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let (handle, ended) = (runtime.handle().clone(), Arc::new(Notify::new()));
         let end = Arc::clone(&ended);
@@ -26,8 +27,21 @@ impl ControlThread {
         Ok(ControlThread { handle, ended })
     }
 
-    pub(super) fn handle(&self) -> &Handle {
+    pub(crate) fn handle(&self) -> &Handle {
         &self.handle
+    }
+
+    /// Runs a future on the thread, and waits for it on the caller's. Not for threads that have a runtime.
+    pub(crate) fn run<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T, JoinError> {
+        let (done, result) = std::sync::mpsc::sync_channel(1);
+        let task = self.handle.spawn(work);
+        self.handle.spawn(async move {
+            let _nobody_waits = done.send(task.await);
+        });
+        result.recv().expect("the thread runs until this is dropped")
     }
 }
 

@@ -24,13 +24,19 @@ impl Node {
         &self.events
     }
 
-    /// Replaces the policy, tells of the changes, and returns its version.
+    /// The same node, where the policy that it was made with has this version.
+    #[must_use]
+    pub fn starting_at(self, version: u64) -> Node {
+        Node { limiter: self.limiter.starting_at(version), ..self }
+    }
+
+    /// Replaces the policy, tells of the changes, and returns its version. `None` is one more than the version before.
     ///
     /// # Errors
     /// When the store cannot hold its limits; then the old policy stays.
-    pub fn swap_policy(&self, rules: RuleSet) -> Result<u64, LimitError> {
+    pub fn swap_policy(&self, rules: RuleSet, version: Option<u64>) -> Result<u64, LimitError> {
         let before = self.limiter.rules();
-        let version = self.limiter.swap(rules)?;
+        let version = self.limiter.swap_to(rules, version)?;
         if self.events.is_on() {
             let changes = policy_changes(&before, &self.limiter.rules(), version, self.clock().wall());
             changes.into_iter().for_each(|event| self.events.push(event));

@@ -56,6 +56,10 @@ impl Readiness {
                 found.degraded.push(ReadinessReason { what: part.as_str(), detail });
             }
         }
+        if let Some(problem) = node.control().and_then(|control| control.database_problem()) {
+            let detail = format!("decisions go on with the policy in force: {problem}");
+            found.degraded.push(ReadinessReason { what: "database", detail });
+        }
         if let Some(shared) = node.shared() {
             found.store(node, shared);
         }

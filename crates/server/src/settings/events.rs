@@ -85,7 +85,7 @@ impl Reader<'_> {
 }
 
 /// The name of this machine.
-fn host_name() -> Option<String> {
+pub(crate) fn host_name() -> Option<String> {
     let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
     (!name.is_empty()).then_some(name)
 }

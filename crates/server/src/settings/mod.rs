@@ -3,6 +3,7 @@
 //! `read` parses the file, `table` describes its fields and their help, `store`, `identity` and `events` are the sections
 //! with most rules of their own, `overrides` applies flags and environment, `masked` hides secrets in error output.
 
+mod database;
 mod events;
 mod identity;
 mod jwt_table;
@@ -22,7 +23,9 @@ use tidegate::engine::InvalidCredentials;
 use tidegate_policy::{IdentitySources, OnStoreError};
 use tidegate_proxies::ForwardedSource;
 
+pub use database::DatabaseSettings;
 pub use events::EventSettings;
+pub(crate) use events::host_name;
 pub use identity::{ApiKeySettings, KeyPlace, UnknownKeys};
 pub(crate) use masked::masked;
 pub(crate) use overrides::{FlagsAndEnvironment, kill_switch_from};
@@ -64,8 +67,10 @@ impl Listener {
 pub struct Settings {
     /// The addresses to listen on, in the order of [`Listener::ALL`]; `None` is off.
     pub listen: [Option<SocketAddr>; 4],
-    /// The policy file; `None` is the embedded policy.
+    /// The policy file; `None` is the policy in the database, or the embedded one.
     pub policy: Option<PathBuf>,
+    /// The database, if there is one.
+    pub database: Option<DatabaseSettings>,
     /// How many keys can be tracked at once.
     pub max_keys: usize,
     /// How many nodes divide the limits among themselves; rates and bursts are divided by it.
@@ -84,6 +89,10 @@ pub struct Settings {
     pub admin_hosts: Vec<String>,
     /// The bearer token that `/v1/refund`, `/v1/throttle` and `/v1/identify` require where they are not on loopback.
     pub http_token: Option<String>,
+    /// The admin token of a server without a database; `None` makes a new one at each start.
+    pub admin_token: Option<String>,
+    /// Is the admin API answered without TLS on a listener that other machines reach?
+    pub admin_insecure: bool,
     /// Does each tenant's limit have metrics of its own, rather than one sum over all tenants?
     pub tenant_metrics: bool,
     /// Which problems make `/readyz` answer 503.
@@ -170,6 +179,7 @@ impl Default for Settings {
         Settings {
             listen: [loopback(8080), loopback(8081), loopback(6380), loopback(9090)],
             policy: None,
+            database: None,
             max_keys: 10_000_000,
             nodes: 1,
             shared: None,
@@ -178,6 +188,8 @@ impl Default for Settings {
             forwarded: ForwardedSource::XForwardedFor,
             tls: None,
             admin_hosts: Vec::new(),
+            admin_token: None,
+            admin_insecure: false,
             tenant_metrics: false,
             readiness: ReadinessRule::Lenient,
             http_token: None,
@@ -206,7 +218,7 @@ const HIDDEN: &str = "(hidden)";
 
 impl fmt::Debug for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Settings { listen, policy, max_keys, nodes, shared, on_store_error, .. } = self;
+        let Settings { listen, policy, database, admin_token, admin_insecure, max_keys, nodes, shared, on_store_error, .. } = self;
         let Settings {
             tenant_metrics,
             trusted_proxies,
@@ -221,6 +233,7 @@ impl fmt::Debug for Settings {
         f.debug_struct("Settings")
             .field("listen", listen)
             .field("policy", policy)
+            .field("database", database)
             .field("max_keys", max_keys)
             .field("nodes", nodes)
             .field("shared", shared)
@@ -229,6 +242,8 @@ impl fmt::Debug for Settings {
             .field("forwarded", forwarded)
             .field("tls", tls)
             .field("admin_hosts", admin_hosts)
+            .field("admin_token", &admin_token.as_ref().map(|_| HIDDEN))
+            .field("admin_insecure", admin_insecure)
             .field("tenant_metrics", tenant_metrics)
             .field("readiness", readiness)
             .field("http_token", &http_token.as_ref().map(|_| HIDDEN))

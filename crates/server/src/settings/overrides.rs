@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use super::{Listener, Settings};
+use super::{DatabaseSettings, Listener, Settings};
 
 /// The values of flags and environment variables. Where both are set, clap has already chosen the flag.
 #[derive(Clone, Default)]
@@ -15,6 +15,11 @@ pub(crate) struct FlagsAndEnvironment {
     pub(crate) http_token: Option<String>,
     pub(crate) resp_password: Option<String>,
     pub(crate) redis_url: Option<String>,
+    /// A folder with a database of its own.
+    pub(crate) data: Option<PathBuf>,
+    pub(crate) database_url: Option<String>,
+    pub(crate) admin_token: Option<String>,
+    pub(crate) admin_insecure: bool,
 }
 
 /// Why settings cannot be used.
@@ -75,6 +80,15 @@ impl Settings {
         self.resp_password = overrides.resp_password.filter(filled).or(self.resp_password);
         if let (Some(shared), Some(url)) = (&mut self.shared, overrides.redis_url.filter(filled)) {
             shared.url = url;
+        }
+        self.admin_token = overrides.admin_token.filter(filled).or(self.admin_token);
+        self.admin_insecure |= overrides.admin_insecure;
+        if let Some(url) = overrides.database_url.filter(filled) {
+            let cache = self.database.and_then(|database| database.cache);
+            self.database = Some(DatabaseSettings { url, cache });
+        }
+        if let Some(folder) = overrides.data.filter(|folder| !folder.as_os_str().is_empty()) {
+            self.database = Some(DatabaseSettings::in_folder(&folder));
         }
         self.check()?;
         Ok(self)

@@ -79,6 +79,7 @@ impl Reader<'_> {
             }
         }
         settings.policy = root.get("policy").and_then(|policy| self.path(policy, "file"));
+        settings.database = root.get("database").and_then(|database| self.database(database));
         self.store(root, settings);
         if let Some(list) = root.get("trusted_proxies") {
             settings.trusted_proxies =
@@ -102,6 +103,7 @@ impl Reader<'_> {
         };
         let auth = |name| root.get("auth").and_then(|auth| text(auth, name));
         (settings.http_token, settings.resp_password) = (auth("http_token"), auth("resp_password"));
+        settings.admin_token = auth("admin_token");
         settings.jwt = root.get("jwt").and_then(|jwt| self.jwt(jwt));
         self.identity(root, settings);
         self.trust(root, settings);

@@ -3,6 +3,7 @@
 
 use tidegate_document::{ObjectShape, Shape, ShapeField, WordShape};
 
+use super::database::DATABASE;
 use super::events::EVENTS;
 use super::identity::{API_KEYS, IDENTITY, SOURCES};
 use super::jwt_table::JWT;
@@ -24,7 +25,7 @@ const LIFE_MAX: u64 = 10_000;
 
 /// Every object, in the order of the reference.
 static OBJECTS: &[&ObjectShape] = &[
-    &SETTINGS, &LISTEN, &POLICY, &STORE, &REDIS, &SYNC, &TLS, &ADMIN, &METRICS, &AUTH, &JWT, &IDENTITY,
+    &SETTINGS, &LISTEN, &POLICY, &DATABASE, &STORE, &REDIS, &SYNC, &TLS, &ADMIN, &METRICS, &AUTH, &JWT, &IDENTITY,
     &API_KEYS, &KEY, &TRUST, &CLAIMS, &ACCOUNTS, &ACCOUNT, &LOG, &EVENTS, &OTLP,
 ];
 
@@ -52,6 +53,9 @@ to the file. Flags override environment variables, and both override the file.
 | `TIDEGATE_POLICY` | `--policy`, `policy.file` |
 | `TIDEGATE_HTTP`, `TIDEGATE_GRPC`, `TIDEGATE_RESP`, `TIDEGATE_ADMIN` | `--http` and so on, `listen` |
 | `TIDEGATE_WORKERS` | `--workers`, `workers` |
+| `TIDEGATE_DATA` | `--data` |
+| `TIDEGATE_DATABASE_URL` | `database.url` |
+| `TIDEGATE_ADMIN_TOKEN` | `auth.admin_token` |
 | `TIDEGATE_HTTP_TOKEN` | `auth.http_token` |
 | `TIDEGATE_RESP_PASSWORD` | `auth.resp_password` |
 | `TIDEGATE_REDIS_URL` | `store.redis.url`, in `strict` and `hybrid` |
@@ -70,6 +74,9 @@ pub(super) static SETTINGS: ObjectShape = ObjectShape {
         ShapeField::new("listen", Shape::Object(&LISTEN), "Addresses of the listeners.")
             .also(&["listeners", "bind"]),
         ShapeField::new("policy", Shape::Object(&POLICY), "The policy file.").or("the embedded quick start"),
+        ShapeField::new("database", Shape::Object(&DATABASE), "Versions of the policy, tokens and records.")
+            .or("none")
+            .also(&["db", "storage_url"]),
         ShapeField::new("store", Shape::Object(&STORE), "Where counters are kept.").also(&["storage"]),
         ShapeField::new("rate_limit_sync", Shape::Object(&SYNC), "How nodes share counters."),
         ShapeField::new(
@@ -327,6 +334,13 @@ static AUTH: ObjectShape = ObjectShape {
              `http` is not on loopback.",
         )
         .also(&["token", "bearer"]),
+        ShapeField::new(
+            "admin_token",
+            Shape::Secret(SECRET_MAX),
+            "Token with the role `admin` for the admin API of a server without a database. With a database, tokens are \
+             kept there.",
+        )
+        .or("a new one at each start, which is printed"),
         ShapeField::new(
             "resp_password",
             Shape::Secret(SECRET_MAX),

@@ -14,6 +14,7 @@ use tokio::time::sleep;
 use super::clock_watch::ClockWatch;
 use super::listen::tls::Tls;
 use crate::bounds::WATCH_INTERVAL;
+use crate::control::{PolicySource, RunningPolicy};
 use crate::node::Node;
 use crate::node::lifecycle::ReloadedPart;
 use crate::settings::JwtKey;
@@ -162,7 +163,11 @@ impl Reload {
             let (rules, warnings) =
                 compiled.map_err(|problems| policy_file::on_one_line(&file, &problems))?;
             let limits = rules.rules().len();
-            let version = node.swap_policy(rules).map_err(|error| format!("{file}: {error}"))?;
+            let version = node.swap_policy(rules, None).map_err(|error| format!("{file}: {error}"))?;
+            if let Some(control) = node.control() {
+                let source = PolicySource::File(policy.path.clone());
+                control.set_running(RunningPolicy { source, text: text.as_str().into(), version, since: now });
+            }
             policy.text = text;
             Ok(Some((version, limits, warnings)))
         });

@@ -1,0 +1,113 @@
+//! Follows the versions in the database: each new one is compiled, put in force on this node, and reported.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate::{Clock, Nanos};
+use tidegate_database::{Database, DatabaseError, NodeReport, PolicyVersion};
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::startup::{running, unix_millis};
+use crate::node::Node;
+use crate::node::lifecycle::ReloadedPart;
+use crate::serve::reload::policy_file;
+
+/// How often a node reports which version it runs.
+const REPORT_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Follows the versions until the runtime ends.
+pub(super) async fn follow(node: Arc<Node>, database: Database, id: String) {
+    let mut follower = Follower { node, database, id, error: None };
+    let mut changes = follower.database.changes();
+    let mut reports = interval(REPORT_INTERVAL);
+    reports.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            _change = changes.next() => follower.catch_up().await,
+            _tick = reports.tick() => {}
+        }
+        follower.report().await;
+    }
+}
+
+struct Follower {
+    node: Arc<Node>,
+    database: Database,
+    /// The name of this node.
+    id: String,
+    /// Why the newest version is not in force here.
+    error: Option<String>,
+}
+
+impl Follower {
+    /// Puts the active version in force, unless it is already.
+    async fn catch_up(&mut self) {
+        let active = match self.database.active_version().await {
+            Ok(Some(active)) => active,
+            Ok(None) => return,
+            Err(error) => return self.database_failed(&error),
+        };
+        let Some(control) = self.node.control() else { return };
+        if active.head.version == control.running().version {
+            return;
+        }
+        let number = active.head.version;
+        let put = put_in_force(&self.node, active).await;
+        let problem = put.as_ref().err().map(|problem| format!("version {number}: {problem}"));
+        self.node.lifecycle().set_problem(ReloadedPart::Policy, problem.clone());
+        match &problem {
+            None => {
+                self.node.metrics().policy_reloaded();
+                tracing::info!(version = number, "policy updated from the database");
+            }
+            Some(problem) => {
+                self.node.metrics().reload_failed(ReloadedPart::Policy);
+                tracing::error!(problem, "the new version was not put in force; the previous one stays");
+            }
+        }
+        self.error = problem;
+    }
+
+    /// Tells the other nodes which version this one runs.
+    async fn report(&mut self) {
+        let Some(control) = self.node.control() else { return };
+        let running = control.running();
+        let report = NodeReport {
+            id: self.id.clone(),
+            version: Some(running.version),
+            since: unix_millis(running.since),
+            seen: unix_millis(self.node.clock().wall()),
+            error: self.error.clone(),
+            address: None,
+        };
+        let reported = self.database.report(&report).await;
+        match reported {
+            Ok(()) => control.set_database_problem(None),
+            Err(error) => self.database_failed(&error),
+        }
+    }
+
+    fn database_failed(&self, error: &DatabaseError) {
+        if let Some(control) = self.node.control() {
+            control.set_database_problem(Some(error.to_string()));
+        }
+    }
+}
+
+/// Compiles a version and swaps it in.
+pub(super) async fn put_in_force(node: &Arc<Node>, version: PolicyVersion) -> Result<(), String> {
+    let control = node.control().ok_or("there is no control plane")?;
+    let (number, now) = (version.head.version, node.clock().wall());
+    let policy = running(version, now).map_err(|error| error.to_string())?;
+    let (text, compiling) = (Arc::clone(&policy.text), Arc::clone(node));
+    let compiled = control.run_long(move || compile(&compiling, &text, now)).await;
+    let rules = compiled.ok_or("compiling it failed unexpectedly")??;
+    node.swap_policy(rules, Some(number)).map_err(|error| error.to_string())?;
+    control.set_running(policy);
+    Ok(())
+}
+
+fn compile(node: &Node, text: &str, now: Nanos) -> Result<tidegate_policy::RuleSet, String> {
+    let compiled = policy_file::compile(text, node.settings(), now);
+    compiled.map(|(rules, _)| rules).map_err(|problems| policy_file::on_one_line("policy", &problems))
+}

@@ -1,0 +1,95 @@
+//! The start of a server with a database: opens it, and finds the policy to run.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate::Nanos;
+use tidegate_database::{
+    AuditEntry, Database, DatabaseError, DatabaseOptions, NewVersion, PolicyVersion, PublishError, UnixMillis,
+};
+
+use super::{PolicySource, RunningPolicy};
+use crate::settings::DatabaseSettings;
+
+/// How long the start waits for a database that does not answer before it runs the cached policy.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Why a server cannot start with its database.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StartupError {
+    /// The database cannot be opened.
+    #[error("database: {0}")]
+    Database(#[from] DatabaseError),
+    /// The first version could not be published.
+    #[error("database: {0}")]
+    Publish(#[from] PublishError),
+    /// The text of the active version is gone, which retention never does.
+    #[error("database: the text of the active version {0} is missing")]
+    NoText(u64),
+}
+
+/// An open database, and the policy that it has.
+#[derive(Debug)]
+pub(crate) struct OpenedDatabase {
+    pub(crate) database: Database,
+    pub(crate) policy: RunningPolicy,
+}
+
+/// Opens the database, and reads the active version. If there is none yet, `first` becomes version 1.
+///
+/// # Errors
+/// When the database cannot be opened or read.
+pub(crate) async fn open(
+    settings: &DatabaseSettings,
+    first: &str,
+    now: Nanos,
+) -> Result<OpenedDatabase, StartupError> {
+    let database = Database::open(&settings.url, DatabaseOptions::default()).await?;
+    let active = match database.active_version().await? {
+        Some(active) => active,
+        None => publish_first(&database, first, now).await?,
+    };
+    let policy = running(active, now)?;
+    Ok(OpenedDatabase { database, policy })
+}
+
+/// Publishes the first version. Of several nodes that do this at once, one succeeds, and all run its version.
+async fn publish_first(database: &Database, text: &str, now: Nanos) -> Result<PolicyVersion, StartupError> {
+    let time = unix_millis(now);
+    let author = "tidegate".to_owned();
+    let entry = AuditEntry {
+        time,
+        event: "rate_limit_config_updated".to_owned(),
+        severity: "info".to_owned(),
+        actor: Some(author.clone()),
+        count: 1,
+        first: time,
+        last: time,
+        reason: Some("first start".to_owned()),
+        ..AuditEntry::default()
+    };
+    let new = NewVersion {
+        text: text.to_owned(),
+        author,
+        reason: Some("first start".to_owned()),
+        warnings: "[]".to_owned(),
+        time,
+        entry,
+        ..NewVersion::default()
+    };
+    database.publish_first(new).await?;
+    Ok(database.active_version().await?.expect("a version was published, and versions are never removed"))
+}
+
+/// A version of the database as the policy to run.
+pub(super) fn running(version: PolicyVersion, now: Nanos) -> Result<RunningPolicy, StartupError> {
+    let number = version.head.version;
+    let text: Arc<str> = version.text.ok_or(StartupError::NoText(number))?.into();
+    Ok(RunningPolicy { source: PolicySource::Database, text, version: number, since: now })
+}
+
+/// An instant of the wall clock, as the database has it.
+pub(crate) fn unix_millis(wall: Nanos) -> UnixMillis {
+    UnixMillis(i64::try_from(wall.get() / 1_000_000).unwrap_or(i64::MAX))
+}
