@@ -1,8 +1,6 @@
 //! The start of a server with a database: opens it, and finds the policy to run.
 
-use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tidegate::Nanos;
 use tidegate_database::{
@@ -12,8 +10,6 @@ use tidegate_database::{
 use super::{PolicySource, RunningPolicy};
 use crate::settings::DatabaseSettings;
 
-/// How long the start waits for a database that does not answer before it runs the cached policy.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Why a server cannot start with its database.
 #[derive(Debug, thiserror::Error)]
@@ -76,9 +72,14 @@ async fn publish_first(database: &Database, text: &str, now: Nanos) -> Result<Po
         warnings: "[]".to_owned(),
         time,
         entry,
+        expected: Some(0),
         ..NewVersion::default()
     };
-    database.publish_first(new).await?;
+    match database.publish(new).await {
+        // Another node was faster, and its version is as good.
+        Ok(_) | Err(PublishError::Stale { .. }) => {}
+        Err(error) => return Err(error.into()),
+    }
     Ok(database.active_version().await?.expect("a version was published, and versions are never removed"))
 }
 
@@ -91,5 +92,5 @@ pub(super) fn running(version: PolicyVersion, now: Nanos) -> Result<RunningPolic
 
 /// An instant of the wall clock, as the database has it.
 pub(crate) fn unix_millis(wall: Nanos) -> UnixMillis {
-    UnixMillis(i64::try_from(wall.get() / 1_000_000).unwrap_or(i64::MAX))
+    UnixMillis::new(i64::try_from(wall.get() / 1_000_000).unwrap_or(i64::MAX))
 }

@@ -1,0 +1,108 @@
+//! Answers to requests with an idempotency key, for when they are repeated.
+
+use std::fmt;
+
+use crate::session::{SqlSession, values};
+use crate::{Database, DatabaseError, UnixMillis};
+
+/// The body of an answer, made of the number of the version that was published.
+pub type AnswerBody = Box<dyn FnOnce(u64) -> String + Send>;
+
+/// An answer to remember.
+pub struct NewAnswer {
+    /// The SHA-256 of the key and of who used it.
+    pub key_hash: [u8; 32],
+    /// The SHA-256 of the request.
+    pub request_hash: [u8; 32],
+    /// The status.
+    pub status: u16,
+    /// The body. It must have no secret.
+    pub body: AnswerBody,
+}
+
+impl fmt::Debug for NewAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NewAnswer").field("status", &self.status).finish_non_exhaustive()
+    }
+}
+
+/// What is known about a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Remembered {
+    /// It was used for the same request, which had this answer.
+    Answer(RememberedAnswer),
+    /// It was used for another request.
+    Conflict,
+}
+
+/// An answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RememberedAnswer {
+    /// The status.
+    pub status: u16,
+    /// The body.
+    pub body: String,
+}
+
+/// How long answers are kept.
+const KEPT_MILLIS: i64 = 24 * 60 * 60 * 1_000;
+
+const FIND: &str =
+    "SELECT request_hash, status, body FROM idempotent_answers WHERE key_hash = $1 AND created_at > $2";
+const PURGE: &str = "DELETE FROM idempotent_answers WHERE created_at <= $1";
+const INSERT: &str = "INSERT INTO idempotent_answers (key_hash, request_hash, status, body, created_at) \
+                      VALUES ($1, $2, $3, $4, $5) ON CONFLICT (key_hash) DO NOTHING";
+
+impl Database {
+    /// What is known about a key at `now`; `None`: it was not used in the last 24 hours.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn remembered(
+        &self,
+        key_hash: &[u8; 32],
+        request_hash: &[u8; 32],
+        now: UnixMillis,
+    ) -> Result<Option<Remembered>, DatabaseError> {
+        self.within_deadline(async {
+            let mut session = self.reader().await?;
+            let row = session.row(FIND, values![key_hash, now.plus(-KEPT_MILLIS)]).await?;
+            session.release();
+            let Some(row) = row else { return Ok(None) };
+            if row.get::<[u8; 32]>("request_hash")? != *request_hash {
+                return Ok(Some(Remembered::Conflict));
+            }
+            let status = u16::try_from(row.get::<i64>("status")?).unwrap_or_default();
+            Ok(Some(Remembered::Answer(RememberedAnswer { status, body: row.get("body")? })))
+        })
+        .await
+    }
+
+    /// Remembers an answer that belongs to no version; its body gets 0. The first answer of a key stays.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn remember(&self, answer: NewAnswer, now: UnixMillis) -> Result<(), DatabaseError> {
+        self.within_deadline(async {
+            let mut session = self.writer().await?;
+            store(&mut session, answer, 0, now).await?;
+            session.commit().await
+        })
+        .await
+    }
+}
+
+/// Stores an answer in the transaction of `session`, and forgets old ones.
+pub(crate) async fn store(
+    session: &mut SqlSession,
+    answer: NewAnswer,
+    version: u64,
+    now: UnixMillis,
+) -> Result<(), DatabaseError> {
+    session.execute(PURGE, values![now.plus(-KEPT_MILLIS)]).await?;
+    let body = (answer.body)(version);
+    let values =
+        values![&answer.key_hash, &answer.request_hash, i64::from(answer.status), body.as_str(), now];
+    session.execute(INSERT, values).await?;
+    Ok(())
+}

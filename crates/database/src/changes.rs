@@ -1,0 +1,115 @@
+//! News of other versions of the policy.
+
+use std::time::Duration;
+
+use sqlx::PgPool;
+use sqlx::postgres::PgListener;
+
+use crate::database::ConnectionPools;
+use crate::{Database, DatabaseError};
+
+/// The channel on which PostgreSQL tells the number of a new version.
+pub(crate) const CHANNEL: &str = "tidegate_policy";
+
+/// How often a SQLite file is looked at, and how long the pause is before another attempt to connect.
+const POLL_PAUSE: Duration = Duration::from_millis(200);
+
+/// After how long without news the connection is tested: one that was cut silently brings none.
+const QUIET: Duration = Duration::from_secs(2);
+
+/// What is known about the active version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PolicyChange {
+    /// This version was published.
+    Version(u64),
+    /// Others may have been published meanwhile: look. This comes first of all, and after the database was away.
+    Unknown,
+}
+
+/// A stream of changes; it never ends.
+#[derive(Debug)]
+pub struct PolicyChanges {
+    database: Database,
+    listener: Option<PgListener>,
+    /// The version that was active when a SQLite file was looked at last; `None`: it could not be read.
+    seen: Option<Option<u64>>,
+}
+
+impl Database {
+    /// Changes of the active version from now on, those made by this process too.
+    pub fn changes(&self) -> PolicyChanges {
+        PolicyChanges { database: self.clone(), listener: None, seen: None }
+    }
+}
+
+impl PolicyChanges {
+    /// Waits for the next change. While the database is away, it waits until the database is back. The future may be
+    /// dropped at any time.
+    pub async fn next(&mut self) -> PolicyChange {
+        match self.database.pools.clone() {
+            ConnectionPools::Sqlite { .. } => self.next_of_file().await,
+            ConnectionPools::Postgres(pool) => self.next_notice(&pool).await,
+        }
+    }
+
+    async fn next_of_file(&mut self) -> PolicyChange {
+        loop {
+            if self.seen.is_some() {
+                tokio::time::sleep(POLL_PAUSE).await;
+            }
+            match (self.database.active_number().await, self.seen) {
+                (Ok(active), None) => {
+                    self.seen = Some(active);
+                    return PolicyChange::Unknown;
+                }
+                (Ok(active), Some(seen)) => {
+                    self.seen = Some(active);
+                    match active {
+                        Some(version) if active != seen => return PolicyChange::Version(version),
+                        _ => {}
+                    }
+                }
+                (Err(_), _) => {
+                    self.seen = None;
+                    tokio::time::sleep(POLL_PAUSE).await;
+                }
+            }
+        }
+    }
+
+    async fn next_notice(&mut self, pool: &PgPool) -> PolicyChange {
+        loop {
+            let Some(listener) = &mut self.listener else {
+                match self.database.within_deadline(listen(pool)).await {
+                    Ok(listener) => {
+                        self.listener = Some(listener);
+                        return PolicyChange::Unknown;
+                    }
+                    Err(_) => tokio::time::sleep(POLL_PAUSE).await,
+                }
+                continue;
+            };
+            match tokio::time::timeout(QUIET, listener.try_recv()).await {
+                Ok(Ok(Some(notice))) => {
+                    return notice.payload().parse().map_or(PolicyChange::Unknown, PolicyChange::Version);
+                }
+                Ok(Ok(None) | Err(_)) => self.listener = None,
+                Err(_) => {
+                    let test = async {
+                        sqlx::query("SELECT 1").execute(listener).await?;
+                        Ok::<_, DatabaseError>(())
+                    };
+                    if self.database.within_deadline(test).await.is_err() {
+                        self.listener = None;
+                    }
+                }
+            }
+        }
+    }
+}
+
+async fn listen(pool: &PgPool) -> Result<PgListener, DatabaseError> {
+    let mut listener = PgListener::connect_with(pool).await?;
+    listener.listen(CHANNEL).await?;
+    Ok(listener)
+}

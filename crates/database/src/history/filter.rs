@@ -1,0 +1,98 @@
+//! Which rows of a list.
+
+use std::net::IpAddr;
+
+use crate::UnixMillis;
+use crate::session::{SqlSession, SqlValue, stored_text};
+
+/// Conditions that all must hold; the default lets everything through.
+#[derive(Clone, Debug, Default)]
+pub struct HistoryFilter {
+    /// From this instant on.
+    pub since: Option<UnixMillis>,
+    /// Before this instant.
+    pub until: Option<UnixMillis>,
+    /// Who did it. Denials have nobody who did them.
+    pub actor: Option<String>,
+    /// One of these tenants: for instance a tenant and all below it.
+    pub tenants: Option<Vec<String>>,
+    /// The user.
+    pub user: Option<String>,
+    /// The address.
+    pub ip: Option<IpAddr>,
+    /// The limit.
+    pub limit_name: Option<String>,
+    /// The name of the event, or what it calls its kind.
+    pub kind: Option<String>,
+}
+
+/// A WHERE clause that grows.
+#[derive(Debug, Default)]
+pub(super) struct Conditions {
+    texts: Vec<String>,
+    values: Vec<SqlValue>,
+}
+
+impl Conditions {
+    /// Adds a condition, in which each `?` stands for `value`.
+    pub(super) fn add(&mut self, condition: &str, value: impl Into<SqlValue>) {
+        self.values.push(value.into());
+        self.texts.push(condition.replace('?', &format!("${}", self.values.len())));
+    }
+
+    /// The placeholder of one more value.
+    pub(super) fn placeholder(&mut self, value: impl Into<SqlValue>) -> String {
+        self.values.push(value.into());
+        format!("${}", self.values.len())
+    }
+
+    /// Adds a condition whose placeholders are in it already.
+    pub(super) fn add_text(&mut self, condition: String) {
+        self.texts.push(condition);
+    }
+
+    /// The conditions, joined, and their values.
+    pub(super) fn finish(self) -> (String, Vec<SqlValue>) {
+        (self.texts.join(" AND "), self.values)
+    }
+}
+
+impl HistoryFilter {
+    /// The conditions for a table: the names of its columns for the time and the address.
+    pub(super) fn conditions(&self, session: &SqlSession, time: &str, ip: (&str, SqlValue)) -> Conditions {
+        let mut conditions = Conditions::default();
+        if let Some(since) = self.since {
+            conditions.add(&format!("{time} >= ?"), since);
+        }
+        if let Some(until) = self.until {
+            conditions.add(&format!("{time} < ?"), until);
+        }
+        if let Some(tenants) = &self.tenants {
+            let tenants: Vec<String> = tenants.iter().map(|tenant| stored_text(tenant)).collect();
+            let tenants = serde_json::to_string(&tenants).expect("texts can be written as JSON");
+            conditions.add(one_of(session), tenants.as_str());
+        }
+        if self.ip.is_some() {
+            conditions.add(&format!("{} = ?", ip.0), ip.1);
+        }
+        for (condition, value) in [
+            ("user_id = ?", &self.user),
+            ("limit_name = ?", &self.limit_name),
+            ("(event = ? OR kind = ?)", &self.kind),
+        ] {
+            if value.is_some() {
+                conditions.add(condition, value);
+            }
+        }
+        conditions
+    }
+}
+
+/// The tenant is one of a JSON array: any number of them is one value, and one statement.
+fn one_of(session: &SqlSession) -> &'static str {
+    if session.is_postgres() {
+        "tenant IN (SELECT jsonb_array_elements_text(CAST(? AS jsonb)))"
+    } else {
+        "tenant IN (SELECT value FROM json_each(?))"
+    }
+}

@@ -1,0 +1,10 @@
+//! What happened: violations and the audit, as lists with filters.
+
+mod filter;
+mod list;
+pub(crate) mod page;
+mod violations;
+
+pub use filter::HistoryFilter;
+pub use list::HistoryRow;
+pub use violations::{Violation, ViolationRow};

@@ -1,0 +1,30 @@
+#![doc = include_str!("../README.md")]
+
+mod answers;
+mod audit;
+mod backup;
+mod changes;
+mod database;
+mod error;
+mod history;
+mod nodes;
+mod open;
+mod random;
+mod session;
+mod sessions;
+mod time;
+mod tokens;
+mod versions;
+
+pub use answers::{AnswerBody, NewAnswer, Remembered, RememberedAnswer};
+pub use audit::{AuditEntry, AuditRow, BrokenChain, ChainReport, PersonalData};
+pub use changes::{PolicyChange, PolicyChanges};
+pub use database::{Database, DatabaseKind, DatabaseOptions};
+pub use error::{DatabaseError, PublishError};
+pub use history::page::{PageRequest, Paged};
+pub use history::{HistoryFilter, HistoryRow, Violation, ViolationRow};
+pub use nodes::NodeReport;
+pub use sessions::BrowserSession;
+pub use time::UnixMillis;
+pub use tokens::{NewToken, StoredToken};
+pub use versions::{NewVersion, PolicyVersion, Publication, RuleRow, VersionHead};

@@ -1,0 +1,91 @@
+//! Sessions of browsers. A session is a token that was exchanged for a cookie; only the hash of the cookie is stored.
+
+use crate::session::values;
+use crate::tokens::{StoredToken, read_token};
+use crate::{Database, DatabaseError, UnixMillis};
+
+/// A session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BrowserSession {
+    /// The SHA-256 of the cookie.
+    pub hash: [u8; 32],
+    /// The token that it stands for.
+    pub token_id: String,
+    /// When it began.
+    pub created_at: UnixMillis,
+    /// When it ends.
+    pub expires_at: UnixMillis,
+}
+
+const PURGE: &str = "DELETE FROM sessions WHERE expires_at <= $1";
+const INSERT: &str = "INSERT INTO sessions (hash, token_id, created_at, expires_at) VALUES ($1, $2, $3, $4)";
+const FIND: &str = "SELECT tokens.* FROM sessions JOIN tokens ON tokens.id = sessions.token_id \
+                    WHERE sessions.hash = $1 AND sessions.expires_at > $2";
+const DELETE: &str = "DELETE FROM sessions WHERE hash = $1";
+const DELETE_OF_TOKEN: &str = "DELETE FROM sessions WHERE token_id = $1";
+
+impl Database {
+    /// Begins a session, and forgets those that have ended.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn create_session(&self, new: BrowserSession) -> Result<(), DatabaseError> {
+        self.within_deadline(async {
+            let mut session = self.writer().await?;
+            session.execute(PURGE, values![new.created_at]).await?;
+            session
+                .execute(INSERT, values![&new.hash, &new.token_id, new.created_at, new.expires_at])
+                .await?;
+            session.commit().await
+        })
+        .await
+    }
+
+    /// The token of a session that has not ended at `now`. The token may have ended or been revoked.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn session_token(
+        &self,
+        hash: &[u8; 32],
+        now: UnixMillis,
+    ) -> Result<Option<StoredToken>, DatabaseError> {
+        self.within_deadline(async {
+            let mut session = self.reader().await?;
+            let row = session.row(FIND, values![hash, now]).await?;
+            session.release();
+            row.as_ref().map(read_token).transpose()
+        })
+        .await
+    }
+
+    /// Ends a session. False: there was none.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn delete_session(&self, hash: &[u8; 32]) -> Result<bool, DatabaseError> {
+        Ok(self.delete_sessions(DELETE, hash.into()).await? > 0)
+    }
+
+    /// Ends all sessions of a token, and returns how many.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn delete_sessions_of(&self, token_id: &str) -> Result<u64, DatabaseError> {
+        self.delete_sessions(DELETE_OF_TOKEN, token_id.into()).await
+    }
+
+    async fn delete_sessions(
+        &self,
+        sql: &'static str,
+        value: crate::session::SqlValue,
+    ) -> Result<u64, DatabaseError> {
+        self.within_deadline(async {
+            let mut session = self.writer().await?;
+            let deleted = session.execute(sql, vec![value]).await?;
+            session.commit().await?;
+            Ok(deleted)
+        })
+        .await
+    }
+}

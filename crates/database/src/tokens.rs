@@ -1,0 +1,219 @@
+//! Access tokens of the admin API. Only their hashes are stored.
+
+use crate::audit::{self, AuditEntry};
+use crate::history::page::{PageRequest, Paged};
+use crate::session::{SqlRow, values};
+use crate::{Database, DatabaseError, UnixMillis};
+
+/// A token to create.
+#[derive(Clone, Debug, Default)]
+pub struct NewToken {
+    /// Its name, which is no secret.
+    pub id: String,
+    /// The SHA-256 of the token.
+    pub sha256: [u8; 32],
+    /// What it may do.
+    pub role: String,
+    /// The tenant within whose subtree it may do so; `None`: everywhere.
+    pub tenant: Option<String>,
+    /// What it is for.
+    pub description: Option<String>,
+    /// When it is created.
+    pub created_at: UnixMillis,
+    /// By whom.
+    pub created_by: String,
+    /// When it ends.
+    pub expires_at: Option<UnixMillis>,
+}
+
+/// A token as stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredToken {
+    /// Its name.
+    pub id: String,
+    /// The SHA-256 of the token.
+    pub sha256: [u8; 32],
+    /// What it may do.
+    pub role: String,
+    /// The tenant within whose subtree it may do so; `None`: everywhere.
+    pub tenant: Option<String>,
+    /// What it is for.
+    pub description: Option<String>,
+    /// When it was created.
+    pub created_at: UnixMillis,
+    /// By whom.
+    pub created_by: String,
+    /// When it ends.
+    pub expires_at: Option<UnixMillis>,
+    /// When it was revoked.
+    pub revoked_at: Option<UnixMillis>,
+    /// When it was last used, as far as it was written down.
+    pub last_used_at: Option<UnixMillis>,
+}
+
+const INSERT: &str = "INSERT INTO tokens (id, sha256, role, tenant, description, created_at, created_by, expires_at) \
+                      VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
+const BY_HASH: &str = "SELECT * FROM tokens WHERE sha256 = $1";
+const BY_ID: &str = "SELECT * FROM tokens WHERE id = $1";
+const PAGE: &str =
+    "SELECT * FROM tokens WHERE (created_at, id) < ($1, $2) ORDER BY created_at DESC, id DESC LIMIT $3";
+const FIRST_PAGE: &str = "SELECT * FROM tokens ORDER BY created_at DESC, id DESC LIMIT $1";
+const REVOKE: &str = "UPDATE tokens SET revoked_at = $1 WHERE id = $2 AND revoked_at IS NULL";
+const END_SESSIONS: &str = "DELETE FROM sessions WHERE token_id = $1";
+const TOUCH: &str =
+    "UPDATE tokens SET last_used_at = $1 WHERE id = $2 AND (last_used_at IS NULL OR last_used_at < $1)";
+const ADMINS: &str = "SELECT count(*) FROM tokens WHERE role = 'admin' AND tenant IS NULL AND revoked_at IS NULL \
+                      AND (expires_at IS NULL OR expires_at > $1)";
+
+impl Database {
+    /// Creates a token, with the audit entry about it.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn create_token(&self, token: NewToken, entry: AuditEntry) -> Result<(), DatabaseError> {
+        self.within_deadline(async {
+            let mut session = self.writer().await?;
+            let head = audit::lock_head(&mut session).await?;
+            let values = values![
+                &token.id,
+                &token.sha256,
+                &token.role,
+                &token.tenant,
+                &token.description,
+                token.created_at,
+                &token.created_by,
+                token.expires_at,
+            ];
+            session.execute(INSERT, values).await?;
+            audit::append_after(&mut session, head, vec![entry]).await?;
+            session.commit().await
+        })
+        .await
+    }
+
+    /// The token with a hash, also if it has ended or was revoked.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn token_by_hash(&self, sha256: &[u8; 32]) -> Result<Option<StoredToken>, DatabaseError> {
+        self.one_token(BY_HASH, sha256.into()).await
+    }
+
+    /// The token with a name, also if it has ended or was revoked.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn token(&self, id: &str) -> Result<Option<StoredToken>, DatabaseError> {
+        self.one_token(BY_ID, id.into()).await
+    }
+
+    async fn one_token(
+        &self,
+        sql: &'static str,
+        value: crate::session::SqlValue,
+    ) -> Result<Option<StoredToken>, DatabaseError> {
+        self.within_deadline(async {
+            let mut session = self.reader().await?;
+            let row = session.row(sql, vec![value]).await?;
+            session.release();
+            row.as_ref().map(read_token).transpose()
+        })
+        .await
+    }
+
+    /// The tokens, newest first, with those that have ended or were revoked.
+    ///
+    /// # Errors
+    /// When the cursor is not one of this list, or the database fails.
+    pub async fn tokens(&self, page: &PageRequest) -> Result<Paged<StoredToken>, DatabaseError> {
+        let limit = page.rows();
+        let (sql, values) = match page.cursor.as_deref() {
+            None => (FIRST_PAGE, values![limit + 1]),
+            Some(cursor) => {
+                let (time, id) = cursor.split_once('.').ok_or(DatabaseError::Cursor)?;
+                let time = UnixMillis::new(time.parse().map_err(|_| DatabaseError::Cursor)?);
+                (PAGE, values![time, id, limit + 1])
+            }
+        };
+        self.within_deadline(async {
+            let mut session = self.reader().await?;
+            let rows = session.rows(sql, values).await?;
+            session.release();
+            let tokens = rows.iter().map(read_token).collect::<Result<Vec<_>, _>>()?;
+            Ok(Paged::cut(tokens, limit, |token| format!("{}.{}", token.created_at.get(), token.id)))
+        })
+        .await
+    }
+
+    /// Revokes a token and ends its sessions, with the audit entry about it. False, and nothing is written, when there is
+    /// no such token or it was revoked before.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn revoke_token(
+        &self,
+        id: &str,
+        now: UnixMillis,
+        entry: AuditEntry,
+    ) -> Result<bool, DatabaseError> {
+        self.within_deadline(async {
+            let mut session = self.writer().await?;
+            let head = audit::lock_head(&mut session).await?;
+            if session.execute(REVOKE, values![now, id]).await? == 0 {
+                session.rollback().await?;
+                return Ok(false);
+            }
+            session.execute(END_SESSIONS, values![id]).await?;
+            audit::append_after(&mut session, head, vec![entry]).await?;
+            session.commit().await?;
+            Ok(true)
+        })
+        .await
+    }
+
+    /// Writes down when tokens were last used.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn touch_tokens(&self, mut uses: Vec<(String, UnixMillis)>) -> Result<(), DatabaseError> {
+        // Two nodes that write the same rows in different orders would wait for each other.
+        uses.sort();
+        self.within_deadline(async {
+            let mut session = self.writer().await?;
+            for (id, time) in &uses {
+                session.execute(TOUCH, values![*time, id]).await?;
+            }
+            session.commit().await
+        })
+        .await
+    }
+
+    /// How many tokens can administer everything at `now`.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn count_admins(&self, now: UnixMillis) -> Result<u64, DatabaseError> {
+        self.within_deadline(async {
+            let mut session = self.reader().await?;
+            let count = session.value(ADMINS, values![now]).await?;
+            session.release();
+            Ok(count)
+        })
+        .await
+    }
+}
+
+pub(crate) fn read_token(row: &SqlRow) -> Result<StoredToken, DatabaseError> {
+    Ok(StoredToken {
+        id: row.get("id")?,
+        sha256: row.get("sha256")?,
+        role: row.get("role")?,
+        tenant: row.get("tenant")?,
+        description: row.get("description")?,
+        created_at: row.get("created_at")?,
+        created_by: row.get("created_by")?,
+        expires_at: row.get("expires_at")?,
+        revoked_at: row.get("revoked_at")?,
+        last_used_at: row.get("last_used_at")?,
+    })
+}
