@@ -15,7 +15,11 @@ mod rules;
 
 pub use builder::{DetectorBuilder, GateBuilder, LimitBuilder, PolicyBuilder, TenantBuilder};
 pub use compile::{ENTRIES_MAX, TENANT_DEPTH_MAX, compile};
-pub use document::{OnStoreError, TENANT_PREFIX, json_schema, read, read_node, reference};
+pub use document::{
+    COLLECTIONS, EntryChange, MemberChange, NamedEntry, OnStoreError, PolicyChange, TENANT_PREFIX,
+    entry_index, json_schema, name_field, named_entries, policy_changes, read, read_node, reference,
+    with_name,
+};
 pub use identity::{
     HostTemplate, Identified, IdentifiedMember, IdentityEvidence, IdentityFault, IdentityMember,
     IdentitySource, IdentitySources, KeyHolder, QueryFault, SourceError, single_query_value,

@@ -9,6 +9,7 @@ mod yaml;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use scalar::is_plain_text;
 pub(crate) use tree::{join, shorten};
 
 use crate::node::DocumentNode;
@@ -73,4 +74,24 @@ pub fn parse_partly(text: &str) -> (Option<DocumentNode>, Vec<Problem>) {
         (None, problems) if !problems.iter().any(is_later) => (None, vec![*syntax]),
         done => done,
     }
+}
+
+/// Parses JSON, and nothing but JSON. Otherwise like [`parse`].
+///
+/// # Errors
+/// Every problem of the text, at least one.
+pub fn parse_json(text: &str) -> Result<DocumentNode, Vec<Problem>> {
+    if text.len() > TEXT_BYTES_MAX {
+        return parse(text);
+    }
+    match json::parse(text) {
+        Ok((Some(node), problems)) if problems.is_empty() => Ok(node),
+        Ok((_, problems)) => Err(problems),
+        Err(problem) => Err(vec![*problem]),
+    }
+}
+
+/// Does [`parse`] read this text as JSON?
+pub(crate) fn is_json(text: &str) -> bool {
+    text.trim_start().starts_with(['{', '[']) && parse_json(text).is_ok()
 }

@@ -13,6 +13,11 @@ pub(super) fn resolve(plain: &str) -> ValueKind {
     }
 }
 
+/// Is this plain scalar text, and not a number, a boolean or null?
+pub(crate) fn is_plain_text(plain: &str) -> bool {
+    matches!(resolve(plain), ValueKind::Text(_))
+}
+
 fn is_number(text: &str) -> bool {
     if let Some(digits) = text.strip_prefix("0x") {
         return !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_hexdigit());

@@ -109,6 +109,9 @@ impl Compiler<'_> {
             ("name", &document.names, "state and metrics are kept by name"),
             ("id", &document.tenant_ids, "state and metrics are kept by id"),
             ("name", &document.upstream_names, "limits and routes refer to upstreams by name"),
+            ("id", &document.route_ids, "it stands for one entry of `routes`"),
+            ("id", &document.allow_ids, "it stands for one entry of `allow`"),
+            ("id", &document.block_ids, "it stands for one entry of `block`"),
         ];
         for (what, names, why) in lists {
             let mut seen: HashMap<&str, Span> = HashMap::new();

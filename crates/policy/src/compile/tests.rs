@@ -225,3 +225,26 @@ fn costs_that_a_limit_never_holds_are_told() {
     );
     assert!(tenant.contains("the limit `tenant:t` holds at most 5"), "{tenant}");
 }
+
+#[test]
+fn ids_are_unique_in_their_list_and_are_no_condition() {
+    let text =
+        "routes: [{ id: a, path: /a }]\nallow: [{ id: a, ip: 10.0.0.1 }]\nblock: [{ id: a, ip: 10.0.0.2 }]";
+    assert_eq!(problems(text), [""; 0]);
+    let policy = Policy::parse(&format!("version: 1\n{text}")).unwrap();
+    assert_eq!(policy.rules.block().entries()[0].conditions.len(), 1);
+    for list in ["routes", "allow", "block"] {
+        let (first, second) = match list {
+            "routes" => ("path: /a", "path: /b"),
+            _ => ("ip: 10.0.0.1", "ip: 10.0.0.2"),
+        };
+        let twice = problem(&format!("{list}: [{{ id: a, {first} }}, {{ id: a, {second} }}]"));
+        assert!(twice.contains(&format!("{list}[1].id: the id `a` is already used on line 2")), "{twice}");
+        let no_name = problem(&format!("{list}: [{{ id: a b, {first} }}]"));
+        assert!(no_name.contains("for instance `a-b`"), "{no_name}");
+        // An id alone would match every request.
+        if list != "routes" {
+            assert!(problem(&format!("{list}: [{{ id: a }}]")).contains("names no descriptor"));
+        }
+    }
+}

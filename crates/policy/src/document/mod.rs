@@ -1,6 +1,7 @@
 //! The policy document as written: its fields have the right shape, but whether they make sense together is not
 //! checked yet. [`read()`] builds it, [`compile`](crate::compile) checks and uses it.
 
+mod collections;
 mod missing;
 mod read;
 mod reference;
@@ -10,6 +11,10 @@ mod tenant;
 mod upstream;
 pub(crate) mod words;
 
+pub use collections::{
+    COLLECTIONS, EntryChange, MemberChange, NamedEntry, PolicyChange, entry_index, name_field, named_entries,
+    policy_changes, with_name,
+};
 pub use missing::Missing;
 pub use read::{read, read_node};
 pub use reference::reference;
@@ -51,6 +56,12 @@ pub struct Document {
     pub tenant_ids: Vec<EntryName>,
     /// The names of upstreams, including entries with errors.
     pub upstream_names: Vec<EntryName>,
+    /// The ids of routes, including entries with errors.
+    pub route_ids: Vec<EntryName>,
+    /// The ids of entries of `allow`, including those with errors.
+    pub allow_ids: Vec<EntryName>,
+    /// The ids of entries of `block`, including those with errors.
+    pub block_ids: Vec<EntryName>,
 }
 
 /// A name, and the path of the field that has it: `limits[3].name`.

@@ -70,8 +70,9 @@ not allowed. A window is one of the words `second`, `minute`, `hour`, `day`, or 
     );
     writeln!(
         page,
-        "Names of limits, groups, detectors and tenants match `{NAME_PATTERN}`. Names of limits and"
+        "Names of limits, groups, detectors, tenants and upstreams, and the ids of other entries, match"
     )?;
+    writeln!(page, "`{NAME_PATTERN}`. Names of limits and")?;
     page.push_str(
         "detectors must not begin with `tenant:`: decisions use that prefix for the limits of tenants.
 

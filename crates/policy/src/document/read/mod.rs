@@ -16,7 +16,7 @@ mod tests;
 use tidegate_document::{DocumentNode, DocumentPath, ObjectShape, Problems, Shape, ValueKind, parse_partly};
 
 use super::table::{self, POLICY};
-use super::{Defaults, Document, EntryName};
+use super::{Defaults, Document, EntryName, name_field};
 use crate::{Descriptor, PathSpelling, Problem};
 
 /// Reads a policy and returns every problem, in the order of the text. The document has the entries without errors.
@@ -79,13 +79,17 @@ fn entry(
     path: &DocumentPath<'_>,
     problems: &mut Problems,
 ) {
-    let field = if list == "tenants" { "id" } else { "name" };
-    if let Some(name) = fields::text(node, field) {
+    if let Some(field) = name_field(list)
+        && let Some(name) = fields::text(node, field)
+    {
         let named = EntryName { path: path.member(field).to_string(), name };
         match list {
             "limits" | "bursts" => document.names.push(named),
             "tenants" => document.tenant_ids.push(named),
             "upstreams" => document.upstream_names.push(named),
+            "routes" => document.route_ids.push(named),
+            "allow" => document.allow_ids.push(named),
+            "block" => document.block_ids.push(named),
             _ => {}
         }
     }

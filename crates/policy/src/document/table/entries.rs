@@ -8,6 +8,14 @@ use super::limits::{ENTRY, KEY, MATCH, SCOPES};
 use super::names::{NAME, OWN_NAME};
 use super::{COST_MAX, PENALTY_MAX};
 
+/// The id of an entry that has no name of its own.
+const ID: ShapeField = ShapeField::new(
+    "id",
+    NAME,
+    "Its id, by which tools name the entry; unique in its list. It changes no decision.",
+)
+.or("a hash of its content");
+
 pub(super) static ROUTE: ObjectShape = ObjectShape {
     name: "route",
     about: "A route, and what a request to it costs.",
@@ -35,6 +43,7 @@ pub(super) static ROUTE: ObjectShape = ObjectShape {
                 "What a request costs, in place of a limit's `cost: <number>`.",
             )
             .also(&["weight"]),
+            ID,
         ],
         ENTRY,
     ],
@@ -51,6 +60,7 @@ pub(crate) static GATE: ObjectShape = ObjectShape {
             ShapeField::new("until", Shape::Instant, "When the entry ends, by RFC 3339.")
                 .or("never")
                 .also(&["expires", "expires_at"]),
+            ID,
         ],
         ENTRY,
     ],

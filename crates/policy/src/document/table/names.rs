@@ -1,4 +1,4 @@
-//! The shape of names: of limits, groups, detectors and tenants.
+//! The shape of names: of limits, groups, detectors, tenants, and ids of other entries.
 
 use tidegate_document::{CustomShape, DocumentNode, Shape, ValueFault};
 
