@@ -32,26 +32,26 @@ macro_rules! on_both {
 }
 
 /// A database that only one test uses.
-pub struct TestDatabase {
-    pub db: Database,
-    pub url: String,
+pub(crate) struct TestDatabase {
+    pub(crate) db: Database,
+    pub(crate) url: String,
     folder: Option<PathBuf>,
 }
 
 impl TestDatabase {
-    pub async fn sqlite() -> TestDatabase {
+    pub(crate) async fn sqlite() -> TestDatabase {
         let folder = new_folder();
         let url = format!("sqlite:{}", folder.join("tidegate.db").display());
         TestDatabase { db: open(&url).await, url, folder: Some(folder) }
     }
 
-    pub async fn postgres() -> TestDatabase {
+    pub(crate) async fn postgres() -> TestDatabase {
         let url = crate::postgres_server::new_database().await;
         TestDatabase { db: open(&url).await, url, folder: None }
     }
 
     /// Runs a statement beside the crate, as somebody with access to the database could. Returns the changed rows.
-    pub async fn raw(&self, sql: &str) -> u64 {
+    pub(crate) async fn raw(&self, sql: &str) -> u64 {
         let sql = AssertSqlSafe(sql.to_owned());
         match self.db.kind() {
             DatabaseKind::Sqlite => {
@@ -66,7 +66,7 @@ impl TestDatabase {
     }
 
     /// The first column of a query, as text.
-    pub async fn raw_texts(&self, sql: &str) -> Vec<String> {
+    pub(crate) async fn raw_texts(&self, sql: &str) -> Vec<String> {
         let sql = AssertSqlSafe(sql.to_owned());
         match self.db.kind() {
             DatabaseKind::Sqlite => {
@@ -92,7 +92,7 @@ impl Drop for TestDatabase {
 }
 
 /// A new folder.
-pub fn new_folder() -> PathBuf {
+pub(crate) fn new_folder() -> PathBuf {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let name = format!("tidegate-database-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
     let folder = std::env::temp_dir().join(name);
@@ -100,21 +100,21 @@ pub fn new_folder() -> PathBuf {
     folder
 }
 
-pub async fn open(url: &str) -> Database {
+pub(crate) async fn open(url: &str) -> Database {
     Database::open(url, options()).await.expect("a database that can be opened")
 }
 
 /// The deadline is long: the machine may be busy with other tests.
-pub fn options() -> DatabaseOptions {
+pub(crate) fn options() -> DatabaseOptions {
     DatabaseOptions { deadline: std::time::Duration::from_secs(60), ..DatabaseOptions::default() }
 }
 
-pub fn at(millis: i64) -> UnixMillis {
+pub(crate) fn at(millis: i64) -> UnixMillis {
     UnixMillis::new(1_700_000_000_000 + millis)
 }
 
 /// An entry with every field, different for each `number`.
-pub fn entry(number: u64) -> AuditEntry {
+pub(crate) fn entry(number: u64) -> AuditEntry {
     let text = |name: &str| Some(format!("{name}-{number}"));
     AuditEntry {
         time: at(number.cast_signed()),
@@ -145,7 +145,7 @@ pub fn entry(number: u64) -> AuditEntry {
 }
 
 /// A violation with every field, different for each `number`.
-pub fn violation(number: u64) -> Violation {
+pub(crate) fn violation(number: u64) -> Violation {
     let text = |name: &str| Some(format!("{name}-{number}"));
     Violation {
         event: "rate_limit_exceeded".into(),
@@ -170,7 +170,7 @@ pub fn violation(number: u64) -> Violation {
     }
 }
 
-pub fn rule(name: &str, plan: Option<&str>, rate: f64) -> RuleRow {
+pub(crate) fn rule(name: &str, plan: Option<&str>, rate: f64) -> RuleRow {
     RuleRow {
         key_pattern: format!("user:{{{name}}}"),
         scope: "user".into(),
@@ -183,7 +183,7 @@ pub fn rule(name: &str, plan: Option<&str>, rate: f64) -> RuleRow {
 }
 
 /// A version whose text and one rule come from a number.
-pub fn version(number: u64) -> NewVersion {
+pub(crate) fn version(number: u64) -> NewVersion {
     NewVersion {
         text: format!("version: 1 # the text {number}\n"),
         author: "ada".into(),
