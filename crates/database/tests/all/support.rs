@@ -1,6 +1,7 @@
 //! Databases for tests, and what tests write to them.
 
-use std::path::PathBuf;
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use sqlx::{AssertSqlSafe, Connection, PgConnection, Row, SqliteConnection};
@@ -35,19 +36,19 @@ macro_rules! on_both {
 pub(crate) struct TestDatabase {
     pub(crate) db: Database,
     pub(crate) url: String,
-    folder: Option<PathBuf>,
+    _folder: Option<TestFolder>,
 }
 
 impl TestDatabase {
     pub(crate) async fn sqlite() -> TestDatabase {
-        let folder = new_folder();
+        let folder = TestFolder::new();
         let url = format!("sqlite:{}", folder.join("tidegate.db").display());
-        TestDatabase { db: open(&url).await, url, folder: Some(folder) }
+        TestDatabase { db: open(&url).await, url, _folder: Some(folder) }
     }
 
     pub(crate) async fn postgres() -> TestDatabase {
         let url = crate::postgres_server::new_database().await;
-        TestDatabase { db: open(&url).await, url, folder: None }
+        TestDatabase { db: open(&url).await, url, _folder: None }
     }
 
     /// Runs a statement beside the crate, as somebody with access to the database could. Returns the changed rows.
@@ -83,21 +84,31 @@ impl TestDatabase {
     }
 }
 
-impl Drop for TestDatabase {
-    fn drop(&mut self) {
-        if let Some(folder) = &self.folder {
-            let _ = std::fs::remove_dir_all(folder);
-        }
+/// A new folder, which is removed with this value.
+pub(crate) struct TestFolder(PathBuf);
+
+impl TestFolder {
+    pub(crate) fn new() -> TestFolder {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let folder = std::env::temp_dir().join(format!("tidegate-database-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder for temporary files");
+        TestFolder(folder)
     }
 }
 
-/// A new folder.
-pub(crate) fn new_folder() -> PathBuf {
-    static NUMBER: AtomicU32 = AtomicU32::new(0);
-    let name = format!("tidegate-database-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
-    let folder = std::env::temp_dir().join(name);
-    std::fs::create_dir_all(&folder).expect("a folder for temporary files");
-    folder
+impl Deref for TestFolder {
+    type Target = Path;
+
+    fn deref(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for TestFolder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
 }
 
 pub(crate) async fn open(url: &str) -> Database {
