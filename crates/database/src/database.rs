@@ -2,9 +2,11 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::{PgPool, SqlitePool};
+use tokio::sync::OnceCell;
 
 use crate::DatabaseError;
 use crate::session::{PooledConnection, SqlSession};
@@ -14,6 +16,8 @@ use crate::session::{PooledConnection, SqlSession};
 pub struct Database {
     pub(crate) pools: ConnectionPools,
     pub(crate) options: DatabaseOptions,
+    /// Set when the tables have the newest schema.
+    pub(crate) prepared: Arc<OnceCell<()>>,
 }
 
 /// The connections. SQLite has one writer at a time; readers do not wait for it.
@@ -84,8 +88,14 @@ impl Database {
         }
     }
 
+    /// Brings the tables to the newest schema, unless that is done.
+    pub(crate) async fn prepare(&self) -> Result<(), DatabaseError> {
+        self.prepared.get_or_try_init(|| self.migrate()).await.copied()
+    }
+
     /// A connection for reads.
     pub(crate) async fn reader(&self) -> Result<SqlSession, DatabaseError> {
+        self.prepare().await?;
         Ok(SqlSession::new(match &self.pools {
             ConnectionPools::Sqlite { readers, .. } => PooledConnection::Sqlite(readers.acquire().await?),
             ConnectionPools::Postgres(pool) => PooledConnection::Postgres(pool.acquire().await?),
@@ -94,6 +104,12 @@ impl Database {
 
     /// A connection in a transaction that may write.
     pub(crate) async fn writer(&self) -> Result<SqlSession, DatabaseError> {
+        self.prepare().await?;
+        self.unprepared_writer().await
+    }
+
+    /// The same, whatever schema the tables have.
+    pub(crate) async fn unprepared_writer(&self) -> Result<SqlSession, DatabaseError> {
         let mut session = SqlSession::new(match &self.pools {
             ConnectionPools::Sqlite { writer, .. } => PooledConnection::Sqlite(writer.acquire().await?),
             ConnectionPools::Postgres(pool) => PooledConnection::Postgres(pool.acquire().await?),

@@ -10,6 +10,7 @@ mod history;
 mod nodes;
 mod open;
 mod random;
+mod restore;
 mod session;
 mod sessions;
 mod time;

@@ -18,9 +18,9 @@ const DEADLINE: Duration = Duration::from_secs(600);
 
 impl Database {
     /// Brings the tables to the newest schema. One process does it; others wait, and find it done.
-    pub(super) async fn migrate(&self) -> Result<(), DatabaseError> {
+    pub(crate) async fn migrate(&self) -> Result<(), DatabaseError> {
         let work = async {
-            let mut session = self.writer().await?;
+            let mut session = self.unprepared_writer().await?;
             match migrate(&mut session).await {
                 Ok(()) => session.commit().await,
                 Err(error) => {

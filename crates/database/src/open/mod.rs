@@ -4,6 +4,7 @@ mod migrate;
 mod url;
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
@@ -23,19 +24,26 @@ impl Database {
     /// # Errors
     /// When the URL is not valid, the database cannot be reached, or its tables are newer than this version.
     pub async fn open(url: &str, options: DatabaseOptions) -> Result<Database, DatabaseError> {
+        let database = Database::open_later(url, options).await?;
+        database.prepare().await?;
+        Ok(database)
+    }
+
+    /// The same, but a PostgreSQL server that does not answer is not an error: each operation then fails until it does,
+    /// and the first one that succeeds makes or upgrades the tables.
+    ///
+    /// # Errors
+    /// When the URL is not valid, or a SQLite file cannot be opened.
+    pub async fn open_later(url: &str, options: DatabaseOptions) -> Result<Database, DatabaseError> {
         let pools = match url::parse(url)? {
             DatabaseUrl::Sqlite(path) => {
                 create_private_file(&path)?;
                 let (writer, readers) = open_sqlite(&path, &options).await?;
                 ConnectionPools::Sqlite { writer, readers, path }
             }
-            DatabaseUrl::Postgres(connect) => {
-                ConnectionPools::Postgres(open_postgres(*connect, &options).await?)
-            }
+            DatabaseUrl::Postgres(connect) => ConnectionPools::Postgres(postgres_pool(*connect, &options)),
         };
-        let database = Database { pools, options };
-        database.migrate().await?;
-        Ok(database)
+        Ok(Database { pools, options, prepared: Arc::default() })
     }
 }
 
@@ -89,15 +97,10 @@ async fn open_sqlite(
     Ok((writer, pool(options.connections.max(1)).connect_lazy_with(readers)))
 }
 
-async fn open_postgres(
-    connect: PgConnectOptions,
-    options: &DatabaseOptions,
-) -> Result<PgPool, DatabaseError> {
+fn postgres_pool(connect: PgConnectOptions, options: &DatabaseOptions) -> PgPool {
     // Two at least: one may wait for a lock that another one holds.
     let pool =
         PgPoolOptions::new().max_connections(options.connections.max(2)).acquire_timeout(options.deadline);
     let connect = connect.application_name("tidegate").disable_statement_logging();
-    Ok(tokio::time::timeout(options.deadline, pool.connect_with(connect)).await.map_err(|_| {
-        DatabaseError::Unavailable(format!("no connection to PostgreSQL within {:?}", options.deadline))
-    })??)
+    pool.connect_lazy_with(connect)
 }

@@ -54,3 +54,38 @@ async fn postgres_has_its_own_backups() {
         "{error}"
     );
 }
+
+#[tokio::test]
+async fn a_backup_replaces_everything_in_a_database_in_use() {
+    let (test, folder) = (TestDatabase::sqlite().await, TestFolder::new());
+    let backup = folder.join("backup.db");
+    test.db.publish(version(1)).await.unwrap();
+    test.db.append(vec![entry(1)]).await.unwrap();
+    test.db.backup_to(&backup).await.unwrap();
+    let before = test.db.active_version().await.unwrap();
+    test.db.publish(version(2)).await.unwrap();
+    test.db.append(vec![entry(2), entry(3)]).await.unwrap();
+    let mut changes = test.db.changes();
+    changes.next().await;
+    test.db.restore_from(&backup).await.unwrap();
+    assert_eq!(changes.next().await, tidegate_database::PolicyChange::Version(1));
+    assert_eq!(test.db.active_version().await.unwrap(), before);
+    let report = test.db.verify(|_, _| {}).await.unwrap();
+    assert_eq!((report.broken, report.entries), (None, 2));
+    // It goes on from there.
+    test.db.publish(version(3)).await.unwrap();
+    test.db.append(vec![entry(4)]).await.unwrap();
+    assert_eq!(test.db.verify(|_, _| {}).await.unwrap().broken, None);
+}
+
+#[tokio::test]
+async fn a_backup_that_is_none_changes_nothing() {
+    let (test, folder) = (TestDatabase::sqlite().await, TestFolder::new());
+    test.db.publish(version(1)).await.unwrap();
+    let before = test.db.active_version().await.unwrap();
+    let error = test.db.restore_from(&folder.join("missing.db")).await.unwrap_err().to_string();
+    assert!(error.contains("missing.db") && error.contains("no such file"), "{error}");
+    std::fs::write(folder.join("text.db"), "this is not a database, but long enough to be read as one").unwrap();
+    assert!(test.db.restore_from(&folder.join("text.db")).await.is_err());
+    assert_eq!(test.db.active_version().await.unwrap(), before);
+}

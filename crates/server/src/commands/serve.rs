@@ -68,8 +68,11 @@ pub(super) fn run(args: &Serve) -> Result<(), CommandFailure> {
     let node = Arc::new(node);
     install_panic_hook(&node);
     let id = node_name(&node, &bound);
-    node.set_control(ControlPlane::new(thread, in_force, access, opened.map(|opened| opened.database)));
+    let (database, database_problem) = opened.map(|opened| (opened.database, opened.problem)).unzip();
+    let database_problem = database_problem.flatten();
+    node.set_control(ControlPlane::new(thread, in_force, access, database));
     if let Some(control) = node.control() {
+        control.set_database_problem(database_problem);
         control.follow(&node, id);
     }
     node.set_kill_switch(kill_switch);
@@ -187,6 +190,7 @@ fn open_database(
     settings: &Settings,
 ) -> Result<Option<OpenedDatabase>, CommandFailure> {
     let Some(database) = settings.database.clone() else { return Ok(None) };
+    database.make_folder().map_err(running)?;
     let opened = thread.run(async move { startup::open(&database, QUICK_START, now()).await });
     opened.map_err(running)?.map(Some).map_err(running)
 }

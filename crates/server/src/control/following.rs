@@ -7,6 +7,7 @@ use tidegate::{Clock, Nanos};
 use tidegate_database::{Database, DatabaseError, NodeReport, PolicyVersion};
 use tokio::time::{MissedTickBehavior, interval};
 
+use super::cache;
 use super::startup::{running, unix_millis};
 use crate::node::Node;
 use crate::node::lifecycle::ReloadedPart;
@@ -17,6 +18,7 @@ const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Follows the versions until the runtime ends.
 pub(super) async fn follow(node: Arc<Node>, database: Database, id: String) {
+    write_cache(&node).await;
     let mut follower = Follower { node, database, id, error: None };
     let mut changes = follower.database.changes();
     let mut reports = interval(REPORT_INTERVAL);
@@ -104,7 +106,21 @@ pub(super) async fn put_in_force(node: &Arc<Node>, version: PolicyVersion) -> Re
     let rules = compiled.ok_or("compiling it failed unexpectedly")??;
     node.swap_policy(rules, Some(number)).map_err(|error| error.to_string())?;
     control.set_running(policy);
+    write_cache(node).await;
     Ok(())
+}
+
+/// Writes the policy in force to the cache file of the settings, if they name one.
+async fn write_cache(node: &Arc<Node>) {
+    let Some(control) = node.control() else { return };
+    let Some(file) = node.settings().database.as_ref().and_then(|database| database.cache.clone()) else {
+        return;
+    };
+    let policy = control.running();
+    let written = control.run_long(move || cache::write(&file, &policy).map_err(|error| (file, error))).await;
+    if let Some(Err((file, error))) = written {
+        tracing::warn!(file = %file.display(), %error, "the policy was not written to the cache file");
+    }
 }
 
 fn compile(node: &Node, text: &str, now: Nanos) -> Result<tidegate_policy::RuleSet, String> {

@@ -5,6 +5,7 @@
 
 pub mod access;
 pub(crate) mod api;
+mod cache;
 pub(crate) mod collection;
 mod following;
 mod projection;
@@ -75,7 +76,7 @@ impl ControlPlane {
     }
 
     /// Notes whether the database answers, and logs it when that changes.
-    fn set_database_problem(&self, problem: Option<String>) {
+    pub(crate) fn set_database_problem(&self, problem: Option<String>) {
         let mut known = self.database_problem.lock().unwrap_or_else(PoisonError::into_inner);
         match (&*known, &problem) {
             (None, Some(problem)) => {

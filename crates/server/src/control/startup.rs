@@ -1,13 +1,15 @@
 //! The start of a server with a database: opens it, and finds the policy to run.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tidegate::Nanos;
 use tidegate_database::{
     AuditEntry, Database, DatabaseError, DatabaseOptions, NewVersion, PolicyVersion, PublishError, UnixMillis,
 };
 
-use super::{PolicySource, RunningPolicy};
+use super::{PolicySource, RunningPolicy, cache};
+use crate::commands::terminal::exit::print_stderr;
 use crate::settings::DatabaseSettings;
 
 
@@ -25,29 +27,80 @@ pub(crate) enum StartupError {
     NoText(u64),
 }
 
+impl StartupError {
+    /// May the same succeed later?
+    pub(super) fn is_temporary(&self) -> bool {
+        matches!(
+            self,
+            StartupError::Database(DatabaseError::Unavailable(_))
+                | StartupError::Publish(PublishError::Database(DatabaseError::Unavailable(_)))
+        )
+    }
+}
+
+/// The pause before the database is tried again.
+pub(super) const RETRY_PAUSE: Duration = Duration::from_secs(1);
+
 /// An open database, and the policy that it has.
 #[derive(Debug)]
 pub(crate) struct OpenedDatabase {
     pub(crate) database: Database,
+    /// The active version, or the one that the node ran last.
     pub(crate) policy: RunningPolicy,
+    /// Why the database does not answer, if the policy is the one that the node ran last.
+    pub(crate) problem: Option<String>,
 }
 
-/// Opens the database, and reads the active version. If there is none yet, `first` becomes version 1.
+/// Opens the database. While it does not answer, this waits for it, unless there is a cached policy to start with.
 ///
 /// # Errors
-/// When the database cannot be opened or read.
+/// When the database is not one that this version can use: waiting would not help.
 pub(crate) async fn open(
     settings: &DatabaseSettings,
     first: &str,
     now: Nanos,
 ) -> Result<OpenedDatabase, StartupError> {
-    let database = Database::open(&settings.url, DatabaseOptions::default()).await?;
+    let mut has_waited = false;
+    let database = loop {
+        let why = match Database::open_later(&settings.url, DatabaseOptions::default()).await {
+            Ok(database) => break database,
+            Err(error) => StartupError::from(error),
+        };
+        wait_for(why, &mut has_waited).await?;
+    };
+    loop {
+        let why = match active_policy(&database, first, now).await {
+            Ok(policy) => return Ok(OpenedDatabase { database, policy, problem: None }),
+            Err(error) if !error.is_temporary() => return Err(error),
+            Err(error) => error,
+        };
+        if let Some(policy) = settings.cache.as_deref().and_then(|file| cache::read(file, now)) {
+            return Ok(OpenedDatabase { database, policy, problem: Some(why.to_string()) });
+        }
+        wait_for(why, &mut has_waited).await?;
+    }
+}
+
+/// Waits before the next attempt, and says so once. An error that will come again is returned.
+async fn wait_for(why: StartupError, has_waited: &mut bool) -> Result<(), StartupError> {
+    if !why.is_temporary() {
+        return Err(why);
+    }
+    if !std::mem::replace(has_waited, true) {
+        // There is no log yet.
+        print_stderr(format_args!("{why}\nthere is no cached policy to start with: waiting for the database\n"));
+    }
+    tokio::time::sleep(RETRY_PAUSE).await;
+    Ok(())
+}
+
+/// The active version. If there is none yet, `first` becomes version 1.
+async fn active_policy(database: &Database, first: &str, now: Nanos) -> Result<RunningPolicy, StartupError> {
     let active = match database.active_version().await? {
         Some(active) => active,
-        None => publish_first(&database, first, now).await?,
+        None => publish_first(database, first, now).await?,
     };
-    let policy = running(active, now)?;
-    Ok(OpenedDatabase { database, policy })
+    running(active, now)
 }
 
 /// Publishes the first version. Of several nodes that do this at once, one succeeds, and all run its version.

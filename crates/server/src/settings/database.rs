@@ -1,6 +1,7 @@
 //! The settings of the database: what the file may say, and what it means.
 
 use std::fmt;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use tidegate_document::{DocumentNode, ObjectShape, Problem, Shape, ShapeField};
@@ -21,6 +22,8 @@ pub struct DatabaseSettings {
     pub url: String,
     /// A file with the policy that the node ran last, by which it starts while the database is away.
     pub cache: Option<PathBuf>,
+    /// The folder of `--data`, which is made if there is none.
+    pub folder: Option<PathBuf>,
 }
 
 impl DatabaseSettings {
@@ -30,7 +33,18 @@ impl DatabaseSettings {
         DatabaseSettings {
             url: format!("sqlite:{}", file.display()),
             cache: Some(folder.join(CACHE_FILE)),
+            folder: Some(folder.to_path_buf()),
         }
+    }
+
+    /// Makes the folder of `--data`, for its owner only, if there is none.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub(crate) fn make_folder(&self) -> Result<(), String> {
+        let Some(folder) = &self.folder else { return Ok(()) };
+        let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+        made.map_err(|error| format!("--data: cannot make {}: {error}", folder.display()))
     }
 }
 
@@ -82,6 +96,6 @@ impl Reader<'_> {
                 return None;
             }
         };
-        Some(DatabaseSettings { url, cache: self.path(node, "cache") })
+        Some(DatabaseSettings { url, cache: self.path(node, "cache"), folder: None })
     }
 }

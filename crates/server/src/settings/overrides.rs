@@ -85,7 +85,7 @@ impl Settings {
         self.admin_insecure |= overrides.admin_insecure;
         if let Some(url) = overrides.database_url.filter(filled) {
             let cache = self.database.and_then(|database| database.cache);
-            self.database = Some(DatabaseSettings { url, cache });
+            self.database = Some(DatabaseSettings { url, cache, folder: None });
         }
         if let Some(folder) = overrides.data.filter(|folder| !folder.as_os_str().is_empty()) {
             self.database = Some(DatabaseSettings::in_folder(&folder));
