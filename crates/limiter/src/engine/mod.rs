@@ -65,5 +65,6 @@ pub use tidegate_policy::document::{BudgetMode, HeaderFamily, Missing, OnStoreEr
 pub use tidegate_policy::{
     Credential, DetectorBuilder, GateBuilder, IdentityEvidence, IdentityFault, IdentityMember,
     IdentitySource, IdentitySources, KeyHolder, LimitBuilder, PathSpelling, Policy, PolicyBuilder,
-    PolicyError, Priority, Problem, Request, RuleSet, SourceError, TENANT_PREFIX, TenantBuilder, Trust,
+    PolicyError, Priority, Problem, Request, RouteBuilder, RuleSet, SourceError, TENANT_PREFIX,
+    TenantBuilder, Trust, UpstreamBuilder,
 };
