@@ -23,7 +23,7 @@ pub(super) struct ServedRequests<'a> {
 }
 
 /// The limits and the tenants of a policy.
-pub(super) struct Bounds<'r> {
+pub(super) struct AdmissionBounds<'r> {
     /// Entries of `limits`, then the limits of tenants.
     rules: &'r [Rule],
     tenants: &'r Tenants,
@@ -37,7 +37,7 @@ pub(super) struct Bounds<'r> {
     left: usize,
 }
 
-impl<'r> Bounds<'r> {
+impl<'r> AdmissionBounds<'r> {
     /// Of `rules`, the first `limit_count` are entries of `limits`.
     pub(super) fn new(
         rules: &'r [Rule],
@@ -45,7 +45,7 @@ impl<'r> Bounds<'r> {
         tenants: &'r Tenants,
         has_default_tenant: bool,
         denies_unknown_tenants: bool,
-    ) -> Bounds<'r> {
+    ) -> AdmissionBounds<'r> {
         let mut numbers: HashMap<u32, usize> = HashMap::new();
         let mut groups: Vec<Vec<&Rule>> = Vec::new();
         let mut by_upstream: HashMap<&str, Vec<&Rule>> = HashMap::new();
@@ -66,7 +66,7 @@ impl<'r> Bounds<'r> {
             }
         }
         let is_everybody_known = denies_unknown_tenants || tenants.unlisted.is_some();
-        Bounds {
+        AdmissionBounds {
             rules,
             tenants,
             has_tenants_only: has_default_tenant && is_everybody_known,

@@ -13,7 +13,7 @@ use crate::document::{Absorbs, Document, LimitEntry, UpstreamEntry};
 use crate::rules::{Rule, Tenants, Upstreams};
 use crate::{Condition, Descriptor, Problem, Spanned};
 
-use bounds::{Bounds, ServedRequests};
+use bounds::{AdmissionBounds, ServedRequests};
 use reach::Reach;
 
 impl Compiler<'_> {
@@ -27,7 +27,8 @@ impl Compiler<'_> {
     ) {
         let defaults = &document.defaults;
         let has_default = defaults.tenant.is_some();
-        let mut bounds = Bounds::new(rules, limit_count, tenants, has_default, defaults.deny_unknown_tenants);
+        let mut bounds =
+            AdmissionBounds::new(rules, limit_count, tenants, has_default, defaults.deny_unknown_tenants);
         for entry in document.upstreams.iter().filter(|entry| entry.enabled) {
             let Some(absorbs) = &entry.absorbs else { continue };
             let name = Box::from(entry.name.value.as_str());
