@@ -74,11 +74,10 @@ impl OpenEvents {
         incident: &Incident<'_, '_>,
         hand_over: impl FnOnce(EventTable) -> Result<(), EventTable>,
     ) -> usize {
-        let thread = number_of_thread();
-        if self.runs.continues(thread, incident) {
+        if self.runs.continues(incident) {
             return 0;
         }
-        let hash = self.hash(incident);
+        let (thread, hash) = (number_of_thread(), self.hash(incident));
         let mut shard = self.shard(thread % SHARDS);
         Runs::end();
         shard.end_run(&self.runs, thread);

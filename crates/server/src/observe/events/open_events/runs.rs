@@ -20,8 +20,8 @@ const RUNS_MAX: usize = 64;
 pub(super) const RUNS_PER_SHARD: usize = RUNS_MAX / SHARDS;
 /// This many equal denials begin a run: beginning one copies the event.
 const REPEATS_BEFORE_RUN: u32 = 8;
-/// Longer names and keys have no runs.
-const TEXT_BYTES_MAX: usize = 120;
+/// Longer keys have no runs.
+const KEY_BYTES_MAX: usize = 120;
 
 /// The runs of all threads, by the number of the thread.
 #[derive(Debug)]
@@ -65,6 +65,8 @@ pub(super) struct OpenRun {
 struct LastDenial {
     /// Whose runs: several sets of events in one process have nothing in common.
     runs: u64,
+    /// The number of this thread.
+    thread: usize,
     /// How many equal ones there were, one after the other.
     repeats: u32,
     is_running: bool,
@@ -73,24 +75,22 @@ struct LastDenial {
     /// [`RunNumbers::collected`] at the last one.
     collected: u64,
     reason: Option<Reason>,
-    /// The name of the limit, then the key.
-    text: [u8; TEXT_BYTES_MAX],
-    name_bytes: usize,
-    text_bytes: usize,
+    key: [u8; KEY_BYTES_MAX],
+    key_bytes: usize,
 }
 
 thread_local! {
     static LAST: RefCell<LastDenial> = const {
         RefCell::new(LastDenial {
             runs: 0,
+            thread: 0,
             repeats: 0,
             is_running: false,
             has_trace: false,
             collected: 0,
             reason: None,
-            text: [0; TEXT_BYTES_MAX],
-            name_bytes: 0,
-            text_bytes: 0,
+            key: [0; KEY_BYTES_MAX],
+            key_bytes: 0,
         })
     };
 }
@@ -102,17 +102,17 @@ impl Runs {
         Runs { id: NEXT.fetch_add(1, Ordering::Relaxed), slots }
     }
 
-    /// Counts an incident if it continues the run of this thread, whose number is `thread`.
+    /// Counts an incident if it continues the run of this thread.
     #[inline]
-    pub(super) fn continues(&self, thread: usize, incident: &Incident<'_, '_>) -> bool {
+    pub(super) fn continues(&self, incident: &Incident<'_, '_>) -> bool {
         if !is_of_ad_hoc_bucket(incident) {
             return false;
         }
-        let Some(slot) = self.slots.get(thread) else { return false };
         LAST.with_borrow_mut(|last| {
             if !last.is_running || !last.is_same(self.id, incident) {
                 return false;
             }
+            let Some(slot) = self.slots.get(last.thread) else { return false };
             let collected = slot.collected.load(Ordering::Relaxed);
             if last.collected != collected {
                 (last.collected, last.has_trace) = (collected, false);
@@ -136,6 +136,7 @@ impl Runs {
         let slot = self.slots.get(thread).filter(|_| is_of_ad_hoc_bucket(incident))?;
         LAST.with_borrow_mut(|last| {
             last.note(self.id, incident);
+            last.thread = thread;
             last.is_running = last.repeats >= REPEATS_BEFORE_RUN;
             last.has_trace = event.trace_id.is_some();
             last.collected = slot.collected.load(Ordering::Relaxed);
@@ -200,11 +201,7 @@ impl RunNumbers {
 impl LastDenial {
     #[inline]
     fn is_same(&self, runs: u64, incident: &Incident<'_, '_>) -> bool {
-        let (name, key) = self.text[..self.text_bytes].split_at(self.name_bytes);
-        self.runs == runs
-            && self.reason == incident.reason
-            && key == incident.key
-            && name == incident.name.unwrap_or_default().as_bytes()
+        self.runs == runs && self.reason == incident.reason && self.key[..self.key_bytes] == *incident.key
     }
 
     fn note(&mut self, runs: u64, incident: &Incident<'_, '_>) {
@@ -212,19 +209,17 @@ impl LastDenial {
             self.repeats = self.repeats.saturating_add(1);
             return;
         }
-        let name = incident.name.unwrap_or_default().as_bytes();
         (self.runs, self.reason, self.repeats) = (runs, incident.reason, 1);
-        self.name_bytes = name.len();
-        self.text_bytes = name.len() + incident.key.len();
-        self.text[..name.len()].copy_from_slice(name);
-        self.text[name.len()..self.text_bytes].copy_from_slice(incident.key);
+        self.key_bytes = incident.key.len();
+        self.key[..incident.key.len()].copy_from_slice(incident.key);
     }
 }
 
-/// Only such denials are frequent enough, and have no request whose members could differ.
+/// Is it a denial of an ad hoc bucket? Only these are frequent enough. They have no request whose members could differ,
+/// and all have the same name of a limit.
 #[inline]
 fn is_of_ad_hoc_bucket(incident: &Incident<'_, '_>) -> bool {
     incident.facts.is_none()
         && incident.kind == IncidentKind::LimitExceeded
-        && incident.name.map_or(0, str::len) + incident.key.len() <= TEXT_BYTES_MAX
+        && incident.key.len() <= KEY_BYTES_MAX
 }
