@@ -5,7 +5,7 @@ use tidegate::engine::InvalidCredentials;
 use tidegate_server::replay::ReplaySettings;
 
 use crate::model::Model;
-use crate::telling;
+use crate::trusted_run;
 
 /// A policy and a trace.
 #[derive(Clone)]
@@ -41,11 +41,13 @@ impl Case {
     /// Decides with the engine.
     pub(crate) fn decided(&self) -> Result<Vec<Value>, String> {
         if let Some(trust) = self.trust.as_ref().filter(|trust| trust["steps"] != json!([])) {
-            return telling::decided(self, trust);
+            return trusted_run::decided(self, trust);
         }
         let (policy, trace) = (self.policy.to_string(), lines(&self.trace));
-        let trust =
-            self.trust.as_ref().map(|trust| (telling::options(trust), telling::listed(&trust["listed"])));
+        let trust = self
+            .trust
+            .as_ref()
+            .map(|trust| (trusted_run::options(trust), trusted_run::listed(&trust["listed"])));
         let as_server = ReplaySettings { invalid: self.invalid(), trust };
         let out = tidegate_server::replay::run_text_with(&policy, &trace, as_server)?;
         out.lines()

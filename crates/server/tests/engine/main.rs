@@ -6,4 +6,4 @@ mod events;
 mod generate;
 mod model;
 mod properties;
-mod telling;
+mod trusted_run;

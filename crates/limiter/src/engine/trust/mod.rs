@@ -125,7 +125,7 @@ pub struct TrustBook {
     /// Incremented when the list changes: scores of before are computed again.
     listing: AtomicU64,
     /// Incremented when something was told that counts at once, before the score of that user is dropped.
-    telling: AtomicU64,
+    revision: AtomicU64,
     told: UserTable<ToldAccount>,
     violations: UserTable<RecentViolations>,
     scores: UserTable<Option<KeptScore>>,
@@ -166,7 +166,7 @@ impl TrustBook {
             hashes,
             listed: ArcSwap::default(),
             listing: AtomicU64::new(0),
-            telling: AtomicU64::new(0),
+            revision: AtomicU64::new(0),
             told: UserTable::new(max_users, Nanos::MAX),
             violations: UserTable::new(max_users, VIOLATIONS_LIFE),
             scores: UserTable::new(max_users, Nanos::ZERO),
@@ -235,11 +235,12 @@ impl TrustBook {
         if let Some(kept) = self.kept_score(hash, now).filter(|kept| kept.claimed == claimed) {
             return Some(kept.report);
         }
-        let (listing, telling) = (self.listing.load(Ordering::Acquire), self.telling.load(Ordering::Acquire));
+        let (listing, revision) =
+            (self.listing.load(Ordering::Acquire), self.revision.load(Ordering::Acquire));
         let report = self.compute(user, hash, claimed, now);
         self.scores.update(hash, now, |kept| {
             // Something may have been told meanwhile, perhaps about this user; then the score is not kept.
-            let is_current = self.telling.load(Ordering::Acquire) == telling;
+            let is_current = self.revision.load(Ordering::Acquire) == revision;
             *kept = is_current.then_some(KeptScore { claimed, listing, report });
         });
         Some(report)
@@ -256,7 +257,7 @@ impl TrustBook {
 
     /// Drops the score of a user, also one that another thread is computing now.
     fn drop_score(&self, user: UserHash) {
-        self.telling.fetch_add(1, Ordering::Release);
+        self.revision.fetch_add(1, Ordering::Release);
         self.scores.remove(user);
     }
 
