@@ -151,7 +151,7 @@ fn violations_count_after_a_restart() {
         let request = serde_json::json!({"user": user, "path": path, "ip": "192.0.2.7"});
         let mut request = request.as_object().expect("an object").clone();
         request.retain(|_, value| !value.is_null());
-        client.post("/v1/check", &Value::from(request).to_string()).status
+        client.post("/v1/check", Value::from(request).to_string()).status
     };
     // Four by the limit on users, two by the limit on addresses; none by the limit of all, and none without a user.
     for user in ["a", "a", "a", "a", "b", "b"] {
