@@ -30,6 +30,7 @@ pub(super) fn event_of(incident: &Incident<'_, '_>) -> AuditEvent {
     event.retry_after_ms = incident.retry_after.map(Nanos::as_millis_ceil);
     event.policy_version = incident.policy_version;
     event.trace_id = trace_id();
+    event.is_violation = incident.is_violation;
     match incident.facts {
         Some(facts) => {
             event.user = facts.request.user.as_deref().map(cut);

@@ -1,7 +1,8 @@
 //! The events that are still open: repeated equal incidents are counted in one event until it is written.
 //!
 //! Two incidents are equal if they have the same name, limit, key and reason; where there is no limit, the same user,
-//! client, address and tenant. Members in which equal incidents differ are removed from the event.
+//! client, address and tenant. Violations are equal only if they are of the same user, so that each can be read back.
+//! Members in which equal incidents differ are removed from the event.
 //!
 //! Each thread adds to a shard of its own, so that its lock is free almost always; equal events of several shards become
 //! one when they are collected. Memory is bounded: a full shard is handed to the thread that writes. If that thread is
@@ -137,11 +138,13 @@ impl OpenEvents {
         // A limit's name is unique in a policy.
         incident.name.unwrap_or_default().hash(&mut hasher);
         hasher.write(incident.key);
-        if let Some(facts) = incident.facts
-            && incident.kind != IncidentKind::LimitExceeded
-        {
+        if let Some(facts) = incident.facts {
             let request = facts.request;
-            (&request.user, &request.client, facts.tenant(), request.ip).hash(&mut hasher);
+            if incident.is_violation {
+                (1_u8, &request.user).hash(&mut hasher);
+            } else if incident.kind != IncidentKind::LimitExceeded {
+                (&request.user, &request.client, facts.tenant(), request.ip).hash(&mut hasher);
+            }
         }
         hasher.finish()
     }

@@ -32,6 +32,7 @@ fn add(
         retry_after: Some(Nanos::from_millis(at)),
         at: Nanos::from_millis(at),
         policy_version: Some(1),
+        is_violation: false,
     };
     open.add(&incident, hand_over)
 }
@@ -224,6 +225,7 @@ fn a_value_that_may_be_a_credential_is_masked_within_the_key() {
         retry_after: None,
         at: Nanos::SECOND,
         policy_version: None,
+        is_violation: false,
     };
     let open = OpenEvents::new(10);
     open.add(&incident, |_| unreachable!("there is enough space"));
@@ -237,4 +239,36 @@ fn a_value_that_may_be_a_credential_is_masked_within_the_key() {
         !line.contains("retry_after_ms") && !line.contains("policy_version"),
         "what is not known is absent"
     );
+}
+
+/// A violation counts against its user after a restart, so the event must name the user.
+#[test]
+fn violations_of_several_users_of_one_key_are_told_apart() {
+    let open = OpenEvents::new(10);
+    let tell = |user: &'static str, is_violation: bool| {
+        let request = Request::new().user(user).ip([192, 0, 2, 7]);
+        let facts = Facts::new(&request);
+        let incident = Incident {
+            kind: IncidentKind::LimitExceeded,
+            reason: Some(Reason::TokenBucketExceeded),
+            name: Some("per-address"),
+            algorithm: Some(Algorithm::TokenBucket),
+            key: b"192.0.2.7",
+            key_parts: &[Descriptor::Ip],
+            facts: Some(&facts),
+            remaining: None,
+            retry_after: None,
+            at: Nanos::SECOND,
+            policy_version: None,
+            is_violation,
+        };
+        open.add(&incident, |_| unreachable!("there is enough space"));
+    };
+    for (user, is_violation) in [("a", true), ("b", true), ("a", true), ("a", false), ("b", false)] {
+        tell(user, is_violation);
+    }
+    let mut told: Vec<_> =
+        open.take_all().into_iter().map(|event| (event.user, event.is_violation, event.count)).collect();
+    told.sort();
+    assert_eq!(told, [(None, false, 2), (Some("a".into()), true, 2), (Some("b".into()), true, 1)]);
 }
