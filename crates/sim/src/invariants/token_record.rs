@@ -176,7 +176,11 @@ impl RecordState {
             return Some(bucket);
         }
         let requested = self.requested.get(&task?)?;
-        let bucket = requested.iter().copied().find(|&bucket| self.limits[bucket] == *limit)?;
+        // An edit may have changed the numbers of a limit; then it is the only one of its request.
+        let bucket = match requested[..] {
+            [only] => only,
+            _ => requested.iter().copied().find(|&bucket| self.limits[bucket] == *limit)?,
+        };
         self.bucket_of.insert(key.clone(), bucket);
         Some(bucket)
     }

@@ -147,6 +147,8 @@ impl BurstMemory {
                 all.push((BurstCount { detector: known.detector, key }, self.take_from(known)));
             }
         }
+        // In a fixed order, so that simulated runs can be repeated.
+        all.sort_unstable_by_key(|(count, _)| count.key);
         all
     }
 

@@ -8,8 +8,8 @@ use tidegate_policy::{Descriptor, Facts};
 
 use super::event::AuditEvent;
 use super::open_events::name_of;
-use crate::observe::masking::{masked, may_be_secret};
 use crate::observe::traces::current_trace;
+use tidegate::engine::masking::{masked, may_be_secret};
 
 /// Longer texts are cut to this number of characters: clients choose them.
 pub(super) const TEXT_CHARS_MAX: usize = 256;
