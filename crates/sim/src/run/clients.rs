@@ -82,6 +82,8 @@ async fn send_request(
     run.world.note(Some(node), format_args!("decides {keys:?} cost {cost}: {answer:?}"));
     if answer.allowed && !answer.without_store {
         run.record.admitted(node, task, until, &charges);
+    } else if answer.is_blocked {
+        run.record.refused_after_all(node, task);
     } else {
         run.record.refused(task);
     }

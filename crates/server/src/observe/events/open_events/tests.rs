@@ -135,6 +135,7 @@ fn add_ad_hoc(open: &OpenEvents, key: &str, at: u64) {
         retry_after: Some(Nanos::from_millis(at)),
         at: Nanos::from_millis(at),
         policy_version: None,
+        is_violation: false,
     };
     assert_eq!(open.add(&incident, |_| unreachable!("there is enough space")), 0);
 }
