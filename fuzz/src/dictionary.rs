@@ -53,6 +53,7 @@ pub(crate) const POLICY: &[&str] = &[
     "upstream: up",
     "unless: { plan: free }",
     "missing: shared",
+    "absorbs: { rate: 2, burst: 9 }",
     "missing: deny",
     "cost: { fixed: 1 }",
     "path: '/a/{id}'",

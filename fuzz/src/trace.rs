@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use tidegate::engine::Policy;
-use tidegate_server::replay::{SimulateError, run};
+use tidegate_server::replay::{ReplaySettings, SimulateError, run};
 use tidegate_server::wire;
 
 use crate::target::{FuzzFailure, kind_of};
@@ -38,7 +38,7 @@ fn simulate(input: &[u8], out: &mut Vec<u8>) -> Result<u64, SimulateError> {
     static PARSED: LazyLock<()> = LazyLock::new(|| drop(Policy::parse(POLICY).expect("the policy is valid")));
     LazyLock::force(&PARSED);
     let policy = Policy::parse(POLICY).expect("it was valid before");
-    run(policy, MAX_KEYS, input, out, |_| {}).map(|summary| summary.requests)
+    run(policy, ReplaySettings::default(), MAX_KEYS, input, out, |_| {}).map(|summary| summary.requests)
 }
 
 /// Every line before the first invalid one has a decision, and every decision is JSON.

@@ -5,7 +5,7 @@ use super::lanes::{LaneName, MeasuredLane};
 use crate::report::{Bar, Side};
 
 /// The least ratio of the decisions per CPU second of one lane to those of another.
-const PER_CPU_SECOND: [(&str, LaneName, &str, LaneName, f64); 9] = [
+const PER_CPU_SECOND: [(&str, LaneName, &str, LaneName, f64); 10] = [
     ("HTTP", LaneName::Throttle, "throttlecrab-server's", LaneName::CrabHttp, 1.7),
     ("RESP one at a time", LaneName::ClThrottle, "throttlecrab-server's", LaneName::CrabResp, 1.2),
     ("RESP one at a time", LaneName::ClThrottle, "PINGs of Redis", LaneName::Ping, 0.9),
@@ -15,6 +15,13 @@ const PER_CPU_SECOND: [(&str, LaneName, &str, LaneName, f64); 9] = [
     ("hybrid, hot keys by RESP", LaneName::HotThrottleHybrid, "local's", LaneName::HotThrottle, 0.7),
     ("strict, denials by HTTP", LaneName::DenialsStrict, "local's", LaneName::Denials, 0.8),
     ("events, denials by HTTP", LaneName::DenialsWritten, "those without events", LaneName::Denials, 0.97),
+    (
+        "events, denials by RESP by 16",
+        LaneName::ThrottledWritten,
+        "those without events",
+        LaneName::Throttled,
+        0.97,
+    ),
 ];
 
 /// The largest ratio of the CPU time of `/v1/forward-auth` to that of `/v1/check`.

@@ -80,6 +80,8 @@ pub(crate) enum LaneName {
     DenialsWritten,
     Denials,
     DenialsStrict,
+    ThrottledWritten,
+    Throttled,
     ForwardedCheck,
     ForwardAuth,
 }
@@ -109,7 +111,7 @@ const BY_SIXTEEN: ClosedLoad =
 const STREAMS: ClosedLoad = ClosedLoad { connections: 4, depth: 32, together: false, awake: false };
 
 /// In the order of their turns: lanes that are compared are next to each other.
-pub(crate) const LANES: [Lane; 21] = [
+pub(crate) const LANES: [Lane; 23] = [
     http(LaneName::Throttle, ServerKind::Tidegate, "/v1/throttle", || Box::new(Http::throttle())),
     http(LaneName::CrabHttp, ServerKind::Throttlecrab, "/throttle", || Box::new(Http::throttlecrab())),
     http(LaneName::Check, ServerKind::Tidegate, "/v1/check, three limits", || Box::new(Http::check(FREE))),
@@ -165,6 +167,8 @@ pub(crate) const LANES: [Lane; 21] = [
     Lane { parts: &[ServerPart::Events], ..denied(LaneName::DenialsWritten, ServerKind::Events) },
     Lane { parts: &[ServerPart::Shared, ServerPart::Events], ..denied(LaneName::Denials, ServerKind::Local) },
     denied(LaneName::DenialsStrict, ServerKind::Strict),
+    throttled(LaneName::ThrottledWritten, ServerKind::Events),
+    throttled(LaneName::Throttled, ServerKind::Local),
     Lane {
         parts: &[ServerPart::ForwardAuth],
         ..hot(
@@ -230,6 +234,19 @@ const fn denied(name: LaneName, host: ServerKind) -> Lane {
     Lane {
         population: KeyPopulation::Denied,
         ..hot(name, host, ListenerKind::Http, "/v1/check, all denied", protocol)
+    }
+}
+
+/// The same by pipelined commands.
+const fn throttled(name: LaneName, host: ServerKind) -> Lane {
+    let protocol: fn() -> Box<dyn ClientProtocol> = || Box::new(Resp::denied_cl_throttle());
+    Lane {
+        parts: &[ServerPart::Events],
+        load: BY_SIXTEEN,
+        listener: ListenerKind::Resp,
+        what: "CL.THROTTLE, all denied",
+        protocol,
+        ..denied(name, host)
     }
 }
 
@@ -305,6 +322,7 @@ mod tests {
             (LaneName::HotThrottleHybrid, LaneName::HotThrottle),
             (LaneName::DenialsStrict, LaneName::Denials),
             (LaneName::DenialsWritten, LaneName::Denials),
+            (LaneName::ThrottledWritten, LaneName::Throttled),
         ] {
             let (ours, other) = (lane(ours), lane(other));
             assert_eq!(

@@ -11,6 +11,8 @@ pub(crate) const BURST: u32 = 200;
 /// The tokens that a key gains per period.
 pub(crate) const PER_PERIOD: u32 = 100;
 pub(crate) const PERIOD_SECONDS: u32 = 1;
+/// The period in which the key that is always denied gains one token.
+pub(crate) const DENIED_PERIOD_SECONDS: u32 = 3_600;
 
 /// The number of keys.
 const KEYS: u32 = 10_000;
@@ -46,10 +48,10 @@ pub(crate) fn policy() -> String {
     format!(
         "version: 1
 limits:
-  - {{ name: per-user, match: {{ plan: {FREE} }}, key: [user], {user} }}
+  - {{ name: per-user, match: {{ plan: {FREE} }}, key: [user], missing: skip, {user} }}
   - {{ name: per-path, match: {{ plan: {FREE}, path: /api/** }}, key: [path], {all} }}
   - {{ name: overall, match: {{ plan: {FREE} }}, key: [], {all} }}
-  - {{ name: edge-user, match: {{ domain: {RLS_DOMAIN} }}, key: [user], {user} }}
+  - {{ name: edge-user, match: {{ domain: {RLS_DOMAIN} }}, key: [user], missing: skip, {user} }}
   - {{ name: edge-path, match: {{ domain: {RLS_DOMAIN} }}, key: [path], {all} }}
 "
     )
@@ -62,10 +64,10 @@ pub(crate) fn policy_of_modes() -> String {
     format!(
         "version: 1
 limits:
-  - {{ name: hot-user, match: {{ plan: [{HOT}, {HOT_THREE}] }}, key: [user], {all} }}
+  - {{ name: hot-user, match: {{ plan: [{HOT}, {HOT_THREE}] }}, key: [user], missing: skip, {all} }}
   - {{ name: hot-path, match: {{ plan: {HOT_THREE}, path: /api/** }}, key: [path], {all} }}
   - {{ name: hot-overall, match: {{ plan: {HOT_THREE} }}, key: [], {all} }}
-  - {{ name: denied-user, match: {{ plan: {DENIED} }}, key: [user], sustained: {{ rate: 1, window: 1h }}, burst: {{ capacity: 1 }} }}
+  - {{ name: denied-user, match: {{ plan: {DENIED} }}, key: [user], missing: skip, sustained: {{ rate: 1, window: {DENIED_PERIOD_SECONDS}s }}, burst: {{ capacity: 1 }} }}
   - {{ name: per-address, match: {{ host: {FORWARDED_HOST} }}, key: [ip], {all} }}
 "
     )

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use clap::builder::RangedU64ValueParser;
 use tidegate_policy::{Policy, PolicyError};
-use tidegate_server::replay::{SimulateError, run as simulate};
+use tidegate_server::replay::{ReplaySettings, SimulateError, run as simulate};
 
 use crate::report::{Bar, Figure, Report, Side};
 use crate::stopwatch::CpuWatch;
@@ -107,6 +107,6 @@ fn measure(args: &SimulateArgs, report: &mut Report, label: &str, kind: Lines) -
 fn run_once(lines: &str, out: impl std::io::Write) -> Result<(f64, u64), SpeedError> {
     let policy = Policy::parse(trace::POLICY)?;
     let watch = CpuWatch::start();
-    let summary = simulate(policy, MAX_KEYS, lines.as_bytes(), out, |_| {})?;
+    let summary = simulate(policy, ReplaySettings::default(), MAX_KEYS, lines.as_bytes(), out, |_| {})?;
     Ok((watch.seconds(), summary.requests - summary.allowed))
 }

@@ -57,6 +57,33 @@ pub struct KnownBurst {
     pub is_stale: bool,
 }
 
+/// The most penalties in the list that nodes share. Further ones are in force, but are not listed.
+pub const SHARED_PENALTIES_MAX: usize = 4_096;
+
+/// A penalty in the list that nodes share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SharedPenalty {
+    /// The hash of the detector's id and the client's key; see [`SharedBursts::key`].
+    pub key: u128,
+    /// The name of the detector.
+    pub detector: Box<str>,
+    /// The client's key for people, without secrets.
+    pub shown: Box<str>,
+    /// A warning or a block.
+    pub kind: BurstAction,
+    /// How long it still lasts.
+    pub left: Nanos,
+}
+
+/// A part of the list that nodes share.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SharedPenaltyPage {
+    /// Penalties in force, by ascending key.
+    pub penalties: Vec<SharedPenalty>,
+    /// The key after which the next part begins; `None` if this is the last part.
+    pub next: Option<u128>,
+}
+
 /// Burst detectors whose counts and penalties nodes share. Windows and penalties go by the server's clock; a node
 /// remembers a penalty until its end.
 pub trait SharedBursts: Send + Sync {
@@ -78,6 +105,13 @@ pub trait SharedBursts: Send + Sync {
 
     /// Does every request ask the server, even one that no limit applies to?
     fn asks_always(&self) -> bool;
+
+    /// Adds a penalty that has just begun to the list that nodes share, within a second.
+    fn list(&self, penalty: SharedPenalty);
+
+    /// A part of the list that nodes share: at most `most` penalties in force, after the key `after`. `None` if the
+    /// server does not answer.
+    fn listed(&self, after: Option<u128>, most: usize) -> Later<'_, Option<SharedPenaltyPage>>;
 
     /// Ends the penalty of a key on the server and on this node. Other nodes notice within a second. `false` if the
     /// server does not answer.

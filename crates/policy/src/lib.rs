@@ -13,7 +13,9 @@ mod policy;
 mod request;
 mod rules;
 
-pub use builder::{DetectorBuilder, GateBuilder, LimitBuilder, PolicyBuilder, TenantBuilder};
+pub use builder::{
+    DetectorBuilder, GateBuilder, LimitBuilder, PolicyBuilder, RouteBuilder, TenantBuilder, UpstreamBuilder,
+};
 pub use compile::{ENTRIES_MAX, TENANT_DEPTH_MAX, compile};
 pub use document::{
     COLLECTIONS, EntryChange, MemberChange, NamedEntry, OnStoreError, PolicyChange, TENANT_PREFIX,

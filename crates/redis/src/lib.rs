@@ -51,7 +51,8 @@ pub use store::{RedisStore, ServerCall, StoreMode, StoreOptions, new_call_times}
 #[doc(hidden)]
 pub use calls::{
     BucketEntry, BurstAnswer, BurstCall, BurstCallEntry, CallAnswer, CallOutcome, CallVerb, FoundState,
-    Heartbeat, Link, LogState, ScriptCall, State,
+    Heartbeat, Link, LogState, PenaltyListAnswer, PenaltyListCall, PenaltyListEntry, PenaltyListOperation,
+    ScriptCall, State,
 };
 #[doc(hidden)]
 pub use registry::BucketKey;

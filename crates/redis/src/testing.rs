@@ -12,6 +12,7 @@ use crate::failures::StoreError;
 use crate::registry::LimitRegistry;
 
 pub use crate::calls::bursts::{decode_bursts, encode_bursts};
+pub use crate::calls::penalties::{decode_penalties, encode_penalties};
 pub use crate::calls::scripts::Script;
 pub use crate::calls::wire::{EncodedCall, decode, decode_heartbeat, encode, encode_heartbeat};
 

@@ -148,6 +148,12 @@ mod tests {
         for wrong in ["", "# nobody\n", "users: {}", "[]"] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }
+        for nothing in ["users:\n", "users: ~\n", "users: null\n", "{\"users\": null}", "accounts:\n"] {
+            let problems = parse(nothing).expect_err(nothing);
+            let hints: Vec<_> = problems.iter().filter_map(|problem| problem.hint.as_deref()).collect();
+            let is_clear = hints.iter().any(|hint| hint.contains("`users"));
+            assert!(is_clear && problems[0].at.line == 1, "{nothing}: {problems:?}");
+        }
     }
 
     #[test]

@@ -118,13 +118,15 @@ fn summary(outcomes: &[&SeedOutcome]) -> String {
     let failed = outcomes.iter().filter(|outcome| !outcome.violations.is_empty()).count();
     format!(
         "{} runs, {failed} with violations: {} requests, {} admitted, {} decided without the store, {} commands, \
-         {} retry promises tested",
+         {} retry promises tested, {} burst escalations, {} penalties lost with other writes of the server",
         outcomes.len(),
         sum(|outcome| outcome.requests),
         sum(|outcome| outcome.admitted),
         sum(|outcome| outcome.without_store),
         sum(|outcome| outcome.commands),
         sum(|outcome| outcome.promises),
+        sum(|outcome| outcome.escalations),
+        sum(|outcome| outcome.penalties_lost),
     )
 }
 

@@ -11,7 +11,7 @@ use tidegate::BurstAction;
 use tidegate_core::{Cost, Limit, LogQuota, Meter, Nanos, Quota, WindowQuota};
 use tidegate_redis::{
     BucketEntry, BucketKey, BurstCall, BurstCallEntry, CallAnswer, CallOutcome, CallVerb, FoundState, Link,
-    LogState, ScriptCall, State,
+    LogState, PenaltyListAnswer, PenaltyListCall, PenaltyListEntry, PenaltyListOperation, ScriptCall, State,
 };
 use tidegate_sim::{Model, Random, START};
 
@@ -188,4 +188,43 @@ fn bursts_are_counted_as_by_the_model() {
         blocked += did(BurstAction::Blocked);
     }
     assert!(warned > 100 && blocked > 100, "{warned} warnings and {blocked} blocks");
+}
+
+#[test]
+fn penalties_are_listed_as_by_the_model() {
+    let (server, runtime) = (Redis::start(), runtime());
+    let link = runtime.block_on(PlainLink::connect(&server));
+    let (mut model, mut random, mut at) = (Model::default(), Random::new(11), START);
+    let (mut without_room, mut listed) = (0, 0);
+    for nth in 0..CALLS / 2 {
+        at = at.saturating_add(Nanos::from_millis(random.between(0, 250)));
+        // Neighbours in the order of ids, and ids of all lengths.
+        let id = |random: &mut Random| 3_u128 << (random.between(0, 11) * 11);
+        let entry = |random: &mut Random| PenaltyListEntry {
+            id: id(random),
+            lasts: Nanos::from_millis(random.between(0, 4_000)),
+            text: vec![0, random.between(0, 255) as u8],
+        };
+        let operation = match random.between(0, 9) {
+            0..=5 => {
+                let entries = (0..random.between(1, 3)).map(|_| entry(&mut random)).collect();
+                PenaltyListOperation::Add { most: 8, entries }
+            }
+            6 => PenaltyListOperation::Remove(id(&mut random)),
+            _ => {
+                let after = random.chance(700).then(|| id(&mut random));
+                PenaltyListOperation::Page { after, most: random.between(1, 9) as usize }
+            }
+        };
+        let key = BucketKey("model:1:{penalties}".into());
+        let call = PenaltyListCall { key, operation, at: Some(at) };
+        let by_server = runtime.block_on(link.list_penalties(&call)).expect("the server answers");
+        let by_model = model.list_penalties(&call, at).expect("there is memory");
+        assert_eq!(by_server, by_model, "call {nth}: {call:?}");
+        match by_model {
+            PenaltyListAnswer::Changed(number) => without_room += number,
+            PenaltyListAnswer::Page(page) => listed += page.len(),
+        }
+    }
+    assert!(without_room > 50 && listed > 500, "{without_room} without room, {listed} listed");
 }

@@ -1,8 +1,11 @@
-//! Runs of seeds: the same seed twice, the seeds that failed once, three hundred more, and a hundred failovers.
+//! Runs of seeds: the same seed twice, the seeds that failed once, three hundred more, a hundred failovers, and a
+//! hundred and fifty with bursts, edits and two faults at once.
 
 use std::path::Path;
 
-use tidegate_sim::{FIRST_FAILOVER_SEED, SeedOutcome, run_seed};
+use tidegate_sim::{
+    FIRST_BURST_SEED, FIRST_FAILOVER_SEED, Sabotage, Scenario, SeedOutcome, run_scenario, run_seed,
+};
 
 fn assert_well(outcome: &SeedOutcome) {
     assert!(
@@ -16,7 +19,10 @@ fn assert_well(outcome: &SeedOutcome) {
 
 #[test]
 fn a_seed_is_a_world_byte_by_byte() {
-    for seed in (0..12).chain(FIRST_FAILOVER_SEED..FIRST_FAILOVER_SEED + 4) {
+    for seed in (0..12)
+        .chain(FIRST_FAILOVER_SEED..FIRST_FAILOVER_SEED + 4)
+        .chain(FIRST_BURST_SEED..FIRST_BURST_SEED + 4)
+    {
         let (one, other) = (run_seed(seed, true).event_log, run_seed(seed, true).event_log);
         assert!(one.lines().count() > 100, "seed {seed}: its log is long enough");
         let differs = one.lines().zip(other.lines()).find(|(one, other)| one != other);
@@ -66,4 +72,33 @@ fn a_hundred_worlds_of_failovers_keep_every_promise() {
     let refused: u64 = outcomes.iter().map(|outcome| outcome.requests - outcome.admitted).sum();
     assert!(refused > 10_000, "many requests are refused: {refused}");
     assert!(outcomes.iter().all(|outcome| outcome.admitted > 0), "some requests are admitted");
+}
+
+#[test]
+fn worlds_of_bursts_edits_and_two_faults_at_once_keep_every_promise() {
+    let outcomes: Vec<SeedOutcome> =
+        (FIRST_BURST_SEED..FIRST_BURST_SEED + 150).map(|seed| run_seed(seed, false)).collect();
+    outcomes.iter().for_each(assert_well);
+    let sum = |of: fn(&SeedOutcome) -> u64| outcomes.iter().map(of).sum::<u64>();
+    assert!(sum(|outcome| outcome.escalations) > 150, "users are warned and blocked");
+    assert!(sum(|outcome| outcome.penalties_lost) > 0, "a server that loses its writes loses penalties");
+    assert!(sum(|outcome| outcome.without_store) > 1_000, "the store failed");
+}
+
+/// The oracle is only worth something if it notices mistakes.
+#[test]
+fn mistakes_of_burst_detectors_are_noticed() {
+    for (sabotage, noticed) in [
+        (Sabotage::CountsTwice, "without too many requests in a window"),
+        (Sabotage::SendsTwice, "requests of user"),
+        (Sabotage::ForgetsOnRestart, "the server forgot a penalty"),
+        (Sabotage::IgnoresBlocks, "whose block it knew"),
+    ] {
+        let mut worlds = (FIRST_BURST_SEED..FIRST_BURST_SEED + 150).map(Scenario::of);
+        let is_noticed = worlds.any(|scenario| {
+            let outcome = run_scenario(Scenario { sabotage: Some(sabotage), ..scenario }, false);
+            outcome.violations.iter().any(|violation| violation.contains(noticed))
+        });
+        assert!(is_noticed, "{sabotage:?}");
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::template::{KEY, Template};
 use super::{AnswerVerdict, CheckedAnswer, ClientProtocol, WireError};
-use crate::server::limits::{BURST, PER_PERIOD, PERIOD_SECONDS, PLENTY};
+use crate::server::limits::{BURST, DENIED_PERIOD_SECONDS, PER_PERIOD, PERIOD_SECONDS, PLENTY};
 
 /// A connection that sends one command again and again.
 #[derive(Debug)]
@@ -25,16 +25,21 @@ impl Resp {
     /// Tidegate's `CL.THROTTLE`, compatible with redis-cell: zero means allowed, and the burst is one more than the
     /// argument.
     pub(crate) fn cl_throttle() -> Resp {
-        Resp::cl_throttle_of(BURST, PER_PERIOD)
+        Resp::cl_throttle_of(BURST, PER_PERIOD, PERIOD_SECONDS)
     }
 
     /// The same with a limit that never denies.
     pub(crate) fn hot_cl_throttle() -> Resp {
-        Resp::cl_throttle_of(PLENTY, PLENTY)
+        Resp::cl_throttle_of(PLENTY, PLENTY, PERIOD_SECONDS)
     }
 
-    fn cl_throttle_of(burst: u32, per_period: u32) -> Resp {
-        let numbers = [burst - 1, per_period, PERIOD_SECONDS].map(|number| number.to_string());
+    /// The same with a limit that admits one request an hour.
+    pub(crate) fn denied_cl_throttle() -> Resp {
+        Resp::cl_throttle_of(1, 1, DENIED_PERIOD_SECONDS)
+    }
+
+    fn cl_throttle_of(burst: u32, per_period: u32, seconds: u32) -> Resp {
+        let numbers = [burst - 1, per_period, seconds].map(|number| number.to_string());
         let [burst, count, period] = &numbers;
         let command = ["CL.THROTTLE", KEY, burst, count, period];
         Resp::new(&command, Reply::Five { allowed: b":0", denied: b":1" })

@@ -65,7 +65,7 @@ pub struct Limiter<S = Memory, C = MonotonicClock> {
     /// Are requests with an invalid credential treated as anonymous?
     pub(super) admits_invalid: AtomicBool,
     /// Where trust is computed from, if it is.
-    pub(super) trust_book: Option<TrustBook>,
+    pub(super) trust_book: Option<Arc<TrustBook>>,
 }
 
 /// What happens to a request with an invalid credential.

@@ -37,6 +37,7 @@ pub mod counting;
 mod decide;
 mod decision;
 mod limiter;
+pub mod masking;
 mod observe;
 #[cfg_attr(not(feature = "async"), allow(dead_code, reason = "only `async` can wait in a queue"))]
 mod queue;
@@ -65,5 +66,6 @@ pub use tidegate_policy::document::{BudgetMode, HeaderFamily, Missing, OnStoreEr
 pub use tidegate_policy::{
     Credential, DetectorBuilder, GateBuilder, IdentityEvidence, IdentityFault, IdentityMember,
     IdentitySource, IdentitySources, KeyHolder, LimitBuilder, PathSpelling, Policy, PolicyBuilder,
-    PolicyError, Priority, Problem, Request, RuleSet, SourceError, TENANT_PREFIX, TenantBuilder, Trust,
+    PolicyError, Priority, Problem, Request, RouteBuilder, RuleSet, SourceError, TENANT_PREFIX,
+    TenantBuilder, Trust, UpstreamBuilder,
 };

@@ -13,6 +13,7 @@ use super::decide::conclude::{exceeded, refuses};
 use super::decision::{Refuser, Ruling};
 use super::limiter::Limiter;
 use super::reason::Reason;
+use super::trust::violated_item;
 use crate::{Clock, Store};
 
 /// Is told what a limiter does, for logs and audits.
@@ -65,6 +66,8 @@ pub struct Incident<'a, 'q> {
     pub at: Nanos,
     /// The version of the policy in force.
     pub policy_version: Option<u64>,
+    /// Does it count as a violation of the request's user, which lowers the user's trust score?
+    pub is_violation: bool,
 }
 
 impl<'a, 'q> Incident<'a, 'q> {
@@ -85,6 +88,7 @@ impl<'a, 'q> Incident<'a, 'q> {
             retry_after: None,
             at,
             policy_version: None,
+            is_violation: false,
         }
     }
 }
@@ -129,9 +133,15 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         if ruling.allowed {
             return;
         }
-        self.record_violation(set, facts, ruling);
+        if self.trust_book.is_none() && self.observer.is_none() {
+            return;
+        }
+        let violated = violated_item(set, facts, plan, ruling, scope);
+        if violated.is_some() {
+            self.record_violation(facts, ruling.at);
+        }
         if let Some(observer) = &self.observer {
-            observe_denial(&**observer, set, facts, plan, ruling, scope);
+            observe_denial(&**observer, set, facts, (plan, violated), ruling, scope);
         }
     }
 
@@ -179,7 +189,7 @@ fn observe_denial(
     observer: &dyn Observer,
     set: &Active,
     facts: &Facts<'_, '_>,
-    plan: Option<&Plan>,
+    (plan, violated): (Option<&Plan>, Option<usize>),
     ruling: &Ruling,
     scope: CountScope<'_>,
 ) {
@@ -209,7 +219,7 @@ fn observe_denial(
             let _written = facts.write_key(&rule.key, &mut key);
             observer.observe(&Incident { name: Some(&rule.name), key: &key, key_parts: &rule.key, ..denial });
         }
-        (_, Some(plan)) => observe_limits(observer, set, (plan, ruling), scope, &denial),
+        (_, Some(plan)) => observe_limits(observer, set, (plan, violated), ruling, scope, &denial),
         (_, None) => observer.observe(&denial),
     }
 }
@@ -218,7 +228,8 @@ fn observe_denial(
 fn observe_limits(
     observer: &dyn Observer,
     set: &Active,
-    (plan, ruling): (&Plan, &Ruling),
+    (plan, violated): (&Plan, Option<usize>),
+    ruling: &Ruling,
     scope: CountScope<'_>,
     denial: &Incident<'_, '_>,
 ) {
@@ -245,6 +256,7 @@ fn observe_limits(
             key_parts,
             remaining: Some(decision.remaining),
             retry_after,
+            is_violation: violated == Some(index),
             ..*denial
         });
     }

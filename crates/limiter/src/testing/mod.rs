@@ -26,6 +26,7 @@
 //! A check that fails panics with what it found. Every instant in the suite is a whole number of microseconds.
 
 mod bench;
+mod bursting;
 mod carrying;
 mod deciding;
 mod delayed;
@@ -106,6 +107,10 @@ fn checks<H: Harness>() -> Vec<Check<H>> {
         ("a place given up moves no other", delayed::handed_back_from_the_middle),
         ("places are taken together or not at all", delayed::all_or_nothing),
         ("a delayed charge delays no other", delayed::time_stays),
+        ("a burst warns, and one while warned blocks", bursting::escalates),
+        ("bursts are counted in aligned windows", bursting::windows_are_aligned),
+        ("an edit of a detector keeps penalties", bursting::edits_keep_penalties),
+        ("shared penalties are listed until they are lifted", bursting::penalties_are_listed_and_lifted),
         ("hostile keys are told apart", keys::hostile_keys),
         ("limits are told apart", keys::limits_apart),
         ("a flood of keys refills nobody", keys::flood_refills_nobody),

@@ -55,6 +55,23 @@ impl Entry {
         self.add(name, list(items));
     }
 
+    /// Adds a condition to a field such as `match`, whose conditions must all hold.
+    pub(super) fn add_condition(&mut self, field: &str, descriptor: String, values: DocumentNode) {
+        let condition = (Spanned::new(descriptor, Span::default()), values);
+        match self.get_mut(field) {
+            Some(DocumentNode { kind: ValueKind::Map(conditions), .. }) => conditions.push(condition),
+            _ => self.set(field, node(ValueKind::Map(vec![condition]))),
+        }
+    }
+
+    /// Sets `absorbs`.
+    pub(super) fn set_absorbs(&mut self, rate: u64, burst: u64) {
+        let mut absorbs = Entry::default();
+        absorbs.set("rate", number(rate));
+        absorbs.set("burst", number(burst));
+        self.set_map("absorbs", absorbs);
+    }
+
     /// Sets a field to a duration.
     pub(super) fn set_duration(&mut self, name: &str, span: Duration) {
         if span.subsec_nanos().is_multiple_of(1_000_000) {

@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use tidegate_core::{Algorithm, Carry};
-use tidegate_document::{DocumentNode, ValueKind};
 
+use crate::OnStoreError;
 use crate::document::{HeaderFamily, Missing, words};
-use crate::{OnStoreError, Span, Spanned};
 
 use super::entry::{self, Entry};
 use super::terms::{self, terms_methods};
@@ -78,7 +77,7 @@ impl LimitBuilder {
         descriptor: impl Into<String>,
         values: impl IntoIterator<Item = V>,
     ) -> LimitBuilder {
-        self.add_condition("match", descriptor.into(), entry::texts(values));
+        self.entry.add_condition("match", descriptor.into(), entry::texts(values));
         self
     }
 
@@ -89,16 +88,8 @@ impl LimitBuilder {
         descriptor: impl Into<String>,
         values: impl IntoIterator<Item = V>,
     ) -> LimitBuilder {
-        self.add_condition("unless", descriptor.into(), entry::texts(values));
+        self.entry.add_condition("unless", descriptor.into(), entry::texts(values));
         self
-    }
-
-    fn add_condition(&mut self, field: &str, descriptor: String, values: DocumentNode) {
-        let condition = (Spanned::new(descriptor, Span::default()), values);
-        match self.entry.get_mut(field) {
-            Some(DocumentNode { kind: ValueKind::Map(conditions), .. }) => conditions.push(condition),
-            _ => self.entry.set(field, entry::node(ValueKind::Map(vec![condition]))),
-        }
     }
 
     /// Sets what happens to requests that lack a descriptor of the key. By default the limit does not apply to them.
@@ -110,6 +101,13 @@ impl LimitBuilder {
     /// Puts the limit in a group: of the limits in a group only the first that matches a request applies.
     pub fn group(mut self, name: impl Into<String>) -> LimitBuilder {
         self.entry.set("group", entry::text(name));
+        self
+    }
+
+    /// States that the service behind all requests that the limit's conditions select can take `rate` requests a second,
+    /// and `burst` at once. That limits nothing; the policy has a warning if its limits let more through.
+    pub fn absorbs(mut self, rate: u64, burst: u64) -> LimitBuilder {
+        self.entry.set_absorbs(rate, burst);
         self
     }
 

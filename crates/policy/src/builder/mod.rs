@@ -6,6 +6,7 @@
 mod entry;
 mod gate;
 mod limit;
+mod route;
 mod tenant;
 mod terms;
 
@@ -14,10 +15,10 @@ mod tests;
 
 pub use gate::{DetectorBuilder, GateBuilder};
 pub use limit::LimitBuilder;
+pub use route::{RouteBuilder, UpstreamBuilder};
 pub use tenant::TenantBuilder;
 
 use tidegate_core::Nanos;
-use tidegate_document::DocumentNode;
 
 use crate::document::{Document, HeaderFamily};
 use crate::{OnStoreError, PathSpelling, Policy, PolicyError, Problem, compile, read_node};
@@ -69,7 +70,7 @@ impl PolicyBuilder {
     /// Sets what requests to a path cost, in place of a limit's fixed cost. Of several routes that match, the first one
     /// applies.
     pub fn route(self, path: impl Into<String>, cost: u32) -> PolicyBuilder {
-        self.add_route(path.into(), None, cost)
+        self.add_route(RouteBuilder::new(path).cost(cost))
     }
 
     /// The same, for these HTTP methods only.
@@ -79,17 +80,12 @@ impl PolicyBuilder {
         path: impl Into<String>,
         cost: u32,
     ) -> PolicyBuilder {
-        self.add_route(path.into(), Some(entry::texts(methods)), cost)
+        self.add_route(RouteBuilder::new(path).methods(methods).cost(cost))
     }
 
-    fn add_route(mut self, path: String, methods: Option<DocumentNode>, cost: u32) -> PolicyBuilder {
-        let mut route = Entry::default();
-        route.set("path", entry::text(path));
-        if let Some(methods) = methods {
-            route.set("methods", methods);
-        }
-        route.set("cost", entry::number(cost));
-        self.routes.push(route);
+    /// Adds a route. Of several routes that match, the first one applies.
+    pub fn add_route(mut self, route: RouteBuilder) -> PolicyBuilder {
+        self.routes.push(route.into_entry());
         self
     }
 
@@ -102,17 +98,16 @@ impl PolicyBuilder {
     /// Declares a service that requests go to. A request belongs to the upstream that it names itself, else to the first
     /// one with a host that matches: `api.example.com`, or `*.example.com` for every host below.
     pub fn upstream<H: Into<String>>(
-        mut self,
+        self,
         name: impl Into<String>,
         hosts: impl IntoIterator<Item = H>,
     ) -> PolicyBuilder {
-        let mut upstream = Entry::default();
-        upstream.set("name", entry::text(name));
-        let hosts: Vec<_> = hosts.into_iter().map(entry::text).collect();
-        if !hosts.is_empty() {
-            upstream.set("hosts", entry::list(hosts));
-        }
-        self.upstreams.push(upstream);
+        self.add_upstream(UpstreamBuilder::new(name).hosts(hosts))
+    }
+
+    /// The same, with what else an upstream can have.
+    pub fn add_upstream(mut self, upstream: UpstreamBuilder) -> PolicyBuilder {
+        self.upstreams.push(upstream.into_entry());
         self
     }
 

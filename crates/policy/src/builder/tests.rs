@@ -233,3 +233,27 @@ fn every_problem_is_told_by_its_path_and_without_a_line() {
     }
     assert!(!error.contains("line 0"), "{error}");
 }
+
+#[test]
+fn what_routes_limits_and_upstreams_can_have_can_be_built() {
+    let route = RouteBuilder::new("/render/**").methods(["POST"]).upstream("renderer");
+    let route = route.unless("plan", ["internal"]).unless("ip", ["10.0.0.0/8"]).cost(5);
+    assert_same(
+        PolicyBuilder::new()
+            .limit(LimitBuilder::per_second("all", 2).burst(40).absorbs(2, 40))
+            .add_route(route)
+            .add_route(RouteBuilder::new("/free"))
+            .add_upstream(UpstreamBuilder::new("renderer").hosts(["*.render.example.com"]).absorbs(3, 50))
+            .add_upstream(UpstreamBuilder::new("named")),
+        "version: 1
+limits:
+- { name: all, key: [], sustained: { rate: 2 }, burst: { capacity: 40 }, absorbs: { rate: 2, burst: 40 } }
+routes:
+- { path: /render/**, methods: [POST], upstream: renderer, unless: { plan: internal, ip: 10.0.0.0/8 }, cost: 5 }
+- { path: /free }
+upstreams:
+- { name: renderer, hosts: ['*.render.example.com'], absorbs: { rate: 3, burst: 50 } }
+- { name: named }
+",
+    );
+}

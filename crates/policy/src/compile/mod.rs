@@ -1,5 +1,6 @@
 //! Compiles a document to a rule set, and reports every problem.
 
+mod absorbs;
 mod costs;
 mod fraction;
 mod gaps;
@@ -40,7 +41,8 @@ pub fn compile(document: &Document, now: Nanos) -> (RuleSet, Vec<Problem>) {
     let upstreams = compiler.upstreams(document);
     let tenants = compiler.tenants(document, &mut rules);
     compiler.check_names(document);
-    compiler.check_upstreams(document, &rules[..limit_count]);
+    compiler.check_upstreams(document);
+    compiler.check_absorbs(document, (&rules, limit_count), &tenants, &upstreams);
     compiler.check_gaps(&document.limits, &rules[..limit_count]);
     compiler.check_route_costs(document, &rules);
     let filed = |number: &u32| rules[*number as usize].enabled;

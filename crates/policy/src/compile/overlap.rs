@@ -53,8 +53,13 @@ fn hides(earlier: &Rule, later: &Rule) -> bool {
 
 /// Does a rule match every request that `other` matches? `true` is certain; `false` may be wrong.
 pub(super) fn matches_wherever(rule: &Rule, other: &Rule) -> bool {
-    let conditions =
-        rule.conditions.iter().all(|mine| other.conditions.iter().any(|theirs| mine.covers(theirs)));
+    matches_all(rule, &other.conditions, &other.unless)
+}
+
+/// Does a rule match every request for which these conditions hold, and those of `unless` do not? `true` is certain;
+/// `false` may be wrong.
+pub(super) fn matches_all(rule: &Rule, conditions: &[Condition], unless: &[Condition]) -> bool {
+    let covers = rule.conditions.iter().all(|mine| conditions.iter().any(|theirs| mine.covers(theirs)));
     // What an `unless` leaves out is not compared, except that the same one leaves out the same.
-    conditions && (rule.unless.is_empty() || rule.unless == other.unless)
+    covers && (rule.unless.is_empty() || *rule.unless == *unless)
 }

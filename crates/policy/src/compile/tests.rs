@@ -91,45 +91,6 @@ fn a_burst_below_a_second_of_the_rate_is_told() {
 }
 
 #[test]
-fn more_than_an_upstream_absorbs_is_told() {
-    let of = |limits: &str| {
-        problems(&format!(
-            "upstreams: [{{ name: a, absorbs: {{ rate: 10, burst: 20 }} }}]\nlimits: [{limits}]"
-        ))
-    };
-    let within = "sustained: { rate: 600, window: minute }, burst: { capacity: 20 }";
-    assert_eq!(of(&format!("{{ name: l, key: [], {within} }}")), [""; 0]);
-    assert_eq!(
-        of(&format!("{{ name: l, match: {{ upstream: [a, b] }}, key: [], {within} }}")).len(),
-        1,
-        "b alone"
-    );
-    for (limit, reaching) in [
-        (format!("name: l, key: [user], missing: shared, {within}"), "any number of requests"),
-        (format!("name: l, match: {{ path: /a }}, key: [], {within}"), "any number of requests"),
-        (format!("name: l, mode: shadow, key: [], {within}"), "any number of requests"),
-        (format!("name: l, strategy: degrade, key: [], {within}"), "any number of requests"),
-        (
-            "name: l, key: [], sustained: { rate: 11 }, burst: { capacity: 20 }".into(),
-            "20 requests at once and 11 a second",
-        ),
-        (
-            "name: l, key: [], sustained: { rate: 10 }, burst: { capacity: 21 }".into(),
-            "21 requests at once and 10 a second",
-        ),
-        (
-            "name: l, key: [], algorithm: fixed_window, sustained: { rate: 11, window: 2s }".into(),
-            "22 requests at once and 6 a second",
-        ),
-    ] {
-        let told = of(&format!("{{ {limit} }}"));
-        let expected = format!("{reaching} can reach `a`, which absorbs 20 at once and 10 a second");
-        assert!(told.len() == 1 && told[0].contains(&expected), "{limit}: {told:?}");
-    }
-    assert_eq!(problems("upstreams: [{ name: a, absorbs: { rate: 10 } }]").len(), 1, "no limit at all");
-}
-
-#[test]
 fn a_limit_that_a_request_without_key_evades_is_told() {
     let rate = "sustained: { rate: 5 }";
     let of = |limits: &str| problems(&format!("limits: [{limits}]"));

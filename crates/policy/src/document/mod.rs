@@ -119,6 +119,8 @@ pub struct LimitEntry {
     pub key: Option<Vec<Spanned<Descriptor>>>,
     /// `missing`
     pub missing: Option<Spanned<Missing>>,
+    /// `absorbs`
+    pub absorbs: Option<Spanned<Absorbs>>,
     /// Its other fields.
     pub terms: LimitTerms,
 }

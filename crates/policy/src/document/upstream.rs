@@ -19,7 +19,7 @@ pub struct UpstreamEntry {
     pub absorbs: Option<Spanned<Absorbs>>,
 }
 
-/// What an upstream can take.
+/// What an upstream can take, or the service behind the requests of a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Absorbs {
     /// Requests a second.

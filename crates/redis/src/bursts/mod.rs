@@ -2,21 +2,26 @@
 //!
 //! Counts and penalties are on the server, which escalates by its own clock. A decision that waits for the server sends
 //! its counts at the same time, and knows the answer. Other counts are collected here (`memory`) and sent by
-//! maintenance, with their age, so that they count in the window in which they were made.
+//! maintenance, with their age, so that they count in the window in which they were made. Penalties are listed on the
+//! server (`listing`), so that every node can show them.
 
+mod listing;
 pub(crate) mod memory;
+
+pub(crate) use listing::WaitingPenalties;
 
 use futures_util::future::join_all;
 use sha2::{Digest, Sha256};
 use smallvec::SmallVec;
 use tidegate::{
-    BurstCount, BurstCounts, BurstDetector, BurstVerdict, KnownBurst, Later, Nanos, SharedBursts, Sleep,
+    BurstCount, BurstCounts, BurstDetector, BurstVerdict, KnownBurst, Later, Nanos, SharedBursts,
+    SharedPenalty, SharedPenaltyPage, Sleep,
 };
 
-use crate::calls::{BurstCall, BurstCallEntry, Link, LinkError};
+use crate::calls::{BurstAnswer, BurstCall, BurstCallEntry, Link, LinkError};
 use crate::failures::StoreError;
 use crate::failures::breaker_set::RecordingLink;
-use crate::registry::keys;
+use crate::registry::{BucketKey, keys};
 use crate::store::{RedisStore, StoreMode};
 use memory::TimedCounts;
 
@@ -38,12 +43,14 @@ enum BurstOperation {
 }
 
 impl<L: Link, C: Sleep> RedisStore<L, C> {
-    /// Sends the counts that wait, if there are any.
+    /// Sends the counts that wait, if there are any, and the penalties to list.
     pub(crate) async fn send_burst_counts(&self) {
         let now = self.clock.now();
         for chunk in self.bursts.take_all().chunks(KEYS_AT_ONCE) {
             self.count_on_server(chunk, BurstOperation::Send, now).await;
         }
+        // Those that could not be sent wait for the next time.
+        let _: Result<(), StoreError> = self.send_penalties().await;
     }
 
     /// Counts on the server: in one call, or in one for each key if they are in slots. Returns whether all were
@@ -83,17 +90,7 @@ impl<L: Link, C: Sleep> RedisStore<L, C> {
                 .collect(),
         };
         let call = BurstCall { entries: counts.iter().map(entry).collect(), at: self.given(now) };
-        let keys = call.entries.iter().map(|entry| entry.key.clone());
-        if !self.breakers.allows_call(&self.link, keys, self.clock.now()) {
-            return Err(StoreError::BreakerOpen);
-        }
-        let link = RecordingLink {
-            link: &self.link,
-            breakers: &self.breakers,
-            clock: &self.clock,
-            call_times: self.call_times(),
-        };
-        let answers = link.count_bursts(&call).await.map_err(|error| self.record_error(error.into()))?;
+        let answers = self.call_bursts(&call).await?;
         for ((count, _), answer) in counts.iter().zip(&answers) {
             match operation {
                 BurstOperation::Lift => self.bursts.lift(count.key),
@@ -101,6 +98,21 @@ impl<L: Link, C: Sleep> RedisStore<L, C> {
             }
         }
         Ok(())
+    }
+
+    /// Calls the server, unless it fails at the moment.
+    async fn call_bursts(&self, call: &BurstCall) -> Result<Vec<BurstAnswer>, StoreError> {
+        let link = self.link_for(call.entries.iter().map(|entry| entry.key.clone()))?;
+        link.count_bursts(call).await.map_err(|error| self.record_error(error.into()))
+    }
+
+    /// A link for a call about these keys, unless their server fails at the moment.
+    fn link_for(&self, keys: impl Iterator<Item = BucketKey>) -> Result<RecordingLink<'_, L, C>, StoreError> {
+        if !self.breakers.allows_call(&self.link, keys, self.clock.now()) {
+            return Err(StoreError::BreakerOpen);
+        }
+        let (link, breakers, clock) = (&self.link, &self.breakers, &self.clock);
+        Ok(RecordingLink { link, breakers, clock, call_times: self.call_times() })
     }
 }
 
@@ -149,7 +161,20 @@ impl<L: Link, C: Sleep> SharedBursts for RedisStore<L, C> {
             let detector = BurstDetector { id: 0, window: Nanos::ZERO, threshold: 0, penalty: Nanos::ZERO };
             let lifted = BurstCount { detector, key };
             let lifted = [(lifted, TimedCounts::new())];
-            self.count_on_server(&lifted, BurstOperation::Lift, self.clock.now()).await
+            let is_lifted = self.count_on_server(&lifted, BurstOperation::Lift, self.clock.now()).await;
+            if is_lifted {
+                self.remove_penalty(key).await;
+            }
+            is_lifted
         })
+    }
+
+    fn list(&self, penalty: SharedPenalty) {
+        self.penalties.add(penalty);
+    }
+
+    fn listed(&self, after: Option<u128>, most: usize) -> Later<'_, Option<SharedPenaltyPage>> {
+        // The error is counted.
+        Box::pin(async move { self.read_penalties(after, most).await.ok() })
     }
 }

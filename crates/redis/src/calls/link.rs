@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 use tidegate_core::{Cost, Limit, Nanos};
 
 use super::bursts::{BurstAnswer, BurstCall};
+use super::penalties::{PenaltyListAnswer, PenaltyListCall};
 use crate::registry::BucketKey;
 
 /// Carries calls to the server, each within a deadline, and none twice.
@@ -24,6 +25,12 @@ pub trait Link: Send + Sync {
         &self,
         call: &BurstCall,
     ) -> impl Future<Output = Result<Vec<BurstAnswer>, LinkError>> + Send;
+
+    /// Changes or reads the list of penalties.
+    fn list_penalties(
+        &self,
+        call: &PenaltyListCall,
+    ) -> impl Future<Output = Result<PenaltyListAnswer, LinkError>> + Send;
 
     /// Are keys spread over slots, so that the keys of one call must share a slot?
     fn has_slots(&self) -> bool {

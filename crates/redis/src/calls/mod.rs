@@ -10,6 +10,11 @@ mod link;
     not(feature = "testing"),
     allow(unreachable_pub, reason = "the `testing` module exports parts of it")
 )]
+pub(crate) mod penalties;
+#[cfg_attr(
+    not(feature = "testing"),
+    allow(unreachable_pub, reason = "the `testing` module exports parts of it")
+)]
 pub(crate) mod scripts;
 #[cfg_attr(
     not(feature = "testing"),
@@ -22,3 +27,4 @@ pub use link::{
     BucketEntry, CallAnswer, CallOutcome, CallVerb, FoundState, Heartbeat, Link, LinkError, LogState,
     ScriptCall, State,
 };
+pub use penalties::{PenaltyListAnswer, PenaltyListCall, PenaltyListEntry, PenaltyListOperation};

@@ -21,8 +21,12 @@ use redis::{Cmd, Value};
 use tokio::runtime::Handle;
 
 use crate::calls::bursts::{decode_bursts, encode_bursts};
+use crate::calls::penalties::{decode_penalties, encode_penalties};
 use crate::calls::wire::{self, EncodedCall};
-use crate::calls::{BurstAnswer, BurstCall, CallAnswer, Heartbeat, Link, LinkError, ScriptCall};
+use crate::calls::{
+    BurstAnswer, BurstCall, CallAnswer, Heartbeat, Link, LinkError, PenaltyListAnswer, PenaltyListCall,
+    ScriptCall,
+};
 use crate::registry::BucketKey;
 use address::{RedisAddress, Topology};
 use cluster::Cluster;
@@ -239,6 +243,10 @@ impl Link for RedisClient {
     async fn count_bursts(&self, call: &BurstCall) -> Result<Vec<BurstAnswer>, LinkError> {
         let reply = self.run(&encode_bursts(call)).await?;
         decode_bursts(call, reply)
+    }
+
+    async fn list_penalties(&self, call: &PenaltyListCall) -> Result<PenaltyListAnswer, LinkError> {
+        decode_penalties(self.run(&encode_penalties(call)).await?)
     }
 
     fn has_slots(&self) -> bool {

@@ -4,7 +4,10 @@ use smallvec::SmallVec;
 use tidegate::measure::DurationHistogram;
 use tidegate::{Clock, Nanos};
 
-use crate::calls::{BurstAnswer, BurstCall, CallAnswer, Heartbeat, Link, LinkError, ScriptCall};
+use crate::calls::{
+    BurstAnswer, BurstCall, CallAnswer, Heartbeat, Link, LinkError, PenaltyListAnswer, PenaltyListCall,
+    ScriptCall,
+};
 use crate::failures::breaker::Breaker;
 use crate::registry::BucketKey;
 
@@ -109,6 +112,10 @@ impl<L: Link, C: Clock> Link for RecordingLink<'_, L, C> {
         answer
     }
 
+    async fn list_penalties(&self, call: &PenaltyListCall) -> Result<PenaltyListAnswer, LinkError> {
+        self.link.list_penalties(call).await
+    }
+
     fn has_slots(&self) -> bool {
         self.link.has_slots()
     }
@@ -140,6 +147,10 @@ mod tests {
         }
 
         async fn count_bursts(&self, _call: &BurstCall) -> Result<Vec<BurstAnswer>, LinkError> {
+            Err(LinkError::Down("by request".into()))
+        }
+
+        async fn list_penalties(&self, _call: &PenaltyListCall) -> Result<PenaltyListAnswer, LinkError> {
             Err(LinkError::Down("by request".into()))
         }
 
@@ -203,6 +214,10 @@ mod tests {
         }
 
         async fn count_bursts(&self, _call: &BurstCall) -> Result<Vec<BurstAnswer>, LinkError> {
+            Err(LinkError::Down("by request".into()))
+        }
+
+        async fn list_penalties(&self, _call: &PenaltyListCall) -> Result<PenaltyListAnswer, LinkError> {
             Err(LinkError::Down("by request".into()))
         }
 

@@ -32,6 +32,11 @@ pub(crate) fn burst(prefix: &str, key: u128) -> BucketKey {
     BucketKey(format!("{prefix}:1:{{{tag}}}:d{hex}", tag = &hex[..16]).into())
 }
 
+/// What the keys of the list of penalties begin with.
+pub(crate) fn penalties(prefix: &str) -> BucketKey {
+    BucketKey(format!("{prefix}:1:{{penalties}}").into())
+}
+
 /// The owner of a state: a named limit, or the numbers of an ad hoc limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StateOwner<'a> {

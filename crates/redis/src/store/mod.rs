@@ -12,6 +12,7 @@ use tidegate::{
     NowOrLater, OwnedCharge, Role, SharedBursts, Sleep, Store, Verdict,
 };
 
+use crate::bursts::WaitingPenalties;
 use crate::bursts::memory::BurstMemory;
 use crate::calls::{Link, State};
 use crate::client::{RedisClient, RedisClientError, RedisClientOptions};
@@ -43,6 +44,7 @@ pub struct StoreParts<L, C> {
     pub(crate) hasher: KeyHasher,
     pub(crate) denials: Denials,
     pub(crate) bursts: BurstMemory,
+    pub(crate) penalties: WaitingPenalties,
     /// In [`StoreMode::Hybrid`] only.
     pub(crate) leases: Option<Leases>,
     pub(crate) breakers: BreakerSet,
@@ -116,6 +118,7 @@ impl<L: Link, C: Sleep> RedisStore<L, C> {
             hasher: KeyHasher::new(),
             denials: Denials::new(options.max_remembered),
             bursts: BurstMemory::new(),
+            penalties: WaitingPenalties::default(),
             leases,
             breakers: BreakerSet::new(&link, clock.now()),
             backlog: MaintenanceBacklog::new(),

@@ -15,7 +15,7 @@ use tidegate::{
 
 use crate::calls::{
     BucketEntry, BurstAnswer, BurstCall, CallAnswer, CallOutcome, CallVerb, FoundState, Heartbeat, Link,
-    LinkError, ScriptCall, State,
+    LinkError, PenaltyListAnswer, PenaltyListCall, ScriptCall, State,
 };
 use crate::{BucketKey, RedisStore, StoreMode, StoreOptions};
 
@@ -80,6 +80,10 @@ impl Link for ModelLink {
     }
 
     async fn count_bursts(&self, _call: &BurstCall) -> Result<Vec<BurstAnswer>, LinkError> {
+        Err(LinkError::Down("this model counts no bursts".into()))
+    }
+
+    async fn list_penalties(&self, _call: &PenaltyListCall) -> Result<PenaltyListAnswer, LinkError> {
         Err(LinkError::Down("this model counts no bursts".into()))
     }
 

@@ -101,17 +101,19 @@ fn a_node_that_starts_later_knows_the_block_and_a_lift_ends_it_everywhere() {
     let late = fleet.node(StoreMode::Strict);
     let refused = fleet.runtime.block_on(late.check_async(&Request::new().user("1")));
     assert_eq!(state(&refused), Some(BurstState::AlreadyBlocked));
-    let blocks = |node: &Arc<Node>| {
-        let mut listed = node.burst_penalties(None, 10).into_iter();
-        listed.find(|penalty| penalty.kind == BurstAction::Blocked)
-    };
-    let (holder, block) = fleet
-        .nodes
-        .iter()
-        .find_map(|node| Some((node, blocks(node)?)))
-        .expect("the node that blocked lists it");
-    let lifted = fleet.runtime.block_on(holder.lift_burst_penalty(block.id)).expect("the server answers");
-    assert!(lifted.is_some());
+    let listed = |node: &Node| fleet.runtime.block_on(node.burst_penalties(None, 10)).penalties;
+    // The third node has reached the block. It lists it on the server at once if it is asked.
+    let page = listed(&fleet.nodes[2]);
+    let [block] = &page[..] else { panic!("one penalty: {page:?}") };
+    assert_eq!((block.kind, &*block.detector, &*block.key), (BurstAction::Blocked, "b", "1"));
+    for node in fleet.nodes.iter().chain([&late]) {
+        assert_eq!(listed(node), page, "every node lists what the server has");
+    }
+    let lift =
+        |node: &Node| fleet.runtime.block_on(node.lift_burst_penalty(block.id)).expect("the server answers");
+    assert_eq!(lift(&late).as_ref(), Some(block), "a node lifts what it has not caused");
+    assert_eq!(lift(&fleet.nodes[2]), None, "once, also for the node that has caused it");
+    assert_eq!(listed(&fleet.nodes[2]), []);
     fleet.clock.advance(Nanos::SECOND);
     assert_eq!(fleet.send(3), [None, None, None], "within a second on every node");
 }
@@ -165,4 +167,10 @@ fn while_the_server_fails_each_nodes_own_detector_decides() {
         [Some(BurstState::BlockedTemporarily), Some(BurstState::AlreadyBlocked)],
         "{told:?}"
     );
+    let listed = |node: usize| fleet.runtime.block_on(fleet.nodes[node].burst_penalties(None, 10)).penalties;
+    assert_eq!(listed(0).iter().map(|penalty| penalty.kind).collect::<Vec<_>>(), [BurstAction::Blocked]);
+    assert_eq!(listed(1), [], "without the server, a node lists what it knows itself");
+    let id = listed(0)[0].id;
+    let lifted = fleet.runtime.block_on(fleet.nodes[0].lift_burst_penalty(id));
+    assert!(lifted.is_err(), "nothing is lifted while the server does not answer: {lifted:?}");
 }

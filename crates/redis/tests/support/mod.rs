@@ -10,9 +10,13 @@ use redis::aio::MultiplexedConnection;
 use redis::{ErrorKind, ServerErrorKind, Value};
 use tidegate::Nanos;
 use tidegate_redis::testing::{
-    EncodedCall, decode, decode_bursts, decode_heartbeat, encode, encode_bursts, encode_heartbeat,
+    EncodedCall, decode, decode_bursts, decode_heartbeat, decode_penalties, encode, encode_bursts,
+    encode_heartbeat, encode_penalties,
 };
-use tidegate_redis::{BucketKey, BurstAnswer, BurstCall, CallAnswer, Heartbeat, Link, LinkError, ScriptCall};
+use tidegate_redis::{
+    BucketKey, BurstAnswer, BurstCall, CallAnswer, Heartbeat, Link, LinkError, PenaltyListAnswer,
+    PenaltyListCall, ScriptCall,
+};
 
 pub use self::process::Redis;
 
@@ -103,6 +107,10 @@ impl Link for PlainLink {
 
     async fn count_bursts(&self, call: &BurstCall) -> Result<Vec<BurstAnswer>, LinkError> {
         decode_bursts(call, self.send(&encode_bursts(call)).await?)
+    }
+
+    async fn list_penalties(&self, call: &PenaltyListCall) -> Result<PenaltyListAnswer, LinkError> {
+        decode_penalties(self.send(&encode_penalties(call)).await?)
     }
 
     fn has_slots(&self) -> bool {

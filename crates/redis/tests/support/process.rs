@@ -106,13 +106,14 @@ impl Redis {
     }
 
     /// Does it react to a command? A server that wants a password answers so, and one that wants TLS closes the
-    /// connection.
+    /// connection. One that still reads its data from the disk is not there yet.
     fn answers(&self) -> bool {
         let Ok(mut stream) = TcpStream::connect(("127.0.0.1", self.port)) else { return false };
         let waits = stream.set_read_timeout(Some(Duration::from_secs(1)));
         let asked = waits.and_then(|()| stream.write_all(b"PING\r\n"));
-        let reaction = asked.and_then(|()| stream.read(&mut [0; 16]));
-        !reaction.is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
+        let mut reply = [0; 16];
+        let reaction = asked.and_then(|()| stream.read(&mut reply));
+        !reply.starts_with(b"-LOADING") && !reaction.is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
     }
 
     /// `kill -9`.

@@ -68,7 +68,7 @@ pub(super) async fn respond(
         "/metrics" => metrics(node).await,
         "/debug/hot-keys" => hot_keys::hot_keys(node, caller, &request).await,
         "/debug/trust" => trust::trust(node, caller, &request).await,
-        penalties::PATH => penalties::list(&node, caller, &request),
+        penalties::PATH => penalties::list(&node, caller, &request).await,
         _ => text(StatusCode::OK, "text/plain; charset=utf-8", index()),
     }
 }

@@ -10,7 +10,7 @@ use tidegate_policy::RuleSet;
 use super::endpoints::{AdminResponse, object, problem, refused};
 use super::{AdminClient, guard};
 use crate::node::Node;
-use crate::observe::masking::{masked, may_be_secret};
+use tidegate::engine::masking::{masked, may_be_secret};
 
 /// How many keys are listed by default.
 const KEYS_DEFAULT: usize = 20;

@@ -9,7 +9,6 @@ use tidegate::engine::bursts::{BurstAction, BurstPenalty};
 use super::endpoints::{AdminResponse, object, problem, refused, wrong_method};
 use super::{AdminClient, guard};
 use crate::node::Node;
-use crate::observe::masking::{masked, may_be_secret};
 
 /// The path of the list; that of a penalty is followed by `/` and its id.
 pub(super) const PATH: &str = "/debug/penalties";
@@ -25,7 +24,7 @@ pub(super) fn id_of(path: &str) -> Option<&str> {
 }
 
 /// Lists the penalties in force. Keys contain what clients have sent, so the page is not for everybody who can connect.
-pub(super) fn list<B>(node: &Node, caller: AdminClient, request: &Request<B>) -> AdminResponse {
+pub(super) async fn list<B>(node: &Node, caller: AdminClient, request: &Request<B>) -> AdminResponse {
     if let Err(refusal) = guard::check_token(node, caller, request.headers()) {
         return refused(refusal);
     }
@@ -33,13 +32,9 @@ pub(super) fn list<B>(node: &Node, caller: AdminClient, request: &Request<B>) ->
         Ok(page) => page,
         Err(wrong) => return problem(StatusCode::BAD_REQUEST, &wrong, json!({})),
     };
-    // One more than is shown tells whether there is a next page.
-    let mut penalties = node.limiter().burst_penalties(after, most + 1);
-    let has_next = penalties.len() > most;
-    penalties.truncate(most);
-    let next = penalties.last().filter(|_| has_next).map(|last| id_text(last.id));
-    let items: Vec<Value> = penalties.iter().map(shown).collect();
-    object(StatusCode::OK, &json!({ "items": items, "next": next }))
+    let page = node.limiter().burst_penalties(after, most).await;
+    let items: Vec<Value> = page.penalties.iter().map(shown).collect();
+    object(StatusCode::OK, &json!({ "items": items, "next": page.next.map(id_text) }))
 }
 
 /// Lifts a penalty.
@@ -63,7 +58,7 @@ pub(super) async fn one<B>(
         Err(error) => problem(StatusCode::SERVICE_UNAVAILABLE, &error.to_string(), json!({})),
         Ok(Some(penalty)) => {
             tracing::info!(detector = %penalty.detector, kind = kind(penalty.kind), id, "burst penalty lifted");
-            node.events().penalty_lifted(&penalty.detector, &shown_key(&penalty), node.clock().wall());
+            node.events().penalty_lifted(&penalty.detector, &penalty.key, node.clock().wall());
             object(StatusCode::OK, &json!({ "lifted": shown(&penalty) }))
         }
         Ok(None) => {
@@ -73,19 +68,11 @@ pub(super) async fn one<B>(
     }
 }
 
-/// The key of a penalty, in which values that may be credentials are masked.
-fn shown_key(penalty: &BurstPenalty) -> String {
-    let part = |(descriptor, value): &(_, String)| {
-        if may_be_secret(descriptor) { masked(value) } else { value.clone() }
-    };
-    penalty.key.iter().map(part).collect::<Vec<_>>().join(", ")
-}
-
 fn shown(penalty: &BurstPenalty) -> Value {
     json!({
         "id": id_text(penalty.id),
         "detector": penalty.detector,
-        "key": shown_key(penalty),
+        "key": penalty.key,
         "kind": kind(penalty.kind),
         "until": until(penalty),
     })

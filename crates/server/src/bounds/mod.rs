@@ -133,6 +133,8 @@ pub const BATCH_WAITING_MAX: usize = 64;
 pub const STORE_ATTEMPT_MAX: Duration = Duration::from_secs(1);
 /// How long returning leases to a shared store may take at shutdown.
 pub const STORE_LEAVE_MAX: Duration = Duration::from_millis(500);
+/// The largest `trust.max_users`; each user takes up to 300 bytes.
+pub const TRUST_USERS_MAX: usize = 10_000_000;
 /// Users in the file of `trust.file`.
 pub const TRUST_ACCOUNTS_MAX: usize = 100_000;
 /// How often watched files are checked for changes.
@@ -148,6 +150,12 @@ pub const EVENTS_QUEUED_MAX: usize = 4_096;
 /// Events about the limits, and about the exemptions, that a change of the policy leads to. The others are counted in
 /// one more.
 pub const POLICY_CHANGES_MAX: usize = 100;
+/// Bytes of a line of the events file; longer ones are not read as events.
+pub const EVENT_LINE_BYTES_MAX: usize = 64 * 1_024;
+/// Bytes of the events files from which violations are read back at the start, newest first.
+pub const VIOLATION_BYTES_MAX: u64 = 1_024 * 1_024 * 1_024;
+/// Of these files, how many are read. They are open until then.
+pub const VIOLATION_FILES_MAX: usize = 64;
 /// How long `tidegate check` waits for a response. A wait queue on the server can take longer, up to an hour by policy.
 pub const CHECK_TIMEOUT: Duration = Duration::from_secs(30);
 /// Bytes of a body in the admin API.

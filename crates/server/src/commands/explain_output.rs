@@ -129,10 +129,7 @@ impl Text<'_> {
 
     fn request(&mut self, explanation: &Explanation) -> std::fmt::Result {
         self.heading("request")?;
-        match &explanation.path {
-            Some(path) => writeln!(self.out, "  path   {}", printable(path))?,
-            None => writeln!(self.out, "  path   none")?,
-        }
+        writeln!(self.out, "  path   {}", printable(explanation.path.as_deref().unwrap_or("none")))?;
         match &explanation.route {
             Some((route, Some(cost))) => writeln!(self.out, "  route  {route}, which costs {cost}")?,
             Some((route, None)) => writeln!(self.out, "  route  {route}")?,
@@ -140,6 +137,9 @@ impl Text<'_> {
         }
         if let Some(upstream) = &explanation.upstream {
             writeln!(self.out, "  upstream  {upstream}")?;
+        }
+        if let Some(priority) = explanation.priority {
+            writeln!(self.out, "  priority  {priority}, where it has to wait")?;
         }
         writeln!(self.out, "  cost   the cost set by each limit, times {}", explanation.cost)
     }
@@ -341,6 +341,7 @@ pub(super) fn json(explanation: &Explanation, identity: Option<&KnownMembers>) -
             "route_cost": explanation.route.as_ref().and_then(|(_, cost)| *cost),
             "upstream": explanation.upstream,
             "cost": explanation.cost,
+            "priority": explanation.priority,
         }),
         gate,
         bursts: explanation.detectors.iter().map(detector).collect(),

@@ -173,6 +173,10 @@ pub(crate) struct Simulate {
     /// Trace file: one JSON request per line, each with its time in `at_ms`; `-` is standard input
     #[arg(long, value_name = "FILE|-")]
     pub(crate) trace: String,
+    /// Settings file of a server: trust scores are computed by its `trust`, in the time of the trace, for requests that
+    /// state no trust; and `jwt.invalid` says what happens to requests with `credential: invalid`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<String>,
     /// Output file for the decisions, one JSON object per line; `-` is standard output
     #[arg(long, value_name = "FILE|-", default_value = "-")]
     pub(crate) out: String,

@@ -4,9 +4,10 @@ use std::fs::File;
 use std::io::{BufReader, IsTerminal, Read, Write};
 
 use super::load_policy;
+use super::serve::{read_accounts, read_settings};
 use crate::commands::flags::Simulate;
 use crate::commands::terminal::exit::{CommandFailure, display_path, print_stderr};
-use crate::replay::{ReplayProgress, SimulateError, run as simulate};
+use crate::replay::{ReplayProgress, ReplaySettings, SimulateError, run as simulate};
 use tidegate::Nanos;
 
 const BUFFER: usize = 1 << 20;
@@ -19,10 +20,12 @@ pub(super) fn run(args: &Simulate) -> Result<(), CommandFailure> {
     }
     // A trace brings its own time, so there are no warnings about entries that have expired by today.
     let policy = load_policy(&args.policy, Nanos::ZERO, args.quiet)?;
+    let settings = args.config.as_deref().map(as_server).transpose()?.unwrap_or_default();
     let (trace, size) = open_trace(&args.trace)?;
     let out = open_out(&args.out)?;
     let mut bar = Bar::new(size, args.quiet);
-    let done = simulate(policy, args.max_keys, BufReader::with_capacity(BUFFER, trace), out, |p| bar.show(p));
+    let trace = BufReader::with_capacity(BUFFER, trace);
+    let done = simulate(policy, settings, args.max_keys, trace, out, |progress| bar.show(progress));
     bar.clear();
     match done {
         Ok(summary) => {
@@ -37,6 +40,15 @@ pub(super) fn run(args: &Simulate) -> Result<(), CommandFailure> {
         }
         Err(error) => Err(CommandFailure::Running(error.to_string())),
     }
+}
+
+/// What the settings of a server change about decisions on a trace.
+fn as_server(config: &str) -> Result<ReplaySettings, CommandFailure> {
+    let (settings, _) = read_settings(config)?;
+    let invalid = settings.jwt.as_ref().map(|jwt| jwt.invalid).unwrap_or_default();
+    let Some(trust) = settings.trust else { return Ok(ReplaySettings { invalid, trust: None }) };
+    let accounts = trust.file.as_deref().map(read_accounts).transpose()?.unwrap_or_default();
+    Ok(ReplaySettings { invalid, trust: Some((trust.options, accounts)) })
 }
 
 fn open_trace(path: &str) -> Result<(Box<dyn Read>, Option<u64>), CommandFailure> {

@@ -13,6 +13,7 @@ pub use error::NodeError;
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 
+use tidegate::engine::trust::TrustBook;
 use tidegate::engine::{
     AdHocAnswer, AdHocError, AdHocRequest, Decision, Entered, Joint, JointDecision, Limiter, Reason, Request,
     RuleSet,
@@ -27,7 +28,10 @@ use crate::control::ControlPlane;
 use crate::identity::{ClientInfo, Identity, Verified};
 use crate::node::lifecycle::Lifecycle;
 use crate::node::store::{NodeStore, SharedRedisStore, StoreThread};
-use crate::observe::{Events, LimitCoverage, Metrics, Origin, OwnedOrigin, Protocol, Traces, within_trace};
+use crate::observe::events::PastViolations;
+use crate::observe::{
+    Events, EventsError, LimitCoverage, Metrics, Origin, OwnedOrigin, Protocol, Traces, within_trace,
+};
 use crate::settings::Settings;
 
 /// Everything that a listener needs to answer requests.
@@ -62,6 +66,8 @@ impl Node {
     pub fn new(settings: Settings, rules: RuleSet, identity: Identity) -> Result<Node, NodeError> {
         let options = MemoryOptions { max_keys: settings.max_keys, ..MemoryOptions::default() };
         let clock = MonotonicClock::new();
+        // Before the first event of this node is written.
+        let past_violations = past_violations(&settings, clock.wall());
         let events = Events::start(settings.events.as_ref(), clock.clone())?;
         let (limiter, store_thread) = match &settings.shared {
             None => {
@@ -76,7 +82,12 @@ impl Node {
         };
         let limiter = limiter.with_ad_hoc(options)?;
         let mut limiter = match &settings.trust {
-            Some(trust) => limiter.with_trust(trust.options.clone()),
+            Some(trust) => {
+                let book = Arc::new(TrustBook::new(trust.options.clone()));
+                let read = past_violations.map(|past| past.read_into(Arc::clone(&book)));
+                read.transpose().map_err(EventsError::Thread)?;
+                limiter.with_trust_book(book)
+            }
             None => limiter,
         };
         if let Some(observer) = events.observer() {
@@ -376,6 +387,12 @@ impl Node {
         self.metrics.requests_decided(origin.protocol, 1);
         self.traces.decided(origin, decision, began, ended);
     }
+}
+
+/// The violations before the start, if trust is computed and there is an events file.
+fn past_violations(settings: &Settings, wall: Nanos) -> Option<PastViolations> {
+    let file = settings.events.as_ref()?.file.as_deref()?;
+    settings.trust.is_some().then(|| PastViolations::open(file, wall))
 }
 
 fn whole_decision(decision: &Decision) -> Option<&Decision> {

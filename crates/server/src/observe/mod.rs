@@ -3,7 +3,6 @@
 mod coverage;
 pub(crate) mod events;
 pub mod logs;
-pub(crate) mod masking;
 pub mod metrics;
 mod panics;
 mod readiness;

@@ -3,7 +3,12 @@
 use std::fmt::Write;
 use std::time::Duration;
 
+use tidegate::engine::BURST_KEYS_MAX;
+use tidegate::engine::trust::TrustOptions;
+use tidegate::engine::trust::score::VIOLATIONS_MAX;
+
 use crate::bounds::*;
+use crate::observe::events::OPEN_EVENTS_PER_SHARD;
 
 /// The page, as Markdown.
 pub(crate) fn reference() -> String {
@@ -30,13 +35,15 @@ at most a quarter. Loopback addresses and trusted proxies stand for many clients
 
 type Row = (&'static str, String);
 
-fn sections() -> [(&'static str, Vec<Row>); 6] {
+fn sections() -> [(&'static str, Vec<Row>); 8] {
     [
         ("Connections", connections()),
         ("Unread responses", unread_responses()),
         ("HTTP", http()),
         ("gRPC", grpc()),
         ("The Redis protocol", resp()),
+        ("Trust and burst detectors", trust_and_bursts()),
+        ("Events", events()),
         ("Files and shutdown", files()),
     ]
 }
@@ -149,21 +156,58 @@ fn resp() -> Vec<Row> {
     ]
 }
 
-fn files() -> Vec<Row> {
+fn trust_and_bursts() -> Vec<Row> {
+    let usual = TrustOptions::default();
     vec![
-        ("API keys in the file of `api_keys`", number(API_KEYS_MAX)),
         ("users in the file of `trust.file`", number(TRUST_ACCOUNTS_MAX)),
-        ("interval of checking files for changes", seconds(WATCH_INTERVAL)),
-        ("wait for a shared store at the start", seconds(STORE_ATTEMPT_MAX)),
-        ("time for giving leases back to a shared store at the end", seconds(STORE_LEAVE_MAX)),
+        (
+            "users whose scores and violations are kept, about, by default (`trust.max_users`)",
+            number(usual.max_users),
+        ),
+        ("the same, at most", number(TRUST_USERS_MAX)),
+        ("violations of a user that are kept and make a difference", VIOLATIONS_MAX.to_string()),
+        (
+            "keys that burst detectors watch; others are not watched, and a metric counts them",
+            number(BURST_KEYS_MAX),
+        ),
+    ]
+}
+
+fn events() -> Vec<Row> {
+    vec![
         ("interval of writing open events", seconds(EVENT_FLUSH_INTERVAL)),
-        ("full tables of open events that wait to be written", number(EVENT_TABLES_QUEUED_MAX)),
-        ("single events that wait to be written", number(EVENTS_QUEUED_MAX)),
+        (
+            "open events in each of eight tables; each thread adds to one of them, and a full one is written at once",
+            number(OPEN_EVENTS_PER_SHARD),
+        ),
+        (
+            "full tables of open events that wait to be written; beyond it, events are merged into one for each name",
+            number(EVENT_TABLES_QUEUED_MAX),
+        ),
+        (
+            "single events that wait to be written; more are dropped, and a metric counts them",
+            number(EVENTS_QUEUED_MAX),
+        ),
         (
             "events about limits, and about exemptions, for one change of the policy",
             number(POLICY_CHANGES_MAX),
         ),
+        ("size of a line of the events file that is read", bytes(EVENT_LINE_BYTES_MAX)),
+        (
+            "size of the events files from which violations are read back at the start, newest first",
+            bytes(VIOLATION_BYTES_MAX as usize),
+        ),
+        ("number of these files", number(VIOLATION_FILES_MAX)),
         ("time for writing the last events at the end", seconds(EVENT_FLUSH_TIMEOUT)),
+    ]
+}
+
+fn files() -> Vec<Row> {
+    vec![
+        ("API keys in the file of `api_keys`", number(API_KEYS_MAX)),
+        ("interval of checking files for changes", seconds(WATCH_INTERVAL)),
+        ("wait for a shared store at the start", seconds(STORE_ATTEMPT_MAX)),
+        ("time for giving leases back to a shared store at the end", seconds(STORE_LEAVE_MAX)),
         ("time from the signal to stop until connections are told to end", seconds(DRAIN_NOTICE)),
         ("time from the signal to stop until the server ends", seconds(DRAIN_TIMEOUT)),
     ]

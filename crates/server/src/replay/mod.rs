@@ -2,12 +2,15 @@
 //!
 //! The engine's clock is set only from the trace, so the same input gives the same output, byte for byte. If there are
 //! more keys than the store has slots, it depends on random hash keys which of them would share the overflow bucket; so
-//! the run stops with an error instead.
+//! the run stops with an error instead. Trust scores are computed by a book that forgets without chance.
 
 mod summary;
 
+use std::collections::HashMap;
 use std::io::{BufRead, Read, Write};
+use std::sync::Arc;
 
+use tidegate::engine::trust::{AccountFacts, TrustBook, TrustOptions};
 use tidegate::engine::{BURST_KEYS_MAX, InvalidCredentials, Limiter, LimiterError, Policy, RuleSet};
 use tidegate::{Clock, ManualClock, Memory, MemoryOptions, Nanos};
 
@@ -72,24 +75,25 @@ pub struct ReplayProgress {
     pub bytes: u64,
 }
 
+/// Facts about users, as in a trust file.
+pub type ListedAccounts = HashMap<Box<str>, AccountFacts>;
+
+/// What the settings of a server add to a run.
+#[derive(Clone, Debug, Default)]
+pub struct ReplaySettings {
+    /// What happens to invalid credentials.
+    pub invalid: InvalidCredentials,
+    /// How trust is computed, and what is known about users; `None` if requests have only the trust that they state.
+    pub trust: Option<(TrustOptions, ListedAccounts)>,
+}
+
 /// Decides every line of a trace, in order, and writes the decisions to `out`.
 ///
 /// # Errors
 /// At the first line that is not a request, and when reading or writing fails.
 pub fn run(
     rules: impl Into<RuleSet>,
-    max_keys: usize,
-    trace: impl BufRead,
-    out: impl Write,
-    report: impl FnMut(ReplayProgress),
-) -> Result<Summary, SimulateError> {
-    run_with(rules, InvalidCredentials::Deny, max_keys, trace, out, report)
-}
-
-/// The same, with a choice of what happens to invalid credentials.
-fn run_with(
-    rules: impl Into<RuleSet>,
-    invalid: InvalidCredentials,
+    settings: ReplaySettings,
     max_keys: usize,
     trace: impl BufRead,
     out: impl Write,
@@ -97,8 +101,13 @@ fn run_with(
 ) -> Result<Summary, SimulateError> {
     let clock = ManualClock::new(Nanos::ZERO);
     let options = MemoryOptions { max_keys, max_log_entries: max_keys.saturating_mul(4) };
-    let limiter = Limiter::in_memory(rules, options, clock.clone())?;
-    limiter.set_invalid_credentials(invalid);
+    let mut limiter = Limiter::in_memory(rules, options, clock.clone())?;
+    limiter.set_invalid_credentials(settings.invalid);
+    if let Some((options, accounts)) = settings.trust {
+        let book = TrustBook::reproducible(options);
+        book.replace_listed(accounts);
+        limiter = limiter.with_trust_book(Arc::new(book));
+    }
     let mut replay = Replay {
         limiter,
         clock,
@@ -226,17 +235,17 @@ type VirtualLimiter = Limiter<Memory<ManualClock>, ManualClock>;
 /// # Errors
 /// Every problem of the policy, or the first line that is not a request.
 pub fn run_text(policy: &str, trace: &str) -> Result<String, String> {
-    run_text_with(policy, trace, InvalidCredentials::Deny)
+    run_text_with(policy, trace, ReplaySettings::default())
 }
 
-/// The same, with a choice of what happens to invalid credentials.
+/// The same with the settings of a server.
 ///
 /// # Errors
 /// Every problem of the policy, or the first line that is not a request.
-pub fn run_text_with(policy: &str, trace: &str, invalid: InvalidCredentials) -> Result<String, String> {
+pub fn run_text_with(policy: &str, trace: &str, settings: ReplaySettings) -> Result<String, String> {
     let policy = Policy::parse(policy).map_err(|error| error.to_string())?;
     let mut out = Vec::new();
-    let ran = run_with(policy, invalid, 10_000, trace.as_bytes(), &mut out, |_| {});
+    let ran = run(policy, settings, 10_000, trace.as_bytes(), &mut out, |_| {});
     ran.map_err(|error| error.to_string())?;
     Ok(String::from_utf8(out).expect("JSON is text"))
 }

@@ -7,13 +7,12 @@ use tidegate_document::{DocumentNode, ObjectShape, Shape, ShapeField, value};
 
 use super::Settings;
 use super::read::{Reader, integer, text};
+use crate::bounds::TRUST_USERS_MAX;
 
 /// The longest name of a claim.
 const CLAIM_MAX: usize = 256;
 /// The longest path.
 const PATH_MAX: usize = 4_096;
-/// The largest number of users; each takes up to 300 bytes.
-const USERS_MAX: u64 = 10_000_000;
 /// The longest time for which a score is used, in milliseconds: a day.
 const SCORE_LIFE_MAX: u64 = 86_400_000;
 
@@ -49,7 +48,7 @@ pub(super) static TRUST: ObjectShape = ObjectShape {
         .also(&["ttl", "expiry", "cache"]),
         ShapeField::new(
             "max_users",
-            Shape::Integer(1, USERS_MAX),
+            Shape::Integer(1, TRUST_USERS_MAX as u64),
             "For about how many users scores and violations are kept; for more, those of others are forgotten.",
         )
         .or("100000"),

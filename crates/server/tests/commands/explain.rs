@@ -55,6 +55,32 @@ fn a_limit_that_a_child_would_loosen_is_told_as_its_ancestors() {
 }
 
 #[test]
+fn where_a_limit_lets_requests_wait_their_priority_is_told() {
+    let home = Home::new();
+    let policy = home.write(
+        "policy.yaml",
+        "version: 1
+defaults: { priority: { from: 'header:x-priority' } }
+limits:
+  - { name: line, match: { path: /line }, key: [], sustained: { rate: 1 }, strategy: queue, queue: { max_depth: 9, max_wait: 9s } }
+",
+    );
+    let of = |request: &str| {
+        let text = explain(&policy, request, &[]);
+        let line = text.lines().find(|line| line.starts_with("  priority")).map(str::to_owned);
+        let json: serde_json::Value =
+            serde_json::from_str(&explain(&policy, request, &["--format", "json"])).unwrap();
+        (line, json["request"]["priority"].as_u64())
+    };
+    let told =
+        |priority: u64| (Some(format!("  priority  {priority}, where it has to wait")), Some(priority));
+    assert_eq!(of(r#"{"path":"/line"}"#), told(50));
+    assert_eq!(of(r#"{"path":"/line","headers":{"x-priority":"90"}}"#), told(90));
+    assert_eq!(of(r#"{"path":"/line","headers":{"x-priority":"90"},"priority":10}"#), told(10));
+    assert_eq!(of(r#"{"path":"/other","priority":10}"#), (None, None), "no limit lets it wait");
+}
+
+#[test]
 fn gaps_are_told() {
     let policy = "examples/no-gaps/policy.yaml";
     snapshot("explain-missing-key.txt", &explain(policy, r#"{"path":"/api/items"}"#, &[]));

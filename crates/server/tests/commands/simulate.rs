@@ -2,7 +2,10 @@
 
 use std::fs;
 
+use serde_json::{Value, json};
+
 use super::{examples, snapshot, tidegate, tidegate_given};
+use crate::support::home::Home;
 
 const POLICY: &str = "examples/production/policy.yaml";
 
@@ -62,4 +65,81 @@ fn more_keys_than_there_is_room_for_stop_the_run() {
     let ran = tidegate_given(&args, &trace);
     assert_eq!(ran.code, 1);
     assert!(ran.err.contains("raise --max-keys"), "{}", ran.err);
+}
+
+/// Scores as a server with these settings has them, in the time of the trace: 100 days after 1970.
+#[test]
+fn with_settings_trust_is_computed_in_the_time_of_the_trace() {
+    let home = Home::new();
+    let limit = "{ name: a, key: [user], sustained: { rate: 1, window: hour }, burst: { capacity: 10 } }";
+    let policy =
+        home.write("policy.yaml", &format!("version: 1\nadaptive: {{ trust: true }}\nlimits: [{limit}]\n"));
+    home.write("trust.yaml", "users: [{ user: 42, created: 1970-01-28T00:00:00Z, email_verified: true }]\n");
+    let settings = home.write(
+        "settings.yaml",
+        "trust: { file: trust.yaml, claims: { success_rate: ok }, score_life: 1s }\n\
+         jwt: { key: k, algorithm: HS256, invalid: anonymous }\n",
+    );
+    let start: u64 = 100 * 86_400_000;
+    let mut trace = vec![
+        json!({"at_ms": start, "user": "42"}),
+        json!({"at_ms": start, "user": "42", "jwt": {"ok": "0.5"}}),
+        json!({"at_ms": start, "user": "42", "trust": 0.1}),
+        json!({"at_ms": start, "user": "42", "cost": 40}),
+        json!({"at_ms": start, "user": "43"}),
+        json!({"at_ms": start, "user": "43", "credential": "invalid"}),
+        json!({"at_ms": start, "user": "42", "cost": 14}),
+        json!({"at_ms": start + 999, "user": "42"}),
+        json!({"at_ms": start + 1_000, "user": "42"}),
+        json!({"at_ms": start + 37 * 86_400_000, "user": "42"}),
+    ];
+    let run = |trace: &[Value], more: &[&str]| {
+        let lines: String = trace.iter().map(|line| format!("{line}\n")).collect();
+        let ran = tidegate_given(
+            &[&["simulate", "--quiet", "--policy", &policy, "--trace", "-"], more].concat(),
+            &lines,
+        );
+        assert_eq!(ran.code, 0, "{}", ran.err);
+        ran.out
+    };
+    let sizes = |out: &str| -> Vec<u64> {
+        let decision = |line| serde_json::from_str::<Value>(line).expect("a line is JSON");
+        out.lines().map(|line| decision(line)["limit"].as_u64().expect("a limit")).collect()
+    };
+    let with = run(&trace, &["--config", &settings]);
+    // 73 of 365 days and the address are 0.4; the claim adds 0.25; one violation takes 0.05; later the age is 0.3.
+    assert_eq!(sizes(&with), [14, 16, 11, 14, 10, 10, 14, 14, 13, 15], "{with}");
+    assert_eq!(run(&trace, &["--config", &settings]), with, "the same in, the same out");
+    trace.retain(|line| line.get("credential").is_none());
+    assert_eq!(sizes(&run(&trace, &[])), [10, 10, 11, 10, 10, 10, 10, 10, 10], "without settings");
+
+    home.write("trust.yaml", "users:\n");
+    let args = ["simulate", "--policy", &policy, "--trace", "-", "--config", &settings];
+    let refused = tidegate_given(&args, "");
+    assert_eq!(refused.code, 2);
+    assert!(refused.err.contains("users: []"), "{}", refused.err);
+}
+
+/// Who is forgotten when there is no room for all users does not depend on chance.
+#[test]
+fn scores_of_more_users_than_there_is_room_for_are_the_same_in_every_run() {
+    let home = Home::new();
+    let limit = "{ name: a, key: [user], sustained: { rate: 1, window: hour }, burst: { capacity: 10 } }";
+    let policy =
+        home.write("policy.yaml", &format!("version: 1\nadaptive: {{ trust: true }}\nlimits: [{limit}]\n"));
+    let settings = home
+        .write("settings.yaml", "trust: { claims: { success_rate: ok }, max_users: 1, score_life: 1s }\n");
+    let trace: String = (0..600)
+        .map(|number| {
+            let (user, at) = (number % 150, 3_000 * (number / 150));
+            format!("{{\"at_ms\":{at},\"user\":\"{user}\",\"cost\":14,\"jwt\":{{\"ok\":\"1\"}}}}\n")
+        })
+        .collect();
+    let args = ["simulate", "--quiet", "--policy", &policy, "--trace", "-", "--config", &settings];
+    let first = tidegate_given(&args, &trace).out;
+    assert!(
+        first.contains("\"limit\":14") && first.contains("\"limit\":15"),
+        "some are forgotten, some are not"
+    );
+    assert_eq!(tidegate_given(&args, &trace).out, first);
 }

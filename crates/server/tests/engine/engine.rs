@@ -1,9 +1,11 @@
 //! Runs the engine as `tidegate simulate` does: texts in, decisions out.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tidegate::engine::InvalidCredentials;
+use tidegate_server::replay::ReplaySettings;
 
 use crate::model::Model;
+use crate::trusted_run;
 
 /// A policy and a trace.
 #[derive(Clone)]
@@ -12,20 +14,23 @@ pub(crate) struct Case {
     pub(crate) trace: Vec<Value>,
     /// Are requests with an invalid credential treated as anonymous?
     pub(crate) anonymous: bool,
+    /// What is known about users, if their trust is computed.
+    pub(crate) trust: Option<Value>,
 }
 
 impl std::fmt::Debug for Case {
     /// The texts of the files that `tidegate simulate` would read.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let invalid = if self.anonymous { "anonymous" } else { "deny" };
-        write!(f, "invalid: {invalid}\npolicy:\n{:#}\ntrace:\n{}", self.policy, lines(&self.trace))
+        let trust = self.trust.as_ref().map_or_else(String::new, |trust| format!("trust:\n{trust:#}\n"));
+        write!(f, "invalid: {invalid}\n{trust}policy:\n{:#}\ntrace:\n{}", self.policy, lines(&self.trace))
     }
 }
 
 impl Case {
     /// A case in which invalid credentials are denied.
     pub(crate) fn new(policy: Value, trace: Vec<Value>) -> Case {
-        Case { policy, trace, anonymous: false }
+        Case { policy, trace, anonymous: false, trust: None }
     }
 
     /// What happens to invalid credentials.
@@ -35,8 +40,16 @@ impl Case {
 
     /// Decides with the engine.
     pub(crate) fn decided(&self) -> Result<Vec<Value>, String> {
+        if let Some(trust) = self.trust.as_ref().filter(|trust| trust["steps"] != json!([])) {
+            return trusted_run::decided(self, trust);
+        }
         let (policy, trace) = (self.policy.to_string(), lines(&self.trace));
-        let out = tidegate_server::replay::run_text_with(&policy, &trace, self.invalid())?;
+        let trust = self
+            .trust
+            .as_ref()
+            .map(|trust| (trusted_run::options(trust), trusted_run::listed(&trust["listed"])));
+        let as_server = ReplaySettings { invalid: self.invalid(), trust };
+        let out = tidegate_server::replay::run_text_with(&policy, &trace, as_server)?;
         out.lines()
             .map(|line| serde_json::from_str(line).map_err(|error| format!("{error}: {line}")))
             .collect()

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
+use tidegate::engine::trust::TrustOptions;
 use tidegate::engine::{Limiter, Policy, Reason};
-use tidegate::{ManualClock, MemoryOptions, MonotonicClock, Nanos};
+use tidegate::{Clock, ManualClock, MemoryOptions, MonotonicClock, Nanos};
 use tidegate_server::observe::{AuditEvent, EventName, EventSink, Events, EventsUnwritten};
 use tidegate_server::wire::trace_line;
 
@@ -37,6 +38,8 @@ fn run(case: &Case) -> Result<(MemoryLimiter, Vec<AuditEvent>), String> {
     let options = MemoryOptions { max_keys: 1_000, ..MemoryOptions::default() };
     let limiter = Limiter::in_memory(policy, options, clock.clone()).map_err(|error| error.to_string())?;
     let limiter = limiter.with_observer(events.observer().expect("there is a sink"));
+    // Nobody is known, so no limit is scaled; but violations are counted.
+    let limiter = limiter.with_trust(TrustOptions::default());
     limiter.set_invalid_credentials(case.invalid());
     for (number, line) in case.trace.iter().enumerate() {
         let text = line.to_string();
@@ -96,6 +99,28 @@ fn the_events_of_a_run_add_up_to_its_counters() {
         if found != expected {
             return Err(format!("{case:?}\nevents:   {found:?}\ncounters: {expected:?}"));
         }
-        Ok(())
+        check_violations(case, &limiter, &told)
     });
+}
+
+/// What trust scores count, a node can read back from its events: more than four make no difference.
+fn check_violations(case: &Case, limiter: &MemoryLimiter, told: &[AuditEvent]) -> Result<(), String> {
+    let mut by_user: BTreeMap<&str, u64> = BTreeMap::new();
+    for event in told.iter().filter(|event| event.is_violation) {
+        let user = event.user.as_deref().ok_or_else(|| format!("{case:?}\n{event:?} names no user"))?;
+        *by_user.entry(user).or_default() += event.count;
+    }
+    let (now, book) = (limiter.clock().wall(), limiter.trust_book().expect("it has one"));
+    // Where months pass, some no longer count.
+    if case.trust.is_some() {
+        return Ok(());
+    }
+    for user in ["u1", "u2", "7"] {
+        let told = by_user.get(user).copied().unwrap_or(0).min(4);
+        let counted = book.report(user, now.saturating_add(Nanos::HOUR)).inputs.violations_30d;
+        if told != counted {
+            return Err(format!("{case:?}\nviolations of {user}: {told} in events, {counted} counted"));
+        }
+    }
+    Ok(())
 }

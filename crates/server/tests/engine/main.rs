@@ -6,3 +6,4 @@ mod events;
 mod generate;
 mod model;
 mod properties;
+mod trusted_run;

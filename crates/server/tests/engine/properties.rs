@@ -76,14 +76,15 @@ fn asking_in_two_steps_decides_the_same() {
 
 /// A request that waits exactly as long as a denial says is admitted; two milliseconds earlier it is not (one may be
 /// lost to the tick of the quota's clock when waits are rounded). The engine agrees with the model, so only the model
-/// is used. With trust the wait may be longer: see the model's bucket. A slot in a queue is not promised: others may
+/// is used. With trust the wait may be longer: see the model's bucket; a score may change meanwhile, so none is computed
+/// here. A slot in a queue is not promised: others may
 /// still wait.
 #[test]
 fn a_retry_time_is_a_promise() {
     check(cases() / 4, |case| {
         let is_exact =
             case.policy.get("adaptive").is_none() && !case.policy.to_string().contains("\"queue\"");
-        let mut model = Model::new(case);
+        let mut model = Model::new(&Case { trust: None, ..case.clone() });
         for request in &case.trace {
             let decision = model.decide(request);
             let by_limits = !decision["limits"].as_array().expect("a list").is_empty();
@@ -118,6 +119,27 @@ fn moved(at_ms: &Value, by: u64) -> Value {
     serde_json::from_str(&text).expect("a decimal is a number")
 }
 
+/// What a decision shows that was made with and without scores. `limits` remembers the size of each limit by user.
+fn score_events(
+    request: &Value,
+    with: &Value,
+    without: Option<&Value>,
+    limits: &mut BTreeMap<String, Value>,
+) -> Vec<&'static str> {
+    let mut events = Vec::new();
+    let Some(without) = without.filter(|_| request.get("trust").is_none()) else { return events };
+    if is_allowed(with) != is_allowed(without) {
+        events.push("decided otherwise by a computed score");
+    }
+    for entry in with["limits"].as_array().expect("a list") {
+        let name = format!("{} {}", request["user"], entry["name"]);
+        if limits.insert(name, entry["limit"].clone()).is_some_and(|before| before != entry["limit"]) {
+            events.push("a score that has changed");
+        }
+    }
+    events
+}
+
 /// What must occur in a few hundred cases; otherwise the generators test nothing.
 const MUST_HAPPEN: &[&str] = &[
     "ok",
@@ -144,18 +166,25 @@ const MUST_HAPPEN: &[&str] = &[
     "denied by a limit for an upstream",
     "denied by the limit of unlisted tenants",
     "limits that change with trust",
+    "decided otherwise by a computed score",
+    "a score that has changed",
 ];
 
 #[test]
 fn everything_happens_to_the_generators() {
     let mut runner = TestRunner::deterministic();
     let mut seen: BTreeMap<String, u32> = BTreeMap::new();
-    for _ in 0..600 {
+    for _ in 0..800 {
         let case = case().new_tree(&mut runner).expect("no case is refused").current();
         let mut model = Model::new(&case);
-        let mut sizes: BTreeMap<String, Value> = BTreeMap::new();
+        let mut without = case.trust.as_ref().map(|_| Model::new(&Case { trust: None, ..case.clone() }));
+        let (mut sizes, mut scored) = (BTreeMap::new(), BTreeMap::new());
         for request in &case.trace {
             let decision = model.decide(request);
+            let without = without.as_mut().map(|model| model.decide(request));
+            for event in score_events(request, &decision, without.as_ref(), &mut scored) {
+                *seen.entry(event.to_owned()).or_default() += 1;
+            }
             for event in events(&case.policy, request, &decision, &mut sizes) {
                 *seen.entry(event).or_default() += 1;
             }

@@ -117,3 +117,76 @@ fn events_go_to_standard_output_and_an_impossible_file_is_refused() {
     assert_eq!(missing.code, Some(1));
     assert!(missing.err.contains("the server writes it if its settings have `events`"), "{}", missing.err);
 }
+
+/// The trust of a user, as the admin listener tells it.
+fn trust_of(server: &Server, user: &str) -> Value {
+    let mut client = Client::connect(server.socket("admin"));
+    client.send(format!("GET /debug/trust?user={user} HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n"));
+    let mut report: Value = serde_json::from_str(&client.answer().body).expect("JSON");
+    report["age_seconds"].take();
+    report
+}
+
+/// Limits on users and on addresses; the events files are so small that they are full after a few lines.
+#[test]
+fn violations_count_after_a_restart() {
+    let home = Home::new();
+    let rate = "sustained: { rate: 1, window: day }";
+    let policy = format!(
+        "version: 1\nadaptive: {{ trust: true }}\nlimits:\n\
+         - {{ name: per-user, key: [user], match: {{ path: /user }}, {rate}, burst: {{ capacity: 1 }} }}\n\
+         - {{ name: per-address, key: [ip], match: {{ path: /address }}, {rate}, burst: {{ capacity: 1 }} }}\n\
+         - {{ name: all, key: [], match: {{ path: /all }}, {rate}, burst: {{ capacity: 1 }} }}\n"
+    );
+    let policy = home.write("policy.yaml", &policy);
+    home.write("trust.yaml", "users: [{ user: a, email_verified: true, success_rate: 0.9 }]\n");
+    let settings = home.write(
+        "settings.yaml",
+        "events: { file: events.jsonl, max_bytes: 1024, keep: 9 }\ntrust: { file: trust.yaml, score_life: 1ms }\n",
+    );
+    let start = || Server::start(&["--policy", &policy, "--config", &settings]);
+    let server = start();
+    let mut client = Client::connect(server.socket("http"));
+    let mut ask = |path: &str, user: Option<&str>| {
+        let request = serde_json::json!({"user": user, "path": path, "ip": "192.0.2.7"});
+        let mut request = request.as_object().expect("an object").clone();
+        request.retain(|_, value| !value.is_null());
+        client.post("/v1/check", Value::from(request).to_string()).status
+    };
+    // Four by the limit on users, two by the limit on addresses; none by the limit of all, and none without a user.
+    for user in ["a", "a", "a", "a", "b", "b"] {
+        ask("/user", Some(user));
+    }
+    for user in ["c", "d"] {
+        ask("/all", Some(user));
+    }
+    for user in ["e", "f", "g"] {
+        ask("/address", Some(user));
+    }
+    assert_eq!(ask("/address", None), 429);
+    let users = ["a", "b", "c", "d", "e", "f", "g"];
+    let violations = |reports: &[Value; 7]| -> Vec<u64> {
+        let count = |report: &Value| report["inputs"]["violations_30d"].as_u64().expect("a number");
+        reports.iter().map(count).collect()
+    };
+    let reports = |server: &Server| users.map(|user| trust_of(server, user));
+    let is_told = || violations(&reports(&server)) == [3, 1, 0, 0, 0, 1, 1];
+    within(
+        Duration::from_secs(5),
+        "scores follow violations when the ones that are kept have ended",
+        is_told,
+    );
+    let before = reports(&server);
+    server.signal(Signal::TERM);
+    assert_eq!(server.ended().code(), Some(0));
+    let lines_before = std::fs::read_to_string(home.path("events.jsonl")).unwrap();
+    assert!(home.path("events.jsonl.1").exists(), "one file is full: {lines_before}");
+    std::fs::write(home.path("events.jsonl"), format!("{lines_before}no event\n")).unwrap();
+
+    let server = start();
+    server.logged(&["were read from the events", "violations=6"]);
+    server.logged(&["are not events and were skipped", "lines=1"]);
+    assert_eq!(reports(&server), before);
+    let shown = run(tidegate(&["events", "--config", &settings, "--user", "a"]));
+    assert!(shown.out.contains("violation=true"), "{}", shown.out);
+}

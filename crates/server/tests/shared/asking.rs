@@ -44,6 +44,12 @@ pub(crate) fn admin(server: &Server, path: &str) -> (u16, String) {
     exchange(&address, &format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n"))
 }
 
+/// Sends a DELETE to the admin listener; returns the status.
+pub(crate) fn delete(server: &Server, path: &str) -> u16 {
+    let address = server.address("admin");
+    exchange(&address, &format!("DELETE {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n")).0
+}
+
 /// The value of a metric series, named as `name{label="value"}`.
 pub(crate) fn metric(server: &Server, series: &str) -> f64 {
     let page = admin(server, "/metrics").1;

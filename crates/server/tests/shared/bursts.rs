@@ -1,24 +1,35 @@
 //! Burst detectors of three servers on one Redis.
 
+use std::time::Duration;
+
 use serde_json::Value;
 
-use super::asking::{admin, post, serve};
+use super::asking::{admin, delete, post, serve};
+use crate::support::home::Home;
 use crate::support::redis::Redis;
+use crate::support::server::Server;
+use crate::support::within;
 
 const POLICY: &str = "version: 1
 limits: [{ name: all, key: [], sustained: { rate: 100000 } }]
 bursts: [{ name: b, key: [user], window: 1s, threshold: 6, penalty: 60s }]
 ";
 
-#[test]
-fn a_block_that_three_servers_reach_together_holds_on_each() {
-    let redis = Redis::start();
-    let servers: Vec<_> = (0..3).map(|_| serve(&redis.settings("strict"), POLICY)).collect();
-    let check = |nth: usize| post(&servers[nth % 3].0, "/v1/check", r#"{"user":"a"}"#).1;
+/// Long enough for a busy machine.
+const SOON: Duration = Duration::from_secs(20);
+
+type Servers = Vec<(Server, Home)>;
+
+fn check(servers: &Servers, nth: usize) -> Value {
+    post(&servers[nth % servers.len()].0, "/v1/check", r#"{"user":"a"}"#).1
+}
+
+/// Sends requests to all servers in turn until they are blocked; returns what detectors said.
+fn until_blocked(servers: &Servers) -> Vec<Value> {
     let mut told = Vec::new();
     // Windows follow the clock of Redis, so the number of requests until the block is not known.
     for nth in 0..100_000 {
-        let state = check(nth)["burst"].clone();
+        let state = check(servers, nth)["burst"].clone();
         if !state.is_null() {
             told.push(state);
         }
@@ -26,18 +37,66 @@ fn a_block_that_three_servers_reach_together_holds_on_each() {
             break;
         }
     }
-    assert_eq!(told, ["warning_issued", "blocked_temporarily"], "each is told once among all servers");
-    for nth in 0..3 {
-        let refused = check(nth);
-        assert_eq!(
-            (&refused["reason"], &refused["burst"]),
-            (&"burst_blocked".into(), &"already_blocked".into())
-        );
+    told
+}
+
+/// The penalties that a server lists.
+fn listed(server: &Server) -> Vec<Value> {
+    let (status, page) = admin(server, "/debug/penalties");
+    assert_eq!(status, 200, "{page}");
+    let page: Value = serde_json::from_str(&page).expect("JSON");
+    page["items"].as_array().expect("a list").clone()
+}
+
+/// Waits until a server lists one block, and returns its id.
+fn listed_block(server: &Server) -> String {
+    within(
+        SOON,
+        "it lists the block",
+        || matches!(&listed(server)[..], [one] if one["kind"] == "block" && one["key"] == "a"),
+    );
+    listed(server)[0]["id"].as_str().expect("text").to_owned()
+}
+
+fn assert_blocked(servers: &Servers) {
+    for nth in 0..servers.len() {
+        let refused = check(servers, nth);
+        let said = (refused["reason"].as_str(), refused["burst"].as_str());
+        assert_eq!(said, (Some("burst_blocked"), Some("already_blocked")), "server {nth}: {refused}");
     }
-    let lists = servers.iter().map(|(server, _home)| admin(server, "/debug/penalties").1);
-    let lists: Vec<Value> = lists.map(|page| serde_json::from_str(&page).expect("JSON")).collect();
-    let is_block = |list: &&Value| {
-        list["items"].as_array().is_some_and(|items| items.iter().any(|one| one["kind"] == "block"))
-    };
-    assert_eq!(lists.iter().filter(is_block).count(), 1, "the server that blocked lists it: {lists:?}");
+}
+
+#[test]
+fn a_block_that_three_servers_reach_together_holds_on_each() {
+    let redis = Redis::start();
+    let servers: Servers = (0..3).map(|_| serve(&redis.settings("strict"), POLICY)).collect();
+    let told = until_blocked(&servers);
+    assert_eq!(told, ["warning_issued", "blocked_temporarily"], "each is told once among all servers");
+    assert_blocked(&servers);
+    let ids: Vec<String> = servers.iter().map(|(server, _home)| listed_block(server)).collect();
+    assert!(ids.iter().all(|id| *id == ids[0]), "all list the same one: {ids:?}");
+}
+
+#[test]
+fn a_block_outlives_redis_and_can_be_lifted_on_any_server() {
+    let mut redis = Redis::start_with(&["--appendonly", "yes", "--appendfsync", "always"]);
+    let mut servers: Servers = (0..3).map(|_| serve(&redis.settings("strict"), POLICY)).collect();
+    until_blocked(&servers);
+    // All list it, so it is on the disk.
+    let ids: Vec<String> = servers.iter().map(|(server, _home)| listed_block(server)).collect();
+    redis.kill();
+    redis.restart();
+    // This one has nothing to remember: it can know the block from Redis alone.
+    servers.push(serve(&redis.settings("strict"), POLICY));
+    assert_blocked(&servers);
+    for (server, _home) in &servers {
+        assert_eq!(listed_block(server), ids[0]);
+    }
+    let path = format!("/debug/penalties/{}", ids[0]);
+    assert_eq!(delete(&servers[3].0, &path), 200, "by the server that has not seen the burst");
+    for nth in 0..servers.len() {
+        within(SOON, "the block has ended everywhere", || check(&servers, nth)["reason"] == "ok");
+        assert_eq!(listed(&servers[nth].0), [] as [Value; 0], "server {nth}");
+    }
+    assert_eq!(delete(&servers[0].0, &path), 404, "it was lifted once");
 }

@@ -18,6 +18,8 @@ limits:
 
 /// Longer than it takes to notice that Redis is gone, with or without requests.
 const NOTICED: Duration = Duration::from_secs(10);
+/// Events are written every ten seconds; longer on a busy machine.
+const WRITTEN: Duration = Duration::from_secs(40);
 /// How soon a restarted Redis must be in use again.
 const HEALED: Duration = Duration::from_secs(2);
 
@@ -114,4 +116,37 @@ fn values_that_are_no_states_are_told_of() {
     assert!(admits(&server, "a"), "as if it were untouched");
     server.logged(&["WARN", "replaced values in the store that Tidegate did not write"]);
     assert_eq!(metric(&server, "tidegate_store_errors_total{kind=\"poisoned\"}"), 1.0);
+}
+
+#[test]
+fn each_outage_is_told_once_when_it_begins_and_once_when_it_ends() {
+    let mut redis = Redis::start();
+    let events = std::path::Path::new(&redis.dir).join("events.jsonl");
+    let settings = format!("{}events: {{ file: {events:?} }}\n", redis.settings("strict"));
+    let (server, _home) = serve(&settings, CHOICES);
+    let told = || -> Vec<String> {
+        let lines = std::fs::read_to_string(&events).unwrap_or_default();
+        let names = lines.lines().filter_map(|line| {
+            let event: serde_json::Value = serde_json::from_str(line).expect("a line is JSON");
+            let name = event["event"].as_str().expect("a name").to_owned();
+            name.starts_with("store_fallback").then_some(name)
+        });
+        names.collect()
+    };
+    let mut expected = Vec::new();
+    for _ in 0..2 {
+        redis.kill();
+        within(NOTICED, "the store is down", || !is_up(&server));
+        // Many requests fail, and it is one outage all the same.
+        (0..20).for_each(|_| _ = ask(&server, "local"));
+        expected.push("store_fallback_began");
+        within(WRITTEN, "the beginning is told", || told() == expected);
+        redis.restart();
+        within(HEALED, "the store is up", || is_up(&server));
+        (0..20).for_each(|_| _ = ask(&server, "local"));
+        expected.push("store_fallback_ended");
+        within(WRITTEN, "the end is told", || told() == expected);
+    }
+    drop(server);
+    assert_eq!(told(), expected, "nothing is told twice");
 }

@@ -1,5 +1,7 @@
 //! The invariants that must hold in every run, whatever failed in it, and the check of all of them after a run.
 
+pub(crate) mod burst_record;
+mod bursts;
 mod envelope;
 mod lease_life;
 mod prepaid;
@@ -14,6 +16,7 @@ use crate::run::{RunNotes, ScenarioRun, SoloEvent};
 use crate::scenario::Scenario;
 use crate::world::lock;
 use crate::{FaultKind, START, SeedOutcome};
+use burst_record::ServerBurstEvent;
 use token_record::BucketRecord;
 
 pub use envelope::{Allowance, Envelope};
@@ -46,6 +49,10 @@ pub(crate) fn check_all(run: &ScenarioRun, outcome: &mut SeedOutcome) {
     check_requests(run, &notes, &mut violations);
     check_nothing_wasted(&run.scenario, &records, &mut violations);
     check_throughput(&run.scenario, &records, &mut violations);
+    let events = run.network.bursts().close();
+    outcome.penalties_lost = bursts::check_bursts(&run.scenario, &notes, &events, &mut violations);
+    let is_escalation = |event: &ServerBurstEvent| matches!(event, ServerBurstEvent::Counted { answer, .. } if answer.action.is_some());
+    outcome.escalations = events.server.iter().filter(|(_, event)| is_escalation(event)).count() as u64;
     violations.extend(notes.broken.iter().map(|broken| format!("a broken retry promise: {broken}")));
     outcome.requests = notes.requests.len() as u64;
     outcome.admitted = notes.requests.iter().filter(|request| request.answer.allowed).count() as u64;
@@ -217,6 +224,8 @@ fn check_requests(run: &ScenarioRun, notes: &RunNotes, violations: &mut Vec<Stri
     let scenario = &run.scenario;
     // With several slots, one may refuse, and then the others are handed back: two calls.
     let calls = if scenario.has_slots { 2 } else { 1 };
+    // After an edit, a call may have to be repeated with a migrated state.
+    let calls = if scenario.edits.is_empty() { calls } else { calls + 2 };
     let longest = Nanos::new(scenario.deadline.get() * calls);
     let was_stopped = |node: usize, from: Nanos, until: Nanos| {
         scenario.faults.iter().any(|fault| {

@@ -146,6 +146,15 @@ impl TokenRecord {
         lock(&self.0).under_way.remove(&task);
     }
 
+    /// A request was not admitted, although the server had taken tokens for it: they are as good as leased by its node.
+    pub fn refused_after_all(&self, node: usize, task: TaskId) {
+        let mut state = lock(&self.0);
+        for taken in state.under_way.remove(&task).unwrap_or_default() {
+            let leased = &mut state.buckets[taken.bucket].leased;
+            leased.entry(node).or_default().push((taken.sent, taken.tokens));
+        }
+    }
+
     /// The bucket of a key, if it is known.
     pub fn bucket_of(&self, key: &BucketKey) -> Option<usize> {
         lock(&self.0).bucket_of.get(key).copied()
@@ -176,7 +185,11 @@ impl RecordState {
             return Some(bucket);
         }
         let requested = self.requested.get(&task?)?;
-        let bucket = requested.iter().copied().find(|&bucket| self.limits[bucket] == *limit)?;
+        // An edit may have changed the numbers of a limit; then it is the only one of its request.
+        let bucket = match requested[..] {
+            [only] => only,
+            _ => requested.iter().copied().find(|&bucket| self.limits[bucket] == *limit)?,
+        };
         self.bucket_of.insert(key.clone(), bucket);
         Some(bucket)
     }

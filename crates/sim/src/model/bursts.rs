@@ -47,6 +47,11 @@ impl Model {
         Ok(call.entries.iter().map(|entry| self.count_burst(entry, now)).collect())
     }
 
+    /// Loses the states of all burst detectors.
+    pub fn forget_bursts(&mut self) {
+        self.bursts.clear();
+    }
+
     fn count_burst(&mut self, entry: &BurstCallEntry, now: Nanos) -> BurstAnswer {
         let mut state = self.bursts.get(&entry.key).cloned().unwrap_or_default();
         let length = (entry.window.get() / 1_000).max(1) * 1_000;

@@ -2,7 +2,10 @@
 
 use std::sync::Mutex;
 
-use tidegate_redis::{BurstAnswer, BurstCall, CallAnswer, Heartbeat, Link, LinkError, ScriptCall};
+use tidegate_redis::{
+    BurstAnswer, BurstCall, CallAnswer, Heartbeat, Link, LinkError, PenaltyListAnswer, PenaltyListCall,
+    ScriptCall,
+};
 
 use super::Model;
 use crate::world::lock;
@@ -35,6 +38,11 @@ impl Link for ModelLink {
     async fn count_bursts(&self, call: &BurstCall) -> Result<Vec<BurstAnswer>, LinkError> {
         let answers = lock(&self.model).count_bursts(call, crate::START);
         answers.map_err(|error| LinkError::Refused(error.to_string()))
+    }
+
+    async fn list_penalties(&self, call: &PenaltyListCall) -> Result<PenaltyListAnswer, LinkError> {
+        let answer = lock(&self.model).list_penalties(call, crate::START);
+        answer.map_err(|error| LinkError::Refused(error.to_string()))
     }
 
     fn has_slots(&self) -> bool {

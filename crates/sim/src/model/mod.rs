@@ -4,6 +4,7 @@
 mod bucket;
 mod bursts;
 mod link;
+mod penalties;
 mod written;
 
 use std::collections::BTreeMap;
@@ -17,6 +18,7 @@ use tidegate_redis::{
 use bucket::{BucketState, StoredValue};
 use bursts::StoredBurstMap;
 pub use link::ModelLink;
+use penalties::ListedPenaltyMap;
 
 /// The state of the server. A clone is a snapshot.
 #[derive(Clone, Debug, Default)]
@@ -24,6 +26,7 @@ pub struct Model {
     kept: BTreeMap<BucketKey, StoredValue>,
     heartbeats: BTreeMap<u128, Nanos>,
     bursts: StoredBurstMap,
+    penalties: ListedPenaltyMap,
     /// Is there no memory left? Then calls that would write are refused.
     pub out_of_memory: bool,
 }
@@ -124,6 +127,7 @@ impl Model {
         self.kept.clear();
         self.heartbeats.clear();
         self.bursts.clear();
+        self.penalties.clear();
     }
 
     fn expire_keys(&mut self, now: Nanos) {

@@ -6,9 +6,13 @@ use std::sync::{Arc, Mutex};
 use std::task::Waker;
 
 use tidegate_core::Nanos;
-use tidegate_redis::{BurstAnswer, BurstCall, CallAnswer, Heartbeat, LinkError, ScriptCall};
+use tidegate_redis::{
+    BurstAnswer, BurstCall, CallAnswer, Heartbeat, LinkError, PenaltyListAnswer, PenaltyListCall, ScriptCall,
+};
 
+use crate::invariants::burst_record::BurstRecord;
 use crate::invariants::token_record::{CallOrigin, TokenRecord};
+use crate::scenario::bursts::Sabotage;
 use crate::world::{TaskId, World, lock};
 use crate::{Model, Random};
 use sim_link::CallSummary;
@@ -46,6 +50,8 @@ pub struct Network {
     world: World,
     server: Arc<Mutex<ServerSide>>,
     record: TokenRecord,
+    bursts: BurstRecord,
+    sabotage: Option<Sabotage>,
 }
 
 #[derive(Debug)]
@@ -84,6 +90,7 @@ enum NetworkRequest {
     ScriptCall(Box<ScriptCall>),
     Heartbeat(Heartbeat),
     Bursts(BurstCall),
+    Penalties(PenaltyListCall),
 }
 
 /// A reply of the server.
@@ -92,6 +99,7 @@ enum NetworkReply {
     CallAnswer(Box<CallAnswer>),
     Nodes(u32),
     Bursts(Vec<BurstAnswer>),
+    Penalties(PenaltyListAnswer),
 }
 
 /// Where a node waits for a reply. The first one counts.
@@ -129,7 +137,18 @@ impl Network {
             connections: vec![NodeConnection::default(); nodes],
             commands: 0,
         };
-        Network { world, server: Arc::new(Mutex::new(server)), record }
+        let server = Arc::new(Mutex::new(server));
+        Network { world, server, record, bursts: BurstRecord::default(), sabotage: None }
+    }
+
+    /// The same with a deliberate mistake.
+    pub fn with_sabotage(self, sabotage: Option<Sabotage>) -> Network {
+        Network { sabotage, ..self }
+    }
+
+    /// What burst detectors counted and answered.
+    pub fn bursts(&self) -> &BurstRecord {
+        &self.bursts
     }
 
     /// The link of a node, with a deadline for answers.
@@ -167,6 +186,9 @@ impl Network {
         server.is_down = false;
         server.knows_scripts = false;
         keep(&mut server.model);
+        if self.sabotage == Some(Sabotage::ForgetsOnRestart) {
+            server.model.forget_bursts();
+        }
         for connection in &mut server.connections {
             let pause = self.world.random(|random| random.between(0, attempt_pause_millis));
             connection.down_until = now.saturating_add(Nanos::from_millis(pause));
@@ -283,7 +305,17 @@ impl Network {
                 model.call(call, at).map(|answer| NetworkReply::CallAnswer(Box::new(answer)))
             }
             NetworkRequest::Heartbeat(heartbeat) => model.heartbeat(heartbeat, at).map(NetworkReply::Nodes),
-            NetworkRequest::Bursts(call) => model.count_bursts(call, at).map(NetworkReply::Bursts),
+            NetworkRequest::Bursts(call) => {
+                let answers = match self.sabotage {
+                    Some(Sabotage::CountsTwice) => model.count_bursts(&sim_link::doubled(call), at),
+                    _ => model.count_bursts(call, at),
+                };
+                if let Ok(answers) = &answers {
+                    self.bursts.counted((message.from, message.task), (now, at), call, answers);
+                }
+                answers.map(NetworkReply::Bursts)
+            }
+            NetworkRequest::Penalties(call) => model.list_penalties(call, at).map(NetworkReply::Penalties),
         };
         let conditions = server.conditions;
         drop(server);

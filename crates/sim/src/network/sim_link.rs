@@ -4,9 +4,13 @@ use std::future::poll_fn;
 use std::task::Poll;
 
 use tidegate_core::Nanos;
-use tidegate_redis::{BurstAnswer, BurstCall, CallAnswer, Heartbeat, Link, LinkError, ScriptCall};
+use tidegate_redis::{
+    BurstAnswer, BurstCall, CallAnswer, Heartbeat, Link, LinkError, PenaltyListAnswer, PenaltyListCall,
+    PenaltyListOperation, ScriptCall,
+};
 
 use super::{Network, NetworkReply, NetworkRequest};
+use crate::scenario::bursts::Sabotage;
 use crate::world::lock;
 
 /// The link of one node.
@@ -51,15 +55,39 @@ impl Link for SimLink {
     }
 
     async fn count_bursts(&self, call: &BurstCall) -> Result<Vec<BurstAnswer>, LinkError> {
-        match self.send(NetworkRequest::Bursts(call.clone())).await? {
-            NetworkReply::Bursts(answers) => Ok(answers),
-            _ => Err(LinkError::Garbled("another reply to counts of bursts".into())),
+        let sent = self.network.world.now();
+        if self.network.sabotage == Some(Sabotage::SendsTwice) {
+            // Nobody waits for the answer of the first one.
+            self.network.send(self.node, NetworkRequest::Bursts(call.clone()), self.deadline);
+        }
+        let NetworkReply::Bursts(mut answers) = self.send(NetworkRequest::Bursts(call.clone())).await? else {
+            return Err(LinkError::Garbled("another reply to counts of bursts".into()));
+        };
+        self.network.bursts.heard(self.node, (sent, self.network.world.now()), call, &answers);
+        if self.network.sabotage == Some(Sabotage::IgnoresBlocks) {
+            answers.fill(BurstAnswer::default());
+        }
+        Ok(answers)
+    }
+
+    async fn list_penalties(&self, call: &PenaltyListCall) -> Result<PenaltyListAnswer, LinkError> {
+        match self.send(NetworkRequest::Penalties(call.clone())).await? {
+            NetworkReply::Penalties(answer) => Ok(answer),
+            _ => Err(LinkError::Garbled("another reply about the list of penalties".into())),
         }
     }
 
     fn has_slots(&self) -> bool {
         self.has_slots
     }
+}
+
+/// A call with every count twice.
+pub(super) fn doubled(call: &BurstCall) -> BurstCall {
+    let mut call = call.clone();
+    let counts = call.entries.iter_mut().flat_map(|entry| entry.counts.iter_mut());
+    counts.for_each(|(_, requests)| *requests *= 2);
+    call
 }
 
 /// A short form of a request, for the event log.
@@ -69,6 +97,11 @@ impl std::fmt::Display for CallSummary<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.0 {
             NetworkRequest::Heartbeat(Heartbeat { alive, .. }) => write!(f, "a heartbeat, alive: {alive}"),
+            NetworkRequest::Penalties(call) => match &call.operation {
+                PenaltyListOperation::Add { entries, .. } => write!(f, "{} penalties to list", entries.len()),
+                PenaltyListOperation::Remove(_) => write!(f, "a penalty to remove from the list"),
+                PenaltyListOperation::Page { .. } => write!(f, "for a page of the list of penalties"),
+            },
             NetworkRequest::Bursts(call) => {
                 write!(f, "bursts")?;
                 for entry in &call.entries {

@@ -130,5 +130,8 @@ fn scenario(nodes: usize, mode: StoreMode, shape: ArrivalShape, demand: u64) -> 
         faults: Vec::new(),
         healed: end,
         end,
+        bursts: None,
+        edits: Vec::new(),
+        sabotage: None,
     }
 }

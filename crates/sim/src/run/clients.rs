@@ -44,7 +44,7 @@ fn next(shape: ArrivalShape, gap: u64, since: Nanos, random: &mut Random) -> (Na
 fn request(run: &ScenarioRun, node: usize) {
     let Some(limiter) = run.limiter(node) else { return };
     let scenario = Arc::clone(&run.scenario);
-    let (keys, cost) = run.world.random(|random| {
+    let (keys, user, cost) = run.world.random(|random| {
         let limits = if random.chance(scenario.load.all_limits_permille) { scenario.limits.len() } else { 1 };
         // The first key of a limit is the busiest.
         let key =
@@ -52,11 +52,12 @@ fn request(run: &ScenarioRun, node: usize) {
         let keys: Vec<(usize, usize)> = (0..limits)
             .map(|limit| (limit, key(random, scenario.limits[limit].keys as u64) as usize))
             .collect();
-        (keys, random.between(1, u64::from(scenario.load.cost_max)) as u32)
+        let user = scenario.bursts.map(|bursts| key(random, bursts.users as u64) as usize);
+        (keys, user, random.between(1, u64::from(scenario.load.cost_max)) as u32)
     });
     let here = run.clone();
     run.world.spawn(Some(node), async move {
-        send_request(&here, node, &limiter, &keys, cost).await;
+        send_request(&here, node, &limiter, (&keys, user), cost).await;
     });
 }
 
@@ -65,7 +66,7 @@ async fn send_request(
     run: &ScenarioRun,
     node: usize,
     limiter: &node::NodeLimiter,
-    keys: &[(usize, usize)],
+    (keys, user): (&[(usize, usize)], Option<usize>),
     cost: u32,
 ) -> NodeAnswer {
     let task = run.world.current().expect("every request is a task");
@@ -73,18 +74,23 @@ async fn send_request(
         keys.iter().map(|&(limit, key)| (run.scenario.bucket(limit, key), cost)).collect();
     run.record.begin(task, charges.iter().map(|&(bucket, _)| bucket));
     let from = run.world.now();
-    let answer = node::check(limiter, keys, cost).await;
+    if let Some(user) = user {
+        run.network.bursts().begin(task, node, user, from);
+    }
+    let answer = node::check(limiter, keys, user, cost).await;
     let until = run.world.now();
     run.world.note(Some(node), format_args!("decides {keys:?} cost {cost}: {answer:?}"));
     if answer.allowed && !answer.without_store {
         run.record.admitted(node, task, until, &charges);
+    } else if answer.is_blocked {
+        run.record.refused_after_all(node, task);
     } else {
         run.record.refused(task);
     }
     let mut notes = lock(&run.notes);
     // A cost above the capacity is refused without a call.
     let can_be = keys.iter().all(|&(limit, _)| cost <= run.scenario.limits[limit].limit.capacity());
-    if can_be && !answer.allowed && !answer.without_store {
+    if can_be && !answer.allowed && !answer.without_store && !answer.is_blocked {
         notes.refusals.push((node, until, charges.iter().map(|&(bucket, _)| bucket).collect()));
     }
     if answer.allowed && answer.without_store {
@@ -96,7 +102,7 @@ async fn send_request(
             }
         }
     }
-    notes.requests.push(SimRequest { node, from, until, cost, limits: keys.len(), answer });
+    notes.requests.push(SimRequest { node, from, until, cost, limits: keys.len(), user, answer });
     answer
 }
 
@@ -127,13 +133,13 @@ async fn probe_retry_promise(run: &ScenarioRun, limit: usize) {
     let from = run.world.now();
     for _ in 0..4 {
         let cost = run.world.random(|random| random.between(capacity.div_ceil(3), capacity)) as u32;
-        let answer = send_request(run, 0, &limiter, &keys, cost).await;
+        let answer = send_request(run, 0, &limiter, (&keys, None), cost).await;
         if answer.without_store || answer.allowed {
             continue;
         }
         let Some(wait) = answer.retry_after.filter(|&wait| wait <= WAIT_MAX) else { return };
         wait_both(run, wait).await;
-        let again = send_request(run, 0, &limiter, &keys, cost).await;
+        let again = send_request(run, 0, &limiter, (&keys, None), cost).await;
         if again.without_store || !no_fault_since(run, from) {
             return;
         }

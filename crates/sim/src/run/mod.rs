@@ -7,12 +7,14 @@ mod seed;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
+use tidegate::engine::Policy;
 use tidegate_core::Nanos;
 use tidegate_redis::StoreMode;
 
 use crate::invariants::Allowance;
 use crate::invariants::token_record::TokenRecord;
 use crate::scenario::Scenario;
+use crate::scenario::bursts::{EDIT_STAGGER, PolicyEdit};
 use crate::scenario::faults::{Fault, FaultKind};
 use crate::world::lock;
 use crate::{ClockDriver, Model, Network, START, World};
@@ -76,6 +78,8 @@ pub struct SimRequest {
     pub cost: u32,
     /// How many limits it charged.
     pub limits: usize,
+    /// Whose request it was, if the policy has a burst detector.
+    pub user: Option<usize>,
     /// The node's answer.
     pub answer: NodeAnswer,
 }
@@ -105,7 +109,8 @@ impl ScenarioRun {
         world.note(None, format_args!("{scenario:?}"));
         let limits = scenario.buckets().into_iter().map(|limit| scenario.limits[limit].limit).collect();
         let record = TokenRecord::new(limits);
-        let network = Network::new(world.clone(), scenario.nodes, scenario.conditions, record.clone());
+        let network = Network::new(world.clone(), scenario.nodes, scenario.conditions, record.clone())
+            .with_sabotage(scenario.sabotage);
         for &drift in &scenario.drifts {
             // Each node's clock shows another time of day.
             let off = Nanos::from_millis(world.random(|random| random.between(0, 7_200_000)));
@@ -121,7 +126,13 @@ impl ScenarioRun {
         for node in 0..self.scenario.nodes {
             self.start_node(node);
         }
-        clients::probe_retry_promises(self);
+        // A user that is blocked, and a limit that is edited, break promises that were true when they were given.
+        if self.scenario.bursts.is_none() {
+            clients::probe_retry_promises(self);
+        }
+        for edit in &self.scenario.edits {
+            self.schedule_edit(*edit);
+        }
         for fault in &self.scenario.faults {
             self.schedule_fault(*fault);
         }
@@ -136,8 +147,37 @@ impl ScenarioRun {
 
     fn start_node(&self, node: usize) {
         let limiter = node::start(&self.world, &self.network, &self.scenario, node);
+        self.network.bursts().started(node, self.world.now());
+        self.apply_edits(&limiter);
         lock(&self.nodes)[node] = Some(limiter);
         clients::start_clients(self, node);
+    }
+
+    /// Every node that lives then reads an edit, one after the other.
+    fn schedule_edit(&self, edit: PolicyEdit) {
+        for node in 0..self.scenario.nodes {
+            let run = self.clone();
+            let at = edit.at.saturating_add(Nanos::new(EDIT_STAGGER.get() * node as u64));
+            self.world.at(at, move || {
+                if let Some(limiter) = run.limiter(node) {
+                    run.world.note(Some(node), format_args!("reads {edit:?}"));
+                    run.apply(&limiter, &edit);
+                }
+            });
+        }
+    }
+
+    /// A node that starts reads the newest policy.
+    fn apply_edits(&self, limiter: &NodeLimiter) {
+        let now = self.world.now();
+        if let Some(edit) = self.scenario.edits.iter().rfind(|edit| edit.at <= now) {
+            self.apply(limiter, edit);
+        }
+    }
+
+    fn apply(&self, limiter: &NodeLimiter, edit: &PolicyEdit) {
+        let policy = Policy::parse(&self.scenario.edited_policy(edit)).expect("an edited policy is valid");
+        limiter.swap(policy).expect("a store holds a few limits");
     }
 
     fn end_node(&self, node: usize) -> Option<Arc<NodeLimiter>> {
@@ -232,6 +272,7 @@ impl ScenarioRun {
             FaultKind::Restart { empty: false } => self.network.restart(|_| {}, ATTEMPT_PAUSE),
             FaultKind::Restart { empty: true } => {
                 self.network.restart(Model::wipe, ATTEMPT_PAUSE);
+                self.network.bursts().lost_writes(self.world.now());
                 self.allow(None, Allowance::Capacity);
             }
             FaultKind::OutOfMemory => self.network.with_model(|model| model.out_of_memory = false),
@@ -260,6 +301,7 @@ impl ScenarioRun {
         let mut replica = replica.clone();
         replica.out_of_memory = false;
         self.network.restart(|model| *model = replica, ATTEMPT_PAUSE);
+        self.network.bursts().lost_writes(self.world.now());
         self.allow(None, Allowance::Capacity);
     }
 

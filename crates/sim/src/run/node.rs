@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use tidegate::engine::{Limiter, Policy, Request};
+use tidegate::engine::bursts::BurstState;
+use tidegate::engine::{Limiter, Policy, Reason, Request};
 use tidegate::{Cost, MemoryOptions, Nanos};
 use tidegate_redis::{RedisStore, StoreOptions};
 
@@ -52,11 +53,23 @@ pub struct NodeAnswer {
     pub retry_after: Option<Nanos>,
     /// How many nodes it counted as alive.
     pub nodes: u32,
+    /// What a burst detector said.
+    pub burst: Option<BurstState>,
+    /// Was it refused because a burst detector blocks its user?
+    pub is_blocked: bool,
 }
 
-/// Sends a request that charges these keys of these limits.
-pub(crate) async fn check(limiter: &NodeLimiter, keys: &[(usize, usize)], cost: u32) -> NodeAnswer {
+/// Sends a request of a user that charges these keys of these limits.
+pub(crate) async fn check(
+    limiter: &NodeLimiter,
+    keys: &[(usize, usize)],
+    user: Option<usize>,
+    cost: u32,
+) -> NodeAnswer {
     let mut request = Request::new().cost(Cost::new(cost));
+    if let Some(user) = user {
+        request = request.user(format!("user-{user}"));
+    }
     for (limit, key) in keys {
         request = request.descriptor(limit.to_string(), format!("key-{key}"));
     }
@@ -66,5 +79,7 @@ pub(crate) async fn check(limiter: &NodeLimiter, keys: &[(usize, usize)], cost: 
         without_store: decision.without_store(),
         retry_after: decision.wait(),
         nodes: tidegate::Store::nodes(limiter.store()),
+        burst: decision.burst().map(|(state, _)| state),
+        is_blocked: decision.reason() == Reason::BurstBlocked,
     }
 }

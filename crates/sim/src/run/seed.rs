@@ -27,6 +27,10 @@ pub struct SeedOutcome {
     pub promises: u64,
     /// The largest excess over *B + R·t* of any bucket, in tokens, and the bound of that bucket.
     pub excess: (u64, u64),
+    /// How often burst detectors warned or blocked a user.
+    pub escalations: u64,
+    /// How many penalties the server has lost with other writes, because of a fault that loses writes.
+    pub penalties_lost: u64,
     /// The event log, if it was requested.
     pub event_log: String,
 }

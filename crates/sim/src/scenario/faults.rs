@@ -131,7 +131,7 @@ impl Faults {
     }
 }
 
-fn random_fault(random: &mut Random, nodes: usize, conditions: NetworkConditions) -> FaultKind {
+pub(crate) fn random_fault(random: &mut Random, nodes: usize, conditions: NetworkConditions) -> FaultKind {
     let node = random.between(0, nodes as u64 - 1) as usize;
     match random.between(0, 13) {
         0 => FaultKind::NetworkConditions(NetworkConditions {

@@ -1,5 +1,6 @@
 //! A scenario: everything that the seed decides before the run begins.
 
+pub(crate) mod bursts;
 mod failovers;
 pub(crate) mod faults;
 
@@ -8,6 +9,7 @@ use std::time::Duration;
 use tidegate_core::{Limit, LogQuota, Meter, Nanos, Quota, WindowQuota};
 use tidegate_redis::StoreMode;
 
+use crate::scenario::bursts::{BurstSpec, PolicyEdit, Sabotage};
 use crate::scenario::faults::{Fault, Faults};
 use crate::{NetworkConditions, Random, START};
 
@@ -38,6 +40,12 @@ pub struct Scenario {
     pub healed: Nanos,
     /// When it ends.
     pub end: Nanos,
+    /// A burst detector, if the policy has one.
+    pub bursts: Option<BurstSpec>,
+    /// Changes of the policy, in the order of time.
+    pub edits: Vec<PolicyEdit>,
+    /// A deliberate mistake. No seed has one.
+    pub sabotage: Option<Sabotage>,
 }
 
 /// A limit of a scenario.
@@ -117,10 +125,17 @@ const LIVES: [u64; 6] = [10, 20, 50, 100, 200, 500];
 /// Seeds from this one on are failover scenarios: the server is replaced while denials have long waits.
 pub const FIRST_FAILOVER_SEED: u64 = 1 << 32;
 
+/// Seeds from this one on are burst scenarios: users are warned and blocked, policies are edited, and faults overlap.
+pub const FIRST_BURST_SEED: u64 = 2 << 32;
+
 impl Scenario {
     /// The scenario of a seed.
     pub fn of(seed: u64) -> Scenario {
-        if seed < FIRST_FAILOVER_SEED { Scenario::of_faults(seed) } else { Scenario::of_failovers(seed) }
+        match seed {
+            FIRST_BURST_SEED.. => Scenario::of_bursts(seed),
+            FIRST_FAILOVER_SEED.. => Scenario::of_failovers(seed),
+            _ => Scenario::of_faults(seed),
+        }
     }
 
     /// A scenario in which any fault may happen.
@@ -158,6 +173,9 @@ impl Scenario {
             faults,
             healed,
             end: healed.saturating_add(Nanos::from_millis(3_000)),
+            bursts: None,
+            edits: Vec::new(),
+            sabotage: None,
         }
     }
 
@@ -199,6 +217,13 @@ impl Scenario {
                 spec.name
             ));
         }
+        if let Some(BurstSpec { window, threshold, penalty, .. }) = self.bursts {
+            let (window, penalty) = (window.as_millis_ceil(), penalty.as_millis_ceil());
+            text.push_str(&format!(
+                "bursts: [{{ name: burst, key: [user], window: {window}ms, threshold: {threshold}, \
+                 penalty: {penalty}ms }}]\n"
+            ));
+        }
         text
     }
 
@@ -214,9 +239,9 @@ impl Scenario {
         (self.is_calm() && is_steady && wanted >= rate * 3 / 2).then_some(rate)
     }
 
-    /// Are there no faults?
+    /// Are there neither faults nor edits?
     pub fn is_calm(&self) -> bool {
-        self.faults.is_empty()
+        self.faults.is_empty() && self.edits.is_empty()
     }
 }
 

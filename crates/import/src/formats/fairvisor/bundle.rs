@@ -105,7 +105,7 @@ fn read_selector(item: &SourceValue<'_>, log: &mut ImportLog) -> Conditions {
     let mut paths = Vec::new();
     let exact = selector.take("pathExact");
     paths.extend(exact.as_ref().and_then(|path| exact_path(path, log)));
-    let prefix = selector.take("pathPrefix").and_then(|prefix| Some((prefix.text(log)?, prefix)));
+    let prefix = selector.take("pathPrefix").and_then(|prefix| Some((literal_path(&prefix, log)?, prefix)));
     let everything = matches!(&prefix, Some((prefix, _)) if prefix == "/");
     if let Some((prefix, origin)) = prefix.filter(|_| !everything) {
         let prefix = prefix.trim_end_matches('/');
@@ -131,12 +131,19 @@ fn read_selector(item: &SourceValue<'_>, log: &mut ImportLog) -> Conditions {
     conditions
 }
 
-/// A path without wildcards. In a policy a star would be one.
+/// A path without wildcards.
 fn exact_path(item: &SourceValue<'_>, log: &mut ImportLog) -> Option<String> {
+    let path = literal_path(item, log)?;
+    path_pattern(&path, item, log)
+}
+
+/// The text of a path or a prefix, which mean themselves. In a policy `*` and `{name}` would match any segment.
+fn literal_path(item: &SourceValue<'_>, log: &mut ImportLog) -> Option<String> {
     let path = item.text(log)?;
-    if path.contains('*') {
-        log.problem(item, "an exact path cannot contain `*`", "a path without `*`");
+    if path.contains(['*', '{', '}']) {
+        let message = "a path that is meant literally cannot contain `*`, `{` or `}`: in a policy they match any segment";
+        log.problem(item, message, "a path without them");
         return None;
     }
-    path_pattern(&path, item, log)
+    Some(path)
 }

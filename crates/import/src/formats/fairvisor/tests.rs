@@ -234,6 +234,30 @@ fn a_burst_below_the_rate_is_noted() {
 }
 
 #[test]
+fn a_path_that_would_become_a_wildcard_is_refused() {
+    let of = |selector: &str, route: &str| {
+        format!(
+            "{{ policies: [ {{ id: a, spec: {{ selector: {{ {selector} }}, rules: [ {} ] }} }} ], kill_switches: [ {{ \
+             scope_key: 'jwt:org', scope_value: x, route: '{route}' }} ] }}",
+            rule("r", "")
+        )
+    };
+    let (policy, _) = imported(&of("pathExact: /users, pathPrefix: /api", "/pay"));
+    assert!(policy.contains("path: [/users, /api/**]") && policy.contains("path: /pay"), "{policy}");
+    for (selector, route) in [
+        ("pathExact: '/users/{id}'", "/pay"),
+        ("pathExact: '/users/*'", "/pay"),
+        ("pathPrefix: '/users/{id}'", "/pay"),
+        ("pathPrefix: '/*/x'", "/pay"),
+        ("pathExact: /users", "/pay/{id}"),
+    ] {
+        let (policy, notes) = imported(&of(selector, route));
+        assert!(notes.contains("cannot contain `*`, `{` or `}`"), "{selector}: {notes}");
+        assert!(!policy.contains("{id}") && !policy.contains("/*"), "{policy}");
+    }
+}
+
+#[test]
 fn what_cannot_be_understood_is_refused() {
     for (from, to, says) in [
         ("token_bucket", "leaky", "algorithm is not known"),

@@ -20,7 +20,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use siphasher::sip::SipHasher13;
 use tidegate_core::Nanos;
 
-pub use penalties::{BurstNotLifted, BurstPenalty, PENALTIES_LISTED_MAX, PENALTY_VALUE_CHARS_MAX};
+pub(crate) use penalties::PenaltyOrigin;
+pub use penalties::{
+    BurstNotLifted, BurstPenalty, BurstPenaltyPage, PENALTIES_LISTED_MAX, PENALTY_VALUE_CHARS_MAX,
+};
 pub(crate) use report::BurstNote;
 pub use report::BurstState;
 pub(crate) use shared::PendingCount;

@@ -7,6 +7,7 @@
 use tidegate_core::Nanos;
 use tidegate_policy::{DetectorRule, Facts, KeyBytes};
 
+use super::penalties::PenaltyOrigin;
 use super::{BurstDetector, BurstVerdict};
 use crate::engine::active::{Active, Charges};
 use crate::engine::decide::gates::GateNotes;
@@ -54,7 +55,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         &self,
         (rule, number, key): (&DetectorRule, u32, &KeyBytes),
         (set, facts): (&Active, &Facts<'_, '_>),
-        verdict: BurstVerdict,
+        (verdict, origin): (BurstVerdict, PenaltyOrigin),
         now: Nanos,
         notes: &mut GateNotes,
     ) {
@@ -63,7 +64,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         }
         if let Some(action) = verdict.action {
             self.stats.count_action(action);
-            self.list_penalty((rule, &set.detectors[number as usize], key), facts, (action, now));
+            self.list_penalty((rule, &set.detectors[number as usize], key), facts, (action, origin, now));
             self.observe_burst(set, facts, (number as usize, key), action, now);
         }
     }
@@ -152,7 +153,13 @@ impl<S: Store, C: Clock> Limiter<S, C> {
                 let rule = &set.rules.detectors()[number as usize];
                 let mut key = KeyBytes::new();
                 if facts.write_key(&rule.key, &mut key).is_ok() {
-                    self.note_burst((rule, number, &key), (set, facts), known, now, notes);
+                    self.note_burst(
+                        (rule, number, &key),
+                        (set, facts),
+                        (known, PenaltyOrigin::SharedStore),
+                        now,
+                        notes,
+                    );
                 }
                 known
             } else {
@@ -185,7 +192,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             return BurstVerdict::default();
         }
         let verdict = self.bursts.watch(&set.detectors[number as usize], &key, true, now);
-        self.note_burst((rule, number, &key), (set, facts), verdict, now, notes);
+        self.note_burst((rule, number, &key), (set, facts), (verdict, PenaltyOrigin::ThisNode), now, notes);
         verdict
     }
 }

@@ -280,18 +280,24 @@ fn the_list_of_penalties_is_bounded() {
         key: Box::default(),
         kind: BurstAction::Warned,
         until: at(until),
-        own_hash: 0,
+        origin: PenaltyOrigin::ThisNode,
     };
+    let page = |after, most, secs| list.page(after, most, None, at(secs));
     let most = PENALTIES_LISTED_MAX as u128;
-    (0..most).for_each(|id| list.add(penalty(id, if id % 2 == 0 { 10 } else { 20 }), at(0)));
-    list.add(penalty(most, 30), at(5));
-    assert_eq!((list.page(None, usize::MAX, at(5)).len(), list.unlisted()), (PENALTIES_LISTED_MAX, 1));
-    list.add(penalty(7, 40), at(5));
-    assert_eq!(list.page(Some(6), 1, at(5)), [penalty(7, 40)], "a known one is replaced");
-    list.add(penalty(most, 30), at(15));
-    let left = list.page(None, usize::MAX, at(15));
+    (0..most).for_each(|id| list.add(penalty(id, if id % 2 == 0 { 10 } else { 20 }), 0, at(0)));
+    list.add(penalty(most, 30), 0, at(5));
+    assert_eq!(
+        (page(None, PENALTIES_LISTED_MAX, 5).penalties.len(), list.unlisted()),
+        (PENALTIES_LISTED_MAX, 1)
+    );
+    list.add(penalty(7, 40), 0, at(5));
+    let seventh = BurstPenaltyPage { penalties: vec![penalty(7, 40)], next: Some(7) };
+    assert_eq!(page(Some(6), 1, 5), seventh, "a known one is replaced");
+    list.add(penalty(most, 30), 0, at(15));
+    let left = page(None, PENALTIES_LISTED_MAX, 15).penalties;
     assert_eq!((left.len(), left.last()), (PENALTIES_LISTED_MAX / 2 + 1, Some(&penalty(most, 30))));
-    assert_eq!(list.page(Some(most), 5, at(15)), []);
+    assert_eq!(page(Some(most), 5, 15), BurstPenaltyPage::default());
+    assert_eq!(list.page(None, 5, Some(PenaltyOrigin::SharedStore), at(15)), BurstPenaltyPage::default());
 }
 
 proptest! {

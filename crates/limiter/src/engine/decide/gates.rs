@@ -7,7 +7,7 @@ use tidegate_core::{Cost, Nanos};
 use tidegate_policy::{Credential, Facts, GateStage, KeyBytes, Plan};
 
 use crate::engine::active::Active;
-use crate::engine::bursts::{BurstNote, BurstState, PendingCount};
+use crate::engine::bursts::{BurstNote, BurstState, PenaltyOrigin, PendingCount};
 use crate::engine::counting::counters::RuleOutcome;
 use crate::engine::decision::{Refuser, Ruling};
 use crate::engine::limiter::{Limiter, Operation};
@@ -221,11 +221,14 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             if rule.stage != stage || facts.write_key(&rule.key, &mut key).is_err() {
                 continue;
             }
-            let burst = match self.store.shared_bursts() {
-                None => self.bursts.watch(detector, &key, counts, now),
-                Some(shared) => self.look_at_shared(shared, (number, detector, &key), counts, now, notes),
+            let (burst, origin) = match self.store.shared_bursts() {
+                None => (self.bursts.watch(detector, &key, counts, now), PenaltyOrigin::ThisNode),
+                Some(shared) => (
+                    self.look_at_shared(shared, (number, detector, &key), counts, now, notes),
+                    PenaltyOrigin::SharedStore,
+                ),
             };
-            self.note_burst((rule, number as u32, &key), (set, facts), burst, now, notes);
+            self.note_burst((rule, number as u32, &key), (set, facts), (burst, origin), now, notes);
             if let Some(until) = burst.blocked_until
                 && longest.is_none_or(|(_, held)| until > held)
             {

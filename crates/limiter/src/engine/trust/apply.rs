@@ -1,10 +1,13 @@
 //! Where the engine uses a trust book: the trust of a request, and the violations of its user.
 
+use std::sync::Arc;
+
 use tidegate_core::Nanos;
 use tidegate_policy::{Facts, Plan};
 
 use super::{TrustBook, TrustOptions, TrustReport};
 use crate::engine::active::Active;
+use crate::engine::counting::stats::CountScope;
 use crate::engine::decision::{Refuser, Ruling};
 use crate::engine::limiter::Limiter;
 use crate::engine::reason::Reason;
@@ -13,14 +16,20 @@ use crate::{Clock, Store};
 impl<S: Store, C: Clock> Limiter<S, C> {
     /// Computes the trust of requests that have none of their own, where the policy has `adaptive.trust: true`.
     #[must_use]
-    pub fn with_trust(mut self, options: TrustOptions) -> Self {
-        self.trust_book = Some(TrustBook::new(options));
+    pub fn with_trust(self, options: TrustOptions) -> Self {
+        self.with_trust_book(Arc::new(TrustBook::new(options)))
+    }
+
+    /// [`Limiter::with_trust`] with a book that another part of the program also writes to.
+    #[must_use]
+    pub fn with_trust_book(mut self, book: Arc<TrustBook>) -> Self {
+        self.trust_book = Some(book);
         self
     }
 
     /// What is known about users, if the limiter computes their trust.
     pub fn trust_book(&self) -> Option<&TrustBook> {
-        self.trust_book.as_ref()
+        self.trust_book.as_deref()
     }
 
     /// The score that the trust of a request is taken from: none if trust is not computed, is not used, or if the
@@ -62,18 +71,31 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         plan
     }
 
-    /// Records a denial as a violation if it is one: a limit that counts by caller has denied the user more than it
-    /// holds. Denials by limits of tenants, routes or everybody say nothing about the user.
-    pub(in crate::engine) fn record_violation(&self, set: &Active, facts: &Facts<'_, '_>, ruling: &Ruling) {
-        if let Some(book) = &self.trust_book
-            && exceeds_a_limit(ruling.reason)
-            && let Some(Refuser::Rule(number)) = ruling.refuser
-            && set.rules.rule(number).adaptive
-            && let Some(user) = facts.request.user.as_deref()
-        {
-            book.record_violation(user, self.clock.wall_at(ruling.at));
+    /// Records a denial that is a violation.
+    pub(in crate::engine) fn record_violation(&self, facts: &Facts<'_, '_>, at: Nanos) {
+        if let (Some(book), Some(user)) = (&self.trust_book, facts.request.user.as_deref()) {
+            book.record_violation(user, self.clock.wall_at(at));
         }
     }
+}
+
+/// The item of the plan whose limit a denial was a violation of, if it was one: a limit that counts by caller has
+/// denied the user more than it holds. Denials by limits of tenants, routes or everybody say nothing about the user.
+/// Of requests that are decided together and share a bucket, one has violated it: the one that it is counted with.
+pub(in crate::engine) fn violated_item(
+    set: &Active,
+    facts: &Facts<'_, '_>,
+    plan: Option<&Plan>,
+    ruling: &Ruling,
+    scope: CountScope<'_>,
+) -> Option<usize> {
+    if !exceeds_a_limit(ruling.reason) || facts.request.user.is_none() {
+        return None;
+    }
+    let Some(Refuser::Rule(number)) = ruling.refuser else { return None };
+    let item = plan?.items().iter().position(|item| item.rule == number)?;
+    let is_counted = !scope.counted_elsewhere.get(item).is_some_and(|elsewhere| *elsewhere);
+    (set.rules.rule(number).adaptive && is_counted).then_some(item)
 }
 
 fn exceeds_a_limit(reason: Reason) -> bool {

@@ -6,7 +6,7 @@ use super::score::{SuccessRate, VIOLATIONS_MAX};
 
 const DAY: u64 = 86_400;
 /// How long a violation counts.
-pub(super) const VIOLATIONS_LIFE: Nanos = Nanos::from_secs(30 * DAY);
+pub const VIOLATIONS_LIFE: Nanos = Nanos::from_secs(30 * DAY);
 /// How long outcomes count: the current day (UTC) and those before it.
 const OUTCOME_DAYS: u64 = 7;
 
@@ -16,9 +16,11 @@ const OUTCOME_DAYS: u64 = 7;
 pub(super) struct RecentViolations([Option<Nanos>; VIOLATIONS_MAX]);
 
 impl RecentViolations {
+    /// Adds a violation, which may be older than those that are known: records are read back while requests are
+    /// decided.
     pub(super) fn add(&mut self, at: Nanos) {
         let oldest = self.0.iter_mut().min().expect("there is at least one place");
-        *oldest = Some(at);
+        *oldest = (*oldest).max(Some(at));
     }
 
     /// How many there are within thirty days; no more than make a difference.
@@ -95,6 +97,23 @@ mod tests {
             now += later;
             let expected = all.iter().filter(|at| now - **at < 30).count().min(VIOLATIONS_MAX);
             prop_assert_eq!(recent.count(Nanos::from_secs(now * DAY)), expected as u64);
+        }
+
+        #[test]
+        fn the_order_in_which_violations_are_told_makes_no_difference(
+            days in prop::collection::vec(0_u64..90, 0..12),
+            rotated in 0_usize..12,
+            now in 60_u64..130,
+        ) {
+            let counted = |days: &[u64]| {
+                let mut recent = RecentViolations::default();
+                days.iter().for_each(|day| recent.add(Nanos::from_secs((20_000 + day) * DAY)));
+                recent.count(Nanos::from_secs((20_000 + now) * DAY))
+            };
+            let mut others = days.clone();
+            others.reverse();
+            others.rotate_left(rotated.min(days.len()));
+            prop_assert_eq!(counted(&days), counted(&others));
         }
 
         #[test]

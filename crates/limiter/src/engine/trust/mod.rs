@@ -5,8 +5,8 @@
 //! engine adds the violations, from its own denials. [`score`] has the formula; a score is kept for a while and
 //! used for every request of that user which has no trust of its own.
 //!
-//! A book is in memory and of this process: after a restart violations, and what the program has told, are
-//! forgotten.
+//! A book is in memory and of this process. After a restart the program tells it again what it knows, and the
+//! violations that it has a record of ([`TrustBook::restore_violations`]).
 
 mod apply;
 mod claims;
@@ -21,9 +21,11 @@ use arc_swap::ArcSwap;
 use tidegate_core::Nanos;
 use tidegate_policy::{Request, Trust};
 
+pub(in crate::engine) use apply::violated_item;
 pub use claims::TrustClaims;
-use history::{DailyOutcomes, RecentViolations, VIOLATIONS_LIFE, age_in_days};
-use score::{SuccessRate, TrustInputs, TrustScore};
+pub use history::VIOLATIONS_LIFE;
+use history::{DailyOutcomes, RecentViolations, age_in_days};
+use score::{SuccessRate, TrustInputs, TrustScore, VIOLATIONS_MAX};
 use user_table::{UserHash, UserHashes, UserTable};
 
 /// How a [`TrustBook`] is set up.
@@ -122,6 +124,8 @@ pub struct TrustBook {
     listed: ArcSwap<HashMap<Box<str>, AccountFacts>>,
     /// Incremented when the list changes: scores of before are computed again.
     listing: AtomicU64,
+    /// Incremented when something was told that counts at once, before the score of that user is dropped.
+    revision: AtomicU64,
     told: UserTable<ToldAccount>,
     violations: UserTable<RecentViolations>,
     scores: UserTable<Option<KeptScore>>,
@@ -145,13 +149,24 @@ struct KeptScore {
 impl TrustBook {
     /// A book that knows nothing yet.
     pub fn new(options: TrustOptions) -> TrustBook {
+        TrustBook::with_hashes(options, UserHashes::new())
+    }
+
+    /// The same, but which users are forgotten when there is no room depends only on what the book is told, not on
+    /// chance. For simulations: whoever chooses the names of users can make this book forget others.
+    pub fn reproducible(options: TrustOptions) -> TrustBook {
+        TrustBook::with_hashes(options, UserHashes::fixed())
+    }
+
+    fn with_hashes(options: TrustOptions, hashes: UserHashes) -> TrustBook {
         let TrustOptions { claims, max_users, score_life } = options;
         TrustBook {
             claims,
             score_life,
-            hashes: UserHashes::new(),
+            hashes,
             listed: ArcSwap::default(),
             listing: AtomicU64::new(0),
+            revision: AtomicU64::new(0),
             told: UserTable::new(max_users, Nanos::MAX),
             violations: UserTable::new(max_users, VIOLATIONS_LIFE),
             scores: UserTable::new(max_users, Nanos::ZERO),
@@ -162,7 +177,7 @@ impl TrustBook {
     pub fn set_facts(&self, user: &str, facts: AccountFacts, now: Nanos) {
         let user = self.hashes.of(user);
         self.told.update(user, now, |told| told.facts = facts);
-        self.scores.remove(user);
+        self.drop_score(user);
     }
 
     /// Counts outcomes of a user's requests. The success rate is that of the current day (UTC) and the six
@@ -174,6 +189,16 @@ impl TrustBook {
     /// Counts that a user has exceeded a limit. The engine calls this for its own denials.
     pub fn record_violation(&self, user: &str, now: Nanos) {
         self.violations.update(self.hashes.of(user), now, |recent| recent.add(now));
+    }
+
+    /// Counts violations of before this book was made, for instance from an audit log. They may be told in any order,
+    /// also while requests are decided.
+    pub fn restore_violations(&self, user: &str, count: u64, at: Nanos) {
+        let user = self.hashes.of(user);
+        // More make no difference.
+        let count = count.min(VIOLATIONS_MAX as u64);
+        self.violations.update(user, at, |recent| (0..count).for_each(|_| recent.add(at)));
+        self.drop_score(user);
     }
 
     /// Replaces the list of accounts.
@@ -210,9 +235,14 @@ impl TrustBook {
         if let Some(kept) = self.kept_score(hash, now).filter(|kept| kept.claimed == claimed) {
             return Some(kept.report);
         }
-        let listing = self.listing.load(Ordering::Acquire);
+        let (listing, revision) =
+            (self.listing.load(Ordering::Acquire), self.revision.load(Ordering::Acquire));
         let report = self.compute(user, hash, claimed, now);
-        self.scores.update(hash, now, |kept| *kept = Some(KeptScore { claimed, listing, report }));
+        self.scores.update(hash, now, |kept| {
+            // Something may have been told meanwhile, perhaps about this user; then the score is not kept.
+            let is_current = self.revision.load(Ordering::Acquire) == revision;
+            *kept = is_current.then_some(KeptScore { claimed, listing, report });
+        });
         Some(report)
     }
 
@@ -223,6 +253,12 @@ impl TrustBook {
         let begun = kept.report.computed <= now;
         let ended = kept.report.computed.saturating_add(self.score_life) <= now;
         (begun && !ended && kept.listing == self.listing.load(Ordering::Acquire)).then_some(kept)
+    }
+
+    /// Drops the score of a user, also one that another thread is computing now.
+    fn drop_score(&self, user: UserHash) {
+        self.revision.fetch_add(1, Ordering::Release);
+        self.scores.remove(user);
     }
 
     fn compute(&self, user: &str, hash: UserHash, claimed: AccountFacts, now: Nanos) -> TrustReport {

@@ -19,7 +19,7 @@ const PENALTY_MAX: u64 = UNITS / 5;
 const SUCCESS_MAX: u64 = UNITS / 2;
 
 /// More violations than this make no difference to a score.
-pub(super) const VIOLATIONS_MAX: usize = (PENALTY_MAX / PER_VIOLATION) as usize;
+pub const VIOLATIONS_MAX: usize = (PENALTY_MAX / PER_VIOLATION) as usize;
 
 /// The facts about an account from which its score is computed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

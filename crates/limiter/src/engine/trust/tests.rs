@@ -1,7 +1,9 @@
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use super::*;
-use crate::engine::{Decision, Joint, JointBy, Limiter, Policy};
+use crate::engine::{Decision, Incident, Joint, JointBy, Limiter, Observer, Policy};
 use crate::{Clock, Cost, ManualClock, Memory, MemoryOptions};
 
 const DAY: u64 = 86_400;
@@ -146,6 +148,75 @@ fn denials_by_limits_of_everybody_are_nobodys_violation() {
     assert_eq!(world.fresh("a").penalty, 0);
 }
 
+/// Several requests of one batch share a bucket: it is charged, and violated, once.
+#[test]
+fn requests_that_are_decided_together_violate_a_bucket_once() {
+    let world = World::new(POLICY, TrustOptions::default());
+    world.book().set_facts("a", half(), world.now());
+    assert!(world.limiter.check(&user("a").cost(Cost::new(15))).is_allowed());
+    let (a, b) = (user("a"), user("b"));
+    let parts = [&a, &a, &b].map(|request| Joint { request, by: JointBy::Policy });
+    assert!(!world.limiter.check_joint(&parts).unwrap().allowed);
+    assert_eq!(world.fresh("a").penalty, 50_000);
+    assert_eq!(world.fresh("b").penalty, 0);
+}
+
+#[derive(Debug, Default)]
+struct Violators(Mutex<Vec<(String, String)>>);
+
+impl Observer for Violators {
+    fn observe(&self, incident: &Incident<'_, '_>) {
+        let user = incident.facts.and_then(|facts| facts.request.user.as_deref());
+        if let (true, Some(user), Some(limit)) = (incident.is_violation, user, incident.name) {
+            self.0.lock().unwrap().push((user.to_owned(), limit.to_owned()));
+        }
+    }
+}
+
+/// If two limits deny a request, it is one violation.
+#[test]
+fn the_observer_is_told_of_each_violation_once() {
+    let policy = "version: 1\nadaptive: { trust: true }\nlimits:\n\
+        - { name: first, key: [user], sustained: { rate: 1, window: day }, burst: { capacity: 2 } }\n\
+        - { name: second, key: [user], sustained: { rate: 1, window: day }, burst: { capacity: 2 } }\n\
+        - { name: all, key: [], sustained: { rate: 1, window: day }, burst: { capacity: 3 } }\n";
+    let World { limiter, clock } = World::new(policy, TrustOptions::default());
+    let violators = Arc::new(Violators::default());
+    let world = World { limiter: limiter.with_observer(Arc::clone(&violators) as Arc<dyn Observer>), clock };
+    for name in ["a", "a", "a", "b", "b", "b"] {
+        let _ = world.limiter.check(&user(name));
+    }
+    let told = std::mem::take(&mut *violators.0.lock().unwrap());
+    let violations = |name: &str| world.book().report(name, world.now()).inputs.violations_30d;
+    world.clock.advance(Nanos::from_secs(60));
+    assert_eq!(told, [("a".to_owned(), "first".to_owned())], "the others were denied for the limit of all");
+    assert_eq!((violations("a"), violations("b")), (1, 0));
+}
+
+#[test]
+fn restored_violations_count_like_those_that_were_seen() {
+    let [seen, restored] = [(); 2].map(|()| World::new(POLICY, TrustOptions::default()));
+    let at = |days: u64| Nanos::from_secs(TODAY - days * DAY);
+    for world in [&seen, &restored] {
+        world.book().set_facts("a", half(), world.now());
+        assert_eq!(world.capacity(&user("a")), Some(15));
+    }
+    for days in [31, 20, 20, 2] {
+        seen.book().record_violation("a", at(days));
+    }
+    for (days, count) in [(2, 1), (20, 2), (31, 1)] {
+        restored.book().restore_violations("a", count, at(days));
+    }
+    assert_eq!(restored.capacity(&user("a")), Some(13), "at once, not when the score that is kept has ended");
+    for _ in 0..40 {
+        [&seen, &restored].iter().for_each(|world| world.clock.advance(Nanos::from_secs(DAY)));
+        let [seen, restored] = [&seen, &restored].map(|world| world.book().report("a", world.now()));
+        assert_eq!(seen, restored);
+    }
+    restored.book().restore_violations("a", u64::MAX, restored.now());
+    assert_eq!(restored.fresh("a").penalty, 200_000);
+}
+
 #[test]
 fn a_score_is_kept_for_a_while_and_read_as_it_is_used() {
     let world = World::new(POLICY, TrustOptions::default());
@@ -166,6 +237,30 @@ fn a_score_is_kept_for_a_while_and_read_as_it_is_used() {
         (false, None, Some(10)),
         "at once"
     );
+}
+
+/// A score that another thread began to compute before must not be kept.
+#[test]
+fn what_is_told_counts_at_once_whatever_others_are_computing() {
+    let world = World::new(POLICY, TrustOptions::default());
+    let (a, is_done) = (user("a"), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_done.load(Ordering::Relaxed) {
+                world.capacity(&a);
+            }
+        });
+        for round in 0..20_000 {
+            let (facts, capacity) = if round % 2 == 0 { (half(), 15) } else { (AccountFacts::default(), 10) };
+            world.book().set_facts("a", facts, world.now());
+            let found = world.capacity(&a);
+            if found != Some(capacity) {
+                is_done.store(true, Ordering::Relaxed);
+            }
+            assert_eq!(found, Some(capacity), "round {round}");
+        }
+        is_done.store(true, Ordering::Relaxed);
+    });
 }
 
 #[test]

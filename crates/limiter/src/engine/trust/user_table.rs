@@ -25,6 +25,11 @@ impl UserHashes {
         UserHashes(random(), random())
     }
 
+    /// Hashes that are the same in every process, for programs whose users nobody else names.
+    pub(super) fn fixed() -> UserHashes {
+        UserHashes(0, 0)
+    }
+
     pub(super) fn of(&self, user: &str) -> UserHash {
         let mut hasher = SipHasher13::new_with_keys(self.0, self.1);
         hasher.write(user.as_bytes());
@@ -66,8 +71,9 @@ impl<V: Clone + Default> UserTable<V> {
         slots.iter().find(|slot| slot.hash == user.0).map(|slot| slot.value.clone())
     }
 
-    /// Changes the value of a user; it begins as the default.
-    pub(super) fn update(&self, user: UserHash, now: Nanos, change: impl FnOnce(&mut V)) {
+    /// Changes the value of a user; it begins as the default. `at` may be in the past: a user who is not known is then
+    /// forgotten at once rather than take the place of one who was written later.
+    pub(super) fn update(&self, user: UserHash, at: Nanos, change: impl FnOnce(&mut V)) {
         let mut shard = self.shard(user);
         if shard.is_empty() {
             shard.resize(self.shard_slots, Slot::default());
@@ -79,14 +85,17 @@ impl<V: Clone + Default> UserTable<V> {
             None => {
                 let oldest = slots.iter_mut().min_by_key(|slot| (slot.hash != 0, slot.written));
                 let slot = oldest.expect("a set has slots");
-                if slot.hash != 0 && now.saturating_sub(slot.written) < self.life {
+                if slot.hash != 0 && at.saturating_sub(slot.written) < self.life {
                     self.forgotten.fetch_add(1, Ordering::Relaxed);
+                }
+                if slot.hash != 0 && at < slot.written {
+                    return;
                 }
                 *slot = Slot { hash: user.0, ..Slot::default() };
                 slot
             }
         };
-        slot.written = now;
+        slot.written = slot.written.max(at);
         change(&mut slot.value);
     }
 
@@ -150,6 +159,27 @@ mod tests {
         let kept: Vec<u64> = (0..10_000).filter(|number| table.get(user(*number)).is_some()).collect();
         assert!(kept.len() <= 16 * WAYS && kept.contains(&0) && kept.contains(&9_999), "{kept:?}");
         assert!(table.forgotten() > 0, "they were dropped while they mattered");
+    }
+
+    #[test]
+    fn what_is_told_late_takes_the_place_of_nothing_newer() {
+        let (table, hashes) = (table(16 * WAYS), UserHashes::new());
+        let user = |number: u64| hashes.of(&number.to_string());
+        for number in 0..1_000 {
+            table.update(user(number), Nanos::from_secs(500), |value| *value = number);
+        }
+        let kept =
+            |table: &UserTable<u64>| (0..1_000).filter(|number| table.get(user(*number)).is_some()).count();
+        let (before, forgotten) = (kept(&table), table.forgotten());
+        for number in 1_000..2_000 {
+            table.update(user(number), Nanos::from_secs(400), |value| *value = number);
+        }
+        assert_eq!(kept(&table), before);
+        let known = (1_000..2_000).filter(|number| table.get(user(*number)).is_some()).count() as u64;
+        assert_eq!(table.forgotten(), forgotten + 1_000 - known, "those without a place are counted");
+        let one = (0..1_000).map(user).find(|user| table.get(*user).is_some()).expect("some are kept");
+        table.update(one, Nanos::from_secs(1), |_| ());
+        assert_eq!(kept(&table), before, "what is told late about a known user makes it no older");
     }
 
     #[test]

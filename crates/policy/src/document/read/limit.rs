@@ -5,7 +5,7 @@ use tidegate_document::{DocumentNode, DocumentPath, Problems};
 use crate::Problem;
 use crate::document::{LimitEntry, words};
 
-use super::{fields, gate, terms};
+use super::{fields, gate, terms, upstream};
 
 /// An entry of `limits`.
 pub(super) fn limit(
@@ -44,6 +44,7 @@ pub(super) fn limit(
         unless: unless?,
         key: key.ok()?,
         missing: fields::word(node, "missing", words::MISSING),
+        absorbs: upstream::absorbs(node),
         terms: terms?,
     })
 }

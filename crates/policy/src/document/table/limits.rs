@@ -8,7 +8,7 @@ use super::entries::{BURST, GATE, ROUTE};
 use super::names::{LISTED_TENANT, NAME, OWN_NAME};
 use super::tenants::TENANT;
 use super::terms::{SUSTAINED, TERMS};
-use super::upstreams::UPSTREAM;
+use super::upstreams::{ABSORBS, UPSTREAM};
 
 pub(crate) static POLICY: ObjectShape = ObjectShape {
     name: "policy",
@@ -164,6 +164,11 @@ pub(super) static LIMIT: ObjectShape = ObjectShape {
             ShapeField::new("sustained", Shape::Object(&SUSTAINED), "The rate: how many tokens a window.")
                 .required()
                 .also(&["limit"]),
+            ShapeField::new(
+                "absorbs",
+                Shape::Object(&ABSORBS),
+                "What the service behind all requests that `match` selects can take. `validate` warns if the limits let more through.",
+            ),
         ],
         TERMS,
         ANSWERS,

@@ -26,7 +26,7 @@ pub(super) static UPSTREAM: ObjectShape = ObjectShape {
             ShapeField::new(
                 "absorbs",
                 Shape::Object(&ABSORBS),
-                "What it can take. `validate` warns if no limit keeps all requests to it within that.",
+                "What it can take. `validate` warns if the limits do not keep all requests to it within that.",
             ),
         ],
         ENTRY,
@@ -37,7 +37,7 @@ pub(super) static UPSTREAM: ObjectShape = ObjectShape {
 
 pub(super) static ABSORBS: ObjectShape = ObjectShape {
     name: "absorbs",
-    about: "How many requests an upstream can take. It limits nothing itself.",
+    about: "How many requests an upstream can take, or the service behind the requests of a limit. It limits nothing itself.",
     fields: &[&[
         ShapeField::new("rate", Shape::Integer(1, RATE_MAX), "How many a second.").required().also(&["rps"]),
         ShapeField::new(

@@ -46,9 +46,10 @@ struct KnownKey {
 }
 
 impl KnownKey {
+    /// Must it be remembered? An action that no request has come for is not told after the end of its penalty:
+    /// otherwise clients that never come back would take up all the space.
     fn is_needed(&self, now: Nanos) -> bool {
-        let in_force = self.penalty.is_some_and(|(_, until)| until > now);
-        in_force || self.action.is_some() || self.is_waiting()
+        self.penalty.is_some_and(|(_, until)| until > now) || self.is_waiting()
     }
 
     fn is_waiting(&self) -> bool {
@@ -146,6 +147,8 @@ impl BurstMemory {
                 all.push((BurstCount { detector: known.detector, key }, self.take_from(known)));
             }
         }
+        // In a fixed order, so that simulated runs can be repeated.
+        all.sort_unstable_by_key(|(count, _)| count.key);
         all
     }
 

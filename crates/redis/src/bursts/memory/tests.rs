@@ -76,3 +76,16 @@ fn keys_are_bounded_and_a_flood_forgets_no_block() {
     assert!(memory.add(&count(of_shard_zero(most)), at(0)), "what was sent is forgotten");
     assert!(memory.known(0, true, at(1)).blocked_until.is_some());
 }
+
+#[test]
+fn an_action_that_no_request_comes_for_is_forgotten_with_its_penalty() {
+    let memory = BurstMemory::new();
+    let of_shard_zero = |n: u128| n * SHARDS as u128;
+    let most = (KEYS_MAX / SHARDS) as u128;
+    (0..most)
+        .for_each(|n| memory.record(&count(of_shard_zero(n)), &block(Some(BurstAction::Blocked)), at(0)));
+    let late = count(of_shard_zero(most));
+    assert!(!memory.add(&late, at(119_999)), "all are blocked");
+    assert!(memory.add(&late, at(120_000)), "no block is left");
+    assert_eq!(memory.known(0, true, at(120_000)), KnownPenalty::default());
+}

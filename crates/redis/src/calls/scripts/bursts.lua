@@ -14,7 +14,7 @@ for i = 1, #KEYS do
   local length, threshold, penalty, lifts, counts
   length, threshold, penalty, lifts, counts, position = unpack_from('<ddddd', packed, position)
   local window, count, crossed, before, before_crossed, of, kind, ends, warned_in = -1, 0, 0, 0, 0, length, 0, 0, -1
-  local value, action = call('GET', KEYS[i]), 0
+  local value, action = call('MGET', KEYS[i])[1], 0
   if value and #value == 72 then
     window, count, crossed, before, before_crossed, of, kind, ends, warned_in = unpack_from('<ddddddddd', value)
   end

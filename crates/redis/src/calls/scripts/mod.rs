@@ -91,5 +91,8 @@ pub(crate) static GIVE_BACK: ScriptClocks = timed!(
 /// Counts requests in burst detectors.
 pub(crate) static BURSTS: ScriptClocks = timed!("bursts.lua");
 
+/// Adds to, removes from and reads the list of penalties.
+pub(crate) static PENALTIES: ScriptClocks = timed!("penalties.lua");
+
 /// Records a heartbeat, and counts the nodes.
 pub(crate) static HEARTBEAT: ScriptClocks = timed!("heartbeat.lua");

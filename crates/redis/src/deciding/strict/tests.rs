@@ -2,7 +2,10 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::*;
-use crate::calls::{BurstAnswer, BurstCall, CallAnswer, CallOutcome, FoundState, Heartbeat, ScriptCall};
+use crate::calls::{
+    BurstAnswer, BurstCall, CallAnswer, CallOutcome, FoundState, Heartbeat, PenaltyListAnswer,
+    PenaltyListCall, ScriptCall,
+};
 use tidegate::testing::block_on_ready;
 use tidegate::{Carry, Cost, LimitRef, NamedLimit, Outcome, Quota};
 
@@ -35,6 +38,10 @@ impl Link for Servers {
     }
 
     async fn count_bursts(&self, _call: &BurstCall) -> Result<Vec<BurstAnswer>, LinkError> {
+        Err(LinkError::Down("these tests count no bursts".into()))
+    }
+
+    async fn list_penalties(&self, _call: &PenaltyListCall) -> Result<PenaltyListAnswer, LinkError> {
         Err(LinkError::Down("these tests count no bursts".into()))
     }
 

@@ -5,7 +5,8 @@ use std::time::Duration;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use tidegate_core::{Limit, LogQuota, Nanos, WindowQuota};
 use tidegate_redis::{
-    BucketEntry, CallVerb, Link, LinkError, RedisClient, RedisClientError, RedisClientOptions,
+    BucketEntry, BucketKey, BurstCall, BurstCallEntry, CallVerb, Link, LinkError, PenaltyListCall,
+    PenaltyListEntry, PenaltyListOperation, RedisClient, RedisClientError, RedisClientOptions,
 };
 
 use super::calls::{bucket, call, connect, entry, heartbeat, take};
@@ -13,8 +14,8 @@ use super::process::{Redis, free_port};
 
 /// All permissions that Tidegate needs: these commands, on its own keys.
 pub(crate) const PERMISSIONS: &str = "resetkeys ~tidegate:1:* resetchannels -@all +eval +evalsha +time +mget +set +del \
-                           +pexpire +lindex +llen +lpush +lrange +lset +ltrim +rpop +rpush +zadd +zcard +zrem \
-                           +zremrangebyscore +ping";
+                           +pexpire +lindex +llen +lpush +lrange +lset +ltrim +rpop +rpush +zadd +zcard +zrange \
+                           +zrem +zremrangebyscore +ping";
 
 /// What it needs in addition on the nodes of a Cluster.
 pub(crate) const IN_A_CLUSTER: &str = "+cluster|slots +asking";
@@ -59,6 +60,26 @@ async fn few_permissions_suffice_for_everything() {
         server.call(&call(CallVerb::HandBack, back)).await.expect("that is permitted");
         let later = BucketEntry { delay: Nanos::from_secs(1), ..limited };
         server.call(&call(CallVerb::Take, later)).await.expect("that is permitted");
+    }
+    let counted = BurstCallEntry {
+        key: BucketKey("tidegate:1:{a}:d".into()),
+        window: Nanos::SECOND,
+        threshold: 1,
+        penalty: Nanos::MINUTE,
+        lifts: false,
+        counts: [(Nanos::ZERO, 2)].into_iter().collect(),
+    };
+    let counted = BurstCall { entries: [counted].into_iter().collect(), at: None };
+    server.count_bursts(&counted).await.expect("that is permitted");
+    let entry_of = |id| PenaltyListEntry { id, lasts: Nanos::MINUTE, text: vec![0] };
+    for operation in [
+        PenaltyListOperation::Add { most: 10, entries: vec![entry_of(1), entry_of(2)] },
+        PenaltyListOperation::Remove(1),
+        PenaltyListOperation::Page { after: None, most: 10 },
+    ] {
+        let key = BucketKey("tidegate:1:{penalties}".into());
+        let list = PenaltyListCall { key, operation, at: None };
+        server.list_penalties(&list).await.expect("that is permitted");
     }
     assert_eq!(server.heartbeat(&heartbeat(7, false, 3)).await, Ok(0));
 

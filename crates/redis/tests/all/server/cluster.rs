@@ -4,9 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use smallvec::smallvec;
+use tidegate::engine::bursts::BurstState;
+use tidegate::engine::{Limiter, Policy, Request};
 use tidegate::{Carry, Charge, Clock, Cost, Intent, LimitRef, MonotonicClock, Store};
 use tidegate_redis::{
-    CallVerb, Link, LinkError, RedisClient, RedisStore, ScriptCall, StoreError, StoreMode, StoreOptions,
+    CallVerb, Link, LinkError, RedisClient, RedisClientOptions, RedisStore, ScriptCall, StoreError,
+    StoreMode, StoreOptions,
 };
 
 use super::access::{IN_A_CLUSTER, PERMISSIONS, permit};
@@ -244,4 +247,44 @@ async fn one_that_is_no_cluster_says_so() {
         Err(LinkError::Down(why)) => assert!(why.contains("cluster support disabled"), "{why}"),
         other => panic!("it is none: {other:?}"),
     }
+}
+
+#[tokio::test]
+async fn detectors_count_in_slots_of_their_own_and_every_node_lists_their_penalties() {
+    let nodes = three().await;
+    let policy = "version: 1
+limits: [{ name: all, key: [], sustained: { rate: 1000 } }, { name: each, key: [user], sustained: { rate: 1000 } }]
+bursts:
+- { name: by-user, key: [user], window: 1000h, threshold: 5, penalty: 1h }
+- { name: by-address, key: [ip], window: 1000h, threshold: 1000, penalty: 1h }
+";
+    let node = || {
+        let client = RedisClientOptions { deadline: PATIENCE, ..RedisClientOptions::new(url_of(&nodes)) };
+        let (store, maintenance) =
+            RedisStore::connect(client, StoreOptions::new(StoreMode::Strict)).expect("a good address");
+        let (clock, policy) = (store.clock().clone(), Policy::parse(policy).expect("it is valid"));
+        (Limiter::with_store(policy, store, clock).expect("the limits fit"), maintenance)
+    };
+    let fleet = [node(), node()];
+    for (limiter, _) in &fleet {
+        limiter.store().first_attempt().await.expect("the Cluster answers");
+    }
+    for user in 0..20 {
+        let mut told = Vec::new();
+        for nth in 0..6 {
+            let request = Request::new().user(user.to_string()).ip([10, 0, 0, user]);
+            let decision = fleet[nth % 2].0.check_async(&request).await;
+            assert!(decision.is_allowed() && !decision.without_store(), "{decision:?}");
+            told.extend(decision.burst().map(|(state, name)| (nth, state, name.to_owned())));
+        }
+        assert_eq!(told, [(5, BurstState::WarningIssued, "by-user".to_owned())], "user {user}");
+    }
+    // The second node was told of all; then the first finds them on the Cluster.
+    for (limiter, _) in fleet.iter().rev() {
+        let page = limiter.burst_penalties(None, 15).await;
+        let rest = limiter.burst_penalties(page.next, 15).await;
+        assert_eq!((page.penalties.len(), rest.penalties.len(), rest.next), (15, 5, None));
+    }
+    let masters = nodes.iter().filter(|node| node.cli(&["KEYS", "*:d*"]).contains(":d"));
+    assert_eq!(masters.count(), 3, "their states are on all masters");
 }

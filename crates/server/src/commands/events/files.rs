@@ -6,10 +6,8 @@ use std::io::{self, BufRead, BufReader};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use crate::bounds::EVENT_LINE_BYTES_MAX;
 use crate::observe::events::file::numbered;
-
-/// The longest line that is read; longer ones are not events.
-const LINE_BYTES_MAX: usize = 64 * 1_024;
 
 /// The events file and the full files beside it.
 #[derive(Debug)]
@@ -94,7 +92,7 @@ fn read_lines(
         }
         let end = seen.iter().position(|byte| *byte == b'\n');
         let taken = end.map_or(seen.len(), |end| end + 1);
-        let space = LINE_BYTES_MAX.saturating_sub(partial.len());
+        let space = EVENT_LINE_BYTES_MAX.saturating_sub(partial.len());
         partial.extend_from_slice(&seen[..end.unwrap_or(taken).min(space)]);
         from.consume(taken);
         if end.is_some() {

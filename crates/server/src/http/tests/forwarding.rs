@@ -91,6 +91,36 @@ async fn a_client_cannot_forge_what_a_proxy_says() {
     assert!(body.contains("\"field\":\"X-Forwarded-Uri\""), "{body}");
 }
 
+/// Who is served first: a request that came earlier, or a later one with a header that says it is urgent.
+async fn served_first(peer: Peer) -> &'static str {
+    let policy = "
+version: 1
+defaults: { priority: { from: 'header:x-priority' } }
+limits:
+  - { name: line, key: [], sustained: { rate: 1 }, strategy: queue, queue: { max_depth: 2, max_wait: 60s } }
+";
+    let node = node(policy, Settings::default());
+    Client::connect(&node, peer).forwarded("", "").await;
+    let [mut usual, mut urgent] = [(); 2].map(|()| Client::connect(&node, peer));
+    for (client, header) in [(&mut usual, ""), (&mut urgent, "X-Priority: 90\r\n")] {
+        client.send(&format!("GET /v1/forward-auth HTTP/1.1\r\nHost: tidegate\r\n{header}\r\n")).await;
+        settle().await;
+    }
+    // The engine's clock is the real one.
+    tokio::time::resume();
+    tokio::select! {
+        _ = usual.answer() => "usual",
+        _ = urgent.answer() => "urgent",
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_priority_in_a_header_is_believed_of_trusted_proxies_only() {
+    assert_eq!(served_first(LOCAL).await, "urgent");
+    tokio::time::pause();
+    assert_eq!(served_first(STRANGER).await, "usual");
+}
+
 #[tokio::test(start_paused = true)]
 async fn only_a_token_that_holds_makes_a_user() {
     let node = node(POLICY, settings());

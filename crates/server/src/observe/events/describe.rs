@@ -8,8 +8,8 @@ use tidegate_policy::{Descriptor, Facts};
 
 use super::event::AuditEvent;
 use super::open_events::name_of;
-use crate::observe::masking::{masked, may_be_secret};
 use crate::observe::traces::current_trace;
+use tidegate::engine::masking::{masked, may_be_secret};
 
 /// Longer texts are cut to this number of characters: clients choose them.
 pub(super) const TEXT_CHARS_MAX: usize = 256;
@@ -30,6 +30,7 @@ pub(super) fn event_of(incident: &Incident<'_, '_>) -> AuditEvent {
     event.retry_after_ms = incident.retry_after.map(Nanos::as_millis_ceil);
     event.policy_version = incident.policy_version;
     event.trace_id = trace_id();
+    event.is_violation = incident.is_violation;
     match incident.facts {
         Some(facts) => {
             event.user = facts.request.user.as_deref().map(cut);

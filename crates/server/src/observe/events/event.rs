@@ -163,6 +163,8 @@ pub struct AuditEvent {
     pub policy_version: Option<u64>,
     /// The trace of one of the requests.
     pub trace_id: Option<Box<str>>,
+    /// Did the user violate a limit each time? That lowers the user's trust score.
+    pub is_violation: bool,
 }
 
 impl AuditEvent {
@@ -187,6 +189,7 @@ impl AuditEvent {
             node: None,
             policy_version: None,
             trace_id: None,
+            is_violation: false,
         }
     }
 
@@ -209,6 +212,7 @@ impl AuditEvent {
         keep_equal(&mut self.reason, &other.reason);
         keep_equal(&mut self.endpoint, &other.endpoint);
         keep_equal(&mut self.policy_version, &other.policy_version);
+        self.is_violation &= other.is_violation;
         if self.trace_id.is_none() {
             self.trace_id.clone_from(&other.trace_id);
         }
@@ -249,6 +253,9 @@ impl Serialize for AuditEvent {
         entry("kind", self.kind)?;
         entry("reason", self.reason.as_deref())?;
         entry("endpoint", self.endpoint.as_deref())?;
+        if self.is_violation {
+            line.serialize_entry("violation", &true)?;
+        }
         if let Some(remaining) = self.remaining {
             line.serialize_entry("remaining", &remaining)?;
         }

@@ -2,13 +2,14 @@
 //!
 //! The engine tells this module of every incident, on the thread that decides. [`open_events`] counts equal ones
 //! together; [`thread`] writes them to the sinks. [`describe`] puts an incident into words, [`changes`] the difference
-//! between two policies.
+//! between two policies. [`past_violations`] reads back what lowers trust scores.
 
 mod changes;
 mod describe;
 mod event;
 pub(crate) mod file;
 mod open_events;
+mod past_violations;
 mod sink;
 mod thread;
 
@@ -27,6 +28,7 @@ pub(crate) use changes::policy_changes;
 use file::EventFile;
 pub(crate) use open_events::OPEN_EVENTS_PER_SHARD;
 use open_events::OpenEvents;
+pub(crate) use past_violations::PastViolations;
 use sink::StdoutSink;
 use thread::EventQueue;
 

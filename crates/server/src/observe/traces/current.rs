@@ -39,6 +39,12 @@ pub(crate) fn current_trace() -> Option<String> {
     CURRENT.get().map(|trace| trace.to_string())
 }
 
+/// Is there a current trace of this thread?
+#[inline]
+pub(crate) fn is_traced() -> bool {
+    CURRENT.get().is_some()
+}
+
 /// Runs a future with the trace of a `traceparent` header as the current one.
 pub(crate) async fn within_trace<F: Future>(traceparent: Option<&str>, future: F) -> F::Output {
     let mut future = pin!(future);

@@ -14,7 +14,7 @@ use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider};
 use tidegate::Nanos;
 use tidegate::engine::Decision;
 
-pub(crate) use current::{TraceScope, current_trace, within_trace};
+pub(crate) use current::{TraceScope, current_trace, is_traced, within_trace};
 use export::{ExportThread, SpanCounts};
 
 pub use export::{SpanOutcome, TracesError, is_endpoint};

@@ -4,6 +4,7 @@ mod limits;
 mod policy;
 mod tenants;
 mod trace;
+mod trust;
 
 use proptest::prelude::*;
 use serde_json::{Map, Value};
@@ -13,13 +14,16 @@ use crate::engine::Case;
 
 /// A policy and a trace for it.
 pub(crate) fn case() -> impl Strategy<Value = Case> {
-    (policy::policy(), trace::trace(), prop::bool::weighted(0.3)).prop_map(
-        |((policy, flavour), mut trace, anonymous)| {
+    let trusted = prop::option::weighted(0.5, trust::trusted_users());
+    (policy::policy(), trace::trace(), prop::bool::weighted(0.3), trusted).prop_map(
+        |((mut policy, flavour), mut trace, anonymous, trusted)| {
             if flavour == Flavour::Tree {
                 let last = last_listed(&policy);
                 trace.iter_mut().enumerate().for_each(|(number, request)| climb_tree(number, request, &last));
             }
-            Case { policy, trace, anonymous }
+            let trusted = trusted.filter(|_| flavour == Flavour::Trust);
+            let trust = trusted.map(|users| users.join(&mut policy, &mut trace));
+            Case { policy, trace, anonymous, trust }
         },
     )
 }

@@ -10,6 +10,7 @@ use super::matching::path_matches;
 use super::meter::{self, Reading, Usage};
 use super::request::{Request, Spellings, normal_path};
 use super::terms::{self, Applied, Strategy};
+use super::trust::TrustModel;
 use super::{limits, tenants, upstreams};
 use crate::engine::Case;
 
@@ -26,6 +27,10 @@ pub(crate) struct Model {
     detectors: Detectors,
     /// Are requests with an invalid credential treated as anonymous?
     anonymous: bool,
+    /// What is known about users, if their trust is computed.
+    trust: Option<TrustModel>,
+    /// The number of requests so far.
+    requests: usize,
 }
 
 /// A limit and its answer.
@@ -40,6 +45,8 @@ impl Model {
             usage: BTreeMap::new(),
             reserved: BTreeMap::new(),
             detectors: Detectors::default(),
+            trust: case.trust.as_ref().map(TrustModel::new),
+            requests: 0,
         }
     }
 
@@ -50,13 +57,40 @@ impl Model {
             self.policy.pointer("/defaults/tenant").map(|id| id.as_str().unwrap().to_owned());
         request.upstream = upstreams::of_host(&self.policy, request.value("host"));
         let route_cost = self.take_route(&mut request);
+        if let Some(trust) = &mut self.trust {
+            trust.step(self.requests, request.at());
+        }
+        self.requests += 1;
         let mut told = None;
-        let mut decision = self.before_limits(&request, route_cost, &mut told);
+        let mut decision = self.before_limits(&mut request, route_cost, &mut told);
+        self.note_violation(&request, &decision);
         if let Some(told) = told {
             decision["burst"] = json!(told.word());
         }
         decision["at_ms"] = line["at_ms"].clone();
         decision
+    }
+
+    /// A denial by a limit on somebody that does not hold the cost is a violation of the user.
+    fn note_violation(&mut self, request: &Request<'_>, decision: &Value) {
+        let reasons = ["token_bucket", "sliding_window", "sliding_log", "fixed_window"];
+        let exceeded = reasons.iter().any(|algorithm| decision["reason"] == format!("{algorithm}_exceeded"));
+        let limit = terms::entries(&self.policy, "limits")
+            .into_iter()
+            .find(|limit| exceeded && limit["name"] == decision["violated_rule"]);
+        let is_personal = limit.is_some_and(|limit| limits::is_personal(&limits::descriptors(limit)));
+        if let (true, Some(user), Some(trust)) = (is_personal, request.value("user"), &mut self.trust)
+            && limits::uses_trust(&self.policy)
+        {
+            trust.violated(&user, request.at());
+        }
+    }
+
+    /// The score of a request's user, if it is needed.
+    fn computed_trust(&mut self, request: &Request<'_>) -> Option<i128> {
+        let is_used = limits::uses_trust(&self.policy) && request.own_trust().is_none();
+        let (user, trust) = (request.value("user")?, self.trust.as_mut().filter(|_| is_used)?);
+        trust.score(&user, request.claims(), request.at())
     }
 
     /// The first route that matches, and its cost if it has one.
@@ -83,7 +117,7 @@ impl Model {
     /// unknown tenants; then the limits. A policy in shadow mode only records what it would have denied.
     fn before_limits(
         &mut self,
-        request: &Request<'_>,
+        request: &mut Request<'_>,
         route_cost: Option<i128>,
         told: &mut Option<BurstTold>,
     ) -> Value {
@@ -106,6 +140,7 @@ impl Model {
         if let Some(decided) = self.gates(true, request, &mut noted, told) {
             return decided;
         }
+        request.computed_trust = self.computed_trust(request);
         let denies_unknown = self.policy.pointer("/defaults/unknown_tenant") == Some(&json!("deny"));
         let tenant = request.value("tenant");
         if denies_unknown

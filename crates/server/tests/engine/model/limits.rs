@@ -48,7 +48,7 @@ pub(crate) fn applying(
         }
         let descriptors = descriptors(limit);
         let mut quota = terms::quota(limit).expect("a limit has numbers");
-        if policy.pointer("/adaptive/trust") == Some(&Value::Bool(true)) && is_personal(&descriptors) {
+        if uses_trust(policy) && is_personal(&descriptors) {
             quota = quota.trusting(request.trust());
         }
         applied.push(Applied {
@@ -93,8 +93,13 @@ pub(crate) fn descriptors(entry: &Value) -> Vec<String> {
     }
 }
 
+/// Does trust scale limits?
+pub(crate) fn uses_trust(policy: &Value) -> bool {
+    policy.pointer("/adaptive/trust") == Some(&Value::Bool(true))
+}
+
 /// Trust scales only limits whose key identifies a client.
-fn is_personal(descriptors: &[String]) -> bool {
+pub(crate) fn is_personal(descriptors: &[String]) -> bool {
     let personal = |one: &String| {
         ["user", "client", "ip", "ip:address"].contains(&one.as_str()) || one.starts_with("header:")
     };

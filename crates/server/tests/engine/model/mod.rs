@@ -13,6 +13,7 @@ mod meter;
 mod request;
 pub(crate) mod tenants;
 mod terms;
+mod trust;
 mod upstreams;
 mod windows;
 

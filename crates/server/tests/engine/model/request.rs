@@ -35,12 +35,21 @@ pub(crate) struct Request<'a> {
     pub(crate) upstream: Option<String>,
     /// `defaults.tenant`
     pub(crate) default_tenant: Option<String>,
+    /// The score of its user in hundredths, if trust is computed.
+    pub(crate) computed_trust: Option<i128>,
 }
 
 impl<'a> Request<'a> {
     /// A line of a trace. Its route is not known yet.
     pub(crate) fn new(json: &'a Value) -> Request<'a> {
-        Request { json, spellings: Spellings::default(), route: None, upstream: None, default_tenant: None }
+        Request {
+            json,
+            spellings: Spellings::default(),
+            route: None,
+            upstream: None,
+            default_tenant: None,
+            computed_trust: None,
+        }
     }
 
     /// The same with these path rules.
@@ -58,9 +67,19 @@ impl<'a> Request<'a> {
         self.json.get("cost").map_or(1, |cost| i128::from(cost.as_u64().expect("a cost")))
     }
 
-    /// Trust in hundredths, truncated.
+    /// Trust in hundredths, truncated: its own, else the score of its user.
     pub(crate) fn trust(&self) -> i128 {
-        self.json.get("trust").map_or(0, |trust| decimal(&trust.to_string(), 2))
+        self.own_trust().or(self.computed_trust).unwrap_or(0)
+    }
+
+    /// The trust that it states itself.
+    pub(crate) fn own_trust(&self) -> Option<i128> {
+        self.json.get("trust").map(|trust| decimal(&trust.to_string(), 2))
+    }
+
+    /// The claims of its token.
+    pub(crate) fn claims(&self) -> &Value {
+        &self.json["jwt"]
     }
 
     /// The address; an IPv4-mapped one as IPv4.

@@ -29,6 +29,8 @@ pub struct Explanation {
     pub upstream: Option<String>,
     /// The factor by which the request multiplies costs.
     pub cost: u32,
+    /// Its priority, from 0 to 100, if a limit that applies lets requests wait.
+    pub priority: Option<u8>,
     /// The entry of `block` or `allow` that decided.
     pub gate: Option<ExplainedGate>,
     /// Every burst detector.
@@ -147,6 +149,7 @@ impl<C: Clock> Limiter<Memory<C>, C> {
             route: facts.route().map(|(route, cost)| (route.to_owned(), cost.map(Cost::get))),
             upstream: facts.upstream().map(printable),
             cost: request.cost.get(),
+            priority: queues(&set, &plan).then(|| set.rules.priority(&facts).get()),
             gate,
             detectors: self.explain_detectors(&set, &facts, now),
             limits,
@@ -301,4 +304,10 @@ fn why_not(standing: &Applicability<'_>, shadow: bool) -> Option<String> {
         }
         Applicability::GroupTaken { by } => format!("`{}` of the same group matched first", by.name),
     })
+}
+
+/// Does a limit that applies let requests wait?
+fn queues(set: &Active, plan: &Plan) -> bool {
+    let strategy = |item: &PlanItem| &set.rules.rule(item.rule).strategy;
+    plan.items().iter().any(|item| matches!(strategy(item), Strategy::Queue { .. }))
 }

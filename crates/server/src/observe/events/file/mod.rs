@@ -3,7 +3,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use super::event::AuditEvent;
@@ -51,12 +51,20 @@ impl EventFile {
 
     fn reopen(&mut self) -> io::Result<&mut OpenFile> {
         // Events have names and addresses of people, so the file is not for everybody.
-        let file = OpenOptions::new().append(true).create(true).mode(0o640).open(&self.path)?;
+        let mut file =
+            OpenOptions::new().read(true).append(true).create(true).mode(0o640).open(&self.path)?;
         let seen = file.metadata()?;
         if !seen.is_file() {
             return Err(io::Error::other("it is not a regular file"));
         }
-        Ok(self.open.insert(OpenFile { file, inode: seen.ino(), len: seen.len() }))
+        let mut len = seen.len();
+        // The machine has stopped in the middle of a line: the next one must not be appended to it.
+        let mut last = [b'\n'];
+        if len > 0 && file.read_at(&mut last, len - 1)? == 1 && last != [b'\n'] {
+            file.write_all(b"\n")?;
+            len += 1;
+        }
+        Ok(self.open.insert(OpenFile { file, inode: seen.ino(), len }))
     }
 
     /// The open file. If another program has renamed or removed it, as log rotators do, a new one is begun.

@@ -71,6 +71,22 @@ fn a_file_that_another_program_has_renamed_is_begun_again() {
 }
 
 #[test]
+fn a_line_that_was_not_finished_takes_no_other_with_it() {
+    let folder = Folder::new("torn");
+    let path = folder.0.join("events.jsonl");
+    fs::write(&path, "{\"count\":1}\n{\"cou").unwrap();
+    let mut file = EventFile::open(path.clone(), 1 << 20, 2).unwrap();
+    file.write(&[event(2)]).unwrap();
+    drop(file);
+    let mut file = EventFile::open(path.clone(), 1 << 20, 2).unwrap();
+    file.write(&[event(3)]).unwrap();
+    let text = fs::read_to_string(&path).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!((lines.len(), lines[1]), (4, "{\"cou"), "{text}");
+    assert!(lines[2].contains("\"count\":2,") && lines[3].contains("\"count\":3,"), "{text}");
+}
+
+#[test]
 fn a_path_that_is_no_file_is_refused() {
     assert!(EventFile::open("/dev/null".into(), 1 << 20, 2).is_err());
     assert!(EventFile::open("/nowhere/events.jsonl".into(), 1 << 20, 2).is_err());

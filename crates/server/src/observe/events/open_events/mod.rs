@@ -1,11 +1,14 @@
 //! The events that are still open: repeated equal incidents are counted in one event until it is written.
 //!
 //! Two incidents are equal if they have the same name, limit, key and reason; where there is no limit, the same user,
-//! client, address and tenant. Members in which equal incidents differ are removed from the event.
+//! client, address and tenant. Violations are equal only if they are of the same user, so that each can be read back.
+//! Members in which equal incidents differ are removed from the event.
 //!
 //! Each thread adds to a shard of its own, so that its lock is free almost always; equal events of several shards become
 //! one when they are collected. Memory is bounded: a full shard is handed to the thread that writes. If that thread is
 //! behind, the events of the shard are merged into one for each name. So counts are never lost, only details.
+
+mod runs;
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -18,10 +21,10 @@ use tidegate::{Algorithm, Nanos};
 
 use super::describe;
 use super::event::{AuditEvent, EventName};
+use runs::{OpenRun, RUNS_PER_SHARD, Runs};
 
 /// The number of shards.
 const SHARDS: usize = 8;
-const _: () = assert!(SHARDS.is_power_of_two(), "threads are assigned to shards by masking");
 
 /// The most open events in a shard.
 pub(crate) const OPEN_EVENTS_PER_SHARD: usize = 1_024;
@@ -33,6 +36,7 @@ pub(super) type EventTable = HashMap<u64, AuditEvent, BuildHasherDefault<HashIts
 #[derive(Debug)]
 pub(super) struct OpenEvents {
     shards: Box<[Shard]>,
+    runs: Runs,
     /// Random, so that a client cannot construct two incidents with the same hash.
     hash_keys: RandomState,
     capacity: usize,
@@ -48,6 +52,8 @@ struct ShardEvents {
     table: EventTable,
     /// Events without details, one for each name.
     merged: [Option<Box<AuditEvent>>; EventName::ALL.len()],
+    /// What its threads count without the lock.
+    runs: [Option<Box<OpenRun>>; RUNS_PER_SHARD],
 }
 
 impl OpenEvents {
@@ -58,7 +64,7 @@ impl OpenEvents {
             Shard(Mutex::new(ShardEvents { table, ..ShardEvents::default() }))
         };
         let shards = (0..SHARDS).map(|_| shard()).collect();
-        OpenEvents { shards, hash_keys: RandomState::new(), capacity }
+        OpenEvents { shards, runs: Runs::new(), hash_keys: RandomState::new(), capacity }
     }
 
     /// Adds an incident. If the shard is full, `hand_over` gets its events, and gives them back if it cannot take them;
@@ -69,10 +75,18 @@ impl OpenEvents {
         incident: &Incident<'_, '_>,
         hand_over: impl FnOnce(EventTable) -> Result<(), EventTable>,
     ) -> usize {
-        let hash = self.hash(incident);
-        let mut shard = self.shard(shard_of_thread());
+        if self.runs.continues(incident) {
+            return 0;
+        }
+        let (thread, hash) = (number_of_thread(), self.hash(incident));
+        let mut shard = self.shard(thread % SHARDS);
+        Runs::end();
+        shard.end_run(&self.runs, thread);
         if let Some(open) = shard.table.get_mut(&hash) {
             repeat(open, incident);
+            if let Some(run) = self.runs.begin(thread, incident, (hash, open)) {
+                shard.runs[thread / SHARDS] = Some(Box::new(run));
+            }
             return 0;
         }
         let mut merged = 0;
@@ -93,6 +107,7 @@ impl OpenEvents {
         let mut merged: Vec<AuditEvent> = Vec::new();
         for index in 0..self.shards.len() {
             let mut shard = self.shard(index);
+            shard.collect_runs(&self.runs, index);
             merged.extend(shard.merged.iter_mut().filter_map(|slot| slot.take().map(|event| *event)));
             if shard.table.is_empty() {
                 continue;
@@ -123,17 +138,37 @@ impl OpenEvents {
         // A limit's name is unique in a policy.
         incident.name.unwrap_or_default().hash(&mut hasher);
         hasher.write(incident.key);
-        if let Some(facts) = incident.facts
-            && incident.kind != IncidentKind::LimitExceeded
-        {
+        if let Some(facts) = incident.facts {
             let request = facts.request;
-            (&request.user, &request.client, facts.tenant(), request.ip).hash(&mut hasher);
+            if incident.is_violation {
+                (1_u8, &request.user).hash(&mut hasher);
+            } else if incident.kind != IncidentKind::LimitExceeded {
+                (&request.user, &request.client, facts.tenant(), request.ip).hash(&mut hasher);
+            }
         }
         hasher.finish()
     }
 }
 
 impl ShardEvents {
+    /// Ends the run of a thread, if it has one.
+    fn end_run(&mut self, runs: &Runs, thread: usize) {
+        let run = self.runs.get_mut(thread / SHARDS).and_then(Option::take);
+        if let Some(mut run) = run {
+            runs.collect(thread, &mut run, &mut self.table);
+        }
+    }
+
+    /// Adds what the runs have counted to the open events, which are taken now. `shard` is the number of this shard.
+    fn collect_runs(&mut self, runs: &Runs, shard: usize) {
+        for (place, run) in self.runs.iter_mut().enumerate() {
+            if let Some(run) = run {
+                runs.collect(place * SHARDS + shard, run, &mut self.table);
+                runs.renew(place * SHARDS + shard);
+            }
+        }
+    }
+
     fn merge(&mut self, event: AuditEvent) {
         match &mut self.merged[event.name as usize] {
             Some(merged) => merged.absorb(&event),
@@ -181,14 +216,14 @@ fn repeat(open: &mut AuditEvent, incident: &Incident<'_, '_>) {
     describe::keep_same(&mut open.endpoint, describe::endpoint(facts));
 }
 
-/// The shard of this thread; threads are assigned round-robin.
-fn shard_of_thread() -> usize {
+/// The number of this thread, in the order in which threads have reported something; it chooses the shard.
+fn number_of_thread() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     thread_local! {
-        static MINE: Cell<usize> = Cell::new(NEXT.fetch_add(1, Ordering::Relaxed) & (SHARDS - 1));
+        static MINE: Cell<usize> = Cell::new(NEXT.fetch_add(1, Ordering::Relaxed));
     }
-    // A thread that is ending has lost its thread-local value and uses the first shard.
-    MINE.try_with(Cell::get).unwrap_or(0)
+    // A thread that is ending has lost its thread-local value. It uses the last shard, and has no run.
+    MINE.try_with(Cell::get).unwrap_or(usize::MAX)
 }
 
 /// The hasher of a table whose keys are hashes already.

@@ -32,6 +32,7 @@ fn add(
         retry_after: Some(Nanos::from_millis(at)),
         at: Nanos::from_millis(at),
         policy_version: Some(1),
+        is_violation: false,
     };
     open.add(&incident, hand_over)
 }
@@ -120,6 +121,95 @@ fn equal_events_of_several_threads_are_one() {
     assert_eq!(told.iter().map(|event| event.count).collect::<Vec<_>>(), [2 * SHARDS as u64]);
 }
 
+/// Adds the denial of an ad hoc bucket.
+fn add_ad_hoc(open: &OpenEvents, key: &str, at: u64) {
+    let incident = Incident {
+        kind: IncidentKind::LimitExceeded,
+        reason: Some(Reason::TokenBucketExceeded),
+        name: Some("throttle"),
+        algorithm: Some(Algorithm::TokenBucket),
+        key: key.as_bytes(),
+        key_parts: &[],
+        facts: None,
+        remaining: Some(at as u32 % 7),
+        retry_after: Some(Nanos::from_millis(at)),
+        at: Nanos::from_millis(at),
+        policy_version: None,
+        is_violation: false,
+    };
+    assert_eq!(open.add(&incident, |_| unreachable!("there is enough space")), 0);
+}
+
+proptest! {
+    /// Runs of equal denials are counted as all others are, whenever the events are taken.
+    #[test]
+    fn runs_are_told_exactly(parts in prop::collection::vec((0..3_u8, 1..30_u64, any::<bool>()), 1..40)) {
+        let open = OpenEvents::new(1_000);
+        let mut expected: BTreeMap<String, (u64, u64, u64)> = BTreeMap::new();
+        let mut now = 0;
+        for (key, repeats, is_taken) in parts.into_iter().chain([(0, 1, true)]) {
+            // The last one is too long for a run, but not too long to be told whole.
+            let key = format!("{key}").repeat([1, 50, 200][usize::from(key)]);
+            for _ in 0..repeats {
+                now += 1;
+                add_ad_hoc(&open, &key, now);
+                let known = expected.entry(key.clone()).or_insert((0, now, now));
+                *known = (known.0 + 1, known.1, now);
+            }
+            if !is_taken {
+                continue;
+            }
+            let told = open.take_all();
+            prop_assert_eq!(told.len(), expected.len());
+            for event in told {
+                let (key, at) = (event.key.as_deref().unwrap_or_default(), event.last.get() / 1_000_000);
+                let told = (event.count, event.first.get() / 1_000_000, at);
+                prop_assert_eq!(Some(told), expected.remove(key), "{}", key);
+                prop_assert_eq!((event.remaining, event.retry_after_ms), (Some(at % 7), Some(at)));
+            }
+        }
+    }
+}
+
+#[test]
+fn no_denial_of_a_run_is_lost_while_events_are_taken() {
+    const DENIALS: u64 = 50_000;
+    let (open, done) = (OpenEvents::new(10), AtomicUsize::new(0));
+    let told: u64 = std::thread::scope(|scope| {
+        for key in ["a", "b"] {
+            let (open, done) = (&open, &done);
+            scope.spawn(move || {
+                (0..DENIALS).for_each(|at| add_ad_hoc(open, key, at));
+                done.fetch_add(1, Ordering::Release);
+            });
+        }
+        let mut told = 0;
+        loop {
+            let is_done = done.load(Ordering::Acquire) == 2;
+            told += open.take_all().iter().map(|event| event.count).sum::<u64>();
+            if is_done {
+                return told;
+            }
+        }
+    });
+    assert_eq!(told, 2 * DENIALS);
+}
+
+#[test]
+fn a_trace_within_a_run_is_told() {
+    let open = OpenEvents::new(10);
+    (0..20).for_each(|at| add_ad_hoc(&open, "k", at));
+    let header = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let scope = crate::observe::traces::TraceScope::enter(Some(header));
+    (20..40).for_each(|at| add_ad_hoc(&open, "k", at));
+    drop(scope);
+    let [event] = &open.take_all()[..] else { panic!("one event") };
+    assert_eq!((event.count, event.trace_id.as_deref()), (40, Some("4bf92f3577b34da6a3ce929d0e0e4736")));
+    (40..60).for_each(|at| add_ad_hoc(&open, "k", at));
+    let [event] = &open.take_all()[..] else { panic!("one event") };
+    assert_eq!((event.count, event.trace_id.as_deref()), (20, None), "no request of these was traced");
+}
+
 #[test]
 fn a_value_that_may_be_a_credential_is_masked_within_the_key() {
     let request = Request::new().user("42").header("X-Api-Key", "secret-key-1");
@@ -136,6 +226,7 @@ fn a_value_that_may_be_a_credential_is_masked_within_the_key() {
         retry_after: None,
         at: Nanos::SECOND,
         policy_version: None,
+        is_violation: false,
     };
     let open = OpenEvents::new(10);
     open.add(&incident, |_| unreachable!("there is enough space"));
@@ -149,4 +240,36 @@ fn a_value_that_may_be_a_credential_is_masked_within_the_key() {
         !line.contains("retry_after_ms") && !line.contains("policy_version"),
         "what is not known is absent"
     );
+}
+
+/// A violation counts against its user after a restart, so the event must name the user.
+#[test]
+fn violations_of_several_users_of_one_key_are_told_apart() {
+    let open = OpenEvents::new(10);
+    let tell = |user: &'static str, is_violation: bool| {
+        let request = Request::new().user(user).ip([192, 0, 2, 7]);
+        let facts = Facts::new(&request);
+        let incident = Incident {
+            kind: IncidentKind::LimitExceeded,
+            reason: Some(Reason::TokenBucketExceeded),
+            name: Some("per-address"),
+            algorithm: Some(Algorithm::TokenBucket),
+            key: b"192.0.2.7",
+            key_parts: &[Descriptor::Ip],
+            facts: Some(&facts),
+            remaining: None,
+            retry_after: None,
+            at: Nanos::SECOND,
+            policy_version: None,
+            is_violation,
+        };
+        open.add(&incident, |_| unreachable!("there is enough space"));
+    };
+    for (user, is_violation) in [("a", true), ("b", true), ("a", true), ("a", false), ("b", false)] {
+        tell(user, is_violation);
+    }
+    let mut told: Vec<_> =
+        open.take_all().into_iter().map(|event| (event.user, event.is_violation, event.count)).collect();
+    told.sort();
+    assert_eq!(told, [(None, false, 2), (Some("a".into()), true, 2), (Some("b".into()), true, 1)]);
 }

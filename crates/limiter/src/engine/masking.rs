@@ -4,7 +4,7 @@ use sha2::{Digest, Sha256};
 use tidegate_policy::Descriptor;
 
 /// May the values of a descriptor be credentials? Those of headers, queries, claims and custom descriptors may.
-pub(crate) fn may_be_secret(descriptor: &Descriptor) -> bool {
+pub fn may_be_secret(descriptor: &Descriptor) -> bool {
     match descriptor {
         Descriptor::Header(_) | Descriptor::Query(_) | Descriptor::Jwt(_) | Descriptor::Custom(_) => true,
         Descriptor::Tenant
@@ -23,7 +23,7 @@ pub(crate) fn may_be_secret(descriptor: &Descriptor) -> bool {
 }
 
 /// The first characters of a value (four, or half of a short one), and a hash by which equal values can be recognized.
-pub(crate) fn masked(value: &str) -> String {
+pub fn masked(value: &str) -> String {
     if value.is_empty() {
         return String::new();
     }
