@@ -44,7 +44,10 @@ impl Database {
         let report = opened.verify(|_, _| {}).await;
         opened.close().await;
         if let Some(broken) = report?.broken {
-            return Err(unreadable(format!("its audit does not verify: entry {} {}", broken.seq, broken.why)));
+            return Err(unreadable(format!(
+                "its audit does not verify: entry {} {}",
+                broken.seq, broken.why
+            )));
         }
         self.copy_tables(name).await
     }

@@ -85,7 +85,8 @@ async fn a_backup_that_is_none_changes_nothing() {
     let before = test.db.active_version().await.unwrap();
     let error = test.db.restore_from(&folder.join("missing.db")).await.unwrap_err().to_string();
     assert!(error.contains("missing.db") && error.contains("no such file"), "{error}");
-    std::fs::write(folder.join("text.db"), "this is not a database, but long enough to be read as one").unwrap();
+    std::fs::write(folder.join("text.db"), "this is not a database, but long enough to be read as one")
+        .unwrap();
     assert!(test.db.restore_from(&folder.join("text.db")).await.is_err());
     assert_eq!(test.db.active_version().await.unwrap(), before);
 }

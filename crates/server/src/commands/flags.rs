@@ -30,6 +30,8 @@ pub(crate) enum CliCommand {
     Serve(Serve),
     /// Ask a running server for a decision
     Check(Check),
+    /// Use the admin API of a running server: look at its policy, change it, and everything else that the API has
+    Admin(super::admin::AdminArgs),
     /// Check policy files and settings files, and print every problem in them
     Validate(Validate),
     /// Explain one decision: which limits apply, why the others do not, and the arithmetic

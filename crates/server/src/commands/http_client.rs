@@ -1,9 +1,10 @@
-//! The HTTP client of `tidegate check`: one POST to a server, with or without TLS.
+//! The HTTP client of `tidegate check` and `tidegate admin`: one request to a server, with or without TLS.
 
 use std::path::Path;
 use std::sync::Arc;
 
-use http::{Request, StatusCode, Uri};
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Bytes;
 use hyper_util::rt::TokioIo;
@@ -18,7 +19,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-use crate::bounds::{BODY_BYTES_MAX, CHECK_TIMEOUT};
+use crate::bounds::{API_BODY_BYTES_MAX, CHECK_TIMEOUT};
 
 /// Why a server could not be called.
 #[derive(Debug, thiserror::Error)]
@@ -41,6 +42,27 @@ pub(super) enum HttpClientError {
     #[error("HTTP exchange with {at} failed: {error}")]
     Http { at: String, error: String },
 }
+
+/// A request to send.
+#[derive(Clone, Debug)]
+pub(super) struct HttpCall {
+    pub(super) method: Method,
+    /// Path and query.
+    pub(super) path: String,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Bytes,
+}
+
+/// A response.
+#[derive(Debug)]
+pub(super) struct HttpAnswer {
+    pub(super) status: StatusCode,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Bytes,
+}
+
+/// The largest response that is read: a page of a list, or a whole policy.
+const RESPONSE_BYTES_MAX: usize = 4 * API_BODY_BYTES_MAX;
 
 /// The URL of a server, parsed.
 #[derive(Debug)]
@@ -76,13 +98,25 @@ impl ServerTarget {
         }
     }
 
-    /// Posts a body and returns the status and the body of the response.
+    /// Posts JSON and returns the status and the body of the response.
     pub(super) async fn post(
         &self,
         path: &str,
         body: String,
         ca: Option<&Path>,
     ) -> Result<(StatusCode, Bytes), HttpClientError> {
+        let headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static("application/json"))]);
+        let call = HttpCall { method: Method::POST, path: path.to_owned(), headers, body: Bytes::from(body) };
+        let answer = self.send(&call, ca).await?;
+        Ok((answer.status, answer.body))
+    }
+
+    /// Sends a request, and returns the response.
+    pub(super) async fn send(
+        &self,
+        call: &HttpCall,
+        ca: Option<&Path>,
+    ) -> Result<HttpAnswer, HttpClientError> {
         let at = self.authority();
         let answer = async {
             let stream = TcpStream::connect((self.host.as_str(), self.port)).await.map_err(|error| {
@@ -94,23 +128,18 @@ impl ServerTarget {
                 }
             })?;
             if !self.secure {
-                return self.exchange(stream, path, body).await;
+                return self.exchange(stream, call).await;
             }
             let tls = |error: String| HttpClientError::Tls { at: at.clone(), error };
             let name = ServerName::try_from(self.host.clone()).map_err(|error| tls(error.to_string()))?;
             let connector = TlsConnector::from(Arc::new(tls_config(ca)?));
             let stream = connector.connect(name, stream).await.map_err(|error| tls(error.to_string()))?;
-            self.exchange(stream, path, body).await
+            self.exchange(stream, call).await
         };
         timeout(CHECK_TIMEOUT, answer).await.map_err(|_| HttpClientError::Timeout { at: at.clone() })?
     }
 
-    async fn exchange<I>(
-        &self,
-        stream: I,
-        path: &str,
-        body: String,
-    ) -> Result<(StatusCode, Bytes), HttpClientError>
+    async fn exchange<I>(&self, stream: I, call: &HttpCall) -> Result<HttpAnswer, HttpClientError>
     where
         I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -119,18 +148,20 @@ impl ServerTarget {
         let handshake = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
         let (mut sender, connection) = handshake.map_err(|error| http(error.to_string()))?;
         let connection = tokio::spawn(connection);
-        let request = Request::post(format!("{}{path}", self.path))
+        let mut request = Request::builder()
+            .method(call.method.clone())
+            .uri(format!("{}{}", self.path, call.path))
             .header("host", &at)
-            .header("content-type", "application/json")
             .header("connection", "close")
-            .body(Full::new(Bytes::from(body)))
+            .body(Full::new(call.body.clone()))
             .map_err(|error| http(error.to_string()))?;
+        request.headers_mut().extend(call.headers.clone());
         let response = sender.send_request(request).await.map_err(|error| http(error.to_string()))?;
-        let status = response.status();
-        let body = Limited::new(response.into_body(), BODY_BYTES_MAX * 16).collect().await;
+        let (head, body) = response.into_parts();
+        let body = Limited::new(body, RESPONSE_BYTES_MAX).collect().await;
         let body = body.map_err(|error| http(error.to_string()))?.to_bytes();
         connection.abort();
-        Ok((status, body))
+        Ok(HttpAnswer { status: head.status, headers: head.headers, body })
     }
 }
 

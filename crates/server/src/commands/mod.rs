@@ -1,6 +1,7 @@
 //! The subcommands of `tidegate`, one file each. `flags` defines the command line, `terminal` has colours, error
 //! output and exit codes.
 
+mod admin;
 mod check;
 mod events;
 mod explain;
@@ -34,6 +35,7 @@ pub fn run() -> ExitCode {
     let done = match command {
         CliCommand::Serve(args) => serve::run(&args),
         CliCommand::Check(args) => check::run(&args),
+        CliCommand::Admin(args) => admin::run(&args),
         CliCommand::Validate(args) => validate::run(&args),
         CliCommand::Explain(args) => explain::run(&args),
         CliCommand::Simulate(args) => simulate::run(&args),

@@ -23,7 +23,8 @@ pub(super) fn write(file: &Path, policy: &RunningPolicy) -> io::Result<()> {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     let partial = file.with_file_name(format!(".{name}.{}.partial", std::process::id()));
     let written = (|| {
-        let mut new = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&partial)?;
+        let mut new =
+            OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&partial)?;
         write!(new, "{MARK}{} sha256 {}\n{}", policy.version, hex(&policy.sha256()), policy.text)?;
         new.sync_all()?;
         std::fs::rename(&partial, file)

@@ -12,7 +12,6 @@ use super::{PolicySource, RunningPolicy, cache};
 use crate::commands::terminal::exit::print_stderr;
 use crate::settings::DatabaseSettings;
 
-
 /// Why a server cannot start with its database.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StartupError {
@@ -88,7 +87,9 @@ async fn wait_for(why: StartupError, has_waited: &mut bool) -> Result<(), Startu
     }
     if !std::mem::replace(has_waited, true) {
         // There is no log yet.
-        print_stderr(format_args!("{why}\nthere is no cached policy to start with: waiting for the database\n"));
+        print_stderr(format_args!(
+            "{why}\nthere is no cached policy to start with: waiting for the database\n"
+        ));
     }
     tokio::time::sleep(RETRY_PAUSE).await;
     Ok(())

@@ -11,7 +11,7 @@ mod error;
 pub(crate) mod openapi;
 mod query;
 pub(crate) mod route;
-mod shape;
+pub(crate) mod shape;
 pub(crate) mod table;
 
 use std::sync::Arc;

@@ -89,6 +89,12 @@ impl ApiRoute {
         self.path.split('/').filter_map(|segment| segment.strip_prefix('{')?.strip_suffix('}'))
     }
 
+    /// Does it make a new version of the policy?
+    pub(crate) fn is_versioned_write(&self) -> bool {
+        let is_editor = matches!(self.access, RouteAccess::Role(Role::Editor, _));
+        is_editor && self.method != Method::GET && self.query().iter().any(|field| field.name == "reason")
+    }
+
     /// All parameters in the query.
     pub(crate) fn query(&self) -> Vec<&'static QueryField> {
         self.query.iter().copied().flatten().collect()
