@@ -62,6 +62,12 @@ impl SeenCredentials {
         self.table().remove(&hash);
     }
 
+    /// Lets time pass.
+    #[cfg(test)]
+    pub(super) fn make_older(&self, by: Nanos) {
+        self.table().values_mut().for_each(|seen| seen.checked = seen.checked.saturating_sub(by));
+    }
+
     fn table(&self) -> MutexGuard<'_, HashMap<SecretHash, SeenCredential>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -168,6 +168,11 @@ impl TokenBook {
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn seen(&self) -> &SeenCredentials {
+        &self.seen
+    }
+
     fn wall(&self) -> UnixMillis {
         unix_millis(self.clock.wall())
     }
