@@ -78,7 +78,8 @@ async fn revoked_tokens_stay_and_their_sessions_end(test: &TestDatabase) {
         test.db.create_token(token(number), entry(number.into())).await.unwrap();
         test.db.create_session(session(number, &token(number).id)).await.unwrap();
     }
-    let revoke = async |id: &str, time, number| test.db.revoke_token(id, at(time), entry(number)).await.unwrap();
+    let revoke =
+        async |id: &str, time, number| test.db.revoke_token(id, at(time), entry(number)).await.unwrap();
     assert_eq!(revoke("token-1", 20, 3).await, TokenRevocation::Revoked);
     assert_eq!(revoke("token-1", 30, 4).await, TokenRevocation::Unknown);
     assert_eq!(revoke("nobody", 30, 5).await, TokenRevocation::Unknown);
@@ -134,7 +135,10 @@ async fn of_many_first_tokens_one_is_created(test: &TestDatabase) {
     // A revoked one is one too.
     let first = test.db.tokens(&PageRequest::default()).await.unwrap().items.remove(0);
     let viewer = NewToken { role: "viewer".into(), ..token(20) };
-    test.db.create_token(NewToken { id: "short".into(), expires_at: Some(at(30)), ..token(21) }, entry(21)).await.unwrap();
+    test.db
+        .create_token(NewToken { id: "short".into(), expires_at: Some(at(30)), ..token(21) }, entry(21))
+        .await
+        .unwrap();
     test.db.create_token(viewer, entry(22)).await.unwrap();
     test.db.revoke_token(&first.id, at(20), entry(20)).await.unwrap();
     assert!(!test.db.create_first_token(token(9), entry(9)).await.unwrap());
@@ -205,8 +209,13 @@ async fn sessions_in_use_end_later_and_are_few(test: &TestDatabase) {
     }
     assert_eq!(test.db.session(&[36; 32], at(150)).await.unwrap(), None, "64 stay");
     assert!(test.db.session(&[37; 32], at(150)).await.unwrap().is_some());
-    test.db.extend_sessions(vec![([50; 32], at(300)), ([51; 32], at(100)), ([9; 32], at(300))]).await.unwrap();
-    let ends = async |number, now| test.db.session(&[number; 32], at(now)).await.unwrap().map(|found| found.0.expires_at);
+    test.db
+        .extend_sessions(vec![([50; 32], at(300)), ([51; 32], at(100)), ([9; 32], at(300))])
+        .await
+        .unwrap();
+    let ends = async |number, now| {
+        test.db.session(&[number; 32], at(now)).await.unwrap().map(|found| found.0.expires_at)
+    };
     assert_eq!((ends(50, 250).await, ends(51, 150).await), (Some(at(300)), Some(at(200))), "never earlier");
     assert_eq!(ends(9, 150).await, None);
 }

@@ -65,7 +65,12 @@ where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let is_encrypted = peer.alpn_http2.is_some();
-    answer_connection(node, io, AdminClient { address: peer.address, on_loopback: peer.on_loopback, is_encrypted }).await;
+    answer_connection(
+        node,
+        io,
+        AdminClient { address: peer.address, on_loopback: peer.on_loopback, is_encrypted },
+    )
+    .await;
 }
 
 /// Serves one connection, for callers outside the crate, which have no `Peer`.

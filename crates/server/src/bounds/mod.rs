@@ -155,9 +155,9 @@ pub const API_BODY_BYTES_MAX: usize = 16 * 1_024 * 1_024;
 /// Calls of the admin API at once that compute for long: checking a policy, replaying a trace.
 pub const LONG_TASKS_MAX: usize = 2;
 /// Calls of the admin API per second by one token.
-pub const API_CALLS_PER_SECOND: u32 = 100;
+pub const API_CALLS_PER_SECOND: u32 = 500;
 /// How many of these may come at once.
-pub const API_CALLS_BURST: u32 = 1_000;
+pub const API_CALLS_BURST: u32 = 5_000;
 /// Calls of the admin API per second without a valid token, from one address (or one /64 of IPv6).
 pub const OPEN_CALLS_PER_SECOND: u32 = 20;
 /// How many of these may come at once.

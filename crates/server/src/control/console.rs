@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ControlPlane;
 use super::access::{AccessError, AccessProof, RequestSite, cookie, no_cookie};
-use super::api::{ApiAnswer, ApiError, AnswerFormat, time_text};
+use super::api::{AnswerFormat, ApiAnswer, ApiError, time_text};
 use crate::admin::AdminClient;
 use crate::node::Node;
 
@@ -35,7 +35,12 @@ struct LoggedIn {
 }
 
 /// Answers a request whose body has arrived. It runs on the runtime of the control plane.
-pub(crate) async fn respond(node: Arc<Node>, client: AdminClient, head: Parts, body: Bytes) -> Response<Bytes> {
+pub(crate) async fn respond(
+    node: Arc<Node>,
+    client: AdminClient,
+    head: Parts,
+    body: Bytes,
+) -> Response<Bytes> {
     let answered = match node.control() {
         Some(control) => answer_to(&node, control, client, &head, &body).await,
         None => Err(ApiError::NoControlPlane),
@@ -93,7 +98,11 @@ fn sent_token(head: &Parts, body: &[u8]) -> Result<String, ApiError> {
             let token = fields.find(|(name, _)| name == "token").map(|(_, value)| value.into_owned());
             token.ok_or_else(|| ApiError::body("/token", "the form has no field `token`"))?
         }
-        _ => return Err(ApiError::MediaType { wanted: "application/json or application/x-www-form-urlencoded" }),
+        _ => {
+            return Err(ApiError::MediaType {
+                wanted: "application/json or application/x-www-form-urlencoded",
+            });
+        }
     };
     Ok(token.trim().to_owned())
 }

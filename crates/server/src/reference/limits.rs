@@ -153,7 +153,10 @@ fn resp() -> Vec<Row> {
 fn admin_api() -> Vec<Row> {
     vec![
         ("size of the body of a call", bytes(API_BODY_BYTES_MAX)),
-        ("calls at once that compute for long, such as checking a policy; others wait", number(LONG_TASKS_MAX)),
+        (
+            "calls at once that compute for long, such as checking a policy; others wait",
+            number(LONG_TASKS_MAX),
+        ),
         ("calls of one token", rate(API_CALLS_PER_SECOND, "second", API_CALLS_BURST)),
         (
             "calls without a valid token from one address (or one /64 of IPv6)",
@@ -164,7 +167,10 @@ fn admin_api() -> Vec<Row> {
              refused without a check",
             rate(FAILED_LOGINS_PER_MINUTE, "minute", FAILED_LOGINS_BURST),
         ),
-        ("tokens, and addresses, that are counted for that; those beyond share one count", number(API_CALLERS_MAX)),
+        (
+            "tokens, and addresses, that are counted for that; those beyond share one count",
+            number(API_CALLERS_MAX),
+        ),
         ("tokens and sessions that are accepted while the database is away", number(SEEN_CREDENTIALS_MAX)),
         ("interval of writing when tokens were used last", seconds(TOKEN_USES_INTERVAL)),
     ]

@@ -260,10 +260,16 @@ mod tests {
         };
         let printed = banner(secure, [None, None, None, Some("0.0.0.0:9090")], QUICK_START);
         assert!(printed.contains("admin  https://0.0.0.0:9090\n") && !printed.contains("note"), "{printed}");
-        assert!(printed.ends_with("curl -s --cacert server.pem https://127.0.0.1:9090/readyz\n\n"), "{printed}");
+        assert!(
+            printed.ends_with("curl -s --cacert server.pem https://127.0.0.1:9090/readyz\n\n"),
+            "{printed}"
+        );
         let insecure = |settings: &mut Settings| settings.admin_insecure = true;
         let printed = banner(insecure, [None, None, None, Some("0.0.0.0:9090")], QUICK_START);
-        assert!(printed.contains("note   --admin-insecure: tokens of the admin API can be read"), "{printed}");
+        assert!(
+            printed.contains("note   --admin-insecure: tokens of the admin API can be read"),
+            "{printed}"
+        );
         let printed = banner(|_| {}, [None, None, None, Some("[::]:9090")], QUICK_START);
         assert!(printed.contains("note   the admin API is off: other machines can connect"), "{printed}");
         assert!(printed.ends_with("Try:\n  curl -s http://[::1]:9090/readyz\n\n"), "{printed}");

@@ -63,9 +63,13 @@ pub(super) static OIDC_ROLE: ObjectShape = ObjectShape {
         ShapeField::new("claim", Shape::Text(CLAIM_MAX), "The claim: a text, or a list of texts.")
             .or("groups")
             .also(&["name"]),
-        ShapeField::new("values", Shape::Object(&OIDC_VALUES), "The role that each value of the claim gives.")
-            .required()
-            .also(&["map", "mapping"]),
+        ShapeField::new(
+            "values",
+            Shape::Object(&OIDC_VALUES),
+            "The role that each value of the claim gives.",
+        )
+        .required()
+        .also(&["map", "mapping"]),
     ]],
     open_fields: None,
     shorthand: None,
@@ -91,7 +95,9 @@ pub(super) static OIDC_VALUES: ObjectShape = ObjectShape {
 pub(super) static OIDC_TENANT: ObjectShape = ObjectShape {
     name: "oidc_tenant",
     about: "The tenant of a token. A token without the claim is refused; the value `*` stands for all tenants.",
-    fields: &[&[ShapeField::new("claim", Shape::Text(CLAIM_MAX), "The claim: a text.").required().also(&["name"])]],
+    fields: &[&[ShapeField::new("claim", Shape::Text(CLAIM_MAX), "The claim: a text.")
+        .required()
+        .also(&["name"])]],
     open_fields: None,
     shorthand: Some("claim"),
 };
@@ -163,7 +169,10 @@ mod tests {
         let oidc = settings.oidc.expect("it is there");
         assert_eq!(oidc.jwt.key, JwtKey::Jwks("/etc/keys.json".into()));
         assert_eq!(oidc.jwt.issuer.as_deref(), Some("https://id.example"));
-        assert_eq!(oidc.roles, [("tidegate-admins".to_owned(), Role::Admin), ("sre".to_owned(), Role::Operator)]);
+        assert_eq!(
+            oidc.roles,
+            [("tidegate-admins".to_owned(), Role::Admin), ("sre".to_owned(), Role::Operator)]
+        );
         assert_eq!((oidc.role_claim.as_str(), oidc.tenant_claim.as_deref()), ("groups", Some("tid")));
         assert!(warnings.is_empty(), "{warnings:?}");
     }
@@ -175,15 +184,26 @@ mod tests {
             ("    audience: tidegate\n", "", "audience"),
             ("    audience: tidegate\n", "    audience: \"\"\n", "the text is empty"),
             ("    jwks: keys.json\n", "", "jwks"),
-            ("role: { values: { tidegate-admins: admin, sre: operator } }", "role: { values: {} }", "no value gives a role"),
-            ("role: { values: { tidegate-admins: admin, sre: operator } }", "role: { claim: groups }", "values"),
+            (
+                "role: { values: { tidegate-admins: admin, sre: operator } }",
+                "role: { values: {} }",
+                "no value gives a role",
+            ),
+            (
+                "role: { values: { tidegate-admins: admin, sre: operator } }",
+                "role: { claim: groups }",
+                "values",
+            ),
             ("sre: operator", "sre: superuser", "not a valid choice"),
             ("    tenant: tid\n", "    tenat: tid\n", "tenat"),
         ] {
             let text = GIVEN.replace(from, to);
             assert_ne!(text, GIVEN);
             let problems = read(&text, Path::new("")).expect_err(&text);
-            assert!(problems.iter().any(|problem| problem.message.contains(message)), "{text}: {problems:#?}");
+            assert!(
+                problems.iter().any(|problem| problem.message.contains(message)),
+                "{text}: {problems:#?}"
+            );
         }
     }
 }

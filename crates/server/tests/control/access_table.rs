@@ -100,7 +100,12 @@ fn every_route_answers_every_role_as_the_table_says() {
             check(row, format!("{role}, shop"), ask(&whole[index], "shop"), row.whole[index]);
             check(row, format!("{role}, other"), ask(&whole[index], "other"), row.whole[index]);
             check(row, format!("{role} of acme, inside"), ask(&restricted[index], "shop"), row.inside[index]);
-            check(row, format!("{role} of acme, outside"), ask(&restricted[index], "other"), row.outside[index]);
+            check(
+                row,
+                format!("{role} of acme, outside"),
+                ask(&restricted[index], "other"),
+                row.outside[index],
+            );
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

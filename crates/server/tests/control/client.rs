@@ -38,7 +38,8 @@ impl ApiReply {
 
 /// The text of a request.
 pub(super) fn request(method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> String {
-    let mut text = format!("{method} {path} HTTP/1.1\r\nConnection: close\r\nContent-Length: {}\r\n", body.len());
+    let mut text =
+        format!("{method} {path} HTTP/1.1\r\nConnection: close\r\nContent-Length: {}\r\n", body.len());
     if !headers.iter().any(|(name, _)| *name == "Host") {
         text.push_str("Host: localhost\r\n");
     }
@@ -85,7 +86,8 @@ impl Controlled {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("it runs");
         runtime.block_on(async {
             let database = Database::open(&url, DatabaseOptions::default()).await.expect("it opens");
-            let first = NewVersion { text: POLICY.to_owned(), warnings: "[]".to_owned(), ..NewVersion::default() };
+            let first =
+                NewVersion { text: POLICY.to_owned(), warnings: "[]".to_owned(), ..NewVersion::default() };
             database.publish(first).await.expect("it is written");
             database.close().await;
         });
@@ -109,7 +111,8 @@ impl Controlled {
 
     /// A new token: its name and its secret.
     pub(super) fn token(&self, role: &str, tenant: Option<&str>) -> (String, String) {
-        let reply = self.call(&self.admin, "POST", "/tokens", Some(json!({ "role": role, "tenant": tenant })));
+        let reply =
+            self.call(&self.admin, "POST", "/tokens", Some(json!({ "role": role, "tenant": tenant })));
         assert_eq!(reply.status, 201, "{reply:?}");
         let text = |name: &str| reply.json()[name].as_str().expect("it is text").to_owned();
         (text("id"), text("token"))

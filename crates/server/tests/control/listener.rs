@@ -33,7 +33,9 @@ fn without_tls_it_serves_health_and_metrics_only() {
     for path in ["/healthz", "/readyz", "/metrics"] {
         assert_eq!(open.ask("GET", path, &[]).status, 200, "{path}");
     }
-    for (method, path) in [("GET", "/api/v1/whoami"), ("GET", "/api/v1/openapi.json"), ("POST", "/console/login")] {
+    for (method, path) in
+        [("GET", "/api/v1/whoami"), ("GET", "/api/v1/openapi.json"), ("POST", "/console/login")]
+    {
         let refused = open.ask(method, path, &[("Authorization", &bearer)]);
         assert_eq!(refused.status, 403, "{path}");
         let detail = refused.json()["detail"].as_str().expect("it says why").to_owned();

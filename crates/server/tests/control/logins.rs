@@ -25,7 +25,8 @@ fn a_session_acts_for_pages_of_this_server_only() {
     let server = Controlled::start(&[]);
     let cookie = log_in(&server, &server.admin);
     let with = |method: &str, path: &str, site: &str, body: &str| {
-        let headers = [("Cookie", cookie.as_str()), ("Sec-Fetch-Site", site), ("Content-Type", "application/json")];
+        let headers =
+            [("Cookie", cookie.as_str()), ("Sec-Fetch-Site", site), ("Content-Type", "application/json")];
         ask(server.address(), method, path, &headers, body).status
     };
     let wanted = "{\"role\":\"viewer\"}";
@@ -74,7 +75,8 @@ fn wrong_tokens_are_events_and_slow_their_address_down() {
         ask(server.address(), "GET", "/api/v1/whoami", &headers, "")
     };
     assert_eq!(from("203.0.113.7", &server.admin).status, 200);
-    let statuses: Vec<u16> = (0..12).map(|number| from("203.0.113.7", &format!("wrong{number}")).status).collect();
+    let statuses: Vec<u16> =
+        (0..12).map(|number| from("203.0.113.7", &format!("wrong{number}")).status).collect();
     assert_eq!(statuses[..10], [401; 10]);
     assert!(statuses[10..].contains(&429), "{statuses:?}");
     let slowed = from("203.0.113.7", "wrong");

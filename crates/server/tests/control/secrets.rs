@@ -16,12 +16,15 @@ fn nothing_that_was_secret_is_kept_or_told() {
     let server = Controlled::start(&["--config", &settings]);
     let (id, token) = server.token("admin", None);
     let headers = [("Content-Type", "application/json"), ("Sec-Fetch-Site", "same-origin")];
-    let login = ask(server.address(), "POST", "/console/login", &headers, &json!({ "token": token }).to_string());
-    let cookie = login.header("set-cookie").expect("a cookie").split(['=', ';']).nth(1).expect("its value").to_owned();
+    let login =
+        ask(server.address(), "POST", "/console/login", &headers, &json!({ "token": token }).to_string());
+    let cookie =
+        login.header("set-cookie").expect("a cookie").split(['=', ';']).nth(1).expect("its value").to_owned();
     let wrong = "tga_0123456789abcdefghijklmnopqrstuvwxyzABCDEFG".to_owned();
     let key = "tgk_0123456789abcdefghijklmnopqrstuvwxyzABCDEFG".to_owned();
     let (admin, data) = (server.admin.clone(), server.home.path("data"));
-    let secrets = [("admin", &admin), ("token", &token), ("cookie", &cookie), ("wrong", &wrong), ("key", &key)];
+    let secrets =
+        [("admin", &admin), ("token", &token), ("cookie", &cookie), ("wrong", &wrong), ("key", &key)];
 
     let mut told = String::new();
     for (token, method, path) in [

@@ -10,13 +10,19 @@ use crate::support::server::{Server, run, tidegate};
 use crate::support::within;
 
 fn ids(reply: &Value) -> Vec<&str> {
-    reply["items"].as_array().expect("a list").iter().map(|item| item["id"].as_str().expect("a name")).collect()
+    reply["items"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|item| item["id"].as_str().expect("a name"))
+        .collect()
 }
 
 #[test]
 fn a_token_is_shown_once_used_and_revoked() {
     let server = Controlled::start(&[]);
-    let wanted = json!({ "role": "editor", "tenant": "acme", "expires": "2100-01-01T00:00:00Z", "description": "ci" });
+    let wanted =
+        json!({ "role": "editor", "tenant": "acme", "expires": "2100-01-01T00:00:00Z", "description": "ci" });
     let created = server.call(&server.admin, "POST", "/tokens", Some(wanted));
     assert_eq!(created.status, 201, "{created:?}");
     let shown = created.json();
@@ -40,7 +46,9 @@ fn a_token_is_shown_once_used_and_revoked() {
 
     let revoked = server.call(&server.admin, "DELETE", &format!("/tokens/{id}"), None);
     assert_eq!((revoked.status, &revoked.json()["id"]), (200, &json!(id)));
-    within(Duration::from_secs(5), "it is refused", || server.call(token, "GET", "/whoami", None).status == 401);
+    within(Duration::from_secs(5), "it is refused", || {
+        server.call(token, "GET", "/whoami", None).status == 401
+    });
     assert_eq!(server.call(&server.admin, "DELETE", &format!("/tokens/{id}"), None).status, 404);
 }
 
@@ -64,7 +72,9 @@ fn an_admin_of_a_tenant_stays_within_its_subtree() {
     let (outside, _) = server.token("viewer", Some("other"));
     let listed = server.call(&token, "GET", "/tokens", None).json();
     assert_eq!(ids(&listed), [inside.as_str(), own.as_str()]);
-    let create = |tenant: Value| server.call(&token, "POST", "/tokens", Some(json!({ "role": "viewer", "tenant": tenant })));
+    let create = |tenant: Value| {
+        server.call(&token, "POST", "/tokens", Some(json!({ "role": "viewer", "tenant": tenant })))
+    };
     assert_eq!(create(json!("shop")).status, 201);
     assert_eq!(create(json!("other")).status, 404);
     assert_eq!(create(json!("nobody")).body, create(json!("nobody")).body.replace("other", "nobody"));

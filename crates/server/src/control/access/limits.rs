@@ -5,11 +5,11 @@ use std::net::IpAddr;
 use tidegate::{Cost, Keyed, LimitDecision, MemoryError, MemoryOptions, Quota};
 
 use super::AccessError;
+use crate::bounds::budget::client_network;
 use crate::bounds::{
     API_CALLERS_MAX, API_CALLS_BURST, API_CALLS_PER_SECOND, FAILED_LOGINS_BURST, FAILED_LOGINS_PER_MINUTE,
     OPEN_CALLS_BURST, OPEN_CALLS_PER_SECOND,
 };
-use crate::bounds::budget::client_network;
 
 /// The limits of the admin API. Each holds a bounded number of keys.
 pub(super) struct AccessLimits {
@@ -45,7 +45,10 @@ impl AccessLimits {
 
     /// Counts a call that needs no token, or has none.
     pub(super) fn call_from(&self, address: IpAddr) -> Result<(), AccessError> {
-        check(self.addresses.take(&client_network(address), Cost::ONE), "calls of the admin API without a token")
+        check(
+            self.addresses.take(&client_network(address), Cost::ONE),
+            "calls of the admin API without a token",
+        )
     }
 
     /// Counts a token that is wrong, or that may be.
@@ -63,7 +66,8 @@ fn check(decision: LimitDecision, what: &'static str) -> Result<(), AccessError>
     if decision.is_allowed() {
         return Ok(());
     }
-    let wait = decision.retry_after().wait().map_or(1, |wait| wait.as_secs() + u64::from(wait.subsec_nanos() > 0));
+    let wait =
+        decision.retry_after().wait().map_or(1, |wait| wait.as_secs() + u64::from(wait.subsec_nanos() > 0));
     Err(AccessError::TooMany { what, retry_after: wait.max(1) })
 }
 

@@ -93,7 +93,9 @@ pub enum AccessError {
     #[error("the session has ended: log in again")]
     SessionEnded,
     /// A session cannot be made of this token.
-    #[error("a session needs a token of this server; send the token of an identity provider with each request")]
+    #[error(
+        "a session needs a token of this server; send the token of an identity provider with each request"
+    )]
     NoSessionOfProvider,
     /// A page of another site has sent the request, or it does not prove that none has.
     #[error("a session is used by pages of this server only; programs send `Authorization: Bearer TOKEN`")]
@@ -198,15 +200,23 @@ impl Access {
         }
     }
 
-    async fn holder_of_session(&self, hash: SecretHash, proof: AccessProof<'_>) -> Result<Principal, AccessError> {
+    async fn holder_of_session(
+        &self,
+        hash: SecretHash,
+        proof: AccessProof<'_>,
+    ) -> Result<Principal, AccessError> {
         match (RequestSite::of(proof.headers), proof.writes) {
             (RequestSite::Own, _) | (RequestSite::Unknown, false) => {}
-            (RequestSite::Unknown, true) | (RequestSite::Foreign, _) => return Err(AccessError::ForeignSite),
+            (RequestSite::Unknown, true) | (RequestSite::Foreign, _) => {
+                return Err(self.limits.call_from(proof.address).err().unwrap_or(AccessError::ForeignSite));
+            }
         }
         match &self.source {
             TokenSource::Single { sessions, .. } => match sessions.is_valid(hash, self.wall()) {
                 true => Ok(Principal::admin()),
-                false => Err(AccessError::SessionEnded),
+                false => {
+                    Err(self.limits.failure_from(proof.address).err().unwrap_or(AccessError::SessionEnded))
+                }
             },
             TokenSource::Database(book) => {
                 let looking = book.session(hash);
@@ -224,7 +234,11 @@ impl Access {
         looking: impl Future<Output = Result<Option<T>, AccessError>>,
     ) -> Result<Option<T>, AccessError> {
         if was_seen {
-            return looking.await;
+            let found = looking.await?;
+            if found.is_none() {
+                self.limits.failure_from(address)?;
+            }
+            return Ok(found);
         }
         // Counted before it is known, so that many attempts at once are counted, too.
         self.limits.failure_from(address)?;
@@ -243,7 +257,11 @@ impl Access {
     ///
     /// # Errors
     /// When the token is not valid, or not one of this server.
-    pub(crate) async fn begin_session(&self, token: &[u8], address: IpAddr) -> Result<BegunSession, AccessError> {
+    pub(crate) async fn begin_session(
+        &self,
+        token: &[u8],
+        address: IpAddr,
+    ) -> Result<BegunSession, AccessError> {
         if self.oidc.is_some() && oidc::looks_like_one(token) {
             return Err(AccessError::NoSessionOfProvider);
         }

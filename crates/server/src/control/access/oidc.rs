@@ -175,7 +175,8 @@ mod tests {
             ] {
                 assert_eq!(held(claims(wrong.clone())), None, "{wrong}");
             }
-            let forged = Signer::new("ES256").token(&json!({ "alg": "ES256", "kid": "k1" }), &claims(json!({})));
+            let forged =
+                Signer::new("ES256").token(&json!({ "alg": "ES256", "kid": "k1" }), &claims(json!({})));
             assert_eq!(provider.holder_of(forged.as_bytes(), IpAddr::from([192, 0, 2, 1]), NOW), None);
         }
     }

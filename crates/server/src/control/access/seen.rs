@@ -85,7 +85,8 @@ mod tests {
 
     #[test]
     fn it_ends_with_the_token_or_the_session_whichever_is_first() {
-        let valid = |known: KnownCredential| (1..9).filter(|now| known.is_valid_at(UnixMillis::new(*now))).count();
+        let valid =
+            |known: KnownCredential| (1..9).filter(|now| known.is_valid_at(UnixMillis::new(*now))).count();
         assert_eq!(valid(known(None, None)), 8);
         assert_eq!((valid(known(Some(3), Some(5))), valid(known(Some(5), Some(3)))), (2, 2));
     }

@@ -65,7 +65,9 @@ impl MemorySessions {
     /// Is this a session? If so, it ends later.
     pub(super) fn is_valid(&self, hash: SecretHash, now: UnixMillis) -> bool {
         let mut sessions = self.sessions();
-        let Some((began, ends)) = sessions.get_mut(&hash).filter(|(_, ends)| now < *ends) else { return false };
+        let Some((began, ends)) = sessions.get_mut(&hash).filter(|(_, ends)| now < *ends) else {
+            return false;
+        };
         *ends = idle_end(*began, now);
         true
     }
@@ -113,7 +115,8 @@ mod tests {
 
     #[test]
     fn the_cookie_is_found_among_others() {
-        let sent = |text: &'static str| sent_session(&HeaderMap::from_iter([(COOKIE, text.parse().unwrap())]));
+        let sent =
+            |text: &'static str| sent_session(&HeaderMap::from_iter([(COOKIE, text.parse().unwrap())]));
         assert_eq!(sent("a=b; __Host-tidegate=tgs_x; c=d"), Some(SecretHash::of("tgs_x")));
         for other in ["tidegate=x", "__host-tidegate=x", "x__Host-tidegate=x", "__Host-tidegate"] {
             assert_eq!(sent(other), None, "{other}");

@@ -19,7 +19,12 @@ fn with(pairs: &[(http::HeaderName, &str)]) -> HeaderMap {
     pairs.iter().map(|(name, value)| (name.clone(), value.parse().unwrap())).collect()
 }
 
-async fn who(access: &Access, headers: &HeaderMap, address: IpAddr, writes: bool) -> Result<Principal, AccessError> {
+async fn who(
+    access: &Access,
+    headers: &HeaderMap,
+    address: IpAddr,
+    writes: bool,
+) -> Result<Principal, AccessError> {
     access.authenticate(AccessProof { headers, address, writes, may_use_session: true }).await
 }
 
@@ -116,7 +121,8 @@ async fn calls_of_one_token_are_limited() {
 async fn a_revoked_or_expired_token_is_not_valid() {
     let base = TestBase::open("revoked").await;
     let access = Access::by_database(base.database.clone()).unwrap();
-    let (token, expired) = (base.token(Role::Editor, None).await, base.token(Role::Editor, Some(access.wall())).await);
+    let (token, expired) =
+        (base.token(Role::Editor, None).await, base.token(Role::Editor, Some(access.wall())).await);
     assert_eq!(by(&access, &expired.secret, HERE).await, Err(AccessError::Invalid));
     let headers = with(&[(AUTHORIZATION, &format!("Bearer {}", token.secret))]);
     let principal = who(&access, &headers, HERE, true).await.unwrap();
@@ -139,14 +145,18 @@ async fn a_revoked_or_expired_token_is_not_valid() {
 async fn while_the_database_is_away_tokens_that_were_valid_work_for_a_while() {
     let base = TestBase::open("away").await;
     let access = Access::by_database(base.database.clone()).unwrap();
-    let (known, unknown) = (base.token(Role::Viewer, None).await.secret, base.token(Role::Viewer, None).await.secret);
+    let (known, unknown) =
+        (base.token(Role::Viewer, None).await.secret, base.token(Role::Viewer, None).await.secret);
     assert!(by(&access, &known, HERE).await.is_ok());
     base.database.close().await;
     book(&access).seen().make_older(FRESH);
     assert!(by(&access, &known, HERE).await.is_ok());
     for _ in 0..2 * FAILED_LOGINS_BURST {
         let refused = by(&access, &unknown, HERE).await;
-        assert!(matches!(refused, Err(AccessError::Unavailable(_))), "it is not the fault of the token: {refused:?}");
+        assert!(
+            matches!(refused, Err(AccessError::Unavailable(_))),
+            "it is not the fault of the token: {refused:?}"
+        );
     }
     book(&access).seen().make_older(GRACE);
     assert!(matches!(by(&access, &known, HERE).await, Err(AccessError::Unavailable(_))));
@@ -156,7 +166,9 @@ async fn while_the_database_is_away_tokens_that_were_valid_work_for_a_while() {
 async fn a_session_stands_for_its_token_on_pages_of_this_server() {
     let base = TestBase::open("session").await;
     let token = base.token(Role::Operator, None).await;
-    for access in [Access::by_token(&token.secret).unwrap(), Access::by_database(base.database.clone()).unwrap()] {
+    for access in
+        [Access::by_token(&token.secret).unwrap(), Access::by_database(base.database.clone()).unwrap()]
+    {
         assert_eq!(access.begin_session(b"wrong", HERE).await.unwrap_err(), AccessError::Invalid);
         let begun = access.begin_session(token.secret.as_bytes(), HERE).await.unwrap();
         let host = (HOST, "localhost:9090");
@@ -166,12 +178,20 @@ async fn a_session_stands_for_its_token_on_pages_of_this_server() {
         let silent = with(&[host, cookie.clone()]);
         assert_eq!(who(&access, &own, HERE, true).await.as_ref(), Ok(&begun.principal));
         assert_eq!(who(&access, &silent, HERE, false).await.as_ref(), Ok(&begun.principal));
-        assert_eq!(who(&access, &silent, HERE, true).await, Err(AccessError::ForeignSite), "a change needs a proof");
+        assert_eq!(
+            who(&access, &silent, HERE, true).await,
+            Err(AccessError::ForeignSite),
+            "a change needs a proof"
+        );
         for writes in [false, true] {
             assert_eq!(who(&access, &foreign, HERE, writes).await, Err(AccessError::ForeignSite));
         }
         let proof = AccessProof { headers: &own, address: HERE, writes: false, may_use_session: false };
-        assert_eq!(access.authenticate(proof).await, Err(AccessError::Missing), "not where the cookie can be read");
+        assert_eq!(
+            access.authenticate(proof).await,
+            Err(AccessError::Missing),
+            "not where the cookie can be read"
+        );
         let mut both = own.clone();
         both.insert(AUTHORIZATION, "Bearer wrong".parse().unwrap());
         assert_eq!(who(&access, &both, HERE, true).await, Err(AccessError::Invalid), "the token wins");

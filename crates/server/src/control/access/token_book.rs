@@ -138,11 +138,11 @@ impl TokenBook {
                     }),
                 };
                 match (looked, is_younger(GRACE)) {
-                    (Ok(Some(known)), _) => {
+                    (Ok(Some(known)), _) if known.is_valid_at(wall) => {
                         self.seen.insert(hash, now, known.clone());
                         Some(known)
                     }
-                    (Ok(None), _) => {
+                    (Ok(_), _) => {
                         self.seen.remove(hash);
                         None
                     }
@@ -184,7 +184,11 @@ fn known(token: &StoredToken, session: Option<&BrowserSession>) -> Option<KnownC
     }
     let principal = Principal::of(token);
     if principal.is_none() {
-        tracing::warn!(token = token.id, role = token.role, "a token has a role that this version does not know");
+        tracing::warn!(
+            token = token.id,
+            role = token.role,
+            "a token has a role that this version does not know"
+        );
     }
     Some(KnownCredential {
         principal: principal?,

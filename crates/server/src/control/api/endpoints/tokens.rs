@@ -5,7 +5,9 @@ use std::borrow::Cow;
 use http::Method;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use tidegate_database::{Database, DatabaseError, NewToken, PageRequest, StoredToken, TokenRevocation, UnixMillis};
+use tidegate_database::{
+    Database, DatabaseError, NewToken, PageRequest, StoredToken, TokenRevocation, UnixMillis,
+};
 use utoipa::ToSchema;
 
 use crate::control::access::{CreateTokenError, Role, TokenRequest, create_token, token_entry};
@@ -122,7 +124,15 @@ pub(in crate::control::api) fn routes() -> Vec<ApiRoute> {
             listed,
             list as fn(ApiCall) -> Answering,
         ),
-        route(Method::POST, "/tokens", "Creates a token, and shows it this once.", CHANGED, wanted, shown, create),
+        route(
+            Method::POST,
+            "/tokens",
+            "Creates a token, and shows it this once.",
+            CHANGED,
+            wanted,
+            shown,
+            create,
+        ),
         route(
             Method::DELETE,
             "/tokens/{id}",
@@ -141,7 +151,8 @@ fn list(call: ApiCall) -> Answering {
         let rules = call.node.limiter().rules();
         let wanted = call.query.get("q");
         let is_wanted = |token: &StoredToken| {
-            let texts = [Some(&token.id), Some(&token.role), token.tenant.as_ref(), token.description.as_ref()];
+            let texts =
+                [Some(&token.id), Some(&token.role), token.tenant.as_ref(), token.description.as_ref()];
             let is_found = |wanted: &str| texts.iter().flatten().any(|text| text.contains(wanted));
             call.principal().sees(rules.tenants(), token.tenant.as_deref()) && wanted.is_none_or(is_found)
         };
@@ -168,7 +179,8 @@ fn create(call: ApiCall) -> Answering {
         };
         let role: Role = wanted.role.parse().map_err(|error| wrong("/role", &format!("{error}")))?;
         let expires = wanted.expires.as_deref().map(str::parse::<Timestamp>).transpose();
-        let expires = expires.map_err(|_| wrong("/expires", "it must be a time such as 2027-01-01T00:00:00Z"))?;
+        let expires =
+            expires.map_err(|_| wrong("/expires", "it must be a time such as 2027-01-01T00:00:00Z"))?;
         let expires = expires.map(|end| UnixMillis::new(end.as_millisecond()));
         if expires.is_some_and(|end| end <= now) {
             return Err(wrong("/expires", "the token would have ended already"));
@@ -224,14 +236,16 @@ fn revoke(call: ApiCall) -> Answering {
             description: stored.description,
             ..NewToken::default()
         };
-        let entry = token_entry(EventName::TokenRevoked, &token, &call.principal().actor, call.reason()?, now);
+        let entry =
+            token_entry(EventName::TokenRevoked, &token, &call.principal().actor, call.reason()?, now);
         match database.revoke_token(id, now, entry).await.map_err(failed)? {
             TokenRevocation::Revoked => {
                 Ok(ApiAnswer::json(&RevokedToken { id: id.to_owned(), revoked: time_text(now) }))
             }
             TokenRevocation::Unknown => Err(unknown()),
             TokenRevocation::LastAdmin => Err(ApiError::Conflict(
-                "this is the last admin token without a tenant: create another one first, else nobody could".to_owned(),
+                "this is the last admin token without a tenant: create another one first, else nobody could"
+                    .to_owned(),
             )),
         }
     })
