@@ -99,7 +99,7 @@ pub(super) static OIDC_TENANT: ObjectShape = ObjectShape {
         .required()
         .also(&["name"])]],
     open_fields: None,
-    shorthand: Some("claim"),
+    shorthand: None,
 };
 
 static ROLE: Shape = Shape::Word(ROLES);
@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     const GIVEN: &str = "auth:\n  oidc:\n    issuer: https://id.example\n    audience: tidegate\n    jwks: keys.json\n    \
-                         role: { values: { tidegate-admins: admin, sre: operator } }\n    tenant: tid\n";
+                         role: { values: { tidegate-admins: admin, sre: operator } }\n    tenant: { claim: tid }\n";
 
     #[test]
     fn it_is_read_as_written() {
@@ -195,7 +195,7 @@ mod tests {
                 "values",
             ),
             ("sre: operator", "sre: superuser", "not a valid choice"),
-            ("    tenant: tid\n", "    tenat: tid\n", "tenat"),
+            ("    tenant: { claim: tid }\n", "    tenat: tid\n", "tenat"),
         ] {
             let text = GIVEN.replace(from, to);
             assert_ne!(text, GIVEN);
