@@ -27,5 +27,5 @@ pub use history::{HistoryFilter, HistoryRow, Violation, ViolationRow};
 pub use nodes::NodeReport;
 pub use sessions::BrowserSession;
 pub use time::UnixMillis;
-pub use tokens::{NewToken, StoredToken};
+pub use tokens::{NewToken, StoredToken, TokenRevocation};
 pub use versions::{NewVersion, PolicyVersion, Publication, RuleRow, VersionHead};

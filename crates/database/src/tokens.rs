@@ -66,6 +66,20 @@ const TOUCH: &str =
 const ADMINS: &str = "SELECT count(*) FROM tokens WHERE role = 'admin' AND tenant IS NULL AND revoked_at IS NULL \
                       AND (expires_at IS NULL OR expires_at > $1)";
 
+/// What became of the wish to revoke a token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TokenRevocation {
+    /// It is revoked now, and its sessions have ended.
+    Revoked,
+    /// There is no such token, or it was revoked before. Nothing was written.
+    Unknown,
+    /// It is the last one that can administer everything. Nothing was written.
+    LastAdmin,
+}
+
+/// How many tokens are read at once while those that are wanted are looked for.
+const SCANNED: u32 = 1_000;
+
 impl Database {
     /// Creates a token, with the audit entry about it.
     ///
@@ -167,13 +181,34 @@ impl Database {
             let rows = session.rows(sql, values).await?;
             session.release();
             let tokens = rows.iter().map(read_token).collect::<Result<Vec<_>, _>>()?;
-            Ok(Paged::cut(tokens, limit, |token| format!("{}.{}", token.created_at.get(), token.id)))
+            Ok(Paged::cut(tokens, limit, list_cursor))
         })
         .await
     }
 
-    /// Revokes a token and ends its sessions, with the audit entry about it. False, and nothing is written, when there is
-    /// no such token or it was revoked before.
+    /// The tokens that are wanted, newest first.
+    ///
+    /// # Errors
+    /// When the cursor is not one of this list, or the database fails.
+    pub async fn tokens_that(
+        &self,
+        page: &PageRequest,
+        is_wanted: impl Fn(&StoredToken) -> bool,
+    ) -> Result<Paged<StoredToken>, DatabaseError> {
+        let limit = page.rows();
+        let (mut wanted, mut cursor) = (Vec::new(), page.cursor.clone());
+        loop {
+            let read = self.tokens(&PageRequest { limit: SCANNED, cursor }).await?;
+            wanted.extend(read.items.into_iter().filter(&is_wanted));
+            cursor = read.next;
+            if cursor.is_none() || i64::try_from(wanted.len()).is_ok_and(|found| found > limit) {
+                return Ok(Paged::cut(wanted, limit, list_cursor));
+            }
+        }
+    }
+
+    /// Revokes a token and ends its sessions, with the audit entry about it. The last token that can administer
+    /// everything stays, also if several are revoked at once.
     ///
     /// # Errors
     /// When the database fails.
@@ -182,18 +217,24 @@ impl Database {
         id: &str,
         now: UnixMillis,
         entry: AuditEntry,
-    ) -> Result<bool, DatabaseError> {
+    ) -> Result<TokenRevocation, DatabaseError> {
         self.within_deadline(async {
             let mut session = self.writer().await?;
+            // Also keeps others from revoking at the same time.
             let head = audit::lock_head(&mut session).await?;
+            let admins: i64 = session.value(ADMINS, values![now]).await?;
             if session.execute(REVOKE, values![now, id]).await? == 0 {
                 session.rollback().await?;
-                return Ok(false);
+                return Ok(TokenRevocation::Unknown);
+            }
+            if admins > 0 && session.value::<i64>(ADMINS, values![now]).await? == 0 {
+                session.rollback().await?;
+                return Ok(TokenRevocation::LastAdmin);
             }
             session.execute(END_SESSIONS, values![id]).await?;
             audit::append_after(&mut session, head, vec![entry]).await?;
             session.commit().await?;
-            Ok(true)
+            Ok(TokenRevocation::Revoked)
         })
         .await
     }
@@ -228,6 +269,11 @@ impl Database {
         })
         .await
     }
+}
+
+/// The cursor after a token.
+fn list_cursor(token: &StoredToken) -> String {
+    format!("{}.{}", token.created_at.get(), token.id)
 }
 
 pub(crate) fn read_token(row: &SqlRow) -> Result<StoredToken, DatabaseError> {

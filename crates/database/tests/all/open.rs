@@ -113,7 +113,7 @@ async fn the_first_schema_can_be_opened() {
     );
     assert_eq!(db.count_admins(at(0)).await.unwrap(), 1);
     assert_eq!(db.nodes(at(0), &PageRequest::default()).await.unwrap().items.len(), 1);
-    assert!(db.session_token(&[1; 32], at(50)).await.unwrap().is_some());
+    assert!(db.session(&[1; 32], at(50)).await.unwrap().is_some());
     assert!(db.remembered(&[1; 32], &[2; 32], at(50)).await.unwrap().is_some());
     db.publish(version(4)).await.unwrap();
     db.close().await;

@@ -1,6 +1,6 @@
 //! Tokens and sessions.
 
-use tidegate_database::{BrowserSession, HistoryFilter, NewToken, PageRequest};
+use tidegate_database::{BrowserSession, HistoryFilter, NewToken, PageRequest, TokenRevocation};
 
 use crate::support::{TestDatabase, at, entry};
 
@@ -11,7 +11,10 @@ on_both!(
     uses_only_move_forward,
     admins_are_those_who_can_do_everything,
     of_many_first_tokens_one_is_created,
+    of_admins_that_revoke_each_other_one_stays,
+    only_wanted_tokens_are_listed,
     sessions_end,
+    sessions_in_use_end_later_and_are_few,
 );
 
 fn token(number: u8) -> NewToken {
@@ -75,12 +78,14 @@ async fn revoked_tokens_stay_and_their_sessions_end(test: &TestDatabase) {
         test.db.create_token(token(number), entry(number.into())).await.unwrap();
         test.db.create_session(session(number, &token(number).id)).await.unwrap();
     }
-    assert!(test.db.revoke_token("token-1", at(20), entry(3)).await.unwrap());
-    assert!(!test.db.revoke_token("token-1", at(30), entry(4)).await.unwrap());
-    assert!(!test.db.revoke_token("nobody", at(30), entry(5)).await.unwrap());
+    let revoke =
+        async |id: &str, time, number| test.db.revoke_token(id, at(time), entry(number)).await.unwrap();
+    assert_eq!(revoke("token-1", 20, 3).await, TokenRevocation::Revoked);
+    assert_eq!(revoke("token-1", 30, 4).await, TokenRevocation::Unknown);
+    assert_eq!(revoke("nobody", 30, 5).await, TokenRevocation::Unknown);
     assert_eq!(test.db.token("token-1").await.unwrap().unwrap().revoked_at, Some(at(20)));
-    assert_eq!(test.db.session_token(&[1; 32], at(21)).await.unwrap(), None);
-    assert_eq!(test.db.session_token(&[2; 32], at(21)).await.unwrap().unwrap().id, "token-2");
+    assert_eq!(test.db.session(&[1; 32], at(21)).await.unwrap(), None);
+    assert_eq!(test.db.session(&[2; 32], at(21)).await.unwrap().unwrap().1.id, "token-2");
     assert_eq!(
         test.db.audit(&HistoryFilter::default(), &PageRequest::default()).await.unwrap().items.len(),
         3
@@ -107,8 +112,11 @@ async fn admins_are_those_who_can_do_everything(test: &TestDatabase) {
     }
     assert_eq!(test.db.count_admins(at(99)).await.unwrap(), 2);
     assert_eq!(test.db.count_admins(at(100)).await.unwrap(), 1);
-    test.db.revoke_token("token-1", at(50), entry(5)).await.unwrap();
-    assert_eq!(test.db.count_admins(at(100)).await.unwrap(), 0);
+    // Once the short one has ended, the other is the last, and stays.
+    let revoked = test.db.revoke_token("token-1", at(100), entry(5)).await.unwrap();
+    assert_eq!((revoked, test.db.count_admins(at(100)).await.unwrap()), (TokenRevocation::LastAdmin, 1));
+    let revoked = test.db.revoke_token("token-1", at(50), entry(5)).await.unwrap();
+    assert_eq!((revoked, test.db.count_admins(at(100)).await.unwrap()), (TokenRevocation::Revoked, 0));
 }
 
 async fn of_many_first_tokens_one_is_created(test: &TestDatabase) {
@@ -126,9 +134,15 @@ async fn of_many_first_tokens_one_is_created(test: &TestDatabase) {
     assert_eq!(created, 1);
     // A revoked one is one too.
     let first = test.db.tokens(&PageRequest::default()).await.unwrap().items.remove(0);
+    let viewer = NewToken { role: "viewer".into(), ..token(20) };
+    test.db
+        .create_token(NewToken { id: "short".into(), expires_at: Some(at(30)), ..token(21) }, entry(21))
+        .await
+        .unwrap();
+    test.db.create_token(viewer, entry(22)).await.unwrap();
     test.db.revoke_token(&first.id, at(20), entry(20)).await.unwrap();
     assert!(!test.db.create_first_token(token(9), entry(9)).await.unwrap());
-    assert_eq!(test.db.verify(|_, _| {}).await.unwrap().entries, 2);
+    assert_eq!(test.db.verify(|_, _| {}).await.unwrap().entries, 4);
 }
 
 async fn sessions_end(test: &TestDatabase) {
@@ -136,15 +150,72 @@ async fn sessions_end(test: &TestDatabase) {
     for number in 1..=3 {
         test.db.create_session(session(number, "token-1")).await.unwrap();
     }
-    assert_eq!(test.db.session_token(&[1; 32], at(99)).await.unwrap().unwrap().id, "token-1");
-    assert_eq!(test.db.session_token(&[1; 32], at(100)).await.unwrap(), None);
+    assert_eq!(test.db.session(&[1; 32], at(99)).await.unwrap().unwrap().0, session(1, "token-1"));
+    assert_eq!(test.db.session(&[1; 32], at(100)).await.unwrap(), None);
     assert!(test.db.delete_session(&[1; 32]).await.unwrap());
     assert!(!test.db.delete_session(&[1; 32]).await.unwrap());
-    assert_eq!(test.db.session_token(&[1; 32], at(11)).await.unwrap(), None);
+    assert_eq!(test.db.session(&[1; 32], at(11)).await.unwrap(), None);
     assert_eq!(test.db.delete_sessions_of("token-1").await.unwrap(), 2);
     // Those that have ended are removed when another one begins.
     test.db.create_session(session(4, "token-1")).await.unwrap();
     let later = BrowserSession { created_at: at(200), expires_at: at(300), ..session(5, "token-1") };
     test.db.create_session(later).await.unwrap();
     assert_eq!(test.raw("DELETE FROM sessions").await, 1);
+}
+
+async fn of_admins_that_revoke_each_other_one_stays(test: &TestDatabase) {
+    for number in 1..=6 {
+        test.db.create_token(token(number), entry(number.into())).await.unwrap();
+    }
+    let mut revoking = Vec::new();
+    for number in 1..=6 {
+        let db = test.db.clone();
+        let id = token(number).id;
+        revoking.push(tokio::spawn(async move { db.revoke_token(&id, at(50), entry(9)).await.unwrap() }));
+    }
+    let mut refused = 0;
+    for revoked in revoking {
+        refused += u32::from(revoked.await.unwrap() == TokenRevocation::LastAdmin);
+    }
+    assert_eq!((refused, test.db.count_admins(at(50)).await.unwrap()), (1, 1));
+}
+
+async fn only_wanted_tokens_are_listed(test: &TestDatabase) {
+    for number in 1..=9 {
+        let tenant = (number % 2 == 0).then(|| "t".to_owned());
+        test.db.create_token(NewToken { tenant, ..token(number) }, entry(number.into())).await.unwrap();
+    }
+    let (mut names, mut cursor, mut pages) = (Vec::new(), None, 0);
+    loop {
+        let page = PageRequest { limit: 3, cursor };
+        let page = test.db.tokens_that(&page, |token| token.tenant.is_some()).await.unwrap();
+        names.extend(page.items.into_iter().map(|token| token.id));
+        (cursor, pages) = (page.next, pages + 1);
+        if cursor.is_none() {
+            break;
+        }
+    }
+    assert_eq!((names.join(" ").as_str(), pages), ("token-8 token-6 token-4 token-2", 2));
+}
+
+async fn sessions_in_use_end_later_and_are_few(test: &TestDatabase) {
+    test.db.create_token(token(1), entry(1)).await.unwrap();
+    for number in 1..=100 {
+        let created_at = at(number.into());
+        test.db
+            .create_session(BrowserSession { created_at, expires_at: at(200), ..session(number, "token-1") })
+            .await
+            .unwrap();
+    }
+    assert_eq!(test.db.session(&[36; 32], at(150)).await.unwrap(), None, "64 stay");
+    assert!(test.db.session(&[37; 32], at(150)).await.unwrap().is_some());
+    test.db
+        .extend_sessions(vec![([50; 32], at(300)), ([51; 32], at(100)), ([9; 32], at(300))])
+        .await
+        .unwrap();
+    let ends = async |number, now| {
+        test.db.session(&[number; 32], at(now)).await.unwrap().map(|found| found.0.expires_at)
+    };
+    assert_eq!((ends(50, 250).await, ends(51, 150).await), (Some(at(300)), Some(at(200))), "never earlier");
+    assert_eq!(ends(9, 150).await, None);
 }

@@ -11,8 +11,9 @@ use tokio::sync::Semaphore;
 
 use super::guard::{self, AdminRefusal};
 use super::{AdminClient, health, hot_keys, penalties, trust};
-use crate::bounds::API_BODY_BYTES_MAX;
-use crate::control::{self, api::ApiError};
+use crate::bounds::{API_BODY_BYTES_MAX, BODY_BYTES_MAX};
+use crate::control::api::{self, ApiError};
+use crate::control::console;
 use crate::http::body::collect;
 use crate::node::Node;
 use crate::observe;
@@ -50,8 +51,8 @@ pub(super) async fn respond(
         return refused(refusal);
     }
     let path = request.uri().path();
-    if path.starts_with("/api/") {
-        return api(node, caller, request).await;
+    if path.starts_with("/api/") || path.starts_with(console::PREFIX) {
+        return control_plane(node, caller, request).await;
     }
     if let Some(id) = penalties::id_of(path) {
         return penalties::one(&node, caller, &request, id).await;
@@ -73,17 +74,26 @@ pub(super) async fn respond(
     }
 }
 
-/// Answers a call of the admin API, on the runtime of the control plane.
-async fn api(node: Arc<Node>, caller: AdminClient, request: Request<Incoming>) -> AdminResponse {
+/// Answers a call of the admin API or of the console, on the runtime of the control plane.
+async fn control_plane(node: Arc<Node>, caller: AdminClient, request: Request<Incoming>) -> AdminResponse {
     let (head, body) = request.into_parts();
+    let is_console = head.uri.path().starts_with(console::PREFIX);
+    if let Err(error) = guard::check_privacy(&node, caller, is_console) {
+        return error.render();
+    }
+    let most = if is_console { BODY_BYTES_MAX } else { API_BODY_BYTES_MAX };
     let budget = node.body_budget().account(caller.address, node.is_loopback_or_proxy(caller.address));
     // The share of the budget is held until the call is answered.
-    let (body, _share) = match collect(body, API_BODY_BYTES_MAX, &budget).await {
+    let (body, _share) = match collect(body, most, &budget).await {
         Ok(body) => body.into_owned_parts(),
         Err(error) => return ApiError::from(error).render(),
     };
     let Some(control) = node.control() else { return ApiError::NoControlPlane.render() };
-    let answering = control.runtime().spawn(control::api::respond(Arc::clone(&node), caller, head, body));
+    let on = Arc::clone(&node);
+    let answering = match is_console {
+        true => control.runtime().spawn(console::respond(on, caller, head, body)),
+        false => control.runtime().spawn(api::respond(on, caller, head, body)),
+    };
     answering.await.unwrap_or_else(|_panicked| ApiError::Internal.render())
 }
 

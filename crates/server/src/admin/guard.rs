@@ -4,6 +4,7 @@ use http::header::{FORWARDED, HeaderMap};
 use http::{Request, StatusCode};
 
 use super::AdminClient;
+use crate::control::api::ApiError;
 use crate::identity::access;
 use crate::node::Node;
 
@@ -34,6 +35,22 @@ pub(super) fn check_host<B>(node: &Node, request: &Request<B>) -> Result<(), Adm
     match access::names_this_server(request.headers(), request.uri(), &node.settings().admin_hosts) {
         true => Ok(()),
         false => Err(AdminRefusal::Host),
+    }
+}
+
+/// Checks that nobody can read on the network what the admin API or the console is sent, unless the operator wants that. The
+/// console needs it in any case: a cookie is sent with every request.
+pub(super) fn check_privacy(node: &Node, caller: AdminClient, is_console: bool) -> Result<(), ApiError> {
+    match (caller.is_private(), node.settings().admin_insecure) {
+        (true, _) => Ok(()),
+        (false, true) if !is_console => Ok(()),
+        (false, true) => Err(ApiError::NotHere(
+            "the console needs TLS where other machines reach the admin listener: add `tls` to the settings",
+        )),
+        (false, false) => Err(ApiError::NotHere(
+            "without TLS, where other machines reach it, the admin listener serves health and metrics only: add `tls` to \
+             the settings, or start the server with `--admin-insecure`, and tokens can be read on the network",
+        )),
     }
 }
 

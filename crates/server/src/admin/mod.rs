@@ -18,6 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use http::HeaderMap;
 use http_body_util::Full;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -41,6 +42,21 @@ pub struct AdminClient {
     pub address: IpAddr,
     /// Is the listener bound to loopback, so that only this machine reaches it?
     pub on_loopback: bool,
+    /// Is the connection encrypted by TLS?
+    pub is_encrypted: bool,
+}
+
+impl AdminClient {
+    /// Can nobody read on the network what the client sends?
+    pub(crate) fn is_private(self) -> bool {
+        self.on_loopback || self.is_encrypted
+    }
+
+    /// The address that a request comes from: behind a trusted proxy, the one that the proxy names.
+    pub(crate) fn address_of(self, node: &Node, headers: &HeaderMap) -> IpAddr {
+        let headers = headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
+        node.identity().client_info(headers, self.address).ip
+    }
 }
 
 /// Serves one connection until it ends.
@@ -48,7 +64,13 @@ pub(crate) async fn serve<I>(node: Arc<Node>, io: I, peer: Peer)
 where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    answer_connection(node, io, AdminClient { address: peer.address, on_loopback: peer.on_loopback }).await;
+    let is_encrypted = peer.alpn_http2.is_some();
+    answer_connection(
+        node,
+        io,
+        AdminClient { address: peer.address, on_loopback: peer.on_loopback, is_encrypted },
+    )
+    .await;
 }
 
 /// Serves one connection, for callers outside the crate, which have no `Peer`.

@@ -162,3 +162,22 @@ pub const CHECK_TIMEOUT: Duration = Duration::from_secs(30);
 pub const API_BODY_BYTES_MAX: usize = 16 * 1_024 * 1_024;
 /// Calls of the admin API at once that compute for long: checking a policy, replaying a trace.
 pub const LONG_TASKS_MAX: usize = 2;
+/// Calls of the admin API per second by one token.
+pub const API_CALLS_PER_SECOND: u32 = 500;
+/// How many of these may come at once.
+pub const API_CALLS_BURST: u32 = 5_000;
+/// Calls of the admin API per second without a valid token, from one address (or one /64 of IPv6).
+pub const OPEN_CALLS_PER_SECOND: u32 = 20;
+/// How many of these may come at once.
+pub const OPEN_CALLS_BURST: u32 = 100;
+/// Wrong tokens per minute from one address (or one /64 of IPv6) in the admin API. Beyond it, tokens from that address that
+/// were not valid a short time ago are refused without a check.
+pub const FAILED_LOGINS_PER_MINUTE: u32 = 10;
+/// How many of these may come at once.
+pub const FAILED_LOGINS_BURST: u32 = 10;
+/// Tokens, and addresses, whose calls of the admin API are counted. Those beyond it share one count.
+pub const API_CALLERS_MAX: usize = 16_384;
+/// Tokens and sessions of the admin API that are remembered as valid, for when the database is away.
+pub const SEEN_CREDENTIALS_MAX: usize = 1_024;
+/// How often it is written down when tokens were used last.
+pub const TOKEN_USES_INTERVAL: Duration = Duration::from_secs(5);

@@ -45,6 +45,9 @@ pub(crate) enum CliCommand {
     /// Make API keys of clients
     #[command(subcommand)]
     Key(KeyCommand),
+    /// Make tokens of the admin API
+    #[command(subcommand)]
+    Token(TokenCommand),
     /// Print the JSON Schema of the policy document
     Schema,
     /// Print shell completions
@@ -285,6 +288,43 @@ within a second.
   tidegate key create --file keys.yaml --client app-1 --tenant acme --plan pro --expires 90d
 
 To withdraw a key, set `enabled: false` in its entry of the file, or remove the entry.";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum TokenCommand {
+    /// Make a new token of the admin API: print it once, and add its hash to the database
+    Create(TokenCreate),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = TOKEN_CREATE_HELP)]
+pub(crate) struct TokenCreate {
+    /// What the token may do; each role includes those before it
+    #[arg(long, value_parser = ["viewer", "operator", "editor", "admin"])]
+    pub(crate) role: String,
+    /// Tenant to whose subtree the token is restricted. Without it, the token is for all tenants
+    #[arg(long, value_name = "ID")]
+    pub(crate) tenant: Option<String>,
+    /// When the token stops being valid: a duration from now such as `30d`, or a time such as `2027-01-01T00:00:00Z`
+    #[arg(long, value_name = "TIME")]
+    pub(crate) expires: Option<String>,
+    /// Text for people who read the list of tokens
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) description: Option<String>,
+    /// Folder with the database of the server, as in `tidegate serve --data`
+    #[arg(long, value_name = "DIR", env = "TIDEGATE_DATA", hide_env_values = true)]
+    pub(crate) data: Option<std::path::PathBuf>,
+    /// Settings file of the server, which names its database
+    #[arg(long, value_name = "FILE", env = "TIDEGATE_CONFIG", hide_env_values = true)]
+    pub(crate) config: Option<String>,
+}
+
+const TOKEN_CREATE_HELP: &str = "\
+The token is printed to standard output, alone and only this once: the database has nothing but its hash, from which
+nobody can compute the token. The command works on the database itself; the server may run or not.
+
+  tidegate token create --role editor --tenant acme --expires 90d --data /var/lib/tidegate
+
+To revoke a token, send DELETE /api/v1/tokens/{id}; GET /api/v1/tokens lists them.";
 
 fn formats() -> Vec<clap::builder::PossibleValue> {
     let value = |(name, _, about): &(&'static str, tidegate_import::ImportFormat, &'static str)| {

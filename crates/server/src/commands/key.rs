@@ -63,7 +63,7 @@ fn members(args: &KeyCreate) -> Result<KeyMembers, CommandFailure> {
     Ok(members)
 }
 
-fn member(name: &'static str, text: &str) -> Result<(&'static str, String), CommandFailure> {
+pub(super) fn member(name: &'static str, text: &str) -> Result<(&'static str, String), CommandFailure> {
     let wrong = |why: &str| Err(CommandFailure::Usage(format!("--{name}: the text {why}")));
     match () {
         () if text.is_empty() => wrong("is empty; leave the flag out"),
@@ -75,6 +75,11 @@ fn member(name: &'static str, text: &str) -> Result<(&'static str, String), Comm
 
 /// A time in the future, from a duration or a time, by RFC 3339.
 fn expires(text: &str, now: Nanos) -> Result<String, CommandFailure> {
+    expiry(text, now).map(|at| at.to_string())
+}
+
+/// The same as a time of whole seconds, which are enough, and easier to read.
+pub(super) fn expiry(text: &str, now: Nanos) -> Result<jiff::Timestamp, CommandFailure> {
     const SECOND: u64 = Nanos::SECOND.get();
     let node =
         DocumentNode { kind: ValueKind::Text(text.to_owned()), at: Span { line: 1, column: 1, length: 1 } };
@@ -88,9 +93,8 @@ fn expires(text: &str, now: Nanos) -> Result<String, CommandFailure> {
     if at <= now {
         return Err(wrong("is not in the future"));
     }
-    // Whole seconds are enough, and easier to read.
     let seconds = i64::try_from(at.get() / SECOND).ok().and_then(|at| jiff::Timestamp::from_second(at).ok());
-    seconds.map(|at| at.to_string()).ok_or_else(|| wrong("is too far away"))
+    seconds.ok_or_else(|| wrong("is too far away"))
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ mod serve;
 mod simulate;
 mod tenant_output;
 pub(crate) mod terminal;
+mod token;
 mod validate;
 
 use std::io::Write;
@@ -24,7 +25,7 @@ use clap::Parser;
 use tidegate::{Clock, MonotonicClock, Nanos};
 use tidegate_policy::Policy;
 
-use crate::commands::flags::{Cli, CliCommand, KeyCommand, command};
+use crate::commands::flags::{Cli, CliCommand, KeyCommand, TokenCommand, command};
 use crate::commands::terminal::exit::{CommandFailure, display_path, print_stderr, read_text};
 use crate::commands::terminal::paint::{Paint, Tone, printable};
 use crate::commands::terminal::report;
@@ -42,6 +43,7 @@ pub fn run() -> ExitCode {
         CliCommand::Import(args) => import::run(&args),
         CliCommand::Events(args) => events::run(&args),
         CliCommand::Key(KeyCommand::Create(args)) => key::create(&args),
+        CliCommand::Token(TokenCommand::Create(args)) => token::create(&args),
         CliCommand::Schema => print(&tidegate_policy::json_schema()),
         CliCommand::Completions { shell } => completions(shell),
     };

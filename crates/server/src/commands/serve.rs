@@ -11,8 +11,8 @@ use crate::commands::flags::Serve;
 use crate::commands::terminal::exit::{CommandFailure, print_stderr};
 use crate::commands::terminal::paint::Paint;
 use crate::commands::terminal::report;
-use crate::control::access::{Access, new_secret};
-use crate::control::startup::{self, OpenedDatabase};
+use crate::control::access::{Access, Oidc, first_token, new_secret};
+use crate::control::startup::{self, OpenedDatabase, unix_millis};
 use crate::control::thread::ControlThread;
 use crate::control::{ControlPlane, PolicySource, RunningPolicy};
 use crate::identity::Identity;
@@ -35,6 +35,7 @@ pub(super) fn run(args: &Serve) -> Result<(), CommandFailure> {
     let jwks = Reload::watch_jwks(settings.jwt.as_ref());
     let api_keys = Reload::watch_api_keys(settings.api_keys.as_ref());
     let trust = Reload::watch_trust(settings.trust.as_ref());
+    let oidc = Reload::watch_jwks(settings.oidc.as_ref().map(|oidc| &oidc.jwt));
     let tls_watched =
         settings.tls.as_ref().map(|tls| WatchedFiles::new(vec![tls.cert.clone(), tls.key.clone()]));
     let thread = ControlThread::start().map_err(running)?;
@@ -53,7 +54,7 @@ pub(super) fn run(args: &Serve) -> Result<(), CommandFailure> {
     let bound = serve::bind(&settings).map_err(running)?;
     let banner = Banner::new(&settings, &rules, &bound, kill_switch);
     let traces = settings.otlp.as_deref().map(Traces::to).transpose().map_err(usage)?.unwrap_or_default();
-    let (access, printed_token) = access(&settings)?;
+    let (access, made_token) = access(&settings, opened.as_ref())?;
     let node = Node::new(settings, rules, identity).map(|node| node.starting_at(in_force.version));
     let mut node = node.map_err(|error| match error {
         // A bad Redis address, limits that a shared store cannot count and a bad events file are mistakes in the files: exit status 2.
@@ -75,6 +76,7 @@ pub(super) fn run(args: &Serve) -> Result<(), CommandFailure> {
     if let Some(control) = node.control() {
         control.set_database_problem(database_problem);
         control.follow(&node, id);
+        control.note_token_uses(&node);
     }
     node.set_kill_switch(kill_switch);
     if kill_switch {
@@ -82,13 +84,13 @@ pub(super) fn run(args: &Serve) -> Result<(), CommandFailure> {
     }
     let watched_tls = tls_watched.zip(tls.clone());
     let reload = Reload::new(Arc::clone(&node), policy, watched_tls, (jwks, api_keys)).watching_trust(trust);
-    reload.start().map_err(running)?;
+    reload.watching_oidc(oidc).start().map_err(running)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(running)?;
     let started = node.clock().now();
+    let printed_token = printed_token(&node, made_token)?;
     let announce = || {
         // The server runs on even if standard output is closed.
-        let token = printed_token.map(|token| format!("\n  admin token (printed only here): {token}\n"));
-        let _printed = print(&format!("{banner}{}", token.unwrap_or_default()));
+        let _printed = print(&format!("{banner}{}", printed_token.unwrap_or_default()));
         tracing::info!(
             version = env!("CARGO_PKG_VERSION"),
             policy_version = node.limiter().version(),
@@ -196,13 +198,42 @@ fn open_database(
     opened.map_err(running)?.map(Some).map_err(running)
 }
 
-/// Who may use the admin API, and the token to print if one was made.
-fn access(settings: &Settings) -> Result<(Access, Option<String>), CommandFailure> {
-    if let Some(token) = &settings.admin_token {
-        return Ok((Access::by_token(token), None));
+/// Who may use the admin API, and the token that was made for a server without a database.
+fn access(
+    settings: &Settings,
+    opened: Option<&OpenedDatabase>,
+) -> Result<(Access, Option<String>), CommandFailure> {
+    let oidc = settings.oidc.as_ref().map(Oidc::load).transpose().map_err(usage)?;
+    let (access, made) = match (opened, &settings.admin_token) {
+        (Some(opened), token) => {
+            if token.is_some() {
+                tracing::warn!("auth.admin_token has no effect with a database; `tidegate token create` makes tokens");
+            }
+            (Access::by_database(opened.database.clone()), None)
+        }
+        (None, Some(token)) => (Access::by_token(token), None),
+        (None, None) => {
+            let token = new_secret("tga_").map_err(running)?;
+            (Access::by_token(&token), Some(token))
+        }
+    };
+    Ok((access.map_err(running)?.with_oidc(oidc), made))
+}
+
+/// What the banner says about the token that nobody has seen yet. With a database, that is the first one; it is made only
+/// now, since nothing that comes after it fails.
+fn printed_token(node: &Node, made: Option<String>) -> Result<Option<String>, CommandFailure> {
+    if let Some(token) = made {
+        return Ok(Some(format!("  admin token, until the server ends: {token}\n\n")));
     }
-    let token = new_secret("tga_").map_err(running)?;
-    Ok((Access::by_token(&token), Some(token)))
+    let Some((control, database)) = node.control().and_then(|control| Some((control, control.database()?.clone())))
+    else {
+        return Ok(None);
+    };
+    let now = unix_millis(now());
+    let first = control.wait_for(async move { first_token(&database, now).await }).map_err(running)?;
+    let first = first.map_err(running)?;
+    Ok(first.map(|token| format!("  first admin token, shown only this once: {}\n\n", token.secret)))
 }
 
 /// The name of this node among those that share a database: the machine's, and the port of a listener.

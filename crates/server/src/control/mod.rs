@@ -7,6 +7,7 @@ pub mod access;
 pub(crate) mod api;
 mod cache;
 pub(crate) mod collection;
+pub(crate) mod console;
 mod following;
 mod projection;
 mod running;
@@ -18,13 +19,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arc_swap::ArcSwap;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
+use tokio::task::JoinError;
 
 use access::Access;
 pub use running::{PolicySource, RunningPolicy};
 use thread::ControlThread;
 use tidegate_database::Database;
 
-use crate::bounds::LONG_TASKS_MAX;
+use crate::bounds::{LONG_TASKS_MAX, TOKEN_USES_INTERVAL};
 use crate::node::Node;
 
 /// What the admin API works on. The node owns it.
@@ -63,6 +65,21 @@ impl ControlPlane {
         if let (Some(database), PolicySource::Database) = (&self.database, &self.running().source) {
             self.runtime().spawn(following::follow(Arc::clone(node), database.clone(), id));
         }
+    }
+
+    /// Starts to write down when tokens were used last.
+    pub(crate) fn note_token_uses(&self, node: &Arc<Node>) {
+        let node = Arc::clone(node);
+        self.runtime().spawn(async move {
+            loop {
+                tokio::time::sleep(TOKEN_USES_INTERVAL).await;
+                if let Some(control) = node.control()
+                    && let Err(error) = control.access.write_uses().await
+                {
+                    tracing::debug!(%error, "the last uses of tokens are not written yet");
+                }
+            }
+        });
     }
 
     /// The database, if there is one.
@@ -109,6 +126,14 @@ impl ControlPlane {
     /// The runtime of the control plane.
     pub(crate) fn runtime(&self) -> &Handle {
         self.thread.handle()
+    }
+
+    /// Runs a future on the thread of the control plane, and waits for it. Not for threads that have a runtime.
+    pub(crate) fn wait_for<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T, JoinError> {
+        self.thread.run(work)
     }
 
     /// Runs work that computes for long, on a thread where that delays nobody. At most [`LONG_TASKS_MAX`] run at once;

@@ -32,7 +32,7 @@ pub use api_keys::{KeyFileError, KeyStatus};
 pub use bearer::PresentedCredential;
 use known_members::KnownMembers;
 pub use rejection::Rejection;
-use token::Tokens;
+pub(crate) use token::Tokens;
 pub use token::claims::Claims;
 pub use verified::Verified;
 

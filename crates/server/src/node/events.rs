@@ -1,10 +1,13 @@
 //! What a node tells of: changes that are made through it, and the trace of the request that it decides.
 
+use std::net::IpAddr;
+
 use tidegate::engine::RuleSet;
 use tidegate::{Clock, LimitError};
 
 use super::Node;
 use crate::control::ControlPlane;
+use crate::control::access::AccessError;
 use crate::observe::events::policy_changes;
 use crate::observe::{Events, Origin, TraceScope};
 
@@ -17,6 +20,14 @@ impl Node {
     /// Starts to answer the admin API by this control plane, unless there is one already.
     pub fn set_control(&self, control: ControlPlane) {
         let _second = self.control.set(control);
+    }
+
+    /// Tells of a wrong token that was sent to the admin API from this address.
+    pub(crate) fn note_access_error(&self, error: &AccessError, address: IpAddr) {
+        if *error == AccessError::Invalid {
+            tracing::warn!(%address, "a wrong token was sent to the admin API");
+            self.events.login_failed(address, self.clock().wall());
+        }
     }
 
     /// What happened, for people and other programs to read.

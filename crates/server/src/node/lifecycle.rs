@@ -28,16 +28,19 @@ pub enum ReloadedPart {
     ApiKeys,
     /// What is known about accounts.
     Trust,
+    /// The keys of the identity provider of the admin API.
+    Oidc,
 }
 
 impl ReloadedPart {
     /// All of them.
-    pub const ALL: [ReloadedPart; 5] = [
+    pub const ALL: [ReloadedPart; 6] = [
         ReloadedPart::Policy,
         ReloadedPart::Tls,
         ReloadedPart::Jwks,
         ReloadedPart::ApiKeys,
         ReloadedPart::Trust,
+        ReloadedPart::Oidc,
     ];
 
     /// Its name in metrics and `/readyz`.
@@ -48,6 +51,7 @@ impl ReloadedPart {
             ReloadedPart::Jwks => "jwks",
             ReloadedPart::ApiKeys => "api_keys",
             ReloadedPart::Trust => "trust",
+            ReloadedPart::Oidc => "oidc",
         }
     }
 }

@@ -35,13 +35,14 @@ at most a quarter. Loopback addresses and trusted proxies stand for many clients
 
 type Row = (&'static str, String);
 
-fn sections() -> [(&'static str, Vec<Row>); 8] {
+fn sections() -> [(&'static str, Vec<Row>); 9] {
     [
         ("Connections", connections()),
         ("Unread responses", unread_responses()),
         ("HTTP", http()),
         ("gRPC", grpc()),
         ("The Redis protocol", resp()),
+        ("The admin API", admin_api()),
         ("Trust and burst detectors", trust_and_bursts()),
         ("Events", events()),
         ("Files and shutdown", files()),
@@ -154,6 +155,36 @@ fn resp() -> Vec<Row> {
         ("wrong passwords on one connection", RESP_AUTH_ATTEMPTS_MAX.to_string()),
         ("time until a client has sent the password, if one is set", seconds(RESP_AUTH_TIMEOUT)),
     ]
+}
+
+fn admin_api() -> Vec<Row> {
+    vec![
+        ("size of the body of a call", bytes(API_BODY_BYTES_MAX)),
+        (
+            "calls at once that compute for long, such as checking a policy; others wait",
+            number(LONG_TASKS_MAX),
+        ),
+        ("calls of one token", rate(API_CALLS_PER_SECOND, "second", API_CALLS_BURST)),
+        (
+            "calls without a valid token from one address (or one /64 of IPv6)",
+            rate(OPEN_CALLS_PER_SECOND, "second", OPEN_CALLS_BURST),
+        ),
+        (
+            "wrong tokens from one address as above; other tokens from it that were not valid a short time ago are then \
+             refused without a check",
+            rate(FAILED_LOGINS_PER_MINUTE, "minute", FAILED_LOGINS_BURST),
+        ),
+        (
+            "tokens, and addresses, that are counted for that; those beyond share one count",
+            number(API_CALLERS_MAX),
+        ),
+        ("tokens and sessions that are accepted while the database is away", number(SEEN_CREDENTIALS_MAX)),
+        ("interval of writing when tokens were used last", seconds(TOKEN_USES_INTERVAL)),
+    ]
+}
+
+fn rate(rate: u32, unit: &str, burst: u32) -> String {
+    format!("{rate} a {unit}, {} at once", number(burst as usize))
 }
 
 fn trust_and_bursts() -> Vec<Row> {

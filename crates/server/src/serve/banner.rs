@@ -62,8 +62,8 @@ impl Banner {
 
     fn url(&self, listener: Listener, address: SocketAddr) -> String {
         match (listener, &self.tls) {
-            (Listener::Http, Some(_)) => format!("https://{address}"),
-            (Listener::Http | Listener::Admin, _) => format!("http://{address}"),
+            (Listener::Http | Listener::Admin, Some(_)) => format!("https://{address}"),
+            (Listener::Http | Listener::Admin, None) => format!("http://{address}"),
             (Listener::Grpc, _) => address.to_string(),
             (Listener::Resp, _) => format!("redis://{address}"),
         }
@@ -76,10 +76,7 @@ impl Banner {
             let url = self.url(Listener::Http, reachable(address));
             let pairs = self.sample.iter().map(|(name, value)| (name.as_str(), value.as_str()));
             let body = request_json(pairs).map(|body| body.to_string()).unwrap_or_else(|_| "{}".to_owned());
-            let (curl_ca, own_ca) = match &self.tls {
-                Some(cert) => (format!(" --cacert {cert}"), format!(" --ca {cert}")),
-                None => (String::new(), String::new()),
-            };
+            let (curl_ca, own_ca) = (self.ca(" --cacert"), self.ca(" --ca"));
             commands.push(format!("curl -s{curl_ca} {url}/v1/check -d '{body}'"));
             let words: Vec<String> =
                 self.sample.iter().map(|(name, value)| format!("{name}={value}")).collect();
@@ -101,9 +98,15 @@ impl Banner {
             ));
         }
         if let (true, Some(address)) = (commands.len() < 2, self.address(Listener::Admin)) {
-            commands.push(format!("curl -s {}/readyz", self.url(Listener::Admin, reachable(address))));
+            let (ca, url) = (self.ca(" --cacert"), self.url(Listener::Admin, reachable(address)));
+            commands.push(format!("curl -s{ca} {url}/readyz"));
         }
         commands
+    }
+
+    /// A flag with the certificate, if there is one.
+    fn ca(&self, flag: &str) -> String {
+        self.tls.as_ref().map(|cert| format!("{flag} {cert}")).unwrap_or_default()
     }
 }
 
@@ -146,6 +149,14 @@ fn notes(settings: &Settings, addresses: [Option<SocketAddr>; 4], kill_switch: b
             "other machines can connect to grpc: only trusted_proxies may name clients, send limits or refund tokens"
                 .to_owned(),
         );
+    }
+    if others_reach(Listener::Admin) && settings.tls.is_none() {
+        notes.push(match settings.admin_insecure {
+            true => "--admin-insecure: tokens of the admin API can be read on the network".to_owned(),
+            false => "the admin API is off: other machines can connect to admin, and there is no `tls`; health and \
+                      metrics are served"
+                .to_owned(),
+        });
     }
     if settings.nodes > 1 {
         notes.push(format!("every limit is divided among {} nodes", settings.nodes));
@@ -243,7 +254,24 @@ mod tests {
 
     #[test]
     fn whatever_is_on_can_be_tried() {
+        let secure = |settings: &mut Settings| {
+            let (cert, key) = ("server.pem".into(), "server.key".into());
+            settings.tls = Some(crate::settings::TlsFiles { cert, key });
+        };
+        let printed = banner(secure, [None, None, None, Some("0.0.0.0:9090")], QUICK_START);
+        assert!(printed.contains("admin  https://0.0.0.0:9090\n") && !printed.contains("note"), "{printed}");
+        assert!(
+            printed.ends_with("curl -s --cacert server.pem https://127.0.0.1:9090/readyz\n\n"),
+            "{printed}"
+        );
+        let insecure = |settings: &mut Settings| settings.admin_insecure = true;
+        let printed = banner(insecure, [None, None, None, Some("0.0.0.0:9090")], QUICK_START);
+        assert!(
+            printed.contains("note   --admin-insecure: tokens of the admin API can be read"),
+            "{printed}"
+        );
         let printed = banner(|_| {}, [None, None, None, Some("[::]:9090")], QUICK_START);
+        assert!(printed.contains("note   the admin API is off: other machines can connect"), "{printed}");
         assert!(printed.ends_with("Try:\n  curl -s http://[::1]:9090/readyz\n\n"), "{printed}");
         let printed = banner(
             |settings| settings.resp_password = Some("s3cret".into()),

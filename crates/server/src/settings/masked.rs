@@ -31,6 +31,8 @@ pub(crate) fn masked(text: &str) -> String {
     let mut covered = braces;
     // The indentation of a line that names a secret: lines that are indented deeper may continue its value.
     let mut secret: Option<usize> = None;
+    // The indentation of `oidc`, which holds no secret although its section does: lines that are indented deeper are shown.
+    let mut shown: Option<usize> = None;
     // The indentation of a line that begins a block of text: lines that are indented deeper are that text.
     let mut block: Option<usize> = None;
     // How many brackets are open at the end of a line: the next line continues a value.
@@ -47,12 +49,16 @@ pub(crate) fn masked(text: &str) -> String {
         if !continues(block) {
             block = begins_block(line).then_some(depth);
         }
+        let is_shown = continues(shown);
+        if !is_shown {
+            shown = (line.trim() == "oidc:").then_some(depth);
+        }
         let within = continues(secret) || continues(block);
         if !within {
             secret = names_secret(line).then_some(depth);
         }
         // A URL may contain a password.
-        match covered || secret.is_some() || line.contains("://") {
+        match (covered && !is_shown) || secret.is_some() || line.contains("://") {
             true => {
                 let has_names = begins || braces || (line.contains(':') && brackets == 0);
                 cover(line, !within && has_names, &mut out);
@@ -167,6 +173,11 @@ mod tests {
                 "listen:\n  http: 127.0.0.1:1\n  http_token: ***\n  log: x\n",
             ),
             ("policy: { file: tokens.yaml }", "policy: { file: tokens.yaml }"),
+            (
+                "auth:\n  oidc:\n    jwks: k.json\n    http_token: abc\n    issuer: https://a\n  x: y\n",
+                "auth:\n  oidc:\n    jwks: k.json\n    http_token: ***\n    issuer: *********\n  x: *\n",
+            ),
+            ("atuh:\n  oidc: abc\n    d: e\n", "atuh:\n  oidc: ***\n    d: *\n"),
             (
                 "log:\n  secret: |\n    abc\n    d: e\n  format: text\n",
                 "log:\n  secret: *\n    ***\n    ** *\n  format: text\n",

@@ -8,6 +8,7 @@ mod events;
 mod identity;
 mod jwt_table;
 mod masked;
+mod oidc;
 mod overrides;
 mod read;
 mod store;
@@ -28,6 +29,7 @@ pub use events::EventSettings;
 pub(crate) use events::host_name;
 pub use identity::{ApiKeySettings, KeyPlace, UnknownKeys};
 pub(crate) use masked::masked;
+pub use oidc::OidcSettings;
 pub(crate) use overrides::{FlagsAndEnvironment, kill_switch_from};
 pub(crate) use read::{is_settings, read};
 pub use store::SharedStoreSettings;
@@ -83,7 +85,7 @@ pub struct Settings {
     pub trusted_proxies: Vec<IpNet>,
     /// The header in which they pass on the client's address.
     pub forwarded: ForwardedSource,
-    /// TLS for HTTP and gRPC.
+    /// TLS for HTTP, gRPC and administration.
     pub tls: Option<TlsFiles>,
     /// Host names that the admin listener accepts, besides IP addresses and `localhost`.
     pub admin_hosts: Vec<String>,
@@ -91,6 +93,8 @@ pub struct Settings {
     pub http_token: Option<String>,
     /// The admin token of a server without a database; `None` makes a new one at each start.
     pub admin_token: Option<String>,
+    /// The identity provider whose tokens the admin API accepts.
+    pub oidc: Option<OidcSettings>,
     /// Is the admin API answered without TLS on a listener that other machines reach?
     pub admin_insecure: bool,
     /// Does each tenant's limit have metrics of its own, rather than one sum over all tenants?
@@ -189,6 +193,7 @@ impl Default for Settings {
             tls: None,
             admin_hosts: Vec::new(),
             admin_token: None,
+            oidc: None,
             admin_insecure: false,
             tenant_metrics: false,
             readiness: ReadinessRule::Lenient,
@@ -238,6 +243,7 @@ impl fmt::Debug for Settings {
             readiness,
             identity,
             api_keys,
+            oidc,
             ..
         } = self;
         let Settings { tls, http_token, resp_password, jwt, trust, log, otlp, events, workers, .. } = self;
@@ -254,6 +260,7 @@ impl fmt::Debug for Settings {
             .field("tls", tls)
             .field("admin_hosts", admin_hosts)
             .field("admin_token", &admin_token.as_ref().map(|_| HIDDEN))
+            .field("oidc", oidc)
             .field("admin_insecure", admin_insecure)
             .field("tenant_metrics", tenant_metrics)
             .field("readiness", readiness)

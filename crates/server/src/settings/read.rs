@@ -104,6 +104,7 @@ impl Reader<'_> {
         let auth = |name| root.get("auth").and_then(|auth| text(auth, name));
         (settings.http_token, settings.resp_password) = (auth("http_token"), auth("resp_password"));
         settings.admin_token = auth("admin_token");
+        settings.oidc = root.get("auth").and_then(|auth| auth.get("oidc")).and_then(|oidc| self.oidc(oidc));
         settings.jwt = root.get("jwt").and_then(|jwt| self.jwt(jwt));
         self.identity(root, settings);
         self.trust(root, settings);

@@ -7,6 +7,7 @@ use super::database::DATABASE;
 use super::events::EVENTS;
 use super::identity::{API_KEYS, IDENTITY, SOURCES};
 use super::jwt_table::JWT;
+use super::oidc::{OIDC, OIDC_ROLE, OIDC_TENANT, OIDC_VALUES};
 use super::trust::{CLAIMS, TRUST};
 use crate::identity::api_keys::file::KEY;
 use crate::trust_file::{ACCOUNT, ACCOUNTS};
@@ -25,8 +26,9 @@ const LIFE_MAX: u64 = 10_000;
 
 /// Every object, in the order of the reference.
 static OBJECTS: &[&ObjectShape] = &[
-    &SETTINGS, &LISTEN, &POLICY, &DATABASE, &STORE, &REDIS, &SYNC, &TLS, &ADMIN, &METRICS, &AUTH, &JWT,
-    &IDENTITY, &API_KEYS, &KEY, &TRUST, &CLAIMS, &ACCOUNTS, &ACCOUNT, &LOG, &EVENTS, &OTLP,
+    &SETTINGS, &LISTEN, &POLICY, &DATABASE, &STORE, &REDIS, &SYNC, &TLS, &ADMIN, &METRICS, &AUTH, &OIDC, &OIDC_ROLE,
+    &OIDC_VALUES, &OIDC_TENANT, &JWT, &IDENTITY,
+    &API_KEYS, &KEY, &TRUST, &CLAIMS, &ACCOUNTS, &ACCOUNT, &LOG, &EVENTS, &OTLP,
 ];
 
 /// The reference page, as Markdown.
@@ -62,8 +64,8 @@ to the file. Flags override environment variables, and both override the file.
 | `TIDEGATE_KILL_SWITCH` | `allow` admits every request |
 | `TIDEGATE_LOG` | `off`, `error`, `warn`, `info` (the default), `debug` or `trace`: the log level |
 
-The policy, the certificate and its key, and the files of `jwt.jwks`, `api_keys` and `trust.file` are reloaded when they
-change. The settings file itself is read once, when the server starts.
+The policy, the certificate and its key, and the files of `jwt.jwks`, `auth.oidc.jwks`, `api_keys` and
+`trust.file` are reloaded when they change. The settings file itself is read once, when the server starts.
 
 ";
 
@@ -92,7 +94,7 @@ pub(super) static SETTINGS: ObjectShape = ObjectShape {
             "Where trusted proxies put the client's address.",
         )
         .or("x-forwarded-for"),
-        ShapeField::new("tls", Shape::Object(&TLS), "TLS for `http` and `grpc`.").or("none"),
+        ShapeField::new("tls", Shape::Object(&TLS), "TLS for `http`, `grpc` and `admin`.").or("none"),
         ShapeField::new("admin", Shape::Object(&ADMIN), "The admin listener."),
         ShapeField::new("metrics", Shape::Object(&METRICS), "What `/metrics` tells."),
         ShapeField::new(
@@ -325,7 +327,7 @@ static METRICS: ObjectShape = ObjectShape {
 
 static AUTH: ObjectShape = ObjectShape {
     name: "auth",
-    about: "Secrets that callers must send. Environment variables can set them instead.",
+    about: "Secrets that callers must send, and who else may administer. Environment variables can set the secrets instead.",
     fields: &[&[
         ShapeField::new(
             "http_token",
@@ -341,6 +343,9 @@ static AUTH: ObjectShape = ObjectShape {
              kept there.",
         )
         .or("a new one at each start, which is printed"),
+        ShapeField::new("oidc", Shape::Object(&OIDC), "An identity provider whose tokens the admin API accepts.")
+            .or("none")
+            .also(&["openid", "sso", "openid_connect"]),
         ShapeField::new(
             "resp_password",
             Shape::Secret(SECRET_MAX),

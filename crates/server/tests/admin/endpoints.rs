@@ -18,7 +18,8 @@ use super::client::{ask, get, raw};
 use super::{POLICY, listen, listen_as, node};
 
 const ORIGIN: Origin<'static> = Origin { protocol: Protocol::Http, traceparent: None };
-const LOCAL: AdminClient = AdminClient { address: IpAddr::V4(Ipv4Addr::LOCALHOST), on_loopback: true };
+const LOCAL: AdminClient =
+    AdminClient { address: IpAddr::V4(Ipv4Addr::LOCALHOST), on_loopback: true, is_encrypted: false };
 
 #[tokio::test]
 async fn it_says_that_it_is_alive_and_what_there_is() {
@@ -135,7 +136,11 @@ async fn hot_keys_are_told_printable() {
 async fn hot_keys_are_not_for_everybody() {
     let settings = Settings { http_token: Some("open sesame".to_owned()), ..Settings::default() };
     let node = Arc::new(node(POLICY, settings));
-    let far = AdminClient { address: IpAddr::V4(Ipv4Addr::new(203, 0, 113, 7)), on_loopback: false };
+    let far = AdminClient {
+        address: IpAddr::V4(Ipv4Addr::new(203, 0, 113, 7)),
+        on_loopback: false,
+        is_encrypted: false,
+    };
     let address = listen_as(&node, far).await;
     let hot_keys = async |headers: &str| ask(address, "GET", "/debug/hot-keys", headers).await;
     let nameless = hot_keys("").await;
@@ -152,7 +157,11 @@ async fn hot_keys_are_not_for_everybody() {
 #[tokio::test]
 async fn without_a_token_no_token_opens() {
     let node = Arc::new(node(POLICY, Settings::default()));
-    let far = AdminClient { address: IpAddr::V4(Ipv4Addr::new(203, 0, 113, 7)), on_loopback: false };
+    let far = AdminClient {
+        address: IpAddr::V4(Ipv4Addr::new(203, 0, 113, 7)),
+        on_loopback: false,
+        is_encrypted: false,
+    };
     let address = listen_as(&node, far).await;
     for token in ["", "x"] {
         let header = format!("Authorization: Bearer {token}\r\n");
@@ -179,7 +188,11 @@ async fn names_that_point_here_by_a_trick_are_refused() {
 async fn who_asks_by_a_name_asks_by_one_of_the_settings() {
     let admin_hosts = vec!["tidegate.monitoring.svc".to_owned()];
     let node = Arc::new(node(POLICY, Settings { admin_hosts, ..Settings::default() }));
-    let far = AdminClient { address: IpAddr::V4(Ipv4Addr::new(203, 0, 113, 7)), on_loopback: false };
+    let far = AdminClient {
+        address: IpAddr::V4(Ipv4Addr::new(203, 0, 113, 7)),
+        on_loopback: false,
+        is_encrypted: false,
+    };
     for caller in [LOCAL, AdminClient { on_loopback: false, ..LOCAL }, far] {
         let address = listen_as(&node, caller).await;
         for host in ["tidegate.monitoring.svc", "Tidegate.Monitoring.svc.:9090", "10.0.0.5:9090", "localhost"]
@@ -291,7 +304,7 @@ async fn a_trust_score_is_shown_with_its_terms() {
     let stranger = get(address, "/debug/trust?user=c").await.json();
     assert_eq!((&stranger["known"], &stranger["trust"]), (&false.into(), &0.0.into()));
     assert_eq!(get(address, "/debug/trust").await.status, 400);
-    let caller = AdminClient { address: [203, 0, 113, 9].into(), on_loopback: false };
+    let caller = AdminClient { address: [203, 0, 113, 9].into(), on_loopback: false, is_encrypted: false };
     let refused = get(listen_as(&node, caller).await, "/debug/trust?user=42").await;
     assert!([401, 403].contains(&refused.status), "it tells about users: {}", refused.status);
 }

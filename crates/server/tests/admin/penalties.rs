@@ -96,7 +96,11 @@ async fn a_penalty_is_lifted_once() {
 async fn penalties_are_not_for_everybody() {
     let settings = Settings { http_token: Some("open sesame".to_owned()), ..Settings::default() };
     let node = Arc::new(node(POLICY, settings));
-    let far = AdminClient { address: IpAddr::V4(Ipv4Addr::new(203, 0, 113, 7)), on_loopback: false };
+    let far = AdminClient {
+        address: IpAddr::V4(Ipv4Addr::new(203, 0, 113, 7)),
+        on_loopback: false,
+        is_encrypted: false,
+    };
     let address = listen_as(&node, far).await;
     let token = "Authorization: Bearer open sesame\r\n";
     assert_eq!(get(address, "/debug/penalties").await.status, 401);

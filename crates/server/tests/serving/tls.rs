@@ -9,7 +9,7 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
 
 use crate::support::home::Home;
-use crate::support::server::{Server, run, tidegate};
+use crate::support::server::{Server, listening_only, run, tidegate};
 
 /// A new certificate and its key, in PEM.
 fn pair() -> (String, String) {
@@ -20,6 +20,16 @@ fn pair() -> (String, String) {
 
 /// The ALPN protocol of a handshake by a client that trusts only this certificate; an error if the server has another.
 fn handshake(address: &str, trusted: &str) -> Result<Option<Vec<u8>>, std::io::Error> {
+    let mut client = connection(trusted);
+    let mut stream = TcpStream::connect(address)?;
+    while client.is_handshaking() {
+        client.complete_io(&mut stream)?;
+    }
+    Ok(client.alpn_protocol().map(<[u8]>::to_vec))
+}
+
+/// A client that trusts only this certificate.
+fn connection(trusted: &str) -> ClientConnection {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(trusted.as_bytes()).expect("it is one")).expect("it is sound");
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -30,12 +40,7 @@ fn handshake(address: &str, trusted: &str) -> Result<Option<Vec<u8>>, std::io::E
         .with_no_client_auth();
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     let name = ServerName::try_from("localhost").expect("it is a name");
-    let mut client = ClientConnection::new(Arc::new(config), name).expect("it can begin");
-    let mut stream = TcpStream::connect(address)?;
-    while client.is_handshaking() {
-        client.complete_io(&mut stream)?;
-    }
-    Ok(client.alpn_protocol().map(<[u8]>::to_vec))
+    ClientConnection::new(Arc::new(config), name).expect("it can begin")
 }
 
 fn secure(home: &Home) -> Server {
@@ -91,4 +96,36 @@ fn who_does_not_speak_tls_is_closed() {
     // The server may send an alert, or just close.
     _ = stream.read_to_end(&mut answer);
     assert!(!answer.starts_with(b"HTTP/"), "{answer:?}");
+}
+
+#[test]
+fn the_admin_listener_has_it_and_then_serves_the_admin_api_to_other_machines() {
+    let home = Home::new();
+    let (cert, key) = pair();
+    home.write("cert.pem", &cert);
+    home.write("key.pem", &key);
+    let settings = home.write("settings.yaml", "tls: { cert: cert.pem, key: key.pem }\n");
+    let mut command = listening_only("admin", "0.0.0.0:0");
+    command.args(["--config", &settings]);
+    let server = Server::start_with(command);
+    assert!(server.told("admin").starts_with("https://"), "{}", server.banner);
+    let address = format!("127.0.0.1:{}", server.socket("admin").port());
+    assert_eq!(handshake(&address, &cert).expect("it is trusted").as_deref(), Some(&b"http/1.1"[..]));
+    for (path, status) in [("/healthz", "200"), ("/api/v1/whoami", "401"), ("/console/login", "405")] {
+        let answer = asked(&address, &cert, path);
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{path}: {answer}");
+    }
+}
+
+/// The answer to a GET over TLS.
+fn asked(address: &str, trusted: &str, path: &str) -> String {
+    let mut client = connection(trusted);
+    let mut stream = TcpStream::connect(address).expect("somebody listens");
+    let mut tls = rustls::Stream::new(&mut client, &mut stream);
+    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    tls.write_all(request.as_bytes()).expect("it can be sent");
+    let mut answer = Vec::new();
+    // The server may close without a farewell.
+    _ = tls.read_to_end(&mut answer);
+    String::from_utf8(answer).expect("it is text")
 }

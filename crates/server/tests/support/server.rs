@@ -116,6 +116,18 @@ impl Server {
         }
     }
 
+    /// Stops it, and returns everything that it has logged and that was not read before.
+    pub(crate) fn stopped(mut self) -> String {
+        self.signal(Signal::TERM);
+        let mut said = String::new();
+        while let Ok(line) = self.err.recv_timeout(PATIENCE) {
+            said.push_str(&line);
+            said.push('\n');
+        }
+        _ = self.child.wait();
+        said
+    }
+
     /// Its process id.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()

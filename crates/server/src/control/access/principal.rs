@@ -2,6 +2,9 @@
 
 use std::sync::Arc;
 
+use tidegate_database::{StoredToken, UnixMillis};
+use tidegate_policy::Tenants;
+
 use super::Role;
 
 /// Who a request comes from.
@@ -13,11 +16,60 @@ pub struct Principal {
     pub role: Role,
     /// The tenant to whose subtree it is restricted, if it is.
     pub tenant: Option<Arc<str>>,
+    /// When its token ends, if it does.
+    pub expires: Option<UnixMillis>,
 }
 
 impl Principal {
     /// The holder of the one admin token of a server without a database.
     pub fn admin() -> Principal {
-        Principal { actor: "admin token".into(), role: Role::Admin, tenant: None }
+        Principal { actor: "admin token".into(), role: Role::Admin, tenant: None, expires: None }
+    }
+
+    /// The holder of a token; `None` if its role is not known here.
+    pub(super) fn of(token: &StoredToken) -> Option<Principal> {
+        Some(Principal {
+            actor: format!("token:{}", token.id).into(),
+            role: token.role.parse().ok()?,
+            tenant: token.tenant.as_deref().map(Arc::from),
+            expires: token.expires_at,
+        })
+    }
+
+    /// Is a tenant within the subtree that it may see? `None` is what belongs to no tenant.
+    pub(crate) fn sees(&self, tenants: &Tenants, tenant: Option<&str>) -> bool {
+        match (&self.tenant, tenant) {
+            (None, _) => true,
+            (Some(_), None) => false,
+            (Some(own), Some(tenant)) => {
+                let chain = tenants.chain(tenant);
+                // Of a tenant that is not listed, the chain is that of the entry for all those.
+                let is_listed = chain.last().is_some_and(|last| *last.id == *tenant);
+                is_listed && chain.iter().any(|node| *node.id == **own)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_subtree_is_the_tenant_and_what_is_below_it() {
+        let policy = "version: 1\nlimits: []\ntenants:\n\
+            - { id: acme, rate_limit: { sustained: { rate: 9 } } }\n\
+            - { id: shop, parent: acme, rate_limit: { sustained: { rate: 3 } } }\n\
+            - { id: other, rate_limit: { sustained: { rate: 9 } } }\n\
+            - { id: \"*\", rate_limit: { sustained: { rate: 1 } } }\n";
+        let rules = tidegate_policy::RuleSet::from(tidegate_policy::Policy::parse(policy).expect("a policy"));
+        let sees = |own: Option<&str>, tenant: Option<&str>| {
+            Principal { tenant: own.map(Arc::from), ..Principal::admin() }.sees(rules.tenants(), tenant)
+        };
+        assert!(sees(None, None) && sees(None, Some("other")));
+        assert!(sees(Some("acme"), Some("acme")) && sees(Some("acme"), Some("shop")));
+        assert!(!sees(Some("shop"), Some("acme")), "not what is above");
+        assert!(!sees(Some("acme"), Some("other")) && !sees(Some("acme"), Some("nobody")));
+        assert!(!sees(Some("*"), Some("nobody")) && !sees(Some("acme"), None));
     }
 }

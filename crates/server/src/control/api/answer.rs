@@ -38,7 +38,7 @@ pub(super) const JSON: &str = "application/json";
 
 impl AnswerFormat {
     /// The first format that `Accept` names; JSON without one.
-    pub(super) fn of(headers: &HeaderMap) -> AnswerFormat {
+    pub(crate) fn of(headers: &HeaderMap) -> AnswerFormat {
         let accepted = headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let format = accepted.split(',').find_map(|one| match one.split(';').next()?.trim() {
             CSV => Some(AnswerFormat::Csv),
@@ -89,7 +89,7 @@ impl ApiAnswer {
         self
     }
 
-    pub(super) fn render(self, format: AnswerFormat) -> Response<Bytes> {
+    pub(crate) fn render(self, format: AnswerFormat) -> Response<Bytes> {
         let mut next_page = None;
         let (text, media_type) = match self.body {
             AnswerBody::Json(body) => (format!("{body}\n"), JSON),

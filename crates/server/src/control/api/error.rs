@@ -28,7 +28,13 @@ pub(crate) enum ApiError {
     },
     /// The caller is not known.
     #[error(transparent)]
-    Access(#[from] AccessError),
+    Access(AccessError),
+    /// A session is used by a page of another site.
+    #[error(transparent)]
+    ForeignSite(AccessError),
+    /// The listener does not serve this without TLS.
+    #[error("{0}")]
+    NotHere(&'static str),
     /// The role of the caller is too small.
     #[error("this needs the role `{needed}`, and the token has the role `{role}`")]
     Role {
@@ -111,6 +117,22 @@ pub(crate) enum ApiError {
     Internal,
 }
 
+impl From<AccessError> for ApiError {
+    fn from(error: AccessError) -> ApiError {
+        match error {
+            AccessError::TooMany { retry_after, .. } => ApiError::TooMany { detail: error.to_string(), retry_after },
+            AccessError::Unavailable(_) | AccessError::NoRandomNumbers => ApiError::Unavailable(error.to_string()),
+            AccessError::NoSessionOfProvider => ApiError::Unprocessable {
+                detail: error.to_string(),
+                pointer: "/token".to_owned(),
+                more: Value::Null,
+            },
+            AccessError::ForeignSite => ApiError::ForeignSite(error),
+            AccessError::Missing | AccessError::Invalid | AccessError::SessionEnded => ApiError::Access(error),
+        }
+    }
+}
+
 impl From<BodyError> for ApiError {
     fn from(error: BodyError) -> ApiError {
         let status = match error {
@@ -171,8 +193,9 @@ impl ApiError {
         match self {
             ApiError::NoControlPlane | ApiError::NoRoute | ApiError::NotFound { .. } => StatusCode::NOT_FOUND,
             ApiError::Method { .. } => StatusCode::METHOD_NOT_ALLOWED,
-            ApiError::Access(AccessError::Missing | AccessError::Invalid) => StatusCode::UNAUTHORIZED,
+            ApiError::Access(_) => StatusCode::UNAUTHORIZED,
             ApiError::Role { .. } | ApiError::RestrictedToTenant => StatusCode::FORBIDDEN,
+            ApiError::ForeignSite(_) | ApiError::NotHere(_) => StatusCode::FORBIDDEN,
             ApiError::Invalid { .. } => StatusCode::BAD_REQUEST,
             ApiError::MediaType { .. } => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             ApiError::Body { status, .. } => *status,

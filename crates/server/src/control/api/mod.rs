@@ -21,11 +21,13 @@ use http::request::Parts;
 use http::{Method, Response};
 use tidegate::Clock;
 
-pub(crate) use answer::ApiAnswer;
+pub(crate) use answer::{AnswerFormat, ApiAnswer};
 pub(crate) use call::ApiCall;
+pub(crate) use endpoints::tokens::time_text;
 pub(crate) use error::ApiError;
 
 use super::ControlPlane;
+use super::access::AccessProof;
 use crate::admin::AdminClient;
 use crate::node::Node;
 use query::Query;
@@ -41,7 +43,7 @@ pub(crate) async fn respond(
     head: Parts,
     body: Bytes,
 ) -> Response<Bytes> {
-    let wants = answer::AnswerFormat::of(&head.headers);
+    let wants = AnswerFormat::of(&head.headers);
     let answered = match node.control() {
         Some(control) => answer_to(&node, control, client, &head, body).await,
         None => Err(ApiError::NoControlPlane),
@@ -63,10 +65,21 @@ async fn answer_to(
 ) -> Result<ApiAnswer, ApiError> {
     let path = head.uri.path().strip_prefix(PREFIX).unwrap_or_default();
     let (route, values) = find(&head.method, path)?;
+    let address = client.address_of(node, &head.headers);
     let principal = match route.access {
-        RouteAccess::Open => None,
+        RouteAccess::Open => {
+            control.access().open_call(address)?;
+            None
+        }
         RouteAccess::Role(role, tenants) => {
-            let principal = control.access().authenticate(&head.headers)?;
+            let proof = AccessProof {
+                headers: &head.headers,
+                address,
+                writes: !head.method.is_safe(),
+                may_use_session: client.is_private(),
+            };
+            let principal = control.access().authenticate(proof).await;
+            let principal = principal.inspect_err(|error| node.note_access_error(error, address))?;
             if principal.role < role {
                 return Err(ApiError::Role { needed: role, role: principal.role });
             }

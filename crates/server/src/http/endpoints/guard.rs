@@ -2,7 +2,7 @@
 
 use http::request::Parts;
 
-use super::Access;
+use super::EndpointAccess;
 use crate::http::Context;
 use crate::http::response::problem::HttpProblem;
 use crate::identity::access;
@@ -11,8 +11,9 @@ use crate::identity::access;
 ///
 /// - On loopback, everything except a web page in a browser may: any page open on this machine can send requests here.
 /// - On other listeners, unguarded endpoints are open to all, and guarded ones to nobody.
-pub(crate) fn check(context: &Context, parts: &Parts, access: Access) -> Result<(), HttpProblem> {
-    if access == Access::Anybody || (access == Access::Programs && !context.peer.on_loopback) {
+pub(crate) fn check(context: &Context, parts: &Parts, access: EndpointAccess) -> Result<(), HttpProblem> {
+    if access == EndpointAccess::Anybody || (access == EndpointAccess::Programs && !context.peer.on_loopback)
+    {
         return Ok(());
     }
     let wanted = context.node.settings().http_token.as_deref();

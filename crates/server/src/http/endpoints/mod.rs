@@ -26,7 +26,7 @@ pub(super) enum EndpointAction {
 
 /// Who may call an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Access {
+pub(super) enum EndpointAccess {
     /// Everybody who can connect. `Host` and `Origin` are not checked: proxies pass on those of their clients.
     Anybody,
     /// Everybody who can connect, except web pages in a browser on loopback.
@@ -42,7 +42,7 @@ pub(super) struct Endpoint {
     /// The most bytes that a request body may have.
     pub(super) body_max: usize,
     /// Who may call it.
-    pub(super) access: Access,
+    pub(super) access: EndpointAccess,
     /// What it does, for the reference page.
     pub(super) about: &'static str,
     /// An example of a request body.
@@ -77,7 +77,7 @@ pub(super) const ENDPOINTS: &[Endpoint] = &[
         path: "/v1/check",
         action: EndpointAction::Check,
         body_max: BODY_BYTES_MAX,
-        access: Access::Programs,
+        access: EndpointAccess::Programs,
         about: "Decides a request by the policy and charges it if it is admitted. If a limit's strategy is `queue`, \
                 the request may wait in the wait queue, and the response comes when it is admitted or refused. A \
                 client that disconnects frees its slot in the queue.",
@@ -88,7 +88,7 @@ pub(super) const ENDPOINTS: &[Endpoint] = &[
         path: "/v1/check/batch",
         action: EndpointAction::Batch,
         body_max: BATCH_BYTES_MAX,
-        access: Access::Programs,
+        access: EndpointAccess::Programs,
         about: "Decides up to 1,000 requests, in their order. None of them waits in a queue: a limit whose strategy \
                 is `queue` refuses instead. If one request is invalid, none is decided. A large response is sent \
                 while it is being decided, without `Content-Length`; if the client disconnects in the middle, the \
@@ -100,7 +100,7 @@ pub(super) const ENDPOINTS: &[Endpoint] = &[
         path: "/v1/peek",
         action: EndpointAction::Peek,
         body_max: BODY_BYTES_MAX,
-        access: Access::Programs,
+        access: EndpointAccess::Programs,
         about: "Returns the decision that `/v1/check` would make, without charging or counting anything.",
         example: r#"{"user":"42"}"#,
         answers: &[("200", "the decision, allowed or not")],
@@ -109,7 +109,7 @@ pub(super) const ENDPOINTS: &[Endpoint] = &[
         path: "/v1/refund",
         action: EndpointAction::Refund,
         body_max: BODY_BYTES_MAX,
-        access: Access::Guarded,
+        access: EndpointAccess::Guarded,
         about: "Gives tokens back to every limit that applies to the request, never above its capacity. Each limit \
                 gets `cost` tokens; the costs in the policy are ignored.",
         example: r#"{"request":{"user":"42"},"cost":5}"#,
@@ -119,7 +119,7 @@ pub(super) const ENDPOINTS: &[Endpoint] = &[
         path: "/v1/throttle",
         action: EndpointAction::Throttle,
         body_max: BODY_BYTES_MAX,
-        access: Access::Guarded,
+        access: EndpointAccess::Guarded,
         about: "Decides by an ad hoc bucket, which needs no policy: `rate` tokens per `window` (a duration such as \
                 `60s`, or `second`, `minute`, `hour`, `day`), at most `capacity` at once. The key and the numbers \
                 together identify the bucket; `CL.THROTTLE` with the same key and numbers uses the same bucket. \
@@ -134,7 +134,7 @@ pub(super) const ENDPOINTS: &[Endpoint] = &[
         path: "/v1/forward-auth",
         action: EndpointAction::ForwardAuth,
         body_max: 0,
-        access: Access::Anybody,
+        access: EndpointAccess::Anybody,
         about: "For proxies that ask before they pass a request on (nginx `auth_request`, Caddy `forward_auth`, \
                 Traefik `forwardAuth`). Any method is accepted, and no body is read. If the peer is one of \
                 `trusted_proxies`, the client's request is taken from `X-Forwarded-Method`, `X-Forwarded-Uri` and \
@@ -166,7 +166,7 @@ pub(super) const ENDPOINTS: &[Endpoint] = &[
         path: "/v1/identify",
         action: EndpointAction::Identify,
         body_max: 0,
-        access: Access::Guarded,
+        access: EndpointAccess::Guarded,
         about: "Shows who a proxied request is taken for. It reads the request like `/v1/forward-auth`, with any method, \
                 but decides, charges and counts nothing. The response has each of `user`, `tenant`, `client`, `plan`, \
                 `upstream`, `priority`, `trust`, `ip` and `credential` that is known, with its value and its source, \

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{Access, ENDPOINTS};
+use super::{ENDPOINTS, EndpointAccess};
 use crate::bounds::{
     BODY_TIMEOUT, CLIENT_READ_TIMEOUT, HEAD_BYTES_MAX, HEAD_TIMEOUT, HEADERS_MAX, HTTP2_HEAD_BYTES_MAX,
     IDLE_TIMEOUT, STREAMS_MAX,
@@ -48,12 +48,12 @@ pub(crate) fn reference_page() -> String {
             format_args!("\n## `{} {}`\n\n{}\n", endpoint.method(), endpoint.path, endpoint.about),
         );
         page.push_str(match endpoint.access {
-            Access::Anybody => "",
-            Access::Programs => {
+            EndpointAccess::Anybody => "",
+            EndpointAccess::Programs => {
                 "\nOn loopback it is not for web pages: without the settings' `auth.http_token`, a request with \
                  `Origin` is refused, and `Host` must be `localhost` or an IP address.\n"
             }
-            Access::Guarded => {
+            EndpointAccess::Guarded => {
                 "\nGuarded: on a listener that is not on loopback it needs `Authorization: Bearer` with the \
                  settings' `auth.http_token`. On loopback it is not for web pages: without the token, a request with \
                  `Origin` is refused, and `Host` must be `localhost` or an IP address.\n"

@@ -88,6 +88,11 @@ impl Claims {
         }
     }
 
+    /// When the token ends, by its `exp`.
+    pub(crate) fn expires(&self) -> Nanos {
+        self.expires
+    }
+
     /// The values of a claim.
     pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         self.pairs.iter().filter(move |(own, _)| **own == *name).map(|(_, value)| &**value)

@@ -31,7 +31,7 @@ use rejected_tokens::RejectedTokens;
 const TOKEN_BYTES_MAX: usize = 8 * 1_024;
 
 /// Verifies tokens.
-pub(super) struct Tokens {
+pub(crate) struct Tokens {
     settings: Jwt,
     keys: ArcSwap<Versioned>,
     cache: Cache,
@@ -45,7 +45,7 @@ struct Versioned {
 }
 
 impl Tokens {
-    pub(super) fn new(settings: &Jwt) -> Result<Tokens, IdentityError> {
+    pub(crate) fn new(settings: &Jwt) -> Result<Tokens, IdentityError> {
         let keys = VerificationKeys::load(&settings.key)?;
         let keys = ArcSwap::from_pointee(Versioned { version: 0, keys });
         Ok(Tokens {
@@ -58,7 +58,7 @@ impl Tokens {
     }
 
     /// The claims of a token, or why it is invalid. Failed checks are counted for the address `from`, if there is one.
-    pub(super) fn verify(
+    pub(crate) fn verify(
         &self,
         token: &[u8],
         from: Option<IpAddr>,
@@ -106,7 +106,7 @@ impl Tokens {
     }
 
     /// Reloads the keys. The new version makes all cached tokens be verified again.
-    pub(super) fn reload(&self) -> Result<(), IdentityError> {
+    pub(crate) fn reload(&self) -> Result<(), IdentityError> {
         let version = self.keys.load().version + 1;
         let keys = VerificationKeys::load(&self.settings.key)?;
         self.keys.store(Arc::new(Versioned { version, keys }));

@@ -38,11 +38,15 @@ pub enum EventName {
     KillSwitchChanged,
     /// The penalty of a burst detector was lifted by hand.
     PenaltyLifted,
+    /// A token of the admin API was created.
+    TokenCreated,
+    /// A token of the admin API was revoked.
+    TokenRevoked,
 }
 
 impl EventName {
     /// All of them; the index of a name is its discriminant.
-    pub const ALL: [EventName; 13] = [
+    pub const ALL: [EventName; 15] = [
         EventName::RateLimitExceeded,
         EventName::SlidingWindowLimitExceeded,
         EventName::BurstDetectedWarning,
@@ -56,6 +60,8 @@ impl EventName {
         EventName::StoreFallbackEnded,
         EventName::KillSwitchChanged,
         EventName::PenaltyLifted,
+        EventName::TokenCreated,
+        EventName::TokenRevoked,
     ];
 
     /// Its name in events.
@@ -74,6 +80,8 @@ impl EventName {
             EventName::StoreFallbackEnded => "store_fallback_ended",
             EventName::KillSwitchChanged => "kill_switch_changed",
             EventName::PenaltyLifted => "penalty_lifted",
+            EventName::TokenCreated => "token_created",
+            EventName::TokenRevoked => "token_revoked",
         }
     }
 
@@ -91,7 +99,9 @@ impl EventName {
             EventName::RateLimitConfigUpdated
             | EventName::RateLimitWhitelistAdded
             | EventName::StoreFallbackEnded
-            | EventName::PenaltyLifted => EventSeverity::Info,
+            | EventName::PenaltyLifted
+            | EventName::TokenCreated
+            | EventName::TokenRevoked => EventSeverity::Info,
         }
     }
 }

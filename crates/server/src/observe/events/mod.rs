@@ -14,6 +14,7 @@ mod sink;
 mod thread;
 
 use std::io;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -133,6 +134,12 @@ impl Events {
             kind: Some("burst"),
             ..AuditEvent::new(EventName::PenaltyLifted, wall)
         });
+    }
+
+    /// Somebody has sent a wrong token to the admin API.
+    pub fn login_failed(&self, address: IpAddr, wall: Nanos) {
+        let name = EventName::InvalidCredentials;
+        self.push(AuditEvent { kind: Some("admin_api"), ip: Some(address), ..AuditEvent::new(name, wall) });
     }
 
     /// Writes everything that happened so far. Blocks, for a short time at most; called when the server ends.

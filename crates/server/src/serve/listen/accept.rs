@@ -86,7 +86,8 @@ impl Acceptor {
         let _set = SockRef::from(&stream).set_tcp_notsent_lowat(KERNEL_UNSENT_BYTES_MAX);
         let tls = match listener {
             Listener::Http | Listener::Grpc => self.tls.as_ref().map(|tls| tls.config()),
-            Listener::Resp | Listener::Admin => None,
+            Listener::Admin => self.tls.as_ref().map(|tls| tls.admin_config()),
+            Listener::Resp => None,
         };
         let Ok(stream) = stream.into_std() else { return };
         self.workers.assign(Job { node: Arc::clone(&self.node), listener, stream, peer, permit, tls });
@@ -99,7 +100,7 @@ impl Acceptor {
         tracing::warn!(listener = listener.name(), %refusal, "a connection was refused");
         let response = match listener {
             Listener::Resp => "-ERR max number of clients reached\r\n".to_owned(),
-            Listener::Http if self.tls.is_some() => return,
+            Listener::Http | Listener::Admin if self.tls.is_some() => return,
             Listener::Http | Listener::Admin => unavailable(self.node.clock().wall()),
             Listener::Grpc => return,
         };

@@ -1,4 +1,4 @@
-//! TLS for HTTP and gRPC: a certificate and a key that can be replaced while the server runs.
+//! TLS for HTTP, gRPC and administration: a certificate and a key that can be replaced while the server runs.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,7 +17,16 @@ const PEM_BYTES_MAX: u64 = 1 << 20;
 #[derive(Debug)]
 pub(crate) struct Tls {
     files: TlsFiles,
-    config: ArcSwap<ServerConfig>,
+    configs: ArcSwap<TlsConfigs>,
+}
+
+/// The configurations of the listeners, with the same certificate.
+#[derive(Debug)]
+struct TlsConfigs {
+    /// For HTTP and gRPC.
+    decisions: Arc<ServerConfig>,
+    /// For administration, which speaks HTTP/1.1 only.
+    admin: Arc<ServerConfig>,
 }
 
 /// Why the certificate and key cannot be used.
@@ -58,7 +67,7 @@ impl Tls {
     /// # Errors
     /// If they are not a certificate and its key.
     pub(crate) fn load(files: &TlsFiles) -> Result<Tls, TlsError> {
-        Ok(Tls { files: files.clone(), config: ArcSwap::from_pointee(config(files)?) })
+        Ok(Tls { files: files.clone(), configs: ArcSwap::from_pointee(configs(files)?) })
     }
 
     /// Reads the files again, and keeps the old certificate if that fails. Handshakes in progress finish with the
@@ -67,17 +76,22 @@ impl Tls {
     /// # Errors
     /// If they are not a certificate and its key.
     pub(crate) fn reload(&self) -> Result<(), TlsError> {
-        self.config.store(Arc::new(config(&self.files)?));
+        self.configs.store(Arc::new(configs(&self.files)?));
         Ok(())
     }
 
-    /// The configuration for the next handshake.
+    /// The configuration for the next handshake on HTTP or gRPC.
     pub(crate) fn config(&self) -> Arc<ServerConfig> {
-        self.config.load_full()
+        Arc::clone(&self.configs.load().decisions)
+    }
+
+    /// The configuration for the next handshake on the admin listener.
+    pub(crate) fn admin_config(&self) -> Arc<ServerConfig> {
+        Arc::clone(&self.configs.load().admin)
     }
 }
 
-fn config(files: &TlsFiles) -> Result<ServerConfig, TlsError> {
+fn configs(files: &TlsFiles) -> Result<TlsConfigs, TlsError> {
     let chain = CertificateDer::pem_slice_iter(&read(&files.cert)?)
         .collect::<Result<Vec<_>, _>>()
         .map_err(|error| TlsError::NotPem { file: files.cert.clone(), error })?;
@@ -92,8 +106,10 @@ fn config(files: &TlsFiles) -> Result<ServerConfig, TlsError> {
         .with_safe_default_protocol_versions()
         .and_then(|builder| builder.with_no_client_auth().with_single_cert(chain, key))
         .map_err(no_pair)?;
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    Ok(config)
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    let admin = Arc::new(config.clone());
+    config.alpn_protocols.insert(0, b"h2".to_vec());
+    Ok(TlsConfigs { decisions: Arc::new(config), admin })
 }
 
 fn read(file: &Path) -> Result<Vec<u8>, TlsError> {

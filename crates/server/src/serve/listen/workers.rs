@@ -112,7 +112,8 @@ async fn serve(job: Job) {
         peer.alpn_http2 = Some(stream.get_ref().1.alpn_protocol() == Some(b"h2"));
         match listener {
             Listener::Grpc => Box::pin(crate::grpc::serve(node, stream, peer)).await,
-            _ => Box::pin(crate::http::serve(node, stream, peer)).await,
+            Listener::Admin => Box::pin(crate::admin::serve(node, stream, peer)).await,
+            Listener::Http | Listener::Resp => Box::pin(crate::http::serve(node, stream, peer)).await,
         }
         return;
     }

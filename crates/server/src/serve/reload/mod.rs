@@ -1,5 +1,5 @@
 //! Reads files again when they change or on SIGHUP: the policy, the TLS certificate, the JWT keys, the API keys, the
-//! trust file. A file that is invalid changes nothing: the last good version stays in force, and the problem is logged,
+//! trust file, the keys of the identity provider. A file that is invalid changes nothing: the last good version stays in force, and the problem is logged,
 //! counted and shown by `/readyz`.
 
 pub(crate) mod policy_file;
@@ -30,6 +30,7 @@ pub(crate) struct Reload {
     jwks: Option<WatchedFiles>,
     api_keys: Option<WatchedFiles>,
     trust: Option<(WatchedFiles, PathBuf)>,
+    oidc: Option<WatchedFiles>,
     clock: ClockWatch,
 }
 
@@ -49,13 +50,19 @@ impl Reload {
         tls: Option<(WatchedFiles, Arc<Tls>)>,
         (jwks, api_keys): (Option<WatchedFiles>, Option<WatchedFiles>),
     ) -> Reload {
-        Reload { node, policy, tls, jwks, api_keys, trust: None, clock: ClockWatch::default() }
+        Reload { node, policy, tls, jwks, api_keys, trust: None, oidc: None, clock: ClockWatch::default() }
     }
 
     /// Watches the trust file, too.
     #[must_use]
     pub(crate) fn watching_trust(self, trust: Option<(WatchedFiles, PathBuf)>) -> Reload {
         Reload { trust, ..self }
+    }
+
+    /// Watches the keys of the identity provider, too.
+    #[must_use]
+    pub(crate) fn watching_oidc(self, oidc: Option<WatchedFiles>) -> Reload {
+        Reload { oidc, ..self }
     }
 
     /// Watches the trust file, if the settings name one.
@@ -119,6 +126,9 @@ impl Reload {
         if self.trust.as_mut().is_some_and(|(watched, _)| watched.changed()) {
             self.read_trust();
         }
+        if self.oidc.as_mut().is_some_and(WatchedFiles::changed) {
+            self.read_oidc();
+        }
     }
 
     /// Reads all files, changed or not.
@@ -145,6 +155,10 @@ impl Reload {
         if let Some((watched, _)) = &mut self.trust {
             watched.mark_read();
             self.read_trust();
+        }
+        if let Some(watched) = &mut self.oidc {
+            watched.mark_read();
+            self.read_oidc();
         }
     }
 
@@ -227,6 +241,14 @@ impl Reload {
         };
         let read = watched.check_regular_files().and_then(|()| trust_file::read(file));
         self.report(ReloadedPart::Trust, read.map(|accounts| book.replace_listed(accounts)));
+    }
+
+    fn read_oidc(&mut self) {
+        let (Some(watched), Some(control)) = (&self.oidc, self.node.control()) else { return };
+        let Some(oidc) = control.access().oidc() else { return };
+        let reload = || oidc.reload().map_err(|error| error.to_string());
+        let read = watched.check_regular_files().and_then(|()| reload());
+        self.report(ReloadedPart::Oidc, read);
     }
 
     /// The state is set before the line is logged, so that a program that waits for the line sees the state.

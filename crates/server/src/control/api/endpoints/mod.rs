@@ -2,4 +2,5 @@
 
 pub(super) mod policy;
 pub(super) mod system;
+pub(super) mod tokens;
 pub(super) mod tools;

@@ -5,7 +5,7 @@ use utoipa::ToSchema;
 
 use crate::control::api::answer::JSON;
 use crate::control::api::route::Answering;
-use crate::control::api::{ApiAnswer, ApiCall, openapi};
+use crate::control::api::{ApiAnswer, ApiCall, openapi, time_text};
 
 /// Who the caller is.
 #[derive(Debug, Serialize, ToSchema)]
@@ -18,6 +18,9 @@ pub(crate) struct WhoAmI {
     /// The tenant that the token is restricted to.
     #[serde(skip_serializing_if = "Option::is_none")]
     tenant: Option<String>,
+    /// When the token ends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires: Option<String>,
 }
 
 /// `GET /whoami`
@@ -28,6 +31,7 @@ pub(in crate::control::api) fn who_am_i(call: ApiCall) -> Answering {
             actor: principal.actor.to_string(),
             role: principal.role.as_str(),
             tenant: principal.tenant.as_deref().map(str::to_owned),
+            expires: principal.expires.map(time_text),
         }))
     })
 }

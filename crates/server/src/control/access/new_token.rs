@@ -1,0 +1,123 @@
+//! How tokens are made: the secret, the row of the database, and the entry of the audit.
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use ring::rand::{SecureRandom, SystemRandom};
+use serde_json::json;
+use tidegate_database::{AuditEntry, Database, DatabaseError, NewToken, UnixMillis};
+
+use super::{NoRandomNumbers, Role, SecretHash, new_secret};
+use crate::observe::EventName;
+
+/// What a new token is to be.
+#[derive(Clone, Debug)]
+pub(crate) struct TokenRequest {
+    pub(crate) role: Role,
+    pub(crate) tenant: Option<String>,
+    pub(crate) expires: Option<UnixMillis>,
+    pub(crate) description: Option<String>,
+    /// Who wants it.
+    pub(crate) actor: String,
+    /// Why.
+    pub(crate) reason: Option<String>,
+    pub(crate) now: UnixMillis,
+}
+
+/// A token that was made. The secret is nowhere else.
+#[derive(Debug)]
+pub(crate) struct CreatedToken {
+    pub(crate) id: String,
+    pub(crate) secret: String,
+}
+
+/// Why a token was not made.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CreateTokenError {
+    #[error(transparent)]
+    NoRandomNumbers(#[from] NoRandomNumbers),
+    #[error(transparent)]
+    Database(#[from] DatabaseError),
+}
+
+/// Makes a token.
+pub(crate) async fn create_token(
+    database: &Database,
+    request: TokenRequest,
+) -> Result<CreatedToken, CreateTokenError> {
+    let (created, token, entry) = prepared(request)?;
+    database.create_token(token, entry).await?;
+    Ok(created)
+}
+
+/// Makes the first admin token of a database; `None` if it has, or had, any token.
+pub(crate) async fn first_token(
+    database: &Database,
+    now: UnixMillis,
+) -> Result<Option<CreatedToken>, CreateTokenError> {
+    let (created, token, entry) = prepared(TokenRequest {
+        role: Role::Admin,
+        tenant: None,
+        expires: None,
+        description: Some("printed at the first start".to_owned()),
+        actor: "tidegate".to_owned(),
+        reason: Some("first start".to_owned()),
+        now,
+    })?;
+    Ok(database.create_first_token(token, entry).await?.then_some(created))
+}
+
+/// The entry of the audit about a token.
+pub(crate) fn token_entry(
+    event: EventName,
+    token: &NewToken,
+    actor: &str,
+    reason: Option<String>,
+    now: UnixMillis,
+) -> AuditEntry {
+    let expires = token.expires_at.and_then(|end| jiff::Timestamp::from_millisecond(end.get()).ok());
+    let detail = json!({
+        "token": token.id,
+        "role": token.role,
+        "expires": expires.map(|end| end.to_string()),
+        "description": token.description,
+    });
+    let mut entry = AuditEntry {
+        time: now,
+        event: event.as_str().to_owned(),
+        severity: event.severity().as_str().to_owned(),
+        actor: Some(actor.to_owned()),
+        count: 1,
+        first: now,
+        last: now,
+        kind: Some(token.role.clone()),
+        reason,
+        ..AuditEntry::default()
+    };
+    entry.personal.tenant.clone_from(&token.tenant);
+    entry.personal.detail = Some(detail.to_string());
+    entry
+}
+
+fn prepared(request: TokenRequest) -> Result<(CreatedToken, NewToken, AuditEntry), NoRandomNumbers> {
+    let TokenRequest { role, tenant, expires, description, actor, reason, now } = request;
+    let (id, secret) = (new_id()?, new_secret("tga_")?);
+    let token = NewToken {
+        id: id.clone(),
+        sha256: *SecretHash::of(&secret).as_bytes(),
+        role: role.as_str().to_owned(),
+        tenant,
+        description,
+        created_at: now,
+        created_by: actor.clone(),
+        expires_at: expires,
+    };
+    let entry = token_entry(EventName::TokenCreated, &token, &actor, reason, now);
+    Ok((CreatedToken { id, secret }, token, entry))
+}
+
+/// The name of a token, which is no secret: 72 random bits, so that none is given twice.
+fn new_id() -> Result<String, NoRandomNumbers> {
+    let mut bytes = [0; 9];
+    SystemRandom::new().fill(&mut bytes).map_err(|_| NoRandomNumbers)?;
+    Ok(URL_SAFE_NO_PAD.encode(bytes))
+}

@@ -1,0 +1,298 @@
+//! Routes about tokens. A token is shown once, when it is created.
+
+use std::borrow::Cow;
+
+use http::Method;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use tidegate_database::{
+    Database, DatabaseError, NewToken, PageRequest, StoredToken, TokenRevocation, UnixMillis,
+};
+use utoipa::ToSchema;
+
+use crate::control::access::{CreateTokenError, Role, TokenRequest, create_token, token_entry};
+use crate::control::api::query::{PAGE, QueryField, REASON};
+use crate::control::api::route::{Answering, ApiRoute, RouteAccess, TenantRule};
+use crate::control::api::shape::{AnswerShape, BodyShape, JsonShape};
+use crate::control::api::{ApiAnswer, ApiCall, ApiError, PREFIX};
+use crate::control::startup::unix_millis;
+use crate::observe::EventName;
+
+/// The longest description of a token, in bytes.
+const DESCRIPTION_BYTES_MAX: usize = 1_024;
+
+/// A token to create.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct WantedToken {
+    /// What it may do: `viewer`, `operator`, `editor` or `admin`.
+    #[schema(example = "viewer")]
+    role: String,
+    /// The tenant to whose subtree it is restricted.
+    tenant: Option<String>,
+    /// When it ends.
+    #[schema(format = DateTime)]
+    expires: Option<String>,
+    /// What it is for.
+    #[schema(max_length = 1024)]
+    description: Option<String>,
+}
+
+/// A token, without its secret.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct TokenEntry {
+    /// Its name, which is no secret.
+    id: String,
+    /// What it may do.
+    role: String,
+    /// The tenant to whose subtree it is restricted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tenant: Option<String>,
+    /// What it is for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<String>,
+    /// When it was created.
+    created: String,
+    /// By whom.
+    created_by: String,
+    /// When it ends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires: Option<String>,
+    /// When it was revoked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    revoked: Option<String>,
+    /// When it was last used, to about five seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_used: Option<String>,
+}
+
+/// A token that was created.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct ShownToken {
+    /// Its name, which is no secret.
+    id: String,
+    /// The token. It is shown only this once.
+    token: String,
+    /// What it may do.
+    #[schema(value_type = String)]
+    role: &'static str,
+    /// The tenant to whose subtree it is restricted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tenant: Option<String>,
+    /// When it ends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires: Option<String>,
+}
+
+/// A token that was revoked.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct RevokedToken {
+    /// Its name.
+    id: String,
+    /// When it was revoked.
+    revoked: String,
+}
+
+/// The parameters of a list, and of a change.
+static LISTED: &[&[QueryField]] = &[PAGE];
+static CHANGED: &[&[QueryField]] = &[REASON];
+
+/// The routes.
+pub(in crate::control::api) fn routes() -> Vec<ApiRoute> {
+    let route = |method, path, about, query, body, answer, handler| ApiRoute {
+        method,
+        path: Cow::Borrowed(path),
+        access: RouteAccess::Role(Role::Admin, TenantRule::Subtree),
+        about: Cow::Borrowed(about),
+        query,
+        body,
+        answer,
+        collection: None,
+        handler,
+    };
+    let wanted = BodyShape::Json(JsonShape::of::<WantedToken>());
+    let shown = AnswerShape::Created(JsonShape::of::<ShownToken>());
+    let listed = AnswerShape::List(JsonShape::of::<TokenEntry>());
+    let revoked = AnswerShape::Json(JsonShape::of::<RevokedToken>());
+    vec![
+        route(
+            Method::GET,
+            "/tokens",
+            "The tokens, newest first, with those that have ended or were revoked.",
+            LISTED,
+            BodyShape::None,
+            listed,
+            list as fn(ApiCall) -> Answering,
+        ),
+        route(
+            Method::POST,
+            "/tokens",
+            "Creates a token, and shows it this once.",
+            CHANGED,
+            wanted,
+            shown,
+            create,
+        ),
+        route(
+            Method::DELETE,
+            "/tokens/{id}",
+            "Revokes a token, and ends its sessions. The last admin token without a tenant stays.",
+            CHANGED,
+            BodyShape::None,
+            revoked,
+            revoke,
+        ),
+    ]
+}
+
+/// `GET /tokens`
+fn list(call: ApiCall) -> Answering {
+    Box::pin(async move {
+        let rules = call.node.limiter().rules();
+        let wanted = call.query.get("q");
+        let is_wanted = |token: &StoredToken| {
+            let texts =
+                [Some(&token.id), Some(&token.role), token.tenant.as_ref(), token.description.as_ref()];
+            let is_found = |wanted: &str| texts.iter().flatten().any(|text| text.contains(wanted));
+            call.principal().sees(rules.tenants(), token.tenant.as_deref()) && wanted.is_none_or(is_found)
+        };
+        let page = PageRequest {
+            limit: u32::try_from(call.query.page_length()).unwrap_or(u32::MAX),
+            cursor: call.query.get("cursor").map(str::to_owned),
+        };
+        let page = database(&call)?.tokens_that(&page, is_wanted).await.map_err(failed)?;
+        let items = page.items.iter().map(|token| serde_json::json!(TokenEntry::of(token))).collect();
+        Ok(ApiAnswer::list(items, page.next))
+    })
+}
+
+/// `POST /tokens`
+fn create(call: ApiCall) -> Answering {
+    Box::pin(async move {
+        let database = database(&call)?;
+        let wanted: WantedToken = call.json()?;
+        let (principal, now) = (call.principal(), unix_millis(call.now));
+        let wrong = |pointer: &str, detail: &str| ApiError::Unprocessable {
+            detail: detail.to_owned(),
+            pointer: pointer.to_owned(),
+            more: serde_json::Value::Null,
+        };
+        let role: Role = wanted.role.parse().map_err(|error| wrong("/role", &format!("{error}")))?;
+        let expires = wanted.expires.as_deref().map(str::parse::<Timestamp>).transpose();
+        let expires =
+            expires.map_err(|_| wrong("/expires", "it must be a time such as 2027-01-01T00:00:00Z"))?;
+        let expires = expires.map(|end| UnixMillis::new(end.as_millisecond()));
+        if expires.is_some_and(|end| end <= now) {
+            return Err(wrong("/expires", "the token would have ended already"));
+        }
+        if wanted.description.as_ref().is_some_and(|text| text.len() > DESCRIPTION_BYTES_MAX) {
+            return Err(wrong("/description", "it is longer than 1,024 bytes"));
+        }
+        match (&wanted.tenant, &principal.tenant) {
+            (None, Some(_)) => return Err(ApiError::RestrictedToTenant),
+            (None, None) => {}
+            (Some(tenant), _) => check_tenant(&call, tenant)?,
+        }
+        let request = TokenRequest {
+            role,
+            tenant: wanted.tenant.clone(),
+            expires,
+            description: wanted.description,
+            actor: principal.actor.to_string(),
+            reason: call.reason()?,
+            now,
+        };
+        let created = create_token(database, request).await.map_err(|error| match error {
+            CreateTokenError::Database(error) => failed(error),
+            CreateTokenError::NoRandomNumbers(error) => ApiError::Unavailable(error.to_string()),
+        })?;
+        let location = format!("{PREFIX}/tokens/{}", created.id);
+        let shown = ShownToken {
+            id: created.id,
+            token: created.secret,
+            role: role.as_str(),
+            tenant: wanted.tenant,
+            expires: expires.map(time_text),
+        };
+        Ok(ApiAnswer::json(&shown).created(&location))
+    })
+}
+
+/// `DELETE /tokens/{id}`
+fn revoke(call: ApiCall) -> Answering {
+    Box::pin(async move {
+        let database = database(&call)?;
+        let (id, now) = (call.path.get(0), unix_millis(call.now));
+        let unknown = || ApiError::NotFound { what: "token", name: id.to_owned() };
+        let rules = call.node.limiter().rules();
+        let stored = database.token(id).await.map_err(failed)?.filter(|token| token.revoked_at.is_none());
+        let stored = stored.filter(|token| call.principal().sees(rules.tenants(), token.tenant.as_deref()));
+        let stored = stored.ok_or_else(unknown)?;
+        let token = NewToken {
+            id: stored.id,
+            role: stored.role,
+            tenant: stored.tenant,
+            expires_at: stored.expires_at,
+            description: stored.description,
+            ..NewToken::default()
+        };
+        let entry =
+            token_entry(EventName::TokenRevoked, &token, &call.principal().actor, call.reason()?, now);
+        match database.revoke_token(id, now, entry).await.map_err(failed)? {
+            TokenRevocation::Revoked => {
+                Ok(ApiAnswer::json(&RevokedToken { id: id.to_owned(), revoked: time_text(now) }))
+            }
+            TokenRevocation::Unknown => Err(unknown()),
+            TokenRevocation::LastAdmin => Err(ApiError::Conflict(
+                "this is the last admin token without a tenant: create another one first, else nobody could"
+                    .to_owned(),
+            )),
+        }
+    })
+}
+
+/// Checks that a tenant is one of the policy, and one that the caller may see.
+fn check_tenant(call: &ApiCall, tenant: &str) -> Result<(), ApiError> {
+    let rules = call.node.limiter().rules();
+    let is_listed = rules.tenants().nodes().iter().any(|node| *node.id == *tenant);
+    match is_listed && call.principal().sees(rules.tenants(), Some(tenant)) {
+        true => Ok(()),
+        false => Err(ApiError::NotFound { what: "tenant", name: tenant.to_owned() }),
+    }
+}
+
+fn database(call: &ApiCall) -> Result<&Database, ApiError> {
+    call.control().database().ok_or_else(|| ApiError::needs_database("tokens"))
+}
+
+fn failed(error: DatabaseError) -> ApiError {
+    match error {
+        DatabaseError::Cursor => ApiError::parameter("cursor", error.to_string()),
+        DatabaseError::Unavailable(_) => ApiError::Unavailable(error.to_string()),
+        error => {
+            tracing::error!(%error, "tokens");
+            ApiError::Internal
+        }
+    }
+}
+
+impl TokenEntry {
+    fn of(token: &StoredToken) -> TokenEntry {
+        TokenEntry {
+            id: token.id.clone(),
+            role: token.role.clone(),
+            tenant: token.tenant.clone(),
+            description: token.description.clone(),
+            created: time_text(token.created_at),
+            created_by: token.created_by.clone(),
+            expires: token.expires_at.map(time_text),
+            revoked: token.revoked_at.map(time_text),
+            last_used: token.last_used_at.map(time_text),
+        }
+    }
+}
+
+/// A time as RFC 3339.
+pub(crate) fn time_text(time: UnixMillis) -> String {
+    Timestamp::from_millisecond(time.get()).map(|time| time.to_string()).unwrap_or_default()
+}

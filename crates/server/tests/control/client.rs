@@ -1,0 +1,120 @@
+//! A client of the admin API, and a server with tokens.
+
+use std::fmt::Write as _;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+
+use serde_json::{Value, json};
+use tidegate_database::{Database, DatabaseOptions, NewVersion};
+
+use crate::support::home::Home;
+use crate::support::server::Server;
+
+/// A response.
+#[derive(Debug)]
+pub(super) struct ApiReply {
+    pub(super) status: u16,
+    /// The status line and the headers.
+    pub(super) head: String,
+    pub(super) body: String,
+}
+
+impl ApiReply {
+    pub(super) fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {}{}", self.head, self.body))
+    }
+
+    pub(super) fn header(&self, name: &str) -> Option<&str> {
+        let lines = self.head.lines().filter_map(|line| line.split_once(": "));
+        lines.into_iter().find(|(own, _)| own.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+    }
+
+    pub(super) fn parse(text: &str) -> ApiReply {
+        let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no head: {text:?}"));
+        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
+        ApiReply { status, head: head.to_owned(), body: body.to_owned() }
+    }
+}
+
+/// The text of a request.
+pub(super) fn request(method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> String {
+    let mut text =
+        format!("{method} {path} HTTP/1.1\r\nConnection: close\r\nContent-Length: {}\r\n", body.len());
+    if !headers.iter().any(|(name, _)| *name == "Host") {
+        text.push_str("Host: localhost\r\n");
+    }
+    for (name, value) in headers {
+        write!(text, "{name}: {value}\r\n").expect("writing to memory does not fail");
+    }
+    text + "\r\n" + body
+}
+
+pub(super) fn ask(
+    address: SocketAddr,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: &str,
+) -> ApiReply {
+    let mut stream = TcpStream::connect(address).expect("it listens");
+    stream.write_all(request(method, path, headers, body).as_bytes()).expect("it reads");
+    let mut reply = String::new();
+    stream.read_to_string(&mut reply).expect("it answers with text");
+    ApiReply::parse(&reply)
+}
+
+/// A server with a database.
+pub(super) struct Controlled {
+    pub(super) server: Server,
+    /// The token of the banner.
+    pub(super) admin: String,
+    pub(super) home: Home,
+}
+
+/// Two trees of tenants: `acme` with `shop`, and `other`.
+const POLICY: &str = "version: 1\nlimits:\n- { name: per-user, key: [user], sustained: { rate: 5 } }\ntenants:\n\
+                      - { id: acme, rate_limit: { sustained: { rate: 9 } } }\n\
+                      - { id: shop, parent: acme, rate_limit: { sustained: { rate: 3 } } }\n\
+                      - { id: other, rate_limit: { sustained: { rate: 9 } } }\n";
+
+impl Controlled {
+    /// Starts a server on a new database whose policy has tenants.
+    pub(super) fn start(more: &[&str]) -> Controlled {
+        let home = Home::new();
+        std::fs::create_dir_all(home.path("data")).expect("it can be made");
+        let url = format!("sqlite:{}", home.path("data/tidegate.db").display());
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("it runs");
+        runtime.block_on(async {
+            let database = Database::open(&url, DatabaseOptions::default()).await.expect("it opens");
+            let first =
+                NewVersion { text: POLICY.to_owned(), warnings: "[]".to_owned(), ..NewVersion::default() };
+            database.publish(first).await.expect("it is written");
+            database.close().await;
+        });
+        let server = Server::start(&[&["--data", &home.arg("data")], more].concat());
+        let line = server.printed("first admin token");
+        let admin = line.split_whitespace().last().expect("there is one").to_owned();
+        Controlled { server, admin, home }
+    }
+
+    pub(super) fn address(&self) -> SocketAddr {
+        self.server.socket("admin")
+    }
+
+    /// A call with a token.
+    pub(super) fn call(&self, token: &str, method: &str, path: &str, body: Option<Value>) -> ApiReply {
+        let bearer = format!("Bearer {token}");
+        let headers = [("Authorization", bearer.as_str()), ("Content-Type", "application/json")];
+        let body = body.map(|body| body.to_string()).unwrap_or_default();
+        ask(self.address(), method, &format!("/api/v1{path}"), &headers, &body)
+    }
+
+    /// A new token: its name and its secret.
+    pub(super) fn token(&self, role: &str, tenant: Option<&str>) -> (String, String) {
+        let reply =
+            self.call(&self.admin, "POST", "/tokens", Some(json!({ "role": role, "tenant": tenant })));
+        assert_eq!(reply.status, 201, "{reply:?}");
+        let text = |name: &str| reply.json()[name].as_str().expect("it is text").to_owned();
+        (text("id"), text("token"))
+    }
+}

@@ -1,0 +1,8 @@
+//! The control plane: the admin API as its clients see it.
+
+mod access_table;
+mod client;
+mod listener;
+mod logins;
+mod secrets;
+mod tokens;

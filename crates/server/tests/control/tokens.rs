@@ -1,0 +1,155 @@
+//! Tokens: created, listed, used and revoked, by the API and by the command.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::client::Controlled;
+use crate::support::home::Home;
+use crate::support::server::{Server, run, tidegate};
+use crate::support::within;
+
+fn ids(reply: &Value) -> Vec<&str> {
+    reply["items"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|item| item["id"].as_str().expect("a name"))
+        .collect()
+}
+
+#[test]
+fn a_token_is_shown_once_used_and_revoked() {
+    let server = Controlled::start(&[]);
+    let wanted =
+        json!({ "role": "editor", "tenant": "acme", "expires": "2100-01-01T00:00:00Z", "description": "ci" });
+    let created = server.call(&server.admin, "POST", "/tokens", Some(wanted));
+    assert_eq!(created.status, 201, "{created:?}");
+    let shown = created.json();
+    let (id, token) = (shown["id"].as_str().unwrap(), shown["token"].as_str().unwrap());
+    assert!(token.starts_with("tga_") && token.len() == 47, "256 random bits");
+    assert_eq!(created.header("location"), Some(format!("/api/v1/tokens/{id}").as_str()));
+    let who = server.call(token, "GET", "/whoami", None).json();
+    let expected = json!({
+        "actor": format!("token:{id}"), "role": "editor", "tenant": "acme", "expires": "2100-01-01T00:00:00Z",
+    });
+    assert_eq!(who, expected);
+    let listed = server.call(&server.admin, "GET", "/tokens", None);
+    assert!(!listed.body.contains(token), "never again");
+    assert_eq!(ids(&listed.json()).len(), 2);
+    assert_eq!(listed.json()["items"][0]["description"], "ci");
+    assert_eq!(ids(&server.call(&server.admin, "GET", "/tokens?q=ci", None).json()), [id]);
+    within(Duration::from_secs(20), "its use is written down", || {
+        let listed = server.call(&server.admin, "GET", "/tokens?q=ci", None).json();
+        listed["items"][0]["last_used"].is_string()
+    });
+
+    let revoked = server.call(&server.admin, "DELETE", &format!("/tokens/{id}"), None);
+    assert_eq!((revoked.status, &revoked.json()["id"]), (200, &json!(id)));
+    within(Duration::from_secs(5), "it is refused", || {
+        server.call(token, "GET", "/whoami", None).status == 401
+    });
+    assert_eq!(server.call(&server.admin, "DELETE", &format!("/tokens/{id}"), None).status, 404);
+}
+
+#[test]
+fn the_last_admin_stays() {
+    let server = Controlled::start(&[]);
+    let mine = server.call(&server.admin, "GET", "/tokens", None).json();
+    let mine = format!("/tokens/{}", ids(&mine)[0]);
+    server.token("admin", Some("acme"));
+    let refused = server.call(&server.admin, "DELETE", &mine, None);
+    assert_eq!(refused.status, 409, "{refused:?}");
+    let (_, second) = server.token("admin", None);
+    assert_eq!(server.call(&second, "DELETE", &mine, None).status, 200);
+}
+
+#[test]
+fn an_admin_of_a_tenant_stays_within_its_subtree() {
+    let server = Controlled::start(&[]);
+    let (own, token) = server.token("admin", Some("acme"));
+    let (inside, _) = server.token("viewer", Some("shop"));
+    let (outside, _) = server.token("viewer", Some("other"));
+    let listed = server.call(&token, "GET", "/tokens", None).json();
+    assert_eq!(ids(&listed), [inside.as_str(), own.as_str()]);
+    let create = |tenant: Value| {
+        server.call(&token, "POST", "/tokens", Some(json!({ "role": "viewer", "tenant": tenant })))
+    };
+    assert_eq!(create(json!("shop")).status, 201);
+    assert_eq!(create(json!("other")).status, 404);
+    assert_eq!(create(json!("nobody")).body, create(json!("nobody")).body.replace("other", "nobody"));
+    assert_eq!(create(Value::Null).status, 403, "never unrestricted");
+    assert_eq!(server.call(&token, "DELETE", &format!("/tokens/{outside}"), None).status, 404);
+    assert_eq!(server.call(&token, "DELETE", &format!("/tokens/{inside}"), None).status, 200);
+}
+
+#[test]
+fn mistakes_are_named() {
+    let server = Controlled::start(&[]);
+    for (wanted, status, pointer) in [
+        (json!({ "role": "root" }), 422, "/role"),
+        (json!({ "role": "viewer", "expires": "2001-01-01T00:00:00Z" }), 422, "/expires"),
+        (json!({ "role": "viewer", "expires": "tomorrow" }), 422, "/expires"),
+        (json!({ "role": "viewer", "description": "x".repeat(1_025) }), 422, "/description"),
+        (json!({ "role": "viewer", "tenants": "acme" }), 400, ""),
+        (json!({ "role": 7 }), 400, "/role"),
+    ] {
+        let refused = server.call(&server.admin, "POST", "/tokens", Some(wanted.clone()));
+        assert_eq!(refused.status, status, "{wanted}: {refused:?}");
+        if !pointer.is_empty() {
+            assert_eq!(refused.json()["pointer"], pointer, "{wanted}");
+        }
+    }
+}
+
+#[test]
+fn without_a_database_there_is_one_token_for_each_start() {
+    let server = Server::start(&[]);
+    let token = server.printed("admin token").split_whitespace().last().unwrap().to_owned();
+    let bearer = format!("Bearer {token}");
+    let ask = |path: &str| {
+        super::client::ask(server.socket("admin"), "GET", path, &[("Authorization", bearer.as_str())], "")
+    };
+    assert_eq!(ask("/api/v1/whoami").json()["role"], "admin");
+    let refused = ask("/api/v1/tokens");
+    assert_eq!(refused.status, 409);
+    assert!(refused.body.contains("--data DIR"), "{}", refused.body);
+}
+
+#[test]
+fn the_command_makes_a_token_while_the_server_runs() {
+    let server = Controlled::start(&[]);
+    let data = server.home.arg("data");
+    let args = ["token", "create", "--role", "operator", "--tenant", "acme", "--expires", "30d"];
+    let made = run(tidegate(&[&args[..], &["--description", "by hand", "--data", &data]].concat()));
+    assert_eq!(made.code, Some(0), "{}", made.err);
+    let token = made.out.strip_suffix('\n').expect("a line");
+    assert!(token.starts_with("tga_") && token.len() == 47, "the token alone: {token}");
+    assert!(!made.err.contains(token) && made.err.contains("shown only this once"), "{}", made.err);
+    let who = server.call(token, "GET", "/whoami", None).json();
+    assert_eq!((&who["role"], &who["tenant"]), (&json!("operator"), &json!("acme")));
+    let listed = server.call(&server.admin, "GET", "/tokens?q=by+hand", None).json();
+    assert_eq!(listed["items"][0]["created_by"], "command line");
+}
+
+#[test]
+fn the_command_says_what_is_missing() {
+    let home = Home::new();
+    let settings = home.write("settings.yaml", "database: { url: \"sqlite:t.db\" }\n");
+    let made = run(tidegate(&["token", "create", "--role", "admin", "--config", &settings]));
+    assert_eq!((made.code, made.out.len()), (Some(0), 48), "{}", made.err);
+    assert!(home.path("t.db").exists());
+    for (args, expected) in [
+        (&["--role", "admin"][..], "--data DIR"),
+        (&["--role", "root", "--data", "x"], "admin"),
+        (&["--role", "admin", "--data", "x", "--expires", "never"], "--expires"),
+        (&["--data", "x"], "--role"),
+    ] {
+        let refused = run(tidegate(&[&["token", "create"], args].concat()));
+        assert_eq!((refused.code, refused.out.as_str()), (Some(2), ""), "{args:?}: {}", refused.err);
+        assert!(refused.err.contains(expected), "{args:?}: {}", refused.err);
+    }
+    // With a token there, the first start prints none.
+    let server = Server::start(&["--config", &settings]);
+    assert!(!server.banner.contains("tga_"), "{}", server.banner);
+}
