@@ -207,7 +207,9 @@ fn access(
     let (access, made) = match (opened, &settings.admin_token) {
         (Some(opened), token) => {
             if token.is_some() {
-                tracing::warn!("auth.admin_token has no effect with a database; `tidegate token create` makes tokens");
+                tracing::warn!(
+                    "auth.admin_token has no effect with a database; `tidegate token create` makes tokens"
+                );
             }
             (Access::by_database(opened.database.clone()), None)
         }
@@ -226,7 +228,8 @@ fn printed_token(node: &Node, made: Option<String>) -> Result<Option<String>, Co
     if let Some(token) = made {
         return Ok(Some(format!("  admin token, until the server ends: {token}\n\n")));
     }
-    let Some((control, database)) = node.control().and_then(|control| Some((control, control.database()?.clone())))
+    let Some((control, database)) =
+        node.control().and_then(|control| Some((control, control.database()?.clone())))
     else {
         return Ok(None);
     };

@@ -45,7 +45,11 @@ fn node(policy: &str, settings: Settings) -> Node {
 
 /// Serves the admin listener of a node to clients on loopback.
 async fn listen(node: &Arc<Node>) -> SocketAddr {
-    listen_as(node, AdminClient { address: IpAddr::V4(Ipv4Addr::LOCALHOST), on_loopback: true, is_encrypted: false }).await
+    listen_as(
+        node,
+        AdminClient { address: IpAddr::V4(Ipv4Addr::LOCALHOST), on_loopback: true, is_encrypted: false },
+    )
+    .await
 }
 
 /// The same, for clients with another address.

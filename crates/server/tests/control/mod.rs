@@ -2,6 +2,7 @@
 
 mod access_table;
 mod client;
+mod fleet;
 mod listener;
 mod logins;
 mod secrets;

@@ -120,15 +120,21 @@ pub(crate) enum ApiError {
 impl From<AccessError> for ApiError {
     fn from(error: AccessError) -> ApiError {
         match error {
-            AccessError::TooMany { retry_after, .. } => ApiError::TooMany { detail: error.to_string(), retry_after },
-            AccessError::Unavailable(_) | AccessError::NoRandomNumbers => ApiError::Unavailable(error.to_string()),
+            AccessError::TooMany { retry_after, .. } => {
+                ApiError::TooMany { detail: error.to_string(), retry_after }
+            }
+            AccessError::Unavailable(_) | AccessError::NoRandomNumbers => {
+                ApiError::Unavailable(error.to_string())
+            }
             AccessError::NoSessionOfProvider => ApiError::Unprocessable {
                 detail: error.to_string(),
                 pointer: "/token".to_owned(),
                 more: Value::Null,
             },
             AccessError::ForeignSite => ApiError::ForeignSite(error),
-            AccessError::Missing | AccessError::Invalid | AccessError::SessionEnded => ApiError::Access(error),
+            AccessError::Missing | AccessError::Invalid | AccessError::SessionEnded => {
+                ApiError::Access(error)
+            }
         }
     }
 }

@@ -1,0 +1,121 @@
+//! Several nodes on one database: they start at once, follow each other's versions, and go on without the database.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use super::client::{ApiReply, ask};
+use crate::support::home::{Home, policy};
+use crate::support::server::{Server, run, tidegate};
+use crate::support::within;
+
+/// Longer than anything takes, also on a busy machine; nodes follow within a second.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+fn ready(server: &Server) -> Value {
+    ask(server.socket("admin"), "GET", "/readyz", &[], "").json()
+}
+
+fn running_version(server: &Server) -> u64 {
+    ready(server)["policy_version"].as_u64().expect("it has a version")
+}
+
+fn token_of(server: &Server) -> Option<String> {
+    let line = server.banner.lines().find(|line| line.contains("first admin token"))?;
+    line.split_whitespace().last().map(str::to_owned)
+}
+
+fn put_policy(address: SocketAddr, token: &str, text: &str) -> ApiReply {
+    let bearer = format!("Bearer {token}");
+    let headers = [("Authorization", bearer.as_str()), ("Content-Type", "application/yaml")];
+    ask(address, "PUT", "/api/v1/policy", &headers, text)
+}
+
+/// What a check of one user says is the limit.
+fn limit_of(server: &Server) -> u64 {
+    let headers = [("Content-Type", "application/json")];
+    let reply = ask(server.socket("http"), "POST", "/v1/peek", &headers, "{\"user\":\"u\"}");
+    reply.json()["limit"].as_u64().expect("a limit applies")
+}
+
+#[test]
+fn ten_nodes_start_on_an_empty_database_at_once() {
+    let home = Home::new();
+    let data = home.arg("data");
+    let starting: Vec<_> = (0..10)
+        .map(|_| {
+            let data = data.clone();
+            std::thread::spawn(move || Server::start(&["--data", &data]))
+        })
+        .collect();
+    let servers: Vec<Server> = starting.into_iter().map(|one| one.join().expect("it starts")).collect();
+    assert_eq!(servers.iter().filter_map(token_of).count(), 1, "one of them has made the first token");
+    assert!(servers.iter().all(|server| running_version(server) == 1));
+    let token = servers.iter().find_map(token_of).expect("there is one");
+    let published = put_policy(servers[0].socket("admin"), &token, &policy(77));
+    assert_eq!((published.status, published.json()["version"].as_u64()), (200, Some(2)), "{published:?}");
+    for server in &servers {
+        within(PATIENCE, "each runs the new version", || running_version(server) == 2);
+        assert_eq!(limit_of(server), 77);
+    }
+}
+
+#[test]
+fn a_paused_node_catches_up_when_it_returns() {
+    let home = Home::new();
+    let data = home.arg("data");
+    let servers: Vec<Server> = (0..3).map(|_| Server::start(&["--data", &data])).collect();
+    let token = servers.iter().find_map(token_of).expect("the first has made it");
+    servers[2].signal(Signal::STOP);
+    for burst in [11, 12, 13] {
+        assert_eq!(put_policy(servers[1].socket("admin"), &token, &policy(burst)).status, 200);
+    }
+    within(PATIENCE, "the others follow", || running_version(&servers[0]) == 4);
+    servers[2].signal(Signal::CONT);
+    within(PATIENCE, "and so does the third", || {
+        running_version(&servers[2]) == 4 && limit_of(&servers[2]) == 13
+    });
+}
+
+#[test]
+fn a_node_starts_by_what_it_ran_last_while_the_database_is_away() {
+    let home = Home::new();
+    let settings = |url: &str| format!("database: {{ url: \"{url}\", cache: last.yaml }}\n");
+    let config = home.write("tidegate.yaml", &settings("sqlite:tidegate.db"));
+    let server = Server::start(&["--config", &config]);
+    let token = token_of(&server).expect("a first token");
+    assert_eq!(put_policy(server.socket("admin"), &token, &policy(31)).status, 200);
+    within(PATIENCE, "the cache has it", || {
+        std::fs::read_to_string(home.path("last.yaml")).is_ok_and(|text| text.contains("capacity: 31"))
+    });
+    drop(server);
+    // Nothing listens there.
+    home.write("tidegate.yaml", &settings("postgres://nobody@127.0.0.1:1/none"));
+    let server = Server::start(&["--config", &config]);
+    assert_eq!((running_version(&server), limit_of(&server)), (2, 31));
+    let ready = ready(&server);
+    assert!(ready.to_string().contains("\"database\""), "{ready}");
+}
+
+#[test]
+fn a_backup_is_restored_under_running_nodes() {
+    let home = Home::new();
+    let data = home.arg("data");
+    let servers: Vec<Server> = (0..2).map(|_| Server::start(&["--data", &data])).collect();
+    let token = servers.iter().find_map(token_of).expect("the first has made it");
+    let admin = servers[0].socket("admin");
+    assert_eq!(put_policy(admin, &token, &policy(21)).status, 200);
+    let backup = home.arg("backup.db");
+    let done = run(tidegate(&["backup", "--data", &data, "--out", &backup]));
+    assert_eq!((done.code, done.out.as_str()), (Some(0), ""), "{}", done.err);
+    assert_eq!(put_policy(admin, &token, &policy(22)).status, 200);
+    within(PATIENCE, "both run the third version", || servers.iter().all(|server| limit_of(server) == 22));
+    let refused = run(tidegate(&["restore", "--data", &data, "--from", &backup]));
+    assert_eq!(refused.code, Some(2), "not without a confirmation: {}", refused.err);
+    let done = run(tidegate(&["restore", "--data", &data, "--from", &backup, "--yes"]));
+    assert_eq!(done.code, Some(0), "{}", done.err);
+    within(PATIENCE, "both are back", || servers.iter().all(|server| running_version(server) == 2));
+    assert!(servers.iter().all(|server| limit_of(server) == 21));
+}
