@@ -4,5 +4,6 @@ mod access_table;
 mod client;
 mod listener;
 mod logins;
+mod oidc;
 mod secrets;
 mod tokens;

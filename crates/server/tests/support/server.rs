@@ -116,6 +116,11 @@ impl Server {
         }
     }
 
+    /// How often a line on standard output contained this since the banner, as far as it has come.
+    pub(crate) fn printed_since(&self, part: &str) -> usize {
+        self.out.try_iter().filter(|line| line.contains(part)).count()
+    }
+
     /// Stops it, and returns everything that it has logged and that was not read before.
     pub(crate) fn stopped(mut self) -> String {
         self.signal(Signal::TERM);
