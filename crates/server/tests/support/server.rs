@@ -116,9 +116,17 @@ impl Server {
         }
     }
 
-    /// How often a line on standard output contained this since the banner, as far as it has come.
-    pub(crate) fn printed_since(&self, part: &str) -> usize {
-        self.out.try_iter().filter(|line| line.contains(part)).count()
+    /// Stops it, and returns everything that it has printed to standard output and that was not read before, after the
+    /// banner.
+    pub(crate) fn all_printed(mut self) -> String {
+        self.signal(Signal::TERM);
+        let mut printed = self.banner.clone();
+        while let Ok(line) = self.out.recv_timeout(PATIENCE) {
+            printed.push_str(&line);
+            printed.push('\n');
+        }
+        _ = self.child.wait();
+        printed
     }
 
     /// Stops it, and returns everything that it has logged and that was not read before.
