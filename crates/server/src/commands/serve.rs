@@ -39,6 +39,7 @@ pub(super) fn run(args: &Serve) -> Result<(), CommandFailure> {
     let tls_watched =
         settings.tls.as_ref().map(|tls| WatchedFiles::new(vec![tls.cert.clone(), tls.key.clone()]));
     let thread = ControlThread::start().map_err(running)?;
+    args.data.as_deref().map(make_folder).transpose()?;
     let opened = open_database(&thread, &settings)?;
     let LoadedPolicy { rules, running: in_force, file: policy, warnings } =
         policy(&settings, opened.as_ref())?;
@@ -185,6 +186,16 @@ fn policy(settings: &Settings, opened: Option<&OpenedDatabase>) -> Result<Loaded
     let file = settings.policy.clone().zip(watched);
     let file = file.map(|(path, watched)| PolicyFile { path, watched, text });
     Ok(LoadedPolicy { rules, running, file, warnings: (!warnings.is_empty()).then_some((name, warnings)) })
+}
+
+/// Makes the folder for a database, if there is none. Others may not look into it.
+fn make_folder(folder: &Path) -> Result<(), CommandFailure> {
+    use std::os::unix::fs::DirBuilderExt;
+    if folder.as_os_str().is_empty() {
+        return Ok(());
+    }
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    made.map_err(|error| usage(format!("--data: cannot make the folder {}: {error}", folder.display())))
 }
 
 /// Opens the database of the settings, if they name one.

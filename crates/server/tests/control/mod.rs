@@ -5,5 +5,6 @@ mod client;
 mod fleet;
 mod listener;
 mod logins;
+mod oidc;
 mod secrets;
 mod tokens;

@@ -153,3 +153,34 @@ fn the_command_says_what_is_missing() {
     let server = Server::start(&["--config", &settings]);
     assert!(!server.banner.contains("tga_"), "{}", server.banner);
 }
+
+#[test]
+fn of_ten_nodes_that_start_at_once_one_prints_the_first_token() {
+    let home = Home::new();
+    let data = home.arg("data");
+    let printed: Vec<String> = std::thread::scope(|scope| {
+        let start = || scope.spawn(|| Server::start(&["--data", &data]).all_printed());
+        let starting: Vec<_> = (0..10).map(|_| start()).collect();
+        starting.into_iter().map(|node| node.join().expect("it starts")).collect()
+    });
+    assert_eq!(
+        printed.iter().map(|printed| printed.matches("tga_").count()).sum::<usize>(),
+        1,
+        "{printed:?}"
+    );
+}
+
+#[test]
+fn a_token_that_one_node_revokes_is_refused_by_another() {
+    let server = Controlled::start(&[]);
+    let other = Server::start(&["--data", &server.home.arg("data")]);
+    let (id, token) = server.token("viewer", None);
+    let bearer = format!("Bearer {token}");
+    let there = || {
+        let headers = [("Authorization", bearer.as_str())];
+        super::client::ask(other.socket("admin"), "GET", "/api/v1/whoami", &headers, "").status
+    };
+    assert_eq!(there(), 200);
+    assert_eq!(server.call(&server.admin, "DELETE", &format!("/tokens/{id}"), None).status, 200);
+    within(Duration::from_secs(5), "the other node refuses it", || there() == 401);
+}

@@ -116,6 +116,19 @@ impl Server {
         }
     }
 
+    /// Stops it, and returns everything that it has printed to standard output and that was not read before, after the
+    /// banner.
+    pub(crate) fn all_printed(mut self) -> String {
+        self.signal(Signal::TERM);
+        let mut printed = self.banner.clone();
+        while let Ok(line) = self.out.recv_timeout(PATIENCE) {
+            printed.push_str(&line);
+            printed.push('\n');
+        }
+        _ = self.child.wait();
+        printed
+    }
+
     /// Stops it, and returns everything that it has logged and that was not read before.
     pub(crate) fn stopped(mut self) -> String {
         self.signal(Signal::TERM);
