@@ -232,7 +232,9 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     #[must_use]
     pub fn starting_at(self, version: u64) -> Limiter<S, C> {
         let mut active = self.active.into_inner();
-        Arc::get_mut(&mut active).expect("nobody else has the limiter, so nobody decides by its policy").version = version;
+        Arc::get_mut(&mut active)
+            .expect("nobody else has the limiter, so nobody decides by its policy")
+            .version = version;
         Limiter { active: ArcSwap::from(active), ..self }
     }
 

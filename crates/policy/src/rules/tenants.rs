@@ -140,6 +140,24 @@ impl Tenants {
         self.nodes.get(charge.node as usize)
     }
 
+    /// The tenants from whose limits the effective rate and burst of a tenant come, in this order: itself or ancestors.
+    /// `upstream` is the number of an upstream; `None`: for all requests. `None` if nothing limits it there.
+    pub fn origins(&self, id: &str, upstream: Option<u32>) -> Option<(&str, &str)> {
+        let chain = self.chain(id);
+        let named = chain.last().copied()?;
+        // From the tenant up: of equal numbers, the nearest count.
+        let binding = chain.into_iter().rev().filter_map(|tenant| {
+            let limit = tenant.limit_for(upstream)?;
+            let binds = std::ptr::eq(tenant, named) || (limit.sharing != Sharing::Private && !limit.shadow);
+            Some((&*tenant.id, limit.capped.filter(|_| binds)?))
+        });
+        let binding: Vec<(&str, Numbers)> = binding.collect();
+        let per_time = |one: &Numbers, other: &Numbers| u128::from(one.rate) * u128::from(other.window.get());
+        let rate = binding.iter().min_by(|(_, a), (_, b)| per_time(a, b).cmp(&per_time(b, a)))?;
+        let burst = binding.iter().min_by_key(|(_, numbers)| numbers.capacity)?;
+        Some((rate.0, burst.0))
+    }
+
     /// The allocated budgets that the numbers of a listed tenant count in: those of its parent, then its own, each for
     /// all requests before those for single upstreams.
     pub fn allocations(&self, id: &str) -> Vec<TenantAllocation<'_>> {
@@ -164,6 +182,16 @@ impl Tenant {
             found.map(|index| &self.upstream_charges[index].1[..])
         };
         upstream.and_then(of_upstream).unwrap_or(&self.charges)
+    }
+
+    /// Its limit for an upstream; `None`: for all requests.
+    fn limit_for(&self, upstream: Option<u32>) -> Option<&ResolvedTenantLimit> {
+        match upstream {
+            None => Some(&self.limit),
+            Some(upstream) => {
+                self.upstreams.iter().find(|(number, _)| *number == upstream).map(|(_, limit)| limit)
+            }
+        }
     }
 
     fn allocations(&self) -> impl Iterator<Item = TenantAllocation<'_>> {

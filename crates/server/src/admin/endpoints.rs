@@ -76,8 +76,7 @@ pub(super) async fn respond(
 /// Answers a call of the admin API, on the runtime of the control plane.
 async fn api(node: Arc<Node>, caller: AdminClient, request: Request<Incoming>) -> AdminResponse {
     let (head, body) = request.into_parts();
-    let budget =
-        node.body_budget().account(caller.address, node.is_loopback_or_proxy(caller.address));
+    let budget = node.body_budget().account(caller.address, node.is_loopback_or_proxy(caller.address));
     // The share of the budget is held until the call is answered.
     let (body, _share) = match collect(body, API_BODY_BYTES_MAX, &budget).await {
         Ok(body) => body.into_owned_parts(),

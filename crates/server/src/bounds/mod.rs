@@ -154,3 +154,12 @@ pub const CHECK_TIMEOUT: Duration = Duration::from_secs(30);
 pub const API_BODY_BYTES_MAX: usize = 16 * 1_024 * 1_024;
 /// Calls of the admin API at once that compute for long: checking a policy, replaying a trace.
 pub const LONG_TASKS_MAX: usize = 2;
+/// Simulations and explanations by another policy in the admin API at once.
+pub const TRIALS_MAX: usize = 1;
+/// How long a simulation in the admin API may take.
+pub const SIMULATION_TIME_MAX: Duration = Duration::from_secs(10);
+/// Keys of a simulation in the admin API.
+pub const SIMULATION_KEYS_MAX: usize = 100_000;
+/// Bytes of the decisions that a simulation in the admin API answers with as lines; as JSON, a sixteenth of it. The
+/// others are counted.
+pub const SIMULATION_BYTES_MAX: usize = 16 * 1_024 * 1_024;

@@ -4,7 +4,7 @@
 mod check;
 mod events;
 mod explain;
-mod explain_output;
+pub(super) mod explain_output;
 pub(super) mod flags;
 mod http_client;
 mod import;

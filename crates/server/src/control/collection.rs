@@ -57,6 +57,23 @@ impl Collection {
         }
     }
 
+    /// May its entries go without a name in the document?
+    pub(crate) const fn has_optional_ids(self) -> bool {
+        matches!(self, Collection::Routes | Collection::Allow | Collection::Block)
+    }
+
+    /// The collections in which no two entries may have the same name: this one, and for limits and burst detectors both.
+    pub(crate) const fn sharing_names(self) -> &'static [Collection] {
+        match self {
+            Collection::Limits | Collection::Bursts => &[Collection::Limits, Collection::Bursts],
+            Collection::Routes => &[Collection::Routes],
+            Collection::Upstreams => &[Collection::Upstreams],
+            Collection::Allow => &[Collection::Allow],
+            Collection::Block => &[Collection::Block],
+            Collection::Tenants => &[Collection::Tenants],
+        }
+    }
+
     /// The name of an entry's object in the JSON Schema of the policy.
     pub(crate) const fn schema(self) -> &'static str {
         match self {

@@ -26,7 +26,9 @@ pub(crate) fn rule_rows(rules: &RuleSet, text: &str) -> Vec<RuleRow> {
         };
         match plans(rule) {
             [] => rows.push(row),
-            plans => rows.extend(plans.iter().map(|plan| RuleRow { plan: Some(plan.to_string()), ..row.clone() })),
+            plans => {
+                rows.extend(plans.iter().map(|plan| RuleRow { plan: Some(plan.to_string()), ..row.clone() }))
+            }
         }
     }
     rows
@@ -115,7 +117,9 @@ tenants:
         let rows = rule_rows(&rules, text);
         let shown: Vec<_> = rows
             .iter()
-            .map(|row| (row.key_pattern.as_str(), row.scope.as_str(), row.rate_per_second, row.plan.as_deref()))
+            .map(|row| {
+                (row.key_pattern.as_str(), row.scope.as_str(), row.rate_per_second, row.plan.as_deref())
+            })
             .collect();
         assert_eq!(
             shown,

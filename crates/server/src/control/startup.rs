@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use tidegate::Nanos;
 use tidegate_database::{
-    AuditEntry, Database, DatabaseError, DatabaseOptions, NewVersion, PolicyVersion, PublishError, UnixMillis,
+    AuditEntry, Database, DatabaseError, DatabaseOptions, NewVersion, PolicyVersion, PublishError, RuleRow,
+    UnixMillis,
 };
+use tidegate_policy::Policy;
 
+use super::projection::rule_rows;
 use super::{PolicySource, RunningPolicy};
 use crate::settings::DatabaseSettings;
-
 
 /// Why a server cannot start with its database.
 #[derive(Debug, thiserror::Error)]
@@ -73,6 +75,7 @@ async fn publish_first(database: &Database, text: &str, now: Nanos) -> Result<Po
         time,
         entry,
         expected: Some(0),
+        rules: first_rows(text),
         ..NewVersion::default()
     };
     match database.publish(new).await {
@@ -81,6 +84,11 @@ async fn publish_first(database: &Database, text: &str, now: Nanos) -> Result<Po
         Err(error) => return Err(error.into()),
     }
     Ok(database.active_version().await?.expect("a version was published, and versions are never removed"))
+}
+
+/// The rows of the first version; none if it is not valid, which is reported when it is put in force.
+fn first_rows(text: &str) -> Vec<RuleRow> {
+    Policy::parse(text).map(|policy| rule_rows(&policy.rules, text)).unwrap_or_default()
 }
 
 /// A version of the database as the policy to run.

@@ -27,10 +27,7 @@ impl DatabaseSettings {
     /// SQLite in a folder.
     pub fn in_folder(folder: &Path) -> DatabaseSettings {
         let file = folder.join(DATA_FILE);
-        DatabaseSettings {
-            url: format!("sqlite:{}", file.display()),
-            cache: Some(folder.join(CACHE_FILE)),
-        }
+        DatabaseSettings { url: format!("sqlite:{}", file.display()), cache: Some(folder.join(CACHE_FILE)) }
     }
 }
 

@@ -89,7 +89,9 @@ fn request_body(shape: &BodyShape) -> Option<Value> {
     let content = match shape {
         BodyShape::None => return None,
         BodyShape::Json(shape) => json!({ JSON: { "schema": shape.reference() } }),
-        BodyShape::MergePatch(_) => json!({ "application/merge-patch+json": { "schema": { "type": "object" } } }),
+        BodyShape::MergePatch(_) => {
+            json!({ "application/merge-patch+json": { "schema": { "type": "object" } } })
+        }
         BodyShape::Policy => policy_content(),
         BodyShape::Text => json!({ "text/plain": { "schema": { "type": "string" } } }),
     };

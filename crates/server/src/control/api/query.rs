@@ -37,15 +37,22 @@ pub(crate) const PAGE_DEFAULT: u64 = 100;
 pub(crate) const PAGE_MAX: u64 = 1_000;
 
 /// The parameters of every list.
-pub(crate) static PAGE: &[QueryField] = &[
-    QueryField { name: "limit", kind: QueryKind::Integer(1, PAGE_MAX), about: "How many entries; 100 without it." },
+pub(crate) const PAGE: &[QueryField] = &[
+    QueryField {
+        name: "limit",
+        kind: QueryKind::Integer(1, PAGE_MAX),
+        about: "How many entries; 100 without it.",
+    },
     QueryField { name: "cursor", kind: QueryKind::Text, about: "The `next` of the page before." },
     QueryField { name: "q", kind: QueryKind::Text, about: "Only entries that contain this text." },
 ];
 
 /// The parameter of every write of a new version.
-pub(crate) static REASON: &[QueryField] =
-    &[QueryField { name: "reason", kind: QueryKind::Text, about: "Why, for the audit. Also the header `X-Reason`." }];
+pub(crate) const REASON: &[QueryField] = &[QueryField {
+    name: "reason",
+    kind: QueryKind::Text,
+    about: "Why, for the audit. Also the header `X-Reason`.",
+}];
 
 impl QueryKind {
     /// Its JSON Schema.

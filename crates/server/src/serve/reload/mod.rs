@@ -166,7 +166,12 @@ impl Reload {
             let version = node.swap_policy(rules, None).map_err(|error| format!("{file}: {error}"))?;
             if let Some(control) = node.control() {
                 let source = PolicySource::File(policy.path.clone());
-                control.set_running(RunningPolicy { source, text: text.as_str().into(), version, since: now });
+                control.set_running(RunningPolicy {
+                    source,
+                    text: text.as_str().into(),
+                    version,
+                    since: now,
+                });
             }
             policy.text = text;
             Ok(Some((version, limits, warnings)))

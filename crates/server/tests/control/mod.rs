@@ -1,0 +1,23 @@
+//! The admin API of the real binary with a database, as clients use it.
+
+mod client;
+mod entries;
+mod model;
+mod policy;
+mod tenants;
+mod trials;
+mod versions;
+mod writers;
+
+use serde_json::{Value, json};
+
+/// A limit for each user.
+fn limit(name: &str, rate: u32) -> Value {
+    json!({ "name": name, "key": ["user"], "sustained": { "rate": rate } })
+}
+
+/// The names of the entries of a list.
+fn names(list: &Value, field: &str) -> Vec<String> {
+    let items = list["items"].as_array().unwrap_or_else(|| panic!("no list: {list}"));
+    items.iter().map(|item| item[field].as_str().expect("a name").to_owned()).collect()
+}
