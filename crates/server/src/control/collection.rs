@@ -85,4 +85,25 @@ impl Collection {
             Collection::Tenants => "tenant",
         }
     }
+
+    /// The collection and the index of the entry that a path in the document leads to: `limits[3].sustained`.
+    pub(crate) fn of_path(path: &str) -> Option<(Collection, usize)> {
+        let (name, rest) = path.split_once('[')?;
+        let collection = Collection::ALL.into_iter().find(|collection| collection.as_str() == name)?;
+        Some((collection, rest.split_once(']')?.0.parse().ok()?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_leads_to_an_entry() {
+        assert_eq!(Collection::of_path("tenants[12].rate_limit"), Some((Collection::Tenants, 12)));
+        assert_eq!(Collection::of_path("allow[0]"), Some((Collection::Allow, 0)));
+        for none in ["defaults.tenant", "limits", "other[0]", "limits[x]", ""] {
+            assert_eq!(Collection::of_path(none), None, "{none}");
+        }
+    }
 }

@@ -65,7 +65,8 @@ impl EntryEdit {
             }
         };
         let tenant = name.filter(|_| self.collection == Collection::Tenants);
-        Ok(Edited { text: editor.into_text(), location, tenant })
+        let restricted = self.principal.tenant.is_some().then(|| self.principal.clone());
+        Ok(Edited { text: editor.into_text(), location, tenant, restricted })
     }
 
     fn list(&self) -> &'static str {
@@ -175,5 +176,85 @@ fn refused(error: EditError) -> ApiError {
     match error {
         EditError::Invalid(problems) => ApiError::Problems(problems),
         other => ApiError::Conflict(other.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::access::Role;
+
+    const TEXT: &str = "version: 1
+limits:
+- { name: all, key: [user], sustained: { rate: 1 } }
+- { name: ours, key: [user], match: { tenant: [t, low] }, sustained: { rate: 1 } }
+allow:
+- { id: theirs, tenant: other }
+tenants:
+- { id: root }
+- { id: t, parent: root }
+- { id: low, parent: t }
+- { id: other, parent: root }
+";
+
+    /// The status of an edit by a token that is restricted to the tenant `t`.
+    fn status(collection: Collection, action: EntryAction) -> u16 {
+        let principal = Principal { actor: "token:1".into(), role: Role::Editor, tenant: Some("t".into()) };
+        let edit = EntryEdit { principal, collection, action };
+        edit.apply(TEXT).map_or_else(|error| error.status().as_u16(), |_| 200)
+    }
+
+    fn node(text: &str) -> DocumentNode {
+        tidegate_document::parse(text).expect("a document")
+    }
+
+    fn create(collection: Collection, entry: &str) -> u16 {
+        create_before(collection, entry, None)
+    }
+
+    fn create_before(collection: Collection, entry: &str, before: Option<&str>) -> u16 {
+        let (entry, before) = (node(entry), before.map(str::to_owned));
+        status(collection, EntryAction::Create { entry, before, id: "1".to_owned() })
+    }
+
+    fn patch(collection: Collection, name: &str, patch: &str) -> u16 {
+        status(collection, EntryAction::Patch(name.to_owned(), node(patch)))
+    }
+
+    #[test]
+    fn a_restricted_token_edits_what_lies_inside_and_nothing_gets_out() {
+        use Collection::{Allow, Limits, Routes, Tenants};
+        // Its own node is its parent's to edit, what lies outside is not found.
+        for (name, expected) in [("low", 200), ("t", 403), ("other", 404), ("root", 404), ("nobody", 404)] {
+            assert_eq!(patch(Tenants, name, "{ enabled: true }"), expected, "{name}");
+            assert_eq!(status(Tenants, EntryAction::Remove(name.to_owned())), expected, "{name}");
+            let entry = node("{ parent: t, enabled: true }");
+            assert_eq!(status(Tenants, EntryAction::Replace(name.to_owned(), entry)), expected, "{name}");
+        }
+        assert_eq!(patch(Tenants, "low", "{ parent: root }"), 403);
+        assert_eq!(patch(Tenants, "low", "{ parent: null }"), 403);
+        assert_eq!(create(Tenants, "{ id: new, parent: low }"), 200);
+        assert_eq!(create(Tenants, "{ id: new, parent: root }"), 403);
+        assert_eq!(create(Tenants, "{ id: new }"), 403);
+        assert_eq!(patch(Limits, "ours", "{ sustained: { rate: 2 } }"), 200);
+        assert_eq!(patch(Limits, "ours", "{ match: { tenant: [t, other] } }"), 403);
+        assert_eq!(patch(Limits, "ours", "{ match: null }"), 403);
+        assert_eq!(patch(Limits, "all", "{ sustained: { rate: 2 } }"), 404);
+        assert_eq!(create_before(Limits, "{ name: new, match: { tenant: low } }", Some("ours")), 200);
+        assert_eq!(create_before(Limits, "{ name: new, match: { tenant: low } }", Some("all")), 404);
+        assert_eq!(create(Allow, "{ tenant: low }"), 200);
+        assert_eq!(create(Allow, "{ ip: 10.0.0.1 }"), 403);
+        assert_eq!(status(Allow, EntryAction::Remove("theirs".to_owned())), 404);
+        assert_eq!(create(Routes, "{ path: /a }"), 403);
+    }
+
+    #[test]
+    fn a_new_entry_that_needs_no_name_gets_the_id() {
+        let principal = Principal::admin();
+        let action = EntryAction::Create { entry: node("{ path: /a }"), before: None, id: "f00".to_owned() };
+        let edited = EntryEdit { principal, collection: Collection::Routes, action }.apply(TEXT).unwrap();
+        assert_eq!(edited.location.as_deref(), Some("/api/v1/routes/f00"));
+        assert!(edited.text.contains("id: f00"), "{}", edited.text);
+        assert_eq!(edited.tenant, None);
     }
 }

@@ -30,13 +30,14 @@ at most a quarter. Loopback addresses and trusted proxies stand for many clients
 
 type Row = (&'static str, String);
 
-fn sections() -> [(&'static str, Vec<Row>); 6] {
+fn sections() -> [(&'static str, Vec<Row>); 7] {
     [
         ("Connections", connections()),
         ("Unread responses", unread_responses()),
         ("HTTP", http()),
         ("gRPC", grpc()),
         ("The Redis protocol", resp()),
+        ("The admin API", admin_api()),
         ("Files and shutdown", files()),
     ]
 }
@@ -146,6 +147,20 @@ fn resp() -> Vec<Row> {
         ("time for a client to read the error before its connection is closed", seconds(RESP_LINGER)),
         ("wrong passwords on one connection", RESP_AUTH_ATTEMPTS_MAX.to_string()),
         ("time until a client has sent the password, if one is set", seconds(RESP_AUTH_TIMEOUT)),
+    ]
+}
+
+fn admin_api() -> Vec<Row> {
+    vec![
+        ("body of a request", bytes(API_BODY_BYTES_MAX)),
+        ("calls at once that compute for long; further ones wait", number(LONG_TASKS_MAX)),
+        ("of these, simulations and explanations by another policy", number(TRIALS_MAX)),
+        ("duration of a simulation", seconds(SIMULATION_TIME_MAX)),
+        ("keys of a simulation", number(SIMULATION_KEYS_MAX)),
+        (
+            "decisions of a simulation, as lines; as JSON a sixteenth of it; the others are counted",
+            bytes(SIMULATION_BYTES_MAX),
+        ),
     ]
 }
 

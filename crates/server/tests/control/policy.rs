@@ -6,7 +6,8 @@ use super::client::Controlled;
 use super::{limit, names};
 use crate::support::home::{Home, policy};
 
-const TEXT: &str = "# ours\nversion: 1 # one\nlimits:\n# first\n- { name: a, key: [user], sustained: { rate: 5 } } # five\n";
+const TEXT: &str =
+    "# ours\nversion: 1 # one\nlimits:\n# first\n- { name: a, key: [user], sustained: { rate: 5 } } # five\n";
 
 #[test]
 fn a_policy_is_read_as_it_was_written_or_as_json() {
@@ -16,7 +17,10 @@ fn a_policy_is_read_as_it_was_written_or_as_json() {
     assert_eq!(written.header("etag"), Some("\"2\""));
     let json = api.ask("GET", "/policy", &["Accept: application/json"], "").expect(200);
     assert_eq!(json.header("content-type"), Some("application/json"));
-    assert_eq!(json.json(), json!({ "version": 1, "limits": [{ "name": "a", "key": ["user"], "sustained": { "rate": 5 } }] }));
+    assert_eq!(
+        json.json(),
+        json!({ "version": 1, "limits": [{ "name": "a", "key": ["user"], "sustained": { "rate": 5 } }] })
+    );
     // JSON stays JSON.
     let text = json.body.replace(":5", ":6");
     api.ask("PUT", "/policy", &["Content-Type: application/json"], &text).expect(200);
@@ -69,7 +73,8 @@ fn an_invalid_policy_is_answered_with_every_problem_and_nothing_is_written() {
 #[test]
 fn a_warning_does_not_refuse_and_is_told() {
     let Controlled { api, .. } = &Controlled::with_policy(TEXT);
-    let queue = json!({ "name": "q", "key": ["user"], "sustained": { "rate": 5 }, "queue": { "max_depth": 1 } });
+    let queue =
+        json!({ "name": "q", "key": ["user"], "sustained": { "rate": 5 }, "queue": { "max_depth": 1 } });
     let told = api.post("/limits", &queue).expect(201).json();
     assert_eq!(told["warnings"].as_array().map(Vec::len), Some(1), "{told}");
     assert_eq!(api.read("/versions/3")["warnings"], told["warnings"]);

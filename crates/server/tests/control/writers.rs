@@ -80,8 +80,9 @@ fn a_repeated_post_is_done_once() {
         api.ask("POST", "/allow", &["Content-Type: application/json", &key], &body.to_string())
     };
     let replies: Vec<_> = std::thread::scope(|scope| {
-        let asked: Vec<_> =
-            (0..WRITERS).map(|_| scope.spawn(|| create("k-1", &json!({ "user": "42" })).expect(201))).collect();
+        let asked: Vec<_> = (0..WRITERS)
+            .map(|_| scope.spawn(|| create("k-1", &json!({ "user": "42" })).expect(201)))
+            .collect();
         asked.into_iter().map(|asked| asked.join().expect("it is answered")).collect()
     });
     for reply in &replies {

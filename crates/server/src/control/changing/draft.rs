@@ -4,11 +4,14 @@ use serde_json::{Value, json};
 use tidegate::Nanos;
 use tidegate_database::RuleRow;
 use tidegate_document::{DocumentNode, parse};
-use tidegate_policy::{Policy, RuleSet, policy_changes};
+use tidegate_policy::{Policy, Problem, RuleSet, policy_changes};
 
+use crate::control::access::Principal;
 use crate::control::api::ApiError;
 use crate::control::api::error::problem_json;
+use crate::control::collection::Collection;
 use crate::control::masked_policy::masked_with_names;
+use crate::control::subtree::Sight;
 use crate::control::{allocation, projection};
 use crate::serve::reload::policy_file;
 use crate::settings::Settings;
@@ -22,6 +25,8 @@ pub(crate) struct Edited {
     pub(crate) location: Option<String>,
     /// The tenant that the edit is about: the answer tells what its parent has allotted.
     pub(crate) tenant: Option<String>,
+    /// Who makes the edit, if it may not see the whole policy.
+    pub(crate) restricted: Option<Principal>,
 }
 
 /// An edit of the text of the active version. It may be done again on another version.
@@ -33,6 +38,8 @@ pub(super) struct PolicyDraft {
     pub(super) text: String,
     pub(super) rules: RuleSet,
     pub(super) warnings: Vec<Value>,
+    /// Those that the writer may see.
+    pub(super) told_warnings: Vec<Value>,
     pub(super) rows: Vec<RuleRow>,
     /// What differs from the version before, as JSON.
     pub(super) difference: String,
@@ -55,7 +62,7 @@ impl PolicyDraft {
         settings: &Settings,
         now: Nanos,
     ) -> Result<PolicyDraft, ApiError> {
-        let Edited { text, location, tenant } = edit(before)?;
+        let Edited { text, location, tenant, restricted } = edit(before)?;
         let refused = |problems| allocation::refusal(&text, tenant.as_deref(), now, problems);
         let policy = Policy::parse_at(&text, now).map_err(|error| refused(error.problems))?;
         // The rows are for people, who read the limits of the document, not this node's share of them.
@@ -64,6 +71,7 @@ impl PolicyDraft {
         Ok(PolicyDraft {
             rows,
             difference: difference(before, &text),
+            told_warnings: told_warnings(&text, restricted.as_ref(), &warnings),
             warnings: warnings.iter().map(problem_json).collect(),
             allocation: tenant.map(|tenant| allocation::told(&rules, &tenant)),
             text,
@@ -71,6 +79,24 @@ impl PolicyDraft {
             location,
         })
     }
+}
+
+/// The warnings that a writer may see: all, or those about entries that it sees.
+fn told_warnings(text: &str, restricted: Option<&Principal>, warnings: &[Problem]) -> Vec<Value> {
+    let is_told: Box<dyn Fn(&Problem) -> bool> = match restricted.zip(parse(text).ok()) {
+        None => Box::new(|_| true),
+        Some((principal, root)) => {
+            let sight = Sight::of(principal, &root);
+            Box::new(move |warning| {
+                let seen = Collection::of_path(&warning.path).and_then(|(collection, index)| {
+                    let entry = root.get(collection.as_str())?.items().get(index)?;
+                    Some(sight.sees(collection, entry))
+                });
+                seen.unwrap_or(false)
+            })
+        }
+    };
+    warnings.iter().filter(|warning| is_told(warning)).map(problem_json).collect()
 }
 
 /// What differs, for the audit: no value there may be a secret.

@@ -105,7 +105,7 @@ impl PolicyWriter<'_> {
         match self.database.publish(self.new_version(head.version, &draft)).await {
             Ok(publication) => {
                 let (version, location) = (publication.version, draft.location.clone());
-                let body = draft::answer(version, draft.warnings.clone(), draft.allocation.clone());
+                let body = draft::answer(version, draft.told_warnings.clone(), draft.allocation.clone());
                 if publication.is_new {
                     self.run(version, draft).await;
                 }
@@ -135,7 +135,7 @@ impl PolicyWriter<'_> {
             personal: PersonalData { detail: Some(draft.difference.clone()), ..PersonalData::default() },
             ..AuditEntry::default()
         };
-        let (warnings, allocation) = (draft.warnings.clone(), draft.allocation.clone());
+        let (warnings, allocation) = (draft.told_warnings.clone(), draft.allocation.clone());
         let answer = self.key.map(|key| {
             key.answer(draft.location.clone(), move |version| draft::answer(version, warnings, allocation))
         });

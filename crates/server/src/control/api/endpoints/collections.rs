@@ -33,20 +33,18 @@ pub(in crate::control::api) fn list(call: ApiCall) -> Answering {
     Box::pin(async move {
         let collection = collection(&call);
         let (running, root) = call.control().document().await.ok_or(ApiError::Internal)?;
-        let sight = Sight::of(call.principal(), &root);
-        let entries = named_entries(&root, collection.as_str());
+        let (sight, parent) = (Sight::of(call.principal(), &root), call.query.get("parent"));
+        let is_child = |node: &DocumentNode| {
+            parent.is_none_or(|parent| node.get("parent").and_then(DocumentNode::scalar) == Some(parent))
+        };
+        // Cursors count what the caller sees, so that they tell nothing of the rest.
+        let mut entries = named_entries(&root, collection.as_str());
+        entries.retain(|entry| sight.sees(collection, entry.node) && is_child(entry.node));
         let names: Vec<&str> = entries.iter().map(|entry| entry.name.as_str()).collect();
-        let start =
-            call.query.get("cursor").map(|cursor| after(&names, cursor)).transpose()?.unwrap_or_default();
+        let start = call.query.get("cursor").map(|cursor| after(&names, cursor)).transpose()?;
         let searched = call.query.get("q").map(str::to_lowercase);
-        let parent = call.query.get("parent");
         let (mut items, mut next) = (Vec::new(), None);
-        for (index, entry) in entries.iter().enumerate().skip(start) {
-            let is_child = parent
-                .is_none_or(|parent| entry.node.get("parent").and_then(DocumentNode::scalar) == Some(parent));
-            if !is_child || !sight.sees(collection, entry.node) {
-                continue;
-            }
+        for (index, entry) in entries.iter().enumerate().skip(start.unwrap_or_default()) {
             // What is searched is what is shown: a search must not tell what is hidden.
             let shown = shown(&call, entry.node, &entry.name);
             if searched.as_ref().is_some_and(|text| !shown.to_json().to_lowercase().contains(text)) {

@@ -29,7 +29,9 @@ pub(in crate::control::api) fn get(call: ApiCall) -> Answering {
         let (running, root) = call.control().document().await.ok_or(ApiError::Internal)?;
         let is_masked = call.principal().role < Role::Editor;
         let is_json = running.text.trim_start().starts_with(['{', '[']);
-        let (text, media_type) = match wanted(&call) {
+        let (wanted, version) = (wanted(&call), running.version);
+        // A large document takes a while.
+        let written = call.control().run_long(move || match wanted {
             Some(JSON) if !is_json && is_masked => (masked_document(&root).to_json() + "\n", JSON),
             Some(JSON) if !is_json => (root.to_json() + "\n", JSON),
             wanted => {
@@ -37,8 +39,9 @@ pub(in crate::control::api) fn get(call: ApiCall) -> Answering {
                 let text = if is_masked { masked_text(&running.text) } else { running.text.to_string() };
                 (text, wanted.unwrap_or(written))
             }
-        };
-        Ok(ApiAnswer::text(text, media_type).version(running.version))
+        });
+        let (text, media_type) = written.await.ok_or(ApiError::Internal)?;
+        Ok(ApiAnswer::text(text, media_type).version(version))
     })
 }
 

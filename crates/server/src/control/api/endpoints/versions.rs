@@ -123,8 +123,11 @@ async fn version(call: &ApiCall, segment: usize) -> Result<PolicyVersion, ApiErr
 }
 
 /// The text of a version, as the caller may see it.
-fn visible(call: &ApiCall, text: &str) -> String {
-    if call.principal().role < Role::Editor { masked_text(text) } else { text.to_owned() }
+async fn visible(call: &ApiCall, text: String) -> Result<String, ApiError> {
+    match call.principal().role < Role::Editor {
+        true => call.control().run_long(move || masked_text(&text)).await.ok_or(ApiError::Internal),
+        false => Ok(text),
+    }
 }
 
 /// The text of a version, whole.
@@ -141,11 +144,12 @@ fn text(version: PolicyVersion) -> Result<String, ApiError> {
 pub(in crate::control::api) fn get(call: ApiCall) -> Answering {
     Box::pin(async move {
         let PolicyVersion { head, text } = version(&call, 0).await?;
-        Ok(ApiAnswer::json(&VersionWithText {
-            head: VersionAnswer::new(&head),
-            warnings: serde_json::from_str(&head.warnings).unwrap_or_default(),
-            text: text.map(|text| visible(&call, &text)),
-        }))
+        let text = match text {
+            Some(text) => Some(visible(&call, text).await?),
+            None => None,
+        };
+        let warnings = serde_json::from_str(&head.warnings).unwrap_or_default();
+        Ok(ApiAnswer::json(&VersionWithText { head: VersionAnswer::new(&head), warnings, text }))
     })
 }
 
@@ -154,8 +158,7 @@ pub(in crate::control::api) fn diff(call: ApiCall) -> Answering {
     Box::pin(async move {
         let (from, to) = (version(&call, 0).await?, version(&call, 1).await?);
         let (from_number, to_number) = (from.head.version, to.head.version);
-        let (from, to) = (text(from)?, text(to)?);
-        let (from, to) = (visible(&call, &from), visible(&call, &to));
+        let (from, to) = (visible(&call, text(from)?).await?, visible(&call, text(to)?).await?);
         let compared = call.control().run_long(move || {
             let changes = policy_changes(&tree(&from), &tree(&to));
             let changes =
