@@ -81,7 +81,7 @@ impl Collection {
             Collection::Routes => "route",
             Collection::Upstreams => "upstream",
             Collection::Allow | Collection::Block => "gate",
-            Collection::Bursts => "burst",
+            Collection::Bursts => "detector",
             Collection::Tenants => "tenant",
         }
     }

@@ -1,6 +1,8 @@
 //! Policies for readers who may not see secrets: the values that headers, queries and claims are compared with may be
 //! credentials, so they are shown as a few characters and a hash.
 
+use std::collections::HashMap;
+
 use tidegate_document::{DocumentNode, JsonText, Span, ValueKind, parse};
 use tidegate_policy::{COLLECTIONS, Condition, Descriptor, RuleSet, named_entries, with_name};
 
@@ -101,15 +103,11 @@ fn replaced(text: &str, places: Vec<(Span, &str)>) -> String {
 }
 
 /// The conditions of a policy whose values may be secrets, as decisions are explained with them, and how they are shown.
-pub(super) fn masked_conditions(rules: &RuleSet) -> Vec<(String, String)> {
+pub(super) fn masked_conditions(rules: &RuleSet) -> HashMap<String, String> {
     let gates = [rules.allow(), rules.block()];
     let of_gates = gates.into_iter().flat_map(|gate| gate.entries()).flat_map(|entry| &entry.conditions);
     let of_limits = rules.limits().iter().flat_map(|rule| rule.conditions.iter().chain(&rule.unless));
-    let mut shown: Vec<(String, String)> = of_gates.chain(of_limits).filter_map(masked_condition).collect();
-    // The longest first: one may be the beginning of another.
-    shown.sort_by(|a, b| b.0.len().cmp(&a.0.len()).then_with(|| a.0.cmp(&b.0)));
-    shown.dedup();
-    shown
+    of_gates.chain(of_limits).filter_map(masked_condition).collect()
 }
 
 fn masked_condition(condition: &Condition) -> Option<(String, String)> {

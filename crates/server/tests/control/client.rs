@@ -22,7 +22,7 @@ impl Controlled {
     /// A server with an empty database.
     pub(crate) fn start() -> Controlled {
         let home = Home::new();
-        let data = home.arg("data");
+        let data = data_folder(&home);
         Controlled::start_in(home, &["--data", &data])
     }
 
@@ -41,6 +41,13 @@ impl Controlled {
         let api = Api { address: server.socket("admin") };
         Controlled { server, home, api }
     }
+}
+
+/// A folder for a database.
+pub(crate) fn data_folder(home: &Home) -> String {
+    let data = home.arg("data");
+    std::fs::create_dir_all(&data).expect("it can be made");
+    data
 }
 
 /// A client of the admin API.

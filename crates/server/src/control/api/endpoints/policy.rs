@@ -23,6 +23,34 @@ pub(crate) struct PolicyChanged {
     warnings: Vec<Value>,
 }
 
+/// What a change of a tenant answers.
+#[derive(Debug, serde::Serialize, ToSchema)]
+pub(crate) struct TenantChanged {
+    #[serde(flatten)]
+    changed: PolicyChanged,
+    /// What the tenant's parent has allotted; null if it has no allocated budget.
+    allocation: Option<AllocationAnswer>,
+}
+
+/// What the children of an allocated budget are allotted together, per window of the budget.
+#[derive(Debug, serde::Serialize, ToSchema)]
+pub(crate) struct AllocationAnswer {
+    /// The tenant that has the budget.
+    parent: String,
+    /// The sum of the children's rates, rounded up.
+    sum: u64,
+    /// The budget.
+    total: u64,
+    /// By how much the sum may exceed the budget.
+    #[schema(example = 1.5)]
+    overcommit_ratio: f64,
+    /// What may still be allotted, overcommitment included.
+    left: u64,
+    /// The upstream that the budget is for, if it is for one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    upstream: Option<String>,
+}
+
 /// `GET /policy`: as it was written, or as JSON.
 pub(in crate::control::api) fn get(call: ApiCall) -> Answering {
     Box::pin(async move {

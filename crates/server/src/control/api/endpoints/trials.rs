@@ -1,5 +1,6 @@
 //! Routes that try a policy out: `simulate` replays a trace, `explain` tells why one request would be allowed or denied.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use serde::Deserialize;
@@ -165,7 +166,7 @@ async fn check_seen(call: &ApiCall, tenant: Option<&str>) -> Result<(), ApiError
 }
 
 /// An explanation as JSON, and the conditions to hide in it.
-type Explained = (String, Vec<(String, String)>);
+type Explained = (String, HashMap<String, String>);
 
 async fn explain_live(call: &ApiCall, request: &str) -> Result<Explained, ApiError> {
     let request = wire::request(request).map_err(|error| ApiError::body("/request", &error))?;
@@ -190,23 +191,68 @@ fn explain_by(policy: &str, request: &str, now: Nanos) -> Result<Explained, ApiE
 }
 
 /// Hides the values of conditions wherever an explanation shows conditions.
-fn hide(json: &mut Value, hidden: &[(String, String)]) {
-    let conditions = ["match", "unless", "why_not"];
-    let lists = json["limits"].as_array_mut().into_iter().flatten();
-    lists.for_each(|limit| conditions.iter().for_each(|member| hide_in(&mut limit[member], hidden)));
+fn hide(json: &mut Value, hidden: &HashMap<String, String>) {
+    for limit in json["limits"].as_array_mut().into_iter().flatten() {
+        let conditions = ["match", "unless"].map(|member| limit[member].take());
+        let texts = conditions.iter().filter_map(Value::as_array).flatten().filter_map(Value::as_str);
+        if let Value::String(why_not) = &mut limit["why_not"] {
+            for (whole, shown) in texts.filter_map(|text| hidden.get_key_value(text)) {
+                *why_not = why_not.replace(whole, shown);
+            }
+        }
+        let [matched, unless] = conditions;
+        limit["match"] = shown(matched, hidden);
+        limit["unless"] = shown(unless, hidden);
+    }
     if json["gate"].is_object() {
-        hide_in(&mut json["gate"]["match"], hidden);
+        let conditions = json["gate"]["match"].take();
+        json["gate"]["match"] = shown(conditions, hidden);
     }
 }
 
-fn hide_in(value: &mut Value, hidden: &[(String, String)]) {
-    match value {
-        Value::String(text) => {
-            if let Some((whole, shown)) = hidden.iter().find(|(whole, _)| text.contains(whole)) {
-                *text = text.replace(whole, shown);
-            }
+/// A list of conditions without the values that are hidden.
+fn shown(conditions: Value, hidden: &HashMap<String, String>) -> Value {
+    let Value::Array(conditions) = conditions else { return conditions };
+    let shown = |condition: Value| match condition.as_str().and_then(|text| hidden.get(text)) {
+        Some(shown) => shown.as_str().into(),
+        None => condition,
+    };
+    conditions.into_iter().map(shown).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn secrets_of_a_policy_are_not_explained() {
+        let policy = "version: 1
+limits:
+- { name: a, key: [user], match: { \"header:x-key\": secret-one, plan: free }, sustained: { rate: 1 } }
+- { name: b, key: [user], unless: { \"query:token\": [secret-two, secret-three] }, sustained: { rate: 1 } }
+allow:
+- { \"jwt:sub\": secret-four }
+";
+        let explain = |request: Value| {
+            let (explanation, hidden) = explain_by(policy, &request.to_string(), Nanos::ZERO).unwrap();
+            let mut json: Value = serde_json::from_str(&explanation).unwrap();
+            hide(&mut json, &hidden);
+            json
+        };
+        let limited = explain(json!({ "user": "1", "query": "token=secret-three", "plan": "free" }));
+        assert_eq!(limited["limits"][0]["match"][1], "plan: free");
+        assert!(
+            limited["limits"][1]["why_not"].as_str().is_some_and(|why| why.contains("query:token: [secr…#"))
+        );
+        assert!(
+            limited["limits"][0]["why_not"].as_str().is_some_and(|why| why.contains("header:x-key: secr…#"))
+        );
+        let exempt = explain(json!({ "user": "1", "jwt": { "sub": "secret-four" } }));
+        assert_eq!(exempt["gate"]["list"], "allow");
+        for answer in [limited.to_string(), exempt.to_string()] {
+            assert!(!answer.contains("secret-"), "{answer}");
         }
-        Value::Array(items) => items.iter_mut().for_each(|item| hide_in(item, hidden)),
-        _ => {}
     }
 }

@@ -96,12 +96,16 @@ fn of_collection(collection: Collection) -> Vec<ApiRoute> {
     let shape = JsonShape::Policy(collection.schema());
     let list: &'static [&'static [QueryField]] =
         if collection == Collection::Tenants { &[PAGE, PARENT] } else { &[PAGE] };
+    let written = match collection {
+        Collection::Tenants => JsonShape::of::<policy::TenantChanged>(),
+        _ => changed(),
+    };
     let route = |method, about: String, handler: fn(ApiCall) -> Answering| ApiRoute {
         method,
         path: format!("/{name}/{{{field}}}").into(),
         about: Cow::Owned(about),
         collection: Some(collection),
-        ..with(&[REASON], get("", WRITES_SUBTREE, "", AnswerShape::Json(changed()), handler))
+        ..with(&[REASON], get("", WRITES_SUBTREE, "", AnswerShape::Json(written), handler))
     };
     vec![
         ApiRoute {
@@ -119,7 +123,7 @@ fn of_collection(collection: Collection) -> Vec<ApiRoute> {
             path: format!("/{name}").into(),
             query: &[REASON, BEFORE],
             body: BodyShape::Json(shape),
-            answer: AnswerShape::Created(changed()),
+            answer: AnswerShape::Created(written),
             ..route(Method::POST, format!("Creates a new {entry}."), collections::create)
         },
         ApiRoute {
@@ -136,6 +140,9 @@ fn of_collection(collection: Collection) -> Vec<ApiRoute> {
             body: BodyShape::MergePatch(shape),
             ..route(Method::PATCH, format!("Changes members of one {entry}."), collections::patch)
         },
-        route(Method::DELETE, format!("Removes one {entry}."), collections::remove),
+        ApiRoute {
+            answer: AnswerShape::Json(changed()),
+            ..route(Method::DELETE, format!("Removes one {entry}."), collections::remove)
+        },
     ]
 }
