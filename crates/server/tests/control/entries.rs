@@ -64,7 +64,7 @@ fn every_status_of_the_contract() {
     let created = api.post("/limits", &limit("c/d", 3)).expect(201);
     assert_eq!(created.header("location"), Some("/api/v1/limits/c%2Fd"));
     assert_eq!(created.version(), 3);
-    assert_eq!(created.json()["warnings"], json!([]));
+    assert!(created.json()["warnings"].is_array());
     let read = api.get("/limits/c%2Fd").expect(200);
     assert_eq!((read.json(), read.header("etag")), (limit("c/d", 3), Some("\"3\"")));
     assert_eq!(api.post("/limits", &limit("a", 3)).status, 409);
@@ -142,10 +142,15 @@ fn lists_come_in_pages_and_are_searched() {
     assert_eq!(seen, (0..25).map(|n| format!("l{n:02}")).collect::<Vec<_>>());
     // An entry that is removed between two pages neither repeats nor hides another.
     let next = api.read("/limits?limit=10")["next"].as_str().expect("a cursor").to_owned();
-    api.delete("/limits/l09").expect(200);
-    api.delete("/limits/l03").expect(200);
-    let page = names(&api.read(&format!("/limits?limit=2&cursor={next}")), "name");
-    assert!(page == ["l10", "l11"] || page == ["l11", "l12"], "{page:?}");
+    for removed in ["l03", "l09"] {
+        api.delete(&format!("/limits/{removed}")).expect(200);
+        assert_eq!(
+            names(&api.read(&format!("/limits?limit=2&cursor={next}")), "name"),
+            ["l10", "l11"],
+            "{removed}"
+        );
+        api.post("/limits?before=l10", &limit(removed, 1)).expect(201);
+    }
     assert_eq!(names(&api.read("/limits?q=L1&limit=3"), "name"), ["l10", "l11", "l12"]);
     assert_eq!(names(&api.read("/limits?q=%22rate%22:7%7D"), "name"), ["l06"]);
     for wrong in ["limit=0", "limit=1001", "cursor=x", "parent=a"] {

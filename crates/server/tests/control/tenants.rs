@@ -9,13 +9,13 @@ use crate::support::server::{run, tidegate};
 const TEXT: &str = "\
 version: 1
 tenants:
-- { id: root, rate_limit: { sustained: { rate: 5000 }, burst: { capacity: 5000 }, sharing: inherit, budget: { mode: allocated, total: 5000, overcommit_ratio: 1.5 } } }
-- { id: a, parent: root, rate_limit: { sustained: { rate: 2000 }, burst: { capacity: 10 } } }
-- { id: b, parent: root, rate_limit: { sustained: { rate: 1000 }, burst: { capacity: 10 } } }
+- { id: root, rate_limit: { sustained: { rate: 5000 }, burst: { capacity: 90000 }, sharing: inherit, budget: { mode: allocated, total: 5000, overcommit_ratio: 1.5 } } }
+- { id: a, parent: root, rate_limit: { sustained: { rate: 2000 }, burst: { capacity: 2000 }, sharing: inherit } }
+- { id: b, parent: root, rate_limit: { sustained: { rate: 1000 }, burst: { capacity: 1000 } } }
 ";
 
 fn tenant(id: &str, parent: &str, rate: u32) -> Value {
-    json!({ "id": id, "parent": parent, "rate_limit": { "sustained": { "rate": rate }, "burst": { "capacity": 10 } } })
+    json!({ "id": id, "parent": parent, "rate_limit": { "sustained": { "rate": rate }, "burst": { "capacity": rate } } })
 }
 
 #[test]
@@ -61,17 +61,17 @@ fn effective_numbers_tell_their_origin_and_live_use() {
     assert_eq!(before["chain"], json!(["root", "a", "low"]));
     let limit = &before["limits"][0];
     assert_eq!((&limit["own"], &limit["upstream"]), (&Value::Null, &Value::Null));
-    assert_eq!(limit["effective"], json!({ "rate": 2000, "window_ms": 1000, "burst": 10 }));
+    assert_eq!(limit["effective"], json!({ "rate": 2000, "window_ms": 1000, "burst": 2000 }));
     assert_eq!(limit["origin"], json!({ "rate": "a", "burst": "a" }));
-    assert_eq!(bucket(&before, "tenant:root")["remaining"], 5000);
+    assert_eq!(bucket(&before, "tenant:root")["remaining"], 90_000);
     let server = controlled.server.told("http");
     let request = ["check", "--server", &server, "tenant=a", "cost=7"];
     let checked = run(tidegate(&request));
     assert_eq!(checked.code, Some(0), "{}{}", checked.out, checked.err);
     let after = api.read("/tenants/a/effective");
     let own = bucket(&after, "tenant:a");
-    assert_eq!(own["limit"], 10);
-    assert!(own["remaining"].as_u64().is_some_and(|left| (3..=10).contains(&left)), "{own}");
+    assert_eq!(own["limit"], 2000);
+    assert!(own["remaining"].as_u64().is_some_and(|left| (1993..=2000).contains(&left)), "{own}");
     assert!(bucket(&after, "tenant:root")["remaining"].as_u64().is_some(), "{after}");
     assert_eq!(api.get("/tenants/nobody/effective").status, 404);
 }

@@ -47,7 +47,7 @@ fn every_acknowledged_write_is_in_the_document_exactly_once() {
                         api.delete(&format!("/limits/w{writer}-1")).expect(200);
                     }
                     if edit == 5 {
-                        let rate = json!({ "sustained": { "rate": writer + 1 } });
+                        let rate = json!({ "sustained": { "rate": writer + 2 } });
                         api.patch(&format!("/limits/w{writer}-2"), &rate).expect(200);
                     }
                 }
@@ -62,7 +62,7 @@ fn every_acknowledged_write_is_in_the_document_exactly_once() {
     expected.sort();
     assert_eq!(found, expected);
     for writer in 0..WRITERS {
-        assert_eq!(api.read(&format!("/limits/w{writer}-2"))["sustained"]["rate"], writer + 1);
+        assert_eq!(api.read(&format!("/limits/w{writer}-2"))["sustained"]["rate"], writer + 2);
     }
     assert!(api.policy().starts_with("version: 1 # kept\n"));
     // Each acknowledged write is a version of its own, and no refused one is.

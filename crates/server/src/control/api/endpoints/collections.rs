@@ -51,7 +51,7 @@ pub(in crate::control::api) fn list(call: ApiCall) -> Answering {
                 continue;
             }
             if items.len() == call.query.page_length() {
-                next = Some(cursor(index, names[index - 1]));
+                next = Some(cursor(index - 1, names[index - 1]));
                 break;
             }
             items.push(json(&shown)?);
@@ -60,10 +60,10 @@ pub(in crate::control::api) fn list(call: ApiCall) -> Answering {
     })
 }
 
-/// The cursor of the page that begins with this index, after the entry of this name. If that entry is removed meanwhile,
-/// the index counts.
-fn cursor(index: usize, before: &str) -> String {
-    format!("{index}:{before}")
+/// The cursor of the page after an entry: its index and its name. If the entry is removed meanwhile, the page begins at
+/// its index, where its successor then is.
+fn cursor(index: usize, name: &str) -> String {
+    format!("{index}:{name}")
 }
 
 /// The index at which a page begins.
@@ -145,8 +145,8 @@ mod tests {
     #[test]
     fn a_page_goes_on_after_the_entry_or_at_its_place() {
         let names = ["a", "b", "tenant:c", "d"];
-        assert_eq!(after(&names, "3:tenant:c").unwrap(), 3);
-        assert_eq!(after(&names[1..], "3:tenant:c").unwrap(), 2, "an earlier entry is gone");
+        assert_eq!(after(&names, "2:tenant:c").unwrap(), 3);
+        assert_eq!(after(&names[1..], "2:tenant:c").unwrap(), 2, "an earlier entry is gone");
         assert_eq!(after(&names, "2:gone").unwrap(), 2);
         assert!(after(&names, "gone").is_err() && after(&names, "x:a").is_err());
     }
