@@ -13,7 +13,7 @@ use crate::control::startup::unix_millis;
 
 /// A node.
 #[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct NodeAnswer {
+pub(crate) struct ListedNode {
     /// Its name.
     id: String,
     /// The version of the policy that it runs.
@@ -31,9 +31,9 @@ pub(crate) struct NodeAnswer {
 /// A node that was not seen for so long is not listed.
 const FORGOTTEN_AFTER_MILLIS: i64 = 60_000;
 
-impl NodeAnswer {
-    fn new(report: &NodeReport) -> NodeAnswer {
-        NodeAnswer {
+impl ListedNode {
+    fn new(report: &NodeReport) -> ListedNode {
+        ListedNode {
             id: report.id.clone(),
             version: report.version,
             since: rfc3339(report.since),
@@ -51,7 +51,7 @@ pub(in crate::control::api) fn list(call: ApiCall) -> Answering {
             |node: &NodeReport| searched.as_ref().is_none_or(|text| node.id.to_lowercase().contains(text));
         let Some(database) = call.control().database() else {
             let own = Some(this_node(&call)).filter(has);
-            return Ok(ApiAnswer::list(own.iter().map(|node| json!(NodeAnswer::new(node))).collect(), None));
+            return Ok(ApiAnswer::list(own.iter().map(|node| json!(ListedNode::new(node))).collect(), None));
         };
         let seen_after = unix_millis(call.now).plus(-FORGOTTEN_AFTER_MILLIS);
         let limit = if searched.is_some() { PAGE_MAX } else { wanted as u64 };
@@ -62,10 +62,10 @@ pub(in crate::control::api) fn list(call: ApiCall) -> Answering {
             let found = database.nodes(seen_after, &page).await?;
             for node in found.items.iter().filter(|node| has(node)) {
                 if items.len() == wanted {
-                    let last = items.last().map(|node: &NodeAnswer| node.id.clone());
+                    let last = items.last().map(|node: &ListedNode| node.id.clone());
                     return Ok(ApiAnswer::list(items.iter().map(|node| json!(node)).collect(), last));
                 }
-                items.push(NodeAnswer::new(node));
+                items.push(ListedNode::new(node));
             }
             if found.next.is_none() || items.len() == wanted {
                 return Ok(ApiAnswer::list(items.iter().map(|node| json!(node)).collect(), found.next));

@@ -66,7 +66,7 @@ fn with(query: &'static [&'static [QueryField]], route: ApiRoute) -> ApiRoute {
 }
 
 fn fleet() -> Vec<ApiRoute> {
-    let listed = AnswerShape::List(JsonShape::of::<nodes::NodeAnswer>());
+    let listed = AnswerShape::List(JsonShape::of::<nodes::ListedNode>());
     vec![with(
         &[PAGE],
         get("/nodes", READS_WHOLE, "The nodes that share the database, by name.", listed, nodes::list),
