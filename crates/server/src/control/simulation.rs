@@ -4,12 +4,11 @@ use std::io::{self, BufRead, Read, Write};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use tidegate::{Clock, Nanos};
+use tidegate::Nanos;
 use tidegate_policy::Policy;
 
 use super::api::ApiError;
 use crate::bounds::{SIMULATION_BYTES_MAX, SIMULATION_TIME_MAX};
-use crate::node::Node;
 use crate::replay::{self, SimulateError, Summary};
 
 /// What is simulated.
@@ -31,16 +30,15 @@ pub(super) struct Simulated {
     summary: Summary,
 }
 
-/// Runs a simulation.
+/// Runs a simulation until the time is up.
 ///
 /// # Errors
 /// With the problems of the policy, or at the first line that is not a request; when it takes too long or too many keys.
-pub(super) fn run(node: &Node, job: &SimulationJob) -> Result<Simulated, ApiError> {
+pub(super) fn run(job: &SimulationJob, is_time_up: impl Fn() -> bool) -> Result<Simulated, ApiError> {
     // A trace brings its own time, so there are no warnings about entries that have expired by today.
     let policy =
         Policy::parse_at(&job.policy, Nanos::ZERO).map_err(|error| ApiError::Problems(error.problems))?;
-    let deadline = node.clock().now().saturating_add(SIMULATION_TIME_MAX.into());
-    let trace = TimedReader { node, deadline, rest: job.trace.as_bytes() };
+    let trace = TimedReader { is_time_up, rest: job.trace.as_bytes() };
     let most = if job.accepts_lines { SIMULATION_BYTES_MAX } else { SIMULATION_BYTES_MAX / 16 };
     let mut out = FirstLines { bytes: Vec::new(), most, left_out: 0 };
     let wrong = |detail: String, place: &str| ApiError::Unprocessable {
@@ -83,18 +81,17 @@ impl Simulated {
 }
 
 /// A trace that ends with an error when the time is up.
-struct TimedReader<'t> {
-    node: &'t Node,
-    deadline: Nanos,
+struct TimedReader<'t, F> {
+    is_time_up: F,
     rest: &'t [u8],
 }
 
 /// How many bytes of the trace are read between two looks at the clock.
 const PIECE_BYTES: usize = 16 * 1_024;
 
-impl BufRead for TimedReader<'_> {
+impl<F: Fn() -> bool> BufRead for TimedReader<'_, F> {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
-        if !self.rest.is_empty() && self.node.clock().now() > self.deadline {
+        if !self.rest.is_empty() && (self.is_time_up)() {
             let seconds = SIMULATION_TIME_MAX.as_secs();
             let why = format!(
                 "the simulation takes longer than {seconds} seconds: send a shorter trace, or run `tidegate simulate`"
@@ -109,7 +106,7 @@ impl BufRead for TimedReader<'_> {
     }
 }
 
-impl Read for TimedReader<'_> {
+impl<F: Fn() -> bool> Read for TimedReader<'_, F> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.fill_buf()?.read(buffer)?;
         self.consume(read);
@@ -138,5 +135,41 @@ impl Write for FirstLines {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    const POLICY: &str = "version: 1\nlimits: [{ name: a, key: [user], sustained: { rate: 1 } }]\n";
+
+    fn job(lines: usize) -> SimulationJob {
+        let trace = (0..lines).map(|n| format!("{{\"at_ms\":{n},\"user\":\"1\"}}\n")).collect();
+        SimulationJob { policy: POLICY.into(), trace, max_keys: 10, accepts_lines: false }
+    }
+
+    #[test]
+    fn a_simulation_ends_when_its_time_is_up() {
+        let looks = Cell::new(0);
+        let is_time_up = || {
+            looks.set(looks.get() + 1);
+            looks.get() > 2
+        };
+        let error = run(&job(10_000), is_time_up).expect_err("it takes too long");
+        assert!(error.to_string().contains("longer than 10 seconds"), "{error}");
+        assert_eq!((error.status().as_u16(), looks.get()), (422, 3));
+    }
+
+    #[test]
+    fn decisions_beyond_the_bound_are_counted() {
+        let simulated = run(&job(10_000), || false).expect("it runs");
+        let json = simulated.json();
+        let (shown, left_out) = (json["decisions"].as_array().map(Vec::len), json["left_out"].as_u64());
+        assert_eq!(shown.zip(left_out).map(|(shown, left_out)| shown + left_out as usize), Some(10_000));
+        assert!(left_out > Some(0) && simulated.lines.len() <= SIMULATION_BYTES_MAX / 16);
+        assert_eq!(json["summary"]["requests"], 10_000);
     }
 }

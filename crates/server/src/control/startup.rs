@@ -102,3 +102,15 @@ pub(super) fn running(version: PolicyVersion, now: Nanos) -> Result<RunningPolic
 pub(crate) fn unix_millis(wall: Nanos) -> UnixMillis {
     UnixMillis::new(i64::try_from(wall.get() / 1_000_000).unwrap_or(i64::MAX))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::serve::reload::policy_file::QUICK_START;
+
+    #[test]
+    fn the_first_version_has_rows_that_people_can_read() {
+        assert_eq!(first_rows(QUICK_START).len(), 3);
+        assert!(first_rows("no policy").is_empty());
+    }
+}

@@ -1,5 +1,6 @@
 //! The admin API of the real binary with a database, as clients use it.
 
+mod audited;
 mod client;
 mod entries;
 mod model;

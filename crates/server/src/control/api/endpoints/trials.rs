@@ -6,11 +6,11 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::Value;
 use tidegate::engine::{Limiter, RuleSet};
-use tidegate::{ManualClock, MemoryOptions, Nanos};
+use tidegate::{Clock, ManualClock, MemoryOptions, Nanos};
 use tidegate_policy::Policy;
 use utoipa::ToSchema;
 
-use crate::bounds::SIMULATION_KEYS_MAX;
+use crate::bounds::{SIMULATION_KEYS_MAX, SIMULATION_TIME_MAX};
 use crate::commands::explain_output;
 use crate::control::access::Role;
 use crate::control::api::answer::LINES;
@@ -104,9 +104,10 @@ pub(in crate::control::api) fn simulate(call: ApiCall) -> Answering {
         let accepts_lines = call.headers.get("accept").is_some_and(|value| value == LINES);
         let job = SimulationJob { policy, trace: body.trace, max_keys, accepts_lines };
         let node = Arc::clone(&call.node);
-        let ran =
-            call.control().run_long(move || simulation::run(&node, &job)).await.ok_or(ApiError::Internal)?;
-        let ran = ran?;
+        let deadline = node.clock().now().saturating_add(SIMULATION_TIME_MAX.into());
+        let is_time_up = move || node.clock().now() > deadline;
+        let ran = call.control().run_long(move || simulation::run(&job, is_time_up)).await;
+        let ran = ran.ok_or(ApiError::Internal)??;
         Ok(match accepts_lines {
             true => ApiAnswer::text(ran.lines, LINES),
             false => ApiAnswer::json(&ran.json()),
