@@ -92,17 +92,17 @@ impl Database {
     }
 }
 
-/// Stores an answer in the transaction of `session`, and forgets old ones.
+/// Stores an answer in the transaction of `session`, and forgets old ones. False if the key has an answer already, which
+/// then stays.
 pub(crate) async fn store(
     session: &mut SqlSession,
     answer: NewAnswer,
     version: u64,
     now: UnixMillis,
-) -> Result<(), DatabaseError> {
+) -> Result<bool, DatabaseError> {
     session.execute(PURGE, values![now.plus(-KEPT_MILLIS)]).await?;
     let body = (answer.body)(version);
     let values =
         values![&answer.key_hash, &answer.request_hash, i64::from(answer.status), body.as_str(), now];
-    session.execute(INSERT, values).await?;
-    Ok(())
+    Ok(session.execute(INSERT, values).await? > 0)
 }

@@ -42,6 +42,9 @@ pub enum PublishError {
         /// The version that is active, if there is one.
         active: Option<u64>,
     },
+    /// The key of the answer to remember was used by another request meanwhile.
+    #[error("the idempotency key was used by another request at the same time")]
+    KeyUsed,
     /// The database failed.
     #[error(transparent)]
     Database(#[from] DatabaseError),

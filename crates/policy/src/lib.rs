@@ -33,9 +33,9 @@ pub use request::{
     Credential, Descriptor, Facts, GateStage, KeyBytes, Pairs, Priority, Request, Trust, query_value,
 };
 pub use rules::{
-    Applicability, CostRule, DetectorRule, Gate, GateRule, Group, Judgement, Numbers, Plan, PlanItem,
-    ResolvedTenantLimit, Rule, RuleSet, Strategy, TagRule, Tenant, TenantBucket, TenantCharge, Tenants, Tier,
-    Upstreams,
+    Allocation, Applicability, CostRule, DetectorRule, Gate, GateRule, Group, Judgement, Numbers, Plan,
+    PlanItem, ResolvedTenantLimit, Rule, RuleSet, Strategy, TagRule, Tenant, TenantAllocation, TenantBucket,
+    TenantCharge, Tenants, Tier, Upstreams,
 };
 pub use tidegate_core::{Algorithm, Carry};
 pub use tidegate_document::{Problem, Severity, Span, Spanned};

@@ -56,7 +56,8 @@ impl Database {
     /// Publishes a version, and tells the other nodes.
     ///
     /// # Errors
-    /// When another version is active than expected, or the database fails; nothing is written then. After
+    /// When another version is active than expected, when the key of the answer was used meanwhile, or when the database
+    /// fails; nothing is written then. After
     /// [`DatabaseError::Unavailable`] it is not known whether it was written: publishing it again is safe.
     pub async fn publish(&self, new: NewVersion) -> Result<Publication, PublishError> {
         self.within_deadline(async {
@@ -67,9 +68,9 @@ impl Database {
                     session.commit().await?;
                     Ok(publication)
                 }
-                Err(stale @ PublishError::Stale { .. }) => {
+                Err(refused @ (PublishError::Stale { .. } | PublishError::KeyUsed)) => {
                     session.rollback().await?;
-                    Err(stale)
+                    Err(refused)
                 }
                 Err(error) => Err(error),
             }
@@ -95,8 +96,10 @@ async fn publish(session: &mut SqlSession, new: NewVersion, kept: u64) -> Result
         _ => Publication { version: parent.unwrap_or(0) + 1, is_new: true },
     };
     let version = publication.version;
-    if let Some(answer) = new.answer {
-        answers::store(session, answer, version, new.time).await?;
+    if let Some(answer) = new.answer
+        && !answers::store(session, answer, version, new.time).await?
+    {
+        return Err(PublishError::KeyUsed);
     }
     if !publication.is_new {
         return Ok(publication);

@@ -209,3 +209,47 @@ fn ids_are_unique_in_their_list_and_are_no_condition() {
         }
     }
 }
+
+#[test]
+fn budgets_tell_what_their_children_are_allotted() {
+    let policy = |ratio: &str, third: u32| {
+        let text = format!(
+            "version: 1\ntenants:\n\
+             - {{ id: p, rate_limit: {{ sustained: {{ rate: 5000 }}, budget: {{ mode: allocated, total: 5000{ratio} }} }} }}\n\
+             - {{ id: a, parent: p, rate_limit: {{ sustained: {{ rate: 2000 }} }} }}\n\
+             - {{ id: b, parent: p, rate_limit: {{ sustained: {{ rate: 60000, window: minute }} }} }}\n\
+             - {{ id: c, parent: p, rate_limit: {{ sustained: {{ rate: {third} }} }} }}\n"
+        );
+        let (document, _) = crate::read(&text);
+        let (rules, _) = crate::compile(&document, tidegate_core::Nanos::ZERO);
+        let told =
+            rules.tenants().allocations("c").iter().map(|of| (of.tenant.to_owned(), of.allocation)).collect();
+        let told: Vec<(String, crate::Allocation)> = told;
+        let [(parent, allocation)] = &told[..] else { panic!("{told:?}") };
+        assert_eq!(parent, "p");
+        (allocation.sum, allocation.total, allocation.left, allocation.is_exceeded)
+    };
+    assert_eq!(policy("", 1500), (4500, 5000, 500, false));
+    assert_eq!(policy("", 3000), (6000, 5000, 0, true));
+    assert_eq!(policy(", overcommit_ratio: 1.5", 3000), (6000, 5000, 1500, false));
+    assert_eq!(policy(", overcommit_ratio: 1.5", 4501), (7501, 5000, 0, true));
+}
+
+#[test]
+fn effective_numbers_tell_which_tenants_they_come_from() {
+    let policy = Policy::parse(
+        "version: 1\ntenants:\n\
+         - { id: top, rate_limit: { sustained: { rate: 100 }, burst: { capacity: 10 } } }\n\
+         - { id: shadow, parent: top, rate_limit: { sustained: { rate: 1 }, mode: shadow } }\n\
+         - { id: mid, parent: shadow, rate_limit: { sustained: { rate: 3000, window: minute }, burst: { capacity: 900 } } }\n\
+         - { id: low, parent: mid }\n\
+         - { id: own, parent: mid, rate_limit: { sustained: { rate: 50 }, burst: { capacity: 9 } } }\n\
+         - { id: free }\n",
+    );
+    let policy = policy.unwrap();
+    let origins = |id| policy.rules.tenants().origins(id, None);
+    assert_eq!(origins("low"), Some(("mid", "top")));
+    assert_eq!(origins("own"), Some(("own", "own")), "of equal rates, the nearest counts");
+    assert_eq!(origins("top"), Some(("top", "top")));
+    assert_eq!((origins("free"), origins("nobody")), (None, None));
+}

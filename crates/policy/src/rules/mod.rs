@@ -17,5 +17,7 @@ pub(crate) use rule::excepts;
 pub use rule::{CostRule, Group, Rule, Strategy, TagRule, Tier};
 pub(crate) use rule_set::{CompiledRoute, Routes};
 pub use rule_set::{DetectorRule, Plan, PlanItem, RuleSet};
-pub use tenants::{ResolvedTenantLimit, Tenant, TenantBucket, TenantCharge, Tenants};
+pub use tenants::{
+    Allocation, ResolvedTenantLimit, Tenant, TenantAllocation, TenantBucket, TenantCharge, Tenants,
+};
 pub use upstreams::Upstreams;

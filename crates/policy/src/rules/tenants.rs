@@ -51,6 +51,34 @@ pub struct ResolvedTenantLimit {
     pub effective: Option<Numbers>,
     /// What its budget has left for children without numbers of their own, if there are any.
     pub remainder: Option<Numbers>,
+    /// What its children are allotted, if its budget is allocated.
+    pub allocation: Option<Allocation>,
+}
+
+/// What the children of an allocated budget are allotted together, per window of the budget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Allocation {
+    /// The sum of the children's rates, rounded up.
+    pub sum: u64,
+    /// The budget.
+    pub total: u64,
+    /// By how much the sum may exceed the budget, in millionths.
+    pub overcommit_millionths: u64,
+    /// What may still be allotted: the budget with its overcommitment, without the sum, rounded down.
+    pub left: u64,
+    /// Is the sum larger than the budget with its overcommitment?
+    pub is_exceeded: bool,
+}
+
+/// An allocated budget of a tenant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TenantAllocation<'t> {
+    /// The id of the tenant that has the budget.
+    pub tenant: &'t str,
+    /// The number of the upstream that it is for; `None`: for all requests.
+    pub upstream: Option<u32>,
+    /// What its children are allotted.
+    pub allocation: Allocation,
 }
 
 /// A bucket that a request of a tenant takes tokens from.
@@ -112,6 +140,33 @@ impl Tenants {
         self.nodes.get(charge.node as usize)
     }
 
+    /// The tenants from whose limits the effective rate and burst of a tenant come, in this order: itself or ancestors.
+    /// `upstream` is the number of an upstream; `None`: for all requests. `None` if nothing limits it there.
+    pub fn origins(&self, id: &str, upstream: Option<u32>) -> Option<(&str, &str)> {
+        let chain = self.chain(id);
+        let named = chain.last().copied()?;
+        // From the tenant up: of equal numbers, the nearest count.
+        let binding = chain.into_iter().rev().filter_map(|tenant| {
+            let limit = tenant.limit_for(upstream)?;
+            let binds = std::ptr::eq(tenant, named) || (limit.sharing != Sharing::Private && !limit.shadow);
+            Some((&*tenant.id, limit.capped.filter(|_| binds)?))
+        });
+        let binding: Vec<(&str, Numbers)> = binding.collect();
+        let per_time = |one: &Numbers, other: &Numbers| u128::from(one.rate) * u128::from(other.window.get());
+        let rate = binding.iter().min_by(|(_, a), (_, b)| per_time(a, b).cmp(&per_time(b, a)))?;
+        let burst = binding.iter().min_by_key(|(_, numbers)| numbers.capacity)?;
+        Some((rate.0, burst.0))
+    }
+
+    /// The allocated budgets that the numbers of a listed tenant count in: those of its parent, then its own, each for
+    /// all requests before those for single upstreams.
+    pub fn allocations(&self, id: &str) -> Vec<TenantAllocation<'_>> {
+        let Some(&index) = self.by_id.get(id) else { return Vec::new() };
+        let tenant = &self.nodes[index];
+        let parent = tenant.parent.map(|parent| &self.nodes[parent]);
+        parent.into_iter().chain([tenant]).flat_map(Tenant::allocations).collect()
+    }
+
     /// How many generations of tenants there are.
     pub fn generations(&self) -> u32 {
         self.nodes.iter().map(|node| node.depth + 1).max().unwrap_or_default()
@@ -127,6 +182,23 @@ impl Tenant {
             found.map(|index| &self.upstream_charges[index].1[..])
         };
         upstream.and_then(of_upstream).unwrap_or(&self.charges)
+    }
+
+    /// Its limit for an upstream; `None`: for all requests.
+    fn limit_for(&self, upstream: Option<u32>) -> Option<&ResolvedTenantLimit> {
+        match upstream {
+            None => Some(&self.limit),
+            Some(upstream) => {
+                self.upstreams.iter().find(|(number, _)| *number == upstream).map(|(_, limit)| limit)
+            }
+        }
+    }
+
+    fn allocations(&self) -> impl Iterator<Item = TenantAllocation<'_>> {
+        let of_upstreams = self.upstreams.iter().map(|(upstream, limit)| (Some(*upstream), limit));
+        std::iter::once((None, &self.limit)).chain(of_upstreams).filter_map(|(upstream, limit)| {
+            Some(TenantAllocation { tenant: &self.id, upstream, allocation: limit.allocation? })
+        })
     }
 
     /// All its limits: for all requests, then for single upstreams.

@@ -181,3 +181,12 @@ pub const API_CALLERS_MAX: usize = 16_384;
 pub const SEEN_CREDENTIALS_MAX: usize = 1_024;
 /// How often it is written down when tokens were used last.
 pub const TOKEN_USES_INTERVAL: Duration = Duration::from_secs(5);
+/// Simulations and explanations by another policy in the admin API at once.
+pub const TRIALS_MAX: usize = 1;
+/// How long a simulation in the admin API may take.
+pub const SIMULATION_TIME_MAX: Duration = Duration::from_secs(10);
+/// Keys of a simulation in the admin API.
+pub const SIMULATION_KEYS_MAX: usize = 100_000;
+/// Bytes of the decisions that a simulation in the admin API answers with as lines; as JSON, a sixteenth of it. The
+/// others are counted.
+pub const SIMULATION_BYTES_MAX: usize = 16 * 1_024 * 1_024;

@@ -300,7 +300,7 @@ fn parts_json(key: &[(String, String)]) -> Value {
 }
 
 /// The explanation as JSON.
-pub(super) fn json(explanation: &Explanation, identity: Option<&KnownMembers>) -> String {
+pub(crate) fn json(explanation: &Explanation, identity: Option<&KnownMembers>) -> String {
     let decision = RawValue::from_string(explanation.decision.to_json()).expect("a decision is JSON");
     let is_charged = explanation.decision.is_allowed() && is_by_limits(&explanation.decision);
     let bucket_json = |bucket: &ExplainedBucket| bucket_json(bucket, is_charged);

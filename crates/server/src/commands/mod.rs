@@ -5,7 +5,7 @@ mod admin;
 mod check;
 mod events;
 mod explain;
-mod explain_output;
+pub(super) mod explain_output;
 pub(super) mod flags;
 mod http_client;
 mod import;

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use tidegate::{Clock, Nanos};
 use tidegate_database::{Database, DatabaseError, NodeReport, PolicyVersion};
+use tidegate_policy::RuleSet;
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::cache;
 use super::startup::{running, unix_millis};
+use super::{RunningPolicy, cache};
 use crate::node::Node;
 use crate::node::lifecycle::ReloadedPart;
 use crate::serve::reload::policy_file;
@@ -44,30 +45,20 @@ struct Follower {
 impl Follower {
     /// Puts the active version in force, unless it is already.
     async fn catch_up(&mut self) {
+        let Some(control) = self.node.control() else { return };
+        // Held while the version is read too, so that no newer one is replaced by it.
+        let _turn = control.swap_turn().await;
         let active = match self.database.active_version().await {
             Ok(Some(active)) => active,
             Ok(None) => return,
             Err(error) => return self.database_failed(&error),
         };
-        let Some(control) = self.node.control() else { return };
-        if active.head.version == control.running().version {
+        let number = active.head.version;
+        if number == control.running().version {
             return;
         }
-        let number = active.head.version;
         let put = put_in_force(&self.node, active).await;
-        let problem = put.as_ref().err().map(|problem| format!("version {number}: {problem}"));
-        self.node.lifecycle().set_problem(ReloadedPart::Policy, problem.clone());
-        match &problem {
-            None => {
-                self.node.metrics().policy_reloaded();
-                tracing::info!(version = number, "policy updated from the database");
-            }
-            Some(problem) => {
-                self.node.metrics().reload_failed(ReloadedPart::Policy);
-                tracing::error!(problem, "the new version was not put in force; the previous one stays");
-            }
-        }
-        self.error = problem;
+        self.error = conclude(&self.node, number, put);
     }
 
     /// Tells the other nodes which version this one runs.
@@ -97,14 +88,29 @@ impl Follower {
 }
 
 /// Compiles a version and swaps it in.
-pub(super) async fn put_in_force(node: &Arc<Node>, version: PolicyVersion) -> Result<(), String> {
+async fn put_in_force(node: &Arc<Node>, version: PolicyVersion) -> Result<(), String> {
     let control = node.control().ok_or("there is no control plane")?;
-    let (number, now) = (version.head.version, node.clock().wall());
+    let now = node.clock().wall();
     let policy = running(version, now).map_err(|error| error.to_string())?;
     let (text, compiling) = (Arc::clone(&policy.text), Arc::clone(node));
     let compiled = control.run_long(move || compile(&compiling, &text, now)).await;
-    let rules = compiled.ok_or("compiling it failed unexpectedly")??;
-    node.swap_policy(rules, Some(number)).map_err(|error| error.to_string())?;
+    swap(node, policy, compiled.ok_or("compiling it failed unexpectedly")??)
+}
+
+/// Puts a version in force that was published through this node, unless a newer one is.
+pub(super) async fn take_effect(node: &Arc<Node>, policy: RunningPolicy, rules: RuleSet) {
+    let Some(control) = node.control() else { return };
+    let _turn = control.swap_turn().await;
+    let number = policy.version;
+    if number > control.running().version {
+        let swapped = swap(node, policy, rules);
+        conclude(node, number, swapped);
+    }
+}
+
+fn swap(node: &Node, policy: RunningPolicy, rules: RuleSet) -> Result<(), String> {
+    let control = node.control().ok_or("there is no control plane")?;
+    node.swap_policy(rules, Some(policy.version)).map_err(|error| error.to_string())?;
     control.set_running(policy);
     write_cache(node).await;
     Ok(())
@@ -123,7 +129,24 @@ async fn write_cache(node: &Arc<Node>) {
     }
 }
 
-fn compile(node: &Node, text: &str, now: Nanos) -> Result<tidegate_policy::RuleSet, String> {
+/// Tells what became of a version; returns why it is not in force.
+fn conclude(node: &Node, number: u64, put: Result<(), String>) -> Option<String> {
+    let problem = put.err().map(|problem| format!("version {number}: {problem}"));
+    node.lifecycle().set_problem(ReloadedPart::Policy, problem.clone());
+    match &problem {
+        None => {
+            node.metrics().policy_reloaded();
+            tracing::info!(version = number, "policy updated from the database");
+        }
+        Some(problem) => {
+            node.metrics().reload_failed(ReloadedPart::Policy);
+            tracing::error!(problem, "the new version was not put in force; the previous one stays");
+        }
+    }
+    problem
+}
+
+fn compile(node: &Node, text: &str, now: Nanos) -> Result<RuleSet, String> {
     let compiled = policy_file::compile(text, node.settings(), now);
     compiled.map(|(rules, _)| rules).map_err(|problems| policy_file::on_one_line("policy", &problems))
 }

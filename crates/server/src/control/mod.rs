@@ -4,21 +4,28 @@
 //! The data plane and the control plane meet at one place: `Node::swap_policy`.
 
 pub mod access;
+mod allocation;
 pub(crate) mod api;
 mod cache;
+mod changing;
 pub(crate) mod collection;
 pub(crate) mod console;
+mod entry_edit;
 mod following;
+mod masked_policy;
 mod projection;
 mod running;
+mod simulation;
 pub(crate) mod startup;
+mod subtree;
 pub(crate) mod thread;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
+use tidegate_document::{DocumentNode, parse};
 use tokio::runtime::Handle;
-use tokio::sync::Semaphore;
+use tokio::sync::{MutexGuard, Semaphore, SemaphorePermit};
 use tokio::task::JoinError;
 
 use access::Access;
@@ -26,20 +33,37 @@ pub use running::{PolicySource, RunningPolicy};
 use thread::ControlThread;
 use tidegate_database::Database;
 
-use crate::bounds::{LONG_TASKS_MAX, TOKEN_USES_INTERVAL};
+use crate::bounds::{LONG_TASKS_MAX, TOKEN_USES_INTERVAL, TRIALS_MAX};
 use crate::node::Node;
 
 /// What the admin API works on. The node owns it.
 #[derive(Debug)]
 pub struct ControlPlane {
     running: ArcSwap<RunningPolicy>,
+    /// The policy as a tree, once somebody has asked for it.
+    document: ArcSwapOption<ParsedPolicy>,
     access: Access,
     database: Option<Database>,
     /// Why the database did not answer, while it does not.
     database_problem: Mutex<Option<String>>,
     thread: ControlThread,
+    /// The name of this node, once it is known.
+    node_id: OnceLock<String>,
+    /// Held by whoever changes the policy in the database, so that writers of this node do not race.
+    writing: tokio::sync::Mutex<()>,
+    /// Held by whoever puts a version of the database in force.
+    swapping: tokio::sync::Mutex<()>,
+    /// Permits for trials, so that long ones leave room for changes.
+    trials: Semaphore,
     /// Permits for work that computes for long: checking a large policy, replaying a trace.
     long_tasks: Arc<Semaphore>,
+}
+
+/// A text, and the tree that it was parsed to.
+#[derive(Debug)]
+struct ParsedPolicy {
+    text: Arc<str>,
+    root: Arc<DocumentNode>,
 }
 
 impl ControlPlane {
@@ -52,16 +76,22 @@ impl ControlPlane {
     ) -> ControlPlane {
         ControlPlane {
             running: ArcSwap::from_pointee(running),
+            document: ArcSwapOption::empty(),
             access,
             database,
             database_problem: Mutex::default(),
             thread,
+            node_id: OnceLock::new(),
+            writing: tokio::sync::Mutex::default(),
+            swapping: tokio::sync::Mutex::default(),
+            trials: Semaphore::new(TRIALS_MAX),
             long_tasks: Arc::new(Semaphore::new(LONG_TASKS_MAX)),
         }
     }
 
     /// Starts to follow the versions in the database, if the policy comes from there. `id` is the name of this node.
     pub(crate) fn follow(&self, node: &Arc<Node>, id: String) {
+        let _named_before = self.node_id.set(id.clone());
         if let (Some(database), PolicySource::Database) = (&self.database, &self.running().source) {
             self.runtime().spawn(following::follow(Arc::clone(node), database.clone(), id));
         }
@@ -80,6 +110,26 @@ impl ControlPlane {
                 }
             }
         });
+    }
+
+    /// The name of this node among those that share a database.
+    pub(crate) fn node_id(&self) -> Option<&str> {
+        self.node_id.get().map(String::as_str)
+    }
+
+    /// Waits for the turn to change the policy.
+    async fn write_turn(&self) -> MutexGuard<'_, ()> {
+        self.writing.lock().await
+    }
+
+    /// Waits for the turn to put a version in force.
+    async fn swap_turn(&self) -> MutexGuard<'_, ()> {
+        self.swapping.lock().await
+    }
+
+    /// Waits for the turn to try a policy out.
+    async fn trial_turn(&self) -> SemaphorePermit<'_> {
+        self.trials.acquire().await.expect("the semaphore is never closed")
     }
 
     /// The database, if there is one.
@@ -111,6 +161,20 @@ impl ControlPlane {
     /// The policy in force, as it was written.
     pub fn running(&self) -> Arc<RunningPolicy> {
         self.running.load_full()
+    }
+
+    /// The tree of the policy in force. It is parsed once for each version.
+    pub(crate) async fn document(&self) -> Option<(Arc<RunningPolicy>, Arc<DocumentNode>)> {
+        let running = self.running();
+        let known = self.document.load_full();
+        if let Some(known) = known.filter(|known| Arc::ptr_eq(&known.text, &running.text)) {
+            return Some((running, Arc::clone(&known.root)));
+        }
+        let text = Arc::clone(&running.text);
+        let root = Arc::new(self.run_long(move || parse(&text).ok()).await??);
+        let parsed = ParsedPolicy { text: Arc::clone(&running.text), root: Arc::clone(&root) };
+        self.document.store(Some(Arc::new(parsed)));
+        Some((running, root))
     }
 
     /// Notes that another policy is in force.

@@ -5,9 +5,12 @@ use std::time::Duration;
 
 use tidegate::Nanos;
 use tidegate_database::{
-    AuditEntry, Database, DatabaseError, DatabaseOptions, NewVersion, PolicyVersion, PublishError, UnixMillis,
+    AuditEntry, Database, DatabaseError, DatabaseOptions, NewVersion, PolicyVersion, PublishError, RuleRow,
+    UnixMillis,
 };
+use tidegate_policy::Policy;
 
+use super::projection::rule_rows;
 use super::{PolicySource, RunningPolicy, cache};
 use crate::commands::terminal::exit::print_stderr;
 use crate::settings::DatabaseSettings;
@@ -127,6 +130,7 @@ async fn publish_first(database: &Database, text: &str, now: Nanos) -> Result<Po
         time,
         entry,
         expected: Some(0),
+        rules: first_rows(text),
         ..NewVersion::default()
     };
     match database.publish(new).await {
@@ -135,6 +139,11 @@ async fn publish_first(database: &Database, text: &str, now: Nanos) -> Result<Po
         Err(error) => return Err(error.into()),
     }
     Ok(database.active_version().await?.expect("a version was published, and versions are never removed"))
+}
+
+/// The rows of the first version; none if it is not valid, which is reported when it is put in force.
+fn first_rows(text: &str) -> Vec<RuleRow> {
+    Policy::parse(text).map(|policy| rule_rows(&policy.rules, text)).unwrap_or_default()
 }
 
 /// A version of the database as the policy to run.
@@ -147,4 +156,16 @@ pub(super) fn running(version: PolicyVersion, now: Nanos) -> Result<RunningPolic
 /// An instant of the wall clock, as the database has it.
 pub(crate) fn unix_millis(wall: Nanos) -> UnixMillis {
     UnixMillis::new(i64::try_from(wall.get() / 1_000_000).unwrap_or(i64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::serve::reload::policy_file::QUICK_START;
+
+    #[test]
+    fn the_first_version_has_rows_that_people_can_read() {
+        assert_eq!(first_rows(QUICK_START).len(), 3);
+        assert!(first_rows("no policy").is_empty());
+    }
 }

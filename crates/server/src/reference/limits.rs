@@ -180,6 +180,16 @@ fn admin_api() -> Vec<Row> {
         ),
         ("tokens and sessions that are accepted while the database is away", number(SEEN_CREDENTIALS_MAX)),
         ("interval of writing when tokens were used last", seconds(TOKEN_USES_INTERVAL)),
+        (
+            "of the calls that compute for long, simulations and explanations by another policy",
+            number(TRIALS_MAX),
+        ),
+        ("duration of a simulation", seconds(SIMULATION_TIME_MAX)),
+        ("keys of a simulation", number(SIMULATION_KEYS_MAX)),
+        (
+            "decisions of a simulation, as lines; as JSON a sixteenth of it; the others are counted",
+            bytes(SIMULATION_BYTES_MAX),
+        ),
     ]
 }
 

@@ -5,7 +5,7 @@ use crate::Problem;
 use crate::compile::Compiler;
 use crate::compile::fraction::Fraction;
 use crate::document::{Budget, BudgetMode, LimitTerms, Remainder, Sharing, TenantLimit};
-use crate::rules::{Numbers, WindowLength};
+use crate::rules::{Allocation, Numbers, WindowLength};
 use tidegate_core::Algorithm;
 
 impl Compiler<'_> {
@@ -50,6 +50,7 @@ impl Compiler<'_> {
                 Fraction::new(tokens, u128::from(child.window.get()))
             }));
             let total = budget.total.map_or(own.rate, |total| total.value);
+            plane.nodes[index].allocation = Some(allocation(&budget, sum, total));
             if !allotted.is_empty() {
                 self.check_sum(plane, index, limit, (sum, total), own);
                 self.check_bursts(plane, index, limit, &allotted, own);
@@ -70,9 +71,8 @@ impl Compiler<'_> {
         own: Numbers,
     ) {
         let Some(budget) = &limit.budget else { return };
-        let ratio = budget.overcommit.map_or(1_000_000, |ratio| ratio.value);
         let (id, window) = (plane.tree.id(index), WindowLength(own.window));
-        let most = Fraction::new(u128::from(total) * u128::from(ratio), 1_000_000);
+        let most = most(budget, total);
         let at = budget.total.map_or(budget.at, |total| total.at);
         let path = format!("{}.budget", limit.path);
         let message = format!(
@@ -167,5 +167,26 @@ impl Compiler<'_> {
             Remainder::Shared => "or lower the rates of the others, or raise `total`",
         };
         self.report(problem.want(want).hint(hint));
+    }
+}
+
+/// By how much the sum of the children may exceed a budget, in millionths.
+fn overcommit(budget: &Budget) -> u32 {
+    budget.overcommit.map_or(1_000_000, |ratio| ratio.value)
+}
+
+/// The largest sum of the children of a budget.
+fn most(budget: &Budget, total: u64) -> Fraction {
+    Fraction::new(u128::from(total) * u128::from(overcommit(budget)), 1_000_000)
+}
+
+fn allocation(budget: &Budget, sum: Fraction, total: u64) -> Allocation {
+    let (most, whole) = (most(budget, total), |number: u128| u64::try_from(number).unwrap_or(u64::MAX));
+    Allocation {
+        sum: whole(sum.ceil()),
+        total,
+        overcommit_millionths: overcommit(budget).into(),
+        left: whole(most.minus(sum).floor()),
+        is_exceeded: sum > most,
     }
 }

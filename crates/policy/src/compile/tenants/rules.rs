@@ -67,6 +67,7 @@ impl Compiler<'_> {
             capped: own.map(|own| total.map_or(own, |total| own.with_rate_at_most(total.value))),
             effective: None,
             remainder: None,
+            allocation: None,
         }
     }
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::HeaderMap;
 use http::header::CONTENT_TYPE;
+use http::{HeaderMap, Method};
 use serde::de::DeserializeOwned;
 use tidegate::Nanos;
 
@@ -24,6 +24,9 @@ pub(crate) struct ApiCall {
     pub(crate) client: AdminClient,
     /// Who calls; `None` on routes that are open to everybody.
     pub(crate) principal: Option<Principal>,
+    pub(crate) method: Method,
+    /// The path and the query as they were sent.
+    pub(crate) target: String,
     pub(crate) path: PathValues,
     pub(crate) query: Query,
     pub(crate) headers: HeaderMap,

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{Method, Response, StatusCode};
 use serde_json::{Value, json};
+use tidegate_database::DatabaseError;
 use tidegate_policy::Problem;
 
 use crate::control::access::{AccessError, Role};
@@ -46,6 +47,9 @@ pub(crate) enum ApiError {
     /// The route is about the whole system.
     #[error("the token is restricted to a tenant, and this is about the whole system")]
     RestrictedToTenant,
+    /// The caller is restricted to a tenant, and this lies outside of its subtree or is its parent's.
+    #[error("{0}")]
+    Outside(String),
     /// There is no entry of that name, or the caller may not know of it.
     #[error("there is no {what} `{name}`")]
     NotFound {
@@ -151,6 +155,19 @@ impl From<BodyError> for ApiError {
     }
 }
 
+impl From<DatabaseError> for ApiError {
+    fn from(error: DatabaseError) -> ApiError {
+        match error {
+            DatabaseError::Unavailable(_) => ApiError::Unavailable(error.to_string()),
+            DatabaseError::Cursor => ApiError::parameter("cursor", error.to_string()),
+            other => {
+                tracing::error!(error = %other, "the database failed");
+                ApiError::Internal
+            }
+        }
+    }
+}
+
 fn counted(problems: &[Problem]) -> String {
     match problems.iter().filter(|problem| problem.is_error()).count() {
         1 => "1 problem".to_owned(),
@@ -200,7 +217,9 @@ impl ApiError {
             ApiError::NoControlPlane | ApiError::NoRoute | ApiError::NotFound { .. } => StatusCode::NOT_FOUND,
             ApiError::Method { .. } => StatusCode::METHOD_NOT_ALLOWED,
             ApiError::Access(_) => StatusCode::UNAUTHORIZED,
-            ApiError::Role { .. } | ApiError::RestrictedToTenant => StatusCode::FORBIDDEN,
+            ApiError::Role { .. } | ApiError::RestrictedToTenant | ApiError::Outside(_) => {
+                StatusCode::FORBIDDEN
+            }
             ApiError::ForeignSite(_) | ApiError::NotHere(_) => StatusCode::FORBIDDEN,
             ApiError::Invalid { .. } => StatusCode::BAD_REQUEST,
             ApiError::MediaType { .. } => StatusCode::UNSUPPORTED_MEDIA_TYPE,

@@ -7,12 +7,13 @@
 mod answer;
 mod call;
 mod endpoints;
-mod error;
+pub(super) mod error;
 pub(crate) mod openapi;
 mod query;
 pub(crate) mod route;
 pub(crate) mod shape;
 pub(crate) mod table;
+mod time;
 
 use std::sync::Arc;
 
@@ -94,6 +95,8 @@ async fn answer_to(
         node: Arc::clone(node),
         client,
         principal,
+        method: head.method.clone(),
+        target: head.uri.to_string(),
         path: values,
         query,
         headers: head.headers.clone(),

@@ -37,7 +37,7 @@ pub(crate) const PAGE_DEFAULT: u64 = 100;
 pub(crate) const PAGE_MAX: u64 = 1_000;
 
 /// The parameters of every list.
-pub(crate) static PAGE: &[QueryField] = &[
+pub(crate) const PAGE: &[QueryField] = &[
     QueryField {
         name: "limit",
         kind: QueryKind::Integer(1, PAGE_MAX),
@@ -48,7 +48,7 @@ pub(crate) static PAGE: &[QueryField] = &[
 ];
 
 /// The parameter of every write of a new version.
-pub(crate) static REASON: &[QueryField] = &[QueryField {
+pub(crate) const REASON: &[QueryField] = &[QueryField {
     name: "reason",
     kind: QueryKind::Text,
     about: "Why, for the audit. Also the header `X-Reason`.",

@@ -32,7 +32,15 @@ pub(crate) fn compile(
     settings: &Settings,
     now: Nanos,
 ) -> Result<(RuleSet, Vec<Problem>), Vec<Problem>> {
-    let Policy { rules, mut warnings } = Policy::parse_at(text, now).map_err(|error| error.problems)?;
+    for_node(Policy::parse_at(text, now).map_err(|error| error.problems)?, settings)
+}
+
+/// The rules and warnings of a policy for a node with these settings.
+///
+/// # Errors
+/// All problems found.
+pub(crate) fn for_node(policy: Policy, settings: &Settings) -> Result<(RuleSet, Vec<Problem>), Vec<Problem>> {
+    let Policy { rules, mut warnings } = policy;
     let (rules, more) = rules.or_on_store_error(settings.on_store_error).divided(settings.nodes)?;
     warnings.extend(more);
     Ok((rules, warnings))

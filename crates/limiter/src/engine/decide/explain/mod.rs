@@ -4,7 +4,7 @@ mod tenants;
 
 pub use tenants::ExplainedTenant;
 
-use tidegate_core::{Algorithm, Cost, Nanos};
+use tidegate_core::{Algorithm, Cost, LimitDecision, Nanos};
 use tidegate_policy::{
     Applicability, Descriptor, Facts, GateStage, KeyBytes, Plan, PlanItem, Request, Strategy, Tier,
 };
@@ -14,7 +14,7 @@ use crate::engine::decision::Decision;
 use crate::engine::limiter::Limiter;
 use crate::engine::reason::Reason;
 use crate::engine::trust::TrustReport;
-use crate::{Clock, Intent, Memory};
+use crate::{Clock, Intent, Memory, NowOrLater, Store, Verdict};
 
 /// Everything that led to a decision.
 #[derive(Debug)]
@@ -119,9 +119,9 @@ pub struct ExplainedBucket {
     /// Where the cost comes from.
     pub cost_from: String,
     /// The state of the bucket before the request.
-    pub before: tidegate_core::LimitDecision,
+    pub before: LimitDecision,
     /// The decision of the bucket on the request.
-    pub answer: tidegate_core::LimitDecision,
+    pub answer: LimitDecision,
     /// Is the limit in shadow mode, so that it never denies?
     pub shadow: bool,
     /// What happens to a request that the limit denies.
@@ -131,19 +131,71 @@ pub struct ExplainedBucket {
 impl<C: Clock> Limiter<Memory<C>, C> {
     /// The decision that a check of this request would return now, and why. Nothing is charged or counted.
     pub fn explain(&self, request: &Request<'_>) -> Explanation {
-        let now = self.clock.now();
-        let decision = self.peek(request);
+        let (now, decision) = (self.clock.now(), self.peek(request));
         let set = self.active.load_full();
+        let states = self.bucket_states(&set, request, now);
+        let states = states.into_iter().map(|state| {
+            let state = state.expect_now().expect("memory always answers");
+            state.decisions[0]
+        });
+        self.explain_with(&set, request, now, decision, &states.collect::<Vec<_>>())
+    }
+}
+
+impl<S: Store, C: Clock> Limiter<S, C> {
+    /// [`Limiter::explain`] on any store.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub async fn explain_async(&self, request: &Request<'_>) -> Result<Explanation, S::Error> {
+        let now = self.clock.now();
+        let decision = self.peek_async(request).await;
+        let set = self.active.load_full();
+        let mut states = Vec::new();
+        for state in self.bucket_states(&set, request, now) {
+            states.push(state.await?.decisions[0]);
+        }
+        Ok(self.explain_with(&set, request, now, decision, &states))
+    }
+
+    /// The state of each bucket of the request: before it, and after it, in turn.
+    fn bucket_states(
+        &self,
+        set: &Active,
+        request: &Request<'_>,
+        now: Nanos,
+    ) -> Vec<NowOrLater<'_, Result<Verdict, S::Error>>> {
         let facts = set.rules.facts(request);
-        let plan = self.plan_of(&set, &facts, now);
-        let limits = self.explain_limits(&set, &facts, &plan, now);
+        let plan = self.plan_of(set, &facts, now);
+        let charges = set.charges(&plan, Payer::of(&set.rules, request, &plan), &self.store);
+        let mut states = Vec::with_capacity(2 * charges.len());
+        for charge in charges {
+            let mut free = charge;
+            free.cost = Cost::ZERO;
+            states.extend([free, charge].map(|charge| self.store.charge(Intent::Peek, &[charge], now)));
+        }
+        states
+    }
+
+    fn explain_with(
+        &self,
+        set: &Active,
+        request: &Request<'_>,
+        now: Nanos,
+        decision: Decision,
+        states: &[LimitDecision],
+    ) -> Explanation {
+        let facts = set.rules.facts(request);
+        let plan = self.plan_of(set, &facts, now);
+        let buckets = Buckets { set, facts: &facts, plan: &plan, store: &self.store, states };
+        let limits = explain_limits(&buckets);
         let tenant = facts.tenant();
         // If the decision was made before the gate entries, no entry decided.
         let ended_before = matches!(
             decision.reason(),
             Reason::BurstBlocked | Reason::InvalidCredentials | Reason::UnknownKey
         );
-        let gate = if ended_before { None } else { explain_gate(&set, &facts, self.clock.wall_at(now)) };
+        let gate = if ended_before { None } else { explain_gate(set, &facts, self.clock.wall_at(now)) };
         Explanation {
             path: facts.path.as_deref().map(str::to_owned),
             route: facts.route().map(|(route, cost)| (route.to_owned(), cost.map(Cost::get))),
@@ -151,12 +203,12 @@ impl<C: Clock> Limiter<Memory<C>, C> {
             cost: request.cost.get(),
             priority: queues(&set, &plan).then(|| set.rules.priority(&facts).get()),
             gate,
-            detectors: self.explain_detectors(&set, &facts, now),
+            detectors: self.explain_detectors(set, &facts, now),
             limits,
-            tenants: self.explain_tenants(&set, &facts, &plan, now),
+            tenants: tenants::explain_tenants(&buckets),
             contended: set.contended(&facts, decision.ruling()).map(|tenant| tenant.id.to_string()),
             unknown_tenant: tenant.filter(|_| plan.unknown_tenant).map(str::to_owned),
-            trust: self.trust_report(&set, &facts, now),
+            trust: self.trust_report(set, &facts, now),
             decision,
         }
     }
@@ -179,47 +231,43 @@ impl<C: Clock> Limiter<Memory<C>, C> {
         };
         set.rules.detectors().iter().enumerate().map(explain).collect()
     }
+}
 
-    fn explain_limits(
-        &self,
-        set: &Active,
-        facts: &Facts<'_, '_>,
-        plan: &Plan,
-        now: Nanos,
-    ) -> Vec<ExplainedLimit> {
-        let explain = |judged: tidegate_policy::Judgement<'_>| {
-            let rule = judged.rule;
-            let item = plan.items().iter().find(|item| item.rule == judged.number);
-            ExplainedLimit {
-                name: rule.name.to_string(),
-                tier: rule.tier,
-                line: rule.at.line,
-                why_not: why_not(&judged.standing, rule.is_shadow()),
-                conditions: rule.conditions.iter().map(ToString::to_string).collect(),
-                unless: rule.unless.iter().map(ToString::to_string).collect(),
-                denies_missing: matches!(judged.standing, Applicability::DeniesMissing(_))
-                    && !rule.is_shadow(),
-                group: rule.group.as_ref().map(|group| group.name.to_string()),
-                bucket: item.map(|item| self.explain_bucket(set, facts, plan, item, now)),
-            }
-        };
-        set.rules.judge(facts).into_iter().map(explain).collect()
-    }
+fn explain_limits<S: Store>(buckets: &Buckets<'_, '_, '_, S>) -> Vec<ExplainedLimit> {
+    let explain = |judged: tidegate_policy::Judgement<'_>| {
+        let rule = judged.rule;
+        let item = buckets.plan.items().iter().find(|item| item.rule == judged.number);
+        ExplainedLimit {
+            name: rule.name.to_string(),
+            tier: rule.tier,
+            line: rule.at.line,
+            why_not: why_not(&judged.standing, rule.is_shadow()),
+            conditions: rule.conditions.iter().map(ToString::to_string).collect(),
+            unless: rule.unless.iter().map(ToString::to_string).collect(),
+            denies_missing: matches!(judged.standing, Applicability::DeniesMissing(_)) && !rule.is_shadow(),
+            group: rule.group.as_ref().map(|group| group.name.to_string()),
+            bucket: item.map(|item| buckets.explain(item)),
+        }
+    };
+    buckets.set.rules.judge(buckets.facts).into_iter().map(explain).collect()
+}
 
-    fn explain_bucket(
-        &self,
-        set: &Active,
-        facts: &Facts<'_, '_>,
-        plan: &Plan,
-        item: &PlanItem,
-        now: Nanos,
-    ) -> ExplainedBucket {
+/// The buckets of a request, and their states.
+struct Buckets<'e, 'r, 'q, S> {
+    set: &'e Active,
+    facts: &'e Facts<'r, 'q>,
+    plan: &'e Plan,
+    store: &'e S,
+    /// Two for each item of the plan: before the request, and after it.
+    states: &'e [LimitDecision],
+}
+
+impl<S: Store> Buckets<'_, '_, '_, S> {
+    fn explain(&self, item: &PlanItem) -> ExplainedBucket {
+        let (set, facts, plan) = (self.set, self.facts, self.plan);
         let rule = set.rules.rule(item.rule);
         let index = plan.items().iter().position(|other| other == item).expect("the item is in this plan");
-        let charge = set.charges(plan, Payer::of(&set.rules, facts.request, plan), &self.store)[index];
-        let mut free = charge;
-        free.cost = Cost::ZERO;
-        let peek = |charge| self.store.charge_now(Intent::Peek, &[charge], now).decisions[0];
+        let charge = set.charges(plan, Payer::of(&set.rules, facts.request, plan), self.store)[index];
         // The bucket of a whole tenant has no key; the key of the rule only divides the tenant's own bucket.
         let aggregate = charge.key.is_empty() && rule.tier == Tier::Tenant;
         let trusted = rule.adaptive && set.rules.uses_trust();
@@ -238,8 +286,8 @@ impl<C: Clock> Limiter<Memory<C>, C> {
             trust: plan.trust.filter(|_| trusted).map(|trust| trust.hundredths()),
             cost: charge.cost.get(),
             cost_from: rule.cost.explain(facts),
-            before: peek(free),
-            answer: peek(charge),
+            before: self.states[2 * index],
+            answer: self.states[2 * index + 1],
             shadow: rule.is_shadow(),
             strategy: rule.strategy.clone(),
         }

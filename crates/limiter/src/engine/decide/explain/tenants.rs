@@ -1,14 +1,12 @@
 //! Explains the limits along a chain of tenants.
 
-use tidegate_core::Nanos;
 use tidegate_policy::document::{BudgetMode, Sharing};
-use tidegate_policy::{Facts, Plan, PlanItem, ResolvedTenantLimit, Tenant, TenantBucket, TenantCharge};
+use tidegate_policy::{Facts, PlanItem, ResolvedTenantLimit, Tenant, TenantBucket, TenantCharge};
 
-use super::ExplainedBucket;
+use super::{Buckets, ExplainedBucket};
+use crate::Store;
 use crate::engine::active::Active;
 use crate::engine::decision::{Refuser, Ruling};
-use crate::engine::limiter::Limiter;
-use crate::{Clock, Memory};
 
 /// A limit of a tenant in the chain.
 #[derive(Clone, Debug)]
@@ -45,50 +43,41 @@ impl Active {
     }
 }
 
-impl<C: Clock> Limiter<Memory<C>, C> {
-    pub(super) fn explain_tenants(
-        &self,
-        set: &Active,
-        facts: &Facts<'_, '_>,
-        plan: &Plan,
-        now: Nanos,
-    ) -> Vec<ExplainedTenant> {
-        let tenants = set.rules.tenants();
-        let Some((named, id)) = facts.tenant().and_then(|id| Some((tenants.get(id)?, id))) else {
-            return Vec::new();
-        };
-        let charges = named.charges(facts.upstream_number());
-        // The charges of tenants are the last ones of the plan, in the same order.
-        let items = &plan.items()[plan.items().len() - charges.len()..];
-        let charged: Vec<(&TenantCharge, &PlanItem)> = charges.iter().zip(items).collect();
-        let mut explained = Vec::new();
-        for tenant in tenants.chain(id) {
-            let number = facts.upstream_number();
-            let of_upstream =
-                tenant.upstreams.iter().find(|(of, _)| Some(*of) == number).map(|(_, limit)| limit);
-            let limits = [(false, Some(&tenant.limit)), (true, of_upstream)];
-            let limits: Vec<(bool, &ResolvedTenantLimit)> =
-                limits.into_iter().filter_map(|(upstream, limit)| Some((upstream, limit?))).collect();
-            for is_remainder in [false, true] {
-                for &(is_of_upstream, limit) in &limits {
-                    let found = charged.iter().find(|(charge, _)| {
-                        std::ptr::eq(&tenants.nodes()[charge.node as usize], tenant)
-                            && charge.is_of_upstream == is_of_upstream
-                            && (charge.bucket == TenantBucket::Remainder) == is_remainder
-                    });
-                    if is_remainder && found.is_none() {
-                        continue;
-                    }
-                    let bucket = found.map(|(_, item)| self.explain_bucket(set, facts, plan, item, now));
-                    let part =
-                        part(found.map(|(charge, _)| charge.bucket), (named, id), tenant, limit, facts);
-                    let upstream = facts.upstream().filter(|_| is_of_upstream);
-                    explained.push(entry(tenant, upstream, (limit, is_remainder), part, bucket));
+pub(super) fn explain_tenants<S: Store>(buckets: &Buckets<'_, '_, '_, S>) -> Vec<ExplainedTenant> {
+    let (set, facts, plan) = (buckets.set, buckets.facts, buckets.plan);
+    let tenants = set.rules.tenants();
+    let Some((named, id)) = facts.tenant().and_then(|id| Some((tenants.get(id)?, id))) else {
+        return Vec::new();
+    };
+    let charges = named.charges(facts.upstream_number());
+    // The charges of tenants are the last ones of the plan, in the same order.
+    let items = &plan.items()[plan.items().len() - charges.len()..];
+    let charged: Vec<(&TenantCharge, &PlanItem)> = charges.iter().zip(items).collect();
+    let mut explained = Vec::new();
+    for tenant in tenants.chain(id) {
+        let number = facts.upstream_number();
+        let of_upstream = tenant.upstreams.iter().find(|(of, _)| Some(*of) == number).map(|(_, limit)| limit);
+        let limits = [(false, Some(&tenant.limit)), (true, of_upstream)];
+        let limits: Vec<(bool, &ResolvedTenantLimit)> =
+            limits.into_iter().filter_map(|(upstream, limit)| Some((upstream, limit?))).collect();
+        for is_remainder in [false, true] {
+            for &(is_of_upstream, limit) in &limits {
+                let found = charged.iter().find(|(charge, _)| {
+                    std::ptr::eq(&tenants.nodes()[charge.node as usize], tenant)
+                        && charge.is_of_upstream == is_of_upstream
+                        && (charge.bucket == TenantBucket::Remainder) == is_remainder
+                });
+                if is_remainder && found.is_none() {
+                    continue;
                 }
+                let bucket = found.map(|(_, item)| buckets.explain(item));
+                let part = part(found.map(|(charge, _)| charge.bucket), (named, id), tenant, limit, facts);
+                let upstream = facts.upstream().filter(|_| is_of_upstream);
+                explained.push(entry(tenant, upstream, (limit, is_remainder), part, bucket));
             }
         }
-        explained
     }
+    explained
 }
 
 fn entry(

@@ -1,6 +1,11 @@
 //! The handlers of the routes, by subject.
 
+pub(super) mod collections;
+pub(super) mod nodes;
 pub(super) mod policy;
 pub(super) mod system;
+pub(super) mod tenants;
 pub(super) mod tokens;
 pub(super) mod tools;
+pub(super) mod trials;
+pub(super) mod versions;

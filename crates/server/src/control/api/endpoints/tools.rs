@@ -1,7 +1,8 @@
-//! Routes that try things out: checking a policy, and its JSON Schema.
+//! Routes that work on documents: checking a policy, its JSON Schema, and importing those of other rate limiters.
 
 use serde::Serialize;
 use serde_json::Value;
+use tidegate_import::ImportFormat;
 use tidegate_policy::Policy;
 use utoipa::ToSchema;
 
@@ -30,6 +31,33 @@ pub(in crate::control::api) fn validate(call: ApiCall) -> Answering {
             Err(error) => (false, error.problems),
         };
         Ok(ApiAnswer::json(&Validation { valid, problems: problems.iter().map(problem_json).collect() }))
+    })
+}
+
+/// A policy that was made of a document of another rate limiter.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct ImportedPolicy {
+    /// The policy, as YAML. It is not put in force.
+    policy: String,
+    /// What could not be imported or had to be interpreted.
+    notes: Vec<String>,
+}
+
+/// `POST /import`
+pub(in crate::control::api) fn import(call: ApiCall) -> Answering {
+    Box::pin(async move {
+        let from = call.query.get("from").and_then(ImportFormat::from_name);
+        let formats = ImportFormat::NAMES.iter().map(|(name, ..)| *name).collect::<Vec<_>>().join(", ");
+        let wanted = || ApiError::parameter("from", format!("it is required, and one of {formats}"));
+        let (from, text) = (from.ok_or_else(wanted)?, call.text()?.to_owned());
+        let is_json = call.media_type() == JSON || text.trim_start().starts_with(['{', '[']);
+        let is_table = from == ImportFormat::Rules && !is_json;
+        // The ending tells what the document is, as that of a file does.
+        let name = if is_table { "body.csv" } else { "body" };
+        let imported = call.control().run_long(move || tidegate_import::import(from, name, &text)).await;
+        let imported = imported.ok_or(ApiError::Internal)?.map_err(ApiError::Problems)?;
+        let notes = imported.notes.iter().map(ToString::to_string).collect();
+        Ok(ApiAnswer::json(&ImportedPolicy { policy: imported.policy, notes }))
     })
 }
 

@@ -1,12 +1,16 @@
 //! All routes of the admin API.
 
+mod policy;
+mod tools;
+
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use http::Method;
 
 use super::ApiCall;
-use super::endpoints::{policy, system, tokens, tools};
+use super::endpoints::{nodes, system, tokens};
+use super::query::{PAGE, QueryField};
 use super::route::{Answering, ApiRoute, RouteAccess, TenantRule};
 use super::shape::{AnswerShape, BodyShape, JsonShape};
 use crate::control::access::Role;
@@ -16,8 +20,11 @@ pub(crate) fn routes() -> &'static [ApiRoute] {
     static ROUTES: LazyLock<Vec<ApiRoute>> = LazyLock::new(|| {
         let mut routes = Vec::new();
         routes.extend(system());
-        routes.extend(whole_policy());
-        routes.extend(trying_out());
+        routes.extend(policy::whole());
+        routes.extend(policy::collections());
+        routes.extend(policy::versions());
+        routes.extend(tools::trying_out());
+        routes.extend(fleet());
         routes.extend(tokens::routes());
         routes
     });
@@ -25,6 +32,8 @@ pub(crate) fn routes() -> &'static [ApiRoute] {
 }
 
 const VIEWER: RouteAccess = RouteAccess::Role(Role::Viewer, TenantRule::Any);
+const READS_WHOLE: RouteAccess = RouteAccess::Role(Role::Viewer, TenantRule::Whole);
+const READS_SUBTREE: RouteAccess = RouteAccess::Role(Role::Viewer, TenantRule::Subtree);
 
 /// A route that answers with JSON and takes no body; the others are made from it.
 fn get(
@@ -52,6 +61,19 @@ fn post(body: BodyShape, route: ApiRoute) -> ApiRoute {
     ApiRoute { method: Method::POST, body, ..route }
 }
 
+/// The same route with parameters in the query.
+fn with(query: &'static [&'static [QueryField]], route: ApiRoute) -> ApiRoute {
+    ApiRoute { query, ..route }
+}
+
+fn fleet() -> Vec<ApiRoute> {
+    let listed = AnswerShape::List(JsonShape::of::<nodes::ListedNode>());
+    vec![with(
+        &[PAGE],
+        get("/nodes", READS_WHOLE, "The nodes that share the database, by name.", listed, nodes::list),
+    )]
+}
+
 fn system() -> Vec<ApiRoute> {
     let who = AnswerShape::Json(JsonShape::of::<system::WhoAmI>());
     vec![
@@ -63,22 +85,5 @@ fn system() -> Vec<ApiRoute> {
             system::openapi,
         ),
         get("/whoami", VIEWER, "Who the token stands for.", who, system::who_am_i),
-    ]
-}
-
-fn whole_policy() -> Vec<ApiRoute> {
-    let access = RouteAccess::Role(Role::Viewer, TenantRule::Whole);
-    vec![get("/policy", access, "The policy in force, as it was written.", AnswerShape::Policy, policy::get)]
-}
-
-fn trying_out() -> Vec<ApiRoute> {
-    let checked = AnswerShape::Json(JsonShape::of::<tools::Validation>());
-    let schema = AnswerShape::Json(JsonShape::Object);
-    vec![
-        post(
-            BodyShape::Policy,
-            get("/validate", VIEWER, "Checks a policy, and lists every problem.", checked, tools::validate),
-        ),
-        get("/schema", VIEWER, "The JSON Schema of the policy document.", schema, tools::schema),
     ]
 }

@@ -1,0 +1,88 @@
+//! The nodes that share a database, and what each runs.
+
+use serde::Serialize;
+use serde_json::json;
+use tidegate_database::{NodeReport, PageRequest};
+use utoipa::ToSchema;
+
+use crate::control::api::query::PAGE_MAX;
+use crate::control::api::route::Answering;
+use crate::control::api::time::rfc3339;
+use crate::control::api::{ApiAnswer, ApiCall};
+use crate::control::startup::unix_millis;
+
+/// A node.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct ListedNode {
+    /// Its name.
+    id: String,
+    /// The version of the policy that it runs.
+    version: Option<u64>,
+    /// Since when.
+    #[schema(format = DateTime)]
+    since: String,
+    /// When it was last seen.
+    #[schema(format = DateTime)]
+    seen: String,
+    /// Why it cannot run a newer version.
+    error: Option<String>,
+}
+
+/// A node that was not seen for so long is not listed.
+const FORGOTTEN_AFTER_MILLIS: i64 = 60_000;
+
+impl ListedNode {
+    fn new(report: &NodeReport) -> ListedNode {
+        ListedNode {
+            id: report.id.clone(),
+            version: report.version,
+            since: rfc3339(report.since),
+            seen: rfc3339(report.seen),
+            error: report.error.clone(),
+        }
+    }
+}
+
+/// `GET /nodes`
+pub(in crate::control::api) fn list(call: ApiCall) -> Answering {
+    Box::pin(async move {
+        let (wanted, searched) = (call.query.page_length(), call.query.get("q").map(str::to_lowercase));
+        let has =
+            |node: &NodeReport| searched.as_ref().is_none_or(|text| node.id.to_lowercase().contains(text));
+        let Some(database) = call.control().database() else {
+            let own = Some(this_node(&call)).filter(has);
+            return Ok(ApiAnswer::list(own.iter().map(|node| json!(ListedNode::new(node))).collect(), None));
+        };
+        let seen_after = unix_millis(call.now).plus(-FORGOTTEN_AFTER_MILLIS);
+        let limit = if searched.is_some() { PAGE_MAX } else { wanted as u64 };
+        let mut page =
+            PageRequest { limit: limit as u32, cursor: call.query.get("cursor").map(str::to_owned) };
+        let mut items = Vec::new();
+        loop {
+            let found = database.nodes(seen_after, &page).await?;
+            for node in found.items.iter().filter(|node| has(node)) {
+                if items.len() == wanted {
+                    let last = items.last().map(|node: &ListedNode| node.id.clone());
+                    return Ok(ApiAnswer::list(items.iter().map(|node| json!(node)).collect(), last));
+                }
+                items.push(ListedNode::new(node));
+            }
+            if found.next.is_none() || items.len() == wanted {
+                return Ok(ApiAnswer::list(items.iter().map(|node| json!(node)).collect(), found.next));
+            }
+            page.cursor = found.next;
+        }
+    })
+}
+
+/// What this node would report if it had a database.
+fn this_node(call: &ApiCall) -> NodeReport {
+    let running = call.control().running();
+    NodeReport {
+        id: call.control().node_id().unwrap_or("this node").to_owned(),
+        version: Some(running.version),
+        since: unix_millis(running.since),
+        seen: unix_millis(call.now),
+        ..NodeReport::default()
+    }
+}

@@ -1,0 +1,100 @@
+//! `Idempotency-Key`: a POST that is repeated with the same key is done once, and its answer is given again.
+
+use http::{Method, StatusCode};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use tidegate_database::{Database, NewAnswer, Remembered};
+
+use crate::control::api::{ApiAnswer, ApiCall, ApiError};
+use crate::control::startup::unix_millis;
+
+/// The longest key, in bytes.
+const KEY_BYTES_MAX: usize = 255;
+
+/// The key of a request, and what the request was.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct IdempotencyKey {
+    /// Of the key and of who uses it: two callers may use the same key.
+    key_hash: [u8; 32],
+    request_hash: [u8; 32],
+}
+
+impl IdempotencyKey {
+    /// The key of a call, if it has one. Only POST has: the other methods do the same when they are repeated.
+    ///
+    /// # Errors
+    /// When the header is not a key.
+    pub(super) fn of(call: &ApiCall) -> Result<Option<IdempotencyKey>, ApiError> {
+        let Some(header) = call.headers.get("idempotency-key").filter(|_| call.method == Method::POST) else {
+            return Ok(None);
+        };
+        let key = header.as_bytes();
+        if key.is_empty() || key.len() > KEY_BYTES_MAX || !key.iter().all(u8::is_ascii_graphic) {
+            let wanted = "it must have 1 to 255 visible ASCII characters and no spaces";
+            return Err(ApiError::header("Idempotency-Key", wanted));
+        }
+        let precondition = call.headers.get_all("if-match").iter().map(|value| value.as_bytes());
+        let request: Vec<&[u8]> =
+            [call.target.as_bytes(), &call.body].into_iter().chain(precondition).collect();
+        let key_hash = hash(&[call.principal().actor.as_bytes(), key]);
+        Ok(Some(IdempotencyKey { key_hash, request_hash: hash(&request) }))
+    }
+
+    /// The answer to an earlier request with this key.
+    ///
+    /// # Errors
+    /// When the key was used for another request, or the database fails.
+    pub(super) async fn answered(
+        &self,
+        database: &Database,
+        call: &ApiCall,
+    ) -> Result<Option<ApiAnswer>, ApiError> {
+        let known = database.remembered(&self.key_hash, &self.request_hash, unix_millis(call.now)).await?;
+        match known {
+            None => Ok(None),
+            Some(Remembered::Conflict) => Err(ApiError::Conflict(
+                "this Idempotency-Key was used for another request in the last 24 hours: use another one"
+                    .to_owned(),
+            )),
+            Some(Remembered::Answer(answer)) => {
+                let stored: Value = serde_json::from_str(&answer.body).map_err(|_| ApiError::Internal)?;
+                Ok(Some(replayed(&stored)))
+            }
+        }
+    }
+
+    /// The answer to remember. `answer` makes its body of the number of the version.
+    pub(super) fn answer(
+        self,
+        location: Option<String>,
+        answer: impl FnOnce(u64) -> Value + Send + 'static,
+    ) -> NewAnswer {
+        let status = if location.is_some() { StatusCode::CREATED } else { StatusCode::OK };
+        let body = move |version| json!({ "location": location, "body": answer(version) }).to_string();
+        NewAnswer {
+            key_hash: self.key_hash,
+            request_hash: self.request_hash,
+            status: status.as_u16(),
+            body: Box::new(body),
+        }
+    }
+}
+
+fn replayed(stored: &Value) -> ApiAnswer {
+    let answer =
+        ApiAnswer::json(&stored["body"]).version(stored["body"]["version"].as_u64().unwrap_or_default());
+    match stored["location"].as_str() {
+        Some(location) => answer.created(location),
+        None => answer,
+    }
+}
+
+/// Of parts, whose borders count.
+fn hash(parts: &[&[u8]]) -> [u8; 32] {
+    let mut hash = Sha256::new();
+    for part in parts {
+        hash.update((part.len() as u64).to_le_bytes());
+        hash.update(part);
+    }
+    hash.finalize().into()
+}

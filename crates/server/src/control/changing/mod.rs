@@ -1,0 +1,170 @@
+//! Changes of the policy: every write, of one entry or of the whole, is a new version of the whole document.
+//!
+//! The active version is edited as text, checked as a whole, and published if it is still the active one. What this node
+//! runs plays no part in it, since another node may have published meanwhile.
+
+mod draft;
+mod idempotency;
+mod precondition;
+
+use serde_json::Value;
+use tidegate_database::{AuditEntry, Database, NewVersion, PersonalData, PolicyVersion, PublishError};
+
+pub(crate) use draft::{Edited, PolicyEdit};
+
+use super::api::{ApiAnswer, ApiCall, ApiError};
+use super::following::take_effect;
+use super::startup::unix_millis;
+use super::{ControlPlane, PolicySource, RunningPolicy};
+use crate::observe::events::EventName;
+use draft::PolicyDraft;
+use idempotency::IdempotencyKey;
+use precondition::Precondition;
+
+/// How often a change without `If-Match` is tried while writers on other nodes are faster. Those on this node wait for
+/// each other.
+const ATTEMPTS: usize = 16;
+
+/// Changes the policy, and puts the new version in force on this node.
+///
+/// # Errors
+/// When the policy cannot be changed here, when the request or its edit is refused, when another version is active than
+/// `If-Match` names, when the new policy is not valid, and when the database fails. Nothing is written then.
+pub(crate) async fn change(call: &ApiCall, edit: PolicyEdit) -> Result<ApiAnswer, ApiError> {
+    let control = call.control();
+    let database = writable(control)?;
+    let writer = PolicyWriter {
+        call,
+        database,
+        precondition: Precondition::of(&call.headers)?,
+        key: IdempotencyKey::of(call)?,
+        reason: call.reason()?,
+    };
+    let mut edit = edit;
+    let _turn = control.write_turn().await;
+    for _attempt in 0..ATTEMPTS {
+        if let Some(key) = &writer.key
+            && let Some(answer) = key.answered(database, call).await?
+        {
+            return Ok(answer);
+        }
+        match writer.attempt(edit).await? {
+            Attempted::Published(answer) => return Ok(answer),
+            Attempted::TooLate(unused) => edit = unused,
+        }
+    }
+    Err(ApiError::Unavailable("other writers were faster each time; repeat the change".to_owned()))
+}
+
+/// The database, if the policy can be changed through the admin API.
+///
+/// # Errors
+/// 409 with the reason if it cannot.
+pub(crate) fn writable(control: &ControlPlane) -> Result<&Database, ApiError> {
+    let why = match (&control.running().source, control.database()) {
+        (PolicySource::Database, Some(database)) => return Ok(database),
+        (PolicySource::File(path), _) => format!(
+            "the policy comes from the file {}: edit that file. To change the policy here, start the server without \
+             `--policy` and `policy.file`, and with `--data DIR` or `database.url`",
+            path.display()
+        ),
+        _ => "the policy is the quick start that is part of the program: start the server with `--data DIR`, or set \
+              `database.url` in the settings, to change it here"
+            .to_owned(),
+    };
+    Err(ApiError::Conflict(why))
+}
+
+/// A change on its way.
+struct PolicyWriter<'c> {
+    call: &'c ApiCall,
+    database: &'c Database,
+    precondition: Precondition,
+    key: Option<IdempotencyKey>,
+    reason: Option<String>,
+}
+
+enum Attempted {
+    Published(ApiAnswer),
+    /// Another writer has published meanwhile.
+    TooLate(PolicyEdit),
+}
+
+impl PolicyWriter<'_> {
+    async fn attempt(&self, edit: PolicyEdit) -> Result<Attempted, ApiError> {
+        let active = self.database.active_version().await?.ok_or(ApiError::Internal)?;
+        self.precondition.check(active.head.version)?;
+        let PolicyVersion { head, text } = active;
+        let (before, node, now) = (text.ok_or(ApiError::Internal)?, self.call.node.clone(), self.call.now);
+        let drafted = self.call.control().run_long(move || {
+            let draft = PolicyDraft::new(&before, &edit, node.settings(), now);
+            (draft, edit)
+        });
+        let (draft, edit) = drafted.await.ok_or(ApiError::Internal)?;
+        let draft = draft?;
+        match self.database.publish(self.new_version(head.version, &draft)).await {
+            Ok(publication) => {
+                let (version, location) = (publication.version, draft.location.clone());
+                let body = draft::answer(version, draft.told_warnings.clone(), draft.allocation.clone());
+                if publication.is_new {
+                    self.run(version, draft).await;
+                }
+                Ok(Attempted::Published(answer(&body, version, location.as_deref())))
+            }
+            Err(PublishError::Stale { active }) if self.precondition.is_conditional() => {
+                Err(ApiError::Stale { active: active.unwrap_or_default() })
+            }
+            Err(PublishError::Stale { .. } | PublishError::KeyUsed) => Ok(Attempted::TooLate(edit)),
+            Err(PublishError::Database(error)) => Err(error.into()),
+        }
+    }
+
+    fn new_version(&self, expected: u64, draft: &PolicyDraft) -> NewVersion {
+        let time = unix_millis(self.call.now);
+        let actor = self.call.principal().actor.to_string();
+        let entry = AuditEntry {
+            time,
+            event: EventName::RateLimitConfigUpdated.as_str().to_owned(),
+            severity: "info".to_owned(),
+            node: self.call.control().node_id().map(str::to_owned),
+            actor: Some(actor.clone()),
+            count: 1,
+            first: time,
+            last: time,
+            reason: self.reason.clone(),
+            personal: PersonalData { detail: Some(draft.difference.clone()), ..PersonalData::default() },
+            ..AuditEntry::default()
+        };
+        let (warnings, allocation) = (draft.told_warnings.clone(), draft.allocation.clone());
+        let answer = self.key.map(|key| {
+            key.answer(draft.location.clone(), move |version| draft::answer(version, warnings, allocation))
+        });
+        NewVersion {
+            expected: Some(expected),
+            text: draft.text.clone(),
+            author: actor,
+            reason: self.reason.clone(),
+            warnings: Value::from(draft.warnings.clone()).to_string(),
+            time,
+            rules: draft.rows.clone(),
+            entry,
+            answer,
+        }
+    }
+
+    /// Puts the version in force on this node, so that its next answers show it. If that fails, the version stays, and
+    /// the node tells why it does not run it.
+    async fn run(&self, version: u64, draft: PolicyDraft) {
+        let text = draft.text.into();
+        let policy = RunningPolicy { source: PolicySource::Database, text, version, since: self.call.now };
+        take_effect(&self.call.node, policy, draft.rules).await;
+    }
+}
+
+fn answer(body: &Value, version: u64, location: Option<&str>) -> ApiAnswer {
+    let answer = ApiAnswer::json(body).version(version);
+    match location {
+        Some(location) => answer.created(location),
+        None => answer,
+    }
+}

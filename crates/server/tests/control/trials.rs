@@ -1,0 +1,102 @@
+//! Trying things out: validate, simulate, explain, import.
+
+use serde_json::json;
+
+use super::policy_client::PolicyServer;
+use crate::support::server::{run, tidegate};
+
+const TEXT: &str = "version: 1\nlimits:\n- { name: a, key: [user], sustained: { rate: 1, window: hour }, burst: { capacity: 2 } }\n";
+const TRACE: &str =
+    "{\"at_ms\":0,\"user\":\"1\"}\n{\"at_ms\":1,\"user\":\"1\"}\n{\"at_ms\":2,\"user\":\"1\"}\n";
+
+#[test]
+fn a_simulation_decides_as_the_command_does() {
+    let controlled = PolicyServer::with_policy(TEXT);
+    let (api, home) = (&controlled.api, &controlled.home);
+    let (policy, trace) = (home.write("p.yaml", TEXT), home.write("t.jsonl", TRACE));
+    let printed = run(tidegate(&["simulate", "--policy", &policy, "--trace", &trace, "--quiet"]));
+    let body = json!({ "trace": TRACE });
+    let lines = api.ask(
+        "POST",
+        "/simulate",
+        &["Content-Type: application/json", "Accept: application/x-ndjson"],
+        &body.to_string(),
+    );
+    assert_eq!(lines.expect(200).body, printed.out);
+    let answer = api.post("/simulate", &body).expect(200).json();
+    assert_eq!(answer["summary"]["denied_by"], json!({ "a": 1 }));
+    assert_eq!((answer["decisions"].as_array().map(Vec::len), &answer["left_out"]), (Some(3), &json!(0)));
+    // Another policy, as text or as an object, or a version.
+    let loose = TEXT.replace("capacity: 2", "capacity: 3");
+    let allowed = |policy: serde_json::Value| {
+        let answer = api.post("/simulate", &json!({ "trace": TRACE, "policy": policy })).expect(200).json();
+        answer["summary"]["allowed"].as_u64()
+    };
+    assert_eq!(allowed(json!(loose)), Some(3));
+    let object = json!({ "version": 1, "limits": [] });
+    assert_eq!(allowed(object), Some(3));
+    let of_version = api.post("/simulate", &json!({ "trace": TRACE, "version": 2 })).expect(200).json();
+    assert_eq!(of_version["summary"]["denied"], 1);
+    assert_eq!(api.post("/simulate", &json!({ "trace": TRACE, "version": 9 })).status, 404);
+    assert_eq!(api.post("/simulate", &json!({ "trace": "{}\n" })).expect(422).json()["pointer"], "/trace");
+    assert_eq!(api.post("/simulate", &json!({ "trace": TRACE, "policy": "limit: []" })).status, 422);
+    assert_eq!(api.post("/simulate", &json!({ "trace": TRACE, "max_keys": 100_001 })).status, 400);
+    assert_eq!(api.post("/simulate", &json!({ "trace": TRACE, "other": 1 })).status, 400);
+    let keys: String = (0..20).map(|n| format!("{{\"at_ms\":0,\"user\":\"{n}\"}}\n")).collect();
+    assert_eq!(api.post("/simulate", &json!({ "trace": keys, "max_keys": 1 })).status, 422);
+}
+
+#[test]
+fn an_explanation_is_about_live_state() {
+    let controlled = PolicyServer::with_policy(TEXT);
+    let api = &controlled.api;
+    let http = controlled.server.told("http");
+    let explain = |body: serde_json::Value| api.post("/explain", &body).expect(200).json();
+    let remaining = |answer: &serde_json::Value| answer["limits"][0]["bucket"]["before"]["remaining"].clone();
+    let request = json!({ "user": "1" });
+    assert_eq!(remaining(&explain(json!({ "request": request }))), 2);
+    let checked = run(tidegate(&["check", "--server", &http, "user=1"]));
+    assert_eq!(checked.code, Some(0), "{}{}", checked.out, checked.err);
+    let after = explain(json!({ "request": request }));
+    assert_eq!((remaining(&after), &after["decision"]["allowed"]), (json!(1), &json!(true)));
+    assert_eq!(remaining(&explain(json!({ "request": request }))), 1, "explaining takes nothing");
+    assert_eq!(
+        remaining(&explain(json!({ "request": request, "policy": TEXT }))),
+        2,
+        "a policy of its own is unused"
+    );
+    assert_eq!(remaining(&explain(json!({ "request": request, "version": 2 }))), 2);
+    assert_eq!(api.post("/explain", &json!({ "request": request, "version": 9 })).status, 404);
+    assert_eq!(
+        api.post("/explain", &json!({ "request": request, "version": 2, "policy": TEXT })).status,
+        400
+    );
+    assert_eq!(api.post("/explain", &json!({ "request": { "usr": "1" } })).status, 400);
+    assert_eq!(api.post("/explain", &json!({})).status, 400);
+}
+
+#[test]
+fn a_policy_is_checked_and_imported_without_being_used() {
+    let controlled = PolicyServer::with_policy(TEXT);
+    let api = &controlled.api;
+    let checked = api
+        .ask("POST", "/validate", &["Content-Type: application/yaml"], "version: 1\nlimit: []\n")
+        .expect(200)
+        .json();
+    assert_eq!((checked["valid"].as_bool(), checked["problems"][0]["line"].as_u64()), (Some(false), Some(2)));
+    let limitador = "- { namespace: a, max_value: 10, seconds: 60, conditions: [], variables: [user_id] }\n";
+    let file = controlled.home.write("limits.yaml", limitador);
+    let printed = run(tidegate(&["import", "--from", "limitador", &file]));
+    let imported = api
+        .ask("POST", "/import?from=limitador", &["Content-Type: application/yaml"], limitador)
+        .expect(200)
+        .json();
+    assert_eq!(imported["policy"].as_str(), Some(printed.out.as_str()));
+    let rows = "key_pattern,scope,rate_per_second,burst_capacity\nuser:{user_id},user,10,50\n";
+    let table = api.ask("POST", "/import?from=rules", &["Content-Type: text/csv"], rows).expect(200).json();
+    assert!(table["policy"].as_str().is_some_and(|policy| policy.contains("rate: 10")), "{table}");
+    assert_eq!(api.ask("POST", "/import?from=limitador", &[], "nothing").status, 422);
+    assert_eq!(api.ask("POST", "/import?from=other", &[], "x").status, 400);
+    assert_eq!(api.ask("POST", "/import", &[], "x").status, 400);
+    assert_eq!(api.policy(), TEXT);
+}
