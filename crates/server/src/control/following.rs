@@ -94,7 +94,9 @@ async fn put_in_force(node: &Arc<Node>, version: PolicyVersion) -> Result<(), St
     let policy = running(version, now).map_err(|error| error.to_string())?;
     let (text, compiling) = (Arc::clone(&policy.text), Arc::clone(node));
     let compiled = control.run_long(move || compile(&compiling, &text, now)).await;
-    swap(node, policy, compiled.ok_or("compiling it failed unexpectedly")??)
+    swap(node, policy, compiled.ok_or("compiling it failed unexpectedly")??)?;
+    write_cache(node).await;
+    Ok(())
 }
 
 /// Puts a version in force that was published through this node, unless a newer one is.
@@ -104,7 +106,9 @@ pub(super) async fn take_effect(node: &Arc<Node>, policy: RunningPolicy, rules: 
     let number = policy.version;
     if number > control.running().version {
         let swapped = swap(node, policy, rules);
-        conclude(node, number, swapped);
+        if conclude(node, number, swapped).is_none() {
+            write_cache(node).await;
+        }
     }
 }
 
@@ -112,7 +116,6 @@ fn swap(node: &Node, policy: RunningPolicy, rules: RuleSet) -> Result<(), String
     let control = node.control().ok_or("there is no control plane")?;
     node.swap_policy(rules, Some(policy.version)).map_err(|error| error.to_string())?;
     control.set_running(policy);
-    write_cache(node).await;
     Ok(())
 }
 

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use tidegate_document::{DocumentNode, JsonText, Span, ValueKind, parse};
 use tidegate_policy::{COLLECTIONS, Condition, Descriptor, RuleSet, named_entries, with_name};
 
-use crate::observe::masking::{masked, may_be_secret};
+use tidegate::engine::masking::{masked, may_be_secret};
 
 /// A document without secrets.
 pub(super) fn masked_document(node: &DocumentNode) -> DocumentNode {

@@ -9,7 +9,7 @@ use tidegate_policy::Policy;
 
 use super::api::ApiError;
 use crate::bounds::{SIMULATION_BYTES_MAX, SIMULATION_TIME_MAX};
-use crate::replay::{self, SimulateError, Summary};
+use crate::replay::{self, ReplaySettings, SimulateError, Summary};
 
 /// What is simulated.
 #[derive(Debug)]
@@ -46,7 +46,7 @@ pub(super) fn run(job: &SimulationJob, is_time_up: impl Fn() -> bool) -> Result<
         pointer: place.to_owned(),
         more: Value::Null,
     };
-    let ran = replay::run(policy, job.max_keys, trace, &mut out, |_| {});
+    let ran = replay::run(policy, ReplaySettings::default(), job.max_keys, trace, &mut out, |_| {});
     let summary = ran.map_err(|error| match error {
         SimulateError::Read(error) => wrong(error.to_string(), "/trace"),
         SimulateError::Limiter(error) => wrong(error.to_string(), "/policy"),
