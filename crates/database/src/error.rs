@@ -83,3 +83,20 @@ fn is_temporary(code: &str) -> bool {
     }
     code.parse::<u32>().is_ok_and(|code| PRIMARY.contains(&(code & 0xff)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_that_may_go_away_are_told_from_those_that_stay() {
+        // Busy, busy of a snapshot, full, I/O; connection lost, server shut down, deadlock, too many connections.
+        for code in ["5", "517", "13", "10", "08006", "57P01", "40P01", "53300", "25006"] {
+            assert!(is_temporary(code), "{code}");
+        }
+        // Constraint, no database, corrupt; unique, syntax, password, no such table.
+        for code in ["19", "26", "11", "1", "23505", "42601", "28P01", "42P01", ""] {
+            assert!(!is_temporary(code), "{code}");
+        }
+    }
+}

@@ -9,7 +9,7 @@ pub struct UnixMillis(i64);
 
 /// The first and the last instant that has a year of four digits.
 const FIRST: i64 = -62_167_219_200_000;
-const LAST: i64 = 253_402_207_200_999;
+const LAST: i64 = 253_402_207_200_000;
 
 impl UnixMillis {
     /// An instant. One outside of the years 0000 to 9999 becomes the nearest inside.

@@ -58,6 +58,7 @@ const BY_ID: &str = "SELECT * FROM tokens WHERE id = $1";
 const PAGE: &str =
     "SELECT * FROM tokens WHERE (created_at, id) < ($1, $2) ORDER BY created_at DESC, id DESC LIMIT $3";
 const FIRST_PAGE: &str = "SELECT * FROM tokens ORDER BY created_at DESC, id DESC LIMIT $1";
+const COUNT: &str = "SELECT count(*) FROM tokens";
 const REVOKE: &str = "UPDATE tokens SET revoked_at = $1 WHERE id = $2 AND revoked_at IS NULL";
 const END_SESSIONS: &str = "DELETE FROM sessions WHERE token_id = $1";
 const TOUCH: &str =
@@ -71,9 +72,34 @@ impl Database {
     /// # Errors
     /// When the database fails.
     pub async fn create_token(&self, token: NewToken, entry: AuditEntry) -> Result<(), DatabaseError> {
+        self.insert_token(token, entry, false).await.map(drop)
+    }
+
+    /// Creates a token if there has never been one. Of many nodes that start at once, one does. False: there is one.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn create_first_token(
+        &self,
+        token: NewToken,
+        entry: AuditEntry,
+    ) -> Result<bool, DatabaseError> {
+        self.insert_token(token, entry, true).await
+    }
+
+    async fn insert_token(
+        &self,
+        token: NewToken,
+        entry: AuditEntry,
+        only_first: bool,
+    ) -> Result<bool, DatabaseError> {
         self.within_deadline(async {
             let mut session = self.writer().await?;
             let head = audit::lock_head(&mut session).await?;
+            if only_first && session.value::<i64>(COUNT, vec![]).await? > 0 {
+                session.rollback().await?;
+                return Ok(false);
+            }
             let values = values![
                 &token.id,
                 &token.sha256,
@@ -86,7 +112,8 @@ impl Database {
             ];
             session.execute(INSERT, values).await?;
             audit::append_after(&mut session, head, vec![entry]).await?;
-            session.commit().await
+            session.commit().await?;
+            Ok(true)
         })
         .await
     }

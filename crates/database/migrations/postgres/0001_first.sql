@@ -24,8 +24,8 @@ CREATE TABLE rate_limit_rules (
     created_at      TIMESTAMPTZ NOT NULL,
     limit_name      TEXT NOT NULL
 );
--- No plan is also equal to no plan.
-CREATE UNIQUE INDEX idx_rate_limit_rules_pattern ON rate_limit_rules (key_pattern, plan) NULLS NOT DISTINCT;
+-- No plan is also equal to no plan. Names of plans are not empty, so '' stands for none.
+CREATE UNIQUE INDEX idx_rate_limit_rules_pattern ON rate_limit_rules (key_pattern, coalesce(plan, ''));
 CREATE INDEX idx_rate_limit_rules_name ON rate_limit_rules (limit_name);
 
 -- Denials; one row for equal ones of a few seconds.

@@ -31,7 +31,7 @@ const ACTIVE: &str = "SELECT key_pattern, scope, rate_per_second, burst_capacity
                       FROM rate_limit_rules WHERE is_active";
 const INSERT: &str = "INSERT INTO rate_limit_rules (key_pattern, scope, rate_per_second, burst_capacity, plan, \
                       description, limit_name, is_active, created_at)";
-const UPDATE: &str = "DO UPDATE SET scope = excluded.scope, rate_per_second = excluded.rate_per_second, \
+const UPDATE: &str = "ON CONFLICT (key_pattern, coalesce(plan, '')) DO UPDATE SET scope = excluded.scope, rate_per_second = excluded.rate_per_second, \
                       burst_capacity = excluded.burst_capacity, description = excluded.description, \
                       limit_name = excluded.limit_name, is_active = excluded.is_active";
 
@@ -50,8 +50,7 @@ pub(super) async fn project(
         wanted.iter().filter(|(key, rule)| active.get(key) != Some(rule)).map(|(_, rule)| (rule, true));
     let rows: Vec<Vec<SqlValue>> =
         gone.chain(changed).map(|(rule, is_active)| row_values(rule, is_active, now)).collect();
-    let key = if session.is_postgres() { "(key_pattern, plan)" } else { "(key_pattern, coalesce(plan, ''))" };
-    session.insert_rows(INSERT, &format!("ON CONFLICT {key} {UPDATE}"), rows).await
+    session.insert_rows(INSERT, UPDATE, rows).await
 }
 
 fn row_values(rule: &RuleRow, is_active: bool, now: UnixMillis) -> Vec<SqlValue> {
@@ -72,7 +71,7 @@ fn row_values(rule: &RuleRow, is_active: bool, now: UnixMillis) -> Vec<SqlValue>
 fn by_key(rules: Vec<RuleRow>) -> BTreeMap<RuleKey, RuleRow> {
     let mut rows = BTreeMap::new();
     for mut rule in rules {
-        // As the tables hold them. SQLite cannot tell an empty plan from none, and has no number that is none.
+        // As the tables hold them. An empty plan is none, and SQLite has no number that is none.
         rule.key_pattern = stored_text(&rule.key_pattern);
         rule.plan = rule.plan.filter(|plan| !plan.is_empty()).map(|plan| stored_text(&plan));
         if rule.rate_per_second.is_nan() {
