@@ -12,6 +12,7 @@ use crate::commands::terminal::exit::{CommandFailure, print_stderr};
 use crate::commands::terminal::paint::Paint;
 use crate::commands::terminal::report;
 use crate::control::access::{Access, new_secret};
+use crate::control::records::Records;
 use crate::control::startup::{self, OpenedDatabase};
 use crate::control::thread::ControlThread;
 use crate::control::{ControlPlane, PolicySource, RunningPolicy};
@@ -53,7 +54,10 @@ pub(super) fn run(args: &Serve) -> Result<(), CommandFailure> {
     let banner = Banner::new(&settings, &rules, &bound, kill_switch);
     let traces = settings.otlp.as_deref().map(Traces::to).transpose().map_err(usage)?.unwrap_or_default();
     let (access, printed_token) = access(&settings)?;
-    let node = Node::new(settings, rules, identity).map(|node| node.starting_at(in_force.version));
+    let records = settings.database.is_some().then(Records::new).transpose().map_err(running)?;
+    let is_in_database = in_force.source == PolicySource::Database;
+    let sinks = records.iter().map(|records| records.sink(is_in_database)).collect();
+    let node = Node::telling(settings, rules, identity, sinks).map(|node| node.starting_at(in_force.version));
     let mut node = node.map_err(|error| match error {
         // A bad Redis address, limits that a shared store cannot count and a bad events file are mistakes in the files: exit status 2.
         NodeError::Shared(StoreThreadError::RedisClient(_))
@@ -68,8 +72,10 @@ pub(super) fn run(args: &Serve) -> Result<(), CommandFailure> {
     let node = Arc::new(node);
     install_panic_hook(&node);
     let id = node_name(&node, &bound);
-    node.set_control(ControlPlane::new(thread, in_force, access, opened.map(|opened| opened.database)));
+    let database = opened.map(|opened| opened.database);
+    node.set_control(ControlPlane::new(thread, in_force, access, database).recording(records));
     if let Some(control) = node.control() {
+        control.record(&node);
         control.follow(&node, id);
     }
     node.set_kill_switch(kill_switch);
@@ -93,6 +99,7 @@ pub(super) fn run(args: &Serve) -> Result<(), CommandFailure> {
     };
     let ended = runtime.block_on(serve::run(Arc::clone(&node), bound, tls, announce)).map_err(running);
     node.events().flush();
+    node.control().and_then(ControlPlane::records).inspect(|records| records.flush());
     node.traces().shutdown();
     let ran = node.clock().now().saturating_sub(started);
     tracing::info!(ran = %ran, "ended");

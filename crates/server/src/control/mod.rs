@@ -8,6 +8,7 @@ pub(crate) mod api;
 pub(crate) mod collection;
 mod following;
 mod projection;
+pub(crate) mod records;
 mod running;
 pub(crate) mod startup;
 pub(crate) mod thread;
@@ -20,6 +21,8 @@ use tokio::sync::Semaphore;
 
 use access::Access;
 use tidegate_database::Database;
+use records::Records;
+use records::retention::Keeper;
 pub use running::{PolicySource, RunningPolicy};
 use thread::ControlThread;
 
@@ -34,6 +37,8 @@ pub struct ControlPlane {
     database: Option<Database>,
     /// Why the database did not answer, while it does not.
     database_problem: Mutex<Option<String>>,
+    /// The records on their way to the database, if there is one.
+    records: Option<Records>,
     thread: ControlThread,
     /// Permits for work that computes for long: checking a large policy, replaying a trace.
     long_tasks: Arc<Semaphore>,
@@ -52,15 +57,36 @@ impl ControlPlane {
             access,
             database,
             database_problem: Mutex::default(),
+            records: None,
             thread,
             long_tasks: Arc::new(Semaphore::new(LONG_TASKS_MAX)),
         }
+    }
+
+    /// The same, with records that are written to the database.
+    #[must_use]
+    pub(crate) fn recording(self, records: Option<Records>) -> ControlPlane {
+        ControlPlane { records, ..self }
+    }
+
+    /// The records on their way to the database, if there is one.
+    pub(crate) fn records(&self) -> Option<&Records> {
+        self.records.as_ref()
     }
 
     /// Starts to follow the versions in the database, if the policy comes from there. `id` is the name of this node.
     pub(crate) fn follow(&self, node: &Arc<Node>, id: String) {
         if let (Some(database), PolicySource::Database) = (&self.database, &self.running().source) {
             self.runtime().spawn(following::follow(Arc::clone(node), database.clone(), id));
+        }
+    }
+
+    /// Starts to write records to the database, and to remove old ones.
+    pub(crate) fn record(&self, node: &Node) {
+        if let (Some(database), Some(records)) = (&self.database, &self.records) {
+            records.write_to(database, self.runtime(), node.clock());
+            let keeper = Keeper::new(database, records, node);
+            self.runtime().spawn(keeper.run());
         }
     }
 

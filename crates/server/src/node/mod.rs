@@ -27,7 +27,7 @@ use crate::control::ControlPlane;
 use crate::identity::{ClientInfo, Identity, Verified};
 use crate::node::lifecycle::Lifecycle;
 use crate::node::store::{NodeStore, SharedRedisStore, StoreThread};
-use crate::observe::{Events, LimitCoverage, Metrics, Origin, OwnedOrigin, Protocol, Traces, within_trace};
+use crate::observe::{EventSink, Events, LimitCoverage, Metrics, Origin, OwnedOrigin, Protocol, Traces, within_trace};
 use crate::settings::Settings;
 
 /// Everything that a listener needs to answer requests.
@@ -60,9 +60,22 @@ impl Node {
     /// When the policy has too many limits or limits that the store cannot count, when there is not enough memory for
     /// `max_keys`, or when the URL of a shared store is invalid. A store that does not answer is not an error.
     pub fn new(settings: Settings, rules: RuleSet, identity: Identity) -> Result<Node, NodeError> {
+        Node::telling(settings, rules, identity, Vec::new())
+    }
+
+    /// The same for a node whose events also go to these sinks.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn telling(
+        settings: Settings,
+        rules: RuleSet,
+        identity: Identity,
+        sinks: Vec<Box<dyn EventSink>>,
+    ) -> Result<Node, NodeError> {
         let options = MemoryOptions { max_keys: settings.max_keys, ..MemoryOptions::default() };
         let clock = MonotonicClock::new();
-        let events = Events::start(settings.events.as_ref(), clock.clone())?;
+        let events = Events::start(settings.events.as_ref(), sinks, clock.clone())?;
         let (limiter, store_thread) = match &settings.shared {
             None => {
                 let memory = Memory::with_clock(options, clock.clone())?;

@@ -3,7 +3,7 @@
 
 use tidegate_document::{ObjectShape, Shape, ShapeField, WordShape};
 
-use super::database::DATABASE;
+use super::database::{DATABASE, RETENTION};
 use super::events::EVENTS;
 use super::identity::{API_KEYS, IDENTITY, SOURCES};
 use super::jwt_table::JWT;
@@ -25,7 +25,7 @@ const LIFE_MAX: u64 = 10_000;
 
 /// Every object, in the order of the reference.
 static OBJECTS: &[&ObjectShape] = &[
-    &SETTINGS, &LISTEN, &POLICY, &DATABASE, &STORE, &REDIS, &SYNC, &TLS, &ADMIN, &METRICS, &AUTH, &JWT, &IDENTITY,
+    &SETTINGS, &LISTEN, &POLICY, &DATABASE, &RETENTION, &STORE, &REDIS, &SYNC, &TLS, &ADMIN, &METRICS, &AUTH, &JWT, &IDENTITY,
     &API_KEYS, &KEY, &TRUST, &CLAIMS, &ACCOUNTS, &ACCOUNT, &LOG, &EVENTS, &OTLP,
 ];
 
