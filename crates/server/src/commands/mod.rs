@@ -1,6 +1,7 @@
 //! The subcommands of `tidegate`, one file each. `flags` defines the command line, `terminal` has colours, error
 //! output and exit codes.
 
+mod audit;
 mod check;
 mod events;
 mod explain;
@@ -23,6 +24,7 @@ use clap::Parser;
 use tidegate::{Clock, MonotonicClock, Nanos};
 use tidegate_policy::Policy;
 
+use crate::commands::flags::audit::AuditCommand;
 use crate::commands::flags::{Cli, CliCommand, KeyCommand, command};
 use crate::commands::terminal::exit::{CommandFailure, display_path, print_stderr, read_text};
 use crate::commands::terminal::paint::{Paint, Tone, printable};
@@ -39,6 +41,8 @@ pub fn run() -> ExitCode {
         CliCommand::Simulate(args) => simulate::run(&args),
         CliCommand::Import(args) => import::run(&args),
         CliCommand::Events(args) => events::run(&args),
+        CliCommand::Audit(AuditCommand::Verify(args)) => audit::verify(&args),
+        CliCommand::Audit(AuditCommand::Erase(args)) => audit::erase(&args),
         CliCommand::Key(KeyCommand::Create(args)) => key::create(&args),
         CliCommand::Schema => print(&tidegate_policy::json_schema()),
         CliCommand::Completions { shell } => completions(shell),

@@ -39,14 +39,14 @@ pub struct Retention {
     pub violations_rows: u64,
 }
 
-const DAY: Nanos = Nanos::from_secs(86_400);
+const DAY_SECONDS: u64 = 86_400;
 
 impl Default for Retention {
     fn default() -> Retention {
         Retention {
-            audit: DAY.saturating_mul(400),
+            audit: Nanos::from_secs(400 * DAY_SECONDS),
             audit_bytes: 10 * 1_024 * 1_024 * 1_024,
-            violations: DAY.saturating_mul(90),
+            violations: Nanos::from_secs(90 * DAY_SECONDS),
             violations_rows: 10_000_000,
         }
     }
@@ -61,6 +61,11 @@ impl DatabaseSettings {
             cache: Some(folder.join(CACHE_FILE)),
             retention: Retention::default(),
         }
+    }
+
+    /// Is there a database file where the URL says, or is it not a file?
+    pub(crate) fn file_exists(&self) -> bool {
+        self.url.strip_prefix("sqlite:").is_none_or(|file| Path::new(file).exists())
     }
 }
 

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{Method, Response, StatusCode};
 use serde_json::{Value, json};
+use tidegate_database::DatabaseError;
 use tidegate_policy::Problem;
 
 use crate::control::access::{AccessError, Role};
@@ -120,6 +121,19 @@ impl From<BodyError> for ApiError {
             BodyError::BudgetExhausted => StatusCode::SERVICE_UNAVAILABLE,
         };
         ApiError::Body { status, detail: error.to_string() }
+    }
+}
+
+impl From<DatabaseError> for ApiError {
+    fn from(error: DatabaseError) -> ApiError {
+        match error {
+            DatabaseError::Unavailable(_) => ApiError::Unavailable(error.to_string()),
+            DatabaseError::Cursor => ApiError::parameter("cursor", error.to_string()),
+            other => {
+                tracing::error!(error = %other, "the database failed");
+                ApiError::Internal
+            }
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use http::Method;
 
 use super::ApiCall;
-use super::endpoints::{policy, system, tools};
+use super::endpoints::{policy, records, system, tools};
 use super::route::{Answering, ApiRoute, RouteAccess, TenantRule};
 use super::shape::{AnswerShape, BodyShape, JsonShape};
 use crate::control::access::Role;
@@ -18,6 +18,7 @@ pub(crate) fn routes() -> &'static [ApiRoute] {
         routes.extend(system());
         routes.extend(whole_policy());
         routes.extend(trying_out());
+        routes.extend(records::routes());
         routes
     });
     &ROUTES

@@ -9,6 +9,7 @@
 pub(crate) mod retention;
 mod rows;
 mod waiting;
+pub(crate) mod within;
 mod writer;
 
 use std::sync::atomic::Ordering;
@@ -17,7 +18,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use tidegate::MonotonicClock;
 use tidegate_database::Database;
 use tokio::runtime::Handle;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 
 use crate::bounds::RECORDS_FLUSH_TIMEOUT;
 use crate::control::access::{NoRandomNumbers, SecretHash, new_secret};
@@ -40,6 +41,8 @@ struct SharedRecords {
     /// Everything is written.
     drained: Condvar,
     counts: Arc<SinkCounts>,
+    /// The permit to verify the audit: once at a time is enough, since it reads all of it.
+    verifying: Semaphore,
     /// Stands for this run of the node.
     writer: [u8; 16],
 }
@@ -58,6 +61,7 @@ impl Records {
                 wake: Notify::new(),
                 hurry: Notify::new(),
                 drained: Condvar::new(),
+                verifying: Semaphore::new(1),
                 counts: Arc::new(SinkCounts::new("database")),
                 writer,
             }),
@@ -79,6 +83,11 @@ impl Records {
     /// How many records wait to be written.
     pub(crate) fn waiting(&self) -> usize {
         self.shared.waiting().len()
+    }
+
+    /// The permit to verify the audit; `None` while somebody else has it.
+    pub(crate) fn verify_permit(&self) -> Option<SemaphorePermit<'_>> {
+        self.shared.verifying.try_acquire().ok()
     }
 
     /// The name of this run of the node, for leases.

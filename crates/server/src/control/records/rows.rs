@@ -1,6 +1,5 @@
 //! Which event becomes which row.
 
-use tidegate::Nanos;
 use tidegate_database::{AuditEntry, PersonalData, RecordBatch, Violation};
 
 use crate::control::startup::unix_millis;
@@ -15,16 +14,14 @@ pub(super) fn is_denial(name: EventName) -> bool {
     )
 }
 
-/// Is it something that people or the system itself did, rather than clients?
-pub(super) fn is_change(name: EventName) -> bool {
+/// Is it about requests of clients that somebody may want to look at? Clients can cause any number of them.
+pub(super) fn is_suspicion(name: EventName) -> bool {
     matches!(
         name,
-        EventName::RateLimitConfigUpdated
-            | EventName::RateLimitWhitelistAdded
-            | EventName::StoreFallbackBegan
-            | EventName::StoreFallbackEnded
-            | EventName::KillSwitchChanged
-            | EventName::PenaltyLifted
+        EventName::BurstDetectedWarning
+            | EventName::BurstDetectedBlocked
+            | EventName::UnknownTenant
+            | EventName::InvalidCredentials
     )
 }
 

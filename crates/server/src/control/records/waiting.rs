@@ -10,7 +10,7 @@ use std::hash::{BuildHasher, RandomState};
 
 use tidegate::Nanos;
 
-use super::rows::{is_change, is_denial};
+use super::rows::{is_denial, is_suspicion};
 use crate::bounds::{
     EVENT_FLUSH_INTERVAL, RECORDS_BATCH_MAX, RECORDS_DENIALS_MAX, RECORDS_OTHERS_MAX, RECORDS_SECURITY_MAX,
 };
@@ -60,11 +60,11 @@ impl WaitingRecords {
             return;
         }
         let has_room = self.others.len() < RECORDS_OTHERS_MAX;
-        match is_change(event.name) {
-            true if has_room => self.others.push_back(event),
-            true => self.losses.1 += event.count,
-            false if has_room && self.is_within_interval(event.last) => self.others.push_back(event),
-            false => self.merge(event),
+        match is_suspicion(event.name) {
+            true if has_room && self.is_within_interval(event.last) => self.others.push_back(event),
+            true => self.merge(event),
+            false if has_room => self.others.push_back(event),
+            false => self.losses.1 += event.count,
         }
     }
 

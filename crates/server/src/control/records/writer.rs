@@ -45,12 +45,12 @@ impl RecordWriter {
         self.number += 1;
         let time = unix_millis(self.clock.wall());
         let batch = RecordBatch { writer: self.shared.writer, number: self.number, time, ..rows::batch(&events) };
-        let counts = &self.shared.counts;
-        let fate = match self.send(batch).await {
-            Ok(()) => &counts.written,
+        let sent = self.send(batch).await;
+        let fate = match sent {
+            Ok(()) => &self.shared.counts.written,
             Err(error) => {
                 tracing::error!(%error, lost = events.len(), "the database refuses records, and they are lost");
-                &counts.lost
+                &self.shared.counts.lost
             }
         };
         fate.fetch_add(events.len() as u64, Ordering::Relaxed);

@@ -17,6 +17,7 @@ use super::process::Process;
 use crate::identity::{KeyStatus, Rejection};
 use crate::node::Node;
 use crate::node::lifecycle::ReloadedPart;
+use crate::control::ControlPlane;
 use crate::observe::events::EventFate;
 use crate::observe::readiness::Readiness;
 use crate::observe::traces::{Protocol, SpanOutcome};
@@ -249,6 +250,9 @@ fn events(page: &mut Exposition, node: &Node) {
         }
     }
     page.family(&family::EVENTS_MERGED).sample(&[], node.events().merged());
+    if let Some(records) = node.control().and_then(ControlPlane::records) {
+        page.family(&family::RECORDS_WAITING).sample(&[], records.waiting() as u64);
+    }
 }
 
 /// A value that the operating system does not provide gets no sample, but its metric is still listed.

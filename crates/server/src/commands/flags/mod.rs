@@ -1,5 +1,7 @@
 //! The command line: subcommands, flags and their help texts.
 
+pub(crate) mod audit;
+
 use clap::builder::Styles;
 use clap::builder::styling::AnsiColor;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
@@ -40,6 +42,9 @@ pub(crate) enum CliCommand {
     Import(Import),
     /// Read the events file of a server: denials, blocks, penalties and changes
     Events(EventsArgs),
+    /// Verify the audit in the database, and erase what it says about a person
+    #[command(subcommand)]
+    Audit(audit::AuditCommand),
     /// Make API keys of clients
     #[command(subcommand)]
     Key(KeyCommand),
