@@ -4,6 +4,7 @@
 
 mod admin;
 mod commands;
+mod control;
 mod grpc;
 mod http;
 mod resp;

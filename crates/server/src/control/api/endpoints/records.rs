@@ -141,6 +141,8 @@ static FILTERS: &[QueryField] = &[
     QueryField { name: "kind", kind: QueryKind::Text, about: "Only events of this name or kind." },
 ];
 
+static LIST_QUERY: &[&[QueryField]] = &[PAGE, FILTERS];
+
 /// The routes.
 pub(in crate::control::api) fn routes() -> Vec<ApiRoute> {
     let list = |path, about, handler| ApiRoute {
@@ -148,7 +150,7 @@ pub(in crate::control::api) fn routes() -> Vec<ApiRoute> {
         path: Cow::Borrowed(path),
         access: RouteAccess::Role(Role::Viewer, TenantRule::Subtree),
         about: Cow::Borrowed(about),
-        query: &[PAGE, FILTERS],
+        query: LIST_QUERY,
         body: BodyShape::None,
         answer: AnswerShape::List(JsonShape::of::<RecordedEvent>()),
         collection: None,

@@ -1,0 +1,57 @@
+//! The control plane: what the server keeps in a database.
+
+mod away;
+mod killed;
+mod records;
+mod routes;
+
+use tidegate_database::{Database, DatabaseOptions, HistoryFilter, PageRequest, ViolationRow};
+
+use crate::http::client::{Answer, Client};
+use crate::support::home::Home;
+use crate::support::server::Server;
+
+/// The URL of the database in the folder `data` of a test.
+pub(crate) fn sqlite_url(home: &Home) -> String {
+    format!("sqlite:{}", home.path("data").join("tidegate.db").display())
+}
+
+/// Works on a database as a program beside the server does.
+pub(crate) fn on_database<T>(url: &str, work: impl AsyncFnOnce(&Database) -> T) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let database = Database::open(url, DatabaseOptions::default()).await.expect("it can be opened");
+        let done = work(&database).await;
+        database.close().await;
+        done
+    })
+}
+
+/// All violations.
+pub(crate) async fn violations(database: &Database) -> Vec<ViolationRow> {
+    let (filter, mut page) = (HistoryFilter::default(), PageRequest { limit: 1_000, cursor: None });
+    let mut rows = Vec::new();
+    loop {
+        let found = database.violations(&filter, &page).await.expect("it can be read");
+        rows.extend(found.items);
+        page.cursor = found.next;
+        if page.cursor.is_none() {
+            return rows;
+        }
+    }
+}
+
+/// The token that a server prints at its first start.
+pub(crate) fn admin_token(server: &Server) -> String {
+    let line = server.printed("admin token");
+    line.split_whitespace().last().expect("the token is the last word").to_owned()
+}
+
+/// Asks the admin API.
+pub(crate) fn get(server: &Server, token: &str, path: &str, accept: &str) -> Answer {
+    let mut client = Client::connect(server.socket("admin"));
+    client.send(format!(
+        "GET /api/v1{path} HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer {token}\r\naccept: {accept}\r\n\r\n"
+    ));
+    client.answer()
+}
