@@ -104,7 +104,9 @@ fn url(place: &DatabasePlace) -> Result<String, CommandFailure> {
     let config = place.config.as_deref().filter(|file| !file.is_empty()).ok_or_else(missing)?;
     let (settings, _) = read_settings(config)?;
     settings.database.map(|database| database.url).ok_or_else(|| {
-        CommandFailure::Usage(format!("{config} names no database: add `database: {{ url: … }}`, or use --data DIR"))
+        CommandFailure::Usage(format!(
+            "{config} names no database: add `database: {{ url: … }}`, or use --data DIR"
+        ))
     })
 }
 
@@ -117,7 +119,8 @@ fn on_database<T>(
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| running(&error))?;
     runtime.block_on(async {
-        let database = Database::open(url, DatabaseOptions::default()).await.map_err(|error| running(&error))?;
+        let database =
+            Database::open(url, DatabaseOptions::default()).await.map_err(|error| running(&error))?;
         let done = work(&database).await.map_err(|error| running(&error));
         database.close().await;
         done

@@ -40,7 +40,8 @@ pub(super) fn run(args: &Serve) -> Result<(), CommandFailure> {
         settings.tls.as_ref().map(|tls| WatchedFiles::new(vec![tls.cert.clone(), tls.key.clone()]));
     let thread = ControlThread::start().map_err(running)?;
     let opened = open_database(&thread, &settings)?;
-    let LoadedPolicy { rules, running: in_force, file: policy, warnings } = policy(&settings, opened.as_ref())?;
+    let LoadedPolicy { rules, running: in_force, file: policy, warnings } =
+        policy(&settings, opened.as_ref())?;
     let tls =
         settings.tls.as_ref().map(Tls::load).transpose().map_err(|error| usage(format!("tls: {error}")))?;
     let tls = tls.map(Arc::new);

@@ -20,11 +20,11 @@ use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
 use access::Access;
-use tidegate_database::Database;
 use records::Records;
 use records::retention::Keeper;
 pub use running::{PolicySource, RunningPolicy};
 use thread::ControlThread;
+use tidegate_database::Database;
 
 use crate::bounds::LONG_TASKS_MAX;
 use crate::node::Node;
@@ -105,7 +105,10 @@ impl ControlPlane {
         let mut known = self.database_problem.lock().unwrap_or_else(PoisonError::into_inner);
         match (&*known, &problem) {
             (None, Some(problem)) => {
-                tracing::error!(problem, "the database does not answer; decisions go on with the policy in force");
+                tracing::error!(
+                    problem,
+                    "the database does not answer; decisions go on with the policy in force"
+                );
             }
             (Some(_), None) => tracing::info!("the database answers again"),
             _ => {}

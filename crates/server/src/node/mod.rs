@@ -27,7 +27,9 @@ use crate::control::ControlPlane;
 use crate::identity::{ClientInfo, Identity, Verified};
 use crate::node::lifecycle::Lifecycle;
 use crate::node::store::{NodeStore, SharedRedisStore, StoreThread};
-use crate::observe::{EventSink, Events, LimitCoverage, Metrics, Origin, OwnedOrigin, Protocol, Traces, within_trace};
+use crate::observe::{
+    EventSink, Events, LimitCoverage, Metrics, Origin, OwnedOrigin, Protocol, Traces, within_trace,
+};
 use crate::settings::Settings;
 
 /// Everything that a listener needs to answer requests.

@@ -11,7 +11,8 @@ mod traces;
 
 pub use coverage::LimitCoverage;
 pub use events::{
-    AuditEvent, EventFate, EventName, EventSeverity, EventSink, Events, EventsError, EventsUnwritten, SinkCounts,
+    AuditEvent, EventFate, EventName, EventSeverity, EventSink, Events, EventsError, EventsUnwritten,
+    SinkCounts,
 };
 pub use metrics::Metrics;
 pub use metrics::exposition::CONTENT_TYPE;

@@ -71,7 +71,11 @@ impl DatabaseSettings {
 
 impl fmt::Debug for DatabaseSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DatabaseSettings").field("url", &HIDDEN).field("cache", &self.cache).field("retention", &self.retention).finish()
+        f.debug_struct("DatabaseSettings")
+            .field("url", &HIDDEN)
+            .field("cache", &self.cache)
+            .field("retention", &self.retention)
+            .finish()
     }
 }
 

@@ -218,7 +218,18 @@ const HIDDEN: &str = "(hidden)";
 
 impl fmt::Debug for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Settings { listen, policy, database, admin_token, admin_insecure, max_keys, nodes, shared, on_store_error, .. } = self;
+        let Settings {
+            listen,
+            policy,
+            database,
+            admin_token,
+            admin_insecure,
+            max_keys,
+            nodes,
+            shared,
+            on_store_error,
+            ..
+        } = self;
         let Settings {
             tenant_metrics,
             trusted_proxies,

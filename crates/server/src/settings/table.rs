@@ -25,8 +25,8 @@ const LIFE_MAX: u64 = 10_000;
 
 /// Every object, in the order of the reference.
 static OBJECTS: &[&ObjectShape] = &[
-    &SETTINGS, &LISTEN, &POLICY, &DATABASE, &RETENTION, &STORE, &REDIS, &SYNC, &TLS, &ADMIN, &METRICS, &AUTH, &JWT, &IDENTITY,
-    &API_KEYS, &KEY, &TRUST, &CLAIMS, &ACCOUNTS, &ACCOUNT, &LOG, &EVENTS, &OTLP,
+    &SETTINGS, &LISTEN, &POLICY, &DATABASE, &RETENTION, &STORE, &REDIS, &SYNC, &TLS, &ADMIN, &METRICS, &AUTH,
+    &JWT, &IDENTITY, &API_KEYS, &KEY, &TRUST, &CLAIMS, &ACCOUNTS, &ACCOUNT, &LOG, &EVENTS, &OTLP,
 ];
 
 /// The reference page, as Markdown.

@@ -92,7 +92,8 @@ fn following_a_version_of_the_database_adds_nothing_to_its_audit() {
     server.signal(Signal::TERM);
     assert_eq!(server.ended().code(), Some(0));
     let entries = on_database(&url, async |database| {
-        let filter = HistoryFilter { kind: Some("rate_limit_config_updated".into()), ..HistoryFilter::default() };
+        let filter =
+            HistoryFilter { kind: Some("rate_limit_config_updated".into()), ..HistoryFilter::default() };
         database.audit(&filter, &PageRequest::default()).await.unwrap().items.len()
     });
     assert_eq!(entries, 2, "the first start, and the change");
@@ -105,9 +106,11 @@ fn what_is_old_or_too_much_is_removed_and_the_rest_verifies() {
     let (data, url) = (home.arg("data"), sqlite_url(&home));
     let old = UnixMillis::new(1_700_000_000_000);
     on_database(&url, async |database| {
-        let entry = AuditEntry { time: old, event: "kill_switch_changed".into(), count: 1, ..AuditEntry::default() };
+        let entry =
+            AuditEntry { time: old, event: "kill_switch_changed".into(), count: 1, ..AuditEntry::default() };
         database.append(vec![entry; 1_500]).await.unwrap();
-        let violation = Violation { requested_at: old, event: "rate_limit_exceeded".into(), ..Violation::default() };
+        let violation =
+            Violation { requested_at: old, event: "rate_limit_exceeded".into(), ..Violation::default() };
         database.record_violations(vec![violation; 1_500]).await.unwrap();
     });
     let settings = home.write(

@@ -63,7 +63,8 @@ fn home() -> Home {
 fn tamper(home: &Home, sql: &'static str) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
-        let mut connection = sqlx::SqliteConnection::connect(&sqlite_url(home)).await.expect("the file is there");
+        let mut connection =
+            sqlx::SqliteConnection::connect(&sqlite_url(home)).await.expect("the file is there");
         sqlx::raw_sql(sql).execute(&mut connection).await.expect("valid SQL");
         connection.close().await.expect("it was open");
     });
@@ -92,11 +93,17 @@ fn lists_are_newest_first_filtered_paged_and_exported() {
     assert_eq!(items(&denials).len(), 10);
     let newest = &items(&denials)[0];
     assert_eq!((&newest["user"], &newest["limit"]), (&"user-10".into(), &"per-user".into()));
-    assert_eq!((&newest["time"], &newest["severity"]), (&"2030-03-17T17:46:50.000Z".into(), &"warning".into()));
+    assert_eq!(
+        (&newest["time"], &newest["severity"]),
+        (&"2030-03-17T17:46:50.000Z".into(), &"warning".into())
+    );
     assert!(newest.get("seq").is_none() && newest.get("client").is_none(), "{newest}");
     let security = list("/audit?kind=invalid_credentials");
     assert_eq!(items(&security).len(), 10);
-    assert_eq!((&items(&security)[0]["seq"], &items(&security)[0]["actor"]), (&10.into(), &"token:10".into()));
+    assert_eq!(
+        (&items(&security)[0]["seq"], &items(&security)[0]["actor"]),
+        (&10.into(), &"token:10".into())
+    );
     assert_eq!(items(&security)[0]["detail"]["changes"], Value::Array(vec![]));
 
     for (filter, found) in [
@@ -130,7 +137,9 @@ fn lists_are_newest_first_filtered_paged_and_exported() {
     assert_eq!(csv.body.lines().count(), 3);
     let lines = get(&server, &token, "/violations", "application/x-ndjson");
     assert_eq!(lines.body.lines().filter(|line| serde_json::from_str::<Value>(line).is_ok()).count(), 10);
-    for wrong in ["/events?ip=x", "/events?since=yesterday", "/events?cursor=x", "/audit?other=1", "/events?limit=0"] {
+    for wrong in
+        ["/events?ip=x", "/events?since=yesterday", "/events?cursor=x", "/audit?other=1", "/events?limit=0"]
+    {
         assert_eq!(get(&server, &token, wrong, "*/*").status, 400, "{wrong}");
     }
     assert_eq!(get(&server, "wrong", "/audit", "*/*").status, 401);
@@ -143,7 +152,10 @@ fn a_changed_row_is_found_by_the_route_and_by_the_command() {
     let token = admin_token(&server);
     let verify = || get(&server, &token, "/audit/verify", "*/*").json();
     let intact = verify();
-    assert_eq!((&intact["valid"], &intact["first"], &intact["broken"]), (&true.into(), &1.into(), &Value::Null));
+    assert_eq!(
+        (&intact["valid"], &intact["first"], &intact["broken"]),
+        (&true.into(), &1.into(), &Value::Null)
+    );
     let command = audit(&home, &["verify"]);
     assert_eq!(command.code, Some(0), "{}", command.err);
     assert!(command.out.contains("entries are as they were written"), "{}", command.out);
@@ -151,7 +163,10 @@ fn a_changed_row_is_found_by_the_route_and_by_the_command() {
 
     tamper(&home, "UPDATE audit_entries SET actor = 'somebody else' WHERE seq = 7");
     let broken = verify();
-    assert_eq!((&broken["valid"], &broken["broken"]["seq"], &broken["last"]), (&false.into(), &7.into(), &6.into()));
+    assert_eq!(
+        (&broken["valid"], &broken["broken"]["seq"], &broken["last"]),
+        (&false.into(), &7.into(), &6.into())
+    );
     let command = audit(&home, &["verify"]);
     assert_eq!(command.code, Some(1));
     assert!(command.err.contains("the audit entry 7 was changed"), "{}", command.err);

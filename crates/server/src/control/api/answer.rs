@@ -97,7 +97,9 @@ impl ApiAnswer {
             AnswerBody::List(items, next) => {
                 next_page.clone_from(&next);
                 match format {
-                    AnswerFormat::Json => (format!("{}\n", serde_json::json!({ "items": items, "next": next })), JSON),
+                    AnswerFormat::Json => {
+                        (format!("{}\n", serde_json::json!({ "items": items, "next": next })), JSON)
+                    }
                     AnswerFormat::Lines => (items.iter().map(|item| format!("{item}\n")).collect(), LINES),
                     AnswerFormat::Csv => (csv(&items), CSV),
                 }
@@ -110,7 +112,9 @@ impl ApiAnswer {
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
         headers.insert("x-content-type-options", HeaderValue::from_static("nosniff"));
         // Formats other than JSON have no place for the cursor in their body.
-        if let Some(next) = next_page.and_then(|next| HeaderValue::from_str(&format!("<?cursor={next}>; rel=\"next\"")).ok()) {
+        if let Some(next) =
+            next_page.and_then(|next| HeaderValue::from_str(&format!("<?cursor={next}>; rel=\"next\"")).ok())
+        {
             headers.insert(LINK, next);
         }
         headers.extend(self.headers);
@@ -163,7 +167,11 @@ mod tests {
 
     #[test]
     fn csv_has_every_member_and_runs_nothing() {
-        let items = [json!({ "a": "x,\"y\"", "b": -1 }), json!({ "c": [1], "a": "=HYPERLINK(1)" }), json!({ "a": null })];
+        let items = [
+            json!({ "a": "x,\"y\"", "b": -1 }),
+            json!({ "c": [1], "a": "=HYPERLINK(1)" }),
+            json!({ "a": null }),
+        ];
         assert_eq!(csv(&items), "a,b,c\r\n\"x,\"\"y\"\"\",-1,\r\n'=HYPERLINK(1),,[1]\r\n,,\r\n");
     }
 
@@ -179,6 +187,9 @@ mod tests {
         let lines = page().render(AnswerFormat::Lines);
         assert_eq!(lines.body().as_ref(), b"{\"a\":1}\n");
         assert_eq!(lines.headers()[LINK], "<?cursor=c1>; rel=\"next\"");
-        assert_eq!(page().render(AnswerFormat::Json).body().as_ref(), b"{\"items\":[{\"a\":1}],\"next\":\"c1\"}\n");
+        assert_eq!(
+            page().render(AnswerFormat::Json).body().as_ref(),
+            b"{\"items\":[{\"a\":1}],\"next\":\"c1\"}\n"
+        );
     }
 }

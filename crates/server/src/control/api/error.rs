@@ -156,12 +156,20 @@ impl ApiError {
 
     /// The body is wrong at this place.
     pub(crate) fn body(pointer: &str, detail: impl Display) -> ApiError {
-        ApiError::Invalid { place: "body".to_owned(), pointer: pointer.to_owned(), detail: detail.to_string() }
+        ApiError::Invalid {
+            place: "body".to_owned(),
+            pointer: pointer.to_owned(),
+            detail: detail.to_string(),
+        }
     }
 
     /// A header is wrong.
     pub(crate) fn header(name: &str, detail: &str) -> ApiError {
-        ApiError::Invalid { place: format!("header `{name}`"), pointer: name.to_owned(), detail: detail.to_owned() }
+        ApiError::Invalid {
+            place: format!("header `{name}`"),
+            pointer: name.to_owned(),
+            detail: detail.to_owned(),
+        }
     }
 
     /// What needs a database is asked of a server without one.

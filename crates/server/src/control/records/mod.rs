@@ -105,7 +105,10 @@ impl Records {
         let lost = waiting.len();
         if lost > 0 {
             self.shared.counts.lost.fetch_add(lost as u64, Ordering::Relaxed);
-            tracing::error!(lost, "the last records could not be written to the database in time and are lost");
+            tracing::error!(
+                lost,
+                "the last records could not be written to the database in time and are lost"
+            );
         }
     }
 }

@@ -44,7 +44,8 @@ impl RecordWriter {
     async fn write(&mut self, events: Vec<AuditEvent>) {
         self.number += 1;
         let time = unix_millis(self.clock.wall());
-        let batch = RecordBatch { writer: self.shared.writer, number: self.number, time, ..rows::batch(&events) };
+        let batch =
+            RecordBatch { writer: self.shared.writer, number: self.number, time, ..rows::batch(&events) };
         let sent = self.send(batch).await;
         let fate = match sent {
             Ok(()) => &self.shared.counts.written,

@@ -65,10 +65,7 @@ impl EventQueue {
         let count = |sink: &Box<dyn EventSink>| {
             sink.counts().unwrap_or_else(|| Arc::new(SinkCounts::new(sink.name())))
         };
-        let counts = EventCounts {
-            sinks: sinks.iter().map(count).collect(),
-            ..EventCounts::default()
-        };
+        let counts = EventCounts { sinks: sinks.iter().map(count).collect(), ..EventCounts::default() };
         let waiting = Arc::new(WaitingEvents { open, single: Mutex::default(), counts });
         let writer = EventWriter {
             waiting: Arc::clone(&waiting),

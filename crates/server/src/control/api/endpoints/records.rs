@@ -131,9 +131,17 @@ pub(crate) struct BrokenEntry {
 
 /// The filters of all lists of events.
 static FILTERS: &[QueryField] = &[
-    QueryField { name: "since", kind: QueryKind::Time, about: "Only what happened last at this time or later." },
+    QueryField {
+        name: "since",
+        kind: QueryKind::Time,
+        about: "Only what happened last at this time or later.",
+    },
     QueryField { name: "until", kind: QueryKind::Time, about: "Only what happened last before this time." },
-    QueryField { name: "actor", kind: QueryKind::Text, about: "Only what this actor did. Denials have none." },
+    QueryField {
+        name: "actor",
+        kind: QueryKind::Text,
+        about: "Only what this actor did. Denials have none.",
+    },
     QueryField { name: "tenant", kind: QueryKind::Text, about: "Only events of this tenant." },
     QueryField { name: "user", kind: QueryKind::Text, about: "Only events of this user." },
     QueryField { name: "ip", kind: QueryKind::Text, about: "Only events of this address." },
