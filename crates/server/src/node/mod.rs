@@ -62,14 +62,14 @@ impl Node {
     /// When the policy has too many limits or limits that the store cannot count, when there is not enough memory for
     /// `max_keys`, or when the URL of a shared store is invalid. A store that does not answer is not an error.
     pub fn new(settings: Settings, rules: RuleSet, identity: Identity) -> Result<Node, NodeError> {
-        Node::telling(settings, rules, identity, Vec::new())
+        Node::with_sinks(settings, rules, identity, Vec::new())
     }
 
     /// The same for a node whose events also go to these sinks.
     ///
     /// # Errors
     /// The same.
-    pub fn telling(
+    pub fn with_sinks(
         settings: Settings,
         rules: RuleSet,
         identity: Identity,
@@ -98,14 +98,13 @@ impl Node {
             limiter = limiter.with_observer(observer);
         }
         limiter.set_invalid_credentials(settings.jwt.as_ref().map(|jwt| jwt.invalid).unwrap_or_default());
-        let (lifecycle, metrics, traces) = (Lifecycle::default(), Metrics::default(), Traces::default());
         Ok(Node {
             limiter,
             identity,
             settings,
-            lifecycle,
-            metrics,
-            traces,
+            lifecycle: Lifecycle::default(),
+            metrics: Metrics::default(),
+            traces: Traces::default(),
             events,
             coverage: LimitCoverage::default(),
             body_budget: ByteBudget::of(BODIES_BYTES_MAX),

@@ -1,5 +1,6 @@
 //! A database that is away for ten seconds under load.
 
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -18,8 +19,8 @@ const AWAY: Duration = Duration::from_secs(10);
 const USERS: u64 = 500;
 
 /// Asks for decisions until told to stop. Returns how many were denied.
-fn load(server: &Server, stop: &AtomicBool, decided: &AtomicU64) -> u64 {
-    let mut client = Client::connect(server.socket("http"));
+fn load(address: SocketAddr, stop: &AtomicBool, decided: &AtomicU64) -> u64 {
+    let mut client = Client::connect(address);
     let mut denied = 0;
     for user in (0..USERS).cycle() {
         if stop.load(Ordering::Relaxed) {
@@ -40,16 +41,17 @@ fn a_database_that_is_away_stops_no_decision_and_loses_no_event() {
     let file = home.write("policy.yaml", &policy(1));
     let settings = home.write("settings.yaml", &format!("database: {{ url: \"{}\" }}\n", postgres.url()));
     let server = Server::start(&["--policy", &file, "--config", &settings]);
+    let address = server.socket("http");
     let (stop, decided) = (AtomicBool::new(false), AtomicU64::new(0));
     let denied = std::thread::scope(|scope| {
-        let denying = scope.spawn(|| load(&server, &stop, &decided));
+        let denying = scope.spawn(|| load(address, &stop, &decided));
         postgres.stop();
         let clock = MonotonicClock::new();
         let back = clock.now().saturating_add(AWAY.into());
         let mut before = 0;
         // The wall clock is the subject: decisions go on during every second of it.
         while clock.now() < back {
-            std::thread::sleep(Duration::from_secs(1));
+            std::thread::park_timeout(Duration::from_secs(1));
             let now = decided.load(Ordering::Relaxed);
             assert!(now > before, "no decision within a second");
             before = now;

@@ -40,7 +40,7 @@ fn a_server_that_is_killed_leaves_whole_records_and_a_chain_that_verifies() {
         home.replace("policy.yaml", &format!("{}# round {round}\n", policy(1)));
         server.signal(Signal::HUP);
         // The instant of the kill is the subject.
-        std::thread::sleep(std::time::Duration::from_millis(millis));
+        std::thread::park_timeout(std::time::Duration::from_millis(millis));
         let seen = on_database(&url, async |database| violations(database).await.len());
         server.signal(Signal::KILL);
         server.ended();
