@@ -5,9 +5,9 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, TestRunner};
 use rustix::process::Signal;
 
-use super::{on_database, sqlite_url, violations};
+use super::{home_with_folder, on_database, sqlite_url, violations};
 use crate::http::client::Client;
-use crate::support::home::{Home, policy};
+use crate::support::home::policy;
 use crate::support::server::Server;
 
 /// How many denials of different users a request leads to: enough to fill the table of a thread, which is then written.
@@ -26,7 +26,7 @@ fn deny(client: &mut Client, round: usize, batch: usize) {
 
 #[test]
 fn a_server_that_is_killed_leaves_whole_records_and_a_chain_that_verifies() {
-    let home = Home::new();
+    let home = home_with_folder();
     let (data, url) = (home.arg("data"), sqlite_url(&home));
     let file = home.write("policy.yaml", &policy(1));
     let mut runner = TestRunner::new(Config::default());
@@ -56,4 +56,5 @@ fn a_server_that_is_killed_leaves_whole_records_and_a_chain_that_verifies() {
         assert_eq!(users.len(), rows.len(), "each denial is there once, with its details");
         assert!(rows.iter().all(|row| row.violation.count == 1), "{rows:?}");
     }
+    assert!(known > 0, "records were written before a kill");
 }

@@ -11,6 +11,13 @@ use crate::http::client::{Answer, Client};
 use crate::support::home::Home;
 use crate::support::server::Server;
 
+/// A home with a folder `data`.
+pub(crate) fn home_with_folder() -> Home {
+    let home = Home::new();
+    std::fs::create_dir(home.path("data")).expect("a new folder");
+    home
+}
+
 /// The URL of the database in the folder `data` of a test.
 pub(crate) fn sqlite_url(home: &Home) -> String {
     format!("sqlite:{}", home.path("data").join("tidegate.db").display())

@@ -5,9 +5,8 @@ use std::time::Duration;
 use rustix::process::Signal;
 use tidegate_database::{AuditEntry, HistoryFilter, PageRequest, UnixMillis, Violation};
 
-use super::{on_database, sqlite_url, violations};
+use super::{home_with_folder, on_database, sqlite_url, violations};
 use crate::http::client::Client;
-use crate::support::home::Home;
 use crate::support::server::Server;
 use crate::support::within;
 
@@ -30,7 +29,7 @@ fn metric(server: &Server, series: &str) -> u64 {
 
 #[test]
 fn what_happened_is_in_the_database_when_the_server_has_stopped_and_adds_up() {
-    let home = Home::new();
+    let home = home_with_folder();
     let file = home.write("policy.yaml", POLICY);
     let server = Server::start(&["--policy", &file, "--data", &home.arg("data")]);
     let mut client = Client::connect(server.socket("http"));
@@ -42,7 +41,7 @@ fn what_happened_is_in_the_database_when_the_server_has_stopped_and_adds_up() {
         client.post("/v1/check", body);
     }
     for _ in 0..3 {
-        assert_eq!(client.post("/v1/check", r#"{"user":"9","ip":"192.0.2.66"}"#).status, 403);
+        assert_eq!(client.post("/v1/check", r#"{"user":"9","ip":"192.0.2.66"}"#).status, 429);
     }
     let denied = |limit: &str| format!("tidegate_decisions_total{{limit=\"{limit}\",outcome=\"denied\"}}");
     let counted = [metric(&server, &denied("per-user")), metric(&server, &denied("by-key"))];
@@ -78,7 +77,7 @@ fn what_happened_is_in_the_database_when_the_server_has_stopped_and_adds_up() {
 
 #[test]
 fn following_a_version_of_the_database_adds_nothing_to_its_audit() {
-    let home = Home::new();
+    let home = home_with_folder();
     let (data, url) = (home.arg("data"), sqlite_url(&home));
     let server = Server::start(&["--data", &data]);
     on_database(&url, async |database| {
@@ -101,8 +100,7 @@ fn following_a_version_of_the_database_adds_nothing_to_its_audit() {
 
 #[test]
 fn what_is_old_or_too_much_is_removed_and_the_rest_verifies() {
-    let home = Home::new();
-    std::fs::create_dir(home.path("data")).expect("a folder");
+    let home = home_with_folder();
     let (data, url) = (home.arg("data"), sqlite_url(&home));
     let old = UnixMillis::new(1_700_000_000_000);
     on_database(&url, async |database| {
@@ -129,7 +127,7 @@ fn what_is_old_or_too_much_is_removed_and_the_rest_verifies() {
 
 #[test]
 fn denials_are_written_while_the_server_runs() {
-    let home = Home::new();
+    let home = home_with_folder();
     let file = home.write("policy.yaml", POLICY);
     let server = Server::start(&["--policy", &file, "--data", &home.arg("data")]);
     let mut client = Client::connect(server.socket("http"));

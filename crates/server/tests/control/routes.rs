@@ -4,7 +4,7 @@ use serde_json::Value;
 use sqlx::Connection;
 use tidegate_database::{AuditEntry, PersonalData, UnixMillis, Violation};
 
-use super::{admin_token, get, on_database, sqlite_url};
+use super::{admin_token, get, home_with_folder, on_database, sqlite_url};
 use crate::support::home::Home;
 use crate::support::server::{Ran, Server, run, tidegate};
 
@@ -50,8 +50,7 @@ fn violation(number: i64) -> Violation {
 
 /// A home with a database of ten entries and ten violations.
 fn home() -> Home {
-    let home = Home::new();
-    std::fs::create_dir(home.path("data")).expect("a folder");
+    let home = home_with_folder();
     on_database(&sqlite_url(&home), async |database| {
         database.append((1..=10).map(entry).collect()).await.unwrap();
         database.record_violations((1..=10).map(violation).collect()).await.unwrap();
@@ -133,7 +132,7 @@ fn lists_are_newest_first_filtered_paged_and_exported() {
     assert_eq!(seen.len(), 20);
     assert!(seen.windows(2).all(|pair| pair[0].0 >= pair[1].0), "{seen:?}");
     let csv = get(&server, &token, "/violations?limit=2", "text/csv");
-    assert!(csv.body.starts_with("time,event,severity,count"), "{}", csv.body);
+    assert!(csv.body.starts_with("count,event,first,ip,kind,"), "{}", csv.body);
     assert_eq!(csv.body.lines().count(), 3);
     let lines = get(&server, &token, "/violations", "application/x-ndjson");
     assert_eq!(lines.body.lines().filter(|line| serde_json::from_str::<Value>(line).is_ok()).count(), 10);
