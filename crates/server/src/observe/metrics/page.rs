@@ -250,8 +250,9 @@ fn events(page: &mut Exposition, node: &Node) {
         }
     }
     page.family(&family::EVENTS_MERGED).sample(&[], node.events().merged());
+    let mut waiting = page.family(&family::RECORDS_WAITING);
     if let Some(records) = node.control().and_then(ControlPlane::records) {
-        page.family(&family::RECORDS_WAITING).sample(&[], records.waiting() as u64);
+        waiting.sample(&[], records.waiting() as u64);
     }
 }
 
