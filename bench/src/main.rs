@@ -28,6 +28,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Control(server::control::ControlArgs),
     Inprocess(inprocess::InprocessArgs),
     Matching(matching::MatchingArgs),
     Redis(redis::RedisArgs),
@@ -41,6 +42,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let outcome: Result<ExitCode, Box<dyn std::error::Error>> = match Cli::parse().command {
+        Command::Control(args) => server::control::run(&args).map_err(Into::into),
         Command::Inprocess(args) => inprocess::run(&args).map_err(Into::into),
         Command::Matching(args) => matching::run(&args).map_err(Into::into),
         Command::Redis(args) => redis::run(&args).map_err(Into::into),

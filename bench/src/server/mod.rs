@@ -3,6 +3,7 @@
 mod bars;
 mod closed_loop;
 mod connection;
+pub(crate) mod control;
 mod hosts;
 mod lanes;
 mod limits;

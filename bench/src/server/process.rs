@@ -98,10 +98,20 @@ impl ServerProcess {
 
     /// The CPU time of all its threads so far in nanoseconds, in user and kernel mode.
     pub(crate) fn cpu_nanos(&self) -> std::io::Result<u64> {
+        self.cpu_nanos_of("")
+    }
+
+    /// The same of the threads whose names begin with a text.
+    pub(crate) fn cpu_nanos_of(&self, threads: &str) -> std::io::Result<u64> {
         let mut nanos = 0;
         for task in std::fs::read_dir(format!("/proc/{}/task", self.id()))? {
+            let task = task?.path();
             // A thread may end between being listed and being read.
-            let schedstat = std::fs::read_to_string(task?.path().join("schedstat")).unwrap_or_default();
+            let name = std::fs::read_to_string(task.join("comm")).unwrap_or_default();
+            if !name.starts_with(threads) {
+                continue;
+            }
+            let schedstat = std::fs::read_to_string(task.join("schedstat")).unwrap_or_default();
             nanos +=
                 schedstat.split_ascii_whitespace().next().and_then(|run| run.parse().ok()).unwrap_or(0_u64);
         }
@@ -167,6 +177,8 @@ mod tests {
         while server.cpu_nanos().unwrap() == before {
             std::thread::yield_now();
         }
+        assert!(server.cpu_nanos_of("sh").unwrap() > 0);
+        assert_eq!(server.cpu_nanos_of("another").unwrap(), 0);
         let path = format!("/proc/{}", server.id());
         drop(server);
         assert!(!std::path::Path::new(&path).exists());

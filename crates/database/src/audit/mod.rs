@@ -10,7 +10,7 @@ mod hash;
 mod trim;
 mod verify;
 
-pub(crate) use append::{append_after, lock_head};
+pub(crate) use append::{append, append_after, lock_head};
 pub use entry::{AuditEntry, AuditRow, PersonalData};
 pub(crate) use entry::{COLUMNS, read_row};
 pub use verify::{BrokenChain, ChainReport};

@@ -24,6 +24,8 @@ pub struct HistoryFilter {
     pub limit_name: Option<String>,
     /// The name of the event, or what it calls its kind.
     pub kind: Option<String>,
+    /// A text that one of the texts of the row contains, whatever the case of its letters.
+    pub text: Option<String>,
 }
 
 /// A WHERE clause that grows.
@@ -84,6 +86,9 @@ impl HistoryFilter {
                 conditions.add(condition, value);
             }
         }
+        if self.text.is_some() {
+            conditions.add(contains(session), &self.text);
+        }
         conditions
     }
 }
@@ -94,5 +99,19 @@ fn one_of(session: &SqlSession) -> &'static str {
         "tenant IN (SELECT jsonb_array_elements_text(CAST(? AS jsonb)))"
     } else {
         "tenant IN (SELECT value FROM json_each(?))"
+    }
+}
+
+/// Texts that both tables have, one of which contains another text.
+fn contains(session: &SqlSession) -> &'static str {
+    macro_rules! texts {
+        () => {
+            "lower(concat_ws(' ', event, kind, limit_name, endpoint, reason, node, user_id, client, tenant, bucket_key))"
+        };
+    }
+    if session.is_postgres() {
+        concat!("strpos(", texts!(), ", lower(?)) > 0")
+    } else {
+        concat!("instr(", texts!(), ", lower(?)) > 0")
     }
 }

@@ -3,8 +3,10 @@
 mod filter;
 mod list;
 pub(crate) mod page;
+mod record;
 mod violations;
 
 pub use filter::HistoryFilter;
 pub use list::HistoryRow;
+pub use record::RecordBatch;
 pub use violations::{Violation, ViolationRow};

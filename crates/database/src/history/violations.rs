@@ -83,13 +83,7 @@ impl Database {
         }
         self.within_deadline(async {
             let mut session = self.writer().await?;
-            let mut rules = HashMap::new();
-            let mut rows = Vec::with_capacity(violations.len());
-            for violation in &violations {
-                let rule = rule_of(&mut session, &mut rules, violation.limit_name.as_deref()).await?;
-                rows.push(row_values(violation, rule));
-            }
-            session.insert_rows(INSERT, "", rows).await?;
+            insert(&mut session, &violations).await?;
             session.commit().await
         })
         .await
@@ -126,6 +120,17 @@ impl Database {
         session.commit().await?;
         Ok(removed)
     }
+}
+
+/// Writes denials in the transaction of `session`.
+pub(super) async fn insert(session: &mut SqlSession, violations: &[Violation]) -> Result<(), DatabaseError> {
+    let mut rules = HashMap::new();
+    let mut rows = Vec::with_capacity(violations.len());
+    for violation in violations {
+        let rule = rule_of(session, &mut rules, violation.limit_name.as_deref()).await?;
+        rows.push(row_values(violation, rule));
+    }
+    session.insert_rows(INSERT, "", rows).await
 }
 
 /// The number of the rule of a limit. `known` has those of the limits that were looked up before.

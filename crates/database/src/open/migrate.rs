@@ -7,8 +7,14 @@ use crate::{Database, DatabaseError};
 
 /// The steps from an empty database to the newest schema; the first makes schema 1. A step that was released is never
 /// changed.
-const SQLITE: &[&str] = &[include_str!("../../migrations/sqlite/0001_first.sql")];
-const POSTGRES: &[&str] = &[include_str!("../../migrations/postgres/0001_first.sql")];
+const SQLITE: &[&str] = &[
+    include_str!("../../migrations/sqlite/0001_first.sql"),
+    include_str!("../../migrations/sqlite/0002_records.sql"),
+];
+const POSTGRES: &[&str] = &[
+    include_str!("../../migrations/postgres/0001_first.sql"),
+    include_str!("../../migrations/postgres/0002_records.sql"),
+];
 
 /// The lock that processes take on PostgreSQL while they migrate: the letters "tidegate" as a number.
 const LOCK: i64 = i64::from_be_bytes(*b"tidegate");

@@ -74,6 +74,8 @@ async fn each_filter_selects_its_rows(test: &TestDatabase) {
         (HistoryFilter { until: Some(at(3)), ..none.clone() }, both(&[2, 1])),
         (HistoryFilter { since: Some(at(2)), until: Some(at(4)), ..none.clone() }, both(&[3, 2])),
         (HistoryFilter { user: text("user-2"), ..none.clone() }, both(&[2])),
+        (HistoryFilter { text: text("KEY-4"), ..none.clone() }, both(&[4])),
+        (HistoryFilter { text: text("%"), ..none.clone() }, both(&[])),
         (HistoryFilter { ip: "2001:db8::3".parse().ok(), ..none.clone() }, both(&[3])),
         (HistoryFilter { limit_name: text("limit-4"), ..none.clone() }, both(&[4])),
         (HistoryFilter { kind: text("kind-5"), ..none.clone() }, both(&[5])),

@@ -12,6 +12,7 @@ mod killed;
 mod nodes;
 mod open;
 mod postgres_server;
+mod records;
 mod retention;
 mod tampering;
 mod tokens;

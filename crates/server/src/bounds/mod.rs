@@ -156,6 +156,20 @@ pub const EVENT_LINE_BYTES_MAX: usize = 64 * 1_024;
 pub const VIOLATION_BYTES_MAX: u64 = 1_024 * 1_024 * 1_024;
 /// Of these files, how many are read. They are open until then.
 pub const VIOLATION_FILES_MAX: usize = 64;
+/// Denials that wait for the database, equal ones as one. Beyond it, they are merged into one for each name.
+pub const RECORDS_DENIALS_MAX: usize = 16_384;
+/// Changes and security events that wait for the database. Beyond it, security events are merged into one for each name,
+/// and changes are dropped and counted.
+pub const RECORDS_OTHERS_MAX: usize = 4_096;
+/// Security events of one node that become entries of the audit within [`EVENT_FLUSH_INTERVAL`]. Beyond it, they are
+/// merged into one for each name: clients cause them, and must not be able to fill the audit.
+pub const RECORDS_SECURITY_MAX: usize = 100;
+/// Records that are written to the database at once.
+pub const RECORDS_BATCH_MAX: usize = 1_000;
+/// The longest pause between two attempts to write records to a database that does not answer.
+pub const RECORDS_RETRY_MAX: Duration = Duration::from_secs(1);
+/// How long the server waits at shutdown until the last records are in the database.
+pub const RECORDS_FLUSH_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long `tidegate check` waits for a response. A wait queue on the server can take longer, up to an hour by policy.
 pub const CHECK_TIMEOUT: Duration = Duration::from_secs(30);
 /// Bytes of a body in the admin API.

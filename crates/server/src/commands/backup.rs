@@ -2,9 +2,7 @@
 
 use std::io::{BufRead, IsTerminal};
 
-use tidegate_database::{Database, DatabaseError, DatabaseOptions};
-
-use super::database_place::url;
+use super::database_place::{on_database, url};
 use crate::commands::flags::{BackupArgs, RestoreArgs};
 use crate::commands::terminal::exit::{CommandFailure, print_stderr};
 use crate::commands::terminal::paint::{Paint, Tone};
@@ -39,21 +37,6 @@ fn confirm() -> Result<(), CommandFailure> {
         true => Ok(()),
         false => Err(CommandFailure::Usage(refused.to_owned())),
     }
-}
-
-fn on_database(
-    url: &str,
-    work: impl AsyncFnOnce(&Database) -> Result<(), DatabaseError>,
-) -> Result<(), CommandFailure> {
-    let running = |error: &dyn std::fmt::Display| CommandFailure::Running(error.to_string());
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.map_err(|error| running(&error))?.block_on(async {
-        let database =
-            Database::open(url, DatabaseOptions::default()).await.map_err(|error| running(&error))?;
-        let done = work(&database).await;
-        database.close().await;
-        done.map_err(|error| running(&error))
-    })
 }
 
 fn say(note: &str) {

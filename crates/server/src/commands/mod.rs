@@ -2,7 +2,10 @@
 //! output and exit codes.
 
 mod admin;
+mod audit;
+mod backup;
 mod check;
+mod database_place;
 mod events;
 mod explain;
 pub(super) mod explain_output;
@@ -25,6 +28,7 @@ use clap::Parser;
 use tidegate::{Clock, MonotonicClock, Nanos};
 use tidegate_policy::Policy;
 
+use crate::commands::flags::audit::AuditCommand;
 use crate::commands::flags::{Cli, CliCommand, KeyCommand, TokenCommand, command};
 use crate::commands::terminal::exit::{CommandFailure, display_path, print_stderr, read_text};
 use crate::commands::terminal::paint::{Paint, Tone, printable};
@@ -42,8 +46,12 @@ pub fn run() -> ExitCode {
         CliCommand::Simulate(args) => simulate::run(&args),
         CliCommand::Import(args) => import::run(&args),
         CliCommand::Events(args) => events::run(&args),
+        CliCommand::Audit(AuditCommand::Verify(args)) => audit::verify(&args),
+        CliCommand::Audit(AuditCommand::Erase(args)) => audit::erase(&args),
         CliCommand::Key(KeyCommand::Create(args)) => key::create(&args),
         CliCommand::Token(TokenCommand::Create(args)) => token::create(&args),
+        CliCommand::Backup(args) => backup::backup(&args),
+        CliCommand::Restore(args) => backup::restore(&args),
         CliCommand::Schema => print(&tidegate_policy::json_schema()),
         CliCommand::Completions { shell } => completions(shell),
     };

@@ -12,6 +12,7 @@ use crate::commands::terminal::exit::{CommandFailure, print_stderr};
 use crate::commands::terminal::paint::Paint;
 use crate::commands::terminal::report;
 use crate::control::access::{Access, Oidc, first_token, new_secret};
+use crate::control::records::Records;
 use crate::control::startup::{self, OpenedDatabase, unix_millis};
 use crate::control::thread::ControlThread;
 use crate::control::{ControlPlane, PolicySource, RunningPolicy};
@@ -56,7 +57,11 @@ pub(super) fn run(args: &Serve) -> Result<(), CommandFailure> {
     let banner = Banner::new(&settings, &rules, &bound, kill_switch);
     let traces = settings.otlp.as_deref().map(Traces::to).transpose().map_err(usage)?.unwrap_or_default();
     let (access, made_token) = access(&settings, opened.as_ref())?;
-    let node = Node::new(settings, rules, identity).map(|node| node.starting_at(in_force.version));
+    let records = settings.database.is_some().then(Records::new).transpose().map_err(running)?;
+    let is_in_database = in_force.source == PolicySource::Database;
+    let sinks = records.iter().map(|records| records.sink(is_in_database)).collect();
+    let node =
+        Node::with_sinks(settings, rules, identity, sinks).map(|node| node.starting_at(in_force.version));
     let mut node = node.map_err(|error| match error {
         // A bad Redis address, limits that a shared store cannot count and a bad events file are mistakes in the files: exit status 2.
         NodeError::Shared(StoreThreadError::RedisClient(_))
@@ -73,9 +78,10 @@ pub(super) fn run(args: &Serve) -> Result<(), CommandFailure> {
     let id = node_name(&node, &bound);
     let (database, database_problem) = opened.map(|opened| (opened.database, opened.problem)).unzip();
     let database_problem = database_problem.flatten();
-    node.set_control(ControlPlane::new(thread, in_force, access, database));
+    node.set_control(ControlPlane::new(thread, in_force, access, database).recording(records));
     if let Some(control) = node.control() {
         control.set_database_problem(database_problem);
+        control.record(&node);
         control.follow(&node, id);
         control.note_token_uses(&node);
     }
@@ -100,6 +106,7 @@ pub(super) fn run(args: &Serve) -> Result<(), CommandFailure> {
     };
     let ended = runtime.block_on(serve::run(Arc::clone(&node), bound, tls, announce)).map_err(running);
     node.events().flush();
+    node.control().and_then(ControlPlane::records).inspect(|records| records.flush());
     node.traces().shutdown();
     let ran = node.clock().now().saturating_sub(started);
     tracing::info!(ran = %ran, "ended");

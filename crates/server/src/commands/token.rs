@@ -59,7 +59,7 @@ fn database(args: &TokenCreate) -> Result<DatabaseSettings, CommandFailure> {
         return Ok(DatabaseSettings::in_folder(folder));
     }
     if let Some(url) = std::env::var("TIDEGATE_DATABASE_URL").ok().filter(|url| !url.is_empty()) {
-        return Ok(DatabaseSettings { url, cache: None, folder: None });
+        return Ok(DatabaseSettings { url, cache: None, folder: None, retention: Default::default() });
     }
     let config = args.config.as_deref().filter(|file| !file.is_empty());
     let settings = config.map(read_settings).transpose()?;

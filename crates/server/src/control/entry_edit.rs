@@ -199,7 +199,12 @@ tenants:
 
     /// The status of an edit by a token that is restricted to the tenant `t`.
     fn status(collection: Collection, action: EntryAction) -> u16 {
-        let principal = Principal { actor: "token:1".into(), role: Role::Editor, tenant: Some("t".into()), expires: None };
+        let principal = Principal {
+            actor: "token:1".into(),
+            role: Role::Editor,
+            tenant: Some("t".into()),
+            expires: None,
+        };
         let edit = EntryEdit { principal, collection, action };
         edit.apply(TEXT).map_or_else(|error| error.status().as_u16(), |_| 200)
     }

@@ -14,6 +14,7 @@ mod entry_edit;
 mod following;
 mod masked_policy;
 mod projection;
+pub(crate) mod records;
 mod running;
 mod simulation;
 pub(crate) mod startup;
@@ -29,6 +30,8 @@ use tokio::sync::{MutexGuard, Semaphore, SemaphorePermit};
 use tokio::task::JoinError;
 
 use access::Access;
+use records::Records;
+use records::retention::Keeper;
 pub use running::{PolicySource, RunningPolicy};
 use thread::ControlThread;
 use tidegate_database::Database;
@@ -46,6 +49,8 @@ pub struct ControlPlane {
     database: Option<Database>,
     /// Why the database did not answer, while it does not.
     database_problem: Mutex<Option<String>>,
+    /// The records on their way to the database, if there is one.
+    records: Option<Records>,
     thread: ControlThread,
     /// The name of this node, once it is known.
     node_id: OnceLock<String>,
@@ -80,6 +85,7 @@ impl ControlPlane {
             access,
             database,
             database_problem: Mutex::default(),
+            records: None,
             thread,
             node_id: OnceLock::new(),
             writing: tokio::sync::Mutex::default(),
@@ -87,6 +93,17 @@ impl ControlPlane {
             trials: Semaphore::new(TRIALS_MAX),
             long_tasks: Arc::new(Semaphore::new(LONG_TASKS_MAX)),
         }
+    }
+
+    /// The same, with records that are written to the database.
+    #[must_use]
+    pub(crate) fn recording(self, records: Option<Records>) -> ControlPlane {
+        ControlPlane { records, ..self }
+    }
+
+    /// The records on their way to the database, if there is one.
+    pub(crate) fn records(&self) -> Option<&Records> {
+        self.records.as_ref()
     }
 
     /// Starts to follow the versions in the database, if the policy comes from there. `id` is the name of this node.
@@ -130,6 +147,15 @@ impl ControlPlane {
     /// Waits for the turn to try a policy out.
     async fn trial_turn(&self) -> SemaphorePermit<'_> {
         self.trials.acquire().await.expect("the semaphore is never closed")
+    }
+
+    /// Starts to write records to the database, and to remove old ones.
+    pub(crate) fn record(&self, node: &Node) {
+        if let (Some(database), Some(records)) = (&self.database, &self.records) {
+            records.write_to(database, self.runtime(), node.clock());
+            let keeper = Keeper::new(database, records, node);
+            self.runtime().spawn(keeper.run());
+        }
     }
 
     /// The database, if there is one.

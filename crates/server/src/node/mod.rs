@@ -30,7 +30,8 @@ use crate::node::lifecycle::Lifecycle;
 use crate::node::store::{NodeStore, SharedRedisStore, StoreThread};
 use crate::observe::events::PastViolations;
 use crate::observe::{
-    Events, EventsError, LimitCoverage, Metrics, Origin, OwnedOrigin, Protocol, Traces, within_trace,
+    EventSink, Events, EventsError, LimitCoverage, Metrics, Origin, OwnedOrigin, Protocol, Traces,
+    within_trace,
 };
 use crate::settings::Settings;
 
@@ -64,11 +65,24 @@ impl Node {
     /// When the policy has too many limits or limits that the store cannot count, when there is not enough memory for
     /// `max_keys`, or when the URL of a shared store is invalid. A store that does not answer is not an error.
     pub fn new(settings: Settings, rules: RuleSet, identity: Identity) -> Result<Node, NodeError> {
+        Node::with_sinks(settings, rules, identity, Vec::new())
+    }
+
+    /// The same for a node whose events also go to these sinks.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn with_sinks(
+        settings: Settings,
+        rules: RuleSet,
+        identity: Identity,
+        sinks: Vec<Box<dyn EventSink>>,
+    ) -> Result<Node, NodeError> {
         let options = MemoryOptions { max_keys: settings.max_keys, ..MemoryOptions::default() };
         let clock = MonotonicClock::new();
         // Before the first event of this node is written.
         let past_violations = past_violations(&settings, clock.wall());
-        let events = Events::start(settings.events.as_ref(), clock.clone())?;
+        let events = Events::start(settings.events.as_ref(), sinks, clock.clone())?;
         let (limiter, store_thread) = match &settings.shared {
             None => {
                 let memory = Memory::with_clock(options, clock.clone())?;
@@ -94,14 +108,13 @@ impl Node {
             limiter = limiter.with_observer(observer);
         }
         limiter.set_invalid_credentials(settings.jwt.as_ref().map(|jwt| jwt.invalid).unwrap_or_default());
-        let (lifecycle, metrics, traces) = (Lifecycle::default(), Metrics::default(), Traces::default());
         Ok(Node {
             limiter,
             identity,
             settings,
-            lifecycle,
-            metrics,
-            traces,
+            lifecycle: Lifecycle::default(),
+            metrics: Metrics::default(),
+            traces: Traces::default(),
             events,
             coverage: LimitCoverage::default(),
             body_budget: ByteBudget::of(BODIES_BYTES_MAX),

@@ -11,6 +11,7 @@ mod traces;
 pub use coverage::LimitCoverage;
 pub use events::{
     AuditEvent, EventFate, EventName, EventSeverity, EventSink, Events, EventsError, EventsUnwritten,
+    SinkCounts,
 };
 pub use metrics::Metrics;
 pub use metrics::exposition::CONTENT_TYPE;

@@ -240,6 +240,12 @@ fn events() -> Vec<Row> {
         ),
         ("number of these files", number(VIOLATION_FILES_MAX)),
         ("time for writing the last events at the end", seconds(EVENT_FLUSH_TIMEOUT)),
+        ("denials that wait for the database", number(RECORDS_DENIALS_MAX)),
+        ("changes and security events that wait for the database", number(RECORDS_OTHERS_MAX)),
+        ("security events of a node in the audit, each on its own, in 10 s", number(RECORDS_SECURITY_MAX)),
+        ("records that are written to the database at once", number(RECORDS_BATCH_MAX)),
+        ("longest pause between attempts to write them", seconds(RECORDS_RETRY_MAX)),
+        ("time for writing the last records to the database at the end", seconds(RECORDS_FLUSH_TIMEOUT)),
     ]
 }
 

@@ -4,10 +4,11 @@ use std::fmt;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use tidegate_document::{DocumentNode, ObjectShape, Problem, Shape, ShapeField};
+use tidegate::Nanos;
+use tidegate_document::{DocumentNode, ObjectShape, Problem, Shape, ShapeField, value};
 
 use super::HIDDEN;
-use super::read::{Reader, text};
+use super::read::{Reader, integer, text};
 use super::table::TEXT_MAX;
 
 /// The name of the database file in the folder of `--data`.
@@ -24,6 +25,34 @@ pub struct DatabaseSettings {
     pub cache: Option<PathBuf>,
     /// The folder of `--data`, which is made if there is none.
     pub folder: Option<PathBuf>,
+    /// How long and how much of the records is kept.
+    pub retention: Retention,
+}
+
+/// How long and how much of the records is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retention {
+    /// The age at which entries of the audit are removed.
+    pub audit: Nanos,
+    /// About how many bytes of entries are kept.
+    pub audit_bytes: u64,
+    /// The age at which violations are removed.
+    pub violations: Nanos,
+    /// How many violations are kept.
+    pub violations_rows: u64,
+}
+
+const DAY_SECONDS: u64 = 86_400;
+
+impl Default for Retention {
+    fn default() -> Retention {
+        Retention {
+            audit: Nanos::from_secs(400 * DAY_SECONDS),
+            audit_bytes: 10 * 1_024 * 1_024 * 1_024,
+            violations: Nanos::from_secs(90 * DAY_SECONDS),
+            violations_rows: 10_000_000,
+        }
+    }
 }
 
 impl DatabaseSettings {
@@ -34,6 +63,7 @@ impl DatabaseSettings {
             url: format!("sqlite:{}", file.display()),
             cache: Some(folder.join(CACHE_FILE)),
             folder: Some(folder.to_path_buf()),
+            retention: Retention::default(),
         }
     }
 
@@ -46,11 +76,20 @@ impl DatabaseSettings {
         let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
         made.map_err(|error| format!("--data: cannot make {}: {error}", folder.display()))
     }
+
+    /// Is there a database file where the URL says, or is it not a file?
+    pub(crate) fn file_exists(&self) -> bool {
+        self.url.strip_prefix("sqlite:").is_none_or(|file| Path::new(file).exists())
+    }
 }
 
 impl fmt::Debug for DatabaseSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DatabaseSettings").field("url", &HIDDEN).field("cache", &self.cache).finish()
+        f.debug_struct("DatabaseSettings")
+            .field("url", &HIDDEN)
+            .field("cache", &self.cache)
+            .field("retention", &self.retention)
+            .finish()
     }
 }
 
@@ -74,9 +113,49 @@ pub(super) static DATABASE: ObjectShape = ObjectShape {
              does not answer.",
         )
         .or("none"),
+        ShapeField::new("retention", Shape::Object(&RETENTION), "How long and how much of the records is kept.")
+            .or("see [retention](#retention)")
+            .also(&["keep", "records"]),
     ]],
     open_fields: None,
     shorthand: Some("url"),
+};
+
+/// The longest age of records, in milliseconds: a hundred years.
+const AGE_MAX: u64 = 36_525 * 86_400_000;
+
+pub(super) static RETENTION: ObjectShape = ObjectShape {
+    name: "retention",
+    about: "How long and how much of the records is kept. What is older, and the oldest of what is too much, is removed \
+            every ten minutes by one of the nodes. The rest of the audit still verifies.",
+    fields: &[&[
+        ShapeField::new(
+            "audit",
+            Shape::Duration(AGE_MAX),
+            "The age at which changes and security events are removed.",
+        )
+        .or("400d")
+        .also(&["audit_age", "audit_days"]),
+        ShapeField::new(
+            "audit_bytes",
+            Shape::Integer(1_024 * 1_024, 1 << 50),
+            "About how much room changes and security events may take, in bytes.",
+        )
+        .or("10737418240")
+        .also(&["audit_size"]),
+        ShapeField::new("violations", Shape::Duration(AGE_MAX), "The age at which denials are removed.")
+            .or("90d")
+            .also(&["violations_age", "denials"]),
+        ShapeField::new(
+            "violations_rows",
+            Shape::Integer(1_000, 10_000_000_000),
+            "How many rows of denials are kept.",
+        )
+        .or("10000000")
+        .also(&["violations_max", "max_rows"]),
+    ]],
+    open_fields: None,
+    shorthand: None,
 };
 
 impl Reader<'_> {
@@ -96,6 +175,18 @@ impl Reader<'_> {
                 return None;
             }
         };
-        Some(DatabaseSettings { url, cache: self.path(node, "cache"), folder: None })
+        let retention = node.get("retention").map(retention).unwrap_or_default();
+        Some(DatabaseSettings { url, cache: self.path(node, "cache"), folder: None, retention })
+    }
+}
+
+fn retention(node: &DocumentNode) -> Retention {
+    let usual = Retention::default();
+    let age = |name: &str| node.get(name).and_then(|age| value::duration(age, AGE_MAX).ok());
+    Retention {
+        audit: age("audit").unwrap_or(usual.audit),
+        audit_bytes: integer(node, "audit_bytes").unwrap_or(usual.audit_bytes),
+        violations: age("violations").unwrap_or(usual.violations),
+        violations_rows: integer(node, "violations_rows").unwrap_or(usual.violations_rows),
     }
 }

@@ -24,7 +24,7 @@ use tidegate::engine::InvalidCredentials;
 use tidegate_policy::{IdentitySources, OnStoreError};
 use tidegate_proxies::ForwardedSource;
 
-pub use database::DatabaseSettings;
+pub use database::{DatabaseSettings, Retention};
 pub use events::EventSettings;
 pub(crate) use events::host_name;
 pub use identity::{ApiKeySettings, KeyPlace, UnknownKeys};

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use super::{DatabaseSettings, Listener, Settings};
+use super::{DatabaseSettings, Listener, Retention, Settings};
 
 /// The values of flags and environment variables. Where both are set, clap has already chosen the flag.
 #[derive(Clone, Default)]
@@ -84,11 +84,14 @@ impl Settings {
         self.admin_token = overrides.admin_token.filter(filled).or(self.admin_token);
         self.admin_insecure |= overrides.admin_insecure;
         if let Some(url) = overrides.database_url.filter(filled) {
-            let cache = self.database.and_then(|database| database.cache);
-            self.database = Some(DatabaseSettings { url, cache, folder: None });
+            self.database = Some(match self.database {
+                Some(database) => DatabaseSettings { url, folder: None, ..database },
+                None => DatabaseSettings { url, cache: None, folder: None, retention: Retention::default() },
+            });
         }
         if let Some(folder) = overrides.data.filter(|folder| !folder.as_os_str().is_empty()) {
-            self.database = Some(DatabaseSettings::in_folder(&folder));
+            let retention = self.database.map(|database| database.retention).unwrap_or_default();
+            self.database = Some(DatabaseSettings { retention, ..DatabaseSettings::in_folder(&folder) });
         }
         self.check()?;
         Ok(self)

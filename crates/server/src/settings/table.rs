@@ -3,7 +3,7 @@
 
 use tidegate_document::{ObjectShape, Shape, ShapeField, WordShape};
 
-use super::database::DATABASE;
+use super::database::{DATABASE, RETENTION};
 use super::events::EVENTS;
 use super::identity::{API_KEYS, IDENTITY, SOURCES};
 use super::jwt_table::JWT;
@@ -30,6 +30,7 @@ static OBJECTS: &[&ObjectShape] = &[
     &LISTEN,
     &POLICY,
     &DATABASE,
+    &RETENTION,
     &STORE,
     &REDIS,
     &SYNC,

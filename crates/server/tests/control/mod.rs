@@ -2,14 +2,18 @@
 
 mod access_table;
 mod audited;
+mod away;
 mod client;
 mod entries;
 mod fleet;
+mod killed;
 mod listener;
 mod logins;
 mod model;
 mod policy;
 mod policy_client;
+mod records;
+mod routes;
 mod secrets;
 mod tenants;
 mod tokens;
@@ -18,6 +22,11 @@ mod versions;
 mod writers;
 
 use serde_json::{Value, json};
+use tidegate_database::{Database, DatabaseOptions, HistoryFilter, PageRequest, ViolationRow};
+
+use crate::http::client::{Answer, Client};
+use crate::support::home::Home;
+use crate::support::server::Server;
 
 /// A limit for each user.
 fn limit(name: &str, rate: u32) -> Value {
@@ -28,4 +37,56 @@ fn limit(name: &str, rate: u32) -> Value {
 fn names(list: &Value, field: &str) -> Vec<String> {
     let items = list["items"].as_array().unwrap_or_else(|| panic!("no list: {list}"));
     items.iter().map(|item| item[field].as_str().expect("a name").to_owned()).collect()
+}
+
+/// A home with a folder `data`.
+pub(crate) fn home_with_folder() -> Home {
+    let home = Home::new();
+    std::fs::create_dir(home.path("data")).expect("a new folder");
+    home
+}
+
+/// The URL of the database in the folder `data` of a test.
+pub(crate) fn sqlite_url(home: &Home) -> String {
+    format!("sqlite:{}", home.path("data").join("tidegate.db").display())
+}
+
+/// Works on a database as a program beside the server does.
+pub(crate) fn on_database<T>(url: &str, work: impl AsyncFnOnce(&Database) -> T) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let database = Database::open(url, DatabaseOptions::default()).await.expect("it can be opened");
+        let done = work(&database).await;
+        database.close().await;
+        done
+    })
+}
+
+/// All violations.
+pub(crate) async fn violations(database: &Database) -> Vec<ViolationRow> {
+    let (filter, mut page) = (HistoryFilter::default(), PageRequest { limit: 1_000, cursor: None });
+    let mut rows = Vec::new();
+    loop {
+        let found = database.violations(&filter, &page).await.expect("it can be read");
+        rows.extend(found.items);
+        page.cursor = found.next;
+        if page.cursor.is_none() {
+            return rows;
+        }
+    }
+}
+
+/// The token that a server prints at its first start.
+pub(crate) fn admin_token(server: &Server) -> String {
+    let line = server.printed("admin token");
+    line.split_whitespace().last().expect("the token is the last word").to_owned()
+}
+
+/// Asks the admin API.
+pub(crate) fn get(server: &Server, token: &str, path: &str, accept: &str) -> Answer {
+    let mut client = Client::connect(server.socket("admin"));
+    client.send(format!(
+        "GET /api/v1{path} HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer {token}\r\naccept: {accept}\r\n\r\n"
+    ));
+    client.answer()
 }

@@ -1,7 +1,8 @@
-//! Helpers of the tests: a temporary directory, a running server and a Redis server. Each is removed when its test
+//! Helpers of the tests: a temporary directory, a running server, a Redis and a PostgreSQL server. Each is removed when its test
 //! ends.
 
 pub(crate) mod home;
+pub(crate) mod postgres;
 pub(crate) mod redis;
 pub(crate) mod server;
 

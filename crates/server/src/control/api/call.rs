@@ -12,7 +12,6 @@ use super::query::Query;
 use super::route::PathValues;
 use super::shape::BodyShape;
 use super::{ApiError, query::QUERY_TEXT_MAX};
-use crate::admin::AdminClient;
 use crate::control::ControlPlane;
 use crate::control::access::Principal;
 use crate::control::collection::Collection;
@@ -21,7 +20,6 @@ use crate::node::Node;
 /// A call whose sender may make it, and whose parameters are checked.
 pub(crate) struct ApiCall {
     pub(crate) node: Arc<Node>,
-    pub(crate) client: AdminClient,
     /// Who calls; `None` on routes that are open to everybody.
     pub(crate) principal: Option<Principal>,
     pub(crate) method: Method,

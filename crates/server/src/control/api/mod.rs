@@ -93,7 +93,6 @@ async fn answer_to(
     let query = Query::parse(head.uri.query().unwrap_or_default(), &route.query())?;
     let call = ApiCall {
         node: Arc::clone(node),
-        client,
         principal,
         method: head.method.clone(),
         target: head.uri.to_string(),

@@ -89,7 +89,7 @@ fn is_cut_of(text: &str, whole: &str) -> bool {
 }
 
 /// A text of bounded length.
-pub(super) fn cut(text: &str) -> Box<str> {
+pub(crate) fn cut(text: &str) -> Box<str> {
     match text.char_indices().nth(TEXT_CHARS_MAX) {
         None => text.into(),
         Some((end, _)) => format!("{}…", &text[..end]).into(),

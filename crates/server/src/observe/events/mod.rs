@@ -23,9 +23,10 @@ use tidegate::engine::{Incident, Observer};
 use tidegate::{Algorithm, MonotonicClock, Nanos};
 
 pub use event::{AuditEvent, EventName, EventSeverity};
-pub use sink::{EventSink, EventsUnwritten};
+pub use sink::{EventSink, EventsUnwritten, SinkCounts};
 
 pub(crate) use changes::policy_changes;
+pub(crate) use describe::cut;
 use file::EventFile;
 pub(crate) use open_events::OPEN_EVENTS_PER_SHARD;
 use open_events::OpenEvents;
@@ -33,7 +34,7 @@ pub(crate) use past_violations::PastViolations;
 use sink::StdoutSink;
 use thread::EventQueue;
 
-use crate::settings::EventSettings;
+use crate::settings::{EventSettings, host_name};
 
 /// The events of a node. By default there are none.
 #[derive(Clone, Debug, Default)]
@@ -62,21 +63,26 @@ pub enum EventsError {
 }
 
 impl Events {
-    /// Starts writing events as the settings say; without settings there are none.
+    /// Starts writing events to these sinks, and where the settings say. If that is nowhere, there are no events.
     ///
     /// # Errors
     /// When the file cannot be opened, or the thread cannot be started.
-    pub fn start(settings: Option<&EventSettings>, clock: MonotonicClock) -> Result<Events, EventsError> {
-        let Some(settings) = settings else { return Ok(Events::default()) };
-        let mut sinks: Vec<Box<dyn EventSink>> = Vec::new();
-        if let Some(path) = &settings.file {
+    pub fn start(
+        settings: Option<&EventSettings>,
+        mut sinks: Vec<Box<dyn EventSink>>,
+        clock: MonotonicClock,
+    ) -> Result<Events, EventsError> {
+        if let Some(settings) = settings
+            && let Some(path) = &settings.file
+        {
             let file = EventFile::open(path.clone(), settings.max_bytes, settings.keep);
             sinks.push(Box::new(file.map_err(|error| EventsError::File(path.clone(), error))?));
         }
-        if settings.stdout {
+        if settings.is_some_and(|settings| settings.stdout) {
             sinks.push(Box::new(StdoutSink::default()));
         }
-        Events::to(sinks, settings.node.as_deref(), clock)
+        let node = settings.map_or_else(host_name, |settings| settings.node.clone());
+        Events::to(sinks, node.as_deref(), clock)
     }
 
     /// Starts writing events to these sinks, in the name of this node.
@@ -166,10 +172,12 @@ impl Events {
 
     /// How many events have lost their details because they came faster than they could be written.
     pub fn merged(&self) -> u64 {
-        self.queue.as_ref().map_or(0, |queue| queue.waiting.counts.merged.load(Ordering::Relaxed))
+        let Some(queue) = &self.queue else { return 0 };
+        let by_sinks = queue.waiting.counts.sinks.iter().map(|sink| sink.merged.load(Ordering::Relaxed));
+        queue.waiting.counts.merged.load(Ordering::Relaxed) + by_sinks.sum::<u64>()
     }
 
-    fn fates(&self, count: impl Fn(&thread::SinkCounts) -> u64) -> Vec<EventFate> {
+    fn fates(&self, count: impl Fn(&SinkCounts) -> u64) -> Vec<EventFate> {
         let sinks = self.queue.iter().flat_map(|queue| &queue.waiting.counts.sinks);
         sinks.map(|sink| EventFate { place: sink.name, count: count(sink) }).collect()
     }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use super::event::AuditEvent;
 
@@ -16,6 +18,33 @@ pub trait EventSink: fmt::Debug + Send {
     /// How many of the first events were written, and why the others were not. Those are counted as lost, and the
     /// next ones are tried again.
     fn write(&mut self, events: &[AuditEvent]) -> Result<(), EventsUnwritten>;
+
+    /// The counts of a sink that only takes events over and writes them later: it counts by itself what it has written
+    /// and lost. `None` if a written event is written.
+    fn counts(&self) -> Option<Arc<SinkCounts>> {
+        None
+    }
+}
+
+/// How many events a sink has written and lost.
+#[derive(Debug)]
+pub struct SinkCounts {
+    /// The name of the sink.
+    pub name: &'static str,
+    /// How many it has written.
+    pub written: AtomicU64,
+    /// How many it could not write.
+    pub lost: AtomicU64,
+    /// How many have lost their details, because too many were waiting.
+    pub merged: AtomicU64,
+}
+
+impl SinkCounts {
+    /// The counts of a new sink.
+    pub fn new(name: &'static str) -> SinkCounts {
+        let zero = || AtomicU64::new(0);
+        SinkCounts { name, written: zero(), lost: zero(), merged: zero() }
+    }
 }
 
 /// Why a sink could not write some events.

@@ -10,7 +10,7 @@ use tidegate::{Clock, MonotonicClock, Nanos};
 
 use super::event::AuditEvent;
 use super::open_events::{EventTable, OpenEvents};
-use super::sink::EventSink;
+use super::sink::{EventSink, SinkCounts};
 use crate::bounds::{EVENT_FLUSH_INTERVAL, EVENT_FLUSH_TIMEOUT, EVENT_TABLES_QUEUED_MAX, EVENTS_QUEUED_MAX};
 
 /// How often a flush is tried if the queue is full.
@@ -47,17 +47,10 @@ pub(super) struct WaitingEvents {
 /// How many events were written and lost.
 #[derive(Debug, Default)]
 pub(super) struct EventCounts {
-    /// For each sink: its name, written, lost.
-    pub(super) sinks: Box<[SinkCounts]>,
+    /// Of each sink.
+    pub(super) sinks: Box<[Arc<SinkCounts>]>,
     pub(super) merged: AtomicU64,
     pub(super) overflowed: AtomicU64,
-}
-
-#[derive(Debug)]
-pub(super) struct SinkCounts {
-    pub(super) name: &'static str,
-    pub(super) written: AtomicU64,
-    pub(super) lost: AtomicU64,
 }
 
 impl EventQueue {
@@ -69,12 +62,10 @@ impl EventQueue {
         clock: MonotonicClock,
     ) -> io::Result<Arc<EventQueue>> {
         let (jobs, received) = mpsc::sync_channel(EVENT_TABLES_QUEUED_MAX);
-        let count =
-            |name: &'static str| SinkCounts { name, written: AtomicU64::new(0), lost: AtomicU64::new(0) };
-        let counts = EventCounts {
-            sinks: sinks.iter().map(|sink| count(sink.name())).collect(),
-            ..EventCounts::default()
+        let count = |sink: &Box<dyn EventSink>| {
+            sink.counts().unwrap_or_else(|| Arc::new(SinkCounts::new(sink.name())))
         };
+        let counts = EventCounts { sinks: sinks.iter().map(count).collect(), ..EventCounts::default() };
         let waiting = Arc::new(WaitingEvents { open, single: Mutex::default(), counts });
         let writer = EventWriter {
             waiting: Arc::clone(&waiting),
@@ -190,9 +181,11 @@ impl EventWriter {
         events.iter_mut().for_each(|event| event.node.clone_from(&self.node));
         for ((sink, is_failing), counts) in self.sinks.iter_mut().zip(&self.waiting.counts.sinks) {
             let result = sink.write(&events);
-            let written = result.as_ref().map_or_else(|failed| failed.written, |()| events.len());
-            counts.written.fetch_add(written as u64, Ordering::Relaxed);
-            counts.lost.fetch_add((events.len() - written) as u64, Ordering::Relaxed);
+            if sink.counts().is_none() {
+                let written = result.as_ref().map_or_else(|failed| failed.written, |()| events.len());
+                counts.written.fetch_add(written as u64, Ordering::Relaxed);
+                counts.lost.fetch_add((events.len() - written) as u64, Ordering::Relaxed);
+            }
             match result {
                 Err(failed) if !*is_failing => {
                     *is_failing = true;

@@ -152,11 +152,13 @@ families! {
     TRACE_SPANS: Counter "tidegate_trace_spans_total" ["outcome"]
         "Trace spans, by outcome. A span that is made but neither exported nor failed is waiting, or was dropped because the queue was full.";
     EVENTS_WRITTEN: Counter "tidegate_events_written_total" ["sink"]
-        "Events that were written, by sink: file or stdout.";
+        "Events that were written, by sink: file, stdout or database.";
     EVENTS_DROPPED: Counter "tidegate_events_dropped_total" ["place"]
-        "Events that were lost: because a sink could not write them (file, stdout), or because too many were waiting (queue).";
+        "Events that were lost: because a sink could not write them (file, stdout, database), or because too many were waiting (queue).";
     EVENTS_MERGED: Counter "tidegate_events_merged_total" []
         "Events that were merged into one for each name, without limit, key and client, because they came faster than they could be written. Their counts are kept.";
+    RECORDS_WAITING: Gauge "tidegate_records_waiting" []
+        "Events that wait to be written to the database. It grows while the database does not answer.";
     PROCESS_CPU: Counter "process_cpu_seconds_total" []
         "CPU time, user and system.";
     PROCESS_MEMORY: Gauge "process_resident_memory_bytes" []

@@ -14,6 +14,7 @@ use super::exposition::{Exposition, FixedPoint};
 use super::families::{self as family, MetricFamily};
 use super::limit_series::{LimitSeries, series_of};
 use super::process::Process;
+use crate::control::ControlPlane;
 use crate::identity::{KeyStatus, Rejection};
 use crate::node::Node;
 use crate::node::lifecycle::ReloadedPart;
@@ -249,6 +250,10 @@ fn events(page: &mut Exposition, node: &Node) {
         }
     }
     page.family(&family::EVENTS_MERGED).sample(&[], node.events().merged());
+    let mut waiting = page.family(&family::RECORDS_WAITING);
+    if let Some(records) = node.control().and_then(ControlPlane::records) {
+        waiting.sample(&[], records.waiting() as u64);
+    }
 }
 
 /// A value that the operating system does not provide gets no sample, but its metric is still listed.

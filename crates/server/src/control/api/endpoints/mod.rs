@@ -3,6 +3,7 @@
 pub(super) mod collections;
 pub(super) mod nodes;
 pub(super) mod policy;
+pub(super) mod records;
 pub(super) mod system;
 pub(super) mod tenants;
 pub(super) mod tokens;

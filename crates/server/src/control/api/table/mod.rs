@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 use http::Method;
 
 use super::ApiCall;
-use super::endpoints::{nodes, system, tokens};
+use super::endpoints::{nodes, records, system, tokens};
 use super::query::{PAGE, QueryField};
 use super::route::{Answering, ApiRoute, RouteAccess, TenantRule};
 use super::shape::{AnswerShape, BodyShape, JsonShape};
@@ -26,6 +26,7 @@ pub(crate) fn routes() -> &'static [ApiRoute] {
         routes.extend(tools::trying_out());
         routes.extend(fleet());
         routes.extend(tokens::routes());
+        routes.extend(records::routes());
         routes
     });
     &ROUTES

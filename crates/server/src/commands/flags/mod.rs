@@ -1,5 +1,10 @@
 //! The command line: subcommands, flags and their help texts.
 
+pub(crate) mod audit;
+mod backup;
+
+pub(crate) use backup::{BackupArgs, RestoreArgs};
+
 use clap::builder::Styles;
 use clap::builder::styling::AnsiColor;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
@@ -42,12 +47,19 @@ pub(crate) enum CliCommand {
     Import(Import),
     /// Read the events file of a server: denials, blocks, penalties and changes
     Events(EventsArgs),
+    /// Verify the audit in the database, and erase what it says about a person
+    #[command(subcommand)]
+    Audit(audit::AuditCommand),
     /// Make API keys of clients
     #[command(subcommand)]
     Key(KeyCommand),
     /// Make tokens of the admin API
     #[command(subcommand)]
     Token(TokenCommand),
+    /// Write a copy of the database to a file, while servers use it
+    Backup(BackupArgs),
+    /// Replace everything in the database by a backup, while servers use it
+    Restore(RestoreArgs),
     /// Print the JSON Schema of the policy document
     Schema,
     /// Print shell completions
@@ -63,6 +75,17 @@ pub(crate) enum OutputFormat {
     Text,
     /// JSON
     Json,
+}
+
+/// Where the database is.
+#[derive(Debug, Args)]
+pub(crate) struct DatabasePlace {
+    /// Folder of the database, as in `tidegate serve --data DIR`
+    #[arg(long, value_name = "DIR", env = "TIDEGATE_DATA", hide_env_values = true)]
+    pub(crate) data: Option<std::path::PathBuf>,
+    /// Settings file that names the database
+    #[arg(long, value_name = "FILE", env = "TIDEGATE_CONFIG", hide_env_values = true)]
+    pub(crate) config: Option<String>,
 }
 
 #[derive(Debug, Args)]
