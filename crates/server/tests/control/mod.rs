@@ -1,9 +1,3 @@
 //! The control plane: the admin API as its clients see it.
 
-mod access_table;
-mod client;
-mod listener;
-mod logins;
-mod oidc;
-mod secrets;
-mod tokens;
+mod access;
