@@ -17,8 +17,8 @@ pub use builder::{DetectorBuilder, GateBuilder, LimitBuilder, PolicyBuilder, Ten
 pub use compile::{ENTRIES_MAX, TENANT_DEPTH_MAX, compile};
 pub use document::{
     COLLECTIONS, EntryChange, MemberChange, NamedEntry, OnStoreError, PolicyChange, TENANT_PREFIX,
-    entry_index, json_schema, name_field, named_entries, policy_changes, read, read_node, reference,
-    with_name,
+    content_id, entry_index, json_schema, name_field, named_entries, policy_changes, read, read_node,
+    reference, with_name,
 };
 pub use identity::{
     HostTemplate, Identified, IdentifiedMember, IdentityEvidence, IdentityFault, IdentityMember,

@@ -63,19 +63,20 @@ fn quoted(line: &str) -> impl Iterator<Item = &str> {
     line.split('`').skip(1).step_by(2)
 }
 
-/// The conformance suite: its checks are called by one test of every store.
-const SUITE: &str = "crates/limiter/src/testing/";
+/// Suites whose checks are called by one test of every store, or of every database.
+const SUITES: &[&str] = &["crates/limiter/src/testing/", "crates/database/tests/all/"];
 
 /// The names of all tests.
 fn tests(files: &[TextFile]) -> BTreeSet<&str> {
     let sources = files.iter().filter(|file| file.path.ends_with(".rs"));
     let mut names = BTreeSet::new();
     for file in sources {
+        let is_suite = SUITES.iter().any(|suite| file.path.starts_with(suite));
         let mut is_test = false;
         for line in file.text.lines().map(str::trim_start) {
             is_test |= line.starts_with("#[test]") || line.starts_with("#[tokio::test");
             let Some(name) = function(line) else { continue };
-            if std::mem::take(&mut is_test) || file.path.starts_with(SUITE) {
+            if std::mem::take(&mut is_test) || is_suite {
                 names.insert(name);
             }
         }

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use crate::UnixMillis;
 use crate::session::{SqlSession, SqlValue, stored_text};
 
-/// Conditions that all must hold; the default lets everything through.
+/// WhereClause that all must hold; the default lets everything through.
 #[derive(Clone, Debug, Default)]
 pub struct HistoryFilter {
     /// From this instant on.
@@ -28,12 +28,12 @@ pub struct HistoryFilter {
 
 /// A WHERE clause that grows.
 #[derive(Debug, Default)]
-pub(super) struct Conditions {
+pub(super) struct WhereClause {
     texts: Vec<String>,
     values: Vec<SqlValue>,
 }
 
-impl Conditions {
+impl WhereClause {
     /// Adds a condition, in which each `?` stands for `value`.
     pub(super) fn add(&mut self, condition: &str, value: impl Into<SqlValue>) {
         self.values.push(value.into());
@@ -59,8 +59,8 @@ impl Conditions {
 
 impl HistoryFilter {
     /// The conditions for a table: the names of its columns for the time and the address.
-    pub(super) fn conditions(&self, session: &SqlSession, time: &str, ip: (&str, SqlValue)) -> Conditions {
-        let mut conditions = Conditions::default();
+    pub(super) fn conditions(&self, session: &SqlSession, time: &str, ip: (&str, SqlValue)) -> WhereClause {
+        let mut conditions = WhereClause::default();
         if let Some(since) = self.since {
             conditions.add(&format!("{time} >= ?"), since);
         }

@@ -65,6 +65,8 @@ async fn open_sqlite(
         .synchronous(SqliteSynchronous::Full)
         .foreign_keys(true)
         .busy_timeout(options.deadline)
+        // What is erased is overwritten in the file, not only marked as free.
+        .pragma("secure_delete", "ON")
         .disable_statement_logging();
     let pool = |connections| {
         SqlitePoolOptions::new()

@@ -2,7 +2,7 @@
 
 use tidegate_database::DatabaseError;
 
-use crate::support::{TestDatabase, entry, new_folder, open, version};
+use crate::support::{TestDatabase, TestFolder, entry, open, version};
 
 #[tokio::test]
 async fn a_copy_of_a_file_in_use_is_whole() {
@@ -16,7 +16,7 @@ async fn a_copy_of_a_file_in_use_is_whole() {
             }
         })
     };
-    let folder = new_folder();
+    let folder = TestFolder::new();
     let copy = folder.join("it's a copy.db");
     // The second replaces the first.
     for _ in 0..2 {
@@ -28,18 +28,18 @@ async fn a_copy_of_a_file_in_use_is_whole() {
         use std::os::unix::fs::PermissionsExt;
         assert_eq!(std::fs::metadata(&copy).unwrap().permissions().mode() & 0o777, 0o600);
     }
-    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1, "only the copy is left");
+    assert_eq!(std::fs::read_dir(&*folder).unwrap().count(), 1, "only the copy is left");
     let restored = open(&format!("sqlite:{}", copy.display())).await;
     assert_eq!(restored.active_version().await.unwrap(), test.db.active_version().await.unwrap());
     assert_eq!(restored.verify(|_, _| {}).await.unwrap().broken, None);
     restored.close().await;
-    std::fs::remove_dir_all(folder).unwrap();
 }
 
 #[tokio::test]
 async fn a_place_that_cannot_be_written_is_named() {
     let test = TestDatabase::sqlite().await;
-    let missing = new_folder().join("missing").join("copy.db");
+    let folder = TestFolder::new();
+    let missing = folder.join("missing").join("copy.db");
     let error = test.db.backup_to(&missing).await.unwrap_err().to_string();
     assert!(error.contains("missing/copy.db"), "{error}");
 }
@@ -47,7 +47,8 @@ async fn a_place_that_cannot_be_written_is_named() {
 #[tokio::test]
 async fn postgres_has_its_own_backups() {
     let test = TestDatabase::postgres().await;
-    let error = test.db.backup_to(&new_folder().join("copy.db")).await.unwrap_err();
+    let folder = TestFolder::new();
+    let error = test.db.backup_to(&folder.join("copy.db")).await.unwrap_err();
     assert!(
         matches!(error, DatabaseError::Unsupported(_)) && error.to_string().contains("pg_dump"),
         "{error}"

@@ -13,12 +13,10 @@ use crate::support::{TestDatabase, entry, open, rule, version};
 const URL_VARIABLE: &str = "TIDEGATE_TEST_WRITER_URL";
 const RULES: u64 = 20;
 
-/// Writes for ever, and says what was acknowledged. The number of a version is in its text and in all its rules.
-#[tokio::test]
-#[ignore = "the other tests of this file run it as a process of its own"]
-async fn writer() {
-    let url = std::env::var(URL_VARIABLE).expect("the test that starts this process says where to write");
-    let db = open(&url).await;
+/// Runs in a process of its own: writes for ever, and says what was acknowledged. The number of a version is in its text
+/// and in all its rules.
+async fn write_for_ever(url: &str) {
+    let db = open(url).await;
     let mut number = db.active_number().await.unwrap().unwrap_or(0);
     loop {
         number += 1;
@@ -38,7 +36,7 @@ fn say(what: &str, number: u64) {
 /// Starts the writer, kills it right after it has acknowledged `lines` writes, and returns the last of each.
 fn kill_after(url: &str, lines: usize) -> (u64, u64) {
     let mut child = Command::new(std::env::current_exe().expect("this program"))
-        .args(["--ignored", "--exact", "killed::writer", "--nocapture"])
+        .args(["--exact", "killed::nothing_acknowledged_is_lost_on_sqlite", "--nocapture"])
         .env(URL_VARIABLE, url)
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
@@ -63,7 +61,19 @@ fn kill_after(url: &str, lines: usize) -> (u64, u64) {
     (last_version, last_entries)
 }
 
-on_both!(nothing_acknowledged_is_lost);
+#[tokio::test]
+async fn nothing_acknowledged_is_lost_on_sqlite() {
+    // This test is also the process that is killed.
+    match std::env::var(URL_VARIABLE) {
+        Ok(url) => write_for_ever(&url).await,
+        Err(_) => nothing_acknowledged_is_lost(&TestDatabase::sqlite().await).await,
+    }
+}
+
+#[tokio::test]
+async fn nothing_acknowledged_is_lost_on_postgres() {
+    nothing_acknowledged_is_lost(&TestDatabase::postgres().await).await;
+}
 
 async fn nothing_acknowledged_is_lost(test: &TestDatabase) {
     let mut runner = TestRunner::new(Config::default());

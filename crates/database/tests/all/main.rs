@@ -15,4 +15,5 @@ mod postgres_server;
 mod retention;
 mod tampering;
 mod tokens;
+mod unavailable;
 mod versions;

@@ -5,7 +5,7 @@ use std::path::Path;
 use tidegate_database::{Database, DatabaseError, DatabaseKind, HistoryFilter, PageRequest};
 
 use crate::postgres_server;
-use crate::support::{TestDatabase, at, new_folder, open, options, version};
+use crate::support::{TestDatabase, TestFolder, at, open, options, version};
 
 /// Ten nodes with connections of their own make the tables of one empty database.
 async fn ten_at_once(url: String) {
@@ -30,9 +30,8 @@ async fn ten_at_once(url: String) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn ten_nodes_open_an_empty_sqlite_file_at_once() {
-    let folder = new_folder();
+    let folder = TestFolder::new();
     ten_at_once(format!("sqlite:{}", folder.join("tidegate.db").display())).await;
-    std::fs::remove_dir_all(folder).unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -77,7 +76,7 @@ async fn a_sqlite_file_is_private_and_durable() {
 
 #[tokio::test]
 async fn places_that_cannot_be_opened_are_named_without_the_password() {
-    let folder = new_folder();
+    let folder = TestFolder::new();
     let missing = folder.join("missing").join("tidegate.db");
     let error =
         Database::open(&format!("sqlite:{}", missing.display()), options()).await.unwrap_err().to_string();
@@ -94,14 +93,13 @@ async fn places_that_cannot_be_opened_are_named_without_the_password() {
     let error = Database::open("postgres://user:geheim@127.0.0.1:1/x", short).await.unwrap_err();
     assert!(matches!(error, DatabaseError::Unavailable(_)), "{error}");
     assert!(!format!("{error} {error:?}").contains("geheim"));
-    std::fs::remove_dir_all(folder).unwrap();
 }
 
 /// A file that the first released schema made, with rows in every table: each later migration starts from it.
 #[tokio::test]
 async fn the_first_schema_can_be_opened() {
     let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/first_schema.sqlite");
-    let folder = new_folder();
+    let folder = TestFolder::new();
     let copy = folder.join("tidegate.db");
     std::fs::copy(kept, &copy).unwrap();
     let db = open(&format!("sqlite:{}", copy.display())).await;
@@ -119,5 +117,4 @@ async fn the_first_schema_can_be_opened() {
     assert!(db.remembered(&[1; 32], &[2; 32], at(50)).await.unwrap().is_some());
     db.publish(version(4)).await.unwrap();
     db.close().await;
-    std::fs::remove_dir_all(folder).unwrap();
 }

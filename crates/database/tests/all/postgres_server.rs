@@ -64,7 +64,7 @@ fn programs() -> PathBuf {
 }
 
 /// The URL of a new, empty database.
-pub async fn new_database() -> String {
+pub(crate) async fn new_database() -> String {
     static SERVER: OnceLock<PostgresServer> = OnceLock::new();
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let port = SERVER.get_or_init(PostgresServer::start).port;

@@ -1,6 +1,7 @@
 //! Databases for tests, and what tests write to them.
 
-use std::path::PathBuf;
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use sqlx::{AssertSqlSafe, Connection, PgConnection, Row, SqliteConnection};
@@ -32,26 +33,26 @@ macro_rules! on_both {
 }
 
 /// A database that only one test uses.
-pub struct TestDatabase {
-    pub db: Database,
-    pub url: String,
-    folder: Option<PathBuf>,
+pub(crate) struct TestDatabase {
+    pub(crate) db: Database,
+    pub(crate) url: String,
+    _folder: Option<TestFolder>,
 }
 
 impl TestDatabase {
-    pub async fn sqlite() -> TestDatabase {
-        let folder = new_folder();
+    pub(crate) async fn sqlite() -> TestDatabase {
+        let folder = TestFolder::new();
         let url = format!("sqlite:{}", folder.join("tidegate.db").display());
-        TestDatabase { db: open(&url).await, url, folder: Some(folder) }
+        TestDatabase { db: open(&url).await, url, _folder: Some(folder) }
     }
 
-    pub async fn postgres() -> TestDatabase {
+    pub(crate) async fn postgres() -> TestDatabase {
         let url = crate::postgres_server::new_database().await;
-        TestDatabase { db: open(&url).await, url, folder: None }
+        TestDatabase { db: open(&url).await, url, _folder: None }
     }
 
     /// Runs a statement beside the crate, as somebody with access to the database could. Returns the changed rows.
-    pub async fn raw(&self, sql: &str) -> u64 {
+    pub(crate) async fn raw(&self, sql: &str) -> u64 {
         let sql = AssertSqlSafe(sql.to_owned());
         match self.db.kind() {
             DatabaseKind::Sqlite => {
@@ -66,7 +67,7 @@ impl TestDatabase {
     }
 
     /// The first column of a query, as text.
-    pub async fn raw_texts(&self, sql: &str) -> Vec<String> {
+    pub(crate) async fn raw_texts(&self, sql: &str) -> Vec<String> {
         let sql = AssertSqlSafe(sql.to_owned());
         match self.db.kind() {
             DatabaseKind::Sqlite => {
@@ -83,38 +84,48 @@ impl TestDatabase {
     }
 }
 
-impl Drop for TestDatabase {
-    fn drop(&mut self) {
-        if let Some(folder) = &self.folder {
-            let _ = std::fs::remove_dir_all(folder);
-        }
+/// A new folder, which is removed with this value.
+pub(crate) struct TestFolder(PathBuf);
+
+impl TestFolder {
+    pub(crate) fn new() -> TestFolder {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let folder = std::env::temp_dir().join(format!("tidegate-database-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder for temporary files");
+        TestFolder(folder)
     }
 }
 
-/// A new folder.
-pub fn new_folder() -> PathBuf {
-    static NUMBER: AtomicU32 = AtomicU32::new(0);
-    let name = format!("tidegate-database-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
-    let folder = std::env::temp_dir().join(name);
-    std::fs::create_dir_all(&folder).expect("a folder for temporary files");
-    folder
+impl Deref for TestFolder {
+    type Target = Path;
+
+    fn deref(&self) -> &Path {
+        &self.0
+    }
 }
 
-pub async fn open(url: &str) -> Database {
+impl Drop for TestFolder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+pub(crate) async fn open(url: &str) -> Database {
     Database::open(url, options()).await.expect("a database that can be opened")
 }
 
 /// The deadline is long: the machine may be busy with other tests.
-pub fn options() -> DatabaseOptions {
+pub(crate) fn options() -> DatabaseOptions {
     DatabaseOptions { deadline: std::time::Duration::from_secs(60), ..DatabaseOptions::default() }
 }
 
-pub fn at(millis: i64) -> UnixMillis {
+pub(crate) fn at(millis: i64) -> UnixMillis {
     UnixMillis::new(1_700_000_000_000 + millis)
 }
 
 /// An entry with every field, different for each `number`.
-pub fn entry(number: u64) -> AuditEntry {
+pub(crate) fn entry(number: u64) -> AuditEntry {
     let text = |name: &str| Some(format!("{name}-{number}"));
     AuditEntry {
         time: at(number.cast_signed()),
@@ -145,7 +156,7 @@ pub fn entry(number: u64) -> AuditEntry {
 }
 
 /// A violation with every field, different for each `number`.
-pub fn violation(number: u64) -> Violation {
+pub(crate) fn violation(number: u64) -> Violation {
     let text = |name: &str| Some(format!("{name}-{number}"));
     Violation {
         event: "rate_limit_exceeded".into(),
@@ -170,7 +181,7 @@ pub fn violation(number: u64) -> Violation {
     }
 }
 
-pub fn rule(name: &str, plan: Option<&str>, rate: f64) -> RuleRow {
+pub(crate) fn rule(name: &str, plan: Option<&str>, rate: f64) -> RuleRow {
     RuleRow {
         key_pattern: format!("user:{{{name}}}"),
         scope: "user".into(),
@@ -183,7 +194,7 @@ pub fn rule(name: &str, plan: Option<&str>, rate: f64) -> RuleRow {
 }
 
 /// A version whose text and one rule come from a number.
-pub fn version(number: u64) -> NewVersion {
+pub(crate) fn version(number: u64) -> NewVersion {
     NewVersion {
         text: format!("version: 1 # the text {number}\n"),
         author: "ada".into(),

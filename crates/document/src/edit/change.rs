@@ -3,7 +3,7 @@
 use super::block::BlockElements;
 use super::flow::FlowElements;
 use super::layout::{Element, Form, Piece};
-use super::lines::{Splice, begins_line, column, line_end, lines_end, next_line, whole_lines};
+use super::lines::{Splice, begins_line, column, indent_of, line_end, lines_end, next_line, whole_lines};
 use super::style::Style;
 use crate::{DocumentNode, ValueKind};
 
@@ -28,8 +28,7 @@ impl Container<'_> {
             }
             Form::Flow(elements) => {
                 let flow = FlowElements { text: self.text, piece: self.piece, style: self.style };
-                let line = self.text[..self.piece.start].rfind('\n').map_or(0, |at| at + 1);
-                let indent = self.text[line..].len() - self.text[line..].trim_start_matches(' ').len();
+                let indent = indent_of(self.text, self.piece.start);
                 let inner = match elements.first() {
                     Some(first) if self.text[self.piece.start..first.start].contains('\n') => {
                         column(self.text, first.start)
@@ -136,8 +135,7 @@ pub(super) fn set_value(text: &str, style: &Style, holder: &Element, new: &Docum
     if style.is_json {
         let spreads =
             is_filled && if old.elements().is_empty() { style.spreads_nested } else { old.spreads(text) };
-        let line = super::lines::line_start(text, holder.start);
-        let base = text[line..].len() - text[line..].trim_start_matches(' ').len();
+        let base = indent_of(text, holder.start);
         let written = if spreads { style.spread(new, base) } else { style.inline(new) };
         return vec![Splice::replace(old.start..old.end, written)];
     }

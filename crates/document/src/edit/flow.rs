@@ -1,7 +1,7 @@
 //! Adds and removes elements of lists and maps in brackets or braces, in YAML and JSON.
 
 use super::layout::{Element, Piece};
-use super::lines::{Splice, begins_line, line_end, line_start, lines_start, next_line, skip_blank};
+use super::lines::{Splice, begins_line, column, line_end, line_start, lines_start, next_line, skip_blank};
 use super::style::Style;
 
 /// The elements of a list in brackets or a map in braces.
@@ -33,7 +33,7 @@ impl FlowElements<'_> {
             return vec![Splice::insert(last.end(), format!("{separator}{written}"))];
         }
         // The comment behind the last element stays there.
-        let indent = " ".repeat(super::lines::column(self.text, self.elements()[0].start));
+        let indent = self.style.indentation(column(self.text, self.elements()[0].start));
         let next = next_line(self.text, last.end());
         let newline = self.style.newline;
         if self.comma_after(last).is_some() {
@@ -93,7 +93,7 @@ impl FlowElements<'_> {
             }
         }
         if self.has_lines() {
-            return format!(",{}", self.style.break_to(super::lines::column(self.text, elements[0].start)));
+            return format!(",{}", self.style.break_to(column(self.text, elements[0].start)));
         }
         if self.style.comma_blank { ", ".to_owned() } else { ",".to_owned() }
     }

@@ -59,7 +59,13 @@ pub(super) fn column(text: &str, at: usize) -> usize {
 
 /// Is it the first thing on its line?
 pub(super) fn begins_line(text: &str, at: usize) -> bool {
-    text[line_start(text, at)..at].bytes().all(|byte| byte == b' ')
+    indent_of(text, at) == at - line_start(text, at)
+}
+
+/// How many blanks and tabs its line begins with.
+pub(super) fn indent_of(text: &str, at: usize) -> usize {
+    let line = &text[line_start(text, at)..];
+    line.len() - line.trim_start_matches([' ', '\t']).len()
 }
 
 /// Is the line before this first byte of a line blank?

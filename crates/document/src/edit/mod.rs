@@ -17,7 +17,7 @@ mod tests;
 pub use error::EditError;
 
 use crate::{DocumentNode, Span, Spanned, ValueKind, merge_patch, parse};
-use steps::{Draft, Step, Turn};
+use steps::{EditedText, PathPart, Step};
 
 /// A document and its text, in which entries of top-level lists are added, changed and removed.
 ///
@@ -95,7 +95,7 @@ impl DocumentEditor {
             return Err(EditError::NotFound { path: format!("{list}[{index}]") });
         };
         let mut steps = Vec::new();
-        steps::between(old, entry, &mut entry_way(list, index), &mut steps);
+        steps::between(old, entry, &mut entry_path(list, index), &mut steps);
         *old = entry.clone();
         self.edit(list, index, items, &steps)
     }
@@ -119,7 +119,7 @@ impl DocumentEditor {
             return Err(EditError::NotFound { path: format!("{list}[{index}]") });
         }
         items.remove(index);
-        self.edit(list, index, items, &[Step::Remove(entry_way(list, index))])
+        self.edit(list, index, items, &[Step::Remove(entry_path(list, index))])
     }
 
     /// The entries of a list, which may be absent or null.
@@ -142,7 +142,7 @@ impl DocumentEditor {
         items: Vec<DocumentNode>,
         steps: &[Step],
     ) -> Result<(), EditError> {
-        let mut draft = Draft::new(&self.text, &self.root);
+        let mut draft = EditedText::new(&self.text, &self.root);
         for step in steps {
             draft.take(step)?;
         }
@@ -164,8 +164,8 @@ impl DocumentEditor {
     }
 }
 
-fn entry_way(list: &str, index: usize) -> Vec<Turn> {
-    vec![Turn::Member(list.to_owned()), Turn::Item(index)]
+fn entry_path(list: &str, index: usize) -> Vec<PathPart> {
+    vec![PathPart::Member(list.to_owned()), PathPart::Item(index)]
 }
 
 fn node_list(items: &[DocumentNode]) -> DocumentNode {

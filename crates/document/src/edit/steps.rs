@@ -8,11 +8,11 @@ use super::style::Style;
 use crate::text::is_json;
 use crate::{DocumentNode, Span, Spanned, ValueKind};
 
-/// The way to a value: the names of members and the numbers of items.
-pub(super) type Way = Vec<Turn>;
+/// The path to a value: the names of members and the numbers of items.
+pub(super) type ValuePath = Vec<PathPart>;
 
 #[derive(Clone, Debug)]
-pub(super) enum Turn {
+pub(super) enum PathPart {
     Member(String),
     Item(usize),
 }
@@ -25,42 +25,42 @@ pub(super) enum Step {
     /// Writes the first entry of a top-level list that is null or empty.
     Begin(String, DocumentNode),
     /// Adds a member to a map.
-    Add(Way, String, DocumentNode),
+    Add(ValuePath, String, DocumentNode),
     /// Replaces a value.
-    Set(Way, DocumentNode),
+    Set(ValuePath, DocumentNode),
     /// Removes an item or a member.
-    Remove(Way),
+    Remove(ValuePath),
 }
 
 /// The steps that make one value of another. Maps are descended; anything else is replaced.
-pub(super) fn between(old: &DocumentNode, new: &DocumentNode, way: &mut Way, steps: &mut Vec<Step>) {
+pub(super) fn between(old: &DocumentNode, new: &DocumentNode, path: &mut ValuePath, steps: &mut Vec<Step>) {
     if old.same_value(new) {
         return;
     }
     if old.entries().is_empty() || new.entries().is_empty() {
-        steps.push(Step::Set(way.clone(), new.clone()));
+        steps.push(Step::Set(path.clone(), new.clone()));
         return;
     }
     for (key, value) in new.entries() {
         match old.get(&key.value) {
-            None => steps.push(Step::Add(way.clone(), key.value.clone(), value.clone())),
+            None => steps.push(Step::Add(path.clone(), key.value.clone(), value.clone())),
             Some(known) => {
-                way.push(Turn::Member(key.value.clone()));
-                between(known, value, way, steps);
-                way.pop();
+                path.push(PathPart::Member(key.value.clone()));
+                between(known, value, path, steps);
+                path.pop();
             }
         }
     }
     // Last, so that a map is never empty in between.
     for (key, _) in old.entries().iter().filter(|(key, _)| new.get(&key.value).is_none()) {
-        let mut way = way.clone();
-        way.push(Turn::Member(key.value.clone()));
-        steps.push(Step::Remove(way));
+        let mut path = path.clone();
+        path.push(PathPart::Member(key.value.clone()));
+        steps.push(Step::Remove(path));
     }
 }
 
 /// A text between two steps.
-pub(super) struct Draft {
+pub(super) struct EditedText {
     /// The byte order mark, or nothing.
     mark: &'static str,
     text: String,
@@ -75,13 +75,13 @@ struct Found<'p> {
     holder: Option<&'p Element>,
 }
 
-impl Draft {
-    pub(super) fn new(text: &str, root: &DocumentNode) -> Draft {
+impl EditedText {
+    pub(super) fn new(text: &str, root: &DocumentNode) -> EditedText {
         let (mark, text) = match text.strip_prefix('\u{feff}') {
             Some(text) => ("\u{feff}", text),
             None => ("", text),
         };
-        Draft { mark, text: text.to_owned(), root: root.clone(), is_json: is_json(text) }
+        EditedText { mark, text: text.to_owned(), root: root.clone(), is_json: is_json(text) }
     }
 
     pub(super) fn into_text(self) -> String {
@@ -97,13 +97,13 @@ impl Draft {
         };
         self.text = self.write(step, layout.as_ref())?;
         match step {
-            Step::Add(way, name, value) => {
-                if let ValueKind::Map(members) = &mut self.node_mut(way).kind {
+            Step::Add(path, name, value) => {
+                if let ValueKind::Map(members) = &mut self.node_mut(path).kind {
                     members.push((Spanned::new(name.clone(), Span::default()), value.clone()));
                 }
             }
-            Step::Set(way, value) => *self.node_mut(way) = value.clone(),
-            Step::Remove(way) => self.remove_node(way),
+            Step::Set(path, value) => *self.node_mut(path) = value.clone(),
+            Step::Remove(path) => self.remove_node(path),
             // No step follows one of these.
             Step::Insert(..) | Step::Begin(..) => {}
         }
@@ -113,18 +113,18 @@ impl Draft {
     fn write(&self, step: &Step, root: Option<&Piece>) -> Result<String, EditError> {
         let style = Style::of(&self.text, root, self.is_json);
         let Some(root) = root else { return Ok(self.write_first(step, &style)) };
-        let container = |way: &[Turn]| {
-            let Found { node, piece, holder } = self.find(root, way)?;
+        let container = |path: &[PathPart]| {
+            let Found { node, piece, holder } = self.find(root, path)?;
             let is_map = matches!(node.kind, ValueKind::Map(_));
             Ok(Container { text: &self.text, style: &style, piece, holder, is_map })
         };
         let splices = match step {
             Step::Insert(list, index, entry) => {
-                container(&[Turn::Member(list.clone())])?.insert(*index, None, entry)
+                container(&[PathPart::Member(list.clone())])?.insert(*index, None, entry)
             }
             Step::Begin(list, entry) => {
-                let way = [Turn::Member(list.clone())];
-                let container = container(&way)?;
+                let path = [PathPart::Member(list.clone())];
+                let container = container(&path)?;
                 match (container.holder, &container.piece.form) {
                     (Some(holder), _) if root.is_block() => begin_list(&self.text, &style, holder, entry),
                     (_, Form::Flow(_)) => container.insert(0, None, entry),
@@ -134,17 +134,17 @@ impl Draft {
                     }
                 }
             }
-            Step::Add(way, name, value) => {
-                let container = container(way)?;
+            Step::Add(path, name, value) => {
+                let container = container(path)?;
                 container.insert(container.piece.elements().len(), Some(name), value)
             }
-            Step::Set(way, value) => {
-                let holder = self.find(root, way)?.holder.ok_or_else(|| self.unsupported(root.start))?;
+            Step::Set(path, value) => {
+                let holder = self.find(root, path)?.holder.ok_or_else(|| self.unsupported(root.start))?;
                 set_value(&self.text, &style, holder, value)
             }
-            Step::Remove(way) => {
-                let (turn, above) = way.split_last().ok_or_else(|| self.unsupported(root.start))?;
-                let index = index_of(self.find(root, above)?.node, turn);
+            Step::Remove(path) => {
+                let (part, above) = path.split_last().ok_or_else(|| self.unsupported(root.start))?;
+                let index = index_of(self.find(root, above)?.node, part);
                 container(above)?.remove(index.ok_or_else(|| self.unsupported(root.start))?)
             }
         };
@@ -163,10 +163,10 @@ impl Draft {
     }
 
     /// Finds a value. The tree and the layout have the same children in the same order.
-    fn find<'p>(&'p self, root: &'p Piece, way: &[Turn]) -> Result<Found<'p>, EditError> {
+    fn find<'p>(&'p self, root: &'p Piece, path: &[PathPart]) -> Result<Found<'p>, EditError> {
         let mut found = Found { node: &self.root, piece: root, holder: None };
-        for turn in way {
-            let index = index_of(found.node, turn);
+        for part in path {
+            let index = index_of(found.node, part);
             let element = index.and_then(|index| found.piece.elements().get(index));
             let (Some(index), Some(element)) = (index, element) else {
                 return Err(self.unsupported(found.piece.start));
@@ -180,10 +180,10 @@ impl Draft {
         Ok(found)
     }
 
-    fn node_mut(&mut self, way: &[Turn]) -> &mut DocumentNode {
+    fn node_mut(&mut self, path: &[PathPart]) -> &mut DocumentNode {
         let mut node = &mut self.root;
-        for turn in way {
-            let index = index_of(node, turn).expect("the step was taken in the text, so the value is there");
+        for part in path {
+            let index = index_of(node, part).expect("the step was taken in the text, so the value is there");
             node = match &mut node.kind {
                 ValueKind::Map(members) => &mut members[index].1,
                 ValueKind::List(items) => &mut items[index],
@@ -193,10 +193,10 @@ impl Draft {
         node
     }
 
-    fn remove_node(&mut self, way: &[Turn]) {
-        let Some((turn, above)) = way.split_last() else { return };
+    fn remove_node(&mut self, path: &[PathPart]) {
+        let Some((part, above)) = path.split_last() else { return };
         let node = self.node_mut(above);
-        let index = index_of(node, turn);
+        let index = index_of(node, part);
         match (&mut node.kind, index) {
             (ValueKind::Map(members), Some(index)) => _ = members.remove(index),
             (ValueKind::List(items), Some(index)) => _ = items.remove(index),
@@ -213,9 +213,9 @@ impl Draft {
 }
 
 /// The index of a member or an item.
-fn index_of(node: &DocumentNode, turn: &Turn) -> Option<usize> {
-    match turn {
-        Turn::Member(name) => node.entries().iter().position(|(key, _)| key.value == *name),
-        Turn::Item(index) => (*index < node.items().len()).then_some(*index),
+fn index_of(node: &DocumentNode, part: &PathPart) -> Option<usize> {
+    match part {
+        PathPart::Member(name) => node.entries().iter().position(|(key, _)| key.value == *name),
+        PathPart::Item(index) => (*index < node.items().len()).then_some(*index),
     }
 }

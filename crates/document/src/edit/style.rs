@@ -16,7 +16,9 @@ pub(super) struct Style {
     pub(super) colon_blank: bool,
     /// Is there a blank after a comma?
     pub(super) comma_blank: bool,
-    /// By how many columns nested lines are indented.
+    /// What lines are indented with: a blank, or a tab in some JSON texts.
+    pub(super) indent: char,
+    /// By how many columns nested lines are indented; a tab is one.
     pub(super) step: usize,
     /// By how many columns the dashes of a list are indented under their key.
     pub(super) dash_indent: usize,
@@ -40,6 +42,7 @@ impl Style {
             brace_blank: !is_json,
             colon_blank: true,
             comma_blank: true,
+            indent: ' ',
             step: 2,
             dash_indent: 2,
             spreads_nested: false,
@@ -81,10 +84,13 @@ impl Style {
         let Some(member) = root.elements().first() else { return };
         if self.is_json && root.spreads(text) {
             self.step = column(text, member.start).clamp(1, 8);
+            if text[..member.start].ends_with('\t') {
+                self.indent = '\t';
+            }
         }
         let is_list = |piece: &Piece| piece.is_block() && text[piece.start..].starts_with('-');
-        let lists = root.elements().iter().filter(|element| is_list(&element.value));
-        if let Some(element) = lists.last() {
+        let mut lists = root.elements().iter().filter(|element| is_list(&element.value));
+        if let Some(element) = lists.next_back() {
             let (key, dash) = (column(text, element.start), column(text, element.value.start));
             self.dash_indent = dash.saturating_sub(key).min(8);
         }

@@ -100,7 +100,12 @@ impl Style {
 
     /// A line break and the indentation of the next line.
     pub(super) fn break_to(&self, column: usize) -> String {
-        format!("{}{}", self.newline, " ".repeat(column))
+        format!("{}{}", self.newline, self.indentation(column))
+    }
+
+    /// The blanks before a column.
+    pub(super) fn indentation(&self, column: usize) -> String {
+        std::iter::repeat_n(self.indent, column).collect()
     }
 
     fn scalar(&self, node: &DocumentNode) -> String {

@@ -46,7 +46,7 @@ impl DocumentNode {
     /// The value as compact JSON, members in the order of the text. Numbers that JSON lacks are written as text.
     ///
     /// ```
-    /// let node = tidegate_document::parse("a: {b: +0x1F, c: .inf}").unwrap();
+    /// let node = tidegate_document::parse("a: {b: 0x1F, c: .inf}").unwrap();
     /// assert_eq!(node.to_json(), r#"{"a":{"b":31,"c":".inf"}}"#);
     /// ```
     pub fn to_json(&self) -> String {

@@ -12,8 +12,8 @@ mod upstream;
 pub(crate) mod words;
 
 pub use collections::{
-    COLLECTIONS, EntryChange, MemberChange, NamedEntry, PolicyChange, entry_index, name_field, named_entries,
-    policy_changes, with_name,
+    COLLECTIONS, EntryChange, MemberChange, NamedEntry, PolicyChange, content_id, entry_index, name_field,
+    named_entries, policy_changes, with_name,
 };
 pub use missing::Missing;
 pub use read::{read, read_node};

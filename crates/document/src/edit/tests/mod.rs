@@ -128,6 +128,15 @@ fn json_keeps_its_style() {
 }
 
 #[test]
+fn json_keeps_its_tabs() {
+    let tabs = "{\n\t\"limits\": [\n\t\t{\n\t\t\t\"name\": \"a\"\n\t\t}\n\t]\n}\n";
+    let item = "\t\t{\n\t\t\t\"name\": \"x\",\n\t\t\t\"key\": [\n\t\t\t\t\"user\"\n\t\t\t]\n\t\t}";
+    assert_eq!(with_insert(tabs, 1), tabs.replace("\t\t}\n", &format!("\t\t}},\n{item}\n")));
+    assert_eq!(with_insert(tabs, 0), tabs.replace("\t\t{\n", &format!("{item},\n\t\t{{\n")));
+    assert_eq!(without(&with_insert(tabs, 0), 0), tabs);
+}
+
+#[test]
 fn brackets_with_comments_keep_them() {
     let text = "limits: [\n  {name: a}, # one\n  # about b\n  {name: b} # two\n]\n";
     assert_eq!(without(text, 0), "limits: [\n  # about b\n  {name: b} # two\n]\n");

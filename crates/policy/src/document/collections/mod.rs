@@ -55,7 +55,7 @@ pub fn named_entries<'d>(policy: &'d DocumentNode, collection: &str) -> Vec<Name
     // How often a name occurred so far. Written names count from the start: a hash must not take one.
     let mut seen: HashMap<String, u32> = entries.iter().filter_map(written).map(|name| (name, 1)).collect();
     let mut hashed = |node: &DocumentNode| {
-        let hash = content_hash(node);
+        let hash = content_id(node);
         loop {
             let count = seen.entry(hash.clone()).and_modify(|count| *count += 1).or_insert(1);
             let name = if *count == 1 { hash.clone() } else { format!("{hash}-{count}") };
@@ -73,8 +73,9 @@ pub fn entry_index(policy: &DocumentNode, collection: &str, name: &str) -> Optio
     named_entries(policy, collection).iter().position(|entry| entry.name == name)
 }
 
-/// A hash of an entry's content. The order of its members and the spelling of its numbers do not change it.
-fn content_hash(node: &DocumentNode) -> String {
+/// The id of an entry without a written one: a hash of its content. The order of its members and the spelling of its
+/// numbers do not change it.
+pub fn content_id(node: &DocumentNode) -> String {
     let hash = Sha256::digest(node.to_canonical_json());
     hash[..HASH_BYTES].iter().map(|byte| format!("{byte:02x}")).collect()
 }

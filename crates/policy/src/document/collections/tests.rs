@@ -1,4 +1,4 @@
-use tidegate_document::parse;
+use tidegate_document::{DocumentEditor, parse};
 
 use super::*;
 
@@ -76,4 +76,29 @@ fn changes_are_listed_by_entry() {
     );
     assert!(changes(old, &format!("# other text\n{old}")).is_empty());
     assert_eq!(changes("defaults: 1", "defaults: 2").len(), 1);
+}
+
+/// Every entry of every example gets a member and loses it again, and is removed and written again.
+#[test]
+fn entries_of_the_examples_can_be_edited_one_by_one() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples");
+    let mut entries = 0;
+    for example in std::fs::read_dir(folder).unwrap() {
+        let Ok(text) = std::fs::read_to_string(example.unwrap().path().join("policy.yaml")) else { continue };
+        let policy = parse(&text).unwrap();
+        for collection in COLLECTIONS {
+            for (index, entry) in named_entries(&policy, collection).into_iter().enumerate() {
+                let mut editor = DocumentEditor::new(text.as_str()).unwrap();
+                editor.patch(collection, index, &parse("note: \"a: b\"").unwrap()).unwrap();
+                assert_ne!(editor.text(), text);
+                editor.patch(collection, index, &parse("note: ~").unwrap()).unwrap();
+                assert_eq!(editor.text(), text);
+                editor.remove(collection, index).unwrap();
+                editor.insert(collection, index, entry.node).unwrap();
+                assert!(policy_changes(&policy, editor.root()).is_empty());
+                entries += 1;
+            }
+        }
+    }
+    assert!(entries > 50, "{entries}");
 }
