@@ -147,7 +147,8 @@ mod tests {
             "tenants: [{ id: root }, { id: t, parent: root }, { id: low, parent: mid }, { id: mid, parent: t }, \
              { id: other, parent: root }, { id: 7, parent: t }]",
         );
-        let principal = Principal { actor: "a".into(), role: Role::Editor, tenant: Some("t".into()), expires: None };
+        let principal =
+            Principal { actor: "a".into(), role: Role::Editor, tenant: Some("t".into()), expires: None };
         let sight = Sight::of(&principal, &document);
         for (id, inside) in
             [("t", true), ("mid", true), ("low", true), ("7", true), ("root", false), ("other", false)]

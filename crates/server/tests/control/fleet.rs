@@ -6,7 +6,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use super::client::{ApiReply, ask};
+use super::access::client::{ApiReply, ask};
 use crate::support::home::{Home, policy};
 use crate::support::server::{Server, run, tidegate};
 use crate::support::within;

@@ -1,22 +1,17 @@
 //! The control plane: the admin API as its clients see it.
 
-mod access_table;
+mod access;
 mod audited;
 mod away;
-mod client;
 mod entries;
 mod fleet;
 mod killed;
-mod listener;
-mod logins;
 mod model;
 mod policy;
 mod policy_client;
 mod records;
 mod routes;
-mod secrets;
 mod tenants;
-mod tokens;
 mod trials;
 mod versions;
 mod writers;

@@ -94,7 +94,7 @@ mod tests {
         while sessions.is_valid(hash, at(now)) {
             now += IDLE_MS - 1;
         }
-        assert!(now >= LIFE_MS && now < LIFE_MS + IDLE_MS, "{now}");
+        assert!((LIFE_MS..LIFE_MS + IDLE_MS).contains(&now), "{now}");
         sessions.begin(hash, at(0));
         assert!(!sessions.is_valid(hash, at(IDLE_MS)), "it was idle");
         sessions.begin(hash, at(0));

@@ -12,24 +12,24 @@ use crate::support::server::Server;
 
 /// A response.
 #[derive(Debug)]
-pub(super) struct ApiReply {
-    pub(super) status: u16,
+pub(in crate::control) struct ApiReply {
+    pub(in crate::control) status: u16,
     /// The status line and the headers.
-    pub(super) head: String,
-    pub(super) body: String,
+    pub(in crate::control) head: String,
+    pub(in crate::control) body: String,
 }
 
 impl ApiReply {
-    pub(super) fn json(&self) -> Value {
+    pub(in crate::control) fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {}{}", self.head, self.body))
     }
 
-    pub(super) fn header(&self, name: &str) -> Option<&str> {
+    pub(in crate::control) fn header(&self, name: &str) -> Option<&str> {
         let lines = self.head.lines().filter_map(|line| line.split_once(": "));
         lines.into_iter().find(|(own, _)| own.eq_ignore_ascii_case(name)).map(|(_, value)| value)
     }
 
-    pub(super) fn parse(text: &str) -> ApiReply {
+    pub(in crate::control) fn parse(text: &str) -> ApiReply {
         let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no head: {text:?}"));
         let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
         ApiReply { status, head: head.to_owned(), body: body.to_owned() }
@@ -37,7 +37,7 @@ impl ApiReply {
 }
 
 /// The text of a request.
-pub(super) fn request(method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> String {
+pub(in crate::control) fn request(method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> String {
     let mut text =
         format!("{method} {path} HTTP/1.1\r\nConnection: close\r\nContent-Length: {}\r\n", body.len());
     if !headers.iter().any(|(name, _)| *name == "Host") {
@@ -49,7 +49,7 @@ pub(super) fn request(method: &str, path: &str, headers: &[(&str, &str)], body: 
     text + "\r\n" + body
 }
 
-pub(super) fn ask(
+pub(in crate::control) fn ask(
     address: SocketAddr,
     method: &str,
     path: &str,
@@ -64,11 +64,11 @@ pub(super) fn ask(
 }
 
 /// A server with a database.
-pub(super) struct Controlled {
-    pub(super) server: Server,
+pub(in crate::control) struct Controlled {
+    pub(in crate::control) server: Server,
     /// The token of the banner.
-    pub(super) admin: String,
-    pub(super) home: Home,
+    pub(in crate::control) admin: String,
+    pub(in crate::control) home: Home,
 }
 
 /// Two trees of tenants: `acme` with `shop`, and `other`.
@@ -79,7 +79,7 @@ const POLICY: &str = "version: 1\nlimits:\n- { name: per-user, key: [user], sust
 
 impl Controlled {
     /// Starts a server on a new database whose policy has tenants.
-    pub(super) fn start(more: &[&str]) -> Controlled {
+    pub(in crate::control) fn start(more: &[&str]) -> Controlled {
         let home = Home::new();
         std::fs::create_dir_all(home.path("data")).expect("it can be made");
         let url = format!("sqlite:{}", home.path("data/tidegate.db").display());
@@ -97,12 +97,18 @@ impl Controlled {
         Controlled { server, admin, home }
     }
 
-    pub(super) fn address(&self) -> SocketAddr {
+    pub(in crate::control) fn address(&self) -> SocketAddr {
         self.server.socket("admin")
     }
 
     /// A call with a token.
-    pub(super) fn call(&self, token: &str, method: &str, path: &str, body: Option<Value>) -> ApiReply {
+    pub(in crate::control) fn call(
+        &self,
+        token: &str,
+        method: &str,
+        path: &str,
+        body: Option<Value>,
+    ) -> ApiReply {
         let bearer = format!("Bearer {token}");
         let headers = [("Authorization", bearer.as_str()), ("Content-Type", "application/json")];
         let body = body.map(|body| body.to_string()).unwrap_or_default();
@@ -110,7 +116,7 @@ impl Controlled {
     }
 
     /// A new token: its name and its secret.
-    pub(super) fn token(&self, role: &str, tenant: Option<&str>) -> (String, String) {
+    pub(in crate::control) fn token(&self, role: &str, tenant: Option<&str>) -> (String, String) {
         let reply =
             self.call(&self.admin, "POST", "/tokens", Some(json!({ "role": role, "tenant": tenant })));
         assert_eq!(reply.status, 201, "{reply:?}");

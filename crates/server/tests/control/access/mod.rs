@@ -1,0 +1,9 @@
+//! Who may use the admin API: tokens, roles, tenants, sessions, and the listener.
+
+pub(super) mod client;
+mod listener;
+mod logins;
+mod oidc;
+mod secrets;
+mod table;
+mod tokens;
