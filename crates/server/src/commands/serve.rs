@@ -211,12 +211,7 @@ fn access(
 ) -> Result<(Access, Option<String>), CommandFailure> {
     let oidc = settings.oidc.as_ref().map(Oidc::load).transpose().map_err(usage)?;
     let (access, made) = match (opened, &settings.admin_token) {
-        (Some(opened), token) => {
-            if token.is_some() {
-                tracing::warn!("auth.admin_token has no effect with a database; `tidegate token create` makes tokens");
-            }
-            (Access::by_database(opened.database.clone()), None)
-        }
+        (Some(opened), token) => (Access::by_database(opened.database.clone(), token.as_deref()), None),
         (None, Some(token)) => (Access::by_token(token), None),
         (None, None) => {
             let token = new_secret("tga_").map_err(running)?;
@@ -231,6 +226,10 @@ fn access(
 fn printed_token(node: &Node, made: Option<String>) -> Result<Option<String>, CommandFailure> {
     if let Some(token) = made {
         return Ok(Some(format!("  admin token, until the server ends: {token}\n\n")));
+    }
+    // Who has set a token needs no other one.
+    if node.settings().admin_token.is_some() {
+        return Ok(None);
     }
     let Some((control, database)) = node.control().and_then(|control| Some((control, control.database()?.clone())))
     else {
