@@ -19,7 +19,7 @@ const QUIET: Duration = Duration::from_secs(2);
 
 /// What is known about the active version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PolicyChange {
+pub enum VersionChange {
     /// This version was published.
     Version(u64),
     /// Others may have been published meanwhile: look. This comes first of all, and after the database was away.
@@ -45,14 +45,14 @@ impl Database {
 impl PolicyChanges {
     /// Waits for the next change. While the database is away, it waits until the database is back. The future may be
     /// dropped at any time.
-    pub async fn next(&mut self) -> PolicyChange {
+    pub async fn next(&mut self) -> VersionChange {
         match self.database.pools.clone() {
             ConnectionPools::Sqlite { .. } => self.next_of_file().await,
             ConnectionPools::Postgres(pool) => self.next_notice(&pool).await,
         }
     }
 
-    async fn next_of_file(&mut self) -> PolicyChange {
+    async fn next_of_file(&mut self) -> VersionChange {
         loop {
             if self.seen.is_some() {
                 tokio::time::sleep(POLL_PAUSE).await;
@@ -60,12 +60,12 @@ impl PolicyChanges {
             match (self.database.active_number().await, self.seen) {
                 (Ok(active), None) => {
                     self.seen = Some(active);
-                    return PolicyChange::Unknown;
+                    return VersionChange::Unknown;
                 }
                 (Ok(active), Some(seen)) => {
                     self.seen = Some(active);
                     match active {
-                        Some(version) if active != seen => return PolicyChange::Version(version),
+                        Some(version) if active != seen => return VersionChange::Version(version),
                         _ => {}
                     }
                 }
@@ -77,13 +77,13 @@ impl PolicyChanges {
         }
     }
 
-    async fn next_notice(&mut self, pool: &PgPool) -> PolicyChange {
+    async fn next_notice(&mut self, pool: &PgPool) -> VersionChange {
         loop {
             let Some(listener) = &mut self.listener else {
                 match self.database.within_deadline(listen(pool)).await {
                     Ok(listener) => {
                         self.listener = Some(listener);
-                        return PolicyChange::Unknown;
+                        return VersionChange::Unknown;
                     }
                     Err(_) => tokio::time::sleep(POLL_PAUSE).await,
                 }
@@ -91,7 +91,7 @@ impl PolicyChanges {
             };
             match tokio::time::timeout(QUIET, listener.try_recv()).await {
                 Ok(Ok(Some(notice))) => {
-                    return notice.payload().parse().map_or(PolicyChange::Unknown, PolicyChange::Version);
+                    return notice.payload().parse().map_or(VersionChange::Unknown, VersionChange::Version);
                 }
                 Ok(Ok(None) | Err(_)) => self.listener = None,
                 Err(_) => {

@@ -20,7 +20,7 @@ mod versions;
 
 pub use answers::{AnswerBody, NewAnswer, Remembered, RememberedAnswer};
 pub use audit::{AuditEntry, AuditRow, BrokenChain, ChainReport, PersonalData};
-pub use changes::{PolicyChange, PolicyChanges};
+pub use changes::{PolicyChanges, VersionChange};
 pub use database::{Database, DatabaseKind, DatabaseOptions};
 pub use error::{DatabaseError, PublishError};
 pub use history::page::{PageRequest, Paged};

@@ -68,7 +68,7 @@ async fn a_backup_replaces_everything_in_a_database_in_use() {
     let mut changes = test.db.changes();
     changes.next().await;
     test.db.restore_from(&backup).await.unwrap();
-    assert_eq!(changes.next().await, tidegate_database::PolicyChange::Version(1));
+    assert_eq!(changes.next().await, tidegate_database::VersionChange::Version(1));
     assert_eq!(test.db.active_version().await.unwrap(), before);
     let report = test.db.verify(|_, _| {}).await.unwrap();
     assert_eq!((report.broken, report.entries), (None, 2));

@@ -62,13 +62,7 @@ pub(super) fn run(args: &Serve) -> Result<(), CommandFailure> {
     let sinks = records.iter().map(|records| records.sink(is_in_database)).collect();
     let node =
         Node::with_sinks(settings, rules, identity, sinks).map(|node| node.starting_at(in_force.version));
-    let mut node = node.map_err(|error| match error {
-        // A bad Redis address, limits that a shared store cannot count and a bad events file are mistakes in the files: exit status 2.
-        NodeError::Shared(StoreThreadError::RedisClient(_))
-        | NodeError::Limits(LimitError::NotShared { .. })
-        | NodeError::Events(EventsError::File(..)) => usage(error),
-        _ => running(error),
-    })?;
+    let mut node = node.map_err(node_failure)?;
     node.set_traces(traces);
     if let (Some(book), Some(accounts)) = (node.limiter().trust_book(), accounts) {
         book.replace_listed(accounts);
@@ -112,6 +106,17 @@ pub(super) fn run(args: &Serve) -> Result<(), CommandFailure> {
     tracing::info!(ran = %ran, "ended");
     logs::flush();
     ended
+}
+
+/// Mistakes in the files, such as a bad Redis address, limits that a shared store cannot count or a bad events file, lead
+/// to another exit status than failures of the system.
+fn node_failure(error: NodeError) -> CommandFailure {
+    match error {
+        NodeError::Shared(StoreThreadError::RedisClient(_))
+        | NodeError::Limits(LimitError::NotShared { .. })
+        | NodeError::Events(EventsError::File(..)) => usage(error),
+        _ => running(error),
+    }
 }
 
 fn usage(error: impl std::fmt::Display) -> CommandFailure {
@@ -223,14 +228,7 @@ fn access(
 ) -> Result<(Access, Option<String>), CommandFailure> {
     let oidc = settings.oidc.as_ref().map(Oidc::load).transpose().map_err(usage)?;
     let (access, made) = match (opened, &settings.admin_token) {
-        (Some(opened), token) => {
-            if token.is_some() {
-                tracing::warn!(
-                    "auth.admin_token has no effect with a database; `tidegate token create` makes tokens"
-                );
-            }
-            (Access::by_database(opened.database.clone()), None)
-        }
+        (Some(opened), token) => (Access::by_database(opened.database.clone(), token.as_deref()), None),
         (None, Some(token)) => (Access::by_token(token), None),
         (None, None) => {
             let token = new_secret("tga_").map_err(running)?;
@@ -245,6 +243,10 @@ fn access(
 fn printed_token(node: &Node, made: Option<String>) -> Result<Option<String>, CommandFailure> {
     if let Some(token) = made {
         return Ok(Some(format!("  admin token, until the server ends: {token}\n\n")));
+    }
+    // Who has set a token needs no other one.
+    if node.settings().admin_token.is_some() {
+        return Ok(None);
     }
     let Some((control, database)) =
         node.control().and_then(|control| Some((control, control.database()?.clone())))

@@ -182,7 +182,7 @@ fn refused(error: EditError) -> ApiError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::control::access::Role;
+    use crate::control::access::AccessRole;
 
     const TEXT: &str = "version: 1
 limits:
@@ -201,7 +201,7 @@ tenants:
     fn status(collection: Collection, action: EntryAction) -> u16 {
         let principal = Principal {
             actor: "token:1".into(),
-            role: Role::Editor,
+            role: AccessRole::Editor,
             tenant: Some("t".into()),
             expires: None,
         };

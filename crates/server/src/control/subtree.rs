@@ -135,7 +135,7 @@ fn member<'d>(node: &'d DocumentNode, name: &str) -> Option<&'d str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::control::access::Role;
+    use crate::control::access::AccessRole;
 
     fn node(text: &str) -> DocumentNode {
         tidegate_document::parse(text).expect("a document")
@@ -147,8 +147,12 @@ mod tests {
             "tenants: [{ id: root }, { id: t, parent: root }, { id: low, parent: mid }, { id: mid, parent: t }, \
              { id: other, parent: root }, { id: 7, parent: t }]",
         );
-        let principal =
-            Principal { actor: "a".into(), role: Role::Editor, tenant: Some("t".into()), expires: None };
+        let principal = Principal {
+            actor: "a".into(),
+            role: AccessRole::Editor,
+            tenant: Some("t".into()),
+            expires: None,
+        };
         let sight = Sight::of(&principal, &document);
         for (id, inside) in
             [("t", true), ("mid", true), ("low", true), ("7", true), ("root", false), ("other", false)]

@@ -6,7 +6,7 @@ use tidegate_document::{DocumentNode, ObjectShape, OpenFields, Problem, Shape, S
 use super::read::{Reader, text};
 use super::table::TEXT_MAX;
 use super::{Jwt, JwtKey};
-use crate::control::access::Role;
+use crate::control::access::AccessRole;
 
 /// The longest name or value of a claim.
 const CLAIM_MAX: usize = 256;
@@ -19,7 +19,7 @@ pub struct OidcSettings {
     /// The claim that gives the role.
     pub role_claim: String,
     /// The values of that claim, and the role that each gives.
-    pub roles: Vec<(String, Role)>,
+    pub roles: Vec<(String, AccessRole)>,
     /// The claim that names the tenant, if tokens are restricted to tenants.
     pub tenant_claim: Option<String>,
 }
@@ -116,7 +116,7 @@ impl Reader<'_> {
         let role = node.get("role")?;
         let values = role.get("values")?;
         let given = values.entries().iter();
-        let roles: Vec<(String, Role)> = given
+        let roles: Vec<(String, AccessRole)> = given
             .filter_map(|(value, role)| Some((value.value.clone(), role.scalar()?.parse().ok()?)))
             .collect();
         if values.entries().is_empty() {
@@ -171,7 +171,7 @@ mod tests {
         assert_eq!(oidc.jwt.issuer.as_deref(), Some("https://id.example"));
         assert_eq!(
             oidc.roles,
-            [("tidegate-admins".to_owned(), Role::Admin), ("sre".to_owned(), Role::Operator)]
+            [("tidegate-admins".to_owned(), AccessRole::Admin), ("sre".to_owned(), AccessRole::Operator)]
         );
         assert_eq!((oidc.role_claim.as_str(), oidc.tenant_claim.as_deref()), ("groups", Some("tid")));
         assert!(warnings.is_empty(), "{warnings:?}");

@@ -363,10 +363,10 @@ static AUTH: ObjectShape = ObjectShape {
         ShapeField::new(
             "admin_token",
             Shape::Secret(SECRET_MAX),
-            "Token with the role `admin` for the admin API of a server without a database. With a database, tokens are \
-             kept there.",
+            "Token with the role `admin` for the admin API. With a database it works beside the tokens that are kept \
+             there, also while the database is away, and cannot be revoked but by changing the settings.",
         )
-        .or("a new one at each start, which is printed"),
+        .or("without a database, a new one at each start, which is printed"),
         ShapeField::new("oidc", Shape::Object(&OIDC), "An identity provider whose tokens the admin API accepts.")
             .or("none")
             .also(&["openid", "sso", "openid_connect"]),

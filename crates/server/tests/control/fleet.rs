@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::access::client::{ApiReply, ask};
 use crate::support::home::{Home, policy};
-use crate::support::server::{Server, run, tidegate};
+use crate::support::server::{ANYWHERE, Server, run, tidegate};
 use crate::support::within;
 
 /// Longer than anything takes, also on a busy machine; nodes follow within a second.
@@ -22,13 +22,17 @@ fn running_version(server: &Server) -> u64 {
     ready(server)["policy_version"].as_u64().expect("it has a version")
 }
 
-fn token_of(server: &Server) -> Option<String> {
-    let line = server.banner.lines().find(|line| line.contains("first admin token"))?;
-    line.split_whitespace().last().map(str::to_owned)
+/// The token of all servers here.
+const TOKEN: &str = "token-of-the-fleet-0123456789abcdef";
+
+fn start(args: &[&str]) -> Server {
+    let mut command = tidegate(&[&["serve"], &ANYWHERE[..], args].concat());
+    command.env("TIDEGATE_ADMIN_TOKEN", TOKEN);
+    Server::start_with(command)
 }
 
-fn put_policy(address: SocketAddr, token: &str, text: &str) -> ApiReply {
-    let bearer = format!("Bearer {token}");
+fn put_policy(address: SocketAddr, text: &str) -> ApiReply {
+    let bearer = format!("Bearer {TOKEN}");
     let headers = [("Authorization", bearer.as_str()), ("Content-Type", "application/yaml")];
     ask(address, "PUT", "/api/v1/policy", &headers, text)
 }
@@ -47,14 +51,12 @@ fn ten_nodes_start_on_an_empty_database_at_once() {
     let starting: Vec<_> = (0..10)
         .map(|_| {
             let data = data.clone();
-            std::thread::spawn(move || Server::start(&["--data", &data]))
+            std::thread::spawn(move || start(&["--data", &data]))
         })
         .collect();
     let servers: Vec<Server> = starting.into_iter().map(|one| one.join().expect("it starts")).collect();
-    assert_eq!(servers.iter().filter_map(token_of).count(), 1, "one of them has made the first token");
     assert!(servers.iter().all(|server| running_version(server) == 1));
-    let token = servers.iter().find_map(token_of).expect("there is one");
-    let published = put_policy(servers[0].socket("admin"), &token, &policy(77));
+    let published = put_policy(servers[0].socket("admin"), &policy(77));
     assert_eq!((published.status, published.json()["version"].as_u64()), (200, Some(2)), "{published:?}");
     for server in &servers {
         within(PATIENCE, "each runs the new version", || running_version(server) == 2);
@@ -66,11 +68,10 @@ fn ten_nodes_start_on_an_empty_database_at_once() {
 fn a_paused_node_catches_up_when_it_returns() {
     let home = Home::new();
     let data = home.arg("data");
-    let servers: Vec<Server> = (0..3).map(|_| Server::start(&["--data", &data])).collect();
-    let token = servers.iter().find_map(token_of).expect("the first has made it");
+    let servers: Vec<Server> = (0..3).map(|_| start(&["--data", &data])).collect();
     servers[2].signal(Signal::STOP);
     for burst in [11, 12, 13] {
-        assert_eq!(put_policy(servers[1].socket("admin"), &token, &policy(burst)).status, 200);
+        assert_eq!(put_policy(servers[1].socket("admin"), &policy(burst)).status, 200);
     }
     within(PATIENCE, "the others follow", || running_version(&servers[0]) == 4);
     servers[2].signal(Signal::CONT);
@@ -84,16 +85,15 @@ fn a_node_starts_by_what_it_ran_last_while_the_database_is_away() {
     let home = Home::new();
     let settings = |url: &str| format!("database: {{ url: \"{url}\", cache: last.yaml }}\n");
     let config = home.write("tidegate.yaml", &settings("sqlite:tidegate.db"));
-    let server = Server::start(&["--config", &config]);
-    let token = token_of(&server).expect("a first token");
-    assert_eq!(put_policy(server.socket("admin"), &token, &policy(31)).status, 200);
+    let server = start(&["--config", &config]);
+    assert_eq!(put_policy(server.socket("admin"), &policy(31)).status, 200);
     within(PATIENCE, "the cache has it", || {
         std::fs::read_to_string(home.path("last.yaml")).is_ok_and(|text| text.contains("capacity: 31"))
     });
     drop(server);
     // Nothing listens there.
     home.write("tidegate.yaml", &settings("postgres://nobody@127.0.0.1:1/none"));
-    let server = Server::start(&["--config", &config]);
+    let server = start(&["--config", &config]);
     assert_eq!((running_version(&server), limit_of(&server)), (2, 31));
     let ready = ready(&server);
     assert!(ready.to_string().contains("\"database\""), "{ready}");
@@ -103,14 +103,13 @@ fn a_node_starts_by_what_it_ran_last_while_the_database_is_away() {
 fn a_backup_is_restored_under_running_nodes() {
     let home = Home::new();
     let data = home.arg("data");
-    let servers: Vec<Server> = (0..2).map(|_| Server::start(&["--data", &data])).collect();
-    let token = servers.iter().find_map(token_of).expect("the first has made it");
+    let servers: Vec<Server> = (0..2).map(|_| start(&["--data", &data])).collect();
     let admin = servers[0].socket("admin");
-    assert_eq!(put_policy(admin, &token, &policy(21)).status, 200);
+    assert_eq!(put_policy(admin, &policy(21)).status, 200);
     let backup = home.arg("backup.db");
     let done = run(tidegate(&["backup", "--data", &data, "--out", &backup]));
     assert_eq!((done.code, done.out.as_str()), (Some(0), ""), "{}", done.err);
-    assert_eq!(put_policy(admin, &token, &policy(22)).status, 200);
+    assert_eq!(put_policy(admin, &policy(22)).status, 200);
     within(PATIENCE, "both run the third version", || servers.iter().all(|server| limit_of(server) == 22));
     let refused = run(tidegate(&["restore", "--data", &data, "--from", &backup]));
     assert_eq!(refused.code, Some(2), "not without a confirmation: {}", refused.err);

@@ -1,7 +1,7 @@
 //! Who may use the admin API: tokens, their roles, the tenants that they are restricted to, and sessions of browsers.
 //!
 //! A request proves who it comes from by a token in `Authorization`, or else by the cookie of a session. Tokens and sessions
-//! are kept in the database as hashes ([`token_book`]); a server without one has a single token. Tokens of an identity
+//! are kept in the database as hashes ([`token_book`]); a server without one has a single token, that of the settings. Tokens of an identity
 //! provider are verified by its keys ([`oidc`]). [`limits`] bounds how often all that may be tried.
 
 mod limits;
@@ -29,7 +29,7 @@ use limits::AccessLimits;
 pub(crate) use new_token::{CreateTokenError, TokenRequest, create_token, first_token, token_entry};
 pub(crate) use oidc::Oidc;
 pub use principal::Principal;
-pub use role::{Role, UnknownRole};
+pub use role::{AccessRole, UnknownRole};
 pub(crate) use same_origin::RequestSite;
 pub use secret::{NoRandomNumbers, SecretHash, new_secret};
 use sessions::MemorySessions;
@@ -42,20 +42,16 @@ use crate::identity::access::bearer;
 /// Decides who a request of the admin API comes from.
 #[derive(Debug)]
 pub struct Access {
-    source: TokenSource,
+    /// The hash of the admin token of the settings, or of the one that was made at the start.
+    admin: Option<SecretHash>,
+    /// The sessions of that token.
+    sessions: MemorySessions,
+    /// The tokens in the database, if there is one.
+    book: Option<Box<TokenBook>>,
     /// The identity provider whose tokens are accepted, too.
     oidc: Option<Oidc>,
     limits: AccessLimits,
     clock: MonotonicClock,
-}
-
-/// Where tokens come from.
-#[derive(Debug)]
-enum TokenSource {
-    /// There is one, which has the role `admin`.
-    Single { admin: SecretHash, sessions: MemorySessions },
-    /// They are in the database.
-    Database(Box<TokenBook>),
 }
 
 /// What a request proves who it comes from by.
@@ -122,17 +118,18 @@ impl Access {
     /// # Errors
     /// When there is no memory for its limits.
     pub fn by_token(token: &str) -> Result<Access, MemoryError> {
-        let sessions = MemorySessions::default();
-        Access::of(TokenSource::Single { admin: SecretHash::of(token), sessions })
+        Access::of(Some(token), None)
     }
 
-    /// Access by the tokens in a database.
-    pub(crate) fn by_database(database: Database) -> Result<Access, MemoryError> {
-        Access::of(TokenSource::Database(Box::new(TokenBook::new(database))))
+    /// Access by the tokens in a database, and by one more, which has the role `admin`.
+    pub(crate) fn by_database(database: Database, token: Option<&str>) -> Result<Access, MemoryError> {
+        Access::of(token, Some(Box::new(TokenBook::new(database))))
     }
 
-    fn of(source: TokenSource) -> Result<Access, MemoryError> {
-        Ok(Access { source, oidc: None, limits: AccessLimits::new()?, clock: MonotonicClock::new() })
+    fn of(token: Option<&str>, book: Option<Box<TokenBook>>) -> Result<Access, MemoryError> {
+        let (sessions, limits) = (MemorySessions::default(), AccessLimits::new()?);
+        let admin = token.map(SecretHash::of);
+        Ok(Access { admin, sessions, book, oidc: None, limits, clock: MonotonicClock::new() })
     }
 
     /// The same, and tokens of an identity provider are accepted.
@@ -184,20 +181,17 @@ impl Access {
             };
         }
         let hash = SecretHash::of_bytes(token);
-        match &self.source {
-            TokenSource::Single { admin, .. } => {
-                // In constant time, so that the duration does not tell how much of the hash is right.
-                match bool::from(hash.as_bytes().ct_eq(admin.as_bytes())) {
-                    true => Ok(Principal::admin()),
-                    false => Err(self.failed(address)),
-                }
-            }
-            TokenSource::Database(book) => {
-                let looking = book.token(hash);
-                let known = self.unless_failing(book.has_seen(hash), address, looking).await?;
-                known.map(|known| known.principal).ok_or(AccessError::Invalid)
-            }
+        if self.is_admin(hash) {
+            return Ok(Principal::admin());
         }
+        let Some(book) = &self.book else { return Err(self.failed(address)) };
+        let known = self.unless_failing(book.has_seen(hash), address, book.token(hash)).await?;
+        known.map(|known| known.principal).ok_or(AccessError::Invalid)
+    }
+
+    /// Is this the hash of the admin token? In constant time, so that the duration does not tell how much of it is right.
+    fn is_admin(&self, hash: SecretHash) -> bool {
+        self.admin.is_some_and(|admin| hash.as_bytes().ct_eq(admin.as_bytes()).into())
     }
 
     async fn holder_of_session(
@@ -211,19 +205,14 @@ impl Access {
                 return Err(self.limits.call_from(proof.address).err().unwrap_or(AccessError::ForeignSite));
             }
         }
-        match &self.source {
-            TokenSource::Single { sessions, .. } => match sessions.is_valid(hash, self.wall()) {
-                true => Ok(Principal::admin()),
-                false => {
-                    Err(self.limits.failure_from(proof.address).err().unwrap_or(AccessError::SessionEnded))
-                }
-            },
-            TokenSource::Database(book) => {
-                let looking = book.session(hash);
-                let known = self.unless_failing(book.has_seen(hash), proof.address, looking).await?;
-                known.map(|known| known.principal).ok_or(AccessError::SessionEnded)
-            }
+        if self.sessions.is_valid(hash, self.wall()) {
+            return Ok(Principal::admin());
         }
+        let Some(book) = &self.book else {
+            return Err(self.limits.failure_from(proof.address).err().unwrap_or(AccessError::SessionEnded));
+        };
+        let known = self.unless_failing(book.has_seen(hash), proof.address, book.session(hash)).await?;
+        known.map(|known| known.principal).ok_or(AccessError::SessionEnded)
     }
 
     /// Looks something up in the database, unless its address has tried too many wrong ones.
@@ -269,12 +258,13 @@ impl Access {
         self.limits.call_of(&principal.actor)?;
         let secret = new_secret("tgs_").map_err(|_| AccessError::NoRandomNumbers)?;
         let hash = SecretHash::of(&secret);
-        let ends = match &self.source {
-            TokenSource::Single { sessions, .. } => sessions.begin(hash, self.wall()),
-            TokenSource::Database(book) => {
-                let known = book.token(SecretHash::of_bytes(token)).await?.ok_or(AccessError::Invalid)?;
+        let token = SecretHash::of_bytes(token);
+        let ends = match &self.book {
+            Some(book) if !self.is_admin(token) => {
+                let known = book.token(token).await?.ok_or(AccessError::Invalid)?;
                 book.begin_session(hash, &known).await?
             }
+            _ => self.sessions.begin(hash, self.wall()),
         };
         Ok(BegunSession { secret, principal, ends })
     }
@@ -288,13 +278,11 @@ impl Access {
         if RequestSite::of(proof.headers) != RequestSite::Own {
             return Err(AccessError::ForeignSite);
         }
-        match (sessions::sent_session(proof.headers), &self.source) {
-            (None, _) => Ok(()),
-            (Some(hash), TokenSource::Single { sessions, .. }) => {
-                sessions.end(hash);
-                Ok(())
-            }
-            (Some(hash), TokenSource::Database(book)) => book.end_session(hash).await,
+        let Some(hash) = sessions::sent_session(proof.headers) else { return Ok(()) };
+        self.sessions.end(hash);
+        match &self.book {
+            Some(book) => book.end_session(hash).await,
+            None => Ok(()),
         }
     }
 
@@ -303,9 +291,9 @@ impl Access {
     /// # Errors
     /// When the database fails; what is lost then is written the next time.
     pub(crate) async fn write_uses(&self) -> Result<(), DatabaseError> {
-        match &self.source {
-            TokenSource::Single { .. } => Ok(()),
-            TokenSource::Database(book) => book.write_uses().await,
+        match &self.book {
+            Some(book) => book.write_uses().await,
+            None => Ok(()),
         }
     }
 

@@ -6,13 +6,13 @@ use ring::rand::{SecureRandom, SystemRandom};
 use serde_json::json;
 use tidegate_database::{AuditEntry, Database, DatabaseError, NewToken, UnixMillis};
 
-use super::{NoRandomNumbers, Role, SecretHash, new_secret};
+use super::{AccessRole, NoRandomNumbers, SecretHash, new_secret};
 use crate::observe::EventName;
 
 /// What a new token is to be.
 #[derive(Clone, Debug)]
 pub(crate) struct TokenRequest {
-    pub(crate) role: Role,
+    pub(crate) role: AccessRole,
     pub(crate) tenant: Option<String>,
     pub(crate) expires: Option<UnixMillis>,
     pub(crate) description: Option<String>,
@@ -55,7 +55,7 @@ pub(crate) async fn first_token(
     now: UnixMillis,
 ) -> Result<Option<CreatedToken>, CreateTokenError> {
     let (created, token, entry) = prepared(TokenRequest {
-        role: Role::Admin,
+        role: AccessRole::Admin,
         tenant: None,
         expires: None,
         description: Some("printed at the first start".to_owned()),

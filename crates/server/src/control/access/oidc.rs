@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tidegate::Nanos;
 
-use super::{Principal, Role};
+use super::{AccessRole, Principal};
 use crate::bounds::budget::client_network;
 use crate::control::startup::unix_millis;
 use crate::identity::{Claims, IdentityError, Tokens};
@@ -96,7 +96,7 @@ impl Oidc {
         Ok(Principal { actor: format!("oidc:{subject}").into(), role, tenant, expires })
     }
 
-    fn role(&self, value: &str) -> Option<Role> {
+    fn role(&self, value: &str) -> Option<AccessRole> {
         self.settings.roles.iter().find(|(name, _)| name == value).map(|(_, role)| *role)
     }
 }
@@ -130,7 +130,7 @@ mod tests {
                 invalid: InvalidCredentials::Deny,
             },
             role_claim: "groups".to_owned(),
-            roles: vec![("sre".to_owned(), Role::Operator), ("root".to_owned(), Role::Admin)],
+            roles: vec![("sre".to_owned(), AccessRole::Operator), ("root".to_owned(), AccessRole::Admin)],
             tenant_claim: tenant_claim.map(str::to_owned),
         };
         let provider = Oidc::load(&settings).unwrap();
@@ -161,10 +161,10 @@ mod tests {
                 provider.holder_of(token.as_bytes(), IpAddr::from([192, 0, 2, 1]), NOW)
             };
             let ann = held(claims(json!({}))).expect("it is valid");
-            assert_eq!((&*ann.actor, ann.role, &ann.tenant), ("oidc:ann", Role::Operator, &None));
+            assert_eq!((&*ann.actor, ann.role, &ann.tenant), ("oidc:ann", AccessRole::Operator, &None));
             assert_eq!(ann.expires.map(|end| end.get()), Some(1_800_000_060_000));
-            assert_eq!(held(claims(json!({ "groups": ["sre", "root"] }))).unwrap().role, Role::Admin);
-            assert_eq!(held(claims(json!({ "groups": "root" }))).unwrap().role, Role::Admin);
+            assert_eq!(held(claims(json!({ "groups": ["sre", "root"] }))).unwrap().role, AccessRole::Admin);
+            assert_eq!(held(claims(json!({ "groups": "root" }))).unwrap().role, AccessRole::Admin);
             for wrong in [
                 json!({ "iss": "https://evil.example" }),
                 json!({ "aud": "other" }),

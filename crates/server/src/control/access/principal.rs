@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tidegate_database::{StoredToken, UnixMillis};
 use tidegate_policy::Tenants;
 
-use super::Role;
+use super::AccessRole;
 
 /// Who a request comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,7 +13,7 @@ pub struct Principal {
     /// The name in the audit, such as `token:3f2a`.
     pub actor: Arc<str>,
     /// What it may do.
-    pub role: Role,
+    pub role: AccessRole,
     /// The tenant to whose subtree it is restricted, if it is.
     pub tenant: Option<Arc<str>>,
     /// When its token ends, if it does.
@@ -23,7 +23,7 @@ pub struct Principal {
 impl Principal {
     /// The holder of the one admin token of a server without a database.
     pub fn admin() -> Principal {
-        Principal { actor: "admin token".into(), role: Role::Admin, tenant: None, expires: None }
+        Principal { actor: "admin token".into(), role: AccessRole::Admin, tenant: None, expires: None }
     }
 
     /// The holder of a token; `None` if its role is not known here.

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 /// What a token may do. Each role includes those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Role {
+pub enum AccessRole {
     /// Reads everything, and tries things out.
     Viewer,
     /// Acts on live state: keys, overrides, penalties, trust.
@@ -16,22 +16,23 @@ pub enum Role {
     Admin,
 }
 
-impl Role {
+impl AccessRole {
     /// All of them, the smallest first.
-    pub const ALL: [Role; 4] = [Role::Viewer, Role::Operator, Role::Editor, Role::Admin];
+    pub const ALL: [AccessRole; 4] =
+        [AccessRole::Viewer, AccessRole::Operator, AccessRole::Editor, AccessRole::Admin];
 
     /// Its name.
     pub const fn as_str(self) -> &'static str {
         match self {
-            Role::Viewer => "viewer",
-            Role::Operator => "operator",
-            Role::Editor => "editor",
-            Role::Admin => "admin",
+            AccessRole::Viewer => "viewer",
+            AccessRole::Operator => "operator",
+            AccessRole::Editor => "editor",
+            AccessRole::Admin => "admin",
         }
     }
 }
 
-impl fmt::Display for Role {
+impl fmt::Display for AccessRole {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
@@ -42,11 +43,11 @@ impl fmt::Display for Role {
 #[error("the roles are viewer, operator, editor and admin")]
 pub struct UnknownRole;
 
-impl FromStr for Role {
+impl FromStr for AccessRole {
     type Err = UnknownRole;
 
-    fn from_str(text: &str) -> Result<Role, UnknownRole> {
-        Role::ALL.into_iter().find(|role| role.as_str() == text).ok_or(UnknownRole)
+    fn from_str(text: &str) -> Result<AccessRole, UnknownRole> {
+        AccessRole::ALL.into_iter().find(|role| role.as_str() == text).ok_or(UnknownRole)
     }
 }
 
@@ -56,10 +57,10 @@ mod tests {
 
     #[test]
     fn each_role_includes_those_before_it_and_has_a_name() {
-        assert!(Role::ALL.is_sorted());
-        for role in Role::ALL {
+        assert!(AccessRole::ALL.is_sorted());
+        for role in AccessRole::ALL {
             assert_eq!(role.as_str().parse(), Ok(role));
         }
-        assert_eq!("root".parse::<Role>(), Err(UnknownRole));
+        assert_eq!("root".parse::<AccessRole>(), Err(UnknownRole));
     }
 }

@@ -28,7 +28,7 @@ async fn who(
     access.authenticate(AccessProof { headers, address, writes, may_use_session: true }).await
 }
 
-async fn by(access: &Access, token: &str, address: IpAddr) -> Result<Role, AccessError> {
+async fn by(access: &Access, token: &str, address: IpAddr) -> Result<AccessRole, AccessError> {
     let headers = with(&[(AUTHORIZATION, &format!("Bearer {token}"))]);
     who(access, &headers, address, true).await.map(|principal| principal.role)
 }
@@ -47,7 +47,7 @@ impl TestBase {
         TestBase { folder, database: Database::open(&url, DatabaseOptions::default()).await.unwrap() }
     }
 
-    async fn token(&self, role: Role, expires: Option<UnixMillis>) -> CreatedToken {
+    async fn token(&self, role: AccessRole, expires: Option<UnixMillis>) -> CreatedToken {
         let request = TokenRequest {
             role,
             tenant: Some("acme".to_owned()),
@@ -68,16 +68,13 @@ impl Drop for TestBase {
 }
 
 fn book(access: &Access) -> &TokenBook {
-    match &access.source {
-        TokenSource::Database(book) => book,
-        TokenSource::Single { .. } => panic!("there is a database"),
-    }
+    access.book.as_deref().expect("there is a database")
 }
 
 #[tokio::test]
 async fn the_one_token_of_a_server_without_a_database_is_an_admin() {
     let access = Access::by_token("s3cret").unwrap();
-    assert_eq!(by(&access, "s3cret", HERE).await, Ok(Role::Admin));
+    assert_eq!(by(&access, "s3cret", HERE).await, Ok(AccessRole::Admin));
     assert_eq!(by(&access, "s3cre", HERE).await, Err(AccessError::Invalid));
     for nothing in [with(&[]), with(&[(AUTHORIZATION, "Basic s3cret")]), with(&[(COOKIE, "a=b")])] {
         assert_eq!(who(&access, &nothing, HERE, false).await, Err(AccessError::Missing));
@@ -87,9 +84,11 @@ async fn the_one_token_of_a_server_without_a_database_is_an_admin() {
 #[tokio::test]
 async fn wrong_tokens_of_one_address_are_slowed_down_and_hinder_nobody_else() {
     let base = TestBase::open("slow").await;
-    let token = base.token(Role::Viewer, None).await.secret;
-    let other = base.token(Role::Viewer, None).await.secret;
-    for access in [Access::by_token(&token).unwrap(), Access::by_database(base.database.clone()).unwrap()] {
+    let token = base.token(AccessRole::Viewer, None).await.secret;
+    let other = base.token(AccessRole::Viewer, None).await.secret;
+    for access in
+        [Access::by_token(&token).unwrap(), Access::by_database(base.database.clone(), None).unwrap()]
+    {
         assert!(by(&access, &token, HERE).await.is_ok());
         for attempt in 0..FAILED_LOGINS_BURST {
             assert_eq!(by(&access, &format!("wrong-{attempt}"), HERE).await, Err(AccessError::Invalid));
@@ -100,7 +99,7 @@ async fn wrong_tokens_of_one_address_are_slowed_down_and_hinder_nobody_else() {
         assert_eq!(by(&access, "wrong", THERE).await, Err(AccessError::Invalid));
         assert!(by(&access, &token, THERE).await.is_ok());
     }
-    let access = Access::by_database(base.database.clone()).unwrap();
+    let access = Access::by_database(base.database.clone(), None).unwrap();
     for _ in 0..3 * FAILED_LOGINS_BURST {
         assert!(by(&access, &other, HERE).await.is_ok(), "right ones are not counted");
     }
@@ -120,14 +119,16 @@ async fn calls_of_one_token_are_limited() {
 #[tokio::test]
 async fn a_revoked_or_expired_token_is_not_valid() {
     let base = TestBase::open("revoked").await;
-    let access = Access::by_database(base.database.clone()).unwrap();
-    let (token, expired) =
-        (base.token(Role::Editor, None).await, base.token(Role::Editor, Some(access.wall())).await);
+    let access = Access::by_database(base.database.clone(), None).unwrap();
+    let (token, expired) = (
+        base.token(AccessRole::Editor, None).await,
+        base.token(AccessRole::Editor, Some(access.wall())).await,
+    );
     assert_eq!(by(&access, &expired.secret, HERE).await, Err(AccessError::Invalid));
     let headers = with(&[(AUTHORIZATION, &format!("Bearer {}", token.secret))]);
     let principal = who(&access, &headers, HERE, true).await.unwrap();
     let expected = format!("token:{}", token.id);
-    assert_eq!((&*principal.actor, principal.role), (expected.as_str(), Role::Editor));
+    assert_eq!((&*principal.actor, principal.role), (expected.as_str(), AccessRole::Editor));
     assert_eq!(principal.tenant.as_deref(), Some("acme"));
     access.write_uses().await.unwrap();
     let listed = base.database.tokens(&PageRequest::default()).await.unwrap().items;
@@ -144,9 +145,11 @@ async fn a_revoked_or_expired_token_is_not_valid() {
 #[tokio::test]
 async fn while_the_database_is_away_tokens_that_were_valid_work_for_a_while() {
     let base = TestBase::open("away").await;
-    let access = Access::by_database(base.database.clone()).unwrap();
-    let (known, unknown) =
-        (base.token(Role::Viewer, None).await.secret, base.token(Role::Viewer, None).await.secret);
+    let access = Access::by_database(base.database.clone(), None).unwrap();
+    let (known, unknown) = (
+        base.token(AccessRole::Viewer, None).await.secret,
+        base.token(AccessRole::Viewer, None).await.secret,
+    );
     assert!(by(&access, &known, HERE).await.is_ok());
     base.database.close().await;
     book(&access).seen().make_older(FRESH);
@@ -165,9 +168,9 @@ async fn while_the_database_is_away_tokens_that_were_valid_work_for_a_while() {
 #[tokio::test]
 async fn a_session_stands_for_its_token_on_pages_of_this_server() {
     let base = TestBase::open("session").await;
-    let token = base.token(Role::Operator, None).await;
+    let token = base.token(AccessRole::Operator, None).await;
     for access in
-        [Access::by_token(&token.secret).unwrap(), Access::by_database(base.database.clone()).unwrap()]
+        [Access::by_token(&token.secret).unwrap(), Access::by_database(base.database.clone(), None).unwrap()]
     {
         assert_eq!(access.begin_session(b"wrong", HERE).await.unwrap_err(), AccessError::Invalid);
         let begun = access.begin_session(token.secret.as_bytes(), HERE).await.unwrap();
@@ -206,8 +209,8 @@ async fn a_session_stands_for_its_token_on_pages_of_this_server() {
 #[tokio::test]
 async fn sessions_end_with_their_token() {
     let base = TestBase::open("ends").await;
-    let access = Access::by_database(base.database.clone()).unwrap();
-    let token = base.token(Role::Operator, None).await;
+    let access = Access::by_database(base.database.clone(), None).unwrap();
+    let token = base.token(AccessRole::Operator, None).await;
     let begun = access.begin_session(token.secret.as_bytes(), HERE).await.unwrap();
     let headers = with(&[(COOKIE, &format!("__Host-tidegate={}", begun.secret))]);
     assert!(who(&access, &headers, HERE, false).await.is_ok());
@@ -218,10 +221,23 @@ async fn sessions_end_with_their_token() {
 }
 
 #[tokio::test]
+async fn the_token_of_the_settings_works_beside_those_in_the_database() {
+    let base = TestBase::open("beside").await;
+    let token = base.token(AccessRole::Viewer, None).await.secret;
+    let access = Access::by_database(base.database.clone(), Some("s3cret")).unwrap();
+    assert_eq!(by(&access, &token, HERE).await, Ok(AccessRole::Viewer));
+    let begun = access.begin_session(b"s3cret", HERE).await.unwrap();
+    base.database.close().await;
+    assert_eq!(by(&access, "s3cret", HERE).await, Ok(AccessRole::Admin), "also while the database is away");
+    let headers = with(&[(COOKIE, &format!("__Host-tidegate={}", begun.secret))]);
+    assert_eq!(who(&access, &headers, HERE, false).await.map(|who| who.role), Ok(AccessRole::Admin));
+}
+
+#[tokio::test]
 async fn one_first_token_is_made() {
     let base = TestBase::open("first").await;
     let first = first_token(&base.database, UnixMillis::new(0)).await.unwrap().expect("there is none yet");
     assert!(first_token(&base.database, UnixMillis::new(1)).await.unwrap().is_none());
-    let access = Access::by_database(base.database.clone()).unwrap();
-    assert_eq!(by(&access, &first.secret, HERE).await, Ok(Role::Admin));
+    let access = Access::by_database(base.database.clone(), None).unwrap();
+    assert_eq!(by(&access, &first.secret, HERE).await, Ok(AccessRole::Admin));
 }

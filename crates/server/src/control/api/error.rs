@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tidegate_database::DatabaseError;
 use tidegate_policy::Problem;
 
-use crate::control::access::{AccessError, Role};
+use crate::control::access::{AccessError, AccessRole};
 use crate::http::body::BodyError;
 
 /// Why a call was not answered as it was meant to be.
@@ -40,9 +40,9 @@ pub(crate) enum ApiError {
     #[error("this needs the role `{needed}`, and the token has the role `{role}`")]
     Role {
         /// The role that is needed.
-        needed: Role,
+        needed: AccessRole,
         /// The role of the caller.
-        role: Role,
+        role: AccessRole,
     },
     /// The route is about the whole system.
     #[error("the token is restricted to a tenant, and this is about the whole system")]

@@ -9,7 +9,7 @@ use http::Method;
 use super::query::QueryField;
 use super::shape::{AnswerShape, BodyShape};
 use super::{ApiAnswer, ApiCall, ApiError};
-use crate::control::access::Role;
+use crate::control::access::AccessRole;
 use crate::control::collection::Collection;
 
 /// What a handler returns.
@@ -43,7 +43,7 @@ pub(crate) enum RouteAccess {
     /// Everybody, without a token.
     Open,
     /// Tokens with this role or a larger one.
-    Role(Role, TenantRule),
+    Role(AccessRole, TenantRule),
 }
 
 /// What a token may do that is restricted to a tenant.
@@ -91,7 +91,7 @@ impl ApiRoute {
 
     /// Does it make a new version of the policy?
     pub(crate) fn is_versioned_write(&self) -> bool {
-        let is_editor = matches!(self.access, RouteAccess::Role(Role::Editor, _));
+        let is_editor = matches!(self.access, RouteAccess::Role(AccessRole::Editor, _));
         is_editor && self.method != Method::GET && self.query().iter().any(|field| field.name == "reason")
     }
 

@@ -10,6 +10,7 @@ enum Sent {
     Nothing,
     Json(&'static str),
     Yaml(&'static str),
+    Patch(&'static str),
 }
 
 /// The statuses for viewer, operator, editor and admin.
@@ -36,14 +37,25 @@ const ROLES: [&str; 4] = ["viewer", "operator", "editor", "admin"];
 const fn all(status: u16) -> ByRole {
     [status; 4]
 }
+/// Editors and admins get this, the others too little.
+const fn editor(status: u16) -> ByRole {
+    [403, 403, status, status]
+}
 /// Admins get this, the others too little.
 const fn admin(status: u16) -> ByRole {
     [403, 403, 403, status]
 }
 
-use Sent::{Json, Nothing, Yaml};
+use Sent::{Json, Nothing, Patch, Yaml};
 
 const POLICY: Sent = Yaml("version: 1\nlimits: []\n");
+/// Not valid, so that those who may write change nothing.
+const WRONG: Sent = Yaml("version: 2\nlimits: []\n");
+const EMPTY: Sent = Json("{}");
+const SAME: Sent = Patch("{}");
+const TRIAL: Sent = Json("{\"policy\":\"version: 1\\nlimits: []\\n\",\"trace\":\"\"}");
+const ASKED: Sent = Json("{\"request\":{\"tenant\":\"{tenant}\"}}");
+const RULES: Sent = Yaml("rules: []\n");
 const TOKEN: Sent = Json("{\"role\":\"viewer\",\"tenant\":\"{tenant}\"}");
 
 /// One line for each route.
@@ -59,6 +71,62 @@ fn table() -> Vec<Row> {
         row("GET /policy",          "/policy",            Nothing, 401,      all(200),   all(403),   all(403)),
         row("POST /validate",       "/validate",          POLICY,  401,      all(200),   all(200),   all(200)),
         row("GET /schema",          "/schema",            Nothing, 401,      all(200),   all(200),   all(200)),
+        row("GET /limits", "/limits", Nothing, 401, all(200), all(200), all(200)),
+        row("POST /limits", "/limits", EMPTY, 401, editor(422), editor(403), editor(403)),
+        row("GET /limits/{name}", "/limits/per-user", Nothing, 401, all(200), all(404), all(404)),
+        row("PUT /limits/{name}", "/limits/nope", EMPTY, 401, editor(404), editor(404), editor(404)),
+        row("PATCH /limits/{name}", "/limits/nope", SAME, 401, editor(404), editor(404), editor(404)),
+        row("DELETE /limits/{name}", "/limits/nope", Nothing, 401, editor(404), editor(404), editor(404)),
+        row("GET /routes", "/routes", Nothing, 401, all(200), all(200), all(200)),
+        row("POST /routes", "/routes", EMPTY, 401, editor(422), editor(403), editor(403)),
+        row("GET /routes/{id}", "/routes/nope", Nothing, 401, all(404), all(404), all(404)),
+        row("PUT /routes/{id}", "/routes/nope", EMPTY, 401, editor(404), editor(404), editor(404)),
+        row("PATCH /routes/{id}", "/routes/nope", SAME, 401, editor(404), editor(404), editor(404)),
+        row("DELETE /routes/{id}", "/routes/nope", Nothing, 401, editor(404), editor(404), editor(404)),
+        row("GET /upstreams", "/upstreams", Nothing, 401, all(200), all(200), all(200)),
+        row("POST /upstreams", "/upstreams", EMPTY, 401, editor(422), editor(403), editor(403)),
+        row("GET /upstreams/{name}", "/upstreams/nope", Nothing, 401, all(404), all(404), all(404)),
+        row("PUT /upstreams/{name}", "/upstreams/nope", EMPTY, 401, editor(404), editor(404), editor(404)),
+        row("PATCH /upstreams/{name}", "/upstreams/nope", SAME, 401, editor(404), editor(404), editor(404)),
+        row("DELETE /upstreams/{name}", "/upstreams/nope", Nothing, 401, editor(404), editor(404), editor(404)),
+        row("GET /allow", "/allow", Nothing, 401, all(200), all(200), all(200)),
+        row("POST /allow", "/allow", EMPTY, 401, editor(422), editor(403), editor(403)),
+        row("GET /allow/{id}", "/allow/nope", Nothing, 401, all(404), all(404), all(404)),
+        row("PUT /allow/{id}", "/allow/nope", EMPTY, 401, editor(404), editor(404), editor(404)),
+        row("PATCH /allow/{id}", "/allow/nope", SAME, 401, editor(404), editor(404), editor(404)),
+        row("DELETE /allow/{id}", "/allow/nope", Nothing, 401, editor(404), editor(404), editor(404)),
+        row("GET /block", "/block", Nothing, 401, all(200), all(200), all(200)),
+        row("POST /block", "/block", EMPTY, 401, editor(422), editor(403), editor(403)),
+        row("GET /block/{id}", "/block/nope", Nothing, 401, all(404), all(404), all(404)),
+        row("PUT /block/{id}", "/block/nope", EMPTY, 401, editor(404), editor(404), editor(404)),
+        row("PATCH /block/{id}", "/block/nope", SAME, 401, editor(404), editor(404), editor(404)),
+        row("DELETE /block/{id}", "/block/nope", Nothing, 401, editor(404), editor(404), editor(404)),
+        row("GET /bursts", "/bursts", Nothing, 401, all(200), all(200), all(200)),
+        row("POST /bursts", "/bursts", EMPTY, 401, editor(422), editor(403), editor(403)),
+        row("GET /bursts/{name}", "/bursts/nope", Nothing, 401, all(404), all(404), all(404)),
+        row("PUT /bursts/{name}", "/bursts/nope", EMPTY, 401, editor(404), editor(404), editor(404)),
+        row("PATCH /bursts/{name}", "/bursts/nope", SAME, 401, editor(404), editor(404), editor(404)),
+        row("DELETE /bursts/{name}", "/bursts/nope", Nothing, 401, editor(404), editor(404), editor(404)),
+        row("GET /tenants", "/tenants", Nothing, 401, all(200), all(200), all(200)),
+        row("POST /tenants", "/tenants", EMPTY, 401, editor(422), editor(422), editor(422)),
+        row("GET /tenants/{id}", "/tenants/{tenant}", Nothing, 401, all(200), all(200), all(404)),
+        row("PUT /tenants/{id}", "/tenants/nope", EMPTY, 401, editor(404), editor(404), editor(404)),
+        row("PATCH /tenants/{id}", "/tenants/{tenant}", SAME, 401, editor(200), editor(200), editor(404)),
+        row("DELETE /tenants/{id}", "/tenants/nope", Nothing, 401, editor(404), editor(404), editor(404)),
+        row("GET /tenants/{id}/effective", "/tenants/{tenant}/effective", Nothing, 401, all(200), all(200), all(404)),
+        row("PUT /policy", "/policy", WRONG, 401, editor(422), all(403), all(403)),
+        row("GET /versions", "/versions", Nothing, 401, all(200), all(403), all(403)),
+        row("GET /versions/{n}", "/versions/1", Nothing, 401, all(200), all(403), all(403)),
+        row("GET /versions/{a}/diff/{b}", "/versions/1/diff/1", Nothing, 401, all(200), all(403), all(403)),
+        row("POST /versions/{n}/restore", "/versions/1/restore", Nothing, 401, editor(200), all(403), all(403)),
+        row("POST /simulate", "/simulate", TRIAL, 401, all(200), all(200), all(200)),
+        row("POST /explain", "/explain", ASKED, 401, all(200), all(200), all(404)),
+        row("POST /import", "/import?from=rules", RULES, 401, all(200), all(200), all(200)),
+        row("GET /nodes", "/nodes", Nothing, 401, all(200), all(403), all(403)),
+        row("GET /events", "/events", Nothing, 401, all(200), all(200), all(200)),
+        row("GET /audit", "/audit", Nothing, 401, all(200), all(200), all(200)),
+        row("GET /violations", "/violations", Nothing, 401, all(200), all(200), all(200)),
+        row("GET /audit/verify", "/audit/verify", Nothing, 401, all(200), all(403), all(403)),
         row("GET /tokens",          "/tokens",            Nothing, 401,      admin(200), admin(200), admin(200)),
         row("POST /tokens",         "/tokens",            TOKEN,   401,      admin(201), admin(201), admin(404)),
         row("DELETE /tokens/{id}",  "/tokens/{token}",    Nothing, 401,      admin(200), admin(200), admin(404)),
@@ -75,6 +143,7 @@ fn status(server: &Controlled, row: &Row, token: Option<&str>, tenant: &str) -> 
         Nothing => ("", String::new()),
         Json(body) => ("application/json", filled(body)),
         Yaml(body) => ("application/yaml", filled(body)),
+        Patch(body) => ("application/merge-patch+json", filled(body)),
     };
     let bearer = token.map(|token| format!("Bearer {token}"));
     let headers = [("Content-Type", media_type), ("Authorization", bearer.as_deref().unwrap_or_default())];

@@ -5,7 +5,7 @@ use serde_json::Value;
 use tidegate_document::DocumentNode;
 use tidegate_policy::{named_entries, with_name};
 
-use crate::control::access::Role;
+use crate::control::access::AccessRole;
 use crate::control::api::route::Answering;
 use crate::control::api::{ApiAnswer, ApiCall, ApiError};
 use crate::control::changing;
@@ -21,7 +21,7 @@ fn collection(call: &ApiCall) -> Collection {
 /// An entry as the caller may see it, always with its name.
 fn shown(call: &ApiCall, node: &DocumentNode, name: &str) -> DocumentNode {
     let node = with_name(node, collection(call).as_str(), name);
-    if call.principal().role < Role::Editor { masked_document(&node) } else { node }
+    if call.principal().role < AccessRole::Editor { masked_document(&node) } else { node }
 }
 
 fn json(node: &DocumentNode) -> Result<Value, ApiError> {

@@ -5,7 +5,7 @@ use serde_json::Value;
 use tidegate_document::parse_json;
 use utoipa::ToSchema;
 
-use crate::control::access::Role;
+use crate::control::access::AccessRole;
 use crate::control::api::answer::{JSON, YAML};
 use crate::control::api::route::Answering;
 use crate::control::api::{ApiAnswer, ApiCall, ApiError};
@@ -55,7 +55,7 @@ pub(crate) struct AllocationAnswer {
 pub(in crate::control::api) fn get(call: ApiCall) -> Answering {
     Box::pin(async move {
         let (running, root) = call.control().document().await.ok_or(ApiError::Internal)?;
-        let is_masked = call.principal().role < Role::Editor;
+        let is_masked = call.principal().role < AccessRole::Editor;
         let is_json = running.text.trim_start().starts_with(['{', '[']);
         let (wanted, version) = (wanted(&call), running.version);
         // A large document takes a while.

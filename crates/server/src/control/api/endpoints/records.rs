@@ -11,7 +11,7 @@ use tidegate_database::{
 };
 use utoipa::ToSchema;
 
-use crate::control::access::Role;
+use crate::control::access::AccessRole;
 use crate::control::api::query::{PAGE, QueryField, QueryKind};
 use crate::control::api::route::{Answering, ApiRoute, RouteAccess, TenantRule};
 use crate::control::api::shape::{AnswerShape, BodyShape, JsonShape};
@@ -156,7 +156,7 @@ pub(in crate::control::api) fn routes() -> Vec<ApiRoute> {
     let list = |path, about, handler| ApiRoute {
         method: Method::GET,
         path: Cow::Borrowed(path),
-        access: RouteAccess::Role(Role::Viewer, TenantRule::Subtree),
+        access: RouteAccess::Role(AccessRole::Viewer, TenantRule::Subtree),
         about: Cow::Borrowed(about),
         query: LIST_QUERY,
         body: BodyShape::None,
@@ -168,7 +168,7 @@ pub(in crate::control::api) fn routes() -> Vec<ApiRoute> {
         list("/events", "Denials, changes and security events, newest first.", events),
         list("/audit", "Changes and security events, newest first.", audit),
         ApiRoute {
-            access: RouteAccess::Role(Role::Viewer, TenantRule::Whole),
+            access: RouteAccess::Role(AccessRole::Viewer, TenantRule::Whole),
             query: &[],
             answer: AnswerShape::Json(JsonShape::of::<AuditVerification>()),
             ..list(

@@ -10,7 +10,7 @@ use tidegate_database::{
 };
 use utoipa::ToSchema;
 
-use crate::control::access::{CreateTokenError, Role, TokenRequest, create_token, token_entry};
+use crate::control::access::{AccessRole, CreateTokenError, TokenRequest, create_token, token_entry};
 use crate::control::api::query::{PAGE, QueryField, REASON};
 use crate::control::api::route::{Answering, ApiRoute, RouteAccess, TenantRule};
 use crate::control::api::shape::{AnswerShape, BodyShape, JsonShape};
@@ -102,7 +102,7 @@ pub(in crate::control::api) fn routes() -> Vec<ApiRoute> {
     let route = |method, path, about, query, body, answer, handler| ApiRoute {
         method,
         path: Cow::Borrowed(path),
-        access: RouteAccess::Role(Role::Admin, TenantRule::Subtree),
+        access: RouteAccess::Role(AccessRole::Admin, TenantRule::Subtree),
         about: Cow::Borrowed(about),
         query,
         body,
@@ -177,7 +177,7 @@ fn create(call: ApiCall) -> Answering {
             pointer: pointer.to_owned(),
             more: serde_json::Value::Null,
         };
-        let role: Role = wanted.role.parse().map_err(|error| wrong("/role", &format!("{error}")))?;
+        let role: AccessRole = wanted.role.parse().map_err(|error| wrong("/role", &format!("{error}")))?;
         let expires = wanted.expires.as_deref().map(str::parse::<Timestamp>).transpose();
         let expires =
             expires.map_err(|_| wrong("/expires", "it must be a time such as 2027-01-01T00:00:00Z"))?;

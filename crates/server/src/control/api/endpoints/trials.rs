@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 
 use crate::bounds::{SIMULATION_KEYS_MAX, SIMULATION_TIME_MAX};
 use crate::commands::explain_output;
-use crate::control::access::Role;
+use crate::control::access::AccessRole;
 use crate::control::api::answer::LINES;
 use crate::control::api::route::Answering;
 use crate::control::api::{ApiAnswer, ApiCall, ApiError};
@@ -126,7 +126,8 @@ pub(in crate::control::api) fn explain(call: ApiCall) -> Answering {
             ApiError::body(&format!("/request{field}"), &error)
         })?;
         let tried = tried(&call, body.policy.as_ref(), body.version).await?;
-        let hides = call.principal().role < Role::Editor && tried.as_ref().is_none_or(|tried| !tried.is_sent);
+        let hides =
+            call.principal().role < AccessRole::Editor && tried.as_ref().is_none_or(|tried| !tried.is_sent);
         let is_restricted = call.principal().tenant.is_some();
         let (explanation, hidden) = match tried {
             Some(policy) => {

@@ -7,7 +7,7 @@ use tidegate_document::{DocumentNode, parse, text_diff};
 use tidegate_policy::policy_changes;
 use utoipa::ToSchema;
 
-use crate::control::access::Role;
+use crate::control::access::AccessRole;
 use crate::control::api::query::PAGE_MAX;
 use crate::control::api::route::Answering;
 use crate::control::api::time::rfc3339;
@@ -124,7 +124,7 @@ async fn version(call: &ApiCall, segment: usize) -> Result<PolicyVersion, ApiErr
 
 /// The text of a version, as the caller may see it.
 async fn visible(call: &ApiCall, text: String) -> Result<String, ApiError> {
-    match call.principal().role < Role::Editor {
+    match call.principal().role < AccessRole::Editor {
         true => call.control().run_long(move || masked_text(&text)).await.ok_or(ApiError::Internal),
         false => Ok(text),
     }

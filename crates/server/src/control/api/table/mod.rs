@@ -13,7 +13,7 @@ use super::endpoints::{nodes, records, system, tokens};
 use super::query::{PAGE, QueryField};
 use super::route::{Answering, ApiRoute, RouteAccess, TenantRule};
 use super::shape::{AnswerShape, BodyShape, JsonShape};
-use crate::control::access::Role;
+use crate::control::access::AccessRole;
 
 /// All routes, in the order of the reference page. Where two could match a path, the first does.
 pub(crate) fn routes() -> &'static [ApiRoute] {
@@ -32,9 +32,9 @@ pub(crate) fn routes() -> &'static [ApiRoute] {
     &ROUTES
 }
 
-const VIEWER: RouteAccess = RouteAccess::Role(Role::Viewer, TenantRule::Any);
-const READS_WHOLE: RouteAccess = RouteAccess::Role(Role::Viewer, TenantRule::Whole);
-const READS_SUBTREE: RouteAccess = RouteAccess::Role(Role::Viewer, TenantRule::Subtree);
+const VIEWER: RouteAccess = RouteAccess::Role(AccessRole::Viewer, TenantRule::Any);
+const READS_WHOLE: RouteAccess = RouteAccess::Role(AccessRole::Viewer, TenantRule::Whole);
+const READS_SUBTREE: RouteAccess = RouteAccess::Role(AccessRole::Viewer, TenantRule::Subtree);
 
 /// A route that answers with JSON and takes no body; the others are made from it.
 fn get(

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use http::Method;
 
 use super::{READS_SUBTREE, READS_WHOLE, get, post, with};
-use crate::control::access::Role;
+use crate::control::access::AccessRole;
 use crate::control::api::ApiCall;
 use crate::control::api::endpoints::{collections, policy, tenants, versions};
 use crate::control::api::query::{PAGE, QueryField, QueryKind, REASON};
@@ -13,8 +13,8 @@ use crate::control::api::route::{Answering, ApiRoute, RouteAccess, TenantRule};
 use crate::control::api::shape::{AnswerShape, BodyShape, JsonShape};
 use crate::control::collection::Collection;
 
-const WRITES_WHOLE: RouteAccess = RouteAccess::Role(Role::Editor, TenantRule::Whole);
-const WRITES_SUBTREE: RouteAccess = RouteAccess::Role(Role::Editor, TenantRule::Subtree);
+const WRITES_WHOLE: RouteAccess = RouteAccess::Role(AccessRole::Editor, TenantRule::Whole);
+const WRITES_SUBTREE: RouteAccess = RouteAccess::Role(AccessRole::Editor, TenantRule::Subtree);
 
 const BEFORE: &[QueryField] = &[QueryField {
     name: "before",

@@ -1,7 +1,7 @@
 //! Routes that try things out.
 
 use super::{VIEWER, get, post, with};
-use crate::control::access::Role;
+use crate::control::access::AccessRole;
 use crate::control::api::endpoints::{tools, trials};
 use crate::control::api::query::{QueryField, QueryKind};
 use crate::control::api::route::{ApiRoute, RouteAccess, TenantRule};
@@ -18,7 +18,7 @@ pub(super) fn trying_out() -> Vec<ApiRoute> {
     let checked = AnswerShape::Json(JsonShape::of::<tools::Validation>());
     let imported = AnswerShape::Json(JsonShape::of::<tools::ImportedPolicy>());
     let object = AnswerShape::Json(JsonShape::Object);
-    let subtree = RouteAccess::Role(Role::Viewer, TenantRule::Subtree);
+    let subtree = RouteAccess::Role(AccessRole::Viewer, TenantRule::Subtree);
     vec![
         post(
             BodyShape::Policy,
