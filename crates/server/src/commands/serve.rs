@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tidegate::{Clock, LimitError};
+use tidegate::{Clock, LimitError, Nanos};
 use tidegate_policy::{Problem, RuleSet};
 
 use super::{now, print};
@@ -40,7 +40,6 @@ pub(super) fn run(args: &Serve) -> Result<(), CommandFailure> {
     let tls_watched =
         settings.tls.as_ref().map(|tls| WatchedFiles::new(vec![tls.cert.clone(), tls.key.clone()]));
     let thread = ControlThread::start().map_err(running)?;
-    args.data.as_deref().map(make_folder).transpose()?;
     let opened = open_database(&thread, &settings)?;
     let LoadedPolicy { rules, running: in_force, file: policy, warnings } =
         policy(&settings, opened.as_ref())?;
@@ -69,16 +68,9 @@ pub(super) fn run(args: &Serve) -> Result<(), CommandFailure> {
     }
     let node = Arc::new(node);
     install_panic_hook(&node);
-    let id = node_name(&node, &bound);
     let (database, database_problem) = opened.map(|opened| (opened.database, opened.problem)).unzip();
-    let database_problem = database_problem.flatten();
-    node.set_control(ControlPlane::new(thread, in_force, access, database).recording(records));
-    if let Some(control) = node.control() {
-        control.set_database_problem(database_problem);
-        control.record(&node);
-        control.follow(&node, id);
-        control.note_token_uses(&node);
-    }
+    let control = ControlPlane::new(thread, in_force, access, database).recording(records);
+    start_control(&node, control, database_problem.flatten(), &bound);
     node.set_kill_switch(kill_switch);
     if kill_switch {
         tracing::warn!("TIDEGATE_KILL_SWITCH=allow: every request is admitted");
@@ -99,13 +91,35 @@ pub(super) fn run(args: &Serve) -> Result<(), CommandFailure> {
         );
     };
     let ended = runtime.block_on(serve::run(Arc::clone(&node), bound, tls, announce)).map_err(running);
+    finish(&node, started);
+    ended
+}
+
+/// Makes the control plane part of the node, and starts what it does by itself.
+fn start_control(
+    node: &Arc<Node>,
+    control: ControlPlane,
+    database_problem: Option<String>,
+    bound: &[BoundListener],
+) {
+    let id = node_name(node, bound);
+    node.set_control(control);
+    if let Some(control) = node.control() {
+        control.set_database_problem(database_problem);
+        control.record(node);
+        control.follow(node, id);
+        control.note_token_uses(node);
+    }
+}
+
+/// Writes what is still in memory.
+fn finish(node: &Node, started: Nanos) {
     node.events().flush();
     node.control().and_then(ControlPlane::records).inspect(|records| records.flush());
     node.traces().shutdown();
     let ran = node.clock().now().saturating_sub(started);
     tracing::info!(ran = %ran, "ended");
     logs::flush();
-    ended
 }
 
 /// Mistakes in the files, such as a bad Redis address, limits that a shared store cannot count or a bad events file, lead
@@ -198,16 +212,6 @@ fn policy(settings: &Settings, opened: Option<&OpenedDatabase>) -> Result<Loaded
     let file = settings.policy.clone().zip(watched);
     let file = file.map(|(path, watched)| PolicyFile { path, watched, text });
     Ok(LoadedPolicy { rules, running, file, warnings: (!warnings.is_empty()).then_some((name, warnings)) })
-}
-
-/// Makes the folder for a database, if there is none. Others may not look into it.
-fn make_folder(folder: &Path) -> Result<(), CommandFailure> {
-    use std::os::unix::fs::DirBuilderExt;
-    if folder.as_os_str().is_empty() {
-        return Ok(());
-    }
-    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
-    made.map_err(|error| usage(format!("--data: cannot make the folder {}: {error}", folder.display())))
 }
 
 /// Opens the database of the settings, if they name one.

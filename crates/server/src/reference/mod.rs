@@ -25,6 +25,7 @@ pub fn pages() -> Vec<Page> {
         Page { name: "limits.md", text: crate::reference::limits::reference() },
         Page { name: "settings.md", text: crate::settings::reference() },
         Page { name: "policy.schema.json", text: tidegate_policy::json_schema() },
+        Page { name: "openapi.json", text: crate::control::api::openapi::text() },
     ]
 }
 

@@ -3,6 +3,7 @@
 //! `read` parses the file, `table` describes its fields and their help, `store`, `identity` and `events` are the sections
 //! with most rules of their own, `overrides` applies flags and environment, `masked` hides secrets in error output.
 
+mod auth_table;
 mod database;
 mod events;
 mod identity;

@@ -51,7 +51,7 @@ fn words(route: &ApiRoute) -> (String, Option<String>) {
     (subject, verb.map(str::to_owned))
 }
 
-fn first<'r>(route: &'r ApiRoute) -> &'r str {
+fn first(route: &ApiRoute) -> &str {
     route.path.split('/').find(|segment| !segment.is_empty()).unwrap_or_default()
 }
 

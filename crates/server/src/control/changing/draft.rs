@@ -30,7 +30,7 @@ pub(crate) struct Edited {
 }
 
 /// An edit of the text of the active version. It may be done again on another version.
-pub(crate) type PolicyEdit = Box<dyn Fn(&str) -> Result<Edited, ApiError> + Send + Sync>;
+pub(crate) type TextEdit = Box<dyn Fn(&str) -> Result<Edited, ApiError> + Send + Sync>;
 
 /// A new version that can be published.
 #[derive(Debug)]
@@ -58,7 +58,7 @@ impl PolicyDraft {
     /// When the edit is refused, or with all problems of the new policy.
     pub(super) fn new(
         before: &str,
-        edit: &PolicyEdit,
+        edit: &TextEdit,
         settings: &Settings,
         now: Nanos,
     ) -> Result<PolicyDraft, ApiError> {

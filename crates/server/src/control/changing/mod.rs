@@ -10,7 +10,7 @@ mod precondition;
 use serde_json::Value;
 use tidegate_database::{AuditEntry, Database, NewVersion, PersonalData, PolicyVersion, PublishError};
 
-pub(crate) use draft::{Edited, PolicyEdit};
+pub(crate) use draft::{Edited, TextEdit};
 
 use super::api::{ApiAnswer, ApiCall, ApiError};
 use super::following::take_effect;
@@ -30,7 +30,7 @@ const ATTEMPTS: usize = 16;
 /// # Errors
 /// When the policy cannot be changed here, when the request or its edit is refused, when another version is active than
 /// `If-Match` names, when the new policy is not valid, and when the database fails. Nothing is written then.
-pub(crate) async fn change(call: &ApiCall, edit: PolicyEdit) -> Result<ApiAnswer, ApiError> {
+pub(crate) async fn change(call: &ApiCall, edit: TextEdit) -> Result<ApiAnswer, ApiError> {
     let control = call.control();
     let database = writable(control)?;
     let writer = PolicyWriter {
@@ -87,11 +87,11 @@ struct PolicyWriter<'c> {
 enum Attempted {
     Published(ApiAnswer),
     /// Another writer has published meanwhile.
-    TooLate(PolicyEdit),
+    TooLate(TextEdit),
 }
 
 impl PolicyWriter<'_> {
-    async fn attempt(&self, edit: PolicyEdit) -> Result<Attempted, ApiError> {
+    async fn attempt(&self, edit: TextEdit) -> Result<Attempted, ApiError> {
         let active = self.database.active_version().await?.ok_or(ApiError::Internal)?;
         self.precondition.check(active.head.version)?;
         let PolicyVersion { head, text } = active;

@@ -201,7 +201,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             route: facts.route().map(|(route, cost)| (route.to_owned(), cost.map(Cost::get))),
             upstream: facts.upstream().map(printable),
             cost: request.cost.get(),
-            priority: queues(&set, &plan).then(|| set.rules.priority(&facts).get()),
+            priority: queues(set, &plan).then(|| set.rules.priority(&facts).get()),
             gate,
             detectors: self.explain_detectors(set, &facts, now),
             limits,
