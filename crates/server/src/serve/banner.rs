@@ -34,9 +34,10 @@ impl Banner {
     ) -> Banner {
         let mut addresses = [None; 4];
         bound.iter().for_each(|bound| addresses[bound.listener as usize] = Some(bound.address));
-        let name = match &settings.policy {
-            Some(file) => file.display().to_string(),
-            None => "quick start (embedded; use your own with --policy FILE)".to_owned(),
+        let name = match (&settings.policy, &settings.database) {
+            (Some(file), _) => file.display().to_string(),
+            (None, Some(_)) => "from the database".to_owned(),
+            (None, None) => "quick start (embedded; use your own with --policy FILE)".to_owned(),
         };
         let tenants = match rules.tenants().nodes().len() {
             0 => String::new(),

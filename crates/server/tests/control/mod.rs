@@ -3,6 +3,7 @@
 mod access;
 mod audited;
 mod away;
+mod commands;
 mod entries;
 mod fleet;
 mod killed;

@@ -95,6 +95,10 @@ impl PolicyReply {
 }
 
 impl Api {
+    pub(crate) fn token(&self) -> &'static str {
+        self.token
+    }
+
     /// Sends a request with more headers, such as `If-Match: "8"`.
     pub(crate) fn ask(&self, method: &str, path: &str, headers: &[&str], body: &str) -> PolicyReply {
         let headers: String = headers.iter().map(|header| format!("{header}\r\n")).collect();

@@ -6,6 +6,8 @@ use serde_json::Value;
 
 use crate::commands::terminal::paint::{Paint, Tone, printable};
 
+/// The columns that come first, in this order.
+const FIRST: [&str; 6] = ["name", "id", "version", "seq", "time", "event"];
 /// The widest column, in characters.
 const COLUMN_MAX: usize = 48;
 
@@ -17,6 +19,8 @@ pub(super) fn table(items: &[Value], paint: Paint) -> String {
             columns.push(name);
         }
     }
+    // What names an entry comes first; objects themselves have no order.
+    columns.sort_by_key(|name| FIRST.iter().position(|first| first == name).unwrap_or(FIRST.len()));
     let rows: Vec<Vec<String>> =
         items.iter().map(|item| columns.iter().map(|name| short(item.get(name))).collect()).collect();
     let width = |index: usize| {
