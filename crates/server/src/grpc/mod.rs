@@ -1,8 +1,8 @@
 //! The gRPC listener: Envoy's rate limit service (RLS), its external authorization, health and reflection.
 //!
-//! [`http2`] is the protocol below, written by hand because the calls are short, and [`transport`] is gRPC on top of it:
+//! `http2` is the protocol below, written by hand because the calls are short, and `transport` is gRPC on top of it:
 //! it accepts all calls that have arrived, answers those whose message is complete in the same poll, and sends their
-//! responses together. [`rls`], [`authz`], [`health`] and [`reflection`] decode and answer the calls; [`render`] writes
+//! responses together. `rls`, `authz`, `health` and `reflection` decode and answer the calls; `render` writes
 //! decisions for Envoy.
 
 mod authz;
