@@ -5,7 +5,7 @@
 pub mod admin;
 pub mod bounds;
 mod commands;
-mod grpc;
+pub mod grpc;
 mod http;
 pub mod identity;
 pub mod node;

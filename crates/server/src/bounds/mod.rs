@@ -80,6 +80,19 @@ pub const STREAMS_MAX: u32 = 128;
 pub const HTTP2_HEAD_BYTES_MAX: u32 = 16 * 1_024;
 /// HTTP/2 streams reset by the client before they were accepted.
 pub const PENDING_RESETS_MAX: usize = 20;
+/// Frames in which a gRPC client may send the headers of a call.
+pub const HEAD_FRAMES_MAX: usize = 32;
+/// Calls on a gRPC connection that the client resets, or that break the protocol, before they are answered. Each
+/// answered call makes up for one. Beyond it, the connection ends.
+pub const GRPC_RESETS_MAX: usize = 1_000;
+/// Frames in a row on a gRPC connection that are not part of a call, such as PING and SETTINGS. Beyond it, the
+/// connection ends.
+pub const GRPC_IDLE_FRAMES_MAX: usize = 10_000;
+/// Bytes that are read from a gRPC connection at once. A frame has at most half of it.
+pub const GRPC_READ_BYTES: usize = 33 * 1_024;
+/// How long input of a gRPC client is discarded after an error that ends the connection, so that the client can read
+/// the error.
+pub const GRPC_LINGER: Duration = Duration::from_secs(1);
 /// How often an idle HTTP/2 connection gets a PING.
 pub const PING_INTERVAL: Duration = Duration::from_secs(30);
 /// How long a client may take to acknowledge a PING.

@@ -127,6 +127,14 @@ fn http() -> Vec<Row> {
 fn grpc() -> Vec<Row> {
     vec![
         ("size of a message", bytes(BODY_BYTES_MAX)),
+        ("frames with the headers of a call", number(HEAD_FRAMES_MAX)),
+        ("bytes read from a connection at once", bytes(GRPC_READ_BYTES)),
+        (
+            "calls that the client resets before they are answered, beyond one for each answered",
+            number(GRPC_RESETS_MAX),
+        ),
+        ("frames in a row that are not part of a call", number(GRPC_IDLE_FRAMES_MAX)),
+        ("time for a client to read why its connection ends", seconds(GRPC_LINGER)),
         ("descriptors of a rate limit request", number(DESCRIPTORS_MAX)),
         ("entries of a descriptor", number(DESCRIPTOR_ENTRIES_MAX)),
         (

@@ -3,15 +3,15 @@
 use std::task::{Context, Poll, ready};
 
 use bytes::{Bytes, BytesMut};
-use h2::RecvStream;
 
 use super::error::CallError;
 use super::frame::{self, FRAME_MAX};
+use crate::grpc::http2::call_stream::{RequestStream, StreamGone};
 
 /// The body of a call.
 #[derive(Debug)]
 pub(crate) struct Body {
-    stream: RecvStream,
+    stream: RequestStream,
     received: Received,
 }
 
@@ -23,14 +23,28 @@ enum Received {
     Pieces(BytesMut),
 }
 
+impl Received {
+    fn len(&self) -> usize {
+        match self {
+            Received::Nothing => 0,
+            Received::Piece(piece) => piece.len(),
+            Received::Pieces(pieces) => pieces.len(),
+        }
+    }
+}
+
 impl Body {
-    pub(crate) fn new(stream: RecvStream) -> Body {
+    pub(crate) fn new(stream: RequestStream) -> Body {
         Body { stream, received: Received::Nothing }
     }
 
     /// The message of a call that must have exactly one.
     pub(crate) fn poll_single(&mut self, cx: &mut Context<'_>) -> Poll<Result<Bytes, CallError>> {
-        while ready!(self.poll_more(cx))? {}
+        while ready!(self.poll_more(cx))? {
+            if self.received.len() > FRAME_MAX {
+                return Poll::Ready(Err(CallError::TooLarge));
+            }
+        }
         Poll::Ready(frame::single(match std::mem::replace(&mut self.received, Received::Nothing) {
             Received::Nothing => Bytes::new(),
             Received::Piece(piece) => piece,
@@ -43,7 +57,8 @@ impl Body {
         std::future::poll_fn(|cx| self.poll_single(cx)).await
     }
 
-    /// The next message of a call that may have many; `None` after the last.
+    /// The next message of a call that may have many; `None` after the last. The prefix of a message bounds it, and the
+    /// stream's window bounds what comes with it.
     pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, CallError> {
         loop {
             if let Some(message) = frame::next(self.pieces())? {
@@ -57,25 +72,21 @@ impl Body {
 
     /// Receives the next piece; `false` at the end of the stream.
     fn poll_more(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, CallError>> {
-        if self.stream.is_end_stream() {
-            return Poll::Ready(Ok(false));
+        match ready!(self.stream.poll_data(cx)) {
+            Ok(None) => Poll::Ready(Ok(false)),
+            Ok(Some(piece)) => {
+                self.append(piece);
+                Poll::Ready(Ok(true))
+            }
+            Err(StreamGone) => Poll::Ready(Err(CallError::Gone)),
         }
-        let Some(piece) = ready!(self.stream.poll_data(cx)) else { return Poll::Ready(Ok(false)) };
-        let piece = piece.map_err(|_| CallError::Gone)?;
-        // It fails only if the stream is closed, which the next poll reports.
-        let _released = self.stream.flow_control().release_capacity(piece.len());
-        self.append(piece)?;
-        Poll::Ready(Ok(true))
     }
 
-    fn append(&mut self, piece: Bytes) -> Result<(), CallError> {
-        if let Received::Nothing = self.received {
-            self.received = Received::Piece(piece);
-            return Ok(());
+    fn append(&mut self, piece: Bytes) {
+        match self.received {
+            Received::Nothing => self.received = Received::Piece(piece),
+            Received::Piece(_) | Received::Pieces(_) => self.pieces().extend_from_slice(&piece),
         }
-        let pieces = self.pieces();
-        pieces.extend_from_slice(&piece);
-        if pieces.len() > FRAME_MAX { Err(CallError::TooLarge) } else { Ok(()) }
     }
 
     fn pieces(&mut self) -> &mut BytesMut {

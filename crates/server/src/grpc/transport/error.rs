@@ -2,8 +2,6 @@
 
 use std::net::IpAddr;
 
-use http::HeaderMap;
-use http::header::HeaderValue;
 use tidegate::engine::AdHocError;
 
 use crate::bounds::{BODY_BYTES_MAX, DESCRIPTOR_ENTRIES_MAX, DESCRIPTORS_MAX};
@@ -88,26 +86,27 @@ impl CallError {
         }
     }
 
-    /// Adds the status and the message to trailers, or to the headers of a trailers-only response.
-    pub(crate) fn write_to(&self, trailers: &mut HeaderMap) {
-        trailers.insert("grpc-status", HeaderValue::from(self.code() as u16));
-        trailers.insert("grpc-message", percent_encoded(&self.to_string()));
+    /// Calls `field` with each field of the trailers, or of the headers of a trailers-only response.
+    pub(crate) fn each_field(&self, mut field: impl FnMut(&str, &str)) {
+        field("grpc-status", itoa::Buffer::new().format(self.code() as u16));
+        field("grpc-message", &percent_encoded(&self.to_string()));
         if matches!(self, CallError::Compressed) {
-            trailers.insert("grpc-accept-encoding", HeaderValue::from_static("identity"));
+            field("grpc-accept-encoding", "identity");
         }
     }
 }
 
-/// Percent-encodes a message for `grpc-message`.
-fn percent_encoded(message: &str) -> HeaderValue {
-    let mut encoded = String::with_capacity(message.len());
-    for byte in message.bytes() {
+/// Percent-encodes a message for `grpc-message`. A long one, which quotes the client, is cut.
+fn percent_encoded(message: &str) -> String {
+    const BYTES_MAX: usize = 1_024;
+    let mut encoded = String::with_capacity(message.len().min(BYTES_MAX));
+    for byte in message.bytes().take(BYTES_MAX) {
         match byte {
             b'%' | ..b' ' | 0x7f.. => encoded.push_str(&format!("%{byte:02X}")),
             _ => encoded.push(char::from(byte)),
         }
     }
-    HeaderValue::try_from(encoded).expect("only visible ASCII is left")
+    encoded
 }
 
 #[cfg(test)]
@@ -117,10 +116,17 @@ mod tests {
     #[test]
     fn a_message_survives_the_wire() {
         let error = CallError::UnknownService("50 % ü\n".to_owned());
-        let mut trailers = HeaderMap::new();
-        error.write_to(&mut trailers);
-        assert_eq!(trailers["grpc-status"], "5");
-        assert_eq!(trailers["grpc-message"], "unknown service 50 %25 %C3%BC%0A");
+        let mut trailers = Vec::new();
+        error.each_field(|name, value| trailers.push(format!("{name}: {value}")));
+        assert_eq!(trailers, ["grpc-status: 5", "grpc-message: unknown service 50 %25 %C3%BC%0A"]);
+    }
+
+    #[test]
+    fn a_long_quotation_is_cut() {
+        let error = CallError::UnknownService("\n".repeat(60_000));
+        let mut size = 0;
+        error.each_field(|name, value| size += name.len() + value.len());
+        assert!(size < 4_096, "{size}");
     }
 
     #[test]

@@ -6,10 +6,10 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use h2::{Ping, PingPong};
 use tokio::time::{sleep, timeout};
 
 use crate::bounds::{GRPC_CONNECTION_AGE, PING_INTERVAL, PING_TIMEOUT};
+use crate::grpc::http2::session::SharedSession;
 use crate::node::Node;
 use crate::serve::ResponseBacklog;
 
@@ -24,17 +24,17 @@ pub(crate) enum KeepaliveAction {
 
 /// Waits until the connection must end.
 pub(crate) async fn watch(
-    node: Arc<Node>,
-    mut pings: PingPong,
+    node: &Node,
+    session: SharedSession,
     backlog: Arc<ResponseBacklog>,
 ) -> KeepaliveAction {
     tokio::select! {
         () = backlog.stalled() => KeepaliveAction::Close,
-        action = keep_alive(&node, &mut pings) => action,
+        action = keep_alive(node, &session) => action,
     }
 }
 
-async fn keep_alive(node: &Node, pings: &mut PingPong) -> KeepaliveAction {
+async fn keep_alive(node: &Node, session: &SharedSession) -> KeepaliveAction {
     let mut old = pin!(sleep(age(RandomState::new().build_hasher().finish())));
     let mut closing = pin!(node.lifecycle().closing());
     loop {
@@ -43,8 +43,9 @@ async fn keep_alive(node: &Node, pings: &mut PingPong) -> KeepaliveAction {
             () = &mut old => return KeepaliveAction::GoAway,
             () = sleep(PING_INTERVAL) => {}
         }
-        let answered = timeout(PING_TIMEOUT, pings.ping(Ping::opaque())).await;
-        if !matches!(answered, Ok(Ok(_))) {
+        session.lock().ping();
+        let answer = std::future::poll_fn(|cx| session.lock().poll_pong(cx));
+        if timeout(PING_TIMEOUT, answer).await.is_err() {
             return KeepaliveAction::Close;
         }
     }

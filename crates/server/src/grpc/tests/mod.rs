@@ -1,5 +1,7 @@
 //! A connection over time, on tokio's paused clock.
 
+mod same_answers;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,8 +15,10 @@ use tidegate::engine::trust::{AccountFacts, TrustOptions};
 use tidegate_policy::Policy;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::task::JoinHandle;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
+use super::http2::PREFACE;
+use super::http2::hpack::encoder::put_field;
 use super::proto::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
 use super::proto::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::Entry;
 use super::proto::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
@@ -22,7 +26,9 @@ use super::proto::grpc::health::v1::health_check_response::ServingStatus;
 use super::proto::grpc::health::v1::{HealthCheckRequest, HealthCheckResponse};
 use super::rls;
 use super::transport::{connection, frame};
-use crate::bounds::{BODY_TIMEOUT, DRAIN_TIMEOUT, HEAD_TIMEOUT, PING_INTERVAL, PING_TIMEOUT};
+use crate::bounds::{
+    BODY_TIMEOUT, CLIENT_READ_TIMEOUT, DRAIN_TIMEOUT, HEAD_TIMEOUT, PING_INTERVAL, PING_TIMEOUT, STREAMS_MAX,
+};
 use crate::identity::Identity;
 use crate::node::Node;
 use crate::node::lifecycle::Phase;
@@ -156,6 +162,62 @@ async fn a_call_that_never_ends_does_not_keep_the_server() {
     let began = tokio::time::Instant::now();
     served.await.expect("it ends");
     assert_eq!(began.elapsed(), DRAIN_TIMEOUT);
+}
+
+/// A health check in frames.
+fn framed_call(id: u32) -> Vec<u8> {
+    let mut head = Vec::new();
+    for (name, value) in [
+        (":method", "POST"),
+        (":scheme", "http"),
+        (":path", "/grpc.health.v1.Health/Check"),
+        ("content-type", "application/grpc"),
+    ] {
+        put_field(&mut head, name, value);
+    }
+    let framed = |kind: u8, flags: u8, payload: &[u8]| {
+        let length = u8::try_from(payload.len()).expect("it is short");
+        [&[0, 0, length, kind, flags], &id.to_be_bytes()[..], payload].concat()
+    };
+    [framed(1, 4, &head), framed(0, 1, &[0; 5])].concat()
+}
+
+/// What a client sends before its first call.
+fn greeting() -> Vec<u8> {
+    [&PREFACE[..], &[0, 0, 0, 4, 0, 0, 0, 0, 0]].concat()
+}
+
+#[tokio::test(start_paused = true)]
+async fn from_a_client_that_does_not_read_no_more_is_read() {
+    let (served, mut client) = serve(&node());
+    client.write_all(&greeting()).await.expect("it is open");
+    let mut calls = 0;
+    let began = tokio::time::Instant::now();
+    while let Ok(Ok(())) =
+        timeout(Duration::from_secs(1), client.write_all(&framed_call(2 * calls + 1))).await
+    {
+        calls += 1;
+        assert!(calls < 20_000, "it reads on");
+    }
+    served.await.expect("it ends");
+    let ended = began.elapsed();
+    assert!((CLIENT_READ_TIMEOUT..=2 * CLIENT_READ_TIMEOUT).contains(&ended), "{ended:?}");
+}
+
+/// Two ends that both write before they read must not wait for each other.
+#[tokio::test(start_paused = true)]
+async fn a_client_may_write_all_its_calls_before_it_reads() {
+    let (mut client, server) = tokio::io::duplex(1_024);
+    let peer = Peer { address: [127, 0, 0, 1].into(), on_loopback: true, alpn_http2: None };
+    let _served = tokio::spawn(connection::serve(node(), server, peer));
+    let calls = (0..STREAMS_MAX).flat_map(|n| framed_call(2 * n + 1));
+    let all: Vec<u8> = greeting().into_iter().chain(calls).collect();
+    client.write_all(&all).await.expect("it is open");
+    let mut received = Vec::new();
+    while received.windows(11).filter(|bytes| bytes == b"grpc-status").count() < STREAMS_MAX as usize {
+        let read = timeout(Duration::from_secs(1), client.read_buf(&mut received)).await;
+        assert!(matches!(read, Ok(Ok(1..))), "{read:?}");
+    }
 }
 
 #[test]
