@@ -78,16 +78,27 @@ pub const PAIRS_MAX: usize = 128;
 pub const STREAMS_MAX: u32 = 128;
 /// Bytes of all headers of an HTTP/2 request.
 pub const HTTP2_HEAD_BYTES_MAX: u32 = 16 * 1_024;
-/// HTTP/2 streams reset by the client before they were accepted.
+/// HTTP/2 streams reset by the client before they were accepted, on the HTTP listener.
 pub const PENDING_RESETS_MAX: usize = 20;
 /// Frames in which a gRPC client may send the headers of a call.
 pub const HEAD_FRAMES_MAX: usize = 32;
 /// Calls on a gRPC connection that the client resets, or that break the protocol, before they are answered. Each
-/// answered call makes up for one. Beyond it, the connection ends.
+/// answered call makes up for one, and each second for a tenth of the bound. Beyond it, the connection ends.
 pub const GRPC_RESETS_MAX: usize = 1_000;
+/// The same for loopback and trusted proxies, whose connections carry the calls of many users.
+pub const GRPC_PROXY_RESETS_MAX: usize = 10 * GRPC_RESETS_MAX;
+/// Settings in one SETTINGS frame of a gRPC client. Beyond it, the connection ends.
+pub const GRPC_SETTINGS_MAX: usize = 64;
 /// Frames in a row on a gRPC connection that are not part of a call, such as PING and SETTINGS. Beyond it, the
 /// connection ends.
 pub const GRPC_IDLE_FRAMES_MAX: usize = 10_000;
+/// Calls of one gRPC connection that wait, with those that were reset and have not ended yet. Beyond it, nothing more
+/// is read there until some end.
+pub const GRPC_WAITING_MAX: usize = 2 * STREAMS_MAX as usize;
+/// Bytes of a gRPC message that do not count against [`BODIES_BYTES_MAX`].
+pub const GRPC_BODY_FREE_BYTES: usize = 2 * 1_024;
+/// Bytes that a gRPC error quotes of what the client has sent.
+pub const GRPC_QUOTED_BYTES_MAX: usize = 128;
 /// Bytes that are read from a gRPC connection at once. A frame has at most half of it.
 pub const GRPC_READ_BYTES: usize = 33 * 1_024;
 /// How long input of a gRPC client is discarded after an error that ends the connection, so that the client can read

@@ -8,7 +8,7 @@ use prost::Message;
 use super::http2::call_stream::ResponseStream;
 use super::proto::grpc::health::v1::health_check_response::ServingStatus;
 use super::proto::grpc::health::v1::{HealthCheckRequest, HealthCheckResponse};
-use super::transport::error::CallError;
+use super::transport::error::{CallError, Quoted};
 use super::transport::{frame, reply};
 use crate::node::Node;
 use crate::node::lifecycle::Phase;
@@ -22,7 +22,7 @@ const SERVICES: [&str; 3] =
 pub(super) fn check(node: &Node, message: Bytes) -> Result<Bytes, CallError> {
     let request = HealthCheckRequest::decode(message)?;
     if !SERVICES.contains(&request.service.as_str()) {
-        return Err(CallError::UnknownService(request.service));
+        return Err(CallError::UnknownService(Quoted::new(&request.service)));
     }
     Ok(answer(status(node.lifecycle().phase())))
 }
@@ -51,10 +51,7 @@ pub(super) async fn watch(
         if phase == Phase::Draining {
             return reply::close(stream, Some(&CallError::ShuttingDown));
         }
-        tokio::select! {
-            _changed = phases.changed() => {}
-            _gone = std::future::poll_fn(|cx| stream.poll_reset(cx)) => return,
-        }
+        let _changed = phases.changed().await;
     }
 }
 

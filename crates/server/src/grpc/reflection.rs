@@ -19,7 +19,7 @@ use super::proto::grpc::reflection::v1::{
 use super::transport::body::Body;
 use super::transport::error::{CallError, Code};
 use super::transport::{frame, reply};
-use crate::bounds::IDLE_TIMEOUT;
+use crate::bounds::{BODY_TIMEOUT, IDLE_TIMEOUT};
 use crate::serve::ResponseBacklog;
 
 static CATALOGUE: LazyLock<Catalogue> = LazyLock::new(Catalogue::new);
@@ -28,11 +28,10 @@ static CATALOGUE: LazyLock<Catalogue> = LazyLock::new(Catalogue::new);
 pub(super) async fn converse(mut body: Body, mut stream: ResponseStream, backlog: &Arc<ResponseBacklog>) {
     reply::open(&mut stream);
     let error = loop {
-        let message = match timeout(IDLE_TIMEOUT, body.next()).await {
-            Ok(Ok(Some(message))) => message,
-            Ok(Ok(None)) => break None,
-            Ok(Err(error)) => break Some(error),
-            Err(_) => break Some(CallError::TooSlow),
+        let message = match next_request(&mut body).await {
+            Ok(Some(message)) => message,
+            Ok(None) => break None,
+            Err(error) => break Some(error),
         };
         let request = match ServerReflectionRequest::decode(message) {
             Ok(request) => request,
@@ -53,6 +52,12 @@ pub(super) async fn converse(mut body: Body, mut stream: ResponseStream, backlog
         }
     };
     reply::close(stream, error.as_ref());
+}
+
+/// Waits for the next request. A client may be idle between requests, but one that has begun must come in time.
+async fn next_request(body: &mut Body) -> Result<Option<Bytes>, CallError> {
+    timeout(IDLE_TIMEOUT, body.begun()).await.unwrap_or(Err(CallError::TooSlow))?;
+    timeout(BODY_TIMEOUT, body.next()).await.unwrap_or(Err(CallError::TooSlow))
 }
 
 /// All proto files, by name and by symbol.

@@ -100,8 +100,22 @@ impl ResponseStream {
         Poll::Pending
     }
 
+    /// Watches for the end of the stream.
+    pub(crate) fn watch(&self) -> StreamWatch {
+        StreamWatch { session: self.session.clone(), id: self.id }
+    }
+}
+
+/// Watches for the end of a stream. Whoever waits for it and for the stream's halves must be the same task.
+#[derive(Debug)]
+pub(crate) struct StreamWatch {
+    session: SharedSession,
+    id: u32,
+}
+
+impl StreamWatch {
     /// Waits until the client is gone.
-    pub(crate) fn poll_reset(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    pub(crate) fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let mut session = self.session.lock();
         let Some(stream) = session.streams.get(self.id) else { return Poll::Ready(()) };
         stream.waiting = Some(cx.waker().clone());

@@ -15,6 +15,9 @@ pub(crate) enum KeptField {
     Traceparent,
 }
 
+/// The most bytes that are kept of a value.
+const VALUE_KEPT_BYTES: usize = 256;
+
 /// The head of a call.
 #[derive(Debug, Default)]
 pub(crate) struct CallHead {
@@ -39,9 +42,10 @@ impl CallHead {
         path.split(|byte| *byte == b'?').next().unwrap_or_default()
     }
 
+    /// Keeps the first value of a field. What is longer than any value that gRPC knows is cut: it is then unknown too.
     fn keep(&mut self, field: KeptField, value: &[u8]) {
+        let value = &value[..value.len().min(VALUE_KEPT_BYTES)];
         let kept = &mut self.kept[field as usize];
-        // The head is bounded to less than 64 KiB.
         if kept.is_none()
             && let (Ok(from), Ok(to)) =
                 (u16::try_from(self.text.len()), u16::try_from(self.text.len() + value.len()))
@@ -259,6 +263,16 @@ mod tests {
         assert!(matches!(read(&fields), ReadHead::Sound(_)));
         fields.push(("a", value.as_str()));
         assert!(matches!(read(&fields), ReadHead::TooLarge));
+    }
+
+    #[test]
+    fn long_values_are_cut_and_stay_unknown() {
+        let (encoding, path) = ("identity".repeat(100), format!("/a{}", "b".repeat(5_000)));
+        let fields =
+            [(":method", "POST"), (":scheme", "http"), (":path", &path), ("grpc-encoding", &encoding)];
+        let ReadHead::Sound(head) = read(&fields) else { panic!("it is sound") };
+        assert_eq!(head.path(), &path.as_bytes()[..256]);
+        assert_eq!(head.get(KeptField::GrpcEncoding), Some(&encoding.as_bytes()[..256]));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use bytes::{Buf, Bytes};
 
 use super::error::Http2Code;
 use super::frame::{self, kind};
+use super::hpack::encoder;
 use super::session::{Http2Session, headers_flags};
 use super::stream::{Http2Stream, SendQueue};
 use crate::bounds::RESPONSES_AT_ONCE_BYTES;
@@ -15,10 +16,10 @@ impl Http2Session {
     /// Sends a whole response. Most are sent at once, so that they are neither queued nor counted.
     pub(super) fn send_whole(&mut self, id: u32, head: &[u8], message: Bytes, trailers: &[u8]) {
         let Some(place) = self.place_of_unanswered(id) else { return };
-        frame::write(&mut self.out, kind::HEADERS, headers_flags(false), id, head);
+        self.write_headers(id, head, false);
         if self.accepts(place, message.len()) {
             self.write_data(place, &message);
-            frame::write(&mut self.out, kind::HEADERS, headers_flags(true), id, trailers);
+            self.write_headers(id, trailers, true);
             self.finish(place);
             return;
         }
@@ -33,9 +34,24 @@ impl Http2Session {
     /// Sends the head of a response, which may be all of it.
     pub(super) fn send_head(&mut self, id: u32, block: &[u8], end: bool) {
         let Some(place) = self.place_of_unanswered(id) else { return };
-        frame::write(&mut self.out, kind::HEADERS, headers_flags(end), id, block);
+        if end && !self.has_space() {
+            // Refusals wait like other responses, so that the number of streams bounds them too.
+            return self.queue(place, |queue| queue.trailers = Some(block.to_vec()));
+        }
+        self.write_headers(id, block, end);
         if end {
             self.finish(place);
+        }
+    }
+
+    fn write_headers(&mut self, id: u32, block: &[u8], end: bool) {
+        let flags = headers_flags(end);
+        match std::mem::take(&mut self.owes_table_size) {
+            false => frame::write(&mut self.out, kind::HEADERS, flags, id, block),
+            true => {
+                let block = [encoder::NO_TABLE, block].concat();
+                frame::write(&mut self.out, kind::HEADERS, flags, id, &block);
+            }
         }
     }
 
@@ -58,7 +74,7 @@ impl Http2Session {
         if is_queued {
             self.queue(place, |queue| queue.trailers = Some(block.to_vec()));
         } else {
-            frame::write(&mut self.out, kind::HEADERS, headers_flags(true), id, block);
+            self.write_headers(id, block, true);
             self.finish(place);
         }
     }
@@ -104,7 +120,7 @@ impl Http2Session {
             stream.wake();
         }
         if let Some(block) = trailers {
-            frame::write(&mut self.out, kind::HEADERS, headers_flags(true), id, &block);
+            self.write_headers(id, &block, true);
             self.finish(place);
         }
         true
@@ -150,7 +166,7 @@ impl Http2Session {
 
     /// The response has been sent. A client that has not sent all of its request need not send the rest.
     fn finish(&mut self, place: usize) {
-        self.resets = self.resets.saturating_sub(1);
+        self.resets.make_up();
         let Some(stream) = self.streams.at(place) else { return };
         if stream.remote_ended {
             self.remove(place);

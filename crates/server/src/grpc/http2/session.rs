@@ -10,6 +10,7 @@ use super::frame::{self, flag, kind};
 use super::head::CallHead;
 use super::hpack::decoder::HeaderDecoder;
 use super::receive::block::HeaderBlock;
+use super::resets::ResetCount;
 use super::stream::StreamTable;
 use super::window::{ReceiveWindow, SendWindow, WINDOW_AT_START};
 use crate::bounds::{BODY_BYTES_MAX, HTTP2_HEAD_BYTES_MAX, STREAMS_MAX};
@@ -19,12 +20,16 @@ use crate::serve::ResponseBacklog;
 pub(super) const STREAM_WINDOW: u32 = 2 * BODY_BYTES_MAX as u32;
 const CONNECTION_WINDOW: u32 = 8 * STREAM_WINDOW;
 
+/// The largest id of a stream.
+const STREAM_ID_MAX: u32 = 0x7fff_ffff;
+
 /// The payloads of the PINGs that the server sends.
 pub(super) const KEEPALIVE_PING: [u8; 8] = *b"tg-alive";
 pub(super) const SHUTDOWN_PING: [u8; 8] = *b"tg-leave";
 
 /// The names of settings.
 pub(super) mod setting {
+    pub(crate) const HEADER_TABLE_SIZE: u16 = 1;
     pub(crate) const ENABLE_PUSH: u16 = 2;
     pub(crate) const MAX_CONCURRENT_STREAMS: u16 = 3;
     pub(crate) const INITIAL_WINDOW_SIZE: u16 = 4;
@@ -68,10 +73,11 @@ pub(crate) struct Http2Session {
     /// The first frame of the client has come; it must be SETTINGS.
     pub(super) has_settings: bool,
     pub(super) phase: SessionPhase,
-    /// Streams that were reset before they were taken.
-    pub(super) pending_resets: usize,
-    /// Streams that were reset before they were answered, less those that were answered.
-    pub(super) resets: usize,
+    /// The most streams that the server has promised to answer in a GOAWAY; a later promise must not be larger.
+    promised_stream: u32,
+    /// The next header block must begin with the size of the server's table.
+    pub(super) owes_table_size: bool,
+    pub(super) resets: ResetCount,
     /// Frames since the last that was part of a call.
     pub(super) idle_frames: usize,
     /// Is a PING of ours not answered?
@@ -82,7 +88,7 @@ pub(crate) struct Http2Session {
 
 impl Http2Session {
     /// The session of a client that has sent its preface. The settings of the server are the first frame to be written.
-    pub(crate) fn new(backlog: Arc<ResponseBacklog>) -> Http2Session {
+    pub(crate) fn new(backlog: Arc<ResponseBacklog>, is_loopback_or_proxy: bool) -> Http2Session {
         Http2Session {
             out: preface(),
             is_blocked: false,
@@ -97,8 +103,9 @@ impl Http2Session {
             stream_window: WINDOW_AT_START,
             has_settings: false,
             phase: SessionPhase::Open,
-            pending_resets: 0,
-            resets: 0,
+            promised_stream: STREAM_ID_MAX,
+            owes_table_size: true,
+            resets: ResetCount::new(is_loopback_or_proxy),
             idle_frames: 0,
             pinging: false,
             ping_waiting: None,
@@ -108,7 +115,6 @@ impl Http2Session {
 
     /// Takes the calls that the client has opened, the oldest first.
     pub(crate) fn take_opened(&mut self, calls: &mut Vec<(u32, CallHead)>) {
-        self.pending_resets = 0;
         calls.append(&mut self.opened);
     }
 
@@ -132,7 +138,7 @@ impl Http2Session {
     pub(crate) fn leave(&mut self) {
         if self.phase == SessionPhase::Open {
             self.phase = SessionPhase::Announced;
-            frame::write_go_away(&mut self.out, 0x7fff_ffff, Http2Code::NoError, "");
+            frame::write_go_away(&mut self.out, STREAM_ID_MAX, Http2Code::NoError, "");
             // When it is answered, all streams that the client opened before it knew have come.
             frame::write(&mut self.out, kind::PING, 0, 0, &SHUTDOWN_PING);
         }
@@ -145,11 +151,6 @@ impl Http2Session {
             SessionPhase::Leaving => self.streams.len() == 0 && self.opened.is_empty(),
             SessionPhase::Failed => true,
         }
-    }
-
-    /// Did the client break the protocol?
-    pub(crate) fn is_failed(&self) -> bool {
-        self.phase == SessionPhase::Failed
     }
 
     /// Sends a PING.
@@ -176,14 +177,26 @@ impl Http2Session {
         }
         if payload == SHUTDOWN_PING && self.phase == SessionPhase::Announced {
             self.phase = SessionPhase::Leaving;
-            frame::write_go_away(&mut self.out, self.last_stream, Http2Code::NoError, "");
+            self.promised_stream = self.last_stream;
+            frame::write_go_away(&mut self.out, self.promised_stream, Http2Code::NoError, "");
         }
+    }
+
+    /// Waits until there are resets to be forgiven.
+    pub(crate) fn poll_forgivable(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.resets.poll_any(cx)
+    }
+
+    /// Forgives resets, because a second has passed.
+    pub(crate) fn forgive_resets(&mut self) {
+        self.resets.forgive();
     }
 
     /// Ends the connection because the client broke the protocol.
     pub(super) fn fail(&mut self, code: Http2Code, why: &str) {
         self.phase = SessionPhase::Failed;
-        frame::write_go_away(&mut self.out, self.last_stream, code, why);
+        let promised = self.promised_stream.min(self.last_stream);
+        frame::write_go_away(&mut self.out, promised, code, why);
         while let Some(mut stream) = self.streams.remove(0) {
             stream.wake();
         }
@@ -200,7 +213,15 @@ impl Http2Session {
         }
         self.reset_by_us.push_back(id);
         if let Some(place) = self.streams.find(id) {
-            self.remove(place);
+            self.forget(id, place);
+        }
+    }
+
+    /// Removes a stream that was reset, and its call if nobody has taken it yet.
+    pub(super) fn forget(&mut self, id: u32, place: usize) {
+        self.remove(place);
+        if let Ok(call) = self.opened.binary_search_by_key(&id, |(opened, _)| *opened) {
+            self.opened.remove(call);
         }
     }
 

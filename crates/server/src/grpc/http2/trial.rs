@@ -20,7 +20,7 @@ pub struct Http2Trial {
 impl Default for Http2Trial {
     fn default() -> Http2Trial {
         let account = ByteBudget::of(1 << 20).account([127, 0, 0, 1].into(), false);
-        let session = SharedSession::new(Http2Session::new(ResponseBacklog::new(&account)));
+        let session = SharedSession::new(Http2Session::new(ResponseBacklog::new(&account), false));
         Http2Trial { session, held: Vec::new(), calls: Vec::new() }
     }
 }

@@ -1,5 +1,6 @@
 //! A connection over time, on tokio's paused clock.
 
+mod hostile_clients;
 mod same_answers;
 
 use std::sync::Arc;
@@ -35,6 +36,9 @@ use crate::node::lifecycle::Phase;
 use crate::observe::{Origin, Protocol};
 use crate::serve::Peer;
 use crate::settings::{Settings, TrustSettings};
+
+const HEALTH: &str = "/grpc.health.v1.Health/Check";
+const REFLECTION: &str = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
 
 fn node() -> Arc<Node> {
     let settings = Settings { max_keys: 1_000, ..Settings::default() };
@@ -122,11 +126,11 @@ async fn a_body_that_does_not_come_is_not_waited_for() {
     let (_served, client) = serve(&node());
     let (mut send, _connection) = connect(client).await;
     let began = tokio::time::Instant::now();
-    let (response, _stream) = call(&mut send, "/grpc.health.v1.Health/Check", None).await;
+    let (response, _stream) = call(&mut send, HEALTH, None).await;
     let response = response.await.expect("it is answered");
     assert_eq!(response.headers()["grpc-status"], "4");
     assert_eq!(began.elapsed(), BODY_TIMEOUT);
-    let (response, _stream) = call(&mut send, "/grpc.health.v1.Health/Check", asking_for_health()).await;
+    let (response, _stream) = call(&mut send, HEALTH, asking_for_health()).await;
     assert!(response.await.is_ok_and(|response| response.headers().get("grpc-status").is_none()));
 }
 
@@ -155,8 +159,7 @@ async fn a_call_that_never_ends_does_not_keep_the_server() {
     let node = node();
     let (served, client) = serve(&node);
     let (mut send, _connection) = connect(client).await;
-    let path = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
-    let (_response, _stream) = call(&mut send, path, None).await;
+    let (_response, _stream) = call(&mut send, REFLECTION, None).await;
     sleep(Duration::from_millis(1)).await;
     node.lifecycle().close();
     let began = tokio::time::Instant::now();
@@ -164,22 +167,26 @@ async fn a_call_that_never_ends_does_not_keep_the_server() {
     assert_eq!(began.elapsed(), DRAIN_TIMEOUT);
 }
 
-/// A health check in frames.
-fn framed_call(id: u32) -> Vec<u8> {
+/// A frame of a client.
+fn framed(id: u32, kind: u8, flags: u8, payload: &[u8]) -> Vec<u8> {
+    let length = u16::try_from(payload.len()).expect("it is short").to_be_bytes();
+    [&[0, length[0], length[1], kind, flags], &id.to_be_bytes()[..], payload].concat()
+}
+
+/// The start of a call: its headers.
+fn framed_head(id: u32, path: &str) -> Vec<u8> {
     let mut head = Vec::new();
-    for (name, value) in [
-        (":method", "POST"),
-        (":scheme", "http"),
-        (":path", "/grpc.health.v1.Health/Check"),
-        ("content-type", "application/grpc"),
-    ] {
+    for (name, value) in
+        [(":method", "POST"), (":scheme", "http"), (":path", path), ("content-type", "application/grpc")]
+    {
         put_field(&mut head, name, value);
     }
-    let framed = |kind: u8, flags: u8, payload: &[u8]| {
-        let length = u8::try_from(payload.len()).expect("it is short");
-        [&[0, 0, length, kind, flags], &id.to_be_bytes()[..], payload].concat()
-    };
-    [framed(1, 4, &head), framed(0, 1, &[0; 5])].concat()
+    framed(id, 1, 4, &head)
+}
+
+/// A health check in frames.
+fn framed_call(id: u32) -> Vec<u8> {
+    [framed_head(id, HEALTH), framed(id, 0, 1, &[0; 5])].concat()
 }
 
 /// What a client sends before its first call.

@@ -1,6 +1,6 @@
 //! One call: finds its method, reads its message, and answers it.
 
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -10,10 +10,11 @@ use tidegate::NowOrLater;
 use tokio::time::timeout;
 
 use super::body::Body;
-use super::error::CallError;
+use super::error::{CallError, Quoted};
 use super::reply;
 use crate::bounds::BODY_TIMEOUT;
-use crate::grpc::http2::call_stream::{RequestStream, ResponseStream};
+use crate::bounds::budget::BudgetAccount;
+use crate::grpc::http2::call_stream::{RequestStream, ResponseStream, StreamWatch};
 use crate::grpc::http2::head::{CallHead, KeptField};
 use crate::grpc::{authz, health, reflection, rls};
 use crate::node::Node;
@@ -67,6 +68,7 @@ impl GrpcCall {
         respond: ResponseStream,
         peer: Peer,
         backlog: &Arc<ResponseBacklog>,
+        bodies: &Arc<BudgetAccount>,
     ) -> Option<GrpcCall> {
         if !head.is_post {
             reply::refuse(respond, "405");
@@ -77,15 +79,15 @@ impl GrpcCall {
             return None;
         }
         let Some(method) = Method::of(head.path()) else {
-            let path = String::from_utf8_lossy(head.path()).into_owned();
-            reply::fail(respond, &CallError::UnknownMethod(path));
+            let path = String::from_utf8_lossy(head.path());
+            reply::fail(respond, &CallError::UnknownMethod(Quoted::new(&path)));
             return None;
         };
         if head.get(KeptField::GrpcEncoding).is_some_and(|encoding| encoding != b"identity") {
             reply::fail(respond, &CallError::Compressed);
             return None;
         }
-        let (body, backlog) = (Body::new(request), Arc::clone(backlog));
+        let (body, backlog) = (Body::new(request, bodies), Arc::clone(backlog));
         Some(GrpcCall { method, peer, head, body, backlog, respond })
     }
 
@@ -102,7 +104,9 @@ impl GrpcCall {
         // While the client leaves too many responses unread, its next call waits.
         let waits = waits || self.backlog.is_full();
         let message = if waits { Poll::Pending } else { self.body.poll_single(cx) };
-        let Poll::Ready(message) = message else { return Some(Box::pin(self.answer(node))) };
+        let Poll::Ready(message) = message else {
+            return Some(while_open(self.respond.watch(), self.answer(node)));
+        };
         match message.and_then(|message| Ok(self.backlog.check_budget().map(|()| message)?)) {
             Ok(message) => self.answer_unary(node, message, cx),
             Err(error) => {
@@ -130,15 +134,18 @@ impl GrpcCall {
                 unreachable!("`answer_now` makes these calls wait")
             }
         };
-        let GrpcCall { respond, .. } = self;
+        let GrpcCall { respond, body, .. } = self;
         match answer {
             NowOrLater::Now(answer) => {
                 reply::answer(respond, answer);
                 None
             }
             NowOrLater::Later(later) => {
-                let mut waiting: WaitingCall<'n> =
-                    Box::pin(async move { reply::answer(respond, later.await) });
+                let mut waiting = while_open(respond.watch(), async move {
+                    reply::answer(respond, later.await);
+                    // Until here, its message counts against the budget.
+                    drop(body);
+                });
                 waiting.as_mut().poll(cx).is_pending().then_some(waiting)
             }
         }
@@ -178,16 +185,25 @@ impl GrpcCall {
     /// Answers an authorization, which may wait in a wait queue, up to the client's deadline. A client that cancels the
     /// call frees its slot.
     async fn authorize(self, node: &Node, message: Bytes) {
-        let GrpcCall { head, peer, mut respond, .. } = self;
+        let GrpcCall { head, peer, respond, body: _counted, .. } = self;
         let deadline = client_timeout(&head).unwrap_or(Duration::MAX);
         let check = authz::check(node, origin(node, &head, Protocol::ExtAuthz), peer, message);
-        let answer = tokio::select! {
-            biased;
-            answer = timeout(deadline, check) => answer,
-            _gone = std::future::poll_fn(|cx| respond.poll_reset(cx)) => return,
-        };
+        let answer = timeout(deadline, check).await;
         reply::answer(respond, answer.unwrap_or(Err(CallError::Deadline)));
     }
+}
+
+/// Drops a call that waits, for whatever it waits, when its stream ends. Otherwise a client could reset its calls and
+/// make ever more of them wait.
+fn while_open<'n>(mut stream: StreamWatch, call: impl Future<Output = ()> + Send + 'n) -> WaitingCall<'n> {
+    Box::pin(async move {
+        let mut call = pin!(call);
+        let is_done = |cx: &mut Context<'_>| match stream.poll_gone(cx) {
+            Poll::Ready(()) => Poll::Ready(()),
+            Poll::Pending => call.as_mut().poll(cx),
+        };
+        std::future::poll_fn(is_done).await;
+    })
 }
 
 /// The protocol of a call and, if tracing is on, its `traceparent`.
@@ -204,11 +220,14 @@ fn is_grpc(head: &CallHead) -> bool {
     rest.is_some_and(|rest| matches!(rest, b"" | b"+proto") || rest.starts_with(b";"))
 }
 
-/// How long the client waits, from `grpc-timeout`: up to eight digits and a unit.
+/// How long the client waits, from `grpc-timeout`: one to eight digits and a unit.
 fn client_timeout(head: &CallHead) -> Option<Duration> {
     let text = std::str::from_utf8(head.get(KeptField::GrpcTimeout)?).ok()?;
     let (number, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
-    let number: u64 = number.parse::<u32>().ok()?.into();
+    if number.len() > 8 || !number.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let number: u64 = number.parse().ok()?;
     Some(match unit {
         "H" => Duration::from_secs(number.saturating_mul(3_600)),
         "M" => Duration::from_secs(number.saturating_mul(60)),
@@ -229,7 +248,7 @@ mod tests {
         let read = |text: &str| client_timeout(&CallHead::with(KeptField::GrpcTimeout, text));
         assert_eq!(read("20m"), Some(Duration::from_millis(20)));
         assert_eq!(read("99999999H"), Some(Duration::from_secs(99_999_999 * 3_600)));
-        for text in ["", "m", "20", "20x", "-1S", "1.5S", "99999999999S"] {
+        for text in ["", "m", "20", "20x", "-1S", "1.5S", "99999999999S", "+1S", "100000000S", "000000001S"] {
             assert_eq!(read(text), None, "{text}");
         }
     }

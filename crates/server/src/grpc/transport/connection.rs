@@ -13,13 +13,17 @@ use tokio::time::{sleep, timeout};
 use super::call::{GrpcCall, WaitingCall};
 use super::keepalive::{self, KeepaliveAction};
 use super::wire::Wire;
-use crate::bounds::{DRAIN_TIMEOUT, GRPC_LINGER, HEAD_TIMEOUT};
+use crate::bounds::budget::BudgetAccount;
+use crate::bounds::{DRAIN_TIMEOUT, GRPC_LINGER, GRPC_WAITING_MAX, HEAD_TIMEOUT};
 use crate::grpc::http2::PREFACE;
 use crate::grpc::http2::call_stream::{RequestStream, ResponseStream};
 use crate::grpc::http2::head::CallHead;
 use crate::grpc::http2::session::{Http2Session, SharedSession};
 use crate::node::Node;
 use crate::serve::{Peer, ResponseBacklog};
+
+/// How often a connection is read before other connections, its timers and its waiting calls have their turn.
+const READS_PER_POLL: usize = 4;
 
 /// Answers calls until the connection ends. A client that does not speak HTTP/2 is disconnected.
 pub(crate) async fn serve<I>(node: Arc<Node>, mut io: I, peer: Peer)
@@ -29,19 +33,21 @@ where
     let Ok(Ok(())) = timeout(HEAD_TIMEOUT, greet(&mut io)).await else { return };
     let is_proxy = node.is_loopback_or_proxy(peer.address);
     let backlog = ResponseBacklog::new(&node.backlog_budget().account(peer.address, is_proxy));
-    let session = SharedSession::new(Http2Session::new(Arc::clone(&backlog)));
+    let bodies = Arc::new(node.body_budget().account(peer.address, is_proxy));
+    let session = SharedSession::new(Http2Session::new(Arc::clone(&backlog), is_proxy));
     let timers = FuturesUnordered::new();
     let watch = keepalive::watch(&node, session.clone(), Arc::clone(&backlog));
     timers.push(watch.map(Ended::Keepalive).boxed());
     let wire = Wire::new(io);
     let (accepted, waiting) = (Vec::new(), FuturesUnordered::new());
-    let mut connection = Connection { node: &node, peer, backlog, session, wire, accepted, waiting, timers };
+    let mut connection =
+        Connection { node: &node, peer, backlog, bodies, session, wire, accepted, waiting, timers };
     std::future::poll_fn(|cx| connection.poll(cx)).await;
     let Connection { session, mut wire, waiting, timers, .. } = connection;
+    let is_over = session.lock().is_over();
     drop((waiting, timers));
-    let is_failed = session.lock().is_failed();
-    if is_failed {
-        // Closing a socket with unread input resets it, and the client could lose the reason.
+    if is_over {
+        // Closing a socket with unread input resets it, and the client could lose the last frames.
         let _passed = timeout(GRPC_LINGER, wire.discard_input()).await;
     }
 }
@@ -57,6 +63,7 @@ struct Connection<'n, I> {
     node: &'n Node,
     peer: Peer,
     backlog: Arc<ResponseBacklog>,
+    bodies: Arc<BudgetAccount>,
     session: SharedSession,
     wire: Wire<I>,
     /// Calls that are opened and not answered yet.
@@ -78,6 +85,10 @@ enum Ended {
 impl<I: AsyncRead + AsyncWrite + Unpin> Connection<'_, I> {
     /// Receives and answers calls as far as possible; ready when the connection has ended.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.poll_timers(cx).is_ready() {
+            return Poll::Ready(());
+        }
+        let mut reads = 0;
         loop {
             let Ok(is_sent) = self.wire.send(cx, &self.session, &self.backlog) else {
                 return Poll::Ready(());
@@ -88,9 +99,11 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<'_, I> {
             }
             // From a client that leaves too much unread, nothing more is read.
             let has_room = is_sent || (!self.backlog.is_full() && self.backlog.check_budget().is_ok());
-            if has_room && !is_over {
+            let is_crowded = self.waiting.len() >= GRPC_WAITING_MAX;
+            if has_room && !is_over && !is_crowded && reads < READS_PER_POLL {
                 match self.wire.receive(cx, &self.session, &mut self.accepted) {
                     Poll::Ready(Ok(())) => {
+                        reads += 1;
                         self.answer_accepted(cx);
                         continue;
                     }
@@ -100,25 +113,36 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<'_, I> {
             }
             // A call that panicked has ended too: dropping its future has reset its stream.
             while let Poll::Ready(Some(_ended)) = self.waiting.poll_next_unpin(cx) {}
-            while let Poll::Ready(Some(ended)) = self.timers.poll_next_unpin(cx) {
-                match ended {
-                    Ended::Keepalive(KeepaliveAction::GoAway) => self.go_away(),
-                    Ended::Keepalive(KeepaliveAction::Close) | Ended::Grace => return Poll::Ready(()),
-                }
+            if is_crowded && self.waiting.len() < GRPC_WAITING_MAX {
+                continue;
             }
-            // What calls and timers have written is sent together.
+            // What calls have written is sent together.
             let session = self.session.lock();
             if !is_sent || !(session.has_output() || session.is_over()) {
+                if reads == READS_PER_POLL {
+                    cx.waker().wake_by_ref();
+                }
                 return Poll::Pending;
             }
         }
+    }
+
+    /// Handles timers that have passed; ready when the connection must end.
+    fn poll_timers(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        while let Poll::Ready(Some(ended)) = self.timers.poll_next_unpin(cx) {
+            match ended {
+                Ended::Keepalive(KeepaliveAction::GoAway) => self.go_away(),
+                Ended::Keepalive(KeepaliveAction::Close) | Ended::Grace => return Poll::Ready(()),
+            }
+        }
+        Poll::Pending
     }
 
     fn answer_accepted(&mut self, cx: &mut Context<'_>) {
         for (id, head) in self.accepted.drain(..) {
             let request = RequestStream::new(&self.session, id);
             let respond = ResponseStream::new(&self.session, id);
-            let call = GrpcCall::open(head, request, respond, self.peer, &self.backlog);
+            let call = GrpcCall::open(head, request, respond, self.peer, &self.backlog, &self.bodies);
             if let Some(waiting) = call.and_then(|call| call.answer_now(self.node, cx)) {
                 self.waiting.push(AssertUnwindSafe(waiting).catch_unwind());
             }

@@ -1,6 +1,7 @@
 //! Decides when a connection ends: its client does not answer PINGs or does not read, it is too old, or the server
 //! shuts down.
 
+use std::convert::Infallible;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::pin::pin;
 use std::sync::Arc;
@@ -31,6 +32,16 @@ pub(crate) async fn watch(
     tokio::select! {
         () = backlog.stalled() => KeepaliveAction::Close,
         action = keep_alive(node, &session) => action,
+        never = forgive_resets(&session) => match never {},
+    }
+}
+
+/// Forgives resets of calls as time passes. While there are none, no timer runs.
+async fn forgive_resets(session: &SharedSession) -> Infallible {
+    loop {
+        std::future::poll_fn(|cx| session.lock().poll_forgivable(cx)).await;
+        sleep(Duration::from_secs(1)).await;
+        session.lock().forgive_resets();
     }
 }
 

@@ -19,6 +19,9 @@ use crate::serve::{CountedBytes, ResponseBacklog};
 /// A connection keeps a buffer of this size for its output; a larger one is given back.
 const OUTPUT_KEPT_BYTES: usize = 16 * 1_024;
 
+/// Unsent frames are joined to pieces of up to this size.
+const PIECE_BYTES: usize = 4 * 1_024;
+
 thread_local! {
     /// Where all connections of a thread read, so that an idle one needs no buffer. It has space for an incomplete frame
     /// and more.
@@ -114,9 +117,18 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Wire<I> {
     /// Keeps frames of which the socket accepts none now.
     fn keep(&mut self, session: &SharedSession, backlog: &Arc<ResponseBacklog>) {
         self.take_output(session, true);
-        if !self.output.is_empty() {
-            self.unsent.push_back(backlog.count_until_sent(Bytes::copy_from_slice(&self.output)));
+        if self.output.is_empty() {
+            return;
         }
+        // Small frames are joined: each piece costs memory beside its bytes. The first keeps its own count, which tells
+        // whether the client reads at all.
+        let joins = |last: &&CountedBytes| last.remaining() + self.output.len() <= PIECE_BYTES;
+        let last = self.unsent.back().filter(|_| self.unsent.len() > 1).filter(joins);
+        let bytes = Bytes::from([last.map_or(&[][..], CountedBytes::chunk), &self.output].concat());
+        if last.is_some() {
+            self.unsent.pop_back();
+        }
+        self.unsent.push_back(backlog.count_until_sent(bytes));
     }
 
     fn take_output(&mut self, session: &SharedSession, is_blocked: bool) {
@@ -162,5 +174,30 @@ fn write(
         Poll::Ready(Ok(0)) => Err(io::ErrorKind::WriteZero.into()),
         Poll::Ready(written) => written.map(Some),
         Poll::Pending => Ok(None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bounds::budget::ByteBudget;
+    use crate::grpc::http2::session::Http2Session;
+
+    /// What a client makes the server send and does not read is held without much memory beside its bytes.
+    #[test]
+    fn small_frames_that_the_socket_does_not_accept_are_joined() {
+        let account = ByteBudget::of(1 << 20).account([192, 0, 2, 1].into(), false);
+        let backlog = ResponseBacklog::new(&account);
+        let session = SharedSession::new(Http2Session::new(Arc::clone(&backlog), false));
+        let (_client, server) = tokio::io::duplex(1);
+        let mut wire = Wire::new(server);
+        let mut cx = Context::from_waker(std::task::Waker::noop());
+        for _ in 0..2_000 {
+            session.lock().ping();
+            assert!(!wire.send(&mut cx, &session, &backlog).expect("it is open"));
+        }
+        let bytes: usize = wire.unsent.iter().map(Buf::remaining).sum();
+        assert!((30_000..40_000).contains(&bytes), "{bytes}");
+        assert!(wire.unsent.len() < 15, "{}", wire.unsent.len());
     }
 }

@@ -5,6 +5,9 @@ pub(crate) const GRPC_HEAD: &[u8] = b"\x88\x0f\x10\x10application/grpc";
 /// `grpc-status: 0`.
 pub(crate) const STATUS_OK: &[u8] = b"\x00\x0bgrpc-status\x010";
 
+/// Sets the size of the table to 0: what the server writes never refers to one.
+pub(crate) const NO_TABLE: &[u8] = &[0x20];
+
 /// Writes a field as a literal that nobody adds to a table. Name and value are shorter than 16 KiB.
 pub(crate) fn put_field(block: &mut Vec<u8>, name: &str, value: &str) {
     block.push(0);

@@ -116,7 +116,7 @@ fn blocks_that_are_not_valid_are_refused() {
         "82 20",          // a size after a field
         "3f e2 1f",       // a table of more than 4096 bytes
     ] {
-        assert_eq!(decode(&mut HeaderDecoder::new(), &bytes(block)), Err(BadBlock), "{block}");
+        assert_eq!(decode(&mut HeaderDecoder::new(), &bytes(block)), Err(BadBlock::Invalid), "{block}");
     }
     assert_eq!(
         decode(&mut HeaderDecoder::new(), &bytes("20 3fe11f")),
@@ -190,4 +190,17 @@ proptest! {
         ];
         prop_assert_eq!(decode(&mut HeaderDecoder::new(), &block), Ok(wanted.to_vec()));
     }
+}
+
+#[test]
+fn long_texts_are_not_kept() {
+    // "a" has the five bits 00011, so five bytes are eight of them.
+    let long = [0x18, 0xc6, 0x31, 0x8c, 0x63].repeat(2_000);
+    let mut block = vec![0, 1, b'a', 0xff];
+    let rest = long.len() - 0x7f;
+    block.extend_from_slice(&[(rest & 0x7f) as u8 | 0x80, (rest >> 7) as u8]);
+    block.extend_from_slice(&long);
+    let mut decoder = HeaderDecoder::new();
+    assert_eq!(decode(&mut decoder, &block), Ok(vec![format!("a: {}", "a".repeat(16_000))]));
+    assert!(decoder.kept_bytes() <= 1_024, "{}", decoder.kept_bytes());
 }

@@ -5,12 +5,12 @@ use bytes::BytesMut;
 use super::super::error::{Http2Code, Violation};
 use super::super::frame::{self, FrameHead, flag};
 use super::super::head::{CallHead, HeadReader, ReadHead};
+use super::super::hpack::decoder::BadBlock;
 use super::super::hpack::encoder;
 use super::super::session::{Http2Session, STREAM_WINDOW, SessionPhase};
 use super::super::stream::Http2Stream;
 use super::super::window::{ReceiveWindow, SendWindow};
 use super::{Handled, broken};
-use crate::bounds::PENDING_RESETS_MAX;
 
 impl Http2Session {
     pub(super) fn headers(&mut self, head: FrameHead, payload: &[u8]) -> Handled {
@@ -31,8 +31,10 @@ impl Http2Session {
     /// Handles a complete block. It is always decoded, because later blocks may refer to its fields.
     pub(super) fn end_block(&mut self, id: u32, ends: bool, block: &[u8]) -> Handled {
         let mut reader = HeadReader::default();
-        if self.decoder.decode(block, |name, value| reader.field(name, value)).is_err() {
-            return broken(Http2Code::Compression);
+        match self.decoder.decode(block, |name, value| reader.field(name, value)) {
+            Ok(()) => {}
+            Err(BadBlock::Invalid) => return broken(Http2Code::Compression),
+            Err(BadBlock::AddsTooMuch) => return Err(Violation::Bound("too_many_fields_added")),
         }
         if id <= self.last_stream {
             return self.trailers(id, ends, reader);
@@ -155,13 +157,7 @@ impl Http2Session {
             return broken(Http2Code::Protocol);
         }
         let Some(place) = self.streams.find(head.stream) else { return self.count_idle_frame() };
-        self.remove(place);
-        if self.opened.first().is_some_and(|(first, _)| head.stream >= *first) {
-            self.pending_resets += 1;
-            if self.pending_resets > PENDING_RESETS_MAX {
-                return Err(Violation::Bound("too_many_resets"));
-            }
-        }
+        self.forget(head.stream, place);
         self.count_reset()
     }
 

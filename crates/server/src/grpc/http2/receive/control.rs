@@ -5,6 +5,7 @@ use super::super::frame::{self, FrameHead, flag, kind, number31};
 use super::super::session::{Http2Session, setting};
 use super::super::window::WINDOW_MAX;
 use super::{Handled, broken};
+use crate::bounds::GRPC_SETTINGS_MAX;
 
 impl Http2Session {
     pub(super) fn settings(&mut self, head: FrameHead, payload: &[u8]) -> Handled {
@@ -13,6 +14,9 @@ impl Http2Session {
         }
         if !payload.len().is_multiple_of(6) || (head.has(flag::ACK) && !payload.is_empty()) {
             return broken(Http2Code::FrameSize);
+        }
+        if payload.len() > 6 * GRPC_SETTINGS_MAX {
+            return Err(Violation::Bound("too_many_settings"));
         }
         if !head.has(flag::ACK) {
             for &[a, b, c, d, e, f] in payload.as_chunks().0 {
@@ -25,6 +29,11 @@ impl Http2Session {
 
     fn apply_setting(&mut self, name: u16, value: u32) -> Handled {
         match name {
+            // The server's encoder uses no table, but a client that makes its own smaller must be told so.
+            setting::HEADER_TABLE_SIZE => {
+                self.owes_table_size = true;
+                Ok(())
+            }
             setting::ENABLE_PUSH if value > 1 => broken(Http2Code::Protocol),
             setting::INITIAL_WINDOW_SIZE => {
                 let window = i64::from(value);
@@ -41,7 +50,7 @@ impl Http2Session {
             }
             // Every client accepts frames of the size that the server sends, so the setting only has to be valid.
             setting::MAX_FRAME_SIZE if !(16_384..=0xff_ffff).contains(&value) => broken(Http2Code::Protocol),
-            // The size of the table concerns only encoders that use one, and the others only clients.
+            // The others concern only clients.
             _ => Ok(()),
         }
     }

@@ -8,7 +8,7 @@ mod control;
 use super::error::{Http2Code, Violation};
 use super::frame::{self, FrameHead, flag, kind};
 use super::session::{Http2Session, SessionPhase};
-use crate::bounds::{GRPC_IDLE_FRAMES_MAX, GRPC_RESETS_MAX};
+use crate::bounds::GRPC_IDLE_FRAMES_MAX;
 
 type Handled = Result<(), Violation>;
 
@@ -83,14 +83,9 @@ impl Http2Session {
         }
     }
 
-    /// Counts a stream that ends unanswered. A client that opens streams only to reset them makes the server work
-    /// without a bound on concurrent calls.
+    /// Counts a stream that ends unanswered.
     fn count_reset(&mut self) -> Handled {
-        self.resets += 1;
-        if self.resets > GRPC_RESETS_MAX {
-            return Err(Violation::Bound("too_many_resets"));
-        }
-        Ok(())
+        self.resets.add().ok_or(Violation::Bound("too_many_resets"))
     }
 
     /// Counts a frame that is not part of a call.

@@ -2,9 +2,10 @@
 
 use super::*;
 use crate::bounds::{
-    GRPC_IDLE_FRAMES_MAX, GRPC_RESETS_MAX, HEAD_FRAMES_MAX, HTTP2_HEAD_BYTES_MAX, PENDING_RESETS_MAX,
-    STREAMS_MAX,
+    GRPC_IDLE_FRAMES_MAX, GRPC_PROXY_RESETS_MAX, GRPC_RESETS_MAX, GRPC_SETTINGS_MAX, HEAD_FRAMES_MAX,
+    HTTP2_HEAD_BYTES_MAX, STREAMS_MAX,
 };
+use crate::grpc::http2::hpack::encoder::NO_TABLE;
 
 const FLOW_CONTROL: u32 = 3;
 const CALM: u32 = 11;
@@ -27,17 +28,103 @@ fn streams_that_are_reset_are_bounded() {
     assert_eq!(resets, GRPC_RESETS_MAX + 1);
 }
 
-/// Streams that are reset before the server has looked at them.
+/// Streams that are reset before the server has looked at them cost nothing but their count.
 #[test]
-fn streams_that_are_reset_at_once_are_bounded() {
+fn calls_that_are_reset_at_once_are_not_handed_out() {
     let burst =
         |resets| ids().take(resets).flat_map(|id| [call(id), reset(id)].concat()).collect::<Vec<u8>>();
     let mut session = Session::new();
-    session.receive(&burst(PENDING_RESETS_MAX));
+    session.receive(&[burst(GRPC_RESETS_MAX), call(9_999)].concat());
     assert_eq!(session.failed(), None);
+    assert_eq!(session.calls.iter().map(|(id, _)| *id).collect::<Vec<u32>>(), [9_999]);
     let mut session = Session::new();
-    session.receive(&burst(PENDING_RESETS_MAX + 1));
+    session.receive(&burst(GRPC_RESETS_MAX + 1));
     assert_eq!(session.failed(), Some(CALM));
+
+    let mut session = Session::new();
+    session.receive(&[call(1), window_update(1, 0), call(3)].concat());
+    assert_eq!(session.calls.len(), 1, "the server has reset the other");
+}
+
+#[test]
+fn resets_are_forgiven_as_time_passes() {
+    let mut session = Session::new();
+    let mut ids = ids();
+    let mut cancel = |session: &mut Session, calls: usize| {
+        for id in ids.by_ref().take(calls) {
+            session.receive(&[call(id), reset(id)].concat());
+        }
+        session.failed()
+    };
+    let mut cx = Context::from_waker(Waker::noop());
+    assert!(session.shared.lock().poll_forgivable(&mut cx).is_pending(), "without resets no timer runs");
+    assert_eq!(cancel(&mut session, GRPC_RESETS_MAX), None);
+    for _ in 0..30 {
+        assert!(session.shared.lock().poll_forgivable(&mut cx).is_ready());
+        session.shared.lock().forgive_resets();
+        assert_eq!(cancel(&mut session, GRPC_RESETS_MAX / 10), None);
+    }
+    assert_eq!(cancel(&mut session, 1), Some(CALM));
+}
+
+#[test]
+fn a_proxy_may_cancel_the_calls_of_many_users() {
+    let mut session = Session::of_proxy();
+    for id in ids().take(GRPC_PROXY_RESETS_MAX) {
+        session.receive(&[call(id), reset(id)].concat());
+    }
+    assert_eq!(session.failed(), None);
+    session.receive(&[call(99_999), reset(99_999)].concat());
+    assert_eq!(session.failed(), Some(CALM));
+}
+
+#[test]
+fn settings_are_bounded() {
+    let mut session = Session::new();
+    session.receive(&settings(&[(0xff, 1); GRPC_SETTINGS_MAX]));
+    assert_eq!(session.failed(), None);
+    session.receive(&settings(&[(0xff, 1); GRPC_SETTINGS_MAX + 1]));
+    assert_eq!(session.failed(), Some(CALM));
+}
+
+/// Two bytes of a block can add a field with a long name to the table again.
+#[test]
+fn what_a_block_adds_to_the_table_is_bounded() {
+    let long_name = [&[0x40, 0x7f, 0xa1, 0x1e][..], &[b'a'; 4_000], &[0]].concat();
+    let mut session = Session::new();
+    session.receive(&framed(
+        kind::HEADERS,
+        flag::END_HEADERS,
+        1,
+        &[&head("/a")[..], &long_name, &[0x7e, 0]].concat(),
+    ));
+    assert_eq!(session.failed(), None, "once is no harm");
+    session.receive(&framed(
+        kind::HEADERS,
+        flag::END_HEADERS,
+        3,
+        &[&head("/a")[..], &[0x7e, 0].repeat(100)].concat(),
+    ));
+    assert_eq!(session.failed(), Some(CALM));
+}
+
+/// Refusals are responses too: while the socket accepts nothing, they wait in their streams.
+#[test]
+fn refusals_are_not_collected_without_bound() {
+    let mut session = Session::new();
+    session.shared.lock().set_blocked(true);
+    let refusal = block(&[(":status", "200"), ("grpc-message", &"x".repeat(400))]);
+    for id in ids().take(2_000) {
+        session.receive(&call(id));
+        for (id, _) in std::mem::take(&mut session.calls) {
+            session.response(id).send_only(&refusal);
+        }
+    }
+    assert_eq!(session.open_streams(), STREAMS_MAX as usize);
+    assert!(session.sent().iter().all(|frame| frame.kind == kind::RST_STREAM));
+    session.shared.lock().set_blocked(false);
+    let answered = session.sent().iter().filter(|frame| frame.kind == kind::HEADERS).count();
+    assert_eq!((answered, session.open_streams()), (STREAMS_MAX as usize, 0));
 }
 
 /// A client can also make the server reset its streams.
@@ -125,7 +212,10 @@ fn a_head_that_is_large_when_decoded_is_refused_alone() {
     assert!(10_000 * 2_048 > HTTP2_HEAD_BYTES_MAX as usize);
     session.receive(&framed(kind::HEADERS, flag::END_HEADERS | flag::END_STREAM, 1, &bomb));
     let [refused] = session.sent().try_into().expect("one frame");
-    assert_eq!((refused.kind, &refused.payload[..]), (kind::HEADERS, &block(&[(":status", "431")])[..]));
+    assert_eq!(
+        (refused.kind, &refused.payload[..]),
+        (kind::HEADERS, &[NO_TABLE, &block(&[(":status", "431")])].concat()[..])
+    );
     assert_eq!((session.calls.len(), session.open_streams()), (0, 0));
     session.receive(&framed(kind::HEADERS, flag::END_HEADERS, 3, &[&head("/a")[..], &[0xbe]].concat()));
     assert_eq!(session.calls.len(), 1, "the table is still the client's");

@@ -42,8 +42,18 @@ struct Session {
 impl Session {
     /// A session whose client has not sent its settings.
     fn fresh() -> Session {
+        Session::with(false)
+    }
+
+    fn of_proxy() -> Session {
+        let mut session = Session::with(true);
+        session.receive(&framed(kind::SETTINGS, 0, 0, &[]));
+        session
+    }
+
+    fn with(is_loopback_or_proxy: bool) -> Session {
         let account = ByteBudget::of(1 << 20).account([192, 0, 2, 1].into(), false);
-        let session = Http2Session::new(ResponseBacklog::new(&account));
+        let session = Http2Session::new(ResponseBacklog::new(&account), is_loopback_or_proxy);
         let mut session = Session { shared: SharedSession::new(session), calls: Vec::new() };
         let kinds: Vec<u8> = session.sent().iter().map(|frame| frame.kind).collect();
         assert_eq!(kinds, [kind::SETTINGS, kind::WINDOW_UPDATE], "the server greets first");

@@ -196,3 +196,16 @@ fn a_connection_is_left_gracefully() {
     }
     assert!(session.shared.lock().is_over());
 }
+
+/// A client that was told which calls are answered may have sent the others elsewhere.
+#[test]
+fn a_later_goaway_promises_no_more_calls() {
+    let mut session = Session::new();
+    session.receive(&call(3));
+    session.shared.lock().leave();
+    let ping = session.sent().pop().expect("a PING");
+    session.receive(&framed(kind::PING, flag::ACK, 0, &ping.payload));
+    session.receive(&[call(5), framed(kind::PING, 0, 1, &[0; 8])].concat());
+    let last = session.sent().pop().expect("a GOAWAY");
+    assert_eq!((last.kind, &last.payload[..]), (kind::GOAWAY, &[0, 0, 0, 3, 0, 0, 0, 1][..]));
+}

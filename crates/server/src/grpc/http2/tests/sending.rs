@@ -5,7 +5,7 @@ use std::task::Poll;
 
 use super::*;
 use crate::bounds::BACKLOG_PER_CONNECTION_BYTES_MAX;
-use crate::grpc::http2::hpack::encoder::{GRPC_HEAD, STATUS_OK};
+use crate::grpc::http2::hpack::encoder::{GRPC_HEAD, NO_TABLE, STATUS_OK};
 use crate::grpc::http2::session::setting;
 
 fn message(bytes: usize) -> Bytes {
@@ -32,8 +32,28 @@ fn a_response_has_a_head_a_message_and_trailers() {
     let sent = session.sent();
     let shape: Vec<(u8, u8)> = sent.iter().map(|frame| (frame.kind, frame.flags)).collect();
     assert_eq!(shape, [(kind::HEADERS, 4), (kind::DATA, 0), (kind::HEADERS, 5)]);
-    assert_eq!((&sent[0].payload[..], &sent[2].payload[..]), (GRPC_HEAD, STATUS_OK));
+    assert_eq!(sent[0].payload, [NO_TABLE, GRPC_HEAD].concat());
+    assert_eq!(sent[2].payload, STATUS_OK);
     assert_eq!(session.open_streams(), 0);
+}
+
+/// A client that makes its table smaller must be told that the server's encoder knows (RFC 9113, section 4.3.1).
+#[test]
+fn the_table_is_given_up_in_the_first_block_after_each_setting() {
+    let mut session = Session::fresh();
+    session.receive(&settings(&[(setting::HEADER_TABLE_SIZE, 0)]));
+    session.receive(&[call(1), call(3), call(5)].concat());
+    answer(&session, 1, 1);
+    answer(&session, 3, 1);
+    let mut fifth = session.response(5);
+    fifth.send_head(GRPC_HEAD);
+    session.receive(&settings(&[(setting::HEADER_TABLE_SIZE, 4_096), (setting::HEADER_TABLE_SIZE, 100)]));
+    fifth.send_data(backlog(&session).count_until_sent(message(1))).expect("it is open");
+    fifth.send_trailers(STATUS_OK);
+    let sent = session.sent();
+    let blocks = sent.iter().filter(|frame| frame.kind == kind::HEADERS);
+    let begins: Vec<bool> = blocks.map(|frame| frame.payload[0] == 0x20).collect();
+    assert_eq!(begins, [true, false, false, false, false, true]);
 }
 
 #[test]
@@ -151,7 +171,7 @@ fn several_messages_are_sent_in_order() {
     let mut sent = session.sent();
     assert_eq!(data(&sent, 1).0, b"abc");
     assert_eq!(stream.poll_sent(&mut cx), Poll::Pending);
-    assert_eq!(stream.poll_reset(&mut cx), Poll::Pending);
+    assert_eq!(stream.watch().poll_gone(&mut cx), Poll::Pending);
     session.receive(&window_update(1, 100));
     sent.append(&mut session.sent());
     assert_eq!(stream.poll_sent(&mut cx), Poll::Ready(Ok(())));
@@ -169,7 +189,7 @@ fn who_resets_gets_nothing_more() {
     session.receive(&reset(1));
     session.sent();
     let mut cx = Context::from_waker(Waker::noop());
-    assert_eq!(stream.poll_reset(&mut cx), Poll::Ready(()));
+    assert_eq!(stream.watch().poll_gone(&mut cx), Poll::Ready(()));
     let bytes = backlog(&session).count_until_sent(Bytes::from_static(b"x"));
     assert!(stream.send_data(bytes).is_err());
     assert_eq!(session.body(1), (Vec::new(), false));
