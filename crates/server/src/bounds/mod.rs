@@ -23,7 +23,7 @@ pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a client may take for the first byte of a connection (not on `resp`), and then, on `http` and `admin`, for
 /// the whole head of each request.
 pub const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long the whole body of an HTTP request may take to arrive.
+/// How long the whole body of an HTTP request, or a gRPC message, may take to arrive.
 pub const BODY_TIMEOUT: Duration = Duration::from_secs(5);
 /// A connection without requests is closed after this.
 pub const IDLE_TIMEOUT: Duration = Duration::from_secs(75);
@@ -46,8 +46,8 @@ pub const BATCH_BYTES_MAX: usize = 1_024 * 1_024;
 /// Requests in a batch.
 pub const BATCH_MAX: usize = 1_000;
 /// Bytes of all request bodies in memory: those that have not fully arrived, and batches that are not fully answered.
-/// A body that arrives in one piece and is answered at once is read in place and does not count. One address gets at
-/// most a quarter of it, loopback or a trusted proxy three quarters.
+/// An HTTP body that arrives in one piece and is answered at once is read in place and does not count, nor does a small
+/// gRPC message. One address gets at most a quarter of it, loopback or a trusted proxy three quarters.
 pub const BODIES_BYTES_MAX: usize = 64 * 1_024 * 1_024;
 /// Bytes of all responses that clients have not read, on all connections, and of RESP transactions. It is divided among addresses like the
 /// budget for bodies. Beyond it, HTTP/2 and gRPC calls are refused before they are decided, and other connections are

@@ -8,8 +8,9 @@
 //! headers of a request.
 //!
 //! What a client can make the server hold or do is bounded: streams by their number, bodies by the windows, header
-//! blocks by bytes and frames, streams that are reset unanswered by [`resets`], frames without a call by their number. Frames
-//! that the server sends in return count as unread responses: while there are too many, nothing more is read.
+//! blocks by bytes and frames, streams that are reset unanswered by [`resets`], and frames without a call by their
+//! number. Frames that the server sends in return count as unread responses: while there are too many, nothing more is
+//! read.
 
 pub(super) mod call_stream;
 mod error;

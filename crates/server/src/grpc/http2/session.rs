@@ -113,9 +113,14 @@ impl Http2Session {
         }
     }
 
-    /// Takes the calls that the client has opened, the oldest first.
+    /// Takes the calls that the client has opened, the oldest first. The session goes on with the memory of `calls` if
+    /// that is empty, so that a connection has to keep little for calls.
     pub(crate) fn take_opened(&mut self, calls: &mut Vec<(u32, CallHead)>) {
-        calls.append(&mut self.opened);
+        if calls.is_empty() {
+            std::mem::swap(calls, &mut self.opened);
+        } else {
+            calls.append(&mut self.opened);
+        }
     }
 
     /// Takes the frames to be written. `spare` is an empty buffer for the next ones.

@@ -14,7 +14,7 @@ use super::call::{GrpcCall, WaitingCall};
 use super::keepalive::{self, KeepaliveAction};
 use super::wire::Wire;
 use crate::bounds::budget::BudgetAccount;
-use crate::bounds::{DRAIN_TIMEOUT, GRPC_LINGER, GRPC_WAITING_MAX, HEAD_TIMEOUT};
+use crate::bounds::{DRAIN_TIMEOUT, GRPC_LINGER, GRPC_WAITING_MAX, HEAD_TIMEOUT, STREAMS_MAX};
 use crate::grpc::http2::PREFACE;
 use crate::grpc::http2::call_stream::{RequestStream, ResponseStream};
 use crate::grpc::http2::head::CallHead;
@@ -24,6 +24,9 @@ use crate::serve::{Peer, ResponseBacklog};
 
 /// How often a connection is read before other connections, its timers and its waiting calls have their turn.
 const READS_PER_POLL: usize = 4;
+
+/// A connection keeps the memory for so many calls of one read.
+const ACCEPTED_KEPT: usize = 32;
 
 /// Answers calls until the connection ends. A client that does not speak HTTP/2 is disconnected.
 pub(crate) async fn serve<I>(node: Arc<Node>, mut io: I, peer: Peer)
@@ -147,6 +150,11 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<'_, I> {
                 self.waiting.push(AssertUnwindSafe(waiting).catch_unwind());
             }
         }
+        debug_assert!(
+            self.waiting.len() < GRPC_WAITING_MAX + STREAMS_MAX as usize,
+            "calls that wait are bounded"
+        );
+        self.accepted.shrink_to(ACCEPTED_KEPT);
     }
 
     /// Sends GOAWAY, and gives calls in flight [`DRAIN_TIMEOUT`] to end.
