@@ -9,6 +9,7 @@ pub mod corpus;
 mod cost;
 mod dictionary;
 mod forwarded;
+mod http2;
 mod identity;
 mod mutate;
 mod policy;

@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use clap::ValueEnum;
 
-use crate::{bodies, cost, dictionary, forwarded, identity, policy, resp, trace, wire_words};
+use crate::{bodies, cost, dictionary, forwarded, http2, identity, policy, resp, trace, wire_words};
 
 /// A parser of untrusted input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -23,6 +23,8 @@ pub enum FuzzTarget {
     Cost,
     /// Headers, queries and hosts that say who is asking
     Identity,
+    /// HTTP/2 frames of gRPC clients
+    Http2,
 }
 
 /// A description of what went wrong with an input.
@@ -39,7 +41,7 @@ impl FuzzFailure {
 
 impl FuzzTarget {
     /// All of them.
-    pub const ALL: [FuzzTarget; 7] = [
+    pub const ALL: [FuzzTarget; 8] = [
         FuzzTarget::Policy,
         FuzzTarget::Trace,
         FuzzTarget::Resp,
@@ -47,6 +49,7 @@ impl FuzzTarget {
         FuzzTarget::Bodies,
         FuzzTarget::Cost,
         FuzzTarget::Identity,
+        FuzzTarget::Http2,
     ];
 
     /// Its name on the command line and in the corpus.
@@ -59,6 +62,7 @@ impl FuzzTarget {
             FuzzTarget::Bodies => "bodies",
             FuzzTarget::Cost => "cost",
             FuzzTarget::Identity => "identity",
+            FuzzTarget::Http2 => "http2",
         }
     }
 
@@ -71,7 +75,8 @@ impl FuzzTarget {
             | FuzzTarget::Forwarded
             | FuzzTarget::Bodies
             | FuzzTarget::Cost
-            | FuzzTarget::Identity => None,
+            | FuzzTarget::Identity
+            | FuzzTarget::Http2 => None,
         }
     }
 
@@ -84,6 +89,7 @@ impl FuzzTarget {
             FuzzTarget::Bodies => wire_words::REQUESTS,
             FuzzTarget::Cost => wire_words::COSTS,
             FuzzTarget::Identity => wire_words::IDENTITIES,
+            FuzzTarget::Http2 => wire_words::FRAMES,
         }
     }
 
@@ -95,6 +101,7 @@ impl FuzzTarget {
             FuzzTarget::Forwarded => wire_words::FORWARDED,
             FuzzTarget::Cost => wire_words::COST,
             FuzzTarget::Identity => wire_words::IDENTITY,
+            FuzzTarget::Http2 => wire_words::FRAMES,
         }
     }
 
@@ -111,6 +118,7 @@ impl FuzzTarget {
             FuzzTarget::Bodies => bodies::try_input(input),
             FuzzTarget::Cost => cost::try_input(input),
             FuzzTarget::Identity => identity::try_input(input),
+            FuzzTarget::Http2 => http2::try_input(input),
         }));
         tried.unwrap_or_else(|panic| {
             let message = panic.downcast_ref::<String>().map(String::as_str);

@@ -193,3 +193,21 @@ pub(crate) const IDENTITY: &[&str] = &[
     "#",
     "?",
 ];
+
+/// Frames as gRPC clients send them; the first ones begin with settings. All bytes are ASCII.
+pub(crate) const FRAMES: &[&str] = &[
+    "\0\0\0\x04\0\0\0\0\0\0\0E\x01\x05\0\0\0\x01\0\x07:method\x04POST\0\x07:scheme\x04http@\x05:path\x02/a\0\x0ccontent-type\x10application/grpc",
+    "\0\0\0\x04\0\0\0\0\0\0\0E\x01\x04\0\0\0\x01\0\x07:method\x04POST\0\x07:scheme\x04http@\x05:path\x02/a\0\x0ccontent-type\x10application/grpc\0\0\x06\0\x01\0\0\0\x01\0\0\0\0\x01a",
+    "\0\0\0\x04\0\0\0\0\0\0\0\x1e\x01\x01\0\0\0\x01\0\x07:method\x04POST\0\x07:scheme\x04http@\x05\0\0\x14\x09\0\0\0\0\x01:path\x02/a\0\x0ccontent-ty\0\0\x13\x09\x04\0\0\0\x01pe\x10application/grpc",
+    "\0\0\0\x04\0\0\0\0\0\0\0E\x01\x04\0\0\0\x01\0\x07:method\x04POST\0\x07:scheme\x04http@\x05:path\x02/a\0\x0ccontent-type\x10application/grpc\0\0\x08\0\x08\0\0\0\x01\x03body\0\0\0\0\0\x05\x01\x05\0\0\0\x01\0\x01a\x01b",
+    "\0\0\0\x04\0\0\0\0\0\0\0E\x01\x05\0\0\0\x01\0\x07:method\x04POST\0\x07:scheme\x04http@\x05:path\x02/a\0\x0ccontent-type\x10application/grpc\0\0\x04\x03\0\0\0\0\x01\0\0\0\x08\0\0\x04\x08\0\0\0\0\0\0\0\x10\0",
+    "\0\0\x0c\x04\0\0\0\0\0\0\x04\0\0\0\x01\0\x05\0\0@\0\0\0E\x01\x05\0\0\0\x01\0\x07:method\x04POST\0\x07:scheme\x04http@\x05:path\x02/a\0\x0ccontent-type\x10application/grpc\0\0\x04\x08\0\0\0\0\x01\0\0\0\x10",
+    "\0\0\0\x04\0\0\0\0\0\0\0\x08\x06\0\0\0\0\0abcdefgh\0\0\x08\x06\x01\0\0\0\0abcdefgh\0\0\x05\x02\0\0\0\0\x03\0\0\0\x01\x07\0\0\x08\x07\0\0\0\0\0\0\0\0\0\0\0\0\0",
+    "\0\0\0\x04\0\0\0\0\0\0\0M\x01-\0\0\0\x01\x02\0\0\0\0\x07\0\x07:method\x04POST\0\x07:scheme\x04http@\x05:path\x02/a\0\x0ccontent-type\x10application/grpc\0\0\0\0\x07\x0a\0\0\0\0\0unknown",
+    "\0\0\0\x04\0\0\0\0\0\0\0\0\x04\x01\0\0\0\0",
+    "\0\0\x04\x05\x04\0\0\0\x01\0\0\0\x02",
+    "\0\0\0\x09\x04\0\0\0\x01",
+    "\0\0\0\0\x01\0\0\0\x01",
+    "\0\0\x01\0\0\0\0\0\x01x",
+    "\0\0E\x01\x05\0\0\0\x03\0\x07:method\x04POST\0\x07:scheme\x04http@\x05:path\x02/a\0\x0ccontent-type\x10application/grpc",
+];

@@ -6,7 +6,7 @@ pub mod admin;
 pub mod bounds;
 mod commands;
 pub mod control;
-mod grpc;
+pub mod grpc;
 mod http;
 pub mod identity;
 pub mod node;

@@ -23,7 +23,7 @@ pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a client may take for the first byte of a connection (not on `resp`), and then, on `http` and `admin`, for
 /// the whole head of each request.
 pub const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long the whole body of an HTTP request may take to arrive.
+/// How long the whole body of an HTTP request, or a gRPC message, may take to arrive.
 pub const BODY_TIMEOUT: Duration = Duration::from_secs(5);
 /// A connection without requests is closed after this.
 pub const IDLE_TIMEOUT: Duration = Duration::from_secs(75);
@@ -46,8 +46,8 @@ pub const BATCH_BYTES_MAX: usize = 1_024 * 1_024;
 /// Requests in a batch.
 pub const BATCH_MAX: usize = 1_000;
 /// Bytes of all request bodies in memory: those that have not fully arrived, and batches that are not fully answered.
-/// A body that arrives in one piece and is answered at once is read in place and does not count. One address gets at
-/// most a quarter of it, loopback or a trusted proxy three quarters.
+/// An HTTP body that arrives in one piece and is answered at once is read in place and does not count, nor does a small
+/// gRPC message. One address gets at most a quarter of it, loopback or a trusted proxy three quarters.
 pub const BODIES_BYTES_MAX: usize = 64 * 1_024 * 1_024;
 /// Bytes of all responses that clients have not read, on all connections, and of RESP transactions. It is divided among addresses like the
 /// budget for bodies. Beyond it, HTTP/2 and gRPC calls are refused before they are decided, and other connections are
@@ -78,8 +78,32 @@ pub const PAIRS_MAX: usize = 128;
 pub const STREAMS_MAX: u32 = 128;
 /// Bytes of all headers of an HTTP/2 request.
 pub const HTTP2_HEAD_BYTES_MAX: u32 = 16 * 1_024;
-/// HTTP/2 streams reset by the client before they were accepted.
+/// HTTP/2 streams reset by the client before they were accepted, on the HTTP listener.
 pub const PENDING_RESETS_MAX: usize = 20;
+/// Frames in which a gRPC client may send the headers of a call.
+pub const HEAD_FRAMES_MAX: usize = 32;
+/// Calls on a gRPC connection that the client resets, or that break the protocol, before they are answered. Each
+/// answered call makes up for one, and each second for a tenth of the bound. Beyond it, the connection ends.
+pub const GRPC_RESETS_MAX: usize = 1_000;
+/// The same for loopback and trusted proxies, whose connections carry the calls of many users.
+pub const GRPC_PROXY_RESETS_MAX: usize = 10 * GRPC_RESETS_MAX;
+/// Settings in one SETTINGS frame of a gRPC client. Beyond it, the connection ends.
+pub const GRPC_SETTINGS_MAX: usize = 64;
+/// Frames in a row on a gRPC connection that are not part of a call, such as PING and SETTINGS. Beyond it, the
+/// connection ends.
+pub const GRPC_IDLE_FRAMES_MAX: usize = 10_000;
+/// Calls of one gRPC connection that wait, with those that were reset and have not ended yet. Beyond it, nothing more
+/// is read there until some end.
+pub const GRPC_WAITING_MAX: usize = 2 * STREAMS_MAX as usize;
+/// Bytes of a gRPC message that do not count against [`BODIES_BYTES_MAX`].
+pub const GRPC_BODY_FREE_BYTES: usize = 2 * 1_024;
+/// Bytes that a gRPC error quotes of what the client has sent.
+pub const GRPC_QUOTED_BYTES_MAX: usize = 128;
+/// Bytes that are read from a gRPC connection at once. A frame has at most half of it.
+pub const GRPC_READ_BYTES: usize = 33 * 1_024;
+/// How long input of a gRPC client is discarded after an error that ends the connection, so that the client can read
+/// the error.
+pub const GRPC_LINGER: Duration = Duration::from_secs(1);
 /// How often an idle HTTP/2 connection gets a PING.
 pub const PING_INTERVAL: Duration = Duration::from_secs(30);
 /// How long a client may take to acknowledge a PING.

@@ -3,16 +3,16 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use h2::server::SendResponse;
 use prost::Message;
 
+use super::http2::call_stream::ResponseStream;
 use super::proto::grpc::health::v1::health_check_response::ServingStatus;
 use super::proto::grpc::health::v1::{HealthCheckRequest, HealthCheckResponse};
-use super::transport::error::CallError;
+use super::transport::error::{CallError, Quoted};
 use super::transport::{frame, reply};
 use crate::node::Node;
 use crate::node::lifecycle::Phase;
-use crate::serve::{CountedBytes, ResponseBacklog};
+use crate::serve::ResponseBacklog;
 
 /// The services that have a health status; the empty name is the whole server.
 const SERVICES: [&str; 3] =
@@ -22,7 +22,7 @@ const SERVICES: [&str; 3] =
 pub(super) fn check(node: &Node, message: Bytes) -> Result<Bytes, CallError> {
     let request = HealthCheckRequest::decode(message)?;
     if !SERVICES.contains(&request.service.as_str()) {
-        return Err(CallError::UnknownService(request.service));
+        return Err(CallError::UnknownService(Quoted::new(&request.service)));
     }
     Ok(answer(status(node.lifecycle().phase())))
 }
@@ -32,29 +32,26 @@ pub(super) fn check(node: &Node, message: Bytes) -> Result<Bytes, CallError> {
 pub(super) async fn watch(
     node: &Node,
     message: Bytes,
-    respond: SendResponse<CountedBytes>,
+    mut stream: ResponseStream,
     backlog: &Arc<ResponseBacklog>,
 ) {
     let request = match HealthCheckRequest::decode(message) {
         Ok(request) => request,
-        Err(error) => return reply::fail(respond, &error.into()),
+        Err(error) => return reply::fail(stream, &error.into()),
     };
     let known = SERVICES.contains(&request.service.as_str());
-    let Some(mut stream) = reply::open(respond) else { return };
+    reply::open(&mut stream);
     let mut phases = node.lifecycle().phases();
     loop {
         let phase = *phases.borrow_and_update();
         let status = if known { status(phase) } else { ServingStatus::ServiceUnknown };
-        if stream.send_data(backlog.count_until_sent(answer(status)), false).is_err() {
+        if stream.send_data(backlog.count_until_sent(answer(status))).is_err() {
             return;
         }
         if phase == Phase::Draining {
             return reply::close(stream, Some(&CallError::ShuttingDown));
         }
-        tokio::select! {
-            _changed = phases.changed() => {}
-            _gone = std::future::poll_fn(|cx| stream.poll_reset(cx)) => return,
-        }
+        let _changed = phases.changed().await;
     }
 }
 

@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
 
-use bytes::{Buf, Bytes};
-use h2::server::SendResponse;
+use bytes::Bytes;
 use prost::Message;
 use prost_types::{DescriptorProto, FileDescriptorProto, FileDescriptorSet};
 use tokio::time::timeout;
 
+use super::http2::call_stream::ResponseStream;
 use super::proto::DESCRIPTORS;
 use super::proto::grpc::reflection::v1::server_reflection_request::MessageRequest;
 use super::proto::grpc::reflection::v1::server_reflection_response::MessageResponse;
@@ -19,56 +19,45 @@ use super::proto::grpc::reflection::v1::{
 use super::transport::body::Body;
 use super::transport::error::{CallError, Code};
 use super::transport::{frame, reply};
-use crate::bounds::IDLE_TIMEOUT;
-use crate::serve::{CountedBytes, ResponseBacklog};
+use crate::bounds::{BODY_TIMEOUT, IDLE_TIMEOUT};
+use crate::serve::ResponseBacklog;
 
 static CATALOGUE: LazyLock<Catalogue> = LazyLock::new(Catalogue::new);
 
 /// Answers the requests of a stream, one after the other.
-pub(super) async fn converse(
-    mut body: Body,
-    respond: SendResponse<CountedBytes>,
-    backlog: &Arc<ResponseBacklog>,
-) {
-    let Some(mut stream) = reply::open(respond) else { return };
+pub(super) async fn converse(mut body: Body, mut stream: ResponseStream, backlog: &Arc<ResponseBacklog>) {
+    reply::open(&mut stream);
     let error = loop {
-        let message = match timeout(IDLE_TIMEOUT, body.next()).await {
-            Ok(Ok(Some(message))) => message,
-            Ok(Ok(None)) => break None,
-            Ok(Err(error)) => break Some(error),
-            Err(_) => break Some(CallError::TooSlow),
+        let message = match next_request(&mut body).await {
+            Ok(Some(message)) => message,
+            Ok(None) => break None,
+            Err(error) => break Some(error),
         };
         let request = match ServerReflectionRequest::decode(message) {
             Ok(request) => request,
             Err(error) => break Some(error.into()),
         };
-        // Unread responses must not pile up: each waits until the client has read the one before.
+        // Unread responses must not pile up: the next request is read when the response before is sent.
         if let Err(full) = backlog.wait_for_capacity().await {
             break Some(full.into());
         }
         let answer = backlog.count_until_sent(frame::encode(&CATALOGUE.answer(request)));
-        let bytes = answer.remaining();
-        stream.reserve_capacity(bytes);
-        match timeout(IDLE_TIMEOUT, wait_for_window(&mut stream, bytes)).await {
-            Ok(true) => {}
-            Ok(false) => return,
-            Err(_) => break Some(CallError::TooSlow),
-        }
-        if stream.send_data(answer, false).is_err() {
+        if stream.send_data(answer).is_err() {
             return;
+        }
+        // A response that the client does not read in time is given up with its stream.
+        match timeout(IDLE_TIMEOUT, std::future::poll_fn(|cx| stream.poll_sent(cx))).await {
+            Ok(Ok(())) => {}
+            Ok(Err(_)) | Err(_) => return,
         }
     };
     reply::close(stream, error.as_ref());
 }
 
-/// Waits until the flow-control window has this many bytes; `false` if the client is gone.
-async fn wait_for_window(stream: &mut h2::SendStream<CountedBytes>, bytes: usize) -> bool {
-    while stream.capacity() < bytes {
-        if !matches!(std::future::poll_fn(|cx| stream.poll_capacity(cx)).await, Some(Ok(_))) {
-            return false;
-        }
-    }
-    true
+/// Waits for the next request. A client may be idle between requests, but one that has begun must come in time.
+async fn next_request(body: &mut Body) -> Result<Option<Bytes>, CallError> {
+    timeout(IDLE_TIMEOUT, body.begun()).await.unwrap_or(Err(CallError::TooSlow))?;
+    timeout(BODY_TIMEOUT, body.next()).await.unwrap_or(Err(CallError::TooSlow))
 }
 
 /// All proto files, by name and by symbol.

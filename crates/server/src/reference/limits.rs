@@ -128,6 +128,20 @@ fn http() -> Vec<Row> {
 fn grpc() -> Vec<Row> {
     vec![
         ("size of a message", bytes(BODY_BYTES_MAX)),
+        ("frames with the headers of a call", number(HEAD_FRAMES_MAX)),
+        ("bytes read from a connection at once", bytes(GRPC_READ_BYTES)),
+        (
+            "calls that the client resets before they are answered, beyond one for each answered and a tenth of this \
+             number per second",
+            number(GRPC_RESETS_MAX),
+        ),
+        ("the same for loopback and trusted proxies", number(GRPC_PROXY_RESETS_MAX)),
+        ("calls that wait on one connection, before nothing more is read", number(GRPC_WAITING_MAX)),
+        ("bytes of a message that do not count against all bodies", bytes(GRPC_BODY_FREE_BYTES)),
+        ("bytes of the request that an error quotes", bytes(GRPC_QUOTED_BYTES_MAX)),
+        ("settings in one SETTINGS frame", number(GRPC_SETTINGS_MAX)),
+        ("frames in a row that are not part of a call", number(GRPC_IDLE_FRAMES_MAX)),
+        ("time for a client to read why its connection ends", seconds(GRPC_LINGER)),
         ("descriptors of a rate limit request", number(DESCRIPTORS_MAX)),
         ("entries of a descriptor", number(DESCRIPTOR_ENTRIES_MAX)),
         (

@@ -21,6 +21,12 @@ async fn what_is_no_call_is_refused() {
     let body = Bytes::from_static(b"\0\0\0\0\0");
     let unknown = client.call("/nowhere.Service/Method", &[], body.clone()).await;
     assert_eq!((unknown.status(), unknown.message()), ("12", "unknown method /nowhere.Service/Method"));
+    let long = client.call(&format!("/{}", "a".repeat(4_000)), &[], body.clone()).await;
+    assert_eq!(
+        long.message(),
+        format!("unknown method /{}%E2%80%A6", "a".repeat(127)),
+        "it is quoted in part"
+    );
     let json = client.call(RLS, &[("content-type", "application/json")], body.clone()).await;
     assert_eq!((json.http, json.status()), (415, "none"));
     for compressed in [

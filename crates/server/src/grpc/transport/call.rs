@@ -1,27 +1,25 @@
 //! One call: finds its method, reads its message, and answers it.
 
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use h2::RecvStream;
-use h2::server::SendResponse;
-use http::header::CONTENT_TYPE;
-use http::request::Parts;
-use http::{HeaderMap, Method as HttpMethod, Request, StatusCode};
 use tidegate::NowOrLater;
 use tokio::time::timeout;
 
 use super::body::Body;
-use super::error::CallError;
+use super::error::{CallError, Quoted};
 use super::reply;
 use crate::bounds::BODY_TIMEOUT;
+use crate::bounds::budget::BudgetAccount;
+use crate::grpc::http2::call_stream::{RequestStream, ResponseStream, StreamWatch};
+use crate::grpc::http2::head::{CallHead, KeptField};
 use crate::grpc::{authz, health, reflection, rls};
 use crate::node::Node;
 use crate::observe::{Origin, Protocol};
-use crate::serve::{CountedBytes, Peer, ResponseBacklog};
+use crate::serve::{Peer, ResponseBacklog};
 
 /// The methods of all services.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,15 +32,15 @@ enum Method {
 }
 
 impl Method {
-    fn of(path: &str) -> Option<Method> {
+    fn of(path: &[u8]) -> Option<Method> {
         Some(match path {
-            "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit" => Method::ShouldRateLimit,
-            "/envoy.service.auth.v3.Authorization/Check" => Method::Authorize,
-            "/grpc.health.v1.Health/Check" => Method::HealthCheck,
-            "/grpc.health.v1.Health/Watch" => Method::HealthWatch,
+            b"/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit" => Method::ShouldRateLimit,
+            b"/envoy.service.auth.v3.Authorization/Check" => Method::Authorize,
+            b"/grpc.health.v1.Health/Check" => Method::HealthCheck,
+            b"/grpc.health.v1.Health/Watch" => Method::HealthWatch,
             // The two versions differ only in their names.
-            "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"
-            | "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo" => Method::Reflect,
+            b"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"
+            | b"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo" => Method::Reflect,
             _ => return None,
         })
     }
@@ -56,38 +54,41 @@ pub(crate) type WaitingCall<'n> = Pin<Box<dyn Future<Output = ()> + Send + 'n>>;
 pub(crate) struct GrpcCall {
     method: Method,
     peer: Peer,
-    head: Parts,
+    head: CallHead,
     body: Body,
     backlog: Arc<ResponseBacklog>,
-    respond: SendResponse<CountedBytes>,
+    respond: ResponseStream,
 }
 
 impl GrpcCall {
     /// Checks the head of a new call. One that cannot be answered is refused here.
     pub(crate) fn open(
-        request: Request<RecvStream>,
-        respond: SendResponse<CountedBytes>,
+        head: CallHead,
+        request: RequestStream,
+        respond: ResponseStream,
         peer: Peer,
-        backlog: Arc<ResponseBacklog>,
+        backlog: &Arc<ResponseBacklog>,
+        bodies: &Arc<BudgetAccount>,
     ) -> Option<GrpcCall> {
-        let (head, body) = request.into_parts();
-        if head.method != HttpMethod::POST {
-            reply::refuse(respond, StatusCode::METHOD_NOT_ALLOWED);
+        if !head.is_post {
+            reply::refuse(respond, "405");
             return None;
         }
-        if !is_grpc(&head.headers) {
-            reply::refuse(respond, StatusCode::UNSUPPORTED_MEDIA_TYPE);
+        if !is_grpc(&head) {
+            reply::refuse(respond, "415");
             return None;
         }
-        let Some(method) = Method::of(head.uri.path()) else {
-            reply::fail(respond, &CallError::UnknownMethod(head.uri.path().to_owned()));
+        let Some(method) = Method::of(head.path()) else {
+            let path = String::from_utf8_lossy(head.path());
+            reply::fail(respond, &CallError::UnknownMethod(Quoted::new(&path)));
             return None;
         };
-        if head.headers.get("grpc-encoding").is_some_and(|encoding| encoding != "identity") {
+        if head.get(KeptField::GrpcEncoding).is_some_and(|encoding| encoding != b"identity") {
             reply::fail(respond, &CallError::Compressed);
             return None;
         }
-        Some(GrpcCall { method, peer, head, body: Body::new(body), backlog, respond })
+        let (body, backlog) = (Body::new(request, bodies), Arc::clone(backlog));
+        Some(GrpcCall { method, peer, head, body, backlog, respond })
     }
 
     /// Answers a call that need not wait, without a future on the heap; otherwise returns the future that will answer
@@ -103,7 +104,9 @@ impl GrpcCall {
         // While the client leaves too many responses unread, its next call waits.
         let waits = waits || self.backlog.is_full();
         let message = if waits { Poll::Pending } else { self.body.poll_single(cx) };
-        let Poll::Ready(message) = message else { return Some(Box::pin(self.answer(node))) };
+        let Poll::Ready(message) = message else {
+            return Some(while_open(self.respond.watch(), self.answer(node)));
+        };
         match message.and_then(|message| Ok(self.backlog.check_budget().map(|()| message)?)) {
             Ok(message) => self.answer_unary(node, message, cx),
             Err(error) => {
@@ -131,15 +134,18 @@ impl GrpcCall {
                 unreachable!("`answer_now` makes these calls wait")
             }
         };
-        let GrpcCall { backlog, respond, .. } = self;
+        let GrpcCall { respond, body, .. } = self;
         match answer {
             NowOrLater::Now(answer) => {
-                reply::answer(respond, answer, &backlog);
+                reply::answer(respond, answer);
                 None
             }
             NowOrLater::Later(later) => {
-                let mut waiting: WaitingCall<'n> =
-                    Box::pin(async move { reply::answer(respond, later.await, &backlog) });
+                let mut waiting = while_open(respond.watch(), async move {
+                    reply::answer(respond, later.await);
+                    // Until here, its message counts against the budget.
+                    drop(body);
+                });
                 waiting.as_mut().poll(cx).is_pending().then_some(waiting)
             }
         }
@@ -167,11 +173,9 @@ impl GrpcCall {
             Method::ShouldRateLimit => {
                 let origin = origin(node, &self.head, Protocol::Rls);
                 let answer = rls::should_rate_limit(node, origin, self.peer, message).await;
-                reply::answer(self.respond, answer, &self.backlog);
+                reply::answer(self.respond, answer);
             }
-            Method::HealthCheck => {
-                reply::answer(self.respond, health::check(node, message), &self.backlog);
-            }
+            Method::HealthCheck => reply::answer(self.respond, health::check(node, message)),
             Method::Authorize => Box::pin(self.authorize(node, message)).await,
             Method::HealthWatch => Box::pin(health::watch(node, message, self.respond, &self.backlog)).await,
             Method::Reflect => unreachable!("`answer` handles it: it has many messages"),
@@ -181,37 +185,49 @@ impl GrpcCall {
     /// Answers an authorization, which may wait in a wait queue, up to the client's deadline. A client that cancels the
     /// call frees its slot.
     async fn authorize(self, node: &Node, message: Bytes) {
-        let GrpcCall { head, peer, backlog, mut respond, .. } = self;
-        let deadline = client_timeout(&head.headers).unwrap_or(Duration::MAX);
+        let GrpcCall { head, peer, respond, body: _counted, .. } = self;
+        let deadline = client_timeout(&head).unwrap_or(Duration::MAX);
         let check = authz::check(node, origin(node, &head, Protocol::ExtAuthz), peer, message);
-        let answer = tokio::select! {
-            biased;
-            answer = timeout(deadline, check) => answer,
-            _gone = std::future::poll_fn(|cx| respond.poll_reset(cx)) => return,
-        };
-        reply::answer(respond, answer.unwrap_or(Err(CallError::Deadline)), &backlog);
+        let answer = timeout(deadline, check).await;
+        reply::answer(respond, answer.unwrap_or(Err(CallError::Deadline)));
     }
 }
 
+/// Drops a call that waits, for whatever it waits, when its stream ends. Otherwise a client could reset its calls and
+/// make ever more of them wait.
+fn while_open<'n>(mut stream: StreamWatch, call: impl Future<Output = ()> + Send + 'n) -> WaitingCall<'n> {
+    Box::pin(async move {
+        let mut call = pin!(call);
+        let is_done = |cx: &mut Context<'_>| match stream.poll_gone(cx) {
+            Poll::Ready(()) => Poll::Ready(()),
+            Poll::Pending => call.as_mut().poll(cx),
+        };
+        std::future::poll_fn(is_done).await;
+    })
+}
+
 /// The protocol of a call and, if tracing is on, its `traceparent`.
-fn origin<'h>(node: &Node, head: &'h Parts, protocol: Protocol) -> Origin<'h> {
-    let header = if node.reads_traces() { head.headers.get("traceparent") } else { None };
-    let traceparent = header.and_then(|value| value.to_str().ok());
+fn origin<'h>(node: &Node, head: &'h CallHead, protocol: Protocol) -> Origin<'h> {
+    let header = if node.reads_traces() { head.get(KeptField::Traceparent) } else { None };
+    let traceparent = header.and_then(|value| std::str::from_utf8(value).ok());
     Origin { protocol, traceparent }
 }
 
 /// Is the content type `application/grpc` or `application/grpc+proto`?
-fn is_grpc(headers: &HeaderMap) -> bool {
-    let kind = headers.get(CONTENT_TYPE).map_or(&b""[..], |kind| kind.as_bytes());
+fn is_grpc(head: &CallHead) -> bool {
+    let kind = head.get(KeptField::ContentType).unwrap_or_default();
     let rest = kind.strip_prefix(b"application/grpc");
     rest.is_some_and(|rest| matches!(rest, b"" | b"+proto") || rest.starts_with(b";"))
 }
 
-/// How long the client waits, from `grpc-timeout`: up to eight digits and a unit.
-fn client_timeout(headers: &HeaderMap) -> Option<Duration> {
-    let text = headers.get("grpc-timeout")?.to_str().ok()?;
+/// How long the client waits, from `grpc-timeout`: one to eight digits and a unit.
+fn client_timeout(head: &CallHead) -> Option<Duration> {
+    let text = std::str::from_utf8(head.get(KeptField::GrpcTimeout)?).ok()?;
     let (number, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
-    let number: u64 = number.parse::<u32>().ok()?.into();
+    if number.len() > 8 || !number.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let number: u64 = number.parse().ok()?;
     Some(match unit {
         "H" => Duration::from_secs(number.saturating_mul(3_600)),
         "M" => Duration::from_secs(number.saturating_mul(60)),
@@ -229,24 +245,17 @@ mod tests {
 
     #[test]
     fn a_timeout_is_a_number_and_a_unit() {
-        let read = |text: &'static str| {
-            client_timeout(&HeaderMap::from_iter([(
-                http::HeaderName::from_static("grpc-timeout"),
-                http::HeaderValue::from_static(text),
-            )]))
-        };
+        let read = |text: &str| client_timeout(&CallHead::with(KeptField::GrpcTimeout, text));
         assert_eq!(read("20m"), Some(Duration::from_millis(20)));
         assert_eq!(read("99999999H"), Some(Duration::from_secs(99_999_999 * 3_600)));
-        for text in ["", "m", "20", "20x", "-1S", "1.5S", "99999999999S"] {
+        for text in ["", "m", "20", "20x", "-1S", "1.5S", "99999999999S", "+1S", "100000000S", "000000001S"] {
             assert_eq!(read(text), None, "{text}");
         }
     }
 
     #[test]
     fn only_grpc_is_grpc() {
-        let is_grpc = |kind: &'static str| {
-            is_grpc(&HeaderMap::from_iter([(CONTENT_TYPE, http::HeaderValue::from_static(kind))]))
-        };
+        let is_grpc = |kind: &str| is_grpc(&CallHead::with(KeptField::ContentType, kind));
         assert!(is_grpc("application/grpc") && is_grpc("application/grpc+proto"));
         assert!(!is_grpc("application/grpc-web") && !is_grpc("application/json"));
         assert!(!is_grpc("application/grpc+json"));

@@ -2,11 +2,11 @@
 
 use std::net::IpAddr;
 
-use http::HeaderMap;
-use http::header::HeaderValue;
 use tidegate::engine::AdHocError;
 
-use crate::bounds::{BODY_BYTES_MAX, DESCRIPTOR_ENTRIES_MAX, DESCRIPTORS_MAX};
+use crate::bounds::{
+    BODIES_BYTES_MAX, BODY_BYTES_MAX, DESCRIPTOR_ENTRIES_MAX, DESCRIPTORS_MAX, GRPC_QUOTED_BYTES_MAX,
+};
 use crate::serve::BacklogFull;
 
 /// The gRPC status codes in use.
@@ -26,7 +26,7 @@ pub(crate) enum Code {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CallError {
     #[error("unknown method {0}")]
-    UnknownMethod(String),
+    UnknownMethod(Quoted),
     #[error("messages must not be compressed")]
     Compressed,
     #[error("the message is larger than {BODY_BYTES_MAX} bytes")]
@@ -41,12 +41,18 @@ pub(crate) enum CallError {
     Deadline,
     #[error(transparent)]
     Backlog(#[from] BacklogFull),
+    #[error(
+        "unfinished messages use up the memory set aside for them ({} MiB in all, a part of it for one address); \
+         send the request again in a moment",
+        BODIES_BYTES_MAX >> 20
+    )]
+    BodiesFull,
     #[error("the connection is gone")]
     Gone,
     #[error("the server is shutting down")]
     ShuttingDown,
     #[error("unknown service {0}")]
-    UnknownService(String),
+    UnknownService(Quoted),
     #[error("domain must not be empty")]
     NoDomain,
     #[error("descriptors must not be empty")]
@@ -73,7 +79,9 @@ impl CallError {
         match self {
             CallError::UnknownMethod(_) | CallError::Compressed => Code::Unimplemented,
             CallError::NotTrusted(_) => Code::PermissionDenied,
-            CallError::TooLarge | CallError::Override(AdHocError::TooMany(_)) => Code::ResourceExhausted,
+            CallError::TooLarge | CallError::BodiesFull | CallError::Override(AdHocError::TooMany(_)) => {
+                Code::ResourceExhausted
+            }
             CallError::TooSlow | CallError::Deadline => Code::DeadlineExceeded,
             CallError::Gone | CallError::ShuttingDown | CallError::Backlog(_) => Code::Unavailable,
             CallError::UnknownService(_) => Code::NotFound,
@@ -88,26 +96,46 @@ impl CallError {
         }
     }
 
-    /// Adds the status and the message to trailers, or to the headers of a trailers-only response.
-    pub(crate) fn write_to(&self, trailers: &mut HeaderMap) {
-        trailers.insert("grpc-status", HeaderValue::from(self.code() as u16));
-        trailers.insert("grpc-message", percent_encoded(&self.to_string()));
+    /// Calls `field` with each field of the trailers, or of the headers of a trailers-only response.
+    pub(crate) fn each_field(&self, mut field: impl FnMut(&str, &str)) {
+        field("grpc-status", itoa::Buffer::new().format(self.code() as u16));
+        field("grpc-message", &percent_encoded(&self.to_string()));
         if matches!(self, CallError::Compressed) {
-            trailers.insert("grpc-accept-encoding", HeaderValue::from_static("identity"));
+            field("grpc-accept-encoding", "identity");
         }
     }
 }
 
-/// Percent-encodes a message for `grpc-message`.
-fn percent_encoded(message: &str) -> HeaderValue {
-    let mut encoded = String::with_capacity(message.len());
-    for byte in message.bytes() {
+/// A text of the client in an error. A long one is cut, because errors are sent whether the client reads them or not.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Quoted(String);
+
+impl Quoted {
+    pub(crate) fn new(text: &str) -> Quoted {
+        match text.len() <= GRPC_QUOTED_BYTES_MAX {
+            true => Quoted(text.to_owned()),
+            false => Quoted(format!("{}…", &text[..text.floor_char_boundary(GRPC_QUOTED_BYTES_MAX)])),
+        }
+    }
+}
+
+impl std::fmt::Display for Quoted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Percent-encodes a message for `grpc-message`. A long one is cut.
+fn percent_encoded(message: &str) -> String {
+    const BYTES_MAX: usize = 512;
+    let mut encoded = String::with_capacity(message.len().min(BYTES_MAX));
+    for byte in message.bytes().take(BYTES_MAX) {
         match byte {
             b'%' | ..b' ' | 0x7f.. => encoded.push_str(&format!("%{byte:02X}")),
             _ => encoded.push(char::from(byte)),
         }
     }
-    HeaderValue::try_from(encoded).expect("only visible ASCII is left")
+    encoded
 }
 
 #[cfg(test)]
@@ -116,11 +144,18 @@ mod tests {
 
     #[test]
     fn a_message_survives_the_wire() {
-        let error = CallError::UnknownService("50 % ü\n".to_owned());
-        let mut trailers = HeaderMap::new();
-        error.write_to(&mut trailers);
-        assert_eq!(trailers["grpc-status"], "5");
-        assert_eq!(trailers["grpc-message"], "unknown service 50 %25 %C3%BC%0A");
+        let error = CallError::UnknownService(Quoted::new("50 % ü\n"));
+        let mut trailers = Vec::new();
+        error.each_field(|name, value| trailers.push(format!("{name}: {value}")));
+        assert_eq!(trailers, ["grpc-status: 5", "grpc-message: unknown service 50 %25 %C3%BC%0A"]);
+    }
+
+    #[test]
+    fn a_long_quotation_is_cut() {
+        let error = CallError::UnknownService(Quoted::new(&"\n".repeat(60_000)));
+        let mut size = 0;
+        error.each_field(|name, value| size += name.len() + value.len());
+        assert!(size < 512, "{size}");
     }
 
     #[test]

@@ -1,15 +1,16 @@
 //! Decides when a connection ends: its client does not answer PINGs or does not read, it is too old, or the server
 //! shuts down.
 
+use std::convert::Infallible;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use h2::{Ping, PingPong};
 use tokio::time::{sleep, timeout};
 
 use crate::bounds::{GRPC_CONNECTION_AGE, PING_INTERVAL, PING_TIMEOUT};
+use crate::grpc::http2::session::SharedSession;
 use crate::node::Node;
 use crate::serve::ResponseBacklog;
 
@@ -24,17 +25,27 @@ pub(crate) enum KeepaliveAction {
 
 /// Waits until the connection must end.
 pub(crate) async fn watch(
-    node: Arc<Node>,
-    mut pings: PingPong,
+    node: &Node,
+    session: SharedSession,
     backlog: Arc<ResponseBacklog>,
 ) -> KeepaliveAction {
     tokio::select! {
         () = backlog.stalled() => KeepaliveAction::Close,
-        action = keep_alive(&node, &mut pings) => action,
+        action = keep_alive(node, &session) => action,
+        never = forgive_resets(&session) => match never {},
     }
 }
 
-async fn keep_alive(node: &Node, pings: &mut PingPong) -> KeepaliveAction {
+/// Forgives resets of calls as time passes. While there are none, no timer runs.
+async fn forgive_resets(session: &SharedSession) -> Infallible {
+    loop {
+        std::future::poll_fn(|cx| session.lock().poll_forgivable(cx)).await;
+        sleep(Duration::from_secs(1)).await;
+        session.lock().forgive_resets();
+    }
+}
+
+async fn keep_alive(node: &Node, session: &SharedSession) -> KeepaliveAction {
     let mut old = pin!(sleep(age(RandomState::new().build_hasher().finish())));
     let mut closing = pin!(node.lifecycle().closing());
     loop {
@@ -43,8 +54,9 @@ async fn keep_alive(node: &Node, pings: &mut PingPong) -> KeepaliveAction {
             () = &mut old => return KeepaliveAction::GoAway,
             () = sleep(PING_INTERVAL) => {}
         }
-        let answered = timeout(PING_TIMEOUT, pings.ping(Ping::opaque())).await;
-        if !matches!(answered, Ok(Ok(_))) {
+        session.lock().ping();
+        let answer = std::future::poll_fn(|cx| session.lock().poll_pong(cx));
+        if timeout(PING_TIMEOUT, answer).await.is_err() {
             return KeepaliveAction::Close;
         }
     }

@@ -1,4 +1,4 @@
-//! gRPC over HTTP/2. A [`connection`] accepts calls, each [`call`] reads its message from its [`body`] in a [`frame`],
+//! gRPC over HTTP/2. A [`connection`] accepts calls from its [`wire`], each [`call`] reads its message from its [`body`] in a [`frame`],
 //! dispatches to a service, and sends a [`reply`] or an [`error`]. [`keepalive`] ends connections, and [`guard`] checks
 //! which peers are trusted.
 
@@ -10,3 +10,4 @@ pub(super) mod frame;
 pub(super) mod guard;
 pub(super) mod keepalive;
 pub(super) mod reply;
+pub(super) mod wire;

@@ -1,5 +1,8 @@
 //! A connection over time, on tokio's paused clock.
 
+mod hostile_clients;
+mod same_answers;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,8 +16,10 @@ use tidegate::engine::trust::{AccountFacts, TrustOptions};
 use tidegate_policy::Policy;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::task::JoinHandle;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
+use super::http2::PREFACE;
+use super::http2::hpack::encoder::put_field;
 use super::proto::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
 use super::proto::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::Entry;
 use super::proto::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
@@ -22,13 +27,18 @@ use super::proto::grpc::health::v1::health_check_response::ServingStatus;
 use super::proto::grpc::health::v1::{HealthCheckRequest, HealthCheckResponse};
 use super::rls;
 use super::transport::{connection, frame};
-use crate::bounds::{BODY_TIMEOUT, DRAIN_TIMEOUT, HEAD_TIMEOUT, PING_INTERVAL, PING_TIMEOUT};
+use crate::bounds::{
+    BODY_TIMEOUT, CLIENT_READ_TIMEOUT, DRAIN_TIMEOUT, HEAD_TIMEOUT, PING_INTERVAL, PING_TIMEOUT, STREAMS_MAX,
+};
 use crate::identity::Identity;
 use crate::node::Node;
 use crate::node::lifecycle::Phase;
 use crate::observe::{Origin, Protocol};
 use crate::serve::Peer;
 use crate::settings::{Settings, TrustSettings};
+
+const HEALTH: &str = "/grpc.health.v1.Health/Check";
+const REFLECTION: &str = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
 
 fn node() -> Arc<Node> {
     let settings = Settings { max_keys: 1_000, ..Settings::default() };
@@ -116,11 +126,11 @@ async fn a_body_that_does_not_come_is_not_waited_for() {
     let (_served, client) = serve(&node());
     let (mut send, _connection) = connect(client).await;
     let began = tokio::time::Instant::now();
-    let (response, _stream) = call(&mut send, "/grpc.health.v1.Health/Check", None).await;
+    let (response, _stream) = call(&mut send, HEALTH, None).await;
     let response = response.await.expect("it is answered");
     assert_eq!(response.headers()["grpc-status"], "4");
     assert_eq!(began.elapsed(), BODY_TIMEOUT);
-    let (response, _stream) = call(&mut send, "/grpc.health.v1.Health/Check", asking_for_health()).await;
+    let (response, _stream) = call(&mut send, HEALTH, asking_for_health()).await;
     assert!(response.await.is_ok_and(|response| response.headers().get("grpc-status").is_none()));
 }
 
@@ -149,13 +159,72 @@ async fn a_call_that_never_ends_does_not_keep_the_server() {
     let node = node();
     let (served, client) = serve(&node);
     let (mut send, _connection) = connect(client).await;
-    let path = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
-    let (_response, _stream) = call(&mut send, path, None).await;
+    let (_response, _stream) = call(&mut send, REFLECTION, None).await;
     sleep(Duration::from_millis(1)).await;
     node.lifecycle().close();
     let began = tokio::time::Instant::now();
     served.await.expect("it ends");
     assert_eq!(began.elapsed(), DRAIN_TIMEOUT);
+}
+
+/// A frame of a client.
+fn framed(id: u32, kind: u8, flags: u8, payload: &[u8]) -> Vec<u8> {
+    let length = u16::try_from(payload.len()).expect("it is short").to_be_bytes();
+    [&[0, length[0], length[1], kind, flags], &id.to_be_bytes()[..], payload].concat()
+}
+
+/// The start of a call: its headers.
+fn framed_head(id: u32, path: &str) -> Vec<u8> {
+    let mut head = Vec::new();
+    for (name, value) in
+        [(":method", "POST"), (":scheme", "http"), (":path", path), ("content-type", "application/grpc")]
+    {
+        put_field(&mut head, name, value);
+    }
+    framed(id, 1, 4, &head)
+}
+
+/// A health check in frames.
+fn framed_call(id: u32) -> Vec<u8> {
+    [framed_head(id, HEALTH), framed(id, 0, 1, &[0; 5])].concat()
+}
+
+/// What a client sends before its first call.
+fn greeting() -> Vec<u8> {
+    [&PREFACE[..], &[0, 0, 0, 4, 0, 0, 0, 0, 0]].concat()
+}
+
+#[tokio::test(start_paused = true)]
+async fn from_a_client_that_does_not_read_no_more_is_read() {
+    let (served, mut client) = serve(&node());
+    client.write_all(&greeting()).await.expect("it is open");
+    let mut calls = 0;
+    let began = tokio::time::Instant::now();
+    while let Ok(Ok(())) =
+        timeout(Duration::from_secs(1), client.write_all(&framed_call(2 * calls + 1))).await
+    {
+        calls += 1;
+        assert!(calls < 20_000, "it reads on");
+    }
+    served.await.expect("it ends");
+    let ended = began.elapsed();
+    assert!((CLIENT_READ_TIMEOUT..=2 * CLIENT_READ_TIMEOUT).contains(&ended), "{ended:?}");
+}
+
+/// Two ends that both write before they read must not wait for each other.
+#[tokio::test(start_paused = true)]
+async fn a_client_may_write_all_its_calls_before_it_reads() {
+    let (mut client, server) = tokio::io::duplex(1_024);
+    let peer = Peer { address: [127, 0, 0, 1].into(), on_loopback: true, alpn_http2: None };
+    let _served = tokio::spawn(connection::serve(node(), server, peer));
+    let calls = (0..STREAMS_MAX).flat_map(|n| framed_call(2 * n + 1));
+    let all: Vec<u8> = greeting().into_iter().chain(calls).collect();
+    client.write_all(&all).await.expect("it is open");
+    let mut received = Vec::new();
+    while received.windows(11).filter(|bytes| bytes == b"grpc-status").count() < STREAMS_MAX as usize {
+        let read = timeout(Duration::from_secs(1), client.read_buf(&mut received)).await;
+        assert!(matches!(read, Ok(Ok(1..))), "{read:?}");
+    }
 }
 
 #[test]
