@@ -239,9 +239,9 @@ fn budgets_tell_what_their_children_are_allotted() {
 fn effective_numbers_tell_which_tenants_they_come_from() {
     let policy = Policy::parse(
         "version: 1\ntenants:\n\
-         - { id: top, rate_limit: { sustained: { rate: 100 }, burst: { capacity: 10 } } }\n\
-         - { id: shadow, parent: top, rate_limit: { sustained: { rate: 1 }, mode: shadow } }\n\
-         - { id: mid, parent: shadow, rate_limit: { sustained: { rate: 3000, window: minute }, burst: { capacity: 900 } } }\n\
+         - { id: top, rate_limit: { sharing: inherit, sustained: { rate: 100 }, burst: { capacity: 10 } } }\n\
+         - { id: shadow, parent: top, rate_limit: { sharing: inherit, sustained: { rate: 1 }, mode: shadow } }\n\
+         - { id: mid, parent: shadow, rate_limit: { sharing: inherit, sustained: { rate: 3000, window: minute }, burst: { capacity: 900 } } }\n\
          - { id: low, parent: mid }\n\
          - { id: own, parent: mid, rate_limit: { sustained: { rate: 50 }, burst: { capacity: 9 } } }\n\
          - { id: free }\n",
