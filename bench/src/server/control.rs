@@ -51,16 +51,17 @@ struct Recording {
 /// Measures, and prints the results.
 pub(crate) fn run(args: &ControlArgs) -> Result<ExitCode, ServerBenchError> {
     let program = programs::tidegate(args.bin.as_deref())?;
-    let mut servers = [start(&program, "no records", false)?, start(&program, "records in a database", true)?];
+    let mut servers =
+        [start(&program, "no records", false)?, start(&program, "records in a database", true)?];
     let (rounds, millis) = if args.quick { (5, 500) } else { (15, 1_000) };
-    let spans = LoadDurations { warm_up: Duration::from_millis(300), measured: Duration::from_millis(millis) };
+    let spans =
+        LoadDurations { warm_up: Duration::from_millis(300), measured: Duration::from_millis(millis) };
     for round in 0..rounds {
         eprintln!("measuring: round {} of {rounds}", round + 1);
         for Recording { what, server, address, turns } in &mut servers {
             let cpu = || server.cpu_nanos_of(DECIDING);
             let protocol = || Box::new(Http::check(DENIED)) as _;
-            let turn =
-                closed_loop::run(*address, protocol, LOAD, &mut KeySequence::new(round), spans, &cpu);
+            let turn = closed_loop::run(*address, protocol, LOAD, &mut KeySequence::new(round), spans, &cpu);
             turns.push(turn.map_err(|source| ServerBenchError::Talk { host: "tidegate", what, source })?);
         }
     }
@@ -87,11 +88,23 @@ fn report([without, with]: &[Recording; 2]) -> Report {
 
 fn start(program: &Path, what: &'static str, records: bool) -> Result<Recording, ServerBenchError> {
     let folder = programs::target()?;
-    let (policy, data) = (folder.join("tidegate-bench-control-policy.yaml"), folder.join("tidegate-bench-control"));
+    let (policy, data) =
+        (folder.join("tidegate-bench-control-policy.yaml"), folder.join("tidegate-bench-control"));
     std::fs::write(&policy, policy_of_modes()).map_err(ServerBenchError::Policy)?;
     let mut command = Command::new(program);
     command.arg("serve").arg("--policy").arg(policy);
-    command.args(["--workers", "1", "--admin", "off", "--grpc", "off", "--resp", "off", "--http", "127.0.0.1:0"]);
+    command.args([
+        "--workers",
+        "1",
+        "--admin",
+        "off",
+        "--grpc",
+        "off",
+        "--resp",
+        "off",
+        "--http",
+        "127.0.0.1:0",
+    ]);
     if records {
         // Records of an earlier run would make the tables larger.
         let _there_was_none = std::fs::remove_dir_all(&data);

@@ -58,7 +58,8 @@ pub(super) fn run(args: &Serve) -> Result<(), CommandFailure> {
     let records = settings.database.is_some().then(Records::new).transpose().map_err(running)?;
     let is_in_database = in_force.source == PolicySource::Database;
     let sinks = records.iter().map(|records| records.sink(is_in_database)).collect();
-    let node = Node::with_sinks(settings, rules, identity, sinks).map(|node| node.starting_at(in_force.version));
+    let node =
+        Node::with_sinks(settings, rules, identity, sinks).map(|node| node.starting_at(in_force.version));
     let mut node = node.map_err(|error| match error {
         // A bad Redis address, limits that a shared store cannot count and a bad events file are mistakes in the files: exit status 2.
         NodeError::Shared(StoreThreadError::RedisClient(_))

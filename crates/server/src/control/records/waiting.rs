@@ -54,8 +54,8 @@ impl WaitingRecords {
     /// Adds a record.
     pub(super) fn add(&mut self, event: AuditEvent) {
         if is_denial(event.name) {
-            if let Err(event) = self.denials.add(event) {
-                self.merge(event);
+            if let Some(beyond) = self.denials.add(event) {
+                self.merge(beyond);
             }
             return;
         }
@@ -113,21 +113,21 @@ impl WaitingRecords {
 
 impl DenialQueue {
     /// Adds a denial to an equal one, or behind the last. Gives it back if there is no room.
-    fn add(&mut self, event: AuditEvent) -> Result<(), AuditEvent> {
+    fn add(&mut self, event: AuditEvent) -> Option<AuditEvent> {
         let hash = self.hash_keys.hash_one(identity(&event));
         if let Some(place) = self.places.get(&hash)
             && let Some((_, known)) = self.events.get_mut(place - self.taken)
             && identity(known) == identity(&event)
         {
             known.absorb(&event);
-            return Ok(());
+            return None;
         }
         if self.events.len() >= RECORDS_DENIALS_MAX {
-            return Err(event);
+            return Some(event);
         }
         self.places.insert(hash, self.taken + self.events.len());
         self.events.push_back((hash, event));
-        Ok(())
+        None
     }
 
     fn pop(&mut self) -> Option<AuditEvent> {

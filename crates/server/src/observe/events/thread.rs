@@ -62,10 +62,12 @@ impl EventQueue {
         clock: MonotonicClock,
     ) -> io::Result<Arc<EventQueue>> {
         let (jobs, received) = mpsc::sync_channel(EVENT_TABLES_QUEUED_MAX);
-        let count = |sink: &Box<dyn EventSink>| {
-            sink.counts().unwrap_or_else(|| Arc::new(SinkCounts::new(sink.name())))
+        let count =
+            |sink: &dyn EventSink| sink.counts().unwrap_or_else(|| Arc::new(SinkCounts::new(sink.name())));
+        let counts = EventCounts {
+            sinks: sinks.iter().map(|sink| count(&**sink)).collect(),
+            ..EventCounts::default()
         };
-        let counts = EventCounts { sinks: sinks.iter().map(count).collect(), ..EventCounts::default() };
         let waiting = Arc::new(WaitingEvents { open, single: Mutex::default(), counts });
         let writer = EventWriter {
             waiting: Arc::clone(&waiting),
