@@ -116,7 +116,7 @@ mod tests {
         assert_eq!(table(&items, plain), "name       rate  plan\na          10\nlong-name        [\"x\"]\n");
         let one = json!({ "version": 8, "warnings": [], "limits": items, "who": { "role": "admin" } });
         let text = object(&one, plain);
-        assert!(text.contains("version: 8\nwarnings: []\nlimits:\n  name       rate  plan\n"), "{text}");
-        assert!(text.ends_with("who:\n  role: admin\n"), "{text}");
+        assert!(text.starts_with("limits:\n  name       rate  plan\n"), "{text}");
+        assert!(text.ends_with("version: 8\nwarnings: []\nwho:\n  role: admin\n"), "{text}");
     }
 }
