@@ -16,7 +16,7 @@ pub(crate) enum Http2Code {
 
 /// What a frame breaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Violation {
+pub(crate) enum Http2Violation {
     /// The connection cannot go on: GOAWAY is sent, and it ends.
     Connection(Http2Code),
     /// The client passes a bound, which has this name: GOAWAY is sent, and the connection ends.

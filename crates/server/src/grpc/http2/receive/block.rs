@@ -1,6 +1,6 @@
 //! Header blocks: the head of a call or its trailers, in one frame or more.
 
-use super::super::error::{Http2Code, Violation};
+use super::super::error::{Http2Code, Http2Violation};
 use super::super::frame::{FrameHead, flag};
 use super::super::session::Http2Session;
 use super::{Handled, broken};
@@ -35,7 +35,7 @@ impl Http2Session {
         let Some(mut block) = self.block.take() else { return broken(Http2Code::Protocol) };
         block.frames += 1;
         if block.frames > HEAD_FRAMES_MAX || block.bytes.len() + fragment.len() > BLOCK_MAX {
-            return Err(Violation::Bound("headers_too_large"));
+            return Err(Http2Violation::Bound("headers_too_large"));
         }
         block.bytes.extend_from_slice(fragment);
         if head.has(flag::END_HEADERS) {

@@ -2,7 +2,7 @@
 
 use bytes::BytesMut;
 
-use super::super::error::{Http2Code, Violation};
+use super::super::error::{Http2Code, Http2Violation};
 use super::super::frame::{self, FrameHead, flag};
 use super::super::head::{CallHead, HeadReader, ReadHead};
 use super::super::hpack::decoder::BadBlock;
@@ -34,7 +34,7 @@ impl Http2Session {
         match self.decoder.decode(block, |name, value| reader.field(name, value)) {
             Ok(()) => {}
             Err(BadBlock::Invalid) => return broken(Http2Code::Compression),
-            Err(BadBlock::AddsTooMuch) => return Err(Violation::Bound("too_many_fields_added")),
+            Err(BadBlock::AddsTooMuch) => return Err(Http2Violation::Bound("too_many_fields_added")),
         }
         if id <= self.last_stream {
             return self.trailers(id, ends, reader);
@@ -53,13 +53,13 @@ impl Http2Session {
                 self.send_head(id, &block, true);
                 self.count_idle_frame()
             }
-            ReadHead::Malformed => Err(Violation::Stream(id, Http2Code::Protocol)),
+            ReadHead::Malformed => Err(Http2Violation::Stream(id, Http2Code::Protocol)),
         }
     }
 
     fn open(&mut self, id: u32, ends: bool, head: CallHead) -> Handled {
         if ends && head.content_length.is_some_and(|length| length > 0) {
-            return Err(Violation::Stream(id, Http2Code::Protocol));
+            return Err(Http2Violation::Stream(id, Http2Code::Protocol));
         }
         self.idle_frames = 0;
         self.add_stream(id, ends, head.content_length);
@@ -85,10 +85,10 @@ impl Http2Session {
     fn trailers(&mut self, id: u32, ends: bool, reader: HeadReader) -> Handled {
         let Some(stream) = self.streams.get(id) else { return self.on_closed(id) };
         if stream.remote_ended {
-            return Err(Violation::Stream(id, Http2Code::StreamClosed));
+            return Err(Http2Violation::Stream(id, Http2Code::StreamClosed));
         }
         if !ends || !reader.end_trailers() {
-            return Err(Violation::Stream(id, Http2Code::Protocol));
+            return Err(Http2Violation::Stream(id, Http2Code::Protocol));
         }
         self.end_request(id)
     }
@@ -115,7 +115,7 @@ impl Http2Session {
                 (false, true) => Http2Code::Protocol,
             };
             self.release(payload.len());
-            return Err(Violation::Stream(id, code));
+            return Err(Http2Violation::Stream(id, code));
         }
         stream.expected = expected.flatten();
         stream.received.extend_from_slice(data);
@@ -142,7 +142,7 @@ impl Http2Session {
     fn end_request(&mut self, id: u32) -> Handled {
         let Some(stream) = self.streams.get(id) else { return Ok(()) };
         if stream.expected.is_some_and(|left| left > 0) {
-            return Err(Violation::Stream(id, Http2Code::Protocol));
+            return Err(Http2Violation::Stream(id, Http2Code::Protocol));
         }
         stream.remote_ended = true;
         stream.wake();

@@ -1,6 +1,6 @@
 //! Frames about the connection and its windows.
 
-use super::super::error::{Http2Code, Violation};
+use super::super::error::{Http2Code, Http2Violation};
 use super::super::frame::{self, FrameHead, flag, kind, number31};
 use super::super::session::{Http2Session, setting};
 use super::super::window::WINDOW_MAX;
@@ -16,7 +16,7 @@ impl Http2Session {
             return broken(Http2Code::FrameSize);
         }
         if payload.len() > 6 * GRPC_SETTINGS_MAX {
-            return Err(Violation::Bound("too_many_settings"));
+            return Err(Http2Violation::Bound("too_many_settings"));
         }
         if !head.has(flag::ACK) {
             for &[a, b, c, d, e, f] in payload.as_chunks().0 {
@@ -69,9 +69,9 @@ impl Http2Session {
         } else {
             let Some(stream) = self.streams.get(id) else { return self.count_idle_frame() };
             match increment {
-                0 => Err(Violation::Stream(id, Http2Code::Protocol)),
+                0 => Err(Http2Violation::Stream(id, Http2Code::Protocol)),
                 _ if stream.send_window.change(increment).is_none() => {
-                    Err(Violation::Stream(id, Http2Code::FlowControl))
+                    Err(Http2Violation::Stream(id, Http2Code::FlowControl))
                 }
                 _ => self.count_window_update(),
             }
@@ -106,7 +106,7 @@ impl Http2Session {
         if payload.len() != 5 {
             // Resetting a stream that is not open is an error of its own.
             return match self.streams.get(head.stream) {
-                Some(_) => Err(Violation::Stream(head.stream, Http2Code::FrameSize)),
+                Some(_) => Err(Http2Violation::Stream(head.stream, Http2Code::FrameSize)),
                 None => broken(Http2Code::FrameSize),
             };
         }

@@ -5,16 +5,16 @@ pub(super) mod block;
 mod calls;
 mod control;
 
-use super::error::{Http2Code, Violation};
+use super::error::{Http2Code, Http2Violation};
 use super::frame::{self, FrameHead, flag, kind};
 use super::session::{Http2Session, SessionPhase};
 use crate::bounds::GRPC_IDLE_FRAMES_MAX;
 
-type Handled = Result<(), Violation>;
+type Handled = Result<(), Http2Violation>;
 
 /// A violation after which the connection cannot go on.
-fn broken<T>(code: Http2Code) -> Result<T, Violation> {
-    Err(Violation::Connection(code))
+fn broken<T>(code: Http2Code) -> Result<T, Http2Violation> {
+    Err(Http2Violation::Connection(code))
 }
 
 impl Http2Session {
@@ -33,9 +33,9 @@ impl Http2Session {
             used = from + head.length;
             match self.handle(head, payload) {
                 Ok(()) => {}
-                Err(Violation::Stream(id, code)) => self.refuse(id, code),
-                Err(Violation::Connection(code)) => self.fail(code, ""),
-                Err(Violation::Bound(bound)) => self.calm_down(bound),
+                Err(Http2Violation::Stream(id, code)) => self.refuse(id, code),
+                Err(Http2Violation::Connection(code)) => self.fail(code, ""),
+                Err(Http2Violation::Bound(bound)) => self.calm_down(bound),
             }
         }
         used
@@ -78,21 +78,21 @@ impl Http2Session {
     /// Ends a stream that broke a rule. It counts as a reset, because the client has caused it.
     fn refuse(&mut self, id: u32, code: Http2Code) {
         self.reset(id, code);
-        if let Err(Violation::Bound(bound)) = self.count_reset() {
+        if let Err(Http2Violation::Bound(bound)) = self.count_reset() {
             self.calm_down(bound);
         }
     }
 
     /// Counts a stream that ends unanswered.
     fn count_reset(&mut self) -> Handled {
-        self.resets.add().ok_or(Violation::Bound("too_many_resets"))
+        self.resets.add().ok_or(Http2Violation::Bound("too_many_resets"))
     }
 
     /// Counts a frame that is not part of a call.
     fn count_idle_frame(&mut self) -> Handled {
         self.idle_frames += 1;
         if self.idle_frames > GRPC_IDLE_FRAMES_MAX {
-            return Err(Violation::Bound("too_many_frames"));
+            return Err(Http2Violation::Bound("too_many_frames"));
         }
         Ok(())
     }
