@@ -1,6 +1,6 @@
 //! The control plane: the admin API, the policy that is in force and where it comes from, and who may change it.
 //!
-//! It runs on a thread of its own ([`thread`]), so that neither a large document nor a slow database delays a decision.
+//! It runs on a thread of its own (`thread`), so that neither a large document nor a slow database delays a decision.
 //! The data plane and the control plane meet at one place: `Node::swap_policy`.
 
 pub mod access;
