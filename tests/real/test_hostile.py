@@ -471,13 +471,23 @@ def test_abuse_of_http2_writes_few_lines():
         before, calmed = server.output().count("\n"), 0
         began = time.monotonic()
         for number in range(300):
-            with h2_connect((server.http, server.grpc)[number % 2], 65_535) as connection:
+            is_grpc = number % 2 == 1
+            with h2_connect((server.http, server.grpc)[is_grpc], 65_535) as connection:
                 try:
                     connection.sendall(resets)
+                    if is_grpc:
+                        # Proxies reset many calls, and here a call that is reset at once costs next to nothing: the
+                        # connection goes on.
+                        connection.sendall(frame(6, 0, 0, b"go on..."))
+                        seen = b""
+                        while b"go on..." not in seen:
+                            seen += connection.recv(65536) or b"go on... was not answered"
+                        assert b"not answered" not in seen
+                        continue
                 except OSError:
                     pass
                 calmed += b"too_many_resets" in read_all(connection)
-        assert calmed > 100, f"{calmed} of 300 got GOAWAY too_many_resets"
+        assert calmed > 100, f"{calmed} of 150 got GOAWAY too_many_resets"
         lines = server.output().count("\n") - before
         assert 0 < lines <= 10 + 2 * (time.monotonic() - began), f"{lines} lines"
         check_others_are_served(server)
