@@ -28,5 +28,5 @@ pub use history::{HistoryFilter, HistoryRow, RecordBatch, Violation, ViolationRo
 pub use nodes::NodeReport;
 pub use sessions::BrowserSession;
 pub use time::UnixMillis;
-pub use tokens::{NewToken, StoredToken, TokenRevocation};
+pub use tokens::{StoredToken, TokenRevocation};
 pub use versions::{NewVersion, PolicyVersion, Publication, RuleRow, VersionHead};

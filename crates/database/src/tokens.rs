@@ -5,31 +5,10 @@ use crate::history::page::{PageRequest, Paged};
 use crate::session::{SqlRow, values};
 use crate::{Database, DatabaseError, UnixMillis};
 
-/// A token to create.
-#[derive(Clone, Debug, Default)]
-pub struct NewToken {
-    /// Its name, which is no secret.
-    pub id: String,
-    /// The SHA-256 of the token.
-    pub sha256: [u8; 32],
-    /// What it may do.
-    pub role: String,
-    /// The tenant within whose subtree it may do so; `None`: everywhere.
-    pub tenant: Option<String>,
-    /// What it is for.
-    pub description: Option<String>,
-    /// When it is created.
-    pub created_at: UnixMillis,
-    /// By whom.
-    pub created_by: String,
-    /// When it ends.
-    pub expires_at: Option<UnixMillis>,
-}
-
-/// A token as stored.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A token. A new one was neither revoked nor used.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StoredToken {
-    /// Its name.
+    /// Its name, which is no secret.
     pub id: String,
     /// The SHA-256 of the token.
     pub sha256: [u8; 32],
@@ -85,7 +64,7 @@ impl Database {
     ///
     /// # Errors
     /// When the database fails.
-    pub async fn create_token(&self, token: NewToken, entry: AuditEntry) -> Result<(), DatabaseError> {
+    pub async fn create_token(&self, token: StoredToken, entry: AuditEntry) -> Result<(), DatabaseError> {
         self.insert_token(token, entry, false).await.map(drop)
     }
 
@@ -95,7 +74,7 @@ impl Database {
     /// When the database fails.
     pub async fn create_first_token(
         &self,
-        token: NewToken,
+        token: StoredToken,
         entry: AuditEntry,
     ) -> Result<bool, DatabaseError> {
         self.insert_token(token, entry, true).await
@@ -103,7 +82,7 @@ impl Database {
 
     async fn insert_token(
         &self,
-        token: NewToken,
+        token: StoredToken,
         entry: AuditEntry,
         only_first: bool,
     ) -> Result<bool, DatabaseError> {

@@ -1,5 +1,7 @@
 //! One suite on SQLite and on a real PostgreSQL.
 
+#[path = "../support/postgres.rs"]
+mod postgres;
 #[macro_use]
 mod support;
 

@@ -1,6 +1,6 @@
 //! Tokens and sessions.
 
-use tidegate_database::{BrowserSession, HistoryFilter, NewToken, PageRequest, TokenRevocation};
+use tidegate_database::{BrowserSession, HistoryFilter, PageRequest, StoredToken, TokenRevocation};
 
 use crate::support::{TestDatabase, at, entry};
 
@@ -17,8 +17,8 @@ on_both!(
     sessions_in_use_end_later_and_are_few,
 );
 
-fn token(number: u8) -> NewToken {
-    NewToken {
+fn token(number: u8) -> StoredToken {
+    StoredToken {
         id: format!("token-{number}"),
         sha256: [number; 32],
         role: "admin".into(),
@@ -26,13 +26,13 @@ fn token(number: u8) -> NewToken {
         description: Some("for the tests".into()),
         created_at: at(number.into()),
         created_by: "ada".into(),
-        expires_at: None,
+        ..StoredToken::default()
     }
 }
 
 async fn tokens_come_back_as_created(test: &TestDatabase) {
     for number in 1..=5 {
-        let limited = NewToken { tenant: Some("t".into()), expires_at: Some(at(1_000)), ..token(number) };
+        let limited = StoredToken { tenant: Some("t".into()), expires_at: Some(at(1_000)), ..token(number) };
         test.db.create_token(limited, entry(number.into())).await.unwrap();
     }
     let found = test.db.token_by_hash(&[3; 32]).await.unwrap().unwrap();
@@ -61,8 +61,8 @@ async fn tokens_come_back_as_created(test: &TestDatabase) {
 
 async fn a_name_or_a_hash_is_used_once(test: &TestDatabase) {
     test.db.create_token(token(1), entry(1)).await.unwrap();
-    test.db.create_token(NewToken { id: "other".into(), ..token(1) }, entry(2)).await.unwrap_err();
-    test.db.create_token(NewToken { sha256: [9; 32], ..token(1) }, entry(3)).await.unwrap_err();
+    test.db.create_token(StoredToken { id: "other".into(), ..token(1) }, entry(2)).await.unwrap_err();
+    test.db.create_token(StoredToken { sha256: [9; 32], ..token(1) }, entry(3)).await.unwrap_err();
     // Nothing of what failed is left.
     assert_eq!(test.db.tokens(&PageRequest::default()).await.unwrap().items.len(), 1);
     let report = test.db.verify(|_, _| {}).await.unwrap();
@@ -104,9 +104,9 @@ async fn uses_only_move_forward(test: &TestDatabase) {
 async fn admins_are_those_who_can_do_everything(test: &TestDatabase) {
     assert_eq!(test.db.count_admins(at(0)).await.unwrap(), 0);
     test.db.create_token(token(1), entry(1)).await.unwrap();
-    let viewer = NewToken { role: "viewer".into(), ..token(2) };
-    let of_tenant = NewToken { tenant: Some("t".into()), ..token(3) };
-    let short = NewToken { expires_at: Some(at(100)), ..token(4) };
+    let viewer = StoredToken { role: "viewer".into(), ..token(2) };
+    let of_tenant = StoredToken { tenant: Some("t".into()), ..token(3) };
+    let short = StoredToken { expires_at: Some(at(100)), ..token(4) };
     for (number, token) in (2..).zip([viewer, of_tenant, short]) {
         test.db.create_token(token, entry(number)).await.unwrap();
     }
@@ -134,9 +134,9 @@ async fn of_many_first_tokens_one_is_created(test: &TestDatabase) {
     assert_eq!(created, 1);
     // A revoked one is one too.
     let first = test.db.tokens(&PageRequest::default()).await.unwrap().items.remove(0);
-    let viewer = NewToken { role: "viewer".into(), ..token(20) };
+    let viewer = StoredToken { role: "viewer".into(), ..token(20) };
     test.db
-        .create_token(NewToken { id: "short".into(), expires_at: Some(at(30)), ..token(21) }, entry(21))
+        .create_token(StoredToken { id: "short".into(), expires_at: Some(at(30)), ..token(21) }, entry(21))
         .await
         .unwrap();
     test.db.create_token(viewer, entry(22)).await.unwrap();
@@ -183,7 +183,7 @@ async fn of_admins_that_revoke_each_other_one_stays(test: &TestDatabase) {
 async fn only_wanted_tokens_are_listed(test: &TestDatabase) {
     for number in 1..=9 {
         let tenant = (number % 2 == 0).then(|| "t".to_owned());
-        test.db.create_token(NewToken { tenant, ..token(number) }, entry(number.into())).await.unwrap();
+        test.db.create_token(StoredToken { tenant, ..token(number) }, entry(number.into())).await.unwrap();
     }
     let (mut names, mut cursor, mut pages) = (Vec::new(), None, 0);
     loop {

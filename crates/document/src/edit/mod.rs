@@ -28,8 +28,8 @@ use steps::{EditedText, PathPart, Step};
 /// use tidegate_document::{DocumentEditor, parse};
 ///
 /// let mut editor = DocumentEditor::new("limits:\n  # everyone\n  - name: a # one\n    rate: 1\n")?;
-/// editor.patch("limits", 0, &parse(r#"{"rate": 2}"#).unwrap())?;
-/// editor.insert("limits", 1, &parse(r#"{"name": "b"}"#).unwrap())?;
+/// editor.patch("limits", 0, &parse(r#"{"rate": 2}"#).expect("it is valid"))?;
+/// editor.insert("limits", 1, &parse(r#"{"name": "b"}"#).expect("it is valid"))?;
 /// assert_eq!(editor.text(), "limits:\n  # everyone\n  - name: a # one\n    rate: 2\n  - name: b\n");
 /// # Ok::<(), tidegate_document::EditError>(())
 /// ```

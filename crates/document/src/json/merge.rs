@@ -8,8 +8,8 @@ use crate::{DocumentNode, ValueKind};
 /// ```
 /// use tidegate_document::{merge_patch, parse};
 ///
-/// let target = parse(r#"{"a": {"b": 1, "c": 2}, "d": [1]}"#).unwrap();
-/// let patch = parse(r#"{"a": {"b": null}, "d": [2]}"#).unwrap();
+/// let target = parse(r#"{"a": {"b": 1, "c": 2}, "d": [1]}"#).expect("it is valid");
+/// let patch = parse(r#"{"a": {"b": null}, "d": [2]}"#).expect("it is valid");
 /// assert_eq!(merge_patch(Some(&target), &patch).to_json(), r#"{"a":{"c":2},"d":[2]}"#);
 /// ```
 pub fn merge_patch(target: Option<&DocumentNode>, patch: &DocumentNode) -> DocumentNode {

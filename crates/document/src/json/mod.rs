@@ -21,8 +21,8 @@ impl DocumentNode {
     /// ```
     /// use tidegate_document::parse;
     ///
-    /// let yaml = parse("b: 0x10\na: [x]\n").unwrap();
-    /// assert!(yaml.same_value(&parse(r#"{"a": ["x"], "b": 16}"#).unwrap()));
+    /// let yaml = parse("b: 0x10\na: [x]\n").expect("it is valid");
+    /// assert!(yaml.same_value(&parse(r#"{"a": ["x"], "b": 16}"#).expect("it is valid")));
     /// ```
     pub fn same_value(&self, other: &DocumentNode) -> bool {
         match (&self.kind, &other.kind) {
@@ -46,7 +46,7 @@ impl DocumentNode {
     /// The value as compact JSON, members in the order of the text. Numbers that JSON lacks are written as text.
     ///
     /// ```
-    /// let node = tidegate_document::parse("a: {b: 0x1F, c: .inf}").unwrap();
+    /// let node = tidegate_document::parse("a: {b: 0x1F, c: .inf}").expect("it is valid");
     /// assert_eq!(node.to_json(), r#"{"a":{"b":31,"c":".inf"}}"#);
     /// ```
     pub fn to_json(&self) -> String {

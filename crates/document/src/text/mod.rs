@@ -30,8 +30,8 @@ const PROBLEMS_MAX: usize = 1_000;
 /// empty text is null.
 ///
 /// ```
-/// let node = tidegate_document::parse("name: tide\nports: [80, 443]\n").unwrap();
-/// assert_eq!(node.get("ports").unwrap().items()[1].scalar(), Some("443"));
+/// let node = tidegate_document::parse("name: tide\nports: [80, 443]\n").expect("it is valid");
+/// assert_eq!(node.get("ports").expect("it is there").items()[1].scalar(), Some("443"));
 ///
 /// let problems = tidegate_document::parse("a: 1\na: 2\n").unwrap_err();
 /// assert_eq!(problems[0].message, "duplicate key \"a\"");

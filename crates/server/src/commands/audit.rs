@@ -13,13 +13,14 @@ use crate::commands::terminal::exit::{CommandFailure, print_stderr};
 use crate::commands::terminal::paint::{Paint, Tone, printable};
 use crate::control::startup::unix_millis;
 use crate::observe::events::cut;
+use crate::wire::hex;
 
 pub(super) fn verify(args: &AuditVerify) -> Result<(), CommandFailure> {
     let url = url(&args.place)?;
     let mut bar = VerifyBar::default();
     let report = on_database(&url, async |database| database.verify(|done, all| bar.show(done, all)).await)?;
     bar.clear();
-    let hash: String = report.hash.iter().map(|byte| format!("{byte:02x}")).collect();
+    let hash = hex(&report.hash);
     match args.format {
         OutputFormat::Text => print(&text(&report, &hash))?,
         OutputFormat::Json => print(&format!(

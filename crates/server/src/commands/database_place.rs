@@ -31,16 +31,18 @@ pub(super) fn url(place: &DatabasePlace) -> Result<String, CommandFailure> {
 }
 
 /// Opens the database, and works on it.
-pub(super) fn on_database<T>(
+pub(super) fn on_database<T, E: std::fmt::Display>(
     url: &str,
-    work: impl AsyncFnOnce(&Database) -> Result<T, DatabaseError>,
+    work: impl AsyncFnOnce(&Database) -> Result<T, E>,
 ) -> Result<T, CommandFailure> {
     let running = |error: &dyn std::fmt::Display| CommandFailure::Running(error.to_string());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| running(&error))?;
-    runtime.block_on(async {
-        let database =
-            Database::open(url, DatabaseOptions::default()).await.map_err(|error| running(&error))?;
+    runtime.map_err(|error| running(&error))?.block_on(async {
+        let opened = Database::open(url, DatabaseOptions::default()).await;
+        let database = opened.map_err(|error| match error {
+            DatabaseError::Url(error) => CommandFailure::Usage(error),
+            error => running(&error),
+        })?;
         let done = work(&database).await.map_err(|error| running(&error));
         database.close().await;
         done

@@ -12,6 +12,7 @@ use tidegate::Nanos;
 
 use super::{PolicySource, RunningPolicy};
 use crate::serve::reload::policy_file;
+use crate::wire::hex;
 
 const MARK: &str = "# tidegate policy version ";
 
@@ -44,10 +45,6 @@ pub(super) fn read(file: &Path, now: Nanos) -> Option<RunningPolicy> {
     let version = version.parse().ok()?;
     let policy = RunningPolicy { source: PolicySource::Database, text: text.into(), version, since: now };
     (hex(&policy.sha256()) == sha256).then_some(policy)
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

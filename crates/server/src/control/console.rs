@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ControlPlane;
 use super::access::{AccessError, AccessProof, RequestSite, cookie, no_cookie};
-use super::api::{AnswerFormat, ApiAnswer, ApiError, time_text};
+use super::api::{AnswerFormat, ApiAnswer, ApiError, rfc3339};
 use crate::admin::AdminClient;
 use crate::node::Node;
 
@@ -79,7 +79,7 @@ async fn answer_to(
     let answer = LoggedIn {
         role: begun.principal.role.as_str(),
         tenant: begun.principal.tenant.as_deref().map(str::to_owned),
-        expires: time_text(begun.ends),
+        expires: rfc3339(begun.ends),
     };
     Ok(ApiAnswer::json(&answer).header(SET_COOKIE, &cookie(&begun.secret)))
 }

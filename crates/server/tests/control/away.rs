@@ -43,7 +43,8 @@ fn a_database_that_is_away_stops_no_decision_and_loses_no_event() {
     let home = Home::new();
     let mut postgres = Postgres::start();
     let file = home.write("policy.yaml", &policy(1));
-    let settings = home.write("settings.yaml", &format!("database: {{ url: \"{}\" }}\n", postgres.url()));
+    let settings =
+        home.write("settings.yaml", &format!("database: {{ url: \"{}\" }}\n", postgres.url("postgres")));
     let server = Server::start(&["--policy", &file, "--config", &settings]);
     let address = server.socket("http");
     let (stop, decided) = (AtomicBool::new(false), AtomicU64::new(0));
@@ -69,7 +70,7 @@ fn a_database_that_is_away_stops_no_decision_and_loses_no_event() {
     assert!(denied > USERS, "the load was enough to deny");
     server.signal(Signal::TERM);
     assert_eq!(server.ended().code(), Some(0));
-    let (rows, report) = on_database(&postgres.url(), async |database| {
+    let (rows, report) = on_database(&postgres.url("postgres"), async |database| {
         (violations(database).await, database.verify(|_, _| {}).await.unwrap())
     });
     assert_eq!(rows.iter().map(|row| row.violation.count).sum::<u64>(), denied, "every denial, once");

@@ -1,10 +1,10 @@
 //! A server with a database, and a client of its admin API.
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 
 use serde_json::Value;
 
+use super::access::client::{ApiReply, ask};
 use crate::support::home::Home;
 use crate::support::server::{ANYWHERE, Server, tidegate};
 
@@ -60,66 +60,20 @@ pub(crate) struct Api {
     token: &'static str,
 }
 
-/// An answer.
-#[derive(Debug)]
-pub(crate) struct PolicyReply {
-    pub(crate) status: u16,
-    head: String,
-    pub(crate) body: String,
-}
-
-impl PolicyReply {
-    /// Panics unless the status is this one.
-    #[track_caller]
-    pub(crate) fn expect(self, status: u16) -> PolicyReply {
-        assert_eq!(self.status, status, "{}", self.body);
-        self
-    }
-
-    pub(crate) fn json(&self) -> Value {
-        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.body))
-    }
-
-    pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        let lines = self.head.lines().filter_map(|line| line.split_once(": "));
-        lines.filter(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value).next()
-    }
-
-    /// The version of the answer to a write, which is also its `ETag`.
-    #[track_caller]
-    pub(crate) fn version(&self) -> u64 {
-        let version = self.json()["version"].as_u64().unwrap_or_else(|| panic!("no version: {}", self.body));
-        assert_eq!(self.header("etag"), Some(&*format!("\"{version}\"")));
-        version
-    }
-}
-
 impl Api {
     pub(crate) fn token(&self) -> &'static str {
         self.token
     }
 
     /// Sends a request with more headers, such as `If-Match: "8"`.
-    pub(crate) fn ask(&self, method: &str, path: &str, headers: &[&str], body: &str) -> PolicyReply {
-        let headers: String = headers.iter().map(|header| format!("{header}\r\n")).collect();
-        let request = format!(
-            "{method} /api/v1{path} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {}\r\n{headers}\
-             Content-Length: {}\r\nConnection: close\r\n\r\n{body}",
-            self.address,
-            self.token,
-            body.len()
-        );
-        let mut stream = TcpStream::connect(self.address).expect("it listens");
-        stream.write_all(request.as_bytes()).expect("it reads");
-        let mut reply = Vec::new();
-        stream.read_to_end(&mut reply).expect("it answers");
-        let reply = String::from_utf8(reply).expect("it is text");
-        let (head, body) = reply.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no head: {reply:?}"));
-        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
-        PolicyReply { status, head: head.to_owned(), body: body.to_owned() }
+    pub(crate) fn ask(&self, method: &str, path: &str, headers: &[&str], body: &str) -> ApiReply {
+        let bearer = format!("Bearer {}", self.token);
+        let more = headers.iter().map(|header| header.split_once(": ").expect("a name and a value"));
+        let headers: Vec<(&str, &str)> = more.chain([("Authorization", bearer.as_str())]).collect();
+        ask(self.address, method, &format!("/api/v1{path}"), &headers, body)
     }
 
-    pub(crate) fn get(&self, path: &str) -> PolicyReply {
+    pub(crate) fn get(&self, path: &str) -> ApiReply {
         self.ask("GET", path, &[], "")
     }
 
@@ -129,19 +83,19 @@ impl Api {
         self.get(path).expect(200).json()
     }
 
-    pub(crate) fn post(&self, path: &str, body: &Value) -> PolicyReply {
+    pub(crate) fn post(&self, path: &str, body: &Value) -> ApiReply {
         self.ask("POST", path, &["Content-Type: application/json"], &body.to_string())
     }
 
-    pub(crate) fn put(&self, path: &str, body: &Value) -> PolicyReply {
+    pub(crate) fn put(&self, path: &str, body: &Value) -> ApiReply {
         self.ask("PUT", path, &["Content-Type: application/json"], &body.to_string())
     }
 
-    pub(crate) fn patch(&self, path: &str, body: &Value) -> PolicyReply {
+    pub(crate) fn patch(&self, path: &str, body: &Value) -> ApiReply {
         self.ask("PATCH", path, &["Content-Type: application/merge-patch+json"], &body.to_string())
     }
 
-    pub(crate) fn delete(&self, path: &str) -> PolicyReply {
+    pub(crate) fn delete(&self, path: &str) -> ApiReply {
         self.ask("DELETE", path, &[], "")
     }
 

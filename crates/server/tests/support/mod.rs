@@ -2,6 +2,7 @@
 //! ends.
 
 pub(crate) mod home;
+#[path = "../../../database/tests/support/postgres.rs"]
 pub(crate) mod postgres;
 pub(crate) mod redis;
 pub(crate) mod server;

@@ -136,8 +136,8 @@ impl PolicyChange {
     /// ```
     /// use tidegate_document::parse;
     ///
-    /// let old = parse("limits: [{ name: a, sustained: { rate: 1 } }]").unwrap();
-    /// let new = parse("limits: [{ name: a, sustained: { rate: 2 } }]").unwrap();
+    /// let old = parse("limits: [{ name: a, sustained: { rate: 1 } }]").expect("it is valid");
+    /// let new = parse("limits: [{ name: a, sustained: { rate: 2 } }]").expect("it is valid");
     /// assert_eq!(
     ///     tidegate_policy::policy_changes(&old, &new)[0].to_json(),
     ///     r#"{"field":"limits","name":"a","change":"changed","members":[{"path":"sustained.rate","before":1,"after":2}]}"#

@@ -333,12 +333,8 @@ pub(crate) struct TokenCreate {
     /// Text for people who read the list of tokens
     #[arg(long, value_name = "TEXT")]
     pub(crate) description: Option<String>,
-    /// Folder with the database of the server, as in `tidegate serve --data`
-    #[arg(long, value_name = "DIR", env = "TIDEGATE_DATA", hide_env_values = true)]
-    pub(crate) data: Option<std::path::PathBuf>,
-    /// Settings file of the server, which names its database
-    #[arg(long, value_name = "FILE", env = "TIDEGATE_CONFIG", hide_env_values = true)]
-    pub(crate) config: Option<String>,
+    #[command(flatten)]
+    pub(crate) place: DatabasePlace,
 }
 
 const TOKEN_CREATE_HELP: &str = "\

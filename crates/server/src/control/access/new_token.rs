@@ -4,9 +4,10 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::rand::{SecureRandom, SystemRandom};
 use serde_json::json;
-use tidegate_database::{AuditEntry, Database, DatabaseError, NewToken, UnixMillis};
+use tidegate_database::{AuditEntry, Database, DatabaseError, StoredToken, UnixMillis};
 
 use super::{AccessRole, NoRandomNumbers, SecretHash, new_secret};
+use crate::control::api::rfc3339;
 use crate::observe::EventName;
 
 /// What a new token is to be.
@@ -69,16 +70,15 @@ pub(crate) async fn first_token(
 /// The entry of the audit about a token.
 pub(crate) fn token_entry(
     event: EventName,
-    token: &NewToken,
+    token: &StoredToken,
     actor: &str,
     reason: Option<String>,
     now: UnixMillis,
 ) -> AuditEntry {
-    let expires = token.expires_at.and_then(|end| jiff::Timestamp::from_millisecond(end.get()).ok());
     let detail = json!({
         "token": token.id,
         "role": token.role,
-        "expires": expires.map(|end| end.to_string()),
+        "expires": token.expires_at.map(rfc3339),
         "description": token.description,
     });
     let mut entry = AuditEntry {
@@ -98,10 +98,10 @@ pub(crate) fn token_entry(
     entry
 }
 
-fn prepared(request: TokenRequest) -> Result<(CreatedToken, NewToken, AuditEntry), NoRandomNumbers> {
+fn prepared(request: TokenRequest) -> Result<(CreatedToken, StoredToken, AuditEntry), NoRandomNumbers> {
     let TokenRequest { role, tenant, expires, description, actor, reason, now } = request;
     let (id, secret) = (new_id()?, new_secret("tga_")?);
-    let token = NewToken {
+    let token = StoredToken {
         id: id.clone(),
         sha256: *SecretHash::of(&secret).as_bytes(),
         role: role.as_str().to_owned(),
@@ -110,6 +110,7 @@ fn prepared(request: TokenRequest) -> Result<(CreatedToken, NewToken, AuditEntry
         created_at: now,
         created_by: actor.clone(),
         expires_at: expires,
+        ..StoredToken::default()
     };
     let entry = token_entry(EventName::TokenCreated, &token, &actor, reason, now);
     Ok((CreatedToken { id, secret }, token, entry))

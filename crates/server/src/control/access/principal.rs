@@ -49,6 +49,15 @@ impl Principal {
             }
         }
     }
+
+    /// The tenants that it sees; `None` is all of them. Its own is among them even if the policy no longer has it: what
+    /// was recorded about it stays its own.
+    pub(crate) fn visible_tenants(&self, tenants: &Tenants) -> Option<Vec<String>> {
+        let own = self.tenant.as_deref()?;
+        let listed = tenants.nodes().iter().map(|tenant| &*tenant.id);
+        let below = listed.filter(|id| *id != own && self.sees(tenants, Some(id)));
+        Some(std::iter::once(own).chain(below).map(str::to_owned).collect())
+    }
 }
 
 #[cfg(test)]
@@ -71,5 +80,11 @@ mod tests {
         assert!(!sees(Some("shop"), Some("acme")), "not what is above");
         assert!(!sees(Some("acme"), Some("other")) && !sees(Some("acme"), Some("nobody")));
         assert!(!sees(Some("*"), Some("nobody")) && !sees(Some("acme"), None));
+        let visible = |own: Option<&str>| {
+            Principal { tenant: own.map(Arc::from), ..Principal::admin() }.visible_tenants(rules.tenants())
+        };
+        assert_eq!(visible(None), None);
+        assert_eq!(visible(Some("acme")), Some(vec!["acme".to_owned(), "shop".to_owned()]));
+        assert_eq!(visible(Some("gone")), Some(vec!["gone".to_owned()]));
     }
 }

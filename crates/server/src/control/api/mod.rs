@@ -24,8 +24,8 @@ use tidegate::Clock;
 
 pub(crate) use answer::{AnswerFormat, ApiAnswer};
 pub(crate) use call::ApiCall;
-pub(crate) use endpoints::tokens::time_text;
 pub(crate) use error::ApiError;
+pub(crate) use time::rfc3339;
 
 use super::ControlPlane;
 use super::access::AccessProof;

@@ -9,7 +9,6 @@
 pub(crate) mod retention;
 mod rows;
 mod waiting;
-pub(crate) mod within;
 mod writer;
 
 use std::sync::atomic::Ordering;
@@ -23,6 +22,7 @@ use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 use crate::bounds::RECORDS_FLUSH_TIMEOUT;
 use crate::control::access::{NoRandomNumbers, SecretHash, new_secret};
 use crate::observe::{AuditEvent, EventName, EventSink, EventsUnwritten, SinkCounts};
+use crate::wire::hex;
 use waiting::WaitingRecords;
 
 /// The records of a node, on their way to the database. Clones share them.
@@ -92,7 +92,7 @@ impl Records {
 
     /// The name of this run of the node, for leases.
     pub(crate) fn run_name(&self) -> String {
-        self.shared.writer.iter().map(|byte| format!("{byte:02x}")).collect()
+        hex(&self.shared.writer)
     }
 
     /// Waits until everything is written, at most [`RECORDS_FLUSH_TIMEOUT`]; called when the server ends.

@@ -15,6 +15,7 @@ use tidegate_document::{
 use tidegate_policy::KeyHolder;
 
 use crate::bounds::API_KEYS_MAX;
+use crate::wire::hex;
 
 /// The hash of an API key.
 pub(crate) type ApiKeyHash = [u8; 32];
@@ -103,7 +104,7 @@ fn parse_hash(digits: &str) -> Option<ApiKeyHash> {
 
 /// A hash as the file has it.
 pub(crate) fn written_hash(hash: &ApiKeyHash) -> String {
-    hash.iter().fold(HASH_PREFIX.to_owned(), |text, byte| format!("{text}{byte:02x}"))
+    format!("{HASH_PREFIX}{}", hex(hash))
 }
 
 /// Reads a file, at most one byte more than a document may have.

@@ -29,6 +29,21 @@ impl ApiReply {
         lines.into_iter().find(|(own, _)| own.eq_ignore_ascii_case(name)).map(|(_, value)| value)
     }
 
+    /// Panics unless the status is this one.
+    #[track_caller]
+    pub(in crate::control) fn expect(self, status: u16) -> ApiReply {
+        assert_eq!(self.status, status, "{}", self.body);
+        self
+    }
+
+    /// The version of the answer to a write, which is also its `ETag`.
+    #[track_caller]
+    pub(in crate::control) fn version(&self) -> u64 {
+        let version = self.json()["version"].as_u64().unwrap_or_else(|| panic!("no version: {}", self.body));
+        assert_eq!(self.header("etag"), Some(&*format!("\"{version}\"")));
+        version
+    }
+
     pub(in crate::control) fn parse(text: &str) -> ApiReply {
         let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no head: {text:?}"));
         let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");

@@ -13,6 +13,7 @@ use crate::control::collection::Collection;
 use crate::control::entry_edit::{EntryAction, EntryEdit, not_found, object};
 use crate::control::masked_policy::masked_document;
 use crate::control::subtree::Sight;
+use crate::wire::hex;
 
 fn collection(call: &ApiCall) -> Collection {
     call.collection.expect("the route is one of a collection")
@@ -135,7 +136,7 @@ async fn change(call: &ApiCall, action: EntryAction) -> Result<ApiAnswer, ApiErr
 fn new_id() -> Result<String, ApiError> {
     let mut bytes = [0; 8];
     SystemRandom::new().fill(&mut bytes).map_err(|_| ApiError::Internal)?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(hex(&bytes))
 }
 
 #[cfg(test)]

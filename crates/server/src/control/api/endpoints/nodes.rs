@@ -7,8 +7,7 @@ use utoipa::ToSchema;
 
 use crate::control::api::query::PAGE_MAX;
 use crate::control::api::route::Answering;
-use crate::control::api::time::rfc3339;
-use crate::control::api::{ApiAnswer, ApiCall};
+use crate::control::api::{ApiAnswer, ApiCall, rfc3339};
 use crate::control::startup::unix_millis;
 
 /// A node.

@@ -6,8 +6,7 @@ use http::Method;
 use serde::Serialize;
 use serde_json::Value;
 use tidegate_database::{
-    AuditEntry, AuditRow, ChainReport, Database, HistoryFilter, HistoryRow, PageRequest, Paged, UnixMillis,
-    ViolationRow,
+    AuditEntry, AuditRow, ChainReport, Database, HistoryFilter, HistoryRow, PageRequest, Paged, ViolationRow,
 };
 use utoipa::ToSchema;
 
@@ -15,10 +14,10 @@ use crate::control::access::AccessRole;
 use crate::control::api::query::{PAGE, QueryField, QueryKind};
 use crate::control::api::route::{Answering, ApiRoute, RouteAccess, TenantRule};
 use crate::control::api::shape::{AnswerShape, BodyShape, JsonShape};
-use crate::control::api::{ApiAnswer, ApiCall, ApiError};
-use crate::control::records::within::tenants_within;
+use crate::control::api::{ApiAnswer, ApiCall, ApiError, rfc3339};
 use crate::control::startup::unix_millis;
 use crate::observe::EventName;
+use crate::wire::hex;
 
 /// Something that happened.
 #[derive(Debug, Default, Serialize, ToSchema)]
@@ -237,8 +236,7 @@ fn wanted(call: &ApiCall) -> Result<(HistoryFilter, PageRequest), ApiError> {
     let time = |name: &str| call.query.time(name).map(unix_millis);
     let not_an_address = |_| ApiError::parameter("ip", "it must be an address such as 192.0.2.7".to_owned());
     let ip = call.query.get("ip").map(str::parse::<std::net::IpAddr>).transpose().map_err(not_an_address)?;
-    let visible = call.principal().tenant.as_deref();
-    let visible = visible.map(|tenant| tenants_within(&call.node.limiter().rules(), tenant));
+    let visible = call.principal().visible_tenants(call.node.limiter().rules().tenants());
     let tenants = match (text("tenant"), visible) {
         (None, visible) => visible,
         (Some(tenant), Some(visible)) if !visible.contains(&tenant) => Some(Vec::new()),
@@ -349,12 +347,4 @@ impl From<ChainReport> for AuditVerification {
             broken: report.broken.map(|broken| BrokenEntry { seq: broken.seq, why: broken.why }),
         }
     }
-}
-
-fn rfc3339(time: UnixMillis) -> String {
-    jiff::Timestamp::from_millisecond(time.get()).map(|time| format!("{time:.3}")).unwrap_or_default()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

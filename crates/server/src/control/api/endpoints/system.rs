@@ -5,7 +5,7 @@ use utoipa::ToSchema;
 
 use crate::control::api::answer::JSON;
 use crate::control::api::route::Answering;
-use crate::control::api::{ApiAnswer, ApiCall, openapi, time_text};
+use crate::control::api::{ApiAnswer, ApiCall, openapi, rfc3339};
 
 /// Who the caller is.
 #[derive(Debug, Serialize, ToSchema)]
@@ -31,7 +31,7 @@ pub(in crate::control::api) fn who_am_i(call: ApiCall) -> Answering {
             actor: principal.actor.to_string(),
             role: principal.role.as_str(),
             tenant: principal.tenant.as_deref().map(str::to_owned),
-            expires: principal.expires.map(time_text),
+            expires: principal.expires.map(rfc3339),
         }))
     })
 }

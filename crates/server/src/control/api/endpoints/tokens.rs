@@ -5,16 +5,14 @@ use std::borrow::Cow;
 use http::Method;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use tidegate_database::{
-    Database, DatabaseError, NewToken, PageRequest, StoredToken, TokenRevocation, UnixMillis,
-};
+use tidegate_database::{Database, PageRequest, StoredToken, TokenRevocation, UnixMillis};
 use utoipa::ToSchema;
 
 use crate::control::access::{AccessRole, CreateTokenError, TokenRequest, create_token, token_entry};
 use crate::control::api::query::{PAGE, QueryField, REASON};
 use crate::control::api::route::{Answering, ApiRoute, RouteAccess, TenantRule};
 use crate::control::api::shape::{AnswerShape, BodyShape, JsonShape};
-use crate::control::api::{ApiAnswer, ApiCall, ApiError, PREFIX};
+use crate::control::api::{ApiAnswer, ApiCall, ApiError, PREFIX, rfc3339};
 use crate::control::startup::unix_millis;
 use crate::observe::EventName;
 
@@ -160,7 +158,7 @@ fn list(call: ApiCall) -> Answering {
             limit: u32::try_from(call.query.page_length()).unwrap_or(u32::MAX),
             cursor: call.query.get("cursor").map(str::to_owned),
         };
-        let page = database(&call)?.tokens_that(&page, is_wanted).await.map_err(failed)?;
+        let page = database(&call)?.tokens_that(&page, is_wanted).await?;
         let items = page.items.iter().map(|token| serde_json::json!(TokenEntry::of(token))).collect();
         Ok(ApiAnswer::list(items, page.next))
     })
@@ -203,7 +201,7 @@ fn create(call: ApiCall) -> Answering {
             now,
         };
         let created = create_token(database, request).await.map_err(|error| match error {
-            CreateTokenError::Database(error) => failed(error),
+            CreateTokenError::Database(error) => error.into(),
             CreateTokenError::NoRandomNumbers(error) => ApiError::Unavailable(error.to_string()),
         })?;
         let location = format!("{PREFIX}/tokens/{}", created.id);
@@ -212,7 +210,7 @@ fn create(call: ApiCall) -> Answering {
             token: created.secret,
             role: role.as_str(),
             tenant: wanted.tenant,
-            expires: expires.map(time_text),
+            expires: expires.map(rfc3339),
         };
         Ok(ApiAnswer::json(&shown).created(&location))
     })
@@ -225,22 +223,14 @@ fn revoke(call: ApiCall) -> Answering {
         let (id, now) = (call.path.get(0), unix_millis(call.now));
         let unknown = || ApiError::NotFound { what: "token", name: id.to_owned() };
         let rules = call.node.limiter().rules();
-        let stored = database.token(id).await.map_err(failed)?.filter(|token| token.revoked_at.is_none());
+        let stored = database.token(id).await?.filter(|token| token.revoked_at.is_none());
         let stored = stored.filter(|token| call.principal().sees(rules.tenants(), token.tenant.as_deref()));
         let stored = stored.ok_or_else(unknown)?;
-        let token = NewToken {
-            id: stored.id,
-            role: stored.role,
-            tenant: stored.tenant,
-            expires_at: stored.expires_at,
-            description: stored.description,
-            ..NewToken::default()
-        };
         let entry =
-            token_entry(EventName::TokenRevoked, &token, &call.principal().actor, call.reason()?, now);
-        match database.revoke_token(id, now, entry).await.map_err(failed)? {
+            token_entry(EventName::TokenRevoked, &stored, &call.principal().actor, call.reason()?, now);
+        match database.revoke_token(id, now, entry).await? {
             TokenRevocation::Revoked => {
-                Ok(ApiAnswer::json(&RevokedToken { id: id.to_owned(), revoked: time_text(now) }))
+                Ok(ApiAnswer::json(&RevokedToken { id: id.to_owned(), revoked: rfc3339(now) }))
             }
             TokenRevocation::Unknown => Err(unknown()),
             TokenRevocation::LastAdmin => Err(ApiError::Conflict(
@@ -265,17 +255,6 @@ fn database(call: &ApiCall) -> Result<&Database, ApiError> {
     call.control().database().ok_or_else(|| ApiError::needs_database("tokens"))
 }
 
-fn failed(error: DatabaseError) -> ApiError {
-    match error {
-        DatabaseError::Cursor => ApiError::parameter("cursor", error.to_string()),
-        DatabaseError::Unavailable(_) => ApiError::Unavailable(error.to_string()),
-        error => {
-            tracing::error!(%error, "tokens");
-            ApiError::Internal
-        }
-    }
-}
-
 impl TokenEntry {
     fn of(token: &StoredToken) -> TokenEntry {
         TokenEntry {
@@ -283,16 +262,11 @@ impl TokenEntry {
             role: token.role.clone(),
             tenant: token.tenant.clone(),
             description: token.description.clone(),
-            created: time_text(token.created_at),
+            created: rfc3339(token.created_at),
             created_by: token.created_by.clone(),
-            expires: token.expires_at.map(time_text),
-            revoked: token.revoked_at.map(time_text),
-            last_used: token.last_used_at.map(time_text),
+            expires: token.expires_at.map(rfc3339),
+            revoked: token.revoked_at.map(rfc3339),
+            last_used: token.last_used_at.map(rfc3339),
         }
     }
-}
-
-/// A time as RFC 3339.
-pub(crate) fn time_text(time: UnixMillis) -> String {
-    Timestamp::from_millisecond(time.get()).map(|time| time.to_string()).unwrap_or_default()
 }

@@ -10,10 +10,10 @@ use utoipa::ToSchema;
 use crate::control::access::AccessRole;
 use crate::control::api::query::PAGE_MAX;
 use crate::control::api::route::Answering;
-use crate::control::api::time::rfc3339;
-use crate::control::api::{ApiAnswer, ApiCall, ApiError};
+use crate::control::api::{ApiAnswer, ApiCall, ApiError, rfc3339};
 use crate::control::changing::{self, Edited};
 use crate::control::masked_policy::masked_text;
+use crate::wire::hex;
 
 /// A version of the policy.
 #[derive(Debug, Serialize, ToSchema)]
@@ -64,7 +64,7 @@ impl VersionAnswer {
         VersionAnswer {
             version: head.version,
             parent: head.parent,
-            sha256: head.sha256.iter().map(|byte| format!("{byte:02x}")).collect(),
+            sha256: hex(&head.sha256),
             author: head.author.clone(),
             reason: head.reason.clone(),
             time: rfc3339(head.time),

@@ -1,4 +1,5 @@
-//! A PostgreSQL server of a test, which can be stopped and started again.
+//! Starts PostgreSQL servers, for the tests of all crates. A server can be stopped and started again.
+#![allow(dead_code, unreachable_pub, reason = "every test binary uses some of it")]
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
@@ -20,7 +21,7 @@ const SCRIPT: &str = r#"
 trap '' INT TERM
 folder=$(mktemp -d) && cd "$folder" || exit 1
 "$0/initdb" -D data -U tidegate -A trust -E UTF8 --locale=C --no-sync >initdb.log 2>&1 || { cat initdb.log >&2; exit 1; }
-options="-p $1 -c listen_addresses=127.0.0.1 -c unix_socket_directories= -c fsync=off"
+options="-p $1 -c listen_addresses=127.0.0.1 -c unix_socket_directories= -c fsync=off -c max_connections=300"
 while read -r command; do
   case $command in
     start) "$0/pg_ctl" -D data -w -l server.log -o "$options" start >start.log 2>&1 </dev/null || cat start.log server.log >&2 ;;
@@ -37,7 +38,8 @@ impl Postgres {
         let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
         let port = free.expect("a free port").port();
         // PostgreSQL refuses to run as root.
-        let mut command = if rustix::process::getuid().is_root() {
+        let is_root = Command::new("id").arg("-u").output().is_ok_and(|output| output.stdout == b"0\n");
+        let mut command = if is_root {
             let mut command = Command::new("runuser");
             command.args(["-u", "postgres", "--", "sh"]);
             command
@@ -52,8 +54,9 @@ impl Postgres {
         postgres
     }
 
-    pub(crate) fn url(&self) -> String {
-        format!("postgres://tidegate@127.0.0.1:{}/postgres", self.port)
+    /// The URL of a database on it; `postgres` is always there.
+    pub(crate) fn url(&self, database: &str) -> String {
+        format!("postgres://tidegate@127.0.0.1:{}/{database}", self.port)
     }
 
     /// Stops it as a power failure does.
