@@ -93,7 +93,8 @@ impl HistoryFilter {
     }
 }
 
-/// The tenant is one of a JSON array: any number of them is one value, and one statement.
+/// The condition that the tenant is in a list. The list is one value, a JSON array, so that the statement is the same for
+/// any number of tenants.
 fn one_of(session: &SqlSession) -> &'static str {
     if session.is_postgres() {
         "tenant IN (SELECT jsonb_array_elements_text(CAST(? AS jsonb)))"
@@ -102,7 +103,7 @@ fn one_of(session: &SqlSession) -> &'static str {
     }
 }
 
-/// Texts that both tables have, one of which contains another text.
+/// The condition of the filter `text`: the texts of a row, joined by spaces, contain it. Both tables have these columns.
 fn contains(session: &SqlSession) -> &'static str {
     macro_rules! texts {
         () => {

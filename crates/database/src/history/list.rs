@@ -162,7 +162,7 @@ async fn rows_of(
     rows.iter().map(read).collect()
 }
 
-/// Below which number the rows of a table that have the time of `place` come after it.
+/// Of the rows of `table` with the same time as `place`, those with a smaller number than this come after it.
 fn id_bound(table: HistoryTable, place: HistoryPlace) -> i64 {
     match table.cmp(&place.1) {
         std::cmp::Ordering::Less => i64::MAX,

@@ -270,7 +270,7 @@ fn files() -> Vec<Row> {
         ("wait for a shared store at the start", seconds(STORE_ATTEMPT_MAX)),
         ("time for giving leases back to a shared store at the end", seconds(STORE_LEAVE_MAX)),
         ("time from the signal to stop until connections are told to end", seconds(DRAIN_NOTICE)),
-        ("time from the signal to stop until the server ends", seconds(DRAIN_TIMEOUT)),
+        ("time from the signal to stop until connections are closed", seconds(DRAIN_TIMEOUT)),
     ]
 }
 

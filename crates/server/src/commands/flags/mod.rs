@@ -122,7 +122,8 @@ pub(crate) struct Serve {
 
 const SERVE_HELP: &str = "\
 Flags override environment variables, and both override the settings file. There are no flags for secrets:
-put them into the settings file, or set TIDEGATE_HTTP_TOKEN, TIDEGATE_RESP_PASSWORD and TIDEGATE_ADMIN_TOKEN.
+put them into the settings file, or set TIDEGATE_HTTP_TOKEN, TIDEGATE_RESP_PASSWORD, TIDEGATE_ADMIN_TOKEN,
+TIDEGATE_REDIS_URL and TIDEGATE_DATABASE_URL.
 TIDEGATE_KILL_SWITCH=allow admits every request.
 
 SIGHUP reloads the policy. SIGTERM and SIGINT drain connections for up to 10 seconds, then stop the server.";
