@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use tidegate::Nanos;
 use tidegate_database::RuleRow;
 use tidegate_document::{DocumentNode, parse};
-use tidegate_policy::{Policy, Problem, RuleSet, policy_changes};
+use tidegate_policy::{Policy, PolicyError, Problem, RuleSet, policy_changes};
 
 use crate::control::access::Principal;
 use crate::control::api::ApiError;
@@ -21,6 +21,9 @@ use crate::settings::Settings;
 pub(crate) struct Edited {
     /// The new text.
     pub(crate) text: String,
+    /// The trees of the text before and after, if the edit has parsed them: that takes most of the time of a change.
+    pub(crate) before: Option<DocumentNode>,
+    pub(crate) after: Option<DocumentNode>,
     /// Where the entry is found that the edit creates.
     pub(crate) location: Option<String>,
     /// The tenant that the edit is about: the answer tells what its parent has allotted.
@@ -57,21 +60,27 @@ impl PolicyDraft {
     /// # Errors
     /// When the edit is refused, or with all problems of the new policy.
     pub(super) fn new(
-        before: &str,
+        old_text: &str,
         edit: &TextEdit,
         settings: &Settings,
         now: Nanos,
     ) -> Result<PolicyDraft, ApiError> {
-        let Edited { text, location, tenant, restricted } = edit(before)?;
+        let Edited { text, before, after, location, tenant, restricted } = edit(old_text)?;
         let refused = |problems| allocation::refusal(&text, tenant.as_deref(), now, problems);
-        let policy = Policy::parse_at(&text, now).map_err(|error| refused(error.problems))?;
+        let policy = match after.map_or_else(|| parse(&text), Ok) {
+            Ok(after) => Policy::of_parsed(&after, &text, now).map(|policy| (policy, after)),
+            // All problems at once, also those of the part that can be read.
+            Err(problems) => Err(Policy::parse_at(&text, now).err().unwrap_or(PolicyError { problems })),
+        };
+        let (policy, after) = policy.map_err(|error| refused(error.problems))?;
+        let before = before.unwrap_or_else(|| parse(old_text).unwrap_or_else(|_| empty()));
         // The rows are for people, who read the limits of the document, not this node's share of them.
-        let rows = projection::rule_rows(&policy.rules, &text);
+        let rows = projection::rule_rows(&policy.rules, &after);
         let (rules, warnings) = policy_file::for_node(policy, settings).map_err(refused)?;
         Ok(PolicyDraft {
             rows,
-            difference: difference(before, &text),
-            told_warnings: told_warnings(&text, restricted.as_ref(), &warnings),
+            difference: difference(&before, &after),
+            told_warnings: told_warnings(&after, restricted.as_ref(), &warnings),
             warnings: warnings.iter().map(problem_json).collect(),
             allocation: tenant.map(|tenant| allocation::told(&rules, &tenant)),
             text,
@@ -82,11 +91,11 @@ impl PolicyDraft {
 }
 
 /// The warnings that a writer may see: all, or those about entries that it sees.
-fn told_warnings(text: &str, restricted: Option<&Principal>, warnings: &[Problem]) -> Vec<Value> {
-    let is_told: Box<dyn Fn(&Problem) -> bool> = match restricted.zip(parse(text).ok()) {
+fn told_warnings(root: &DocumentNode, restricted: Option<&Principal>, warnings: &[Problem]) -> Vec<Value> {
+    let is_told: Box<dyn Fn(&Problem) -> bool> = match restricted {
         None => Box::new(|_| true),
-        Some((principal, root)) => {
-            let sight = Sight::of(principal, &root);
+        Some(principal) => {
+            let sight = Sight::of(principal, root);
             Box::new(move |warning| {
                 let seen = Collection::of_path(&warning.path).and_then(|(collection, index)| {
                     let entry = root.get(collection.as_str())?.items().get(index)?;
@@ -100,9 +109,8 @@ fn told_warnings(text: &str, restricted: Option<&Principal>, warnings: &[Problem
 }
 
 /// What differs, for the audit: no value there may be a secret.
-fn difference(before: &str, after: &str) -> String {
-    let read = |text: &str| parse(text).map(|root| masked_with_names(&root)).unwrap_or_else(|_| empty());
-    let changes = policy_changes(&read(before), &read(after));
+fn difference(before: &DocumentNode, after: &DocumentNode) -> String {
+    let changes = policy_changes(&masked_with_names(before), &masked_with_names(after));
     let (mut shown, mut length) = (Vec::new(), 0);
     for change in &changes {
         let change = change.to_json();

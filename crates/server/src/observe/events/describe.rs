@@ -52,8 +52,10 @@ fn key_text(incident: &Incident<'_, '_>, facts: &Facts<'_, '_>) -> Option<Box<st
     if incident.key.is_empty() || incident.key_parts.is_empty() {
         return None;
     }
-    let parts = incident.key_parts.iter().filter_map(|part| Some(shown(part, facts.value(part)?)));
-    let text = parts.collect::<Vec<_>>().join(", ");
+    let mut parts = incident.key_parts.iter().filter_map(|part| Some(shown(part, facts.value(part)?)));
+    let first = parts.next()?;
+    // Most keys have one part, and a flood of denials has a new key each time.
+    let text = parts.fold(first, |text, part| Cow::Owned(format!("{text}, {part}")));
     (!text.is_empty()).then(|| cut(&text))
 }
 
@@ -90,6 +92,10 @@ fn is_cut_of(text: &str, whole: &str) -> bool {
 
 /// A text of bounded length.
 pub(crate) fn cut(text: &str) -> Box<str> {
+    // A text has no more characters than bytes.
+    if text.len() <= TEXT_CHARS_MAX {
+        return text.into();
+    }
     match text.char_indices().nth(TEXT_CHARS_MAX) {
         None => text.into(),
         Some((end, _)) => format!("{}…", &text[..end]).into(),
