@@ -25,7 +25,7 @@ pub use database::{Database, DatabaseKind, DatabaseOptions};
 pub use error::{DatabaseError, PublishError};
 pub use history::page::{PageRequest, Paged};
 pub use history::{HistoryFilter, HistoryRow, RecordBatch, Violation, ViolationRow};
-pub use nodes::NodeReport;
+pub use nodes::{HistoryRecord, NodeReport};
 pub use sessions::BrowserSession;
 pub use time::UnixMillis;
 pub use tokens::{StoredToken, TokenRevocation};

@@ -109,6 +109,7 @@ fn start_control(
         control.record(node);
         control.follow(node, id);
         control.note_token_uses(node);
+        control.watch_figures(node);
     }
 }
 

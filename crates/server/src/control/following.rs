@@ -72,6 +72,7 @@ impl Follower {
             seen: unix_millis(self.node.clock().wall()),
             error: self.error.clone(),
             address: None,
+            figures: serde_json::to_string(&*control.glance().latest()).ok(),
         };
         let reported = self.database.report(&report).await;
         match reported {

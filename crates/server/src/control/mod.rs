@@ -12,6 +12,7 @@ pub(crate) mod collection;
 pub(crate) mod console;
 mod entry_edit;
 mod following;
+pub(crate) mod glance;
 mod masked_policy;
 mod projection;
 pub(crate) mod records;
@@ -30,6 +31,7 @@ use tokio::sync::{MutexGuard, Semaphore, SemaphorePermit};
 use tokio::task::JoinError;
 
 use access::Access;
+use glance::Glance;
 use records::Records;
 use records::retention::Keeper;
 pub use running::{PolicySource, RunningPolicy};
@@ -51,6 +53,8 @@ pub struct ControlPlane {
     database_problem: Mutex<Option<String>>,
     /// The records on their way to the database, if there is one.
     records: Option<Records>,
+    /// The figures of now and of the last hour.
+    glance: Glance,
     thread: ControlThread,
     /// The name of this node, once it is known.
     node_id: OnceLock<String>,
@@ -86,6 +90,7 @@ impl ControlPlane {
             database,
             database_problem: Mutex::default(),
             records: None,
+            glance: Glance::default(),
             thread,
             node_id: OnceLock::new(),
             writing: tokio::sync::Mutex::default(),
@@ -112,6 +117,16 @@ impl ControlPlane {
         if let (Some(database), PolicySource::Database) = (&self.database, &self.running().source) {
             self.runtime().spawn(following::follow(Arc::clone(node), database.clone(), id));
         }
+    }
+
+    /// Starts to read the counters of the node once a second.
+    pub(crate) fn watch_figures(&self, node: &Arc<Node>) {
+        self.runtime().spawn(glance::watch(Arc::clone(node)));
+    }
+
+    /// The figures of now and of the last hour.
+    pub(crate) fn glance(&self) -> &Glance {
+        &self.glance
     }
 
     /// Starts to write down when tokens were used last.

@@ -198,6 +198,8 @@ fn admin_api() -> Vec<Row> {
             "of the calls that compute for long, simulations and explanations by another policy",
             number(TRIALS_MAX),
         ),
+        ("streams of the overview at once", number(OVERVIEW_STREAMS_MAX)),
+        ("duration of such a stream", seconds(OVERVIEW_STREAM_TIME_MAX)),
         ("duration of a simulation", seconds(SIMULATION_TIME_MAX)),
         ("keys of a simulation", number(SIMULATION_KEYS_MAX)),
         (

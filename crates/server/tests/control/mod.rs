@@ -6,6 +6,7 @@ mod away;
 mod commands;
 mod entries;
 mod fleet;
+mod glance;
 mod killed;
 mod model;
 mod policy;

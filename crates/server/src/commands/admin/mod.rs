@@ -1,9 +1,12 @@
 //! `tidegate admin`: every route of the admin API as a command. `words` names the commands, `arguments` makes their
-//! flags, both from the table of routes; `connection` finds the server and the token; `output` prints tables.
+//! flags, both from the table of routes; `connection` finds the server and the token; `output` prints tables. `top` is
+//! `tidegate top`.
 
 mod arguments;
 mod connection;
 mod output;
+pub(super) mod top;
+mod top_screen;
 mod words;
 
 use std::io::IsTerminal;

@@ -37,6 +37,8 @@ pub(crate) enum CliCommand {
     Check(Check),
     /// Use the admin API of a running server: look at its policy, change it, and everything else that the API has
     Admin(super::admin::AdminArgs),
+    /// Watch what a running server and its fleet decide now
+    Top(super::admin::top::TopArgs),
     /// Check policy files and settings files, and print every problem in them
     Validate(Validate),
     /// Explain one decision: which limits apply, why the others do not, and the arithmetic

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::PREFIX;
-use super::answer::{CSV, JSON, LINES, YAML};
+use super::answer::{CSV, EVENTS, JSON, LINES, YAML};
 use super::route::{ApiRoute, RouteAccess, TenantRule};
 use super::shape::{AnswerShape, BodyShape, JsonShape};
 use super::table::routes;
@@ -110,6 +110,7 @@ fn responses(route: &ApiRoute) -> Value {
         AnswerShape::Json(shape) => ("200", done(json_of(shape))),
         AnswerShape::Created(shape) => ("201", done(json_of(shape))),
         AnswerShape::Policy => ("200", done(policy_content())),
+        AnswerShape::Events(_) => ("200", done(json!({ EVENTS: { "schema": { "type": "string" } } }))),
         AnswerShape::List(shape) => {
             let page = json!({
                 "type": "object",
@@ -139,7 +140,10 @@ fn schemas() -> Value {
             _ => None,
         };
         let answer = match &route.answer {
-            AnswerShape::Json(shape) | AnswerShape::Created(shape) | AnswerShape::List(shape) => Some(shape),
+            AnswerShape::Json(shape)
+            | AnswerShape::Created(shape)
+            | AnswerShape::List(shape)
+            | AnswerShape::Events(shape) => Some(shape),
             AnswerShape::Policy => None,
         };
         body.into_iter().chain(answer).for_each(|shape| shape.collect(&mut types));

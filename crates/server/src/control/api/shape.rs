@@ -80,4 +80,6 @@ pub(crate) enum AnswerShape {
     List(JsonShape),
     /// 200 with a policy document, as JSON or YAML.
     Policy,
+    /// 200 with server-sent events, each with JSON.
+    Events(JsonShape),
 }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use tidegate::Nanos;
 use tidegate::engine::Credential;
-use tidegate::measure::{DurationHistogram, Totals};
+use tidegate::measure::{DurationHistogram, DurationSnapshot, Totals};
 use tokio::sync::Semaphore;
 
 use super::traces::Protocol;
@@ -96,6 +96,11 @@ impl Metrics {
     #[inline]
     pub fn decision_took(&self, time: Nanos) {
         self.durations.record(time);
+    }
+
+    /// How long decisions took so far.
+    pub(crate) fn decision_times(&self) -> DurationSnapshot {
+        self.durations.snapshot()
     }
 
     /// How many decisions were measured.

@@ -84,6 +84,10 @@ fn of_the_system() -> Vec<Row> {
         row("GET /policy",          "/policy",            Nothing, 401,      all(200),   all(403),   all(403)),
         row("POST /validate",       "/validate",          POLICY,  401,      all(200),   all(200),   all(200)),
         row("GET /schema",          "/schema",            Nothing, 401,      all(200),   all(200),   all(200)),
+        row("GET /overview",        "/overview",          Nothing, 401,      all(200),   all(200),   all(200)),
+        row("GET /history",         "/history",           Nothing, 401,      all(200),   all(200),   all(200)),
+        row("GET /hot-keys",        "/hot-keys",          Nothing, 401,      all(200),   all(200),   all(200)),
+        row("GET /stream",          "/stream",            Nothing, 401,      all(200),   all(200),   all(200)),
         row("GET /tokens",          "/tokens",            Nothing, 401,      admin(200), admin(200), admin(200)),
         row("POST /tokens",         "/tokens",            TOKEN,   401,      admin(201), admin(201), admin(404)),
         row("DELETE /tokens/{id}",  "/tokens/{token}",    Nothing, 401,      admin(200), admin(200), admin(404)),
@@ -164,6 +168,8 @@ fn status(server: &Controlled, row: &Row, token: Option<&str>, tenant: &str) -> 
     let victim = if needs_token { server.token("viewer", Some(tenant)).0 } else { String::new() };
     let filled = |text: &str| text.replace("{tenant}", tenant).replace("{token}", &victim);
     let (method, _) = row.route.split_once(' ').expect("a method and a path");
+    // A stream does not end, so only its head is asked for.
+    let method = if row.path == "/stream" { "HEAD" } else { method };
     let (media_type, body) = match row.sent {
         Nothing => ("", String::new()),
         Json(body) => ("application/json", filled(body)),
