@@ -156,13 +156,17 @@ impl<D: VersionData> History<D> {
     /// # Errors
     /// There are too many versions, or the store cannot count one of the limits.
     pub fn name_all(&self, limits: &[NamedLimit<'_>], at: ClockPair) -> Result<Vec<LimitRef>, LimitError> {
-        limits.iter().try_for_each(|named| D::check(named.name, &named.limit))?;
         let mut names = self.lock();
-        let is_new = |named: &&NamedLimit<'_>| {
-            names.newest.get(named.name).is_none_or(|known| known.limit != named.limit)
-        };
-        names.check_free_numbers(limits.iter().filter(is_new).count())?;
+        check_in(&names, limits)?;
         limits.iter().map(|named| self.name_in(&mut names, named, at)).collect()
+    }
+
+    /// Could [`History::name_all`] register or edit these limits now?
+    ///
+    /// # Errors
+    /// Why it could not.
+    pub fn check_all(&self, limits: &[NamedLimit<'_>]) -> Result<(), LimitError> {
+        check_in(&self.lock(), limits)
     }
 
     fn name_in(
@@ -219,6 +223,14 @@ impl<D: VersionData> History<D> {
         self.store(&variant);
         Ok(plain.keep_variant(variant))
     }
+}
+
+/// Can the store count these limits, and are there numbers for them?
+fn check_in<D: VersionData>(names: &Names<D>, limits: &[NamedLimit<'_>]) -> Result<(), LimitError> {
+    limits.iter().try_for_each(|named| D::check(named.name, &named.limit))?;
+    let is_new =
+        |named: &&NamedLimit<'_>| names.newest.get(named.name).is_none_or(|known| known.limit != named.limit);
+    names.check_free_numbers(limits.iter().filter(is_new).count())
 }
 
 /// The chunk of a version and its index in the chunk.

@@ -11,10 +11,12 @@ mod model;
 mod policy;
 mod policy_client;
 mod records;
+mod repeated;
 mod routes;
 mod tenants;
 mod trials;
 mod versions;
+mod waking;
 mod writers;
 
 use serde_json::{Value, json};
