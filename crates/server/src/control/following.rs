@@ -8,10 +8,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate::{Clock, Nanos};
-use tidegate_database::{Database, DatabaseError, NodeReport, PolicyVersion, VersionMark};
+use tidegate_database::{Database, DatabaseError, NodeReport, PolicyChanges, PolicyVersion, VersionMark};
 use tidegate_policy::RuleSet;
 use tidegate_redis::WakeTopic;
+use tokio::sync::Notify;
 use tokio::time::{MissedTickBehavior, interval};
+use tokio_util::task::AbortOnDropHandle;
 
 use super::startup::{running, unix_millis};
 use super::{ControlPlane, RunningPolicy, cache};
@@ -29,13 +31,15 @@ const WAKE_PAUSE: Duration = Duration::from_millis(10);
 pub(super) async fn follow(node: Arc<Node>, database: Database, id: String) {
     write_cache(&node).await;
     let mut follower = Follower { node, database, id, error: None, failed: None, mark: None };
-    let mut changes = follower.database.changes();
+    let changed = Arc::new(Notify::new());
+    let _listening =
+        AbortOnDropHandle::new(tokio::spawn(listen(follower.database.changes(), Arc::clone(&changed))));
     let mut reports = interval(REPORT_INTERVAL);
     reports.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let node = Arc::clone(&follower.node);
     loop {
         let is_due = tokio::select! {
-            _change = changes.next() => false,
+            () = changed.notified() => false,
             () = woken(&node) => {
                 tokio::time::sleep(WAKE_PAUSE).await;
                 false
@@ -45,6 +49,15 @@ pub(super) async fn follow(node: Arc<Node>, database: Database, id: String) {
         if follower.catch_up().await || is_due {
             follower.report().await;
         }
+    }
+}
+
+/// Tells when the database has told of a change. It runs by itself, since it tests a quiet connection after a while, which
+/// it would not come to if it began anew with every report.
+async fn listen(mut changes: PolicyChanges, changed: Arc<Notify>) {
+    loop {
+        changes.next().await;
+        changed.notify_one();
     }
 }
 
@@ -164,12 +177,19 @@ async fn put_in_force(node: &Arc<Node>, version: PolicyVersion) -> Result<(), St
     Ok(())
 }
 
-/// Puts a version in force that was published through this node, unless a newer one is.
+/// Puts a version in force that was published through this node, unless it is already, or another one is active by now.
 pub(super) async fn take_effect(node: &Arc<Node>, policy: RunningPolicy, rules: RuleSet) {
     let Some(control) = node.control() else { return };
+    let Some(database) = control.database() else { return };
     let _turn = control.swap_turn().await;
-    let number = policy.version;
-    if number > control.running().version {
+    let (running, number) = (control.running(), policy.version);
+    let mark = VersionMark { version: number, sha256: policy.sha256() };
+    let is_active = match database.active_mark().await {
+        Ok(active) => active == Some(mark),
+        // Not known; the follower looks again as soon as the database answers.
+        Err(_) => number > running.version,
+    };
+    if is_active && (number, &policy.text) != (running.version, &running.text) {
         let swapped = swap(node, policy, rules);
         if conclude(node, number, swapped).is_none() {
             write_cache(node).await;
