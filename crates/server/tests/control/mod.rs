@@ -6,6 +6,7 @@ mod away;
 mod commands;
 mod entries;
 mod fleet;
+mod fleet_node;
 mod killed;
 mod model;
 mod policy;
