@@ -23,7 +23,7 @@ pub trait Store: Send + Sync {
     /// The store cannot hold that many limits; then none of them was registered.
     fn limits(&self, limits: &[NamedLimit<'_>], now: Nanos) -> Result<Vec<LimitRef>, LimitError>;
 
-    /// Could [`Store::limits`] register these now? Nothing is registered or edited. By default it could.
+    /// Could the store count and hold these limits? Nothing is registered or edited. By default it could.
     ///
     /// # Errors
     /// Why it could not.

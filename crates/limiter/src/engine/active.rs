@@ -111,7 +111,7 @@ impl Active {
         Ok(Active { rules, version, bound, detectors, unlimited, routes, share: ArcSwapOption::empty() })
     }
 
-    /// Could [`Active::bind`] register all limits now?
+    /// Could the store count and hold all limits?
     pub(crate) fn check<S: Store>(rules: &RuleSet, store: &S) -> Result<(), LimitError> {
         let state_names: Vec<String> = rules.rules().iter().map(Rule::state_name).collect();
         let checked = store.check_limits(&named_limits(rules, &state_names));

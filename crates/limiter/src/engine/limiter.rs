@@ -228,7 +228,8 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         Ok(version)
     }
 
-    /// Could [`Limiter::swap`] put these rules in force now? Nothing changes.
+    /// Could the store count and hold the limits of these rules, so that [`Limiter::swap`] can put them in force? Nothing
+    /// changes.
     ///
     /// # Errors
     /// Why the store could not hold them.

@@ -10,6 +10,7 @@
 //! Versions are only added, and reading one takes no lock. Limits can only be removed with exclusive access to
 //! the history; then their numbers are reused.
 
+mod check;
 pub mod edits;
 mod version;
 
@@ -156,17 +157,13 @@ impl<D: VersionData> History<D> {
     /// # Errors
     /// There are too many versions, or the store cannot count one of the limits.
     pub fn name_all(&self, limits: &[NamedLimit<'_>], at: ClockPair) -> Result<Vec<LimitRef>, LimitError> {
+        limits.iter().try_for_each(|named| D::check(named.name, &named.limit))?;
         let mut names = self.lock();
-        check_in(&names, limits)?;
+        let is_new = |named: &&NamedLimit<'_>| {
+            names.newest.get(named.name).is_none_or(|known| known.limit != named.limit)
+        };
+        names.check_free_numbers(limits.iter().filter(is_new).count())?;
         limits.iter().map(|named| self.name_in(&mut names, named, at)).collect()
-    }
-
-    /// Could [`History::name_all`] register or edit these limits now?
-    ///
-    /// # Errors
-    /// Why it could not.
-    pub fn check_all(&self, limits: &[NamedLimit<'_>]) -> Result<(), LimitError> {
-        check_in(&self.lock(), limits)
     }
 
     fn name_in(
@@ -223,14 +220,6 @@ impl<D: VersionData> History<D> {
         self.store(&variant);
         Ok(plain.keep_variant(variant))
     }
-}
-
-/// Can the store count these limits, and are there numbers for them?
-fn check_in<D: VersionData>(names: &Names<D>, limits: &[NamedLimit<'_>]) -> Result<(), LimitError> {
-    limits.iter().try_for_each(|named| D::check(named.name, &named.limit))?;
-    let is_new =
-        |named: &&NamedLimit<'_>| names.newest.get(named.name).is_none_or(|known| known.limit != named.limit);
-    names.check_free_numbers(limits.iter().filter(is_new).count())
 }
 
 /// The chunk of a version and its index in the chunk.

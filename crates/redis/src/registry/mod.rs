@@ -51,7 +51,7 @@ impl LimitRegistry {
         self.history.name_all(limits, now.into())
     }
 
-    /// Could these limits be named or edited now?
+    /// Could these limits be named or edited?
     pub(crate) fn check_all(&self, limits: &[NamedLimit<'_>]) -> Result<(), LimitError> {
         self.history.check_all(limits)
     }
