@@ -228,6 +228,15 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         Ok(version)
     }
 
+    /// Could the store count and hold the limits of these rules, so that [`Limiter::swap`] can put them in force? Nothing
+    /// changes.
+    ///
+    /// # Errors
+    /// Why the store could not hold them.
+    pub fn check_rules(&self, rules: &RuleSet) -> Result<(), LimitError> {
+        Active::check(rules, &self.store)
+    }
+
     /// The same limiter, where the policy that it was made with has this version.
     #[must_use]
     pub fn starting_at(self, version: u64) -> Limiter<S, C> {

@@ -10,6 +10,7 @@
 //! Versions are only added, and reading one takes no lock. Limits can only be removed with exclusive access to
 //! the history; then their numbers are reused.
 
+mod check;
 pub mod edits;
 mod version;
 

@@ -335,6 +335,10 @@ impl<C: Clock> Store for Memory<C> {
         self.registry.name_all(limits, ClockPair { steady: now, wall: self.clock.wall_at(now) })
     }
 
+    fn check_limits(&self, limits: &[NamedLimit<'_>]) -> Result<(), LimitError> {
+        self.registry.check_all(limits)
+    }
+
     fn variant(&self, limit: &LimitRef, trust: u8) -> Result<LimitRef, LimitError> {
         self.registry.variant(limit.id(), trust).map(|variant| variant.handle.clone())
     }

@@ -51,6 +51,11 @@ impl LimitRegistry {
         self.history.name_all(limits, now.into())
     }
 
+    /// Could these limits be named or edited?
+    pub(crate) fn check_all(&self, limits: &[NamedLimit<'_>]) -> Result<(), LimitError> {
+        self.history.check_all(limits)
+    }
+
     /// The variant of a limit at some trust; takes a lock only the first time.
     pub(crate) fn variant(&self, limit: &LimitRef, trust: u8) -> Result<LimitRef, LimitError> {
         if limit.id() != AD_HOC {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tidegate::engine::BURST_KEYS_MAX;
 use tidegate::engine::trust::TrustOptions;
 use tidegate::engine::trust::score::VIOLATIONS_MAX;
+use tidegate_database::{ANSWERS_MAX, SESSIONS_PER_TOKEN, TOKENS_MAX};
 
 use crate::bounds::*;
 use crate::observe::events::OPEN_EVENTS_PER_SHARD;
@@ -191,6 +192,16 @@ fn admin_api() -> Vec<Row> {
         (
             "tokens, and addresses, that are counted for that; those beyond share one count",
             number(API_CALLERS_MAX),
+        ),
+        (
+            "tokens that are kept; one more makes the one that ended first be forgotten, and is refused with 409 if none \
+             has ended",
+            number(TOKENS_MAX as usize),
+        ),
+        ("sessions of one token; one more ends the oldest", number(SESSIONS_PER_TOKEN as usize)),
+        (
+            "answers that are kept for requests with an `Idempotency-Key`; one more makes the oldest be forgotten",
+            number(ANSWERS_MAX as usize),
         ),
         ("tokens and sessions that are accepted while the database is away", number(SEEN_CREDENTIALS_MAX)),
         ("interval of writing when tokens were used last", seconds(TOKEN_USES_INTERVAL)),

@@ -1,9 +1,9 @@
 //! The next version of the policy: the text after an edit, checked as a whole.
 
 use serde_json::{Value, json};
-use tidegate::Nanos;
+use tidegate::{LimitError, Nanos};
 use tidegate_database::RuleRow;
-use tidegate_document::{DocumentNode, parse};
+use tidegate_document::{DocumentNode, Span, parse};
 use tidegate_policy::{Policy, PolicyError, Problem, RuleSet, policy_changes};
 
 use crate::control::access::Principal;
@@ -13,8 +13,10 @@ use crate::control::collection::Collection;
 use crate::control::masked_policy::masked_with_names;
 use crate::control::subtree::Sight;
 use crate::control::{allocation, projection};
+use crate::node::Node;
+use crate::observe::AuditEvent;
+use crate::observe::events::new_exemptions;
 use crate::serve::reload::policy_file;
-use crate::settings::Settings;
 
 /// What an edit makes of the text of a policy.
 #[derive(Debug, Default)]
@@ -44,6 +46,8 @@ pub(super) struct PolicyDraft {
     /// Those that the writer may see.
     pub(super) told_warnings: Vec<Value>,
     pub(super) rows: Vec<RuleRow>,
+    /// An event for each new entry of `allow`.
+    pub(super) exemptions: Vec<AuditEvent>,
     /// What differs from the version before, as JSON.
     pub(super) difference: String,
     pub(super) location: Option<String>,
@@ -62,7 +66,7 @@ impl PolicyDraft {
     pub(super) fn new(
         old_text: &str,
         edit: &TextEdit,
-        settings: &Settings,
+        node: &Node,
         now: Nanos,
     ) -> Result<PolicyDraft, ApiError> {
         let Edited { text, before, after, location, tenant, restricted } = edit(old_text)?;
@@ -76,8 +80,10 @@ impl PolicyDraft {
         let before = before.unwrap_or_else(|| parse(old_text).unwrap_or_else(|_| empty()));
         // The rows are for people, who read the limits of the document, not this node's share of them.
         let rows = projection::rule_rows(&policy.rules, &after);
-        let (rules, warnings) = policy_file::for_node(policy, settings).map_err(refused)?;
+        let (rules, warnings) = policy_file::for_node(policy, node.settings()).map_err(refused)?;
+        node.limiter().check_rules(&rules).map_err(|error| uncountable(&after, &rules, &error))?;
         Ok(PolicyDraft {
+            exemptions: exemptions(old_text, (&before, &rules), node, now),
             rows,
             difference: difference(&before, &after),
             told_warnings: told_warnings(&after, restricted.as_ref(), &warnings),
@@ -88,6 +94,49 @@ impl PolicyDraft {
             location,
         })
     }
+}
+
+/// The answer to a change that makes a policy whose limits the store cannot count: the problem is at the limit.
+fn uncountable(root: &DocumentNode, rules: &RuleSet, error: &LimitError) -> ApiError {
+    let rule = match error {
+        LimitError::NotShared { name, .. } => rules.rules().iter().find(|rule| rule.name == *name),
+        _ => None,
+    };
+    let path = rule.and_then(|rule| path_of(root, &rule.name)).unwrap_or_else(|| "limits".to_owned());
+    let at = rule.map_or_else(Span::default, |rule| rule.at);
+    ApiError::Problems(vec![
+        Problem::error(at, path, error.to_string()).want("limits that the store can count"),
+    ])
+}
+
+/// The path of a limit, or of a tenant, in a document.
+fn path_of(root: &DocumentNode, name: &str) -> Option<String> {
+    let (list, member, name, rest) = match name.strip_prefix("tenant:") {
+        Some(tenant) => ("tenants", "id", tenant, ".rate_limit"),
+        None => ("limits", "name", name, ""),
+    };
+    let is_it = |entry: &DocumentNode| entry.get(member).and_then(DocumentNode::scalar) == Some(name);
+    let index = root.get(list)?.items().iter().position(is_it)?;
+    Some(format!("{list}[{index}]{rest}"))
+}
+
+/// An event for each entry of `allow` that the version before does not have.
+fn exemptions(
+    old_text: &str,
+    (before, after): (&DocumentNode, &RuleSet),
+    node: &Node,
+    now: Nanos,
+) -> Vec<AuditEvent> {
+    if after.allow().entries().is_empty() {
+        return Vec::new();
+    }
+    let is_running = node.control().is_some_and(|control| *control.running().text == *old_text);
+    if is_running {
+        return new_exemptions(&node.limiter().rules(), after, now);
+    }
+    // It was valid when it was published. If it is not any more, every entry is new to what runs now.
+    let before = Policy::of_parsed(before, old_text, now).map(|policy| policy.rules).unwrap_or_default();
+    new_exemptions(&before, after, now)
 }
 
 /// The warnings that a writer may see: all, or those about entries that it sees.

@@ -25,7 +25,7 @@ use tidegate::{Algorithm, MonotonicClock, Nanos};
 pub use event::{AuditEvent, EventName, EventSeverity};
 pub use sink::{EventSink, EventsUnwritten, SinkCounts};
 
-pub(crate) use changes::policy_changes;
+pub(crate) use changes::{new_exemptions, policy_changes};
 pub(crate) use describe::cut;
 use file::EventFile;
 pub(crate) use open_events::OPEN_EVENTS_PER_SHARD;

@@ -129,6 +129,8 @@ families! {
         "Successful reloads of the policy.";
     POLICY_RELOAD_FAILURES: Counter "tidegate_policy_reload_failures_total" []
         "Changed policy files, or new versions in the database, that were not loaded because they are invalid.";
+    WAKE_UPS: Counter "tidegate_wake_ups_total" []
+        "How often the store has made this node look at the database: at once after a change, and when it connects.";
     FILE_RELOAD_FAILURES: Counter "tidegate_file_reload_failures_total" ["file"]
         "Changed files that could not be loaded; the previous contents stay in force.";
     CONNECTIONS: Gauge "tidegate_connections" ["listener"]
