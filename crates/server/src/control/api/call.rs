@@ -91,12 +91,14 @@ impl ApiCall {
             BodyShape::None => return Ok(()),
             BodyShape::Json(_) => "application/json",
             BodyShape::MergePatch(_) => "application/merge-patch+json",
-            BodyShape::Policy => "application/json or application/yaml",
+            BodyShape::Policy | BodyShape::PolicyDraft => "application/json or application/yaml",
             BodyShape::Text => return Ok(()),
         };
         let sent = self.media_type();
         let is_right = match shape {
-            BodyShape::Policy => sent == "application/json" || YAML.contains(&sent.as_str()),
+            BodyShape::Policy | BodyShape::PolicyDraft => {
+                sent == "application/json" || YAML.contains(&sent.as_str())
+            }
             _ => sent == wanted,
         };
         if is_right { Ok(()) } else { Err(ApiError::MediaType { wanted }) }

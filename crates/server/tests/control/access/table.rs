@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::client::{Controlled, ask};
+use crate::control::place::on_both;
+use tidegate_database::DatabaseKind;
 
 /// What a request sends.
 #[derive(Clone, Copy)]
@@ -47,6 +49,8 @@ const fn admin(status: u16) -> ByRole {
 }
 
 use Sent::{Json, Nothing, Patch, Yaml};
+
+on_both!(every_route_answers_every_role_as_the_table_says);
 
 const POLICY: Sent = Yaml("version: 1\nlimits: []\n");
 /// Not valid, so that those who may write change nothing.
@@ -176,9 +180,8 @@ fn status(server: &Controlled, row: &Row, token: Option<&str>, tenant: &str) -> 
     ask(server.address(), method, &format!("/api/v1{}", filled(row.path)), &headers, &body).status
 }
 
-#[test]
-fn every_route_answers_every_role_as_the_table_says() {
-    let server = Controlled::start(&[]);
+fn every_route_answers_every_role_as_the_table_says(kind: DatabaseKind) {
+    let server = Controlled::start(kind);
     let tokens = |tenant| ROLES.map(|role| server.token(role, tenant).1);
     let (whole, restricted) = (tokens(None), tokens(Some("acme")));
     let mut wrong = Vec::new();
@@ -207,7 +210,7 @@ fn every_route_answers_every_role_as_the_table_says() {
 
 #[test]
 fn every_route_has_a_row() {
-    let server = Controlled::start(&[]);
+    let server = Controlled::start(DatabaseKind::Sqlite);
     let document = ask(server.address(), "GET", "/api/v1/openapi.json", &[], "").json();
     let paths = document["paths"].as_object().expect("it has paths");
     let routes: BTreeSet<String> = paths

@@ -5,9 +5,21 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::client::Controlled;
+use crate::control::place::{Place, on_both};
 use crate::support::home::Home;
 use crate::support::server::{Server, run, tidegate};
 use crate::support::within;
+use tidegate_database::DatabaseKind;
+
+on_both!(
+    a_token_is_shown_once_used_and_revoked,
+    the_last_admin_stays,
+    an_admin_of_a_tenant_stays_within_its_subtree,
+    mistakes_are_named,
+    the_command_makes_a_token_while_the_server_runs,
+    of_ten_nodes_that_start_at_once_one_prints_the_first_token,
+    a_token_that_one_node_revokes_is_refused_by_another
+);
 
 fn ids(reply: &Value) -> Vec<&str> {
     reply["items"]
@@ -18,9 +30,8 @@ fn ids(reply: &Value) -> Vec<&str> {
         .collect()
 }
 
-#[test]
-fn a_token_is_shown_once_used_and_revoked() {
-    let server = Controlled::start(&[]);
+fn a_token_is_shown_once_used_and_revoked(kind: DatabaseKind) {
+    let server = Controlled::start(kind);
     let wanted =
         json!({ "role": "editor", "tenant": "acme", "expires": "2100-01-01T00:00:00Z", "description": "ci" });
     let created = server.call(&server.admin, "POST", "/tokens", Some(wanted));
@@ -52,9 +63,8 @@ fn a_token_is_shown_once_used_and_revoked() {
     assert_eq!(server.call(&server.admin, "DELETE", &format!("/tokens/{id}"), None).status, 404);
 }
 
-#[test]
-fn the_last_admin_stays() {
-    let server = Controlled::start(&[]);
+fn the_last_admin_stays(kind: DatabaseKind) {
+    let server = Controlled::start(kind);
     let mine = server.call(&server.admin, "GET", "/tokens", None).json();
     let mine = format!("/tokens/{}", ids(&mine)[0]);
     server.token("admin", Some("acme"));
@@ -64,9 +74,8 @@ fn the_last_admin_stays() {
     assert_eq!(server.call(&second, "DELETE", &mine, None).status, 200);
 }
 
-#[test]
-fn an_admin_of_a_tenant_stays_within_its_subtree() {
-    let server = Controlled::start(&[]);
+fn an_admin_of_a_tenant_stays_within_its_subtree(kind: DatabaseKind) {
+    let server = Controlled::start(kind);
     let (own, token) = server.token("admin", Some("acme"));
     let (inside, _) = server.token("viewer", Some("shop"));
     let (outside, _) = server.token("viewer", Some("other"));
@@ -83,9 +92,8 @@ fn an_admin_of_a_tenant_stays_within_its_subtree() {
     assert_eq!(server.call(&token, "DELETE", &format!("/tokens/{inside}"), None).status, 200);
 }
 
-#[test]
-fn mistakes_are_named() {
-    let server = Controlled::start(&[]);
+fn mistakes_are_named(kind: DatabaseKind) {
+    let server = Controlled::start(kind);
     for (wanted, status, pointer) in [
         (json!({ "role": "root" }), 422, "/role"),
         (json!({ "role": "viewer", "expires": "2001-01-01T00:00:00Z" }), 422, "/expires"),
@@ -116,12 +124,10 @@ fn without_a_database_there_is_one_token_for_each_start() {
     assert!(refused.body.contains("--data DIR"), "{}", refused.body);
 }
 
-#[test]
-fn the_command_makes_a_token_while_the_server_runs() {
-    let server = Controlled::start(&[]);
-    let data = server.home.arg("data");
+fn the_command_makes_a_token_while_the_server_runs(kind: DatabaseKind) {
+    let server = Controlled::start(kind);
     let args = ["token", "create", "--role", "operator", "--tenant", "acme", "--expires", "30d"];
-    let made = run(tidegate(&[&args[..], &["--description", "by hand", "--data", &data]].concat()));
+    let made = server.place.run(&[&args[..], &["--description", "by hand"]].concat());
     assert_eq!(made.code, Some(0), "{}", made.err);
     let token = made.out.strip_suffix('\n').expect("a line");
     assert!(token.starts_with("tga_") && token.len() == 47, "the token alone: {token}");
@@ -154,12 +160,10 @@ fn the_command_says_what_is_missing() {
     assert!(!server.banner.contains("tga_"), "{}", server.banner);
 }
 
-#[test]
-fn of_ten_nodes_that_start_at_once_one_prints_the_first_token() {
-    let home = Home::new();
-    let data = home.arg("data");
+fn of_ten_nodes_that_start_at_once_one_prints_the_first_token(kind: DatabaseKind) {
+    let place = Place::new(kind);
     let printed: Vec<String> = std::thread::scope(|scope| {
-        let start = || scope.spawn(|| Server::start(&["--data", &data]).all_printed());
+        let start = || scope.spawn(|| place.start(&[]).all_printed());
         let starting: Vec<_> = (0..10).map(|_| start()).collect();
         starting.into_iter().map(|node| node.join().expect("it starts")).collect()
     });
@@ -170,10 +174,9 @@ fn of_ten_nodes_that_start_at_once_one_prints_the_first_token() {
     );
 }
 
-#[test]
-fn a_token_that_one_node_revokes_is_refused_by_another() {
-    let server = Controlled::start(&[]);
-    let other = Server::start(&["--data", &server.home.arg("data")]);
+fn a_token_that_one_node_revokes_is_refused_by_another(kind: DatabaseKind) {
+    let server = Controlled::start(kind);
+    let other = server.place.start(&[]);
     let (id, token) = server.token("viewer", None);
     let bearer = format!("Bearer {token}");
     let there = || {
