@@ -7,6 +7,7 @@ mod commands;
 mod entries;
 mod fleet;
 mod killed;
+mod killed_writes;
 mod model;
 mod place;
 mod policy;

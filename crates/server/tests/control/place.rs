@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock};
 
-use sqlx::{AssertSqlSafe, Connection, PgConnection, SqliteConnection};
+use sqlx::{AssertSqlSafe, Connection, PgConnection, Row, SqliteConnection};
 use tidegate_database::DatabaseKind;
 
 use super::on_runtime;
@@ -84,22 +84,53 @@ impl Place {
         command
     }
 
-    /// Runs a statement as somebody with access to the database could.
+    /// Runs statements as somebody with access to the database could.
     pub(crate) fn tamper(&self, sql: &'static str) {
+        self.execute(sql).expect("valid SQL");
+    }
+
+    /// Can the database be written to, or does somebody hold its lock?
+    pub(crate) fn is_writable(&self) -> bool {
+        let write = match self.kind {
+            DatabaseKind::Sqlite => "PRAGMA busy_timeout = 2000; BEGIN IMMEDIATE; ROLLBACK",
+            DatabaseKind::Postgres => "SET lock_timeout = '2s'; UPDATE audit_head SET seq = seq",
+        };
+        self.execute(write).is_ok()
+    }
+
+    fn execute(&self, sql: &'static str) -> Result<(), sqlx::Error> {
+        on_runtime(async {
+            match self.kind {
+                DatabaseKind::Sqlite => {
+                    let mut connection = SqliteConnection::connect(&self.url).await?;
+                    sqlx::raw_sql(sql).execute(&mut connection).await?;
+                    connection.close().await
+                }
+                DatabaseKind::Postgres => {
+                    let mut connection = PgConnection::connect(&self.url).await?;
+                    sqlx::raw_sql(sql).execute(&mut connection).await?;
+                    connection.close().await
+                }
+            }
+        })
+    }
+
+    /// The first column of a query, as text.
+    pub(crate) fn texts(&self, sql: &'static str) -> Vec<String> {
         on_runtime(async {
             match self.kind {
                 DatabaseKind::Sqlite => {
                     let mut connection = SqliteConnection::connect(&self.url).await.expect("it is there");
-                    sqlx::raw_sql(sql).execute(&mut connection).await.expect("valid SQL");
-                    connection.close().await.expect("it was open");
+                    let rows = sqlx::query(sql).fetch_all(&mut connection).await.expect("valid SQL");
+                    rows.iter().map(|row| row.get(0)).collect()
                 }
                 DatabaseKind::Postgres => {
                     let mut connection = PgConnection::connect(&self.url).await.expect("it is there");
-                    sqlx::raw_sql(sql).execute(&mut connection).await.expect("valid SQL");
-                    connection.close().await.expect("it was open");
+                    let rows = sqlx::query(sql).fetch_all(&mut connection).await.expect("valid SQL");
+                    rows.iter().map(|row| row.get(0)).collect()
                 }
             }
-        });
+        })
     }
 }
 

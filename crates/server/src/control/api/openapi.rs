@@ -98,7 +98,7 @@ fn header_parameters(route: &ApiRoute) -> impl Iterator<Item = Value> {
             has_reason,
             "X-Reason",
             "Why, for the audit: ASCII. Also the parameter `reason`, which goes first.",
-            json!({ "type": "string", "maxLength": QUERY_TEXT_MAX, "pattern": "^[ -~]*$" }),
+            json!({ "type": "string", "maxLength": QUERY_TEXT_MAX, "pattern": "^[\t -~]*$" }),
         ),
         (
             is_versioned,

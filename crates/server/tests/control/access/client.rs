@@ -79,6 +79,24 @@ pub(in crate::control) fn ask(
     ApiReply::parse(&reply)
 }
 
+/// The same with a server that may be killed meanwhile: `None` unless the whole answer has arrived.
+pub(in crate::control) fn try_ask(
+    address: SocketAddr,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: &str,
+) -> Option<ApiReply> {
+    let mut stream = TcpStream::connect(address).ok()?;
+    stream.write_all(request(method, path, headers, body).as_bytes()).ok()?;
+    let mut reply = String::new();
+    stream.read_to_string(&mut reply).ok()?;
+    let reply =
+        Some(reply).filter(|reply| reply.contains("\r\n\r\n")).map(|reply| ApiReply::parse(&reply))?;
+    let length: usize = reply.header("content-length")?.parse().expect("a number");
+    (reply.body.len() == length).then_some(reply)
+}
+
 /// A server with a database.
 pub(in crate::control) struct Controlled {
     pub(in crate::control) server: Server,

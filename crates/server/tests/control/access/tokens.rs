@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::client::Controlled;
+use super::client::{Controlled, ask};
 use crate::control::place::{Place, on_both};
 use crate::support::home::Home;
 use crate::support::server::{Server, run, tidegate};
@@ -13,6 +13,7 @@ use tidegate_database::DatabaseKind;
 
 on_both!(
     a_token_is_shown_once_used_and_revoked,
+    a_token_is_never_kept_to_be_told_again,
     the_last_admin_stays,
     an_admin_of_a_tenant_stays_within_its_subtree,
     mistakes_are_named,
@@ -61,6 +62,34 @@ fn a_token_is_shown_once_used_and_revoked(kind: DatabaseKind) {
         server.call(token, "GET", "/whoami", None).status == 401
     });
     assert_eq!(server.call(&server.admin, "DELETE", &format!("/tokens/{id}"), None).status, 404);
+}
+
+fn a_token_is_never_kept_to_be_told_again(kind: DatabaseKind) {
+    let server = Controlled::start(kind);
+    let bearer = format!("Bearer {}", server.admin);
+    let create = || {
+        let headers = [
+            ("Authorization", bearer.as_str()),
+            ("Content-Type", "application/json"),
+            ("Idempotency-Key", "made-once"),
+        ];
+        let reply = ask(server.address(), "POST", "/api/v1/tokens", &headers, "{\"role\":\"viewer\"}");
+        reply.expect(201).json()["token"].as_str().expect("a token").to_owned()
+    };
+    let tokens = [create(), create()];
+    assert_ne!(tokens[0], tokens[1], "the key does not bring the first one back");
+    assert_eq!(server.place.texts("SELECT CAST(count(*) AS TEXT) FROM idempotent_answers"), ["0"]);
+    let Controlled { server, place, .. } = server;
+    server.signal(rustix::process::Signal::TERM);
+    server.ended();
+    for file in std::fs::read_dir(place.home.path("data")).expect("it is there") {
+        let path = file.expect("it can be read").path();
+        let bytes = std::fs::read(&path).expect("it can be read");
+        for token in &tokens {
+            let has = bytes.windows(token.len()).any(|part| part == token.as_bytes());
+            assert!(!has, "a token is in {}", path.display());
+        }
+    }
 }
 
 fn the_last_admin_stays(kind: DatabaseKind) {
@@ -115,9 +144,8 @@ fn without_a_database_there_is_one_token_for_each_start() {
     let server = Server::start(&[]);
     let token = server.printed("admin token").split_whitespace().last().unwrap().to_owned();
     let bearer = format!("Bearer {token}");
-    let ask = |path: &str| {
-        super::client::ask(server.socket("admin"), "GET", path, &[("Authorization", bearer.as_str())], "")
-    };
+    let ask =
+        |path: &str| ask(server.socket("admin"), "GET", path, &[("Authorization", bearer.as_str())], "");
     assert_eq!(ask("/api/v1/whoami").json()["role"], "admin");
     let refused = ask("/api/v1/tokens");
     assert_eq!(refused.status, 409);
@@ -181,7 +209,7 @@ fn a_token_that_one_node_revokes_is_refused_by_another(kind: DatabaseKind) {
     let bearer = format!("Bearer {token}");
     let there = || {
         let headers = [("Authorization", bearer.as_str())];
-        super::client::ask(other.socket("admin"), "GET", "/api/v1/whoami", &headers, "").status
+        ask(other.socket("admin"), "GET", "/api/v1/whoami", &headers, "").status
     };
     assert_eq!(there(), 200);
     assert_eq!(server.call(&server.admin, "DELETE", &format!("/tokens/{id}"), None).status, 200);
