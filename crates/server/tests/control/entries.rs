@@ -72,6 +72,9 @@ fn every_status_of_the_contract(kind: DatabaseKind) {
     assert_eq!(created.header("location"), Some("/api/v1/limits/c%2Fd"));
     assert_eq!(created.version(), 3);
     assert!(created.json()["warnings"].is_array());
+    let wrong = ["Content-Type: application/json", "X-Reason: sch\u{f6}n"];
+    let unused = api.ask("POST", "/limits?reason=why", &wrong, &limit("e", 3).to_string());
+    assert_eq!(unused.expect(400).json()["pointer"], "X-Reason", "also where the query has a reason");
     let read = api.get("/limits/c%2Fd").expect(200);
     assert_eq!((read.json(), read.header("etag")), (limit("c/d", 3), Some("\"3\"")));
     assert_eq!(api.post("/limits", &limit("a", 3)).status, 409);

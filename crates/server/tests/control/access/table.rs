@@ -223,4 +223,11 @@ fn every_route_has_a_row() {
         .collect();
     let rows: BTreeSet<String> = table().iter().map(|row| row.route.to_owned()).collect();
     assert_eq!(rows, routes, "the table and the OpenAPI document have different routes");
+    for row in table() {
+        let (method, path) = row.route.split_once(' ').expect("a method and a path");
+        let documented = &paths[&format!("/api/v1{path}")][method.to_lowercase()]["responses"];
+        let expected = [[row.no_token; 4], row.whole, row.inside, row.outside].concat();
+        let missing = expected.iter().find(|status| documented.get(status.to_string()).is_none());
+        assert_eq!(missing, None, "{}: the OpenAPI document does not have this status", row.route);
+    }
 }
