@@ -1,11 +1,11 @@
 //! `tidegate admin`: the admin API from a terminal and from scripts.
 
 use serde_json::Value;
+use tidegate_database::DatabaseKind;
 
 use super::place::on_both;
 use super::policy_client::PolicyServer;
 use crate::support::server::{Ran, run, tidegate};
-use tidegate_database::DatabaseKind;
 
 on_both!(every_kind_of_route_has_a_command, a_mistake_is_told_with_its_place_and_changes_nothing);
 

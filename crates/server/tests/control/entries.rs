@@ -1,11 +1,11 @@
 //! Entries of collections, one by one.
 
 use serde_json::{Value, json};
+use tidegate_database::DatabaseKind;
 
 use super::place::on_both;
 use super::policy_client::PolicyServer;
 use super::{limit, names};
-use tidegate_database::DatabaseKind;
 
 on_both!(
     comments_and_order_survive_edits,

@@ -3,10 +3,10 @@
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::{Map, Value, json};
+use tidegate_database::DatabaseKind;
 
 use super::place::on_both;
 use super::policy_client::{Api, PolicyServer};
-use tidegate_database::DatabaseKind;
 
 on_both!(random_edits_are_those_of_a_plain_value);
 

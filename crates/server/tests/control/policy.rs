@@ -1,12 +1,12 @@
 //! The whole document: reading, replacing, refusing.
 
 use serde_json::json;
+use tidegate_database::DatabaseKind;
 
 use super::place::{Place, on_both};
 use super::policy_client::PolicyServer;
 use super::{limit, names};
 use crate::support::home::policy;
-use tidegate_database::DatabaseKind;
 
 on_both!(
     a_policy_is_read_as_it_was_written_or_as_json,

@@ -1,12 +1,12 @@
 //! Tenants: what their budgets allow, and the numbers that apply to them.
 
 use serde_json::{Value, json};
+use tidegate_database::DatabaseKind;
 
 use super::names;
 use super::place::on_both;
 use super::policy_client::PolicyServer;
 use crate::support::server::{run, tidegate};
-use tidegate_database::DatabaseKind;
 
 on_both!(
     creating_a_tenant_tells_what_its_parent_has_allotted,

@@ -1,11 +1,11 @@
 //! Trying things out: validate, simulate, explain, import.
 
 use serde_json::json;
+use tidegate_database::DatabaseKind;
 
 use super::place::on_both;
 use super::policy_client::PolicyServer;
 use crate::support::server::{run, tidegate};
-use tidegate_database::DatabaseKind;
 
 on_both!(
     a_simulation_decides_as_the_command_does,

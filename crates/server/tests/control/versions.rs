@@ -1,11 +1,11 @@
 //! Versions: reading, comparing, restoring.
 
 use serde_json::json;
+use tidegate_database::DatabaseKind;
 
 use super::limit;
 use super::place::on_both;
 use super::policy_client::PolicyServer;
-use tidegate_database::DatabaseKind;
 
 on_both!(versions_are_listed_compared_and_restored, a_node_tells_which_version_it_runs);
 

@@ -3,11 +3,11 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::json;
+use tidegate_database::DatabaseKind;
 
 use super::place::on_both;
 use super::policy_client::{Api, PolicyServer};
 use super::{limit, names};
-use tidegate_database::DatabaseKind;
 
 on_both!(every_acknowledged_write_is_in_the_document_exactly_once, a_repeated_post_is_done_once);
 

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use tidegate_database::DatabaseKind;
+
 use super::client::{Controlled, ask};
 use crate::control::place::{Place, on_both};
 use crate::support::within;
-use tidegate_database::DatabaseKind;
 
 on_both!(
     a_session_acts_for_pages_of_this_server_only,

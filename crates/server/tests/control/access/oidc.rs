@@ -5,10 +5,10 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::hmac;
 use serde_json::{Value, json};
 use tidegate::{Clock, MonotonicClock};
+use tidegate_database::DatabaseKind;
 
 use super::client::{Controlled, ask};
 use crate::control::place::{Place, on_both};
-use tidegate_database::DatabaseKind;
 
 on_both!(a_signed_token_has_the_role_and_the_tenant_of_its_claims);
 

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use tidegate_database::DatabaseKind;
+
 use super::client::{Controlled, ask};
 use crate::control::place::on_both;
-use tidegate_database::DatabaseKind;
 
 /// What a request sends.
 #[derive(Clone, Copy)]

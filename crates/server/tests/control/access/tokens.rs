@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tidegate_database::DatabaseKind;
 
 use super::client::{Controlled, ask};
 use crate::control::place::{Place, on_both};
 use crate::support::home::Home;
 use crate::support::server::{Server, run, tidegate};
 use crate::support::within;
-use tidegate_database::DatabaseKind;
 
 on_both!(
     a_token_is_shown_once_used_and_revoked,
