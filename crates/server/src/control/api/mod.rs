@@ -12,6 +12,7 @@ pub(crate) mod openapi;
 mod query;
 pub(crate) mod route;
 pub(crate) mod shape;
+mod statuses;
 pub(crate) mod table;
 mod time;
 

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use tidegate_database::DatabaseKind;
+
 use super::client::{Controlled, ask};
+use crate::control::place::on_both;
 
 /// What a request sends.
 #[derive(Clone, Copy)]
@@ -47,6 +50,8 @@ const fn admin(status: u16) -> ByRole {
 }
 
 use Sent::{Json, Nothing, Patch, Yaml};
+
+on_both!(every_route_answers_every_role_as_the_table_says);
 
 const POLICY: Sent = Yaml("version: 1\nlimits: []\n");
 /// Not valid, so that those who may write change nothing.
@@ -182,9 +187,8 @@ fn status(server: &Controlled, row: &Row, token: Option<&str>, tenant: &str) -> 
     ask(server.address(), method, &format!("/api/v1{}", filled(row.path)), &headers, &body).status
 }
 
-#[test]
-fn every_route_answers_every_role_as_the_table_says() {
-    let server = Controlled::start(&[]);
+fn every_route_answers_every_role_as_the_table_says(kind: DatabaseKind) {
+    let server = Controlled::start(kind);
     let tokens = |tenant| ROLES.map(|role| server.token(role, tenant).1);
     let (whole, restricted) = (tokens(None), tokens(Some("acme")));
     let mut wrong = Vec::new();
@@ -213,7 +217,7 @@ fn every_route_answers_every_role_as_the_table_says() {
 
 #[test]
 fn every_route_has_a_row() {
-    let server = Controlled::start(&[]);
+    let server = Controlled::start(DatabaseKind::Sqlite);
     let document = ask(server.address(), "GET", "/api/v1/openapi.json", &[], "").json();
     let paths = document["paths"].as_object().expect("it has paths");
     let routes: BTreeSet<String> = paths
@@ -226,4 +230,11 @@ fn every_route_has_a_row() {
         .collect();
     let rows: BTreeSet<String> = table().iter().map(|row| row.route.to_owned()).collect();
     assert_eq!(rows, routes, "the table and the OpenAPI document have different routes");
+    for row in table() {
+        let (method, path) = row.route.split_once(' ').expect("a method and a path");
+        let documented = &paths[&format!("/api/v1{path}")][method.to_lowercase()]["responses"];
+        let expected = [[row.no_token; 4], row.whole, row.inside, row.outside].concat();
+        let missing = expected.iter().find(|status| documented.get(status.to_string()).is_none());
+        assert_eq!(missing, None, "{}: the OpenAPI document does not have this status", row.route);
+    }
 }
