@@ -115,6 +115,8 @@ fn start_control(
 
 /// Writes what is still in memory.
 fn finish(node: &Node, started: Nanos) {
+    // The store was left, so no answer to counts can arrive any more.
+    node.limiter().report_late_bursts();
     node.events().flush();
     node.control().and_then(ControlPlane::records).inspect(|records| records.flush());
     node.traces().shutdown();
