@@ -5,8 +5,10 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use serde_json::Value;
+use tidegate_database::DatabaseKind;
 
 use super::access::client::{Controlled, ask, request};
+use super::place::on_both;
 use crate::support::server::{Server, run, tidegate};
 use crate::support::within;
 
@@ -43,10 +45,11 @@ fn limits_of(history: &Value) -> Vec<String> {
     names
 }
 
-#[test]
-fn the_overview_is_of_all_nodes_and_a_partner_sees_its_own() {
-    let one = Controlled::start(&[]);
-    let other = Server::start(&["--data", &one.home.arg("data")]);
+on_both!(the_overview_is_of_all_nodes_and_a_partner_sees_its_own);
+
+fn the_overview_is_of_all_nodes_and_a_partner_sees_its_own(kind: DatabaseKind) {
+    let one = Controlled::start(kind);
+    let other = one.place.start(&[]);
     let get = |token: &str, path: &str| one.call(token, "GET", path, None).expect(200).json();
     decide(&one.server, 0..4, 10);
     decide(&other, 10..14, 10);
@@ -91,7 +94,7 @@ fn the_overview_is_of_all_nodes_and_a_partner_sees_its_own() {
 
 #[test]
 fn the_stream_sends_an_overview_each_second() {
-    let server = Controlled::start(&[]);
+    let server = Controlled::start(DatabaseKind::Sqlite);
     let bearer = format!("Bearer {}", server.admin);
     let mut connection = TcpStream::connect(server.address()).expect("it listens");
     connection.set_read_timeout(Some(PATIENCE)).expect("it can be set");
@@ -115,7 +118,7 @@ fn the_stream_sends_an_overview_each_second() {
 
 #[test]
 fn top_prints_a_screen() {
-    let server = Controlled::start(&[]);
+    let server = Controlled::start(DatabaseKind::Sqlite);
     decide(&server.server, 0..2, 10);
     let url = format!("http://{}", server.address());
     let mut command = tidegate(&["top", "--server", &url]);

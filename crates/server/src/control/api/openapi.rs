@@ -198,7 +198,9 @@ fn schemas() -> Value {
             _ => None,
         };
         let answer = match &route.answer {
-            AnswerShape::Json(shape) | AnswerShape::JsonOrLines(shape) | AnswerShape::Events(shape) => Some(shape),
+            AnswerShape::Json(shape) | AnswerShape::JsonOrLines(shape) | AnswerShape::Events(shape) => {
+                Some(shape)
+            }
             AnswerShape::Created(shape) | AnswerShape::List(shape) => Some(shape),
             AnswerShape::Policy => None,
         };
