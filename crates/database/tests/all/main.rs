@@ -11,6 +11,7 @@ mod backup;
 mod changes;
 mod history;
 mod killed;
+mod live;
 mod nodes;
 mod open;
 mod postgres_server;
