@@ -81,4 +81,9 @@ impl<S, C> Limiter<S, C> {
     pub fn set_live_gates(&self, rules: Option<impl Into<RuleSet>>) {
         self.live_gates.store(rules.map(Into::into));
     }
+
+    /// The live gates in force.
+    pub fn live_gates(&self) -> Option<Arc<RuleSet>> {
+        self.live_gates.rules.load_full()
+    }
 }

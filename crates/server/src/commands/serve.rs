@@ -108,6 +108,7 @@ fn start_control(
         control.set_database_problem(database_problem);
         control.record(node);
         control.follow(node, id);
+        control.follow_live(node);
         control.note_token_uses(node);
     }
 }

@@ -12,6 +12,7 @@ pub(crate) mod collection;
 pub(crate) mod console;
 mod entry_edit;
 mod following;
+pub(crate) mod live;
 mod masked_policy;
 mod projection;
 pub(crate) mod records;
@@ -30,6 +31,7 @@ use tokio::sync::{MutexGuard, Semaphore, SemaphorePermit};
 use tokio::task::JoinError;
 
 use access::Access;
+use live::LiveBoard;
 use records::Records;
 use records::retention::Keeper;
 pub use running::{PolicySource, RunningPolicy};
@@ -58,6 +60,8 @@ pub struct ControlPlane {
     writing: tokio::sync::Mutex<()>,
     /// Held by whoever puts a version of the database in force.
     swapping: tokio::sync::Mutex<()>,
+    /// What is done beside the policy.
+    live: LiveBoard,
     /// Permits for trials, so that long ones leave room for changes.
     trials: Semaphore,
     /// Permits for work that computes for long: checking a large policy, replaying a trace.
@@ -90,6 +94,7 @@ impl ControlPlane {
             node_id: OnceLock::new(),
             writing: tokio::sync::Mutex::default(),
             swapping: tokio::sync::Mutex::default(),
+            live: LiveBoard::default(),
             trials: Semaphore::new(TRIALS_MAX),
             long_tasks: Arc::new(Semaphore::new(LONG_TASKS_MAX)),
         }
@@ -112,6 +117,16 @@ impl ControlPlane {
         if let (Some(database), PolicySource::Database) = (&self.database, &self.running().source) {
             self.runtime().spawn(following::follow(Arc::clone(node), database.clone(), id));
         }
+    }
+
+    /// Starts to follow the live entries.
+    pub(crate) fn follow_live(&self, node: &Arc<Node>) {
+        self.runtime().spawn(live::follow(Arc::clone(node)));
+    }
+
+    /// What is done beside the policy.
+    pub(crate) fn live(&self) -> &LiveBoard {
+        &self.live
     }
 
     /// Starts to write down when tokens were used last.
