@@ -65,9 +65,7 @@ impl Database {
         session.run_script("ROLLBACK").await?;
         session.rows("ATTACH DATABASE $1 AS backup", values![backup]).await?;
         session.begin().await?;
-        session
-            .run_script("CREATE TEMP TABLE live_head_before AS SELECT epoch FROM main.live_head")
-            .await?;
+        session.run_script("CREATE TEMP TABLE live_head_before AS SELECT epoch FROM main.live_head").await?;
         for table in TABLES.iter().rev() {
             session.run_script(AssertSqlSafe(format!("DELETE FROM main.{table}"))).await?;
         }

@@ -80,8 +80,7 @@ async fn a_change_is_made_as_a_whole_or_not_at_all(test: &TestDatabase) {
     assert_eq!(ended, LiveChangeOutcome::Unknown, "it has ended by itself");
     // One goes, another comes.
     test.db.change_live(adding(vec![row("b", "kill_switch", None)], 12)).await.unwrap();
-    let replaced =
-        LiveChange { remove: vec!["b".into()], ..adding(vec![row("c", "kill_switch", None)], 13) };
+    let replaced = LiveChange { remove: vec!["b".into()], ..adding(vec![row("c", "kill_switch", None)], 13) };
     assert_eq!(test.db.change_live(replaced).await.unwrap(), LiveChangeOutcome::Changed(4));
 }
 

@@ -39,7 +39,11 @@ async fn ten_nodes_open_an_empty_postgres_database_at_once() {
     ten_at_once(postgres_server::new_database().await).await;
 }
 
-on_both!(a_newer_schema_is_refused, a_step_that_was_left_out_is_made_later, what_was_written_is_there_after_opening_again);
+on_both!(
+    a_newer_schema_is_refused,
+    a_step_that_was_left_out_is_made_later,
+    what_was_written_is_there_after_opening_again
+);
 
 async fn a_newer_schema_is_refused(test: &TestDatabase) {
     test.raw("INSERT INTO schema_versions VALUES (77)").await;

@@ -59,10 +59,7 @@ fn entries_are_read_in_the_order_of_their_changes() {
     let board = Board::new();
     let nothing = board.after(SharedLiveHead::default(), 10);
     assert_eq!(nothing, (SharedLiveHead::default(), vec![]));
-    assert_eq!(
-        board.change(&[], &[("a", Some(60_000)), ("ab", None)], 10),
-        SharedLiveOutcome::Changed(2)
-    );
+    assert_eq!(board.change(&[], &[("a", Some(60_000)), ("ab", None)], 10), SharedLiveOutcome::Changed(2));
     assert_eq!(board.change(&["a"], &[("c", None)], 10), SharedLiveOutcome::Changed(4));
     let (head, all) = board.after(SharedLiveHead::default(), 10);
     assert_eq!((head.sequence, all), (4, vec!["ab".into(), "-a".into(), "c".into()]));

@@ -8,7 +8,7 @@ mod endpoints;
 mod guard;
 mod health;
 mod hot_keys;
-mod penalties;
+pub(crate) mod penalties;
 mod trust;
 
 use std::convert::Infallible;

@@ -7,6 +7,7 @@ mod commands;
 mod entries;
 mod fleet;
 mod killed;
+mod live;
 mod model;
 mod policy;
 mod policy_client;

@@ -8,7 +8,10 @@ use tidegate_server::wire::trace_line;
 use crate::engine::Case;
 use crate::properties::{cases, check};
 
-fn limiter(policy: &Value, case: &Case) -> Result<(Limiter<tidegate::Memory<ManualClock>, ManualClock>, ManualClock), String> {
+fn limiter(
+    policy: &Value,
+    case: &Case,
+) -> Result<(Limiter<tidegate::Memory<ManualClock>, ManualClock>, ManualClock), String> {
     let policy = Policy::parse(&policy.to_string()).map_err(|error| error.to_string())?;
     let clock = ManualClock::new(Nanos::ZERO);
     let options = MemoryOptions { max_keys: 1_000, ..MemoryOptions::default() };
@@ -66,7 +69,8 @@ fn decided(policy: &str, live: &str, request: &Request<'_>) -> (Reason, Option<S
 #[test]
 fn live_blocks_come_first_and_live_exemptions_after_the_blocks_of_the_policy() {
     let policy = "version: 1\nlimits: []\nblock:\n- { user: bad }\nallow:\n- { user: good }\n";
-    let live = "version: 1\nlimits: []\nblock:\n- { user: [good, both] }\nallow:\n- { user: [bad, both, new] }\n";
+    let live =
+        "version: 1\nlimits: []\nblock:\n- { user: [good, both] }\nallow:\n- { user: [bad, both, new] }\n";
     let by = |user: &'static str| decided(policy, live, &Request::new().user(user));
     assert_eq!(by("good"), (Reason::Blocked, Some("block live".into())), "whatever the policy allows");
     assert_eq!(by("bad"), (Reason::Blocked, Some("block line 4".into())), "the policy's block stays");

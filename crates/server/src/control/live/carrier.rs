@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
+use tidegate::Nanos;
 use tidegate_database::{
     AuditEntry, Database, DatabaseError, LiveChange, LiveChangeOutcome, LiveHead, UnixMillis,
 };
 use tidegate_redis::{
     NewLiveEntry, SharedLiveChange, SharedLiveEntry, SharedLiveHead, SharedLiveOutcome, StoreError,
 };
-use tidegate::Nanos;
 
 use super::entry::LiveEntry;
 use crate::bounds::{LIVE_ENTRIES_MAX, LIVE_SHARED_MAX};

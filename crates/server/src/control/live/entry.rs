@@ -12,16 +12,19 @@ pub(crate) enum LiveKind {
     Block,
     /// Exempts requests.
     Allow,
+    /// Switches all limits off.
+    KillSwitch,
 }
 
 impl LiveKind {
-    const ALL: [LiveKind; 2] = [LiveKind::Block, LiveKind::Allow];
+    const ALL: [LiveKind; 3] = [LiveKind::Block, LiveKind::Allow, LiveKind::KillSwitch];
 
     /// Its name.
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             LiveKind::Block => "block",
             LiveKind::Allow => "allow",
+            LiveKind::KillSwitch => "kill_switch",
         }
     }
 

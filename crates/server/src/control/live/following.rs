@@ -7,7 +7,7 @@ use tidegate::{Clock, Nanos};
 use tidegate_database::LiveHead;
 
 use super::carrier::{CarrierError, LiveCarrier, LiveNews};
-use super::entry::LiveEntry;
+use super::entry::{LiveEntry, LiveKind};
 use super::{KnownLive, LiveBoard, gates};
 use crate::control::startup::unix_millis;
 use crate::node::Node;
@@ -99,7 +99,7 @@ impl KnownLive {
     }
 }
 
-/// Compiles the gates if they have changed, and forgets what has ended.
+/// Sets the kill switch, compiles the gates if they have changed, and forgets what has ended.
 async fn put_in_force(node: &Arc<Node>, board: &LiveBoard) {
     let Some(control) = node.control() else { return };
     let (wall, spelling) = (node.clock().wall(), node.limiter().rules().spelling());
@@ -111,13 +111,18 @@ async fn put_in_force(node: &Arc<Node>, board: &LiveBoard) {
         // An entry that has ended does nothing, but it would be compiled for ever.
         let is_right = known.entries.len() == before && known.compiled == Some(spelling);
         known.compiled = Some(spelling);
-        (!is_right).then(|| known.entries.values().cloned().collect())
+        let is_killed = known.entries.values().any(|entry| entry.kind == LiveKind::KillSwitch);
+        node.set_kill_switch(board.is_kill_switch_forced() || is_killed);
+        let is_gate = |entry: &&LiveEntry| matches!(entry.kind, LiveKind::Block | LiveKind::Allow);
+        (!is_right).then(|| known.entries.values().filter(is_gate).cloned().collect())
     };
     if let Some(entries) = entries {
         let compiled = control.run_long(move || gates::compile(&entries, spelling, wall)).await;
         match compiled {
             Some(rules) => node.limiter().set_live_gates(rules),
-            None => tracing::error!("the live entries could not be compiled; the previous ones stay in force"),
+            None => {
+                tracing::error!("the live entries could not be compiled; the previous ones stay in force")
+            }
         }
     }
 }

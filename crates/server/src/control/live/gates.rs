@@ -22,7 +22,11 @@ pub(super) fn compile(entries: &[LiveEntry], spelling: PathSpelling, now: Nanos)
         let is_valid = |entry: &&LiveEntry| {
             let checked = parse(std::slice::from_ref(entry), spelling, now);
             if let Err(problem) = &checked {
-                tracing::error!(id = entry.id, problem, "this live entry is not known here and has no effect");
+                tracing::error!(
+                    id = entry.id,
+                    problem,
+                    "this live entry is not known here and has no effect"
+                );
             }
             checked.is_ok()
         };
@@ -46,7 +50,9 @@ pub(crate) fn check_who(entry: &LiveEntry, spelling: PathSpelling, now: Nanos) -
     let is_descriptor = |name: &String| name == "methods" || Descriptor::parse(name).is_some();
     if let Some(name) = who.keys().find(|name| !is_descriptor(name)) {
         let shown: String = name.chars().take(64).collect();
-        return Err(format!("`{shown}` is no descriptor; descriptors are such as user, ip, header:x-api-key"));
+        return Err(format!(
+            "`{shown}` is no descriptor; descriptors are such as user, ip, header:x-api-key"
+        ));
     }
     parse(std::slice::from_ref(entry), spelling, now).map(|_| ())
 }

@@ -10,8 +10,10 @@ pub(crate) mod changing;
 pub(crate) mod entry;
 mod following;
 pub(crate) mod gates;
+mod kill_switch;
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tidegate::Nanos;
@@ -29,6 +31,8 @@ pub(crate) struct LiveBoard {
     known: Mutex<KnownLive>,
     /// Held by whoever reads from the carrier and puts entries in force.
     catching_up: tokio::sync::Mutex<()>,
+    /// Do the settings switch all limits off? Then no entry switches them on.
+    forced_kill_switch: AtomicBool,
     /// Have the entries been read once?
     loaded: watch::Sender<bool>,
 }
@@ -48,6 +52,7 @@ impl Default for LiveBoard {
         LiveBoard {
             known: Mutex::default(),
             catching_up: tokio::sync::Mutex::default(),
+            forced_kill_switch: AtomicBool::new(false),
             loaded: watch::Sender::new(false),
         }
     }
@@ -75,6 +80,23 @@ impl LiveBoard {
     fn count(&self, kind: LiveKind, now: UnixMillis) -> usize {
         let is_counted = |entry: &&LiveEntry| entry.kind == kind && entry.holds(now);
         self.known().entries.values().filter(is_counted).count()
+    }
+
+    /// The entries that switch all limits off, newest first.
+    pub(crate) fn kill_switches(&self, now: UnixMillis) -> Vec<LiveEntry> {
+        let mut entries = self.entries(now);
+        entries.retain(|entry| entry.kind == LiveKind::KillSwitch);
+        entries
+    }
+
+    /// Do the settings switch all limits off?
+    pub(crate) fn is_kill_switch_forced(&self) -> bool {
+        self.forced_kill_switch.load(Ordering::Relaxed)
+    }
+
+    /// Notes that the settings switch all limits off.
+    pub(crate) fn force_kill_switch(&self, on: bool) {
+        self.forced_kill_switch.store(on, Ordering::Relaxed);
     }
 
     /// Waits until the entries have been read once.

@@ -223,8 +223,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             let own_allow = || allow.find(stage, facts, now).map(|entry| ("allow", false, entry));
             live_block().or_else(own_block).or_else(live_allow).or_else(own_allow)
         };
-        let (list, is_live, entry) =
-            find(GateStage::Unidentified).or_else(|| find(GateStage::Identified))?;
+        let (list, is_live, entry) = find(GateStage::Unidentified).or_else(|| find(GateStage::Identified))?;
         Some(ExplainedGate {
             list,
             line: (!is_live).then_some(entry.at.line),

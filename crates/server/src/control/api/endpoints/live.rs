@@ -153,7 +153,7 @@ fn list(call: ApiCall) -> Answering {
         let sight = sight(&call).await?;
         let mut items: Vec<(String, Value)> = Vec::new();
         for entry in call.control().live().entries(unix_millis(call.now)) {
-            if sees(&sight, &entry) {
+            if is_gate(&entry) && sees(&sight, &entry) {
                 let cursor = format!("{}.{}", entry.created_at.get(), entry.id);
                 let shown = serde_json::json!(LiveEntryAnswer::of(&entry, &call));
                 items.push((cursor, shown));
@@ -163,7 +163,8 @@ fn list(call: ApiCall) -> Answering {
             items.retain(|(_, item)| item.to_string().contains(wanted));
         }
         if let Some(cursor) = call.query.get("cursor") {
-            let wrong = || ApiError::parameter("cursor", "it must be the `next` of an earlier page".to_owned());
+            let wrong =
+                || ApiError::parameter("cursor", "it must be the `next` of an earlier page".to_owned());
             let after = order(cursor).ok_or_else(wrong)?;
             items.retain(|(own, _)| order(own).is_some_and(|own| own < after));
         }
@@ -183,17 +184,17 @@ fn order(cursor: &str) -> Option<(i64, &str)> {
 fn remove(call: ApiCall) -> Answering {
     Box::pin(async move {
         let (id, sight) = (call.path.get(0).to_owned(), sight(&call).await?);
-        let unknown =
-            || ApiError::NotFound { what: "live entry", name: id.chars().take(256).collect() };
+        let unknown = || ApiError::NotFound { what: "live entry", name: id.chars().take(256).collect() };
         let entry = call.control().live().entry(&id, unix_millis(call.now));
-        let entry = entry.filter(|entry| sees(&sight, entry)).ok_or_else(unknown)?;
+        let entry = entry.filter(|entry| is_gate(entry) && sees(&sight, entry)).ok_or_else(unknown)?;
         let is_own = match (&sight, &entry.body.scope) {
             (Sight::Whole, _) => true,
             (Sight::Subtree { .. }, scope) => scope.as_deref().is_some_and(|scope| sight.has_tenant(scope)),
         };
         if !is_own {
             return Err(ApiError::Outside(
-                "somebody who is not restricted to this tenant has added the entry: only they may end it".to_owned(),
+                "somebody who is not restricted to this tenant has added the entry: only they may end it"
+                    .to_owned(),
             ));
         }
         let reason = reason(&call, None)?;
@@ -257,6 +258,11 @@ async fn check_tenants(call: &ApiCall, entry: &LiveEntry) -> Result<(), ApiError
         Some(outside) => Err(not_found(Collection::Tenants, outside)),
         None => Ok(()),
     }
+}
+
+/// Is it about clients?
+fn is_gate(entry: &LiveEntry) -> bool {
+    matches!(entry.kind, LiveKind::Block | LiveKind::Allow)
 }
 
 /// Does the caller see an entry?

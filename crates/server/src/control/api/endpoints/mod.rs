@@ -1,8 +1,10 @@
 //! The handlers of the routes, by subject.
 
 pub(super) mod collections;
+pub(super) mod kill_switch;
 pub(super) mod live;
 pub(super) mod nodes;
+pub(super) mod penalties;
 pub(super) mod policy;
 pub(super) mod records;
 pub(super) mod system;
