@@ -71,11 +71,11 @@ pub(super) fn run(args: &Serve) -> Result<(), CommandFailure> {
     let (database, database_problem) = opened.map(|opened| (opened.database, opened.problem)).unzip();
     let control = ControlPlane::new(thread, in_force, access, database).recording(records);
     control.live().force_kill_switch(kill_switch);
-    start_control(&node, control, database_problem.flatten(), &bound);
     node.set_kill_switch(kill_switch);
     if kill_switch {
         tracing::warn!("TIDEGATE_KILL_SWITCH=allow: every request is admitted");
     }
+    start_control(&node, control, database_problem.flatten(), &bound);
     let watched_tls = tls_watched.zip(tls.clone());
     let reload = Reload::new(Arc::clone(&node), policy, watched_tls, (jwks, api_keys)).watching_trust(trust);
     reload.watching_oidc(oidc).start().map_err(running)?;
