@@ -9,7 +9,7 @@ use crate::session::values;
 use crate::{Database, DatabaseError, DatabaseOptions};
 
 /// Every table, referenced ones before those that refer to them.
-const TABLES: [&str; 9] = [
+const TABLES: [&str; 11] = [
     "policy_versions",
     "rate_limit_rules",
     "rate_limit_violations",
@@ -19,7 +19,14 @@ const TABLES: [&str; 9] = [
     "sessions",
     "nodes",
     "idempotent_answers",
+    "live_entries",
+    "live_head",
 ];
+
+/// After a restore, nodes must read all live entries anew: the sequences of the backup say nothing about those that they
+/// have seen.
+const NEW_EPOCH: &str =
+    "UPDATE main.live_head SET epoch = 1 + max(epoch, (SELECT epoch FROM temp.live_head_before))";
 
 impl Database {
     /// Replaces everything in this database by what a backup has, in one transaction: other processes that use the
@@ -58,6 +65,7 @@ impl Database {
         session.run_script("ROLLBACK").await?;
         session.rows("ATTACH DATABASE $1 AS backup", values![backup]).await?;
         session.begin().await?;
+        session.run_script("CREATE TEMP TABLE live_head_before AS SELECT epoch FROM main.live_head").await?;
         for table in TABLES.iter().rev() {
             session.run_script(AssertSqlSafe(format!("DELETE FROM main.{table}"))).await?;
         }
@@ -65,6 +73,7 @@ impl Database {
             let copy = format!("INSERT INTO main.{table} SELECT * FROM backup.{table}");
             session.run_script(AssertSqlSafe(copy)).await?;
         }
+        session.run_script(NEW_EPOCH).await?;
         session.run_script("COMMIT").await?;
         // The connection is dropped, not given back: it would keep the file attached.
         drop(session);

@@ -31,6 +31,7 @@ mod calls;
 mod client;
 mod deciding;
 mod failures;
+mod live;
 mod maintenance;
 mod registry;
 mod store;
@@ -41,6 +42,9 @@ pub mod testing;
 mod tests;
 
 pub use calls::LinkError;
+pub use calls::live::{
+    NewLiveEntry, SharedLiveChange, SharedLiveEntry, SharedLiveHead, SharedLiveOutcome, SharedLivePage,
+};
 pub use client::{
     AddressError, MasterWatch, RedisClient, RedisClientError, RedisClientOptions, WakeTopic, WakeUps,
 };

@@ -12,6 +12,7 @@ mod bounds;
 mod changes;
 mod history;
 mod killed;
+mod live;
 mod nodes;
 mod open;
 mod postgres_server;

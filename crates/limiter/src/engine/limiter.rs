@@ -15,6 +15,7 @@ use super::counting::stats::{CountScope, Stats};
 use super::decide::conclude::CanWait;
 use super::decide::fallback::Fallback;
 use super::decision::{Decision, Refuser, Ruling};
+use super::live_gates::LiveGates;
 use super::observe::Observer;
 use super::queue::WaitQueues;
 use super::render::jitter;
@@ -64,6 +65,8 @@ pub struct Limiter<S = Memory, C = MonotonicClock> {
     /// Is told of denials and penalties.
     pub(super) observer: Option<Arc<dyn Observer>>,
     kill_switch: AtomicBool,
+    /// Blocks and exemptions beside those of the policy.
+    pub(super) live_gates: LiveGates,
     /// Are requests with an invalid credential treated as anonymous?
     pub(super) admits_invalid: AtomicBool,
     /// Where trust is computed from, if it is.
@@ -196,6 +199,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             is_shared,
             observer: None,
             kill_switch: AtomicBool::new(false),
+            live_gates: LiveGates::default(),
             admits_invalid: AtomicBool::new(false),
             trust_book: None,
         })

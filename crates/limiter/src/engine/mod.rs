@@ -37,6 +37,7 @@ pub mod counting;
 mod decide;
 mod decision;
 mod limiter;
+mod live_gates;
 pub mod masking;
 mod observe;
 #[cfg_attr(not(feature = "async"), allow(dead_code, reason = "only `async` can wait in a queue"))]

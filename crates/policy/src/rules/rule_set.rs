@@ -223,6 +223,11 @@ impl RuleSet {
         self.queues
     }
 
+    /// Which spellings of a path are the same path.
+    pub fn spelling(&self) -> PathSpelling {
+        self.spelling
+    }
+
     /// Is the whole policy in shadow mode?
     pub fn is_shadow(&self) -> bool {
         self.shadow

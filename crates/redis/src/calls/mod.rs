@@ -6,6 +6,7 @@
 )]
 pub(crate) mod bursts;
 mod link;
+pub(crate) mod live;
 #[cfg_attr(
     not(feature = "testing"),
     allow(unreachable_pub, reason = "the `testing` module exports parts of it")

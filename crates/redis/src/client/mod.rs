@@ -22,6 +22,10 @@ use redis::{Cmd, Value};
 use tokio::runtime::Handle;
 
 use crate::calls::bursts::{decode_bursts, encode_bursts};
+use crate::calls::live::{
+    SharedLiveChange, SharedLiveHead, SharedLiveOutcome, SharedLivePage, decode_change, decode_page,
+    encode_change, encode_page,
+};
 use crate::calls::penalties::{decode_penalties, encode_penalties};
 use crate::calls::wire::{self, EncodedCall};
 use crate::calls::{
@@ -170,6 +174,25 @@ impl RedisClient {
     /// The master and its Sentinels, if the address names Sentinels.
     pub fn master_watch(&self) -> Option<MasterWatch> {
         self.sentinels.as_ref().map(|sentinels| sentinels.known())
+    }
+
+    /// Reads live entries.
+    pub(crate) async fn live_page(
+        &self,
+        key: &BucketKey,
+        seen: SharedLiveHead,
+        most: u32,
+    ) -> Result<SharedLivePage, LinkError> {
+        decode_page(&self.run(&encode_page(key, seen, most)).await?)
+    }
+
+    /// Changes live entries.
+    pub(crate) async fn change_live(
+        &self,
+        key: &BucketKey,
+        change: &SharedLiveChange,
+    ) -> Result<SharedLiveOutcome, LinkError> {
+        decode_change(&self.run(&encode_change(key, change)).await?)
     }
 
     /// Runs a script by its SHA-1. A server that does not know it has not run it; then sends the text.

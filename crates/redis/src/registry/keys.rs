@@ -32,6 +32,11 @@ pub(crate) fn burst(prefix: &str, key: u128) -> BucketKey {
     BucketKey(format!("{prefix}:1:{{{tag}}}:d{hex}", tag = &hex[..16]).into())
 }
 
+/// What the keys of live entries begin with.
+pub(crate) fn live(prefix: &str) -> BucketKey {
+    BucketKey(format!("{prefix}:1:{{live}}").into())
+}
+
 /// What the keys of the list of penalties begin with.
 pub(crate) fn penalties(prefix: &str) -> BucketKey {
     BucketKey(format!("{prefix}:1:{{penalties}}").into())

@@ -9,7 +9,7 @@ mod endpoints;
 mod guard;
 mod health;
 pub(crate) mod hot_keys;
-mod penalties;
+pub(crate) mod penalties;
 mod trust;
 
 use std::convert::Infallible;

@@ -58,7 +58,7 @@ pub(super) async fn one<B>(
         Err(error) => problem(StatusCode::SERVICE_UNAVAILABLE, &error.to_string(), json!({})),
         Ok(Some(penalty)) => {
             tracing::info!(detector = %penalty.detector, kind = kind(penalty.kind), id, "burst penalty lifted");
-            node.events().penalty_lifted(&penalty.detector, &penalty.key, node.clock().wall());
+            node.events().penalty_lifted(&penalty.detector, &penalty.key, None, node.clock().wall());
             object(StatusCode::OK, &json!({ "lifted": shown(&penalty) }))
         }
         Ok(None) => {
@@ -68,7 +68,7 @@ pub(super) async fn one<B>(
     }
 }
 
-fn shown(penalty: &BurstPenalty) -> Value {
+pub(crate) fn shown(penalty: &BurstPenalty) -> Value {
     json!({
         "id": id_text(penalty.id),
         "detector": penalty.detector,
@@ -91,11 +91,11 @@ fn until(penalty: &BurstPenalty) -> Option<String> {
     Timestamp::from_second(seconds).ok().map(|time| time.to_string())
 }
 
-fn id_text(id: u128) -> String {
+pub(crate) fn id_text(id: u128) -> String {
     format!("{id:032x}")
 }
 
-fn parse_id(text: &str) -> Option<u128> {
+pub(crate) fn parse_id(text: &str) -> Option<u128> {
     let is_id = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     u128::from_str_radix(text, 16).ok().filter(|_| is_id)
 }

@@ -223,6 +223,12 @@ pub const API_CALLERS_MAX: usize = 16_384;
 pub const SEEN_CREDENTIALS_MAX: usize = 1_024;
 /// How often it is written down when tokens were used last.
 pub const TOKEN_USES_INTERVAL: Duration = Duration::from_secs(5);
+/// Live entries of one kind: clients that are blocked, for instance.
+pub const LIVE_ENTRIES_MAX: usize = 10_000;
+/// Live entries on Redis, with those that have ended or were removed in the last hour.
+pub const LIVE_SHARED_MAX: usize = 100_000;
+/// How long the start of a server waits for the live entries.
+pub const LIVE_ENTRIES_WAIT: Duration = Duration::from_millis(500);
 /// Simulations and explanations by another policy in the admin API at once.
 pub const TRIALS_MAX: usize = 1;
 /// How long a simulation in the admin API may take.

@@ -149,7 +149,8 @@ impl Text<'_> {
         self.heading("decided before any limit")?;
         let reason = gate.reason.as_deref().map(|reason| format!(" ({reason})")).unwrap_or_default();
         let conditions = gate.conditions.join(", ");
-        writeln!(self.out, "  matches line {} in `{}`: {conditions}{reason}", gate.line, gate.list)?;
+        let entry = gate.line.map_or_else(|| "a live entry".to_owned(), |line| format!("line {line}"));
+        writeln!(self.out, "  matches {entry} in `{}`: {conditions}{reason}", gate.list)?;
         writeln!(self.out, "  takes nothing from any limit")
     }
 
@@ -331,7 +332,12 @@ pub(crate) fn json(explanation: &Explanation, identity: Option<&KnownMembers>) -
         })
     };
     let gate = explanation.gate.as_ref().map(|gate| {
-        json!({ "list": gate.list, "line": gate.line, "match": gate.conditions, "reason": gate.reason })
+        let mut shown = json!({ "list": gate.list, "match": gate.conditions, "reason": gate.reason });
+        match gate.line {
+            Some(line) => shown["line"] = line.into(),
+            None => shown["live"] = true.into(),
+        }
+        shown
     });
     let document = ExplanationJson {
         decision: &decision,

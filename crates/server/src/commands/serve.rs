@@ -70,11 +70,12 @@ pub(super) fn run(args: &Serve) -> Result<(), CommandFailure> {
     install_panic_hook(&node);
     let (database, database_problem) = opened.map(|opened| (opened.database, opened.problem)).unzip();
     let control = ControlPlane::new(thread, in_force, access, database).recording(records);
-    start_control(&node, control, database_problem.flatten(), &bound);
+    control.live().force_kill_switch(kill_switch);
     node.set_kill_switch(kill_switch);
     if kill_switch {
         tracing::warn!("TIDEGATE_KILL_SWITCH=allow: every request is admitted");
     }
+    start_control(&node, control, database_problem.flatten(), &bound);
     let watched_tls = tls_watched.zip(tls.clone());
     let reload = Reload::new(Arc::clone(&node), policy, watched_tls, (jwks, api_keys)).watching_trust(trust);
     reload.watching_oidc(oidc).start().map_err(running)?;
@@ -108,6 +109,7 @@ fn start_control(
         control.set_database_problem(database_problem);
         control.record(node);
         control.follow(node, id);
+        control.follow_live(node);
         control.note_token_uses(node);
         control.watch_figures(node);
     }

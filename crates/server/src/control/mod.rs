@@ -13,6 +13,7 @@ pub(crate) mod console;
 mod entry_edit;
 mod following;
 pub(crate) mod glance;
+pub(crate) mod live;
 mod masked_policy;
 mod projection;
 pub(crate) mod records;
@@ -33,6 +34,7 @@ use tokio::task::JoinError;
 
 use access::Access;
 use glance::Glance;
+use live::LiveBoard;
 use records::Records;
 use records::retention::Keeper;
 pub use running::{PolicySource, RunningPolicy};
@@ -66,6 +68,8 @@ pub struct ControlPlane {
     writing: tokio::sync::Mutex<()>,
     /// Held by whoever puts a version of the database in force.
     swapping: tokio::sync::Mutex<()>,
+    /// What is done beside the policy.
+    live: LiveBoard,
     /// Permits for trials, so that long ones leave room for changes.
     trials: Semaphore,
     /// Permits for work that computes for long: checking a large policy, replaying a trace.
@@ -100,6 +104,7 @@ impl ControlPlane {
             node_id: OnceLock::new(),
             writing: tokio::sync::Mutex::default(),
             swapping: tokio::sync::Mutex::default(),
+            live: LiveBoard::default(),
             trials: Semaphore::new(TRIALS_MAX),
             long_tasks: Arc::new(Semaphore::new(LONG_TASKS_MAX)),
         }
@@ -141,6 +146,16 @@ impl ControlPlane {
     /// The channel by which nodes wake each other, if they share a store.
     pub(crate) fn wake_ups(&self) -> Option<&WakeUps> {
         self.wake_ups.get()
+    }
+
+    /// Starts to follow the live entries.
+    pub(crate) fn follow_live(&self, node: &Arc<Node>) {
+        self.runtime().spawn(live::follow(Arc::clone(node)));
+    }
+
+    /// What is done beside the policy.
+    pub(crate) fn live(&self) -> &LiveBoard {
+        &self.live
     }
 
     /// Starts to write down when tokens were used last.

@@ -6,6 +6,7 @@
 
 use tidegate::{Clock, Nanos};
 
+use crate::control::startup::unix_millis;
 use crate::node::Node;
 use crate::node::lifecycle::{Phase, ReloadedPart};
 use crate::node::store::SharedRedisStore;
@@ -64,7 +65,11 @@ impl Readiness {
             found.store(node, shared);
         }
         if node.limiter().kill_switch() {
-            found.degraded.push(reason(KILL_SWITCH, "the kill switch is on: every request is admitted"));
+            let until =
+                node.control().and_then(|control| control.kill_switch_end(unix_millis(node.clock().wall())));
+            let until = until.map(|until| format!(" until {until}")).unwrap_or_default();
+            let detail = format!("the kill switch is on{until}: every request is admitted");
+            found.degraded.push(ReadinessReason { what: KILL_SWITCH, detail });
         }
         let note = node.coverage().note().map(|detail| ReadinessReason { what: "no_limit", detail });
         found.notes.extend(note);

@@ -205,6 +205,12 @@ fn admin_api() -> Vec<Row> {
         ),
         ("tokens and sessions that are accepted while the database is away", number(SEEN_CREDENTIALS_MAX)),
         ("interval of writing when tokens were used last", seconds(TOKEN_USES_INTERVAL)),
+        ("live entries of one kind, such as clients that are blocked", number(LIVE_ENTRIES_MAX)),
+        (
+            "live entries on Redis, with those that have ended or were removed in the last hour",
+            number(LIVE_SHARED_MAX),
+        ),
+        ("time that the start waits for the live entries", seconds(LIVE_ENTRIES_WAIT)),
         (
             "of the calls that compute for long, simulations and explanations by another policy",
             number(TRIALS_MAX),

@@ -17,7 +17,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{sleep, timeout};
 
-use crate::bounds::{DRAIN_NOTICE, DRAIN_TIMEOUT, STORE_LEAVE_MAX};
+use crate::bounds::{DRAIN_NOTICE, DRAIN_TIMEOUT, LIVE_ENTRIES_WAIT, STORE_LEAVE_MAX};
 use crate::node::Node;
 use crate::node::lifecycle::Phase;
 use crate::settings::Listener;
@@ -65,6 +65,10 @@ pub(crate) async fn run(
     // Wait for the first attempt to connect to the shared store, so that the first request can already use it.
     if let Some(store_thread) = &node.store_thread() {
         store_thread.first_attempt_done().await;
+    }
+    // So that whoever is blocked is blocked from the first request on.
+    if let Some(control) = node.control() {
+        let _too_late = timeout(LIVE_ENTRIES_WAIT, control.live().loaded()).await;
     }
     deciding.extend(decisions.into_iter().map(|bound| accepting.spawn(acceptor.clone().accept(bound))));
     node.lifecycle().enter(Phase::Serving);

@@ -10,6 +10,7 @@ mod fleet_node;
 mod glance;
 mod killed;
 mod killed_writes;
+mod live;
 mod model;
 mod place;
 mod policy;

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use smallvec::SmallVec;
 use tidegate_core::{Cost, Nanos};
-use tidegate_policy::{Credential, Facts, GateStage, KeyBytes, Plan};
+use tidegate_policy::{Credential, Facts, GateRule, GateStage, KeyBytes, Plan};
 
 use crate::engine::active::Active;
 use crate::engine::bursts::{BurstNote, BurstState, PenaltyOrigin, PendingCount};
@@ -66,7 +66,7 @@ impl GateOutcome {
 
 impl<S: Store, C: Clock> Limiter<S, C> {
     /// Runs all checks before limits, in this order: kill switch; `block`, `allow` and burst detectors that
-    /// need no credential; the credential; those that do; unknown tenants. If none decides, `plan` is filled
+    /// need no credential, live entries among them; the credential; those that do; unknown tenants. If none decides, `plan` is filled
     /// for the limits. What else they find is added to `notes`.
     pub(crate) fn check_gates(
         &self,
@@ -183,16 +183,25 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         let rules = &set.rules;
         // `until` is a date, so it is compared with the wall clock; waits are measured on the monotonic clock.
         let wall = self.clock.wall_at(now);
+        let blocked = |entry: &GateRule| {
+            let until = entry.until.map(|until| now.saturating_add(until.saturating_sub(wall)));
+            GateOutcome::Refused(Reason::Blocked, Refuser::Block, until)
+        };
+        let live = self.live_gates.load();
+        if let Some(entry) = live.block(stage, facts, wall) {
+            return blocked(entry);
+        }
         if let Some(entry) = rules.block().find(stage, facts, wall) {
             if !rules.is_shadow() {
-                let until = entry.until.map(|until| now.saturating_add(until.saturating_sub(wall)));
-                return GateOutcome::Refused(Reason::Blocked, Refuser::Block, until);
+                return blocked(entry);
             }
             if !notes.shadow_denied.contains(&Refuser::Block) {
                 notes.shadow_denied.push(Refuser::Block);
             }
         }
-        if rules.allow().find(stage, facts, wall).is_some() {
+        let is_exempt =
+            live.allow(stage, facts, wall).or_else(|| rules.allow().find(stage, facts, wall)).is_some();
+        if is_exempt {
             return GateOutcome::Admitted(Reason::Allowlisted);
         }
         if let Some((detector, until)) = self.burst_block(stage, set, facts, (operation, now), notes) {

@@ -94,5 +94,8 @@ pub(crate) static BURSTS: ScriptClocks = timed!("bursts.lua");
 /// Adds to, removes from and reads the list of penalties.
 pub(crate) static PENALTIES: ScriptClocks = timed!("penalties.lua");
 
+/// Reads and changes live entries.
+pub(crate) static LIVE: ScriptClocks = timed!("live.lua");
+
 /// Records a heartbeat, and counts the nodes.
 pub(crate) static HEARTBEAT: ScriptClocks = timed!("heartbeat.lua");

@@ -131,7 +131,10 @@ impl RecordSink {
     fn is_recorded(&self, event: &AuditEvent) -> bool {
         let is_of_policy =
             matches!(event.name, EventName::RateLimitConfigUpdated | EventName::RateLimitWhitelistAdded);
-        !(self.policy_is_in_database && is_of_policy)
+        // Whoever changes live entries has written it down, in the same transaction.
+        let is_of_live =
+            matches!(event.name, EventName::KeyBlocked | EventName::KeyAllowed | EventName::LiveEntryRemoved);
+        !(self.policy_is_in_database && is_of_policy || is_of_live)
     }
 }
 

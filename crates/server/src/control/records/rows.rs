@@ -70,7 +70,7 @@ pub(crate) fn entry(event: &AuditEvent) -> AuditEntry {
         severity: event.name.severity().as_str().to_owned(),
         node: owned(event.node.as_deref()),
         policy_version: event.policy_version,
-        actor: None,
+        actor: owned(event.actor.as_deref()),
         count: event.count,
         first: unix_millis(event.first),
         last,

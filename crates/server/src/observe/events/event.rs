@@ -42,11 +42,17 @@ pub enum EventName {
     TokenCreated,
     /// A token of the admin API was revoked.
     TokenRevoked,
+    /// Somebody blocked a client beside the policy.
+    KeyBlocked,
+    /// Somebody exempted a client beside the policy.
+    KeyAllowed,
+    /// Somebody ended such a block or exemption.
+    LiveEntryRemoved,
 }
 
 impl EventName {
     /// All of them; the index of a name is its discriminant.
-    pub const ALL: [EventName; 15] = [
+    pub const ALL: [EventName; 18] = [
         EventName::RateLimitExceeded,
         EventName::SlidingWindowLimitExceeded,
         EventName::BurstDetectedWarning,
@@ -62,6 +68,9 @@ impl EventName {
         EventName::PenaltyLifted,
         EventName::TokenCreated,
         EventName::TokenRevoked,
+        EventName::KeyBlocked,
+        EventName::KeyAllowed,
+        EventName::LiveEntryRemoved,
     ];
 
     /// Its name in events.
@@ -82,6 +91,9 @@ impl EventName {
             EventName::PenaltyLifted => "penalty_lifted",
             EventName::TokenCreated => "token_created",
             EventName::TokenRevoked => "token_revoked",
+            EventName::KeyBlocked => "key_blocked",
+            EventName::KeyAllowed => "key_allowed",
+            EventName::LiveEntryRemoved => "live_entry_removed",
         }
     }
 
@@ -101,7 +113,10 @@ impl EventName {
             | EventName::StoreFallbackEnded
             | EventName::PenaltyLifted
             | EventName::TokenCreated
-            | EventName::TokenRevoked => EventSeverity::Info,
+            | EventName::TokenRevoked
+            | EventName::KeyBlocked
+            | EventName::KeyAllowed
+            | EventName::LiveEntryRemoved => EventSeverity::Info,
         }
     }
 }
@@ -145,6 +160,8 @@ pub struct AuditEvent {
     pub first: Nanos,
     /// When it happened last.
     pub last: Nanos,
+    /// Who did it, if somebody did it through the admin API.
+    pub actor: Option<Box<str>>,
     /// The user.
     pub user: Option<Box<str>>,
     /// The client application.
@@ -185,6 +202,7 @@ impl AuditEvent {
             count: 1,
             first: at,
             last: at,
+            actor: None,
             user: None,
             client: None,
             ip: None,
@@ -212,6 +230,7 @@ impl AuditEvent {
         if is_later {
             (self.remaining, self.retry_after_ms) = (other.remaining, other.retry_after_ms);
         }
+        keep_equal(&mut self.actor, &other.actor);
         keep_equal(&mut self.user, &other.user);
         keep_equal(&mut self.client, &other.client);
         keep_equal(&mut self.ip, &other.ip);
@@ -254,6 +273,7 @@ impl Serialize for AuditEvent {
             Some(value) => line.serialize_entry(name, value),
             None => Ok(()),
         };
+        entry("actor", self.actor.as_deref())?;
         entry("user", self.user.as_deref())?;
         entry("client", self.client.as_deref())?;
         entry("ip", self.ip.map(|ip| ip.to_string()).as_deref())?;

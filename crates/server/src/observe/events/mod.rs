@@ -133,8 +133,11 @@ impl Events {
     }
 
     /// Somebody has lifted the penalty of a burst detector. The key must be masked already.
-    pub fn penalty_lifted(&self, detector: &str, key: &str, wall: Nanos) {
+    /// `by` is who has done it through the admin API, and why.
+    pub fn penalty_lifted(&self, detector: &str, key: &str, by: Option<(&str, Option<&str>)>, wall: Nanos) {
         self.push(AuditEvent {
+            actor: by.map(|(actor, _)| actor.into()),
+            reason: by.and_then(|(_, reason)| reason).map(Box::from),
             limit: Some(detector.into()),
             key: Some(describe::cut(key)),
             kind: Some("burst"),

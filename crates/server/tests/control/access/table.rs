@@ -40,6 +40,10 @@ const ROLES: [&str; 4] = ["viewer", "operator", "editor", "admin"];
 const fn all(status: u16) -> ByRole {
     [status; 4]
 }
+/// All but viewers get this, who have too little.
+const fn operator(status: u16) -> ByRole {
+    [403, status, status, status]
+}
 /// Editors and admins get this, the others too little.
 const fn editor(status: u16) -> ByRole {
     [403, 403, status, status]
@@ -60,6 +64,8 @@ const EMPTY: Sent = Json("{}");
 const SAME: Sent = Patch("{}");
 const TRIAL: Sent = Json("{\"policy\":\"version: 1\\nlimits: []\\n\",\"trace\":\"\"}");
 const ASKED: Sent = Json("{\"request\":{\"tenant\":\"{tenant}\"}}");
+const WHO: Sent = Json("{\"who\":{\"tenant\":\"{tenant}\",\"user\":\"nobody\"}}");
+const OFF: Sent = Json("{\"state\":\"off\"}");
 const RULES: Sent = Yaml("rules: []\n");
 const TOKEN: Sent = Json("{\"role\":\"viewer\",\"tenant\":\"{tenant}\"}");
 
@@ -77,7 +83,10 @@ fn row(
 
 /// One line for each route.
 fn table() -> Vec<Row> {
-    [of_the_system(), of_collections(), of_tenants_and_versions()].into_iter().flatten().collect()
+    [of_the_system(), of_collections(), of_tenants_and_versions(), of_live_state()]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 #[rustfmt::skip]
@@ -164,6 +173,20 @@ fn of_tenants_and_versions() -> Vec<Row> {
         row("GET /audit", "/audit", Nothing, 401, all(200), all(200), all(200)),
         row("GET /violations", "/violations", Nothing, 401, all(200), all(200), all(200)),
         row("GET /audit/verify", "/audit/verify", Nothing, 401, all(200), all(403), all(403)),
+    ]
+}
+
+#[rustfmt::skip]
+fn of_live_state() -> Vec<Row> {
+    vec![
+        row("POST /keys/block", "/keys/block", WHO, 401, operator(201), operator(201), operator(404)),
+        row("POST /keys/allow", "/keys/allow", WHO, 401, operator(201), operator(201), operator(404)),
+        row("GET /keys/live", "/keys/live", Nothing, 401, all(200), all(200), all(200)),
+        row("DELETE /keys/live/{id}", "/keys/live/nope", Nothing, 401, operator(404), operator(404), operator(404)),
+        row("GET /penalties", "/penalties", Nothing, 401, all(200), all(200), all(200)),
+        row("DELETE /penalties/{id}", "/penalties/nope", Nothing, 401, operator(404), operator(404), operator(404)),
+        row("GET /kill-switch", "/kill-switch", Nothing, 401, all(200), all(403), all(403)),
+        row("PUT /kill-switch", "/kill-switch", OFF, 401, admin(200), all(403), all(403)),
     ]
 }
 

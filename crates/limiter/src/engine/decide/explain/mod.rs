@@ -53,8 +53,8 @@ pub struct Explanation {
 pub struct ExplainedGate {
     /// `block` or `allow`.
     pub list: &'static str,
-    /// Its line in the document.
-    pub line: u32,
+    /// Its line in the document; `None` for a live entry, which is not part of the policy.
+    pub line: Option<u32>,
     /// Its conditions, as written.
     pub conditions: Vec<String>,
     /// Its reason.
@@ -195,7 +195,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             decision.reason(),
             Reason::BurstBlocked | Reason::InvalidCredentials | Reason::UnknownKey
         );
-        let gate = if ended_before { None } else { explain_gate(set, &facts, self.clock.wall_at(now)) };
+        let gate = if ended_before { None } else { self.explain_gate(set, &facts, self.clock.wall_at(now)) };
         Explanation {
             path: facts.path.as_deref().map(str::to_owned),
             route: facts.route().map(|(route, cost)| (route.to_owned(), cost.map(Cost::get))),
@@ -211,6 +211,25 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             trust: self.trust_report(set, &facts, now),
             decision,
         }
+    }
+
+    /// The entry of `block` or `allow` that decides, in the order of the gates.
+    fn explain_gate(&self, set: &Active, facts: &Facts<'_, '_>, now: Nanos) -> Option<ExplainedGate> {
+        let (block, allow, live) = (set.rules.block(), set.rules.allow(), self.live_gates.load());
+        let find = |stage| {
+            let live_block = || live.block(stage, facts, now).map(|entry| ("block", true, entry));
+            let own_block = || block.find(stage, facts, now).map(|entry| ("block", false, entry));
+            let live_allow = || live.allow(stage, facts, now).map(|entry| ("allow", true, entry));
+            let own_allow = || allow.find(stage, facts, now).map(|entry| ("allow", false, entry));
+            live_block().or_else(own_block).or_else(live_allow).or_else(own_allow)
+        };
+        let (list, is_live, entry) = find(GateStage::Unidentified).or_else(|| find(GateStage::Identified))?;
+        Some(ExplainedGate {
+            list,
+            line: (!is_live).then_some(entry.at.line),
+            conditions: entry.conditions.iter().map(ToString::to_string).collect(),
+            reason: entry.reason.as_deref().map(str::to_owned),
+        })
     }
 
     fn explain_detectors(&self, set: &Active, facts: &Facts<'_, '_>, now: Nanos) -> Vec<ExplainedDetector> {
@@ -307,21 +326,6 @@ fn printable(text: &str) -> String {
     text.chars()
         .flat_map(|char| if char.is_control() { char.escape_default().collect() } else { vec![char] })
         .collect()
-}
-
-fn explain_gate(set: &Active, facts: &Facts<'_, '_>, now: Nanos) -> Option<ExplainedGate> {
-    let (block, allow) = (set.rules.block(), set.rules.allow());
-    let find = |stage| {
-        let blocking = block.find(stage, facts, now).map(|entry| ("block", entry));
-        blocking.or_else(|| Some(("allow", allow.find(stage, facts, now)?)))
-    };
-    let (list, entry) = find(GateStage::Unidentified).or_else(|| find(GateStage::Identified))?;
-    Some(ExplainedGate {
-        list,
-        line: entry.at.line,
-        conditions: entry.conditions.iter().map(ToString::to_string).collect(),
-        reason: entry.reason.as_deref().map(str::to_owned),
-    })
 }
 
 fn why_not(standing: &Applicability<'_>, shadow: bool) -> Option<String> {

@@ -2,7 +2,10 @@
 
 pub(super) mod collections;
 pub(super) mod glance;
+pub(super) mod kill_switch;
+pub(super) mod live;
 pub(super) mod nodes;
+pub(super) mod penalties;
 pub(super) mod policy;
 pub(super) mod records;
 pub(super) mod system;

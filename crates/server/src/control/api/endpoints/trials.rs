@@ -179,7 +179,9 @@ async fn explain_live(call: &ApiCall, request: &str) -> Result<Explained, ApiErr
     let explanation = limiter.explain_async(&request).await;
     let explanation =
         explanation.map_err(|error| ApiError::Unavailable(format!("the store does not answer: {error}")))?;
-    Ok((explain_output::json(&explanation, None), masked_conditions(&limiter.rules())))
+    let mut hidden = masked_conditions(&limiter.rules());
+    hidden.extend(limiter.live_gates().iter().flat_map(|live| masked_conditions(live)));
+    Ok((explain_output::json(&explanation, None), hidden))
 }
 
 fn explain_by(policy: &str, request: &str, now: Nanos) -> Result<Explained, ApiError> {

@@ -1,0 +1,192 @@
+//! Live entries: what is done at run time beside the policy. What an entry says is a document that this crate does not
+//! read.
+
+use crate::audit::{self, AuditEntry};
+use crate::session::{SqlRow, SqlSession, values};
+use crate::{Database, DatabaseError, UnixMillis};
+
+/// An entry.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LiveRow {
+    /// Its name, which is no secret.
+    pub id: String,
+    /// Grows with each addition and each removal. That of a new entry is assigned when it is written.
+    pub sequence: u64,
+    /// What it does.
+    pub kind: String,
+    /// More about it, as JSON.
+    pub body: String,
+    /// When it ends by itself.
+    pub until: Option<UnixMillis>,
+    /// When it was added.
+    pub created_at: UnixMillis,
+    /// By whom.
+    pub author: String,
+    /// Why.
+    pub reason: Option<String>,
+    /// When it was removed. It is kept for an hour after that, so that every node learns of it.
+    pub removed_at: Option<UnixMillis>,
+}
+
+/// How far the entries are known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LiveHead {
+    /// Another number means that everything has to be read anew.
+    pub epoch: u64,
+    /// The last sequence.
+    pub sequence: u64,
+}
+
+/// Entries that were added or removed, in the order in which that happened.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LivePage {
+    /// The end of all entries.
+    pub head: LiveHead,
+    /// The entries.
+    pub entries: Vec<LiveRow>,
+}
+
+/// A change of the entries, all of it or nothing.
+#[derive(Clone, Debug, Default)]
+pub struct LiveChange {
+    /// The ids of entries to remove.
+    pub remove: Vec<String>,
+    /// Entries to add.
+    pub add: Vec<LiveRow>,
+    /// How many entries of one kind there may be.
+    pub most: u64,
+    /// The time.
+    pub now: UnixMillis,
+    /// The audit entries about it.
+    pub audit: Vec<AuditEntry>,
+}
+
+/// What became of a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LiveChangeOutcome {
+    /// It is made. This is the sequence of its last part.
+    Changed(u64),
+    /// There are too many entries.
+    Full,
+    /// An entry to remove is not there, or has ended or was removed before.
+    Unknown,
+}
+
+/// How long entries are kept after they have ended or were removed.
+const KEPT_MILLIS: i64 = 60 * 60 * 1_000;
+
+/// The most rows, with those that have ended. Whoever adds and removes entries all the time meets this bound.
+const ROWS_MAX: i64 = 100_000;
+
+const HEAD: &str = "SELECT epoch, sequence FROM live_head WHERE id = 1";
+const PAGE: &str = "SELECT * FROM live_entries WHERE sequence > $1 ORDER BY sequence LIMIT $2";
+const PURGE: &str = "DELETE FROM live_entries WHERE removed_at < $1 OR ends_at < $1";
+const COUNT: &str = "SELECT count(*) FROM live_entries";
+const COUNT_KIND: &str = "SELECT count(*) FROM live_entries WHERE kind = $1 AND removed_at IS NULL \
+     AND (ends_at IS NULL OR ends_at > $2)";
+const REMOVE: &str = "UPDATE live_entries SET removed_at = $1, sequence = $2 WHERE id = $3 AND removed_at IS NULL \
+     AND (ends_at IS NULL OR ends_at > $1)";
+const ADD: &str = "INSERT INTO live_entries (id, sequence, kind, body, ends_at, created_at, author, reason) \
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
+const MOVE_HEAD: &str = "UPDATE live_head SET sequence = $1 WHERE id = 1";
+
+impl Database {
+    /// What was added or removed after `seen`: at most `most` entries, those that were removed or have ended included. If
+    /// `seen` is of another epoch, the entries from the first.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn live_page(&self, seen: LiveHead, most: u32) -> Result<LivePage, DatabaseError> {
+        self.within_deadline(async {
+            let mut session = self.reader().await?;
+            let head = read_head(&mut session).await?;
+            let mut entries = Vec::new();
+            if head != seen {
+                let after = if head.epoch == seen.epoch { seen.sequence } else { 0 };
+                let rows = session.rows(PAGE, values![after, i64::from(most)]).await?;
+                entries = rows.iter().map(read_entry).collect::<Result<_, _>>()?;
+            }
+            session.release();
+            Ok(LivePage { head, entries })
+        })
+        .await
+    }
+
+    /// Changes the entries, with the audit entries about it.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn change_live(&self, change: LiveChange) -> Result<LiveChangeOutcome, DatabaseError> {
+        self.within_deadline(async {
+            let mut session = self.writer().await?;
+            // Also lets one change at a time happen, so that sequences become visible in their order.
+            let chain = audit::lock_head(&mut session).await?;
+            session.execute(PURGE, values![change.now.plus(-KEPT_MILLIS)]).await?;
+            let mut sequence = read_head(&mut session).await?.sequence;
+            for id in &change.remove {
+                sequence += 1;
+                if session.execute(REMOVE, values![change.now, sequence, id]).await? == 0 {
+                    session.rollback().await?;
+                    return Ok(LiveChangeOutcome::Unknown);
+                }
+            }
+            for entry in &change.add {
+                if is_full(&mut session, &entry.kind, &change).await? {
+                    session.rollback().await?;
+                    return Ok(LiveChangeOutcome::Full);
+                }
+                sequence += 1;
+                add(&mut session, entry, sequence).await?;
+            }
+            session.execute(MOVE_HEAD, values![sequence]).await?;
+            if !change.audit.is_empty() {
+                audit::append_after(&mut session, chain, change.audit).await?;
+            }
+            session.commit().await?;
+            Ok(LiveChangeOutcome::Changed(sequence))
+        })
+        .await
+    }
+}
+
+async fn read_head(session: &mut SqlSession) -> Result<LiveHead, DatabaseError> {
+    let row = session.row(HEAD, vec![]).await?;
+    let row = row.ok_or_else(|| {
+        DatabaseError::Invalid("the table live_head is empty: somebody changed it; restore a backup".into())
+    })?;
+    Ok(LiveHead { epoch: row.get("epoch")?, sequence: row.get("sequence")? })
+}
+
+async fn is_full(session: &mut SqlSession, kind: &str, change: &LiveChange) -> Result<bool, DatabaseError> {
+    let of_kind: u64 = session.value(COUNT_KIND, values![kind, change.now]).await?;
+    Ok(of_kind >= change.most || session.value::<i64>(COUNT, vec![]).await? >= ROWS_MAX)
+}
+
+async fn add(session: &mut SqlSession, entry: &LiveRow, sequence: u64) -> Result<(), DatabaseError> {
+    let values = values![
+        &entry.id,
+        sequence,
+        &entry.kind,
+        &entry.body,
+        entry.until,
+        entry.created_at,
+        &entry.author,
+        &entry.reason,
+    ];
+    session.execute(ADD, values).await?;
+    Ok(())
+}
+
+fn read_entry(row: &SqlRow) -> Result<LiveRow, DatabaseError> {
+    Ok(LiveRow {
+        id: row.get("id")?,
+        sequence: row.get("sequence")?,
+        kind: row.get("kind")?,
+        body: row.get("body")?,
+        until: row.get("ends_at")?,
+        created_at: row.get("created_at")?,
+        author: row.get("author")?,
+        reason: row.get("reason")?,
+        removed_at: row.get("removed_at")?,
+    })
+}

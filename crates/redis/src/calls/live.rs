@@ -1,0 +1,204 @@
+//! The calls about live entries: what people do at run time beside the policy, for all nodes that share the server.
+
+use redis::Value;
+use smallvec::SmallVec;
+use tidegate_core::Nanos;
+
+use super::link::LinkError;
+use super::scripts;
+use super::wire::{EncodedCall, garbled};
+use crate::registry::BucketKey;
+
+/// How far the entries are known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SharedLiveHead {
+    /// Another number means that everything has to be read anew; zero if there never were any entries, or the server has
+    /// lost them.
+    pub epoch: u64,
+    /// Grows with each addition and each removal.
+    pub sequence: u64,
+}
+
+/// An entry that was added or removed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SharedLiveEntry {
+    /// Its name, without line feeds.
+    pub id: String,
+    /// When it was added or removed, in the order of all changes.
+    pub sequence: u64,
+    /// Was it removed?
+    pub is_removed: bool,
+    /// What it says.
+    pub text: Vec<u8>,
+}
+
+/// Entries that were added or removed, in the order in which that happened.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SharedLivePage {
+    /// The end of all entries.
+    pub head: SharedLiveHead,
+    /// The entries; those that have ended may be among them.
+    pub entries: Vec<SharedLiveEntry>,
+}
+
+/// An entry to add.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewLiveEntry {
+    /// Its name, without line feeds.
+    pub id: String,
+    /// How long it lasts; `None`: until it is removed.
+    pub lasts: Option<Nanos>,
+    /// What it says.
+    pub text: Vec<u8>,
+}
+
+/// A change of the entries, all of it or nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SharedLiveChange {
+    /// The ids of entries to remove.
+    pub remove: Vec<String>,
+    /// Entries to add.
+    pub add: Vec<NewLiveEntry>,
+    /// How many entries there may be, with those that have ended or were removed in the last hour.
+    pub most: usize,
+}
+
+/// What became of a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SharedLiveOutcome {
+    /// It is made. This is the sequence of its last part.
+    Changed(u64),
+    /// There are too many entries.
+    Full,
+    /// An entry to remove is not there, or was removed before.
+    Unknown,
+}
+
+/// How long entries are kept after they have ended or were removed, so that every node learns of it.
+const KEPT: Nanos = Nanos::from_secs(60 * 60);
+
+/// Keys stay on the server at most this long.
+const LONGEST: Nanos = Nanos::from_secs(200 * 366 * 86_400);
+
+fn encoded(key: &BucketKey, args: SmallVec<[Vec<u8>; 8]>) -> EncodedCall {
+    let part = |name: &str| BucketKey(format!("{}:{name}", key.0).into());
+    let keys = ["head", "order", "ids", "ends"].map(part).into_iter().collect();
+    EncodedCall { script: scripts::LIVE.script(false), keys, args }
+}
+
+fn digits(number: u64) -> Vec<u8> {
+    number.to_string().into_bytes()
+}
+
+/// Encodes a call that reads what is new.
+pub(crate) fn encode_page(key: &BucketKey, seen: SharedLiveHead, most: u32) -> EncodedCall {
+    let args = [b"read".to_vec(), digits(seen.epoch), digits(seen.sequence), digits(most.into())];
+    encoded(key, args.into_iter().collect())
+}
+
+/// Encodes a change.
+pub(crate) fn encode_change(key: &BucketKey, change: &SharedLiveChange) -> EncodedCall {
+    let count = |number: usize| number.to_string().into_bytes();
+    let mut args: SmallVec<[Vec<u8>; 8]> = SmallVec::new();
+    args.extend([b"change".to_vec(), count(change.most), digits(KEPT.as_millis_ceil())]);
+    args.push(count(change.remove.len()));
+    args.extend(change.remove.iter().map(|id| id.clone().into_bytes()));
+    args.push(count(change.add.len()));
+    for entry in &change.add {
+        let lasts = entry.lasts.map(|lasts| digits(lasts.min(LONGEST).as_millis_ceil()));
+        args.extend([entry.id.clone().into_bytes(), lasts.unwrap_or_default(), entry.text.clone()]);
+    }
+    encoded(key, args)
+}
+
+/// Reads the reply to [`encode_page`].
+///
+/// # Errors
+/// When the reply is no answer to it.
+pub(crate) fn decode_page(reply: &Value) -> Result<SharedLivePage, LinkError> {
+    page(reply).ok_or_else(|| garbled("live entries", reply))
+}
+
+fn page(reply: &Value) -> Option<SharedLivePage> {
+    let Value::Array(parts) = reply else { return None };
+    let (head, entries) = match parts.as_slice() {
+        [epoch, sequence] => ((epoch, sequence), &[][..]),
+        [epoch, sequence, Value::Array(entries)] => ((epoch, sequence), entries.as_slice()),
+        _ => return None,
+    };
+    let head = SharedLiveHead { epoch: number(head.0)?, sequence: number(head.1)? };
+    let entries = entries.chunks(2).map(entry).collect::<Option<_>>()?;
+    Some(SharedLivePage { head, entries })
+}
+
+fn entry(pair: &[Value]) -> Option<SharedLiveEntry> {
+    let [Value::BulkString(member), sequence] = pair else { return None };
+    let end = member.iter().position(|&byte| byte == b'\n')?;
+    let (state, text) = member.get(end + 1..)?.split_first()?;
+    Some(SharedLiveEntry {
+        id: String::from_utf8(member[..end].to_vec()).ok()?,
+        sequence: number(sequence)?,
+        is_removed: *state == b'-',
+        text: text.to_vec(),
+    })
+}
+
+/// Reads the reply to [`encode_change`].
+///
+/// # Errors
+/// When the reply is no answer to it.
+pub(crate) fn decode_change(reply: &Value) -> Result<SharedLiveOutcome, LinkError> {
+    let word = |value: &Value| match value {
+        Value::BulkString(word) => Some(word.clone()),
+        _ => None,
+    };
+    let outcome = match reply {
+        Value::Array(parts) => match (parts.first().and_then(word).as_deref(), parts.get(1)) {
+            (Some(b"changed"), Some(sequence)) => number(sequence).map(SharedLiveOutcome::Changed),
+            (Some(b"full"), None) => Some(SharedLiveOutcome::Full),
+            (Some(b"unknown"), None) => Some(SharedLiveOutcome::Unknown),
+            _ => None,
+        },
+        _ => None,
+    };
+    outcome.ok_or_else(|| garbled("a change of live entries", reply))
+}
+
+fn number(value: &Value) -> Option<u64> {
+    match value {
+        Value::BulkString(digits) => str::from_utf8(digits).ok()?.parse().ok(),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(text: &str) -> Value {
+        Value::BulkString(text.into())
+    }
+
+    #[test]
+    fn replies_that_are_no_answers_are_refused() {
+        let answer = Value::Array(vec![
+            text("7"),
+            text("2"),
+            Value::Array(vec![text("a\n+x\ny"), text("1"), text("b\n-"), text("2")]),
+        ]);
+        let entries = decode_page(&answer).expect("an answer").entries;
+        assert_eq!((entries[0].text.as_slice(), entries[0].is_removed), (&b"x\ny"[..], false));
+        assert_eq!((entries[1].id.as_str(), entries[1].is_removed), ("b", true));
+        for wrong in [
+            Value::Nil,
+            Value::Array(vec![text("7")]),
+            Value::Array(vec![text("x"), text("2")]),
+            Value::Array(vec![text("7"), text("2"), Value::Array(vec![text("no line feed"), text("1")])]),
+            Value::Array(vec![text("7"), text("2"), Value::Array(vec![text("a\n+")])]),
+        ] {
+            assert!(decode_page(&wrong).is_err(), "{wrong:?}");
+            assert!(decode_change(&wrong).is_err(), "{wrong:?}");
+        }
+        assert_eq!(decode_change(&Value::Array(vec![text("full")])), Ok(SharedLiveOutcome::Full));
+    }
+}

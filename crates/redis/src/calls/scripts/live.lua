@@ -1,0 +1,73 @@
+-- Live entries: what people do at run time beside the policy, for all nodes. KEYS: the head, `epoch:sequence`; and three
+-- sorted sets of the same members: by sequence, with equal scores (so in the order of ids), and by the instant in
+-- milliseconds at which they are forgotten. A member is an id, a line feed, '+' or '-' (removed), and a text. ARGV:
+-- 'read', an epoch, a sequence, and how many entries after it to return; or 'change', how many entries there may be, how
+-- many milliseconds what has ended is kept, how many ids to remove and these, how many entries to add and of each its id,
+-- how many milliseconds it lasts or '', and its text.
+local call = redis.call
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+
+local function number(value)
+  return string.format('%.0f', value)
+end
+
+local head = call('MGET', KEYS[1])[1]
+local epoch, sequence = string.match(head or '', '^(%d+):(%d+)$')
+epoch, sequence = epoch or '0', tonumber(sequence or 0)
+
+if ARGV[1] == 'read' then
+  local answer = { epoch, number(sequence) }
+  if ARGV[2] ~= epoch or tonumber(ARGV[3]) ~= sequence then
+    local after = ARGV[2] == epoch and '(' .. ARGV[3] or '-inf'
+    answer[3] = call('ZRANGE', KEYS[2], after, '+inf', 'BYSCORE', 'LIMIT', 0, ARGV[4], 'WITHSCORES')
+  end
+  return answer
+end
+
+if epoch == '0' then
+  -- Lost, or never there: whatever is left belongs to sequences that nobody knows.
+  call('DEL', KEYS[2], KEYS[3], KEYS[4])
+  epoch = number(time[1] * 1000000 + time[2])
+end
+
+local function forget(member)
+  for i = 2, 4 do
+    call('ZREM', KEYS[i], member)
+  end
+end
+
+local function add(member, forgotten_at)
+  sequence = sequence + 1
+  call('ZADD', KEYS[2], number(sequence), member)
+  call('ZADD', KEYS[3], 0, member)
+  call('ZADD', KEYS[4], forgotten_at, member)
+end
+
+local most, kept = tonumber(ARGV[2]), tonumber(ARGV[3])
+-- The work of a call is bounded.
+for _, member in ipairs(call('ZRANGE', KEYS[4], '-inf', number(now), 'BYSCORE', 'LIMIT', 0, 1000)) do
+  forget(member)
+end
+local removed, position = {}, 4 + ARGV[4]
+for i = 1, tonumber(ARGV[4]) do
+  local id = ARGV[4 + i]
+  removed[i] = call('ZRANGE', KEYS[3], '[' .. id .. '\n+', '(' .. id .. '\n,', 'BYLEX')[1]
+  if not removed[i] then
+    return { 'unknown' }
+  end
+end
+local added = tonumber(ARGV[position + 1])
+if added > 0 and call('ZCARD', KEYS[2]) + added > most then
+  return { 'full' }
+end
+for i, member in ipairs(removed) do
+  forget(member)
+  local id = ARGV[4 + i]
+  add(id .. '\n-' .. string.sub(member, #id + 3), number(now + kept))
+end
+for i = 1, added do
+  local id, lasts, text = ARGV[position + 3 * i - 1], ARGV[position + 3 * i], ARGV[position + 3 * i + 1]
+  add(id .. '\n+' .. text, lasts == '' and '+inf' or number(now + lasts + kept))
+end
+call('SET', KEYS[1], epoch .. ':' .. number(sequence))
+return { 'changed', number(sequence) }

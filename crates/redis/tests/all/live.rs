@@ -1,0 +1,99 @@
+//! Live entries on a real server.
+
+use redis::Commands;
+use tidegate::Nanos;
+use tidegate_redis::{
+    MaintenanceGuard, NewLiveEntry, RedisClientOptions, RedisStore, SharedLiveChange, SharedLiveHead,
+    SharedLiveOutcome, StoreMode, StoreOptions,
+};
+use tokio::runtime::Runtime;
+
+use crate::support::{Redis, fresh_prefix, runtime};
+
+/// A store on a server of its own.
+struct Board {
+    server: Redis,
+    runtime: Runtime,
+    store: RedisStore,
+    prefix: String,
+    _guard: MaintenanceGuard,
+}
+
+impl Board {
+    fn new() -> Board {
+        let (server, runtime, prefix) = (Redis::start(), runtime(), fresh_prefix());
+        let _inside = runtime.enter();
+        let deadline = std::time::Duration::from_secs(5);
+        let client = RedisClientOptions { deadline, ..RedisClientOptions::new(server.url()) };
+        let options = StoreOptions { prefix: prefix.clone(), ..StoreOptions::new(StoreMode::Strict) };
+        let (store, guard) = RedisStore::connect(client, options).expect("the address is one");
+        runtime.block_on(store.first_attempt()).expect("the server answers");
+        drop(_inside);
+        Board { server, runtime, store, prefix, _guard: guard }
+    }
+
+    fn change(&self, remove: &[&str], add: &[(&str, Option<u64>)], most: usize) -> SharedLiveOutcome {
+        let entry = |&(id, lasts): &(&str, Option<u64>)| NewLiveEntry {
+            id: id.to_owned(),
+            lasts: lasts.map(Nanos::from_millis),
+            text: format!("{{\"id\":\"{id}\",\n\"x\":1}}").into_bytes(),
+        };
+        let remove = remove.iter().map(ToString::to_string).collect();
+        let change = SharedLiveChange { remove, add: add.iter().map(entry).collect(), most };
+        self.runtime.block_on(self.store.change_live(&change)).expect("the server answers")
+    }
+
+    /// What is new after a head: the new head, and each entry as `id` or `-id`.
+    fn after(&self, seen: SharedLiveHead, most: u32) -> (SharedLiveHead, Vec<String>) {
+        let page = self.runtime.block_on(self.store.live_page(seen, most)).expect("the server answers");
+        let shown = |entry: tidegate_redis::SharedLiveEntry| {
+            assert!(entry.text.starts_with(format!("{{\"id\":\"{}\",\n", entry.id).as_bytes()));
+            if entry.is_removed { format!("-{}", entry.id) } else { entry.id }
+        };
+        (page.head, page.entries.into_iter().map(shown).collect())
+    }
+}
+
+#[test]
+fn entries_are_read_in_the_order_of_their_changes() {
+    let board = Board::new();
+    let nothing = board.after(SharedLiveHead::default(), 10);
+    assert_eq!(nothing, (SharedLiveHead::default(), vec![]));
+    assert_eq!(board.change(&[], &[("a", Some(60_000)), ("ab", None)], 10), SharedLiveOutcome::Changed(2));
+    assert_eq!(board.change(&["a"], &[("c", None)], 10), SharedLiveOutcome::Changed(4));
+    let (head, all) = board.after(SharedLiveHead::default(), 10);
+    assert_eq!((head.sequence, all), (4, vec!["ab".into(), "-a".into(), "c".into()]));
+    let seen = SharedLiveHead { sequence: 2, ..head };
+    assert_eq!(board.after(seen, 10), (head, vec!["-a".into(), "c".into()]));
+    assert_eq!(board.after(seen, 1), (head, vec!["-a".into()]));
+    assert_eq!(board.after(head, 10), (head, vec![]));
+    let other = SharedLiveHead { epoch: head.epoch + 1, ..head };
+    assert_eq!(board.after(other, 10).1.len(), 3, "another epoch: everything");
+}
+
+#[test]
+fn a_change_is_made_as_a_whole_or_not_at_all() {
+    let board = Board::new();
+    board.change(&[], &[("a", None), ("b", None)], 3);
+    let before = board.after(SharedLiveHead::default(), 10);
+    assert_eq!(board.change(&["a", "nope"], &[], 3), SharedLiveOutcome::Unknown);
+    assert_eq!(board.change(&[], &[("c", None), ("d", None)], 3), SharedLiveOutcome::Full);
+    assert_eq!(board.after(SharedLiveHead::default(), 10), before);
+    assert_eq!(board.change(&["b"], &[], 3), SharedLiveOutcome::Changed(3));
+    assert_eq!(board.change(&["b"], &[], 3), SharedLiveOutcome::Unknown, "it was removed before");
+}
+
+#[test]
+fn a_server_that_has_lost_its_keys_begins_another_epoch() {
+    let board = Board::new();
+    board.change(&[], &[("a", None), ("b", None)], 10);
+    let (before, _) = board.after(SharedLiveHead::default(), 10);
+    let mut connection = board.server.connection();
+    let _: () = connection.del(format!("{}:1:{{live}}:head", board.prefix)).expect("a key");
+    let (lost, _) = board.after(before, 10);
+    assert_eq!(lost, SharedLiveHead::default());
+    board.change(&[], &[("c", None)], 10);
+    let (after, all) = board.after(before, 10);
+    assert!(after.epoch > before.epoch, "{after:?}");
+    assert_eq!(all, ["c"]);
+}

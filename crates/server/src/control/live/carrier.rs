@@ -1,0 +1,138 @@
+//! Who carries live entries from node to node, and keeps them: the database, else the Redis that nodes share, else the
+//! memory of this node.
+
+use std::sync::Arc;
+
+use tidegate::Nanos;
+use tidegate_database::{
+    AuditEntry, Database, DatabaseError, LiveChange, LiveChangeOutcome, LiveHead, UnixMillis,
+};
+use tidegate_redis::{
+    NewLiveEntry, SharedLiveChange, SharedLiveEntry, SharedLiveHead, SharedLiveOutcome, StoreError,
+};
+
+use super::entry::LiveEntry;
+use crate::bounds::{LIVE_ENTRIES_MAX, LIVE_SHARED_MAX};
+use crate::node::Node;
+use crate::node::store::SharedRedisStore;
+
+/// How many entries are read at once: few enough for the deadline of a call to Redis.
+const PAGE: u32 = 250;
+
+/// The carrier of a node.
+pub(super) enum LiveCarrier<'n> {
+    Database(&'n Database),
+    Redis(&'n Arc<SharedRedisStore>),
+    /// Nobody: the entries are gone when the node ends.
+    Memory,
+}
+
+/// Why a carrier does not answer.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum CarrierError {
+    #[error(transparent)]
+    Database(#[from] DatabaseError),
+    #[error("the store does not answer: {0}")]
+    Redis(#[from] StoreError),
+}
+
+/// An entry that was added or removed.
+#[derive(Debug)]
+pub(super) struct LiveNews {
+    pub(super) id: String,
+    pub(super) sequence: u64,
+    /// `None` if it was removed.
+    pub(super) entry: Option<LiveEntry>,
+}
+
+/// What is new, in the order in which it happened.
+#[derive(Debug)]
+pub(super) struct LiveNewsPage {
+    pub(super) head: LiveHead,
+    pub(super) news: Vec<LiveNews>,
+    /// Is there nothing after it?
+    pub(super) is_last: bool,
+}
+
+impl<'n> LiveCarrier<'n> {
+    pub(super) fn of(node: &'n Node) -> LiveCarrier<'n> {
+        let database = node.control().and_then(|control| control.database());
+        match (database, node.shared()) {
+            (Some(database), _) => LiveCarrier::Database(database),
+            (None, Some(shared)) => LiveCarrier::Redis(shared),
+            (None, None) => LiveCarrier::Memory,
+        }
+    }
+
+    /// What is new after `seen`; `None` if nobody carries anything.
+    pub(super) async fn news(&self, seen: LiveHead) -> Result<Option<LiveNewsPage>, CarrierError> {
+        let (head, news): (LiveHead, Vec<LiveNews>) = match self {
+            LiveCarrier::Memory => return Ok(None),
+            LiveCarrier::Database(database) => {
+                let page = database.live_page(seen, PAGE).await?;
+                let news = page.entries.into_iter().map(|row| LiveNews {
+                    id: row.id.clone(),
+                    sequence: row.sequence,
+                    entry: if row.removed_at.is_some() { None } else { LiveEntry::of_row(row) },
+                });
+                (page.head, news.collect())
+            }
+            LiveCarrier::Redis(shared) => {
+                let seen = SharedLiveHead { epoch: seen.epoch, sequence: seen.sequence };
+                let page = shared.store.live_page(seen, PAGE).await?;
+                let news = |entry: SharedLiveEntry| LiveNews {
+                    entry: if entry.is_removed { None } else { LiveEntry::of_text(&entry) },
+                    id: entry.id,
+                    sequence: entry.sequence,
+                };
+                let head = LiveHead { epoch: page.head.epoch, sequence: page.head.sequence };
+                (head, page.entries.into_iter().map(news).collect())
+            }
+        };
+        let is_last = news.len() < PAGE as usize;
+        Ok(Some(LiveNewsPage { head, news, is_last }))
+    }
+
+    /// Makes a change, all of it or nothing; in memory there is nothing to do.
+    pub(super) async fn change(
+        &self,
+        remove: &[String],
+        add: &[LiveEntry],
+        audit: Vec<AuditEntry>,
+        now: UnixMillis,
+    ) -> Result<LiveChangeOutcome, CarrierError> {
+        match self {
+            LiveCarrier::Memory => Ok(LiveChangeOutcome::Changed(0)),
+            LiveCarrier::Database(database) => {
+                let change = LiveChange {
+                    remove: remove.to_vec(),
+                    add: add.iter().map(LiveEntry::to_row).collect(),
+                    most: LIVE_ENTRIES_MAX as u64,
+                    now,
+                    audit,
+                };
+                Ok(database.change_live(change).await?)
+            }
+            LiveCarrier::Redis(shared) => {
+                let lasts = |until: UnixMillis| {
+                    Nanos::from_millis(u64::try_from(until.get() - now.get()).unwrap_or_default())
+                };
+                let entry = |entry: &LiveEntry| NewLiveEntry {
+                    id: entry.id.clone(),
+                    lasts: entry.until.map(lasts),
+                    text: entry.to_text(),
+                };
+                let change = SharedLiveChange {
+                    remove: remove.to_vec(),
+                    add: add.iter().map(entry).collect(),
+                    most: LIVE_SHARED_MAX,
+                };
+                Ok(match shared.store.change_live(&change).await? {
+                    SharedLiveOutcome::Changed(sequence) => LiveChangeOutcome::Changed(sequence),
+                    SharedLiveOutcome::Full => LiveChangeOutcome::Full,
+                    SharedLiveOutcome::Unknown => LiveChangeOutcome::Unknown,
+                })
+            }
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Follows the carrier: reads what is new, and puts it in force on this node.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate::{Clock, Nanos};
+use tidegate_database::LiveHead;
+
+use super::carrier::{CarrierError, LiveCarrier, LiveNews};
+use super::entry::{LiveEntry, LiveKind};
+use super::{KnownLive, LiveBoard, gates};
+use crate::control::startup::unix_millis;
+use crate::node::Node;
+
+/// How often the carrier is asked for its last sequence: one small read.
+const POLL_PAUSE: Duration = Duration::from_millis(200);
+
+/// What was removed is kept by carriers for an hour; a node that heard nothing for this long reads everything anew.
+const TOO_LONG: Nanos = Nanos::from_secs(30 * 60);
+
+/// Follows the carrier until the runtime ends. While it does not answer, what is known stays in force.
+pub(in crate::control) async fn follow(node: Arc<Node>) {
+    let mut is_failing = false;
+    loop {
+        let caught_up = catch_up(&node).await;
+        match (&caught_up, is_failing) {
+            (Err(error), false) => {
+                tracing::warn!(%error, "live entries cannot be read; those that are known stay in force");
+            }
+            (Ok(()), true) => tracing::info!("live entries can be read again"),
+            _ => {}
+        }
+        is_failing = caught_up.is_err();
+        tokio::time::sleep(POLL_PAUSE).await;
+    }
+}
+
+/// Reads what is new, and puts it in force.
+pub(in crate::control) async fn catch_up(node: &Arc<Node>) -> Result<(), CarrierError> {
+    let Some(control) = node.control() else { return Ok(()) };
+    let board = control.live();
+    let _turn = board.catching_up.lock().await;
+    let read = read_news(node, board).await;
+    put_in_force(node, board).await;
+    read?;
+    board.loaded.send_replace(true);
+    Ok(())
+}
+
+async fn read_news(node: &Node, board: &LiveBoard) -> Result<(), CarrierError> {
+    let carrier = LiveCarrier::of(node);
+    let mut seen = {
+        let mut known = board.known();
+        let now = node.clock().now();
+        if known.answered.is_some_and(|answered| now.saturating_sub(answered) > TOO_LONG) {
+            known.head = LiveHead::default();
+        }
+        known.head
+    };
+    // Filled anew if the epoch changes; put in place as a whole.
+    let mut rebuilt: Option<KnownLive> = None;
+    loop {
+        let Some(page) = carrier.news(seen).await? else { return Ok(()) };
+        if page.head.epoch != seen.epoch {
+            rebuilt = Some(KnownLive::default());
+            seen = LiveHead { epoch: page.head.epoch, sequence: 0 };
+        }
+        seen.sequence = page.news.last().map_or(seen.sequence, |news| news.sequence);
+        if page.is_last {
+            seen.sequence = seen.sequence.max(page.head.sequence);
+        }
+        let mut known = board.known();
+        match &mut rebuilt {
+            Some(rebuilt) => rebuilt.take(page.news),
+            None => known.take(page.news),
+        }
+        if page.is_last {
+            if let Some(rebuilt) = rebuilt {
+                *known = rebuilt;
+            }
+            (known.head, known.answered) = (seen, Some(node.clock().now()));
+            return Ok(());
+        }
+        if rebuilt.is_none() {
+            known.head = seen;
+        }
+    }
+}
+
+impl KnownLive {
+    fn take(&mut self, news: Vec<LiveNews>) {
+        for LiveNews { id, entry, .. } in news {
+            self.compiled = None;
+            match entry {
+                Some(entry) => _ = self.entries.insert(id, entry),
+                None => _ = self.entries.remove(&id),
+            }
+        }
+    }
+}
+
+/// Sets the kill switch, compiles the gates if they have changed, and forgets what has ended.
+async fn put_in_force(node: &Arc<Node>, board: &LiveBoard) {
+    let Some(control) = node.control() else { return };
+    let (wall, spelling) = (node.clock().wall(), node.limiter().rules().spelling());
+    let entries: Option<Vec<LiveEntry>> = {
+        let mut known = board.known();
+        let now = unix_millis(wall);
+        let before = known.entries.len();
+        known.entries.retain(|_, entry| entry.holds(now));
+        // An entry that has ended does nothing, but it would be compiled for ever.
+        let is_right = known.entries.len() == before && known.compiled == Some(spelling);
+        known.compiled = Some(spelling);
+        let is_killed = known.entries.values().any(|entry| entry.kind == LiveKind::KillSwitch);
+        node.set_kill_switch(board.is_kill_switch_forced() || is_killed);
+        let is_gate = |entry: &&LiveEntry| matches!(entry.kind, LiveKind::Block | LiveKind::Allow);
+        (!is_right).then(|| known.entries.values().filter(is_gate).cloned().collect())
+    };
+    if let Some(entries) = entries {
+        let compiled = control.run_long(move || gates::compile(&entries, spelling, wall)).await;
+        match compiled {
+            Some(rules) => node.limiter().set_live_gates(rules),
+            None => {
+                tracing::error!("the live entries could not be compiled; the previous ones stay in force")
+            }
+        }
+    }
+}

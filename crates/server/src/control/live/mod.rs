@@ -1,0 +1,108 @@
+//! Live entries: what support staff and operators do at run time, beside the policy and never part of it, whatever the
+//! policy's source.
+//!
+//! [`carrier`] keeps them and carries them from node to node; every node follows it ([`following`]) and has a copy of all
+//! entries here. [`gates`] compiles blocks and exemptions for the engine, which decides by them; [`changing`] is how the
+//! admin API adds and removes entries.
+
+mod carrier;
+pub(crate) mod changing;
+pub(crate) mod entry;
+mod following;
+pub(crate) mod gates;
+mod kill_switch;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tidegate::Nanos;
+use tidegate_database::{LiveHead, UnixMillis};
+use tidegate_policy::PathSpelling;
+use tokio::sync::watch;
+
+pub(super) use following::follow;
+
+use entry::{LiveEntry, LiveKind};
+
+/// The live entries that this node knows.
+#[derive(Debug)]
+pub(crate) struct LiveBoard {
+    known: Mutex<KnownLive>,
+    /// Held by whoever reads from the carrier and puts entries in force.
+    catching_up: tokio::sync::Mutex<()>,
+    /// Do the settings switch all limits off? Then no entry switches them on.
+    forced_kill_switch: AtomicBool,
+    /// Have the entries been read once?
+    loaded: watch::Sender<bool>,
+}
+
+#[derive(Debug, Default)]
+struct KnownLive {
+    head: LiveHead,
+    /// When the carrier last answered, by the monotonic clock.
+    answered: Option<Nanos>,
+    entries: BTreeMap<String, LiveEntry>,
+    /// The spelling of paths that the gates are compiled with; `None` if they are not those of the entries.
+    compiled: Option<PathSpelling>,
+}
+
+impl Default for LiveBoard {
+    fn default() -> LiveBoard {
+        LiveBoard {
+            known: Mutex::default(),
+            catching_up: tokio::sync::Mutex::default(),
+            forced_kill_switch: AtomicBool::new(false),
+            loaded: watch::Sender::new(false),
+        }
+    }
+}
+
+impl LiveBoard {
+    fn known(&self) -> MutexGuard<'_, KnownLive> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The entries that hold, newest first.
+    pub(crate) fn entries(&self, now: UnixMillis) -> Vec<LiveEntry> {
+        let mut entries: Vec<LiveEntry> =
+            self.known().entries.values().filter(|entry| entry.holds(now)).cloned().collect();
+        entries.sort_by(|one, other| (other.created_at, &other.id).cmp(&(one.created_at, &one.id)));
+        entries
+    }
+
+    /// The entry with an id, if it holds.
+    pub(crate) fn entry(&self, id: &str, now: UnixMillis) -> Option<LiveEntry> {
+        self.known().entries.get(id).filter(|entry| entry.holds(now)).cloned()
+    }
+
+    /// How many entries of a kind hold.
+    fn count(&self, kind: LiveKind, now: UnixMillis) -> usize {
+        let is_counted = |entry: &&LiveEntry| entry.kind == kind && entry.holds(now);
+        self.known().entries.values().filter(is_counted).count()
+    }
+
+    /// The entries that switch all limits off, newest first.
+    pub(crate) fn kill_switches(&self, now: UnixMillis) -> Vec<LiveEntry> {
+        let mut entries = self.entries(now);
+        entries.retain(|entry| entry.kind == LiveKind::KillSwitch);
+        entries
+    }
+
+    /// Do the settings switch all limits off?
+    pub(crate) fn is_kill_switch_forced(&self) -> bool {
+        self.forced_kill_switch.load(Ordering::Relaxed)
+    }
+
+    /// Notes that the settings switch all limits off.
+    pub(crate) fn force_kill_switch(&self, on: bool) {
+        self.forced_kill_switch.store(on, Ordering::Relaxed);
+    }
+
+    /// Waits until the entries have been read once.
+    pub(crate) async fn loaded(&self) {
+        let mut loaded = self.loaded.subscribe();
+        // The sender lives as long as this.
+        let _ended = loaded.wait_for(|loaded| *loaded).await;
+    }
+}

@@ -1,0 +1,147 @@
+//! Nodes of every kind: on one Redis, on one database, and one alone.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::control::access::client::{ApiReply, ask};
+use crate::support::home::Home;
+use crate::support::redis::Redis;
+use crate::support::server::{ANYWHERE, Server, tidegate};
+use crate::support::within;
+
+/// Longer than anything takes, also on a busy machine; nodes follow within a second.
+pub(super) const PATIENCE: Duration = Duration::from_secs(15);
+
+const TOKEN: &str = "token-of-the-fleet-0123456789abcdef";
+
+/// Five requests an hour for each user, and a detector of bursts.
+const POLICY: &str = "version: 1
+limits:
+- { name: per-user, key: [user], match: { path: /limited }, sustained: { rate: 5, window: hour } }
+- { name: counted, key: [user], match: { path: /window }, algorithm: fixed_window, sustained: { rate: 5, window: day } }
+- { name: logged, key: [user], match: { path: /log }, algorithm: sliding_log, sustained: { rate: 5, window: hour } }
+bursts:
+- { name: burst, key: [ip], window: 60s, threshold: 5, penalty: 600s }
+";
+
+/// What nodes share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shared {
+    /// Limits and live entries on Redis.
+    Strict,
+    Hybrid,
+    /// Live entries in a database; each node counts for itself.
+    Database,
+    /// One node alone.
+    Nothing,
+}
+
+impl Shared {
+    pub(super) const ALL: [Shared; 4] = [Shared::Strict, Shared::Hybrid, Shared::Database, Shared::Nothing];
+}
+
+/// Nodes with a policy from a file.
+pub(super) struct LiveFleet {
+    pub(super) shared: Shared,
+    pub(super) servers: Vec<Server>,
+    settings: String,
+    home: Home,
+    redis: Option<Redis>,
+}
+
+impl LiveFleet {
+    pub(super) fn start(shared: Shared) -> LiveFleet {
+        let home = Home::new();
+        home.write("policy.yaml", POLICY);
+        let redis = match shared {
+            Shared::Strict | Shared::Hybrid => Some(Redis::start()),
+            Shared::Database | Shared::Nothing => None,
+        };
+        let settings = match (shared, &redis) {
+            (Shared::Strict, Some(redis)) => redis.settings("strict"),
+            (Shared::Hybrid, Some(redis)) => redis.settings("hybrid"),
+            (Shared::Database, _) => format!("database: {{ url: \"sqlite:{}\" }}\n", home.arg("live.db")),
+            _ => String::new(),
+        };
+        let mut fleet = LiveFleet { shared, servers: Vec::new(), settings, home, redis };
+        let nodes = if shared == Shared::Nothing { 1 } else { 3 };
+        fleet.servers = (0..nodes).map(|index| fleet.node(index)).collect();
+        fleet
+    }
+
+    fn node(&self, index: usize) -> Server {
+        let events = format!("events: {{ file: events-{index}.jsonl }}\n");
+        let config = self.home.write(&format!("settings-{index}.yaml"), &(self.settings.clone() + &events));
+        let policy = self.home.arg("policy.yaml");
+        let args = [&["serve"], &ANYWHERE[..], &["--config", &config, "--policy", &policy]].concat();
+        let mut command = tidegate(&args);
+        command.env("TIDEGATE_ADMIN_TOKEN", TOKEN);
+        Server::start_with(command)
+    }
+
+    /// Replaces a node by a new one.
+    pub(super) fn restart(&mut self, index: usize) {
+        self.servers[index] = self.node(index);
+    }
+
+    pub(super) fn api(&self, node: usize, method: &str, path: &str, body: &Value) -> ApiReply {
+        let bearer = format!("Bearer {TOKEN}");
+        let headers = [("Authorization", bearer.as_str()), ("Content-Type", "application/json")];
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        ask(self.servers[node].socket("admin"), method, &format!("/api/v1{path}"), &headers, &body)
+    }
+
+    /// A page of the admin listener.
+    pub(super) fn admin(&self, node: usize, path: &str) -> String {
+        ask(self.servers[node].socket("admin"), "GET", path, &[], "").body
+    }
+
+    /// The decision of one node.
+    pub(super) fn check(&self, node: usize, request: &Value) -> Value {
+        self.decide(node, "/v1/check", request)
+    }
+
+    /// The decision of one node, without a charge.
+    pub(super) fn peek(&self, node: usize, request: &Value) -> Value {
+        self.decide(node, "/v1/peek", request)
+    }
+
+    fn decide(&self, node: usize, path: &str, request: &Value) -> Value {
+        let headers = [("Content-Type", "application/json")];
+        ask(self.servers[node].socket("http"), "POST", path, &headers, &request.to_string()).json()
+    }
+
+    /// Waits until every node gives this reason for a request.
+    #[track_caller]
+    pub(super) fn all_say(&self, reason: &str, request: &Value) {
+        for node in 0..self.servers.len() {
+            let what = format!("{:?}: node {node} says {reason} to {request}", self.shared);
+            within(PATIENCE, &what, || self.peek(node, request)["reason"] == reason);
+        }
+    }
+
+    /// The lines of the events files that contain a text.
+    pub(super) fn events(&self, part: &str) -> Vec<Value> {
+        let file = |index: usize| self.home.path(&format!("events-{index}.jsonl"));
+        let texts =
+            (0..self.servers.len()).map(|index| std::fs::read_to_string(file(index)).unwrap_or_default());
+        let text: String = texts.collect();
+        let lines = text.lines().filter(|line| line.contains(part));
+        lines.map(|line| serde_json::from_str(line).expect("a line of JSON")).collect()
+    }
+
+    /// Takes Redis away.
+    pub(super) fn lose_redis(&mut self) {
+        self.redis = None;
+    }
+}
+
+pub(super) fn user(name: &str) -> Value {
+    json!({ "user": name, "path": "/limited" })
+}
+
+/// A time so many seconds from now, as RFC 3339.
+pub(super) fn in_seconds(seconds: i64) -> String {
+    (jiff::Timestamp::now() + jiff::SignedDuration::from_secs(seconds)).to_string()
+}

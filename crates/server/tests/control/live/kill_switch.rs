@@ -1,0 +1,73 @@
+//! The kill switch by the admin API.
+
+use serde_json::{Value, json};
+
+use super::fleet::{LiveFleet, PATIENCE, Shared, in_seconds, user};
+use crate::support::within;
+
+#[test]
+fn the_kill_switch_is_on_everywhere_until_it_is_switched_off() {
+    for shared in Shared::ALL {
+        let mut fleet = LiveFleet::start(shared);
+        let last = fleet.servers.len() - 1;
+        let state =
+            |fleet: &LiveFleet| fleet.api(last, "GET", "/kill-switch", &Value::Null).expect(200).json();
+        assert_eq!(state(&fleet), json!({ "state": "off" }));
+        let on = json!({ "state": "allow", "reason": "incident 7" });
+        let answer = fleet.api(0, "PUT", "/kill-switch", &on).expect(200).json();
+        assert_eq!((&answer["state"], &answer["source"]), (&"allow".into(), &"api".into()));
+        assert!(answer["until"].is_string(), "an end of its own: {answer}");
+        fleet.all_say("kill_switch", &user("1"));
+        assert_eq!(state(&fleet)["reason"], "incident 7");
+        let ready = fleet.admin(last, "/readyz");
+        assert!(ready.contains("the kill switch is on until 2"), "{ready}");
+        assert!(fleet.admin(last, "/metrics").contains("tidegate_kill_switch 1"));
+        if shared != Shared::Nothing {
+            fleet.restart(last);
+            assert_eq!(fleet.check(last, &user("1"))["reason"], "kill_switch", "{shared:?}");
+        }
+        // Switched on again, with another end, and then off: nothing of either is left.
+        let on = json!({ "state": "allow", "reason": "longer", "until": in_seconds(7_200) });
+        fleet.api(last, "PUT", "/kill-switch", &on).expect(200);
+        assert_eq!(state(&fleet)["reason"], "longer");
+        fleet.api(last, "PUT", "/kill-switch?reason=over", &json!({ "state": "off" })).expect(200);
+        fleet.all_say("ok", &user("1"));
+        assert_eq!(state(&fleet), json!({ "state": "off" }));
+        within(PATIENCE, "it is told of", || !fleet.events("kill_switch_changed").is_empty());
+        if shared == Shared::Database {
+            let audit =
+                fleet.api(0, "GET", "/audit?kind=kill_switch_changed&limit=1000", &Value::Null).json();
+            let by_people =
+                audit["items"].as_array().expect("a list").iter().filter(|item| item["actor"].is_string());
+            let reasons: Vec<&str> = by_people.filter_map(|item| item["reason"].as_str()).collect();
+            assert_eq!(reasons, ["over", "longer", "incident 7"]);
+        }
+    }
+}
+
+#[test]
+fn the_kill_switch_goes_off_by_itself() {
+    for shared in [Shared::Strict, Shared::Database, Shared::Nothing] {
+        let fleet = LiveFleet::start(shared);
+        let on = json!({ "state": "allow", "reason": "a moment", "until": in_seconds(4) });
+        fleet.api(0, "PUT", "/kill-switch", &on).expect(200);
+        fleet.all_say("kill_switch", &user("1"));
+        fleet.all_say("ok", &user("1"));
+    }
+}
+
+#[test]
+fn wrong_states_are_refused() {
+    let fleet = LiveFleet::start(Shared::Nothing);
+    for body in [
+        json!({ "state": "deny", "reason": "x" }),
+        json!({ "state": "allow" }),
+        json!({ "state": "allow", "reason": "x", "until": in_seconds(8 * 24 * 3_600) }),
+        json!({ "state": "allow", "reason": "x", "until": "2001-01-01T00:00:00Z" }),
+        json!({ "state": "off", "until": in_seconds(60) }),
+    ] {
+        let refused = fleet.api(0, "PUT", "/kill-switch", &body);
+        assert_eq!(refused.status, 422, "{body}: {}", refused.body);
+    }
+    fleet.api(0, "PUT", "/kill-switch", &json!({ "state": "off" })).expect(200);
+}
