@@ -25,9 +25,18 @@ const DEADLINE: Duration = Duration::from_secs(600);
 impl Database {
     /// Brings the tables to the newest schema. One process does it; others wait, and find it done.
     pub(crate) async fn migrate(&self) -> Result<(), DatabaseError> {
+        self.migrate_if(|_found, _known| true).await
+    }
+
+    /// Makes the tables if there are none. Those of an older version may be in use by servers of that version.
+    pub(super) async fn make_tables(&self) -> Result<(), DatabaseError> {
+        self.migrate_if(|found, known| found == 0 || found == known).await
+    }
+
+    async fn migrate_if(&self, may_upgrade: fn(i64, i64) -> bool) -> Result<(), DatabaseError> {
         let work = async {
             let mut session = self.unprepared_writer().await?;
-            match migrate(&mut session).await {
+            match migrate(&mut session, may_upgrade).await {
                 Ok(()) => session.commit().await,
                 Err(error) => {
                     session.rollback().await?;
@@ -41,7 +50,7 @@ impl Database {
     }
 }
 
-async fn migrate(session: &mut SqlSession) -> Result<(), DatabaseError> {
+async fn migrate(session: &mut SqlSession, may_upgrade: fn(i64, i64) -> bool) -> Result<(), DatabaseError> {
     let steps = if session.is_postgres() { POSTGRES } else { SQLITE };
     if session.is_postgres() {
         // Ends with the transaction. SQLite has the write lock already.
@@ -52,6 +61,9 @@ async fn migrate(session: &mut SqlSession) -> Result<(), DatabaseError> {
     let known = i64::try_from(steps.len()).expect("there are few migrations");
     if found > known {
         return Err(DatabaseError::SchemaTooNew { found, known });
+    }
+    if !may_upgrade(found, known) {
+        return Err(DatabaseError::SchemaTooOld { found, known });
     }
     for (version, step) in (1..).zip(steps).filter(|(version, _)| *version > found) {
         session.run_script(*step).await?;
