@@ -79,7 +79,8 @@ pub(crate) async fn write_copy(connect: SqliteConnectOptions, partial: &Path) ->
     .await?;
     let name = partial.to_str().ok_or_else(|| std::io::Error::other("the path is not UTF-8"))?;
     let sql = format!("VACUUM INTO '{}'", name.replace('\'', "''"));
-    let mut connection = connect.disable_statement_logging().connect().await.map_err(std::io::Error::other)?;
+    let mut connection =
+        connect.disable_statement_logging().connect().await.map_err(std::io::Error::other)?;
     sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut connection).await.map_err(std::io::Error::other)?;
     connection.close().await.map_err(std::io::Error::other)
 }

@@ -127,7 +127,8 @@ async fn copy_backup(backup: &Path, copy: &Path) -> Result<(), String> {
 }
 
 async fn check_backup(connection: &mut SqliteConnection) -> Result<(), String> {
-    let mut count = async |sql: &'static str| sqlx::query_scalar::<_, i64>(sql).fetch_one(&mut *connection).await;
+    let mut count =
+        async |sql: &'static str| sqlx::query_scalar::<_, i64>(sql).fetch_one(&mut *connection).await;
     let schema = count("SELECT coalesce(max(version), 0) FROM schema_versions").await;
     let is_ours = schema.map_err(|error| format!("it is no backup of tidegate: {error}"))? > 0;
     let versions = count("SELECT count(*) FROM policy_versions").await;

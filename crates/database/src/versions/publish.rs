@@ -8,6 +8,7 @@ use super::text;
 use crate::answers::{self, NewAnswer};
 use crate::audit::{self, AuditEntry};
 use crate::session::{SqlSession, values};
+use crate::tokens;
 use crate::{Database, DatabaseError, PublishError, UnixMillis};
 
 /// A version to publish.
@@ -32,6 +33,9 @@ pub struct NewVersion {
     pub entry: AuditEntry,
     /// What is to be answered when the request is repeated.
     pub answer: Option<NewAnswer>,
+    /// The tenants that the document no longer has. Their tokens are revoked: whoever creates a tenant of the same name
+    /// later is somebody else.
+    pub removed_tenants: Vec<String>,
 }
 
 /// What became of a version.
@@ -119,8 +123,9 @@ async fn publish(session: &mut SqlSession, new: NewVersion, kept: u64) -> Result
         session.execute(DROP_OLD_TEXTS, values![oldest]).await?;
     }
     rules::project(session, new.rules, new.time).await?;
-    let entry = AuditEntry { policy_version: Some(version), ..new.entry };
-    audit::append_after(session, head, vec![entry]).await?;
+    let mut entries = vec![AuditEntry { policy_version: Some(version), ..new.entry }];
+    entries.extend(tokens::revoke_of_tenants(session, &new.removed_tenants, &new.author, new.time).await?);
+    audit::append_after(session, head, entries).await?;
     notify(session, version).await?;
     Ok(publication)
 }

@@ -82,7 +82,8 @@ async fn a_backup_replaces_everything_in_a_database_in_use() {
 async fn files_that_are_no_backup(folder: &TestFolder, backup: &std::path::Path) -> Vec<&'static str> {
     let whole = std::fs::read(backup).unwrap();
     std::fs::write(folder.join("empty.db"), "").unwrap();
-    std::fs::write(folder.join("text.db"), "this is not a database, but long enough to be read as one").unwrap();
+    std::fs::write(folder.join("text.db"), "this is not a database, but long enough to be read as one")
+        .unwrap();
     std::fs::write(folder.join("cut.db"), &whole[..whole.len() / 2]).unwrap();
     std::fs::write(folder.join("head.db"), &whole[..4_096.min(whole.len())]).unwrap();
     let new = open(&format!("sqlite:{}", folder.join("new.db").display())).await;

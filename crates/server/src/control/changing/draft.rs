@@ -1,5 +1,7 @@
 //! The next version of the policy: the text after an edit, checked as a whole.
 
+use std::collections::HashSet;
+
 use serde_json::{Value, json};
 use tidegate::Nanos;
 use tidegate_database::RuleRow;
@@ -9,9 +11,8 @@ use tidegate_policy::{Policy, Problem, RuleSet, policy_changes};
 use crate::control::access::Principal;
 use crate::control::api::ApiError;
 use crate::control::api::error::problem_json;
-use crate::control::collection::Collection;
 use crate::control::masked_policy::masked_with_names;
-use crate::control::subtree::Sight;
+use crate::control::told_problems::ToldProblems;
 use crate::control::{allocation, projection};
 use crate::serve::reload::policy_file;
 use crate::settings::Settings;
@@ -46,6 +47,8 @@ pub(super) struct PolicyDraft {
     pub(super) location: Option<String>,
     /// What the parent of a tenant has allotted, if the edit was about a tenant.
     pub(super) allocation: Option<Value>,
+    /// The tenants that the version before has and this one has not.
+    pub(super) removed_tenants: Vec<String>,
 }
 
 /// The longest description of a difference in the audit, in bytes.
@@ -63,15 +66,19 @@ impl PolicyDraft {
         now: Nanos,
     ) -> Result<PolicyDraft, ApiError> {
         let Edited { text, location, tenant, restricted } = edit(before)?;
-        let refused = |problems| allocation::refusal(&text, tenant.as_deref(), now, problems);
+        let told = ToldProblems::new(&text, restricted.as_ref());
+        let refused =
+            |problems: Vec<Problem>| allocation::refusal(&text, tenant.as_deref(), now, &told, problems);
         let policy = Policy::parse_at(&text, now).map_err(|error| refused(error.problems))?;
         // The rows are for people, who read the limits of the document, not this node's share of them.
         let rows = projection::rule_rows(&policy.rules, &text);
         let (rules, warnings) = policy_file::for_node(policy, settings).map_err(refused)?;
+        let told_warnings = told.json(&warnings);
         Ok(PolicyDraft {
             rows,
             difference: difference(before, &text),
-            told_warnings: told_warnings(&text, restricted.as_ref(), &warnings),
+            removed_tenants: removed_tenants(before, &rules),
+            told_warnings,
             warnings: warnings.iter().map(problem_json).collect(),
             allocation: tenant.map(|tenant| allocation::told(&rules, &tenant)),
             text,
@@ -81,22 +88,13 @@ impl PolicyDraft {
     }
 }
 
-/// The warnings that a writer may see: all, or those about entries that it sees.
-fn told_warnings(text: &str, restricted: Option<&Principal>, warnings: &[Problem]) -> Vec<Value> {
-    let is_told: Box<dyn Fn(&Problem) -> bool> = match restricted.zip(parse(text).ok()) {
-        None => Box::new(|_| true),
-        Some((principal, root)) => {
-            let sight = Sight::of(principal, &root);
-            Box::new(move |warning| {
-                let seen = Collection::of_path(&warning.path).and_then(|(collection, index)| {
-                    let entry = root.get(collection.as_str())?.items().get(index)?;
-                    Some(sight.sees(collection, entry))
-                });
-                seen.unwrap_or(false)
-            })
-        }
-    };
-    warnings.iter().filter(|warning| is_told(warning)).map(problem_json).collect()
+/// The tenants of a text that some rules no longer have.
+fn removed_tenants(before: &str, rules: &RuleSet) -> Vec<String> {
+    let Ok(root) = parse(before) else { return Vec::new() };
+    let listed: HashSet<&str> = rules.tenants().nodes().iter().map(|tenant| &*tenant.id).collect();
+    let ids = root.get("tenants").map(DocumentNode::items).unwrap_or_default();
+    let ids = ids.iter().filter_map(|tenant| tenant.get("id")?.scalar());
+    ids.filter(|id| !listed.contains(id)).map(str::to_owned).collect()
 }
 
 /// What differs, for the audit: no value there may be a secret.

@@ -149,6 +149,7 @@ impl PolicyWriter<'_> {
             rules: draft.rows.clone(),
             entry,
             answer,
+            removed_tenants: draft.removed_tenants.clone(),
         }
     }
 
