@@ -10,17 +10,16 @@ use crate::settings::{DatabaseSettings, Retention};
 /// The URL of the database that the flags and the environment name.
 ///
 /// # Errors
-/// When they name none, or a file that is not there.
+/// When they name none, or a folder without one.
 pub(super) fn url(place: &DatabasePlace) -> Result<String, CommandFailure> {
     let settings = settings(place)?;
-    if settings.file_exists() {
-        return Ok(settings.url);
+    match &settings.folder {
+        Some(folder) if !settings.file_exists() => {
+            let why = format!("--data: there is no database in {}", folder.display());
+            Err(CommandFailure::Usage(why))
+        }
+        _ => Ok(settings.url),
     }
-    let place = match &settings.folder {
-        Some(folder) => format!("--data: there is no database in {}", folder.display()),
-        None => format!("there is no database file {}", settings.url.trim_start_matches("sqlite:")),
-    };
-    Err(CommandFailure::Usage(place))
 }
 
 /// The same, and the folder of a database that is not there yet is made.

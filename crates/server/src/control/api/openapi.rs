@@ -43,7 +43,8 @@ fn operation(route: &ApiRoute) -> Value {
         "summary": route.about,
         "responses": responses(route),
     });
-    let parameters: Vec<Value> = path_parameters(route).chain(query_parameters(route)).collect();
+    let parameters = path_parameters(route).chain(query_parameters(route)).chain(header_parameters(route));
+    let parameters: Vec<Value> = parameters.collect();
     if !parameters.is_empty() {
         operation["parameters"] = parameters.into();
     }
@@ -81,8 +82,58 @@ fn path_parameters(route: &ApiRoute) -> impl Iterator<Item = Value> {
 
 fn query_parameters(route: &ApiRoute) -> impl Iterator<Item = Value> {
     route.query().into_iter().map(|field| {
-        json!({ "name": field.name, "in": "query", "description": field.about, "schema": field.kind.schema() })
+        let mut parameter = json!({
+            "name": field.name,
+            "in": "query",
+            "description": field.about,
+            "schema": field.kind.schema(),
+        });
+        if field.kind.is_needed() {
+            parameter["required"] = true.into();
+        }
+        parameter
     })
+}
+
+/// The headers that a route reads beside those of every request.
+fn header_parameters(route: &ApiRoute) -> impl Iterator<Item = Value> {
+    let has_reason = route.query().iter().any(|field| field.name == "reason");
+    let is_write = route.is_versioned_write();
+    let headers = [
+        (
+            is_write,
+            "If-Match",
+            "The version that the change is meant for, such as `\"8\"`; another one is 412.",
+        ),
+        (
+            is_write && route.method == http::Method::POST,
+            "Idempotency-Key",
+            "Repeated within 24 hours with the same key, the request has the same answer and is done once.",
+        ),
+        (has_reason, "X-Reason", "Why, for the audit; `reason` in the query wins."),
+    ];
+    headers.into_iter().filter(|(is_read, ..)| *is_read).map(|(_, name, about)| {
+        json!({ "name": name, "in": "header", "description": about, "schema": { "type": "string" } })
+    })
+}
+
+/// The headers of a successful answer.
+fn answer_headers(route: &ApiRoute) -> Value {
+    let is_policy = route.is_versioned_write()
+        || (route.method == http::Method::GET
+            && (route.collection.is_some() || matches!(route.answer, AnswerShape::Policy)));
+    let headers = [
+        (is_policy, "ETag", "The version of the policy."),
+        (matches!(route.answer, AnswerShape::Created(_)), "Location", "Where the new entry is found."),
+        (
+            matches!(route.answer, AnswerShape::List(_)),
+            "Link",
+            "The next page (`rel=\"next\"`), relative to this one, if there is one.",
+        ),
+    ];
+    let sent = headers.into_iter().filter(|(is_sent, ..)| *is_sent);
+    let header = |about: &str| json!({ "description": about, "schema": { "type": "string" } });
+    Value::Object(sent.map(|(_, name, about)| (name.to_owned(), header(about))).collect())
 }
 
 fn request_body(shape: &BodyShape) -> Option<Value> {
@@ -104,7 +155,14 @@ fn policy_content() -> Value {
 }
 
 fn responses(route: &ApiRoute) -> Value {
-    let done = |content: Value| json!({ "description": "Done.", "content": content });
+    let headers = answer_headers(route);
+    let done = |content: Value| {
+        let mut answer = json!({ "description": "Done.", "content": content });
+        if headers.as_object().is_some_and(|headers| !headers.is_empty()) {
+            answer["headers"] = headers.clone();
+        }
+        answer
+    };
     let json_of = |shape: &JsonShape| json!({ JSON: { "schema": shape.reference() } });
     let (status, answer) = match &route.answer {
         AnswerShape::Json(shape) => ("200", done(json_of(shape))),
