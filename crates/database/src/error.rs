@@ -25,6 +25,17 @@ pub enum DatabaseError {
         /// The newest schema that this version knows.
         known: i64,
     },
+    /// The tables were made by an older version of this program, and servers of that version may use them.
+    #[error(
+        "the database has schema {found}, and this command needs {known}: start the server of this version once, which \
+         upgrades the tables, or use the command of the version that runs"
+    )]
+    SchemaTooOld {
+        /// The schema of the database.
+        found: i64,
+        /// The schema of this version.
+        known: i64,
+    },
     /// The cursor of a list was not made by this program.
     #[error("the cursor is not valid: use the one from the answer before, or none for the first page")]
     Cursor,

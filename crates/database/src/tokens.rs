@@ -43,6 +43,11 @@ const COUNT: &str = "SELECT count(*) FROM tokens";
 const REMOVE_ENDED: &str = "DELETE FROM tokens WHERE id IN (SELECT id FROM tokens \
      WHERE revoked_at IS NOT NULL OR expires_at <= $1 ORDER BY coalesce(revoked_at, expires_at), id LIMIT $2)";
 const REVOKE: &str = "UPDATE tokens SET revoked_at = $1 WHERE id = $2 AND revoked_at IS NULL";
+const OF_TENANTS: &str = "SELECT * FROM tokens WHERE tenant IS NOT NULL AND revoked_at IS NULL";
+const TRACES_OF_TENANT: &str = "SELECT CASE WHEN \
+     EXISTS (SELECT 1 FROM tokens WHERE tenant = $1 AND revoked_at IS NULL) \
+     OR EXISTS (SELECT 1 FROM rate_limit_violations WHERE tenant = $1) \
+     OR EXISTS (SELECT 1 FROM audit_entries WHERE tenant = $1) THEN CAST(1 AS BIGINT) ELSE CAST(0 AS BIGINT) END";
 const END_SESSIONS: &str = "DELETE FROM sessions WHERE token_id = $1";
 const TOUCH: &str =
     "UPDATE tokens SET last_used_at = $1 WHERE id = $2 AND (last_used_at IS NULL OR last_used_at < $1)";
@@ -251,6 +256,20 @@ impl Database {
         .await
     }
 
+    /// Is there a token of a tenant that was not revoked, or a record about it?
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn knows_tenant(&self, tenant: &str) -> Result<bool, DatabaseError> {
+        self.within_deadline(async {
+            let mut session = self.reader().await?;
+            let count: i64 = session.value(TRACES_OF_TENANT, values![tenant]).await?;
+            session.release();
+            Ok(count > 0)
+        })
+        .await
+    }
+
     /// Writes down when tokens were last used.
     ///
     /// # Errors
@@ -288,6 +307,44 @@ async fn has_room(session: &mut SqlSession, now: UnixMillis) -> Result<bool, Dat
     let count: u64 = session.value(COUNT, vec![]).await?;
     let too_many = (count + 1).saturating_sub(TOKENS_MAX);
     Ok(too_many == 0 || session.execute(REMOVE_ENDED, values![now, too_many]).await? == too_many)
+}
+
+/// Revokes the tokens of some tenants and ends their sessions, in the transaction of `session`. Returns the audit entries
+/// about it.
+pub(crate) async fn revoke_of_tenants(
+    session: &mut SqlSession,
+    tenants: &[String],
+    actor: &str,
+    now: UnixMillis,
+) -> Result<Vec<AuditEntry>, DatabaseError> {
+    let mut entries = Vec::new();
+    if tenants.is_empty() {
+        return Ok(entries);
+    }
+    for row in session.rows(OF_TENANTS, vec![]).await? {
+        let token = read_token(&row)?;
+        if !token.tenant.as_ref().is_some_and(|tenant| tenants.contains(tenant)) {
+            continue;
+        }
+        session.execute(REVOKE, values![now, &token.id]).await?;
+        session.execute(END_SESSIONS, values![&token.id]).await?;
+        let mut entry = AuditEntry {
+            time: now,
+            event: "token_revoked".into(),
+            severity: "info".into(),
+            actor: Some(actor.into()),
+            count: 1,
+            first: now,
+            last: now,
+            kind: Some(token.role),
+            reason: Some("its tenant was removed from the policy".into()),
+            ..AuditEntry::default()
+        };
+        entry.personal.tenant = token.tenant;
+        entry.personal.detail = Some(serde_json::json!({ "token": token.id }).to_string());
+        entries.push(entry);
+    }
+    Ok(entries)
 }
 
 /// The cursor after a token.

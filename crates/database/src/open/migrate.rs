@@ -31,9 +31,18 @@ const DEADLINE: Duration = Duration::from_secs(600);
 impl Database {
     /// Brings the tables to the newest schema. One process does it; others wait, and find it done.
     pub(crate) async fn migrate(&self) -> Result<(), DatabaseError> {
+        self.migrate_if(|_found, _known| true).await
+    }
+
+    /// Makes the tables if there are none. Those of an older version may be in use by servers of that version.
+    pub(super) async fn make_tables(&self) -> Result<(), DatabaseError> {
+        self.migrate_if(|found, known| found == 0 || found == known).await
+    }
+
+    async fn migrate_if(&self, may_upgrade: fn(i64, i64) -> bool) -> Result<(), DatabaseError> {
         let work = async {
             let mut session = self.unprepared_writer().await?;
-            match migrate(&mut session).await {
+            match migrate(&mut session, may_upgrade).await {
                 Ok(()) => session.commit().await,
                 Err(error) => {
                     session.rollback().await?;
@@ -47,7 +56,7 @@ impl Database {
     }
 }
 
-async fn migrate(session: &mut SqlSession) -> Result<(), DatabaseError> {
+async fn migrate(session: &mut SqlSession, may_upgrade: fn(i64, i64) -> bool) -> Result<(), DatabaseError> {
     let steps = if session.is_postgres() { POSTGRES } else { SQLITE };
     if session.is_postgres() {
         // Ends with the transaction. SQLite has the write lock already.
@@ -56,11 +65,13 @@ async fn migrate(session: &mut SqlSession) -> Result<(), DatabaseError> {
     session.run_script("CREATE TABLE IF NOT EXISTS schema_versions (version BIGINT PRIMARY KEY)").await?;
     let done = session.rows("SELECT version FROM schema_versions ORDER BY version", vec![]).await?;
     let done = done.iter().map(|row| row.get("version")).collect::<Result<Vec<i64>, _>>()?;
-    let (found, known) = (done.last().copied(), steps.last().map(|(version, _)| *version));
-    if let (Some(found), Some(known)) = (found, known)
-        && found > known
-    {
+    let found = done.last().copied().unwrap_or_default();
+    let known = steps.last().map(|(version, _)| *version).unwrap_or_default();
+    if found > known {
         return Err(DatabaseError::SchemaTooNew { found, known });
+    }
+    if !may_upgrade(found, known) {
+        return Err(DatabaseError::SchemaTooOld { found, known });
     }
     // By number, not by the highest one: a number that is left out now may be used later.
     for (version, step) in steps.iter().filter(|(version, _)| !done.contains(version)) {

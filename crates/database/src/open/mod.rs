@@ -29,7 +29,21 @@ impl Database {
         Ok(database)
     }
 
-    /// The same, but a PostgreSQL server that does not answer is not an error: each operation then fails until it does,
+    /// The same for programs that are no servers: tables of an older version are refused, since servers of that version
+    /// may use them.
+    ///
+    /// # Errors
+    /// The same, and when the tables are older than this version.
+    pub async fn open_without_upgrade(
+        url: &str,
+        options: DatabaseOptions,
+    ) -> Result<Database, DatabaseError> {
+        let database = Database::open_later(url, options).await?;
+        database.prepared.get_or_try_init(|| database.make_tables()).await?;
+        Ok(database)
+    }
+
+    /// The same as [`Database::open`], but a PostgreSQL server that does not answer is not an error: each operation then fails until it does,
     /// and the first one that succeeds makes or upgrades the tables.
     ///
     /// # Errors

@@ -8,6 +8,7 @@ use super::text;
 use crate::answers::{self, NewAnswer};
 use crate::audit::{self, AuditEntry};
 use crate::session::{SqlSession, values};
+use crate::tokens;
 use crate::{Database, DatabaseError, PublishError, UnixMillis};
 
 /// A version to publish.
@@ -34,6 +35,9 @@ pub struct NewVersion {
     pub more_entries: Vec<AuditEntry>,
     /// What is to be answered when the request is repeated.
     pub answer: Option<NewAnswer>,
+    /// The tenants that the document no longer has. Their tokens are revoked: whoever creates a tenant of the same name
+    /// later is somebody else.
+    pub removed_tenants: Vec<String>,
 }
 
 /// What became of a version.
@@ -124,6 +128,7 @@ async fn publish(session: &mut SqlSession, new: NewVersion, kept: u64) -> Result
     let mut entries = vec![new.entry];
     entries.extend(new.more_entries);
     entries.iter_mut().for_each(|entry| entry.policy_version = Some(version));
+    entries.extend(tokens::revoke_of_tenants(session, &new.removed_tenants, &new.author, new.time).await?);
     audit::append_after(session, head, entries).await?;
     notify(session, version).await?;
     Ok(publication)

@@ -1,8 +1,10 @@
 //! Tokens and sessions.
 
-use tidegate_database::{BrowserSession, HistoryFilter, PageRequest, StoredToken, TokenRevocation};
+use tidegate_database::{
+    AuditEntry, BrowserSession, HistoryFilter, NewVersion, PageRequest, StoredToken, TokenRevocation,
+};
 
-use crate::support::{TestDatabase, at, entry};
+use crate::support::{TestDatabase, at, entry, version, violation};
 
 on_both!(
     tokens_come_back_as_created,
@@ -15,6 +17,7 @@ on_both!(
     only_wanted_tokens_are_listed,
     sessions_end,
     sessions_in_use_end_later_and_are_few,
+    tokens_go_with_their_tenant,
 );
 
 fn token(number: u8) -> StoredToken {
@@ -218,4 +221,31 @@ async fn sessions_in_use_end_later_and_are_few(test: &TestDatabase) {
     };
     assert_eq!((ends(50, 250).await, ends(51, 150).await), (Some(at(300)), Some(at(200))), "never earlier");
     assert_eq!(ends(9, 150).await, None);
+}
+
+async fn tokens_go_with_their_tenant(test: &TestDatabase) {
+    let of = |number, tenant: &str| StoredToken { tenant: Some(tenant.into()), ..token(number) };
+    let quiet = AuditEntry::default;
+    for new in [of(1, "gone"), of(2, "gone"), of(3, "stays"), token(4)] {
+        test.db.create_token(new, quiet()).await.unwrap();
+    }
+    let (hash, created_at, expires_at) = ([7; 32], at(0), at(1_000_000));
+    let session = BrowserSession { hash, token_id: "token-1".into(), created_at, expires_at };
+    test.db.create_session(session).await.unwrap();
+    let removing = NewVersion { removed_tenants: vec!["gone".into(), "other".into()], ..version(9) };
+    test.db.publish(removing).await.unwrap();
+    for (number, is_revoked) in [(1, true), (2, true), (3, false), (4, false)] {
+        let found = test.db.token(&format!("token-{number}")).await.unwrap().unwrap();
+        assert_eq!(found.revoked_at, is_revoked.then(|| at(9)), "{number}");
+    }
+    assert_eq!(test.db.session(&hash, at(1)).await.unwrap(), None);
+    let events =
+        "SELECT event || ' ' || coalesce(tenant, '') FROM audit_entries WHERE event = 'token_revoked'";
+    assert_eq!(test.raw_texts(events).await, ["token_revoked gone", "token_revoked gone"]);
+    assert_eq!(test.db.verify(|_, _| {}).await.unwrap().broken, None);
+    // By a token, by an entry of the audit, by a violation.
+    test.db.record_violations(vec![violation(5)]).await.unwrap();
+    for (tenant, is_known) in [("stays", true), ("gone", true), ("tenant-5", true), ("nobody", false)] {
+        assert_eq!(test.db.knows_tenant(tenant).await.unwrap(), is_known, "{tenant}");
+    }
 }

@@ -196,6 +196,8 @@ pub const RECORDS_RETRY_MAX: Duration = Duration::from_secs(1);
 pub const RECORDS_FLUSH_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long `tidegate check` waits for a response. A wait queue on the server can take longer, up to an hour by policy.
 pub const CHECK_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long `tidegate admin` waits for what takes long: a verification of the whole audit, a simulation.
+pub const LONG_CALL_TIMEOUT: Duration = Duration::from_secs(3_600);
 /// Bytes of a body in the admin API.
 pub const API_BODY_BYTES_MAX: usize = 16 * 1_024 * 1_024;
 /// Calls of the admin API at once that compute for long: checking a policy, replaying a trace.

@@ -1,6 +1,6 @@
 //! `tidegate audit`: verifies the audit in the database, and erases what it says about a person.
 
-use std::io::{BufRead, IsTerminal, Write};
+use std::io::{IsTerminal, Write};
 
 use serde_json::json;
 use tidegate_database::ChainReport;
@@ -9,6 +9,7 @@ use super::database_place::{on_database, url};
 use super::{now, print};
 use crate::commands::flags::OutputFormat;
 use crate::commands::flags::audit::{AuditErase, AuditVerify};
+use crate::commands::terminal::confirm::confirm;
 use crate::commands::terminal::exit::{CommandFailure, print_stderr};
 use crate::commands::terminal::paint::{Paint, Tone, printable};
 use crate::control::startup::unix_millis;
@@ -62,8 +63,9 @@ pub(super) fn erase(args: &AuditErase) -> Result<(), CommandFailure> {
         return Err(CommandFailure::Usage("--user: the text is empty".to_owned()));
     }
     let url = url(&args.place)?;
-    if !args.yes && !is_confirmed(user)? {
-        return Err(CommandFailure::Running("nothing was erased".to_owned()));
+    if !args.yes {
+        let question = format!("Erase the data of {}? It cannot be undone.", printable(user));
+        confirm(&question, "nothing was erased")?;
     }
     // Records have no longer names than this.
     let stored = cut(user);
@@ -71,20 +73,6 @@ pub(super) fn erase(args: &AuditErase) -> Result<(), CommandFailure> {
     let rows = on_database(&url, async |database| database.erase(&stored, "command line", time).await)?;
     let records = if rows == 1 { "1 record".to_owned() } else { format!("{rows} records") };
     print(&format!("erased the data of {} in {records}\n", printable(user)))
-}
-
-/// Asks on the terminal.
-fn is_confirmed(user: &str) -> Result<bool, CommandFailure> {
-    if !std::io::stdin().is_terminal() {
-        let why = "this cannot be undone, and there is no terminal to ask on: add --yes";
-        return Err(CommandFailure::Usage(why.to_owned()));
-    }
-    print_stderr(format_args!("Erase the data of {}? It cannot be undone. [y/N] ", printable(user)));
-    _ = std::io::stderr().flush();
-    let mut line = String::new();
-    let read = std::io::stdin().lock().read_line(&mut line);
-    read.map_err(|error| CommandFailure::Running(format!("cannot read the answer: {error}")))?;
-    Ok(["y", "yes"].contains(&line.trim().to_ascii_lowercase().as_str()))
 }
 
 /// The progress on a terminal, nothing elsewhere.

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri};
@@ -33,8 +34,8 @@ pub(super) enum HttpClientError {
     ConnectionRefused { at: String },
     #[error("cannot reach {at}: {error}")]
     Unreachable { at: String, error: std::io::Error },
-    #[error("{at} did not answer within {} seconds", CHECK_TIMEOUT.as_secs())]
-    Timeout { at: String },
+    #[error("{at} did not answer within {seconds} seconds")]
+    Timeout { at: String, seconds: u64 },
     #[error("TLS handshake with {at} failed: {error}")]
     Tls { at: String, error: String },
     #[error("{file}: {why}")]
@@ -51,6 +52,8 @@ pub(super) struct HttpCall {
     pub(super) path: String,
     pub(super) headers: HeaderMap,
     pub(super) body: Bytes,
+    /// How long the response is waited for.
+    pub(super) timeout: Duration,
 }
 
 /// A response.
@@ -106,7 +109,8 @@ impl ServerTarget {
         ca: Option<&Path>,
     ) -> Result<(StatusCode, Bytes), HttpClientError> {
         let headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static("application/json"))]);
-        let call = HttpCall { method: Method::POST, path: path.to_owned(), headers, body: Bytes::from(body) };
+        let (path, body) = (path.to_owned(), Bytes::from(body));
+        let call = HttpCall { method: Method::POST, path, headers, body, timeout: CHECK_TIMEOUT };
         let answer = self.send(&call, ca).await?;
         Ok((answer.status, answer.body))
     }
@@ -136,7 +140,8 @@ impl ServerTarget {
             let stream = connector.connect(name, stream).await.map_err(|error| tls(error.to_string()))?;
             self.exchange(stream, call).await
         };
-        timeout(CHECK_TIMEOUT, answer).await.map_err(|_| HttpClientError::Timeout { at: at.clone() })?
+        let late = |_| HttpClientError::Timeout { at: at.clone(), seconds: call.timeout.as_secs() };
+        timeout(call.timeout, answer).await.map_err(late)?
     }
 
     async fn exchange<I>(&self, stream: I, call: &HttpCall) -> Result<HttpAnswer, HttpClientError>

@@ -5,7 +5,7 @@ use tidegate::Nanos;
 use tidegate_policy::{Problem, RuleSet, TenantAllocation, compile, read};
 
 use super::api::ApiError;
-use super::api::error::problem_json;
+use super::told_problems::ToldProblems;
 
 /// The allocation of the budget that a tenant's numbers count in; null if no budget is allotted there.
 pub(super) fn told(rules: &RuleSet, tenant: &str) -> Value {
@@ -16,13 +16,19 @@ pub(super) fn told(rules: &RuleSet, tenant: &str) -> Value {
 
 /// The answer to a change that makes the policy invalid. If the reason is a budget of the changed tenant or of its
 /// parent, the answer has its numbers.
-pub(super) fn refusal(text: &str, tenant: Option<&str>, now: Nanos, problems: Vec<Problem>) -> ApiError {
-    let Some(tenant) = tenant else { return ApiError::Problems(problems) };
+pub(super) fn refusal(
+    text: &str,
+    tenant: Option<&str>,
+    now: Nanos,
+    told: &ToldProblems,
+    problems: Vec<Problem>,
+) -> ApiError {
+    let Some(tenant) = tenant else { return told.refusal(problems) };
     let (document, _) = read(text);
     let (rules, _) = compile(&document, now);
     let allocations = rules.tenants().allocations(tenant);
     let Some(exceeded) = allocations.iter().find(|of| of.allocation.is_exceeded) else {
-        return ApiError::Problems(problems);
+        return told.refusal(problems);
     };
     let numbers = exceeded.allocation;
     let detail = format!(
@@ -31,7 +37,7 @@ pub(super) fn refusal(text: &str, tenant: Option<&str>, now: Nanos, problems: Ve
     );
     let more = json!({
         "allocation": allocation_json(&rules, exceeded),
-        "problems": problems.iter().map(problem_json).collect::<Vec<_>>(),
+        "problems": told.json(&problems),
     });
     ApiError::Unprocessable { detail, pointer: "/rate_limit".to_owned(), more }
 }

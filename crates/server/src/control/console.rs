@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ControlPlane;
 use super::access::{AccessError, AccessProof, RequestSite, cookie, no_cookie};
-use super::api::{AnswerFormat, ApiAnswer, ApiError, rfc3339};
+use super::api::{AnswerView, ApiAnswer, ApiError, rfc3339};
 use crate::admin::AdminClient;
 use crate::node::Node;
 
@@ -45,7 +45,7 @@ pub(crate) async fn respond(
         Some(control) => answer_to(&node, control, client, &head, &body).await,
         None => Err(ApiError::NoControlPlane),
     };
-    answered.map_or_else(|error| error.render(), |answer| answer.render(AnswerFormat::Json))
+    answered.map_or_else(|error| error.render(), |answer| answer.render(&AnswerView::SINGLE))
 }
 
 async fn answer_to(

@@ -60,7 +60,7 @@ impl EntryEdit {
             }
             EntryAction::Remove(name) => {
                 let index = self.find(editor.root(), &sight, name)?;
-                sight.check_editable(self.collection, name)?;
+                sight.check_editable(self.collection, &self.entries(editor.root())[index])?;
                 editor.remove(self.list(), index).map_err(refused)?;
                 (None, None)
             }
@@ -75,11 +75,14 @@ impl EntryEdit {
         self.collection.as_str()
     }
 
+    fn entries<'d>(&self, root: &'d DocumentNode) -> &'d [DocumentNode] {
+        root.get(self.list()).map(DocumentNode::items).unwrap_or_default()
+    }
+
     /// The index of an entry that the caller sees.
     fn find(&self, root: &DocumentNode, sight: &Sight, name: &str) -> Result<usize, ApiError> {
         let index = entry_index(root, self.list(), name);
-        let entries = root.get(self.list()).map(DocumentNode::items).unwrap_or_default();
-        let seen = index.filter(|index| sight.sees(self.collection, &entries[*index]));
+        let seen = index.filter(|index| sight.sees(self.collection, &self.entries(root)[*index]));
         seen.ok_or_else(|| not_found(self.collection, name))
     }
 
@@ -119,9 +122,8 @@ impl EntryEdit {
         new: impl Fn(&DocumentNode) -> DocumentNode,
     ) -> Result<(), ApiError> {
         let index = self.find(editor.root(), sight, name)?;
-        sight.check_editable(self.collection, name)?;
-        let entries = editor.root().get(self.list()).map(DocumentNode::items).unwrap_or_default();
-        let old = &entries[index];
+        let old = &self.entries(editor.root())[index];
+        sight.check_editable(self.collection, old)?;
         let new = new(old);
         // An entry that is not changed stays as it is written, with or without an id.
         if new.same_value(old) || new.same_value(&with_name(old, self.list(), name)) {
@@ -188,10 +190,15 @@ mod tests {
 
     const TEXT: &str = "version: 1
 limits:
-- { name: all, key: [user], sustained: { rate: 1 } }
-- { name: ours, key: [user], match: { tenant: [t, low] }, sustained: { rate: 1 } }
+- { name: all, key: [user], group: g, sustained: { rate: 1 } }
+- { name: given, key: [user], match: { tenant: [t, low] }, sustained: { rate: 1 } }
+- { name: ours, key: [user], match: { tenant: low }, sustained: { rate: 1 } }
 allow:
 - { id: theirs, tenant: other }
+- { id: given, tenant: low }
+block:
+- { id: given, tenant: t }
+- { id: ours, tenant: low }
 tenants:
 - { id: root }
 - { id: t, parent: root }
@@ -230,7 +237,7 @@ tenants:
 
     #[test]
     fn a_restricted_token_edits_what_lies_inside_and_nothing_gets_out() {
-        use Collection::{Allow, Limits, Routes, Tenants};
+        use Collection::{Allow, Block, Limits, Routes, Tenants};
         // Its own node is its parent's to edit, what lies outside is not found.
         for (name, expected) in [("low", 200), ("t", 403), ("other", 404), ("root", 404), ("nobody", 404)] {
             assert_eq!(patch(Tenants, name, "{ enabled: true }"), expected, "{name}");
@@ -249,10 +256,33 @@ tenants:
         assert_eq!(patch(Limits, "all", "{ sustained: { rate: 2 } }"), 404);
         assert_eq!(create_before(Limits, "{ name: new, match: { tenant: low } }", Some("ours")), 200);
         assert_eq!(create_before(Limits, "{ name: new, match: { tenant: low } }", Some("all")), 404);
-        assert_eq!(create(Allow, "{ tenant: low }"), 200);
         assert_eq!(create(Allow, "{ ip: 10.0.0.1 }"), 403);
+        assert_eq!(create(Block, "{ tenant: low }"), 200);
+        assert_eq!(patch(Block, "ours", "{ reason: spam }"), 200);
         assert_eq!(status(Allow, EntryAction::Remove("theirs".to_owned())), 404);
         assert_eq!(create(Routes, "{ path: /a }"), 403);
+    }
+
+    #[test]
+    fn a_restricted_token_exempts_nobody_from_the_limits_above() {
+        use Collection::{Allow, Block, Limits};
+        for entry in ["{ tenant: t }", "{ tenant: low }"] {
+            assert_eq!(create(Allow, entry), 403, "{entry}");
+        }
+        assert_eq!(patch(Allow, "given", "{ reason: mine }"), 403);
+        assert_eq!(status(Allow, EntryAction::Remove("given".to_owned())), 403);
+        // What names its own tenant was written by its parent.
+        for collection in [Limits, Block] {
+            assert_eq!(patch(collection, "given", "{ description: mine }"), 403, "{collection:?}");
+            assert_eq!(status(collection, EntryAction::Remove("given".to_owned())), 403, "{collection:?}");
+        }
+        assert_eq!(create(Limits, "{ name: new, match: { tenant: t } }"), 403);
+        assert_eq!(create(Limits, "{ name: new, match: { tenant: [low, t] } }"), 403);
+        assert_eq!(patch(Limits, "ours", "{ match: { tenant: [low, t] } }"), 403);
+        // Of a group, only the first limit that matches counts.
+        assert_eq!(create(Limits, "{ name: new, group: g, match: { tenant: low } }"), 403);
+        assert_eq!(patch(Limits, "ours", "{ group: g }"), 403);
+        assert_eq!(patch(Limits, "ours", "{ group: own }"), 200);
     }
 
     #[test]

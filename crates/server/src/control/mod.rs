@@ -18,10 +18,12 @@ mod masked_policy;
 mod projection;
 pub(crate) mod records;
 mod running;
+mod shown_explanation;
 mod simulation;
 pub(crate) mod startup;
 mod subtree;
 pub(crate) mod thread;
+mod told_problems;
 mod waking;
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};

@@ -20,6 +20,8 @@ pub(crate) enum Sight {
         top: String,
         /// It and all tenants below it.
         tenants: HashSet<String>,
+        /// The groups of limits that the caller does not see.
+        foreign_groups: HashSet<String>,
     },
 }
 
@@ -47,7 +49,14 @@ impl Sight {
             tenants.extend(below.iter().map(|id| (*id).to_owned()));
             open.extend(below);
         }
-        Sight::Subtree { top: top.to_string(), tenants }
+        let sight = Sight::Subtree { top: top.to_string(), tenants, foreign_groups: HashSet::new() };
+        let limits = document.get("limits").map(DocumentNode::items).unwrap_or_default();
+        let unseen = limits.iter().filter(|limit| !sight.sees(Collection::Limits, limit));
+        let groups = unseen.filter_map(|limit| member(limit, "group")).map(str::to_owned).collect();
+        match sight {
+            Sight::Subtree { top, tenants, .. } => Sight::Subtree { top, tenants, foreign_groups: groups },
+            Sight::Whole => Sight::Whole,
+        }
     }
 
     /// Does the caller see a tenant?
@@ -65,36 +74,57 @@ impl Sight {
         }
         match collection {
             Collection::Tenants => member(entry, "id").is_some_and(|id| self.has_tenant(id)),
-            Collection::Limits => {
-                self.is_about(entry.get("match").and_then(|conditions| conditions.get("tenant")))
+            _ => {
+                let named = named_tenants(collection, entry);
+                !named.is_empty() && named.iter().all(|id| id.scalar().is_some_and(|id| self.has_tenant(id)))
             }
-            Collection::Allow | Collection::Block => self.is_about(entry.get("tenant")),
-            // These are about requests of all tenants.
-            Collection::Routes | Collection::Upstreams | Collection::Bursts => false,
         }
     }
 
     /// Checks that the caller may change or remove an entry that it sees.
     ///
     /// # Errors
-    /// 403 for its own tenant.
-    pub(crate) fn check_editable(&self, collection: Collection, name: &str) -> Result<(), ApiError> {
-        match self {
-            Sight::Subtree { top, .. } if collection == Collection::Tenants && name == top => {
-                Err(ApiError::Outside(format!(
-                    "the token is restricted to `{top}`, and that entry is its parent's to edit"
-                )))
-            }
-            _ => Ok(()),
+    /// 403 for its own tenant, for what is about that tenant itself, and for exemptions from limits.
+    pub(crate) fn check_editable(
+        &self,
+        collection: Collection,
+        entry: &DocumentNode,
+    ) -> Result<(), ApiError> {
+        let Sight::Subtree { top, .. } = self else { return Ok(()) };
+        if collection == Collection::Allow {
+            return Err(ApiError::Outside(format!(
+                "the token is restricted to `{top}`: entries of `allow` come before all limits, so they are for \
+                 tokens without a tenant"
+            )));
+        }
+        let is_about_top = match collection {
+            Collection::Tenants => member(entry, "id") == Some(top),
+            _ => named_tenants(collection, entry).iter().any(|id| id.scalar() == Some(top)),
+        };
+        match is_about_top {
+            true => Err(ApiError::Outside(format!(
+                "the token is restricted to `{top}`, and that entry is its parent's to edit"
+            ))),
+            false => Ok(()),
         }
     }
 
-    /// Checks that the new content of an entry keeps it inside the caller's subtree.
+    /// Checks that the new content of an entry keeps it inside the caller's subtree, below its own tenant.
     ///
     /// # Errors
     /// 403 if it does not.
     pub(crate) fn check_written(&self, collection: Collection, entry: &DocumentNode) -> Result<(), ApiError> {
-        let Sight::Subtree { top, .. } = self else { return Ok(()) };
+        let Sight::Subtree { top, foreign_groups, .. } = self else { return Ok(()) };
+        self.check_editable(collection, entry)?;
+        if collection == Collection::Limits
+            && let Some(group) = member(entry, "group").filter(|group| foreign_groups.contains(*group))
+        {
+            // The first limit of a group that matches is the only one of it that counts.
+            return Err(ApiError::Outside(format!(
+                "the token is restricted to `{top}`: the group `{group}` has limits of others, which this one could \
+                 take the place of"
+            )));
+        }
         let is_inside = match collection {
             Collection::Tenants => {
                 let parent = member(entry, "parent").is_some_and(|parent| self.has_tenant(parent));
@@ -105,26 +135,27 @@ impl Sight {
         let wanted = match collection {
             _ if is_inside => return Ok(()),
             Collection::Tenants => "`parent` must be that tenant or one below it",
-            Collection::Limits => "`match.tenant` must name tenants of its subtree, and no others",
-            Collection::Allow | Collection::Block => {
-                "`tenant` must name tenants of its subtree, and no others"
-            }
+            Collection::Limits => "`match.tenant` must name tenants below it, and no others",
+            Collection::Allow | Collection::Block => "`tenant` must name tenants below it, and no others",
             Collection::Routes | Collection::Upstreams | Collection::Bursts => {
                 "such entries are about all tenants"
             }
         };
         Err(ApiError::Outside(format!("the token is restricted to `{top}`: {wanted}")))
     }
+}
 
-    /// Does a condition name tenants of the subtree, and no others?
-    fn is_about(&self, condition: Option<&DocumentNode>) -> bool {
-        let Some(condition) = condition else { return false };
-        let named = match &condition.kind {
-            ValueKind::List(items) => &items[..],
-            _ => std::slice::from_ref(condition),
-        };
-        let has = |id: &DocumentNode| id.scalar().is_some_and(|id| self.has_tenant(id));
-        !named.is_empty() && named.iter().all(has)
+/// The tenants that an entry is about; none for what is about requests of all tenants.
+fn named_tenants(collection: Collection, entry: &DocumentNode) -> &[DocumentNode] {
+    let condition = match collection {
+        Collection::Limits => entry.get("match").and_then(|conditions| conditions.get("tenant")),
+        Collection::Allow | Collection::Block => entry.get("tenant"),
+        Collection::Routes | Collection::Upstreams | Collection::Bursts | Collection::Tenants => None,
+    };
+    let Some(condition) = condition else { return &[] };
+    match &condition.kind {
+        ValueKind::List(items) => items,
+        _ => std::slice::from_ref(condition),
     }
 }
 
@@ -170,8 +201,11 @@ mod tests {
         assert!(written("{ id: new, parent: t }"));
         assert!(!written("{ id: new, parent: root }") && !written("{ id: new }"));
         assert!(!written("{ id: '*', parent: t }"), "it would apply to tenants of others");
-        assert!(sight.check_editable(Collection::Tenants, "t").is_err());
-        assert!(sight.check_editable(Collection::Tenants, "mid").is_ok());
+        let editable = |collection, text: &str| sight.check_editable(collection, &node(text)).is_ok();
+        assert!(!editable(Collection::Tenants, "{ id: t }") && editable(Collection::Tenants, "{ id: mid }"));
+        assert!(!editable(Collection::Block, "{ tenant: [mid, t] }"), "it is about the tenant itself");
+        assert!(editable(Collection::Block, "{ tenant: mid }"));
+        assert!(!editable(Collection::Allow, "{ tenant: mid }"), "it would exempt from limits above");
         let gone = Principal { tenant: Some("gone".into()), ..principal };
         assert!(!Sight::of(&gone, &document).has_tenant("gone"));
     }

@@ -19,7 +19,7 @@ pub(super) static AUTH: ObjectShape = ObjectShape {
         ShapeField::new(
             "admin_token",
             Shape::Secret(SECRET_MAX),
-            "Token with the role `admin` for the admin API. With a database it works beside the tokens that are kept \
+            "Token with the role `admin` for the admin API, of at least 20 characters. With a database it works beside the tokens that are kept \
              there, also while the database is away, and cannot be revoked but by changing the settings.",
         )
         .or("without a database, a new one at each start, which is printed"),

@@ -22,6 +22,9 @@ pub(crate) struct FlagsAndEnvironment {
     pub(crate) admin_insecure: bool,
 }
 
+/// The fewest characters of the admin token.
+const ADMIN_TOKEN_MIN: usize = 20;
+
 /// Why settings cannot be used.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SettingsError {
@@ -36,6 +39,12 @@ pub(crate) enum SettingsError {
         /// The value.
         saw: String,
     },
+    /// The admin token could be guessed.
+    #[error(
+        "`auth.admin_token` (or TIDEGATE_ADMIN_TOKEN) must have at least {ADMIN_TOKEN_MIN} characters, so that nobody \
+         guesses it; `openssl rand -base64 32` makes one"
+    )]
+    ShortAdminToken,
     /// The RESP listener would be open to other machines without a password.
     #[error(
         "the RESP listener on {address} can be reached from other machines and has no password; set \
@@ -100,6 +109,9 @@ impl Settings {
     fn check(&self) -> Result<(), SettingsError> {
         if self.listen.iter().all(Option::is_none) {
             return Err(SettingsError::NothingToServe);
+        }
+        if self.admin_token.as_ref().is_some_and(|token| token.chars().count() < ADMIN_TOKEN_MIN) {
+            return Err(SettingsError::ShortAdminToken);
         }
         match self.address(Listener::Resp) {
             Some(address) if !address.ip().to_canonical().is_loopback() && self.resp_password.is_none() => {

@@ -62,8 +62,8 @@ fn a_mistake_is_told_with_its_place_and_changes_nothing(kind: DatabaseKind) {
     let server = PolicyServer::start(kind);
     let before = server.api.policy();
     let wrong = admin(&server, &["limits", "patch", "per-user", "{\"sustained\":{\"rate\":0}}"]);
-    assert_eq!(wrong.code, Some(1));
-    assert!(wrong.err.contains("limits[0].sustained.rate: 0 is out of range"), "{}", wrong.err);
+    assert_eq!(wrong.code, Some(2), "the document is invalid");
+    assert!(wrong.err.contains("error: limits[0].sustained.rate: 0 is out of range"), "{}", wrong.err);
     let unknown = admin(&server, &["limits", "get", "nope"]);
     assert!(unknown.code == Some(1) && unknown.err.contains("there is no limit `nope`"), "{}", unknown.err);
     assert_eq!(admin(&server, &["limits", "fly"]).code, Some(2));

@@ -119,7 +119,7 @@ fn lists_are_newest_first_filtered_paged_and_exported(kind: DatabaseKind) {
     assert_eq!(seen.len(), 20);
     assert!(seen.windows(2).all(|pair| pair[0].0 >= pair[1].0), "{seen:?}");
     let csv = get(&server, &token, "/violations?limit=2", "text/csv");
-    assert!(csv.body.starts_with("count,event,first,ip,kind,"), "{}", csv.body);
+    assert!(csv.body.starts_with("actor,client,count,detail,"), "{}", csv.body);
     assert_eq!(csv.body.lines().count(), 3);
     let lines = get(&server, &token, "/violations", "application/x-ndjson");
     assert_eq!(lines.body.lines().filter(|line| serde_json::from_str::<Value>(line).is_ok()).count(), 10);

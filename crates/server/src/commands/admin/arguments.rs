@@ -18,11 +18,16 @@ impl AdminArgs {
             Some((verb, matches)) => (Some(verb), matches),
             None => (None, matches),
         };
-        let command =
-            commands().into_iter().find(|one| one.subject == subject && one.verb.as_deref() == verb)?;
+        // A list that is all there is of a subject needs no verb, and has one all the same.
+        let is_called =
+            |one: &RouteCommand| one.verb.as_deref() == verb || (one.verb.is_none() && verb == Some(LIST));
+        let command = commands().into_iter().find(|one| one.subject == subject && is_called(one))?;
         Some((command, matches))
     }
 }
+
+/// The verb of lists.
+const LIST: &str = "list";
 
 impl FromArgMatches for AdminArgs {
     fn from_arg_matches(matches: &ArgMatches) -> Result<AdminArgs, clap::Error> {
@@ -40,7 +45,9 @@ impl Args for AdminArgs {
         let mut subjects: Vec<Command> = Vec::new();
         for RouteCommand { subject, verb, route } in commands() {
             let Some(verb) = verb else {
-                subjects.push(with_arguments(Command::new(subject), route));
+                let alone = with_arguments(Command::new(subject), route);
+                let listed = || with_arguments(Command::new(LIST).hide(true), route);
+                subjects.push(if is_list(route) { alone.subcommand(listed()) } else { alone });
                 continue;
             };
             let one = with_arguments(Command::new(verb), route);
@@ -76,7 +83,7 @@ other users of the machine can see a process's arguments.
   tidegate admin limits patch per-user '{\"sustained\":{\"rate\":20}}' --reason \"launch day\"
   tidegate admin policy replace policy.yaml
 
-Exit status: 0 done, 1 refused by the server or no answer, 2 wrong usage.";
+Exit status: 0 done, 1 refused by the server or no answer, 2 wrong usage or an invalid document.";
 
 fn with_arguments(command: Command, route: &ApiRoute) -> Command {
     let role = match route.access {

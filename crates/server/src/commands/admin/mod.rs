@@ -14,23 +14,23 @@ use std::io::IsTerminal;
 use bytes::Bytes;
 use clap::ArgMatches;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, IF_MATCH};
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 
 pub(crate) use arguments::AdminArgs;
 
-use super::http_client::{HttpAnswer, HttpCall, ServerTarget};
+use super::http_client::{HttpAnswer, HttpCall, HttpClientError, ServerTarget};
 use super::print;
-use crate::bounds::API_BODY_BYTES_MAX;
-use crate::commands::terminal::exit::{CommandFailure, print_stderr, read_text};
+use crate::bounds::{API_BODY_BYTES_MAX, CHECK_TIMEOUT, LONG_CALL_TIMEOUT};
+use crate::commands::terminal::exit::{CommandFailure, display_path, print_stderr, read_text};
 use crate::commands::terminal::paint::{Paint, printable};
 use crate::control::api::PREFIX;
 use crate::control::api::route::ApiRoute;
 use crate::control::api::shape::BodyShape;
 use arguments::argument_id;
 use connection::AdminConnection;
-use words::{RouteCommand, is_list};
+use words::{RouteCommand, is_list, is_long};
 
 pub(super) fn run(args: &AdminArgs) -> Result<(), CommandFailure> {
     let (RouteCommand { route, .. }, matches) =
@@ -42,23 +42,48 @@ pub(super) fn run(args: &AdminArgs) -> Result<(), CommandFailure> {
     let mut call = call(route, matches, &connection, format)?;
     let path = call.path.clone();
     let follows = is_list(route) && matches.get_flag("all");
-    let mut items: Vec<Value> = Vec::new();
+    let (mut items, mut count): (Vec<Value>, usize) = (Vec::new(), 0);
     loop {
-        let answer = runtime.block_on(target.send(&call, connection.ca.as_deref())).map_err(running)?;
-        check(&answer)?;
-        if !is_list(route) || format == "csv" || format == "lines" {
-            print_answer(&answer, format)?;
+        let answer = runtime.block_on(target.send(&call, connection.ca.as_deref()));
+        let answer = answer.map_err(|error| failed(route, &error))?;
+        check(&answer, document_name(route, matches))?;
+        if !is_list(route) {
+            return print_answer(&answer, format);
+        }
+        if is_streamed(format) {
+            count += print_page(&answer, format, count > 0)?;
         } else {
             items.extend(page(&answer)?);
+            count = items.len();
         }
         let Some(next) = next_cursor(&answer).filter(|_| follows) else {
             let is_cut = next_cursor(&answer).is_some();
-            return finish(route, format, &items, is_cut);
+            return finish(format, &items, is_cut);
         };
-        progress(items.len());
+        progress(count);
         let joint = if path.contains('?') { '&' } else { '?' };
         call.path = format!("{path}{joint}cursor={}", utf8_percent_encode(&next, NON_ALPHANUMERIC));
     }
+}
+
+/// Are the pages of a list printed as they come?
+fn is_streamed(format: &str) -> bool {
+    format == "csv" || format == "lines"
+}
+
+/// What the problems of a refused document are problems of: the file of a whole policy, or the policy of the server as it
+/// would be after the change.
+fn document_name<'m>(route: &ApiRoute, matches: &'m ArgMatches) -> &'m str {
+    let sent = matches!(route.body, BodyShape::Policy | BodyShape::Text);
+    let body = sent.then(|| matches.get_one::<String>("body")).flatten();
+    body.map_or("policy", |body| if is_inline(body) { "body" } else { display_path(body) })
+}
+
+/// Why there is no answer.
+fn failed(route: &ApiRoute, error: &HttpClientError) -> CommandFailure {
+    let is_verify = route.path == "/audit/verify" && matches!(error, HttpClientError::Timeout { .. });
+    let hint = if is_verify { "; `tidegate audit verify` works on the database itself" } else { "" };
+    CommandFailure::Running(format!("{error}{hint}"))
 }
 
 fn usage(error: impl std::fmt::Display) -> CommandFailure {
@@ -128,12 +153,18 @@ fn call(
         BodyShape::Policy | BodyShape::PolicyDraft => set(CONTENT_TYPE, "application/yaml")?,
         BodyShape::Text => set(CONTENT_TYPE, "text/plain")?,
     }
-    Ok(HttpCall { method: route.method.clone(), path, headers, body: Bytes::from(body) })
+    let timeout = if is_long(route) { LONG_CALL_TIMEOUT } else { CHECK_TIMEOUT };
+    Ok(HttpCall { method: route.method.clone(), path, headers, body: Bytes::from(body), timeout })
+}
+
+/// Is an argument the body itself, and not the name of a file?
+fn is_inline(argument: &str) -> bool {
+    argument.trim_start().starts_with(['{', '['])
 }
 
 /// The body: JSON text as it is, or the contents of the file it names.
 fn body_text(argument: &str) -> Result<String, CommandFailure> {
-    let text = match argument.trim_start().starts_with(['{', '[']) {
+    let text = match is_inline(argument) {
         true => argument.to_owned(),
         false => read_text(argument)?,
     };
@@ -143,28 +174,23 @@ fn body_text(argument: &str) -> Result<String, CommandFailure> {
     }
 }
 
-/// The failure of an answer that is not a success, with every problem that it lists.
-fn check(answer: &HttpAnswer) -> Result<(), CommandFailure> {
-    if answer.status.is_success() {
+/// The failure of an answer that is not a success, or that calls a document invalid, with every problem that it lists.
+fn check(answer: &HttpAnswer, document: &str) -> Result<(), CommandFailure> {
+    let body: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+    let problems = body.get("problems").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    problems.iter().for_each(|problem| print_stderr(format_args!("{}", output::problem(problem, document))));
+    let is_refused = answer.status == StatusCode::UNPROCESSABLE_ENTITY && !problems.is_empty();
+    if answer.status.is_success() && body.get("valid") != Some(&Value::Bool(false)) {
         return Ok(());
     }
-    let body: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
-    for problem in body.get("problems").and_then(Value::as_array).into_iter().flatten() {
-        let text = |name: &str| problem.get(name).and_then(Value::as_str).map(printable).unwrap_or_default();
-        let number = |name: &str| problem.get(name).and_then(Value::as_u64).unwrap_or_default();
-        let hint = Some(text("hint")).filter(|hint| !hint.is_empty()).map(|hint| format!(" ({hint})"));
-        print_stderr(format_args!(
-            "{}:{}: {}: {}{}\n",
-            number("line"),
-            number("column"),
-            text("path"),
-            text("message"),
-            hint.unwrap_or_default()
-        ));
+    if answer.status.is_success() {
+        return Err(CommandFailure::Invalid);
     }
     let detail = body.get("detail").and_then(Value::as_str).map(printable);
     let detail = detail.unwrap_or_else(|| "no Tidegate admin API answers there".to_owned());
-    Err(CommandFailure::Running(format!("the server answered {}: {detail}", answer.status)))
+    let told = format!("the server answered {}: {detail}", answer.status);
+    // An invalid document is not a failure of the server: the exit status tells them apart.
+    Err(if is_refused { CommandFailure::Usage(told) } else { CommandFailure::Running(told) })
 }
 
 /// The entries of a page.
@@ -179,8 +205,9 @@ fn page(answer: &HttpAnswer) -> Result<Vec<Value>, CommandFailure> {
 /// The cursor of the next page, which every format has in its `Link` header.
 fn next_cursor(answer: &HttpAnswer) -> Option<String> {
     let link = answer.headers.get(http::header::LINK)?.to_str().ok()?;
-    let cursor = link.strip_prefix("<?cursor=")?.split_once('>')?.0;
-    Some(percent_encoding::percent_decode_str(cursor).decode_utf8().ok()?.into_owned())
+    let query = link.strip_prefix("<?")?.split_once('>')?.0;
+    let cursor = form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == "cursor");
+    cursor.map(|(_, cursor)| cursor.into_owned())
 }
 
 /// Says on a terminal how many entries have come so far.
@@ -190,15 +217,25 @@ fn progress(count: usize) {
     }
 }
 
-/// Prints a list that was collected.
-fn finish(route: &ApiRoute, format: &str, items: &[Value], is_cut: bool) -> Result<(), CommandFailure> {
-    if !is_list(route) || format == "csv" || format == "lines" {
-        return Ok(());
-    }
+/// Prints a page as the server has written it, and returns about how many entries it has. Only the first page of a table
+/// has the line with the columns.
+fn print_page(answer: &HttpAnswer, format: &str, is_later: bool) -> Result<usize, CommandFailure> {
+    let text = String::from_utf8_lossy(&answer.body);
+    let text = match format == "csv" && is_later {
+        true => text.split_once("\r\n").map_or("", |(_columns, rows)| rows),
+        false => &text,
+    };
+    print(text)?;
+    Ok(text.lines().count())
+}
+
+/// Prints a list that was collected, and says if there is more.
+fn finish(format: &str, items: &[Value], is_cut: bool) -> Result<(), CommandFailure> {
     if std::io::stderr().is_terminal() {
         print_stderr(format_args!("\r\x1b[K"));
     }
     match format {
+        _ if is_streamed(format) => {}
         "json" => print(&format!("{}\n", Value::Array(items.to_vec())))?,
         _ if items.is_empty() => print_stderr(format_args!("there are none\n")),
         _ => print(&output::table(items, Paint::stdout()))?,

@@ -74,6 +74,27 @@ fn lines(value: &Value, depth: usize, paint: Paint, text: &mut String) {
     }
 }
 
+/// A problem of a document, as `tidegate validate` tells it: where, how grave, what, and how to fix it.
+pub(super) fn problem(problem: &Value, document: &str) -> String {
+    let text = |name: &str| problem.get(name).and_then(Value::as_str).map(|text| printable(text).to_string());
+    let place =
+        match (problem.get("line").and_then(Value::as_u64), problem.get("column").and_then(Value::as_u64)) {
+            (Some(line), Some(column)) => format!("{document}:{line}:{column}"),
+            _ => document.to_owned(),
+        };
+    let severity = text("severity").unwrap_or_else(|| "error".to_owned());
+    let path =
+        text("path").filter(|path| !path.is_empty()).map(|path| format!("{path}: ")).unwrap_or_default();
+    let message = text("message").unwrap_or_default();
+    let mut lines = format!("{place}: {severity}: {path}{message}\n");
+    for name in ["saw", "want", "hint"] {
+        if let Some(value) = text(name).filter(|value| !value.is_empty()) {
+            lines.push_str(&format!("    {name}: {value}\n"));
+        }
+    }
+    lines
+}
+
 fn is_empty(value: &Value) -> bool {
     match value {
         Value::Object(members) => members.is_empty(),

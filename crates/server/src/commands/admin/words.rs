@@ -65,6 +65,11 @@ pub(super) fn is_list(route: &ApiRoute) -> bool {
     matches!(route.answer, crate::control::api::shape::AnswerShape::List(_))
 }
 
+/// May the server take long to answer?
+pub(super) fn is_long(route: &ApiRoute) -> bool {
+    ["/audit/verify", "/simulate"].contains(&&*route.path)
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;

@@ -37,5 +37,8 @@ pub(crate) struct RestoreArgs {
 
 const RESTORE_HELP: &str = "\
 Everything in the database is replaced at once by what the backup has: versions of the policy, tokens, audit and
-violations. The audit of the backup is verified first. Servers may use the database meanwhile; they run the version
-of the backup within a second.";
+violations. The audit of the backup is verified first, and the backup itself is only read. Tokens that were revoked
+after the backup stay revoked, all sessions end, and the audit gets an entry database_restored. Servers may use the
+database meanwhile; they run the version of the backup within a second. A folder that has no database gets one.
+
+Exit status: 0 restored, 1 nothing was restored, 2 wrong usage.";

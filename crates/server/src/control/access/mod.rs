@@ -34,11 +34,13 @@ pub use principal::Principal;
 pub use role::{AccessRole, UnknownRole};
 pub(crate) use same_origin::RequestSite;
 pub use secret::{NoRandomNumbers, SecretHash, new_secret};
+use seen::SeenNetworks;
 use sessions::MemorySessions;
 pub(crate) use sessions::{cookie, no_cookie};
 use token_book::TokenBook;
 
 use super::startup::unix_millis;
+use crate::bounds::budget::client_network;
 use crate::identity::access::bearer;
 
 /// Decides who a request of the admin API comes from.
@@ -46,6 +48,8 @@ use crate::identity::access::bearer;
 pub struct Access {
     /// The hash of the admin token of the settings, or of the one that was made at the start.
     admin: Option<SecretHash>,
+    /// The networks that have sent it: wrong tokens from there do not hold it up.
+    admin_networks: SeenNetworks,
     /// The sessions of that token.
     sessions: MemorySessions,
     /// The tokens in the database, if there is one.
@@ -107,8 +111,8 @@ pub enum AccessError {
         retry_after: u64,
     },
     /// The database does not answer.
-    #[error("the token cannot be checked: {0}")]
-    Unavailable(String),
+    #[error("the token cannot be checked: the database does not answer")]
+    Unavailable,
     /// The system has no random numbers.
     #[error("a session cannot begin: the system has no random numbers")]
     NoRandomNumbers,
@@ -131,7 +135,8 @@ impl Access {
     fn of(token: Option<&str>, book: Option<Box<TokenBook>>) -> Result<Access, MemoryError> {
         let (sessions, limits) = (MemorySessions::default(), AccessLimits::new()?);
         let admin = token.map(SecretHash::of);
-        Ok(Access { admin, sessions, book, oidc: None, limits, clock: MonotonicClock::new() })
+        let (admin_networks, clock) = (SeenNetworks::default(), MonotonicClock::new());
+        Ok(Access { admin, admin_networks, sessions, book, oidc: None, limits, clock })
     }
 
     /// The same, and tokens of an identity provider are accepted.
@@ -184,11 +189,23 @@ impl Access {
         }
         let hash = SecretHash::of_bytes(token);
         if self.is_admin(hash) {
-            return Ok(Principal::admin());
+            return self.admin_from(address);
         }
         let Some(book) = &self.book else { return Err(self.failed(address)) };
-        let known = self.unless_failing(book.has_seen(hash), address, book.token(hash)).await?;
+        let known = self.unless_failing(book, hash, address, book.token(hash)).await?;
         known.map(|known| known.principal).ok_or(AccessError::Invalid)
+    }
+
+    /// The holder of the admin token, unless its network has tried too many wrong tokens: whoever guesses must not learn
+    /// that a guess was right.
+    fn admin_from(&self, address: IpAddr) -> Result<Principal, AccessError> {
+        let network = client_network(address);
+        if !self.admin_networks.contains(network) {
+            self.limits.failure_from(address)?;
+            self.limits.no_failure_from(address);
+            self.admin_networks.insert(network);
+        }
+        Ok(Principal::admin())
     }
 
     /// Is this the hash of the admin token? In constant time, so that the duration does not tell how much of it is right.
@@ -213,18 +230,26 @@ impl Access {
         let Some(book) = &self.book else {
             return Err(self.limits.failure_from(proof.address).err().unwrap_or(AccessError::SessionEnded));
         };
-        let known = self.unless_failing(book.has_seen(hash), proof.address, book.session(hash)).await?;
+        let known = self.unless_failing(book, hash, proof.address, book.session(hash)).await?;
         known.map(|known| known.principal).ok_or(AccessError::SessionEnded)
     }
 
     /// Looks something up in the database, unless its address has tried too many wrong ones.
     async fn unless_failing<T>(
         &self,
-        was_seen: bool,
+        book: &TokenBook,
+        hash: SecretHash,
         address: IpAddr,
         looking: impl Future<Output = Result<Option<T>, AccessError>>,
     ) -> Result<Option<T>, AccessError> {
-        if was_seen {
+        // A client may begin with many calls at once. The first looks its token up; if it is valid, the others find it
+        // among those that were seen, and none of them counts as a failure.
+        let lookup = (!book.has_seen(hash)).then(|| book.first_lookup(hash));
+        let first = lookup.as_ref().and_then(|lookup| lookup.try_lock().ok());
+        if let (Some(lookup), None) = (&lookup, &first) {
+            drop(lookup.lock().await);
+        }
+        if book.has_seen(hash) {
             let found = looking.await?;
             if found.is_none() {
                 self.limits.failure_from(address)?;

@@ -1,8 +1,9 @@
 //! Tokens and sessions that were found valid a short time ago, so that neither a busy client nor a database that is away
 //! for a while matters.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::{HashMap, HashSet};
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use tidegate::Nanos;
 use tidegate_database::UnixMillis;
@@ -70,6 +71,46 @@ impl SeenCredentials {
 
     fn table(&self) -> MutexGuard<'_, HashMap<SecretHash, SeenCredential>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Networks from which a valid credential was sent; a bounded number of them.
+#[derive(Debug, Default)]
+pub(super) struct SeenNetworks(Mutex<HashSet<IpAddr>>);
+
+impl SeenNetworks {
+    pub(super) fn contains(&self, network: IpAddr) -> bool {
+        self.networks().contains(&network)
+    }
+
+    pub(super) fn insert(&self, network: IpAddr) {
+        let mut networks = self.networks();
+        if networks.len() >= SEEN_CREDENTIALS_MAX {
+            networks.clear();
+        }
+        networks.insert(network);
+    }
+
+    fn networks(&self) -> MutexGuard<'_, HashSet<IpAddr>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The first lookups of credentials that are under way. There are as many as calls wait for one.
+#[derive(Debug, Default)]
+pub(super) struct FirstLookups(Mutex<HashMap<SecretHash, Weak<tokio::sync::Mutex<()>>>>);
+
+impl FirstLookups {
+    /// The lock that the first lookup of a credential holds.
+    pub(super) fn of(&self, hash: SecretHash) -> Arc<tokio::sync::Mutex<()>> {
+        let mut lookups = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = lookups.get(&hash).and_then(Weak::upgrade) {
+            return known;
+        }
+        lookups.retain(|_, lookup| lookup.strong_count() > 0);
+        let new = Arc::default();
+        lookups.insert(hash, Arc::downgrade(&new));
+        new
     }
 }
 

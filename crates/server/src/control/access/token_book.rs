@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use subtle::ConstantTimeEq;
-use tidegate::{Clock, MonotonicClock};
+use tidegate::{Clock, MonotonicClock, Nanos};
 use tidegate_database::{BrowserSession, Database, DatabaseError, StoredToken, UnixMillis};
 use tokio::time::timeout;
 
-use super::seen::{FRESH, GRACE, KnownCredential, SeenCredentials};
+use super::seen::{FRESH, FirstLookups, GRACE, KnownCredential, SeenCredentials};
 use super::sessions::{idle_end, session_end};
 use super::{AccessError, Principal, SecretHash};
 use crate::bounds::SEEN_CREDENTIALS_MAX;
@@ -17,6 +17,8 @@ use crate::control::startup::unix_millis;
 
 /// How long the database is waited for if the credential was valid before.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// The shortest time between two lines of the log about a database that does not answer.
+const COMPLAINT_INTERVAL: Nanos = Nanos::from_secs(10);
 /// A session that would end later by less than this is not written down again.
 const EXTENSION_MIN_MS: i64 = 60_000;
 
@@ -25,6 +27,9 @@ const EXTENSION_MIN_MS: i64 = 60_000;
 pub(super) struct TokenBook {
     database: Database,
     seen: SeenCredentials,
+    first_lookups: FirstLookups,
+    /// When it was logged last that the database does not answer.
+    complained: Mutex<Option<Nanos>>,
     uses: Mutex<CredentialUses>,
     clock: MonotonicClock,
 }
@@ -41,7 +46,19 @@ struct CredentialUses {
 impl TokenBook {
     pub(super) fn new(database: Database) -> TokenBook {
         let clock = MonotonicClock::new();
-        TokenBook { database, seen: SeenCredentials::default(), uses: Mutex::default(), clock }
+        TokenBook {
+            database,
+            seen: SeenCredentials::default(),
+            first_lookups: FirstLookups::default(),
+            complained: Mutex::default(),
+            uses: Mutex::default(),
+            clock,
+        }
+    }
+
+    /// The lock that the first lookup of a token or session holds.
+    pub(super) fn first_lookup(&self, hash: SecretHash) -> Arc<tokio::sync::Mutex<()>> {
+        self.first_lookups.of(hash)
     }
 
     /// Was this token or session valid a short time ago?
@@ -90,14 +107,21 @@ impl TokenBook {
             created_at,
             expires_at: idle_end(created_at, created_at),
         };
-        self.database.create_session(session).await.map_err(unavailable)?;
+        let known = KnownCredential { session: Some((created_at, session.expires_at)), ..token.clone() };
+        self.database.create_session(session).await.map_err(|error| self.unavailable(&error))?;
+        // The page that has logged in begins with many calls at once.
+        self.seen.insert(hash, self.clock.now(), known);
         Ok(session_end(created_at))
     }
 
     /// Ends a session.
     pub(super) async fn end_session(&self, hash: SecretHash) -> Result<(), AccessError> {
         self.seen.remove(hash);
-        self.database.delete_session(hash.as_bytes()).await.map(drop).map_err(unavailable)
+        self.database
+            .delete_session(hash.as_bytes())
+            .await
+            .map(drop)
+            .map_err(|error| self.unavailable(&error))
     }
 
     /// Writes down when tokens were used last, and when sessions end. What cannot be written is tried again later.
@@ -147,7 +171,7 @@ impl TokenBook {
                         None
                     }
                     (Err(_), Some(seen)) => Some(seen.known),
-                    (Err(error), None) => return Err(unavailable(error)),
+                    (Err(error), None) => return Err(self.unavailable(&error)),
                 }
             }
         };
@@ -166,6 +190,17 @@ impl TokenBook {
         if is_worth_it && (uses.sessions.len() < SEEN_CREDENTIALS_MAX || uses.sessions.contains_key(&hash)) {
             uses.sessions.insert(hash, later);
         }
+    }
+
+    /// The error for the caller, who may be anybody: what the database says is for the log, once in a while.
+    fn unavailable(&self, error: &DatabaseError) -> AccessError {
+        let now = self.clock.now();
+        let mut complained = self.complained.lock().unwrap_or_else(PoisonError::into_inner);
+        if complained.is_none_or(|at| now.saturating_sub(at) >= COMPLAINT_INTERVAL) {
+            *complained = Some(now);
+            tracing::error!(%error, "tokens cannot be checked");
+        }
+        AccessError::Unavailable
     }
 
     #[cfg(test)]
@@ -195,8 +230,4 @@ fn known(token: &StoredToken, session: Option<&BrowserSession>) -> Option<KnownC
         token: token.id.as_str().into(),
         session: session.map(|session| (session.created_at, session.expires_at)),
     })
-}
-
-fn unavailable(error: DatabaseError) -> AccessError {
-    AccessError::Unavailable(error.to_string())
 }

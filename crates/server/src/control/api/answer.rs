@@ -9,6 +9,9 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::mpsc;
 
+use super::csv;
+use super::shape::JsonShape;
+
 /// An answer.
 #[derive(Debug)]
 pub(crate) struct ApiAnswer {
@@ -45,6 +48,33 @@ pub(crate) enum AnswerFormat {
     Json,
     Csv,
     Lines,
+}
+
+/// What the writing of an answer depends on beside the answer.
+#[derive(Clone, Copy)]
+pub(crate) struct AnswerView<'r> {
+    /// The format of a list.
+    pub(super) format: AnswerFormat,
+    /// The query of the request.
+    pub(super) query: &'r str,
+    /// The shape of the entries of a list.
+    pub(super) shape: Option<&'r JsonShape>,
+}
+
+impl AnswerView<'_> {
+    /// For an answer that is no list.
+    pub(crate) const SINGLE: AnswerView<'static> =
+        AnswerView { format: AnswerFormat::Json, query: "", shape: None };
+
+    /// The value of `Link`: the same request with another cursor.
+    fn link(&self, cursor: &str) -> String {
+        let sent = form_urlencoded::parse(self.query.as_bytes()).filter(|(name, _)| name != "cursor");
+        let query = form_urlencoded::Serializer::new(String::new())
+            .extend_pairs(sent)
+            .append_pair("cursor", cursor)
+            .finish();
+        format!("<?{query}>; rel=\"next\"")
+    }
 }
 
 pub(super) const CSV: &str = "text/csv";
@@ -112,7 +142,7 @@ impl ApiAnswer {
         self
     }
 
-    pub(crate) fn render(self, format: AnswerFormat) -> Response<Bytes> {
+    pub(crate) fn render(self, view: &AnswerView<'_>) -> Response<Bytes> {
         let (mut next_page, mut feed) = (None, None);
         let (text, media_type) = match self.body {
             AnswerBody::Json(body) => (format!("{body}\n"), JSON),
@@ -123,12 +153,12 @@ impl ApiAnswer {
             }
             AnswerBody::List(items, next) => {
                 next_page.clone_from(&next);
-                match format {
+                match view.format {
                     AnswerFormat::Json => {
                         (format!("{}\n", serde_json::json!({ "items": items, "next": next })), JSON)
                     }
                     AnswerFormat::Lines => (items.iter().map(|item| format!("{item}\n")).collect(), LINES),
-                    AnswerFormat::Csv => (csv(&items), CSV),
+                    AnswerFormat::Csv => (csv::text(&items, &csv::columns(view.shape)), CSV),
                 }
             }
         };
@@ -140,50 +170,11 @@ impl ApiAnswer {
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
         headers.insert("x-content-type-options", HeaderValue::from_static("nosniff"));
         // Formats other than JSON have no place for the cursor in their body.
-        if let Some(next) =
-            next_page.and_then(|next| HeaderValue::from_str(&format!("<?cursor={next}>; rel=\"next\"")).ok())
-        {
+        if let Some(next) = next_page.and_then(|next| HeaderValue::from_str(&view.link(&next)).ok()) {
             headers.insert(LINK, next);
         }
         headers.extend(self.headers);
         response
-    }
-}
-
-/// Entries as CSV (RFC 4180): a column for each member that any of them has, in the order in which they appear.
-fn csv(items: &[Value]) -> String {
-    let mut columns: Vec<&str> = Vec::new();
-    for name in items.iter().filter_map(Value::as_object).flat_map(|item| item.keys()) {
-        if !columns.contains(&name.as_str()) {
-            columns.push(name);
-        }
-    }
-    let line = |cells: Vec<String>| cells.join(",") + "\r\n";
-    let mut text = line(columns.iter().map(|name| cell(name)).collect());
-    for item in items {
-        text.push_str(&line(columns.iter().map(|name| value_cell(item.get(name))).collect()));
-    }
-    text
-}
-
-fn value_cell(value: Option<&Value>) -> String {
-    match value {
-        None | Some(Value::Null) => String::new(),
-        Some(Value::String(text)) => cell(text),
-        Some(other) => cell(&other.to_string()),
-    }
-}
-
-/// A cell. Spreadsheets take a cell that begins with one of these characters for a formula, and what clients have sent
-/// must not be run: such a cell begins with an apostrophe.
-fn cell(text: &str) -> String {
-    let text = match text.chars().next() {
-        Some('=' | '+' | '-' | '@' | '\t' | '\r') if text.parse::<f64>().is_err() => format!("'{text}"),
-        _ => text.to_owned(),
-    };
-    match text.contains([',', '"', '\r', '\n']) {
-        true => format!("\"{}\"", text.replace('"', "\"\"")),
-        false => text,
     }
 }
 
@@ -194,16 +185,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn csv_has_every_member_and_runs_nothing() {
-        let items = [
-            json!({ "a": "x,\"y\"", "b": -1 }),
-            json!({ "c": [1], "a": "=HYPERLINK(1)" }),
-            json!({ "a": null }),
-        ];
-        assert_eq!(csv(&items), "a,b,c\r\n\"x,\"\"y\"\"\",-1,\r\n'=HYPERLINK(1),,[1]\r\n,,\r\n");
-    }
-
-    #[test]
     fn a_list_comes_in_the_format_that_is_accepted() {
         let accepting = |text: &'static str| {
             AnswerFormat::of(&HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(text))]))
@@ -211,13 +192,16 @@ mod tests {
         assert_eq!(accepting("text/html, text/csv;q=0.9, */*"), AnswerFormat::Csv);
         assert_eq!(accepting("application/x-ndjson"), AnswerFormat::Lines);
         assert_eq!(accepting("*/*"), AnswerFormat::Json);
-        let page = || ApiAnswer::list(vec![json!({ "a": 1 })], Some("c1".to_owned()));
-        let lines = page().render(AnswerFormat::Lines);
+        let page = || ApiAnswer::list(vec![json!({ "a": 1 })], Some("c:1".to_owned()));
+        let view = |format, query| AnswerView { format, query, shape: None };
+        let lines = page().render(&view(AnswerFormat::Lines, ""));
         assert_eq!(lines.body().as_ref(), b"{\"a\":1}\n");
-        assert_eq!(lines.headers()[LINK], "<?cursor=c1>; rel=\"next\"");
+        assert_eq!(lines.headers()[LINK], "<?cursor=c%3A1>; rel=\"next\"");
+        let filtered = page().render(&view(AnswerFormat::Csv, "user=4%262&cursor=c0&limit=1"));
+        assert_eq!(filtered.headers()[LINK], "<?user=4%262&limit=1&cursor=c%3A1>; rel=\"next\"");
         assert_eq!(
-            page().render(AnswerFormat::Json).body().as_ref(),
-            b"{\"items\":[{\"a\":1}],\"next\":\"c1\"}\n"
+            page().render(&view(AnswerFormat::Json, "")).body().as_ref(),
+            b"{\"items\":[{\"a\":1}],\"next\":\"c:1\"}\n"
         );
     }
 }

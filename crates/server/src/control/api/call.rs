@@ -62,13 +62,18 @@ impl ApiCall {
     /// # Errors
     /// When it is not JSON, or has another shape.
     pub(crate) fn json<T: DeserializeOwned>(&self) -> Result<T, ApiError> {
-        let mut reader = serde_json::Deserializer::from_slice(&self.body);
-        serde_path_to_error::deserialize(&mut reader)
-            .map_err(|error| ApiError::body(&pointer(error.path()), error.inner()))
-            .and_then(|value| {
-                reader.end().map_err(|error| ApiError::body("", &error))?;
-                Ok(value)
-            })
+        read_json(&self.body)
+    }
+
+    /// The same for a body that may be large: it is read where that delays nobody.
+    ///
+    /// # Errors
+    /// The same.
+    pub(crate) async fn json_of_any_length<T: DeserializeOwned + Send + 'static>(
+        &self,
+    ) -> Result<T, ApiError> {
+        let body = self.body.clone();
+        self.control().run_long(move || read_json(&body)).await.ok_or(ApiError::Internal)?
     }
 
     /// The reason for a change, from the query or the header.
@@ -110,6 +115,16 @@ impl ApiCall {
         let sent = self.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
         sent.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
     }
+}
+
+fn read_json<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
+    let mut reader = serde_json::Deserializer::from_slice(body);
+    serde_path_to_error::deserialize(&mut reader)
+        .map_err(|error| ApiError::body(&pointer(error.path()), error.inner()))
+        .and_then(|value| {
+            reader.end().map_err(|error| ApiError::body("", &error))?;
+            Ok(value)
+        })
 }
 
 /// A JSON pointer to where a value is wrong.

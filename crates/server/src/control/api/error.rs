@@ -127,7 +127,7 @@ impl From<AccessError> for ApiError {
             AccessError::TooMany { retry_after, .. } => {
                 ApiError::TooMany { detail: error.to_string(), retry_after }
             }
-            AccessError::Unavailable(_) | AccessError::NoRandomNumbers => {
+            AccessError::Unavailable | AccessError::NoRandomNumbers => {
                 ApiError::Unavailable(error.to_string())
             }
             AccessError::NoSessionOfProvider => ApiError::Unprocessable {

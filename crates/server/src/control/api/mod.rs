@@ -6,6 +6,7 @@
 
 mod answer;
 mod call;
+mod csv;
 mod endpoints;
 pub(super) mod error;
 pub(crate) mod openapi;
@@ -23,7 +24,8 @@ use http::request::Parts;
 use http::{Method, Response};
 use tidegate::Clock;
 
-pub(crate) use answer::{AnswerFormat, ApiAnswer, EventFeed};
+use answer::AnswerFormat;
+pub(crate) use answer::{AnswerView, ApiAnswer, EventFeed};
 pub(crate) use call::ApiCall;
 pub(crate) use error::ApiError;
 pub(crate) use time::rfc3339;
@@ -45,13 +47,23 @@ pub(crate) async fn respond(
     head: Parts,
     body: Bytes,
 ) -> Response<Bytes> {
-    let wants = AnswerFormat::of(&head.headers);
     let answered = match node.control() {
         Some(control) => answer_to(&node, control, client, &head, body).await,
         None => Err(ApiError::NoControlPlane),
     };
     let is_head = head.method == Method::HEAD;
-    let mut response = answered.map_or_else(|error| error.render(), |answer| answer.render(wants));
+    let mut response = match answered {
+        Ok(answer) => {
+            let path = head.uri.path().strip_prefix(PREFIX).unwrap_or_default();
+            let route = find(&head.method, path).ok().map(|(route, _)| route);
+            answer.render(&AnswerView {
+                format: AnswerFormat::of(&head.headers),
+                query: head.uri.query().unwrap_or_default(),
+                shape: route.and_then(ApiRoute::listed),
+            })
+        }
+        Err(error) => error.render(),
+    };
     if is_head {
         response.extensions_mut().clear();
         *response.body_mut() = Bytes::new();
@@ -67,8 +79,14 @@ async fn answer_to(
     body: Bytes,
 ) -> Result<ApiAnswer, ApiError> {
     let path = head.uri.path().strip_prefix(PREFIX).unwrap_or_default();
-    let (route, values) = find(&head.method, path)?;
     let address = client.address_of(node, &head.headers);
+    let (route, values) = match find(&head.method, path) {
+        Ok(found) => found,
+        // Such calls are limited, too.
+        Err(error) => {
+            return Err(control.access().open_call(address).map_or_else(ApiError::from, |()| error));
+        }
+    };
     let principal = match route.access {
         RouteAccess::Open => {
             control.access().open_call(address)?;

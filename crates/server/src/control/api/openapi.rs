@@ -85,7 +85,16 @@ fn path_parameters(route: &ApiRoute) -> impl Iterator<Item = Value> {
 
 fn query_parameters(route: &ApiRoute) -> impl Iterator<Item = Value> {
     route.query().into_iter().map(|field| {
-        json!({ "name": field.name, "in": "query", "description": field.about, "schema": field.kind.schema() })
+        let mut parameter = json!({
+            "name": field.name,
+            "in": "query",
+            "description": field.about,
+            "schema": field.kind.schema(),
+        });
+        if field.kind.is_needed() {
+            parameter["required"] = true.into();
+        }
+        parameter
     })
 }
 
@@ -107,7 +116,7 @@ fn header_parameters(route: &ApiRoute) -> impl Iterator<Item = Value> {
             json!({ "type": "string", "pattern": "^(\\*|\"[0-9]{1,18}\"(, \"[0-9]{1,18}\"){0,15})$" }),
         ),
         (
-            is_versioned && route.method == Method::POST,
+            route.method == Method::POST && (is_versioned || route.path == "/tokens"),
             "Idempotency-Key",
             "A call that is repeated with the same key within 24 hours is done once, and answered the same.",
             json!({ "type": "string", "pattern": "^[!-~]{1,255}$" }),

@@ -20,17 +20,17 @@ pub(crate) struct QueryField {
 /// What a parameter takes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum QueryKind {
-    /// Any text of at most [`QUERY_TEXT_MAX`] bytes.
+    /// Any text of at most [`QUERY_TEXT_MAX`] characters.
     Text,
     /// A whole number in a range.
     Integer(u64, u64),
     /// A time, as in RFC 3339.
     Time,
-    /// One of some words.
-    Word(&'static [&'static str]),
+    /// One of some words, and it must be given.
+    NeededWord(&'static [&'static str]),
 }
 
-/// The longest text of a parameter, in bytes.
+/// The longest text of a parameter, in characters.
 pub(crate) const QUERY_TEXT_MAX: usize = 1_024;
 /// How many entries a page has by default, and at most.
 pub(crate) const PAGE_DEFAULT: u64 = 100;
@@ -63,8 +63,15 @@ impl QueryKind {
                 json!({ "type": "integer", "minimum": least, "maximum": most })
             }
             QueryKind::Time => json!({ "type": "string", "format": "date-time" }),
-            QueryKind::Word(words) => json!({ "type": "string", "enum": words }),
+            QueryKind::NeededWord(words) => {
+                json!({ "type": "string", "enum": words })
+            }
         }
+    }
+
+    /// Must it be given?
+    pub(crate) fn is_needed(self) -> bool {
+        matches!(self, QueryKind::NeededWord(_))
     }
 
     /// What is wrong with a value, if anything.
@@ -72,7 +79,8 @@ impl QueryKind {
         match self {
             _ if value.is_empty() => Some("it is empty".to_owned()),
             QueryKind::Text => {
-                (value.len() > QUERY_TEXT_MAX).then(|| format!("it is longer than {QUERY_TEXT_MAX} bytes"))
+                let is_long = value.chars().count() > QUERY_TEXT_MAX;
+                is_long.then(|| format!("it is longer than {QUERY_TEXT_MAX} characters"))
             }
             QueryKind::Integer(least, most) => {
                 let is_right = value.parse().is_ok_and(|number: u64| (least..=most).contains(&number));
@@ -81,7 +89,7 @@ impl QueryKind {
             QueryKind::Time => {
                 (time(value).is_none()).then(|| "it must be a time such as 2027-01-01T00:00:00Z".to_owned())
             }
-            QueryKind::Word(words) => {
+            QueryKind::NeededWord(words) => {
                 (!words.contains(&value)).then(|| format!("it must be one of {}", words.join(", ")))
             }
         }

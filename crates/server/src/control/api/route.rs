@@ -7,7 +7,7 @@ use std::pin::Pin;
 use http::Method;
 
 use super::query::QueryField;
-use super::shape::{AnswerShape, BodyShape};
+use super::shape::{AnswerShape, BodyShape, JsonShape};
 use super::{ApiAnswer, ApiCall, ApiError};
 use crate::control::access::AccessRole;
 use crate::control::collection::Collection;
@@ -93,6 +93,14 @@ impl ApiRoute {
     pub(crate) fn is_versioned_write(&self) -> bool {
         let is_editor = matches!(self.access, RouteAccess::Role(AccessRole::Editor, _));
         is_editor && self.method != Method::GET && self.query().iter().any(|field| field.name == "reason")
+    }
+
+    /// The shape of the entries that it lists, if it answers with a list.
+    pub(crate) fn listed(&self) -> Option<&JsonShape> {
+        match &self.answer {
+            AnswerShape::List(shape) => Some(shape),
+            _ => None,
+        }
     }
 
     /// All parameters in the query.

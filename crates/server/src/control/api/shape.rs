@@ -1,7 +1,10 @@
 //! The shapes of bodies and answers, from which the OpenAPI document is made.
 
+use std::sync::LazyLock;
+
 use serde_json::{Value, json};
-use utoipa::openapi::{RefOr, schema::Schema};
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::{ObjectBuilder, OneOfBuilder, Schema, SchemaType, Type};
 use utoipa::{PartialSchema, ToSchema};
 
 /// The shape of a JSON value.
@@ -37,12 +40,37 @@ impl JsonShape {
         }
     }
 
+    /// The schema itself, as far as it is its own.
+    pub(crate) fn schema(&self) -> Value {
+        match self {
+            JsonShape::Type(shape) => {
+                let mut schemas = Vec::new();
+                (shape.collect)(&mut schemas);
+                let own = schemas.into_iter().next().map(|(_, schema)| serde_json::to_value(schema));
+                own.and_then(Result::ok).unwrap_or_default()
+            }
+            JsonShape::Policy(name) => {
+                static POLICY: LazyLock<Value> = LazyLock::new(|| {
+                    serde_json::from_str(&tidegate_policy::json_schema()).unwrap_or_default()
+                });
+                POLICY["$defs"][name].clone()
+            }
+            JsonShape::Object => json!({ "type": "object" }),
+        }
+    }
+
     /// Adds the schemas that the reference needs.
     pub(crate) fn collect(&self, schemas: &mut Vec<(String, RefOr<Schema>)>) {
         if let JsonShape::Type(shape) = self {
             (shape.collect)(schemas);
         }
     }
+}
+
+/// The schema of a value that is a text or an object.
+pub(crate) fn text_or_object() -> Schema {
+    let of = |kind: Type| ObjectBuilder::new().schema_type(SchemaType::new(kind));
+    OneOfBuilder::new().item(of(Type::String)).item(of(Type::Object)).build().into()
 }
 
 fn name_of<T: ToSchema>() -> String {

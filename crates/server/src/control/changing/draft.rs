@@ -1,5 +1,7 @@
 //! The next version of the policy: the text after an edit, checked as a whole.
 
+use std::collections::HashSet;
+
 use serde_json::{Value, json};
 use tidegate::{LimitError, Nanos};
 use tidegate_database::RuleRow;
@@ -9,9 +11,8 @@ use tidegate_policy::{Policy, PolicyError, Problem, RuleSet, policy_changes};
 use crate::control::access::Principal;
 use crate::control::api::ApiError;
 use crate::control::api::error::problem_json;
-use crate::control::collection::Collection;
 use crate::control::masked_policy::masked_with_names;
-use crate::control::subtree::Sight;
+use crate::control::told_problems::ToldProblems;
 use crate::control::{allocation, projection};
 use crate::node::Node;
 use crate::observe::AuditEvent;
@@ -53,6 +54,8 @@ pub(super) struct PolicyDraft {
     pub(super) location: Option<String>,
     /// What the parent of a tenant has allotted, if the edit was about a tenant.
     pub(super) allocation: Option<Value>,
+    /// The tenants that the version before has and this one has not.
+    pub(super) removed_tenants: Vec<String>,
 }
 
 /// The longest description of a difference in the audit, in bytes.
@@ -70,7 +73,9 @@ impl PolicyDraft {
         now: Nanos,
     ) -> Result<PolicyDraft, ApiError> {
         let Edited { text, before, after, location, tenant, restricted } = edit(old_text)?;
-        let refused = |problems| allocation::refusal(&text, tenant.as_deref(), now, problems);
+        let told = ToldProblems::new(&text, restricted.as_ref());
+        let refused =
+            |problems: Vec<Problem>| allocation::refusal(&text, tenant.as_deref(), now, &told, problems);
         let policy = match after.map_or_else(|| parse(&text), Ok) {
             Ok(after) => Policy::of_parsed(&after, &text, now).map(|policy| (policy, after)),
             // All problems at once, also those of the part that can be read.
@@ -81,12 +86,14 @@ impl PolicyDraft {
         // The rows are for people, who read the limits of the document, not this node's share of them.
         let rows = projection::rule_rows(&policy.rules, &after);
         let (rules, warnings) = policy_file::for_node(policy, node.settings()).map_err(refused)?;
-        node.limiter().check_rules(&rules).map_err(|error| uncountable(&after, &rules, &error))?;
+        node.limiter().check_rules(&rules).map_err(|error| told.refusal(vec![uncountable(&after, &rules, &error)]))?;
+        let told_warnings = told.json(&warnings);
         Ok(PolicyDraft {
             exemptions: exemptions(old_text, (&before, &rules), node, now),
             rows,
             difference: difference(&before, &after),
-            told_warnings: told_warnings(&after, restricted.as_ref(), &warnings),
+            removed_tenants: removed_tenants(&before, &rules),
+            told_warnings,
             warnings: warnings.iter().map(problem_json).collect(),
             allocation: tenant.map(|tenant| allocation::told(&rules, &tenant)),
             text,
@@ -96,17 +103,15 @@ impl PolicyDraft {
     }
 }
 
-/// The answer to a change that makes a policy whose limits the store cannot count: the problem is at the limit.
-fn uncountable(root: &DocumentNode, rules: &RuleSet, error: &LimitError) -> ApiError {
+/// The problem of a policy whose limits the store cannot count: it is at the limit.
+fn uncountable(root: &DocumentNode, rules: &RuleSet, error: &LimitError) -> Problem {
     let rule = match error {
         LimitError::NotShared { name, .. } => rules.rules().iter().find(|rule| rule.name == *name),
         _ => None,
     };
     let path = rule.and_then(|rule| path_of(root, &rule.name)).unwrap_or_else(|| "limits".to_owned());
     let at = rule.map_or_else(Span::default, |rule| rule.at);
-    ApiError::Problems(vec![
-        Problem::error(at, path, error.to_string()).want("limits that the store can count"),
-    ])
+    Problem::error(at, path, error.to_string()).want("limits that the store can count")
 }
 
 /// The path of a limit, or of a tenant, in a document.
@@ -139,22 +144,12 @@ fn exemptions(
     new_exemptions(&before, after, now)
 }
 
-/// The warnings that a writer may see: all, or those about entries that it sees.
-fn told_warnings(root: &DocumentNode, restricted: Option<&Principal>, warnings: &[Problem]) -> Vec<Value> {
-    let is_told: Box<dyn Fn(&Problem) -> bool> = match restricted {
-        None => Box::new(|_| true),
-        Some(principal) => {
-            let sight = Sight::of(principal, root);
-            Box::new(move |warning| {
-                let seen = Collection::of_path(&warning.path).and_then(|(collection, index)| {
-                    let entry = root.get(collection.as_str())?.items().get(index)?;
-                    Some(sight.sees(collection, entry))
-                });
-                seen.unwrap_or(false)
-            })
-        }
-    };
-    warnings.iter().filter(|warning| is_told(warning)).map(problem_json).collect()
+/// The tenants of a document that some rules no longer have.
+fn removed_tenants(before: &DocumentNode, rules: &RuleSet) -> Vec<String> {
+    let listed: HashSet<&str> = rules.tenants().nodes().iter().map(|tenant| &*tenant.id).collect();
+    let ids = before.get("tenants").map(DocumentNode::items).unwrap_or_default();
+    let ids = ids.iter().filter_map(|tenant| tenant.get("id")?.scalar());
+    ids.filter(|id| !listed.contains(id)).map(str::to_owned).collect()
 }
 
 /// What differs, for the audit: no value there may be a secret.

@@ -163,6 +163,7 @@ impl PolicyWriter<'_> {
             entry,
             more_entries,
             answer,
+            removed_tenants: draft.removed_tenants.clone(),
         }
     }
 

@@ -98,15 +98,18 @@ pub(in crate::control::api) fn get(call: ApiCall) -> Answering {
 pub(in crate::control::api) fn create(call: ApiCall) -> Answering {
     Box::pin(async move {
         let before = call.query.get("before").map(str::to_owned);
-        let action = EntryAction::Create { entry: object(call.text()?)?, before, id: new_id()? };
-        change(&call, action).await
+        let entry = sent_object(&call).await?;
+        if collection(&call) == Collection::Tenants {
+            check_unclaimed(&call, &entry).await?;
+        }
+        change(&call, EntryAction::Create { entry, before, id: new_id()? }).await
     })
 }
 
 /// `PUT /limits/{name}` and the like.
 pub(in crate::control::api) fn replace(call: ApiCall) -> Answering {
     Box::pin(async move {
-        let action = EntryAction::Replace(call.path.get(0).to_owned(), object(call.text()?)?);
+        let action = EntryAction::Replace(call.path.get(0).to_owned(), sent_object(&call).await?);
         change(&call, action).await
     })
 }
@@ -114,7 +117,7 @@ pub(in crate::control::api) fn replace(call: ApiCall) -> Answering {
 /// `PATCH /limits/{name}` and the like.
 pub(in crate::control::api) fn patch(call: ApiCall) -> Answering {
     Box::pin(async move {
-        let action = EntryAction::Patch(call.path.get(0).to_owned(), object(call.text()?)?);
+        let action = EntryAction::Patch(call.path.get(0).to_owned(), sent_object(&call).await?);
         change(&call, action).await
     })
 }
@@ -125,6 +128,27 @@ pub(in crate::control::api) fn remove(call: ApiCall) -> Answering {
         let action = EntryAction::Remove(call.path.get(0).to_owned());
         change(&call, action).await
     })
+}
+
+/// The object in the body. A large one takes a while.
+async fn sent_object(call: &ApiCall) -> Result<DocumentNode, ApiError> {
+    let text = call.text()?.to_owned();
+    call.control().run_long(move || object(&text)).await.ok_or(ApiError::Internal)?
+}
+
+/// Checks that a restricted caller does not create a tenant of whom there are records or tokens: a tenant that the policy
+/// does not list may be in use, and its records would be the caller's to read.
+async fn check_unclaimed(call: &ApiCall, entry: &DocumentNode) -> Result<(), ApiError> {
+    let id = entry.get("id").and_then(DocumentNode::scalar);
+    let (Some(_), Some(id)) = (&call.principal().tenant, id) else { return Ok(()) };
+    let database = changing::writable(call.control())?;
+    let _turn = call.control().trial_turn().await;
+    match database.knows_tenant(id).await? {
+        false => Ok(()),
+        true => Err(ApiError::Conflict(format!(
+            "the tenant `{id}` has records or tokens already: a token without a tenant must create it"
+        ))),
+    }
 }
 
 async fn change(call: &ApiCall, action: EntryAction) -> Result<ApiAnswer, ApiError> {

@@ -56,21 +56,28 @@ pub(in crate::control::api) fn get(call: ApiCall) -> Answering {
     Box::pin(async move {
         let (running, root) = call.control().document().await.ok_or(ApiError::Internal)?;
         let is_masked = call.principal().role < AccessRole::Editor;
-        let is_json = running.text.trim_start().starts_with(['{', '[']);
         let (wanted, version) = (wanted(&call), running.version);
         // A large document takes a while.
-        let written = call.control().run_long(move || match wanted {
-            Some(JSON) if !is_json && is_masked => (masked_document(&root).to_json() + "\n", JSON),
-            Some(JSON) if !is_json => (root.to_json() + "\n", JSON),
-            wanted => {
-                let written = if is_json { JSON } else { YAML };
-                let text = if is_masked { masked_text(&running.text) } else { running.text.to_string() };
-                (text, wanted.unwrap_or(written))
+        let written = call.control().run_long(move || {
+            let is_json = is_json(&running.text);
+            match wanted {
+                Some(JSON) if !is_json && is_masked => (masked_document(&root).to_json() + "\n", JSON),
+                Some(JSON) if !is_json => (root.to_json() + "\n", JSON),
+                wanted => {
+                    let written = if is_json { JSON } else { YAML };
+                    let text = if is_masked { masked_text(&running.text) } else { running.text.to_string() };
+                    (text, wanted.unwrap_or(written))
+                }
             }
         });
         let (text, media_type) = written.await.ok_or(ApiError::Internal)?;
         Ok(ApiAnswer::text(text, media_type).version(version))
     })
+}
+
+/// Is a policy written in JSON? YAML in flow style begins in the same way.
+fn is_json(text: &str) -> bool {
+    text.trim_start().starts_with(['{', '[']) && parse_json(text).is_ok()
 }
 
 /// The first media type of a policy that `Accept` names.
@@ -87,10 +94,13 @@ fn wanted(call: &ApiCall) -> Option<&'static str> {
 pub(in crate::control::api) fn put(call: ApiCall) -> Answering {
     Box::pin(async move {
         let text = call.text()?.to_owned();
-        if call.media_type() == JSON {
-            parse_json(&text).map_err(ApiError::Problems)?;
-        }
-        let edit = move |_: &str| Ok(Edited { text: text.clone(), ..Edited::default() });
+        let must_be_json = call.media_type() == JSON;
+        let edit = move |_: &str| {
+            if must_be_json {
+                parse_json(&text).map_err(ApiError::Problems)?;
+            }
+            Ok(Edited { text: text.clone(), ..Edited::default() })
+        };
         changing::change(&call, Box::new(edit)).await
     })
 }

@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 use crate::control::access::AccessRole;
 use crate::control::api::query::{PAGE, QueryField, QueryKind};
 use crate::control::api::route::{Answering, ApiRoute, RouteAccess, TenantRule};
-use crate::control::api::shape::{AnswerShape, BodyShape, JsonShape};
+use crate::control::api::shape::{AnswerShape, BodyShape, JsonShape, text_or_object};
 use crate::control::api::{ApiAnswer, ApiCall, ApiError, rfc3339};
 use crate::control::startup::unix_millis;
 use crate::observe::EventName;
@@ -34,7 +34,8 @@ pub(crate) struct RecordedEvent {
     first: String,
     /// When it happened last.
     last: String,
-    /// The number of the entry in the audit.
+    /// The number of the entry in the audit. Tokens that are restricted to a tenant do not see it, nor `violation_id` and
+    /// `hash`.
     #[serde(skip_serializing_if = "Option::is_none")]
     seq: Option<u64>,
     /// The number of the violation.
@@ -88,9 +89,9 @@ pub(crate) struct RecordedEvent {
     /// The trace of one of the requests.
     #[serde(skip_serializing_if = "Option::is_none")]
     trace_id: Option<String>,
-    /// Of a change: the difference that it made.
+    /// Of a change: the difference that it made. What another program has written there is a text.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(schema_with = text_or_object)]
     detail: Option<Value>,
     /// When the personal data were erased.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -185,7 +186,7 @@ fn events(call: ApiCall) -> Answering {
     Box::pin(async move {
         let (filter, page) = wanted(&call)?;
         let Paged { items, next } = database(&call, "events")?.events(&filter, &page).await?;
-        Ok(list(items.into_iter().map(RecordedEvent::from), next))
+        Ok(list(&call, items.into_iter().map(RecordedEvent::from), next))
     })
 }
 
@@ -194,7 +195,7 @@ fn audit(call: ApiCall) -> Answering {
     Box::pin(async move {
         let (filter, page) = wanted(&call)?;
         let Paged { items, next } = database(&call, "audit entries")?.audit(&filter, &page).await?;
-        Ok(list(items.into_iter().map(RecordedEvent::from), next))
+        Ok(list(&call, items.into_iter().map(RecordedEvent::from), next))
     })
 }
 
@@ -203,7 +204,7 @@ fn violations(call: ApiCall) -> Answering {
     Box::pin(async move {
         let (filter, page) = wanted(&call)?;
         let Paged { items, next } = database(&call, "violations")?.violations(&filter, &page).await?;
-        Ok(list(items.into_iter().map(RecordedEvent::from), next))
+        Ok(list(&call, items.into_iter().map(RecordedEvent::from), next))
     })
 }
 
@@ -225,8 +226,16 @@ fn database<'c>(call: &'c ApiCall, what: &str) -> Result<&'c Database, ApiError>
     call.control().database().ok_or_else(|| ApiError::needs_database(what))
 }
 
-fn list(items: impl Iterator<Item = RecordedEvent>, next: Option<String>) -> ApiAnswer {
-    let value = |item| serde_json::to_value(item).expect("a record is plain JSON");
+fn list(call: &ApiCall, items: impl Iterator<Item = RecordedEvent>, next: Option<String>) -> ApiAnswer {
+    let is_restricted = call.principal().tenant.is_some();
+    let value = |item: RecordedEvent| {
+        // Numbers that count the records of all tenants tell how many the others have.
+        let item = match is_restricted {
+            true => RecordedEvent { seq: None, violation_id: None, hash: None, ..item },
+            false => item,
+        };
+        serde_json::to_value(item).expect("a record is plain JSON")
+    };
     ApiAnswer::list(items.map(value).collect(), next)
 }
 

@@ -1,5 +1,7 @@
 //! Routes about the API itself: the OpenAPI document, and who the caller is.
 
+use std::sync::LazyLock;
+
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -38,5 +40,7 @@ pub(in crate::control::api) fn who_am_i(call: ApiCall) -> Answering {
 
 /// `GET /openapi.json`
 pub(in crate::control::api) fn openapi(_call: ApiCall) -> Answering {
-    Box::pin(async { Ok(ApiAnswer::text(openapi::text(), JSON)) })
+    // It needs no token, so it must cost little.
+    static TEXT: LazyLock<String> = LazyLock::new(openapi::text);
+    Box::pin(async { Ok(ApiAnswer::text(TEXT.clone(), JSON)) })
 }

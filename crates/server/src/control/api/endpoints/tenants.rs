@@ -1,11 +1,14 @@
 //! The effective numbers of a tenant: where each comes from, and what is left of them now.
 
+use std::sync::Arc;
+
 use serde::Serialize;
 use tidegate::engine::{ExplainedTenant, Request};
 use tidegate_policy::document::{BudgetMode, Sharing};
-use tidegate_policy::{Numbers, ResolvedTenantLimit, RuleSet};
+use tidegate_policy::{Numbers, Policy, ResolvedTenantLimit, RuleSet};
 use utoipa::ToSchema;
 
+use crate::control::RunningPolicy;
 use crate::control::api::route::Answering;
 use crate::control::api::{ApiAnswer, ApiCall, ApiError};
 use crate::control::collection::Collection;
@@ -84,7 +87,8 @@ pub(in crate::control::api) fn effective(call: ApiCall) -> Answering {
     Box::pin(async move {
         let id = call.path.get(0);
         let (running, root) = call.control().document().await.ok_or(ApiError::Internal)?;
-        let rules = call.node.limiter().rules();
+        let (shares, whole) = (call.node.limiter().rules(), whole_rules(&call, &running).await?);
+        let rules: &RuleSet = whole.as_ref().unwrap_or(&shares);
         let sight = Sight::of(call.principal(), &root);
         let missing = || not_found(Collection::Tenants, id);
         let listed = rules.tenants().get(id).filter(|tenant| &*tenant.id == id && sight.has_tenant(id));
@@ -92,7 +96,7 @@ pub(in crate::control::api) fn effective(call: ApiCall) -> Answering {
         let of_upstreams = tenant.upstreams.iter().map(|(number, limit)| (Some(*number), limit));
         let limits = std::iter::once((None, &tenant.limit)).chain(of_upstreams);
         let limits: Vec<EffectiveLimit> =
-            limits.map(|(number, limit)| effective_limit(&rules, id, number, limit)).collect();
+            limits.map(|(number, limit)| effective_limit(rules, id, number, limit)).collect();
         let mut buckets = buckets(&call, id, None).await?;
         for limit in &limits {
             let Some(upstream) = &limit.upstream else { continue };
@@ -103,6 +107,18 @@ pub(in crate::control::api) fn effective(call: ApiCall) -> Answering {
         let numbers = EffectiveNumbers { tenant: id.to_owned(), chain, limits, buckets };
         Ok(ApiAnswer::json(&numbers).version(running.version))
     })
+}
+
+/// The rules as the policy has them, where those in force have only this node's share of the numbers, since several nodes
+/// divide each limit among them.
+async fn whole_rules(call: &ApiCall, running: &RunningPolicy) -> Result<Option<RuleSet>, ApiError> {
+    if call.node.settings().nodes <= 1 {
+        return Ok(None);
+    }
+    let (text, now) = (Arc::clone(&running.text), call.now);
+    let parsed = call.control().run_long(move || Policy::parse_at(&text, now).ok()).await;
+    let policy = parsed.flatten().ok_or(ApiError::Internal)?;
+    Ok(Some(policy.into()))
 }
 
 fn effective_limit(

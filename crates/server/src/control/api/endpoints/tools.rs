@@ -1,5 +1,7 @@
 //! Routes that work on documents: checking a policy, its JSON Schema, and importing those of other rate limiters.
 
+use std::sync::LazyLock;
+
 use serde::Serialize;
 use serde_json::Value;
 use tidegate_import::ImportFormat;
@@ -25,6 +27,7 @@ pub(crate) struct Validation {
 pub(in crate::control::api) fn validate(call: ApiCall) -> Answering {
     Box::pin(async move {
         let (text, now) = (call.text()?.to_owned(), call.now);
+        let _turn = call.control().trial_turn().await;
         let checked = call.control().run_long(move || Policy::parse_at(&text, now)).await;
         let (valid, problems) = match checked.ok_or(ApiError::Internal)? {
             Ok(policy) => (true, policy.warnings),
@@ -54,6 +57,7 @@ pub(in crate::control::api) fn import(call: ApiCall) -> Answering {
         let is_table = from == ImportFormat::Rules && !is_json;
         // The ending tells what the document is, as that of a file does.
         let name = if is_table { "body.csv" } else { "body" };
+        let _turn = call.control().trial_turn().await;
         let imported = call.control().run_long(move || tidegate_import::import(from, name, &text)).await;
         let imported = imported.ok_or(ApiError::Internal)?.map_err(ApiError::Problems)?;
         let notes = imported.notes.iter().map(ToString::to_string).collect();
@@ -63,5 +67,6 @@ pub(in crate::control::api) fn import(call: ApiCall) -> Answering {
 
 /// `GET /schema`
 pub(in crate::control::api) fn schema(_call: ApiCall) -> Answering {
-    Box::pin(async { Ok(ApiAnswer::text(tidegate_policy::json_schema(), JSON)) })
+    static TEXT: LazyLock<String> = LazyLock::new(tidegate_policy::json_schema);
+    Box::pin(async { Ok(ApiAnswer::text(TEXT.clone(), JSON)) })
 }

@@ -16,10 +16,12 @@ use crate::commands::explain_output;
 use crate::control::access::AccessRole;
 use crate::control::api::answer::LINES;
 use crate::control::api::route::Answering;
+use crate::control::api::shape::text_or_object;
 use crate::control::api::{ApiAnswer, ApiCall, ApiError};
 use crate::control::collection::Collection;
 use crate::control::entry_edit::not_found;
 use crate::control::masked_policy::masked_conditions;
+use crate::control::shown_explanation::{hide, hide_unseen};
 use crate::control::simulation::{self, SimulationJob};
 use crate::control::subtree::Sight;
 use crate::wire;
@@ -31,7 +33,7 @@ pub(crate) struct SimulationRequest {
     /// Requests with `at_ms`, one JSON object a line, sorted by time.
     trace: String,
     /// A policy: a text (YAML or JSON), or an object. Without it, `version` or the policy in force is used.
-    #[schema(value_type = Option<Object>)]
+    #[schema(schema_with = text_or_object)]
     policy: Option<Value>,
     /// The version of the policy.
     version: Option<u64>,
@@ -48,7 +50,7 @@ pub(crate) struct ExplanationRequest {
     #[schema(value_type = Object)]
     request: Value,
     /// A policy: a text (YAML or JSON), or an object. Without it and `version`, the live state of this node is used.
-    #[schema(value_type = Option<Object>)]
+    #[schema(schema_with = text_or_object)]
     policy: Option<Value>,
     /// The version of the policy.
     version: Option<u64>,
@@ -91,7 +93,8 @@ async fn tried(
 /// `POST /simulate`
 pub(in crate::control::api) fn simulate(call: ApiCall) -> Answering {
     Box::pin(async move {
-        let body: SimulationRequest = call.json()?;
+        let _turn = call.control().trial_turn().await;
+        let body: SimulationRequest = call.json_of_any_length().await?;
         let max_keys = body.max_keys.unwrap_or(SIMULATION_KEYS_MAX);
         if !(1..=SIMULATION_KEYS_MAX).contains(&max_keys) {
             return Err(ApiError::body("/max_keys", format!("it must be from 1 to {SIMULATION_KEYS_MAX}")));
@@ -101,7 +104,6 @@ pub(in crate::control::api) fn simulate(call: ApiCall) -> Answering {
             None if call.principal().tenant.is_some() => return Err(ApiError::RestrictedToTenant),
             None => Arc::clone(&call.control().running().text),
         };
-        let _turn = call.control().trial_turn().await;
         let accepts_lines = call.headers.get("accept").is_some_and(|value| value == LINES);
         let job = SimulationJob { policy, trace: body.trace, max_keys, accepts_lines };
         let node = Arc::clone(&call.node);
@@ -119,7 +121,7 @@ pub(in crate::control::api) fn simulate(call: ApiCall) -> Answering {
 /// `POST /explain`
 pub(in crate::control::api) fn explain(call: ApiCall) -> Answering {
     Box::pin(async move {
-        let body: ExplanationRequest = call.json()?;
+        let body: ExplanationRequest = call.json_of_any_length().await?;
         let text = body.request.to_string();
         let checked = wire::request(&text).map(|request| request.tenant.map(|tenant| tenant.into_owned()));
         let tenant = checked.map_err(|error| {
@@ -127,10 +129,11 @@ pub(in crate::control::api) fn explain(call: ApiCall) -> Answering {
             ApiError::body(&format!("/request{field}"), &error)
         })?;
         let tried = tried(&call, body.policy.as_ref(), body.version).await?;
-        let hides =
-            call.principal().role < AccessRole::Editor && tried.as_ref().is_none_or(|tried| !tried.is_sent);
-        let is_restricted = call.principal().tenant.is_some();
-        let is_live = tried.is_none();
+        // Nothing is secret to the caller of what it has sent itself.
+        let is_sent = tried.as_ref().is_some_and(|tried| tried.is_sent);
+        let hides = call.principal().role < AccessRole::Editor && !is_sent;
+        let is_restricted = call.principal().tenant.is_some() && !is_sent;
+        let mut seen = None;
         let (explanation, hidden) = match tried {
             Some(policy) => {
                 let _turn = call.control().trial_turn().await;
@@ -140,7 +143,7 @@ pub(in crate::control::api) fn explain(call: ApiCall) -> Answering {
             }
             None => {
                 if is_restricted {
-                    check_seen(&call, tenant.as_deref()).await?;
+                    seen = Some(seen_policy(&call, tenant.as_deref()).await?);
                 }
                 explain_live(&call, &text).await?
             }
@@ -149,19 +152,19 @@ pub(in crate::control::api) fn explain(call: ApiCall) -> Answering {
         if hides {
             hide(&mut json, &hidden);
         }
-        if is_restricted && is_live {
-            let (_, root) = call.control().document().await.ok_or(ApiError::Internal)?;
-            restrict(&mut json, &Sight::of(call.principal(), &root), &root);
+        if let Some((sight, root)) = seen {
+            hide_unseen(&mut json, &sight, &root);
         }
         Ok(ApiAnswer::json(&json))
     })
 }
 
-/// Checks that a restricted caller asks about a tenant that it sees.
-async fn check_seen(call: &ApiCall, tenant: Option<&str>) -> Result<(), ApiError> {
+/// What a restricted caller sees of the policy in force, if it asks about a tenant that it sees.
+async fn seen_policy(call: &ApiCall, tenant: Option<&str>) -> Result<(Sight, Arc<DocumentNode>), ApiError> {
     let (_, root) = call.control().document().await.ok_or(ApiError::Internal)?;
+    let sight = Sight::of(call.principal(), &root);
     match tenant {
-        Some(tenant) if Sight::of(call.principal(), &root).has_tenant(tenant) => Ok(()),
+        Some(tenant) if sight.has_tenant(tenant) => Ok((sight, root)),
         Some(tenant) => Err(not_found(Collection::Tenants, tenant)),
         None => Err(ApiError::body(
             "/request/tenant",
@@ -195,68 +198,6 @@ fn explain_by(policy: &str, request: &str, now: Nanos) -> Result<Explained, ApiE
     let mut explanation = limiter.explain(&request);
     explanation.decision = limiter.take_place_at(&request, now);
     Ok((explain_output::json(&explanation, None), hidden))
-}
-
-/// Hides the values of conditions wherever an explanation shows conditions.
-fn hide(json: &mut Value, hidden: &HashMap<String, String>) {
-    for limit in json["limits"].as_array_mut().into_iter().flatten() {
-        let conditions = ["match", "unless"].map(|member| limit[member].take());
-        let texts = conditions.iter().filter_map(Value::as_array).flatten().filter_map(Value::as_str);
-        if let Value::String(why_not) = &mut limit["why_not"] {
-            for (whole, shown) in texts.filter_map(|text| hidden.get_key_value(text)) {
-                *why_not = why_not.replace(whole, shown);
-            }
-        }
-        let [matched, unless] = conditions;
-        limit["match"] = shown(matched, hidden);
-        limit["unless"] = shown(unless, hidden);
-    }
-    if json["gate"].is_object() {
-        let conditions = json["gate"]["match"].take();
-        json["gate"]["match"] = shown(conditions, hidden);
-    }
-}
-
-/// Leaves of an explanation what a restricted caller may see: the limits that apply, and the conditions of entries that
-/// are about its subtree alone. Those of others may name other tenants and their users.
-fn restrict(json: &mut Value, sight: &Sight, root: &DocumentNode) {
-    let is_seen = |collection: Collection, is_it: &dyn Fn(&DocumentNode) -> bool| {
-        let entries = root.get(collection.as_str()).map(DocumentNode::items).unwrap_or_default();
-        let mut found = entries.iter().filter(|entry| is_it(entry)).peekable();
-        found.peek().is_some() && found.all(|entry| sight.sees(collection, entry))
-    };
-    if let Some(limits) = json["limits"].as_array_mut() {
-        limits.retain(|limit| limit["applies"] == true);
-        for limit in limits {
-            let name = limit["name"].as_str().unwrap_or_default().to_owned();
-            let has_name = |entry: &DocumentNode| {
-                entry.get("name").and_then(DocumentNode::scalar) == Some(name.as_str())
-            };
-            if !is_seen(Collection::Limits, &has_name) {
-                limit["match"] = Value::Null;
-                limit["unless"] = Value::Null;
-            }
-        }
-    }
-    if let Some(gate) = json["gate"].as_object_mut() {
-        let list = if gate["list"] == "allow" { Collection::Allow } else { Collection::Block };
-        let line = gate["line"].as_u64();
-        // Several entries may be on one line.
-        if !is_seen(list, &|entry| Some(u64::from(entry.at.line)) == line) {
-            gate.insert("match".to_owned(), Value::Null);
-            gate.insert("reason".to_owned(), Value::Null);
-        }
-    }
-}
-
-/// A list of conditions without the values that are hidden.
-fn shown(conditions: Value, hidden: &HashMap<String, String>) -> Value {
-    let Value::Array(conditions) = conditions else { return conditions };
-    let shown = |condition: Value| match condition.as_str().and_then(|text| hidden.get(text)) {
-        Some(shown) => shown.as_str().into(),
-        None => condition,
-    };
-    conditions.into_iter().map(shown).collect()
 }
 
 #[cfg(test)]

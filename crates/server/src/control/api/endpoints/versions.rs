@@ -163,6 +163,7 @@ pub(in crate::control::api) fn get(call: ApiCall) -> Answering {
 pub(in crate::control::api) fn diff(call: ApiCall) -> Answering {
     Box::pin(async move {
         let (from, to) = (version(&call, 0).await?, version(&call, 1).await?);
+        let _turn = call.control().trial_turn().await;
         let (from_number, to_number) = (from.head.version, to.head.version);
         let (from, to) = (visible(&call, text(from)?).await?, visible(&call, text(to)?).await?);
         let compared = call.control().run_long(move || {

@@ -9,7 +9,7 @@ use crate::control::api::shape::{AnswerShape, BodyShape, JsonShape};
 
 const FROM: &[QueryField] = &[QueryField {
     name: "from",
-    kind: QueryKind::Word(&["oagw", "fairvisor", "envoy", "limitador", "rules", "endpoints"]),
+    kind: QueryKind::NeededWord(&["oagw", "fairvisor", "envoy", "limitador", "rules", "endpoints"]),
     about: "The format of the document. Required.",
 }];
 
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn every_format_can_be_imported() {
-        let QueryKind::Word(words) = FROM[0].kind else { panic!("it takes words") };
+        let QueryKind::NeededWord(words) = FROM[0].kind else { panic!("it takes words") };
         assert_eq!(words, ImportFormat::NAMES.iter().map(|(name, ..)| *name).collect::<Vec<_>>());
     }
 }
