@@ -1,26 +1,28 @@
 //! What scripts read: lists as tables and lines, all pages of them, and exit codes.
 
 use serde_json::{Value, json};
+use tidegate_database::DatabaseKind;
 
-use super::policy_client::{PolicyServer, data_folder};
-use super::{on_database, sqlite_url};
-use crate::support::home::Home;
+use super::on_database;
+use super::place::{Place, on_both};
+use super::policy_client::PolicyServer;
 use crate::support::server::{Ran, run, tidegate};
 
 fn admin(server: &PolicyServer, args: &[&str]) -> Ran {
     let address = server.server.socket("admin");
     let text = format!("server: http://{address}\ntoken: {}\n", server.api.token());
-    let file = server.home.write("connection.yaml", &text);
+    let file = server.place.home.write("connection.yaml", &text);
     run(tidegate(&[&["admin"], args, &["--connection", &file]].concat()))
 }
 
-#[test]
-fn all_pages_of_a_list_are_one_table() {
-    let server = PolicyServer::start();
+on_both!(all_pages_of_a_list_are_one_table);
+
+fn all_pages_of_a_list_are_one_table(kind: DatabaseKind) {
+    let server = PolicyServer::start(kind);
     let empty = admin(&server, &["violations", "--all", "--format", "csv"]);
     let head = empty.out.clone();
     assert!(head.starts_with("actor,client,count,") && head.lines().count() == 1, "{head}");
-    on_database(&sqlite_url(&server.home), async |database| {
+    on_database(&server.place.url, async |database| {
         // Each has other members than the one before.
         let violation = |number: u64| tidegate_database::Violation {
             event: "rate_limit_exceeded".into(),
@@ -52,8 +54,9 @@ fn all_pages_of_a_list_are_one_table() {
 
 #[test]
 fn an_invalid_document_has_its_own_exit_code() {
-    let server = PolicyServer::start();
+    let server = PolicyServer::start(DatabaseKind::Sqlite);
     let bad = server
+        .place
         .home
         .write("bad.yaml", "version: 1\nlimits:\n- { name: a, key: [user], sustained: { rate: 0 } }\n");
     for verb in [&["policy", "replace", &bad][..], &["validate", &bad]] {
@@ -72,10 +75,9 @@ fn an_invalid_document_has_its_own_exit_code() {
 
 #[test]
 fn a_policy_is_called_what_it_is_and_has_its_own_numbers() {
-    let home = Home::new();
-    let settings = home.write("settings.yaml", "store: { nodes: 4 }\n");
-    let data = data_folder(&home);
-    let server = PolicyServer::start_in(home, &["--config", &settings, "--data", &data]);
+    let place = Place::new(DatabaseKind::Sqlite);
+    let settings = place.home.write("settings.yaml", "store: { nodes: 4 }\n");
+    let server = PolicyServer::start_in(place, &["--config", &settings]);
     let api = &server.api;
     let flow = "{ version: 1, limits: [], tenants: [ { id: t, rate_limit: { sustained: { rate: 400 }, burst: { capacity: 800 } } } ] } # YAML\n";
     api.ask("PUT", "/policy", &["Content-Type: application/yaml"], flow).expect(200);

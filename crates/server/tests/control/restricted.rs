@@ -1,10 +1,12 @@
 //! Tokens that are restricted to a tenant: what they learn of the rest of the policy, and what they may not do to it.
 
 use serde_json::{Value, json};
+use tidegate_database::DatabaseKind;
 
 use super::access::client::{ApiReply, ask};
+use super::on_database;
+use super::place::on_both;
 use super::policy_client::PolicyServer;
-use super::{on_database, sqlite_url};
 
 const POLICY: &str = "\
 version: 1
@@ -21,6 +23,11 @@ tenants:
 - { id: rival, rate_limit: { sustained: { rate: 900 } } }
 ";
 
+on_both!(
+    a_restricted_token_learns_nothing_of_others,
+    a_restricted_editor_takes_no_tenant_that_somebody_else_is
+);
+
 /// A token of this role that is restricted to the tenant `t`.
 fn token(server: &PolicyServer, role: &str) -> String {
     let made = server.api.post("/tokens", &json!({ "role": role, "tenant": "t" })).expect(201).json();
@@ -34,9 +41,8 @@ fn call(server: &PolicyServer, token: &str, method: &str, path: &str, body: &Val
     ask(server.server.socket("admin"), method, &format!("/api/v1{path}"), &headers, &body)
 }
 
-#[test]
-fn a_restricted_token_learns_nothing_of_others() {
-    let server = PolicyServer::with_policy(POLICY);
+fn a_restricted_token_learns_nothing_of_others(kind: DatabaseKind) {
+    let server = PolicyServer::with_policy(kind, POLICY);
     for role in ["viewer", "editor"] {
         let token = token(&server, role);
         let explain = |request: Value| {
@@ -72,15 +78,14 @@ fn a_restricted_token_learns_nothing_of_others() {
     assert!(!refused.body.contains("rival") && !refused.body.contains("\"line\""), "{}", refused.body);
 }
 
-#[test]
-fn a_restricted_editor_takes_no_tenant_that_somebody_else_is() {
-    let server = PolicyServer::with_policy(POLICY);
+fn a_restricted_editor_takes_no_tenant_that_somebody_else_is(kind: DatabaseKind) {
+    let server = PolicyServer::with_policy(kind, POLICY);
     let editor = token(&server, "editor");
     let create = |id: &str| {
         let tenant = json!({ "id": id, "parent": "t" });
         call(&server, &editor, "POST", "/tenants", &tenant).status
     };
-    on_database(&sqlite_url(&server.home), async |database| {
+    on_database(&server.place.url, async |database| {
         let violation = tidegate_database::Violation {
             event: "rate_limit_exceeded".into(),
             tenant: Some("initech".into()),

@@ -13,6 +13,7 @@ use super::arguments::connection_arguments;
 use super::connection::AdminConnection;
 use super::top_screen::screen;
 use super::{check, running, usage};
+use crate::bounds::CHECK_TIMEOUT;
 use crate::commands::http_client::{HttpCall, ServerTarget};
 use crate::commands::print;
 use crate::commands::terminal::exit::CommandFailure;
@@ -101,10 +102,16 @@ impl TopServer {
             headers.insert(AUTHORIZATION, value.map_err(wrong)?);
         }
         let path = format!("{PREFIX}{path}");
-        let call = HttpCall { method: Method::GET, path, headers, body: bytes::Bytes::new() };
+        let call = HttpCall {
+            method: Method::GET,
+            path,
+            headers,
+            body: bytes::Bytes::new(),
+            timeout: CHECK_TIMEOUT,
+        };
         let sent = self.target.send(&call, self.connection.ca.as_deref());
         let answer = self.runtime.block_on(sent).map_err(running)?;
-        check(&answer)?;
+        check(&answer, "")?;
         serde_json::from_slice(&answer.body).map_err(running)
     }
 }

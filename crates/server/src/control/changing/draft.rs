@@ -86,7 +86,9 @@ impl PolicyDraft {
         // The rows are for people, who read the limits of the document, not this node's share of them.
         let rows = projection::rule_rows(&policy.rules, &after);
         let (rules, warnings) = policy_file::for_node(policy, node.settings()).map_err(refused)?;
-        node.limiter().check_rules(&rules).map_err(|error| told.refusal(vec![uncountable(&after, &rules, &error)]))?;
+        node.limiter()
+            .check_rules(&rules)
+            .map_err(|error| told.refusal(vec![uncountable(&after, &rules, &error)]))?;
         let told_warnings = told.json(&warnings);
         Ok(PolicyDraft {
             exemptions: exemptions(old_text, (&before, &rules), node, now),

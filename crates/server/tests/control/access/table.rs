@@ -180,7 +180,7 @@ fn of_tenants_and_versions() -> Vec<Row> {
 fn of_live_state() -> Vec<Row> {
     vec![
         row("POST /keys/block", "/keys/block", WHO, 401, operator(201), operator(201), operator(404)),
-        row("POST /keys/allow", "/keys/allow", WHO, 401, operator(201), operator(201), operator(404)),
+        row("POST /keys/allow", "/keys/allow", WHO, 401, operator(201), operator(403), operator(403)),
         row("GET /keys/live", "/keys/live", Nothing, 401, all(200), all(200), all(200)),
         row("DELETE /keys/live/{id}", "/keys/live/nope", Nothing, 401, operator(404), operator(404), operator(404)),
         row("GET /penalties", "/penalties", Nothing, 401, all(200), all(200), all(200)),

@@ -242,9 +242,14 @@ pub(super) async fn sight(call: &ApiCall) -> Result<Sight, ApiError> {
     Ok(Sight::of(call.principal(), &root))
 }
 
-/// Checks that a restricted caller names tenants of its subtree, and no others.
+/// Checks that a restricted caller names tenants of its subtree, and no others, and exempts nobody from the limits above.
 async fn check_tenants(call: &ApiCall, entry: &LiveEntry) -> Result<(), ApiError> {
-    let Sight::Subtree { top, tenants } = sight(call).await? else { return Ok(()) };
+    let Sight::Subtree { top, tenants, .. } = sight(call).await? else { return Ok(()) };
+    if entry.kind == LiveKind::Allow {
+        return Err(ApiError::Outside(format!(
+            "the token is restricted to `{top}`, and an exemption comes before all limits, also before those of its parent"
+        )));
+    }
     let who = entry.body.who_node().ok_or(ApiError::Internal)?;
     let Some(named) = who.get("tenant") else {
         return Err(ApiError::Outside(format!(
