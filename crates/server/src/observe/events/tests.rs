@@ -109,7 +109,7 @@ fn a_disk_that_is_full_loses_events_and_says_how_many() {
     assert_eq!(events.dropped()[0], EventFate { place: "file", count: 1 });
     kept.lock().1 = false;
     events.store_fallback(false, Nanos::SECOND);
-    events.penalty_lifted("burst", "42, /login", Nanos::SECOND);
+    events.penalty_lifted("burst", "42, /login", None, Nanos::SECOND);
     events.kill_switch_changed(true, Nanos::SECOND);
     events.flush();
     let told = [("kill_switch_changed", 1), ("penalty_lifted", 1), ("store_fallback_ended", 1)];

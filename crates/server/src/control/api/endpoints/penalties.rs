@@ -16,7 +16,6 @@ use crate::control::api::{ApiAnswer, ApiCall, ApiError};
 
 /// A penalty of a burst detector.
 #[derive(Debug, Serialize, ToSchema)]
-#[expect(dead_code, reason = "it describes what `shown` writes")]
 pub(crate) struct PenaltyEntry {
     /// Its name.
     id: String,
