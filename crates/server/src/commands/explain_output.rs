@@ -11,6 +11,7 @@ use tidegate::engine::{
 };
 use tidegate_policy::Strategy;
 
+use super::bucket_output::{bucket_json, parts_json};
 use super::tenant_output;
 use crate::commands::terminal::paint::{Paint, Tone, printable};
 use crate::identity::known_members::KnownMembers;
@@ -295,11 +296,6 @@ fn parts(key: &[(String, String)]) -> String {
     parts.join(", ")
 }
 
-/// The parts of a key as a JSON list.
-fn parts_json(key: &[(String, String)]) -> Value {
-    key.iter().map(|(name, value)| json!({ "descriptor": name, "value": value })).collect()
-}
-
 /// The explanation as JSON.
 pub(crate) fn json(explanation: &Explanation, identity: Option<&KnownMembers>) -> String {
     let decision = RawValue::from_string(explanation.decision.to_json()).expect("a decision is JSON");
@@ -378,29 +374,4 @@ struct ExplanationJson<'a> {
     identity: Option<&'a KnownMembers>,
     #[serde(skip_serializing_if = "Option::is_none")]
     trust: Option<Value>,
-}
-
-/// `takes` is what this request takes from the bucket; `is_charged` says whether it takes anything at all.
-fn bucket_json(bucket: &ExplainedBucket, is_charged: bool) -> Value {
-    let state = |decision: &tidegate::LimitDecision| {
-        json!({
-            "allowed": decision.is_allowed(),
-            "limit": decision.limit,
-            "remaining": decision.remaining,
-            "reset_after_ms": decision.reset_after.as_millis_ceil(),
-            "retry_after_ms": decision.wait().map(|wait| wait.as_millis_ceil()),
-        })
-    };
-    json!({
-        "key": parts_json(&bucket.key),
-        "shared": bucket.is_shared,
-        "limit": bucket.limit,
-        "trust_hundredths": bucket.trust,
-        "cost": bucket.cost,
-        "cost_from": bucket.cost_from,
-        "takes": if is_charged && bucket.answer.is_allowed() { bucket.cost } else { 0 },
-        "before": state(&bucket.before),
-        "answer": state(&bucket.answer),
-        "mode": if bucket.shadow { "shadow" } else { "enforce" },
-    })
 }

@@ -4,6 +4,7 @@
 mod admin;
 mod audit;
 mod backup;
+mod bucket_output;
 mod check;
 mod database_place;
 mod events;

@@ -31,14 +31,19 @@ fn is_stream(route: &ApiRoute) -> bool {
 }
 
 /// The subject is the first segment of the path. The verb is the last literal segment behind it, else what the method
-/// does to the collection or to one entry.
+/// does to the collection or to one entry. If a list has that literal segment too, both: `delete-live`.
 fn words(route: &ApiRoute) -> (String, Option<String>) {
     let mut segments = route.path.split('/').filter(|segment| !segment.is_empty());
     let subject = segments.next().unwrap_or_default().trim_end_matches(".json").to_owned();
     let rest: Vec<&str> = segments.collect();
     let action = rest.iter().rev().find(|segment| !segment.starts_with('{'));
     if let Some(action) = action {
-        return (subject, Some((*action).to_owned()));
+        let list = route.path.strip_suffix('}').and_then(|path| path.rsplit_once("/{")).map(|(list, _)| list);
+        let verb = match routes().iter().any(|other| Some(&*other.path) == list) {
+            true => format!("{}-{action}", route.method.as_str().to_lowercase()),
+            false => (*action).to_owned(),
+        };
+        return (subject, Some(verb));
     }
     let of_one = !rest.is_empty();
     let has_siblings = routes().iter().filter(|other| first(other) == first(route)).count() > 1;
