@@ -82,7 +82,7 @@ pub(crate) fn run(args: &TopArgs) -> Result<(), CommandFailure> {
         if !follows {
             return Ok(());
         }
-        std::thread::sleep(Duration::from_secs(pause.into()));
+        server.runtime.block_on(tokio::time::sleep(Duration::from_secs(pause.into())));
     }
 }
 

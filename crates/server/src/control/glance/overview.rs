@@ -88,7 +88,7 @@ pub(crate) struct OverviewNode {
 
 /// The last hour, over all nodes.
 #[derive(Clone, Debug, Serialize, ToSchema)]
-pub(crate) struct History {
+pub(crate) struct FleetHistory {
     /// The length of a step.
     step_seconds: u64,
     /// The steps, oldest first. One in which no node ran is absent.
@@ -170,11 +170,11 @@ pub(crate) async fn history(
     node: &Node,
     control: &ControlPlane,
     caller: &Principal,
-) -> Result<History, DatabaseError> {
+) -> Result<FleetHistory, DatabaseError> {
     let steps = fleet::last_hour(node, control).await?;
     let rules = node.limiter().rules();
     let shown = |step: &HistoryStep| shown_step(step, caller, rules.tenants());
-    Ok(History { step_seconds: STEP_SECS, steps: steps.iter().map(shown).collect() })
+    Ok(FleetHistory { step_seconds: STEP_SECS, steps: steps.iter().map(shown).collect() })
 }
 
 fn shown_step(step: &HistoryStep, caller: &Principal, tenants: &Tenants) -> HistoryPoint {

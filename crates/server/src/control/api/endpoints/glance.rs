@@ -8,7 +8,7 @@ use tidegate::Clock;
 use tidegate::engine::BusyKey;
 use tidegate_policy::{Descriptor, RuleSet, TENANT_PREFIX};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
-use tokio::time::{Duration, Instant, MissedTickBehavior, interval};
+use tokio::time::{Duration, MissedTickBehavior, interval};
 use utoipa::ToSchema;
 
 use crate::admin::hot_keys::{KEYS_DEFAULT, KEYS_MAX, display_key};
@@ -124,10 +124,10 @@ async fn send_overviews(
     events: mpsc::Sender<Bytes>,
     _permit: OwnedSemaphorePermit,
 ) {
-    let ends = Instant::now() + OVERVIEW_STREAM_TIME_MAX;
+    let ends = node.clock().now().saturating_add(OVERVIEW_STREAM_TIME_MAX.into());
     let mut seconds = interval(Duration::from_secs(1));
     seconds.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    while Instant::now() < ends {
+    while node.clock().now() < ends {
         tokio::select! {
             _tick = seconds.tick() => {}
             () = events.closed() => return,

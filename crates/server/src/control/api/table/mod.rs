@@ -14,7 +14,7 @@ use super::query::{PAGE, QueryField};
 use super::route::{Answering, ApiRoute, RouteAccess, TenantRule};
 use super::shape::{AnswerShape, BodyShape, JsonShape};
 use crate::control::access::AccessRole;
-use crate::control::glance::overview::{History, Overview};
+use crate::control::glance::overview::{FleetHistory, Overview};
 
 /// All routes, in the order of the reference page. Where two could match a path, the first does.
 pub(crate) fn routes() -> &'static [ApiRoute] {
@@ -80,7 +80,7 @@ fn fleet() -> Vec<ApiRoute> {
     let busy = "The keys of this node that took the most tokens, and those that were denied the most.";
     let followed =
         "The overview each second, as server-sent events with the name `overview`, for some minutes.";
-    let history = AnswerShape::Json(JsonShape::of::<History>());
+    let history = AnswerShape::Json(JsonShape::of::<FleetHistory>());
     vec![
         with(
             &[PAGE],
