@@ -158,7 +158,9 @@ fn an_edit_that_is_remembered_applies_and_one_that_is_forgotten_is_another_nodes
         // Full again ten seconds after the start.
         let instant = crate::calls::wire::numbers::Scale::new(&Quota::new(1, Nanos::SECOND, 10).unwrap());
         let (full_at, rest) = instant.unwrap().instant(Nanos::from_secs(11));
-        let raw = [full_at.to_le_bytes().as_slice(), &rest.to_le_bytes(), b"b 1 1000000000 10"].concat();
+        let raw =
+            [(full_at as f64).to_le_bytes().as_slice(), &(rest as f64).to_le_bytes(), b"b 1 1000000000 10"]
+                .concat();
         let migrated = registry.migrate(&registry.version(&now), &raw, Nanos::from_secs(1));
         assert!(!migrated.poisoned);
         migrated.state
