@@ -22,7 +22,7 @@ use super::slot::{Slot, SlotEntry};
 use super::version::{LimitIdentity, MemoryReader, MemoryVersion};
 use crate::history::Registration;
 use crate::history::reclaim::{Unused, UnusedGeneration, UnusedName};
-use crate::{Clock, LimitError};
+use crate::{Clock, LimitError, LimitRef};
 
 /// How much of a sweep one registration does: so many slots or edits of a state.
 const WORK: usize = 1 << 18;
@@ -156,6 +156,19 @@ fn target(
 }
 
 impl<C: Clock> Memory<C> {
+    /// Removes limits whose keys are all idle at `now` and that have no edits, variants or logs. References to
+    /// them must not be used any more: their numbers are reused.
+    #[cfg_attr(not(feature = "policy"), expect(dead_code, reason = "only ad hoc limits are removed"))]
+    pub(crate) fn forget(&mut self, limits: &[LimitRef], now: Nanos) {
+        let versions: Vec<&MemoryVersion> = limits.iter().map(|limit| self.version(limit)).collect();
+        let highest = versions.iter().map(|version| version.number).max().unwrap_or_default();
+        let mut dead = vec![false; highest as usize + 1];
+        versions.iter().for_each(|version| dead[version.number as usize] = true);
+        let wall = self.clock.wall_at(now);
+        self.table.forget(|version| dead.get(version as usize).is_some_and(|dead| *dead), now, wall);
+        self.registry.registration().forget(versions.iter().map(|version| &*version.name));
+    }
+
     /// Goes on with a sweep, or begins one if it is worth it.
     pub(super) fn reclaim_some(&self, registration: &mut Registering<'_>, now: Nanos) {
         let mut sweep = self.sweep.lock().unwrap_or_else(PoisonError::into_inner);
